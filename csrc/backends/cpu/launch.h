@@ -1,0 +1,67 @@
+/* backends/cpu/launch.h -- runs a nest over concrete memory: threads, outer axes, long rows.
+ *
+ * The one entry of the CPU backend for kernels. It picks the executor of the moment (block
+ * interpreter, or compiled code once there is some), cuts the work into tasks and runs them.
+ * The same bits come out for every executor, thread count and cut. */
+#ifndef FR_BACKENDS_CPU_LAUNCH_H
+#define FR_BACKENDS_CPU_LAUNCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "jit/loop.h"
+
+enum { FR_LAUNCH_AXES = 32 };
+
+/* The block interpreter's form of a nest: instructions bound to precompiled kernels, registers
+ * assigned. Built once per nest. */
+struct fr_program;
+fr_status fr_program_build(const struct fr_nest *, struct fr_program **out, struct fr_err *);
+void      fr_program_free(struct fr_program *);
+
+/* A nest with all the ways to run it; shared by every plan that holds it. */
+struct fr_kernel {
+    struct fr_nest                      *nest;
+    struct fr_program                   *program;
+    _Atomic(const struct fr_nest_code *) code;      /* NULL until compiled; then never changes back */
+    atomic_uint                          n_runs;
+    atomic_int                           jit_state; /* owned by jit/compile.c */
+    void                                *jit;       /* likewise */
+    uint64_t                             key[2];    /* of the packed nest */
+};
+
+/* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
+ * and `scalars` change from run to run.
+ * strides are in bytes, [operand][n_outer + 2]: outer axes outermost first, then row, then inner.
+ * Operands that accumulate (ACCUM, STREAM) have stride 0 along the axes that they reduce: those axes
+ * are walked in order, by one thread per accumulator element. Their memory need not be initialised:
+ * the launcher begins with the identity (sum -0.0 or 0, prod 1, max and min the first element). */
+struct fr_instance {
+    int32_t        n_outer;
+    int64_t        outer[FR_LAUNCH_AXES];
+    int64_t        n_rows, n_inner;
+    char         **ptr;                   /* [n_operands] at index 0 of every axis */
+    const int64_t *stride;                /* [n_operands * (n_outer + 2)] */
+    const void    *scalars;               /* 16-byte slots */
+};
+
+/* Runs `n` independent instances of one kernel as one dispatch ("a table of pointers and sizes").
+ * Executor: FRIT_JIT and kernel->code decide; FRIT_BACKEND=ref takes the reference executor.
+ * FR_ENOMEM when scratch cannot be had, FR_EINTR when cancelled (outputs are then undefined). */
+fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
+
+/* Scans: cumsum, cumprod, cummax, cummin along the inner axis of each row (op is a SCAN row). Element
+ * after element in order, as NumPy's accumulate. operand 0 is read, operand 1 written, same dtype. */
+fr_status fr_launch_scan(fr_op op, fr_dtype, const struct fr_instance *, struct fr_err *);
+
+/* The instruction-set level in use: "v2", "v3", "v4" or "generic". Chosen at fr_cpu_init. */
+const char *fr_cpu_isa(void);
+/* Every level that this machine can run, lowest first, NULL-terminated. */
+const char *const *fr_cpu_isa_all(void);
+/* The features compiled code may use, as gcc -m options ("-mavx2 -mfma ..."), NULL-terminated. */
+const char *const *fr_cpu_features(void);
+fr_status   fr_cpu_init(struct fr_err *);
+
+#endif

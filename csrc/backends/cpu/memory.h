@@ -1,0 +1,28 @@
+/* backends/cpu/memory.h -- where array memory comes from: a size-class pool with huge pages.
+ *
+ * Called by runtime (results, arenas of plans). Everything is 64-byte aligned and padded to a
+ * multiple of 64 bytes; blocks of 2 MB and more are aligned to 2 MB and advised MADV_HUGEPAGE.
+ * Freed blocks go back to per-class free lists, are reused most recently used first, and are given
+ * back to the system beyond a cap (a share of what is live). Thread-safe. Memory is not zeroed. */
+#ifndef FR_BACKENDS_CPU_MEMORY_H
+#define FR_BACKENDS_CPU_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* NULL when memory is out (after the pool's own free blocks have been given back). n_bytes may be 0. */
+void *fr_memory_alloc(size_t n_bytes);
+void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for with */
+
+struct fr_memory_stats {
+    uint64_t live_bytes;      /* asked for and not freed */
+    uint64_t peak_bytes;      /* highest live_bytes since the last reset */
+    uint64_t pooled_bytes;    /* free, kept for reuse */
+    uint64_t n_allocs, n_system;   /* calls; those that went to the system */
+};
+void  fr_memory_stats(struct fr_memory_stats *);
+void  fr_memory_reset_peak(void);
+/* Gives every free block back to the system. */
+void  fr_memory_trim(void);
+
+#endif

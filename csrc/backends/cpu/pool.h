@@ -1,0 +1,34 @@
+/* backends/cpu/pool.h -- the threads that run kernels.  Called by launch.c only.
+ *
+ * A fixed team, started at the first parallel run, never touching Python.  All signals are blocked
+ * in its threads. After fork the child starts a new team when it needs one; at exit and at
+ * fr_pool_stop the threads are joined.  The caller takes part in its own run. */
+#ifndef FR_BACKENDS_CPU_POOL_H
+#define FR_BACKENDS_CPU_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Threads that a run may use, the caller included: FRIT_NUM_THREADS or the usable processors. */
+int       fr_pool_size(void);
+/* 1 .. 256; joins the old team. Waits until no run is under way. */
+void      fr_pool_set_size(int n);
+
+/* Calls task(arg, i, worker) for each i in [0, n), each exactly once, in parallel; `worker` is in
+ * [0, fr_pool_size()) and at most one task at a time runs with it. Chunks are dealt out statically
+ * and stolen when a worker is idle. Serial (worker 0) when n is 1, when the team has one thread,
+ * when another thread's run is under way, or when threads cannot be made.
+ * Returns false when the run was cancelled: tasks not yet begun are then skipped. */
+bool      fr_pool_run(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
+
+/* Asked from the calling thread every few milliseconds while it waits or works; true cancels the
+ * run. Set by bind (Ctrl-C); NULL at first. */
+extern bool (*fr_pool_interrupted)(void);
+
+void      fr_pool_stop(void);
+/* Idle the team before fork and forget it in the child: installed by fr_pool_init. */
+fr_status fr_pool_init(struct fr_err *);
+
+#endif

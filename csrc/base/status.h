@@ -1,0 +1,51 @@
+/* base/status.h -- how calls fail: a status code and a message, never an exit.
+ * Used by every folder; bind/errors.c turns a status into a Python exception. */
+#ifndef FR_BASE_STATUS_H
+#define FR_BASE_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum fr_status {
+#define STATUS(code, text, exc) FR_##code,
+#include "base/status.def"
+    FR_N_STATUS
+} fr_status;
+
+struct fr_err {
+    fr_status code;
+    char      text[480];
+};
+
+/* Fills `err` (NULL is fine) with a printf-style message and returns `code`. */
+fr_status   fr_fail(struct fr_err *err, fr_status code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+const char *fr_status_text(fr_status code);
+
+/* Called by TRY when a call failed; logs the place at FRIT_DEBUG >= 5. */
+void        fr_status_trace(const char *file, int line, fr_status st);
+
+/* A broken invariant of ours: aborts in debug builds, and costs nothing in release builds. */
+#ifdef FR_DEBUG
+void        fr_assert_failed(const char *what, const char *file, int line)
+    __attribute__((noreturn));
+#define FR_ASSERT(x) ((x) ? (void)0 : fr_assert_failed(#x, __FILE__, __LINE__))
+#else
+#define FR_ASSERT(x) ((void)sizeof(!(x)))
+#endif
+
+/* Runs a call that returns fr_status; on failure leaves it in `st` and goes to `out`. */
+#define TRY(call)                                      \
+    do {                                               \
+        if ((st = (call)) != FR_OK) {                  \
+            fr_status_trace(__FILE__, __LINE__, st);   \
+            goto out;                                  \
+        }                                              \
+    } while (0)
+
+#define FR_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define FR_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FR_LEN(array)  (sizeof(array) / sizeof((array)[0]))
+
+#endif

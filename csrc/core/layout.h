@@ -1,0 +1,63 @@
+/* core/layout.h -- dims and strides of arrays, interned: equal layouts are the same pointer.
+ *
+ * Strides count elements, not bytes. A layout does not say where in memory its first element is;
+ * that offset travels beside it, so that windows at different places share one layout.
+ * References are counted; the table drops unreferenced layouts when it grows. Under the GIL. */
+#ifndef FR_CORE_LAYOUT_H
+#define FR_CORE_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { FR_MAX_DIMS = 32 };
+
+struct fr_layout {
+    uint32_t refs;
+    uint32_t hash;
+    int64_t  n_elems;            /* product of dims */
+    uint8_t  ndim;
+    bool     c_contig, f_contig; /* as NumPy's flags */
+    bool     dense;              /* a permutation of a C-contiguous array: covers n_elems in a row */
+    int64_t  dims_strides[];     /* dims[ndim], then strides[ndim] */
+};
+
+static inline const int64_t *fr_layout_dims(const struct fr_layout *l) { return l->dims_strides; }
+static inline const int64_t *fr_layout_strides(const struct fr_layout *l)
+{
+    return l->dims_strides + l->ndim;
+}
+
+/* The interned layout; the caller owns one reference. NULL when memory is out. strides NULL: C order. */
+struct fr_layout *fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides);
+static inline struct fr_layout *
+fr_layout_ref(struct fr_layout *l)
+{
+    l->refs++;
+    return l;
+}
+void              fr_layout_unref(struct fr_layout *);   /* NULL is fine */
+
+/* Product of dims, or FR_ERANGE when bytes would overflow ("array is too big", as NumPy). */
+fr_status fr_dims_count(int ndim, const int64_t *dims, int itemsize, int64_t *n, struct fr_err *);
+/* NumPy's broadcasting of two shapes; FR_EVALUE names both shapes. `what` is the operation. */
+fr_status fr_dims_broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out,
+                            const char *what, struct fr_err *);
+/* "(3, 4)" into buf; returns buf. */
+char     *fr_dims_print(int ndim, const int64_t *dims, char *buf, int cap);
+/* Strides of a view of `l` with other dims over the same elements in C order (NumPy's reshape
+ * without a copy); false when there is none. */
+bool      fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *dims,
+                            int64_t *strides);
+/* The strides that NumPy gives a freshly allocated result of an element-wise operation with operands
+ * of these strides (order 'K'; strides[k] already broadcast to ndim, 0 where broadcast). */
+void      fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands,
+                                const int64_t *const *strides, int64_t *out);
+
+/* Exact overlap of two windows over one storage: bounds first, then a bounded Diophantine search.
+ * "Unknown" counts as overlap. Offsets and strides in elements. */
+bool      fr_overlap(const struct fr_layout *a, int64_t offset_a, const struct fr_layout *b,
+                     int64_t offset_b);
+
+#endif

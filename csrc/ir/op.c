@@ -1,0 +1,122 @@
+#include "ir/op.h"
+
+#include <string.h>
+
+const struct fr_op_info fr_op_info[FR_N_OPS] = {
+#define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
+    [FR_OP_##name] = {#name, kinds, FR_CLASS_MAP, n, FR_RULE_##rule, FR_OPF_FLAGS(flags),          \
+                      FR_DOMAIN_##domain, 0},
+#define REDUCE(name, rule, kinds, combine, flags)                                                  \
+    [FR_OP_##name] = {#name, kinds, FR_CLASS_REDUCE, 1, FR_RULE_##rule, FR_OPF_FLAGS(flags), 0,    \
+                      FR_OP_##combine},
+#define SCAN(name, rule, kinds, combine)                                                           \
+    [FR_OP_##name] = {#name, kinds, FR_CLASS_SCAN, 1, FR_RULE_##rule, 0, 0, FR_OP_##combine},
+#define NODE(name) [FR_OP_##name] = {#name, "", FR_CLASS_NODE, 0, 0, 0, 0, 0},
+/* The rows write flags bare (COMM, 0), joined by | where there are several. */
+#define COMM FR_OPF_COMM
+#define COSTLY FR_OPF_COSTLY
+#define NOBOOL FR_OPF_NOBOOL
+#define ORDERED FR_OPF_ORDERED
+#define FR_OPF_FLAGS(flags) (flags)
+#include "ir/ops.def"
+#undef OP
+#undef REDUCE
+#undef SCAN
+#undef NODE
+};
+
+fr_op
+fr_op_find(const char *name, int len)
+{
+    for (int op = 0; op < FR_N_OPS; op++)
+        if ((int)strlen(fr_op_info[op].name) == len && !memcmp(fr_op_info[op].name, name, len))
+            return (fr_op)op;
+    return FR_N_OPS;
+}
+
+/* NumPy's promotion of arrays and weak Python scalars together. */
+static fr_dtype
+promote(const struct fr_op_type *t, int n)
+{
+    fr_dtype d = FR_N_DTYPES;
+    char     weak = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!t[i].weak)
+            d = d == FR_N_DTYPES ? t[i].dtype : fr_dtype_promote(d, t[i].dtype);
+        else if (!weak || strchr("bifc", t[i].weak) > strchr("bifc", weak))
+            weak = t[i].weak;
+    }
+    if (d == FR_N_DTYPES) /* scalars only: Python's own types */
+        d = weak == 'b' ? FR_BOOL : weak == 'i' ? FR_I64 : weak == 'f' ? FR_F64 : FR_C128;
+    else if (weak)
+        d = fr_dtype_promote_weak(d, weak);
+    return d;
+}
+
+static bool
+accepts(const struct fr_op_info *info, fr_dtype d)
+{
+    return strchr(info->kinds, fr_dtype_kind(d)) != NULL;
+}
+
+fr_status
+fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struct fr_err *err)
+{
+    const struct fr_op_info *info = &fr_op_info[op];
+    fr_dtype                 d;
+
+    switch (info->rule) {
+    case FR_RULE_SELECT:
+        *compute = promote(types + 1, 2);
+        return FR_OK;
+    case FR_RULE_LDEXP:
+        if (!fr_dtype_is_int(types[1].dtype) && types[1].dtype != FR_BOOL)
+            goto no_loop;
+        d = fr_dtype_to_float(promote(types, 1));
+        break;
+    case FR_RULE_FLOAT:
+        d = fr_dtype_to_float(promote(types, info->arity));
+        break;
+    case FR_RULE_TRUEDIV:
+        d = promote(types, info->arity);
+        if (d < FR_F16)
+            d = FR_F64;
+        break;
+    default:
+        d = promote(types, info->arity);
+        if (d == FR_BOOL && !accepts(info, d) && !(info->flags & FR_OPF_NOBOOL)) {
+            d = FR_I8;
+            if (!accepts(info, d))
+                d = fr_dtype_to_float(d);
+        } else if (d < FR_F16 && d != FR_BOOL && !accepts(info, d)) {
+            d = fr_dtype_to_float(d);
+        }
+        break;
+    }
+    if (accepts(info, d)) {
+        *compute = d;
+        return FR_OK;
+    }
+no_loop:
+    return fr_fail(err, FR_EUFUNC,
+                   "ufunc '%s' not supported for the input types (%s%s%s): there is no loop for them",
+                   info->name, fr_dtype_code(types[0].dtype), info->arity > 1 ? ", " : "",
+                   info->arity > 1 ? fr_dtype_code(types[1].dtype) : "");
+}
+
+fr_dtype
+fr_op_result(fr_op op, fr_dtype compute)
+{
+    switch (fr_op_info[op].rule) {
+    case FR_RULE_TRUTH: return FR_BOOL;
+    case FR_RULE_COMPONENT: return fr_dtype_info[compute].component;
+    case FR_RULE_COUNT: return FR_U8;
+    case FR_RULE_INDEX: return FR_I64;
+    case FR_RULE_SUM:
+        if (compute == FR_BOOL || fr_dtype_kind(compute) == 'i')
+            return FR_I64;
+        return fr_dtype_kind(compute) == 'u' ? FR_U64 : compute;
+    default: return compute;
+    }
+}

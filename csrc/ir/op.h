@@ -1,0 +1,60 @@
+/* ir/op.h -- the operation table: names, arities, dtype rules, flags.  Rows are in ops.def. */
+#ifndef FR_IR_OP_H
+#define FR_IR_OP_H
+
+#include "base/status.h"
+#include "core/dtype.h"
+
+typedef uint16_t fr_op;
+
+enum fr_op_code {
+#define OP(name, ...) FR_OP_##name,
+#define REDUCE(name, ...) FR_OP_##name,
+#define SCAN(name, ...) FR_OP_##name,
+#define NODE(name) FR_OP_##name,
+#include "ir/ops.def"
+    FR_N_OPS
+#undef OP
+#undef REDUCE
+#undef SCAN
+#undef NODE
+};
+
+enum fr_op_class { FR_CLASS_MAP, FR_CLASS_REDUCE, FR_CLASS_SCAN, FR_CLASS_NODE };
+
+enum fr_op_flags { FR_OPF_COMM = 1, FR_OPF_COSTLY = 2, FR_OPF_NOBOOL = 4,
+                   FR_OPF_ORDERED = 8 };
+
+enum fr_op_rule { FR_RULE_SAME, FR_RULE_FLOAT, FR_RULE_TRUEDIV, FR_RULE_TRUTH, FR_RULE_COMPONENT,
+                  FR_RULE_SELECT, FR_RULE_LDEXP, FR_RULE_COUNT, FR_RULE_SUM, FR_RULE_INDEX };
+
+enum fr_op_domain { FR_DOMAIN_any, FR_DOMAIN_pos, FR_DOMAIN_unit, FR_DOMAIN_ge1, FR_DOMAIN_gtm1,
+                    FR_DOMAIN_small, FR_DOMAIN_nonneg };
+
+struct fr_op_info {
+    const char *name;
+    const char *kinds;       /* accepted NumPy kinds after promotion */
+    uint8_t     class_;      /* enum fr_op_class */
+    uint8_t     arity;
+    uint8_t     rule;        /* enum fr_op_rule */
+    uint8_t     flags;       /* enum fr_op_flags */
+    uint8_t     domain;      /* enum fr_op_domain */
+    fr_op       combine;     /* REDUCE and SCAN: the operation that joins two results */
+};
+extern const struct fr_op_info fr_op_info[FR_N_OPS];
+
+/* The operation called `name`, or FR_N_OPS. */
+fr_op     fr_op_find(const char *name, int len);
+
+/* One argument's dtype for resolution: weak is 0 for a typed array or scalar, else the Python kind
+ * 'b' 'i' 'f' 'c' (NEP 50). */
+struct fr_op_type { fr_dtype dtype; char weak; };
+
+/* What a MAP operation computes in: *compute is the dtype that inputs are converted to (`where`: its
+ * second and third; `ldexp`: its first, the second becomes i64).  FR_EUFUNC when NumPy has no loop. */
+fr_status fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute,
+                        struct fr_err *err);
+/* The result's dtype once the compute dtype is known.  Also for REDUCE and SCAN: in -> result. */
+fr_dtype  fr_op_result(fr_op op, fr_dtype compute);
+
+#endif

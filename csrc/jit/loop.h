@@ -1,0 +1,142 @@
+/* jit/loop.h -- the loop form: what one kernel does, without any size, stride, address or scalar.
+ *
+ * Made by jit/lower.c from a fused group; executed by backends/ref and backends/cpu, compiled by the
+ * helper program, printed by emit_text.c.  Its bytes are the kernel's identity (jit/key.h), so it
+ * holds nothing that differs from run to run.
+ *
+ * A nest runs over `rows x inner`; axes beyond these two are the launcher's business.
+ *
+ *     once:           SCALAR loads, level SCALAR operations
+ *     for each row:
+ *         for stage s = 0 .. n_stages-1:
+ *             level ROW instructions of stage s               (may read REDUCE results of stages < s)
+ *             for each element j of the row:
+ *                 level FULL instructions of stage s; REDUCE instructions take FULL values in
+ *         level ROW instructions of stage n_stages            (the last reductions' consumers)
+ *
+ * An instruction's stage is the first at which its arguments are there: the result of a REDUCE done
+ * over stage s has level ROW and stage s + 1.  A FULL value of stage s that is used in a later
+ * stage t *crosses*: with FR_NEST_ROWBUF it is kept in a row buffer (the launcher promises that a
+ * row has at most FR_ROWBUF_MAX elements); without, it is computed again from its loads. Both ways
+ * give the same bits.  Instructions are in topological order; those of a lower stage come first.
+ *
+ * Softmax over rows:    %0 = load  [0] f32 FULL stage 0
+ *                       %1 = reduce max %0     ROW  stage 1
+ *                       %2 = subtract %0 %1    FULL stage 1      %0 crosses from 0 to 1
+ *                       %3 = exp %2            FULL stage 1
+ *                       %4 = reduce sum %3     ROW  stage 2
+ *                       %5 = divide %3 %4      FULL stage 2      %3 crosses from 1 to 2
+ *                            store [1] %5      FULL stage 2
+ *
+ * Order of REDUCE sum over the n elements of a row: NumPy's pairwise tree (csrc/README.md,
+ * "Numerics"); REDUCE prod of floats: element after element; the others: any order, same result.
+ * ACCUM: operand[...] = combine(operand[...], value), rows strictly in order: column reductions. Its
+ * operand has row stride 0 and the launcher fills it with the identity first. */
+#ifndef FR_JIT_LOOP_H
+#define FR_JIT_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "core/dtype.h"
+#include "ir/op.h"
+
+enum { FR_ROWBUF_MAX = 8192,    /* elements of a row that a row buffer holds */
+       FR_MAX_OPERANDS = 96,    /* memory operands of one nest; fusion stops there */
+       FR_MAX_INSTS = 2048 };
+
+enum fr_level { FR_LEVEL_SCALAR, FR_LEVEL_ROW, FR_LEVEL_FULL };
+
+enum fr_inst_kind {
+    FR_INST_LOAD,      /* operand -> value; level FULL reads [row, j], level ROW reads [row, 0] */
+    FR_INST_SCALAR,    /* operand: index in the table of scalars; level SCALAR */
+    FR_INST_IOTA,      /* i64: start + row * row_stride + j * inner_stride of the operand (no memory:
+                          its pointer is the start, its strides count units) */
+    FR_INST_OP,        /* op over a[0..arity-1]; CAST converts a[0] to dtype */
+    FR_INST_REDUCE,    /* op is a REDUCE row; a[0] is FULL; result ROW */
+    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's */
+    FR_INST_ACCUM,     /* op is a REDUCE row; operand = combine(operand, a[0]); level FULL */
+};
+
+struct fr_inst {       /* 16 bytes, no padding: bytes are hashed */
+    uint8_t  kind;     /* enum fr_inst_kind */
+    uint8_t  level;    /* enum fr_level; of a STORE and ACCUM: of the value stored */
+    fr_dtype dtype;    /* of the result or stored value; REDUCE sum of i32 has I64 here (its a[0] too) */
+    uint8_t  stage;
+    uint16_t op;       /* fr_op */
+    uint16_t a[3];     /* earlier instructions */
+    uint16_t operand;
+    uint16_t pad;      /* zero */
+};
+
+/* How an operand moves along the inner axis. */
+enum fr_access { FR_ACCESS_UNIT,     /* stride == element size */
+                 FR_ACCESS_ZERO,     /* level ROW: one element per row */
+                 FR_ACCESS_STRIDED };/* any stride, also negative */
+
+struct fr_operand {    /* 4 bytes */
+    fr_dtype dtype;
+    uint8_t  access;   /* enum fr_access */
+    uint8_t  flags;    /* FR_OPERAND_* */
+    uint8_t  pad;
+};
+enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
+       FR_OPERAND_STREAM = 2 }; /* a FULL or ROW store that the launcher folds over the rows, in
+                                   order, into the accumulator behind the operand */
+
+enum { FR_NEST_ROWBUF = 1, FR_NEST_REDUCES = 2 /* has a REDUCE */ };
+
+struct fr_nest {
+    uint32_t           n_insts;
+    uint16_t           n_operands, n_scalars;
+    uint8_t            n_stages;     /* >= 1 */
+    uint8_t            flags;
+    uint16_t           pad;
+    fr_dtype          *scalar_dtype; /* [n_scalars] */
+    struct fr_inst    *insts;
+    struct fr_operand *operands;
+};
+
+/* Level, stage and operand rules as above; FR_EBUG with a message where one is broken. */
+fr_status fr_nest_verify(const struct fr_nest *, struct fr_err *);
+/* The nest as bytes: canonical, position-independent. Returns the length; writes when it fits. */
+size_t    fr_nest_pack(const struct fr_nest *, void *out, size_t cap);
+/* Back from bytes, checked as by fr_nest_verify; one fr_malloc'ed block, fr_nest_free ends it. */
+fr_status fr_nest_unpack(const void *bytes, size_t n, struct fr_nest **out, struct fr_err *);
+void      fr_nest_free(struct fr_nest *);
+/* One line per instruction, as in the head of this file. Returns the length needed. */
+int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
+
+/* ---- machine code of a nest ------------------------------------------------------------------
+ * A compiled nest exports `frit_rows` and, if it reduces, `frit_stages`: a table of n_stages
+ * fr_stage_fn followed by n_stages + 1 fr_mid_fn. */
+
+/* Runs rows [0, n_rows) completely. ptr[k] is operand k at row 0, element 0; strides are in bytes.
+ * `scalars` is an array of 16-byte slots. scratch holds fr_nest_scratch() bytes, 64-byte aligned. */
+typedef void fr_rows_fn(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
+                        int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch);
+
+/* A 32-byte slot: a ROW value, or the partial result of a REDUCE (with the index of argmax). */
+struct fr_slot {
+    union { double f64; float f32; uint64_t u64; int64_t i64; double c128[2]; float c64[2];
+            uint8_t bytes[16]; } v;
+    int64_t index;
+    int64_t pad;
+};
+
+/* Long rows: elements [j0, j0 + n) of one row, stage s. Partial results of that range go to
+ * slots_out[i] for each REDUCE instruction i of the stage; ROW values are read from slots[i]. */
+typedef void fr_stage_fn(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
+                         const void *scalars, const struct fr_slot *slots,
+                         struct fr_slot *slots_out, void *scratch);
+/* The ROW instructions of stage s (s == n_stages: after the last loop), slots to slots and memory. */
+typedef void fr_mid_fn(char *const *ptr, const void *scalars, struct fr_slot *slots);
+
+struct fr_nest_code {
+    fr_rows_fn  *rows;
+    fr_stage_fn *const *stage;   /* [n_stages], NULL if the nest has no REDUCE */
+    fr_mid_fn   *const *mid;     /* [n_stages + 1] */
+};
+
+#endif

@@ -1,0 +1,22 @@
+/* jit/recipe.h -- the meaning of every operation, stated once, as micro code.
+ * Called by the emitters, the reference executor and the generator of the block kernels. */
+#ifndef FR_JIT_RECIPE_H
+#define FR_JIT_RECIPE_H
+
+#include "ir/op.h"
+#include "jit/micro.h"
+
+/* Appends the instructions of `op`, whose inputs have the compute dtype `in` (see
+ * fr_op_resolve; `where` has a bool first and `in` next, `ldexp` an i64 second), to `code`.
+ * The result has the dtype fr_op_result(op, in).  FR_ENOTSUP if there is no such combination. */
+fr_status fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
+                       struct fr_mnum *result);
+
+/* Conversion of one element, as NumPy's astype. */
+fr_status fr_recipe_cast(struct fr_mcode *code, fr_dtype from, fr_dtype to, struct fr_mnum arg,
+                         struct fr_mnum *result);
+
+/* True if `op` has a recipe for compute dtype `in`. */
+bool      fr_recipe_exists(fr_op op, fr_dtype in);
+
+#endif

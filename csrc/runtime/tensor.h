@@ -1,0 +1,157 @@
+/* runtime/tensor.h -- handles and tracing: everything that bind/ needs of the engine.
+ *
+ * A handle is a window (layout and offset) over a storage; a storage has a current version, which is
+ * a node of the graph. Tracing an operation makes a node and a new handle; nothing is computed
+ * until fr_tensor_eval. All of this runs under the GIL; fr_tensor_eval releases it while kernels run.
+ *
+ * Errors of shape and dtype are found here, when the operation is traced, as NumPy's exceptions. */
+#ifndef FR_RUNTIME_TENSOR_H
+#define FR_RUNTIME_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "ir/op.h"
+
+struct fr_storage;
+
+struct fr_tensor {                   /* embedded in the Python object */
+    struct fr_storage *storage;      /* one reference; NULL: nothing here */
+    struct fr_layout  *layout;       /* one reference */
+    int64_t            offset;       /* elements from the storage's first element */
+    fr_dtype           dtype;
+    bool               whole;        /* the window is the whole storage in its own layout */
+    bool               readonly;
+};
+
+/* A number that is an argument at run time. For weak Python scalars (NEP 50) `weak` is the kind
+ * 'b' 'i' 'f' 'c'; a typed NumPy scalar has weak 0 and its dtype. Value: i64 for b, i and u dtypes
+ * (u64 bits for u64), f64 for floats (also f16, f32), c128 for complex. `huge`: a Python int
+ * outside int64 whose low 64 bits are in i64 (sign in `negative`). */
+struct fr_number {
+    fr_dtype dtype;
+    char     weak;
+    bool     huge, negative;
+    union { int64_t i64; uint64_t u64; double f64; double c128[2]; } v;
+};
+
+struct fr_arg {                      /* exactly one of the two */
+    const struct fr_tensor *t;
+    struct fr_number        n;       /* when t is NULL */
+};
+
+/* Where the operation being traced stands in the user's code: an id that bind gives and explains.
+ * Set by bind before it calls a tracing function. */
+extern uint32_t fr_trace_site;
+
+/* ---- tracing. On success *out is a new handle that the caller clears; on failure it is untouched */
+
+/* An element-by-element operation, its arguments broadcast and promoted as NumPy does. */
+fr_status fr_trace_map(fr_op, const struct fr_arg *args, int n_args, struct fr_tensor *out,
+                       struct fr_err *);
+/* The same with dtype= given: computes in that loop (FR_EUFUNC if there is none; FR_ETYPE when inputs do not
+ * cast to it same-kind). */
+fr_status fr_trace_map_dtype(fr_op, const struct fr_arg *args, int n_args, fr_dtype dtype,
+                             struct fr_tensor *out, struct fr_err *);
+/* astype; a copy when the dtype is the same. order 'K' or 'C'. */
+fr_status fr_trace_cast(const struct fr_tensor *, fr_dtype, char order, struct fr_tensor *out,
+                        struct fr_err *);
+/* axes: bit k set reduces axis k (of the tensor's ndim); keepdims leaves size 1. dtype: FR_N_DTYPES for
+ * NumPy's default. ddof is for var and std only. FR_EVALUE for max, min, argmax of nothing. */
+fr_status fr_trace_reduce(fr_op, const struct fr_tensor *, uint32_t axes, bool keepdims,
+                          fr_dtype dtype, struct fr_tensor *out, struct fr_err *);
+fr_status fr_trace_mean(const struct fr_tensor *, uint32_t axes, bool keepdims, fr_dtype dtype,
+                        struct fr_tensor *out, struct fr_err *);
+fr_status fr_trace_var(const struct fr_tensor *, uint32_t axes, bool keepdims, fr_dtype dtype,
+                       double ddof, bool take_sqrt, struct fr_tensor *out, struct fr_err *);
+fr_status fr_trace_scan(fr_op, const struct fr_tensor *, int axis, fr_dtype dtype,
+                        struct fr_tensor *out, struct fr_err *);
+/* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */
+fr_status fr_trace_fill(int ndim, const int64_t *dims, fr_dtype, const struct fr_number *,
+                        struct fr_tensor *out, struct fr_err *);
+fr_status fr_trace_iota(int ndim, const int64_t *dims, int axis, fr_dtype,
+                        struct fr_tensor *out, struct fr_err *);
+fr_status fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype,
+                         struct fr_tensor *out, struct fr_err *);
+
+/* ---- windows: no computation. `strides` and `offset` count elements relative to the window given */
+fr_status fr_tensor_window(const struct fr_tensor *, int ndim, const int64_t *dims,
+                           const int64_t *strides, int64_t offset, struct fr_tensor *out,
+                           struct fr_err *);
+/* A view when NumPy would give one, else a C-ordered copy. dims has no -1. */
+fr_status fr_tensor_reshape(const struct fr_tensor *, int ndim, const int64_t *dims,
+                            struct fr_tensor *out, struct fr_err *);
+fr_status fr_tensor_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims,
+                              struct fr_tensor *out, struct fr_err *);
+
+/* dst[...] = value: broadcast and cast (any cast, as NumPy's setitem). Every window of dst's storage
+ * sees it. Overlap of value's inputs with dst is handled. FR_EVALUE: read-only, or shapes differ. */
+fr_status fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *);
+/* dst = op(args) in place (x += y, out=dst): FR_EUFUNC unless the result casts same-kind to dst. */
+fr_status fr_trace_map_into(fr_op, const struct fr_arg *args, int n_args,
+                            const struct fr_tensor *dst, struct fr_err *);
+
+/* ---- values */
+
+/* Computes what the handles show. FR_ENOMEM, FR_EINTR: the handles stay pending and can be evaluated again. */
+fr_status fr_tensor_eval(const struct fr_tensor *const *, int n, struct fr_err *);
+/* Evaluates, then: address of the window's first element. Valid while a reference to the storage is held
+ * and nothing is stored through frit. */
+fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *);
+/* As fr_tensor_data, and the memory stays the storage's memory for good ("pinned"): later stores
+ * write there at once. For the buffer protocol, DLPack, np.asarray, accelerate. */
+fr_status fr_tensor_export(const struct fr_tensor *, void **data, struct fr_err *);
+bool      fr_tensor_is_pending(const struct fr_tensor *);
+
+/* A handle over memory that somebody else owns; `release(owner)` is called when the storage dies.
+ * Strides in bytes must be multiples of the item size (FR_EVALUE). copy: takes the values over instead.
+ * shared: pinned as by fr_tensor_export. */
+fr_status fr_tensor_from_memory(void *data, fr_dtype, int ndim, const int64_t *dims,
+                                const int64_t *byte_strides, bool readonly,
+                                void (*release)(void *owner), void *owner, struct fr_tensor *out,
+                                struct fr_err *);
+fr_status fr_tensor_from_copy(const void *data, fr_dtype, int ndim, const int64_t *dims,
+                              const int64_t *byte_strides, struct fr_tensor *out, struct fr_err *);
+
+void      fr_tensor_copy(const struct fr_tensor *, struct fr_tensor *out);   /* another reference */
+void      fr_tensor_clear(struct fr_tensor *);                               /* NULL storage is fine */
+struct fr_storage *fr_storage_ref(struct fr_storage *);
+void      fr_storage_unref(struct fr_storage *);
+/* True while somebody outside may look at the memory at any time. */
+bool      fr_storage_pinned(const struct fr_storage *);
+/* Evaluates every pending store into pinned storages: before control goes to foreign code. */
+fr_status fr_runtime_flush(struct fr_err *);
+
+/* ---- hooks that bind fills in: the engine below never sees Python */
+struct fr_hooks {
+    void *(*release_gil)(void);          /* PyEval_SaveThread */
+    void  (*take_gil)(void *);
+    bool  (*interrupted)(void);          /* takes the GIL itself; true when a signal is pending */
+};
+extern struct fr_hooks fr_hooks;
+
+struct fr_stats {
+    uint64_t n_kernels;        /* dispatches run */
+    uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
+    uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
+    uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
+    uint64_t n_compiled, n_disk_hits, n_pending_compiles;
+    uint64_t pending_nodes;
+    uint64_t peak_planned_bytes;               /* highest arena + outputs of one plan */
+};
+void      fr_stats_get(struct fr_stats *);
+void      fr_stats_reset(void);
+
+/* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"
+ * for bind to turn into lines), kind "graph", "loops", "c", "cuda" or "plan". fr_malloc'ed. */
+fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, char **text,
+                     struct fr_err *);
+
+fr_status fr_runtime_init(struct fr_err *);
+void      fr_runtime_stop(void);
+
+#endif
