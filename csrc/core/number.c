@@ -21,7 +21,7 @@ fr_half_from_double(double v)
         return sign | 0x7c00;
     if (e <= 0) {                      /* subnormal: shift the implicit bit in as well */
         int      shift = 43 - e;
-        uint64_t full = mant | (e == 1 - (1023 - 15) ? 0 : 1ull << 52), half, rest;
+        uint64_t full = mant | 1ull << 52, half, rest;
 
         if (shift > 54)
             return sign;
