@@ -54,9 +54,16 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
 void
 fr_node_set_arg(fr_ref id, int k, fr_ref arg)
 {
-    fr_nodes[id].arg[k] = arg;
-    if (arg != FR_SCALAR_HERE)
-        fr_nodes[arg].refs++;
+    struct fr_node *n = &fr_nodes[id];
+
+    n->arg[k] = arg;
+    if (arg != FR_SCALAR_HERE) {
+        struct fr_node *a = &fr_nodes[arg];
+
+        a->refs++;
+        if (a->height >= n->height && a->height < UINT16_MAX && a->op != FR_OP_leaf)
+            n->height = (uint16_t)(a->height + 1);
+    }
 }
 
 /* Releases what the node holds and puts dead arguments on the list that starts at *dead. */
@@ -114,6 +121,7 @@ fr_node_realise(fr_ref id, struct fr_buffer *buffer)
     fr_nodes_pending -= fr_node_computes(n);
     drop_contents(n, &dead);
     n->op = FR_OP_leaf;
+    n->height = 0;
     n->v.buffer = buffer;
     free_dead(dead);
 }

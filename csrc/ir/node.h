@@ -24,7 +24,8 @@ struct fr_node {
     fr_dtype          dtype;
     uint8_t           n_args;
     uint32_t          refs;        /* storages + readers */
-    uint32_t          held;        /* of these, storages */
+    uint16_t          held;        /* of these, storages */
+    uint16_t          height;      /* longest way down to a leaf; saturates */
     uint32_t          seq;
     fr_ref            arg[3];      /* STORE: previous version, value, window (a VIEW node) */
     uint32_t          site;        /* place in the user's code */

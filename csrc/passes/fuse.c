@@ -447,10 +447,23 @@ join(struct fuser *z, const struct fr_group *a, const struct fr_group *b, int *l
     return "different shapes";
 }
 
+/* The level at which a member reads its arguments. */
 static uint8_t
 level_of(const struct fuser *z, int n)
 {
-    return z->new_level[n];
+    return is_reduce(&z->g->node[n]) ? FR_MEMBER_FULL : z->new_level[n];
+}
+
+/* In a MIX: is this reduction one of the column reductions? */
+static bool
+reduces_columns(const struct fuser *z, const struct fr_group *m, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+
+    for (int k = 0; k < z->info[n].ndim; k++)
+        if ((node->axes >> z->info[n].axis[k] & 1) && (m->columns >> k & 1))
+            return true;
+    return false;
 }
 
 /* The level at which a node's result exists inside the merged group. */
@@ -464,12 +477,7 @@ result_level(const struct fuser *z, int n)
         return level_of(z, n);
     if (m->kind == FR_GROUP_POST)
         return FR_MEMBER_AFTER;
-    if (m->kind == FR_GROUP_MIX) {
-        for (int k = 0; k < z->info[n].ndim; k++)
-            if ((node->axes >> z->info[n].axis[k] & 1) && (m->columns >> k & 1))
-                return FR_MEMBER_AFTER;
-    }
-    return FR_MEMBER_KEPT;
+    return m->kind == FR_GROUP_MIX && reduces_columns(z, m, n) ? FR_MEMBER_AFTER : FR_MEMBER_KEPT;
 }
 
 /* May node c take the value of p straight from a register? */
@@ -737,9 +745,10 @@ merge(struct fuser *z)
     m.n_members = a->n_members + b->n_members;
     *a = m;
     b->n_members = 0;
-    /* In a MIX the levels of the column reductions' results are asked for by level. */
+    /* In a MIX the level tells the two sorts of reductions apart. */
     for (int n = a->first; a->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
-        (void)n;
+        if (is_reduce(&z->g->node[n]))
+            z->f->level[n] = reduces_columns(z, a, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
 }
 
 /* ---- candidates --------------------------------------------------------------------------- */

@@ -206,7 +206,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
             continue;
         }
         TRY(fr_number_bits(&args[k].n, want, bits, err));
-        if (!embedded && want != FR_C128) {
+        if (!embedded && n_tensors && want != FR_C128) {
             embedded = true;
             here = bits[0];
             arg[k] = FR_SCALAR_HERE;
