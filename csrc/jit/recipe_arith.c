@@ -567,11 +567,28 @@ RECIPE(fmin)
     *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES);
 }
 
+/* NumPy's clip has its own order of complex numbers, where an imaginary NaN matters only between
+ * equal real parts. */
+static struct fr_mnum
+clip_complex(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which)
+{
+    struct fr_mnum lo = which == LARGEST ? b : a, hi = which == LARGEST ? a : b;
+    fr_mval        equal = m_eq(c, lo.re, hi.re), less;
+
+    less = m_and(c, equal, m_lt(c, lo.im, hi.im));
+    less = m_or(c, less, m_lt(c, lo.re, hi.re));
+    return pick(c, in, m_or(c, less, is_nan(c, in, a)), a, b);
+}
+
 RECIPE(clip)
 {
-    struct fr_mnum low = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS);
-
-    *out = extreme(c, in, low, x[2], SMALLEST, NAN_WINS);
+    if (fr_dtype_is_complex(in)) {
+        *out = clip_complex(c, in, x[0], x[1], LARGEST);
+        *out = clip_complex(c, in, *out, x[2], SMALLEST);
+    } else {
+        *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS);
+        *out = extreme(c, in, *out, x[2], SMALLEST, NAN_WINS);
+    }
 }
 
 RECIPE(where)
