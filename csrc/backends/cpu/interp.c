@@ -27,7 +27,6 @@ struct frame {
     struct fr_tree_stack    *stacks;    /* one per REDUCE of a stage */
     int64_t                  row0, n_rows;  /* the tile's rows */
     int64_t                  j0, n;         /* and its elements in each row */
-    int64_t                  all_rows;
     bool                     quiet;     /* no stores: the stage runs more than once */
 };
 
@@ -94,7 +93,7 @@ frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stri
     f->registers = (char *)scratch + p->registers_at;
     f->temp = (char *)scratch + p->temp_at;
     f->row0 = f->j0 = 0;
-    f->n_rows = f->n = f->all_rows = 1;
+    f->n_rows = f->n = 1;
     f->quiet = false;
     return f;
 }
@@ -191,16 +190,6 @@ row_store(struct frame *f, const struct fr_step *st)
 {
     fr_copy_2d((size_t)f->n_rows, 1, st->size, address(f, st->operand, false),
                row_stride(f, st->operand), 0, f->at[st->a[0]], st->once ? 0 : st->size, 0);
-}
-
-/* The level is SCALAR, the operand may still have an element for each row. */
-static void
-one_store(struct frame *f, const struct fr_step *st)
-{
-    int64_t stride = f->all_rows > 1 ? f->row_stride[st->operand] : 0;
-
-    fr_copy_2d(stride ? (size_t)f->all_rows : 1, 1, st->size, f->ptr[st->operand], stride, 0,
-               f->at[st->a[0]], 0, 0);
 }
 
 #define EXPAND(type)                                                                               \
@@ -356,16 +345,6 @@ run(struct frame *f, uint32_t first, uint32_t end)
             out = f->registers + st->offset;
             st->fn.map(1, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], 0);
             at[st->dst] = out;
-            break;
-        case FR_STEP_ONE_LOAD:
-            at[st->dst] = memcpy(f->registers + st->offset, f->ptr[st->operand], st->size);
-            break;
-        case FR_STEP_ONE_STORE:
-            if (!f->quiet)
-                one_store(f, st);
-            break;
-        case FR_STEP_ONE_IOTA:
-            at[st->dst] = memcpy(f->registers + st->offset, &f->ptr[st->operand], sizeof(int64_t));
             break;
         case FR_STEP_SCALAR: at[st->dst] = (char *)f->scalars + 16 * st->operand; break;
         }
@@ -575,7 +554,6 @@ fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_
 
     if (n_rows <= 0)
         return;
-    f->all_rows = n_rows;
     run(f, p->once.first, p->once.end);
     if (p->stages && n_inner > p->tile_cap)
         run_long(f, n_rows, n_inner);
@@ -591,9 +569,7 @@ fr_interp_stage(const struct fr_program *p, int stage, char *const *ptr,
     struct frame               *f = frame_init(p, ptr, NULL, inner_stride, scalars, scratch);
     const struct fr_long_stage *s = &p->stages[stage];
 
-    f->quiet = true;
     run(f, p->once.first, p->once.end);
-    f->quiet = false;
     values_in_slots(f, (struct fr_slot *)slots); /* FULL steps only read them */
     run_stage(f, s, j0, n);
     for (uint32_t k = s->first_reduce; k < s->full.end; k++) {
@@ -610,9 +586,7 @@ fr_interp_mid(const struct fr_program *p, int stage, char *const *ptr, const voi
 {
     struct frame *f = frame_init(p, ptr, NULL, NULL, scalars, scratch);
 
-    f->quiet = stage != 0;
     run(f, p->once.first, p->once.end);
-    f->quiet = false;
     values_in_slots(f, slots);
     run_mid(f, p->stages[stage].rows);
 }

@@ -28,6 +28,7 @@ struct builder {
     uint16_t *expanded;          /* [n_insts] place of a value's expansion, or NONE */
     uint8_t  *marked;            /* [n_insts] wanted in the list being made */
     uint8_t  *ready;             /* [n_insts] its expansion has been written in this list */
+    uint8_t  *done;              /* [n_insts] in the tile already */
     uint16_t *parent;            /* [n_insts] by place - n_insts: of which value it is the expansion */
     uint32_t *last_use;          /* [2 * n_insts] by place: the last step that reads it */
     uint16_t *reg;               /* [2 * n_insts] by place: its register in this list, or NONE */
@@ -39,27 +40,6 @@ struct builder {
     size_t    scalar_bytes;      /* so far */
     int64_t   elem_bytes;        /* of the registers of the widest list made since it was set to 0 */
 };
-
-static fr_dtype
-compute_dtype(const struct fr_nest *nest, const struct fr_inst *in)
-{
-    switch (in->op) {
-    case FR_OP_where: return nest->insts[in->a[1]].dtype;
-    case FR_OP_random_bits:
-    case FR_OP_random_uniform:
-    case FR_OP_random_normal: return in->dtype; /* their inputs are counters and keys */
-    default: return nest->insts[in->a[0]].dtype;
-    }
-}
-
-/* A STORE has the level of its value, but one that fills a row works on elements. */
-static int
-level_of(const struct fr_nest *nest, const struct fr_inst *in)
-{
-    if (in->kind == FR_INST_STORE && nest->operands[in->operand].access != FR_ACCESS_ZERO)
-        return FR_LEVEL_FULL;
-    return in->level;
-}
 
 static int
 n_args(const struct fr_inst *in)
@@ -78,7 +58,7 @@ map_kernel(const struct builder *b, const struct fr_inst *in)
 {
     if (in->op == FR_OP_cast)
         return b->p->kernels->cast[b->nest->insts[in->a[0]].dtype][in->dtype];
-    return b->p->kernels->map[in->op][compute_dtype(b->nest, in)];
+    return b->p->kernels->map[in->op][fr_nest_compute(b->nest, (int)(in - b->nest->insts))];
 }
 
 static struct fr_step *
@@ -211,12 +191,12 @@ emit_reduce(struct builder *b, uint16_t i)
 static fr_status
 emit(struct builder *b, uint16_t i)
 {
-    static const uint8_t loads[] = {FR_STEP_ONE_LOAD, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
-    static const uint8_t stores[] = {FR_STEP_ONE_STORE, FR_STEP_ROW_STORE, FR_STEP_STORE};
-    static const uint8_t iotas[] = {FR_STEP_ONE_IOTA, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
+    static const uint8_t loads[] = {0, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
+    static const uint8_t stores[] = {0, FR_STEP_ROW_STORE, FR_STEP_STORE};
+    static const uint8_t iotas[] = {0, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
     const struct fr_inst *in = &b->nest->insts[i];
     struct fr_step       *st;
-    int                   level = level_of(b->nest, in), from;
+    int                   level = in->level, from;
 
     switch (in->kind) {
     case FR_INST_OP: return emit_op(b, i, level);
@@ -262,33 +242,14 @@ emit_marked(struct builder *b)
     return FR_OK;
 }
 
+/* The SCALAR instructions, or the ROW instructions of a stage that are not reductions. */
 static void
 mark(struct builder *b, int level, int stage)
 {
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
-        /* A reduction belongs to the loop over the elements that it takes in. */
-        int at_stage = in->stage, at_level = level_of(b->nest, in);
-
-        if (in->kind == FR_INST_REDUCE) {
-            at_level = FR_LEVEL_FULL;
-            at_stage--;
-        }
-        b->marked[i] = at_level == level && (stage < 0 || at_stage == stage);
-    }
-}
-
-/* Adds what the marked instructions need from earlier stages. */
-static void
-mark_crossing(struct builder *b)
-{
-    for (uint32_t i = b->nest->n_insts; i-- > 0;) {
-        const struct fr_inst *in = &b->nest->insts[i];
-        if (!b->marked[i])
-            continue;
-        for (int k = 0; k < n_args(in); k++)
-            if (b->nest->insts[in->a[k]].level == FR_LEVEL_FULL)
-                b->marked[in->a[k]] = 1;
+        b->marked[i] = in->level == level && in->kind != FR_INST_REDUCE &&
+                       (level == FR_LEVEL_SCALAR || in->stage == stage);
     }
 }
 
@@ -323,8 +284,6 @@ step_args(const struct fr_step *st)
     case FR_STEP_IOTA:
     case FR_STEP_ROW_LOAD:
     case FR_STEP_ROW_IOTA:
-    case FR_STEP_ONE_LOAD:
-    case FR_STEP_ONE_IOTA:
     case FR_STEP_SCALAR: return 0;
     case FR_STEP_OP:
     case FR_STEP_OP_STORE:
@@ -338,7 +297,7 @@ static bool
 makes_value(const struct fr_step *st)
 {
     return st->kind != FR_STEP_STORE && st->kind != FR_STEP_ROW_STORE &&
-           st->kind != FR_STEP_ONE_STORE && st->kind != FR_STEP_ACCUM;
+           st->kind != FR_STEP_ACCUM;
 }
 
 static bool
@@ -564,7 +523,13 @@ build_tile(struct builder *b)
             return st;
         if (s == 0)
             p->tile_rows_end = (uint32_t)b->n_steps;
-        mark(b, FR_LEVEL_FULL, s);
+        if (s == b->nest->n_stages)
+            break;
+        fr_nest_stage_runs(b->nest, s, false, b->marked);
+        for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+            b->marked[i] &= !b->done[i];
+            b->done[i] |= b->marked[i];
+        }
         if ((st = emit_marked(b)) != FR_OK)
             return st;
     }
@@ -608,10 +573,11 @@ build_stages(struct builder *b)
             return st;
         stage->rows.end = (uint32_t)b->n_steps;
         begin_list(b, &stage->full);
-        mark(b, FR_LEVEL_FULL, s);
-        mark_crossing(b);
-        if ((st = emit_marked(b)) != FR_OK)
-            return st;
+        if (s < b->nest->n_stages) {
+            fr_nest_stage_runs(b->nest, s, false, b->marked);
+            if ((st = emit_marked(b)) != FR_OK)
+                return st;
+        }
         stage->full.end = (uint32_t)b->n_steps;
         forward_stores(b, stage->full);
         describe_stage(b, stage);
@@ -647,6 +613,9 @@ place_all(struct builder *b)
     if (p->stages)
         p->tile_cap = clamp(WHOLE_ROW_BYTES / (b->elem_bytes ? b->elem_bytes : 1), p->tile_want,
                             FR_ROWBUF_MAX) & ~63;
+    /* What crosses must not be computed again: its loads may have been overwritten. */
+    if (b->nest->flags & FR_NEST_ROWBUF)
+        p->tile_cap = FR_ROWBUF_MAX;
     high = place_registers(b, p->tile, at, p->tile_cap);
     if ((st = find_hazards(b, p->tile)) != FR_OK)
         return st;
@@ -676,7 +645,7 @@ place_all(struct builder *b)
 }
 
 /* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The figures are
- * those of AVX2 kernels on blocks in L1. */
+ * those of AVX2 kernels on blocks in L1 and of memory in L2. */
 static void
 estimate(struct builder *b)
 {
@@ -686,19 +655,40 @@ estimate(struct builder *b)
         const struct fr_inst *in = &b->nest->insts[i];
         uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * 20;
 
-        if (in->kind == FR_INST_OP && in->op < FR_N_OPS && fr_op_info[in->op].flags & FR_OPF_COSTLY)
+        if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
             ps *= 12;
         if (in->kind == FR_INST_LOAD && b->nest->operands[in->operand].access == FR_ACCESS_STRIDED)
             ps = 1000;
-        if (in->level == FR_LEVEL_FULL)
+        if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
             full += ps;
-        else if (in->level == FR_LEVEL_ROW)
+        if (in->level == FR_LEVEL_ROW)
             row += in->kind == FR_INST_REDUCE ? 4000 : 2 * ps;
-        if (in->kind == FR_INST_REDUCE)
-            full += ps;
     }
     b->p->ps_full = (uint32_t)full;
     b->p->ps_row = (uint32_t)row;
+}
+
+/* What the launcher must know to cut the work. */
+static void
+describe_nest(struct builder *b)
+{
+    struct fr_program *p = b->p;
+
+    p->may_cut_inner = !p->stages;
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
+            p->may_cut_inner = false; /* done once per row */
+        if (in->kind == FR_INST_ACCUM)
+            p->accumulates = true;
+        if (in->kind == FR_INST_STORE && b->nest->operands[in->operand].flags & FR_OPERAND_STREAM)
+            p->streams = true;
+    }
+    p->may_cut_stages = p->stages && !p->accumulates && !p->streams &&
+                        !(b->nest->flags & FR_NEST_ROWBUF);
+    for (int s = 0; p->stages && s < b->nest->n_stages; s++)
+        if (p->stages[s].ordered || (p->stages[s].wide && p->stages[s].narrow))
+            p->may_cut_stages = false;
 }
 
 static fr_status
@@ -738,7 +728,7 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
         return fr_fail(err, FR_EBUG, "the block kernels have not been chosen (fr_cpu_init)");
     p = b.p = fr_calloc(1, sizeof *p);
     b.expanded = fr_malloc(5 * n * sizeof(uint16_t));
-    b.marked = fr_malloc(6 * n + 1);
+    b.marked = fr_calloc(8, n);
     b.last_use = fr_malloc(2 * n * sizeof(uint32_t));
     if (!p || !b.expanded || !b.marked || !b.last_use) {
         st = out_of_memory(&b);
@@ -750,6 +740,7 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
     b.ready = b.marked + n;
     b.reg_size = b.ready + n;
     b.reg_free = b.reg_size + 2 * n;
+    b.done = b.reg_free + 2 * n;
     memset(b.expanded, 0xff, n * sizeof *b.expanded);
     memset(load_of, 0xff, n * sizeof *load_of);
     p->nest = nest;
@@ -767,7 +758,9 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
     p->registers_at = fr_interp_frame_bytes(p);
     TRY(place_all(&b));
     p->scratch_bytes = p->temp_at + fr_interp_temp_bytes(p);
+    p->code_scratch_bytes = fr_nest_scratch(nest);
     estimate(&b);
+    describe_nest(&b);
     *out = p;
     p = NULL;
 out:

@@ -37,9 +37,6 @@ enum fr_step_kind {
     FR_STEP_ROW_STORE,
     FR_STEP_ROW_IOTA,
     FR_STEP_ONE_OP,      /* once per run, one element */
-    FR_STEP_ONE_LOAD,
-    FR_STEP_ONE_STORE,
-    FR_STEP_ONE_IOTA,
     FR_STEP_SCALAR,      /* the place is the slot in the table of scalars; operand is its index */
 };
 
@@ -103,7 +100,11 @@ struct fr_program {
     size_t             registers_at; /* where registers begin in scratch */
     size_t             temp_at;      /* where fr_interp_temp_bytes begin */
     size_t             scratch_bytes;
+    size_t             code_scratch_bytes;  /* what compiled code of the nest wants: fr_nest_scratch */
     bool               has_rows;     /* uses ROW values in FULL instructions, so tiles of several rows expand them */
+    bool               may_cut_inner;   /* elements of a row may go to several tasks */
+    bool               may_cut_stages;  /* and those of one stage of a long row */
+    bool               accumulates, streams;
     uint32_t           ps_full;      /* estimated picoseconds per element, and per row */
     uint32_t           ps_row;
 };
