@@ -59,17 +59,17 @@ extern const struct fr_reduce_kernels *fr_reduce;        /* the level in use, as
  * else NULL) must count from the same origin. Accumulators of fr_reduce_acc's dtype. */
 void fr_reduce_combine(fr_op op, fr_dtype in, void *acc, int64_t *acc_index, const void *other,
                        const int64_t *other_index);
-/* Fills n accumulators of dtype `acc` with the neutral element: sum -0.0 or 0, prod 1, max the lowest
- * value, min the highest, any 0, all 1. index (may be NULL) is filled with 0. */
+/* Fills n accumulators of dtype `acc` with what an accumulation begins with: sum 0 (NumPy's +0.0), prod 1,
+ * max the lowest value, min the highest, any 0, all 1. index (may be NULL) is filled with 0. */
 void fr_reduce_identity(fr_op op, fr_dtype acc, size_t n, void *out, int64_t *index);
-/* The element of dtype fr_op_result(op, in) at `out` from the accumulator of a whole row: sum adds NumPy's 0.0 in front (so that
- * a row of -0.0 gives 0.0), f16 is rounded, argmax and argmin store the index. */
+/* The result of a whole row at `out` (i64 for argmax and argmin, bool for any and all, else `in`): sum adds
+ * NumPy's +0.0 (so that a row of -0.0 gives 0.0), f16 is rounded, argmax and argmin store the index. */
 void fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *index, void *out);
 
 /* ---- the pairwise tree in pieces ---------------------------------------------------------------
  * Walks the subtrees of at most `max` elements (max >= 128) from left to right:
  *
- *     fr_tree_begin(&t, n, max);
+ *     fr_tree_begin(&t, n, max, wide);
  *     while (fr_tree_next(&t)) {
  *         fold(t.n, x + t.start, stack[top++]);
  *         for (int k = 0; k < t.n_joins; k++, top--)
