@@ -290,6 +290,7 @@ static const struct {
     [FR_M_IDIV] = {NULL, "(%T)(%a / %b)", NULL},
     [FR_M_IREM] = {NULL, "(%T)(%a %% %b)", NULL},
     [FR_M_FMA] = {"fma%f(%a, %b, %c)", NULL, NULL},
+    [FR_M_FMOD] = {"fmod%f(%a, %b)", NULL, NULL},
     [FR_M_SQRT] = {"sqrt%f(%a)", NULL, NULL},
     [FR_M_ABS] = {"fabs%f(%a)", NULL, NULL},
     [FR_M_FLOOR] = {"floor%f(%a)", NULL, NULL},
@@ -307,7 +308,7 @@ static const struct {
     [FR_M_NE] = {NULL, NULL, "%a != %b"},
     [FR_M_LT] = {NULL, NULL, "%a < %b"},
     [FR_M_LE] = {NULL, NULL, "%a <= %b"},
-    [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "%a ? %b : %c"},
+    [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
 };
 
 static void
@@ -338,6 +339,11 @@ add_convert(struct fr_text *out, const struct fr_mcode *code, const struct fr_te
     if (to == FR_BOOL) {
         add_value(out, code, lines, in->a);
         fr_text_add(out, " != 0");
+        return;
+    }
+    if (from == FR_BOOL) { /* as GCC vectorises it */
+        add_value(out, code, lines, in->a);
+        fr_text_add(out, " ? 1 : 0");
         return;
     }
     fr_text_add(out, "(%s)", fr_text_type(to));
@@ -408,17 +414,11 @@ add_expression(struct fr_text *out, const struct fr_mcode *code, const struct fr
 }
 
 void
-fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines)
+fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, uint8_t *needed)
 {
-    uint8_t *needed = fr_calloc(code->n, 1);
-
-    if (!needed || code->st != FR_OK) {
-        out->st = needed ? code->st : FR_ENOMEM;
-        fr_free(needed);
-        return;
-    }
-    for (int r = 0; r < lines->n_roots; r++)
-        needed[lines->roots[r]] = 1;
+    memset(needed, 0, code->n);
+    for (int r = 0; r < n_roots; r++)
+        needed[roots[r]] = 1;
     for (size_t i = code->n; i-- > 0;) {
         const struct fr_minst *in = &code->inst[i];
         const fr_mval          args[3] = {in->a, in->b, in->c};
@@ -426,6 +426,19 @@ fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_
         for (int k = 0; needed[i] && k < fr_mop_arity[in->op]; k++)
             needed[args[k]] = 1;
     }
+}
+
+void
+fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines)
+{
+    uint8_t *needed = fr_malloc(code->n);
+
+    if (!needed || code->st != FR_OK) {
+        out->st = needed ? code->st : FR_ENOMEM;
+        fr_free(needed);
+        return;
+    }
+    fr_text_needed(code, lines->roots, lines->n_roots, needed);
     for (size_t i = 0; i < code->n; i++) {
         const struct fr_minst *in = &code->inst[i];
         const char            *type = fr_text_type(in->type);

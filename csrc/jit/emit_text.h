@@ -48,6 +48,9 @@ struct fr_text_lines {
 };
 void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_text_lines *);
 
+/* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included. */
+void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, uint8_t *needed);
+
 /* What must stand before text that calls `helpers`: includes or type names, then small functions. */
 void fr_text_head(struct fr_text *, enum fr_dialect, uint32_t helpers);
 

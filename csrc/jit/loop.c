@@ -39,6 +39,20 @@ has_operand(const struct fr_inst *in)
     return in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA || writes(in);
 }
 
+fr_dtype
+fr_nest_compute(const struct fr_nest *nest, int inst)
+{
+    const struct fr_inst *in = &nest->insts[inst];
+
+    switch (in->op) {
+    case FR_OP_random_bits:
+    case FR_OP_random_uniform:
+    case FR_OP_random_normal:
+        return in->dtype;
+    }
+    return nest->insts[in->a[fr_op_info[in->op].rule == FR_RULE_SELECT]].dtype;
+}
+
 /* ---- which instruction runs where ------------------------------------------------------------ */
 
 /* Whether the value of load `in` may be read again in stage `t`: nothing was written before. */
@@ -286,17 +300,6 @@ check_stage(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     return FR_OK;
 }
 
-/* The dtype that argument k of an operation must have when it computes in `d`. */
-static fr_dtype
-arg_dtype(const struct fr_op_info *info, int k, fr_dtype d)
-{
-    if (info->rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (info->rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
-    return d;
-}
-
 static fr_status
 check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {
@@ -319,11 +322,11 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     case FR_INST_OP:
         if (in->op == FR_OP_cast)
             return FR_OK;
-        want = info->rule == FR_RULE_SELECT ? n->insts[in->a[1]].dtype : arg;
+        want = fr_nest_compute(n, (int)i);
         if (!strchr(info->kinds, fr_dtype_kind(want)))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(want));
         for (int k = 0; k < info->arity; k++)
-            if (n->insts[in->a[k]].dtype != arg_dtype(info, k, want))
+            if (n->insts[in->a[k]].dtype != fr_op_arg(in->op, k, want))
                 return broken(err, n, i, "argument %%%d is %s", in->a[k],
                               fr_dtype_code(n->insts[in->a[k]].dtype));
         want = fr_op_result(in->op, want);

@@ -112,6 +112,9 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 /* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
+/* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
+fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
+
 /* ---- which instruction runs where: asked by every executor of whole rows ------------------------
  * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage is
  * s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the last

@@ -73,21 +73,21 @@ float_to_signed(code_t c, fr_dtype to, fr_mval v)
                     m_int(c, to, to == FR_I32 ? INT32_MIN : INT64_MIN));
 }
 
-/* As compilers do it for x86-64: small integers keep the low bits of a wider signed one, and u64
- * shifts its upper half down by 2^63. */
+/* As compilers do it for x86-64: small integers keep the low bits of i32; u32 and u64 shift their
+ * upper half down to the signed range.  (NumPy's own u32 differs between vector and scalar loops
+ * where the value is out of range; this is the vector loop.) */
 static fr_mval
 float_to_int(code_t c, fr_dtype to, fr_mval v)
 {
-    fr_dtype type = m_type(c, v);
-    fr_mval  top, high, low;
+    fr_dtype type = m_type(c, v), s = fr_dtype_size(to) == 8 ? FR_I64 : FR_I32;
+    fr_mval  low = float_to_signed(c, s, v), top, high;
 
-    if (to != FR_U64)
-        return m_cvt(c, to, float_to_signed(c, to == FR_I64 || to == FR_U32 ? FR_I64 : FR_I32, v));
-    top = m_real(c, type, 0x1p63);
-    low = m_bitcast(c, FR_U64, float_to_signed(c, FR_I64, v));
-    high = m_bitcast(c, FR_U64, float_to_signed(c, FR_I64, m_sub(c, v, top)));
-    high = m_xor(c, high, m_bits(c, FR_U64, 1ull << 63));
-    return m_select(c, m_le(c, top, v), high, low);
+    if (to != FR_U32 && to != FR_U64)
+        return m_cvt(c, to, low);
+    top = m_real(c, type, to == FR_U32 ? 0x1p31 : 0x1p63);
+    high = float_to_signed(c, s, m_sub(c, v, top));
+    high = m_xor(c, high, m_int(c, s, s == FR_I32 ? INT32_MIN : INT64_MIN));
+    return m_bitcast(c, to, m_select(c, m_le(c, top, v), high, low));
 }
 
 static fr_mval
@@ -95,6 +95,8 @@ cast_real(code_t c, fr_dtype from, fr_dtype to, fr_mval v)
 {
     if (from == to)
         return v;
+    if (from == FR_F16 && to == FR_U32) /* the scalar loop: what has no integer becomes 0 */
+        return m_cvt(c, to, float_to_signed(c, FR_I64, fr_half_widen(c, v)));
     if (from == FR_F16)
         return cast_real(c, FR_F32, to, fr_half_widen(c, v));
     if (to == FR_BOOL)
