@@ -119,18 +119,12 @@ static struct fr_gval
 emit_op(struct emit *e, const struct fr_inst *in)
 {
     struct fr_gval args[3] = {{0}};
-    fr_dtype       from = inst(e, in->a[0])->dtype;
 
     for (int k = 0; k < n_args(in); k++)
         args[k] = e->val[in->a[k]];
     if (in->op == FR_OP_cast)
-        return fr_gcc_convert(&e->c, from, in->dtype, args[0]);
-    if (fr_op_info[in->op].rule == FR_RULE_SELECT)
-        from = inst(e, in->a[1])->dtype;
-    if (in->op == FR_OP_random_bits || in->op == FR_OP_random_uniform ||
-        in->op == FR_OP_random_normal)
-        from = in->dtype;
-    return fr_gcc_op(&e->c, in->op, from, args);
+        return fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, in->dtype, args[0]);
+    return fr_gcc_op(&e->c, in->op, fr_nest_compute(e->nest, (int)(in - e->nest->insts)), args);
 }
 
 /* The operation that joins two partial results of `in`, over values of dtype `d`. */
@@ -556,6 +550,13 @@ replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval 
 }
 
 /* ---- the body: one block ----------------------------------------------------------------------- */
+
+/* a % n of a number that is not negative; n is a power of two. */
+static gj_rvalue *
+rest_of(struct emit *e, gj_rvalue *a, int64_t n)
+{
+    return fr_gcc_bin(&e->c, GJ_AND, e->c.t_i64, a, fr_gcc_i64(&e->c, n - 1));
+}
 
 static gj_rvalue *
 plus(struct emit *e, gj_rvalue *a, gj_rvalue *b)
@@ -1044,7 +1045,7 @@ finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left)
     struct fr_gval     v;
 
     join_registers(e, k);
-    rest = fr_gcc_bin(c, GJ_MODULO, c->t_i64, n_left, fr_gcc_i64(c, 8 / k->parts));
+    rest = rest_of(e, n_left, 8 / k->parts);
     l = fr_gcc_for(c, minus(e, n_left, rest), n_left, true);
     v = from_t(e, k, fr_gcc_get(c, l.i));
     fr_gcc_set(c, k->sum[0], fr_gcc_bin(c, GJ_PLUS, k->lane, fr_gcc_get(c, k->sum[0]), v.re));
@@ -1324,9 +1325,9 @@ emit_descend(struct emit *e, struct walk *w, int parts)
     c->at = w->descend;
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, m, fr_gcc_i64(c, LEAF / parts)), push, w->leaf);
     c->at = push;
-    half = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, m, fr_gcc_i64(c, 2));
+    half = fr_gcc_bin(c, GJ_RSHIFT, c->t_i64, m, fr_gcc_i64(c, 1));
     half = fr_gcc_keep(c, c->t_i64, half);
-    half = minus(e, half, fr_gcc_bin(c, GJ_MODULO, c->t_i64, half, fr_gcc_i64(c, 8 / parts)));
+    half = minus(e, half, rest_of(e, half, 8 / parts));
     half = fr_gcc_keep(c, c->t_i64, half);
     set_at_depth(e, w, w->todo, minus(e, m, half));
     set_at_depth(e, w, w->joined, fr_gcc_i64(c, 0));
@@ -1379,17 +1380,19 @@ emit_leaf(struct emit *e, struct walk *w)
         if (e->sinks[s].how == HOW_TREE)
             reset_accumulator(e, &e->sinks[s]);
     fr_gcc_set(c, w->leaf_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_get(c, w->m)));
-    whole = fr_gcc_bin(c, GJ_MODULO, c->t_i64, fr_gcc_get(c, w->m), fr_gcc_i64(c, e->block));
+    whole = rest_of(e, fr_gcc_get(c, w->m), e->block);
     fr_gcc_set(c, w->whole_end, minus(e, fr_gcc_get(c, w->leaf_end), whole));
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 0));
     fr_gcc_set(c, w->left_over, fr_gcc_i64(c, 0));
     fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
-    fr_gcc_jump(c, w->head);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->head,
+                  w->after);
+    /* A tight loop around the block; the way back from the tail enters it from outside. */
+    c->at = w->head;
+    fr_gcc_jump(c, w->body);
+    emit_block(e);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->body,
                   w->after);
-    c->at = w->body;
-    emit_block(e);
-    c->g->block_end_with_jump(c->at, NULL, w->head);
 }
 
 /* After whole blocks: the tail if there is one, and after the tail its clearing up. */

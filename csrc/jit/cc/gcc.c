@@ -389,17 +389,6 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, const s
     return (struct fr_gval){c->vals[r.re], fr_dtype_is_complex(result) ? c->vals[r.im] : NULL};
 }
 
-/* The dtype of argument k of an operation that computes in `in`. */
-static fr_dtype
-argument_dtype(fr_op op, fr_dtype in, int k)
-{
-    if (fr_op_info[op].rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (fr_op_info[op].rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
-    return in;
-}
-
 struct fr_gval
 fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
 {
@@ -408,7 +397,7 @@ fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
 
     c->code.n = 0;
     for (int k = 0; k < fr_op_info[op].arity; k++)
-        x[k] = input(c, argument_dtype(op, in, k), k);
+        x[k] = input(c, fr_op_arg(op, k, in), k);
     st = fr_recipe_op(&c->code, op, in, x, &r);
     return flush(c, st, fr_op_result(op, in), r, args);
 }
