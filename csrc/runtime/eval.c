@@ -415,6 +415,33 @@ fr_eval_all(struct fr_err *err)
 }
 
 fr_status
+fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
+           struct fr_err *err)
+{
+    struct fr_plan *p;
+    fr_ref         *roots = fr_malloc(((size_t)n + 1) * sizeof *roots);
+    int             n_todo = 0;
+    fr_status       st;
+
+    if (!roots)
+        return fr_no_memory(err, "the list of roots");
+    if ((st = enter(err)) != FR_OK)
+        goto out;
+    for (int i = 0; i < n; i++)
+        if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
+            roots[n_todo++] = t[i]->storage->node;
+    st = fr_gather(&gathered, roots, n_todo, err);
+    if (st == FR_OK)
+        st = find_plan(&p, err);
+    if (st == FR_OK)
+        st = fr_plan_text(p, kind, text, err);
+    leave();
+out:
+    fr_free(roots);
+    return st;
+}
+
+fr_status
 fr_guard(const struct fr_tensor *t, struct fr_err *err)
 {
     struct fr_storage *s = t->storage;

@@ -114,6 +114,7 @@ struct fr_plan {
 
 fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
-int       fr_plan_print(const struct fr_plan *, const char *kind, char *out, size_t cap);
+/* kind as in fr_explain; fr_malloc'ed */
+fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
 
 #endif
