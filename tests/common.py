@@ -25,6 +25,8 @@ def bits_of(a):
     if a.dtype.kind != "f":
         return a
     a = np.where(np.isnan(a), np.array(np.nan, a.dtype), a)
+    if a.dtype.itemsize > 8:    # long double has no integer of its size
+        return np.where(np.isnan(a), np.inf, a)
     return np.ascontiguousarray(a).view(f"i{a.dtype.itemsize}")
 
 

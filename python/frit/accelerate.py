@@ -21,7 +21,7 @@ import types
 
 import numpy
 
-from . import _core, _numpy
+from . import _core, _namespace
 from ._rewrite import rewrite
 
 _Tensor = _core.Tensor
@@ -254,7 +254,7 @@ class _Function:
         if type(self.f) is not types.FunctionType or self.n_rewrites >= _MAX_REWRITES:
             return None
         self.n_rewrites += 1
-        self.rewritten = rewrite(self.f, _numpy.modules, _numpy.functions, _numpy.classes, _unwrap)
+        self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
         return self.rewritten
 
     def call(self, args, kwargs):
