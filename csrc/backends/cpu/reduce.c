@@ -240,7 +240,7 @@ fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *index, v
         return;
     }
     memcpy(out, acc, (size_t)fr_dtype_size(d));
-    if (op == FR_OP_sum && fr_dtype_kind(d) >= 'c' && fr_dtype_kind(d) <= 'f') {
+    if (op == FR_OP_sum && (fr_dtype_is_float(d) || fr_dtype_is_complex(d))) {
         _Alignas(16) char zero[16] = {0};
 
         combine_arith(FR_OP_sum, d, out, zero);

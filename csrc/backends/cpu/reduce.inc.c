@@ -365,7 +365,7 @@ ROWS_SUM(f64, double)
 
 /* ---- float max and min: the first NaN, else the last of equals -------------------------------- */
 
-#define EXTREME_FLOAT(op, s, T, I, pair, VS, beats)                                                \
+#define EXTREME_FLOAT(op, s, T, I, pair, beats)                                                \
     INLINE T pair_##op##_##s(T m, T x) { return m != m ? m : m beats x ? m : x; }                  \
     static T extreme_##op##_##s(size_t n, const T *a)                                              \
     {                                                                                              \
@@ -451,10 +451,10 @@ ROWS_SUM(f64, double)
                 r[j] = pair_##op##_##s(                                                            \
                     r[j], ((const T *)((const char *)x + (ptrdiff_t)t * row_stride))[j]);          \
     }
-EXTREME_FLOAT(max, f32, float, i32, higher, , >)
-EXTREME_FLOAT(min, f32, float, i32, lower, , <)
-EXTREME_FLOAT(max, f64, double, i64, higher, , >)
-EXTREME_FLOAT(min, f64, double, i64, lower, , <)
+EXTREME_FLOAT(max, f32, float, i32, higher, >)
+EXTREME_FLOAT(min, f32, float, i32, lower, <)
+EXTREME_FLOAT(max, f64, double, i64, higher, >)
+EXTREME_FLOAT(min, f64, double, i64, lower, <)
 
 /* ---- what the vectoriser does well: one macro per shape of loop --------------------------------
  * acc and x do not overlap; eight rows are taken at a time so that acc is read and written once for all. */
@@ -654,7 +654,7 @@ half_key(uint16_t h)
 INLINE bool half_is_nan(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
 
 /* The index of the extreme; a fold takes the element there. */
-#define EXTREME_HALF(op, arg, beats, worst)                                                        \
+#define EXTREME_HALF(op, beats, worst)                                                        \
     static size_t place_##op##_f16(size_t n, const uint16_t *a)                                    \
     {                                                                                              \
         uint16_t m = worst, nan = 0;                                                               \
@@ -681,8 +681,8 @@ INLINE bool half_is_nan(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
             return false;                                                                          \
         return half_is_nan(*x) || half_key(*x) beats half_key(*m);                                 \
     }
-EXTREME_HALF(max, argmax, >, 0)
-EXTREME_HALF(min, argmin, <, 0xffff)
+EXTREME_HALF(max, >, 0)
+EXTREME_HALF(min, <, 0xffff)
 
 #define EXTREME_COMPLEX(op, c, T, beats)                                                           \
     INLINE bool wins_##op##_##c(const T *x, const T *m)                                            \
@@ -841,7 +841,9 @@ ARGS(c128, double, 2)
         for (size_t t = 0; t < n_rows; t++)                                                        \
             fold_##op##_##c(n, (const T *)a + 2 * t * n, (char *)out + WA * t, NULL);              \
     }
-#define COMPLEX(c, s, T)                                                                           \
+/* The product of a row is NumPy's scalar loop, plain; a product of two arrays (recipe `multiply`) fuses one
+ * multiplication of each part, as NumPy's vector loop does. */
+#define COMPLEX(c, s, T, FMA)                                                                      \
     COMPLEX_TRUTH(c, T)                                                                            \
     static void fold_prod_##c(size_t n, const void *ap, void *out, int64_t *index)                 \
     {                                                                                              \
@@ -868,9 +870,9 @@ ARGS(c128, double, 2)
             const T *restrict a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);        \
                                                                                                    \
             for (size_t j = 0; j < 2 * n; j += 2) {                                                \
-                T re = r[j] * a[j] - r[j + 1] * a[j + 1];                                          \
+                T re = FMA(r[j], a[j], -(r[j + 1] * a[j + 1]));                                    \
                                                                                                    \
-                r[j + 1] = r[j] * a[j + 1] + r[j + 1] * a[j];                                      \
+                r[j + 1] = FMA(r[j], a[j + 1], r[j + 1] * a[j]);                                   \
                 r[j] = re;                                                                         \
             }                                                                                      \
         }                                                                                          \
@@ -912,8 +914,8 @@ ARGS(c128, double, 2)
     COMPLEX_ROWS(prod, c, T, 2 * sizeof(T))                                                        \
     COMPLEX_ROWS(any, c, T, 1)                                                                     \
     COMPLEX_ROWS(all, c, T, 1)
-COMPLEX(c64, f32, float)
-COMPLEX(c128, f64, double)
+COMPLEX(c64, f32, float, __builtin_fmaf)
+COMPLEX(c128, f64, double, __builtin_fma)
 
 ROWS(sum, f16, uint16_t, float)
 
@@ -956,17 +958,17 @@ accum_sum_f16(size_t n_rows, size_t n, void *acc, const void *x, ptrdiff_t row_s
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
-#define ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64, f16)                                   \
+#define ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)                                        \
     [FR_I8] = kind##_##op##_##i8, [FR_I16] = kind##_##op##_##i16,                                  \
     [FR_I32] = kind##_##op##_##i32, [FR_I64] = kind##_##op##_##i64, [FR_U8] = kind##_##op##_##u8,  \
     [FR_U16] = kind##_##op##_##u16, [FR_U32] = kind##_##op##_##u32,                                \
     [FR_U64] = kind##_##op##_##u64, [FR_F16] = kind##_##op##_f16, [FR_F32] = kind##_##op##_f32,    \
     [FR_F64] = kind##_##op##_f64, [FR_C64] = kind##_##op##_c64, [FR_C128] = kind##_##op##_c128
-#define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64, )
+#define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 #define ROW_ORDER(kind, op)                                                                        \
-    [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64, )
+    [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
 #define ROW_TRUTH(kind, op)                                                                        \
-    [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64, )
+    [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 #define TABLE(kind)                                                                                \
     {                                                                                              \
         [FR_REDUCE_ROW(FR_OP_sum)] = {ROW_RING(kind, sum)},                                        \
