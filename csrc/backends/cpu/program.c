@@ -13,7 +13,7 @@
 enum {
     BLOCK_MIN = 512,             /* elements; below, calling the kernels shows */
     BLOCK_MAX = 4096,
-    BLOCK_BYTES = 16384,         /* of registers; half of the smallest L1, the rest is for operands */
+    BLOCK_BYTES = 8192,          /* of registers; a quarter of the smallest L1, the rest is for operands */
     WHOLE_ROW_BYTES = 512 << 10, /* of registers when a row is kept whole: half of the smallest L2 */
     PAD_BYTES = 192,             /* between registers, so that they do not share the low 12 address bits */
     SCALAR_BYTES = 16,           /* of a SCALAR value */
