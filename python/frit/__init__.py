@@ -11,6 +11,8 @@ from . import _core
 from ._core import *  # noqa: F401,F403
 from ._core import Tensor, numpy_call as _numpy_call
 from .accelerate import accelerate
+from .explain import explain
+from .info import eval, isa_levels, reset_stats, show_config, stats, wait_for_compiles
 
 __version__ = "0.1.0"
 

@@ -274,23 +274,52 @@ class _Function:
             others += r.outer_arrays()
         if any(numpy.may_share_memory(a, b) for a in others for b in shared):
             return self.f(*args, **kwargs)
-        before = _core.counters()
+        before, body = _counts(), None
         _depth.n += 1
-        done = False
         try:
             args = [arrays.enter(a) for a in args]
             kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
             arrays.enter_containers()
             result = run(*args, **kwargs)
-            done = True
+            body = _counts()
             return arrays.finish(r, result)
         finally:
             _depth.n -= 1
-            if not done:
+            if body is None:
                 arrays.finish(r)
-            s, after = self.stats, _core.counters()
+            s, after = self.stats, _counts()
             s.kernels, s.fallbacks, s.syncs = (b - a for a, b in zip(before, after))
+            if body is not None:    # the computation at the end is no sync
+                s.syncs = body[2] - before[2]
             s.calls += 1
+
+
+def _counts():
+    """Kernels, calls of NumPy and syncs of this process so far."""
+    s = _core.stats()
+    return s["n_kernels"], sum(s["fallbacks"].values()), sum(s["syncs"].values())
+
+
+def explained(f, args, kwargs, describe):
+    """describe(tensors), where the tensors are the pending results of calling `f` with tensors for
+    arrays, and what it left pending in its arguments."""
+    state = getattr(f, "_frit_function", None) or _Function(f)
+    r = state.current()
+    arrays, found, seen = _Arrays(), [], set()
+    arrays.find((args, kwargs), [])
+    arrays.containers.pop(id(kwargs))
+    try:
+        args = [arrays.enter(a) for a in args]
+        kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
+        arrays.enter_containers()
+        result = (r.copy if r is not None else state.f)(*args, **kwargs)
+        arrays.pending(result, found, seen)
+        found += [t for _, t in arrays.keep]
+        for _, _, value in arrays.left_behind(r):
+            arrays.pending(value, found, seen)
+        return describe(found)
+    finally:
+        arrays.finish(r)
 
 
 def _unwrap(value):
