@@ -207,8 +207,10 @@ static fr_status
 check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {
     const struct fr_inst *in = &n->insts[i];
+    bool                  streams = in->kind == FR_INST_STORE && in->operand < n->n_operands &&
+                   n->operands[in->operand].flags & FR_OPERAND_STREAM;
     bool                  has_op = in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE ||
-                  in->kind == FR_INST_ACCUM;
+                  in->kind == FR_INST_ACCUM || streams;
 
     if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES ||
         in->pad)
@@ -216,6 +218,8 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
                       in->dtype, in->pad);
     if (has_op ? in->op >= FR_N_OPS : in->op != 0)
         return broken(err, n, i, "op %d", in->op);
+    if (streams && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
+        return broken(err, n, i, "streams into %s", fr_op_info[in->op].name);
     if (in->kind == FR_INST_OP && fr_op_info[in->op].class_ != FR_CLASS_MAP &&
         in->op != FR_OP_cast)
         return broken(err, n, i, "%s is no element-wise operation", fr_op_info[in->op].name);
@@ -602,7 +606,8 @@ print_inst(struct sink *o, const struct fr_nest *nest, uint32_t i)
         add(o, "%s", fr_op_info[in->op].name);
     else
         add(o, "%s", kind_name[in->kind]);
-    if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM)
+    if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
+        (in->kind == FR_INST_STORE && in->op))     /* streams */
         add(o, " %s", fr_op_info[in->op].name);
     if (has_operand(in))
         add(o, " [%d]", in->operand);
@@ -755,7 +760,17 @@ parse_inst(struct line *l, struct fr_nest *nest)
             in->kind = (uint8_t)k;
     if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM)
         n = word(l, &w);
-    if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM) {
+    if (in->kind == FR_INST_STORE) {
+        struct line save = *l;
+        int         m = word(l, &w);
+
+        if (m && w[0] != '[')
+            n = m;
+        else
+            *l = save;
+    }
+    if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
+        (in->kind == FR_INST_STORE && w[0] != '[')) {
         fr_op op = fr_op_find(w, n);
 
         l->ok &= op < FR_N_OPS;

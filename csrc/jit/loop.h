@@ -56,7 +56,8 @@ enum fr_inst_kind {
                           its pointer is the start, its strides count units) */
     FR_INST_OP,        /* op over a[0..arity-1]; CAST converts a[0] to dtype */
     FR_INST_REDUCE,    /* op is a REDUCE row; a[0] is FULL; result ROW */
-    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's */
+    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's. op is 0, or for a STREAM
+                          operand the REDUCE row that folds the rows */
     FR_INST_ACCUM,     /* op is a REDUCE row; operand = combine(operand, a[0]); level FULL */
 };
 

@@ -361,11 +361,12 @@ store(struct lowering *z, int n, uint16_t value)
         int kind = z->grp->kind;
         bool column = z->f->level[n] == FR_MEMBER_AFTER;
 
-        in.op = node->op;
         if (kind == FR_GROUP_POST && z->grp->n_inner == 0) {
             in.kind = FR_INST_ACCUM;
+            in.op = node->op;
         } else if (kind == FR_GROUP_POST || column) {
             flags |= FR_OPERAND_STREAM;
+            in.op = node->op;
         }
     } else if ((st = spread(z, inst_level(z, n), &value)) != FR_OK) {
         return st;
