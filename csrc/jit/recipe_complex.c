@@ -400,7 +400,7 @@ static cnum
 complex_tanh(code_t c, fr_dtype t, cnum z)
 {
     fr_mval mag = m_abs(c, z.re), one = real(c, t, 1), zero = real(c, t, 0);
-    fr_mval large = m_le(c, by_type(c, t, 11, 22), mag), s, u, b, d, vanish;
+    fr_mval large = m_le(c, by_type(c, t, 11, 22), mag), s, u, b, d, vanish, none, nan;
     cnum    r, far;
 
     s = m_call(c, recipe_real_sinh, m_select(c, large, zero, z.re));
@@ -416,6 +416,9 @@ complex_tanh(code_t c, fr_dtype t, cnum z)
     far.im = m_select(c, is_finite(c, t, z.im), far.im, m_copysign(c, zero, z.im));
     far.re = m_copysign(c, one, z.re);
     r = pick(c, large, far, r);
+    none = m_and(c, is_finite(c, t, z.re), m_not(c, is_finite(c, t, z.im)));
+    nan = m_sub(c, z.im, z.im); /* of what is not finite */
+    r = pick(c, none, (cnum){nan, nan}, r);
     r.re = m_select(c, is_zero(c, t, z.re), z.re, r.re);
     r.im = m_select(c, is_zero(c, t, z.im), z.im, r.im);
     return r;
