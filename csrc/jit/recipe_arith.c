@@ -351,6 +351,25 @@ struct divmod {
     fr_mval q, r;
 };
 
+/* a / b truncated, b neither 0 nor (for the smallest a) -1.  Up to 32 bits a float of more than twice
+ * the width divides exactly enough: the quotient is off by less than its distance, at least 1/b, to
+ * the next integer.  Vectors divide floats, not integers. */
+static fr_mval
+quotient(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+{
+    fr_dtype wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
+    fr_mval  q;
+
+    if (fr_dtype_size(in) == 8)
+        return m_idiv(c, a, b);
+    q = m_div(c, m_cvt(c, wide, a), m_cvt(c, wide, b));
+    if (in != FR_U32)
+        return m_cvt(c, in, m_cvt(c, FR_I32, q));
+    /* In the binade of 2^52 the lowest bits of a double are its integer. */
+    q = m_add(c, m_floor(c, q), m_real(c, FR_F64, 0x1p52));
+    return m_cvt(c, in, m_bitcast(c, FR_U64, q));
+}
+
 /* Truncating division of integers with a divisor that is safe: in place of 0 and of -1 below the
  * smallest number stands 1, which already gives NumPy's answers but for x // 0. */
 static struct divmod
@@ -362,7 +381,7 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, fr_mval *divisor)
     if (is_signed(in))
         bad = m_or(c, bad, m_and(c, m_eq(c, a, m_min_int(c, in)), m_eq(c, b, m_int(c, in, -1))));
     *divisor = m_select(c, bad, m_int(c, in, 1), b);
-    d.q = m_idiv(c, a, *divisor);
+    d.q = quotient(c, in, a, *divisor);
     d.r = m_sub(c, a, m_mul(c, d.q, *divisor));
     return d;
 }
@@ -726,6 +745,12 @@ join_words(code_t c, fr_mval lo, fr_mval hi)
     return m_or(c, m_cvt(c, FR_U64, lo), hi);
 }
 
+static fr_mval
+bits_of(code_t c, double v)
+{
+    return m_bitcast(c, FR_U64, m_real(c, FR_F64, v));
+}
+
 /* The top bits of one (F32: 24) or two (F64: 53) words as a number in [0, 1). */
 static fr_mval
 uniform(code_t c, fr_dtype type, fr_mval lo, fr_mval hi)
@@ -736,8 +761,13 @@ uniform(code_t c, fr_dtype type, fr_mval lo, fr_mval hi)
         v = m_bitcast(c, FR_I32, m_shr(c, lo, m_int(c, FR_U32, 8)));
         return m_mul(c, m_cvt(c, type, v), m_real(c, type, 0x1p-24));
     }
-    v = m_bitcast(c, FR_I64, m_shr(c, join_words(c, lo, hi), m_int(c, FR_U64, 11)));
-    return m_mul(c, m_cvt(c, type, v), m_real(c, type, 0x1p-53));
+    /* The 53 bits as two doubles, each set into the mantissa of a power of two that is taken away
+     * again: vectors do this where they cannot convert i64. */
+    v = m_shr(c, join_words(c, lo, hi), m_int(c, FR_U64, 11));
+    lo = m_or(c, m_and(c, v, m_int(c, FR_U64, UINT32_MAX)), bits_of(c, 0x1p52));
+    hi = m_or(c, m_shr(c, v, m_int(c, FR_U64, 32)), bits_of(c, 0x1p84));
+    hi = m_sub(c, m_bitcast(c, type, hi), m_real(c, type, 0x1p84 + 0x1p52));
+    return m_mul(c, m_add(c, hi, m_bitcast(c, type, lo)), m_real(c, type, 0x1p-53));
 }
 
 RECIPE(random_bits)

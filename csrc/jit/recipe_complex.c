@@ -193,15 +193,16 @@ polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval lim
 {
     fr_mval large = m_lt(c, limit, re), zero = real(c, t, 0);
     fr_mval size = m_call(c, f, m_select(c, large, m_sub(c, re, shift), re));
-    fr_mval more = m_select(c, large, factor, real(c, t, 1)), odd;
+    fr_mval more = m_select(c, large, factor, real(c, t, 1)), odd, down, nothing;
     cnum    r;
 
     r.re = m_mul(c, m_mul(c, size, m_call(c, recipe_real_cos, im)), more);
     r.im = m_mul(c, m_mul(c, size, m_call(c, recipe_real_sin, im)), more);
     /* No angle: nothing is left of -inf, and +inf keeps a real part. */
     odd = m_and(c, is_inf(c, t, re), m_not(c, is_finite(c, t, im)));
-    r = pick(c, odd, (cnum){m_select(c, m_lt(c, re, zero), zero, re),
-                            m_select(c, m_lt(c, re, zero), zero, r.im)}, r);
+    down = m_lt(c, re, zero);
+    nothing = m_select(c, is_inf(c, t, im), m_copysign(c, zero, im), zero);
+    r = pick(c, odd, (cnum){m_select(c, down, zero, re), m_select(c, down, nothing, r.im)}, r);
     return pick(c, is_zero(c, t, im), (cnum){m_mul(c, size, more), im}, r);
 }
 
@@ -341,7 +342,7 @@ RECIPE(complex_power)
     r = pick(c, whole, power, r);
 
     zero_a = m_and(c, is_zero(c, t, a.re), is_zero(c, t, a.im));
-    r = pick(c, zero_a, pick(c, m_and(c, real_b, m_lt(c, zero.re, b.re)), zero, nan), r);
+    r = pick(c, zero_a, pick(c, m_lt(c, zero.re, b.re), zero, nan), r);
     *out = pick(c, m_and(c, real_b, is_zero(c, t, b.re)), one, r);
 }
 
