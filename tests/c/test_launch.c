@@ -17,6 +17,12 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* The tests link one level only. */
+#define LEVEL_(a, b) a##b
+#define LEVEL(a, b) LEVEL_(a, b)
+const struct fr_kernels        *fr_kernels = &LEVEL(fr_kernels_, TEST_LEVEL);
+const struct fr_reduce_kernels *fr_reduce = &LEVEL(fr_reduce_, TEST_LEVEL);
+
 /* ---- compiled code, played by the interpreter ---------------------------------------------------
  * Entries of compiled code get no context, so there is one kernel at a time, and at most MAX_STAGES. */
 

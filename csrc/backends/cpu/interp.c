@@ -64,7 +64,7 @@ size_t
 fr_interp_temp_bytes(const struct fr_program *p)
 {
     int64_t cap = p->tile_cap > p->block_cap ? p->tile_cap : p->block_cap;
-    size_t  reduce = REDUCE_ROWS * (16 + sizeof(int64_t)), accum = (size_t)cap * 16;
+    size_t  reduce = REDUCE_ROWS * (16 + sizeof(int64_t)), accum = ((size_t)cap + 1) * 16;
 
     return reduce > accum ? reduce : accum;
 }
@@ -282,17 +282,19 @@ reduce(struct frame *f, const struct fr_step *st)
 static void
 accumulate(struct frame *f, const struct fr_step *st)
 {
-    char     *to = address(f, st->operand, true), *acc = to;
-    ptrdiff_t by_row = f->n * fr_dtype_size(st->in), by = inner_stride(f, st->operand);
-    bool      move = f->n > 1 && by != st->size;
+    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    int        size = fr_dtype_size(st->in);
+    ptrdiff_t  by = inner_stride(f, st->operand);
 
-    if (move) {
-        acc = f->temp;
-        fr_copy_gather((size_t)f->n, st->size, acc, to, by);
+    if (f->n == 1 || by == st->size) {
+        st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
+    } else if (by == 0) { /* one accumulator for all elements of all rows */
+        st->fn.accum((size_t)(f->n_rows * f->n), 1, to, from, size, NULL, 0);
+    } else {
+        fr_copy_gather((size_t)f->n, st->size, f->temp, to, by);
+        st->fn.accum((size_t)f->n_rows, (size_t)f->n, f->temp, from, f->n * size, NULL, 0);
+        fr_copy_scatter((size_t)f->n, st->size, to, by, f->temp);
     }
-    st->fn.accum((size_t)f->n_rows, (size_t)f->n, acc, f->at[st->a[0]], by_row, NULL, 0);
-    if (move)
-        fr_copy_scatter((size_t)f->n, st->size, to, by, acc);
 }
 
 /* ---- lists of steps ----------------------------------------------------------------------------- */
@@ -439,26 +441,26 @@ is_wide(const struct fr_step *st)
     return reduce_op(st) == FR_OP_sum && fr_dtype_is_complex(st->in);
 }
 
-/* Products of floats are taken in order, so the next piece goes on where the last one ended. */
+/* Products of floats are taken in order, so the next piece goes on where the last one ended: what has been
+ * multiplied so far is put in front of it. */
 static void
 multiply_on(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stack, int64_t n)
 {
-    const struct fr_reduce_kernels *k = f->p->reduce;
     const char *from = f->at[st->a[0]];
-    fr_dtype    in = st->in;
-    void       *acc = stack->value[0].bytes;
+    fr_dtype    acc = fr_reduce_acc(FR_OP_prod, st->in);
+    int         size = fr_dtype_size(acc);
 
-    if (stack->top == 0) {
-        k->fold[st->op_row][in]((size_t)n, from, acc, NULL);
-        stack->top = 1;
+    if (stack->top) {
+        memcpy(f->temp, stack->value[0].bytes, (size_t)size);
+        if (st->in == acc)
+            memcpy(f->temp + size, from, (size_t)(n * size));
+        else
+            f->p->kernels->cast[st->in][acc]((size_t)n, f->temp + size, from, from, from, 0);
+        f->p->reduce->fold[st->op_row][acc]((size_t)n + 1, f->temp, stack->value[0].bytes, NULL);
         return;
     }
-    if (in == FR_F16) {
-        f->p->kernels->cast[FR_F16][FR_F32]((size_t)n, f->temp, from, from, from, 0);
-        from = f->temp;
-        in = FR_F32;
-    }
-    k->accum[st->op_row][in]((size_t)n, 1, acc, from, fr_dtype_size(in), NULL, 0);
+    f->p->reduce->fold[st->op_row][st->in]((size_t)n, from, stack->value[0].bytes, NULL);
+    stack->top = 1;
 }
 
 static void

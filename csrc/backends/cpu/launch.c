@@ -378,11 +378,8 @@ fill_accumulator(const struct bound *b, const struct fr_inst *i, char *const *ba
     char             *ptr[FR_MAX_OPERANDS];
     const int64_t    *stride = strides_of(b, i->operand);
     int               size = fr_dtype_size(i->dtype);
-    fr_op             op = accumulator_op(i);
 
-    fr_reduce_identity(op, i->dtype, 1, identity, NULL);
-    if (op == FR_OP_sum)
-        memset(identity, 0, sizeof identity); /* NumPy's: -0.0 and nothing else is 0.0 */
+    fr_reduce_identity(accumulator_op(i), i->dtype, 1, identity, NULL);
     space_clear(&sp);
     for (int d = 0; d < b->rest.n_axes; d++)
         if (stride[b->rest.axis[d]])
@@ -414,13 +411,14 @@ fold_stream(const struct bound *b, const struct fr_inst *i, char *const *base,
     fr_accum_fn *accum = b->exec->program->reduce->accum[FR_REDUCE_ROW(accumulator_op(i))][i->dtype];
     const int    size = fr_dtype_size(i->dtype), k = i->operand;
     int64_t      at = stream->first_row, end = at + n_rows, by = b->inner_stride[k];
+    int64_t      per_row = 1;          /* elements that go to one accumulator */
     char        *ptr[FR_MAX_OPERANDS];
 
-    if (i->level == FR_LEVEL_ROW) {
+    if (i->level == FR_LEVEL_ROW || by == 0) {
         if (j0 != 0)
-            return; /* the task with the first elements does it */
+            return; /* one accumulator: the task with the first elements does it */
         n = 1;
-        by = size;
+        per_row = stream->bytes[k] / size;
     }
     while (at < end) {
         int64_t count = b->rest.n_rows - at % b->rest.n_rows;
@@ -429,7 +427,8 @@ fold_stream(const struct bound *b, const struct fr_inst *i, char *const *base,
         move_pointers(b, &b->rest, at / b->rest.n_rows, base, ptr);
         acc = ptr[k] + j0 * by;
         if (by == size || n == 1) {
-            accum((size_t)count, (size_t)n, acc, from + j0 * size, stream->bytes[k], NULL, 0);
+            accum((size_t)(count * per_row), (size_t)n, acc, from + j0 * size,
+                  stream->bytes[k] / per_row, NULL, 0);
         } else {
             fr_copy_gather((size_t)n, size, mem, acc, by);
             accum((size_t)count, (size_t)n, mem, from + j0 * size, stream->bytes[k], NULL, 0);
@@ -859,6 +858,20 @@ struct cut {
     int64_t rows, lanes, n_row_tasks, n_lane_tasks;
 };
 
+/* Elements of a row may go to different tasks, unless they have an accumulator in common. */
+static bool
+may_cut_inner(const struct bound *b)
+{
+    const struct fr_nest *nest = b->nest;
+
+    if (!b->exec->program->may_cut_inner || b->exec->program->streams)
+        return false;
+    for (uint32_t i = 0; b->exec->program->accumulates && i < nest->n_insts; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM && b->inner_stride[nest->insts[i].operand] == 0)
+            return false;
+    return true;
+}
+
 static void
 cut_instance(struct cut *c, const struct bound *b, int64_t ps, int n_threads)
 {
@@ -867,7 +880,7 @@ cut_instance(struct cut *c, const struct bound *b, int64_t ps, int n_threads)
     int64_t                  n_inner = b->in->n_inner, pieces = 1;
 
     c->lanes = n_inner;
-    if (p->may_cut_inner && !p->streams) {
+    if (may_cut_inner(b)) {
         if (total < n)
             pieces = (n + total - 1) / (total ? total : 1);
         c->lanes = share(n_inner, pieces, CUT);
