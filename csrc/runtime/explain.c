@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "jit/emit_nest.h"
+#include "jit/emit_text.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
@@ -91,6 +91,7 @@ put_printed(struct fr_text *t, int (*print)(const void *, char *, size_t), const
         t->st = FR_ENOMEM;
         return;
     }
+    s[0] = '\0';
     print(what, s, (size_t)n + 1);
     fr_text_add(t, "%s", s);
     fr_free(s);
@@ -134,8 +135,8 @@ fr_plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_er
             if (kind[0] == 'l')
                 put_printed(&t, print_nest, p->step[i].kernel->k.nest);
             else
-                st = fr_emit_nest(&t, kind[1] == 'u' ? FR_DIALECT_CUDA : FR_DIALECT_C,
-                                  p->step[i].kernel->k.nest, err);
+                st = fr_text_nest(&t, p->step[i].kernel->k.nest,
+                                  kind[1] == 'u' ? FR_DIALECT_CUDA : FR_DIALECT_C, err);
         }
     } else {
         st = fr_fail(err, FR_EVALUE, "explain knows graph, loops, c, cuda and plan, not '%s'", kind);
