@@ -243,17 +243,15 @@ one(fr_dtype d)
     }
 }
 
+/* From 1 on: with an infinite part even 1 times a complex number is not that number. */
 static struct value
 product(struct ref *r, fr_dtype d, const struct function *multiply, const struct value *x)
 {
-    struct value v = one(d);
+    struct value v = one(d == FR_F16 ? FR_F32 : d);
 
-    for (int64_t i = 0; i < r->in->n_inner; i++) {
-        struct value e = d == FR_F16 ? call1(r, &r->widen, x[i]) : x[i];
-
-        v = i ? call2(r, multiply, v, e) : e;
-    }
-    return r->in->n_inner && d == FR_F16 ? call1(r, &r->narrow, v) : v;
+    for (int64_t i = 0; i < r->in->n_inner; i++)
+        v = call2(r, multiply, v, d == FR_F16 ? call1(r, &r->widen, x[i]) : x[i]);
+    return d == FR_F16 ? call1(r, &r->narrow, v) : v;
 }
 
 /* The first index of the extreme value, or of the first NaN. */
