@@ -91,7 +91,7 @@ float_to_int(code_t c, fr_dtype to, fr_mval v)
 }
 
 /* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What
- * has no integer becomes the smallest i64, cut to the width; +inf as u64 is 0, as by float_to_int. */
+ * has no integer becomes the smallest i64, cut to the width; as u64 +inf is 0 (float_to_int). */
 static fr_mval
 half_to_int(code_t c, fr_dtype to, fr_mval v)
 {

@@ -352,8 +352,8 @@ struct divmod {
 };
 
 /* a / b truncated, b neither 0 nor (for the smallest a) -1.  Up to 32 bits a float with more bits
- * than the integers divides exactly enough: the quotient is off by less than its distance, at least 1/b, to
- * the next integer.  Vectors divide floats, not integers. */
+ * than the integers divides exactly enough: the quotient is off by less than its distance to the
+ * next integer, which is at least 1/b.  Vectors divide floats, not integers. */
 static fr_mval
 quotient(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {

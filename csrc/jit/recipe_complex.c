@@ -446,8 +446,9 @@ complex_cos(code_t c, fr_dtype t, cnum z)
 /* ---- their inverses -------------------------------------------------------------------------- */
 
 /* arcsin and arccos after Kahan ("Branch cuts for complex elementary functions", 1987), in the
- * first quadrant: with p + iq and r + is the roots of 1 - z (conjugated) and 1 + z, the imaginary part is
- * arcsinh(p s + q r), and no sum cancels.  Far out it is log 2|z|, and real parts are angles. */
+ * first quadrant: with p + iq and r + is the roots of 1 - z (conjugated) and 1 + z, the imaginary
+ * part is arcsinh(p s + q r), and no sum cancels.  Far out it is log 2|z|, and real parts are
+ * angles. */
 struct roots {
     cnum    minus, plus;
     fr_mval im, far;
