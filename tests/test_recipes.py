@@ -195,7 +195,7 @@ def test_exact(lib, name, dtype):
     assert ok.all(), show(name, dtype, got, want, ok, args)
 
 
-# ---- functions that are approximated: accuracy.py measures them, here they only must be the right ones
+# ---- functions that are approximated: accuracy.py measures them, here they only must be right
 
 FUNCTIONS = """cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh
 arcsinh arccosh arctanh arctan2 hypot logaddexp logaddexp2 power absolute sign sqrt""".split()
