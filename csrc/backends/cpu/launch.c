@@ -29,6 +29,7 @@
 #define SERIAL_PS 20000000ll     /* less work than this does not pay for waking threads */
 #define GRAIN_PS 8000000ll       /* of a task at least */
 #define TASK_PS 2000000000ll     /* and at most: Ctrl-C is looked for between tasks */
+#define POLL_PS 4000000000ll     /* between two looks for Ctrl-C */
 enum {
     TASKS_PER_THREAD = 4,        /* so that stealing evens out what the estimate missed */
     CUT = 64,                    /* elements: pieces of rows begin at multiples of this */
@@ -192,6 +193,30 @@ exec_mid(const struct exec *e, int s, char *const *ptr, const void *scalars, str
         e->code->mid[s](ptr, scalars, slots);
     else
         fr_interp_mid(e->program, s, ptr, scalars, slots, mem);
+}
+
+/* ---- estimates ----------------------------------------------------------------------------------- */
+
+static int64_t
+saturating(double ps)
+{
+    return ps < 9e18 ? (int64_t)ps : INT64_MAX;
+}
+
+static int64_t
+row_ps(const struct fr_program *p, const struct fr_instance *in)
+{
+    return saturating((double)p->ps_row + (double)p->ps_full * (double)in->n_inner);
+}
+
+static int64_t
+instance_ps(const struct fr_program *p, const struct fr_instance *in)
+{
+    double n = (double)in->n_rows;
+
+    for (int d = 0; d < in->n_outer; d++)
+        n *= (double)in->outer[d];
+    return saturating(n * (double)row_ps(p, in));
 }
 
 /* ---- spaces -------------------------------------------------------------------------------------- */
@@ -364,6 +389,17 @@ run_range(const struct bound *b, const struct space *sp, char *const *base, int6
         exec_rows(b->exec, ptr, by_row, by, n_rows, n, b->in->scalars, mem);
         lo += n_rows;
     }
+}
+
+/* The pool looks for Ctrl-C within a run that takes long; where work is a series of short runs, this is called after each of
+ * about `ps`. */
+static bool
+is_interrupted(int64_t *since, int64_t ps)
+{
+    if ((*since += ps) < POLL_PS)
+        return false;
+    *since = 0;
+    return fr_pool_interrupted && fr_pool_interrupted();
 }
 
 /* ---- accumulators -------------------------------------------------------------------------------- */
@@ -696,6 +732,7 @@ run_long_rows(const struct bound *b, int64_t max)
     size_t             n_slots = e->nest->n_insts * sizeof(struct fr_slot), most_reduces = 0, n_pieces;
     char              *ptr[FR_MAX_OPERANDS], *room;
     void              *mem;
+    int64_t            since_poll = 0;
     fr_status          st = FR_OK;
 
     for (int s = 0; s < e->nest->n_stages; s++)
@@ -714,6 +751,8 @@ run_long_rows(const struct bound *b, int64_t max)
         move_pointers(b, &b->kept, r / b->kept.n_rows, b->in->ptr, ptr);
         advance(b, ptr, b->row_stride, r % b->kept.n_rows);
         st = run_long_row(b, ptr, max, (struct fr_slot *)room, room + n_slots, mem);
+        if (st == FR_OK && is_interrupted(&since_poll, row_ps(e->program, b->in)))
+            st = FR_EINTR;
     }
     return st;
 }
@@ -775,10 +814,11 @@ share(int64_t n, int64_t parts, int64_t multiple)
 }
 
 static fr_status
-run_phases(const struct bound *b, char *const *base, char *room, int64_t block, int n_threads)
+run_phases(const struct bound *b, char *const *base, char *room, int64_t block, int n_threads,
+           int64_t *since_poll)
 {
     struct phases ph = {.b = b, .base = base};
-    int64_t       n_inner = b->in->n_inner, n;
+    int64_t       n_inner = b->in->n_inner, n, block_ps = row_ps(b->exec->program, b->in) * block;
 
     fill_accumulators(b, base, 0, n_inner);
     stream_init(&ph.s, b, room, block);
@@ -791,7 +831,7 @@ run_phases(const struct bound *b, char *const *base, char *room, int64_t block, 
         if (!fr_pool_run(stream_rows_task, &ph, n))
             return FR_EINTR;
         n = (n_inner + ph.lanes_each - 1) / ph.lanes_each;
-        if (!fr_pool_run(stream_lanes_task, &ph, n ? n : 1))
+        if (!fr_pool_run(stream_lanes_task, &ph, n ? n : 1) || is_interrupted(since_poll, block_ps))
             return FR_EINTR;
         if (ph.failed != FR_OK)
             return (fr_status)ph.failed;
@@ -805,40 +845,19 @@ run_stream(const struct bound *b, int n_threads)
     int64_t   block = stream_rows(b, (int64_t)STREAM_BYTES * n_threads);
     char     *room = scratch_get(SCRATCH_STREAM, stream_bytes(b, block));
     char     *base[FR_MAX_OPERANDS];
+    int64_t   since_poll = 0;
     fr_status st = FR_OK;
 
     if (!room)
         return FR_ENOMEM;
     for (int64_t at = 0; at < b->kept.total && st == FR_OK; at++) {
         move_pointers(b, &b->kept, at, b->in->ptr, base);
-        st = run_phases(b, base, room, block, n_threads);
+        st = run_phases(b, base, room, block, n_threads, &since_poll);
     }
     return st;
 }
 
 /* ---- cutting ------------------------------------------------------------------------------------- */
-
-static int64_t
-saturating(double ps)
-{
-    return ps < 9e18 ? (int64_t)ps : INT64_MAX;
-}
-
-static int64_t
-row_ps(const struct fr_program *p, const struct fr_instance *in)
-{
-    return saturating((double)p->ps_row + (double)p->ps_full * (double)in->n_inner);
-}
-
-static int64_t
-instance_ps(const struct fr_program *p, const struct fr_instance *in)
-{
-    double n = (double)in->n_rows;
-
-    for (int d = 0; d < in->n_outer; d++)
-        n *= (double)in->outer[d];
-    return saturating(n * (double)row_ps(p, in));
-}
 
 /* How many tasks work of `ps` should become. */
 static int64_t
@@ -1002,6 +1021,7 @@ run_tasks(const struct exec *e, const struct fr_instance *in, int n, int n_threa
 {
     struct work w = {.exec = e, .in = in};
     int64_t     n_tasks = make_tasks(e, in, n, n_threads, NULL), longest, section = 1;
+    int64_t     since_poll = 0;
 
     if (!n_tasks)
         return FR_OK;
@@ -1011,7 +1031,8 @@ run_tasks(const struct exec *e, const struct fr_instance *in, int n, int n_threa
     longest = e->program->accumulates ? cut_rest(e, in, n, n_tasks, &section) : 1;
     do {
         w.rest_hi = longest - w.rest_lo > section ? w.rest_lo + section : INT64_MAX;
-        if (!fr_pool_run(run_task, &w, n_tasks))
+        if (!fr_pool_run(run_task, &w, n_tasks) ||
+            (section < longest && is_interrupted(&since_poll, POLL_PS)))
             return FR_EINTR;
         w.rest_lo = w.rest_hi;
     } while (w.rest_lo < longest && w.failed == FR_OK);
