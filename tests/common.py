@@ -7,7 +7,7 @@ import frit
 
 SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARED = os.path.join(os.path.dirname(ROOT), "shared")     # programs and data beside the checkout
+SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
 
 
 def array_of(x):

@@ -49,6 +49,11 @@ def settings():
     return _core.config_list()
 
 
+def threads():
+    """How many threads run kernels."""
+    return _core.show_config()["threads"]
+
+
 def main():
     for s in settings():
         changed = str(s["value"]) != str(s["default"]).strip('"')
