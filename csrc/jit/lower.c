@@ -171,6 +171,29 @@ map_order(struct lowering *z, int n_dims, const int64_t *dims)
     z->n_inner_axes = n_dims > 0;
 }
 
+/* The launcher adds rows up, so an axis along which results accumulate must be the rows (and, if there
+ * are more, the axes outside of them). Among the outer axes those of this class move to the end; the order
+ * of the others is free, and that of the reduced among themselves stays. */
+static void
+rows_last(struct lowering *z, uint8_t reduced)
+{
+    int     n_outer = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1), n = 0;
+    int     axes[FR_MAX_DIMS];
+    int64_t dims[FR_MAX_DIMS];
+    uint8_t class_[FR_MAX_DIMS];
+
+    for (int pass = 0; pass < 2; pass++)
+        for (int p = 0; p < n_outer; p++)
+            if ((z->class_[p] == reduced) == pass) {
+                axes[n] = z->axes[p];
+                dims[n] = z->dims[p];
+                class_[n++] = z->class_[p];
+            }
+    memcpy(z->axes, axes, (size_t)n * sizeof *axes);
+    memcpy(z->dims, dims, (size_t)n * sizeof *dims);
+    memcpy(z->class_, class_, (size_t)n);
+}
+
 static void
 set_axes(struct lowering *z)
 {
@@ -202,6 +225,8 @@ set_axes(struct lowering *z)
             z->class_[p] = 4;
     }
     z->n_inner_axes = grp->n_inner;
+    if (grp->kind != FR_GROUP_ROW)
+        rows_last(z, grp->kind == FR_GROUP_MIX ? 2 : 1);
 }
 
 /* ---- instructions ------------------------------------------------------------------------- */

@@ -390,14 +390,15 @@ enum { NUMPY_BUFFER = 8192 };     /* elements in NumPy's iterator buffer */
 /* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or only
  * NumPy, whose iterator then cuts rows into buffers (csrc/README.md, "Numerics"). */
 static enum sum_order
-sum_order(const struct fr_layout *l, uint32_t axes, bool cast)
+sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bool cast)
 {
     const int64_t *dims = fr_layout_dims(l), *strides = fr_layout_strides(l);
-    int            perm[FR_MAX_DIMS], p = 0;
+    int            perm[FR_MAX_DIMS], p = 0, i = 0;
     int64_t        first = 1, all = 1, size = 1, stride = 0;
+    bool           more = false;
 
     walk_order(l, perm);
-    for (int i = 0; i < l->ndim; i++) {
+    for (; i < l->ndim; i++) {
         int ax = perm[i];
 
         if (dims[ax] == 1)
@@ -415,7 +416,16 @@ sum_order(const struct fr_layout *l, uint32_t axes, bool cast)
             first = size;
         all *= dims[ax];
     }
-    if (p == 0 || (p == 1 && !cast))
+    if (p == 0)
+        return ORDER_OURS;
+    for (; i < l->ndim; i++)
+        more |= dims[perm[i]] != 1 && (axes >> perm[i] & 1);
+    /* Rows that are added up one after the other: a product goes on from row to row element by element,
+     * and half precision is rounded once per row; the loop form says neither. */
+    more |= p > 1 && first > NUMPY_BUFFER / 2;
+    if (more && (op == FR_OP_prod || dtype == FR_F16))
+        return ORDER_NUMPY;
+    if (p == 1 && !cast)
         return ORDER_OURS;
     if (cast)
         return all <= NUMPY_BUFFER ? ORDER_OURS : ORDER_NUMPY;
@@ -501,7 +511,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     if (info->rule == FR_RULE_INDEX && __builtin_popcount(axes) > 1 && !t->layout->c_contig)
         copy_order = 'C'; /* NumPy walks a flattened argmax in C order. */
     if (info->rule == FR_RULE_SUM && !sum_is_exact(t->dtype, compute, reduced_count(t, axes))) {
-        switch (sum_order(t->layout, axes, compute != t->dtype)) {
+        switch (sum_order(op, compute, t->layout, axes, compute != t->dtype)) {
         case ORDER_OURS: break;
         case ORDER_COPY: copy_order = 'K'; break;
         case ORDER_NUMPY:
