@@ -204,14 +204,6 @@ worker_main(void *arg)
     unsigned seen = 0;
 
     is_worker = true;
-#if defined(__linux__)
-    {
-        char name[32];
-
-        snprintf(name, sizeof name, "frit-%d", id - 1);
-        pthread_setname_np(pthread_self(), name);
-    }
-#endif
     for (;;) {
         unsigned s;
 
@@ -392,8 +384,15 @@ team_start(void)
         error = fr_alloc_may_fail() ? EAGAIN
                                     : pthread_create(&team.thread[team.n], &attr, worker_main,
                                                      (void *)(intptr_t)(team.n + 1));
-        if (error == 0)
+        if (error == 0) {
+#if defined(__linux__)
+            char name[32];
+
+            snprintf(name, sizeof name, "frit-%d", team.n);
+            pthread_setname_np(team.thread[team.n], name);
+#endif
             team.n++;
+        }
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
