@@ -1,11 +1,14 @@
-/* tests/c/test_recipe.c -- recipes over arrays, through the micro code interpreter, for
- * tests/test_recipes.py, which builds this as a shared library and compares with NumPy. */
+/* tests/c/test_recipe.c -- recipes over arrays, through the micro code interpreter, and nests
+ * through the reference executor, for tests/test_recipes.py and tests/test_ref.py, which build this
+ * as a shared library and compare with NumPy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/ref/ref.h"
+#include "base/alloc.h"
 #include "jit/build.h"
+#include "jit/loop.h"
 #include "jit/recipe.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -157,3 +160,25 @@ test_well_formed(int op, int in, const int *arg_types, char *message, size_t cap
     fr_mcode_clear(&code);
     return bad;
 }
+
+/* Runs a nest given as text. strides as in struct fr_instance. */
+EXPORT int
+test_ref(const char *text, int n_outer, const int64_t *outer, int64_t n_rows, int64_t n_inner,
+         char **ptr, const int64_t *stride, const void *scalars, char *message, size_t cap)
+{
+    struct fr_instance in = {.n_outer = n_outer, .n_rows = n_rows, .n_inner = n_inner, .ptr = ptr,
+                             .stride = stride, .scalars = scalars};
+    struct fr_nest    *nest = NULL;
+    struct fr_err      err = {0};
+    fr_status          st;
+
+    memcpy(in.outer, outer, (size_t)n_outer * sizeof *outer);
+    if ((st = fr_nest_parse(text, &nest, &err)) == FR_OK)
+        st = fr_ref_launch(nest, &in, &err);
+    fr_nest_free(nest);
+    snprintf(message, cap, "%s", err.text);
+    return st;
+}
+
+EXPORT void test_fail_at(long n) { fr_alloc_fail_at(n); }
+EXPORT long test_live(void) { return fr_alloc_live(); }

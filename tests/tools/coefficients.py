@@ -41,13 +41,17 @@ def polynomial(name, what, f, lo, hi, n, weight=None, bits=53, powers=None):
     return coefs
 
 
-def parts(name, what, value, *bits):
+def split_parts(value, *bits):
     """A constant as a sum of floats with the given numbers of bits."""
     out = []
     for b in bits:
         out.append(round_to(value, b))
         value = value - out[-1]
-    show(name, what, out)
+    return out
+
+
+def parts(name, what, value, *bits):
+    show(name, what, split_parts(value, *bits))
 
 
 def exp_family():
@@ -72,16 +76,38 @@ def exp_family():
                lambda r: abs(r) / gmpy2.exp2(r), 24)
     polynomial("EXP2_F64", "(2^r - 1) / r, error against 2^r", p1, -half, half, 12,
                lambda r: abs(r) / gmpy2.exp2(r))
+    cosh1 = near0(lambda z: (gmpy2.cosh(gmpy2.sqrt(z)) - 1) / z, 0.5)
+    sinh1 = near0(lambda z: (gmpy2.sinh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
+    polynomial("COSH_SHORT", "(cosh r - 1) / r^2 in r^2, for floats, error against cosh r", cosh1, 0, HALF_LN2**2, 3,
+               lambda z: z)
+    polynomial("SINH_SHORT", "(sinh r / r - 1) / r^2 in r^2, for floats, error against sinh r", sinh1, 0, HALF_LN2**2,
+               3, lambda z: z)
+    polynomial("COSH_F64", "(cosh r - 1) / r^2 in r^2, error against cosh r", cosh1, 0, HALF_LN2**2, 5, lambda z: z)
+    polynomial("SINH_F64", "(sinh r / r - 1) / r^2 in r^2, error against sinh r", sinh1, 0, HALF_LN2**2, 5,
+               lambda z: z)
     t1 = near0(lambda z: (gmpy2.tanh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 3)
     polynomial("TANH_F32", "(tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x", t1, mpfr("1e-9"), 1, 7,
                lambda z: z**1.5 / gmpy2.tanh(gmpy2.sqrt(z)), 24)
-    polynomial("RECIPROCAL", "1 / d in 1 <= d <= 2, a start for Newton's method", lambda d: 1 / d, 1, 2, 3)
+    polynomial("RECIPROCAL", "1 / d in 1 <= d <= 2, a start for Newton's method", lambda d: 1 / d, 1, 2, 4)
 
 
 def log_family():
     l2 = near0(lambda r: (gmpy2.log1p(r) - r) / r**2, -0.5)
     lo, hi = SQRT_HALF - 1, gmpy2.sqrt(mpfr(2)) - 1
     w = near0(lambda r: r * r / abs(gmpy2.log1p(r)), 0)
+    for name, base in (("LOG2", mpfr(2)), ("LOG10", mpfr(10))):
+        k = gmpy2.log(base)
+        for t, short, long in (("F32", 15, 24), ("F64", 42, 53)):
+            parts(f"{name}_{t}_STEP", f"log{int(base)} 2; the first part times an exponent is exact", LN2 / k, short, long)
+            parts(f"{name}_{t}_SLOPE", f"1 / ln {int(base)}", 1 / k, long, long)
+        lb = near0(lambda r: (gmpy2.log1p(r) - r) / r**2 / k, -1 / k / 2)
+        wb = near0(lambda r: r * r * k / abs(gmpy2.log1p(r)), 0)
+        what = f"(log(1 + r) - r) / r^2 / ln {int(base)}, error against log"
+        polynomial(f"{name}_F32", what, lb, lo, hi, 9, wb, 24)
+        polynomial(f"{name}_F64", what, lb, lo, hi, 20, wb)
+    lz = near0(lambda z: gmpy2.log1p(z) / z, 1)
+    polynomial("LOG1P_SHORT", "log(1 + z) / z, 0 <= z <= 1, for floats", lz, 0, 1, 12)
+    polynomial("LOG_SHORT", "(log(1 + r) - r) / r^2, for floats, error against log", l2, lo, hi, 11, w)
     polynomial("LOG_F32", "(log(1 + r) - r) / r^2, sqrt(1/2) <= 1 + r <= sqrt(2), error against log", l2, lo, hi, 9,
                w, 24)
     polynomial("LOG_F64", "(log(1 + r) - r) / r^2, error against log", l2, lo, hi, 20, w)
@@ -89,7 +115,8 @@ def log_family():
 
 def erf_family():
 
-    cut = mpfr(13) / 16
+    # log2 erfc(CUT) is very nearly a float and a double.
+    cut = mpfr("0.77978515625")
 
     def small(z):
         x = gmpy2.sqrt(z)
@@ -99,15 +126,15 @@ def erf_family():
         x = gmpy2.sqrt(z)
         return x / gmpy2.erf(x)
 
-    polynomial("ERF_F32", "erf x / x - 1 in x^2, |x| <= 13/16, error against erf x", small, mpfr("1e-12"), cut**2, 6, weight, 24)
-    polynomial("ERF_F64", "erf x / x - 1 in x^2, |x| <= 13/16, error against erf x", small, mpfr("1e-20"), cut**2, 13, weight)
+    polynomial("ERF_F32", "erf x / x - 1 in x^2, |x| <= CUT, error against erf x", small, mpfr("1e-12"), cut**2, 6, weight, 24)
+    polynomial("ERF_F64", "erf x / x - 1 in x^2, |x| <= CUT, error against erf x", small, mpfr("1e-20"), cut**2, 12, weight)
 
     def log2_erfc(u):
         return gmpy2.log2(gmpy2.erfc(cut + u))
 
-    polynomial("ERF_F32_TOP", "log2 erfc(13/16 + u), 13/16 + u <= 3.95, error against erf x", log2_erfc, 0, mpfr("3.15"), 7,
+    polynomial("ERF_F32_TOP", "log2 erfc(CUT + u), CUT + u <= 3.95, error against erf x", log2_erfc, 0, mpfr("3.18"), 7,
                lambda u: gmpy2.erfc(cut + u), 24)
-    polynomial("ERF_F64_TOP", "log2 erfc(13/16 + u), 13/16 + u <= 5.95, error against erf x", log2_erfc, 0, mpfr("5.15"), 20,
+    polynomial("ERF_F64_TOP", "log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x", log2_erfc, 0, mpfr("5.18"), 19,
                lambda u: gmpy2.erfc(cut + u))
 
 
