@@ -170,6 +170,7 @@ class Case:
 
     def __init__(self, rng, nest, shape, reduced=(), in_place=None):
         self.nest, self.shape = nest, shape
+        reduced_by = reduced if isinstance(reduced, dict) else {}
         self.stores = {v.operand: v for v in nest.values if v.kind in ("store", "accum")}
         self.scalars = [values(rng, (), d) for d in nest.scalars]
         self.arrays, logical = [], []
@@ -184,6 +185,7 @@ class Case:
                 grid = start + sum(s * g for s, g in zip(strides, np.indices(shape, np.int64)))
                 logical.append(grid if v.level == 2 else (grid[..., 0] if shape[-1] else np.zeros(shape[:-1], "i8")))
             elif v.kind == "accum" or "stream" in spec[2]:
+                reduced = reduced_by.get(k, reduced)
                 dims = [n if k not in reduced else 1 for k, n in enumerate(shape[:-1] if v.level == 1 else shape)]
                 layout = "plain" if spec[1] != "strided" else "step"
                 a = place(rng, tuple(dims), spec[0], layout) if len(dims) > 1 else np.zeros(dims, DTYPES[spec[0]])
@@ -206,6 +208,7 @@ class Case:
         for k, w in evaluate(nest, shape, logical, self.scalars).items():
             v = self.stores[k]
             if v.kind == "accum" or "stream" in nest.operands[k][2]:
+                reduced = reduced_by.get(k, reduced)
                 op = v.op or "sum"
                 if op in COMBINE:
                     kept = [d not in reduced for d in range(w.ndim)]
@@ -472,8 +475,10 @@ def test_accumulators_of_different_axes(launcher):
     n.accum("max", n.op("square", x))
     n.store(n.reduce("sum", x))
     for shape in [(2, 30, 66), (4, 1000, 40), (1, 5, 9000)]:
-        case = Case(rng, n, shape, {1})
-        run_all(launcher, case)
+        run_all(launcher, Case(rng, n, shape, {1}))
+    for shape in [(2, 3, 30, 66), (4, 2, 100, 40), (1, 5, 2, 9000)]:
+        run_all(launcher, Case(rng, n, shape, {1: {2}, 2: {0, 2}}))
+        run_all(launcher, Case(rng, n, shape, {1: {1, 2}, 2: {0, 2}}))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -196,9 +197,9 @@ count(uint64_t *what, uint64_t n)
     pthread_mutex_unlock(&m.lock);
 }
 
-/* Loads bytes for m.current and answers it; false when they are no good. */
+/* Loads bytes for m.current, counts it as `what` and answers it; false when they are no good. */
 static bool
-answer_with(const void *bytes, size_t n, struct fr_err *err)
+answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
 {
     struct fr_nest_code  code;
     const struct kernel *k;
@@ -210,6 +211,7 @@ answer_with(const void *bytes, size_t n, struct fr_err *err)
     if (st != FR_OK)
         return false;
     k = keep_kernel(&m.current->key, &code);
+    count(what, 1);
     answer(k ? &k->code : NULL);
     return true;
 }
@@ -268,10 +270,11 @@ read_memo(void)
 {
     struct fr_key key;
     struct fr_err err;
-    struct memo   old, seen = {{0}};
+    struct memo   old, seen;
     void         *bytes;
     size_t        n;
 
+    memset(&seen, 0, sizeof seen);
     m.memo_read = true;
     fr_key_of_compiler(&key, &m.maker);
     if (fr_cache_get(&key, &bytes, &n, &err) != FR_OK)
@@ -295,8 +298,9 @@ learn_compiler(const char *hello, size_t n)
 {
     struct fr_key key;
     struct fr_err err;
-    struct memo   memo = {{0}};
+    struct memo   memo;
 
+    memset(&memo, 0, sizeof memo);
     if (n <= FR_DIGEST_BYTES || n - FR_DIGEST_BYTES >= sizeof memo.path)
         return;
     memcpy(memo.compiler, hello, FR_DIGEST_BYTES);
@@ -310,7 +314,7 @@ learn_compiler(const char *hello, size_t n)
         fr_cache_put(&key, &memo, sizeof memo, &err);
 }
 
-/* Whether keys can be made; if not, and `may_start`, some helper will tell. */
+/* Whether keys can be made; if not, the first helper will tell. */
 static bool
 know_compiler(void)
 {
@@ -354,14 +358,12 @@ look_up(void)
     }
     switch (fr_cache_get(&j->key, &bytes, &n, &err)) {
     case FR_OK:
-        ok = answer_with(bytes, n, &err);
+        ok = answer_with(bytes, n, &m.stats.n_disk_hits, &err);
         fr_free(bytes);
-        if (ok) {
-            count(&m.stats.n_disk_hits, 1);
+        if (ok)
             return true;
-        }
-        fr_cache_drop(&j->key);
-        /* fall through: as good as damaged */
+        fr_cache_drop(&j->key); /* as good as damaged */
+        __attribute__((fallthrough));
     case FR_EBUG:
         count(&m.stats.n_bad_entries, 1);
         say_compile(j, "bad cache entry for", now_us() - start);
@@ -550,15 +552,12 @@ finish_compile(struct fr_helper *h)
     key = m.current->key;
     say_compile(m.current, "compiled", us);
     h->n_compiles++;
-    if (!answer_with(h->bytes, h->head.n_bytes, &err)) {
+    count(&m.stats.compile_us, (uint64_t)us);
+    if (!answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
         warn("%s", err.text);
         give_up(true);
         return;
     }
-    pthread_mutex_lock(&m.lock);
-    m.stats.n_compiled++;
-    m.stats.compile_us += (uint64_t)us;
-    pthread_mutex_unlock(&m.lock);
     fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
 }
 

@@ -75,7 +75,6 @@ struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
     int                   vector_bytes;
-    bool                  rowbuf;
     struct fr_err        *err;
     /* the function being written */
     uint8_t               runs[FR_MAX_INSTS];
@@ -1084,7 +1083,7 @@ find_sinks(struct emit *e)
             continue;
         if (in->kind == FR_INST_REDUCE)
             add_sink(e, i, reduce_how(e, in));
-        else if (writes(in) || (e->rowbuf && fr_nest_crosses(e->nest, i)))
+        else if (writes(in) || fr_nest_crosses(e->nest, i))
             add_sink(e, i, HOW_STORE);
     }
 }
@@ -1517,7 +1516,7 @@ pointer_to(struct emit *e, gj_type *type)
 
 /* Returns the fr_stage_fn of stage `s`. */
 static gj_function *
-emit_stage(struct emit *e, int s, bool rowbuf)
+emit_stage(struct emit *e, int s)
 {
     struct fr_gcc *c = &e->c;
     gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
@@ -1531,8 +1530,7 @@ emit_stage(struct emit *e, int s, bool rowbuf)
                                     bytes, bytes},
                       (gj_rvalue **[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars, &e->slots,
                                        &e->slots_out, &e->scratch});
-    e->rowbuf = rowbuf;
-    fr_nest_stage_runs(e->nest, s, rowbuf, e->runs);
+    fr_nest_stage_runs(e->nest, s, true, e->runs);
     find_sinks(e);
     for (int k = 0; k < e->n_sinks; k++) {
         if (e->sinks[k].how != HOW_TREE)
@@ -1762,11 +1760,12 @@ emit_nest(struct emit *e)
     const struct fr_nest *nest = e->nest;
     gj_function          *stage[UINT8_MAX], *mid[UINT8_MAX + 1];
     bool                  reduces = nest->flags & FR_NEST_REDUCES;
-    /* A row that fits a row buffer is never cut, so such a nest needs no functions for parts of rows. */
+    /* Code for parts of rows would read no row buffers, so it would be all of the stages once more. A nest with row
+     * buffers has short rows, which need not be cut. */
     bool                  table = reduces && !fr_nest_scratch(nest);
 
     for (int s = 0; s < nest->n_stages; s++)
-        stage[s] = emit_stage(e, s, true);
+        stage[s] = emit_stage(e, s);
     for (int s = 0; s <= nest->n_stages; s++)
         mid[s] = table || mid_does_something(e, s) ? emit_mid(e, s) : NULL;
     emit_rows(e, stage, mid);
@@ -1781,10 +1780,17 @@ static const char *const options[] = {
     "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fno-tree-loop-distribute-patterns",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
 };
+/* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need not have the
+ * files that linking against libc takes. */
 static const char *const link_options[] = {
-    "-nostartfiles", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,relro", "-Wl,-z,now",
-    "-Wl,--as-needed", "-lm",
+    "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack",
+    "-Wl,-z,now", "-Wl,-z,noseparate-code", "-Wl,-s",
 };
+#if defined __x86_64__
+enum { FMA_IS_AN_OPTION = 1 };
+#else
+enum { FMA_IS_AN_OPTION = 0 };
+#endif
 
 static void
 set_options(struct emit *e, const char *const *features)
@@ -1792,6 +1798,7 @@ set_options(struct emit *e, const char *const *features)
     struct fr_gcc *c = &e->c;
 
     e->vector_bytes = 16;
+    c->has_fma = !FMA_IS_AN_OPTION;
     c->g->context_set_str_option(c->ctxt, GJ_STR_PROGNAME, "frit-cc");
     c->g->context_set_int_option(c->ctxt, GJ_INT_OPTIMIZATION_LEVEL, 2);
     if (c->g->context_set_bool_print_errors_to_stderr)
@@ -1804,6 +1811,7 @@ set_options(struct emit *e, const char *const *features)
         c->g->context_add_command_line_option(c->ctxt, *features);
         if (!strcmp(*features, "-mavx512f"))
             e->vector_bytes = 64;
+        c->has_fma |= !strcmp(*features, "-mfma");
         if (!strcmp(*features, "-mavx2") && e->vector_bytes < 32)
             e->vector_bytes = 32;
     }
@@ -1833,6 +1841,8 @@ fr_emit_gcc(const struct fr_gccjit *g, const struct fr_nest *nest, const char *c
         fr_fail(err, st, "nest of %u instructions: %s", nest->n_insts, fr_status_text(st));
         goto out;
     }
+    if (e->c.needs_libm)
+        g->context_add_driver_option(ctxt, "-l:libm.so.6");
     g->context_compile_to_file(ctxt, GJ_OUTPUT_DYNAMIC_LIBRARY, path);
     if ((text = g->context_get_first_error(ctxt)))
         st = fr_fail(err, FR_EOS, "libgccjit: %s", text);

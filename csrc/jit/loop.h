@@ -166,7 +166,8 @@ typedef void fr_mid_fn(char *const *ptr, const void *scalars, struct fr_slot *sl
 
 struct fr_nest_code {
     fr_rows_fn  *rows;
-    fr_stage_fn *const *stage;   /* [n_stages], NULL if the nest has no REDUCE */
+    /* Both NULL if the nest has no REDUCE, or has row buffers: its rows are short, and run whole. */
+    fr_stage_fn *const *stage;   /* [n_stages] */
     fr_mid_fn   *const *mid;     /* [n_stages + 1] */
 };
 

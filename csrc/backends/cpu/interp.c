@@ -258,11 +258,15 @@ reduce(struct frame *f, const struct fr_step *st)
     int         acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
     bool        indexed = op == FR_OP_argmax || op == FR_OP_argmin;
 
-    if (!indexed && acc_size == st->size && op != FR_OP_sum && st->in != FR_F16) {
+    if (!indexed && st->in != FR_F16) {
+        /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
+        static const _Alignas(16) char zero[16];
         if (f->n_rows == 1)
             k->fold[st->op_row][st->in]((size_t)f->n, from, to, NULL);
         else
             st->fn.fold_rows((size_t)f->n_rows, (size_t)f->n, from, to, NULL);
+        if (op == FR_OP_sum && st->in > FR_F16)
+            f->p->kernels->map[FR_OP_add][st->in]((size_t)f->n_rows, to, to, zero, zero, 2);
         return to;
     }
     for (int64_t t = 0; t < f->n_rows; t += REDUCE_ROWS) {

@@ -32,6 +32,7 @@
 #define POLL_PS 4000000000ll     /* between two looks for Ctrl-C */
 enum {
     TASKS_PER_THREAD = 4,        /* so that stealing evens out what the estimate missed */
+    TASKS_MAX = 1 << 16,         /* of one instance: work of minutes */
     CUT = 64,                    /* elements: pieces of rows begin at multiples of this */
     LANES_MAX = 16384,           /* accumulators that stay in L2 while rows go by */
     STREAM_BYTES = 512 << 10,    /* of streamed values per thread between two phases; half an L2 of 1 MB */
@@ -396,7 +397,7 @@ run_range(const struct bound *b, const struct space *sp, char *const *base, int6
 static bool
 is_interrupted(int64_t *since, int64_t ps)
 {
-    if ((*since += ps) < POLL_PS)
+    if (ps < POLL_PS && (*since += ps) < POLL_PS)
         return false;
     *since = 0;
     return fr_pool_interrupted && fr_pool_interrupted();
@@ -634,6 +635,12 @@ struct long_row {
     atomic_int            failed;
 };
 
+static size_t
+slots_bytes(const struct fr_nest *nest)
+{
+    return (nest->n_insts * sizeof(struct fr_slot) + 63) & ~(size_t)63;
+}
+
 static uint32_t
 stage_reduces(const struct fr_long_stage *s)
 {
@@ -648,7 +655,7 @@ run_piece(void *arg, int64_t i, int worker)
     const struct fr_program    *p = e->program;
     const struct fr_long_stage *s = &p->stages[row->stage];
     uint32_t                    n_reduces = stage_reduces(s);
-    size_t                      n_slots = e->nest->n_insts * sizeof(struct fr_slot);
+    size_t                      n_slots = slots_bytes(e->nest);
     char                       *mem = scratch_get(SCRATCH_EXEC, e->scratch_bytes + n_slots);
     struct fr_slot             *out;
 
@@ -729,7 +736,7 @@ static fr_status
 run_long_rows(const struct bound *b, int64_t max)
 {
     const struct exec *e = b->exec;
-    size_t             n_slots = e->nest->n_insts * sizeof(struct fr_slot), most_reduces = 0, n_pieces;
+    size_t             n_slots = slots_bytes(e->nest), most_reduces = 0, n_pieces;
     char              *ptr[FR_MAX_OPERANDS], *room;
     void              *mem;
     int64_t            since_poll = 0;
@@ -818,8 +825,9 @@ run_phases(const struct bound *b, char *const *base, char *room, int64_t block, 
            int64_t *since_poll)
 {
     struct phases ph = {.b = b, .base = base};
-    int64_t       n_inner = b->in->n_inner, n, block_ps = row_ps(b->exec->program, b->in) * block;
+    int64_t       n_inner = b->in->n_inner, n, block_ps;
 
+    block_ps = saturating((double)row_ps(b->exec->program, b->in) * (double)block);
     fill_accumulators(b, base, 0, n_inner);
     stream_init(&ph.s, b, room, block);
     ph.lanes_each = share(n_inner, n_threads, CUT);
@@ -869,7 +877,7 @@ want_tasks(int64_t ps, int n_threads)
         fine = 1;
     fine = fine < even ? fine : even;
     fine = fine > most ? fine : most;
-    return fine < 1 ? 1 : fine;
+    return fine < 1 ? 1 : fine < TASKS_MAX ? fine : TASKS_MAX;
 }
 
 /* How one instance is cut: tasks of `rows` indices of the kept space and `lanes` elements. */
@@ -935,22 +943,9 @@ long_piece(const struct bound *b, int n_threads)
 static bool
 needs_phases(const struct bound *b, int64_t ps, int n_threads)
 {
-    return b->exec->program->streams && b->rest.total > 1 &&
+    return b->exec->program->streams && b->rest.total > 1 && b->kept.total > 0 &&
            (ps / b->kept.total > 8 * TASK_PS ||
             (n_threads > 1 && ps > SERIAL_PS && b->kept.total < n_threads));
-}
-
-/* Instances that are cut in a way of their own; false: they are ordinary tasks. */
-static bool
-run_alone(const struct bound *b, int64_t ps, int n_threads, fr_status *st)
-{
-    if (is_long_row(b, n_threads))
-        *st = run_long_rows(b, long_piece(b, n_threads));
-    else if (needs_phases(b, ps, n_threads))
-        *st = run_stream(b, n_threads);
-    else
-        return false;
-    return true;
 }
 
 /* Writes the tasks of all instances (counts them if tasks is NULL). Small instances share one. */
@@ -1043,7 +1038,7 @@ run_tasks(const struct exec *e, const struct fr_instance *in, int n, int n_threa
 static fr_status
 launch_all(const struct exec *e, const struct fr_instance *in, int n)
 {
-    int          n_threads = fr_pool_size();
+    int          n_threads = fr_pool_size(), first = 0;
     struct bound b;
     fr_status    st = FR_OK;
     double       total_ps = 0;
@@ -1057,16 +1052,25 @@ launch_all(const struct exec *e, const struct fr_instance *in, int n)
         }
         return st;
     }
-    if (e->program->streams || e->program->may_cut_stages) {
-        /* Each may be cut in its own way, so they go one after the other. */
-        for (int i = 0; i < n && st == FR_OK; i++) {
+    /* Those that are cut in a way of their own go one after the other, what lies between them together. */
+    for (int i = 0; i <= n && st == FR_OK; i++) {
+        bool is_long = false, in_phases = false;
+        if (i < n && (e->program->streams || e->program->may_cut_stages)) {
             bind_instance(&b, e, &in[i]);
-            if (!run_alone(&b, instance_ps(e->program, &in[i]), n_threads, &st))
-                st = run_tasks(e, &in[i], 1, n_threads);
+            is_long = is_long_row(&b, n_threads);
+            in_phases = needs_phases(&b, instance_ps(e->program, &in[i]), n_threads);
         }
-        return st;
+        if (i < n && !is_long && !in_phases)
+            continue;
+        if (i > first)
+            st = run_tasks(e, in + first, i - first, n_threads);
+        first = i + 1;
+        if (is_long && st == FR_OK)
+            st = run_long_rows(&b, long_piece(&b, n_threads));
+        else if (in_phases && st == FR_OK)
+            st = run_stream(&b, n_threads);
     }
-    return run_tasks(e, in, n, n_threads);
+    return st;
 }
 
 static fr_status

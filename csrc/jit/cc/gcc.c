@@ -323,6 +323,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
     gj_rvalue     *x[3] = {c->vals[in->a], c->vals[in->b], c->vals[in->c]};
     fr_dtype       from = c->code.inst[in->a].type;
 
+    c->needs_libm |= in->op == FR_M_FMOD || (in->op == FR_M_FMA && !c->has_fma);
     if (plain[in->op].is_binary)
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
     switch ((enum fr_mop)in->op) {

@@ -30,6 +30,8 @@ struct fr_gcc {
     gj_rvalue             **vals;
     size_t                  vals_cap;
     fr_status               st;                  /* FR_ENOMEM, FR_ENOTSUP stick */
+    bool                    has_fma;             /* the processor multiplies and adds in one instruction */
+    bool                    needs_libm;          /* some operation is a call */
 };
 
 void       fr_gcc_init(struct fr_gcc *, const struct fr_gccjit *, gj_context *);
