@@ -53,7 +53,7 @@ write_maps(struct fr_writer *w)
     const bool columns = accumulates(w->nest);
 
     w->indent = "    ";
-    fr_write_scalars(w, false);
+    fr_write_scalars(w, NULL, false);
     /* A row without elements still stores its ROW values. */
     W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
       "    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -241,7 +241,7 @@ write_rows(struct fr_writer *w)
     w->indent = "    ";
     w->row = "r.";
     W("    struct row r;\n\n");
-    fr_write_scalars(w, true);
+    fr_write_scalars(w, NULL, true);
     snprintf(text, sizeof text, "g.scratch + (size_t)blockIdx.x * %zu", scratch);
     fr_write_rowbufs(w, text);
     if (accumulates(w->nest))

@@ -346,10 +346,19 @@ share(struct fr_writer *w, int i)
 }
 
 void
-fr_write_scalars(struct fr_writer *w, bool sharing)
+fr_write_scalars(struct fr_writer *w, const uint8_t *users, bool sharing)
 {
+    uint8_t need[FR_MAX_INSTS] = {0};
+
+    for (uint32_t i = w->nest->n_insts; i-- > 0;) {
+        const struct fr_inst *in = &w->nest->insts[i];
+
+        if (need[i] || !users || users[i])
+            for (int k = 0; k < n_args(in); k++)
+                need[in->a[k]] |= w->nest->insts[in->a[k]].level == FR_LEVEL_SCALAR;
+    }
     for (uint32_t i = 0; i < w->nest->n_insts; i++)
-        if (w->nest->insts[i].level == FR_LEVEL_SCALAR) {
+        if (need[i]) {
             write_inst(w, (int)i);
             if (sharing)
                 share(w, (int)i);
@@ -806,14 +815,36 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, const char *from, co
     W(");\n");
 }
 
+/* Whether `name` occurs in s as a word of its own. */
+static bool
+mentions(const char *s, const char *name)
+{
+    static const char letters[] = "_abcdefghijklmnopqrstuvwxyz";
+
+    for (const char *p = s; (p = strstr(p, name)) != NULL; p++) {
+        char before = p > s ? p[-1] : ' ', after = p[strlen(name)];
+
+        if (!strchr(letters, before) && !strchr(letters, after))
+            return true;
+    }
+    return false;
+}
+
+/* Ends a function that began at `start`; parameters that it does not use are named for the compiler. */
+static void
+write_end(struct fr_writer *w, size_t start, const char *const *params)
+{
+    for (; *params; params++)
+        if (w->text.s && !mentions(w->text.s + start, *params))
+            W("    (void)%s;\n", *params);
+    W("}\n");
+}
+
 static void
 write_c_maps(struct fr_writer *w)
 {
     w->indent = "    ";
-    W("    (void)scratch;\n");
-    if (!w->nest->n_scalars)
-        W("    (void)scalars;\n");
-    fr_write_scalars(w, false);
+    fr_write_scalars(w, NULL, false);
     W("    for (int64_t row = 0; row < n_rows; row++) {\n");
     w->indent = "        ";
     fr_write_operands(w, true, "row");
@@ -824,7 +855,7 @@ write_c_maps(struct fr_writer *w)
     W("        }\n");
     w->indent = "        ";
     fr_write_row(w, 1);
-    W("    }\n}\n");
+    W("    }\n");
 }
 
 static void
@@ -835,12 +866,8 @@ write_c_rows(struct fr_writer *w)
     w->indent = "    ";
     w->row = "r.";
     W("    struct row r;\n\n");
-    if (!w->nest->n_scalars)
-        W("    (void)scalars;\n");
-    fr_write_scalars(w, true);
+    fr_write_scalars(w, NULL, true);
     fr_write_rowbufs(w, "scratch");
-    if (!fr_nest_scratch(w->nest))
-        W("    (void)scratch;\n");
     W("    for (int64_t row = 0; row < n_rows; row++) {\n");
     w->indent = "        ";
     fr_write_operands(w, false, "row");
@@ -854,7 +881,7 @@ write_c_rows(struct fr_writer *w)
             }
     }
     fr_write_row(w, w->nest->n_stages);
-    W("    }\n}\n");
+    W("    }\n");
 }
 
 /* "slots[4].v.f32[0]" of a ROW value, or of the partial result of a reduction. */
@@ -885,14 +912,18 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
 {
     const struct fr_nest *nest = w->nest;
     struct fr_pass        pass;
+    uint8_t               runs[FR_MAX_INSTS];
+    size_t                start;
 
     W("\nstatic void\nstage_%d(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,\n"
       "        const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)\n"
-      "{\n    struct row r;\n\n    (void)inner_stride;\n    (void)scalars;\n    (void)slots;\n"
-      "    (void)slots_out;\n    (void)scratch;\n", s);
+      "{\n", s);
+    start = w->text.n;
+    W("    struct row r;\n\n");
     w->indent = "    ";
     w->row = "r.";
-    fr_write_scalars(w, true);
+    fr_nest_stage_runs(nest, s, rowbuf, runs);
+    fr_write_scalars(w, runs, true);
     fr_write_operands(w, false, NULL);
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
@@ -923,7 +954,8 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
                 W("    slots_out[%u].index = %sv%u;\n", i, of, i);
         }
     }
-    W("}\n");
+    write_end(w, start, (const char *const[]){"ptr", "inner_stride", "scalars", "slots", "slots_out",
+                                              "scratch", NULL});
 }
 
 /* The ROW instructions of one stage, from slots to slots. */
@@ -931,11 +963,16 @@ static void
 write_mid_fn(struct fr_writer *w, int s)
 {
     const struct fr_nest *nest = w->nest;
+    uint8_t               users[FR_MAX_INSTS];
+    size_t                start;
 
-    W("\nstatic void\nmid_%d(char *const *ptr, const void *scalars, struct slot *slots)\n{\n"
-      "    (void)ptr;\n    (void)scalars;\n    (void)slots;\n", s);
+    W("\nstatic void\nmid_%d(char *const *ptr, const void *scalars, struct slot *slots)\n{\n", s);
+    start = w->text.n;
     w->indent = "    ";
     w->row = "";
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        users[i] = nest->insts[i].level == FR_LEVEL_ROW && nest->insts[i].stage == s;
+    fr_write_scalars(w, users, false);
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
         bool                  mine = in->level == FR_LEVEL_ROW && in->stage == s &&
@@ -949,13 +986,10 @@ write_mid_fn(struct fr_writer *w, int s)
 
             for (int k = 0; k < n_args(user) && user->kind != FR_INST_REDUCE; k++)
                 used |= user->a[k] == i && user->level == FR_LEVEL_ROW && user->stage == s;
-            used |= in->level == FR_LEVEL_SCALAR;
         }
-        if (in->level == FR_LEVEL_FULL || !used)
+        if (in->level != FR_LEVEL_ROW || !used)
             continue;
-        if (in->level == FR_LEVEL_SCALAR) {
-            write_inst(w, (int)i);
-        } else if (!mine) {
+        if (!mine) {
             write_load(w, in->dtype, &v, &slot);
         } else {
             if (in->kind == FR_INST_LOAD || in->kind == FR_INST_STORE) {
@@ -972,7 +1006,7 @@ write_mid_fn(struct fr_writer *w, int s)
                 write_store(w, in->dtype, &slot, &v, "");
         }
     }
-    W("}\n");
+    write_end(w, start, (const char *const[]){"ptr", "scalars", "slots", NULL});
 }
 
 static void
@@ -994,18 +1028,21 @@ write_c(struct fr_writer *w)
 {
     const struct fr_nest *nest = w->nest;
     const bool            stages = fr_has_stages(nest);
+    size_t                start;
 
     if (stages) {
         fr_write_row_struct(w);
         write_elements(w, true);
     }
     W("\nvoid\nfrit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,\n"
-      "          int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)\n{\n"
-      "    (void)row_stride;\n    (void)inner_stride;\n");
+      "          int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)\n{\n");
+    start = w->text.n;
     if (stages)
         write_c_rows(w);
     else
         write_c_maps(w);
+    write_end(w, start, (const char *const[]){"ptr", "row_stride", "inner_stride", "n_inner", "scalars",
+                                              "scratch", NULL});
     if (!(nest->flags & FR_NEST_REDUCES))
         return;
     W("\n/* ---- long rows, cut into ranges of elements ---- */\n");

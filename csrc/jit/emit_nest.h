@@ -59,8 +59,9 @@ bool     fr_reduce_is_index(const struct fr_inst *);
 
 void fr_write_op(struct fr_writer *, fr_op, fr_dtype compute, const struct fr_names *args,
                  const struct fr_names *result, const char *prefix);
-/* The SCALAR level; the ROW level of one stage. */
-void fr_write_scalars(struct fr_writer *, bool share);
+/* The SCALAR values that `users` (NULL: all instructions) depend on, put into struct row if `share`;
+ * the ROW level of one stage. */
+void fr_write_scalars(struct fr_writer *, const uint8_t *users, bool share);
 void fr_write_row(struct fr_writer *, int stage);
 /* The FULL level of a nest that is plain loops. */
 void fr_write_body(struct fr_writer *);
