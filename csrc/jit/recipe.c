@@ -58,7 +58,7 @@ out:
     return st;
 }
 
-/* ---- casts ------------------------------------------------------------------------------------ */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 /* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The
  * range is tested here, so that every emitter and device agrees. */
@@ -90,8 +90,8 @@ float_to_int(code_t c, fr_dtype to, fr_mval v)
     return m_bitcast(c, to, m_select(c, m_le(c, top, v), high, low));
 }
 
-/* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What has
- * no integer becomes the smallest i64, cut to the width; +inf as u64 is 0, as by float_to_int. */
+/* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What
+ * has no integer becomes the smallest i64, cut to the width; as u64 +inf is 0 (float_to_int). */
 static fr_mval
 half_to_int(code_t c, fr_dtype to, fr_mval v)
 {
@@ -104,7 +104,7 @@ half_to_int(code_t c, fr_dtype to, fr_mval v)
     return m_select(c, fits, m_cvt(c, to, i), other);
 }
 
-/* Beyond 65,520 everything is infinite, so wide integers are brought near before they are converted. */
+/* Beyond 65,520 everything is infinite, so wide integers are brought near it first. */
 static fr_mval
 int_to_half(code_t c, fr_dtype from, fr_mval v)
 {

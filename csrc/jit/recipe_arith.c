@@ -1,4 +1,4 @@
-/* jit/recipe_arith.c -- recipes of arithmetic, comparison, logic, bits, rounding and random numbers.
+/* jit/recipe_arith.c -- arithmetic, comparison, logic, bits, rounding and random numbers.
  * Straight lines of selects, so that a compiler can vectorise them; NumPy 2.4's bits. */
 #include "jit/recipe_int.h"
 
@@ -42,7 +42,7 @@ comparable(code_t c, fr_dtype in, fr_mval v)
     return in == FR_F16 ? fr_half_widen(c, v) : v;
 }
 
-/* ---- signs ------------------------------------------------------------------------------------ */
+/* ---- signs ----------------------------------------------------------------------------------- */
 
 RECIPE(positive)
 {
@@ -116,7 +116,7 @@ RECIPE(imag)
     out->re = fr_dtype_is_complex(in) ? x[0].im : m_int(c, m_type(c, x[0].re), 0);
 }
 
-/* ---- classification --------------------------------------------------------------------------- */
+/* ---- classification -------------------------------------------------------------------------- */
 
 /* isnan, isinf and isfinite compare the bits without the sign to those of infinity. */
 enum against { ABOVE_INF, EQUAL_INF, BELOW_INF };
@@ -160,7 +160,7 @@ RECIPE(isfinite)
         out->re = m_and(c, out->re, classify(c, in, x[0].im, BELOW_INF));
 }
 
-/* ---- rounding and scaling --------------------------------------------------------------------- */
+/* ---- rounding and scaling -------------------------------------------------------------------- */
 
 RECIPE(floor)
 {
@@ -288,7 +288,7 @@ RECIPE(heaviside)
     out->re = m_select(c, m_eq(c, v, zero), x[1].re, r);
 }
 
-/* ---- the four operations ---------------------------------------------------------------------- */
+/* ---- the four operations --------------------------------------------------------------------- */
 
 RECIPE(add)
 {
@@ -345,15 +345,15 @@ RECIPE(reciprocal)
     out->re = m_select(c, m_eq(c, v, m_int(c, in, 0)), inf, r);
 }
 
-/* ---- division with remainder ------------------------------------------------------------------ */
+/* ---- division with remainder ----------------------------------------------------------------- */
 
 struct divmod {
     fr_mval q, r;
 };
 
-/* a / b truncated, b neither 0 nor (for the smallest a) -1.  Up to 32 bits a float of more than twice
- * the width divides exactly enough: the quotient is off by less than its distance, at least 1/b, to
- * the next integer.  Vectors divide floats, not integers. */
+/* a / b truncated, b neither 0 nor (for the smallest a) -1.  Up to 32 bits a float with more bits
+ * than the integers divides exactly enough: the quotient is off by less than its distance to the
+ * next integer, which is at least 1/b.  Vectors divide floats, not integers. */
 static fr_mval
 quotient(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
@@ -409,7 +409,7 @@ floor_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     fr_mval       zero = m_real(c, in, 0.0), one = m_real(c, in, 1.0);
     fr_mval       mod = m_fmod(c, a, b), ratio = m_div(c, a, b);
     fr_mval       div = m_div(c, m_sub(c, a, mod), b);
-    fr_mval       some = m_ne(c, mod, zero), move, whole, by_zero = m_eq(c, b, zero);
+    fr_mval       some = m_ne(c, mod, zero), move, whole, above, by_zero = m_eq(c, b, zero);
     struct divmod d;
 
     move = m_and(c, some, m_xor(c, m_lt(c, b, zero), m_lt(c, mod, zero)));
@@ -418,7 +418,8 @@ floor_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     d.r = m_select(c, some, d.r, m_copysign(c, zero, b));
 
     whole = m_floor(c, div);
-    whole = m_select(c, m_lt(c, m_real(c, in, 0.5), m_sub(c, div, whole)), m_add(c, whole, one), whole);
+    above = m_lt(c, m_real(c, in, 0.5), m_sub(c, div, whole));
+    whole = m_select(c, above, m_add(c, whole, one), whole);
     d.q = m_select(c, m_eq(c, div, zero), m_copysign(c, zero, ratio), whole);
 
     d.q = m_select(c, by_zero, ratio, d.q);
@@ -471,7 +472,7 @@ RECIPE(power)
     out->re = r;
 }
 
-/* ---- order ------------------------------------------------------------------------------------ */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 enum order { LESS, LESS_EQUAL };
 
@@ -615,7 +616,7 @@ RECIPE(where)
     *out = pick(c, in, x[0].re, x[1], x[2]);
 }
 
-/* ---- logic and bits --------------------------------------------------------------------------- */
+/* ---- logic and bits -------------------------------------------------------------------------- */
 
 static fr_mval
 truth(code_t c, fr_dtype in, struct fr_mnum a)
@@ -709,7 +710,7 @@ RECIPE(right_shift)
     out->re = is_signed(in) ? r : m_select(c, fits, r, m_int(c, in, 0));
 }
 
-/* ---- random numbers --------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): ten rounds
  * of two wide multiplications over four words, with a key that grows by a constant each round. */
