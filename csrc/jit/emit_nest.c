@@ -121,6 +121,26 @@ fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_nam
     fr_mcode_clear(&code);
 }
 
+/* Within a row NumPy multiplies complex numbers without fma, which its element-wise loops have. */
+static void
+write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *args,
+                    const struct fr_names *result)
+{
+    struct fr_mcode code = {0};
+    const fr_dtype  t = fr_text_machine(d);
+    const char     *inputs[4];
+    int             n_inputs = 0;
+    struct fr_mnum  a = input(&code, d, &args[0], inputs, &n_inputs), r;
+    struct fr_mnum  b = input(&code, d, &args[1], inputs, &n_inputs);
+
+    r.re = fr_m_emit(&code, FR_M_SUB, t, fr_m_emit(&code, FR_M_MUL, t, a.re, b.re, 0, 0),
+                     fr_m_emit(&code, FR_M_MUL, t, a.im, b.im, 0, 0), 0, 0);
+    r.im = fr_m_emit(&code, FR_M_ADD, t, fr_m_emit(&code, FR_M_MUL, t, a.re, b.im, 0, 0),
+                     fr_m_emit(&code, FR_M_MUL, t, a.im, b.re, 0, 0), 0, 0);
+    write_micro(w, &code, r, d, inputs, result, result->s[0]);
+    fr_mcode_clear(&code);
+}
+
 static void
 write_cast(struct fr_writer *w, fr_dtype from, fr_dtype to, const struct fr_names *arg,
            const struct fr_names *result, const char *prefix)
@@ -552,7 +572,10 @@ write_take(struct fr_writer *w, int i)
         return;
     }
     if (!fr_reduce_is_index(in)) {
-        fr_write_op(w, fr_op_info[in->op].combine, d, args, &next, next.s[0]);
+        if (in->op == FR_OP_prod && fr_dtype_is_complex(d))
+            write_plain_product(w, d, args, &next);
+        else
+            fr_write_op(w, fr_op_info[in->op].combine, d, args, &next, next.s[0]);
         write_store(w, d, &acc, &next, "");
         return;
     }

@@ -31,10 +31,10 @@ frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stri
             const float n2 = m2 + v1;
             p1[j] = n2;
             const float m3 = p2[j];
-            const bool n3_2 = v0 < m3;
-            const bool n3_3 = m3 != m3;
-            const bool n3_4 = n3_2 | n3_3;
-            const float n3 = n3_4 ? m3 : v0;
+            const bool n3_1 = v0 < m3;
+            const bool n3_2 = m3 != m3;
+            const bool n3_3 = n3_1 | n3_2;
+            const float n3 = n3_3 ? m3 : v0;
             p2[j] = n3;
         }
     }

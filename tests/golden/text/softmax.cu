@@ -57,10 +57,10 @@ static __device__ inline void
 element_0(const struct row *r, int64_t j, struct accs_0 *a)
 {
     const float v0 = r->p0[j];
-    const bool n1_2 = v0 < a->v1;
-    const bool n1_3 = a->v1 != a->v1;
-    const bool n1_4 = n1_2 | n1_3;
-    const float n1 = n1_4 ? a->v1 : v0;
+    const bool n1_1 = v0 < a->v1;
+    const bool n1_2 = a->v1 != a->v1;
+    const bool n1_3 = n1_1 | n1_2;
+    const float n1 = n1_3 ? a->v1 : v0;
     a->v1 = n1;
 }
 
@@ -76,10 +76,10 @@ shuffle_accs_0(struct accs_0 a, unsigned mask, int k)
 static __device__ inline void
 join_0(struct accs_0 *a, struct accs_0 b)
 {
-    const bool n1_2 = b.v1 < a->v1;
-    const bool n1_3 = a->v1 != a->v1;
-    const bool n1_4 = n1_2 | n1_3;
-    const float n1 = n1_4 ? a->v1 : b.v1;
+    const bool n1_1 = b.v1 < a->v1;
+    const bool n1_2 = a->v1 != a->v1;
+    const bool n1_3 = n1_1 | n1_2;
+    const float n1 = n1_3 ? a->v1 : b.v1;
     a->v1 = n1;
 }
 
