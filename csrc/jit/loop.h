@@ -117,9 +117,9 @@ fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *)
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
 
 /* ---- which instruction runs where: asked by every executor of whole rows ------------------------
- * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage is s +
- * 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the last
- * stage uses costs the others nothing.  A later stage that needs it again finds it in its row
+ * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage
+ * is s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the
+ * last stage uses costs the others nothing.  A later stage that needs it again finds it in its row
  * buffer, except unit-stride loads whose memory nothing can have overwritten yet, and iota: those
  * cost no more than a buffer and are evaluated in each stage.  Without row buffers each stage
  * evaluates all that it needs.  These functions expect a verified nest and cannot fail. */
@@ -155,8 +155,8 @@ struct fr_slot {
 
 /* Long rows: elements [j0, j0 + n) of one row, stage s. Partial results of that range go to
  * slots_out[i] for each REDUCE instruction i over the stage; ROW values are read from slots[i].
- * The partial result of a sum is the pairwise tree of exactly these elements (the row's result is 0.0
- * + the tree of all); sum and prod of f16 are f32 numbers here; argmax and argmin leave the value
+ * The partial result of a sum is the pairwise tree of exactly these elements (the row's result
+ * is 0.0 + the tree of all); sum and prod of f16 are f32 numbers here; argmax and argmin leave the value
  * in v and its element, counted from the row's first, in index. In `slots` a result is final: of
  * the instruction's dtype, at the beginning of v. */
 typedef void fr_stage_fn(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
