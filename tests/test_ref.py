@@ -126,6 +126,10 @@ def test_ordered_reductions(lib, op, dtype):
         with np.errstate(all="ignore"):
             want = [getattr(np, op)(row, dtype=a.dtype) for row in a]
         check(got, np.array(want, a.dtype), f"{op} {dtype} {n}")
+    if dtype[0] == "c":
+        a = np.array([[complex(np.inf, 1), 1, 2], [complex(1, np.inf), 3j, 1]], DTYPES[dtype])
+        with np.errstate(all="ignore"):
+            check(reduce_rows(lib, op, a, dtype), [getattr(np, op)(row) for row in a], op)
     zeros = np.full((2, 20), -0.0).astype(DTYPES[dtype])
     check(reduce_rows(lib, op, zeros, dtype), [getattr(np, op)(z) for z in zeros], op)
 

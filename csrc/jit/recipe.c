@@ -58,7 +58,7 @@ out:
     return st;
 }
 
-/* ---- casts ------------------------------------------------------------------------------------ */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 /* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The
  * range is tested here, so that every emitter and device agrees. */
@@ -90,19 +90,54 @@ float_to_int(code_t c, fr_dtype to, fr_mval v)
     return m_bitcast(c, to, m_select(c, m_le(c, top, v), high, low));
 }
 
+/* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What
+ * has no integer becomes the smallest i64, cut to the width; as u64 +inf is 0 (float_to_int). */
+static fr_mval
+half_to_int(code_t c, fr_dtype to, fr_mval v)
+{
+    fr_mval fits = m_lt(c, m_abs(c, v), m_real(c, FR_F32, 0x1p31));
+    fr_mval zero = m_real(c, FR_F32, 0.0), i = m_cvt(c, FR_I32, m_select(c, fits, v, zero));
+    fr_mval other = m_int(c, to, INT64_MIN);
+
+    if (to == FR_U64)
+        other = m_select(c, m_lt(c, zero, v), m_int(c, to, 0), other);
+    return m_select(c, fits, m_cvt(c, to, i), other);
+}
+
+/* Beyond 65,520 everything is infinite, so wide integers are brought near it first. */
+static fr_mval
+int_to_half(code_t c, fr_dtype from, fr_mval v)
+{
+    bool    is_signed = fr_dtype_kind(from) == 'i';
+    fr_mval high, low;
+
+    if (fr_dtype_size(from) == 8 || from == FR_U32) {
+        high = m_int(c, from, 70000);
+        v = m_select(c, m_lt(c, high, v), high, v);
+        if (is_signed) {
+            low = m_int(c, from, -70000);
+            v = m_select(c, m_lt(c, v, low), low, v);
+        }
+        v = m_cvt(c, FR_I32, v);
+    }
+    return fr_half_narrow(c, m_cvt(c, FR_F32, v));
+}
+
 static fr_mval
 cast_real(code_t c, fr_dtype from, fr_dtype to, fr_mval v)
 {
     if (from == to)
         return v;
-    if (from == FR_F16 && to == FR_U32) /* the scalar loop: what has no integer becomes 0 */
-        return m_cvt(c, to, float_to_signed(c, FR_I64, fr_half_widen(c, v)));
+    if (from == FR_F16 && (to == FR_U32 || fr_dtype_size(to) == 8) && !fr_dtype_is_float(to))
+        return half_to_int(c, to, fr_half_widen(c, v));
     if (from == FR_F16)
         return cast_real(c, FR_F32, to, fr_half_widen(c, v));
     if (to == FR_BOOL)
         return m_ne(c, v, m_num(c, from, 0));
+    if (to == FR_F16 && !fr_dtype_is_float(from))
+        return int_to_half(c, from, v);
     if (to == FR_F16)
-        return fr_half_narrow(c, fr_dtype_is_float(from) ? v : m_cvt(c, FR_F32, v));
+        return fr_half_narrow(c, v);
     if (fr_dtype_is_float(from) && !fr_dtype_is_float(to))
         return float_to_int(c, to, v);
     return m_cvt(c, to, v);

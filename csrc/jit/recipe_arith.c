@@ -1,4 +1,4 @@
-/* jit/recipe_arith.c -- recipes of arithmetic, comparison, logic, bits, rounding and random numbers.
+/* jit/recipe_arith.c -- arithmetic, comparison, logic, bits, rounding and random numbers.
  * Straight lines of selects, so that a compiler can vectorise them; NumPy 2.4's bits. */
 #include "jit/recipe_int.h"
 
@@ -42,7 +42,7 @@ comparable(code_t c, fr_dtype in, fr_mval v)
     return in == FR_F16 ? fr_half_widen(c, v) : v;
 }
 
-/* ---- signs ------------------------------------------------------------------------------------ */
+/* ---- signs ----------------------------------------------------------------------------------- */
 
 RECIPE(positive)
 {
@@ -116,7 +116,7 @@ RECIPE(imag)
     out->re = fr_dtype_is_complex(in) ? x[0].im : m_int(c, m_type(c, x[0].re), 0);
 }
 
-/* ---- classification --------------------------------------------------------------------------- */
+/* ---- classification -------------------------------------------------------------------------- */
 
 /* isnan, isinf and isfinite compare the bits without the sign to those of infinity. */
 enum against { ABOVE_INF, EQUAL_INF, BELOW_INF };
@@ -160,7 +160,7 @@ RECIPE(isfinite)
         out->re = m_and(c, out->re, classify(c, in, x[0].im, BELOW_INF));
 }
 
-/* ---- rounding and scaling --------------------------------------------------------------------- */
+/* ---- rounding and scaling -------------------------------------------------------------------- */
 
 RECIPE(floor)
 {
@@ -288,7 +288,7 @@ RECIPE(heaviside)
     out->re = m_select(c, m_eq(c, v, zero), x[1].re, r);
 }
 
-/* ---- the four operations ---------------------------------------------------------------------- */
+/* ---- the four operations --------------------------------------------------------------------- */
 
 RECIPE(add)
 {
@@ -345,11 +345,30 @@ RECIPE(reciprocal)
     out->re = m_select(c, m_eq(c, v, m_int(c, in, 0)), inf, r);
 }
 
-/* ---- division with remainder ------------------------------------------------------------------ */
+/* ---- division with remainder ----------------------------------------------------------------- */
 
 struct divmod {
     fr_mval q, r;
 };
+
+/* a / b truncated, b neither 0 nor (for the smallest a) -1.  Up to 32 bits a float with more bits
+ * than the integers divides exactly enough: the quotient is off by less than its distance to the
+ * next integer, which is at least 1/b.  Vectors divide floats, not integers. */
+static fr_mval
+quotient(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+{
+    fr_dtype wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
+    fr_mval  q;
+
+    if (fr_dtype_size(in) == 8)
+        return m_idiv(c, a, b);
+    q = m_div(c, m_cvt(c, wide, a), m_cvt(c, wide, b));
+    if (in != FR_U32)
+        return m_cvt(c, in, m_cvt(c, FR_I32, q));
+    /* In the binade of 2^52 the lowest bits of a double are its integer. */
+    q = m_add(c, m_floor(c, q), m_real(c, FR_F64, 0x1p52));
+    return m_cvt(c, in, m_bitcast(c, FR_U64, q));
+}
 
 /* Truncating division of integers with a divisor that is safe: in place of 0 and of -1 below the
  * smallest number stands 1, which already gives NumPy's answers but for x // 0. */
@@ -362,7 +381,7 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, fr_mval *divisor)
     if (is_signed(in))
         bad = m_or(c, bad, m_and(c, m_eq(c, a, m_min_int(c, in)), m_eq(c, b, m_int(c, in, -1))));
     *divisor = m_select(c, bad, m_int(c, in, 1), b);
-    d.q = m_idiv(c, a, *divisor);
+    d.q = quotient(c, in, a, *divisor);
     d.r = m_sub(c, a, m_mul(c, d.q, *divisor));
     return d;
 }
@@ -390,7 +409,7 @@ floor_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     fr_mval       zero = m_real(c, in, 0.0), one = m_real(c, in, 1.0);
     fr_mval       mod = m_fmod(c, a, b), ratio = m_div(c, a, b);
     fr_mval       div = m_div(c, m_sub(c, a, mod), b);
-    fr_mval       some = m_ne(c, mod, zero), move, whole, by_zero = m_eq(c, b, zero);
+    fr_mval       some = m_ne(c, mod, zero), move, whole, above, by_zero = m_eq(c, b, zero);
     struct divmod d;
 
     move = m_and(c, some, m_xor(c, m_lt(c, b, zero), m_lt(c, mod, zero)));
@@ -399,7 +418,8 @@ floor_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     d.r = m_select(c, some, d.r, m_copysign(c, zero, b));
 
     whole = m_floor(c, div);
-    whole = m_select(c, m_lt(c, m_real(c, in, 0.5), m_sub(c, div, whole)), m_add(c, whole, one), whole);
+    above = m_lt(c, m_real(c, in, 0.5), m_sub(c, div, whole));
+    whole = m_select(c, above, m_add(c, whole, one), whole);
     d.q = m_select(c, m_eq(c, div, zero), m_copysign(c, zero, ratio), whole);
 
     d.q = m_select(c, by_zero, ratio, d.q);
@@ -452,7 +472,7 @@ RECIPE(power)
     out->re = r;
 }
 
-/* ---- order ------------------------------------------------------------------------------------ */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 enum order { LESS, LESS_EQUAL };
 
@@ -596,7 +616,7 @@ RECIPE(where)
     *out = pick(c, in, x[0].re, x[1], x[2]);
 }
 
-/* ---- logic and bits --------------------------------------------------------------------------- */
+/* ---- logic and bits -------------------------------------------------------------------------- */
 
 static fr_mval
 truth(code_t c, fr_dtype in, struct fr_mnum a)
@@ -690,7 +710,7 @@ RECIPE(right_shift)
     out->re = is_signed(in) ? r : m_select(c, fits, r, m_int(c, in, 0));
 }
 
-/* ---- random numbers --------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): ten rounds
  * of two wide multiplications over four words, with a key that grows by a constant each round. */
@@ -726,6 +746,12 @@ join_words(code_t c, fr_mval lo, fr_mval hi)
     return m_or(c, m_cvt(c, FR_U64, lo), hi);
 }
 
+static fr_mval
+bits_of(code_t c, double v)
+{
+    return m_bitcast(c, FR_U64, m_real(c, FR_F64, v));
+}
+
 /* The top bits of one (F32: 24) or two (F64: 53) words as a number in [0, 1). */
 static fr_mval
 uniform(code_t c, fr_dtype type, fr_mval lo, fr_mval hi)
@@ -736,8 +762,13 @@ uniform(code_t c, fr_dtype type, fr_mval lo, fr_mval hi)
         v = m_bitcast(c, FR_I32, m_shr(c, lo, m_int(c, FR_U32, 8)));
         return m_mul(c, m_cvt(c, type, v), m_real(c, type, 0x1p-24));
     }
-    v = m_bitcast(c, FR_I64, m_shr(c, join_words(c, lo, hi), m_int(c, FR_U64, 11)));
-    return m_mul(c, m_cvt(c, type, v), m_real(c, type, 0x1p-53));
+    /* The 53 bits as two doubles, each set into the mantissa of a power of two that is taken away
+     * again: vectors do this where they cannot convert i64. */
+    v = m_shr(c, join_words(c, lo, hi), m_int(c, FR_U64, 11));
+    lo = m_or(c, m_and(c, v, m_int(c, FR_U64, UINT32_MAX)), bits_of(c, 0x1p52));
+    hi = m_or(c, m_shr(c, v, m_int(c, FR_U64, 32)), bits_of(c, 0x1p84));
+    hi = m_sub(c, m_bitcast(c, type, hi), m_real(c, type, 0x1p84 + 0x1p52));
+    return m_mul(c, m_add(c, hi, m_bitcast(c, type, lo)), m_real(c, type, 0x1p-53));
 }
 
 RECIPE(random_bits)

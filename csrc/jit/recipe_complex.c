@@ -60,7 +60,7 @@ two_square(code_t c, fr_mval v, fr_mval *low)
     return high;
 }
 
-/* ---- arithmetic ------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* NumPy's vector loops fuse the first product into the sum wherever the machine has fma. */
 static cnum
@@ -148,7 +148,7 @@ RECIPE(complex_sign)
     *out = pick(c, m_isnan(c, size), nan, r);
 }
 
-/* ---- square root ------------------------------------------------------------------------------ */
+/* ---- square root ----------------------------------------------------------------------------- */
 
 static cnum
 square_root(code_t c, fr_dtype t, cnum z)
@@ -183,7 +183,7 @@ RECIPE(complex_sqrt)
     *out = square_root(c, fr_dtype_info[in].component, x[0]);
 }
 
-/* ---- exponentials ----------------------------------------------------------------------------- */
+/* ---- exponentials ---------------------------------------------------------------------------- */
 
 /* f(re) (cos im + i sin im), where f is exp or exp2.  f may overflow while a small cosine makes the
  * product finite: then f takes `shift` less, and the product `factor` = f(shift) more. */
@@ -193,15 +193,16 @@ polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval lim
 {
     fr_mval large = m_lt(c, limit, re), zero = real(c, t, 0);
     fr_mval size = m_call(c, f, m_select(c, large, m_sub(c, re, shift), re));
-    fr_mval more = m_select(c, large, factor, real(c, t, 1)), odd;
+    fr_mval more = m_select(c, large, factor, real(c, t, 1)), odd, down, nothing;
     cnum    r;
 
     r.re = m_mul(c, m_mul(c, size, m_call(c, recipe_real_cos, im)), more);
     r.im = m_mul(c, m_mul(c, size, m_call(c, recipe_real_sin, im)), more);
     /* No angle: nothing is left of -inf, and +inf keeps a real part. */
     odd = m_and(c, is_inf(c, t, re), m_not(c, is_finite(c, t, im)));
-    r = pick(c, odd, (cnum){m_select(c, m_lt(c, re, zero), zero, re),
-                            m_select(c, m_lt(c, re, zero), zero, r.im)}, r);
+    down = m_lt(c, re, zero);
+    nothing = m_select(c, is_inf(c, t, im), m_copysign(c, zero, im), zero);
+    r = pick(c, odd, (cnum){m_select(c, down, zero, re), m_select(c, down, nothing, r.im)}, r);
     return pick(c, is_zero(c, t, im), (cnum){m_mul(c, size, more), im}, r);
 }
 
@@ -232,7 +233,7 @@ complex_expm1(code_t c, fr_dtype t, cnum z)
     return pick(c, large, e, r);
 }
 
-/* ---- logarithms ------------------------------------------------------------------------------- */
+/* ---- logarithms ------------------------------------------------------------------------------ */
 
 /* log |re + i im|.  Near the unit circle the logarithm of 1 + small wants `small` accurately, so
  * re^2 + im^2 - 1 is summed with twice the precision. */
@@ -309,7 +310,7 @@ complex_log1p(code_t c, fr_dtype t, cnum z)
     return (cnum){m_select(c, is_near, near, log_abs(c, t, next.re, next.im)), arg(c, next)};
 }
 
-/* ---- powers ----------------------------------------------------------------------------------- */
+/* ---- powers ---------------------------------------------------------------------------------- */
 
 /* As NumPy: whole exponents below 100 by repeated squaring, others by exp(b log a). */
 RECIPE(complex_power)
@@ -341,14 +342,14 @@ RECIPE(complex_power)
     r = pick(c, whole, power, r);
 
     zero_a = m_and(c, is_zero(c, t, a.re), is_zero(c, t, a.im));
-    r = pick(c, zero_a, pick(c, m_and(c, real_b, m_lt(c, zero.re, b.re)), zero, nan), r);
+    r = pick(c, zero_a, pick(c, m_lt(c, zero.re, b.re), zero, nan), r);
     *out = pick(c, m_and(c, real_b, is_zero(c, t, b.re)), one, r);
 }
 
-/* ---- hyperbolic and circular functions -------------------------------------------------------- */
+/* ---- hyperbolic and circular functions ------------------------------------------------------- */
 
-/* sinh and cosh of v, both to be multiplied by *factor at the very end: beyond the range of exp they
- * are half of exp(|v| - shift). */
+/* sinh and cosh of v, both to be multiplied by *factor at the very end: beyond the range of exp
+ * they are half of exp(|v| - shift). */
 static void
 sinh_cosh(code_t c, fr_dtype t, fr_mval v, fr_mval *sinh, fr_mval *cosh, fr_mval *factor)
 {
@@ -399,7 +400,7 @@ static cnum
 complex_tanh(code_t c, fr_dtype t, cnum z)
 {
     fr_mval mag = m_abs(c, z.re), one = real(c, t, 1), zero = real(c, t, 0);
-    fr_mval large = m_le(c, by_type(c, t, 11, 22), mag), s, u, b, d, vanish;
+    fr_mval large = m_le(c, by_type(c, t, 11, 22), mag), s, u, b, d, vanish, none, nan;
     cnum    r, far;
 
     s = m_call(c, recipe_real_sinh, m_select(c, large, zero, z.re));
@@ -415,6 +416,9 @@ complex_tanh(code_t c, fr_dtype t, cnum z)
     far.im = m_select(c, is_finite(c, t, z.im), far.im, m_copysign(c, zero, z.im));
     far.re = m_copysign(c, one, z.re);
     r = pick(c, large, far, r);
+    none = m_and(c, is_finite(c, t, z.re), m_not(c, is_finite(c, t, z.im)));
+    nan = m_sub(c, z.im, z.im); /* of what is not finite */
+    r = pick(c, none, (cnum){nan, nan}, r);
     r.re = m_select(c, is_zero(c, t, z.re), z.re, r.re);
     r.im = m_select(c, is_zero(c, t, z.im), z.im, r.im);
     return r;
@@ -439,11 +443,12 @@ complex_cos(code_t c, fr_dtype t, cnum z)
     return complex_cosh(c, t, (cnum){m_neg(c, z.im), z.re});
 }
 
-/* ---- their inverses --------------------------------------------------------------------------- */
+/* ---- their inverses -------------------------------------------------------------------------- */
 
-/* arcsin and arccos after Kahan ("Branch cuts for complex elementary functions", 1987), in the first
- * quadrant: with p + iq and r + is the roots of 1 - z (conjugated) and 1 + z, the imaginary part is
- * arcsinh(p s + q r), and no sum cancels.  Far out it is log 2|z|, and real parts are angles. */
+/* arcsin and arccos after Kahan ("Branch cuts for complex elementary functions", 1987), in the
+ * first quadrant: with p + iq and r + is the roots of 1 - z (conjugated) and 1 + z, the imaginary
+ * part is arcsinh(p s + q r), and no sum cancels.  Far out it is log 2|z|, and real parts are
+ * angles. */
 struct roots {
     cnum    minus, plus;
     fr_mval im, far;
@@ -515,8 +520,9 @@ static cnum
 complex_arctanh(code_t c, fr_dtype t, cnum z)
 {
     fr_mval a = m_abs(c, z.re), b = m_abs(c, z.im), zero = real(c, t, 0), one = real(c, t, 1);
-    fr_mval limit = by_type(c, t, 0x1p13, 0x1p28), minus = m_sub(c, one, a), near, pole, d, h, na, nb;
-    fr_mval is_near = m_and(c, m_lt(c, a, limit), m_lt(c, b, limit)), far, is_pole, endless;
+    fr_mval limit = by_type(c, t, 0x1p13, 0x1p28), minus = m_sub(c, one, a), d, h, na, nb;
+    fr_mval is_near = m_and(c, m_lt(c, a, limit), m_lt(c, b, limit)), is_pole, endless;
+    fr_mval near, pole, far;
     cnum    r;
 
     na = m_select(c, is_near, a, zero);
@@ -548,7 +554,7 @@ complex_arctan(code_t c, fr_dtype t, cnum z)
     return swap(complex_arctanh(c, t, swap(z)));
 }
 
-/* ---- the rows of the table -------------------------------------------------------------------- */
+/* ---- the rows of the table ------------------------------------------------------------------- */
 
 #define REAL_OR_COMPLEX(name)                                                                      \
     RECIPE(name)                                                                                   \

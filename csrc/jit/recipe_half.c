@@ -4,9 +4,9 @@
 
 enum { HALF_MANT = 10, HALF_BIAS = 15 };
 
-/*  f16  s eeeee mmmmmmmmmm          A normal number moves 13 bits to the left and its exponent grows
- *  f32  s eeeeeeee mmmmmmm...       by 112; infinities and NaNs need 112 more; a subnormal number
- *                                   is its mantissa, as an integer, times 2^-24. */
+/*  f16  s eeeee mmmmmmmmmm      A normal number moves 13 bits to the left and its exponent grows
+ *  f32  s eeeeeeee mmmmmmm...   by 112; infinities and NaNs need 112 more; a subnormal number
+ *                               is its mantissa, as an integer, times 2^-24. */
 fr_mval
 fr_half_widen(code_t c, fr_mval bits)
 {
@@ -46,10 +46,11 @@ fr_half_narrow(code_t c, fr_mval v)
     fr_mval  sub = m_sub(c, m_bitcast(c, u, m_add(c, m_abs(c, v), magic)), m_bitcast(c, u, magic));
     fr_mval  payload = m_and(c, m_shr(c, mag, m_int(c, u, drop)), m_int(c, u, 0x3ff));
     fr_mval  is_nan = m_lt(c, m_int(c, u, ((2 * bias + 1) << mant)), mag);
-    fr_mval  r;
+    fr_mval  huge, r;
 
     r = m_select(c, m_lt(c, mag, m_int(c, u, (bias - HALF_BIAS + 1) << mant)), sub, normal);
-    r = m_select(c, m_le(c, m_int(c, u, (bias + HALF_BIAS + 1) << mant), mag), m_int(c, u, 0x7c00), r);
+    huge = m_le(c, m_int(c, u, (bias + HALF_BIAS + 1) << mant), mag);
+    r = m_select(c, huge, m_int(c, u, 0x7c00), r);
     r = m_select(c, is_nan, m_or(c, payload, m_int(c, u, 0x7e00)), r);
     return m_cvt(c, FR_U16, m_or(c, r, sign));
 }

@@ -37,6 +37,8 @@
 #define OR(x, y)     m_or(c, x, y)
 #define XOR(x, y)    m_xor(c, x, y)
 
+#define LN2          0x1.62e42fefa39efp-1
+
 enum { F32_DIGITS = 23, F64_DIGITS = 52 };          /* bits of the fraction field */
 #define FRACTION     (t == FR_F32 ? F32_DIGITS : F64_DIGITS)
 #define BIAS         (t == FR_F32 ? 127 : 1023)
@@ -70,11 +72,11 @@ at_least(code_t c, fr_dtype t, fr_mval x, double limit)
     return SEL(LT(x, K(limit)), K(limit), x);
 }
 
-/* |y| with the sign of x; y is not negative. */
+/* |y| with the sign of x. */
 static inline fr_mval
 with_sign(code_t c, fr_dtype t, fr_mval y, fr_mval x)
 {
-    return REAL(OR(BITS(y), AND(BITS(x), U(SIGN_BIT))));
+    return REAL(OR(AND(BITS(y), U(SIGN_BIT - 1)), AND(BITS(x), U(SIGN_BIT))));
 }
 
 /* A number as the sum of two floats, the second small against the first. */
@@ -139,5 +141,74 @@ nearest(code_t c, fr_dtype t, fr_mval x, double factor, double bias)
 
     return (struct nearest){SUB(sum, K(MAGIC + bias)), BITS(sum)};
 }
+
+/* x - n ln 2, the first step exact. */
+static inline fr_mval
+minus_ln2(code_t c, fr_dtype t, fr_mval x, fr_mval n)
+{
+    const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
+
+    return FMA(n, K(-ln2[1]), FMA(n, K(-ln2[0]), x));
+}
+
+/* The same with the rounding error as the second part. */
+static inline struct two
+minus_ln2_two(code_t c, fr_dtype t, fr_mval x, fr_mval n)
+{
+    const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
+    fr_mval a = FMA(n, K(-ln2[0]), x), lo = K(-ln2[1]);
+    fr_mval r = FMA(n, lo, a);
+
+    return (struct two){r, FMA(n, lo, SUB(a, r))};
+}
+
+/* ---- doubles that are exact enough for floats (2^-32) ------------------------------------------- */
+
+static inline fr_mval
+widen(code_t c, fr_mval x)
+{
+    return m_cvt(c, FR_F64, x);
+}
+
+static inline fr_mval
+narrow(code_t c, fr_mval x)
+{
+    return m_cvt(c, FR_F32, x);
+}
+
+/* e^x for |x| < 700. */
+static inline fr_mval
+exp_short(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct nearest k = nearest(c, t, x, LOG2E[0], BIAS);
+    fr_mval r = FMA(k.n, K(-LN2), x), s = power_of_two(c, t, k.biased);
+
+    return MUL(FMA(r, POLY(r, EXP_SHORT), K(1)), s);
+}
+
+/* 1 / d for 1 <= d <= 2, quicker than a division of two vectors of doubles. */
+static inline fr_mval
+reciprocal_short(code_t c, fr_mval d)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval y = POLY(d, RECIPROCAL);
+
+    for (int k = 0; k < 2; k++)
+        y = FMA(y, FMA(NEG(d), y, K(1)), y);
+    return y;
+}
+
+/* ---- whole functions that others are made of -------------------------------------------------- */
+
+/* e^(x + tail) = 2^n (hi + lo), to 2^-56 or better; `biased` holds n + bias in its low bits. */
+struct exp_parts {
+    struct two e;
+    fr_mval biased;
+};
+struct exp_parts fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias);
+
+/* log(1 + u + tail) = hi + lo for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
+struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
 
 #endif

@@ -1,6 +1,6 @@
-/* tests/c/test_recipe.c -- recipes over arrays, through the micro code interpreter, and nests through
- * the reference executor, for tests/test_recipes.py and tests/test_ref.py, which build this as a shared
- * library and compare with NumPy. */
+/* tests/c/test_recipe.c -- recipes over arrays, through the micro code interpreter, and nests
+ * through the reference executor, for tests/test_recipes.py and tests/test_ref.py, which build this
+ * as a shared library and compare with NumPy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

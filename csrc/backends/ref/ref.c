@@ -1,4 +1,4 @@
-/* backends/ref/ref.c -- the contract of jit/loop.h, carried out to the letter, one element at a time.
+/* backends/ref/ref.c -- the contract of jit/loop.h to the letter, one element at a time.
  *
  *     fill the accumulators with identities
  *     SCALAR instructions
@@ -6,8 +6,8 @@
  *         for each stage:  ROW instructions,  then for each element: FULL instructions
  *         the last ROW instructions
  *
- * A FULL value that something beyond its own loop wants (a later stage, a reduction) is kept for the
- * whole row; nothing is computed twice. */
+ * A FULL value that something beyond its own loop wants (a later stage, a reduction) is kept for
+ * the whole row; nothing is computed twice. */
 #include "backends/ref/ref.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ struct ref {
                                             the step (result so far, element) -> result */
     struct function          *is_nan;    /* [n_insts] of argmax and argmin, whose step compares */
     struct value             *now;       /* [n_insts] values of this element, row or launch */
-    struct value            **row;       /* [n_insts] values of the whole row, where they are wanted */
+    struct value            **row;       /* [n_insts] values of the whole row, where wanted */
     uint64_t                 *values;    /* room for the longest micro code */
     struct function           widen, narrow; /* f16 to f32 and back */
     void                     *flat;      /* n_inner numbers as floats, for sums */
@@ -42,7 +42,7 @@ struct ref {
     bool                      first[FR_MAX_OPERANDS]; /* nothing has been accumulated there yet */
 };
 
-/* ---- functions -------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static fr_dtype
 machine_type(fr_dtype d)
@@ -111,7 +111,7 @@ call2(struct ref *r, const struct function *f, struct value a, struct value b)
     return call(r, f, a, b, b);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static struct value
 load(const char *p, fr_dtype d)
@@ -157,7 +157,7 @@ moved(char *p, int64_t bytes)
     return (char *)((uintptr_t)p + (uintptr_t)bytes);
 }
 
-/* ---- reductions of a row ---------------------------------------------------------------------- */
+/* ---- reductions of a row --------------------------------------------------------------------- */
 
 /* NumPy's pairwise sum of n scalars, `width` of them to a number: a complex array counts as scalars
  * whose even and odd ones are summed apart. Without an identity in front. */
@@ -243,17 +243,15 @@ one(fr_dtype d)
     }
 }
 
+/* From 1 on: with an infinite part even 1 times a complex number is not that number. */
 static struct value
 product(struct ref *r, fr_dtype d, const struct function *multiply, const struct value *x)
 {
-    struct value v = one(d);
+    struct value v = one(d == FR_F16 ? FR_F32 : d);
 
-    for (int64_t i = 0; i < r->in->n_inner; i++) {
-        struct value e = d == FR_F16 ? call1(r, &r->widen, x[i]) : x[i];
-
-        v = i ? call2(r, multiply, v, e) : e;
-    }
-    return r->in->n_inner && d == FR_F16 ? call1(r, &r->narrow, v) : v;
+    for (int64_t i = 0; i < r->in->n_inner; i++)
+        v = call2(r, multiply, v, d == FR_F16 ? call1(r, &r->widen, x[i]) : x[i]);
+    return d == FR_F16 ? call1(r, &r->narrow, v) : v;
 }
 
 /* The first index of the extreme value, or of the first NaN. */
@@ -304,13 +302,14 @@ reduce_row(struct ref *r, int i)
     }
 }
 
-/* ---- accumulators ----------------------------------------------------------------------------- */
+/* ---- accumulators ---------------------------------------------------------------------------- */
 
 static bool
 accumulates(const struct ref *r, const struct fr_inst *inst)
 {
-    return inst->kind == FR_INST_ACCUM ||
-           (inst->kind == FR_INST_STORE && r->nest->operands[inst->operand].flags & FR_OPERAND_STREAM);
+    if (inst->kind == FR_INST_STORE)
+        return r->nest->operands[inst->operand].flags & FR_OPERAND_STREAM;
+    return inst->kind == FR_INST_ACCUM;
 }
 
 /* A streamed store that does not name its reduction sums. */
@@ -369,7 +368,7 @@ accumulate(struct ref *r, int i, char *p, bool first, struct value v)
     store(p, inst->dtype, v);
 }
 
-/* ---- the walk --------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 /* Argument k of an instruction for element j: from the row where one is kept. */
 static struct value
@@ -483,10 +482,10 @@ run_all(struct ref *r)
     } while (d >= 0);
 }
 
-/* ---- setting up ------------------------------------------------------------------------------- */
+/* ---- setting up ------------------------------------------------------------------------------ */
 
-/* The step of a reduction.  Within a row NumPy multiplies complex numbers without fma, and f16 in f32;
- * any and all take elements of every dtype. */
+/* The step of a reduction.  Within a row NumPy multiplies complex numbers without fma, and f16 in
+ * f32; any and all take elements of every dtype. */
 static fr_status
 make_step(struct ref *r, int i, struct fr_err *err)
 {

@@ -284,13 +284,15 @@ add_op(fr_op op, fr_dtype d)
 {
     const struct fr_op_info *info = &fr_op_info[op];
     struct shape             s = {0};
-    struct fr_mnum           args[MAX_ARGS], r;
+    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
     char                     name[64], place[64];
     fr_status                st;
 
     for (int k = 0; k < info->arity; k++)
         args[k] = add_arg(&s, fr_op_arg(op, k, d));
     st = fr_recipe_op(&s.code, op, d, args, &r);
+    if (st == FR_OK && r.re >= s.code.n)
+        st = FR_EBUG;
     if (st != FR_OK || s.code.st != FR_OK)
         die("recipe of %s for %s: %s", info->name, fr_dtype_code(d),
             fr_status_text(st ? st : s.code.st));
