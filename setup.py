@@ -31,7 +31,7 @@ DEBUG = os.environ.get("FRIT_DEBUG_BUILD", "") not in ("", "0")
 SANITIZE = os.environ.get("FRIT_SANITIZE", "")
 N_KERNEL_FILES = 24     # enough pieces to keep the processors busy to the end of the build
 
-LEVELS = {"v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+LEVELS = {"generic": "x86-64", "v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 
 def usable_cpus():

@@ -1,0 +1,475 @@
+/* bind/hand.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
+ *
+ * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over
+ * its evaluated memory, read-only unless it is an `out` or the object of a method that writes.
+ * When NumPy complains that an array is read-only, the call is made again with writable memory.
+ * What comes back is wrapped: an argument's own view as that tensor, a view of it as a window of it, a
+ * new array as a tensor over its memory. An ndarray that somebody kept pins its storage. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "bind/bind.h"
+#include "bind/npy.h"
+
+/* A tensor among the arguments, and its ndarray for this call. */
+struct guest {
+    PyObject *tensor, *view;
+};
+
+struct call {
+    struct guest *guests;
+    size_t        n, cap;
+    bool          writable;    /* NumPy is allowed to write into every tensor */
+    int           depth;
+};
+
+enum { MAX_DEPTH = 64 };       /* of nested containers: deeper ones are passed as they are */
+
+static PyObject *counts;
+
+int
+fr_hand_init(void)
+{
+    counts = PyDict_New();
+    return counts ? 0 : -1;
+}
+
+/* ---- counting */
+
+void
+fr_hand_count(const char *name)
+{
+    PyObject *old = PyDict_GetItemString(counts, name);
+    PyObject *n = PyLong_FromLong(old ? PyLong_AsLong(old) + 1 : 1);
+
+    if (!n || PyDict_SetItemString(counts, name, n) < 0)
+        PyErr_Clear(); /* a statistic must not fail the call */
+    Py_XDECREF(n);
+    if (strstr(fr_env.log, "fallbacks")) {
+        PyObject *where = fr_site_text(fr_site_here());
+        if (where)
+            PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
+        Py_XDECREF(where);
+    }
+}
+
+PyObject *
+fr_hand_counts(void)
+{
+    return PyDict_Copy(counts);
+}
+
+void
+fr_hand_reset(void)
+{
+    PyDict_Clear(counts);
+}
+
+/* "matmul", "linalg.norm", "scipy.special.expit". */
+static void
+count_function(PyObject *func)
+{
+    PyObject *name = PyObject_GetAttrString(func, "__name__");
+    PyObject *module = PyObject_GetAttrString(func, "__module__"), *full = NULL;
+    char      text[128];
+
+    PyErr_Clear();
+    if (name && module && PyUnicode_Check(module) &&
+        PyUnicode_CompareWithASCIIString(module, "numpy") != 0)
+        full = PyUnicode_FromFormat("%U.%S", module, name);
+    else if (name)
+        full = PyObject_Str(name);
+    if (full && PyUnicode_AsUTF8(full)) {
+        const char *s = PyUnicode_AsUTF8(full);
+        snprintf(text, sizeof text, "%s", !strncmp(s, "numpy.", 6) ? s + 6 : s);
+        fr_hand_count(text);
+    } else {
+        PyErr_Clear();
+        fr_hand_count("?");
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    Py_XDECREF(full);
+}
+
+/* ---- arguments in */
+
+/* Lists every tensor below `o` once more; -1 when memory is out. */
+static int
+collect(PyObject *o, const struct fr_tensor ***list, size_t *n, size_t *cap, int depth)
+{
+    if (fr_is_tensor(o)) {
+        if (!FR_GROW(*list, *cap, *n + 1)) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        (*list)[(*n)++] = fr_of(o);
+        return 0;
+    }
+    if (depth >= MAX_DEPTH)
+        return 0;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            if (collect(PySequence_Fast_GET_ITEM(o, i), list, n, cap, depth + 1) < 0)
+                return -1;
+    } else if (PyDict_CheckExact(o)) {
+        PyObject  *key, *value;
+        Py_ssize_t pos = 0;
+        while (PyDict_Next(o, &pos, &key, &value))
+            if (collect(value, list, n, cap, depth + 1) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+/* Everything that NumPy will look at, computed in one plan. */
+static int
+evaluate(fr_args args, Py_ssize_t n_args)
+{
+    const struct fr_tensor **list = NULL;
+    size_t                   n = 0, cap = 0;
+    struct fr_err            err;
+    fr_status                st = FR_OK;
+
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (collect(args[i], &list, &n, &cap, 0) < 0) {
+            fr_free(list);
+            return -1;
+        }
+    FR_TRACE_HERE();
+    for (size_t i = 0; i < n; i++)
+        fr_info_sync(FR_SYNC_fallback, list[i]);
+    if (n)
+        st = fr_tensor_eval(list, (int)n, &err);
+    if (st == FR_OK)
+        st = fr_runtime_flush(&err);
+    fr_free(list);
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
+static PyObject *convert(struct call *c, PyObject *o, bool write);
+
+static PyObject *
+convert_tensor(struct call *c, PyObject *o, bool write)
+{
+    PyObject *view;
+
+    if (!FR_GROW(c->guests, c->cap, c->n + 1))
+        return PyErr_NoMemory();
+    view = fr_numpy_view(o, write || c->writable ? FR_VIEW_EXPORT : FR_VIEW_READ);
+    if (!view)
+        return NULL;
+    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view)};
+    return view;
+}
+
+/* A list or tuple of the same type with converted items; the object itself if nothing changed. */
+static PyObject *
+convert_sequence(struct call *c, PyObject *o, bool write)
+{
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    PyObject  *list = NULL, *result;
+
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(o, i), *got = convert(c, item, write);
+        if (!got)
+            goto fail;
+        if (got != item && !list && !(list = PySequence_List(o))) {
+            Py_DECREF(got);
+            goto fail;
+        }
+        if (list)
+            PyList_SetItem(list, i, got); /* steals; the list has n items */
+        else
+            Py_DECREF(got);
+    }
+    if (!list)
+        return Py_NewRef(o);
+    if (PyList_Check(o))
+        return list;
+    result = PyList_AsTuple(list);
+    Py_DECREF(list);
+    return result;
+fail:
+    Py_XDECREF(list);
+    return NULL;
+}
+
+static PyObject *
+convert_dict(struct call *c, PyObject *o)
+{
+    PyObject  *copy = PyDict_Copy(o), *key, *value;
+    Py_ssize_t pos = 0;
+
+    while (copy && PyDict_Next(o, &pos, &key, &value)) {
+        PyObject *got = convert(c, value, false);
+        if (!got || (got != value && PyDict_SetItem(copy, key, got) < 0))
+            Py_CLEAR(copy);
+        Py_XDECREF(got);
+    }
+    return copy;
+}
+
+static PyObject *
+convert(struct call *c, PyObject *o, bool write)
+{
+    PyObject *result = NULL;
+
+    if (fr_is_tensor(o))
+        return convert_tensor(c, o, write);
+    if (c->depth >= MAX_DEPTH)
+        return Py_NewRef(o);
+    c->depth++;
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
+        result = convert_sequence(c, o, write);
+    else if (PyDict_CheckExact(o))
+        result = convert_dict(c, o);
+    else
+        result = Py_NewRef(o);
+    c->depth--;
+    return result;
+}
+
+/* ---- results out */
+
+static PyObject *
+wrap_array(struct call *c, PyObject *o)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        PyObject *window;
+        if (o == c->guests[i].view)
+            return Py_NewRef(c->guests[i].tensor);
+        window = fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor);
+        if (window || PyErr_Occurred())
+            return window;
+    }
+    return fr_numpy_wrap(o);
+}
+
+static PyObject *
+wrap(struct call *c, PyObject *o)
+{
+    PyObject *copy, *make;
+
+    if (fr_numpy_is_array(o))
+        return wrap_array(c, o);
+    if (!PyTuple_Check(o) && !PyList_CheckExact(o))
+        return Py_NewRef(o);
+    copy = PyList_New(PySequence_Fast_GET_SIZE(o));
+    for (Py_ssize_t i = 0; copy && i < PyList_GET_SIZE(copy); i++) {
+        PyObject *item = wrap(c, PySequence_Fast_GET_ITEM(o, i));
+        if (!item)
+            Py_CLEAR(copy);
+        else
+            PyList_SET_ITEM(copy, i, item);
+    }
+    if (!copy || PyList_Check(o))
+        return copy;
+    if (PyTuple_CheckExact(o)) {
+        Py_SETREF(copy, PyList_AsTuple(copy));
+        return copy;
+    }
+    /* A named tuple is made again from its items. */
+    make = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "_make");
+    if (!make)
+        PyErr_Clear();
+    Py_SETREF(copy, make ? PyObject_CallOneArg(make, copy) : Py_NewRef(o));
+    Py_XDECREF(make);
+    return copy;
+}
+
+/* An ndarray that is still held somewhere looks at the memory from now on. */
+static int
+release_guests(struct call *c)
+{
+    int st = 0;
+
+    for (size_t i = 0; i < c->n; i++) {
+        struct guest *g = &c->guests[i];
+        if (Py_REFCNT(g->view) > 1) {
+            struct fr_err err;
+            void         *data;
+            fr_status     fst = fr_tensor_export(fr_of(g->tensor), &data, &err);
+            if (fst != FR_OK && st == 0) {
+                if (!PyErr_Occurred())
+                    fr_errors_raise(fst, &err);
+                st = -1;
+            }
+        }
+        Py_DECREF(g->view);
+        Py_DECREF(g->tensor);
+    }
+    fr_free(c->guests);
+    c->guests = NULL;
+    c->n = c->cap = 0;
+    return st;
+}
+
+/* ---- the call */
+
+/* True, and the exception is gone, if NumPy refused to write into a read-only array. */
+static bool
+was_read_only(void)
+{
+    PyObject *type, *value, *trace, *text;
+    bool      yes = false;
+
+    if (!PyErr_ExceptionMatches(PyExc_ValueError))
+        return false;
+    PyErr_Fetch(&type, &value, &trace);
+    text = value ? PyObject_Str(value) : NULL;
+    if (text && PyUnicode_AsUTF8(text)) {
+        const char *s = PyUnicode_AsUTF8(text);
+        yes = strstr(s, "read-only") || strstr(s, "readonly");
+    }
+    Py_XDECREF(text);
+    if (!yes) {
+        PyErr_Restore(type, value, trace);
+        return false;
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return true;
+}
+
+/* One attempt. func is called with the converted args; func NULL: the method `name` of args[0]. */
+static PyObject *
+attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
+        bool write_first, bool writable, bool *retry)
+{
+    Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
+    PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
+    struct call c = {.writable = writable};
+    bool        any_read = false;
+
+    if (n_all > (Py_ssize_t)FR_LEN(small) && !(list = fr_malloc((size_t)n_all * sizeof *list)))
+        return PyErr_NoMemory();
+    for (i = 0; i < n_all; i++) {
+        bool is_out = i >= n && PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0;
+        list[i] = convert(&c, args[i], is_out || (i == 0 && write_first));
+        if (!list[i])
+            goto out;
+    }
+    for (size_t k = 0; k < c.n; k++)
+        any_read |= !fr_of(c.guests[k].tensor)->readonly &&
+                    !PyArray_ISWRITEABLE(fr_array(c.guests[k].view));
+    raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
+               : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
+    if (!raw)
+        *retry = !writable && any_read && was_read_only();
+out:
+    while (i-- > 0)
+        Py_DECREF(list[i]);
+    if (list != small)
+        fr_free(list);
+    if (raw) {
+        result = wrap(&c, raw);
+        Py_DECREF(raw);
+    }
+    if (release_guests(&c) < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *
+call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames, bool mutates)
+{
+    bool      retry = false;
+    PyObject *result;
+
+    if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0)
+        return NULL;
+    result = attempt(func, name, args, n, kwnames, mutates, false, &retry);
+    return retry ? attempt(func, name, args, n, kwnames, mutates, true, &retry) : result;
+}
+
+PyObject *
+fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    count_function(func);
+    return call(func, NULL, args, n, kwnames, false);
+}
+
+PyObject *
+fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *func = fr_numpy_attr(name), *result;
+
+    if (!func)
+        return NULL;
+    fr_hand_count(name);
+    result = call(func, NULL, args, n, kwnames, false);
+    Py_DECREF(func);
+    return result;
+}
+
+PyObject *
+fr_hand_method(const char *name, bool mutates, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *s = PyUnicode_InternFromString(name), *result;
+    char      text[64];
+
+    if (!s)
+        return NULL;
+    snprintf(text, sizeof text, "ndarray.%s", name);
+    fr_hand_count(text);
+    result = call(NULL, s, args, n, kwnames, mutates);
+    Py_DECREF(s);
+    return result;
+}
+
+PyObject *
+fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(args), n_kw = kwargs ? PyDict_GET_SIZE(kwargs) : 0, i = 0;
+    PyObject **list = fr_malloc((size_t)(n + n_kw) * sizeof *list), *kwnames = NULL, *key, *value;
+    PyObject  *result = NULL;
+    Py_ssize_t pos = 0;
+
+    if (!list)
+        return PyErr_NoMemory();
+    if (n_kw && !(kwnames = PyTuple_New(n_kw)))
+        goto out;
+    for (Py_ssize_t k = 0; k < n; k++)
+        list[k] = PyTuple_GET_ITEM(args, k);
+    while (n_kw && PyDict_Next(kwargs, &pos, &key, &value)) {
+        PyTuple_SET_ITEM(kwnames, i, Py_NewRef(key));
+        list[n + i++] = value;
+    }
+    result = fr_hand_call(func, list, n, kwnames);
+out:
+    Py_XDECREF(kwnames);
+    fr_free(list);
+    return result;
+}
+
+/* ---- module functions */
+
+static PyObject *
+numpy_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *kwargs = n == 3 && args[2] != Py_None ? args[2] : NULL;
+
+    (void)module;
+    if (n < 2 || n > 3 || !PyTuple_Check(args[1]) || (kwargs && !PyDict_Check(kwargs))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "numpy_call() takes a function, a tuple and optionally a dict");
+        return NULL;
+    }
+    return fr_hand_dict(args[0], args[1], kwargs);
+}
+
+PyMethodDef fr_hand_methods[] = {
+    {"numpy_call", (PyCFunction)(void (*)(void))numpy_call, METH_FASTCALL,
+     "numpy_call(func, args, kwargs=None, /)\n--\n\n"
+     "func(*args, **kwargs) with every Tensor in them, at any depth of lists, tuples and dicts, as\n"
+     "an ndarray over its evaluated memory. New ndarrays among the results become Tensors\n"
+     "without a copy; views of a Tensor become views of it. Counted in stats()[\"fallbacks\"]."},
+    {NULL, NULL, 0, NULL},
+};
