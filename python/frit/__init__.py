@@ -8,11 +8,20 @@ import math as _math
 import numpy as _numpy
 
 from . import _core
-from ._core import *  # noqa: F401,F403
-from ._core import Tensor, numpy_call as _numpy_call
-from .accelerate import accelerate
-from .explain import explain
-from .info import eval, isa_levels, reset_stats, show_config, stats, wait_for_compiles
+from ._core import Tensor
+
+# What of _core is for the modules of this package and for tests.
+_INTERNAL = frozenset({
+    "alloc_count", "alloc_fail_at", "alloc_live", "cache_clear", "cache_info", "config_get", "config_list",
+    "config_set", "explain_text", "finish", "memory_trim", "numpy_call", "op_table", "share", "site_here",
+    "site_text", "stats_reset", "to_numpy", "wait_compiles"})
+globals().update({_name: getattr(_core, _name) for _name in dir(_core)
+                  if not _name.startswith("_") and _name not in _INTERNAL})
+
+from .accelerate import accelerate  # noqa: E402
+from .explain import explain  # noqa: E402
+from .info import (  # noqa: E402
+    eval, isa_levels, reset_stats, show_config, stats, wait_for_compiles)
 
 __version__ = "0.1.0"
 
@@ -30,7 +39,7 @@ _SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
 def _handed_over(function, name):
     """NumPy's `function` on evaluated tensors; what it returns becomes tensors.  Counted."""
     def call(*args, **kwargs):
-        return _numpy_call(function, args, kwargs)
+        return _core.numpy_call(function, args, kwargs)
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = getattr(function, "__doc__", None)
     call.__module__ = __name__
