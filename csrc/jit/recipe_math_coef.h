@@ -38,11 +38,11 @@ static const double EXP_F64_TAIL[] = {
     0x1.28ad8a104d3acp-22, 0x1.ad9c2860186e4p-26,
 };
 
-/* (e^r - 1 - r) / r^2, error against e^r - 1: 2^-61.6 */
+/* (e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1: 2^-61.6 */
 static const double EXPM1_F64_TAIL[] = {
-    0x1.000p-1, 0x1.5555555555559p-3, 0x1.5555555555558p-5, 0x1.111111110f702p-7,
-    0x1.6c16c16c1700cp-10, 0x1.a01a01afa30c2p-13, 0x1.a01a019bd4868p-16, 0x1.71ddf920a8274p-19,
-    0x1.27e4fdc95c912p-22, 0x1.af5d3a7cf81efp-26, 0x1.1f31a1fde8cf4p-29,
+    0x1.5555555555559p-3, 0x1.5555555555558p-5, 0x1.111111110f702p-7, 0x1.6c16c16c1700cp-10,
+    0x1.a01a01afa30c2p-13, 0x1.a01a019bd4868p-16, 0x1.71ddf920a8274p-19, 0x1.27e4fdc95c912p-22,
+    0x1.af5d3a7cf81efp-26, 0x1.1f31a1fde8cf4p-29,
 };
 
 /* (e^r - 1) / r in doubles, enough for floats, error against e^r - 1: 2^-32.0 */
@@ -225,6 +225,60 @@ static const double ERF_F64_TOP[] = {
     -0x1.31d0fdab160f0p-14, 0x1.50ab92a2fc5aep-16, -0x1.4090204da27a0p-19, -0x1.9f17a6ae2c4b5p-21,
     0x1.3a6ed5da4beb4p-21, -0x1.bfa9b3d1ff4d3p-23, 0x1.b1fc7d13d1f88p-25, -0x1.2ad4a71affb7ep-27,
     0x1.19e32a9a28c37p-30, -0x1.477e1e20f97c2p-34, 0x1.613d485c27efep-39,
+};
+
+/* 1 / pi, less what gives multiples of 2 with floats from 2^(46, 67, 88, 109); in two */
+static const double INVERSE_PI[] = {
+    0x1.45f306dc9c882p-2, 0x1.4a7f09d5f47d5p-55, 0x1.b727220a94fe1p-24, 0x1.d5f47d4d37703p-79,
+    0x1.054a7f09d5f47p-47, 0x1.a9a6ee06db14bp-100, -0x1.ec54170565912p-72, 0x1.b6c52b3278872p-130,
+    0x1.f47d4d377036dp-87, 0x1.14acc9e21c821p-140,
+};
+
+/* 2 / pi, less what gives multiples of 2 with floats from 2^(46, 67, 88, 109); in two */
+static const double TWO_OVER_PI[] = {
+    0x1.45f306dc9c882p-1, 0x1.4a7f09d5f47d5p-54, -0x1.236377d5ac07cp-25, 0x1.d5f47d4d37703p-78,
+    0x1.054a7f09d5f47p-46, 0x1.a9a6ee06db14bp-99, -0x1.ec54170565912p-71, 0x1.b6c52b3278872p-129,
+    -0x1.70565911f924fp-91, 0x1.2b32788720840p-145,
+};
+
+/* 2 / pi in digits of base 2^53, as fractions of it */
+static const double TWO_OVER_PI_DIGITS[] = {
+    0x1.45f306dc9c883p-1, -0x1.6b01ec5417056p-2, -0x1.6447e493ad4ccp-3, -0x1.8778df7c035d4p-2,
+    0x1.d5ef5de2b0db8p-3, 0x1.2371d2126e970p-2, 0x1.924bba8274680p-8, -0x1.bc603c429c69ep-2,
+    0x1.4d39f74411afcp-3, -0x1.68a25dbd8b31cp-2, -0x1.fb29741037d8cp-3, -0x1.b8a719f2b3184p-3,
+    0x1.272117e2ef7e4p-2, 0x1.41d8ffc4bfff0p-2, -0x1.fa67f010d0ee8p-2, 0x1.6b414da3eda6cp-2,
+    0x1.fb3c9f2c26dd4p-2, -0x1.738132c3402b8p-4, -0x1.28ad84538141ap-2, -0x1.d0985f18c10e0p-6,
+    -0x1.6b5b456501282p-2, 0x1.88fc6ae842b02p-2, -0x1.9f72070928a80p-3, -0x1.e6087beca1794p-2,
+};
+
+/* pi / 2 */
+static const double HALF_PI[] = {
+    0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+};
+
+/* sin(pi f) / f in f^2, |f| <= 1/2, for floats: 2^-35.5 */
+static const double SINPI_SHORT[] = {
+    0x1.921fb5441e329p+1, -0x1.4abbce4f100e4p+2, 0x1.466bbfbf8203dp+1, -0x1.32d11177ad91ap-1,
+    0x1.500fe26e7f2cap-4, -0x1.cc32054d6d4f6p-8,
+};
+
+/* tan(pi f / 2) / f in f^2, |f| <= 1/2, for floats: 2^-33.5 */
+static const double TAN_SHORT[] = {
+    0x1.921fb544d4dd5p+0, 0x1.4abbccf31ed41p+0, 0x1.466c5da4039a0p+0, 0x1.45e82bde6ce1ep+0,
+    0x1.47d0f6619b1afp+0, 0x1.314961a9c5d95p+0, 0x1.c9d424d52d59ap+0, -0x1.20cc10b4d9dc1p-1,
+    0x1.1c7ec0dd887fdp+2,
+};
+
+/* (sin r / r - 1) / r^2 in r^2, |r| <= pi / 4, error against sin r: 2^-58.0 */
+static const double SIN_F64[] = {
+    -0x1.5555555555549p-3, 0x1.111111110f89cp-7, -0x1.a01a019c141b4p-13, 0x1.71de3578edd9ap-19,
+    -0x1.ae5e66a4ef953p-26, 0x1.5d930173350bcp-33,
+};
+
+/* (cos r - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4, error against cos r: 2^-64.2 */
+static const double COS_F64[] = {
+    0x1.555555555554cp-5, -0x1.6c16c16c15217p-10, 0x1.a01a019cbe0a5p-16, -0x1.27e4f8116c993p-22,
+    0x1.1ee9f04534edcp-29, -0x1.8fb091a74a683p-37,
 };
 
 #endif

@@ -44,13 +44,17 @@ expm1_parts(code_t c, fr_mval x, int shift)
     const fr_dtype t = FR_F64;
     struct nearest k = nearest(c, t, x, LOG2E[0], BIAS + shift);
     struct two r = minus_ln2_two(c, t, x, k.n);
-    struct two p = sum_sorted(c, r.hi, FMA(MUL(r.hi, r.hi), POLY(r.hi, EXPM1_F64_TAIL), r.lo));
+    /* Where 2^n and 1 nearly cancel, r^2 / 2 must be more exact than a product. */
+    struct two square = product_exact(c, r.hi, r.hi);
+    struct two p = sum_sorted(c, r.hi, MUL(square.hi, K(0.5)));
+    fr_mval cube = MUL(square.hi, MUL(r.hi, POLY(r.hi, EXPM1_F64_TAIL)));
+    fr_mval tail = ADD(p.lo, ADD(cube, FMA(square.lo, K(0.5), r.lo)));
     fr_mval one = K(ldexp(1, shift)), s = power_of_two(c, t, k.biased), s1 = SUB(s, one);
     /* What s - one left over; tanh needs no 2^n above 1. */
     fr_mval left = shift < 0 ? sum_exact(c, s, NEG(one)).lo : SUB(s, ADD(s1, one));
     struct two sum = sum_sorted(c, s1, MUL(s, p.hi));
 
-    return (struct two){sum.hi, ADD(sum.lo, FMA(s, p.lo, left))};
+    return (struct two){sum.hi, ADD(sum.lo, FMA(s, tail, left))};
 }
 
 fr_status
@@ -225,11 +229,15 @@ tanh_f64(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
     struct two e = expm1_parts(c, MUL(at_most(c, t, ABS(x), 22), K(-2)), 0);
-    struct two d = sum_sorted(c, K(2), e.hi);
-    fr_mval inverse = DIV(K(-1), d.hi), q = MUL(e.hi, inverse);
-    /* What the quotient left over. */
-    fr_mval rest = FMA(q, ADD(d.lo, e.lo), FMA(q, d.hi, e.hi));
+    struct two d;
+    fr_mval inverse, q, rest;
 
+    e = sum_sorted(c, e.hi, e.lo);
+    d = sum_sorted(c, K(2), e.hi);
+    inverse = DIV(K(-1), d.hi);
+    q = MUL(e.hi, inverse);
+    /* What the quotient left over. */
+    rest = FMA(q, ADD(d.lo, e.lo), FMA(q, d.hi, e.hi));
     rest = ADD(rest, e.lo);
     return with_sign(c, t, ABS(FMA(rest, inverse, q)), x);
 }

@@ -66,8 +66,9 @@ def exp_family():
                lambda r: r * r / gmpy2.exp(r), 24)
     polynomial("EXP_F64_TAIL", "(e^r - 1 - r) / r^2, error against e^r", e2, -HALF_LN2, HALF_LN2, 10,
                lambda r: r * r / gmpy2.exp(r))
-    polynomial("EXPM1_F64_TAIL", "(e^r - 1 - r) / r^2, error against e^r - 1", e2, -HALF_LN2, HALF_LN2, 11,
-               lambda r: r * r / abs(gmpy2.expm1(r)))
+    e3 = near0(lambda r: (gmpy2.expm1(r) - r - r * r / 2) / r**3, mpfr(1) / 6)
+    polynomial("EXPM1_F64_TAIL", "(e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1", e3, -HALF_LN2, HALF_LN2, 10,
+               lambda r: abs(r**3 / gmpy2.expm1(r)) if r else mpfr(0))
     polynomial("EXP_SHORT", "(e^r - 1) / r in doubles, enough for floats, error against e^r - 1", e1,
                -HALF_LN2, HALF_LN2, 7, lambda r: 1 / e1(r))
     p1 = near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2)
@@ -138,6 +139,47 @@ def erf_family():
                lambda u: gmpy2.erfc(cut + u))
 
 
+# Exponents from which a float takes its own bits of 1 / pi: multiples of 2 (half turns) are left out.
+F32_CLASSES = (None, 46, 67, 88, 109)
+
+
+def trig_family():
+    with gmpy2.context(gmpy2.get_context(), precision=1600):
+        inverse = 1 / gmpy2.const_pi()
+        for name, what, value in (("INVERSE_PI", "1 / pi", inverse), ("TWO_OVER_PI", "2 / pi", 2 * inverse)):
+            pairs = []
+            for e in F32_CLASSES:
+                v = value
+                if e is not None:
+                    unit = gmpy2.exp2(24 - e)
+                    v = v - unit * gmpy2.floor(v / unit)
+                    v = v - unit if v > unit / 2 else v
+                # Rounded down, so that both parts of 1 / pi are positive and -0 stays -0.
+                head = round_to(v, 53)
+                if head > v:
+                    head = head - gmpy2.exp2(gmpy2.frexp(head)[0] - 53)
+                pairs += [head, round_to(v - head, 53)]
+            show(name, f"{what}, less what gives multiples of 2 with floats from 2^{F32_CLASSES[1:]}; in two", pairs)
+        digits, v = [], 2 * inverse
+        for k in range(24):
+            v = v * gmpy2.exp2(53)
+            d = gmpy2.rint(v)
+            digits.append(d / gmpy2.exp2(53))
+            v = v - d
+        show("TWO_OVER_PI_DIGITS", "2 / pi in digits of base 2^53, as fractions of it", digits)
+    parts("HALF_PI", "pi / 2", PI / 2, 53, 53)
+    polynomial("SINPI_SHORT", "sin(pi f) / f in f^2, |f| <= 1/2, for floats",
+               near0(lambda z: gmpy2.sin(PI * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI), 0, mpfr("0.2501"), 6)
+    polynomial("TAN_SHORT", "tan(pi f / 2) / f in f^2, |f| <= 1/2, for floats",
+               near0(lambda z: gmpy2.tan(PI / 2 * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI / 2), 0, mpfr("0.2501"), 9)
+    top = (PI / 4)**2 * mpfr("1.001")
+    polynomial("SIN_F64", "(sin r / r - 1) / r^2 in r^2, |r| <= pi / 4, error against sin r",
+               near0(lambda z: (gmpy2.sin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 6), 0, top, 6, lambda z: z)
+    polynomial("COS_F64", "(cos r - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4, error against cos r",
+               near0(lambda z: (gmpy2.cos(gmpy2.sqrt(z)) - 1 + z / 2) / z**2, mpfr(1) / 24), 0, top, 6,
+               lambda z: z * z)
+
+
 def main():
     print("""/* jit/recipe_math_coef.h -- polynomials and constants of the math functions.
  * Made by tests/tools/coefficients.py; not to be edited by hand.  The figure at the end of each
@@ -145,7 +187,7 @@ def main():
 #ifndef FR_JIT_RECIPE_MATH_COEF_H
 #define FR_JIT_RECIPE_MATH_COEF_H
 """)
-    for family in (exp_family, log_family, erf_family):
+    for family in (exp_family, log_family, erf_family, trig_family):
         family()
     print("#endif")
 
