@@ -120,3 +120,19 @@ fr_op_result(fr_op op, fr_dtype compute)
     default: return compute;
     }
 }
+
+fr_dtype
+fr_op_arg(fr_op op, int k, fr_dtype compute)
+{
+    switch (op) {
+    case FR_OP_random_bits:
+    case FR_OP_random_uniform:
+    case FR_OP_random_normal:
+        return FR_U64;
+    }
+    if (fr_op_info[op].rule == FR_RULE_SELECT && k == 0)
+        return FR_BOOL;
+    if (fr_op_info[op].rule == FR_RULE_LDEXP && k == 1)
+        return FR_I64;
+    return compute;
+}

@@ -56,5 +56,8 @@ fr_status fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *comp
                         struct fr_err *err);
 /* The result's dtype once the compute dtype is known.  Also for REDUCE and SCAN: in -> result. */
 fr_dtype  fr_op_result(fr_op op, fr_dtype compute);
+/* The dtype that argument k of a MAP operation is given in: `compute`, but a bool for the condition
+ * of `where`, i64 for the exponent of `ldexp`, u64 for the random operations. */
+fr_dtype  fr_op_arg(fr_op op, int k, fr_dtype compute);
 
 #endif

@@ -29,8 +29,8 @@ static inline fr_dtype m_type(code_t c, fr_mval v) { return c->n > v ? c->inst[v
 M_UNARY(neg, NEG) M_UNARY(sqrt, SQRT) M_UNARY(abs, ABS) M_UNARY(floor, FLOOR) M_UNARY(ceil, CEIL)
 M_UNARY(trunc, TRUNC) M_UNARY(rint, RINT) M_UNARY(not, NOT)
 M_BINARY(add, ADD) M_BINARY(sub, SUB) M_BINARY(mul, MUL) M_BINARY(div, DIV) M_BINARY(idiv, IDIV)
-M_BINARY(irem, IREM) M_BINARY(and, AND) M_BINARY(or, OR) M_BINARY(xor, XOR) M_BINARY(shl, SHL)
-M_BINARY(shr, SHR) M_BINARY(mulhi, MULHI)
+M_BINARY(irem, IREM) M_BINARY(fmod, FMOD) M_BINARY(and, AND) M_BINARY(or, OR) M_BINARY(xor, XOR)
+M_BINARY(shl, SHL) M_BINARY(shr, SHR) M_BINARY(mulhi, MULHI)
 M_COMPARE(eq, EQ) M_COMPARE(ne, NE) M_COMPARE(lt, LT) M_COMPARE(le, LE)
 #undef M_UNARY
 #undef M_BINARY

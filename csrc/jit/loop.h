@@ -17,8 +17,9 @@
  * An instruction's stage is the first at which its arguments are there: the result of a REDUCE done
  * over stage s has level ROW and stage s + 1.  A FULL value of stage s that is used in a later
  * stage t *crosses*: with FR_NEST_ROWBUF it is kept in a row buffer (the launcher promises that a
- * row has at most FR_ROWBUF_MAX elements); without, it is computed again from its loads. Both ways
- * give the same bits.  Instructions are in topological order; those of a lower stage come first.
+ * row has at most FR_ROWBUF_MAX elements; fr_nest_crosses has the exact rule); without, it is
+ * computed again from its loads. Both ways give the same bits.  Instructions are in topological
+ * order; those of a lower stage come first.
  *
  * Softmax over rows:    %0 = load  [0] f32 FULL stage 0
  *                       %1 = reduce max %0     ROW  stage 1
@@ -36,6 +37,7 @@
 #define FR_JIT_LOOP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -55,7 +57,8 @@ enum fr_inst_kind {
                           its pointer is the start, its strides count units) */
     FR_INST_OP,        /* op over a[0..arity-1]; CAST converts a[0] to dtype */
     FR_INST_REDUCE,    /* op is a REDUCE row; a[0] is FULL; result ROW */
-    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's */
+    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's. op is 0, or for a STREAM
+                          operand the REDUCE row that folds the rows */
     FR_INST_ACCUM,     /* op is a REDUCE row; operand = combine(operand, a[0]); level FULL */
 };
 
@@ -108,6 +111,32 @@ void      fr_nest_free(struct fr_nest *);
 /* One line per instruction, as in the head of this file. Returns the length needed. */
 int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 
+/* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
+fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
+
+/* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
+fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
+
+/* ---- which instruction runs where: asked by every executor of whole rows ------------------------
+ * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage
+ * is s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the
+ * last stage uses costs the others nothing.  A later stage that needs it again finds it in its row
+ * buffer, except unit-stride loads whose memory nothing can have overwritten yet, and iota: those
+ * cost no more than a buffer and are evaluated in each stage.  Without row buffers each stage
+ * evaluates all that it needs.  These functions expect a verified nest and cannot fail. */
+
+/* runs[i] (of n_insts) = 1 for each FULL value, STORE and ACCUM that the loop over stage `stage`
+ * evaluates and each REDUCE over it; `rowbuf` false: as if FR_NEST_ROWBUF were not set
+ * (frit_stages). */
+void      fr_nest_stage_runs(const struct fr_nest *, int stage, bool rowbuf, uint8_t *runs);
+/* Whether the value of FULL instruction `inst` crosses, that is, has a row buffer. */
+bool      fr_nest_crosses(const struct fr_nest *, int inst);
+/* Bytes of scratch that frit_rows needs: for each crossing value, in instruction order, one row
+ * buffer of FR_ROWBUF_MAX elements as they are in memory; each begins at a multiple of 64 bytes. */
+size_t    fr_nest_scratch(const struct fr_nest *);
+/* Where in scratch the row buffer of `inst` begins; SIZE_MAX if it does not cross. */
+size_t    fr_nest_rowbuf(const struct fr_nest *, int inst);
+
 /* ---- machine code of a nest ------------------------------------------------------------------
  * A compiled nest exports `frit_rows` and, if it reduces, `frit_stages`: a table of n_stages
  * fr_stage_fn followed by n_stages + 1 fr_mid_fn. */
@@ -126,7 +155,11 @@ struct fr_slot {
 };
 
 /* Long rows: elements [j0, j0 + n) of one row, stage s. Partial results of that range go to
- * slots_out[i] for each REDUCE instruction i of the stage; ROW values are read from slots[i]. */
+ * slots_out[i] for each REDUCE instruction i over the stage; ROW values are read from slots[i].
+ * The partial result of a sum is the pairwise tree of exactly these elements (the row's result
+ * is 0.0 + the tree of all); sum and prod of f16 are f32 numbers here; argmax and argmin leave the value
+ * in v and its element, counted from the row's first, in index. In `slots` a result is final: of
+ * the instruction's dtype, at the beginning of v. */
 typedef void fr_stage_fn(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
                          const void *scalars, const struct fr_slot *slots,
                          struct fr_slot *slots_out, void *scratch);
@@ -135,7 +168,8 @@ typedef void fr_mid_fn(char *const *ptr, const void *scalars, struct fr_slot *sl
 
 struct fr_nest_code {
     fr_rows_fn  *rows;
-    fr_stage_fn *const *stage;   /* [n_stages], NULL if the nest has no REDUCE */
+    /* Both NULL if the nest has no REDUCE, or has row buffers: its rows are short, and run whole. */
+    fr_stage_fn *const *stage;   /* [n_stages] */
     fr_mid_fn   *const *mid;     /* [n_stages + 1] */
 };
 

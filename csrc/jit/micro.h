@@ -31,6 +31,7 @@
     MICRO(DIV, 2)     /* floats */                                                                 \
     MICRO(IDIV, 2) MICRO(IREM, 2)                                                                  \
     MICRO(FMA, 3)     /* a * b + c, rounded once */                                                \
+    MICRO(FMOD, 2)    /* floats: C99 fmod, exact; fmodf and fmod of libm */                        \
     MICRO(SQRT, 1) MICRO(ABS, 1) /* floats: clears the sign bit */                                 \
     MICRO(FLOOR, 1) MICRO(CEIL, 1) MICRO(TRUNC, 1) MICRO(RINT, 1)                                  \
     MICRO(AND, 2) MICRO(OR, 2) MICRO(XOR, 2) MICRO(NOT, 1) /* integers bitwise; BOOL logically */  \

@@ -8,6 +8,8 @@
 
 /* Appends the instructions of `op`, whose inputs have the compute dtype `in` (see
  * fr_op_resolve; `where` has a bool first and `in` next, `ldexp` an i64 second), to `code`.
+ * random_bits (compute dtype U64), random_uniform and random_normal (F32, F64) always take two u64:
+ * the index of the element in its stream, and the stream's key.
  * The result has the dtype fr_op_result(op, in).  FR_ENOTSUP if there is no such combination. */
 fr_status fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
                        struct fr_mnum *result);

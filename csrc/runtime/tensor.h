@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/layout.h"
+#include "core/number.h"
 #include "ir/op.h"
 
 struct fr_storage;
@@ -26,17 +27,6 @@ struct fr_tensor {                   /* embedded in the Python object */
     fr_dtype           dtype;
     bool               whole;        /* the window is the whole storage in its own layout */
     bool               readonly;
-};
-
-/* A number that is an argument at run time. For weak Python scalars (NEP 50) `weak` is the kind
- * 'b' 'i' 'f' 'c'; a typed NumPy scalar has weak 0 and its dtype. Value: i64 for b, i and u dtypes
- * (u64 bits for u64), f64 for floats (also f16, f32), c128 for complex. `huge`: a Python int
- * outside int64 whose low 64 bits are in i64 (sign in `negative`). */
-struct fr_number {
-    fr_dtype dtype;
-    char     weak;
-    bool     huge, negative;
-    union { int64_t i64; uint64_t u64; double f64; double c128[2]; } v;
 };
 
 struct fr_arg {                      /* exactly one of the two */

@@ -52,6 +52,15 @@ struct fr_instance {
  * FR_ENOMEM when scratch cannot be had, FR_EINTR when cancelled (outputs are then undefined). */
 fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
 
+struct fr_launch_stats {
+    uint64_t n_launches;
+    uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
+    uint64_t bytes;                            /* of operands, each element once */
+};
+void fr_launch_stats(struct fr_launch_stats *);
+/* Frees what the calling thread keeps for its next launch. */
+void fr_launch_trim(void);
+
 /* Scans: cumsum, cumprod, cummax, cummin along the inner axis of each row (op is a SCAN row). Element
  * after element in order, as NumPy's accumulate. operand 0 is read, operand 1 written, same dtype. */
 fr_status fr_launch_scan(fr_op op, fr_dtype, const struct fr_instance *, struct fr_err *);

@@ -1,0 +1,343 @@
+#include "backends/cpu/copy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* An element that may lie anywhere. */
+typedef uint8_t  u1;
+typedef uint16_t u2 __attribute__((aligned(1), may_alias));
+typedef uint32_t u4 __attribute__((aligned(1), may_alias));
+typedef uint64_t u8 __attribute__((aligned(1), may_alias));
+typedef struct {
+    uint64_t lo, hi;
+} __attribute__((packed, may_alias)) u16;
+
+#define FOR_SIZES(X) X(1, u1) X(2, u2) X(4, u4) X(8, u8) X(16, u16)
+
+/* Sixteen bytes, which every x86-64 and aarch64 has. */
+typedef uint8_t  v1 __attribute__((vector_size(16)));
+typedef uint16_t v2 __attribute__((vector_size(16)));
+typedef uint32_t v4 __attribute__((vector_size(16)));
+typedef uint64_t v8 __attribute__((vector_size(16)));
+typedef uint8_t  v1_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint16_t v2_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint32_t v4_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* Masks for two vectors a, b: the even elements of both; a backwards; their lower and upper halves interleaved. */
+#define EVEN_1 {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
+#define EVEN_2 {0, 2, 4, 6, 8, 10, 12, 14}
+#define EVEN_4 {0, 2, 4, 6}
+#define EVEN_8 {0, 2}
+#define BACK_1 {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}
+#define BACK_2 {7, 6, 5, 4, 3, 2, 1, 0}
+#define BACK_4 {3, 2, 1, 0}
+#define BACK_8 {1, 0}
+#define LOW_1 {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
+#define LOW_2 {0, 8, 1, 9, 2, 10, 3, 11}
+#define LOW_4 {0, 4, 1, 5}
+#define LOW_8 {0, 2}
+#define HIGH_1 {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
+#define HIGH_2 {4, 12, 5, 13, 6, 14, 7, 15}
+#define HIGH_4 {2, 6, 3, 7}
+#define HIGH_8 {1, 3}
+
+/* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that nothing beyond
+ * them is read. Returns how many are done. */
+#define GATHER_NEAR(S, T, V)                                                                       \
+    static size_t gather_near_##S(size_t n, char *out, const char *in, ptrdiff_t stride)           \
+    {                                                                                              \
+        const size_t lanes = 16 / S;                                                               \
+        const V      even = EVEN_##S, back = BACK_##S;                                             \
+        size_t       i = 0;                                                                        \
+                                                                                                   \
+        if (stride == 2 * S)                                                                       \
+            for (; i + lanes < n; i += lanes) {                                                    \
+                V a = *(const V##_mem *)(in + 2 * i * S), b = *(const V##_mem *)(in + 2 * i * S + 16); \
+                                                                                                   \
+                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, b, even);                         \
+            }                                                                                      \
+        else if (stride == -S)                                                                     \
+            for (; i + lanes <= n; i += lanes) {                                                   \
+                V a = *(const V##_mem *)(in - (i + lanes - 1) * S);                                \
+                                                                                                   \
+                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, back);                            \
+            }                                                                                      \
+        return i;                                                                                  \
+    }
+GATHER_NEAR(1, u1, v1)
+GATHER_NEAR(2, u2, v2)
+GATHER_NEAR(4, u4, v4)
+GATHER_NEAR(8, u8, v8)
+
+static size_t
+gather_near_16(size_t n, char *out, const char *in, ptrdiff_t stride)
+{
+    (void)n;
+    (void)out;
+    (void)in;
+    (void)stride;
+    return 0;
+}
+
+#define GATHER(S, T)                                                                               \
+    static void gather_##S(size_t n, char *out, const char *in, ptrdiff_t stride)                  \
+    {                                                                                              \
+        size_t i = gather_near_##S(n, out, in, stride);                                            \
+        T     *r = (T *)out + i;                                                                   \
+                                                                                                   \
+        in += (ptrdiff_t)i * stride;                                                               \
+        for (; i + 4 <= n; i += 4, r += 4, in += 4 * stride) {                                     \
+            T x0 = *(const T *)in, x1 = *(const T *)(in + stride);                                 \
+            T x2 = *(const T *)(in + 2 * stride), x3 = *(const T *)(in + 3 * stride);              \
+                                                                                                   \
+            r[0] = x0;                                                                             \
+            r[1] = x1;                                                                             \
+            r[2] = x2;                                                                             \
+            r[3] = x3;                                                                             \
+        }                                                                                          \
+        for (; i < n; i++, r++, in += stride)                                                      \
+            *r = *(const T *)in;                                                                   \
+    }                                                                                              \
+    static void scatter_##S(size_t n, char *out, ptrdiff_t stride, const T *in)                    \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        for (; i + 4 <= n; i += 4, out += 4 * stride) {                                            \
+            T x0 = in[i], x1 = in[i + 1], x2 = in[i + 2], x3 = in[i + 3];                          \
+                                                                                                   \
+            *(T *)out = x0;                                                                        \
+            *(T *)(out + stride) = x1;                                                             \
+            *(T *)(out + 2 * stride) = x2;                                                         \
+            *(T *)(out + 3 * stride) = x3;                                                         \
+        }                                                                                          \
+        for (; i < n; i++, out += stride)                                                          \
+            *(T *)out = in[i];                                                                     \
+    }
+FOR_SIZES(GATHER)
+
+#define FILL(S, T)                                                                                 \
+    static void fill_##S(size_t n, T *out, const T *in)                                            \
+    {                                                                                              \
+        T v = *in;                                                                                 \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++)                                                             \
+            out[i] = v;                                                                            \
+    }
+FILL(2, u2)
+FILL(4, u4)
+FILL(8, u8)
+FILL(16, u16)
+
+void
+fr_copy_gather(size_t n, int size, void *dst, const void *src, ptrdiff_t stride)
+{
+    if (n == 0)
+        return;
+    if (stride == size) {
+        memcpy(dst, src, n * (size_t)size);
+        return;
+    }
+    if (stride == 0) {
+        fr_copy_fill(n, size, dst, src);
+        return;
+    }
+    switch (size) {
+#define CASE(S, T)                                                                                 \
+    case S: gather_##S(n, dst, src, stride); return;
+        FOR_SIZES(CASE)
+#undef CASE
+    }
+}
+
+void
+fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src)
+{
+    if (n == 0)
+        return;
+    if (stride == size) {
+        memcpy(dst, src, n * (size_t)size);
+        return;
+    }
+    switch (size) {
+#define CASE(S, T)                                                                                 \
+    case S: scatter_##S(n, dst, stride, src); return;
+        FOR_SIZES(CASE)
+#undef CASE
+    }
+}
+
+void
+fr_copy_fill(size_t n, int size, void *dst, const void *src)
+{
+    switch (size) {
+    case 1: memset(dst, *(const uint8_t *)src, n); return;
+#define CASE(S, T)                                                                                 \
+    case S: fill_##S(n, dst, src); return;
+        CASE(2, u2) CASE(4, u4) CASE(8, u8) CASE(16, u16)
+#undef CASE
+    }
+}
+
+/* ---- two dimensions ---------------------------------------------------------------------------- */
+
+/* A tile is first brought near, whole cache lines of src at a time: where its columns are a power of two
+ * apart they share one set of the cache, and a line is lost before it is used up. */
+enum { TILE_BYTES = 128 };   /* of a tile's side */
+typedef char tile_side[TILE_BYTES];
+
+/* Squares of 16 / S elements; interleaving the first half of the rows with the second log2 times turns
+ * a square over. out is a tile of rows too. */
+#define TURN(S, V, STAGES)                                                                         \
+    static void turn_##S(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)        \
+    {                                                                                              \
+        enum { B = 16 / S };                                                                       \
+        const V low = LOW_##S, high = HIGH_##S;                                                    \
+                                                                                                   \
+        for (size_t r = 0; r < n_rows; r += B)                                                     \
+            for (size_t c = 0; c < n_cols; c += B) {                                               \
+                V x[B], y[B];                                                                      \
+                                                                                                   \
+                _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
+                    x[k] = *(const V##_mem *)(in[c + (size_t)k] + r * S);                          \
+                _Pragma("GCC unroll 4") for (int stage = 0; stage < STAGES; stage++)               \
+                {                                                                                  \
+                    _Pragma("GCC unroll 8") for (int k = 0; k < B / 2; k++)                        \
+                    {                                                                              \
+                        y[2 * k] = __builtin_shuffle(x[k], x[k + B / 2], low);                     \
+                        y[2 * k + 1] = __builtin_shuffle(x[k], x[k + B / 2], high);                \
+                    }                                                                              \
+                    _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                           \
+                        x[k] = y[k];                                                               \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
+                    *(V##_mem *)(out[r + (size_t)k] + c * S) = x[k];                               \
+            }                                                                                      \
+    }
+TURN(1, v1, 4)
+TURN(2, v2, 3)
+TURN(4, v4, 2)
+TURN(8, v8, 1)
+
+static void
+turn_16(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)
+{
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t c = 0; c < n_cols; c++)
+            memcpy(out[r] + 16 * c, in[c] + 16 * r, 16);
+}
+
+/* dst runs along columns, src along rows (both contiguous there). */
+static void
+transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, const char *src,
+          ptrdiff_t src_col)
+{
+    size_t                 side = TILE_BYTES / (size_t)size;
+    _Alignas(64) tile_side in[TILE_BYTES], out[TILE_BYTES];
+
+    for (size_t c0 = 0; c0 < n_cols; c0 += side) {
+        size_t nc = n_cols - c0 < side ? n_cols - c0 : side;
+
+        for (size_t r0 = 0; r0 < n_rows; r0 += side) {
+            size_t      nr = n_rows - r0 < side ? n_rows - r0 : side;
+            const char *s = src + (ptrdiff_t)c0 * src_col + r0 * (size_t)size;
+            char       *d = dst + (ptrdiff_t)r0 * dst_row + c0 * (size_t)size;
+
+            for (size_t c = 0; c < nc; c++, s += src_col)
+                if (nr == side)
+                    memcpy(in[c], s, TILE_BYTES);
+                else
+                    memcpy(in[c], s, nr * (size_t)size);
+            switch (size) {
+            case 1: turn_1(out, in, nr, nc); break;
+            case 2: turn_2(out, in, nr, nc); break;
+            case 4: turn_4(out, in, nr, nc); break;
+            case 8: turn_8(out, in, nr, nc); break;
+            default: turn_16(out, in, nr, nc);
+            }
+            for (size_t r = 0; r < nr; r++, d += dst_row)
+                if (nc == side)
+                    memcpy(d, out[r], TILE_BYTES);
+                else
+                    memcpy(d, out[r], nc * (size_t)size);
+        }
+    }
+}
+
+/* Any strides: element by element. */
+#define MOVE(S, T)                                                                                 \
+    static void move_##S(size_t n, char *dst, ptrdiff_t dst_step, const char *src,                 \
+                         ptrdiff_t src_step)                                                       \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step)                           \
+            *(T *)dst = *(const T *)src;                                                           \
+    }
+FOR_SIZES(MOVE)
+
+static void
+move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff_t src_step)
+{
+    if (dst_step == size)
+        fr_copy_gather(n, size, dst, src, src_step);
+    else if (src_step == size)
+        fr_copy_scatter(n, size, dst, dst_step, src);
+    else
+        switch (size) {
+#define CASE(S, T)                                                                                 \
+    case S: move_##S(n, dst, dst_step, src, src_step); return;
+            FOR_SIZES(CASE)
+#undef CASE
+        }
+}
+
+static size_t
+magnitude(ptrdiff_t stride)
+{
+    return stride < 0 ? -(size_t)stride : (size_t)stride;
+}
+
+void
+fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
+           const void *src, ptrdiff_t src_row, ptrdiff_t src_col)
+{
+    char       *d = dst;
+    const char *s = src;
+    size_t      tile = TILE_BYTES / (size_t)size;   /* elements of a side */
+
+    if (n_rows == 0 || n_cols == 0)
+        return;
+    /* The inner loop goes along the nearer axis of dst. */
+    if (n_cols == 1 || (n_rows > 1 && magnitude(dst_row) < magnitude(dst_col))) {
+        size_t    n = n_rows;
+        ptrdiff_t step = dst_row;
+
+        n_rows = n_cols;
+        n_cols = n;
+        dst_row = dst_col;
+        dst_col = step;
+        step = src_row;
+        src_row = src_col;
+        src_col = step;
+    }
+    if (n_rows > 1 && dst_row == (ptrdiff_t)n_cols * dst_col &&
+        src_row == (ptrdiff_t)n_cols * src_col) {
+        n_cols *= n_rows;
+        n_rows = 1;
+    }
+    if (n_rows == 1 || magnitude(src_col) <= magnitude(src_row)) {
+        for (size_t r = 0; r < n_rows; r++, d += dst_row, s += src_row)
+            move(n_cols, size, d, dst_col, s, src_col);
+        return;
+    }
+    if (dst_col == size && src_row == size) {
+        transpose(n_rows, n_cols, size, d, dst_row, s, src_col);
+        return;
+    }
+    /* The axes run crosswise: tiles, so that a cache line is used up while it is near. */
+    for (size_t c0 = 0; c0 < n_cols; c0 += tile)
+        for (size_t r = 0; r < n_rows; r++)
+            move(n_cols - c0 < tile ? n_cols - c0 : tile, size,
+                 d + (ptrdiff_t)r * dst_row + (ptrdiff_t)c0 * dst_col, dst_col,
+                 s + (ptrdiff_t)r * src_row + (ptrdiff_t)c0 * src_col, src_col);
+}

@@ -1,0 +1,598 @@
+/* backends/cpu/interp.c -- the block interpreter: runs programs (program.h) over tiles of rows and blocks of long rows.
+ *
+ * Called by launch.c, which treats it and compiled code alike. The inner loop is `run`: it walks a list of steps, each
+ * one call of a precompiled kernel over all elements of the tile. Nothing here allocates or fails. */
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/program.h"
+
+enum { REDUCE_ROWS = 256,        /* rows whose accumulators fit the temporary room */
+       EXPAND_ONE_ROW = 512 };   /* elements; longer rows run one by one rather than expand ROW values */
+
+/* How a load is served, by its number. */
+enum { LOAD_COPIED = 1,          /* its memory is overwritten before its last use (fr_hazard) */
+       LOAD_FILLED = 2 };        /* the same row for all: its register holds it T times already */
+
+struct frame {
+    const struct fr_program *p;
+    char *const             *ptr;
+    const int64_t           *row_stride, *inner_stride;
+    const char              *scalars;
+    char                   **at;        /* [n_places] */
+    uint8_t                 *loads;     /* [n_loads] LOAD_* */
+    char                    *registers;
+    char                    *temp;
+    struct fr_slot          *slots;     /* [n_insts], of the long form */
+    struct fr_tree_stack    *stacks;    /* one per REDUCE of a stage */
+    int64_t                  row0, n_rows;  /* the tile's rows */
+    int64_t                  j0, n;         /* and its elements in each row */
+    bool                     quiet;     /* no stores: the stage runs more than once */
+};
+
+static size_t
+round_up(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static uint32_t
+most_reduces(const struct fr_program *p)
+{
+    uint32_t most = 0;
+
+    for (int s = 0; p->stages && s < p->nest->n_stages; s++) {
+        uint32_t n = p->stages[s].full.end - p->stages[s].first_reduce;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+size_t
+fr_interp_frame_bytes(const struct fr_program *p)
+{
+    size_t n = round_up(sizeof(struct frame)) + round_up(p->n_places * sizeof(char *)) +
+               round_up(p->n_loads);
+
+    if (p->stages)
+        n += round_up(p->nest->n_insts * sizeof(struct fr_slot)) +
+             round_up(most_reduces(p) * sizeof(struct fr_tree_stack));
+    return n;
+}
+
+size_t
+fr_interp_temp_bytes(const struct fr_program *p)
+{
+    int64_t cap = p->tile_cap > p->block_cap ? p->tile_cap : p->block_cap;
+    size_t  reduce = REDUCE_ROWS * (16 + sizeof(int64_t)), accum = ((size_t)cap + 1) * 16;
+
+    return reduce > accum ? reduce : accum;
+}
+
+static struct frame *
+frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,
+           const int64_t *inner_stride, const void *scalars, void *scratch)
+{
+    struct frame *f = scratch;
+    char         *next = (char *)scratch + round_up(sizeof *f);
+
+    f->p = p;
+    f->ptr = ptr;
+    f->row_stride = row_stride;
+    f->inner_stride = inner_stride;
+    f->scalars = scalars;
+    f->at = (char **)next;
+    next += round_up(p->n_places * sizeof(char *));
+    f->loads = (uint8_t *)next;
+    next += round_up(p->n_loads);
+    if (p->stages) {
+        f->slots = (struct fr_slot *)next;
+        next += round_up(p->nest->n_insts * sizeof(struct fr_slot));
+        f->stacks = (struct fr_tree_stack *)next;
+    }
+    f->registers = (char *)scratch + p->registers_at;
+    f->temp = (char *)scratch + p->temp_at;
+    f->row0 = f->j0 = 0;
+    f->n_rows = f->n = 1;
+    f->quiet = false;
+    return f;
+}
+
+/* ---- addresses ----------------------------------------------------------------------------------
+ * A pointer may be the start of an IOTA, so it is moved as a number. Strides along rows are not there in
+ * the entries that know one row only, where row0 is 0. */
+
+static char *
+address(const struct frame *f, uint32_t operand, bool full)
+{
+    uintptr_t a = (uintptr_t)f->ptr[operand];
+
+    if (f->row0)
+        a += (uintptr_t)(f->row0 * f->row_stride[operand]);
+    if (full && f->j0)
+        a += (uintptr_t)(f->j0 * f->inner_stride[operand]);
+    return (char *)a;
+}
+
+static int64_t
+row_stride(const struct frame *f, uint32_t operand)
+{
+    return f->n_rows > 1 ? f->row_stride[operand] : 0;
+}
+
+static int64_t
+inner_stride(const struct frame *f, uint32_t operand)
+{
+    return f->n > 1 ? f->inner_stride[operand] : 0;
+}
+
+/* Whether the tile's elements lie side by side, row after row. */
+static bool
+is_contiguous(const struct frame *f, uint32_t operand, int size)
+{
+    return (f->n == 1 || f->inner_stride[operand] == size) &&
+           (f->n_rows == 1 || f->row_stride[operand] == f->n * size);
+}
+
+/* ---- steps that are more than a call ------------------------------------------------------------ */
+
+static char *
+load(struct frame *f, const struct fr_step *st)
+{
+    char   *from = address(f, st->operand, true), *to = f->registers + st->offset;
+    uint8_t how = f->loads[st->load];
+
+    if (!(how & LOAD_COPIED)) {
+        if (is_contiguous(f, st->operand, st->size))
+            return from;
+        if (how & LOAD_FILLED)
+            return to;
+        /* Tiles of several rows begin with the largest, and always hold whole rows. */
+        if (f->n_rows > 1 && f->row_stride[st->operand] == 0)
+            f->loads[st->load] |= LOAD_FILLED;
+    }
+    fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, f->n * st->size, st->size, from,
+               row_stride(f, st->operand), inner_stride(f, st->operand));
+    return to;
+}
+
+static char *
+row_load(struct frame *f, const struct fr_step *st)
+{
+    char *from = address(f, st->operand, false), *to = f->registers + st->offset;
+
+    if (!(f->loads[st->load] & LOAD_COPIED) &&
+        (f->n_rows == 1 || f->row_stride[st->operand] == st->size))
+        return from;
+    fr_copy_gather((size_t)f->n_rows, st->size, to, from, row_stride(f, st->operand));
+    return to;
+}
+
+static void
+store(struct frame *f, const struct fr_step *st)
+{
+    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    bool       broadcast = st->once || st->row_args;
+    ptrdiff_t  from_col = broadcast ? 0 : st->size;
+    ptrdiff_t  from_row = st->once ? 0 : st->row_args ? st->size : f->n * st->size;
+
+    if (from == to && !broadcast)
+        return; /* computed in place */
+    if (!broadcast && is_contiguous(f, st->operand, st->size))
+        memmove(to, from, (size_t)(f->n_rows * f->n * st->size));
+    else
+        fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, row_stride(f, st->operand),
+                   inner_stride(f, st->operand), from, from_row, from_col);
+}
+
+static void
+row_store(struct frame *f, const struct fr_step *st)
+{
+    fr_copy_2d((size_t)f->n_rows, 1, st->size, address(f, st->operand, false),
+               row_stride(f, st->operand), 0, f->at[st->a[0]], st->once ? 0 : st->size, 0);
+}
+
+#define EXPAND(type)                                                                               \
+    for (int64_t t = 0; t < n_rows; t++) {                                                         \
+        type v = ((const type *)from)[t], *o = (type *)to + t * n;                                 \
+        for (int64_t j = 0; j < n; j++)                                                            \
+            o[j] = v;                                                                              \
+    }
+
+static char *
+expand(struct frame *f, const struct fr_step *st)
+{
+    const int64_t n_rows = f->n_rows, n = f->n;
+    char         *from = f->at[st->a[0]], *to = f->registers + st->offset;
+
+    if (st->once) {
+        fr_copy_fill((size_t)(n_rows * n), st->size, to, from);
+        return to;
+    }
+    if (n_rows == 1) {
+        /* Operations take it as one element, a reduction needs n of them. */
+        if (!st->row_args)
+            return from;
+        fr_copy_fill((size_t)n, st->size, to, from);
+        return to;
+    }
+    if (n == 1)
+        return from;
+    switch (st->size) {
+    case 4: EXPAND(uint32_t) break;
+    case 8: EXPAND(uint64_t) break;
+    default:
+        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size, 0);
+    }
+    return to;
+}
+
+static char *
+iota(struct frame *f, const struct fr_step *st, bool full)
+{
+    int64_t  at = (int64_t)address(f, st->operand, full), n = full ? f->n : 1;
+    int64_t  by_row = row_stride(f, st->operand), by = full ? inner_stride(f, st->operand) : 0;
+    int64_t *to = (int64_t *)(f->registers + st->offset);
+
+    for (int64_t t = 0; t < f->n_rows; t++)
+        for (int64_t j = 0; j < n; j++)
+            to[t * n + j] = (int64_t)((uint64_t)at + (uint64_t)(t * by_row) + (uint64_t)(j * by));
+    return (char *)to;
+}
+
+static fr_op
+reduce_op(const struct fr_step *st)
+{
+    return (fr_op)(FR_OP_sum + st->op_row);
+}
+
+/* One result per row of the tile. */
+static char *
+reduce(struct frame *f, const struct fr_step *st)
+{
+    const struct fr_reduce_kernels *k = f->p->reduce;
+    const char *from = f->at[st->a[0]];
+    char       *to = f->registers + st->offset;
+    fr_op       op = reduce_op(st);
+    fr_dtype    acc = fr_reduce_acc(op, st->in);
+    int         acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
+    bool        indexed = op == FR_OP_argmax || op == FR_OP_argmin;
+
+    if (!indexed && st->in != FR_F16) {
+        /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
+        static const _Alignas(16) char zero[16];
+        if (f->n_rows == 1)
+            k->fold[st->op_row][st->in]((size_t)f->n, from, to, NULL);
+        else
+            st->fn.fold_rows((size_t)f->n_rows, (size_t)f->n, from, to, NULL);
+        if (op == FR_OP_sum && st->in > FR_F16)
+            f->p->kernels->map[FR_OP_add][st->in]((size_t)f->n_rows, to, to, zero, zero, 2);
+        return to;
+    }
+    for (int64_t t = 0; t < f->n_rows; t += REDUCE_ROWS) {
+        int64_t  n = f->n_rows - t < REDUCE_ROWS ? f->n_rows - t : REDUCE_ROWS;
+        int64_t *index = (int64_t *)(f->temp + REDUCE_ROWS * 16);
+        if (n == 1)
+            k->fold[st->op_row][st->in]((size_t)f->n, from + t * f->n * in_size, f->temp, index);
+        else
+            st->fn.fold_rows((size_t)n, (size_t)f->n, from + t * f->n * in_size, f->temp, index);
+        for (int64_t i = 0; i < n; i++)
+            fr_reduce_finish(op, st->in, f->temp + i * acc_size, indexed ? index + i : NULL,
+                             to + (t + i) * st->size);
+    }
+    return to;
+}
+
+static void
+accumulate(struct frame *f, const struct fr_step *st)
+{
+    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    int        size = fr_dtype_size(st->in);
+    ptrdiff_t  by = inner_stride(f, st->operand);
+
+    if (f->n == 1 || by == st->size) {
+        st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
+    } else if (by == 0) { /* one accumulator for all elements of all rows */
+        st->fn.accum((size_t)(f->n_rows * f->n), 1, to, from, size, NULL, 0);
+    } else {
+        fr_copy_gather((size_t)f->n, st->size, f->temp, to, by);
+        st->fn.accum((size_t)f->n_rows, (size_t)f->n, f->temp, from, f->n * size, NULL, 0);
+        fr_copy_scatter((size_t)f->n, st->size, to, by, f->temp);
+    }
+}
+
+/* ---- lists of steps ----------------------------------------------------------------------------- */
+
+static void
+run(struct frame *f, uint32_t first, uint32_t end)
+{
+    const struct fr_step *st = f->p->steps + first, *stop = f->p->steps + end;
+    const size_t          n_rows = (size_t)f->n_rows, n = n_rows * (size_t)f->n;
+    const unsigned        row_mask = n_rows == 1 ? 7 : 0;
+    char                **at = f->at, *out;
+
+    for (; st < stop; st++) {
+        switch (st->kind) {
+        case FR_STEP_OP:
+            out = f->registers + st->offset;
+            st->fn.map(n, out, at[st->a[0]], at[st->a[1]], at[st->a[2]],
+                       st->once | (st->row_args & row_mask));
+            at[st->dst] = out;
+            break;
+        case FR_STEP_OP_STORE:
+            out = f->registers + st->offset;
+            if (!f->quiet && is_contiguous(f, st->operand, st->size))
+                out = address(f, st->operand, true);
+            st->fn.map(n, out, at[st->a[0]], at[st->a[1]], at[st->a[2]],
+                       st->once | (st->row_args & row_mask));
+            at[st->dst] = out;
+            break;
+        case FR_STEP_LOAD: at[st->dst] = load(f, st); break;
+        case FR_STEP_STORE:
+            if (!f->quiet)
+                store(f, st);
+            break;
+        case FR_STEP_EXPAND: at[st->dst] = expand(f, st); break;
+        case FR_STEP_IOTA: at[st->dst] = iota(f, st, true); break;
+        case FR_STEP_REDUCE: at[st->dst] = reduce(f, st); break;
+        case FR_STEP_ACCUM:
+            if (!f->quiet)
+                accumulate(f, st);
+            break;
+        case FR_STEP_ROW_OP:
+            out = f->registers + st->offset;
+            st->fn.map(n_rows, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
+            at[st->dst] = out;
+            break;
+        case FR_STEP_ROW_LOAD: at[st->dst] = row_load(f, st); break;
+        case FR_STEP_ROW_STORE: row_store(f, st); break;
+        case FR_STEP_ROW_IOTA: at[st->dst] = iota(f, st, false); break;
+        case FR_STEP_ONE_OP:
+            out = f->registers + st->offset;
+            st->fn.map(1, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], 0);
+            at[st->dst] = out;
+            break;
+        case FR_STEP_SCALAR: at[st->dst] = (char *)f->scalars + 16 * st->operand; break;
+        }
+    }
+}
+
+/* Decides which loads must be copied, for the list whose hazards these are. */
+static void
+begin_list(struct frame *f, uint32_t first_hazard, uint32_t end_hazard)
+{
+    const struct fr_hazard *h = f->p->hazards;
+
+    memset(f->loads, 0, f->p->n_loads);
+    for (uint32_t i = first_hazard; i < end_hazard; i++)
+        if (f->ptr[h[i].load_operand] == f->ptr[h[i].store_operand])
+            f->loads[h[i].load] = LOAD_COPIED;
+}
+
+/* n elements in pieces of nearly equal length, at most `max` (a multiple of 64). */
+static int64_t
+even_piece(int64_t n, int64_t max)
+{
+    int64_t n_pieces = (n + max - 1) / max;
+
+    return n_pieces < 2 ? n : ((n + n_pieces - 1) / n_pieces + 63) & ~(int64_t)63;
+}
+
+static void
+run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_program *p = f->p;
+    int64_t tile_rows = 1, piece;
+
+    begin_list(f, 0, p->tile_end_hazard);
+    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW)) {
+        tile_rows = p->tile_want / (n_inner ? n_inner : 1);
+        if (tile_rows > n_rows)
+            tile_rows = n_rows;
+    }
+    piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
+    for (int64_t r = 0; r < n_rows; r += tile_rows) {
+        f->row0 = r;
+        f->n_rows = n_rows - r < tile_rows ? n_rows - r : tile_rows;
+        f->j0 = 0;
+        f->n = piece;
+        run(f, p->tile.first, p->tile.end);
+        for (int64_t j = piece; j < n_inner; j += piece) {
+            f->j0 = j;
+            f->n = n_inner - j < piece ? n_inner - j : piece;
+            run(f, p->tile_rows_end, p->tile.end);
+        }
+    }
+}
+
+/* ---- long rows ---------------------------------------------------------------------------------- */
+
+static void
+values_in_slots(struct frame *f, struct fr_slot *slots)
+{
+    f->slots = slots;
+    for (uint32_t i = 0; i < f->p->n_row_values; i++)
+        f->at[f->p->row_values[i]] = (char *)&slots[f->p->row_values[i]].v;
+}
+
+/* ROW steps of the long form write their values into slots. */
+static void
+run_mid(struct frame *f, const struct fr_steps l)
+{
+    const struct fr_step *st = f->p->steps + l.first, *stop = f->p->steps + l.end;
+
+    f->n_rows = 1;
+    f->j0 = 0;
+    for (; st < stop; st++) {
+        char *out = (char *)&f->slots[st->dst].v;
+        switch (st->kind) {
+        case FR_STEP_ROW_OP:
+            st->fn.map(1, out, f->at[st->a[0]], f->at[st->a[1]], f->at[st->a[2]], 0);
+            break;
+        case FR_STEP_ROW_LOAD: memcpy(out, address(f, st->operand, false), st->size); break;
+        case FR_STEP_ROW_STORE: row_store(f, st); break;
+        default: { /* FR_STEP_ROW_IOTA */
+            int64_t v = (int64_t)address(f, st->operand, false);
+            memcpy(out, &v, sizeof v);
+        }
+        }
+    }
+}
+
+static bool
+is_wide(const struct fr_step *st)
+{
+    return reduce_op(st) == FR_OP_sum && fr_dtype_is_complex(st->in);
+}
+
+/* Products of floats are taken in order, so the next piece goes on where the last one ended: what has been
+ * multiplied so far is put in front of it. */
+static void
+multiply_on(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stack, int64_t n)
+{
+    const char *from = f->at[st->a[0]];
+    fr_dtype    acc = fr_reduce_acc(FR_OP_prod, st->in);
+    int         size = fr_dtype_size(acc);
+
+    if (stack->top) {
+        memcpy(f->temp, stack->value[0].bytes, (size_t)size);
+        if (st->in == acc)
+            memcpy(f->temp + size, from, (size_t)(n * size));
+        else
+            f->p->kernels->cast[st->in][acc]((size_t)n, f->temp + size, from, from, from, 0);
+        f->p->reduce->fold[st->op_row][acc]((size_t)n + 1, f->temp, stack->value[0].bytes, NULL);
+        return;
+    }
+    f->p->reduce->fold[st->op_row][st->in]((size_t)n, from, stack->value[0].bytes, NULL);
+    stack->top = 1;
+}
+
+static void
+fold_piece(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stack,
+           const struct fr_tree *t, int64_t j0)
+{
+    _Alignas(16) char acc[16];
+    int64_t           index = 0;
+    fr_op             op = reduce_op(st);
+
+    if (op == FR_OP_prod && st->in >= FR_F16) {
+        multiply_on(f, st, stack, t->n);
+        return;
+    }
+    f->p->reduce->fold[st->op_row][st->in]((size_t)t->n, f->at[st->a[0]], acc, &index);
+    index += j0 + t->start;
+    fr_tree_push(stack, t, op, st->in, acc,
+                 op == FR_OP_argmax || op == FR_OP_argmin ? &index : NULL);
+}
+
+/* Stage over elements [j0, j0 + n) of the row at row0; partial results are left in the stacks. */
+static void
+run_stage(struct frame *f, const struct fr_long_stage *stage, int64_t j0, int64_t n)
+{
+    const struct fr_step *reduces = f->p->steps + stage->first_reduce;
+    uint32_t              n_reduces = stage->full.end - stage->first_reduce;
+
+    f->n_rows = 1;
+    begin_list(f, stage->first_hazard, stage->end_hazard);
+    if (!n_reduces) {
+        int64_t piece = even_piece(n, f->p->block_cap);
+        for (int64_t j = 0; j < n; j += piece) {
+            f->j0 = j0 + j;
+            f->n = n - j < piece ? n - j : piece;
+            run(f, stage->full.first, stage->full.end);
+        }
+        return;
+    }
+    for (uint32_t k = 0; k < n_reduces; k++)
+        f->stacks[k].top = 0;
+    /* Sums of complex numbers have a tree of their own; with others beside them the stage runs twice and stores in the
+     * second run. */
+    for (int wide = 1; wide >= 0; wide--) {
+        struct fr_tree t;
+        if (!(wide ? stage->wide : stage->narrow))
+            continue;
+        f->quiet = wide && stage->narrow;
+        fr_tree_begin(&t, n, f->p->block_cap, wide);
+        while (fr_tree_next(&t)) {
+            f->j0 = j0 + t.start;
+            f->n = t.n;
+            run(f, stage->full.first, stage->first_reduce);
+            for (uint32_t k = 0; k < n_reduces; k++)
+                if (is_wide(&reduces[k]) == wide)
+                    fold_piece(f, &reduces[k], &f->stacks[k], &t, j0);
+        }
+        f->quiet = false;
+    }
+}
+
+static void
+run_long(struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_program *p = f->p;
+    int                      n_stages = p->nest->n_stages;
+
+    values_in_slots(f, f->slots);
+    for (int64_t r = 0; r < n_rows; r++) {
+        f->row0 = r;
+        for (int s = 0; s < n_stages; s++) {
+            const struct fr_long_stage *stage = &p->stages[s];
+            run_mid(f, stage->rows);
+            run_stage(f, stage, 0, n_inner);
+            for (uint32_t k = stage->first_reduce; k < stage->full.end; k++) {
+                const struct fr_step       *st = &p->steps[k];
+                const struct fr_tree_stack *stack = &f->stacks[k - stage->first_reduce];
+                fr_reduce_finish(reduce_op(st), st->in, stack->value[0].bytes, &stack->index[0],
+                                 &f->slots[st->inst].v);
+            }
+        }
+        run_mid(f, p->stages[n_stages].rows);
+    }
+}
+
+/* ---- the three entries -------------------------------------------------------------------------- */
+
+void
+fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,
+               const int64_t *inner_stride, int64_t n_rows, int64_t n_inner, const void *scalars,
+               void *scratch)
+{
+    struct frame *f = frame_init(p, ptr, row_stride, inner_stride, scalars, scratch);
+
+    if (n_rows <= 0)
+        return;
+    run(f, p->once.first, p->once.end);
+    if (p->stages && n_inner > p->tile_cap)
+        run_long(f, n_rows, n_inner);
+    else
+        run_tiles(f, n_rows, n_inner);
+}
+
+void
+fr_interp_stage(const struct fr_program *p, int stage, char *const *ptr,
+                const int64_t *inner_stride, int64_t j0, int64_t n, const void *scalars,
+                const struct fr_slot *slots, struct fr_slot *slots_out, void *scratch)
+{
+    struct frame               *f = frame_init(p, ptr, NULL, inner_stride, scalars, scratch);
+    const struct fr_long_stage *s = &p->stages[stage];
+
+    run(f, p->once.first, p->once.end);
+    values_in_slots(f, (struct fr_slot *)slots); /* FULL steps only read them */
+    run_stage(f, s, j0, n);
+    for (uint32_t k = s->first_reduce; k < s->full.end; k++) {
+        const struct fr_tree_stack *stack = &f->stacks[k - s->first_reduce];
+        struct fr_slot             *to = &slots_out[p->steps[k].inst];
+        memcpy(to->v.bytes, stack->value[0].bytes, sizeof to->v.bytes);
+        to->index = stack->index[0];
+    }
+}
+
+void
+fr_interp_mid(const struct fr_program *p, int stage, char *const *ptr, const void *scalars,
+              struct fr_slot *slots, void *scratch)
+{
+    struct frame *f = frame_init(p, ptr, NULL, NULL, scalars, scratch);
+
+    run(f, p->once.first, p->once.end);
+    values_in_slots(f, slots);
+    run_mid(f, p->stages[stage].rows);
+}

@@ -1,0 +1,368 @@
+/* backends/cpu/memory.c -- see memory.h.
+ *
+ * Three kinds of blocks, by size:
+ *
+ *     small   up to 32 KB     carved from slabs of 256 KB, whose first 64 bytes say how to find it
+ *     middle  below 2 MB      a mapping of its own, whole pages
+ *     large   2 MB and more   a mapping of its own, aligned to 2 MB and advised to use huge pages
+ *
+ * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free block holds the link of
+ * its class list. One spin lock guards everything: it is held for a few nanoseconds, or for a system call when
+ * the pool is empty. */
+#define _GNU_SOURCE
+#include "backends/cpu/memory.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+#define KB ((size_t)1 << 10)
+#define MB ((size_t)1 << 20)
+#define GRAIN ((size_t)64)
+#define PAGE (4 * KB)
+#define SLAB_BYTES (256 * KB)
+#define SMALL_MAX (32 * KB)
+#define HUGE (2 * MB)
+#define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
+
+enum { N_EXACT = 16,          /* 64 .. 1024 by 64 */
+       N_CLASSES = N_EXACT + 4 * 38 };
+
+struct free_block {
+    struct free_block *next;
+};
+
+/* At the start of each slab. */
+struct slab {
+    struct slab *next;
+    size_t       block_bytes;
+    size_t       n_blocks;
+    size_t       n_free;      /* counted by trim only */
+};
+
+static struct {
+    struct free_block *free;
+    char              *fresh, *fresh_end; /* of the newest slab: not yet handed out */
+} classes[N_CLASSES];
+
+static struct slab           *slabs;
+static struct fr_memory_stats stats;
+static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
+static bool                   at_fork_installed;
+static atomic_flag            lock = ATOMIC_FLAG_INIT;
+
+static void
+acquire(void)
+{
+    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void
+release(void)
+{
+    atomic_flag_clear_explicit(&lock, memory_order_release);
+}
+
+/* ---- classes ----------------------------------------------------------------------------------- */
+
+static int
+class_of(size_t n_bytes)
+{
+    size_t n = n_bytes ? n_bytes - 1 : 0;
+    int    log;
+
+    if (n < N_EXACT * GRAIN)
+        return (int)(n / GRAIN);
+    log = 63 - __builtin_clzll(n);          /* 2^log <= n: at least 10 */
+    return N_EXACT + 4 * (log - 10) + (int)(n >> (log - 2) & 3);
+}
+
+static size_t
+class_bytes(int c)
+{
+    int log;
+
+    if (c < N_EXACT)
+        return (size_t)(c + 1) * GRAIN;
+    c -= N_EXACT;
+    log = c / 4 + 10;
+    return ((size_t)5 + (size_t)(c % 4)) << (log - 2);
+}
+
+/* ---- the system -------------------------------------------------------------------------------- */
+
+static void *
+map(size_t n_bytes)
+{
+    void *p;
+
+    if (fr_alloc_may_fail())
+        return NULL;
+    p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    stats.n_system++;
+    return p;
+}
+
+/* A mapping whose address is a multiple of `align`: a larger one, cut to size. */
+static void *
+map_aligned(size_t n_bytes, size_t align)
+{
+    char  *p = map(n_bytes + align);
+    size_t before;
+
+    if (!p)
+        return NULL;
+    before = (align - (uintptr_t)p % align) % align;
+    if (before)
+        munmap(p, before);
+    if (before < align)
+        munmap(p + before + n_bytes, align - before);
+    return p + before;
+}
+
+static size_t
+mapped_bytes(int c)
+{
+    size_t n = class_bytes(c);
+
+    return (n + PAGE - 1) / PAGE * PAGE;
+}
+
+static void
+unmap(void *p, int c)
+{
+    munmap(p, mapped_bytes(c));
+}
+
+static void
+before_fork(void)
+{
+    acquire();
+}
+
+static void
+after_fork(void)
+{
+    release();
+}
+
+/* Under the lock: a new block of class c from the system. */
+static void *
+new_block(int c)
+{
+    size_t size = class_bytes(c);
+
+    if (!at_fork_installed)
+        at_fork_installed = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    if (size <= SMALL_MAX) {
+        struct slab *s = map_aligned(SLAB_BYTES, SLAB_BYTES);
+
+        if (!s)
+            return NULL;
+        s->next = slabs;
+        s->block_bytes = size;
+        s->n_blocks = (SLAB_BYTES - GRAIN) / size;
+        s->n_free = 0;
+        slabs = s;
+        classes[c].fresh = (char *)s + GRAIN;
+        classes[c].fresh_end = classes[c].fresh + s->n_blocks * size;
+        stats.pooled_bytes += s->n_blocks * size;
+        classes[c].fresh += size;
+        return classes[c].fresh - size;
+    }
+    if (size < HUGE)
+        return map(mapped_bytes(c));
+    {
+        void *p = map_aligned(mapped_bytes(c), HUGE);
+
+#if defined(MADV_HUGEPAGE)
+        if (p)
+            madvise(p, mapped_bytes(c), MADV_HUGEPAGE);
+#endif
+        return p;
+    }
+}
+
+/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until `keep` bytes are
+ * pooled. */
+static void
+drop_class(int c, uint64_t keep)
+{
+    size_t size = class_bytes(c);
+
+    while (classes[c].free && stats.pooled_bytes > keep) {
+        struct free_block *b = classes[c].free;
+
+        classes[c].free = b->next;
+        stats.pooled_bytes -= size;
+        unmap(b, c);
+    }
+}
+
+static void
+drop_large(uint64_t keep)
+{
+    for (int c = N_CLASSES - 1; c >= 0 && class_bytes(c) > SMALL_MAX; c--)
+        drop_class(c, keep);
+}
+
+static struct slab *
+slab_of(const void *p)
+{
+    return (struct slab *)((uintptr_t)p & ~(uintptr_t)(SLAB_BYTES - 1));
+}
+
+/* Under the lock: slabs with no block in use go back. */
+static void
+drop_slabs(void)
+{
+    struct slab **at = &slabs, *s;
+
+    for (s = slabs; s; s = s->next)
+        s->n_free = 0;
+    for (int c = 0; c < N_CLASSES && class_bytes(c) <= SMALL_MAX; c++) {
+        for (struct free_block *b = classes[c].free; b; b = b->next)
+            slab_of(b)->n_free++;
+        if (classes[c].fresh != classes[c].fresh_end)
+            slab_of(classes[c].fresh)->n_free +=
+                (size_t)(classes[c].fresh_end - classes[c].fresh) / class_bytes(c);
+    }
+    for (int c = 0; c < N_CLASSES && class_bytes(c) <= SMALL_MAX; c++) {
+        struct free_block **b = &classes[c].free;
+
+        while (*b)
+            if (slab_of(*b)->n_free == slab_of(*b)->n_blocks)
+                *b = (*b)->next;
+            else
+                b = &(*b)->next;
+        if (classes[c].fresh != classes[c].fresh_end) {
+            s = slab_of(classes[c].fresh);
+            if (s->n_free == s->n_blocks)
+                classes[c].fresh = classes[c].fresh_end = NULL;
+        }
+    }
+    while ((s = *at))
+        if (s->n_free == s->n_blocks) {
+            *at = s->next;
+            stats.pooled_bytes -= s->n_blocks * s->block_bytes;
+            munmap(s, SLAB_BYTES);
+        } else {
+            at = &s->next;
+        }
+}
+
+/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that frees its
+ * temporaries asks for them again. The mark falls by 1/64 with each large block freed below it. */
+static uint64_t
+keep_limit(void)
+{
+    uint64_t room;
+
+    if (high_water > stats.live_bytes)
+        high_water -= (high_water - stats.live_bytes) / 64;
+    room = high_water - stats.live_bytes;
+    return room > POOLED_MIN ? room : POOLED_MIN;
+}
+
+/* ---- the interface ----------------------------------------------------------------------------- */
+
+void *
+fr_memory_alloc(size_t n_bytes)
+{
+    int   c;
+    void *p;
+
+    if (n_bytes > (size_t)1 << 46 || fr_alloc_may_fail())
+        return NULL;
+    c = class_of(n_bytes);
+    acquire();
+    if (FR_LIKELY(classes[c].free != NULL)) {
+        p = classes[c].free;
+        classes[c].free = classes[c].free->next;
+        stats.pooled_bytes -= class_bytes(c);
+    } else if (classes[c].fresh != classes[c].fresh_end) {
+        p = classes[c].fresh;
+        classes[c].fresh += class_bytes(c);
+        stats.pooled_bytes -= class_bytes(c);
+    } else {
+        p = new_block(c);
+        if (!p && stats.pooled_bytes) {
+            drop_large(0);
+            drop_slabs();
+            p = new_block(c);
+        }
+        if (p && class_bytes(c) <= SMALL_MAX)
+            stats.pooled_bytes -= class_bytes(c);
+    }
+    if (FR_LIKELY(p != NULL)) {
+        stats.n_allocs++;
+        stats.live_bytes += n_bytes;
+        if (stats.live_bytes > stats.peak_bytes)
+            stats.peak_bytes = stats.live_bytes;
+        if (stats.live_bytes > high_water)
+            high_water = stats.live_bytes;
+    }
+    release();
+    return p;
+}
+
+void
+fr_memory_free(void *p, size_t n_bytes)
+{
+    struct free_block *b = p;
+    int                c;
+    size_t             size;
+
+    if (!p)
+        return;
+    c = class_of(n_bytes);
+    size = class_bytes(c);
+    acquire();
+    FR_ASSERT(stats.live_bytes >= n_bytes);
+    stats.live_bytes -= n_bytes;
+    b->next = classes[c].free;
+    classes[c].free = b;
+    stats.pooled_bytes += size;
+    if (size > SMALL_MAX && stats.pooled_bytes > POOLED_MIN) {
+        uint64_t keep = keep_limit();
+
+        if (stats.pooled_bytes > keep)
+            drop_large(keep);
+    }
+    release();
+}
+
+void
+fr_memory_stats(struct fr_memory_stats *out)
+{
+    acquire();
+    *out = stats;
+    release();
+}
+
+void
+fr_memory_reset_peak(void)
+{
+    acquire();
+    stats.peak_bytes = stats.live_bytes;
+    release();
+}
+
+void
+fr_memory_trim(void)
+{
+    acquire();
+    drop_large(0);
+    drop_slabs();
+    high_water = stats.live_bytes;
+    release();
+}

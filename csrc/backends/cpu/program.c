@@ -1,0 +1,782 @@
+/* backends/cpu/program.c -- makes the block interpreter's form of a nest (program.h).
+ *
+ * Every list of steps is made the same way: choose the instructions, write their steps, then walk the
+ * steps once and give each value a register, reusing those whose last reader has passed. The width
+ * of a register (how many elements) follows from how many are live, so that they stay in cache. */
+#include "backends/cpu/program.h"
+
+#include <string.h>
+
+#include "backends/cpu/launch.h"
+#include "base/alloc.h"
+
+enum {
+    BLOCK_MIN = 512,             /* elements; below, calling the kernels shows */
+    BLOCK_MAX = 4096,
+    BLOCK_BYTES = 8192,          /* of registers; a quarter of the smallest L1, the rest is for operands */
+    WHOLE_ROW_BYTES = 512 << 10, /* of registers when a row is kept whole: half of the smallest L2 */
+    PAD_BYTES = 192,             /* between registers, so that they do not share the low 12 address bits */
+    SCALAR_BYTES = 16,           /* of a SCALAR value */
+};
+#define NONE 0xffff
+
+struct builder {
+    struct fr_program    *p;
+    const struct fr_nest *nest;
+    struct fr_err        *err;
+    size_t    cap_steps, n_steps, cap_hazards, n_hazards;
+    uint16_t *expanded;          /* [n_insts] place of a value's expansion, or NONE */
+    uint8_t  *marked;            /* [n_insts] wanted in the list being made */
+    uint8_t  *ready;             /* [n_insts] its expansion has been written in this list */
+    uint8_t  *done;              /* [n_insts] in the tile already */
+    uint16_t *parent;            /* [n_insts] by place - n_insts: of which value it is the expansion */
+    uint32_t *last_use;          /* [2 * n_insts] by place: the last step that reads it */
+    uint16_t *reg;               /* [2 * n_insts] by place: its register in this list, or NONE */
+    uint8_t  *reg_size;          /* [2 * n_insts] of the list's registers: element size */
+    uint8_t  *reg_free;
+    uint32_t *step_reg;          /* [cap_steps] by step: its register, or NONE */
+    size_t    cap_step_reg;
+    uint32_t  n_regs;
+    size_t    scalar_bytes;      /* so far */
+    int64_t   elem_bytes;        /* of the registers of the widest list made since it was set to 0 */
+};
+
+static int
+n_args(const struct fr_inst *in)
+{
+    switch (in->kind) {
+    case FR_INST_OP: return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+    case FR_INST_REDUCE:
+    case FR_INST_STORE:
+    case FR_INST_ACCUM: return 1;
+    default: return 0;
+    }
+}
+
+static fr_map_fn *
+map_kernel(const struct builder *b, const struct fr_inst *in)
+{
+    if (in->op == FR_OP_cast)
+        return b->p->kernels->cast[b->nest->insts[in->a[0]].dtype][in->dtype];
+    return b->p->kernels->map[in->op][fr_nest_compute(b->nest, (int)(in - b->nest->insts))];
+}
+
+static struct fr_step *
+new_step(struct builder *b, int kind)
+{
+    struct fr_step *st;
+
+    if (!FR_GROW(b->p->steps, b->cap_steps, b->n_steps + 1))
+        return NULL;
+    st = &b->p->steps[b->n_steps++];
+    memset(st, 0, sizeof *st);
+    st->kind = (uint8_t)kind;
+    st->operand = NONE;
+    return st;
+}
+
+static fr_status
+out_of_memory(struct builder *b)
+{
+    return fr_fail(b->err, FR_ENOMEM, "program for a kernel of %u instructions", b->nest->n_insts);
+}
+
+/* ---- steps of one instruction ------------------------------------------------------------------ */
+
+/* The place of value `i` as one element for each of T * n: FULL values are, others are expanded before
+ * they are first used. Operations take the single element of a tile of one row as it is (`row_args` of
+ * their step); for others it is expanded then, too (`row_args` of the expansion). */
+static fr_status
+as_full(struct builder *b, uint16_t i, bool always, uint16_t *place)
+{
+    const struct fr_inst *v = &b->nest->insts[i];
+    struct fr_step       *st;
+
+    *place = i;
+    if (v->level == FR_LEVEL_FULL)
+        return FR_OK;
+    if (b->expanded[i] == NONE) {
+        b->parent[b->p->n_places - b->nest->n_insts] = i;
+        b->expanded[i] = (uint16_t)b->p->n_places++;
+    }
+    *place = b->expanded[i];
+    if (b->ready[i]) {
+        st = &b->p->steps[b->n_steps - 1];
+        while (always && (st->kind != FR_STEP_EXPAND || st->a[0] != i))
+            st--;
+        st->row_args |= always;
+        return FR_OK;
+    }
+    b->ready[i] = 1;
+    if (!(st = new_step(b, FR_STEP_EXPAND)))
+        return out_of_memory(b);
+    st->size = (uint8_t)fr_dtype_size(v->dtype);
+    st->dst = *place;
+    st->a[0] = i;
+    st->once = v->level == FR_LEVEL_SCALAR;
+    st->row_args = always;
+    b->p->has_rows = true;
+    return FR_OK;
+}
+
+static fr_status
+emit_op(struct builder *b, uint16_t i, int level)
+{
+    static const uint8_t  kinds[] = {FR_STEP_ONE_OP, FR_STEP_ROW_OP, FR_STEP_OP};
+    const struct fr_inst *in = &b->nest->insts[i];
+    fr_map_fn            *fn = map_kernel(b, in);
+    struct fr_step        made = {0}, *st;
+    fr_status             s;
+
+    if (!fn)
+        return fr_fail(b->err, FR_ENOTSUP, "no block kernel for %s of %s", fr_op_info[in->op].name,
+                       fr_dtype_code(b->nest->insts[in->a[0]].dtype));
+    for (int k = 0; k < n_args(in); k++) {
+        int from = b->nest->insts[in->a[k]].level;
+        made.a[k] = in->a[k];
+        if (from == FR_LEVEL_SCALAR) {
+            made.once |= (uint8_t)(1 << k);
+        } else if (from == FR_LEVEL_ROW && level == FR_LEVEL_FULL) {
+            if ((s = as_full(b, in->a[k], false, &made.a[k])) != FR_OK)
+                return s;
+            made.row_args |= (uint8_t)(1 << k);
+        }
+    }
+    /* Arguments that the operation does not have point at one that it has. */
+    for (int k = n_args(in); k < 3; k++)
+        made.a[k] = made.a[0];
+    if (!(st = new_step(b, kinds[level])))
+        return out_of_memory(b);
+    st->fn.map = fn;
+    st->size = (uint8_t)fr_dtype_size(in->dtype);
+    st->dst = i;
+    st->once = made.once;
+    st->row_args = made.row_args;
+    memcpy(st->a, made.a, sizeof st->a);
+    return FR_OK;
+}
+
+static fr_status
+emit_reduce(struct builder *b, uint16_t i)
+{
+    const struct fr_inst *in = &b->nest->insts[i];
+    bool                  accum = in->kind == FR_INST_ACCUM;
+    fr_dtype              from = b->nest->insts[in->a[0]].dtype;
+    uint16_t              place;
+    struct fr_step       *st;
+    fr_status             s = as_full(b, in->a[0], true, &place);
+
+    if (s != FR_OK)
+        return s;
+    if (!(st = new_step(b, accum ? FR_STEP_ACCUM : FR_STEP_REDUCE)))
+        return out_of_memory(b);
+    st->op_row = (uint8_t)FR_REDUCE_ROW(in->op);
+    st->in = from;
+    st->size = (uint8_t)fr_dtype_size(in->dtype);
+    st->dst = i;
+    st->inst = i;
+    st->a[0] = st->a[1] = st->a[2] = place;
+    st->operand = in->operand;
+    if (accum)
+        st->fn.accum = fr_reduce->accum[st->op_row][from];
+    else
+        st->fn.fold_rows = fr_reduce->fold_rows[st->op_row][from];
+    if (accum ? !st->fn.accum || in->op == FR_OP_argmax || in->op == FR_OP_argmin : !st->fn.fold_rows)
+        return fr_fail(b->err, FR_ENOTSUP, "no %s kernel for %s of %s",
+                       accum ? "accumulation" : "reduction", fr_op_info[in->op].name,
+                       fr_dtype_code(from));
+    return FR_OK;
+}
+
+static fr_status
+emit(struct builder *b, uint16_t i)
+{
+    static const uint8_t loads[] = {0, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
+    static const uint8_t stores[] = {0, FR_STEP_ROW_STORE, FR_STEP_STORE};
+    static const uint8_t iotas[] = {0, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
+    const struct fr_inst *in = &b->nest->insts[i];
+    struct fr_step       *st;
+    int                   level = in->level, from;
+
+    switch (in->kind) {
+    case FR_INST_OP: return emit_op(b, i, level);
+    case FR_INST_REDUCE:
+    case FR_INST_ACCUM: return emit_reduce(b, i);
+    case FR_INST_SCALAR: st = new_step(b, FR_STEP_SCALAR); break;
+    case FR_INST_LOAD: st = new_step(b, loads[level]); break;
+    case FR_INST_IOTA: st = new_step(b, iotas[level]); break;
+    default: st = new_step(b, stores[level]); break;
+    }
+    if (!st)
+        return out_of_memory(b);
+    st->size = (uint8_t)fr_dtype_size(in->dtype);
+    st->operand = in->operand;
+    st->dst = i;
+    if (in->kind == FR_INST_STORE) {
+        from = b->nest->insts[in->a[0]].level;
+        st->a[0] = st->a[1] = st->a[2] = in->a[0];
+        st->once = from == FR_LEVEL_SCALAR;
+        st->row_args = from == FR_LEVEL_ROW;
+    }
+    return FR_OK;
+}
+
+/* ---- choosing instructions --------------------------------------------------------------------- */
+
+/* The order within one stage: loads, the rest, reductions (which the long form wants at the end). */
+static int
+rank(const struct fr_inst *in)
+{
+    return in->kind == FR_INST_LOAD ? 0 : in->kind == FR_INST_REDUCE ? 2 : 1;
+}
+
+static fr_status
+emit_marked(struct builder *b)
+{
+    fr_status st;
+
+    for (int r = 0; r < 3; r++)
+        for (uint32_t i = 0; i < b->nest->n_insts; i++)
+            if (b->marked[i] && rank(&b->nest->insts[i]) == r && (st = emit(b, (uint16_t)i)) != FR_OK)
+                return st;
+    return FR_OK;
+}
+
+/* The SCALAR instructions, or the ROW instructions of a stage that are not reductions. */
+static void
+mark(struct builder *b, int level, int stage)
+{
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        b->marked[i] = in->level == level && in->kind != FR_INST_REDUCE &&
+                       (level == FR_LEVEL_SCALAR || in->stage == stage);
+    }
+}
+
+/* ---- places ------------------------------------------------------------------------------------ */
+
+/* A value that is stored in this list is computed where the first of its stores wants it. */
+static void
+forward_stores(struct builder *b, struct fr_steps l)
+{
+    struct fr_step *steps = b->p->steps;
+
+    for (uint32_t i = l.first; i < l.end; i++) {
+        if (steps[i].kind != FR_STEP_STORE || steps[i].once || steps[i].row_args)
+            continue;
+        for (uint32_t k = i; k-- > l.first;) {
+            if (steps[k].dst != steps[i].a[0])
+                continue;
+            if (steps[k].kind == FR_STEP_OP) {
+                steps[k].kind = FR_STEP_OP_STORE;
+                steps[k].operand = steps[i].operand;
+            }
+            break;
+        }
+    }
+}
+
+static int
+step_args(const struct fr_step *st)
+{
+    switch (st->kind) {
+    case FR_STEP_LOAD:
+    case FR_STEP_IOTA:
+    case FR_STEP_ROW_LOAD:
+    case FR_STEP_ROW_IOTA:
+    case FR_STEP_SCALAR: return 0;
+    case FR_STEP_OP:
+    case FR_STEP_OP_STORE:
+    case FR_STEP_ROW_OP:
+    case FR_STEP_ONE_OP: return 3;
+    default: return 1;
+    }
+}
+
+static bool
+makes_value(const struct fr_step *st)
+{
+    return st->kind != FR_STEP_STORE && st->kind != FR_STEP_ROW_STORE &&
+           st->kind != FR_STEP_ACCUM;
+}
+
+static bool
+is_load(const struct fr_step *st)
+{
+    return st->kind == FR_STEP_LOAD || st->kind == FR_STEP_ROW_LOAD;
+}
+
+static bool
+writes_memory(const struct fr_step *st)
+{
+    return st->kind == FR_STEP_STORE || st->kind == FR_STEP_OP_STORE ||
+           st->kind == FR_STEP_ROW_STORE || st->kind == FR_STEP_ACCUM;
+}
+
+static void
+find_last_uses(struct builder *b, struct fr_steps l)
+{
+    struct fr_step *steps = b->p->steps;
+
+    for (uint32_t i = l.first; i < l.end; i++) {
+        b->last_use[steps[i].dst] = i;
+        for (int k = 0; k < step_args(&steps[i]); k++)
+            b->last_use[steps[i].a[k]] = i;
+    }
+    /* The ROW values of a nest that may cut its rows are computed once for all pieces. */
+    if (!b->p->stages)
+        for (uint32_t i = l.first; i < b->p->tile_rows_end; i++)
+            b->last_use[steps[i].dst] = l.end;
+    /* An expansion may be its argument itself, so the argument lives as long. */
+    for (uint32_t i = l.end; i-- > l.first;)
+        if (steps[i].kind == FR_STEP_EXPAND &&
+            b->last_use[steps[i].a[0]] < b->last_use[steps[i].dst])
+            b->last_use[steps[i].a[0]] = b->last_use[steps[i].dst];
+}
+
+static uint16_t
+take_register(struct builder *b, int size)
+{
+    for (uint32_t r = b->n_regs; r-- > 0;)
+        if (b->reg_free[r] && b->reg_size[r] == size) {
+            b->reg_free[r] = 0;
+            return (uint16_t)r;
+        }
+    b->reg_size[b->n_regs] = (uint8_t)size;
+    b->reg_free[b->n_regs] = 0;
+    return (uint16_t)b->n_regs++;
+}
+
+static void
+release(struct builder *b, uint16_t place, uint32_t at)
+{
+    if (b->reg[place] != NONE && b->last_use[place] == at) {
+        b->reg_free[b->reg[place]] = 1;
+        b->reg[place] = NONE;
+    }
+    if (place >= b->nest->n_insts)
+        release(b, b->parent[place - b->nest->n_insts], at);
+}
+
+/* Gives registers to the values of a list; step_reg keeps them until their width is known. In lists of the long form
+ * ROW values live in slots. */
+static fr_status
+assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
+{
+    struct fr_step *steps = b->p->steps;
+    int64_t         bytes = 0;
+
+    if (!FR_GROW(b->step_reg, b->cap_step_reg, b->n_steps))
+        return out_of_memory(b);
+    find_last_uses(b, l);
+    memset(b->reg, 0xff, 2 * b->nest->n_insts * sizeof *b->reg);
+    b->n_regs = 0;
+    for (uint32_t i = l.first; i < l.end; i++) {
+        struct fr_step *st = &steps[i];
+        bool row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA ||
+                   st->kind == FR_STEP_REDUCE;
+        b->step_reg[i] = NONE;
+        if (makes_value(st) && !is_load(st) && !(row && rows_in_slots)) {
+            uint16_t r = NONE;
+            /* In place where an argument of this size is read for the last time. */
+            if (st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE || st->kind == FR_STEP_ROW_OP)
+                for (int k = 0; k < 3 && r == NONE; k++)
+                    if (b->reg[st->a[k]] != NONE && b->last_use[st->a[k]] == i &&
+                        b->reg_size[b->reg[st->a[k]]] == st->size) {
+                        r = b->reg[st->a[k]];
+                        b->reg[st->a[k]] = NONE;
+                    }
+            if (r == NONE)
+                r = take_register(b, st->size);
+            b->reg[st->dst] = r;
+            b->step_reg[i] = r;
+        }
+        for (int k = 0; k < step_args(st); k++)
+            release(b, st->a[k], i);
+        if (makes_value(st))
+            release(b, st->dst, i);
+    }
+    for (uint32_t r = 0; r < b->n_regs; r++)
+        bytes += b->reg_size[r];
+    if (bytes > b->elem_bytes)
+        b->elem_bytes = bytes;
+    return FR_OK;
+}
+
+/* Turns register numbers into offsets, `cap` elements each, and returns the end of the registers. The registers of a
+ * list have been numbered in the order in which their steps come. */
+static size_t
+place_registers(struct builder *b, struct fr_steps l, size_t at, int64_t cap)
+{
+    struct fr_step *steps = b->p->steps;
+    size_t          end = at;
+
+    memset(b->last_use, 0xff, 2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by register */
+    for (uint32_t i = l.first; i < l.end; i++) {
+        uint32_t r = b->step_reg[i];
+        if (r == NONE)
+            continue;
+        if (b->last_use[r] == UINT32_MAX) {
+            b->last_use[r] = (uint32_t)end;
+            end += (((size_t)cap * steps[i].size + 63) & ~(size_t)63) + PAD_BYTES;
+        }
+        steps[i].offset = b->last_use[r];
+    }
+    return end;
+}
+
+/* Which loads would see what the list has already written, if they are not copied first. */
+static fr_status
+find_hazards(struct builder *b, struct fr_steps l)
+{
+    struct fr_step *steps = b->p->steps;
+
+    find_last_uses(b, l);
+    for (uint32_t i = l.first; i < l.end; i++) {
+        if (!is_load(&steps[i]))
+            continue;
+        for (uint32_t k = l.first; k < b->last_use[steps[i].dst]; k++) {
+            if (!writes_memory(&steps[k]) ||
+                b->nest->operands[steps[k].operand].dtype != b->nest->operands[steps[i].operand].dtype)
+                continue;
+            if (!FR_GROW(b->p->hazards, b->cap_hazards, b->n_hazards + 1))
+                return out_of_memory(b);
+            b->p->hazards[b->n_hazards++] =
+                (struct fr_hazard){steps[i].load, steps[i].operand, steps[k].operand};
+        }
+    }
+    return FR_OK;
+}
+
+static void
+begin_list(struct builder *b, struct fr_steps *l)
+{
+    l->first = (uint32_t)b->n_steps;
+    memset(b->ready, 0, b->nest->n_insts);
+}
+
+/* Numbers the loads, each with a register of its own (which it uses only if its elements must be moved
+ * together); the same load has the same register in every list. */
+static void
+number_loads(struct builder *b, uint16_t *load_of)
+{
+    for (size_t i = 0; i < b->n_steps; i++) {
+        struct fr_step *st = &b->p->steps[i];
+        if (!is_load(st))
+            continue;
+        if (load_of[st->dst] == NONE)
+            load_of[st->dst] = (uint16_t)b->p->n_loads++;
+        st->load = load_of[st->dst];
+    }
+}
+
+static size_t
+place_loads(struct builder *b, uint32_t first, size_t at, int64_t cap)
+{
+    struct fr_step *steps = b->p->steps;
+    size_t          end = at;
+
+    memset(b->last_use, 0xff, 2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by load */
+    for (uint32_t i = first; i < b->n_steps; i++) {
+        if (!is_load(&steps[i]))
+            continue;
+        if (b->last_use[steps[i].load] == UINT32_MAX) {
+            b->last_use[steps[i].load] = (uint32_t)end;
+            end += (((size_t)cap * steps[i].size + 63) & ~(size_t)63) + PAD_BYTES;
+        }
+        steps[i].offset = b->last_use[steps[i].load];
+    }
+    return end;
+}
+
+/* ---- the lists --------------------------------------------------------------------------------- */
+
+static fr_status
+build_once(struct builder *b)
+{
+    struct fr_program *p = b->p;
+    fr_status          st;
+
+    begin_list(b, &p->once);
+    mark(b, FR_LEVEL_SCALAR, -1);
+    if ((st = emit_marked(b)) != FR_OK)
+        return st;
+    p->once.end = (uint32_t)b->n_steps;
+    for (uint32_t i = p->once.first; i < p->once.end; i++) {
+        p->steps[i].offset = (uint32_t)b->scalar_bytes;
+        b->scalar_bytes += SCALAR_BYTES;
+    }
+    b->scalar_bytes = (b->scalar_bytes + 63) & ~(size_t)63;
+    return FR_OK;
+}
+
+static fr_status
+build_tile(struct builder *b)
+{
+    struct fr_program *p = b->p;
+    fr_status          st;
+
+    begin_list(b, &p->tile);
+    for (int s = 0; s <= b->nest->n_stages; s++) {
+        mark(b, FR_LEVEL_ROW, s);
+        if ((st = emit_marked(b)) != FR_OK)
+            return st;
+        if (s == 0)
+            p->tile_rows_end = (uint32_t)b->n_steps;
+        if (s == b->nest->n_stages)
+            break;
+        fr_nest_stage_runs(b->nest, s, false, b->marked);
+        for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+            b->marked[i] &= !b->done[i];
+            b->done[i] |= b->marked[i];
+        }
+        if ((st = emit_marked(b)) != FR_OK)
+            return st;
+    }
+    p->tile.end = (uint32_t)b->n_steps;
+    forward_stores(b, p->tile);
+    return FR_OK;
+}
+
+static void
+describe_stage(struct builder *b, struct fr_long_stage *stage)
+{
+    stage->first_reduce = stage->full.end;
+    for (uint32_t i = stage->full.end; i-- > stage->full.first;) {
+        const struct fr_step *st = &b->p->steps[i];
+        fr_op                 op = (fr_op)(FR_OP_sum + st->op_row);
+        if (st->kind != FR_STEP_REDUCE)
+            break;
+        stage->first_reduce = i;
+        if (op == FR_OP_prod && st->in >= FR_F16)
+            stage->ordered = true;
+        if (op == FR_OP_sum && fr_dtype_is_complex(st->in))
+            stage->wide = true;
+        else
+            stage->narrow = true;
+    }
+}
+
+static fr_status
+build_stages(struct builder *b)
+{
+    struct fr_program *p = b->p;
+    fr_status          st;
+
+    if (!(p->stages = fr_calloc(b->nest->n_stages + 1u, sizeof *p->stages)))
+        return out_of_memory(b);
+    for (int s = 0; s <= b->nest->n_stages; s++) {
+        struct fr_long_stage *stage = &p->stages[s];
+        begin_list(b, &stage->rows);
+        mark(b, FR_LEVEL_ROW, s);
+        if ((st = emit_marked(b)) != FR_OK)
+            return st;
+        stage->rows.end = (uint32_t)b->n_steps;
+        begin_list(b, &stage->full);
+        if (s < b->nest->n_stages) {
+            fr_nest_stage_runs(b->nest, s, false, b->marked);
+            if ((st = emit_marked(b)) != FR_OK)
+                return st;
+        }
+        stage->full.end = (uint32_t)b->n_steps;
+        forward_stores(b, stage->full);
+        describe_stage(b, stage);
+    }
+    return FR_OK;
+}
+
+static int64_t
+clamp(int64_t v, int64_t low, int64_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+static int64_t
+block_elements(int64_t elem_bytes)
+{
+    return clamp(elem_bytes ? BLOCK_BYTES / elem_bytes : BLOCK_MAX, BLOCK_MIN, BLOCK_MAX) & ~63;
+}
+
+/* Gives every step its register, now that all lists are there. */
+static fr_status
+place_all(struct builder *b)
+{
+    struct fr_program *p = b->p;
+    size_t             at = b->scalar_bytes, end, high;
+    int64_t            cap;
+    fr_status          st;
+
+    if ((st = assign_registers(b, p->tile, false)) != FR_OK)
+        return st;
+    p->tile_want = block_elements(b->elem_bytes);
+    p->tile_cap = p->tile_want;
+    if (p->stages)
+        p->tile_cap = clamp(WHOLE_ROW_BYTES / (b->elem_bytes ? b->elem_bytes : 1), p->tile_want,
+                            FR_ROWBUF_MAX) & ~63;
+    /* What crosses must not be computed again: its loads may have been overwritten. */
+    if (b->nest->flags & FR_NEST_ROWBUF)
+        p->tile_cap = FR_ROWBUF_MAX;
+    high = place_registers(b, p->tile, at, p->tile_cap);
+    if ((st = find_hazards(b, p->tile)) != FR_OK)
+        return st;
+    p->tile_end_hazard = (uint32_t)b->n_hazards;
+
+    cap = p->tile_cap;
+    if (p->stages) {
+        b->elem_bytes = 0;
+        for (int s = 0; s < b->nest->n_stages; s++)
+            if ((st = assign_registers(b, p->stages[s].full, true)) != FR_OK)
+                return st;
+        p->block_cap = block_elements(b->elem_bytes);
+        for (int s = 0; s <= b->nest->n_stages; s++) {
+            p->stages[s].first_hazard = (uint32_t)b->n_hazards;
+            end = place_registers(b, p->stages[s].full, at, p->block_cap);
+            if (end > high)
+                high = end;
+            if ((st = find_hazards(b, p->stages[s].full)) != FR_OK)
+                return st;
+            p->stages[s].end_hazard = (uint32_t)b->n_hazards;
+        }
+        if (cap < p->block_cap)
+            cap = p->block_cap;
+    }
+    p->temp_at = p->registers_at + place_loads(b, p->once.end, high, cap);
+    return FR_OK;
+}
+
+/* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The figures are
+ * those of AVX2 kernels on blocks in L1 and of memory in L2. */
+static void
+estimate(struct builder *b)
+{
+    uint64_t full = 0, row = 2000;
+
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * 20;
+
+        if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
+            ps *= 12;
+        if (in->kind == FR_INST_LOAD && b->nest->operands[in->operand].access == FR_ACCESS_STRIDED)
+            ps = 1000;
+        if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
+            full += ps;
+        if (in->level == FR_LEVEL_ROW)
+            row += in->kind == FR_INST_REDUCE ? 4000 : 2 * ps;
+    }
+    b->p->ps_full = (uint32_t)full;
+    b->p->ps_row = (uint32_t)row;
+}
+
+/* What the launcher must know to cut the work. */
+static void
+describe_nest(struct builder *b)
+{
+    struct fr_program *p = b->p;
+
+    p->may_cut_inner = !p->stages;
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
+            p->may_cut_inner = false; /* done once per row */
+        if (in->kind == FR_INST_ACCUM)
+            p->accumulates = true;
+        if (in->kind == FR_INST_STORE && b->nest->operands[in->operand].flags & FR_OPERAND_STREAM)
+            p->streams = true;
+    }
+    p->may_cut_stages = p->stages && !p->accumulates && !p->streams &&
+                        !(b->nest->flags & FR_NEST_ROWBUF);
+    for (int s = 0; p->stages && s < b->nest->n_stages; s++)
+        if (p->stages[s].ordered || (p->stages[s].wide && p->stages[s].narrow))
+            p->may_cut_stages = false;
+}
+
+static fr_status
+list_row_values(struct builder *b)
+{
+    struct fr_program *p = b->p;
+
+    if (!(p->row_values = fr_malloc(b->nest->n_insts * sizeof *p->row_values)))
+        return out_of_memory(b);
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        if (in->level == FR_LEVEL_ROW && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM)
+            p->row_values[p->n_row_values++] = (uint16_t)i;
+    }
+    return FR_OK;
+}
+
+static void
+builder_clear(struct builder *b)
+{
+    fr_free(b->expanded);
+    fr_free(b->marked);
+    fr_free(b->last_use);
+    fr_free(b->step_reg);
+}
+
+fr_status
+fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_err *err)
+{
+    struct builder     b = {.nest = nest, .err = err};
+    struct fr_program *p = NULL;
+    size_t             n = nest->n_insts;
+    uint16_t          *load_of;
+    fr_status          st = FR_OK;
+
+    if (!fr_kernels || !fr_reduce)
+        return fr_fail(err, FR_EBUG, "the block kernels have not been chosen (fr_cpu_init)");
+    p = b.p = fr_calloc(1, sizeof *p);
+    b.expanded = fr_malloc(5 * n * sizeof(uint16_t));
+    b.marked = fr_calloc(8, n);
+    b.last_use = fr_malloc(2 * n * sizeof(uint32_t));
+    if (!p || !b.expanded || !b.marked || !b.last_use) {
+        st = out_of_memory(&b);
+        goto out;
+    }
+    b.reg = b.expanded + n;
+    b.parent = b.reg + 2 * n;
+    load_of = b.parent + n;
+    b.ready = b.marked + n;
+    b.reg_size = b.ready + n;
+    b.reg_free = b.reg_size + 2 * n;
+    b.done = b.reg_free + 2 * n;
+    memset(b.expanded, 0xff, n * sizeof *b.expanded);
+    memset(load_of, 0xff, n * sizeof *load_of);
+    p->nest = nest;
+    p->kernels = fr_kernels;
+    p->reduce = fr_reduce;
+    p->n_places = nest->n_insts;
+
+    TRY(build_once(&b));
+    TRY(build_tile(&b));
+    if (nest->flags & FR_NEST_REDUCES) {
+        TRY(build_stages(&b));
+        TRY(list_row_values(&b));
+    }
+    number_loads(&b, load_of);
+    p->registers_at = fr_interp_frame_bytes(p);
+    TRY(place_all(&b));
+    p->scratch_bytes = p->temp_at + fr_interp_temp_bytes(p);
+    p->code_scratch_bytes = fr_nest_scratch(nest);
+    estimate(&b);
+    describe_nest(&b);
+    *out = p;
+    p = NULL;
+out:
+    fr_program_free(p);
+    builder_clear(&b);
+    return st;
+}
+
+void
+fr_program_free(struct fr_program *p)
+{
+    if (!p)
+        return;
+    fr_free(p->steps);
+    fr_free(p->hazards);
+    fr_free(p->stages);
+    fr_free(p->row_values);
+    fr_free(p);
+}

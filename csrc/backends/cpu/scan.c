@@ -1,0 +1,267 @@
+/* backends/cpu/scan.c -- running sums, products and extremes (fr_launch_scan of launch.h).
+ *
+ * A line is one walk along the scanned axis, element after element, as NumPy's accumulate does it: f16 is
+ * rounded at each step, complex products are plain. Lines are independent: threads share them, and
+ * one thread walks several side by side, in vector lanes where they are neighbours in memory, else to hide
+ * the latency of each step. */
+#include <string.h>
+
+#include "backends/cpu/half.h"
+#include "backends/cpu/launch.h"
+#include "backends/cpu/pool.h"
+
+enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1 */
+       TASK_ELEMENTS = 1 << 15 };   /* below this, waking a thread costs more than it saves */
+
+/* Lines [0, n) of one task; strides in bytes. */
+struct lines {
+    size_t      n, length;
+    const char *in;
+    char       *out;
+    ptrdiff_t   in_lane, in_step, out_lane, out_step;
+};
+typedef void scan_fn(const struct lines *);
+
+typedef struct {
+    float re, im;
+} c64;
+typedef struct {
+    double re, im;
+} c128;
+
+/* Neighbouring lines in lanes; else four lines at a time. */
+#define SCAN(name, T, EXPR)                                                                        \
+    static inline T step_##name(T m, T v) { return EXPR; }                                         \
+    static void scan_##name(const struct lines *l)                                                 \
+    {                                                                                              \
+        enum { LANES = LANE_BYTES / sizeof(T) };                                                   \
+        size_t k = 0;                                                                              \
+                                                                                                   \
+        if (l->in_lane == sizeof(T) && l->out_lane == sizeof(T) && l->n > 1) {                     \
+            T m[LANES];                                                                            \
+                                                                                                   \
+            for (; k < l->n; k += LANES) {                                                         \
+                size_t      n = l->n - k < LANES ? l->n - k : LANES;                               \
+                const char *in = l->in + k * sizeof(T);                                            \
+                char       *out = l->out + k * sizeof(T);                                          \
+                                                                                                   \
+                memcpy(m, in, n * sizeof(T));                                                      \
+                memcpy(out, m, n * sizeof(T));                                                     \
+                for (size_t j = 1; j < l->length; j++) {                                           \
+                    const T *x = (const T *)(in += l->in_step);                                    \
+                    T       *r = (T *)(out += l->out_step);                                        \
+                                                                                                   \
+                    for (size_t i = 0; i < n; i++)                                                 \
+                        m[i] = step_##name(m[i], x[i]);                                            \
+                    memcpy(r, m, n * sizeof(T));                                                   \
+                }                                                                                  \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        for (; k < l->n; k += 4) {                                                                 \
+            size_t      last = l->n - k - 1;                                                       \
+            const char *in[4];                                                                     \
+            char       *out[4];                                                                    \
+            T           m[4];                                                                      \
+                                                                                                   \
+            if (last == 0) { /* a line alone */                                                    \
+                const char *x = l->in + (ptrdiff_t)k * l->in_lane;                                 \
+                char       *r = l->out + (ptrdiff_t)k * l->out_lane;                               \
+                T           one = *(const T *)x;                                                   \
+                                                                                                   \
+                *(T *)r = one;                                                                     \
+                for (size_t j = 1; j < l->length; j++) {                                           \
+                    x += l->in_step;                                                               \
+                    r += l->out_step;                                                              \
+                    one = step_##name(one, *(const T *)x);                                         \
+                    *(T *)r = one;                                                                 \
+                }                                                                                  \
+                continue;                                                                          \
+            }                                                                                      \
+            for (size_t i = 0; i < 4; i++) {                                                       \
+                ptrdiff_t line = (ptrdiff_t)(k + (i < last ? i : last));                           \
+                                                                                                   \
+                in[i] = l->in + line * l->in_lane;                                                 \
+                out[i] = l->out + line * l->out_lane;                                              \
+                m[i] = *(const T *)in[i];                                                          \
+            }                                                                                      \
+            for (size_t i = 0; i < 4; i++)                                                         \
+                *(T *)out[i] = m[i];                                                               \
+            for (size_t j = 1; j < l->length; j++) {                                               \
+                ptrdiff_t from = (ptrdiff_t)j * l->in_step, to = (ptrdiff_t)j * l->out_step;       \
+                                                                                                   \
+                /* All are read before any is written: short groups walk their last line more      \
+                 * than once, maybe in place. */                                                   \
+                for (int i = 0; i < 4; i++)                                                        \
+                    m[i] = step_##name(m[i], *(const T *)(in[i] + from));                          \
+                for (int i = 0; i < 4; i++)                                                        \
+                    *(T *)(out[i] + to) = m[i];                                                    \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+#define SCAN_RING(s, T)                                                                            \
+    SCAN(sum_##s, T, (T)(m + v))                                                                   \
+    SCAN(prod_##s, T, (T)(1u * m * v))
+SCAN_RING(u8, uint8_t)
+SCAN_RING(u16, uint16_t)
+SCAN_RING(u32, uint32_t)
+SCAN_RING(u64, uint64_t)
+
+#define SCAN_ORDER(s, T)                                                                           \
+    SCAN(max_##s, T, v > m ? v : m)                                                                \
+    SCAN(min_##s, T, v < m ? v : m)
+SCAN_ORDER(i8, int8_t)
+SCAN_ORDER(i16, int16_t)
+SCAN_ORDER(i32, int32_t)
+SCAN_ORDER(i64, int64_t)
+SCAN_ORDER(u8, uint8_t)
+SCAN_ORDER(u16, uint16_t)
+SCAN_ORDER(u32, uint32_t)
+SCAN_ORDER(u64, uint64_t)
+
+/* The first NaN stays; of equals the later wins, as in NumPy's maximum of a pair. */
+#define SCAN_FLOAT(s, T)                                                                           \
+    SCAN(sum_##s, T, m + v)                                                                        \
+    SCAN(prod_##s, T, m *v)                                                                        \
+    SCAN(max_##s, T, m != m || m > v ? m : v)                                                      \
+    SCAN(min_##s, T, m != m || m < v ? m : v)
+SCAN_FLOAT(f32, float)
+SCAN_FLOAT(f64, double)
+
+static inline bool is_nan16(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
+
+SCAN(sum_f16, uint16_t, float_to_half(half_to_float(m) + half_to_float(v)))
+SCAN(prod_f16, uint16_t, float_to_half(half_to_float(m) * half_to_float(v)))
+SCAN(max_f16, uint16_t, is_nan16(m) || half_to_float(m) >= half_to_float(v) ? m : v)
+SCAN(min_f16, uint16_t, is_nan16(m) || half_to_float(m) <= half_to_float(v) ? m : v)
+
+#define IS_NAN(z) ((z).re != (z).re || (z).im != (z).im)
+#define BEYOND(a, b, beats) ((a).re beats (b).re || ((a).re == (b).re && (a).im beats (b).im))
+#define SCAN_COMPLEX(C)                                                                            \
+    SCAN(sum_##C, C, ((C){m.re + v.re, m.im + v.im}))                                              \
+    SCAN(prod_##C, C, ((C){m.re * v.re - m.im * v.im, m.re * v.im + m.im * v.re}))                 \
+    SCAN(max_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, >)) ? v : m)                         \
+    SCAN(min_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, <)) ? v : m)
+SCAN_COMPLEX(c64)
+SCAN_COMPLEX(c128)
+
+#define RING(op)                                                                                   \
+    {                                                                                              \
+        [FR_I8] = scan_##op##_u8, [FR_I16] = scan_##op##_u16, [FR_I32] = scan_##op##_u32,          \
+        [FR_I64] = scan_##op##_u64, [FR_U8] = scan_##op##_u8, [FR_U16] = scan_##op##_u16,          \
+        [FR_U32] = scan_##op##_u32, [FR_U64] = scan_##op##_u64, FLOATS(op)                         \
+    }
+#define ORDER(op)                                                                                  \
+    {                                                                                              \
+        [FR_BOOL] = scan_##op##_u8, [FR_I8] = scan_##op##_i8, [FR_I16] = scan_##op##_i16,          \
+        [FR_I32] = scan_##op##_i32, [FR_I64] = scan_##op##_i64, [FR_U8] = scan_##op##_u8,          \
+        [FR_U16] = scan_##op##_u16, [FR_U32] = scan_##op##_u32, [FR_U64] = scan_##op##_u64,        \
+        FLOATS(op)                                                                                 \
+    }
+#define FLOATS(op)                                                                                 \
+    [FR_F16] = scan_##op##_f16, [FR_F32] = scan_##op##_f32, [FR_F64] = scan_##op##_f64,            \
+    [FR_C64] = scan_##op##_c64, [FR_C128] = scan_##op##_c128
+
+static scan_fn *const scans[4][FR_N_DTYPES] = {
+    [FR_OP_cumsum - FR_OP_cumsum] = RING(sum),
+    [FR_OP_cumprod - FR_OP_cumsum] = RING(prod),
+    [FR_OP_cummax - FR_OP_cumsum] = ORDER(max),
+    [FR_OP_cummin - FR_OP_cumsum] = ORDER(min),
+};
+
+/* ---- the axes across the lines ----------------------------------------------------------------- */
+
+struct scan {
+    scan_fn  *fn;
+    int       n_axes;                         /* outermost first; the lane axis is not among them */
+    int64_t   size[FR_LAUNCH_AXES + 1];
+    ptrdiff_t in_stride[FR_LAUNCH_AXES + 1], out_stride[FR_LAUNCH_AXES + 1];
+    int64_t   n_lanes, lanes_per_task, tasks_per_group;
+    struct lines l;                           /* of the whole lane axis at index 0 of the others */
+};
+
+static void
+scan_task(void *arg, int64_t i, int worker)
+{
+    const struct scan *s = arg;
+    struct lines       l = s->l;
+    int64_t            group = i / s->tasks_per_group;
+    int64_t            lane = i % s->tasks_per_group * s->lanes_per_task;
+
+    (void)worker;
+    for (int k = s->n_axes - 1; k >= 0; k--) {
+        int64_t at = group % s->size[k];
+
+        group /= s->size[k];
+        l.in += at * s->in_stride[k];
+        l.out += at * s->out_stride[k];
+    }
+    l.in += lane * l.in_lane;
+    l.out += lane * l.out_lane;
+    l.n = (size_t)(s->n_lanes - lane < s->lanes_per_task ? s->n_lanes - lane : s->lanes_per_task);
+    s->fn(&l);
+}
+
+/* Splits the lanes of a task off so that tasks are worth a thread, and several lines go side by side. */
+static int64_t
+lanes_per_task(const struct scan *s, int size)
+{
+    int64_t length = (int64_t)s->l.length, lanes = TASK_ELEMENTS / (length < 1 ? 1 : length);
+    int64_t whole = s->l.in_lane == size && s->l.out_lane == size ? LANE_BYTES / size : 4;
+
+    lanes = (lanes + whole - 1) / whole * whole;
+    lanes = lanes < whole ? whole : lanes;
+    return lanes < s->n_lanes ? lanes : s->n_lanes;
+}
+
+fr_status
+fr_launch_scan(fr_op op, fr_dtype d, const struct fr_instance *it, struct fr_err *err)
+{
+    struct scan    s = {0};
+    int            n_axes = it->n_outer + 1, lane = -1, size = fr_dtype_size(d);
+    const int64_t *in = it->stride, *out = it->stride + it->n_outer + 2;
+    int64_t        n_groups = 1;
+
+    if (op < FR_OP_cumsum || op > FR_OP_cummin || !scans[op - FR_OP_cumsum][d])
+        return fr_fail(err, FR_EBUG, "no scan '%s' of %s", fr_op_info[op].name, fr_dtype_code(d));
+    s.fn = scans[op - FR_OP_cumsum][d];
+    s.l.in = it->ptr[0];
+    s.l.out = it->ptr[1];
+    s.l.length = (size_t)it->n_inner;
+    s.l.in_step = in[it->n_outer + 1];
+    s.l.out_step = out[it->n_outer + 1];
+    s.n_lanes = 1;
+    if (it->n_inner == 0)
+        return FR_OK;
+    /* Lanes run along the axis on which both operands are dense, else along the longest. */
+    for (int k = 0; k < n_axes; k++) {
+        int64_t n = k < it->n_outer ? it->outer[k] : it->n_rows;
+
+        if (n == 0)
+            return FR_OK;
+        s.size[k] = n;
+        s.in_stride[k] = in[k];
+        s.out_stride[k] = out[k];
+        n_groups *= n;
+        if (n > 1 && in[k] == size && out[k] == size)
+            lane = k;
+    }
+    for (int k = 0; k < n_axes && (lane < 0 || s.in_stride[lane] != size ||
+                                   s.out_stride[lane] != size); k++)
+        if (s.size[k] > 1 && (lane < 0 || s.size[k] > s.size[lane]))
+            lane = k;
+    s.n_axes = n_axes;
+    if (lane >= 0) {
+        s.n_lanes = s.size[lane];
+        s.l.in_lane = s.in_stride[lane];
+        s.l.out_lane = s.out_stride[lane];
+        s.size[lane] = 1;
+        n_groups /= s.n_lanes;
+    }
+    s.lanes_per_task = lanes_per_task(&s, size);
+    s.tasks_per_group = (s.n_lanes + s.lanes_per_task - 1) / s.lanes_per_task;
+    if (!fr_pool_run(scan_task, &s, n_groups * s.tasks_per_group))
+        return fr_fail(err, FR_EINTR, "interrupted while computing %s", fr_op_info[op].name);
+    return FR_OK;
+}

@@ -1,0 +1,418 @@
+#include "jit/cc/gcc.h"
+
+#include "base/alloc.h"
+
+void
+fr_gcc_init(struct fr_gcc *c, const struct fr_gccjit *g, gj_context *ctxt)
+{
+    *c = (struct fr_gcc){.g = g, .ctxt = ctxt};
+    c->t_void = g->context_get_type(ctxt, GJ_VOID);
+    c->t_bool = g->context_get_type(ctxt, GJ_BOOL);
+    c->t_i64 = g->context_get_int_type(ctxt, 8, 1);
+    c->t_bytes = g->type_get_pointer(g->context_get_type(ctxt, GJ_CHAR));
+    for (int d = 0; d < FR_N_DTYPES; d++) {
+        fr_dtype part = fr_dtype_info[d].component;
+
+        if (part == FR_F32 || part == FR_F64)
+            c->memory[d] = g->context_get_type(ctxt, part == FR_F32 ? GJ_FLOAT : GJ_DOUBLE);
+        else
+            c->memory[d] = g->context_get_int_type(ctxt, fr_dtype_size(part),
+                                                   fr_dtype_kind((fr_dtype)d) == 'i');
+    }
+}
+
+void
+fr_gcc_clear(struct fr_gcc *c)
+{
+    fr_mcode_clear(&c->code);
+    fr_free(c->vals);
+    c->vals = NULL;
+}
+
+fr_dtype
+fr_gcc_machine(fr_dtype d)
+{
+    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+
+gj_rvalue *
+fr_gcc_int(struct fr_gcc *c, gj_type *type, int64_t v)
+{
+    return c->g->context_new_rvalue_from_long(c->ctxt, type, v);
+}
+
+gj_type *
+fr_gcc_int_type(struct fr_gcc *c, int n_bytes)
+{
+    return c->g->context_get_int_type(c->ctxt, n_bytes, 1);
+}
+
+static gj_type *
+machine_type(struct fr_gcc *c, fr_dtype d)
+{
+    return d == FR_BOOL ? c->t_bool : c->memory[d];
+}
+
+gj_rvalue *
+fr_gcc_bits(struct fr_gcc *c, fr_dtype d, uint64_t bits)
+{
+    if (d == FR_BOOL)
+        return fr_gcc_cast(c, fr_gcc_int(c, fr_gcc_int_type(c, 4), bits != 0), c->t_bool);
+    if (fr_dtype_is_float(d)) /* through the integer: exact for infinities and NaNs too */
+        return c->g->context_new_bitcast(
+            c->ctxt, NULL, fr_gcc_int(c, fr_gcc_int_type(c, fr_dtype_size(d)), (int64_t)bits),
+            c->memory[d]);
+    return fr_gcc_int(c, c->memory[d], (int64_t)bits);
+}
+
+gj_lvalue *
+fr_gcc_var(struct fr_gcc *c, gj_type *type)
+{
+    return c->g->function_new_local(c->fn, NULL, type, "v");
+}
+
+gj_lvalue *
+fr_gcc_array(struct fr_gcc *c, gj_type *type, int n)
+{
+    gj_lvalue *a = fr_gcc_var(c, c->g->context_new_array_type(c->ctxt, NULL, type, n));
+
+    if (c->g->lvalue_set_alignment)
+        c->g->lvalue_set_alignment(a, 64);
+    return a;
+}
+
+void
+fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
+{
+    c->g->block_add_assignment(c->at, NULL, to, v);
+}
+
+gj_rvalue *
+fr_gcc_get(struct fr_gcc *c, gj_lvalue *v)
+{
+    return c->g->lvalue_as_rvalue(v);
+}
+
+gj_rvalue *
+fr_gcc_keep(struct fr_gcc *c, gj_type *type, gj_rvalue *v)
+{
+    gj_lvalue *to = fr_gcc_var(c, type);
+
+    fr_gcc_set(c, to, v);
+    return fr_gcc_get(c, to);
+}
+
+gj_rvalue *
+fr_gcc_bin(struct fr_gcc *c, int op, gj_type *type, gj_rvalue *a, gj_rvalue *b)
+{
+    return c->g->context_new_binary_op(c->ctxt, NULL, op, type, a, b);
+}
+
+gj_rvalue *
+fr_gcc_cmp(struct fr_gcc *c, int op, gj_rvalue *a, gj_rvalue *b)
+{
+    return c->g->context_new_comparison(c->ctxt, NULL, op, a, b);
+}
+
+gj_rvalue *
+fr_gcc_cast(struct fr_gcc *c, gj_rvalue *v, gj_type *type)
+{
+    return c->g->context_new_cast(c->ctxt, NULL, v, type);
+}
+
+gj_rvalue *
+fr_gcc_and(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
+{
+    return fr_gcc_bin(c, GJ_AND, c->t_bool, a, b);
+}
+
+gj_rvalue *
+fr_gcc_or(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
+{
+    return fr_gcc_bin(c, GJ_OR, c->t_bool, a, b);
+}
+
+gj_rvalue *
+fr_gcc_not(struct fr_gcc *c, gj_rvalue *a)
+{
+    return fr_gcc_bin(c, GJ_XOR, c->t_bool, a, fr_gcc_bits(c, FR_BOOL, 1));
+}
+
+gj_rvalue *
+fr_gcc_select(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_rvalue *no)
+{
+    const struct fr_gccjit *g = c->g;
+    gj_type                *type;
+    gj_rvalue              *mask, *mixed;
+
+    if (d == FR_BOOL)
+        return fr_gcc_or(c, fr_gcc_and(c, cond, yes), fr_gcc_and(c, fr_gcc_not(c, cond), no));
+    /* There is no conditional expression; GCC makes a blend or a masked move of this. */
+    type = fr_gcc_int_type(c, fr_dtype_size(d));
+    if (fr_dtype_is_float(d)) {
+        yes = g->context_new_bitcast(c->ctxt, NULL, yes, type);
+        no = g->context_new_bitcast(c->ctxt, NULL, no, type);
+    } else {
+        yes = fr_gcc_cast(c, yes, type);
+        no = fr_gcc_cast(c, no, type);
+    }
+    mask = g->context_new_unary_op(c->ctxt, NULL, GJ_MINUS, type, fr_gcc_cast(c, cond, type));
+    mask = fr_gcc_keep(c, type, mask);
+    mixed = fr_gcc_bin(
+        c, GJ_OR, type, fr_gcc_bin(c, GJ_AND, type, yes, mask),
+        fr_gcc_bin(c, GJ_AND, type, no,
+                   g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, mask)));
+    mixed = fr_gcc_keep(c, type, mixed);
+    return fr_dtype_is_float(d) ? g->context_new_bitcast(c->ctxt, NULL, mixed, c->memory[d])
+                                : fr_gcc_cast(c, mixed, c->memory[d]);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+gj_lvalue *
+fr_gcc_at(struct fr_gcc *c, gj_type *type, gj_rvalue *base, gj_rvalue *index)
+{
+    gj_rvalue *p = fr_gcc_cast(c, base, c->g->type_get_pointer(type));
+
+    return c->g->context_new_array_access(c->ctxt, NULL, p, index);
+}
+
+gj_lvalue *
+fr_gcc_elem(struct fr_gcc *c, gj_lvalue *array, gj_rvalue *index)
+{
+    return c->g->context_new_array_access(c->ctxt, NULL, fr_gcc_get(c, array), index);
+}
+
+gj_rvalue *
+fr_gcc_address(struct fr_gcc *c, gj_lvalue *v)
+{
+    return fr_gcc_cast(c, c->g->lvalue_get_address(v, NULL), c->t_bytes);
+}
+
+gj_rvalue *
+fr_gcc_offset(struct fr_gcc *c, gj_rvalue *base, gj_rvalue *n_bytes)
+{
+    return c->g->lvalue_get_address(
+        c->g->context_new_array_access(c->ctxt, NULL, base, n_bytes), NULL);
+}
+
+static gj_rvalue *
+next(struct fr_gcc *c, gj_rvalue *i)
+{
+    return fr_gcc_bin(c, GJ_PLUS, c->t_i64, i, fr_gcc_i64(c, 1));
+}
+
+struct fr_gval
+fr_gcc_load(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i)
+{
+    gj_type       *type = c->memory[d];
+    struct fr_gval v = {fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, i))), NULL};
+
+    if (d == FR_BOOL)
+        v.re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
+    if (fr_dtype_is_complex(d))
+        v.im = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, next(c, i))));
+    return v;
+}
+
+void
+fr_gcc_store(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i, struct fr_gval v)
+{
+    gj_type *type = c->memory[d];
+
+    fr_gcc_set(c, fr_gcc_at(c, type, base, i), d == FR_BOOL ? fr_gcc_cast(c, v.re, type) : v.re);
+    if (fr_dtype_is_complex(d))
+        fr_gcc_set(c, fr_gcc_at(c, type, base, next(c, i)), v.im);
+}
+
+/* ---- control ---------------------------------------------------------------------------------- */
+
+gj_block *
+fr_gcc_block(struct fr_gcc *c)
+{
+    return c->g->function_new_block(c->fn, NULL);
+}
+
+void
+fr_gcc_jump(struct fr_gcc *c, gj_block *to)
+{
+    c->g->block_end_with_jump(c->at, NULL, to);
+    c->at = to;
+}
+
+void
+fr_gcc_branch(struct fr_gcc *c, gj_rvalue *cond, gj_block *yes, gj_block *no)
+{
+    c->g->block_end_with_conditional(c->at, NULL, cond, yes, no);
+}
+
+struct fr_gcc_loop
+fr_gcc_for(struct fr_gcc *c, gj_rvalue *from, gj_rvalue *to, bool plain)
+{
+    struct fr_gcc_loop l = {fr_gcc_var(c, c->t_i64), fr_gcc_block(c), fr_gcc_block(c)};
+    gj_block          *body = fr_gcc_block(c);
+
+    fr_gcc_set(c, l.i, from);
+    fr_gcc_jump(c, l.head);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, l.i), to), body, l.done);
+    c->at = body;
+    if (plain)
+        c->g->extended_asm_set_volatile_flag(c->g->block_add_extended_asm(body, NULL, ""), 1);
+    return l;
+}
+
+void
+fr_gcc_end_for(struct fr_gcc *c, struct fr_gcc_loop l)
+{
+    fr_gcc_set(c, l.i, next(c, fr_gcc_get(c, l.i)));
+    c->g->block_end_with_jump(c->at, NULL, l.head);
+    c->at = l.done;
+}
+
+/* ---- micro code ------------------------------------------------------------------------------- */
+
+static gj_rvalue *
+call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n, gj_rvalue **args)
+{
+    gj_function *f =
+        c->g->context_get_builtin_function(c->ctxt, d == FR_F32 ? name_f32 : name_f64);
+
+    return c->g->context_new_call(c->ctxt, NULL, f, n, args);
+}
+
+static gj_rvalue *
+unary(struct fr_gcc *c, int op, fr_dtype d, gj_rvalue *a)
+{
+    return c->g->context_new_unary_op(c->ctxt, NULL, op, machine_type(c, d), a);
+}
+
+static gj_rvalue *
+value_conversion(struct fr_gcc *c, fr_dtype from, fr_dtype to, gj_rvalue *v)
+{
+    if (from == to)
+        return v;
+    if (to == FR_BOOL)
+        return fr_gcc_cmp(c, GJ_NE, v, fr_gcc_bits(c, from, 0));
+    if (from == FR_BOOL && fr_dtype_is_float(to))
+        v = fr_gcc_cast(c, v, fr_gcc_int_type(c, fr_dtype_size(to)));
+    return fr_gcc_cast(c, v, c->memory[to]);
+}
+
+static gj_rvalue *
+high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
+{
+    gj_type   *wide = c->memory[FR_U64];
+    gj_rvalue *p = fr_gcc_bin(c, GJ_MULT, wide, fr_gcc_cast(c, a, wide), fr_gcc_cast(c, b, wide));
+
+    return fr_gcc_cast(c, fr_gcc_bin(c, GJ_RSHIFT, wide, p, fr_gcc_int(c, wide, 32)),
+                       c->memory[FR_U32]);
+}
+
+static gj_rvalue *
+expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
+{
+    static const struct { uint8_t is_binary, gj; } plain[FR_N_MOPS] = {
+        [FR_M_ADD] = {1, GJ_PLUS},   [FR_M_SUB] = {1, GJ_SUB},     [FR_M_MUL] = {1, GJ_MULT},
+        [FR_M_DIV] = {1, GJ_DIVIDE}, [FR_M_IDIV] = {1, GJ_DIVIDE}, [FR_M_IREM] = {1, GJ_MODULO},
+        [FR_M_AND] = {1, GJ_AND},    [FR_M_OR] = {1, GJ_OR},       [FR_M_XOR] = {1, GJ_XOR},
+        [FR_M_SHL] = {1, GJ_LSHIFT}, [FR_M_SHR] = {1, GJ_RSHIFT},
+    };
+    const fr_dtype d = in->type;
+    gj_rvalue     *x[3] = {c->vals[in->a], c->vals[in->b], c->vals[in->c]};
+    fr_dtype       from = c->code.inst[in->a].type;
+
+    c->needs_libm |= in->op == FR_M_FMOD || (in->op == FR_M_FMA && !c->has_fma);
+    if (plain[in->op].is_binary)
+        return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
+    switch ((enum fr_mop)in->op) {
+    case FR_M_INPUT: return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
+    case FR_M_CONST: return fr_gcc_bits(c, d, in->imm);
+    case FR_M_NEG: return unary(c, GJ_MINUS, d, x[0]);
+    case FR_M_NOT: return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
+    case FR_M_FMA: return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
+    case FR_M_FMOD: return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
+    case FR_M_SQRT: return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
+    case FR_M_ABS: return call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, x);
+    case FR_M_FLOOR: return call(c, d, "__builtin_floorf", "__builtin_floor", 1, x);
+    case FR_M_CEIL: return call(c, d, "__builtin_ceilf", "__builtin_ceil", 1, x);
+    case FR_M_TRUNC: return call(c, d, "__builtin_truncf", "__builtin_trunc", 1, x);
+    case FR_M_RINT: return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
+    case FR_M_MULHI: return high_half(c, x[0], x[1]);
+    case FR_M_EQ: return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
+    case FR_M_NE: return fr_gcc_cmp(c, GJ_NE, x[0], x[1]);
+    case FR_M_LT: return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
+    case FR_M_LE: return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
+    case FR_M_SELECT: return fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_CVT: return value_conversion(c, from, d, x[0]);
+    case FR_M_BITCAST: return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
+    default: break;
+    }
+    c->st = FR_ENOTSUP;
+    return x[0];
+}
+
+/* Inputs of an operation as micro code sees them: input 2k and 2k + 1 are the parts of argument k. */
+static struct fr_mnum
+input(struct fr_gcc *c, fr_dtype d, int k)
+{
+    fr_dtype       m = fr_gcc_machine(d);
+    struct fr_mnum v = {fr_m_emit(&c->code, FR_M_INPUT, m, 0, 0, 0, 2 * (uint64_t)k), 0};
+
+    if (fr_dtype_is_complex(d))
+        v.im = fr_m_emit(&c->code, FR_M_INPUT, m, 0, 0, 0, 2 * (uint64_t)k + 1);
+    return v;
+}
+
+/* Writes the code that a recipe has left in c->code. */
+static struct fr_gval
+flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, const struct fr_gval *args)
+{
+    struct fr_gval none = {NULL, NULL};
+    size_t         n = c->code.n;
+
+    if (st == FR_OK && c->code.st != FR_OK)
+        st = c->code.st;
+    if (st == FR_OK && !FR_GROW(c->vals, c->vals_cap, n))
+        st = FR_ENOMEM;
+    if (st != FR_OK) {
+        c->st = st;
+        return none;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct fr_minst *in = &c->code.inst[i];
+
+        c->vals[i] = expand(c, in, args);
+        if (in->op != FR_M_INPUT && in->op != FR_M_CONST)
+            c->vals[i] = fr_gcc_keep(c, machine_type(c, in->type), c->vals[i]);
+    }
+    return (struct fr_gval){c->vals[r.re], fr_dtype_is_complex(result) ? c->vals[r.im] : NULL};
+}
+
+struct fr_gval
+fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
+{
+    struct fr_mnum x[3] = {{0, 0}}, r = {0, 0};
+    fr_status      st;
+
+    c->code.n = 0;
+    for (int k = 0; k < fr_op_info[op].arity; k++)
+        x[k] = input(c, fr_op_arg(op, k, in), k);
+    st = fr_recipe_op(&c->code, op, in, x, &r);
+    return flush(c, st, fr_op_result(op, in), r, args);
+}
+
+struct fr_gval
+fr_gcc_convert(struct fr_gcc *c, fr_dtype from, fr_dtype to, struct fr_gval v)
+{
+    struct fr_mnum x, r = {0, 0};
+    fr_status      st;
+
+    if (from == to)
+        return v;
+    c->code.n = 0;
+    x = input(c, from, 0);
+    st = fr_recipe_cast(&c->code, from, to, x, &r);
+    return flush(c, st, to, r, &v);
+}

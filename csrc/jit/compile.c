@@ -1,0 +1,931 @@
+/* jit/compile.c -- the manager: one thread that takes nests in, looks them up, has helpers compile them and
+ * hands code back.
+ *
+ *     want() --> inbox --> memory, disk --hit--> ready()
+ *                            |miss
+ *                            v
+ *                          todo --> helper 0..n --> load --> ready(), then disk
+ *
+ * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back to the
+ * inbox, and a new manager starts when it is needed. What must not be torn by a fork (the loader's
+ * work, a warning being written) happens under `fork_lock`, which forking takes, too; want() never waits for
+ * it. The manager polls its helpers in slices instead of being woken through a descriptor: programs that
+ * become daemons close those. */
+#include "jit/compile.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "jit/cache.h"
+#include "jit/helper.h"
+#include "jit/key.h"
+#include "jit/load.h"
+
+enum {
+    MAX_HELPERS = 8,
+    MAX_FEATURES = 48,
+    RECYCLE_AFTER = 200,      /* compilations; each leaks about 0.5 MB */
+    SLICE_MS = 10,            /* between looks at the inbox while helpers work */
+    MAX_TRIES = 2,            /* a helper may have died of something else */
+    THREAD_STACK = 512 << 10,
+};
+#define DEADLINE_US (30 * 1000000ll)
+#define IDLE_US     (20 * 1000000ll)
+
+struct job {
+    struct job   *next;
+    void         *nest;       /* packed */
+    size_t        n_nest;
+    int           n_stages;
+    bool          lookup_only;
+    void        (*ready)(void *, const struct fr_nest_code *);
+    void         *arg;
+    struct fr_key key;
+    int           n_tries;
+};
+
+struct list {
+    struct job *first, *last;
+};
+
+/* Code by key, kept until the process ends; code.rows is NULL where compiling failed for good. */
+struct kernel {
+    struct fr_key       key;
+    struct fr_nest_code code;
+};
+
+static struct {
+    pthread_mutex_t         lock;
+    pthread_cond_t          wake, done;
+    pthread_t               thread;
+    bool                    running, stop, configured;
+    struct list             inbox, todo;
+    struct job             *current;          /* taken from a list, not yet on another */
+    struct fr_helper        helper[MAX_HELPERS];
+    struct kernel         **kernel;
+    size_t                  n_kernels, kernel_cap;
+    struct fr_compile_stats stats;
+    char                    unavailable[400];
+    bool                    is_unavailable;
+    char                   *feature[MAX_FEATURES + 1];
+    struct fr_helper_setup  setup;
+    struct fr_key_maker     maker;
+    bool                    helper_hashed, compiler_known, memo_read, swept;
+    int                     n_deaths_at_start;
+} m = {.lock = PTHREAD_MUTEX_INITIALIZER,
+       .wake = PTHREAD_COND_INITIALIZER,
+       .done = PTHREAD_COND_INITIALIZER};
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t
+now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+static void
+push(struct list *l, struct job *j)
+{
+    j->next = NULL;
+    *(l->first ? &l->last->next : &l->first) = j;
+    l->last = j;
+}
+
+static struct job *
+pop(struct list *l)
+{
+    struct job *j = l->first;
+
+    if (j)
+        l->first = j->next;
+    return j;
+}
+
+static void
+job_free(struct job *j)
+{
+    if (j)
+        fr_free(j->nest);
+    fr_free(j);
+}
+
+static void __attribute__((format(printf, 1, 2)))
+warn(const char *fmt, ...)
+{
+    char    line[600];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    pthread_mutex_lock(&fork_lock);
+    fr_warn_once("compile", "%s", line);
+    pthread_mutex_unlock(&fork_lock);
+}
+
+static void
+say_compile(const struct job *j, const char *what, int64_t us)
+{
+    if (strstr(fr_env.log, "compiles"))
+        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, j->key.bytes[0],
+                j->key.bytes[1], j->key.bytes[2], j->key.bytes[3], (double)us * 1e-3);
+}
+
+/* ---- finished jobs ------------------------------------------------------------------------------ */
+
+static struct kernel *
+find_kernel(const struct fr_key *key)
+{
+    for (size_t i = 0; i < m.n_kernels; i++)
+        if (fr_key_equal(&m.kernel[i]->key, key))
+            return m.kernel[i];
+    return NULL;
+}
+
+/* Remembers what came of a key; without memory it is forgotten, which costs a second compilation. */
+static const struct kernel *
+keep_kernel(const struct fr_key *key, const struct fr_nest_code *code)
+{
+    struct kernel *k = fr_calloc(1, sizeof *k);
+
+    pthread_mutex_lock(&m.lock);
+    if (k && FR_GROW(m.kernel, m.kernel_cap, m.n_kernels + 1)) {
+        k->key = *key;
+        k->code = *code;
+        m.kernel[m.n_kernels++] = k;
+    } else {
+        fr_free(k);
+        k = NULL;
+    }
+    pthread_mutex_unlock(&m.lock);
+    return k;
+}
+
+/* Answers m.current and forgets it. */
+static void
+answer(const struct fr_nest_code *code)
+{
+    struct job *j = m.current;
+
+    j->ready(j->arg, code);
+    pthread_mutex_lock(&m.lock);
+    m.current = NULL;
+    m.stats.n_pending--;
+    pthread_cond_broadcast(&m.done);
+    pthread_mutex_unlock(&m.lock);
+    job_free(j);
+}
+
+static void
+count(uint64_t *what, uint64_t n)
+{
+    pthread_mutex_lock(&m.lock);
+    *what += n;
+    pthread_mutex_unlock(&m.lock);
+}
+
+/* Loads bytes for m.current, counts it as `what` and answers it; false when they are no good. */
+static bool
+answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
+{
+    struct fr_nest_code  code;
+    const struct kernel *k;
+    fr_status            st;
+
+    pthread_mutex_lock(&fork_lock);
+    st = fr_load_code(bytes, n, m.current->n_stages, &code, err);
+    pthread_mutex_unlock(&fork_lock);
+    if (st != FR_OK)
+        return false;
+    k = keep_kernel(&m.current->key, &code);
+    count(what, 1);
+    answer(k ? &k->code : NULL);
+    return true;
+}
+
+/* m.current has no code and never will have. */
+static void
+give_up(bool for_good)
+{
+    static const struct fr_nest_code none = {NULL, NULL, NULL};
+
+    if (for_good) {
+        keep_kernel(&m.current->key, &none);
+        count(&m.stats.n_failed, 1);
+    }
+    answer(NULL);
+}
+
+static void
+set_unavailable(const char *why)
+{
+    pthread_mutex_lock(&m.lock);
+    if (!m.is_unavailable)
+        snprintf(m.unavailable, sizeof m.unavailable, "%s", why);
+    m.is_unavailable = true;
+    pthread_mutex_unlock(&m.lock);
+    warn("kernels are interpreted, not compiled: %s", why);
+}
+
+/* ---- which compiler ----------------------------------------------------------------------------- */
+
+/* The cache remembers which compiler its entries were made with, so that they can be looked up
+ * without starting a helper. */
+struct memo {
+    uint8_t  compiler[FR_DIGEST_BYTES];
+    uint64_t device, inode, n_bytes;
+    int64_t  changed_ns;
+    char     path[FR_HELPER_PATH];
+};
+
+static bool
+describe_compiler(struct memo *memo)
+{
+    struct stat st;
+
+    if (stat(memo->path, &st) < 0)
+        return false;
+    memo->device = st.st_dev;
+    memo->inode = st.st_ino;
+    memo->n_bytes = (uint64_t)st.st_size;
+    memo->changed_ns = st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec;
+    return true;
+}
+
+static void
+read_memo(void)
+{
+    struct fr_key key;
+    struct fr_err err;
+    struct memo   old, seen;
+    void         *bytes;
+    size_t        n;
+
+    memset(&seen, 0, sizeof seen);
+    m.memo_read = true;
+    fr_key_of_compiler(&key, &m.maker);
+    if (fr_cache_get(&key, &bytes, &n, &err) != FR_OK)
+        return;
+    if (n == sizeof old) {
+        memcpy(&old, bytes, sizeof old);
+        old.path[sizeof old.path - 1] = '\0';
+        memcpy(seen.path, old.path, sizeof seen.path);
+        memcpy(seen.compiler, old.compiler, sizeof seen.compiler);
+        /* A compiler that is gone has left good code behind. */
+        if (!describe_compiler(&seen) || !memcmp(&seen, &old, sizeof old)) {
+            memcpy(m.maker.compiler, old.compiler, sizeof old.compiler);
+            m.compiler_known = true;
+        }
+    }
+    fr_free(bytes);
+}
+
+static void
+learn_compiler(const char *hello, size_t n)
+{
+    struct fr_key key;
+    struct fr_err err;
+    struct memo   memo;
+
+    memset(&memo, 0, sizeof memo);
+    if (n <= FR_DIGEST_BYTES || n - FR_DIGEST_BYTES >= sizeof memo.path)
+        return;
+    memcpy(memo.compiler, hello, FR_DIGEST_BYTES);
+    memcpy(memo.path, hello + FR_DIGEST_BYTES, n - FR_DIGEST_BYTES);
+    if (m.compiler_known && !memcmp(memo.compiler, m.maker.compiler, FR_DIGEST_BYTES))
+        return;
+    memcpy(m.maker.compiler, memo.compiler, FR_DIGEST_BYTES);
+    m.compiler_known = true;
+    fr_key_of_compiler(&key, &m.maker);
+    if (describe_compiler(&memo))
+        fr_cache_put(&key, &memo, sizeof memo, &err);
+}
+
+/* Whether keys can be made; if not, the first helper will tell. */
+static bool
+know_compiler(void)
+{
+    struct fr_err err;
+
+    if (!m.helper_hashed && !m.is_unavailable) {
+        if (fr_key_hash_file(m.setup.program, m.maker.helper, &err) == FR_OK)
+            m.helper_hashed = true;
+        else
+            set_unavailable(err.text);
+    }
+    if (m.helper_hashed && !m.compiler_known && !m.memo_read)
+        read_memo();
+    return m.compiler_known;
+}
+
+/* ---- looking up --------------------------------------------------------------------------------- */
+
+static void
+make_key(struct job *j)
+{
+    fr_key_of_nest(&j->key, &m.maker, (const char *const *)m.feature, j->nest, j->n_nest);
+}
+
+/* Answers m.current from memory or disk if possible. */
+static bool
+look_up(void)
+{
+    struct job    *j = m.current;
+    struct kernel *k;
+    struct fr_err  err;
+    void          *bytes;
+    size_t         n;
+    int64_t        start = now_us();
+    bool           ok;
+
+    make_key(j);
+    if ((k = find_kernel(&j->key))) {
+        answer(k->code.rows ? &k->code : NULL);
+        return true;
+    }
+    switch (fr_cache_get(&j->key, &bytes, &n, &err)) {
+    case FR_OK:
+        ok = answer_with(bytes, n, &m.stats.n_disk_hits, &err);
+        fr_free(bytes);
+        if (ok)
+            return true;
+        fr_cache_drop(&j->key); /* as good as damaged */
+        __attribute__((fallthrough));
+    case FR_EBUG:
+        count(&m.stats.n_bad_entries, 1);
+        say_compile(j, "bad cache entry for", now_us() - start);
+        return false;
+    default:
+        count(&m.stats.n_disk_misses, 1);
+        return false;
+    }
+}
+
+/* Takes a job in: answers it, or puts it where it waits for a helper. */
+static void
+take_in(void)
+{
+    bool known = know_compiler();
+
+    if (known && look_up())
+        return;
+    /* What was never compiled by this program cannot be in the cache. */
+    if (m.current->lookup_only || m.is_unavailable) {
+        answer(NULL);
+        return;
+    }
+    pthread_mutex_lock(&m.lock);
+    push(&m.todo, m.current);
+    m.current = NULL;
+    pthread_mutex_unlock(&m.lock);
+}
+
+/* ---- helpers ------------------------------------------------------------------------------------ */
+
+static int
+max_helpers(void)
+{
+    return fr_env.helpers < 1 ? 1 : fr_env.helpers > MAX_HELPERS ? MAX_HELPERS : fr_env.helpers;
+}
+
+static void
+stop_helper(struct fr_helper *h)
+{
+    if (h->pid)
+        fr_helper_stop(h);
+}
+
+/* Takes the job back from a helper, as m.current. */
+static void
+recall(struct fr_helper *h)
+{
+    pthread_mutex_lock(&m.lock);
+    m.current = h->job;
+    h->job = NULL;
+    pthread_mutex_unlock(&m.lock);
+}
+
+/* A helper is gone, or too late. Its job gets a second chance with another one. */
+static void
+bury(struct fr_helper *h, bool late, const char *why)
+{
+    bool greeted = h->greeted;
+
+    if (h->job)
+        recall(h);
+    stop_helper(h);
+    warn("a compiler helper %s: %s", late ? "took too long" : "died", why);
+    if (!greeted && ++m.n_deaths_at_start >= MAX_TRIES)
+        set_unavailable("the compiler helper does not start");
+    if (!m.current)
+        return;
+    if (late || ++m.current->n_tries >= MAX_TRIES || m.is_unavailable) {
+        give_up(!m.is_unavailable);
+        return;
+    }
+    pthread_mutex_lock(&m.lock);
+    push(&m.todo, m.current);
+    m.current = NULL;
+    pthread_mutex_unlock(&m.lock);
+}
+
+static bool
+start_helper(struct fr_helper *h)
+{
+    struct fr_err err;
+
+    if (!m.swept) {
+        m.swept = true;
+        fr_helper_sweep(&m.setup);
+    }
+    if (fr_helper_start(h, &m.setup, &err) != FR_OK) {
+        set_unavailable(err.text);
+        return false;
+    }
+    h->since_us = now_us();
+    count(&m.stats.n_helpers_started, 1);
+    return true;
+}
+
+static bool
+in_progress(const struct fr_key *key)
+{
+    for (int i = 0; i < MAX_HELPERS; i++)
+        if (m.helper[i].job && fr_key_equal(&((struct job *)m.helper[i].job)->key, key))
+            return true;
+    return false;
+}
+
+/* Takes the first job that no helper works on yet out of the todo list, as m.current. */
+static bool
+take_todo(void)
+{
+    struct list rest = {NULL, NULL};
+    struct job *j;
+
+    pthread_mutex_lock(&m.lock);
+    while ((j = pop(&m.todo))) {
+        make_key(j);
+        if (!m.current && !in_progress(&j->key))
+            m.current = j;
+        else
+            push(&rest, j);
+    }
+    m.todo = rest;
+    pthread_mutex_unlock(&m.lock);
+    return m.current != NULL;
+}
+
+static void
+fail_todo(void)
+{
+    for (;;) {
+        pthread_mutex_lock(&m.lock);
+        m.current = pop(&m.todo);
+        pthread_mutex_unlock(&m.lock);
+        if (!m.current)
+            return;
+        answer(NULL);
+    }
+}
+
+/* Gives m.current to helper `h`. */
+static void
+assign(struct fr_helper *h)
+{
+    struct kernel *k = find_kernel(&m.current->key); /* another job may have had the same nest */
+    struct job    *j = m.current;
+    struct fr_err  err;
+
+    if (k) {
+        answer(k->code.rows ? &k->code : NULL);
+        return;
+    }
+    pthread_mutex_lock(&m.lock);
+    h->job = j;
+    m.current = NULL;
+    pthread_mutex_unlock(&m.lock);
+    h->since_us = now_us();
+    if (fr_helper_request(h, (const char *const *)m.feature, j->nest, j->n_nest, &err) != FR_OK)
+        bury(h, false, err.text);
+}
+
+/* Hands jobs to idle helpers, and starts more of those while there is more to do. */
+static void
+distribute(void)
+{
+    if (m.is_unavailable)
+        fail_todo();
+    for (int i = 0; i < max_helpers() && m.todo.first && !m.is_unavailable; i++) {
+        struct fr_helper *h = &m.helper[i];
+
+        if (!h->pid && (!start_helper(h) || !m.compiler_known))
+            return;
+        if (h->greeted && !h->job && m.compiler_known && take_todo())
+            assign(h);
+        if (!h->greeted)
+            return; /* one after another: the first may tell that there is no compiler */
+    }
+}
+
+static void
+finish_compile(struct fr_helper *h)
+{
+    int64_t       us = now_us() - h->since_us;
+    struct fr_key key;
+    struct fr_err err;
+
+    recall(h);
+    key = m.current->key;
+    say_compile(m.current, "compiled", us);
+    h->n_compiles++;
+    count(&m.stats.compile_us, (uint64_t)us);
+    if (!answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
+        warn("%s", err.text);
+        give_up(true);
+        return;
+    }
+    fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+}
+
+static void
+on_frame(struct fr_helper *h)
+{
+    struct fr_helper *end = h;
+    bool              had_job = h->job != NULL;
+
+    switch (h->head.kind) {
+    case FR_FRAME_HELLO:
+        h->greeted = true;
+        m.n_deaths_at_start = 0;
+        learn_compiler(h->bytes, h->head.n_bytes);
+        end = NULL;
+        break;
+    case FR_FRAME_OBJECT:
+        if (!had_job)
+            break;
+        finish_compile(h);
+        end = NULL;
+        break;
+    case FR_FRAME_FAILED:
+        if (!had_job)
+            break;
+        recall(h);
+        fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
+        say_compile(m.current, "no code for", now_us() - h->since_us);
+        give_up(true);
+        end = NULL;
+        break;
+    case FR_FRAME_NO_COMPILER:
+        set_unavailable(h->bytes);
+        if (had_job) {
+            recall(h);
+            answer(NULL);
+        }
+        break;
+    default:
+        break;
+    }
+    fr_helper_consume(h);
+    h->since_us = now_us();
+    if (end || h->n_compiles >= RECYCLE_AFTER) {
+        if (h->job)
+            bury(h, false, "it talks nonsense");
+        else
+            stop_helper(h);
+    }
+}
+
+static void
+listen_to(struct fr_helper *h)
+{
+    struct fr_err err;
+    bool          ready = true;
+
+    while (h->pid && ready) {
+        if (fr_helper_receive(h, &ready, &err) != FR_OK) {
+            /* One that ends while it has nothing to do is not missed. */
+            if (h->job || !h->greeted)
+                bury(h, false, err.text);
+            else
+                stop_helper(h);
+            return;
+        }
+        if (ready)
+            on_frame(h);
+    }
+}
+
+/* Whether some helper owes an answer. */
+static bool
+somebody_works(void)
+{
+    for (int i = 0; i < MAX_HELPERS; i++)
+        if (m.helper[i].pid && (m.helper[i].job || !m.helper[i].greeted))
+            return true;
+    return false;
+}
+
+static void
+hear_helpers(void)
+{
+    struct pollfd     pfd[MAX_HELPERS];
+    struct fr_helper *who[MAX_HELPERS];
+    int               n = 0;
+
+    for (int i = 0; i < MAX_HELPERS; i++)
+        if (m.helper[i].pid) {
+            who[n] = &m.helper[i];
+            pfd[n++] = (struct pollfd){m.helper[i].fd, POLLIN, 0};
+        }
+    if (!n)
+        return;
+    if (poll(pfd, (nfds_t)n, somebody_works() ? SLICE_MS : 0) < 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        bool works = who[i]->job || !who[i]->greeted;
+
+        if (pfd[i].revents)
+            listen_to(who[i]);
+        else if (works && now_us() - who[i]->since_us > DEADLINE_US)
+            bury(who[i], true, "it is stopped");
+        else if (!works && now_us() - who[i]->since_us > IDLE_US)
+            stop_helper(who[i]);
+    }
+}
+
+/* ---- the thread --------------------------------------------------------------------------------- */
+
+/* Waits for a job while helpers have nothing to do; they are looked at every now and then. */
+static void
+wait_for_work(void)
+{
+    struct timespec until;
+    bool            helpers = false;
+
+    for (int i = 0; i < MAX_HELPERS; i++)
+        helpers |= m.helper[i].pid != 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    if (helpers)
+        pthread_cond_timedwait(&m.wake, &m.lock, &until);
+    else
+        pthread_cond_wait(&m.wake, &m.lock);
+}
+
+static void *
+manage(void *unused)
+{
+    for (;;) {
+        bool stop;
+
+        pthread_mutex_lock(&m.lock);
+        while (!m.stop && !m.inbox.first && !m.todo.first && !somebody_works()) {
+            wait_for_work();
+            if (!m.inbox.first)
+                break;
+        }
+        stop = m.stop;
+        if (!stop)
+            m.current = pop(&m.inbox);
+        pthread_mutex_unlock(&m.lock);
+        if (stop)
+            break;
+        if (m.current)
+            take_in();
+        distribute();
+        hear_helpers();
+    }
+    for (int i = 0; i < MAX_HELPERS; i++) {
+        if (m.helper[i].job)
+            recall(&m.helper[i]);
+        pthread_mutex_lock(&m.lock);
+        if (m.current)
+            push(&m.inbox, m.current);
+        m.current = NULL;
+        pthread_mutex_unlock(&m.lock);
+        stop_helper(&m.helper[i]);
+    }
+    return unused;
+}
+
+/* Starts the manager, every signal blocked: the process's handlers run on its own threads. Lock held. */
+static bool
+start_manager(void)
+{
+    pthread_attr_t attr;
+    sigset_t       all, old;
+    int            rc;
+
+    if (m.running)
+        return true;
+    if (fr_alloc_may_fail() || pthread_attr_init(&attr))
+        return false;
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    m.stop = false;
+    rc = pthread_create(&m.thread, &attr, manage, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    m.running = rc == 0;
+    return m.running;
+}
+
+/* ---- forking ------------------------------------------------------------------------------------ */
+
+static void
+before_fork(void)
+{
+    pthread_mutex_lock(&fork_lock);
+    pthread_mutex_lock(&m.lock);
+}
+
+static void
+after_fork_parent(void)
+{
+    pthread_mutex_unlock(&m.lock);
+    pthread_mutex_unlock(&fork_lock);
+}
+
+/* There is no manager here, and helpers and their directories are the parent's. */
+static void
+after_fork_child(void)
+{
+    struct job *j;
+
+    pthread_mutex_init(&m.lock, NULL);
+    pthread_mutex_init(&fork_lock, NULL);
+    pthread_cond_init(&m.wake, NULL);
+    pthread_cond_init(&m.done, NULL);
+    fr_cache_after_fork();
+    m.running = m.stop = false;
+    m.memo_read = m.compiler_known;
+    if (m.current)
+        push(&m.inbox, m.current);
+    m.current = NULL;
+    while ((j = pop(&m.todo)))
+        push(&m.inbox, j);
+    for (int i = 0; i < MAX_HELPERS; i++) {
+        if ((j = m.helper[i].job))
+            push(&m.inbox, j);
+        if (m.helper[i].pid)
+            fr_helper_abandon(&m.helper[i]);
+    }
+}
+
+/* ---- the interface ------------------------------------------------------------------------------ */
+
+void
+fr_compile_configure(const char *helper_path, const char *const *features)
+{
+    static bool   at_fork_set;
+    struct fr_err err;
+    int           n = 0;
+
+    fr_compile_stop();
+    fr_cache_configure();
+    pthread_mutex_lock(&m.lock);
+    if (!at_fork_set)
+        at_fork_set = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
+    for (int i = 0; i < MAX_FEATURES; i++) {
+        fr_free(m.feature[i]);
+        m.feature[i] = NULL;
+    }
+    m.helper_hashed = m.compiler_known = m.memo_read = m.is_unavailable = false;
+    m.unavailable[0] = '\0';
+    m.n_deaths_at_start = 0;
+    m.configured = fr_helper_prepare(&m.setup, helper_path, &err) == FR_OK;
+    for (; m.configured && features && features[n] && n < MAX_FEATURES; n++) {
+        size_t len = strlen(features[n]) + 1;
+
+        if ((m.feature[n] = fr_malloc(len)))
+            memcpy(m.feature[n], features[n], len);
+        else
+            m.configured = false;
+    }
+    pthread_mutex_unlock(&m.lock);
+    if (!m.configured)
+        set_unavailable("out of memory at import");
+}
+
+static struct job *
+new_job(const struct fr_nest *nest)
+{
+    struct job *j = fr_calloc(1, sizeof *j);
+
+    if (!j)
+        return NULL;
+    j->n_nest = fr_nest_pack(nest, NULL, 0);
+    j->n_stages = nest->n_stages;
+    if (!(j->nest = fr_malloc(j->n_nest))) {
+        fr_free(j);
+        return NULL;
+    }
+    fr_nest_pack(nest, j->nest, j->n_nest);
+    return j;
+}
+
+void
+fr_compile_want(const struct fr_nest *nest, bool lookup_only,
+                void (*ready)(void *arg, const struct fr_nest_code *code), void *arg)
+{
+    struct job *j = m.configured ? new_job(nest) : NULL;
+
+    if (j) {
+        j->lookup_only = lookup_only;
+        j->ready = ready;
+        j->arg = arg;
+        pthread_mutex_lock(&m.lock);
+        if (start_manager()) {
+            push(&m.inbox, j);
+            m.stats.n_pending++;
+            pthread_cond_signal(&m.wake);
+            j = NULL;
+            ready = NULL;
+        }
+        pthread_mutex_unlock(&m.lock);
+        job_free(j);
+    }
+    if (ready) /* nobody else will answer */
+        ready(arg, NULL);
+}
+
+bool
+fr_compile_wait(double timeout_s, bool (*interrupted)(void))
+{
+    int64_t end = now_us() + (int64_t)(timeout_s * 1e6);
+    bool    idle = false, asked = false;
+
+    while (!idle && !asked && now_us() < end) {
+        struct timespec until;
+
+        pthread_mutex_lock(&m.lock);
+        if (m.stats.n_pending && start_manager()) {
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 50 * 1000000;
+            until.tv_sec += until.tv_nsec / 1000000000;
+            until.tv_nsec %= 1000000000;
+            pthread_cond_timedwait(&m.done, &m.lock, &until);
+        }
+        idle = m.stats.n_pending == 0;
+        pthread_mutex_unlock(&m.lock);
+        asked = interrupted && interrupted();
+    }
+    return idle;
+}
+
+void
+fr_compile_stats(struct fr_compile_stats *out)
+{
+    pthread_mutex_lock(&m.lock);
+    *out = m.stats;
+    pthread_mutex_unlock(&m.lock);
+}
+
+const char *
+fr_compile_unavailable(void)
+{
+    const char *why;
+
+    pthread_mutex_lock(&m.lock);
+    why = m.is_unavailable ? m.unavailable : NULL; /* written once, then left alone */
+    pthread_mutex_unlock(&m.lock);
+    return why;
+}
+
+void
+fr_compile_stop(void)
+{
+    struct job *j;
+    bool        running;
+
+    pthread_mutex_lock(&m.lock);
+    running = m.running;
+    m.stop = true;
+    pthread_cond_broadcast(&m.wake);
+    pthread_mutex_unlock(&m.lock);
+    if (running)
+        pthread_join(m.thread, NULL);
+    pthread_mutex_lock(&m.lock);
+    m.running = m.stop = false;
+    while ((j = pop(&m.inbox)) || (j = pop(&m.todo))) {
+        m.stats.n_pending--;
+        job_free(j);
+    }
+    pthread_cond_broadcast(&m.done);
+    pthread_mutex_unlock(&m.lock);
+}

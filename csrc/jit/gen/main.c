@@ -1,0 +1,468 @@
+/* jit/gen/main.c -- writes the block kernels of backends/cpu as C, when the package is built.
+ *
+ *     gen OUTDIR N      writes OUTDIR/kernels_0.c .. kernels_<N-1>.c and OUTDIR/kernels_table.c
+ *
+ * Each is compiled once per instruction-set level with -DFR_LEVEL=v3 and so on; all names carry the
+ * level. A kernel is the recipe of one (operation, dtype) inside a plain loop that GCC vectorises:
+ *
+ *     void fr_kernels_v3_add_f32(size_t n, void *out, const void *a, ..., unsigned once)
+ *     {
+ *         float *r = out; const float *x = a, *y = b;
+ *         switch (once) { case 0: for (i) r[i] = x[i] + y[i]; ...one more loop per useful mask }
+ *     }
+ *
+ * Compile with -O2 -ftree-vectorize -fvect-cost-model=dynamic -ffp-contract=off -fno-math-errno
+ * -fno-trapping-math and, for v4, -mprefer-vector-width=512 (add f32 of 2048: 31 ns, 59 with 256);
+ * -O3 takes twice as long for slower code.
+ *
+ * The loops say ivdep and not restrict, because `out` may be an argument's own memory. Masks
+ * without a loop go through splat(), which fills small blocks with the one element and calls the
+ * kernel again. A host program: it may print and exit. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ir/op.h"
+#include "jit/emit_text.h"
+#include "jit/recipe.h"
+
+enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 24 };
+
+struct kernel {
+    char     name[64];  /* "add_f32", "cast_f16_i8" */
+    char     place[64]; /* of its pointer in struct fr_kernels */
+    char    *body;      /* the function without its name */
+    uint32_t helpers;
+    unsigned weight;  /* instructions times loops: compile time, roughly */
+    size_t   same_as; /* number of the first kernel with this body */
+};
+
+static struct kernel *kernels;
+static size_t         n_kernels, cap_kernels;
+
+static void
+die(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fputs("gen: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(1);
+}
+
+/* Integers that only wrap, move and meet bit by bit do the same when they are unsigned, and values
+ * that only move are their bits: such kernels are printed with the unsigned type of that size, so
+ * that equal ones are compiled once. */
+static fr_dtype
+plain_type(fr_dtype t, bool only_moves)
+{
+    static const fr_dtype of_size[9] = {[1] = FR_U8, [2] = FR_U16, [4] = FR_U32, [8] = FR_U64};
+
+    if (t == FR_BOOL || (fr_dtype_is_float(t) && !only_moves))
+        return t;
+    return of_size[fr_dtype_size(t)];
+}
+
+static void
+make_plain(struct fr_mcode *code)
+{
+    enum { OTHER, MOVES, WRAPS };
+    static const uint8_t manner[FR_N_MOPS] = {
+        [FR_M_INPUT] = MOVES, [FR_M_CONST] = MOVES, [FR_M_SELECT] = MOVES, [FR_M_ADD] = WRAPS,
+        [FR_M_SUB] = WRAPS,   [FR_M_MUL] = WRAPS,   [FR_M_NEG] = WRAPS,    [FR_M_AND] = WRAPS,
+        [FR_M_OR] = WRAPS,    [FR_M_XOR] = WRAPS,   [FR_M_NOT] = WRAPS,
+    };
+    bool only_moves = true;
+
+    for (size_t i = 0; i < code->n; i++) {
+        const struct fr_minst *in = &code->inst[i];
+
+        if (manner[in->op] == OTHER)
+            return;
+        if (manner[in->op] == WRAPS && in->type != FR_BOOL)
+            only_moves = false;
+    }
+    for (size_t i = 0; i < code->n; i++)
+        code->inst[i].type = plain_type(code->inst[i].type, only_moves);
+}
+
+/* One argument or the result of a kernel, as its block holds it. */
+struct side {
+    fr_dtype dtype;
+    int      n_parts; /* 2 for complex numbers */
+    int      first;   /* number of its first input */
+};
+
+struct shape {
+    struct side     args[MAX_ARGS], out;
+    int             n_args;
+    struct fr_mcode code;
+    fr_mval         roots[2];
+    bool            needs[2 * MAX_ARGS]; /* which inputs the result depends on */
+};
+
+static const char arg_name[] = "xyz";
+
+/* The memory type of a side once make_plain has changed the code. */
+static const char *
+memory_type(const struct shape *s, const struct side *side)
+{
+    size_t i = s->roots[0];
+
+    if (side != &s->out)
+        for (i = 0; s->code.inst[i].op != FR_M_INPUT || (int)s->code.inst[i].imm != side->first;)
+            i++;
+    return fr_text_memory_type(s->code.inst[i].type);
+}
+
+static void
+add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
+{
+    const char *indent = scalars ? "        " : "            ";
+
+    for (int k = 0; k < s->n_args; k++) {
+        const struct side *a = &s->args[k];
+        bool               truth = a->dtype == FR_BOOL;
+        const char        *type = truth ? "bool" : memory_type(s, a);
+
+        if ((once >> k & 1) != scalars)
+            continue;
+        for (int p = 0; p < a->n_parts; p++) {
+            if (!s->needs[a->first + p])
+                continue;
+            fr_text_add(t, "%sconst %s %c%d = %c[", indent, type, arg_name[k], p, arg_name[k]);
+            if (scalars)
+                fr_text_add(t, "%d]", p);
+            else if (a->n_parts == 2)
+                fr_text_add(t, "2 * i + %d]", p);
+            else
+                fr_text_add(t, "i]");
+            fr_text_add(t, truth ? " != 0;\n" : ";\n");
+        }
+    }
+}
+
+static void
+add_case(struct fr_text *t, const struct shape *s, unsigned once)
+{
+    static const char *const names[] = {"r0", "r1"};
+    char                     input_text[2 * MAX_ARGS][16];
+    const char              *inputs[2 * MAX_ARGS];
+    struct fr_text_lines     lines = {.indent = "            ",
+                                      .prefix = "t",
+                                      .inputs = inputs,
+                                      .roots = s->roots,
+                                      .root_names = names,
+                                      .n_roots = s->out.n_parts};
+
+    for (int k = 0; k < s->n_args; k++)
+        for (int p = 0; p < s->args[k].n_parts; p++) {
+            int i = s->args[k].first + p;
+            snprintf(input_text[i], sizeof input_text[i], "%c%d", arg_name[k], p);
+            inputs[i] = input_text[i];
+        }
+    fr_text_add(t, "    case %u: {\n", once);
+    add_loads(t, s, once, true);
+    fr_text_add(t, "        LOOP(n) {\n");
+    add_loads(t, s, once, false);
+    fr_text_micro(t, &s->code, &lines);
+    for (int p = 0; p < s->out.n_parts; p++)
+        fr_text_add(t,
+                    s->out.n_parts == 2 ? "            r[2 * i + %d] = r%d;\n"
+                                        : "            r[i] = r0;\n",
+                    p, p);
+    fr_text_add(t, "        }\n        return;\n    }\n");
+}
+
+static void
+find_needs(struct shape *s)
+{
+    uint8_t *needed = fr_malloc(s->code.n);
+
+    if (!needed)
+        die("out of memory");
+    fr_text_needed(&s->code, s->roots, s->out.n_parts, needed);
+    for (size_t i = 0; i < s->code.n; i++)
+        if (needed[i] && s->code.inst[i].op == FR_M_INPUT)
+            s->needs[s->code.inst[i].imm] = true;
+    fr_free(needed);
+}
+
+/* Which masks get a loop of their own, as bits: what programs use with cheap operations. Long
+ * recipes have one loop, because a splat costs them nothing that can be measured. */
+static unsigned
+masks_of(const struct shape *s)
+{
+    if (s->code.n > LONG_RECIPE)
+        return 1u << 0;
+    switch (s->n_args) {
+    case 2:
+        return 1u << 0 | 1u << 1 | 1u << 2;
+    case 3:
+        return 1u << 0 | 1u << 2 | 1u << 4 | 1u << 6;
+    default:
+        return 1u << 0;
+    }
+}
+
+static void
+add_kernel(struct shape *s, const char *name, const char *place)
+{
+    struct fr_text t = {0};
+    struct kernel *k;
+    unsigned       masks, n_loops = 0;
+
+    if (!FR_GROW(kernels, cap_kernels, n_kernels + 1))
+        die("out of memory");
+    k = &kernels[n_kernels];
+    *k = (struct kernel){0};
+    snprintf(k->name, sizeof k->name, "%s", name);
+    snprintf(k->place, sizeof k->place, "%s", place);
+    make_plain(&s->code);
+    find_needs(s);
+    masks = masks_of(s);
+
+    fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
+                    " unsigned once)\n{\n");
+    fr_text_add(&t, "    %s *r = out;\n", memory_type(s, &s->out));
+    for (int i = 0; i < s->n_args; i++)
+        fr_text_add(&t, "    const %s *%c = %c;\n", memory_type(s, &s->args[i]), arg_name[i],
+                    "abc"[i]);
+    for (int i = s->n_args; i < MAX_ARGS; i++)
+        fr_text_add(&t, "    (void)%c;\n", "abc"[i]);
+    fr_text_add(&t, "    switch (once) {\n");
+    for (unsigned once = 0; once < 8; once++)
+        if (masks >> once & 1) {
+            add_case(&t, s, once);
+            n_loops++;
+        }
+    fr_text_add(&t, "    }\n    splat(SELF, n, (const void *[]){a, b, c}, once, out,\n"
+                    "          (const size_t[]){");
+    for (int i = 0; i < s->n_args; i++)
+        fr_text_add(&t, "%d * sizeof *%c, ", s->args[i].n_parts, arg_name[i]);
+    fr_text_add(&t, "%d * sizeof *r}, %d);\n}\n", s->out.n_parts, s->n_args);
+    if (t.st != FR_OK)
+        die("%s: %s", name, fr_status_text(t.st));
+
+    k->body = t.s;
+    k->helpers = t.helpers;
+    k->weight = (unsigned)s->code.n * n_loops;
+    while (strcmp(kernels[k->same_as].body, k->body) != 0)
+        k->same_as++;
+    n_kernels++;
+}
+
+/* Declares an input of the recipe and what it looks like in memory. */
+static struct fr_mnum
+add_arg(struct shape *s, fr_dtype d)
+{
+    struct side   *a = &s->args[s->n_args];
+    struct fr_mnum v = {0};
+
+    a->dtype = d;
+    a->first = s->n_args ? a[-1].first + a[-1].n_parts : 0;
+    a->n_parts = fr_dtype_is_complex(d) ? 2 : 1;
+    v.re = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first);
+    if (a->n_parts == 2)
+        v.im = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first + 1);
+    s->n_args++;
+    return v;
+}
+
+static void
+set_result(struct shape *s, fr_dtype d, struct fr_mnum r)
+{
+    s->out.dtype = d;
+    s->out.n_parts = fr_dtype_is_complex(d) ? 2 : 1;
+    s->roots[0] = r.re;
+    s->roots[1] = r.im;
+}
+
+static void
+add_op(fr_op op, fr_dtype d)
+{
+    const struct fr_op_info *info = &fr_op_info[op];
+    struct shape             s = {0};
+    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
+    char                     name[64], place[64];
+    fr_status                st;
+
+    for (int k = 0; k < info->arity; k++)
+        args[k] = add_arg(&s, fr_op_arg(op, k, d));
+    st = fr_recipe_op(&s.code, op, d, args, &r);
+    if (st == FR_OK && r.re >= s.code.n)
+        st = FR_EBUG;
+    if (st != FR_OK || s.code.st != FR_OK)
+        die("recipe of %s for %s: %s", info->name, fr_dtype_code(d),
+            fr_status_text(st ? st : s.code.st));
+    set_result(&s, fr_op_result(op, d), r);
+    snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(d));
+    snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", info->name, d);
+    add_kernel(&s, name, place);
+    fr_mcode_clear(&s.code);
+}
+
+static void
+add_cast(fr_dtype from, fr_dtype to)
+{
+    struct shape   s = {0};
+    struct fr_mnum arg, r;
+    char           name[64], place[64];
+    fr_status      st;
+
+    arg = add_arg(&s, from);
+    st = fr_recipe_cast(&s.code, from, to, arg, &r);
+    if (st == FR_OK && s.code.st == FR_OK) {
+        set_result(&s, to, r);
+        snprintf(name, sizeof name, "cast_%.5s_%.5s", fr_dtype_code(from), fr_dtype_code(to));
+        snprintf(place, sizeof place, ".cast[%d][%d]", from, to);
+        add_kernel(&s, name, place);
+    } else if (st != FR_ENOTSUP) {
+        die("cast of %s to %s: %s", fr_dtype_code(from), fr_dtype_code(to), fr_status_text(st));
+    }
+    fr_mcode_clear(&s.code);
+}
+
+/* ---- files ------------------------------------------------------------------------------ */
+
+/* Both passes turn the two sides of ?: into control flow across iterations, which the vectoriser
+ * then refuses: 11 loops of clip, sign, heaviside and nextafter. */
+static const char file_head[] =
+    "/* Written by csrc/jit/gen/main.c; one of several files, compiled once per level. */\n"
+    "#if defined(__GNUC__) && !defined(__clang__)\n"
+    "#pragma GCC optimize(\"no-thread-jumps\", \"no-tree-pre\")\n"
+    "#endif\n"
+    "#include \"backends/cpu/kernels.h\"\n";
+
+static const char names_head[] = "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
+                                 "#define PASTE(a, b, c, d) PASTE_(a, b, c, d)\n"
+                                 "#define K(name) PASTE(fr_kernels_, FR_LEVEL, _, name)\n";
+
+/* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. */
+static const char splat_text[] =
+    "\n#define LOOP(n) _Pragma(\"GCC ivdep\") for (size_t i = 0; i < n; i++)\n"
+    "\nenum { SPLAT_CHUNK = 256 };\n"
+    "\nstatic __attribute__((noinline)) void\n"
+    "splat(fr_map_fn *f, size_t n, const void *const *args, unsigned once, void *out,\n"
+    "      const size_t *size, int n_args)\n"
+    "{\n"
+    "    _Alignas(64) char block[3][SPLAT_CHUNK * 16];\n"
+    "    size_t            m = n < SPLAT_CHUNK ? n : SPLAT_CHUNK;\n"
+    "    const char       *a[3] = {0};\n"
+    "\n"
+    "    for (int k = 0; k < n_args; k++) {\n"
+    "        a[k] = args[k];\n"
+    "        if (once >> k & 1) {\n"
+    "            for (size_t i = 0; i < m; i++)\n"
+    "                memcpy(block[k] + i * size[k], args[k], size[k]);\n"
+    "            a[k] = block[k];\n"
+    "        }\n"
+    "    }\n"
+    "    for (size_t i = 0; i < n; i += m) {\n"
+    "        f(n - i < m ? n - i : m, (char *)out + i * size[n_args], a[0], a[1], a[2], 0);\n"
+    "        for (int k = 0; k < n_args; k++)\n"
+    "            if (!(once >> k & 1))\n"
+    "                a[k] += m * size[k];\n"
+    "    }\n"
+    "}\n";
+
+static FILE *
+open_file(const char *dir, const char *name)
+{
+    char  path[1024];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!(f = fopen(path, "w")))
+        die("cannot write %s", path);
+    return f;
+}
+
+static void
+close_file(FILE *f)
+{
+    if (ferror(f) | fclose(f))
+        die("write error");
+}
+
+/* Deals kernels to files, each to the file with the least to compile so far. */
+static void
+write_files(const char *dir, int n_files)
+{
+    FILE          *files[MAX_FILES];
+    unsigned long  load[MAX_FILES] = {0};
+    struct fr_text head = {0};
+    char           name[40];
+    uint32_t       helpers = 0;
+
+    for (size_t i = 0; i < n_kernels; i++)
+        helpers |= kernels[i].helpers;
+    fr_text_head(&head, FR_DIALECT_C, helpers);
+    if (head.st != FR_OK)
+        die("out of memory");
+    for (int f = 0; f < n_files; f++) {
+        snprintf(name, sizeof name, "kernels_%d.c", f);
+        files[f] = open_file(dir, name);
+        fprintf(files[f], "%s\n%s%s%s", file_head, head.s, names_head, splat_text);
+    }
+    fr_text_clear(&head);
+    for (size_t i = 0; i < n_kernels; i++) {
+        const struct kernel *k = &kernels[i];
+        int                  f = 0;
+
+        if (k->same_as != i)
+            continue;
+        for (int g = 1; g < n_files; g++)
+            if (load[g] < load[f])
+                f = g;
+        load[f] += k->weight + 8;
+        fprintf(files[f], "\n#define SELF K(%s)\nfr_map_fn SELF;\nvoid\nSELF%s#undef SELF\n",
+                k->name, k->body);
+    }
+    for (int f = 0; f < n_files; f++)
+        close_file(files[f]);
+}
+
+static void
+write_table(const char *dir)
+{
+    FILE *f = open_file(dir, "kernels_table.c");
+
+    fprintf(f, "%s%s#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)\n\n", file_head, names_head);
+    for (size_t i = 0; i < n_kernels; i++)
+        if (kernels[i].same_as == i)
+            fprintf(f, "fr_map_fn K(%s);\n", kernels[i].name);
+    fprintf(f, "\nconst struct fr_kernels PASTE(fr_kernels_, FR_LEVEL, , ) = {\n"
+               "    .level = TEXT(FR_LEVEL),\n");
+    for (size_t i = 0; i < n_kernels; i++)
+        fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
+    fprintf(f, "};\n");
+    close_file(f);
+}
+
+int
+main(int argc, char **argv)
+{
+    int n_files = argc == 3 ? atoi(argv[2]) : 0;
+
+    if (n_files < 1 || n_files > MAX_FILES)
+        die("usage: gen OUTDIR N     with N files, 1 to %d", MAX_FILES);
+    for (int op = 0; op < FR_N_OPS; op++)
+        for (int d = 0; d < FR_N_DTYPES; d++)
+            if (fr_op_info[op].class_ == FR_CLASS_MAP && fr_recipe_exists((fr_op)op, (fr_dtype)d))
+                add_op((fr_op)op, (fr_dtype)d);
+    for (int from = 0; from < FR_N_DTYPES; from++)
+        for (int to = 0; to < FR_N_DTYPES; to++)
+            add_cast((fr_dtype)from, (fr_dtype)to);
+    write_files(argv[1], n_files);
+    write_table(argv[1]);
+    for (size_t i = 0; i < n_kernels; i++)
+        fr_free(kernels[i].body);
+    fr_free(kernels);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* jit/key.h -- what makes two kernels equal: the digest that names machine code in memory and on disk. */
+#ifndef FR_JIT_KEY_H
+#define FR_JIT_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/blake2b.h"
+#include "base/status.h"
+
+/* Counts up when code for the same nest changes its meaning without the helper program changing. */
+enum { FR_CODEGEN_VERSION = 1 };
+
+struct fr_key {
+    uint8_t bytes[FR_DIGEST_BYTES];
+};
+
+static inline bool
+fr_key_equal(const struct fr_key *a, const struct fr_key *b)
+{
+    return !memcmp(a->bytes, b->bytes, sizeof a->bytes);
+}
+
+/* Who generates code: contents of the helper program (recipes, emitter) and of the compiler. */
+struct fr_key_maker {
+    uint8_t helper[FR_DIGEST_BYTES];
+    uint8_t compiler[FR_DIGEST_BYTES];
+};
+
+/* The key of a packed nest compiled for `features` (NULL-terminated, in the order given). */
+void      fr_key_of_nest(struct fr_key *, const struct fr_key_maker *, const char *const *features,
+                         const void *nest, size_t n_bytes);
+/* The key under which a cache remembers the compiler that a helper program found. */
+void      fr_key_of_compiler(struct fr_key *, const struct fr_key_maker *);
+/* Digest of a file's contents; FR_EOS. */
+fr_status fr_key_hash_file(const char *path, uint8_t *digest, struct fr_err *);
+
+#endif

@@ -1,0 +1,160 @@
+/* jit/recipe.c -- finds the recipe of an operation, takes half precision in and out, and states
+ * casts.  The recipes themselves are in recipe_arith.c, recipe_complex.c and recipe_math.c. */
+#include "jit/recipe.h"
+
+#include "jit/recipe_int.h"
+
+static fr_recipe_fn *const recipes[FR_N_OPS] = {
+#define OP(name, n, rule, kinds, recipe, flags, domain) [FR_OP_##name] = recipe_##recipe,
+#include "ir/ops.def"
+};
+
+/* These take half precision as its 16 bits: they move bits, or pick one of their operands. */
+static const bool takes_half_bits[FR_N_OPS] = {
+    [FR_OP_positive] = true,  [FR_OP_negative] = true,  [FR_OP_absolute] = true,
+    [FR_OP_fabs] = true,      [FR_OP_conjugate] = true, [FR_OP_real] = true,
+    [FR_OP_imag] = true,      [FR_OP_isnan] = true,     [FR_OP_isinf] = true,
+    [FR_OP_isfinite] = true,  [FR_OP_signbit] = true,   [FR_OP_copysign] = true,
+    [FR_OP_nextafter] = true, [FR_OP_maximum] = true,   [FR_OP_minimum] = true,
+    [FR_OP_fmax] = true,      [FR_OP_fmin] = true,      [FR_OP_clip] = true,
+    [FR_OP_where] = true,
+};
+
+bool
+fr_recipe_exists(fr_op op, fr_dtype in)
+{
+    if (op >= FR_N_OPS || in >= FR_N_DTYPES || !recipes[op])
+        return false;
+    for (const char *k = fr_op_info[op].kinds; *k != fr_dtype_kind(in); k++)
+        if (!*k)
+            return false;
+    /* Streams of random numbers have their own widths. */
+    if (op == FR_OP_random_bits)
+        return in == FR_U64;
+    return !(in == FR_F16 && (op == FR_OP_random_uniform || op == FR_OP_random_normal));
+}
+
+fr_status
+fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
+             struct fr_mnum *result)
+{
+    struct fr_mnum wide[3] = {{0, 0}};
+    fr_status      st = FR_OK;
+
+    if (!fr_recipe_exists(op, in))
+        return FR_ENOTSUP;
+    if (in != FR_F16 || takes_half_bits[op])
+        return recipes[op](code, in, args, result);
+    for (int k = 0; k < fr_op_info[op].arity; k++) {
+        wide[k] = args[k];
+        if (m_type(code, args[k].re) == FR_U16)
+            wide[k].re = fr_half_widen(code, args[k].re);
+    }
+    TRY(recipes[op](code, FR_F32, wide, result));
+    if (fr_op_result(op, in) == FR_F16)
+        result->re = fr_half_narrow(code, result->re);
+    st = code->st;
+out:
+    return st;
+}
+
+/* ---- casts ----------------------------------------------------------------------------------- */
+
+/* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The
+ * range is tested here, so that every emitter and device agrees. */
+static fr_mval
+float_to_signed(code_t c, fr_dtype to, fr_mval v)
+{
+    fr_dtype type = m_type(c, v);
+    fr_mval  fits = m_lt(c, m_abs(c, v), m_real(c, type, to == FR_I32 ? 0x1p31 : 0x1p63));
+    fr_mval  safe = m_select(c, fits, v, m_real(c, type, 0.0));
+
+    return m_select(c, fits, m_cvt(c, to, safe),
+                    m_int(c, to, to == FR_I32 ? INT32_MIN : INT64_MIN));
+}
+
+/* As compilers do it for x86-64: small integers keep the low bits of i32; u32 and u64 shift their
+ * upper half down to the signed range.  (NumPy's own u32 differs between vector and scalar loops
+ * where the value is out of range; this is the vector loop.) */
+static fr_mval
+float_to_int(code_t c, fr_dtype to, fr_mval v)
+{
+    fr_dtype type = m_type(c, v), s = fr_dtype_size(to) == 8 ? FR_I64 : FR_I32;
+    fr_mval  low = float_to_signed(c, s, v), top, high;
+
+    if (to != FR_U32 && to != FR_U64)
+        return m_cvt(c, to, low);
+    top = m_real(c, type, to == FR_U32 ? 0x1p31 : 0x1p63);
+    high = float_to_signed(c, s, m_sub(c, v, top));
+    high = m_xor(c, high, m_int(c, s, s == FR_I32 ? INT32_MIN : INT64_MIN));
+    return m_bitcast(c, to, m_select(c, m_le(c, top, v), high, low));
+}
+
+/* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What
+ * has no integer becomes the smallest i64, cut to the width; as u64 +inf is 0 (float_to_int). */
+static fr_mval
+half_to_int(code_t c, fr_dtype to, fr_mval v)
+{
+    fr_mval fits = m_lt(c, m_abs(c, v), m_real(c, FR_F32, 0x1p31));
+    fr_mval zero = m_real(c, FR_F32, 0.0), i = m_cvt(c, FR_I32, m_select(c, fits, v, zero));
+    fr_mval other = m_int(c, to, INT64_MIN);
+
+    if (to == FR_U64)
+        other = m_select(c, m_lt(c, zero, v), m_int(c, to, 0), other);
+    return m_select(c, fits, m_cvt(c, to, i), other);
+}
+
+/* Beyond 65,520 everything is infinite, so wide integers are brought near it first. */
+static fr_mval
+int_to_half(code_t c, fr_dtype from, fr_mval v)
+{
+    bool    is_signed = fr_dtype_kind(from) == 'i';
+    fr_mval high, low;
+
+    if (fr_dtype_size(from) == 8 || from == FR_U32) {
+        high = m_int(c, from, 70000);
+        v = m_select(c, m_lt(c, high, v), high, v);
+        if (is_signed) {
+            low = m_int(c, from, -70000);
+            v = m_select(c, m_lt(c, v, low), low, v);
+        }
+        v = m_cvt(c, FR_I32, v);
+    }
+    return fr_half_narrow(c, m_cvt(c, FR_F32, v));
+}
+
+static fr_mval
+cast_real(code_t c, fr_dtype from, fr_dtype to, fr_mval v)
+{
+    if (from == to)
+        return v;
+    if (from == FR_F16 && (to == FR_U32 || fr_dtype_size(to) == 8) && !fr_dtype_is_float(to))
+        return half_to_int(c, to, fr_half_widen(c, v));
+    if (from == FR_F16)
+        return cast_real(c, FR_F32, to, fr_half_widen(c, v));
+    if (to == FR_BOOL)
+        return m_ne(c, v, m_num(c, from, 0));
+    if (to == FR_F16 && !fr_dtype_is_float(from))
+        return int_to_half(c, from, v);
+    if (to == FR_F16)
+        return fr_half_narrow(c, v);
+    if (fr_dtype_is_float(from) && !fr_dtype_is_float(to))
+        return float_to_int(c, to, v);
+    return m_cvt(c, to, v);
+}
+
+fr_status
+fr_recipe_cast(struct fr_mcode *code, fr_dtype from, fr_dtype to, struct fr_mnum arg,
+               struct fr_mnum *result)
+{
+    fr_dtype part = fr_dtype_info[from].component, to_part = fr_dtype_info[to].component;
+    bool     was_complex = fr_dtype_is_complex(from);
+
+    result->re = cast_real(code, part, to_part, arg.re);
+    if (fr_dtype_is_complex(to))
+        result->im = was_complex ? cast_real(code, part, to_part, arg.im)
+                                 : m_real(code, to_part, 0.0);
+    else if (was_complex && to == FR_BOOL)
+        result->re = m_or(code, result->re, cast_real(code, part, FR_BOOL, arg.im));
+    return code->st;
+}

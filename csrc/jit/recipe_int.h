@@ -1,0 +1,89 @@
+/* jit/recipe_int.h -- what the recipe_*.c files share: one function per name in the recipe column of
+ * ops.def, and the spellings that several of them need.
+ *
+ * A recipe appends the instructions of one operation to `c`.  `in` is the compute dtype; a half
+ * precision operand has been widened to F32 by recipe.c, except for the few recipes listed there,
+ * which take its bits. */
+#ifndef FR_JIT_RECIPE_INT_H
+#define FR_JIT_RECIPE_INT_H
+
+#include "ir/op.h"
+#include "jit/build.h"
+#include "jit/recipe.h"
+
+typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out);
+
+#define OP(name, n, rule, kinds, recipe, flags, domain) fr_recipe_fn recipe_##recipe;
+#include "ir/ops.def"
+
+/* Real functions in F32 and F64 (recipe_math.c): x[k].re in, out->re out. */
+#define FR_REAL_RECIPES(REAL)                                                                      \
+    REAL(cbrt) REAL(exp) REAL(exp2) REAL(expm1) REAL(log) REAL(log2) REAL(log10) REAL(log1p)       \
+    REAL(sin) REAL(cos) REAL(tan) REAL(arcsin) REAL(arccos) REAL(arctan) REAL(sinh) REAL(cosh)     \
+    REAL(tanh) REAL(arcsinh) REAL(arccosh) REAL(arctanh) REAL(erf) REAL(erfc) REAL(sigmoid)        \
+    REAL(softplus) REAL(arctan2) REAL(hypot) REAL(power) REAL(logaddexp) REAL(logaddexp2)
+#define REAL(name) fr_recipe_fn recipe_real_##name;
+FR_REAL_RECIPES(REAL)
+#undef REAL
+
+/* Complex forms of operations that recipe_arith.c states for the other dtypes (recipe_complex.c). */
+#define FR_COMPLEX_RECIPES(COMPLEX)                                                                \
+    COMPLEX(absolute) COMPLEX(sign) COMPLEX(square) COMPLEX(sqrt) COMPLEX(reciprocal)              \
+    COMPLEX(multiply) COMPLEX(divide) COMPLEX(power)
+#define COMPLEX(name) fr_recipe_fn recipe_complex_##name;
+FR_COMPLEX_RECIPES(COMPLEX)
+#undef COMPLEX
+
+/* Defines a recipe: the body fills *out; its status is that of the code it appends to. */
+#define RECIPE(name)                                                                               \
+    static void body_##name(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out);  \
+    fr_status recipe_##name(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)   \
+    {                                                                                              \
+        body_##name(c, in, x, out);                                                                \
+        return c->st;                                                                              \
+    }                                                                                              \
+    static void body_##name(code_t c, __attribute__((unused)) fr_dtype in,                         \
+                            __attribute__((unused)) const struct fr_mnum *x, struct fr_mnum *out)
+
+/* A value converted to the number `v` of its own type; floats round once. */
+static inline fr_mval
+m_num(code_t c, fr_dtype type, double v)
+{
+    return fr_dtype_is_float(type) ? m_real(c, type, v) : m_int(c, type, (int64_t)v);
+}
+
+/* One real function of one or two values, from within another recipe. */
+static inline fr_mval
+m_call2(code_t c, fr_recipe_fn *f, fr_mval a, fr_mval b)
+{
+    struct fr_mnum x[2] = {{a, 0}, {b, 0}}, out = {0, 0};
+    fr_status      st = f(c, m_type(c, a), x, &out);
+
+    if (c->st == FR_OK)
+        c->st = st;
+    return out.re;
+}
+static inline fr_mval m_call(code_t c, fr_recipe_fn *f, fr_mval a) { return m_call2(c, f, a, a); }
+
+/* The unsigned integer as wide as `type`. */
+static inline fr_dtype
+m_uint_of(fr_dtype type)
+{
+    switch (fr_dtype_size(type)) {
+    case 1: return FR_U8;
+    case 2: return FR_U16;
+    case 4: return FR_U32;
+    default: return FR_U64;
+    }
+}
+
+static inline fr_mval m_isnan(code_t c, fr_mval v) { return m_ne(c, v, v); }
+/* Magnitude of the first, sign of the second: floats. */
+fr_mval m_copysign(code_t c, fr_mval magnitude, fr_mval sign);
+
+/* The 16 bits of a half precision number to F32, exactly, and back from F32 or F64, rounding once to
+ * nearest even (recipe_half.c). */
+fr_mval fr_half_widen(code_t c, fr_mval bits);
+fr_mval fr_half_narrow(code_t c, fr_mval v);
+
+#endif

@@ -1,0 +1,214 @@
+/* jit/recipe_math_core.h -- what the recipes of the math functions share: short spellings,
+ * polynomials, numbers as unevaluated sums of two, powers of two made from bits.
+ * Private to recipe_math_*.c.  The spellings expect `c` (the code) and `t` (F32 or F64) in scope.
+ *
+ * Everything is branch-free, and is written for loops that a compiler turns into SIMD code: rounding
+ * to an integer adds a constant that pushes the fraction out (AVX2 converts no 64-bit integers),
+ * powers of two are shifted into the exponent field, divisions are rare. */
+#ifndef FR_JIT_RECIPE_MATH_CORE_H
+#define FR_JIT_RECIPE_MATH_CORE_H
+
+#include <math.h>
+
+#include "jit/recipe_math.h"
+#include "jit/recipe_math_coef.h"
+
+#define K(v)         m_real(c, t, v)
+#define ADD(x, y)    m_add(c, x, y)
+#define SUB(x, y)    m_sub(c, x, y)
+#define MUL(x, y)    m_mul(c, x, y)
+#define DIV(x, y)    m_div(c, x, y)
+#define FMA(x, y, z) m_fma(c, x, y, z)
+#define NEG(x)       m_neg(c, x)
+#define ABS(x)       m_abs(c, x)
+#define SQRT(x)      m_sqrt(c, x)
+#define LT(x, y)     m_lt(c, x, y)
+#define LE(x, y)     m_le(c, x, y)
+#define EQ(x, y)     m_eq(c, x, y)
+#define SEL(b, x, y) m_select(c, b, x, y)
+/* The integer of the same width that holds a float's bits, and back. */
+#define UINT         (t == FR_F32 ? FR_U32 : FR_U64)
+#define BITS(x)      m_bitcast(c, UINT, x)
+#define REAL(u)      m_bitcast(c, t, u)
+#define U(v)         m_int(c, UINT, (int64_t)(v))
+#define SHL(x, n)    m_shl(c, x, U(n))
+#define SHR(x, n)    m_shr(c, x, U(n))
+#define AND(x, y)    m_and(c, x, y)
+#define OR(x, y)     m_or(c, x, y)
+#define XOR(x, y)    m_xor(c, x, y)
+
+#define LN2          0x1.62e42fefa39efp-1
+
+enum { F32_DIGITS = 23, F64_DIGITS = 52 };          /* bits of the fraction field */
+#define FRACTION     (t == FR_F32 ? F32_DIGITS : F64_DIGITS)
+#define BIAS         (t == FR_F32 ? 127 : 1023)
+#define SIGN_BIT     (t == FR_F32 ? 0x80000000u : 0x8000000000000000u)
+/* Adding and subtracting 1.5 * 2^FRACTION rounds to an integer, which stays in the low bits. */
+#define MAGIC        (t == FR_F32 ? 0x1.8p23 : 0x1.8p52)
+
+#define POLY(x, coef) poly(c, t, x, coef, FR_LEN(coef))
+
+/* coef[0] + coef[1] x + ... by Horner's rule. */
+static inline fr_mval
+poly(code_t c, fr_dtype t, fr_mval x, const double *coef, size_t n)
+{
+    fr_mval y = K(coef[n - 1]);
+
+    while (--n)
+        y = FMA(y, x, K(coef[n - 1]));
+    return y;
+}
+
+/* The smaller of x and a constant, and the larger; a NaN stays. */
+static inline fr_mval
+at_most(code_t c, fr_dtype t, fr_mval x, double limit)
+{
+    return SEL(LT(K(limit), x), K(limit), x);
+}
+
+static inline fr_mval
+at_least(code_t c, fr_dtype t, fr_mval x, double limit)
+{
+    return SEL(LT(x, K(limit)), K(limit), x);
+}
+
+/* |y| with the sign of x. */
+static inline fr_mval
+with_sign(code_t c, fr_dtype t, fr_mval y, fr_mval x)
+{
+    return REAL(OR(AND(BITS(y), U(SIGN_BIT - 1)), AND(BITS(x), U(SIGN_BIT))));
+}
+
+/* A number as the sum of two floats, the second small against the first. */
+struct two {
+    fr_mval hi, lo;
+};
+
+/* x + y exactly, if |x| >= |y| or x is 0. */
+static inline struct two
+sum_sorted(code_t c, fr_mval x, fr_mval y)
+{
+    fr_mval s = ADD(x, y);
+
+    return (struct two){s, SUB(y, SUB(s, x))};
+}
+
+/* x + y exactly. */
+static inline struct two
+sum_exact(code_t c, fr_mval x, fr_mval y)
+{
+    fr_mval s = ADD(x, y), yy = SUB(s, x), xx = SUB(s, yy);
+
+    return (struct two){s, ADD(SUB(x, xx), SUB(y, yy))};
+}
+
+/* x * y exactly. */
+static inline struct two
+product_exact(code_t c, fr_mval x, fr_mval y)
+{
+    fr_mval p = MUL(x, y);
+
+    return (struct two){p, FMA(x, y, NEG(p))};
+}
+
+/* 2^n, where `biased` holds n + BIAS in its low bits (1 <= n + BIAS < 2 BIAS + 1). */
+static inline fr_mval
+power_of_two(code_t c, fr_dtype t, fr_mval biased)
+{
+    return REAL(SHL(biased, FRACTION));
+}
+
+/* y * 2^n for any n that may come up, rounded once; `biased` holds n + 2 BIAS in its low bits.
+ * It is two steps, since 2^n alone may be no normal number. */
+static inline fr_mval
+scale(code_t c, fr_dtype t, fr_mval y, fr_mval biased)
+{
+    fr_mval half = SHL(SHR(biased, 1), FRACTION);
+
+    return MUL(MUL(y, REAL(half)), REAL(m_sub(c, SHL(biased, FRACTION), half)));
+}
+
+/* x = n + rest for the nearest integer n: as a number, and n + bias in the low bits of an integer. */
+struct nearest {
+    fr_mval n, biased;
+};
+
+/* The integer next to x * factor. */
+static inline struct nearest
+nearest(code_t c, fr_dtype t, fr_mval x, double factor, double bias)
+{
+    fr_mval sum = FMA(x, K(factor), K(MAGIC + bias));
+
+    return (struct nearest){SUB(sum, K(MAGIC + bias)), BITS(sum)};
+}
+
+/* x - n ln 2, the first step exact. */
+static inline fr_mval
+minus_ln2(code_t c, fr_dtype t, fr_mval x, fr_mval n)
+{
+    const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
+
+    return FMA(n, K(-ln2[1]), FMA(n, K(-ln2[0]), x));
+}
+
+/* The same with the rounding error as the second part. */
+static inline struct two
+minus_ln2_two(code_t c, fr_dtype t, fr_mval x, fr_mval n)
+{
+    const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
+    fr_mval a = FMA(n, K(-ln2[0]), x), lo = K(-ln2[1]);
+    fr_mval r = FMA(n, lo, a);
+
+    return (struct two){r, FMA(n, lo, SUB(a, r))};
+}
+
+/* ---- doubles that are exact enough for floats (2^-32) ------------------------------------------- */
+
+static inline fr_mval
+widen(code_t c, fr_mval x)
+{
+    return m_cvt(c, FR_F64, x);
+}
+
+static inline fr_mval
+narrow(code_t c, fr_mval x)
+{
+    return m_cvt(c, FR_F32, x);
+}
+
+/* e^x for |x| < 700. */
+static inline fr_mval
+exp_short(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct nearest k = nearest(c, t, x, LOG2E[0], BIAS);
+    fr_mval r = FMA(k.n, K(-LN2), x), s = power_of_two(c, t, k.biased);
+
+    return MUL(FMA(r, POLY(r, EXP_SHORT), K(1)), s);
+}
+
+/* 1 / d for 1 <= d <= 2, quicker than a division of two vectors of doubles. */
+static inline fr_mval
+reciprocal_short(code_t c, fr_mval d)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval y = POLY(d, RECIPROCAL);
+
+    for (int k = 0; k < 2; k++)
+        y = FMA(y, FMA(NEG(d), y, K(1)), y);
+    return y;
+}
+
+/* ---- whole functions that others are made of -------------------------------------------------- */
+
+/* e^(x + tail) = 2^n (hi + lo), to 2^-56 or better; `biased` holds n + bias in its low bits. */
+struct exp_parts {
+    struct two e;
+    fr_mval biased;
+};
+struct exp_parts fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias);
+
+/* log(1 + u + tail) = hi + lo for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
+struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
+
+#endif

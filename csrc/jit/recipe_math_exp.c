@@ -1,0 +1,250 @@
+/* jit/recipe_math_exp.c -- the exponential function and what is made of it.
+ *
+ * e^x = 2^n e^r with n the integer next to x / ln 2, |r| <= ln 2 / 2, and a polynomial for e^r. */
+#include "jit/recipe_math_core.h"
+
+fr_status
+recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    /* Beyond these everything overflows, or rounds to 0. */
+    fr_mval x = at_least(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 89 : 710),
+                         t == FR_F32 ? -105 : -746);
+    struct nearest k = nearest(c, t, x, LOG2E[0], 2 * BIAS);
+    fr_mval r = minus_ln2(c, t, x, k.n), y;
+
+    if (t == FR_F32) {
+        y = FMA(r, POLY(r, EXP_F32), K(1));
+    } else {
+        struct two sum = sum_sorted(c, K(1), r);
+
+        y = ADD(sum.hi, FMA(MUL(r, r), POLY(r, EXP_F64_TAIL), sum.lo));
+    }
+    out->re = scale(c, t, y, k.biased);
+    return c->st;
+}
+
+fr_status
+recipe_real_exp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    fr_mval x = at_least(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 129 : 1025),
+                         t == FR_F32 ? -151 : -1076);
+    struct nearest k = nearest(c, t, x, 1, 2 * BIAS);
+    fr_mval r = SUB(x, k.n);
+    fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
+
+    out->re = scale(c, t, FMA(r, p, K(1)), k.biased);
+    return c->st;
+}
+
+/* one * (e^x - 1) as a sum of two, for -50 < x and one * 2^n a normal number; `one` is a power of
+ * two below 2, with exponent `shift`. */
+static struct two
+expm1_parts(code_t c, fr_mval x, int shift)
+{
+    const fr_dtype t = FR_F64;
+    struct nearest k = nearest(c, t, x, LOG2E[0], BIAS + shift);
+    struct two r = minus_ln2_two(c, t, x, k.n);
+    /* Where 2^n and 1 nearly cancel, r^2 / 2 must be more exact than a product. */
+    struct two square = product_exact(c, r.hi, r.hi);
+    struct two p = sum_sorted(c, r.hi, MUL(square.hi, K(0.5)));
+    fr_mval cube = MUL(square.hi, MUL(r.hi, POLY(r.hi, EXPM1_F64_TAIL)));
+    fr_mval tail = ADD(p.lo, ADD(cube, FMA(square.lo, K(0.5), r.lo)));
+    fr_mval one = K(ldexp(1, shift)), s = power_of_two(c, t, k.biased), s1 = SUB(s, one);
+    /* What s - one left over; tanh needs no 2^n above 1. */
+    fr_mval left = shift < 0 ? sum_exact(c, s, NEG(one)).lo : SUB(s, ADD(s1, one));
+    struct two sum = sum_sorted(c, s1, MUL(s, p.hi));
+
+    return (struct two){sum.hi, ADD(sum.lo, FMA(s, tail, left))};
+}
+
+fr_status
+recipe_real_expm1(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, at_least(c, FR_F32, at_most(c, FR_F32, x, 90), -40));
+        struct nearest k = nearest(c, t, w, LOG2E[0], BIAS);
+        fr_mval r = FMA(k.n, K(-LN2), w), s = power_of_two(c, t, k.biased);
+        fr_mval y = FMA(s, MUL(r, POLY(r, EXP_SHORT)), SUB(s, K(1)));
+
+        out->re = with_sign(c, FR_F32, narrow(c, y), x);      /* the sum has lost the sign of -0 */
+    } else {
+        struct two e = expm1_parts(c, at_least(c, t, at_most(c, t, x, 710), -45), -1);
+        fr_mval y = ADD(e.hi, e.lo);
+
+        out->re = SEL(LT(ABS(x), K(0x1p-60)), x, ADD(y, y));
+    }
+    return c->st;
+}
+
+struct exp_parts
+fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias)
+{
+    const fr_dtype t = FR_F64;
+    struct nearest k = nearest(c, t, x, LOG2E[0], bias);
+    struct two r = minus_ln2_two(c, t, x, k.n), sum = sum_sorted(c, K(1), r.hi);
+    fr_mval square = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
+
+    square = FMA(ADD(r.lo, tail), sum.hi, square);
+    return (struct exp_parts){sum_sorted(c, sum.hi, square), k.biased};
+}
+
+/* With z = e^-|x|: 1 / (1 + z), and for negative x z / (1 + z). */
+fr_status
+recipe_real_sigmoid(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, at_least(c, FR_F32, at_most(c, FR_F32, x, 110), -110));
+        fr_mval z = exp_short(c, NEG(ABS(w)));
+        fr_mval inverse = reciprocal_short(c, ADD(z, K(1)));
+
+        out->re = narrow(c, MUL(SEL(LT(w, K(0)), z, K(1)), inverse));
+    } else {
+        fr_mval a = at_most(c, t, ABS(x), 750);
+        struct exp_parts z = fr_math_exp_parts(c, NEG(a), K(0), 2 * BIAS);
+        struct two d = sum_sorted(c, K(1), scale(c, t, z.e.hi, z.biased));
+        fr_mval dlo = ADD(d.lo, scale(c, t, z.e.lo, z.biased));
+        fr_mval inverse = DIV(K(1), d.hi), negative = LT(x, K(0));
+        fr_mval top = SEL(negative, z.e.hi, K(1)), q = MUL(top, inverse);
+        fr_mval rest = FMA(NEG(q), dlo, FMA(NEG(q), d.hi, top));
+        fr_mval y = FMA(ADD(rest, SEL(negative, z.e.lo, K(0))), inverse, q);
+
+        out->re = scale(c, t, y, SEL(negative, z.biased, U(2 * BIAS)));
+    }
+    return c->st;
+}
+
+/* max(x, 0) + log(1 + e^-|x|) */
+fr_status
+recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, x);
+        fr_mval z = exp_short(c, NEG(at_most(c, t, ABS(w), 120)));
+
+        out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
+    } else {
+        fr_mval a = at_most(c, t, ABS(x), 750);
+        struct exp_parts z = fr_math_exp_parts(c, NEG(a), K(0), 2 * BIAS);
+        fr_mval whole = scale(c, t, z.e.hi, z.biased);
+        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
+        struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
+        fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
+
+        out->re = SEL(LT(x, K(INFINITY)), y, x);
+    }
+    return c->st;
+}
+
+/* sinh x, or cosh x, with e^r and e^-r from the even and the odd part of one expansion:
+ * with P = 2^(n-1) and M = 2^(-n-1), sinh x = (P - M) cosh r + (P + M) sinh r, and cosh x with the
+ * signs of M turned. */
+static fr_mval
+hyperbolic_f32(code_t c, fr_mval x, bool is_sinh)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval a = widen(c, at_most(c, FR_F32, m_abs(c, x), 100));
+    struct nearest k = nearest(c, t, a, LOG2E[0], BIAS - 1);
+    fr_mval r = FMA(k.n, K(-LN2), a), z = MUL(r, r);
+    fr_mval even = FMA(z, POLY(z, COSH_SHORT), K(1));
+    fr_mval odd = FMA(MUL(r, z), POLY(z, SINH_SHORT), r);
+    fr_mval p = SHL(k.biased, FRACTION);
+    fr_mval m = REAL(m_sub(c, U((uint64_t)(2 * BIAS - 2) << FRACTION), p));
+    fr_mval diff = SUB(REAL(p), m), sum = ADD(REAL(p), m);
+
+    if (!is_sinh)
+        return narrow(c, FMA(sum, even, MUL(diff, odd)));
+    return with_sign(c, FR_F32, narrow(c, FMA(diff, even, MUL(sum, odd))), x);
+}
+
+static fr_mval
+hyperbolic_f64(code_t c, fr_mval x, bool is_sinh)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval a = at_most(c, t, ABS(x), 711);
+    struct nearest k = nearest(c, t, a, LOG2E[0], BIAS - 3);     /* a quarter, against overflow */
+    struct two r = minus_ln2_two(c, t, a, k.n);
+    fr_mval z = MUL(r.hi, r.hi);
+    fr_mval even = MUL(z, POLY(z, COSH_F64));
+    fr_mval odd = FMA(MUL(r.hi, z), POLY(z, SINH_F64), r.lo);
+    fr_mval p = SHL(k.biased, FRACTION);
+    fr_mval m = REAL(m_sub(c, U((uint64_t)(2 * BIAS - 6) << FRACTION), p));
+    fr_mval big = REAL(p), y;
+    struct two diff, sum, first, second, lead;
+
+    m = SEL(LT(k.n, K(100)), m, K(0));
+    diff = sum_sorted(c, big, NEG(m));
+    sum = sum_sorted(c, big, m);
+    first = is_sinh ? diff : sum;
+    second = is_sinh ? sum : diff;
+    lead.hi = FMA(second.hi, r.hi, first.hi);
+    lead.lo = FMA(second.hi, r.hi, SUB(first.hi, lead.hi));
+    lead.lo = ADD(lead.lo, FMA(second.lo, r.hi, first.lo));
+    y = ADD(lead.hi, FMA(first.hi, even, FMA(second.hi, odd, lead.lo)));
+    y = MUL(y, K(4));
+    return is_sinh ? SEL(LT(ABS(x), K(0x1p-40)), x, with_sign(c, t, y, x)) : y;
+}
+
+fr_status
+recipe_real_sinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? hyperbolic_f32(c, in[0].re, true) : hyperbolic_f64(c, in[0].re, true);
+    return c->st;
+}
+
+fr_status
+recipe_real_cosh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? hyperbolic_f32(c, in[0].re, false) : hyperbolic_f64(c, in[0].re, false);
+    return c->st;
+}
+
+/* tanh x = 1 - 2 / (1 + e^2x), and an odd polynomial for |x| < 1. */
+static fr_mval
+tanh_f32(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F32;
+    fr_mval a = ABS(x), z = MUL(x, x);
+    fr_mval near = FMA(MUL(a, z), POLY(z, TANH_F32), a);
+    fr_mval b = at_most(c, t, a, 9.5);
+    struct nearest k = nearest(c, t, b, 2 * LOG2E[0], BIAS);
+    fr_mval r = minus_ln2(c, t, ADD(b, b), k.n);
+    fr_mval e = FMA(r, POLY(r, EXP_F32), K(1));
+    fr_mval far = SUB(K(1), DIV(K(2), FMA(e, power_of_two(c, t, k.biased), K(1))));
+
+    return with_sign(c, t, SEL(LT(a, K(1)), near, far), x);
+}
+
+/* tanh x = -e / (2 + e) with e = e^-2x - 1. */
+static fr_mval
+tanh_f64(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct two e = expm1_parts(c, MUL(at_most(c, t, ABS(x), 22), K(-2)), 0);
+    struct two d;
+    fr_mval inverse, q, rest;
+
+    e = sum_sorted(c, e.hi, e.lo);
+    d = sum_sorted(c, K(2), e.hi);
+    inverse = DIV(K(-1), d.hi);
+    q = MUL(e.hi, inverse);
+    /* What the quotient left over. */
+    rest = FMA(q, ADD(d.lo, e.lo), FMA(q, d.hi, e.hi));
+    rest = ADD(rest, e.lo);
+    return with_sign(c, t, ABS(FMA(rest, inverse, q)), x);
+}
+
+fr_status
+recipe_real_tanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? tanh_f32(c, in[0].re) : tanh_f64(c, in[0].re);
+    return c->st;
+}

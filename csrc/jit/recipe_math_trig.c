@@ -1,0 +1,239 @@
+/* jit/recipe_math_trig.c -- sine, cosine and tangent of any argument.
+ *
+ * The argument is taken in half or quarter turns, so that whole turns can be left out of the product
+ * with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's size are
+ * never multiplied.  Which bits remain is selected by the size of x; the rest is the same for all. */
+#include "jit/recipe_math_core.h"
+
+/* ---- floats, in doubles ------------------------------------------------------------------------- */
+
+/* The two parts of 1 / pi (or 2 / pi) that matter for a float of x's size. */
+static struct two
+select_parts(code_t c, fr_mval x, const double *parts)
+{
+    static const double from[] = {0x1p46, 0x1p67, 0x1p88, 0x1p109};
+    const fr_dtype t = FR_F64;
+    struct two p = {K(parts[0]), K(parts[1])};
+    fr_mval a = ABS(x);
+
+    for (size_t k = 0; k < FR_LEN(from); k++) {
+        fr_mval big = LE(K(from[k]), a);
+
+        p.hi = SEL(big, K(parts[2 * k + 2]), p.hi);
+        p.lo = SEL(big, K(parts[2 * k + 3]), p.lo);
+    }
+    return p;
+}
+
+/* sin(pi f) with the sign bit in bit 0 of `turns`, for |f| <= 1/2. */
+static fr_mval
+sin_pi(code_t c, fr_mval f, fr_mval turns)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval y = MUL(f, POLY(MUL(f, f), SINPI_SHORT));
+
+    return narrow(c, REAL(XOR(BITS(y), SHL(turns, 63))));
+}
+
+/* x / pi = n + f; x / pi - n is exact with the first part of 1 / pi. */
+static fr_mval
+sin_f32(code_t c, fr_mval input)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = widen(c, input);
+    struct two p = select_parts(c, x, INVERSE_PI);
+    fr_mval sum = FMA(x, p.hi, K(MAGIC)), n = SUB(sum, K(MAGIC));
+
+    return sin_pi(c, FMA(x, p.lo, FMA(x, p.hi, NEG(n))), BITS(sum));
+}
+
+/* x / pi = n + 1/2 + f, and cos(pi (n + 1/2 + f)) = -(-1)^n sin(pi f). */
+static fr_mval
+cos_f32(code_t c, fr_mval input)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = widen(c, input);
+    struct two p = select_parts(c, x, INVERSE_PI);
+    fr_mval sum = ADD(FMA(x, p.hi, K(-0.5)), K(MAGIC + 1));
+    fr_mval n = SUB(sum, K(MAGIC + 1)), half = ADD(n, K(0.5));
+
+    return sin_pi(c, FMA(x, p.lo, FMA(x, p.hi, NEG(half))), BITS(sum));
+}
+
+/* In quarter turns: y = tan of the rest, -1 / y after an odd number. */
+static fr_mval
+tan_f32(code_t c, fr_mval input)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = widen(c, input);
+    struct two p = select_parts(c, x, TWO_OVER_PI);
+    fr_mval sum = FMA(x, p.hi, K(MAGIC)), n = SUB(sum, K(MAGIC));
+    fr_mval f = FMA(x, p.lo, FMA(x, p.hi, NEG(n)));
+    fr_mval y = MUL(f, POLY(MUL(f, f), TAN_SHORT));
+    fr_mval odd = m_ne(c, AND(BITS(sum), U(1)), U(0));
+
+    return narrow(c, DIV(SEL(odd, K(-1), y), SEL(odd, y, K(1))));
+}
+
+/* ---- doubles ------------------------------------------------------------------------------------ */
+
+struct reduced {
+    struct two r;            /* |r| <= pi / 4 */
+    fr_mval    turns;        /* quarter turns, in the low bits of an integer */
+};
+
+/* The digits of 2 / pi (base 2^53) that matter for x, five of them, and x scaled to meet them.
+ * A number from 2^(53 k + 54) on gives whole turns with the first k digits.  k is found bit by
+ * bit; each step moves the digits along by a power of two. */
+static fr_mval
+select_digits(code_t c, fr_mval x, fr_mval digit[5])
+{
+    enum { N_DIGITS = FR_LEN(TWO_OVER_PI_DIGITS), TOP = 18 };
+    const fr_dtype t = FR_F64;
+    fr_mval d[N_DIGITS];
+    int reach = TOP;                              /* the largest k that is still possible */
+
+    for (int k = 0; k < N_DIGITS; k++)
+        d[k] = K(TWO_OVER_PI_DIGITS[k]);
+    for (int step = 16; step; step >>= 1) {
+        fr_mval big = LE(K(ldexp(1, 53 * step + 1)), MUL(ABS(x), K(0x1p-53)));
+
+        x = SEL(big, MUL(x, K(ldexp(1, -53 * step))), x);
+        if (reach - step > step - 1)
+            reach = step - 1 > reach - step ? step - 1 : reach - step;
+        else
+            reach = step - 1;
+        for (int k = 0; k < reach + 5 && k + step < N_DIGITS; k++)
+            d[k] = SEL(big, d[k + step], d[k]);
+    }
+    memcpy(digit, d, 5 * sizeof *d);
+    return x;
+}
+
+/* v less a multiple of 8; |v| < 2^54. */
+static fr_mval
+without_turns(code_t c, fr_mval v)
+{
+    const fr_dtype t = FR_F64;
+
+    return SUB(v, SUB(ADD(v, K(0x1.8p55)), K(0x1.8p55)));
+}
+
+static struct reduced
+reduce(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval d[5], y = select_digits(c, x, d), p[5], e[4], turns, n, f, lo;
+    struct two s, u, v, h;
+
+    /* The products with the digits; exactly, but for the last. */
+    for (int k = 0; k < 5; k++) {
+        p[k] = MUL(y, d[k]);
+        if (k < 4)
+            e[k] = FMA(y, d[k], NEG(p[k]));
+        y = MUL(y, K(0x1p-53));
+    }
+    p[0] = FMA(m_rint(c, MUL(p[0], K(0.125))), K(-8), p[0]);
+    /* In the order of their size: p0; e0, p1; e1, p2; e2, p3; e3, p4. */
+    s = sum_exact(c, e[0], p[1]);
+    s.hi = without_turns(c, s.hi);
+    u = sum_exact(c, e[1], p[2]);
+    v = sum_exact(c, e[2], p[3]);
+    h = sum_exact(c, p[0], s.hi);
+    lo = h.lo;
+    h = sum_exact(c, h.hi, s.lo);
+    s = sum_exact(c, h.hi, u.hi);
+    lo = ADD(ADD(lo, h.lo), ADD(s.lo, u.lo));
+    turns = ADD(s.hi, K(MAGIC));
+    n = SUB(turns, K(MAGIC));
+    h = sum_exact(c, SUB(s.hi, n), lo);
+    s = sum_exact(c, h.hi, v.hi);
+    lo = ADD(ADD(h.lo, s.lo), ADD(v.lo, ADD(e[3], p[4])));
+    /* From quarter turns to radians. */
+    f = s.hi;
+    h.hi = MUL(f, K(HALF_PI[0]));
+    h.lo = FMA(f, K(HALF_PI[0]), NEG(h.hi));
+    h.lo = FMA(lo, K(HALF_PI[0]), FMA(f, K(HALF_PI[1]), h.lo));
+    return (struct reduced){h, BITS(turns)};
+}
+
+/* sin r and cos r as sums of two. */
+static void
+sin_cos(code_t c, struct two r, struct two *sine, struct two *cosine)
+{
+    const fr_dtype t = FR_F64;
+    struct two z = product_exact(c, r.hi, r.hi);
+    fr_mval half = MUL(z.hi, K(-0.5)), w = ADD(K(1), half);
+    fr_mval wlo = SUB(half, SUB(w, K(1)));
+
+    if (sine) {
+        sine->hi = r.hi;
+        sine->lo = FMA(MUL(r.hi, z.hi), POLY(z.hi, SIN_F64), MUL(r.lo, w));
+    }
+    if (cosine) {
+        cosine->hi = w;
+        cosine->lo = FMA(z.lo, K(-0.5), FMA(MUL(z.hi, z.hi), POLY(z.hi, COS_F64), wlo));
+        cosine->lo = FMA(NEG(r.hi), r.lo, cosine->lo);
+    }
+}
+
+static fr_mval
+sin_cos_f64(code_t c, fr_mval x, bool is_sin)
+{
+    const fr_dtype t = FR_F64;
+    struct reduced a = reduce(c, x);
+    fr_mval turns = is_sin ? a.turns : m_add(c, a.turns, U(1)), odd, y;
+    struct two sine, cosine;
+
+    sin_cos(c, a.r, &sine, &cosine);
+    odd = m_ne(c, AND(turns, U(1)), U(0));
+    y = ADD(SEL(odd, cosine.hi, sine.hi), SEL(odd, cosine.lo, sine.lo));
+    y = REAL(XOR(BITS(y), AND(SHL(turns, 62), U(SIGN_BIT))));
+    return is_sin ? SEL(LT(ABS(x), K(0x1p-30)), x, y) : y;
+}
+
+static fr_mval
+tan_f64(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct reduced a = reduce(c, x);
+    struct two sine, cosine, top, bottom;
+    fr_mval odd, inverse, q, rest;
+
+    sin_cos(c, a.r, &sine, &cosine);
+    sine = sum_sorted(c, sine.hi, sine.lo);
+    cosine = sum_sorted(c, cosine.hi, cosine.lo);
+    odd = m_ne(c, AND(a.turns, U(1)), U(0));
+    top.hi = SEL(odd, cosine.hi, sine.hi);
+    top.lo = SEL(odd, cosine.lo, sine.lo);
+    bottom.hi = SEL(odd, sine.hi, cosine.hi);
+    bottom.lo = SEL(odd, sine.lo, cosine.lo);
+    inverse = DIV(K(1), bottom.hi);
+    q = MUL(top.hi, inverse);
+    rest = FMA(NEG(q), bottom.hi, top.hi);
+    rest = FMA(NEG(q), bottom.lo, ADD(rest, top.lo));
+    q = FMA(rest, inverse, q);
+    q = REAL(XOR(BITS(q), SHL(a.turns, 63)));
+    return SEL(LT(ABS(x), K(0x1p-30)), x, q);
+}
+
+fr_status
+recipe_real_sin(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? sin_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, true);
+    return c->st;
+}
+
+fr_status
+recipe_real_cos(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? cos_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, false);
+    return c->st;
+}
+
+fr_status
+recipe_real_tan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = t == FR_F32 ? tan_f32(c, in[0].re) : tan_f64(c, in[0].re);
+    return c->st;
+}

@@ -1,0 +1,151 @@
+/* Judges results of the real math functions: tests/accuracy.py loads this as a shared library.
+ *
+ * The truth for f32 is the C library's double, for f64 its long double (error below 1/1000 of an ULP
+ * in either case), and __float128 where a sum may cancel.  tests/accuracy.py asks MPFR again about
+ * the worst that is found here. */
+#include <float.h>
+#include <math.h>
+#include <quadmath.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef long double ldouble;
+
+static ldouble
+sigmoid(ldouble x)
+{
+    return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x));
+}
+
+static ldouble
+softplus(ldouble x)
+{
+    return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x));
+}
+
+static ldouble
+logaddexp(ldouble x, ldouble y)
+{
+    ldouble big = x > y ? x : y, d = -fabsl(x - y);
+
+    if (x == y)
+        d = 0;
+    if (isnan(x) || isnan(y) || isinf(big))
+        return isnan(x) || isnan(y) ? NAN : big;
+    return d < -200 ? big + expl(d) : (ldouble)((__float128)big + log1pq(expq(d)));
+}
+
+static ldouble
+logaddexp2(ldouble x, ldouble y)
+{
+    ldouble big = x > y ? x : y, d = -fabsl(x - y);
+    __float128 ln2 = M_LN2q;
+
+    if (x == y)
+        d = 0;
+    if (isnan(x) || isnan(y) || isinf(big))
+        return isnan(x) || isnan(y) ? NAN : big;
+    return d < -200 ? big + exp2l(d) / M_LN2q : (ldouble)((__float128)big + log1pq(expq(d * ln2)) / ln2);
+}
+
+/* TRUTH(name, arity, double, long double) of arguments x, y */
+#define TRUTHS(TRUTH)                                                                              \
+    TRUTH(exp, exp(x), expl(x)) TRUTH(exp2, exp2(x), exp2l(x)) TRUTH(expm1, expm1(x), expm1l(x))   \
+    TRUTH(log, log(x), logl(x)) TRUTH(log2, log2(x), log2l(x)) TRUTH(log10, log10(x), log10l(x))   \
+    TRUTH(log1p, log1p(x), log1pl(x)) TRUTH(sin, sin(x), sinl(x)) TRUTH(cos, cos(x), cosl(x))      \
+    TRUTH(tan, tan(x), tanl(x)) TRUTH(arcsin, asin(x), asinl(x)) TRUTH(arccos, acos(x), acosl(x))  \
+    TRUTH(arctan, atan(x), atanl(x)) TRUTH(sinh, sinh(x), sinhl(x)) TRUTH(cosh, cosh(x), coshl(x)) \
+    TRUTH(tanh, tanh(x), tanhl(x)) TRUTH(arcsinh, asinh(x), asinhl(x))                             \
+    TRUTH(arccosh, acosh(x), acoshl(x)) TRUTH(arctanh, atanh(x), atanhl(x))                        \
+    TRUTH(cbrt, cbrt(x), cbrtl(x)) TRUTH(erf, erf(x), erfl(x)) TRUTH(erfc, erfc(x), erfcl(x))      \
+    TRUTH(sigmoid, sigmoid(x), sigmoid(x)) TRUTH(softplus, softplus(x), softplus(x))               \
+    TRUTH(arctan2, atan2(x, y), atan2l(x, y)) TRUTH(hypot, hypot(x, y), hypotl(x, y))              \
+    TRUTH(power, pow(x, y), powl(x, y)) TRUTH(logaddexp, logaddexp(x, y), logaddexp(x, y))         \
+    TRUTH(logaddexp2, logaddexp2(x, y), logaddexp2(x, y))
+
+struct report {
+    double max_ulp;        /* largest error; infinity where a special value is wrong */
+    long   worst;          /* its index; -1 if nothing was compared */
+    long   n_finite;       /* results compared by distance */
+    long   n_rounded;      /* of these, correctly rounded */
+};
+
+/* Distance of `got` from the truth in units in the last place of a format with `digits` bits and
+ * exponents [min_exp, max_exp] (as in float.h). */
+static inline double
+ulps(ldouble got, ldouble truth, int digits, int min_exp, int max_exp)
+{
+    ldouble limit = ldexpl(1, max_exp), ulp;
+    int e;
+
+    if (isnan(truth) || isnan(got))
+        return isnan(truth) && isnan(got) ? 0 : INFINITY;
+    if (truth == got)
+        return signbit(truth) == signbit(got) ? 0 : INFINITY;
+    if (isinf(got) && isinf(truth))
+        return INFINITY;
+    if (fabsl(truth) > limit)
+        truth = copysignl(limit, truth);
+    if (isinf(got))
+        got = copysignl(limit, got);
+    if (signbit(got) != signbit(truth))
+        return INFINITY;
+    frexpl(truth, &e);
+    if (e > max_exp)
+        e = max_exp;
+    ulp = ldexpl(1, (e < min_exp ? min_exp : e) - digits);
+    return (double)(fabsl(got - truth) / ulp);
+}
+
+static inline void
+note(struct report *r, long i, double err, int finite, int rounded)
+{
+    if (err > r->max_ulp || r->worst < 0) {
+        r->max_ulp = err;
+        r->worst = i;
+    }
+    r->n_finite += finite;
+    r->n_rounded += finite && rounded;
+}
+
+static inline double
+ulps_f32(float got, double truth)
+{
+    uint64_t bits;
+    double ulp, err;
+    int e;
+
+    /* The plain case, quickly: a normal, finite float and a truth of the same size. */
+    memcpy(&bits, &truth, sizeof bits);
+    e = (int)(bits >> 52 & 2047) - 1023;
+    if (e < -126 || e > 126)
+        return ulps(got, truth, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
+    bits = (uint64_t)(e - 23 + 1023) << 52;
+    memcpy(&ulp, &bits, sizeof ulp);
+    err = fabs(got - truth) / ulp;
+    return err < 4 ? err : ulps(got, truth, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
+}
+
+#define JUDGE(name, narrow, wide)                                                                  \
+    void judge_##name##_f32(const float *xs, const float *ys, const float *got, long n,            \
+                            struct report *r)                                                      \
+    {                                                                                              \
+        for (long i = 0; i < n; i++) {                                                             \
+            double x = xs[i], y = ys ? ys[i] : 0, truth = narrow;                                  \
+                                                                                                   \
+            (void)y;                                                                               \
+            note(r, i, ulps_f32(got[i], truth), isfinite(truth), (float)truth == got[i]);          \
+        }                                                                                          \
+    }                                                                                              \
+    void judge_##name##_f64(const double *xs, const double *ys, const double *got, long n,         \
+                            struct report *r)                                                      \
+    {                                                                                              \
+        for (long i = 0; i < n; i++) {                                                             \
+            ldouble x = xs[i], y = ys ? ys[i] : 0, truth = wide;                                   \
+                                                                                                   \
+            (void)y;                                                                               \
+            note(r, i, ulps(got[i], truth, DBL_MANT_DIG, DBL_MIN_EXP, DBL_MAX_EXP),                \
+                 isfinite(truth), (double)truth == got[i]);                                        \
+        }                                                                                          \
+    }
+TRUTHS(JUDGE)

@@ -1,0 +1,580 @@
+"""The parts of backends/cpu that kernels are made of, against NumPy: folds, copies, scans, memory, threads.
+
+They are compiled here, into one shared object of their own, and called through ctypes; neither the extension nor the
+generated kernels are needed.
+"""
+
+import ctypes as C
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import numpy_order  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+CPU = ROOT / "csrc/backends/cpu"
+FLAGS = "-std=gnu11 -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC".split()
+X86 = platform.machine() in ("x86_64", "AMD64")
+DTYPES = {
+    "bool": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
+    "u64": "u8", "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16",
+}  # fmt: skip
+REDUCES = ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+SIZES = [*range(68), 127, 128, 129, 255, 256, 257, 300, 511, 1000, 1023, 1025, 4096, 5001, 20000]
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+@pytest.fixture(scope="module")
+def lib(tmp_path_factory):
+    out = tmp_path_factory.mktemp("cpu_parts")
+    jobs, objects = [], []
+    for level in ["generic", "v2", "v3", "v4"] if X86 else ["generic"]:
+        arch = [] if level == "generic" else [f"-march=x86-64-{level}"]
+        objects.append(str(out / f"reduce_{level}.o"))
+        # fmt: off
+        jobs.append(["cc", *FLAGS, "-O2", *arch, f"-DFR_LEVEL={level}", "-I", str(ROOT / "csrc"), "-c",
+                     str(CPU / "reduce.inc.c"), "-o", objects[-1]])
+        # fmt: on
+    parts = [CPU / f"{n}.c" for n in ("reduce", "isa", "memory", "pool", "copy", "scan")]
+    parts += [*(ROOT / "csrc/base").glob("*.c"), ROOT / "csrc/core/dtype.c", ROOT / "csrc/ir/op.c"]
+    for k in range(0, len(jobs), 2):
+        running = [subprocess.Popen(j) for j in jobs[k : k + 2]]
+        assert all(p.wait() == 0 for p in running)
+    so = str(out / "cpu_parts.so")
+    # fmt: off
+    subprocess.run(["cc", *FLAGS, "-O2", "-ftree-vectorize", "-shared", "-I", str(ROOT / "csrc"), "-o", so,
+                    str(ROOT / "tests/c/test_cpu.c"), *map(str, parts), *objects, "-lpthread", "-lm"], check=True)
+    # fmt: on
+    lib = C.CDLL(so)
+    for name in ("t_isa",):
+        getattr(lib, name).restype = C.c_char_p
+    lib.fr_memory_alloc.restype = C.c_void_p
+    lib.fr_tree_count.restype = C.c_int64
+    lib.fr_alloc_live.restype = lib.fr_alloc_count.restype = C.c_long
+    lib.fr_cpu_isa_all.restype = lib.fr_cpu_features.restype = C.POINTER(C.c_char_p)
+    lib.fr_env_load()
+    lib.t_isa(b"")
+    yield lib
+    lib.fr_pool_stop()
+
+
+@pytest.fixture(params=["generic", "v2", "v3", "v4"])
+def level(request, lib):
+    if request.param not in strings(lib.fr_cpu_isa_all()):
+        pytest.skip("this processor has no such level")
+    return request.param.encode()
+
+
+def strings(p):
+    out = []
+    while p[len(out)]:
+        out.append(p[len(out)].decode())
+    return out
+
+
+def ptr(a, offset=0):
+    return C.c_void_p(a.ctypes.data + offset)
+
+
+def n_(x):
+    return C.c_size_t(int(x))
+
+
+def i_(x):
+    return C.c_int64(int(x))
+
+
+def code(lib, op, dtype):
+    return lib.t_op(op.encode()), lib.t_dtype(dtype.encode())
+
+
+def acc_dtype(op, d):
+    if op in ("any", "all"):
+        return np.dtype("?")
+    if d == "f16" and op in ("sum", "prod"):
+        return np.dtype("f4")
+    return np.dtype(DTYPES[d])
+
+
+def data(rng, d, n, kind=None):
+    """Random elements; kind 1 has specials, kind 2 has only zeros of both signs."""
+    t = np.dtype(DTYPES[d])
+    kind = int(rng.integers(3)) if kind is None else kind
+    if t.kind == "b":
+        return rng.random(n) < rng.choice([0, 0.01, 0.5, 0.99, 1])
+    if t.kind in "iu":
+        x = rng.integers(np.iinfo(t).min, np.iinfo(t).max, n, dtype=t, endpoint=True)
+        return (x % 3).astype(t) if kind == 2 else x
+    x = rng.standard_normal(n) * np.exp(rng.uniform(-4, 4, n))
+    if kind == 2:
+        x = np.where(rng.random(n) < 0.5, 0.0, -0.0)
+    elif t.kind == "c":
+        x = x + 1j * rng.standard_normal(n)
+    x = x.astype(t)
+    if kind == 1 and n:
+        v = x.view(x.real.dtype)
+        for s in (np.nan, np.inf, -np.inf, -0.0, 0.0, -np.nan):
+            if rng.random() < 0.3:
+                v[rng.integers(len(v))] = s
+    return x
+
+
+def same(a, b):
+    """Equal bits; any two NaNs are equal."""
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.dtype == b.dtype and a.shape == b.shape
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype.kind not in "fc":
+        return False
+    a, b = (np.ascontiguousarray(v).reshape(-1).view(v.real.dtype) for v in (a, b))
+    bits = f"u{a.itemsize}"
+    return bool(((a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))).all())
+
+
+def fold_of(op, x):
+    """What the fold of reduce.h is defined to be, by NumPy."""
+    wide = x.astype("f4") if x.dtype == np.float16 else x
+    with np.errstate(all="ignore"):
+        if op == "sum":
+            if x.dtype == np.float16:
+                return numpy_order.tree(wide)
+            zero = {"f": -0.0, "c": complex(-0.0, -0.0)}.get(x.dtype.kind, 0)
+            return np.sum(x, dtype=x.dtype, initial=x.dtype.type(zero))
+        if op == "prod":
+            return np.prod(wide, dtype=wide.dtype)
+        if op == "max":
+            return np.maximum.accumulate(x)[-1]
+        if op == "min":
+            return np.minimum.accumulate(x)[-1]
+        if op in ("any", "all"):
+            return getattr(np, op)(x)
+        return x[getattr(np, op)(x)]
+
+
+# ---- folds
+
+
+@pytest.mark.parametrize("op", REDUCES)
+def test_folds(lib, level, op):
+    rng = np.random.default_rng(1)
+    for d in DTYPES:
+        codes = code(lib, op, d)
+        for n in SIZES:
+            if n == 0 and op in ("max", "min", "argmax", "argmin"):
+                continue
+            x = data(rng, d, n)
+            out, index = np.zeros(1, acc_dtype(op, d)), np.zeros(1, "i8")
+            there = lib.t_fold(level, *codes, n_(n), ptr(x), ptr(out), ptr(index))
+            assert bool(there) == (d != "bool" or op not in ("sum", "prod"))
+            if not there:
+                continue
+            assert same(out[0], np.asarray(fold_of(op, x)).astype(out.dtype)), (d, n, x[:20], out)
+            if op in ("argmax", "argmin"):
+                assert index[0] == getattr(np, op)(x), (d, n)
+
+
+@pytest.mark.parametrize("op", REDUCES)
+def test_folds_by_pieces(lib, op):
+    """Any cut along the tree gives the whole; one that is no cut of the tree would not."""
+    rng = np.random.default_rng(2)
+    for d in DTYPES:
+        if (d == "bool" and op in ("sum", "prod")) or (op == "prod" and d[0] in "fc"):
+            continue
+        codes = code(lib, op, d)
+        for n in [1, 7, 100, 129, 256, 257, 1000, 1023, 4096, 4097, 20000, 65536]:
+            x = data(rng, d, n)
+            whole, at = np.zeros(1, acc_dtype(op, d)), np.zeros(1, "i8")
+            lib.t_fold(b"generic", *codes, n_(n), ptr(x), ptr(whole), ptr(at))
+            for largest, inner in ((128, 0), (200, 0), (1000, 128), (5000, 300)):
+                out, index = np.zeros(1, whole.dtype), np.zeros(1, "i8")
+                lib.t_fold_tree(b"generic", *codes, i_(n), i_(largest), i_(inner), ptr(x), ptr(out), ptr(index))
+                assert same(out, whole) and index[0] == at[0], (d, n, largest, inner)
+
+
+@pytest.mark.parametrize("op", REDUCES)
+def test_folds_of_rows(lib, level, op):
+    rng = np.random.default_rng(3)
+    for d in DTYPES:
+        if d == "bool" and op in ("sum", "prod"):
+            continue
+        codes = code(lib, op, d)
+        for n in [*range(1, 36), 64, 100, 128, 129, 300]:
+            rows = int(rng.integers(0, 14))
+            x = data(rng, d, n * rows)
+            out, index = np.zeros(rows, acc_dtype(op, d)), np.zeros(rows, "i8")
+            lib.t_fold_rows(level, *codes, n_(rows), n_(n), ptr(x), ptr(out), ptr(index))
+            for t in range(rows):
+                row = x[t * n : t * n + n]
+                assert same(out[t], np.asarray(fold_of(op, row)).astype(out.dtype)), (d, n, t)
+                if op in ("argmax", "argmin"):
+                    assert index[t] == getattr(np, op)(row)
+
+
+@pytest.mark.parametrize("op", REDUCES)
+def test_accumulations(lib, level, op):
+    pair = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or,
+            "all": np.logical_and}  # fmt: skip
+    rng = np.random.default_rng(4)
+    for d in DTYPES:
+        if d == "bool" and op in ("sum", "prod"):
+            continue
+        codes = code(lib, op, d)
+        for n in [*range(20), 31, 32, 33, 64, 100, 257]:
+            rows, pad = int(rng.integers(0, 21)), int(rng.integers(0, 3))
+            x = data(rng, d, (n + pad) * rows).reshape(rows, n + pad)
+            acc = data(rng, "bool" if op in ("any", "all") else d, n, 0)
+            index = np.full(n, -1, "i8")
+            want, at = acc.copy(), index.copy()
+            for t in range(rows):
+                row = x[t, :n]
+                with np.errstate(all="ignore"):
+                    if op in pair:
+                        want = pair[op](want, row).astype(acc.dtype)
+                    else:
+                        wins = getattr(np, op)(np.stack([want, row]), axis=0) == 1
+                        want, at = np.where(wins, row, want), np.where(wins, 100 + t, at)
+            stride = C.c_ssize_t((n + pad) * x.itemsize)
+            lib.t_accum(level, *codes, n_(rows), n_(n), ptr(acc), ptr(x), stride, ptr(index), i_(100))
+            assert same(acc, want), (d, n, rows)
+            if op in ("argmax", "argmin"):
+                assert (index == at).all()
+
+
+def test_identities_and_results(lib):
+    for op in REDUCES:
+        for d in DTYPES:
+            if d == "bool" and op in ("sum", "prod"):
+                continue
+            o, t = code(lib, op, d)
+            rng = np.random.default_rng(5)
+            acc_d = acc_dtype(op, d)
+            names = {np.dtype(v): k for k, v in DTYPES.items()}
+            one, index = np.zeros(3, acc_d), np.full(3, 9, "i8")
+            lib.fr_reduce_identity(o, lib.t_dtype(names[acc_d].encode()), n_(3), ptr(one), ptr(index))
+            assert (index == 0).all()
+            x = data(rng, d, 1, 0)
+            acc, at = np.zeros(1, acc_d), np.zeros(1, "i8")
+            lib.t_fold(b"generic", o, t, n_(1), ptr(x), ptr(acc), ptr(at))
+            seven = np.full(1, 7, "i8")
+            lib.fr_reduce_combine(o, t, ptr(one), ptr(index), ptr(acc), ptr(seven))
+            if op[:3] == "arg":
+                assert index[0] == 7 or one[0] == one[1]
+            assert same(one[0], acc[0])
+    for d in ("f16", "f32", "f64", "c64", "c128"):
+        o, t = code(lib, "sum", d)
+        acc, out = np.array([-0.0], acc_dtype("sum", d)), np.ones(1, DTYPES[d])
+        lib.fr_reduce_finish(o, t, ptr(acc), None, ptr(out))
+        assert same(out, np.zeros(1, DTYPES[d]))
+    o, t = code(lib, "argmax", "f32")
+    out = np.zeros(1, "i8")
+    lib.fr_reduce_finish(o, t, ptr(np.ones(1, "f4")), ptr(np.full(1, 5)), ptr(out))
+    assert out[0] == 5
+
+
+def test_tree_counts(lib):
+    for n in (0, 1, 128, 129, 1000, 12345, 1 << 20):
+        for largest in (128, 1000, 4096):
+            pieces = lib.fr_tree_count(i_(n), i_(largest), False)
+            assert max(1, n // largest) <= pieces <= max(1, 2.2 * n / largest + 1)
+
+
+def test_model_is_numpy():
+    assert numpy_order.check(2000, seed=11) == 0
+
+
+# ---- copies
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+def test_gather_scatter_fill(lib, size):
+    rng = np.random.default_rng(6)
+    t = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size]
+    for n in [0, 1, 2, 3, 5, 8, 17, 64, 100, 1000]:
+        for step in [0, 1, 2, 3, 4, 5, 7, -1, -2, -3, 33]:
+            for skew in (0, 1):  # unaligned too
+                span = max(n - 1, 0) * abs(step) + 1
+                raw = rng.integers(0, 256, (span + 1) * size + 1).astype("u1")
+                src = raw[skew : skew + span * size].view(t)
+                first = span - 1 if step < 0 else 0
+                want = src[first + np.arange(n) * step] if n else src[:0]
+                out = np.zeros(n * size + 1, "u1")
+                lib.fr_copy_gather(n_(n), size, ptr(out, skew), ptr(src, first * size), C.c_ssize_t(step * size))
+                assert out[skew : skew + n * size].tobytes() == want.tobytes()
+                if step == 0:
+                    lib.fr_copy_fill(n_(n), size, ptr(out, skew), ptr(src))
+                    assert out[skew : skew + n * size].tobytes() == want.tobytes()
+                    continue
+                back, expect = np.zeros_like(raw), np.zeros_like(raw)
+                v = expect[skew : skew + span * size].view(t)
+                if n:
+                    v[first + np.arange(n) * step] = want
+                at = ptr(back, skew + first * size)
+                lib.fr_copy_scatter(n_(n), size, at, C.c_ssize_t(step * size), ptr(out, skew))
+                assert (back == expect).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+def test_copy_2d(lib, size):
+    rng = np.random.default_rng(7)
+    t = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size]
+    shapes = [(0, 5), (1, 1), (1, 9), (9, 1), (3, 4), (8, 8), (16, 24), (33, 65), (70, 31), (130, 67), (257, 9)]
+
+    def window(rows, cols):
+        """A view in some layout of memory that is all 0x5a."""
+        memory = np.full((rows + 3) * (cols + 3) * 4 * size, 0x5A, "u1").view(t)
+        step = int(rng.integers(1, 3))
+        if rng.random() < 0.5:
+            v = memory[: rows * (cols + 1) * 2].reshape(rows, (cols + 1) * 2)[:, ::step][:, :cols]
+        else:
+            v = memory[: cols * (rows + 1) * 2].reshape(cols, (rows + 1) * 2)[:, ::step][:, :rows].T
+        if rng.random() < 0.3:
+            v = v[::-1]
+        if rng.random() < 0.3:
+            v = v[:, ::-1]
+        return v, memory
+
+    for rows, cols in shapes:
+        for _ in range(12):
+            (src, _), (dst, memory) = window(rows, cols), window(rows, cols)
+            src[...] = rng.integers(0, 256, rows * cols * size).astype("u1").view(t).reshape(rows, cols)
+            if rng.random() < 0.2 and rows:
+                src = np.broadcast_to(src[:1] if rng.random() < 0.5 else src[:, :1], (rows, cols))
+            strides = map(C.c_ssize_t, dst.strides + src.strides)
+            d_row, d_col, s_row, s_col = strides
+            lib.fr_copy_2d(n_(rows), n_(cols), size, ptr(dst), d_row, d_col, ptr(src), s_row, s_col)
+            assert dst.tobytes() == src.tobytes(), (rows, cols, dst.strides, src.strides)
+            dst[...] = np.full(size, 0x5A, "u1").view(t)
+            assert (memory.view("u1") == 0x5A).all()
+
+
+# ---- scans
+
+SCANS = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
+
+
+def run_scan(lib, op, d, x, out, axis):
+    rest = [k for k in range(x.ndim) if k != axis]
+    outer, row = rest[:-1], rest[-1:]
+    order = [*outer, *row, axis]
+    strides = []
+    for a in (x, out):
+        s = [a.strides[k] for k in order]
+        strides += s if row else [0, *s]
+    dims = np.array([x.shape[k] for k in outer] + [0], "i8")
+    return lib.t_scan(*code(lib, op, d), len(outer), ptr(dims), i_(x.shape[row[0]] if row else 1), i_(x.shape[axis]),
+                      ptr(x), ptr(out), ptr(np.array(strides, "i8")))  # fmt: skip
+
+
+@pytest.mark.parametrize("op", SCANS)
+def test_scans(lib, op):
+    rng = np.random.default_rng(8)
+    for d in DTYPES:
+        if d == "bool" and op in ("cumsum", "cumprod"):
+            continue
+        for shape in [(0,), (1,), (7,), (1000,), (3, 5), (5, 0), (4, 300), (300, 4), (70, 65), (9, 1, 130), (3, 4, 5, 6)]:
+            x = data(rng, d, int(np.prod(shape))).reshape(shape)
+            if rng.random() < 0.5:
+                x = x.transpose(rng.permutation(x.ndim))
+            if rng.random() < 0.3:
+                x = x[::-1]
+            for axis in range(x.ndim):
+                with np.errstate(all="ignore"):
+                    want = SCANS[op].accumulate(x, axis=axis, dtype=x.dtype)
+                out = np.empty(x.shape, x.dtype, order=rng.choice(["C", "F"]))
+                assert run_scan(lib, op, d, x, out, axis) == 0
+                assert same(np.ascontiguousarray(out), np.ascontiguousarray(want)), (d, x.shape, axis)
+                if x.flags.writeable:
+                    y = x.copy(order="K")
+                    run_scan(lib, op, d, y, y, axis)
+                    assert same(np.ascontiguousarray(y), np.ascontiguousarray(want)), ("in place", d, x.shape, axis)
+
+
+# ---- levels
+
+
+def test_levels(lib):
+    try:
+        levels = strings(lib.fr_cpu_isa_all())
+        assert levels[0] == "generic" and lib.t_isa(b"").decode() == levels[-1]
+        counts = []
+        for name in levels:
+            assert lib.t_isa(name.encode()).decode() == name
+            counts.append(len(strings(lib.fr_cpu_features())))
+        assert counts == sorted(counts) and counts[0] == 0
+        assert lib.t_isa(b"v9").decode() == levels[-1]
+        flags = Path("/proc/cpuinfo").read_text().split() if X86 else []
+        assert ("avx2" in flags) == ("v3" in levels) and ("avx512vl" in flags) == ("v4" in levels)
+    finally:
+        lib.t_isa(b"")
+
+
+def test_features_are_options_of_the_compiler(lib, tmp_path):
+    (tmp_path / "a.c").write_text("int a;\n")
+    cmd = ["cc", *strings(lib.fr_cpu_features()), "-c", str(tmp_path / "a.c"), "-o", str(tmp_path / "a.o")]
+    assert subprocess.run(cmd).returncode == 0
+
+
+# ---- memory
+
+
+class Stats(C.Structure):
+    _fields_ = [(n, C.c_uint64) for n in ("live_bytes", "peak_bytes", "pooled_bytes", "n_allocs", "n_system")]
+
+
+def memory_stats(lib):
+    s = Stats()
+    lib.fr_memory_stats(C.byref(s))
+    return s
+
+
+def test_memory_reuses_and_counts(lib):
+    lib.fr_memory_trim()
+    base = memory_stats(lib)
+    sizes = [0, 1, 63, 64, 65, 1000, 1024, 1025, 5000, 32768, 32769, 100000, (2 << 20) - 1, 2 << 20, 5 << 20, 40 << 20]
+    blocks = [lib.fr_memory_alloc(n_(n)) for n in sizes]
+    assert all(blocks) and len(set(blocks)) == len(blocks)
+    for p, n in zip(blocks, sizes):
+        assert p % 64 == 0 and (n < 2 << 20 or p % (2 << 20) == 0)
+        C.memset(p, 0xA5, -(-n // 64) * 64)  # padded to a multiple of 64
+    s = memory_stats(lib)
+    assert s.live_bytes - base.live_bytes == sum(sizes) and s.n_allocs - base.n_allocs == len(sizes)
+    lib.fr_memory_reset_peak()
+    for p, n in zip(blocks, sizes):
+        lib.fr_memory_free(C.c_void_p(p), n_(n))
+    t = memory_stats(lib)
+    assert t.live_bytes == base.live_bytes and t.peak_bytes == s.live_bytes and t.pooled_bytes >= sum(sizes)
+    again = [lib.fr_memory_alloc(n_(n)) for n in reversed(sizes)]
+    assert sorted(again) == sorted(blocks)  # most recently used first
+    assert memory_stats(lib).n_system == t.n_system
+    for p, n in zip(again, reversed(sizes)):
+        lib.fr_memory_free(C.c_void_p(p), n_(n))
+    lib.fr_memory_trim()
+    assert memory_stats(lib).pooled_bytes == base.pooled_bytes
+
+
+def test_memory_pool_is_capped(lib):
+    lib.fr_memory_trim()
+    blocks = [lib.fr_memory_alloc(n_(100 << 20)) for _ in range(12)]
+    for p in blocks:
+        lib.fr_memory_free(C.c_void_p(p), n_(100 << 20))
+    high = memory_stats(lib).pooled_bytes
+    assert high <= 13 * (112 << 20)
+    for _ in range(1200):  # nobody asks for so much again: it is given back
+        p = lib.fr_memory_alloc(n_(100 << 20))
+        lib.fr_memory_free(C.c_void_p(p), n_(100 << 20))
+    assert memory_stats(lib).pooled_bytes <= 256 << 20
+    lib.fr_memory_trim()
+
+
+def test_memory_failures(lib):
+    lib.fr_memory_trim()
+    for size in (100, 50000, 3 << 20):
+        before = memory_stats(lib)
+        lib.fr_alloc_fail_at(C.c_long(1))
+        assert lib.fr_memory_alloc(n_(size)) is None
+        lib.fr_alloc_fail_at(C.c_long(2))  # the system call
+        first = lib.fr_memory_alloc(n_(size))
+        lib.fr_alloc_fail_at(C.c_long(0))
+        if first:
+            lib.fr_memory_free(C.c_void_p(first), n_(size))
+        assert memory_stats(lib).live_bytes == before.live_bytes
+        p = lib.fr_memory_alloc(n_(size))
+        assert p
+        lib.fr_memory_free(C.c_void_p(p), n_(size))
+    assert lib.fr_memory_alloc(n_(1 << 60)) is None
+    assert lib.fr_memory_alloc(n_((1 << 64) - 1)) is None
+
+
+def test_memory_from_many_threads(lib):
+    before = memory_stats(lib).live_bytes
+    assert lib.t_memory_churn(1, 5000) == 0
+    assert lib.t_memory_churn(4, 5000) == 0
+    assert memory_stats(lib).live_bytes == before
+
+
+# ---- threads
+
+
+@pytest.fixture
+def pool(lib):
+    old = lib.fr_pool_size()
+    yield lib
+    lib.fr_pool_set_size(old)
+
+
+def test_every_task_runs_once(pool):
+    for size in (1, 2, 3, 8):
+        pool.fr_pool_set_size(size)
+        assert pool.fr_pool_size() == size
+        for n, spin, nested in ((0, 0, 0), (1, 10, 0), (2, 10, 0), (3, 1000, 0), (100, 100, 0), (20000, 0, 0), (300, 500, 3)):
+            assert pool.t_pool_run(i_(n), spin, nested) == 0
+
+
+def test_default_size_is_what_we_may_use(lib):
+    cmd = "import ctypes, sys, os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n" \
+          "l = ctypes.CDLL(sys.argv[1]); l.fr_env_load(); print(l.fr_pool_size())"  # fmt: skip
+    env = dict(os.environ)
+    env.pop("FRIT_NUM_THREADS", None)
+    out = subprocess.run([sys.executable, "-c", cmd, lib._name], env=env, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "1"
+    env["FRIT_NUM_THREADS"] = "5"
+    out = subprocess.run([sys.executable, "-c", cmd, lib._name], env=env, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "5"
+
+
+def test_threads_are_quiet(pool):
+    pool.fr_pool_stop()
+    pool.fr_pool_set_size(3)
+    before = set(os.listdir("/proc/self/task"))
+    assert pool.t_pool_run(i_(1000), 1000, 0) == 0
+    ours = set(os.listdir("/proc/self/task")) - before
+    names = sorted(Path(f"/proc/self/task/{t}/comm").read_text().strip() for t in ours)
+    assert names == ["frit-0", "frit-1"]
+    for t in ours:
+        status = Path(f"/proc/self/task/{t}/status").read_text()
+        blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+        assert blocked & 0x3FFFF & ~(1 << 8 | 1 << 18) == 0x3FFFF & ~(1 << 8 | 1 << 18)  # all but KILL, STOP
+    pool.fr_pool_stop()
+    assert set(os.listdir("/proc/self/task")) <= before
+    assert pool.t_pool_run(i_(100), 100, 0) == 0  # and it starts again
+
+
+def test_many_callers_and_changing_sizes(pool):
+    pool.fr_pool_set_size(3)
+    assert pool.t_pool_concurrent(4, 300) == 0
+
+
+def test_fork(pool):
+    pool.fr_pool_set_size(3)
+    assert pool.t_pool_fork(20) == 0
+    assert pool.t_pool_fork_inside(i_(3000), 20000) == 0
+
+
+def test_cancel(pool):
+    for size in (1, 3):
+        pool.fr_pool_set_size(size)
+        ran = -1 - pool.t_pool_cancel(i_(100000), 20000, 2)
+        assert 0 < ran < 50000
+        assert pool.t_pool_run(i_(100), 10, 0) == 0
+
+
+def test_no_threads_to_be_had(pool):
+    for fail_at in range(1, 5):
+        pool.fr_pool_stop()
+        pool.fr_pool_set_size(4)
+        live = pool.fr_alloc_live()
+        pool.fr_alloc_fail_at(C.c_long(fail_at))
+        assert pool.t_pool_run(i_(100), 100, 0) == 0
+        pool.fr_alloc_fail_at(C.c_long(0))
+        assert pool.t_pool_run(i_(100), 100, 0) == 0
+        pool.fr_pool_stop()
+        assert pool.fr_alloc_live() <= live

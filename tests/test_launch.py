@@ -1,0 +1,565 @@
+"""The launcher and the block interpreter against NumPy and against the reference executor, in every shape.
+
+The C files are built here into a library of their own (tests/c/test_launch.c); with FRIT_TEST_LAUNCH_LIB that library
+is taken instead."""
+
+import glob
+import os
+import platform
+import subprocess
+
+import numpy as np
+import pytest
+
+from launch_nests import CODES, DTYPES, Bound, Launcher, Nest, evaluate
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CSRC = os.path.join(ROOT, "csrc")
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
+         "-fvisibility=hidden", f"-I{CSRC}"]
+
+
+def cc(*args):
+    subprocess.run([os.environ.get("CC", "cc"), *FLAGS, *args], check=True)
+
+
+def sources(*patterns):
+    return [f for p in patterns for f in sorted(glob.glob(os.path.join(CSRC, p)))]
+
+
+def build(folder, extra=(), target=("-shared",)):
+    level, march = ("v3", ["-march=x86-64-v3"]) if platform.machine() == "x86_64" else ("generic", [])
+    common = sources("base/*.c", "core/dtype.c", "ir/op.c", "jit/loop.c", "jit/micro.c", "jit/recipe*.c",
+                     "jit/emit_text.c")
+    cc("-O0", "-o", f"{folder}/gen", *sources("jit/gen/main.c"), *common, "-lm")
+    subprocess.run([f"{folder}/gen", folder, "4"], check=True)
+    level_flags = ["-O1", f"-DFR_LEVEL={level}", *march]
+    jobs = [subprocess.Popen([os.environ.get("CC", "cc"), *FLAGS, *level_flags, "-c", f, "-o", f"{folder}/k{i}.o"])
+            for i, f in enumerate(sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c"))]
+    assert not any(j.wait() for j in jobs)
+    cpu = sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in
+                                        ("program", "interp", "launch", "reduce", "copy", "pool")))
+    cc("-O1", "-g", f"-DTEST_LEVEL={level}", *target, *extra, os.path.join(ROOT, "tests/c/test_launch.c"), *common,
+       *cpu, *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
+
+
+@pytest.fixture(scope="module")
+def launcher(tmp_path_factory):
+    path = os.environ.get("FRIT_TEST_LAUNCH_LIB")
+    if not path:
+        folder = str(tmp_path_factory.mktemp("launch"))
+        path = f"{folder}/liblaunch.so"
+        build(folder, ("-o", path))
+    return Launcher(path)
+
+
+# ---- memory in all layouts
+
+
+def place(rng, shape, dtype, layout):
+    """An uninitialised array of `shape` whose last two axes (rows, inner) lie as `layout` says."""
+    d = np.dtype(DTYPES[dtype])
+    lead, (rows, inner) = shape[:-2], shape[-2:]
+    if layout == "plain":
+        return np.zeros(shape, d)
+    if layout == "padded":
+        return np.zeros((*lead, rows, inner + 3), d)[..., :inner]
+    if layout == "step":
+        return np.zeros((*lead, rows, 2 * inner), d)[..., ::2]
+    if layout == "back":
+        return np.zeros(shape, d)[..., ::-1]
+    if layout == "column":
+        return np.zeros((*lead, inner, rows), d).swapaxes(-1, -2)
+    if layout == "rows_back":
+        return np.zeros(shape, d)[..., ::-1, :]
+    raise AssertionError(layout)
+
+
+class Memory:
+    """The elements that an array really has, writable also where it is broadcast."""
+
+    def __init__(self, a):
+        self.keep = a
+        self.__array_interface__ = {
+            "data": (a.__array_interface__["data"][0], False), "typestr": a.dtype.str, "version": 3,
+            "shape": tuple(1 if s == 0 else n for n, s in zip(a.shape, a.strides)), "strides": a.strides}
+
+
+def memory(a):
+    return np.asarray(Memory(a))
+
+
+def values(rng, shape, dtype):
+    d = np.dtype(DTYPES[dtype])
+    if d.kind == "b":
+        return rng.random(shape) < 0.5
+    if d.kind in "iu":
+        return rng.integers(-20 if d.kind == "i" else 0, 20, shape).astype(d)
+    x = rng.standard_normal(shape)
+    if d.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(d)
+
+
+UNIT = ["plain", "padded", "rows_back", "same_row"]
+STRIDED = ["step", "back", "column", "same_element"]
+
+
+def operand(rng, shape, spec):
+    """(array, logical values) for one operand that is read or stored."""
+    dtype, access, flags = spec
+    if access == "zero":
+        full = place(rng, (*shape[:-1], 1), dtype, rng.choice(["plain", "padded", "column"]))[..., 0]
+        if not flags and rng.random() < 0.2:
+            full = np.broadcast_to(full[..., :1], full.shape) if shape[-2] else full
+    else:
+        layout = str(rng.choice(UNIT if access == "unit" else STRIDED))
+        if layout.startswith("same") and (flags or 0 in shape):
+            layout = "plain" if access == "unit" else "step"
+        if layout == "same_row":
+            full = np.broadcast_to(place(rng, (*shape[:-2], 1, shape[-1]), dtype, "plain"), shape)
+        elif layout == "same_element":
+            full = np.broadcast_to(place(rng, (*shape[:-1], 1), dtype, "padded"), shape)
+        else:
+            full = place(rng, shape, dtype, layout)
+    if full.size:
+        base = memory(full)
+        base[...] = values(rng, base.shape, dtype)
+    return full
+
+
+def same(a, b):
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype.kind not in "fc":
+        return False
+    bits = f"u{a.dtype.itemsize if a.dtype.kind == 'f' else a.dtype.itemsize // 2}"
+    real = a.dtype if a.dtype.kind == "f" else a.real.dtype
+    x, y = a.reshape(-1).view(real), b.reshape(-1).view(real)
+    return bool(np.all((x.view(bits) == y.view(bits)) | (np.isnan(x) & np.isnan(y))))
+
+
+@np.errstate(all="ignore")
+def accumulated(op, v, kept, identity):
+    """v's axes that are not kept are combined in order, outermost first."""
+    nd = v.ndim
+    seq = [k for k in range(nd) if not kept[k]]
+    keep = [k for k in range(nd) if kept[k]]
+    t = np.ascontiguousarray(v.transpose(seq + keep)).reshape(
+        [int(np.prod([v.shape[k] for k in seq], dtype=int))] + [v.shape[k] for k in keep])
+    acc = np.full(t.shape[1:], identity, t.dtype)
+    for x in t:
+        acc = op(acc, x).astype(t.dtype)
+    return acc
+
+
+COMBINE = {"sum": (np.add, 0), "prod": (np.multiply, 1), "max": (np.maximum, None), "min": (np.minimum, None)}
+
+
+def identity(op, dtype):
+    d = np.dtype(DTYPES[dtype])
+    if op in ("sum", "prod"):
+        return COMBINE[op][1]
+    low, high = (-np.inf, np.inf) if d.kind in "fc" else (np.iinfo(d).min, np.iinfo(d).max)
+    return low if op == "max" else high
+
+
+class Case:
+    """One nest over random memory: what is expected of it, and a way to run it again."""
+
+    def __init__(self, rng, nest, shape, reduced=(), in_place=None):
+        self.nest, self.shape = nest, shape
+        reduced_by = reduced if isinstance(reduced, dict) else {}
+        self.stores = {v.operand: v for v in nest.values if v.kind in ("store", "accum")}
+        self.scalars = [values(rng, (), d) for d in nest.scalars]
+        self.arrays, logical = [], []
+        for k, spec in enumerate(nest.operands):
+            v = next(v for v in nest.values if v.operand == k and v.kind != "scalar")
+            if v.kind == "iota":
+                strides = [int(x) for x in rng.integers(-5, 100, len(shape))]
+                if v.level == 1:
+                    strides[-1] = 0
+                start = int(rng.integers(-1000, 1000))
+                self.arrays.append((start, strides))
+                index = np.indices(shape if v.level == 2 else shape[:-1], np.int64)
+                logical.append(start + sum(s * g for s, g in zip(strides, index)))
+            elif v.kind == "accum" or "stream" in spec[2]:
+                reduced = reduced_by.get(k, reduced)
+                dims = [n if k not in reduced else 1 for k, n in enumerate(shape[:-1] if v.level == 1 else shape)]
+                layout = "plain" if spec[1] != "strided" else "step"
+                a = place(rng, tuple(dims), spec[0], layout) if len(dims) > 1 else np.zeros(dims, DTYPES[spec[0]])
+                a[...] = 7
+                full = shape[:-1] if v.level == 1 else shape
+                self.arrays.append(np.broadcast_to(a, full))
+                logical.append(None)
+            else:
+                alone = " written" if in_place and k in in_place.values() else spec[2]
+                a = operand(rng, shape, (spec[0], spec[1], alone))
+                if "written" in spec[2]:
+                    a[...] = 7
+                self.arrays.append(a)
+                logical.append(np.array(a))
+        if in_place:
+            for out, inp in in_place.items():
+                self.arrays[out] = self.arrays[inp]
+        self.initial = [a if isinstance(a, tuple) else np.array(a) for a in self.arrays]
+        self.want = {}
+        for k, w in evaluate(nest, shape, logical, self.scalars).items():
+            v = self.stores[k]
+            if v.kind == "accum" or "stream" in nest.operands[k][2]:
+                reduced = reduced_by.get(k, reduced)
+                op = v.op or "sum"
+                if op in COMBINE:
+                    kept = [d not in reduced for d in range(w.ndim)]
+                    w = accumulated(COMBINE[op][0], w, kept, identity(op, v.dtype))
+                else:
+                    w = getattr(np, op)(w.astype(bool), axis=tuple(d for d in reduced if d < w.ndim))
+                w = np.broadcast_to(w.reshape([1 if d in reduced else n for d, n in enumerate(
+                    shape[:-1] if v.level == 1 else shape)]), shape[:-1] if v.level == 1 else shape)
+            self.want[k] = np.array(w)
+
+    def reset(self):
+        for a, i in zip(self.arrays, self.initial):
+            if not isinstance(a, tuple) and a.size:
+                base = memory(a)
+                base[...] = i[tuple(slice(n) for n in base.shape)]
+
+    def bound(self):
+        return Bound(self.nest, self.shape, self.arrays, self.scalars)
+
+    def check(self, why):
+        for k, w in self.want.items():
+            assert same(self.arrays[k], w), (why, self.shape, f"operand {k}", self.nest.text())
+
+
+WAYS = [("interpreted", 0, 1), ("reference", 1, 1), ("two threads", 0, 2), ("as code", 2, 2)]
+
+
+def run_all(launcher, case, ways=WAYS):
+    k = launcher.new(case.nest)
+    for why, how, threads in ways:
+        case.reset()
+        launcher.run(k, [case.bound()], how, threads)
+        case.check(why)
+    launcher.free(k)
+
+
+# ---- nests
+
+
+def random_nest(rng, reduces):
+    """Float and integer arithmetic that NumPy computes with the same bits, one to four stages."""
+    n = Nest()
+    f, i = [], []
+    access = lambda: str(rng.choice(["unit", "unit", "strided"]))  # noqa: E731
+    kind = str(rng.choice(["f32", "f64"]))
+    for _ in range(rng.integers(1, 4)):
+        f.append(n.load(kind, access=access()))
+    if rng.random() < 0.4:
+        f.append(n.load(kind, "ROW"))
+    if rng.random() < 0.4:
+        f.append(n.scalar(kind))
+    if rng.random() < 0.3:
+        i.append(n.load(str(rng.choice(["i32", "i8", "i64"])), access=access()))
+    if rng.random() < 0.2:
+        i.append(n.iota(str(rng.choice(["FULL", "ROW"]))))
+    for v in i:
+        f.append(n.cast(v, kind) if v.dtype == "i64" or kind == "f64" else n.cast(n.cast(v, "i16"), kind))
+    pick = lambda: f[int(rng.integers(len(f)))]  # noqa: E731
+    for _ in range(rng.integers(1, 9)):
+        what = rng.integers(10)
+        a, b = pick(), pick()
+        if what < 4:
+            f.append(n.op(str(rng.choice(["add", "subtract", "multiply"])), a, b))
+        elif what == 4:
+            f.append(n.op("sqrt", n.op("absolute", a)))
+        elif what == 5:
+            f.append(n.op("where", n.op("less", a, b), b, pick()))
+        elif what == 6:
+            other = "f32" if kind == "f64" else "f64"
+            f.append(n.cast(n.op("negative", n.cast(a, other)), kind))
+        elif reduces and what < 9:
+            full = [v for v in f if v.level == 2]
+            f.append(n.reduce(str(rng.choice(["sum", "sum", "max", "min"])), full[int(rng.integers(len(full)))]))
+    stored = {v for v in f[-3:] if v.kind == "op" or v.kind == "reduce"} or {n.op("negative", f[0])}
+    for v in sorted(stored, key=f.index if all(v in f for v in stored) else id):
+        if v.level == 0 or (v.level == 1 and rng.random() < 0.3):
+            n.store(v, "FULL", access())
+        else:
+            n.store(v, None, access())
+    return n
+
+
+def random_shape(rng, big):
+    if big:
+        return [(1, 4096), (2, 4097), (3, 8192), (1, 8193), (2, 9000), (1, 20001), (5, 2049), (700, 13), (2, 3, 5000),
+                (3000, 1), (2, 1, 16500), (1, 70000)][int(rng.integers(12))]
+    lead = [()] * 3 + [(2,), (3, 2), (0,)]
+    return (*lead[int(rng.integers(6))], int(rng.integers(0, 6)), int(rng.integers(0, 68)))
+
+
+@pytest.mark.parametrize("reduces", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_small(launcher, reduces, seed):
+    rng = np.random.default_rng([seed, reduces])
+    for _ in range(30):
+        nest = random_nest(rng, reduces)
+        shape = random_shape(rng, False)
+        if any(v.op in ("max", "min") for v in nest.values) and shape[-1] == 0:
+            continue
+        run_all(launcher, Case(rng, nest, shape))
+
+
+@pytest.mark.parametrize("reduces", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_big(launcher, reduces, seed):
+    rng = np.random.default_rng([100 + seed, reduces])
+    for _ in range(8):
+        run_all(launcher, Case(rng, random_nest(rng, reduces), random_shape(rng, True)))
+
+
+def softmax(kind="f32", rowbuf=False):
+    """Softmax with 1 / (1 + x * x) for exp: NumPy has the same bits."""
+    n = Nest(rowbuf)
+    x = n.load(kind)
+    one = n.scalar(kind)
+    d = n.op("subtract", x, n.reduce("max", x))
+    e = n.op("divide", one, n.op("add", one, n.op("multiply", d, d)))
+    n.store(n.op("divide", e, n.reduce("sum", e)))
+    return n
+
+
+@pytest.mark.parametrize("rowbuf", [False, True])
+def test_softmax_every_length(launcher, rowbuf):
+    rng = np.random.default_rng(1)
+    for inner in [*range(1, 68), 127, 128, 129, 511, 512, 513, 1023, 1025, 2048, 2049, 4097, 8191, 8192]:
+        run_all(launcher, Case(rng, softmax("f32", rowbuf), (3, inner)))
+    if not rowbuf:
+        for inner in (8193, 16384, 16385, 40000):
+            run_all(launcher, Case(rng, softmax(), (2, inner)))
+
+
+def test_softmax_in_place(launcher):
+    rng = np.random.default_rng(2)
+    for shape in [(3, 5), (40, 67), (2, 3000), (2, 8192)]:
+        run_all(launcher, Case(rng, softmax(rowbuf=True), shape, in_place={1: 0}))
+
+
+def test_store_over_a_load_that_is_used_again(launcher):
+    rng = np.random.default_rng(3)
+    for shape in [(1, 10), (4, 67), (1, 9000), (300, 3)]:
+        n = Nest()
+        x, y = n.load("f64"), n.load("f64")
+        a = n.op("add", x, y)
+        n.store(a)
+        n.store(n.op("multiply", a, x))
+        n.store(n.op("subtract", y, x))
+        run_all(launcher, Case(rng, n, shape, in_place={2: 0}))
+        run_all(launcher, Case(rng, n, shape, in_place={2: 1, 3: 0}))
+
+
+def test_one_value_to_several_places(launcher):
+    rng = np.random.default_rng(4)
+    n = Nest()
+    x = n.load("f32", access="strided")
+    s = n.op("square", x)
+    n.store(s)
+    n.store(s, access="strided")
+    n.store(x)
+    n.store(s)
+    for shape in [(1, 1), (5, 64), (3, 5000), (7, 3, 4)]:
+        run_all(launcher, Case(rng, n, shape))
+
+
+def test_row_values_once_per_row(launcher):
+    """r += 1 for each row, while the row itself is long enough to run in pieces."""
+    rng = np.random.default_rng(5)
+    n = Nest()
+    r = n.load("f32", "ROW")
+    one = n.scalar("f32")
+    n.store(n.op("add", r, one))
+    n.store(n.op("multiply", n.load("f32"), r))
+    for shape in [(3, 20000), (5, 9), (2, 4100)]:
+        run_all(launcher, Case(rng, n, shape, in_place={1: 0}))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i8", "u16", "i64", "f16", "f32", "f64", "c64", "c128"])
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"])
+def test_reductions(launcher, dtype, op):
+    if dtype == "bool" and op in ("sum", "prod"):
+        pytest.skip("the loop form converts it first")
+    rng = np.random.default_rng(6)
+    wide = {"i": "i64", "u": "u64"}.get(DTYPES[dtype][0]) if op in ("sum", "prod") else None
+    for shape in [(3, 0), (4, 1), (300, 3), (5, 67), (3, 129), (2, 1000), (2, 8192), (2, 9001), (1, 70000), (1, 300000)]:
+        if shape[1] == 0 and op not in ("sum", "prod", "any", "all"):
+            continue
+        n = Nest()
+        x = n.load(dtype)
+        v = n.reduce(op, n.cast(x, wide) if wide and wide != dtype else x)
+        n.store(v)
+        case = Case(rng, n, shape)
+        if op == "prod" and DTYPES[dtype][0] in "fc":
+            # NumPy's product of complex numbers begins with 1 * x, which is x for finite numbers.
+            x = memory(case.arrays[0])
+            x[...] = 1 + x / np.asarray(100, x.real.dtype)
+            case = again(case)
+        run_all(launcher, case)
+
+
+def again(case):
+    """The same case after its inputs were changed."""
+    for k, a in enumerate(case.arrays):
+        case.initial[k] = a if isinstance(a, tuple) else np.array(a)
+    logical = list(case.arrays)
+    case.want = {k: np.array(w) for k, w in evaluate(case.nest, case.shape, logical, case.scalars).items()}
+    return case
+
+
+def test_sums_of_real_and_complex_numbers_in_one_stage(launcher):
+    rng = np.random.default_rng(7)
+    n = Nest()
+    z, x = n.load("c64"), n.load("f32")
+    a, b = n.reduce("sum", z), n.reduce("sum", x)
+    n.store(a)
+    n.store(b)
+    n.store(n.op("multiply", x, b))
+    n.store(n.op("negative", z))
+    for shape in [(2, 100), (1, 9000), (3, 20000), (1, 200000)]:
+        run_all(launcher, Case(rng, n, shape))
+
+
+def test_argmax_of_specials(launcher):
+    n = Nest()
+    x = n.load("f32")
+    n.store(n.reduce("argmax", x))
+    n.store(n.reduce("argmin", x))
+    k = launcher.new(n)
+    for size in (7, 64, 5000, 20000, 500000):
+        for at in (0, 1, size // 2, size - 1):
+            for special in (np.nan, np.inf, -np.inf):
+                x = np.zeros((1, size), "f4")
+                x[0, at:] = special
+                out, low = np.full((1,), -1), np.full((1,), -1)
+                for how, threads in ((0, 1), (0, 2), (1, 1)):
+                    launcher.run(k, [Bound(n, x.shape, [x, out, low])], how, threads)
+                    assert out[0] == x.argmax() and low[0] == x.argmin()
+    launcher.free(k)
+
+
+# ---- accumulators
+
+
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any", "all"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "f16", "c64", "c128"])
+def test_accum(launcher, op, dtype):
+    if dtype[0] == "c" and op in ("max", "min"):
+        pytest.skip("NumPy has no identity to begin with")
+    rng = np.random.default_rng(8)
+    for shape, reduced in [((5, 7), {0}), ((0, 7), {0}), ((300, 1), {0}), ((3, 20000), {0}), ((9, 5000), {0}),
+                           ((4, 5, 6), {1}), ((4, 5, 6), {0, 1}), ((3, 2, 5, 66), {0, 2}), ((2, 3, 4, 5), {1, 2}),
+                           ((40, 3000), {0}), ((0, 3, 5), {0, 1}), ((2, 70, 900), {1})]:
+        n = Nest()
+        x, y = n.load(dtype), n.load(dtype, access="strided")
+        v = n.op("add", x, y)
+        n.accum(op, n.cast(v, "bool") if op in ("any", "all") else v, access=str(rng.choice(["unit", "strided"])))
+        n.store(v)
+        run_all(launcher, Case(rng, n, shape, reduced))
+
+
+def test_accumulators_of_different_axes(launcher):
+    rng = np.random.default_rng(9)
+    n = Nest()
+    x = n.load("f32")
+    n.accum("sum", x)
+    n.accum("max", n.op("square", x))
+    n.store(n.reduce("sum", x))
+    for shape in [(2, 30, 66), (4, 1000, 40), (1, 5, 9000)]:
+        run_all(launcher, Case(rng, n, shape, {1}))
+    for shape in [(2, 3, 30, 66), (4, 2, 100, 40), (1, 5, 2, 9000)]:
+        run_all(launcher, Case(rng, n, shape, {1: {2}, 2: {0, 2}}))
+        run_all(launcher, Case(rng, n, shape, {1: {1, 2}, 2: {0, 2}}))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_streams(launcher, dtype):
+    """A row stage, then sums over the rows of what it makes: layer norm backward."""
+    rng = np.random.default_rng(10)
+    for shape, reduced in [((5, 7), {0}), ((1, 1), {0}), ((0, 3), {0}), ((300, 33), {0}), ((1000, 700), {0}),
+                           ((3, 40, 65), {1}), ((3, 40, 65), {0, 1}), ((70, 9000), {0}), ((2, 3, 9, 5), {0, 2}),
+                           ((4000, 3), {0})]:
+        n = Nest()
+        x, g = n.load(dtype), n.load(dtype)
+        s = n.reduce("sum", n.op("multiply", x, g))
+        d = n.op("subtract", x, s)
+        n.store(d)
+        n.store(n.op("multiply", d, g), stream=True, access=str(rng.choice(["unit", "strided"])))
+        n.store(s, stream=True)
+        run_all(launcher, Case(rng, n, shape, reduced))
+
+
+# ---- many instances, threads, cuts
+
+
+def test_many_instances(launcher):
+    rng = np.random.default_rng(11)
+    n = Nest()
+    p, g, m = n.load("f32"), n.load("f32"), n.load("f32")
+    lr, beta = n.scalar("f32"), n.scalar("f32")
+    m2 = n.op("add", n.op("multiply", m, beta), g)
+    n.store(m2)
+    n.store(n.op("subtract", p, n.op("multiply", lr, m2)))
+    k = launcher.new(n)
+    shapes = [(1, int(s)) for s in rng.integers(0, 300, 900)] + [(1, 200000), (64, 1000), (1, 70001), (3, 5, 7)]
+    rng.shuffle(shapes)
+    cases = [Case(rng, n, tuple(int(d) for d in s), in_place={3: 2, 4: 0}) for s in shapes]
+    for why, how, threads in WAYS:
+        for c in cases:
+            c.reset()
+        launcher.run(k, [c.bound() for c in cases], how, threads)
+        for c in cases:
+            c.check(why)
+    launcher.free(k)
+
+
+def test_many_instances_that_reduce(launcher):
+    rng = np.random.default_rng(12)
+    nest = softmax()
+    k = launcher.new(nest)
+    cases = [Case(rng, nest, s) for s in [(3, 5), (1, 100000), (500, 30), (0, 5), (2, 20000), (1, 1)]]
+    for why, how, threads in WAYS:
+        for c in cases:
+            c.reset()
+        launcher.run(k, [c.bound() for c in cases], how, threads)
+        for c in cases:
+            c.check(why)
+    launcher.free(k)
+
+
+def test_threads_and_cuts_do_not_change_bits(launcher):
+    """Two nests with everything in them, over shapes that are cut in every way, for 1 to 5 threads."""
+    rng = np.random.default_rng(13)
+    for shape in [(1, 1000000), (3, 300000), (2000, 300), (100000, 4), (40, 30, 500)]:
+        for nest in (softmax("f64"), random_nest(rng, False)):
+            run_all(launcher, Case(rng, nest, shape), [(f"{t} threads", how, t) for t in (1, 2, 3, 5) for how in (0, 2)])
+
+
+def test_code_is_called(launcher):
+    rng = np.random.default_rng(14)
+    case = Case(rng, softmax(), (1, 500000))
+    k = launcher.new(case.nest)
+    launcher.lib.test_calls_of_code()
+    launcher.run(k, [case.bound()], Launcher.CODE, 2)
+    assert launcher.lib.test_calls_of_code() > 3
+    launcher.run(k, [case.bound()], Launcher.INTERPRET, 2)
+    assert launcher.lib.test_calls_of_code() == 0
+    launcher.free(k)
+
+
+def test_missing_kernels_are_refused(launcher):
+    n = Nest()
+    x = n.load("bool")
+    n.store(n.op("negative", x, dtype="bool"))
+    with pytest.raises(ValueError):
+        launcher.new(n)
+    assert CODES[np.dtype("f4")] == "f32"
