@@ -182,8 +182,8 @@ class Case:
                     strides[-1] = 0
                 start = int(rng.integers(-1000, 1000))
                 self.arrays.append((start, strides))
-                grid = start + sum(s * g for s, g in zip(strides, np.indices(shape, np.int64)))
-                logical.append(grid if v.level == 2 else (grid[..., 0] if shape[-1] else np.zeros(shape[:-1], "i8")))
+                index = np.indices(shape if v.level == 2 else shape[:-1], np.int64)
+                logical.append(start + sum(s * g for s, g in zip(strides, index)))
             elif v.kind == "accum" or "stream" in spec[2]:
                 reduced = reduced_by.get(k, reduced)
                 dims = [n if k not in reduced else 1 for k, n in enumerate(shape[:-1] if v.level == 1 else shape)]

@@ -3,7 +3,7 @@
  *   module.c       the module frit._core: start, hooks, list of functions
  *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags
  *   number.c       operators, comparisons, conversions to Python numbers
- *   operand.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
+ *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
  *   index.c        t[...] and t[...] = v
  *   functions.c    one function per row of ir/ops.def, and those made of a few rows
  *   reduce.c       sum, mean, argmax, cumsum, ... as functions and as methods
@@ -82,38 +82,38 @@ PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
 int       fr_flags_set_writeable(PyObject *tensor, bool on);
 
-/* ---- operand.c */
-struct fr_operand {
+/* ---- value.c */
+struct fr_value {
     struct fr_arg    arg;
     struct fr_tensor own;       /* a handle made for this call, if arg.t points here */
     PyObject        *object;    /* borrowed: what it was made from */
 };
-enum { FR_OPERAND_ERROR = -1,   /* an exception is set */
-       FR_OPERAND_OK,
-       FR_OPERAND_HAND,         /* NumPy knows what to do with it, we do not */
-       FR_OPERAND_DEFER };      /* the other object's own operator shall answer */
+enum { FR_VALUE_ERROR = -1,   /* an exception is set */
+       FR_VALUE_OK,
+       FR_VALUE_HAND,         /* NumPy knows what to do with it, we do not */
+       FR_VALUE_DEFER };      /* the other object's own operator shall answer */
 /* A Python int into n; false when it does not fit a machine word (n.huge, the low bits). */
-bool      fr_operand_int(PyObject *o, struct fr_number *n);
-/* Numbers and tensors only, no error, no allocation: false sends the caller to fr_operand_get. */
-static inline bool fr_operand_fast(PyObject *o, struct fr_arg *arg);
+bool      fr_value_int(PyObject *o, struct fr_number *n);
+/* Numbers and tensors only, no error, no allocation: false sends the caller to fr_value_get. */
+static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
 /* Anything that np.asarray takes. For operators (`binary`), objects with operators of their own give
- * FR_OPERAND_DEFER. */
-int       fr_operand_get(PyObject *o, bool binary, struct fr_operand *);
-void      fr_operand_clear(struct fr_operand *);
-/* fr_operand_get for n objects, and fr_operand_fit; clears them itself unless it returns OK. */
-int       fr_operand_all(fr_op op, fr_args objects, int n, bool binary, struct fr_operand *,
+ * FR_VALUE_DEFER. */
+int       fr_value_get(PyObject *o, bool binary, struct fr_value *);
+void      fr_value_clear(struct fr_value *);
+/* fr_value_get for n objects, and fr_value_fit; clears them itself unless it returns OK. */
+int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *,
                          struct fr_arg *args);
-/* NEP 50: weak Python ints must fit the integer type that `op` computes in. Returns an FR_OPERAND_*. */
-int       fr_operand_fit(fr_op op, struct fr_operand *, int n);
+/* NEP 50: weak Python ints must fit the integer type that `op` computes in. Returns an FR_VALUE_*. */
+int       fr_value_fit(fr_op op, struct fr_value *, int n);
 /* The number as the dtype has it, converted by NumPy's rules of assignment. */
-int       fr_operand_store(PyObject *value, fr_dtype, struct fr_number *);
-/* Any array-like as a tensor handle; FR_OPERAND_HAND when its dtype is not ours. */
-int       fr_operand_tensor(PyObject *o, struct fr_operand *);
-void      fr_operand_number(fr_dtype, const void *bytes, struct fr_number *);   /* from memory */
-PyObject *fr_operand_value(fr_dtype, const void *bytes);   /* one element as a Python number */
+int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
+/* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */
+int       fr_value_tensor(PyObject *o, struct fr_value *);
+void      fr_value_number(fr_dtype, const void *bytes, struct fr_number *);   /* from memory */
+PyObject *fr_value_python(fr_dtype, const void *bytes);   /* one element as a Python number */
 
 static inline bool
-fr_operand_small_int(PyObject *o, int64_t *v)
+fr_value_small_int(PyObject *o, int64_t *v)
 {
 #if PY_VERSION_HEX >= 0x030c0000
     if (!PyUnstable_Long_IsCompact((PyLongObject *)o))
@@ -130,7 +130,7 @@ fr_operand_small_int(PyObject *o, int64_t *v)
 }
 
 static inline bool
-fr_operand_fast(PyObject *o, struct fr_arg *arg)
+fr_value_fast(PyObject *o, struct fr_arg *arg)
 {
     if (fr_is_tensor(o)) {
         arg->t = fr_of(o);
@@ -144,8 +144,8 @@ fr_operand_fast(PyObject *o, struct fr_arg *arg)
         arg->n.v.f64 = PyFloat_AS_DOUBLE(o);
         return true;
     }
-    /* Beyond 127 an int may be too large for the other operand's dtype: fr_operand_fit looks. */
-    if (PyLong_CheckExact(o) && fr_operand_small_int(o, &arg->n.v.i64) &&
+    /* Beyond 127 an int may be too large for the other operand's dtype: fr_value_fit looks. */
+    if (PyLong_CheckExact(o) && fr_value_small_int(o, &arg->n.v.i64) &&
         (uint64_t)arg->n.v.i64 <= 127) {
         arg->n.dtype = FR_I64;
         arg->n.weak = 'i';
@@ -191,7 +191,7 @@ bool      fr_numpy_is_scalar(PyObject *o);               /* np.float64(1.5) and 
 bool      fr_numpy_scalar(PyObject *o, struct fr_number *);       /* false: not one of our dtypes */
 fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not ours, or byte-swapped */
 bool      fr_numpy_defers(PyObject *array);              /* a subclass that wants to answer itself */
-/* The values of an ndarray as a new handle: the memory is not shared. FR_OPERAND_*. */
+/* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
 int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
 PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
 enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
@@ -205,7 +205,7 @@ PyObject *fr_numpy_wrap(PyObject *array);
 /* The array, if it looks at the memory of `view` with the same dtype, as a window of `tensor`;
  * NULL without an exception if it does not. */
 PyObject *fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor);
-/* NumPy's one-element conversion of any Python object, FR_OPERAND_*. */
+/* NumPy's one-element conversion of any Python object, FR_VALUE_*. */
 int       fr_numpy_pack(fr_dtype, void *bytes, PyObject *value);
 PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linalg.norm" too */
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
@@ -281,6 +281,25 @@ PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *
 PyObject *fr_shape_flip(const struct fr_tensor *, PyObject *axis);
 PyObject *fr_shape_diagonal(const struct fr_tensor *, int64_t offset, int axis1, int axis2);
 
+/* ---- reduce.c: methods */
+int       fr_reduce_init(void);
+#define FR_REDUCE_METHODS(M)                                                                       \
+    M(sum) M(prod) M(max) M(min) M(any) M(all) M(argmax) M(argmin) M(mean) M(var) M(std)           \
+    M(cumsum) M(cumprod)
+#define FR_REDUCE_METHOD(name)                                                                     \
+    PyObject *fr_reduce_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+FR_REDUCE_METHODS(FR_REDUCE_METHOD)
+#undef FR_REDUCE_METHOD
+PyObject *fr_reduce_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+/* A module function called with `self` before its arguments. */
+PyObject *fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *),
+                           PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+PyObject *fr_info_explain(PyObject *tensors, const char *kind);
+
+/* ---- creation.c, join.c */
+PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
+PyObject *fr_join_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+
 /* ---- index.c */
 PyObject *fr_index_get(PyObject *self, PyObject *key);
 int       fr_index_set(PyObject *self, PyObject *key, PyObject *value);
@@ -294,9 +313,14 @@ int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reduce_methods[], fr_creation_methods[],
-    fr_shape_methods[], fr_join_methods[], fr_dispatch_methods[], fr_dlpack_methods[],
-    fr_hand_methods[], fr_share_methods[], fr_hand_table_methods[];
-extern PyMethodDef fr_tensor_methods[];    /* of Tensor */
+    fr_shape_methods[], fr_join_methods[], fr_dlpack_methods[], fr_hand_methods[],
+    fr_share_methods[], fr_handed_functions[];
+/* Methods of Tensor; fr_methods_init joins the tables. */
+extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
+    fr_dlpack_tensor_methods[];
+void      fr_methods_init(void);
+PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+PyObject *fr_methods_conjugate(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 int       fr_dispatch_init(PyObject *module);
 
 #endif

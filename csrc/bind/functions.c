@@ -119,27 +119,27 @@ static int
 trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *o,
               PyObject **result)
 {
-    struct fr_operand mask = {.own.storage = NULL};
+    struct fr_value mask = {.own.storage = NULL};
     struct fr_tensor  t = {.storage = NULL};
     struct fr_err     err;
     fr_status         fst;
     fr_dtype          d = FR_N_DTYPES;
-    int               st = FR_OPERAND_OK;
+    int               st = FR_VALUE_OK;
 
     *result = NULL;
     if (o->dtype) {
         st = fr_numpy_to_dtype(o->dtype, d, &d);
         if (st <= 0)
-            return st < 0 ? FR_OPERAND_ERROR : FR_OPERAND_HAND;
+            return st < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
     }
     if (o->where) {
-        st = fr_operand_tensor(o->where, &mask);
-        if (st == FR_OPERAND_OK && mask.arg.t->dtype != FR_BOOL)
-            st = FR_OPERAND_HAND; /* NumPy has the words for it */
-        if (st != FR_OPERAND_OK)
+        st = fr_value_tensor(o->where, &mask);
+        if (st == FR_VALUE_OK && mask.arg.t->dtype != FR_BOOL)
+            st = FR_VALUE_HAND; /* NumPy has the words for it */
+        if (st != FR_VALUE_OK)
             goto out;
     } else {
-        st = FR_OPERAND_OK;
+        st = FR_VALUE_OK;
     }
     FR_TRACE_HERE();
     if (o->out && !o->where && !o->dtype) {
@@ -151,19 +151,19 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
             fst = store_result(fr_op_info[op].name, &t, o->where ? mask.arg.t : NULL,
                                fr_of(o->out), &err);
         else if (fst == FR_OK && o->where && !covers(mask.arg.t->layout, t.layout))
-            st = FR_OPERAND_HAND;
+            st = FR_VALUE_HAND;
     }
-    if (st == FR_OPERAND_OK && o->out) {
+    if (st == FR_VALUE_OK && o->out) {
         *result = fst == FR_OK ? Py_NewRef(o->out) : fr_errors_raise(fst, &err);
-    } else if (st == FR_OPERAND_OK) {
+    } else if (st == FR_VALUE_OK) {
         *result = fr_type_result_scalar(fst, &t, &err);
         t.storage = NULL;
     }
 out:
     if (t.storage)
         fr_tensor_clear(&t);
-    fr_operand_clear(&mask);
-    return st == FR_OPERAND_OK && !*result ? FR_OPERAND_ERROR : st;
+    fr_value_clear(&mask);
+    return st == FR_VALUE_OK && !*result ? FR_VALUE_ERROR : st;
 }
 
 /* numpy's name of a row, or NULL where NumPy has no such function. */
@@ -195,7 +195,7 @@ static PyObject *
 map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     int               n = fr_op_info[op].arity, st, n_args = n;
-    struct fr_operand x[3];
+    struct fr_value x[3];
     struct fr_arg     a[3];
     struct options    o = {.out = NULL};
     PyObject         *result = NULL;
@@ -219,20 +219,20 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     }
     if (o.hand)
         return hand(op, args, nargs, kwnames);
-    st = fr_operand_all(op, args, n, false, x, a);
-    if (st == FR_OPERAND_OK) {
+    st = fr_value_all(op, args, n, false, x, a);
+    if (st == FR_VALUE_OK) {
         if (op == FR_OP_power) {
             st = fr_number_power_check(&a[0], &a[1]);
             if (!o.dtype)
                 as = fr_number_power_op(&a[0], &a[1]);
             n_args = fr_op_info[as].arity;
         }
-        if (st == FR_OPERAND_OK)
+        if (st == FR_VALUE_OK)
             st = trace_options(as, a, n_args, &o, &result);
         for (int i = 0; i < n; i++)
-            fr_operand_clear(&x[i]);
+            fr_value_clear(&x[i]);
     }
-    return st == FR_OPERAND_HAND ? hand(op, args, nargs, kwnames) : result;
+    return st == FR_VALUE_HAND ? hand(op, args, nargs, kwnames) : result;
 }
 
 PyObject *
@@ -245,7 +245,7 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         if (FR_UNLIKELY(op == FR_OP_power))
             return fr_number_power(args[0], args[1], NULL, false);
         for (int i = 0; i < n; i++)
-            if (!fr_operand_fast(args[i], &a[i])) {
+            if (!fr_value_fast(args[i], &a[i])) {
                 if (!numpy_has(op) && PyUnicode_Check(args[i]))
                     return hand(op, args, nargs, NULL);
                 return fr_number_map(op, args, n, false);
@@ -259,7 +259,7 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 
 /* The condition as bool: anything else is compared with zero, as np.where does. */
 static fr_status
-as_condition(struct fr_operand *x, struct fr_tensor *cast, struct fr_err *err)
+as_condition(struct fr_value *x, struct fr_tensor *cast, struct fr_err *err)
 {
     struct fr_number *n = &x->arg.n;
 
@@ -282,7 +282,7 @@ as_condition(struct fr_operand *x, struct fr_tensor *cast, struct fr_err *err)
 static PyObject *
 where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    struct fr_operand x[3];
+    struct fr_value x[3];
     struct fr_arg     a[3];
     struct fr_tensor  cast = {.storage = NULL};
     struct fr_err     err;
@@ -296,9 +296,9 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         PyErr_SetString(PyExc_ValueError, "either both or neither of x and y should be given");
         return NULL;
     }
-    switch (fr_operand_all(FR_OP_where, args, 3, false, x, a)) {
-    case FR_OPERAND_ERROR: return NULL;
-    case FR_OPERAND_HAND: return fr_hand_name("where", args, nargs, NULL);
+    switch (fr_value_all(FR_OP_where, args, 3, false, x, a)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_HAND: return fr_hand_name("where", args, nargs, NULL);
     default: break;
     }
     FR_TRACE_HERE();
@@ -313,7 +313,7 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     if (cast.storage)
         fr_tensor_clear(&cast);
     for (int i = 0; i < 3; i++)
-        fr_operand_clear(&x[i]);
+        fr_value_clear(&x[i]);
     return result;
 }
 
@@ -349,7 +349,7 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
     /* An int that the array's dtype cannot hold: np.clip leaves that bound out. */
     for (int i = 1; i < n; i++) {
         struct fr_arg a;
-        if (PyLong_CheckExact(objects[i]) && !fr_operand_fast(objects[i], &a) &&
+        if (PyLong_CheckExact(objects[i]) && !fr_value_fast(objects[i], &a) &&
             !(fr_is_tensor(s[0]) && fr_of(s[0])->dtype >= FR_F16))
             return fr_hand_name("clip", args, nargs, kwnames);
     }

@@ -105,7 +105,7 @@ integer_of(PyObject *o, int64_t *v)
 {
     PyObject *i;
 
-    if (PyLong_CheckExact(o) && fr_operand_small_int(o, v))
+    if (PyLong_CheckExact(o) && fr_value_small_int(o, v))
         return 0;
     i = PyNumber_Index(o);
     if (!i)
@@ -304,23 +304,23 @@ read_only(void)
     return -1;
 }
 
-/* A number as an element of dtype d, where `value` is one. FR_OPERAND_HAND: it is not a number. */
+/* A number as an element of dtype d, where `value` is one. FR_VALUE_HAND: it is not a number. */
 static int
 number_for(PyObject *value, fr_dtype d, struct fr_number *n)
 {
     if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
         PyTuple_Check(value))
-        return FR_OPERAND_HAND;
+        return FR_VALUE_HAND;
     if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
         fr_numpy_is_scalar(value))
-        return fr_operand_store(value, d, n);
-    return FR_OPERAND_HAND;
+        return fr_value_store(value, d, n);
+    return FR_VALUE_HAND;
 }
 
 int
 fr_index_assign(struct fr_tensor *dst, PyObject *value)
 {
-    struct fr_operand x = {.own.storage = NULL};
+    struct fr_value x = {.own.storage = NULL};
     struct fr_arg     arg = {.t = NULL};
     struct fr_err     err;
     int               st;
@@ -328,12 +328,12 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     if (dst->readonly)
         return read_only();
     st = number_for(value, dst->dtype, &arg.n);
-    if (st == FR_OPERAND_HAND) {
-        st = fr_operand_get(value, false, &x);
-        if (st == FR_OPERAND_OK)
+    if (st == FR_VALUE_HAND) {
+        st = fr_value_get(value, false, &x);
+        if (st == FR_VALUE_OK)
             arg = x.arg;
     }
-    if (st == FR_OPERAND_HAND) { /* strings, objects: NumPy converts them one by one */
+    if (st == FR_VALUE_HAND) { /* strings, objects: NumPy converts them one by one */
         PyObject *n;
         struct fr_tensor t;
         fr_tensor_copy(dst, &t);
@@ -345,12 +345,12 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
         Py_XDECREF(done);
         return done ? 0 : -1;
     }
-    if (st == FR_OPERAND_OK) {
+    if (st == FR_VALUE_OK) {
         FR_TRACE_HERE();
         st = raised(fr_trace_store(dst, &arg, &err), &err);
     }
-    fr_operand_clear(&x);
-    return st == FR_OPERAND_OK ? 0 : -1;
+    fr_value_clear(&x);
+    return st == FR_VALUE_OK ? 0 : -1;
 }
 
 /* t[mask] = number, with a mask of the leading axes: t[...] = where(mask, number, t). Returns 1 if
@@ -377,8 +377,8 @@ set_masked(PyObject *self, PyObject *key, PyObject *value)
         args[1].t = fr_of(value);
     } else {
         int got = number_for(value, t->dtype, &args[1].n);
-        if (got != FR_OPERAND_OK)
-            return got == FR_OPERAND_HAND ? 0 : -1;
+        if (got != FR_VALUE_OK)
+            return got == FR_VALUE_HAND ? 0 : -1;
     }
     if (t->readonly)
         return read_only();

@@ -73,10 +73,9 @@ add_methods(PyObject *module)
 {
     PyMethodDef *tables[] = {own_methods,          fr_functions_methods, fr_reduce_methods,
                              fr_creation_methods,  fr_shape_methods,     fr_join_methods,
-                             fr_dispatch_methods,  fr_dlpack_methods,    fr_hand_methods,
-                             fr_share_methods,     fr_info_methods,      fr_hand_table_methods};
+                             fr_dlpack_methods,    fr_hand_methods,      fr_share_methods,
+                             fr_info_methods,      fr_handed_functions};
 
-    fr_functions_init();
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
             return -1;
@@ -151,10 +150,13 @@ exec_module(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "frit._core can be loaded once per process");
         return -1;
     }
-    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_hand_init() < 0)
+    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_hand_init() < 0 ||
+        fr_reduce_init() < 0)
         return -1;
     if (start_engine(module) < 0)
         return -1;
+    fr_functions_init();
+    fr_methods_init();
     if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;

@@ -8,10 +8,10 @@
 static inline bool
 fast_number(PyObject *o, fr_dtype d, struct fr_arg *arg)
 {
-    if (fr_operand_fast(o, arg))
+    if (fr_value_fast(o, arg))
         return true;
     if ((d >= FR_F16 || d == FR_I64) && PyLong_CheckExact(o) &&
-        fr_operand_small_int(o, &arg->n.v.i64)) {
+        fr_value_small_int(o, &arg->n.v.i64)) {
         arg->n.dtype = FR_I64;
         arg->n.weak = 'i';
         return true;
@@ -62,19 +62,19 @@ fr_number_trace(fr_op op, const struct fr_arg *args, int n)
 PyObject *
 fr_number_map(fr_op op, fr_args objects, int n, bool binary)
 {
-    struct fr_operand x[3];
+    struct fr_value x[3];
     struct fr_arg     args[3];
     PyObject         *result;
 
-    switch (fr_operand_all(op, objects, n, binary, x, args)) {
-    case FR_OPERAND_ERROR: return NULL;
-    case FR_OPERAND_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_OPERAND_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
+    switch (fr_value_all(op, objects, n, binary, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
+    case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
     default: break;
     }
     result = trace(op, args, n);
     for (int i = 0; i < n; i++)
-        fr_operand_clear(&x[i]);
+        fr_value_clear(&x[i]);
     return result;
 }
 
@@ -112,7 +112,7 @@ map_into(fr_op op, const struct fr_arg *args, int n, PyObject *self)
 static PyObject *
 in_place(fr_op op, PyObject *a, PyObject *b)
 {
-    struct fr_operand x[2];
+    struct fr_value x[2];
     struct fr_arg     args[2];
     PyObject         *objects[2] = {a, b}, *result;
 
@@ -120,10 +120,10 @@ in_place(fr_op op, PyObject *a, PyObject *b)
         return binary(op, a, b);
     if (fast_pair(a, b, args))
         return map_into(op, args, 2, a);
-    switch (fr_operand_all(op, objects, 2, true, x, args)) {
-    case FR_OPERAND_ERROR: return NULL;
-    case FR_OPERAND_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_OPERAND_HAND: {
+    switch (fr_value_all(op, objects, 2, true, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
+    case FR_VALUE_HAND: {
         PyObject *kwnames = PyTuple_Pack(1, fr_str_out);
         PyObject *all[3] = {a, b, a};
         result = kwnames ? fr_hand_name(fr_op_info[op].name, all, 2, kwnames) : NULL;
@@ -136,8 +136,8 @@ in_place(fr_op op, PyObject *a, PyObject *b)
     default: break;
     }
     result = map_into(op, args, 2, a);
-    fr_operand_clear(&x[0]);
-    fr_operand_clear(&x[1]);
+    fr_value_clear(&x[0]);
+    fr_value_clear(&x[1]);
     return result;
 }
 
@@ -208,36 +208,36 @@ fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
     fr_dtype e = exponent->t ? exponent->t->dtype : exponent->n.dtype;
 
     if (b >= FR_F16 || e >= FR_F16 || fr_dtype_kind(e) != 'i')
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     if (exponent->t)
-        return fr_dtype_promote(b, e) >= FR_F16 ? FR_OPERAND_OK : FR_OPERAND_HAND;
+        return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_HAND;
     if (exponent->n.v.i64 >= 0 || exponent->n.huge)
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     /* uint64 with a typed negative int64 promotes to float64, which is fine. */
     if (!exponent->n.weak && fr_dtype_promote(b, e) >= FR_F16)
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     PyErr_SetString(PyExc_ValueError,
                     "Integers to negative integer powers are not allowed.");
-    return FR_OPERAND_ERROR;
+    return FR_VALUE_ERROR;
 }
 
 PyObject *
 fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
 {
-    struct fr_operand x[2] = {{.own.storage = NULL}, {.own.storage = NULL}};
+    struct fr_value x[2] = {{.own.storage = NULL}, {.own.storage = NULL}};
     struct fr_arg     args[2];
     PyObject         *objects[2] = {a, b}, *result = NULL;
-    int               st = FR_OPERAND_OK;
+    int               st = FR_VALUE_OK;
     fr_op             op;
 
     if (!(fr_is_tensor(a) || fr_is_tensor(b)) || !fast_pair(a, b, args)) {
-        st = fr_operand_all(FR_OP_power, objects, 2, binary, x, args);
-        if (st == FR_OPERAND_DEFER)
+        st = fr_value_all(FR_OP_power, objects, 2, binary, x, args);
+        if (st == FR_VALUE_DEFER)
             Py_RETURN_NOTIMPLEMENTED;
     }
-    if (st == FR_OPERAND_OK)
+    if (st == FR_VALUE_OK)
         st = fr_number_power_check(&args[0], &args[1]);
-    if (st == FR_OPERAND_HAND) {
+    if (st == FR_VALUE_HAND) {
         PyObject *all[3] = {a, b, into};
         PyObject *kwnames = into ? PyTuple_Pack(1, fr_str_out) : NULL;
         if (!into || kwnames)
@@ -245,13 +245,13 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
         Py_XDECREF(kwnames);
         if (result && into)
             Py_SETREF(result, Py_NewRef(into));
-    } else if (st == FR_OPERAND_OK) {
+    } else if (st == FR_VALUE_OK) {
         op = fr_number_power_op(&args[0], &args[1]);
         result = into ? map_into(op, args, fr_op_info[op].arity, into)
                       : trace(op, args, fr_op_info[op].arity);
     }
-    fr_operand_clear(&x[0]);
-    fr_operand_clear(&x[1]);
+    fr_value_clear(&x[0]);
+    fr_value_clear(&x[1]);
     return result;
 }
 
@@ -377,7 +377,7 @@ number_bool(PyObject *self)
     data = only_element(self, FR_SYNC_bool);
     if (!data)
         return -1;
-    fr_operand_number(fr_of(self)->dtype, data, &v);
+    fr_value_number(fr_of(self)->dtype, data, &v);
     switch (fr_dtype_kind(fr_of(self)->dtype)) {
     case 'f': return v.v.f64 != 0;
     case 'c': return v.v.c128[0] != 0 || v.v.c128[1] != 0;
@@ -393,7 +393,7 @@ only_value(PyObject *self)
     if (fr_of(self)->layout->ndim)
         return not_a_scalar();
     data = only_element(self, FR_SYNC_number);
-    return data ? fr_operand_value(fr_of(self)->dtype, data) : NULL;
+    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
 }
 
 static PyObject *
@@ -431,7 +431,7 @@ number_index(PyObject *self)
         return NULL;
     }
     data = only_element(self, FR_SYNC_number);
-    return data ? fr_operand_value(fr_of(self)->dtype, data) : NULL;
+    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
 }
 
 PyObject *

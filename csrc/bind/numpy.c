@@ -117,7 +117,7 @@ fr_numpy_scalar(PyObject *o, struct fr_number *n)
         return false;
     }
     PyArray_ScalarAsCtype(o, bytes);
-    fr_operand_number(d, bytes, n);
+    fr_value_number(d, bytes, n);
     return true;
 }
 
@@ -144,19 +144,19 @@ fr_numpy_copy(PyObject *array, struct fr_tensor *out)
     fr_status      st;
 
     if (PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
-        return FR_OPERAND_HAND;
+        return FR_VALUE_HAND;
     if (d != FR_N_DTYPES && PyArray_ISALIGNED(fr_array(array))) {
         a = fr_array(Py_NewRef(array));
     } else {
         int typenum = PyArray_TYPE(fr_array(array));
         if (typenum < 0 || typenum >= NPY_NTYPES_LEGACY || by_typenum[typenum] == FR_N_DTYPES)
-            return FR_OPERAND_HAND;
+            return FR_VALUE_HAND;
         d = by_typenum[typenum];
         Py_INCREF(descrs[d]);
         a = fr_array(PyArray_FromArray(fr_array(array), descrs[d],
                                        NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED));
         if (!a)
-            return FR_OPERAND_ERROR;
+            return FR_VALUE_ERROR;
     }
     /* Stores that are still to happen into memory that this ndarray may share come first. */
     st = fr_runtime_flush(&err);
@@ -166,9 +166,9 @@ fr_numpy_copy(PyObject *array, struct fr_tensor *out)
     fr_info_copied_bytes += (uint64_t)PyArray_NBYTES(a);
     Py_DECREF(a);
     if (st == FR_OK)
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     fr_errors_raise(st, &err);
-    return FR_OPERAND_ERROR;
+    return FR_VALUE_ERROR;
 }
 
 PyObject *
@@ -181,7 +181,7 @@ int
 fr_numpy_pack(fr_dtype d, void *bytes, PyObject *value)
 {
     memset(bytes, 0, 16);
-    return PyArray_Pack(descrs[d], bytes, value) < 0 ? FR_OPERAND_ERROR : FR_OPERAND_OK;
+    return PyArray_Pack(descrs[d], bytes, value) < 0 ? FR_VALUE_ERROR : FR_VALUE_OK;
 }
 
 /* ---- tensors out */
@@ -284,7 +284,7 @@ fr_numpy_wrap(PyObject *array)
         return Py_NewRef(array);
     if (has_whole_strides(fr_array(array)))
         return fr_numpy_adopt(array);
-    return fr_numpy_copy(array, &t) == FR_OPERAND_OK ? fr_type_take(&t) : NULL;
+    return fr_numpy_copy(array, &t) == FR_VALUE_OK ? fr_type_take(&t) : NULL;
 }
 
 PyObject *

@@ -420,13 +420,13 @@ read_diagonal(PyObject *const *s, const struct fr_tensor *t, int64_t *k, int *ax
 
 /* The operand, or NumPy's answer in *result when the dtype is not ours. */
 static const struct fr_tensor *
-handle_of(PyObject *o, struct fr_operand *x)
+handle_of(PyObject *o, struct fr_value *x)
 {
-    int st = fr_operand_tensor(o, x);
+    int st = fr_value_tensor(o, x);
 
-    if (st == FR_OPERAND_OK)
+    if (st == FR_VALUE_OK)
         return x->arg.t;
-    if (st == FR_OPERAND_HAND)
+    if (st == FR_VALUE_HAND)
         PyErr_Format(PyExc_TypeError, "frit has no arrays of the dtype of this %s",
                      Py_TYPE(o)->tp_name);
     return NULL;
@@ -439,14 +439,14 @@ handle_of(PyObject *o, struct fr_operand *x)
     static PyObject *function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)      \
     {                                                                                              \
         PyObject         *s[n], *result = NULL;                                                    \
-        struct fr_operand x;                                                                       \
+        struct fr_value x;                                                                       \
         (void)module;                                                                              \
         if (fr_args_parse(&function##_signature, args, nargs, kw, s) < 0)                          \
             return NULL;                                                                           \
         const struct fr_tensor *t = handle_of(s[0], &x);                                           \
         if (t) {                                                                                   \
             result = function##_call(t, s);                                                        \
-            fr_operand_clear(&x);                                                                  \
+            fr_value_clear(&x);                                                                  \
         }                                                                                          \
         return result;                                                                             \
     }                                                                                              \
@@ -544,7 +544,7 @@ static PyObject *
 diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject         *s[4], *result = NULL;
-    struct fr_operand x;
+    struct fr_value x;
     int64_t           k;
     int               a, b;
 
@@ -556,7 +556,7 @@ diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (read_diagonal(s, t, &k, &a, &b) == 0)
         result = fr_shape_diagonal(t, k, a, b);
-    fr_operand_clear(&x);
+    fr_value_clear(&x);
     return result;
 }
 
@@ -587,11 +587,11 @@ at_least_all(fr_args args, Py_ssize_t nargs, int n)
     PyObject *result = PyTuple_New(nargs);
 
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
-        struct fr_operand       x;
+        struct fr_value       x;
         const struct fr_tensor *t = handle_of(args[i], &x);
         PyObject               *o = t ? at_least(t, n) : NULL;
         if (t)
-            fr_operand_clear(&x);
+            fr_value_clear(&x);
         if (!o)
             Py_CLEAR(result);
         else
@@ -616,7 +616,7 @@ AT_LEAST(3)
 static PyObject *
 broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    struct fr_operand *x = PyMem_Calloc((size_t)nargs + 1, sizeof *x);
+    struct fr_value *x = PyMem_Calloc((size_t)nargs + 1, sizeof *x);
     int64_t            dims[FR_MAX_DIMS];
     int                ndim = 0;
     Py_ssize_t         n = 0;
@@ -634,7 +634,7 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         st = fr_dims_broadcast(ndim, dims, t->layout->ndim, fr_layout_dims(t->layout), &ndim, dims,
                                "broadcast_arrays", &err);
         if (st != FR_OK) {
-            fr_operand_clear(&x[n]);
+            fr_value_clear(&x[n]);
             fr_errors_raise(st, &err);
             goto out;
         }
@@ -649,7 +649,7 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
 out:
     while (n-- > 0)
-        fr_operand_clear(&x[n]);
+        fr_value_clear(&x[n]);
     PyMem_Free(x);
     return result;
 }

@@ -3,9 +3,9 @@
  * A Tensor owns one handle (runtime/tensor.h) and no Python object, so it takes no part in garbage
  * collection. Dead Tensors keep their type and wait in a free list: making one for a traced
  * operation is a pop. */
-#include <structmember.h>
-
 #include "bind/bind.h"
+
+#include <structmember.h>
 
 PyTypeObject *fr_tensor_type;
 

@@ -1,7 +1,7 @@
 /* jit/emit_text.c -- one row per primitive says how it is spelled; the rest is typing.
  *
- * A row's pattern holds % followed by: a b c, the arguments; T, the type; U, the unsigned type of at
- * least 32 bits in which integers of this type wrap; f, the suffix of a function of math.h. Rows
+ * A row's pattern holds % followed by: a b c, the arguments; T, the type; U, the unsigned type of
+ * at least 32 bits in which integers of this type wrap; f, the suffix of a function of math.h. Rows
  * differ for floats, integers and bool where C does. */
 #include "jit/emit_text.h"
 
@@ -61,7 +61,7 @@ fr_text_type(fr_dtype d)
     return d == FR_BOOL ? "bool" : fr_text_memory_type(d);
 }
 
-/* ---- constants ------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------- */
 
 static double
 float_of(fr_dtype t, uint64_t bits)
@@ -185,7 +185,7 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
     }
 }
 
-/* ---- helper functions that the text calls ----------------------------------------------------- */
+/* ---- helper functions that the text calls ----------------------------------------------- */
 
 /* HELPER(name, body of the function after "static inline ", for C; for CUDA) */
 #define AS(to, to_t, from, from_t)                                                                 \
@@ -276,7 +276,7 @@ fr_text_head(struct fr_text *out, enum fr_dialect dialect, uint32_t helpers)
                         dialect == FR_DIALECT_CUDA ? "__device__ " : "", helper_info[i].text);
 }
 
-/* ---- primitives ------------------------------------------------------------------------------- */
+/* ---- primitives ------------------------------------------------------------------------- */
 
 /* Patterns for floats, for integers and for bool; NULL where the primitive does not exist. */
 static const struct {
@@ -311,38 +311,43 @@ static const struct {
     [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
 };
 
-static void
-add_value(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines,
-          fr_mval v)
-{
-    const struct fr_minst *in = &code->inst[v];
+/* Micro code on its way out; number[v] is what temporary v is called by, 0 if it gets no line. */
+struct printer {
+    const struct fr_mcode      *code;
+    const struct fr_text_lines *lines;
+    uint16_t                   *number;
+};
 
-    for (int r = 0; r < lines->n_roots; r++)
-        if (lines->roots[r] == v && in->op != FR_M_INPUT && in->op != FR_M_CONST) {
-            fr_text_add(out, "%s", lines->root_names[r]);
+static void
+add_value(struct fr_text *out, const struct printer *pr, fr_mval v)
+{
+    const struct fr_minst *in = &pr->code->inst[v];
+
+    for (int r = 0; r < pr->lines->n_roots; r++)
+        if (pr->lines->roots[r] == v && in->op != FR_M_INPUT && in->op != FR_M_CONST) {
+            fr_text_add(out, "%s", pr->lines->root_names[r]);
             return;
         }
     if (in->op == FR_M_INPUT)
-        fr_text_add(out, "%s", lines->inputs[in->imm]);
+        fr_text_add(out, "%s", pr->lines->inputs[in->imm]);
     else if (in->op == FR_M_CONST)
         fr_text_const(out, in->type, in->imm);
     else
-        fr_text_add(out, "%s_%d", lines->prefix, v);
+        fr_text_add(out, "%s_%d", pr->lines->prefix, pr->number[v]);
 }
 
 static void
-add_convert(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines,
-            const struct fr_minst *in)
+add_convert(struct fr_text *out, const struct printer *pr, const struct fr_minst *in)
 {
-    fr_dtype from = code->inst[in->a].type, to = in->type;
+    fr_dtype from = pr->code->inst[in->a].type, to = in->type;
 
     if (to == FR_BOOL) {
-        add_value(out, code, lines, in->a);
+        add_value(out, pr, in->a);
         fr_text_add(out, " != 0");
         return;
     }
     if (from == FR_BOOL) { /* as GCC vectorises it */
-        add_value(out, code, lines, in->a);
+        add_value(out, pr, in->a);
         fr_text_add(out, " ? 1 : 0");
         return;
     }
@@ -352,16 +357,16 @@ add_convert(struct fr_text *out, const struct fr_mcode *code, const struct fr_te
 
         add_helper(out, "", wide, from);
         fr_text_add(out, "(");
-        add_value(out, code, lines, in->a);
+        add_value(out, pr, in->a);
         fr_text_add(out, ")");
         return;
     }
-    add_value(out, code, lines, in->a);
+    add_value(out, pr, in->a);
 }
 
 static void
-add_pattern(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines,
-            const struct fr_minst *in, const char *pattern)
+add_pattern(struct fr_text *out, const struct printer *pr, const struct fr_minst *in,
+            const char *pattern)
 {
     for (const char *p = pattern; *p; p++) {
         if (*p != '%') {
@@ -369,9 +374,9 @@ add_pattern(struct fr_text *out, const struct fr_mcode *code, const struct fr_te
             continue;
         }
         switch (*++p) {
-        case 'a': add_value(out, code, lines, in->a); break;
-        case 'b': add_value(out, code, lines, in->b); break;
-        case 'c': add_value(out, code, lines, in->c); break;
+        case 'a': add_value(out, pr, in->a); break;
+        case 'b': add_value(out, pr, in->b); break;
+        case 'c': add_value(out, pr, in->c); break;
         case 'T': fr_text_add(out, "%s", fr_text_type(in->type)); break;
         case 'U': fr_text_add(out, fr_dtype_size(in->type) == 8 ? "uint64_t" : "uint32_t"); break;
         case 'f': fr_text_add(out, in->type == FR_F32 ? "f" : ""); break;
@@ -381,24 +386,23 @@ add_pattern(struct fr_text *out, const struct fr_mcode *code, const struct fr_te
 }
 
 static void
-add_expression(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines,
-               fr_mval v)
+add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
 {
-    const struct fr_minst *in = &code->inst[v];
+    const struct fr_minst *in = &pr->code->inst[v];
     const char            *pattern;
 
     switch (in->op) {
     case FR_M_INPUT:
     case FR_M_CONST:
-        add_value(out, code, lines, v);
+        add_value(out, pr, v);
         return;
     case FR_M_CVT:
-        add_convert(out, code, lines, in);
+        add_convert(out, pr, in);
         return;
     case FR_M_BITCAST:
-        add_bitcast(out, in->type, code->inst[in->a].type);
+        add_bitcast(out, in->type, pr->code->inst[in->a].type);
         fr_text_add(out, "(");
-        add_value(out, code, lines, in->a);
+        add_value(out, pr, in->a);
         fr_text_add(out, ")");
         return;
     }
@@ -410,7 +414,7 @@ add_expression(struct fr_text *out, const struct fr_mcode *code, const struct fr
         out->st = FR_EBUG;
         return;
     }
-    add_pattern(out, code, lines, in, pattern);
+    add_pattern(out, pr, in, pattern);
 }
 
 void
@@ -428,40 +432,55 @@ fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, u
     }
 }
 
+/* Which values get a line and under what number: those needed that are no input and no constant. */
+static bool
+number_lines(struct printer *pr)
+{
+    const struct fr_mcode *code = pr->code;
+    uint8_t               *needed = fr_malloc(code->n);
+    unsigned               n = 0;
+
+    pr->number = fr_calloc(code->n, sizeof *pr->number);
+    if (needed && pr->number) {
+        fr_text_needed(code, pr->lines->roots, pr->lines->n_roots, needed);
+        for (size_t i = 0; i < code->n; i++)
+            if (needed[i] && code->inst[i].op != FR_M_INPUT && code->inst[i].op != FR_M_CONST)
+                pr->number[i] = (uint16_t)++n;
+    }
+    fr_free(needed);
+    return needed && pr->number;
+}
+
 void
 fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines)
 {
-    uint8_t *needed = fr_malloc(code->n);
+    struct printer pr = {code, lines, NULL};
 
-    if (!needed || code->st != FR_OK) {
-        out->st = needed ? code->st : FR_ENOMEM;
-        fr_free(needed);
+    if (code->st != FR_OK || !number_lines(&pr)) {
+        out->st = code->st != FR_OK ? code->st : FR_ENOMEM;
+        fr_free(pr.number);
         return;
     }
-    fr_text_needed(code, lines->roots, lines->n_roots, needed);
     for (size_t i = 0; i < code->n; i++) {
-        const struct fr_minst *in = &code->inst[i];
-        const char            *type = fr_text_type(in->type);
-        bool                   leaf = in->op == FR_M_INPUT || in->op == FR_M_CONST, done = false;
+        const char *type = fr_text_type(code->inst[i].type);
+        bool        done = false;
 
-        if (!needed[i])
-            continue;
         for (int r = 0; r < lines->n_roots; r++) {
             if (lines->roots[r] != i)
                 continue;
             fr_text_add(out, "%sconst %s %s = ", lines->indent, type, lines->root_names[r]);
             if (done)
-                add_value(out, code, lines, (fr_mval)i);
+                add_value(out, &pr, (fr_mval)i);
             else
-                add_expression(out, code, lines, (fr_mval)i);
+                add_expression(out, &pr, (fr_mval)i);
             fr_text_add(out, ";\n");
             done = true;
         }
-        if (done || leaf)
+        if (done || !pr.number[i])
             continue;
-        fr_text_add(out, "%sconst %s %s_%zu = ", lines->indent, type, lines->prefix, i);
-        add_expression(out, code, lines, (fr_mval)i);
+        fr_text_add(out, "%sconst %s %s_%d = ", lines->indent, type, lines->prefix, pr.number[i]);
+        add_expression(out, &pr, (fr_mval)i);
         fr_text_add(out, ";\n");
     }
-    fr_free(needed);
+    fr_free(pr.number);
 }

@@ -15,51 +15,104 @@ typedef struct {
 
 #define FOR_SIZES(X) X(1, u1) X(2, u2) X(4, u4) X(8, u8) X(16, u16)
 
-/* The strides that occur most are spelt out: with the distance known, two, three or four elements
- * apart are read as whole vectors and shuffled. */
-#define GATHER(S, T)                                                                               \
-    static void gather_##S(size_t n, T *restrict out, const char *in, ptrdiff_t stride)            \
+/* Sixteen bytes, which every x86-64 and aarch64 has. */
+typedef uint8_t  v1 __attribute__((vector_size(16)));
+typedef uint16_t v2 __attribute__((vector_size(16)));
+typedef uint32_t v4 __attribute__((vector_size(16)));
+typedef uint64_t v8 __attribute__((vector_size(16)));
+typedef uint8_t  v1_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint16_t v2_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint32_t v4_mem __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* Masks for two vectors a, b: the even elements of both; a backwards; their lower and upper halves interleaved. */
+#define EVEN_1 {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
+#define EVEN_2 {0, 2, 4, 6, 8, 10, 12, 14}
+#define EVEN_4 {0, 2, 4, 6}
+#define EVEN_8 {0, 2}
+#define BACK_1 {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}
+#define BACK_2 {7, 6, 5, 4, 3, 2, 1, 0}
+#define BACK_4 {3, 2, 1, 0}
+#define BACK_8 {1, 0}
+#define LOW_1 {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
+#define LOW_2 {0, 8, 1, 9, 2, 10, 3, 11}
+#define LOW_4 {0, 4, 1, 5}
+#define LOW_8 {0, 2}
+#define HIGH_1 {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
+#define HIGH_2 {4, 12, 5, 13, 6, 14, 7, 15}
+#define HIGH_4 {2, 6, 3, 7}
+#define HIGH_8 {1, 3}
+
+/* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that nothing beyond
+ * them is read. Returns how many are done. */
+#define GATHER_NEAR(S, T, V)                                                                       \
+    static size_t gather_near_##S(size_t n, char *out, const char *in, ptrdiff_t stride)           \
     {                                                                                              \
-        const T *restrict a = (const T *)in;                                                       \
+        const size_t lanes = 16 / S;                                                               \
+        const V      even = EVEN_##S, back = BACK_##S;                                             \
+        size_t       i = 0;                                                                        \
                                                                                                    \
         if (stride == 2 * S)                                                                       \
-            for (size_t i = 0; i < n; i++)                                                         \
-                out[i] = a[2 * i];                                                                 \
-        else if (stride == 3 * S)                                                                  \
-            for (size_t i = 0; i < n; i++)                                                         \
-                out[i] = a[3 * i];                                                                 \
-        else if (stride == 4 * S)                                                                  \
-            for (size_t i = 0; i < n; i++)                                                         \
-                out[i] = a[4 * i];                                                                 \
-        else if (stride == -S)                                                                     \
-            for (size_t i = 0; i < n; i++)                                                         \
-                out[i] = a[-(ptrdiff_t)i];                                                         \
-        else {                                                                                     \
-            size_t i = 0;                                                                          \
+            for (; i + lanes < n; i += lanes) {                                                    \
+                V a = *(const V##_mem *)(in + 2 * i * S), b = *(const V##_mem *)(in + 2 * i * S + 16); \
                                                                                                    \
-            for (; i + 4 <= n; i += 4, in += 4 * stride) {                                         \
-                T x0 = *(const T *)in, x1 = *(const T *)(in + stride);                             \
-                T x2 = *(const T *)(in + 2 * stride), x3 = *(const T *)(in + 3 * stride);          \
-                                                                                                   \
-                out[i] = x0;                                                                       \
-                out[i + 1] = x1;                                                                   \
-                out[i + 2] = x2;                                                                   \
-                out[i + 3] = x3;                                                                   \
+                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, b, even);                         \
             }                                                                                      \
-            for (; i < n; i++, in += stride)                                                       \
-                out[i] = *(const T *)in;                                                           \
-        }                                                                                          \
-    }                                                                                              \
-    static void scatter_##S(size_t n, char *out, ptrdiff_t stride, const T *restrict in)           \
-    {                                                                                              \
-        if (stride == -S) {                                                                        \
-            T *restrict r = (T *)out;                                                              \
+        else if (stride == -S)                                                                     \
+            for (; i + lanes <= n; i += lanes) {                                                   \
+                V a = *(const V##_mem *)(in - (i + lanes - 1) * S);                                \
                                                                                                    \
-            for (size_t i = 0; i < n; i++)                                                         \
-                r[-(ptrdiff_t)i] = in[i];                                                          \
-            return;                                                                                \
+                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, back);                            \
+            }                                                                                      \
+        return i;                                                                                  \
+    }
+GATHER_NEAR(1, u1, v1)
+GATHER_NEAR(2, u2, v2)
+GATHER_NEAR(4, u4, v4)
+GATHER_NEAR(8, u8, v8)
+
+static size_t
+gather_near_16(size_t n, char *out, const char *in, ptrdiff_t stride)
+{
+    (void)n;
+    (void)out;
+    (void)in;
+    (void)stride;
+    return 0;
+}
+
+#define GATHER(S, T)                                                                               \
+    static void gather_##S(size_t n, char *out, const char *in, ptrdiff_t stride)                  \
+    {                                                                                              \
+        size_t i = gather_near_##S(n, out, in, stride);                                            \
+        T     *r = (T *)out + i;                                                                   \
+                                                                                                   \
+        in += (ptrdiff_t)i * stride;                                                               \
+        for (; i + 4 <= n; i += 4, r += 4, in += 4 * stride) {                                     \
+            T x0 = *(const T *)in, x1 = *(const T *)(in + stride);                                 \
+            T x2 = *(const T *)(in + 2 * stride), x3 = *(const T *)(in + 3 * stride);              \
+                                                                                                   \
+            r[0] = x0;                                                                             \
+            r[1] = x1;                                                                             \
+            r[2] = x2;                                                                             \
+            r[3] = x3;                                                                             \
         }                                                                                          \
-        for (size_t i = 0; i < n; i++, out += stride)                                              \
+        for (; i < n; i++, r++, in += stride)                                                      \
+            *r = *(const T *)in;                                                                   \
+    }                                                                                              \
+    static void scatter_##S(size_t n, char *out, ptrdiff_t stride, const T *in)                    \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        for (; i + 4 <= n; i += 4, out += 4 * stride) {                                            \
+            T x0 = in[i], x1 = in[i + 1], x2 = in[i + 2], x3 = in[i + 3];                          \
+                                                                                                   \
+            *(T *)out = x0;                                                                        \
+            *(T *)(out + stride) = x1;                                                             \
+            *(T *)(out + 2 * stride) = x2;                                                         \
+            *(T *)(out + 3 * stride) = x3;                                                         \
+        }                                                                                          \
+        for (; i < n; i++, out += stride)                                                          \
             *(T *)out = in[i];                                                                     \
     }
 FOR_SIZES(GATHER)
@@ -129,68 +182,85 @@ fr_copy_fill(size_t n, int size, void *dst, const void *src)
 
 /* ---- two dimensions ---------------------------------------------------------------------------- */
 
-/* A square of B x B elements: columns of src that are contiguous become rows of dst that are. With
- * both loops of constant length the vectoriser turns the loads and stores into shuffles. */
-#define TRANSPOSE(S, T, B)                                                                         \
-    static void turn_##S(char *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t src_col)         \
-    {                                                                                              \
-        T x[B][B];                                                                                 \
-                                                                                                   \
-        for (int c = 0; c < B; c++)                                                                \
-            memcpy(x[c], src + c * src_col, sizeof x[c]);                                          \
-        for (int r = 0; r < B; r++) {                                                              \
-            T y[B];                                                                                \
-                                                                                                   \
-            for (int c = 0; c < B; c++)                                                            \
-                y[c] = x[c][r];                                                                    \
-            memcpy(dst + r * dst_row, y, sizeof y);                                                \
-        }                                                                                          \
-    }
-TRANSPOSE(1, uint8_t, 8)
-TRANSPOSE(2, uint16_t, 8)
-TRANSPOSE(4, uint32_t, 8)
-TRANSPOSE(8, uint64_t, 4)
-TRANSPOSE(16, u16, 2)
+/* A tile is first brought near, whole cache lines of src at a time: where its columns are a power of two
+ * apart they share one set of the cache, and a line is lost before it is used up. */
+enum { TILE_BYTES = 128 };   /* of a tile's side */
+typedef char tile_side[TILE_BYTES];
 
-enum { TILE_BYTES = 128 };   /* of a tile's side: two cache lines of each row */
+/* Squares of 16 / S elements; interleaving the first half of the rows with the second log2 times turns
+ * a square over. out is a tile of rows too. */
+#define TURN(S, V, STAGES)                                                                         \
+    static void turn_##S(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)        \
+    {                                                                                              \
+        enum { B = 16 / S };                                                                       \
+        const V low = LOW_##S, high = HIGH_##S;                                                    \
+                                                                                                   \
+        for (size_t r = 0; r < n_rows; r += B)                                                     \
+            for (size_t c = 0; c < n_cols; c += B) {                                               \
+                V x[B], y[B];                                                                      \
+                                                                                                   \
+                _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
+                    x[k] = *(const V##_mem *)(in[c + (size_t)k] + r * S);                          \
+                _Pragma("GCC unroll 4") for (int stage = 0; stage < STAGES; stage++)               \
+                {                                                                                  \
+                    _Pragma("GCC unroll 8") for (int k = 0; k < B / 2; k++)                        \
+                    {                                                                              \
+                        y[2 * k] = __builtin_shuffle(x[k], x[k + B / 2], low);                     \
+                        y[2 * k + 1] = __builtin_shuffle(x[k], x[k + B / 2], high);                \
+                    }                                                                              \
+                    _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                           \
+                        x[k] = y[k];                                                               \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
+                    *(V##_mem *)(out[r + (size_t)k] + c * S) = x[k];                               \
+            }                                                                                      \
+    }
+TURN(1, v1, 4)
+TURN(2, v2, 3)
+TURN(4, v4, 2)
+TURN(8, v8, 1)
+
+static void
+turn_16(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)
+{
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t c = 0; c < n_cols; c++)
+            memcpy(out[r] + 16 * c, in[c] + 16 * r, 16);
+}
 
 /* dst runs along columns, src along rows (both contiguous there). */
 static void
 transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, const char *src,
           ptrdiff_t src_col)
 {
-    size_t tile = TILE_BYTES / (size_t)size, b = size == 16 ? 2 : size == 8 ? 4 : 8;
+    size_t                 side = TILE_BYTES / (size_t)size;
+    _Alignas(64) tile_side in[TILE_BYTES], out[TILE_BYTES];
 
-    for (size_t c0 = 0; c0 < n_cols; c0 += tile) {
-        size_t c1 = n_cols - c0 < tile ? n_cols : c0 + tile;
+    for (size_t c0 = 0; c0 < n_cols; c0 += side) {
+        size_t nc = n_cols - c0 < side ? n_cols - c0 : side;
 
-        for (size_t r0 = 0; r0 < n_rows; r0 += tile) {
-            size_t r1 = n_rows - r0 < tile ? n_rows : r0 + tile, r = r0;
+        for (size_t r0 = 0; r0 < n_rows; r0 += side) {
+            size_t      nr = n_rows - r0 < side ? n_rows - r0 : side;
+            const char *s = src + (ptrdiff_t)c0 * src_col + r0 * (size_t)size;
+            char       *d = dst + (ptrdiff_t)r0 * dst_row + c0 * (size_t)size;
 
-            for (; r + b <= r1; r += b) {
-                size_t      c = c0;
-                char       *d = dst + (ptrdiff_t)r * dst_row;
-                const char *s = src + (ptrdiff_t)(r * (size_t)size);
-
-                for (; c + b <= c1; c += b) {
-                    char       *dp = d + c * (size_t)size;
-                    const char *sp = s + (ptrdiff_t)c * src_col;
-
-                    switch (size) {
-                    case 1: turn_1(dp, dst_row, sp, src_col); break;
-                    case 2: turn_2(dp, dst_row, sp, src_col); break;
-                    case 4: turn_4(dp, dst_row, sp, src_col); break;
-                    case 8: turn_8(dp, dst_row, sp, src_col); break;
-                    default: turn_16(dp, dst_row, sp, src_col);
-                    }
-                }
-                for (size_t k = 0; c < c1 && k < b; k++)
-                    fr_copy_gather(c1 - c, size, d + (ptrdiff_t)k * dst_row + c * (size_t)size,
-                                   s + k * (size_t)size + (ptrdiff_t)c * src_col, src_col);
+            for (size_t c = 0; c < nc; c++, s += src_col)
+                if (nr == side)
+                    memcpy(in[c], s, TILE_BYTES);
+                else
+                    memcpy(in[c], s, nr * (size_t)size);
+            switch (size) {
+            case 1: turn_1(out, in, nr, nc); break;
+            case 2: turn_2(out, in, nr, nc); break;
+            case 4: turn_4(out, in, nr, nc); break;
+            case 8: turn_8(out, in, nr, nc); break;
+            default: turn_16(out, in, nr, nc);
             }
-            for (; r < r1; r++)
-                fr_copy_gather(c1 - c0, size, dst + (ptrdiff_t)r * dst_row + c0 * (size_t)size,
-                               src + r * (size_t)size + (ptrdiff_t)c0 * src_col, src_col);
+            for (size_t r = 0; r < nr; r++, d += dst_row)
+                if (nc == side)
+                    memcpy(d, out[r], TILE_BYTES);
+                else
+                    memcpy(d, out[r], nc * (size_t)size);
         }
     }
 }
@@ -233,7 +303,7 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
 {
     char       *d = dst;
     const char *s = src;
-    size_t      tile = TILE_BYTES / (size_t)size;
+    size_t      tile = TILE_BYTES / (size_t)size;   /* elements of a side */
 
     if (n_rows == 0 || n_cols == 0)
         return;

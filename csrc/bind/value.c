@@ -1,4 +1,4 @@
-/* bind/operand.c -- what stands beside a tensor: numbers, ndarrays, lists, as struct fr_arg.
+/* bind/value.c -- what stands beside a tensor: numbers, ndarrays, lists, as struct fr_arg.
  *
  * A Python number is weak (NEP 50) and stays a number; an ndarray is copied, because a lazy
  * expression must see its values as they are now. */
@@ -8,7 +8,7 @@
 #include "bind/bind.h"
 
 bool
-fr_operand_int(PyObject *o, struct fr_number *n)
+fr_value_int(PyObject *o, struct fr_number *n)
 {
     int       overflow;
     long long v;
@@ -36,7 +36,7 @@ python_number(PyObject *o, struct fr_number *n)
         n->weak = 'b';
         n->v.i64 = o == Py_True;
     } else if (PyLong_Check(o)) {
-        fr_operand_int(o, n);
+        fr_value_int(o, n);
     } else if (PyFloat_CheckExact(o)) {
         n->dtype = FR_F64;
         n->weak = 'f';
@@ -54,11 +54,11 @@ python_number(PyObject *o, struct fr_number *n)
 }
 
 static int
-from_array(PyObject *array, struct fr_operand *op)
+from_array(PyObject *array, struct fr_value *op)
 {
     int st = fr_numpy_copy(array, &op->own);
 
-    if (st == FR_OPERAND_OK)
+    if (st == FR_VALUE_OK)
         op->arg.t = &op->own;
     return st;
 }
@@ -89,7 +89,7 @@ is_array_like(PyObject *o)
 }
 
 int
-fr_operand_get(PyObject *o, bool binary, struct fr_operand *op)
+fr_value_get(PyObject *o, bool binary, struct fr_value *op)
 {
     PyObject *array;
     int       st;
@@ -99,29 +99,29 @@ fr_operand_get(PyObject *o, bool binary, struct fr_operand *op)
     op->arg.t = NULL;
     if (fr_is_tensor(o)) {
         op->arg.t = fr_of(o);
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     }
     if (fr_numpy_is_scalar(o)) /* before floats: np.float64 is one */
-        return fr_numpy_scalar(o, &op->arg.n) ? FR_OPERAND_OK : FR_OPERAND_HAND;
+        return fr_numpy_scalar(o, &op->arg.n) ? FR_VALUE_OK : FR_VALUE_HAND;
     if (python_number(o, &op->arg.n))
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     if (fr_numpy_is_array(o)) {
         if (binary && fr_numpy_defers(o))
-            return FR_OPERAND_DEFER;
+            return FR_VALUE_DEFER;
         return from_array(o, op);
     }
     if (binary && !is_array_like(o))
-        return FR_OPERAND_DEFER;
+        return FR_VALUE_DEFER;
     array = fr_numpy_from_any(o);
     if (!array)
-        return FR_OPERAND_ERROR;
+        return FR_VALUE_ERROR;
     st = from_array(array, op);
     Py_DECREF(array);
     return st;
 }
 
 void
-fr_operand_clear(struct fr_operand *op)
+fr_value_clear(struct fr_value *op)
 {
     if (op->own.storage)
         fr_tensor_clear(&op->own);
@@ -129,14 +129,14 @@ fr_operand_clear(struct fr_operand *op)
 }
 
 int
-fr_operand_tensor(PyObject *o, struct fr_operand *op)
+fr_value_tensor(PyObject *o, struct fr_value *op)
 {
-    int st = fr_operand_get(o, false, op);
+    int st = fr_value_get(o, false, op);
 
-    if (st != FR_OPERAND_OK || op->arg.t)
+    if (st != FR_VALUE_OK || op->arg.t)
         return st;
     if (op->arg.n.huge)
-        return FR_OPERAND_HAND;
+        return FR_VALUE_HAND;
     /* A number: an array without axes. */
     fr_status     fst;
     struct fr_err err;
@@ -144,10 +144,10 @@ fr_operand_tensor(PyObject *o, struct fr_operand *op)
     fst = fr_trace_fill(0, NULL, op->arg.n.dtype, &op->arg.n, &op->own, &err);
     if (fst != FR_OK) {
         fr_errors_raise(fst, &err);
-        return FR_OPERAND_ERROR;
+        return FR_VALUE_ERROR;
     }
     op->arg.t = &op->own;
-    return FR_OPERAND_OK;
+    return FR_VALUE_OK;
 }
 
 /* ---- NEP 50 */
@@ -167,7 +167,7 @@ int_fits(const struct fr_number *n, fr_dtype d)
 
 /* One weak int beside arrays whose promoted dtype is d. */
 static int
-fit_int(fr_op op, struct fr_operand *x, fr_dtype d)
+fit_int(fr_op op, struct fr_value *x, fr_dtype d)
 {
     struct fr_number *n = &x->arg.n;
     uint8_t           rule = fr_op_info[op].rule;
@@ -176,19 +176,19 @@ fit_int(fr_op op, struct fr_operand *x, fr_dtype d)
         if (n->huge) {
             double f = PyLong_AsDouble(x->object);
             if (f == -1 && PyErr_Occurred())
-                return FR_OPERAND_ERROR;
+                return FR_VALUE_ERROR;
             /* Beside integers the result is a float64 either way. */
             n->huge = n->negative = false;
             n->dtype = FR_F64;
             n->weak = 'f';
             n->v.f64 = f;
         }
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     }
     if (d == FR_BOOL || d == FR_N_DTYPES)
         d = FR_I64;
     if (int_fits(n, d))
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     /* Its value is above int64: the dtype says that the low bits are all of it. */
     if (n->huge && !n->negative && d == FR_U64 && fr_dtype_kind(d) == 'u') {
         unsigned long long v = PyLong_AsUnsignedLongLong(x->object);
@@ -197,23 +197,23 @@ fit_int(fr_op op, struct fr_operand *x, fr_dtype d)
             n->dtype = FR_U64;
             n->weak = 0;
             n->v.u64 = v;
-            return FR_OPERAND_OK;
+            return FR_VALUE_OK;
         }
         PyErr_Clear();
     }
     /* NumPy compares exactly, and clip and where have rules of their own. */
     if (rule == FR_RULE_TRUTH || op == FR_OP_clip || op == FR_OP_where)
-        return FR_OPERAND_HAND;
+        return FR_VALUE_HAND;
     if (n->huge)
         PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
     else
         PyErr_Format(PyExc_OverflowError, "Python integer %R out of bounds for %S", x->object,
                      fr_numpy_dtype(d));
-    return FR_OPERAND_ERROR;
+    return FR_VALUE_ERROR;
 }
 
 int
-fr_operand_fit(fr_op op, struct fr_operand *x, int n)
+fr_value_fit(fr_op op, struct fr_value *x, int n)
 {
     fr_dtype d = FR_N_DTYPES;
     bool     ints = false;
@@ -230,45 +230,45 @@ fr_operand_fit(fr_op op, struct fr_operand *x, int n)
         d = d == FR_N_DTYPES ? mine : fr_dtype_promote(d, mine);
     }
     if (!ints)
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     for (int i = op == FR_OP_where ? 1 : 0; i < n; i++)
         if (!x[i].arg.t && x[i].arg.n.weak == 'i') {
             int st = fit_int(op, &x[i], d);
-            if (st != FR_OPERAND_OK)
+            if (st != FR_VALUE_OK)
                 return st;
         }
-    return FR_OPERAND_OK;
+    return FR_VALUE_OK;
 }
 
 int
-fr_operand_all(fr_op op, fr_args objects, int n, bool binary, struct fr_operand *x,
+fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *x,
                struct fr_arg *args)
 {
-    int st = FR_OPERAND_OK, worst = FR_OPERAND_OK, i;
+    int st = FR_VALUE_OK, worst = FR_VALUE_OK, i;
 
-    for (i = 0; i < n && st != FR_OPERAND_ERROR; i++) {
-        st = fr_operand_get(objects[i], binary, &x[i]);
+    for (i = 0; i < n && st != FR_VALUE_ERROR; i++) {
+        st = fr_value_get(objects[i], binary, &x[i]);
         if (st > worst)
             worst = st;
     }
-    if (st == FR_OPERAND_ERROR)
+    if (st == FR_VALUE_ERROR)
         worst = st;
-    else if (worst == FR_OPERAND_OK)
-        worst = fr_operand_fit(op, x, n);
-    if (worst != FR_OPERAND_OK) {
+    else if (worst == FR_VALUE_OK)
+        worst = fr_value_fit(op, x, n);
+    if (worst != FR_VALUE_OK) {
         while (i-- > 0)
-            fr_operand_clear(&x[i]);
+            fr_value_clear(&x[i]);
         return worst;
     }
     for (i = 0; i < n; i++)
         args[i] = x[i].arg;
-    return FR_OPERAND_OK;
+    return FR_VALUE_OK;
 }
 
 /* ---- elements of memory */
 
 void
-fr_operand_number(fr_dtype d, const void *p, struct fr_number *n)
+fr_value_number(fr_dtype d, const void *p, struct fr_number *n)
 {
     n->dtype = d;
     n->weak = 0;
@@ -296,11 +296,11 @@ fr_operand_number(fr_dtype d, const void *p, struct fr_number *n)
 }
 
 PyObject *
-fr_operand_value(fr_dtype d, const void *p)
+fr_value_python(fr_dtype d, const void *p)
 {
     struct fr_number n;
 
-    fr_operand_number(d, p, &n);
+    fr_value_number(d, p, &n);
     switch (fr_dtype_kind(d)) {
     case 'b': return PyBool_FromLong((long)n.v.i64);
     case 'i': return PyLong_FromLongLong(n.v.i64);
@@ -311,7 +311,7 @@ fr_operand_value(fr_dtype d, const void *p)
 }
 
 int
-fr_operand_store(PyObject *value, fr_dtype d, struct fr_number *n)
+fr_value_store(PyObject *value, fr_dtype d, struct fr_number *n)
 {
     char bytes[16] __attribute__((aligned(16)));
     int  st;
@@ -321,17 +321,17 @@ fr_operand_store(PyObject *value, fr_dtype d, struct fr_number *n)
         n->weak = 'f';
         n->huge = n->negative = false;
         n->v.f64 = PyFloat_AS_DOUBLE(value);
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     }
-    if (PyLong_CheckExact(value) && fr_operand_small_int(value, &n->v.i64) &&
+    if (PyLong_CheckExact(value) && fr_value_small_int(value, &n->v.i64) &&
         (uint64_t)n->v.i64 <= 127) {
         n->dtype = FR_I64;
         n->weak = 'i';
         n->huge = n->negative = false;
-        return FR_OPERAND_OK;
+        return FR_VALUE_OK;
     }
     st = fr_numpy_pack(d, bytes, value);
-    if (st == FR_OPERAND_OK)
-        fr_operand_number(d, bytes, n);
+    if (st == FR_VALUE_OK)
+        fr_value_number(d, bytes, n);
     return st;
 }

@@ -1,0 +1,224 @@
+/*
+ * nest 2 stages rowbuf reduces
+ * [0] f64 unit
+ * [1] f64 strided
+ * [2] f64 unit written
+ * [3] f64 unit written
+ * %0 = load [0] f64 FULL stage 0
+ * %1 = load [1] f64 FULL stage 0
+ * %2 = multiply %0 %1 f64 FULL stage 0
+ * %3 = accum sum [3] %2 f64 FULL stage 0
+ * %4 = reduce sum %2 f64 ROW stage 1
+ * %5 = subtract %1 %4 f64 FULL stage 1
+ * %6 = multiply %5 %0 f64 FULL stage 1
+ * %7 = store [2] %6 f64 FULL stage 1
+ */
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
+
+/* Operands as in jit/loop.h; strides count bytes. */
+struct nest_args {
+    char *ptr[4];
+    int64_t row_stride[4], inner_stride[4];
+    int64_t n_rows, n_inner;
+    const void *scalars;
+    char *scratch;
+};
+
+/* What the stages of one row share. */
+struct row {
+    const double *p0;
+    char *p1;
+    int64_t i1;
+    double *p2;
+    double *p3;
+    double *b0;
+    double *b1;
+    double v4;
+};
+
+struct sums_0 {
+    double v4;
+};
+
+/* Stage 0 at element j. */
+static __device__ inline struct sums_0
+element_0(const struct row *r, int64_t j)
+{
+    struct sums_0 t;
+    const double v0 = r->p0[j];
+    r->b0[j] = v0;
+    const double v1 = AT(const double, r->p1, j * r->i1)[0];
+    r->b1[j] = v1;
+    const double v2 = v0 * v1;
+    const double m3 = r->p3[j];
+    const double n3 = m3 + v2;
+    r->p3[j] = n3;
+    t.v4 = v2;
+    return t;
+}
+
+static __device__ inline struct sums_0
+zero_0(void)
+{
+    struct sums_0 t;
+
+    t.v4 = -0.0;
+    return t;
+}
+
+static __device__ inline struct sums_0
+add_0(struct sums_0 a, struct sums_0 b)
+{
+    struct sums_0 t;
+
+    const double n4 = a.v4 + b.v4;
+    t.v4 = n4;
+    return t;
+}
+
+static __device__ inline struct sums_0
+shuffle_sums_0(struct sums_0 a, unsigned mask, int k)
+{
+    struct sums_0 t;
+
+    t.v4 = __shfl_xor_sync(mask, a.v4, k);
+    return t;
+}
+
+static __device__ inline int64_t
+half_0(int64_t n)
+{
+    return n / 2 - n / 2 % 8;
+}
+
+/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
+static __device__ struct sums_0
+tree_0(const struct row *r, int64_t j, int64_t n)
+{
+    const int lane = threadIdx.x % 8;
+    const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
+    const int64_t whole = n < 8 ? 0 : n - n % 8;
+    struct sums_0 t = zero_0(), o;
+
+    if (n > 128) {
+        t = tree_0(r, j, half_0(n));
+        o = tree_0(r, j + half_0(n), n - half_0(n));
+        return add_0(t, o);
+    }
+    for (int64_t i = lane; i < whole; i += 8)
+        t = add_0(t, element_0(r, j + i));
+    for (int k = 1; k < 8; k *= 2) {
+        o = shuffle_sums_0(t, mask, k);
+        t = lane & k ? add_0(o, t) : add_0(t, o);
+    }
+    if (lane == 0)
+        for (int64_t i = whole; i < n; i++)
+            t = add_0(t, element_0(r, j + i));
+    __syncwarp(mask);
+    return t;
+}
+
+/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+ * of them or at a leaf: how many elements there are, and the first. */
+static __device__ inline int64_t
+find_0(int64_t n, int node, int width, int64_t *j)
+{
+    *j = 0;
+    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+        const int64_t half = half_0(n);
+
+        if (node & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+static __device__ inline struct sums_0
+block_0(const struct row *r, int64_t n)
+{
+    __shared__ struct sums_0 part[32];
+    const int node = threadIdx.x / 8;
+    const bool leader = threadIdx.x % 8 == 0;
+    struct sums_0 t;
+    int64_t j, m, above;
+    bool mine = true;
+
+    /* A leaf above the bottom belongs to the first node below it. */
+    m = find_0(n, node, 1, &j);
+    for (int width = 2; width <= 32; width *= 2)
+        if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
+            mine = false;
+    if (mine) {
+        t = tree_0(r, j, m);
+        if (leader)
+            part[node] = t;
+    }
+    __syncthreads();
+    for (int width = 1; width < 32; width *= 2) {
+        if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
+            part[node] = add_0(part[node], part[node + width]);
+        __syncthreads();
+    }
+    t = part[0];
+    __syncthreads();
+    return t;
+}
+
+/* Stage 1 at element j. */
+static __device__ inline void
+element_1(const struct row *r, int64_t j)
+{
+    const double v0 = r->b0[j];
+    const double v1 = r->b1[j];
+    const double v5 = v1 - r->v4;
+    const double v6 = v5 * v0;
+    r->p2[j] = v6;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+frit_nest(const struct nest_args g)
+{
+    char *const *const ptr = g.ptr;
+    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
+    const void *const scalars = g.scalars;
+    const int64_t n_inner = g.n_inner;
+    (void)scalars;
+    (void)ptr;
+    (void)row_stride;
+    (void)inner_stride;
+    (void)n_inner;
+    struct row r;
+
+    r.b0 = AT(double, g.scratch + (size_t)blockIdx.x * 131072, 0);
+    r.b1 = AT(double, g.scratch + (size_t)blockIdx.x * 131072, 65536);
+    if (blockIdx.x > 0)
+        return;
+    for (int64_t row = 0; row < g.n_rows; row++) {
+        r.p0 = (const double *)(ptr[0] + row * row_stride[0]);
+        r.p1 = ptr[1] + row * row_stride[1];
+        r.i1 = inner_stride[1];
+        r.p3 = (double *)(ptr[3] + row * row_stride[3]);
+        r.p2 = (double *)(ptr[2] + row * row_stride[2]);
+        const struct sums_0 t0 = block_0(&r, n_inner);
+        __syncthreads();
+        const double v4 = 0.0 + t0.v4;
+        r.v4 = v4;
+        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+            element_1(&r, j);
+        __syncthreads();
+        __syncthreads();
+    }
+}

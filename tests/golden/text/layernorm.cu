@@ -1,0 +1,367 @@
+/*
+ * nest 3 stages reduces
+ * [0] f64 unit
+ * [1] f64 unit
+ * [2] f64 strided
+ * [3] f64 unit written
+ * [4] f64 zero written
+ * $0 f64
+ * $1 f64
+ * %0 = load [0] f64 FULL stage 0
+ * %1 = load [1] f64 FULL stage 0
+ * %2 = load [2] f64 FULL stage 0
+ * %3 = scalar $0 f64 SCALAR stage 0
+ * %4 = scalar $1 f64 SCALAR stage 0
+ * %5 = reduce sum %0 f64 ROW stage 1
+ * %6 = divide %5 %3 f64 ROW stage 1
+ * %7 = subtract %0 %6 f64 FULL stage 1
+ * %8 = multiply %7 %7 f64 FULL stage 1
+ * %9 = reduce sum %8 f64 ROW stage 2
+ * %10 = divide %9 %3 f64 ROW stage 2
+ * %11 = add %10 %4 f64 ROW stage 2
+ * %12 = sqrt %11 f64 ROW stage 2
+ * %13 = divide %7 %12 f64 FULL stage 2
+ * %14 = multiply %13 %1 f64 FULL stage 2
+ * %15 = add %14 %2 f64 FULL stage 2
+ * %16 = store [3] %15 f64 FULL stage 2
+ * %17 = store [4] %12 f64 ROW stage 2
+ */
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
+
+/* Operands as in jit/loop.h; strides count bytes. */
+struct nest_args {
+    char *ptr[5];
+    int64_t row_stride[5], inner_stride[5];
+    int64_t n_rows, n_inner;
+    const void *scalars;
+    char *scratch;
+};
+
+/* What the stages of one row share. */
+struct row {
+    const double *p0;
+    const double *p1;
+    char *p2;
+    int64_t i2;
+    double *p3;
+    double *p4;
+    double v6;
+    double v12;
+};
+
+struct sums_0 {
+    double v5;
+};
+
+/* Stage 0 at element j. */
+static __device__ inline struct sums_0
+element_0(const struct row *r, int64_t j)
+{
+    struct sums_0 t;
+    const double v0 = r->p0[j];
+    t.v5 = v0;
+    return t;
+}
+
+static __device__ inline struct sums_0
+zero_0(void)
+{
+    struct sums_0 t;
+
+    t.v5 = -0.0;
+    return t;
+}
+
+static __device__ inline struct sums_0
+add_0(struct sums_0 a, struct sums_0 b)
+{
+    struct sums_0 t;
+
+    const double n5 = a.v5 + b.v5;
+    t.v5 = n5;
+    return t;
+}
+
+static __device__ inline struct sums_0
+shuffle_sums_0(struct sums_0 a, unsigned mask, int k)
+{
+    struct sums_0 t;
+
+    t.v5 = __shfl_xor_sync(mask, a.v5, k);
+    return t;
+}
+
+static __device__ inline int64_t
+half_0(int64_t n)
+{
+    return n / 2 - n / 2 % 8;
+}
+
+/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
+static __device__ struct sums_0
+tree_0(const struct row *r, int64_t j, int64_t n)
+{
+    const int lane = threadIdx.x % 8;
+    const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
+    const int64_t whole = n < 8 ? 0 : n - n % 8;
+    struct sums_0 t = zero_0(), o;
+
+    if (n > 128) {
+        t = tree_0(r, j, half_0(n));
+        o = tree_0(r, j + half_0(n), n - half_0(n));
+        return add_0(t, o);
+    }
+    for (int64_t i = lane; i < whole; i += 8)
+        t = add_0(t, element_0(r, j + i));
+    for (int k = 1; k < 8; k *= 2) {
+        o = shuffle_sums_0(t, mask, k);
+        t = lane & k ? add_0(o, t) : add_0(t, o);
+    }
+    if (lane == 0)
+        for (int64_t i = whole; i < n; i++)
+            t = add_0(t, element_0(r, j + i));
+    __syncwarp(mask);
+    return t;
+}
+
+/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+ * of them or at a leaf: how many elements there are, and the first. */
+static __device__ inline int64_t
+find_0(int64_t n, int node, int width, int64_t *j)
+{
+    *j = 0;
+    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+        const int64_t half = half_0(n);
+
+        if (node & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+static __device__ inline struct sums_0
+block_0(const struct row *r, int64_t n)
+{
+    __shared__ struct sums_0 part[32];
+    const int node = threadIdx.x / 8;
+    const bool leader = threadIdx.x % 8 == 0;
+    struct sums_0 t;
+    int64_t j, m, above;
+    bool mine = true;
+
+    /* A leaf above the bottom belongs to the first node below it. */
+    m = find_0(n, node, 1, &j);
+    for (int width = 2; width <= 32; width *= 2)
+        if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
+            mine = false;
+    if (mine) {
+        t = tree_0(r, j, m);
+        if (leader)
+            part[node] = t;
+    }
+    __syncthreads();
+    for (int width = 1; width < 32; width *= 2) {
+        if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
+            part[node] = add_0(part[node], part[node + width]);
+        __syncthreads();
+    }
+    t = part[0];
+    __syncthreads();
+    return t;
+}
+
+struct sums_1 {
+    double v9;
+};
+
+/* Stage 1 at element j. */
+static __device__ inline struct sums_1
+element_1(const struct row *r, int64_t j)
+{
+    struct sums_1 t;
+    const double v0 = r->p0[j];
+    const double v7 = v0 - r->v6;
+    const double v8 = v7 * v7;
+    t.v9 = v8;
+    return t;
+}
+
+static __device__ inline struct sums_1
+zero_1(void)
+{
+    struct sums_1 t;
+
+    t.v9 = -0.0;
+    return t;
+}
+
+static __device__ inline struct sums_1
+add_1(struct sums_1 a, struct sums_1 b)
+{
+    struct sums_1 t;
+
+    const double n9 = a.v9 + b.v9;
+    t.v9 = n9;
+    return t;
+}
+
+static __device__ inline struct sums_1
+shuffle_sums_1(struct sums_1 a, unsigned mask, int k)
+{
+    struct sums_1 t;
+
+    t.v9 = __shfl_xor_sync(mask, a.v9, k);
+    return t;
+}
+
+static __device__ inline int64_t
+half_1(int64_t n)
+{
+    return n / 2 - n / 2 % 8;
+}
+
+/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
+static __device__ struct sums_1
+tree_1(const struct row *r, int64_t j, int64_t n)
+{
+    const int lane = threadIdx.x % 8;
+    const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
+    const int64_t whole = n < 8 ? 0 : n - n % 8;
+    struct sums_1 t = zero_1(), o;
+
+    if (n > 128) {
+        t = tree_1(r, j, half_1(n));
+        o = tree_1(r, j + half_1(n), n - half_1(n));
+        return add_1(t, o);
+    }
+    for (int64_t i = lane; i < whole; i += 8)
+        t = add_1(t, element_1(r, j + i));
+    for (int k = 1; k < 8; k *= 2) {
+        o = shuffle_sums_1(t, mask, k);
+        t = lane & k ? add_1(o, t) : add_1(t, o);
+    }
+    if (lane == 0)
+        for (int64_t i = whole; i < n; i++)
+            t = add_1(t, element_1(r, j + i));
+    __syncwarp(mask);
+    return t;
+}
+
+/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+ * of them or at a leaf: how many elements there are, and the first. */
+static __device__ inline int64_t
+find_1(int64_t n, int node, int width, int64_t *j)
+{
+    *j = 0;
+    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+        const int64_t half = half_1(n);
+
+        if (node & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+static __device__ inline struct sums_1
+block_1(const struct row *r, int64_t n)
+{
+    __shared__ struct sums_1 part[32];
+    const int node = threadIdx.x / 8;
+    const bool leader = threadIdx.x % 8 == 0;
+    struct sums_1 t;
+    int64_t j, m, above;
+    bool mine = true;
+
+    /* A leaf above the bottom belongs to the first node below it. */
+    m = find_1(n, node, 1, &j);
+    for (int width = 2; width <= 32; width *= 2)
+        if (node & (width - 1) && find_1(n, node, width, &above) <= 128)
+            mine = false;
+    if (mine) {
+        t = tree_1(r, j, m);
+        if (leader)
+            part[node] = t;
+    }
+    __syncthreads();
+    for (int width = 1; width < 32; width *= 2) {
+        if (leader && node % (2 * width) == 0 && find_1(n, node, 2 * width, &above) > 128)
+            part[node] = add_1(part[node], part[node + width]);
+        __syncthreads();
+    }
+    t = part[0];
+    __syncthreads();
+    return t;
+}
+
+/* Stage 2 at element j. */
+static __device__ inline void
+element_2(const struct row *r, int64_t j)
+{
+    const double v0 = r->p0[j];
+    const double v1 = r->p1[j];
+    const double v2 = AT(const double, r->p2, j * r->i2)[0];
+    const double v7 = v0 - r->v6;
+    const double v13 = v7 / r->v12;
+    const double v14 = v13 * v1;
+    const double v15 = v14 + v2;
+    r->p3[j] = v15;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+frit_nest(const struct nest_args g)
+{
+    char *const *const ptr = g.ptr;
+    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
+    const void *const scalars = g.scalars;
+    const int64_t n_inner = g.n_inner;
+    (void)ptr;
+    (void)row_stride;
+    (void)inner_stride;
+    (void)n_inner;
+    struct row r;
+
+    const double v3 = AT(const double, scalars, 0)[0];
+    const double v4 = AT(const double, scalars, 16)[0];
+    for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {
+        r.p0 = (const double *)(ptr[0] + row * row_stride[0]);
+        r.p1 = (const double *)(ptr[1] + row * row_stride[1]);
+        r.p2 = ptr[2] + row * row_stride[2];
+        r.i2 = inner_stride[2];
+        r.p3 = (double *)(ptr[3] + row * row_stride[3]);
+        r.p4 = (double *)(ptr[4] + row * row_stride[4]);
+        const struct sums_0 t0 = block_0(&r, n_inner);
+        __syncthreads();
+        const double v5 = 0.0 + t0.v5;
+        const double v6 = v5 / v3;
+        r.v6 = v6;
+        const struct sums_1 t1 = block_1(&r, n_inner);
+        __syncthreads();
+        const double v9 = 0.0 + t1.v9;
+        const double v10 = v9 / v3;
+        const double v11 = v10 + v4;
+        const double v12 = sqrt(v11);
+        r.v12 = v12;
+        if (threadIdx.x == 0) r.p4[0] = v12;
+        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+            element_2(&r, j);
+        __syncthreads();
+        __syncthreads();
+    }
+}

@@ -1,0 +1,274 @@
+/*
+ * nest 3 stages rowbuf reduces
+ * [0] f32 unit
+ * [1] f32 unit written
+ * %0 = load [0] f32 FULL stage 0
+ * %1 = reduce max %0 f32 ROW stage 1
+ * %2 = subtract %0 %1 f32 FULL stage 1
+ * %3 = multiply %2 %2 f32 FULL stage 1
+ * %4 = reduce sum %3 f32 ROW stage 2
+ * %5 = divide %3 %4 f32 FULL stage 2
+ * %6 = store [1] %5 f32 FULL stage 2
+ */
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+static inline __device__ float
+as_f32_u32(uint32_t x)
+{
+    float r;
+
+    memcpy(&r, &x, sizeof r);
+    return r;
+}
+
+#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
+
+/* Operands as in jit/loop.h; strides count bytes. */
+struct nest_args {
+    char *ptr[2];
+    int64_t row_stride[2], inner_stride[2];
+    int64_t n_rows, n_inner;
+    const void *scalars;
+    char *scratch;
+};
+
+/* What the stages of one row share. */
+struct row {
+    const float *p0;
+    float *p1;
+    float v1;
+    float *b3;
+    float v4;
+};
+
+struct accs_0 {
+    float v1;
+};
+
+/* Stage 0 at element j. */
+static __device__ inline void
+element_0(const struct row *r, int64_t j, struct accs_0 *a)
+{
+    const float v0 = r->p0[j];
+    const bool n1_1 = v0 < a->v1;
+    const bool n1_2 = a->v1 != a->v1;
+    const bool n1_3 = n1_1 | n1_2;
+    const float n1 = n1_3 ? a->v1 : v0;
+    a->v1 = n1;
+}
+
+static __device__ inline struct accs_0
+shuffle_accs_0(struct accs_0 a, unsigned mask, int k)
+{
+    struct accs_0 t;
+
+    t.v1 = __shfl_xor_sync(mask, a.v1, k);
+    return t;
+}
+
+static __device__ inline void
+join_0(struct accs_0 *a, struct accs_0 b)
+{
+    const bool n1_1 = b.v1 < a->v1;
+    const bool n1_2 = a->v1 != a->v1;
+    const bool n1_3 = n1_1 | n1_2;
+    const float n1 = n1_3 ? a->v1 : b.v1;
+    a->v1 = n1;
+}
+
+static __device__ inline void
+gather_0(struct accs_0 *a)
+{
+    __shared__ struct accs_0 all[8];
+
+    for (int k = 1; k < 32; k *= 2)
+        join_0(a, shuffle_accs_0(*a, 0xffffffffu, k));
+    if (threadIdx.x % 32 == 0)
+        all[threadIdx.x / 32] = *a;
+    __syncthreads();
+    *a = all[0];
+    for (int k = 1; k < 8; k++)
+        join_0(a, all[k]);
+    __syncthreads();
+}
+
+struct sums_1 {
+    float v4;
+};
+
+/* Stage 1 at element j. */
+static __device__ inline struct sums_1
+element_1(const struct row *r, int64_t j)
+{
+    struct sums_1 t;
+    const float v0 = r->p0[j];
+    const float v2 = v0 - r->v1;
+    const float v3 = v2 * v2;
+    r->b3[j] = v3;
+    t.v4 = v3;
+    return t;
+}
+
+static __device__ inline struct sums_1
+zero_1(void)
+{
+    struct sums_1 t;
+
+    t.v4 = -0.0f;
+    return t;
+}
+
+static __device__ inline struct sums_1
+add_1(struct sums_1 a, struct sums_1 b)
+{
+    struct sums_1 t;
+
+    const float n4 = a.v4 + b.v4;
+    t.v4 = n4;
+    return t;
+}
+
+static __device__ inline struct sums_1
+shuffle_sums_1(struct sums_1 a, unsigned mask, int k)
+{
+    struct sums_1 t;
+
+    t.v4 = __shfl_xor_sync(mask, a.v4, k);
+    return t;
+}
+
+static __device__ inline int64_t
+half_1(int64_t n)
+{
+    return n / 2 - n / 2 % 8;
+}
+
+/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
+static __device__ struct sums_1
+tree_1(const struct row *r, int64_t j, int64_t n)
+{
+    const int lane = threadIdx.x % 8;
+    const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
+    const int64_t whole = n < 8 ? 0 : n - n % 8;
+    struct sums_1 t = zero_1(), o;
+
+    if (n > 128) {
+        t = tree_1(r, j, half_1(n));
+        o = tree_1(r, j + half_1(n), n - half_1(n));
+        return add_1(t, o);
+    }
+    for (int64_t i = lane; i < whole; i += 8)
+        t = add_1(t, element_1(r, j + i));
+    for (int k = 1; k < 8; k *= 2) {
+        o = shuffle_sums_1(t, mask, k);
+        t = lane & k ? add_1(o, t) : add_1(t, o);
+    }
+    if (lane == 0)
+        for (int64_t i = whole; i < n; i++)
+            t = add_1(t, element_1(r, j + i));
+    __syncwarp(mask);
+    return t;
+}
+
+/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+ * of them or at a leaf: how many elements there are, and the first. */
+static __device__ inline int64_t
+find_1(int64_t n, int node, int width, int64_t *j)
+{
+    *j = 0;
+    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+        const int64_t half = half_1(n);
+
+        if (node & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+static __device__ inline struct sums_1
+block_1(const struct row *r, int64_t n)
+{
+    __shared__ struct sums_1 part[32];
+    const int node = threadIdx.x / 8;
+    const bool leader = threadIdx.x % 8 == 0;
+    struct sums_1 t;
+    int64_t j, m, above;
+    bool mine = true;
+
+    /* A leaf above the bottom belongs to the first node below it. */
+    m = find_1(n, node, 1, &j);
+    for (int width = 2; width <= 32; width *= 2)
+        if (node & (width - 1) && find_1(n, node, width, &above) <= 128)
+            mine = false;
+    if (mine) {
+        t = tree_1(r, j, m);
+        if (leader)
+            part[node] = t;
+    }
+    __syncthreads();
+    for (int width = 1; width < 32; width *= 2) {
+        if (leader && node % (2 * width) == 0 && find_1(n, node, 2 * width, &above) > 128)
+            part[node] = add_1(part[node], part[node + width]);
+        __syncthreads();
+    }
+    t = part[0];
+    __syncthreads();
+    return t;
+}
+
+/* Stage 2 at element j. */
+static __device__ inline void
+element_2(const struct row *r, int64_t j)
+{
+    const float v3 = r->b3[j];
+    const float v5 = v3 / r->v4;
+    r->p1[j] = v5;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+frit_nest(const struct nest_args g)
+{
+    char *const *const ptr = g.ptr;
+    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
+    const void *const scalars = g.scalars;
+    const int64_t n_inner = g.n_inner;
+    (void)scalars;
+    (void)ptr;
+    (void)row_stride;
+    (void)inner_stride;
+    (void)n_inner;
+    struct row r;
+
+    r.b3 = AT(float, g.scratch + (size_t)blockIdx.x * 32768, 0);
+    for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {
+        r.p0 = (const float *)(ptr[0] + row * row_stride[0]);
+        r.p1 = (float *)(ptr[1] + row * row_stride[1]);
+        struct accs_0 a0;
+        a0.v1 = as_f32_u32(0xff800000u);
+        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+            element_0(&r, j, &a0);
+        gather_0(&a0);
+        __syncthreads();
+        const float v1 = a0.v1;
+        r.v1 = v1;
+        const struct sums_1 t1 = block_1(&r, n_inner);
+        __syncthreads();
+        const float v4 = 0.0f + t1.v4;
+        r.v4 = v4;
+        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+            element_2(&r, j);
+        __syncthreads();
+        __syncthreads();
+    }
+}

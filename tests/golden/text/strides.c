@@ -1,0 +1,150 @@
+/*
+ * nest 1 stage
+ * [0] c64 strided
+ * [1] c64 strided written
+ * [2] i64 strided
+ * [3] f16 strided
+ * [4] bool unit written
+ * [5] f64 zero
+ * [6] f64 zero written
+ * %0 = load [0] c64 FULL stage 0
+ * %1 = load [5] f64 ROW stage 0
+ * %2 = multiply %0 %0 c64 FULL stage 0
+ * %3 = store [1] %2 c64 FULL stage 0
+ * %4 = iota [2] i64 FULL stage 0
+ * %5 = load [3] f16 FULL stage 0
+ * %6 = cast %4 f16 FULL stage 0
+ * %7 = less %5 %6 bool FULL stage 0
+ * %8 = store [4] %7 bool FULL stage 0
+ * %9 = negative %1 f64 ROW stage 0
+ * %10 = store [6] %9 f64 ROW stage 0
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t
+as_u32_f32(float x)
+{
+    uint32_t r;
+
+    memcpy(&r, &x, sizeof r);
+    return r;
+}
+
+static inline float
+as_f32_u32(uint32_t x)
+{
+    float r;
+
+    memcpy(&r, &x, sizeof r);
+    return r;
+}
+
+#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
+
+void
+frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
+          int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)
+{
+    for (int64_t row = 0; row < n_rows; row++) {
+        char *const p0 = ptr[0] + row * row_stride[0];
+        const int64_t i0 = inner_stride[0];
+        const double *const p5 = (const double *)(ptr[5] + row * row_stride[5]);
+        char *const p1 = ptr[1] + row * row_stride[1];
+        const int64_t i1 = inner_stride[1];
+        const int64_t p2 = (int64_t)ptr[2] + row * row_stride[2];
+        const int64_t i2 = inner_stride[2];
+        char *const p3 = ptr[3] + row * row_stride[3];
+        const int64_t i3 = inner_stride[3];
+        uint8_t *const p4 = (uint8_t *)(ptr[4] + row * row_stride[4]);
+        double *const p6 = (double *)(ptr[6] + row * row_stride[6]);
+        const double v1 = p5[0];
+        const double v9 = -(v1);
+        p6[0] = v9;
+        for (int64_t j = 0; j < n_inner; j++) {
+            const float v0r = AT(const float, p0, j * i0)[0];
+            const float v0i = AT(const float, p0, j * i0)[1];
+            const float v2_1 = v0i * v0i;
+            const float v2_2 = -(v2_1);
+            const float v2r = fmaf(v0r, v0r, v2_2);
+            const float v2_4 = v0i * v0r;
+            const float v2i = fmaf(v0r, v0i, v2_4);
+            AT(float, p1, j * i1)[0] = v2r;
+            AT(float, p1, j * i1)[1] = v2i;
+            const int64_t v4 = p2 + j * i2;
+            const uint16_t v5 = AT(const uint16_t, p3, j * i3)[0];
+            const bool v6_1 = 70000ll < v4;
+            const int64_t v6_2 = v6_1 ? 70000ll : v4;
+            const bool v6_3 = v6_2 < -70000ll;
+            const int64_t v6_4 = v6_3 ? -70000ll : v6_2;
+            const int32_t v6_5 = (int32_t)v6_4;
+            const float v6_6 = (float)v6_5;
+            const uint32_t v6_7 = as_u32_f32(v6_6);
+            const uint32_t v6_8 = (uint32_t)(v6_7 >> 16u);
+            const uint32_t v6_9 = v6_8 & 0x8000u;
+            const float v6_10 = fabsf(v6_6);
+            const uint32_t v6_11 = as_u32_f32(v6_10);
+            const uint32_t v6_12 = (uint32_t)(v6_11 >> 13u);
+            const uint32_t v6_13 = v6_12 & 1u;
+            const uint32_t v6_14 = (uint32_t)((uint32_t)v6_13 + (uint32_t)4095u);
+            const uint32_t v6_15 = (uint32_t)((uint32_t)v6_11 - (uint32_t)0x38000000u);
+            const uint32_t v6_16 = (uint32_t)((uint32_t)v6_15 + (uint32_t)v6_14);
+            const uint32_t v6_17 = (uint32_t)(v6_16 >> 13u);
+            const uint32_t v6_18 = as_u32_f32(0.5f);
+            const float v6_19 = v6_10 + 0.5f;
+            const uint32_t v6_20 = as_u32_f32(v6_19);
+            const uint32_t v6_21 = (uint32_t)((uint32_t)v6_20 - (uint32_t)v6_18);
+            const uint32_t v6_22 = v6_12 & 1023u;
+            const bool v6_23 = 0x7f800000u < v6_11;
+            const bool v6_24 = v6_11 < 0x38800000u;
+            const uint32_t v6_25 = v6_24 ? v6_21 : v6_17;
+            const bool v6_26 = 0x47800000u <= v6_11;
+            const uint32_t v6_27 = v6_26 ? 0x7c00u : v6_25;
+            const uint32_t v6_28 = v6_22 | 0x7e00u;
+            const uint32_t v6_29 = v6_23 ? v6_28 : v6_27;
+            const uint32_t v6_30 = v6_29 | v6_9;
+            const uint16_t v6 = (uint16_t)v6_30;
+            const uint32_t v7_1 = (uint32_t)v5;
+            const uint32_t v7_2 = v7_1 & 0x8000u;
+            const uint32_t v7_3 = (uint32_t)((uint32_t)v7_2 << 16u);
+            const uint32_t v7_4 = v7_1 & 0x7fffu;
+            const uint32_t v7_5 = (uint32_t)((uint32_t)v7_4 << 13u);
+            const uint32_t v7_6 = (uint32_t)((uint32_t)v7_5 + (uint32_t)0x38000000u);
+            const bool v7_7 = 0x7c00u <= v7_4;
+            const bool v7_8 = v7_4 < 1024u;
+            const int32_t v7_9 = (int32_t)(v7_4);
+            const float v7_10 = (float)v7_9;
+            const float v7_11 = v7_10 * 0x1.0p-24f;
+            const uint32_t v7_12 = (uint32_t)((uint32_t)v7_6 + (uint32_t)0x38000000u);
+            const uint32_t v7_13 = v7_7 ? v7_12 : v7_6;
+            const uint32_t v7_14 = as_u32_f32(v7_11);
+            const uint32_t v7_15 = v7_8 ? v7_14 : v7_13;
+            const uint32_t v7_16 = v7_15 | v7_3;
+            const float v7_17 = as_f32_u32(v7_16);
+            const uint32_t v7_18 = (uint32_t)v6;
+            const uint32_t v7_19 = v7_18 & 0x8000u;
+            const uint32_t v7_20 = (uint32_t)((uint32_t)v7_19 << 16u);
+            const uint32_t v7_21 = v7_18 & 0x7fffu;
+            const uint32_t v7_22 = (uint32_t)((uint32_t)v7_21 << 13u);
+            const uint32_t v7_23 = (uint32_t)((uint32_t)v7_22 + (uint32_t)0x38000000u);
+            const bool v7_24 = 0x7c00u <= v7_21;
+            const bool v7_25 = v7_21 < 1024u;
+            const int32_t v7_26 = (int32_t)(v7_21);
+            const float v7_27 = (float)v7_26;
+            const float v7_28 = v7_27 * 0x1.0p-24f;
+            const uint32_t v7_29 = (uint32_t)((uint32_t)v7_23 + (uint32_t)0x38000000u);
+            const uint32_t v7_30 = v7_24 ? v7_29 : v7_23;
+            const uint32_t v7_31 = as_u32_f32(v7_28);
+            const uint32_t v7_32 = v7_25 ? v7_31 : v7_30;
+            const uint32_t v7_33 = v7_32 | v7_20;
+            const float v7_34 = as_f32_u32(v7_33);
+            const bool v7 = v7_17 < v7_34;
+            p4[j] = v7;
+        }
+    }
+    (void)scalars;
+    (void)scratch;
+}

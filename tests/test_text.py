@@ -1,0 +1,671 @@
+"""Nests as text and bytes, and the C and CUDA text printed from them.
+
+The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals any
+NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there.
+`python tests/test_text.py --bless` rewrites what tests/golden/text expects."""
+import ctypes
+import glob
+import os
+import pathlib
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = sorted((ROOT / "tests/golden/text").glob("*.nest"))
+DIALECTS = {0: ".c", 1: ".cu"}
+DTYPES = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+          "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16,
+          "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+SIZES = [0, 1, 3, 4, 7, 8, 9, 31, 64, 65, 127, 128, 129, 200, 255, 256, 1000, 1031, 5000]
+FLAGS = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"]
+
+
+# ---- the C code under test, and what it prints ---------------------------------------------------
+
+class Err(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 480)]
+
+
+class Text(ctypes.Structure):
+    _fields_ = [("s", ctypes.c_char_p), ("n", ctypes.c_size_t), ("cap", ctypes.c_size_t),
+                ("helpers", ctypes.c_uint32), ("st", ctypes.c_int)]
+
+
+def build_lib(tmp):
+    csrc = ROOT / "csrc"
+    so = os.path.join(tmp, "text.so")
+    sources = [*(csrc / "jit").glob("emit_[tnc][eu]*.c"), *(csrc / "jit").glob("recipe*.c"),
+               csrc / "jit/loop.c", csrc / "jit/micro.c", csrc / "ir/op.c", csrc / "core/dtype.c",
+               *(csrc / "base").glob("*.c")]
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                    "-DFR_DEBUG", f"-I{csrc}", *map(str, sources), "-o", so, "-lm", "-lpthread"],
+                   check=True)
+    lib = ctypes.CDLL(so)
+    lib.fr_nest_pack.restype = lib.fr_nest_scratch.restype = ctypes.c_size_t
+    lib.fr_alloc_live.restype = ctypes.c_long
+    lib.fr_nest_pack.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    lib.fr_nest_unpack.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    lib.fr_nest_print.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    lib.fr_nest_parse.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+    lib.fr_nest_free.argtypes = [ctypes.c_void_p]
+    lib.fr_nest_scratch.argtypes = [ctypes.c_void_p]
+    lib.fr_nest_rowbuf.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    lib.fr_text_nest.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+    lib.fr_recipe_exists.restype = ctypes.c_bool
+    lib.fr_nest_crosses.restype = ctypes.c_bool
+    lib.fr_nest_crosses.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    return lib
+
+
+class Broken(Exception):
+    pass
+
+
+class Nest:
+    """A nest of the C code, from its text or its bytes."""
+
+    def __init__(self, lib, text=None, raw=None):
+        self.lib, self.p, err = lib, ctypes.c_void_p(), Err()
+        if text is not None:
+            st = lib.fr_nest_parse(text.encode(), ctypes.byref(self.p), ctypes.byref(err))
+        else:
+            st = lib.fr_nest_unpack(raw, len(raw), ctypes.byref(self.p), ctypes.byref(err))
+        if st:
+            raise Broken(err.text.decode())
+
+    def __del__(self):
+        self.lib.fr_nest_free(self.p)
+
+    def __str__(self):
+        n = self.lib.fr_nest_print(self.p, None, 0)
+        buf = ctypes.create_string_buffer(n + 1)
+        self.lib.fr_nest_print(self.p, buf, n + 1)
+        return buf.value.decode()
+
+    def pack(self):
+        n = self.lib.fr_nest_pack(self.p, None, 0)
+        buf = ctypes.create_string_buffer(n)
+        assert self.lib.fr_nest_pack(self.p, buf, n) == n
+        return buf.raw
+
+    def text(self, dialect):
+        t, err = Text(), Err()
+        st = self.lib.fr_text_nest(ctypes.byref(t), self.p, dialect, ctypes.byref(err))
+        s = t.s.decode() if t.s else ""
+        self.lib.fr_text_clear(ctypes.byref(t))
+        if st:
+            raise Broken(err.text.decode())
+        return s
+
+    def scratch(self):
+        return self.lib.fr_nest_scratch(self.p)
+
+
+@pytest.fixture(scope="module")
+def tmp():
+    with tempfile.TemporaryDirectory() as d:
+        yield d
+
+
+@pytest.fixture(scope="module")
+def lib(tmp):
+    return build_lib(tmp)
+
+
+def without_comments(text):
+    return "".join(line.strip() + "\n" for line in text.splitlines()
+                   if line.strip() and not line.strip().startswith("#"))
+
+
+# ---- bytes and text -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
+def test_text_and_bytes_come_back(lib, path):
+    nest = Nest(lib, path.read_text())
+    assert str(nest) == without_comments(path.read_text())
+    again = Nest(lib, raw=nest.pack())
+    assert str(again) == str(nest) and again.pack() == nest.pack()
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_golden(lib, path, dialect):
+    text = Nest(lib, path.read_text()).text(dialect)
+    assert text == path.with_suffix(DIALECTS[dialect]).read_text(), "make bless"
+
+
+def test_no_byte_string_does_harm(lib):
+    """Cut, lengthened, changed and random bytes are refused or give a nest that is well formed."""
+    rng = random.Random(5)
+    raws = [Nest(lib, p.read_text()).pack() for p in GOLDEN]
+    live, taken = lib.fr_alloc_live(), 0
+    for i in range(20000):
+        raw = bytearray(rng.choice(raws))
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            raw[rng.randrange(len(raw))] = rng.choice([0, 1, 2, 255, rng.randrange(256)])
+        how = i % 8
+        if how == 0:
+            raw = raw[:rng.randrange(len(raw))]
+        elif how == 1:
+            raw += rng.randbytes(rng.randrange(20))
+        elif how == 2:
+            raw = raw[:4] + rng.randbytes(rng.randrange(80))
+        elif how == 3:
+            raw = raw[:16] + rng.randbytes(len(raw) - 16)
+        try:
+            nest = Nest(lib, raw=bytes(raw))
+        except Broken:
+            continue
+        taken += 1
+        assert nest.pack() == bytes(raw)
+        if i % 16 < 8:
+            try:
+                nest.text(i % 2)
+            except Broken:
+                pass
+        del nest
+    assert 500 < taken < 15000
+    assert lib.fr_alloc_live() == live
+
+
+BROKEN = [
+    ("%0 = load [0] f32 FULL stage 0", "%0 = load [9] f32 FULL stage 0", "%0 (load): operand 9 of 2"),
+    ("%0 = load [0] f32 FULL stage 0", "%0 = load [0] f64 FULL stage 0", "%0 (load): dtype f64"),
+    ("%0 = load [0] f32 FULL stage 0", "%0 = load [0] f32 ROW stage 0", "%0 (load): level ROW"),
+    ("%2 = subtract %0 %1", "%2 = subtract %2 %1", "%2 (op): argument %2 does not come before"),
+    ("%2 = subtract %0 %1 f32 FULL stage 1", "%2 = subtract %0 %1 f32 FULL stage 0", "%2 (op): stage 0"),
+    ("%2 = subtract %0 %1 f32", "%2 = subtract %0 %1 f64", "%2 (op): dtype f64, must be f32"),
+    ("%2 = subtract %0 %1 f32 FULL", "%2 = subtract %0 %1 f32 ROW", "%2 (op): level ROW below"),
+    ("%2 = subtract", "%2 = bitwise_and", "%2 (op): no bitwise_and of f32"),
+    ("%1 = reduce max", "%1 = reduce add", "%1 (reduce): add is no reduction"),
+    ("%1 = reduce max %0 f32 ROW stage 1", "%1 = reduce max %0 f32 ROW stage 0", "%1 (reduce): stage 0"),
+    ("%4 = reduce sum %3 f32 ROW stage 2", "%4 = reduce sum %3 f32 ROW stage 4", "%4 (reduce): stage 4"),
+    ("%5 = divide %3 %4 f32 FULL stage 2", "%5 = divide %3 %4 f32 FULL stage 3", "%5 (op): stage 3 of 3"),
+    ("%6 = store [1]", "%6 = store [0]", "%6 (store): operand 0 is not marked as written"),
+    ("[1] f32 unit written", "[1] f32 unit", "%6 (store): operand 1 is not marked as written"),
+    ("[0] f32 unit", "[0] f32 unit written", "nothing writes operand 0"),
+    ("[0] f32 unit", "[0] f32 unit stream", "operand 0 is streamed but not written"),
+    ("nest 3 stages rowbuf reduces", "nest 3 stages rowbuf", "a reduction, but flags"),
+    ("nest 3 stages rowbuf reduces", "nest 0 stages rowbuf reduces", "0 stages"),
+    ("%3 = multiply %2 %2", "%3 = multiply %2", "line 7 cannot be read"),
+    ("%3 = multiply", "%4 = multiply", "line 7 cannot be read"),
+    ("%3 = multiply", "%3 = multiplied", "line 7 cannot be read"),
+]
+
+
+@pytest.mark.parametrize("old,new,message", BROKEN, ids=lambda s: s[:30])
+def test_rules_are_held(lib, old, new, message):
+    text = without_comments((ROOT / "tests/golden/text/softmax.nest").read_text())
+    assert old in text
+    with pytest.raises(Broken) as e:
+        Nest(lib, text.replace(old, new, 1))
+    assert message in str(e.value)
+
+
+def test_row_buffers(lib):
+    """What is read again has none; those of the others follow one another."""
+    nest = Nest(lib, (ROOT / "tests/golden/text/softmax.nest").read_text())
+    assert [i for i in range(7) if lib.fr_nest_crosses(nest.p, i)] == [3]
+    assert nest.scratch() == 8192 * 4
+    nest = Nest(lib, (ROOT / "tests/golden/text/backward.nest").read_text())
+    # %0 is read again with unit stride, but %3 has been written by then: it may be the same memory.
+    assert [i for i in range(8) if lib.fr_nest_crosses(nest.p, i)] == [0, 1]
+    assert nest.scratch() == 2 * 8192 * 8 and lib.fr_nest_rowbuf(nest.p, 1) == 8192 * 8
+    assert Nest(lib, (ROOT / "tests/golden/text/layernorm.nest").read_text()).scratch() == 0
+
+
+def test_no_allocation_is_missed(lib):
+    """Whichever allocation fails, the call says so and nothing leaks."""
+    lib.fr_alloc_fail_at.argtypes = [ctypes.c_long]
+    text = (ROOT / "tests/golden/text/softmax.nest").read_text()
+    raw, live = Nest(lib, text).pack(), lib.fr_alloc_live()
+
+    def everything():
+        nest = Nest(lib, raw=raw)
+        nest.text(0)
+        nest.text(1)
+        Nest(lib, text)
+
+    n = 1
+    while True:
+        lib.fr_alloc_fail_at(n)
+        failed = False
+        try:
+            everything()
+        except Broken:
+            failed = True
+        lib.fr_alloc_fail_at(0)
+        assert lib.fr_alloc_live() == live
+        if not failed:
+            break
+        n += 1
+    assert n > 20
+
+
+# ---- the C text against NumPy ---------------------------------------------------------------------
+
+class Kernel:
+    """Compiled C text of a nest."""
+
+    def __init__(self, lib, tmp, text, flags=("-O2",)):
+        self.nest = nest = Nest(lib, text)
+        self.n_insts = text.count("%0 =") and max(
+            int(line.split()[0][1:]) for line in without_comments(text).splitlines()
+            if line.startswith("%")) + 1
+        self.n_stages = int(text[text.index("nest ") + 5:].split()[0])
+        base = os.path.join(tmp, f"k{abs(hash((text, flags)))}")
+        with open(base + ".c", "w") as f:
+            f.write(nest.text(0))
+        subprocess.run(["cc", "-std=c11", *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                        base + ".c", "-o", base + ".so", *FLAGS], check=True)
+        self.dll = ctypes.CDLL(base + ".so")
+
+    def run(self, operands, n_rows, n_inner, scalars=()):
+        """operands: arrays of (rows, inner), (rows,) or an iota's (start, row step, step)."""
+        ptr, row, inner = pointers(operands)
+        n = self.nest.scratch()
+        scratch = ctypes.create_string_buffer(n + 64)
+        at = (ctypes.addressof(scratch) + 63) & ~63
+        self.dll.frit_rows(ptr, row, inner, ctypes.c_int64(n_rows), ctypes.c_int64(n_inner),
+                           scalar_slots(scalars), ctypes.c_void_p(at))
+
+
+def pointers(operands):
+    ptr = (ctypes.c_void_p * len(operands))()
+    row, inner = ((ctypes.c_int64 * len(operands))() for _ in range(2))
+    for k, o in enumerate(operands):
+        if isinstance(o, tuple):
+            ptr[k], row[k], inner[k] = ctypes.c_void_p(o[0] & (2**64 - 1)), o[1], o[2]
+            continue
+        ptr[k] = o.ctypes.data
+        row[k] = o.strides[0] if o.ndim else 0
+        inner[k] = o.strides[1] if o.ndim > 1 else 0
+    return ptr, row, inner
+
+
+def scalar_slots(scalars):
+    buf = ctypes.create_string_buffer(max(16 * len(scalars), 16))
+    for k, s in enumerate(scalars):
+        ctypes.memmove(ctypes.addressof(buf) + 16 * k, s.tobytes(), len(s.tobytes()))
+    return buf
+
+
+def same(got, want):
+    """Equal bits, or NaN in both."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if got.dtype.kind == "c":
+        part = got.real.dtype
+        got, want = (np.ascontiguousarray(x).reshape(-1).view(part) for x in (got, want))
+    if not got.size:
+        return
+    bits = np.ascontiguousarray(got).view(np.uint8).reshape(got.size, -1) == \
+        np.ascontiguousarray(want).view(np.uint8).reshape(got.size, -1)
+    ok = bits.all(axis=1)
+    if got.dtype.kind == "f":
+        ok |= (np.isnan(got) & np.isnan(want)).reshape(-1)
+    bad = np.flatnonzero(~ok)
+    assert not bad.size, (bad[:5], got.reshape(-1)[bad[:5]], want.reshape(-1)[bad[:5]])
+
+
+def golden(name):
+    return (ROOT / f"tests/golden/text/{name}.nest").read_text()
+
+
+def samples(code, shape, seed=0, special=True):
+    rng = np.random.default_rng(seed)
+    t = np.dtype(DTYPES[code])
+    if t.kind == "b":
+        return rng.random(shape) < 0.5
+    if t.kind in "iu":
+        info = np.iinfo(t)
+        x = rng.integers(info.min, info.max, shape, dtype=t, endpoint=True)
+        return np.where(rng.random(shape) < 0.3, rng.integers(0, 9, shape).astype(t), x)
+    x = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 3, shape)
+    if t.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    x = x.astype(t)
+    if special and x.size:
+        flat = x.reshape(-1)
+        for v in (np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, 3.0):
+            flat[rng.integers(0, flat.size)] = v
+    return x
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-march=native"), ("-O1", "-fsanitize=undefined",
+                                   "-fno-sanitize=float-cast-overflow,float-divide-by-zero",
+                                   "-fno-sanitize-recover")])
+def test_chain(lib, tmp, flags):
+    k = Kernel(lib, tmp, golden("chain"), flags)
+    for n in SIZES[:12]:
+        a, b = samples("f32", (3, n), n), samples("f32", (3, n), n + 1)
+        out, s = np.empty((3, n), np.float32), np.float32(0.7)
+        k.run([a, b, out], 3, n, [s])
+        t = a * b + s
+        same(out, np.where(t < a, t, a))
+
+
+def test_strides(lib, tmp):
+    k = Kernel(lib, tmp, golden("strides"))
+    a = samples("c64", (40, 4), 1, special=False).T[:, ::-2]
+    out, h = np.zeros((20, 4), np.complex64).T, samples("f16", (4, 40), 2)[::-1, ::2]
+    w, less, neg = samples("f64", (4,)), np.empty((4, 20), bool), np.empty(4)
+    k.run([a, out, (-5, 7, 2), h, less, w, neg], 4, 20)
+    same(out, a * a)
+    iota = -5 + 7 * np.arange(4)[:, None] + 2 * np.arange(20)
+    same(less, h < iota.astype(np.float16))
+    same(neg, -w)
+
+
+@pytest.mark.parametrize("stages", [False, True])
+def test_softmax(lib, tmp, stages):
+    k = Kernel(lib, tmp, golden("softmax"))
+    for n in SIZES[1:]:
+        a = samples("f32", (3, n), n, special=False)
+        out = np.empty_like(a)
+        if stages:
+            Long(k).run([a, out], 3, n)
+        else:
+            k.run([a, out], 3, n)
+        t = a - a.max(axis=1, keepdims=True)
+        t *= t
+        same(out, t / t.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("stages", [False, True])
+def test_layernorm(lib, tmp, stages):
+    k = Kernel(lib, tmp, golden("layernorm"))
+    for n in SIZES[1:]:
+        x, w = samples("f64", (3, n), n, special=False), samples("f64", (n,), 1, special=False)
+        b2 = samples("f64", (2 * n,), 1, special=False)
+        out, sd = np.empty_like(x), np.empty(3)
+        rows = [np.broadcast_to(v, (3, n)) for v in (w, b2[::2])]
+        args = ([x, *rows, out, sd], 3, n, [np.float64(n), np.float64(1e-5)])
+        (Long(k) if stages else k).run(*args)
+        mean = x.sum(axis=1) / n
+        t = x - mean[:, None]
+        want = np.sqrt((t * t).sum(axis=1) / n + 1e-5)
+        same(sd, want)
+        same(out, t / want[:, None] * w + b2[::2])
+
+
+@pytest.mark.parametrize("stages", [False, True])
+@pytest.mark.parametrize("special", [False, True])
+def test_reductions(lib, tmp, stages, special):
+    k = Kernel(lib, tmp, golden("reductions"))
+    for n in SIZES[1:]:
+        a, h = samples("f32", (3, n), n, special), samples("f16", (3, n), n + 2, special)
+        c = samples("c128", (3, n), n + 1, special)
+        a[1] = 1 + a[1] / 1000
+        if n > 8:
+            a[2, 5] = a[2, 7] = a[2].max() + 1 if not special else np.nan
+        outs = [np.empty(3, t) for t in (np.float32, np.complex128, np.float16, np.float32, np.float32,
+                                         np.int64, np.int64, bool, bool, np.float32)]
+        (Long(k) if stages else k).run([a, c, h, *outs], 3, n)
+        with np.errstate(all="ignore"):
+            for got, want in zip(outs, [a.sum(1), c.sum(1), h.sum(1), a.max(1), a.prod(1), a.argmax(1),
+                                        h.argmin(1), c.any(1), a.all(1), a.min(1)]):
+                same(got, want)
+
+
+def reduction(op, code, result):
+    return f"""nest 1 stage reduces
+        [0] {code} strided
+        [1] {result} zero written
+        %0 = load [0] {code} FULL stage 0
+        %1 = reduce {op} %0 {result} ROW stage 1
+        %2 = store [1] %1 {result} ROW stage 1"""
+
+
+@pytest.mark.parametrize("code", DTYPES)
+def test_every_reduction(lib, tmp, code):
+    for op in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin"):
+        result = {"any": "bool", "all": "bool", "argmax": "i64", "argmin": "i64"}.get(op, code)
+        a = samples(code, (4, 300), 7)
+        if op in ("sum", "prod") and a.dtype.kind in "biu" and code not in ("i64", "u64"):
+            continue
+        if op in ("sum", "prod") and a.dtype.kind in "fc":
+            a = samples(code, (4, 300), 7, special=False)
+            a = (a / abs(a) + a / 1000).astype(a.dtype)
+        if op in ("any", "all"):
+            a[0], a[1] = 0, 1
+        k = Kernel(lib, tmp, reduction(op, code, result), ("-O1",))
+        for x in (a, a[:, ::-1], a[:, ::3]):
+            out, long = np.empty(4, DTYPES[result]), np.empty(4, DTYPES[result])
+            k.run([x, out], 4, x.shape[1])
+            Long(k).run([x, long], 4, x.shape[1])
+            same(long, out)
+            with np.errstate(all="ignore"):
+                same(out, np.array([getattr(r.copy(), op)() for r in x], DTYPES[result]))
+
+
+def test_columns(lib, tmp):
+    k = Kernel(lib, tmp, golden("columns"))
+    a = samples("f32", (50, 33), 3, special=False)
+    total, top = np.full(33, -0.0, np.float32), np.full(33, -np.inf, np.float32)
+    k.run([a, *(np.broadcast_to(x, (50, 33)) for x in (total, top))], 50, 33)
+    same(total, (a * a).sum(axis=0))
+    same(top, a.max(axis=0))
+
+
+def test_in_place_backward(lib, tmp):
+    k = Kernel(lib, tmp, golden("backward"))
+    x, g = samples("f64", (20, 200), 1, special=False), samples("f64", (20, 400), 2, special=False)
+    g, want, total = g[:, ::2], x.copy(), np.full(200, -0.0)
+    k.run([x, g, x, np.broadcast_to(total, (20, 200))], 20, 200)
+    p = want * g
+    same(total, p.sum(axis=0))
+    same(x, (g - p.sum(axis=1, keepdims=True)) * want)
+
+
+class Slot(ctypes.Structure):
+    _fields_ = [("v", ctypes.c_char * 16), ("index", ctypes.c_int64), ("pad", ctypes.c_int64)]
+
+
+class Long:
+    """Runs rows through frit_stages, cut in four as the trees of sums are, as a launcher does."""
+
+    def __init__(self, kernel):
+        self.k = kernel
+        self.table = (ctypes.c_void_p * (2 * kernel.n_stages + 1)).in_dll(kernel.dll, "frit_stages")
+        self.lines = [line.split() for line in str(kernel.nest).splitlines() if line.startswith("%")]
+
+    def get(self, slots, i, dtype):
+        return np.frombuffer(bytes(slots[i]), dtype, 1)[0]
+
+    def put(self, slots, i, value):
+        ctypes.memmove(ctypes.addressof(slots[i]), value.tobytes(), value.nbytes)
+
+    def run(self, operands, n_rows, n_inner, scalars=()):
+        values = scalar_slots(scalars)
+        for r in range(n_rows):
+            slots = (Slot * self.k.n_insts)()
+            ptr, row, inner = pointers(operands)
+            for k, o in enumerate(operands):
+                ptr[k] = ctypes.c_void_p((ptr[k] or 0) + r * row[k])
+            for s in range(self.k.n_stages):
+                self.call(self.k.n_stages + s, ptr, values, slots)
+                self.stage(s, ptr, inner, n_inner, values, slots)
+            self.call(2 * self.k.n_stages, ptr, values, slots)
+
+    def call(self, entry, *args):
+        ctypes.CFUNCTYPE(None)(self.table[entry])
+        fn = ctypes.cast(self.table[entry], ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3))
+        fn(*(ctypes.cast(a, ctypes.c_void_p) for a in args))
+
+    def stage(self, s, ptr, inner, n, values, slots):
+        reduces = [(i, w) for i, w in enumerate(self.lines)
+                   if w[2] == "reduce" and int(w[-1]) == s + 1]
+        is_complex = [w[5][0] == "c" for i, w in reduces if w[3] == "sum"]
+        # Real and complex trees part in different places: with both, or with a product, one range.
+        cut = len(set(is_complex)) < 2 and all(w[3] != "prod" for _, w in reduces)
+        parts = self.ranges(s, ptr, inner, 0, n, values, slots, 2 if cut else 0, any(is_complex))
+        for i, w in reduces:
+            self.finish(slots, i, w, parts)
+
+    def ranges(self, s, ptr, inner, j, n, values, slots, depth, is_complex):
+        leaf = 64 if is_complex else 128
+        if depth and n > leaf:
+            half = (n - n % 8) // 2 if is_complex else n // 2 - n // 2 % 8
+            return [self.ranges(s, ptr, inner, j, half, values, slots, depth - 1, is_complex),
+                    self.ranges(s, ptr, inner, j + half, n - half, values, slots, depth - 1, is_complex)]
+        out = (Slot * self.k.n_insts)()
+        proto = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+                                 *[ctypes.c_void_p] * 4)
+        scratch = ctypes.create_string_buffer(64)
+        ctypes.cast(self.table[s], proto)(
+            ctypes.cast(ptr, ctypes.c_void_p), ctypes.cast(inner, ctypes.c_void_p), j, n,
+            ctypes.cast(values, ctypes.c_void_p), ctypes.cast(slots, ctypes.c_void_p),
+            ctypes.cast(out, ctypes.c_void_p), ctypes.cast(scratch, ctypes.c_void_p))
+        return out
+
+    def finish(self, slots, i, words, parts):
+        op, result = words[3], DTYPES[words[5]]
+        source = DTYPES[self.lines[int(words[4][1:])][-4]]
+        acc = source if op.startswith("arg") else result
+        if op in ("sum", "prod") and words[5] == "f16":
+            acc = np.float32
+
+        def leaves(p):
+            return leaves(p[0]) + leaves(p[1]) if isinstance(p, list) else [p]
+
+        def tree(p):
+            return tree(p[0]) + tree(p[1]) if isinstance(p, list) else self.get(p, i, acc)
+
+        flat = leaves(parts)
+        got = [self.get(p, i, acc) for p in flat]
+        with np.errstate(all="ignore"):
+            if op == "sum":
+                value = acc(0) + tree(parts)
+            elif op.startswith("arg"):
+                value = np.int64(flat[getattr(np.array(got), op)()][i].index)
+            else:
+                value = getattr(np.array(got), op)()
+        self.put(slots, i, np.asarray(value).astype(result))
+
+
+# ---- every recipe ---------------------------------------------------------------------------------
+
+def ops_table(lib):
+    """(name, arity, kinds) of the element-wise rows."""
+    rows = []
+    for line in (ROOT / "csrc/ir/ops.def").read_text().splitlines():
+        if line.startswith("OP("):
+            name, arity, rule, kinds = (w.strip() for w in line[3:].split(",")[:4])
+            rows.append((name, int(arity), rule, kinds.strip('"')))
+    return rows
+
+
+def all_ops_nest(lib, code):
+    """One nest that stores every operation of compute dtype `code`; and the names it stores."""
+    lib.fr_op_find.restype = ctypes.c_uint16
+    index = list(DTYPES).index(code)
+    names, body, operands = [], [], []
+    loads = {}
+
+    def load(k, dtype):
+        if (k, dtype) not in loads:
+            loads[k, dtype] = len(body)
+            body.append(f"load [{len(operands)}] {dtype} FULL stage 0")
+            operands.append(f"{dtype} unit")
+        return loads[k, dtype]
+
+    for name, arity, rule, kinds in ops_table(lib):
+        op = lib.fr_op_find(name.encode(), len(name))
+        if not lib.fr_recipe_exists(op, index):
+            continue
+        dtypes = [list(DTYPES)[lib.fr_op_arg(op, k, index)] for k in range(arity)]
+        args = [load(k, d) for k, d in enumerate(dtypes)]
+        names.append((name, args, list(DTYPES)[lib.fr_op_result(op, index)]))
+    for name, args, result in names:
+        body.append(f"{name} {' '.join(f'%{a}' for a in args)} {result} FULL stage 0")
+        operands.append(f"{result} unit written")
+        body.append(f"store [{len(operands) - 1}] %{len(body) - 1} {result} FULL stage 0")
+    text = "nest 1 stage\n" + "".join(f"[{k}] {o}\n" for k, o in enumerate(operands))
+    return text + "".join(f"%{i} = {line}\n" for i, line in enumerate(body)), names, sorted(
+        (at, k, d) for (k, d), at in loads.items())
+
+
+EXACT = """positive negative absolute fabs square sqrt reciprocal floor ceil trunc rint isnan isinf
+isfinite signbit logical_not invert bitwise_count real imag add subtract multiply divide floor_divide
+remainder fmod maximum minimum fmax fmin copysign heaviside equal not_equal less less_equal greater
+greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift
+right_shift where clip""".split()
+
+
+@pytest.mark.parametrize("code", DTYPES)
+def test_every_operation_in_c(lib, tmp, code):
+    text, names, loads = all_ops_nest(lib, code)
+    k = Kernel(lib, tmp, text, ("-O1",))
+    n = 400
+    inputs = {at: samples(d, (1, n), at + 1) for at, _, d in loads}
+    outs = [np.empty((1, n), DTYPES[result]) for _, _, result in names]
+    k.run([*(inputs[at] for at, _, _ in loads), *outs], 1, n)
+    with np.errstate(all="ignore"):
+        for (name, args, _), got in zip(names, outs):
+            if name in EXACT and not (code[0] == "c" and name in ("absolute", "sqrt")):
+                ufunc = getattr(np, name)
+                same(got, np.asarray(ufunc(*(inputs[a] for a in args))).astype(got.dtype))
+
+
+# ---- CUDA -----------------------------------------------------------------------------------------
+
+def nvrtc():
+    try:
+        import nvidia.cuda_nvrtc as package
+    except ImportError:
+        pytest.skip("the nvidia-cuda-nvrtc wheel is not installed")
+    found = glob.glob(os.path.join(list(package.__path__)[0], "lib", "libnvrtc.so*"))
+    if not found:
+        pytest.skip("the nvidia-cuda-nvrtc wheel has no libnvrtc.so for " + platform.platform())
+    return ctypes.CDLL(found[0])
+
+
+def compile_cuda(rtc, text, arch):
+    program = ctypes.c_void_p()
+    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"frit.cu", 0, None, None) == 0
+    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
+    st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    rtc.nvrtcGetProgramLog(program, log)
+    assert st == 0, log.value.decode()
+    assert rtc.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0 and size.value > 1000
+    cubin = ctypes.create_string_buffer(size.value)
+    rtc.nvrtcGetCUBIN(program, cubin)
+    rtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin.raw
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_golden_cuda_compiles(lib, arch):
+    rtc = nvrtc()
+    for path in GOLDEN:
+        assert b"frit_nest" in compile_cuda(rtc, Nest(lib, path.read_text()).text(1), arch), path
+
+
+@pytest.mark.parametrize("code", ["bool", "i8", "u32", "i64", "f16", "f32", "c128"])
+def test_every_operation_in_cuda(lib, code):
+    rtc = nvrtc()
+    compile_cuda(rtc, Nest(lib, all_ops_nest(lib, code)[0]).text(1), "sm_90")
+
+
+def bless():
+    with tempfile.TemporaryDirectory() as d:
+        code = build_lib(d)
+        for path in GOLDEN:
+            for dialect, suffix in DIALECTS.items():
+                path.with_suffix(suffix).write_text(Nest(code, path.read_text()).text(dialect))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--bless"]:
+        sys.exit("usage: test_text.py --bless")
+    bless()
