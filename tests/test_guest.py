@@ -165,7 +165,7 @@ def test_odd_cache_directories_mean_memory_only(kind, tmp_path):
     done = run("compile_all()\nwork()\nprint(frit.stats()['compiled'] >= 0)", FRIT_CACHE_DIR=d,
                FRIT_JIT="auto")
     assert done.stdout == "True\n"
-    assert done.stderr.count("frit") <= 1, done.stderr
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
     if kind == "world-writable":
         assert not list(d.iterdir())
 
@@ -173,7 +173,7 @@ def test_odd_cache_directories_mean_memory_only(kind, tmp_path):
 def test_home_that_cannot_be_written():
     done = run("compile_all()\nwork()", HOME="/proc", XDG_CACHE_HOME=None, FRIT_CACHE_DIR=None,
                FRIT_JIT="auto")
-    assert done.stdout == "" and done.stderr.count("frit") <= 1, done.stderr
+    assert done.stdout == "" and len(done.stderr.splitlines()) <= 1, done.stderr
     run("work()", HOME=None, XDG_CACHE_HOME=None, FRIT_CACHE_DIR=None)
 
 
