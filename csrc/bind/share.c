@@ -13,8 +13,9 @@
 struct shared {
     PyObject        *root;        /* ndarray that owns the memory, one reference */
     struct fr_tensor whole;       /* over all of it */
+    char            *data;        /* of the first element of `whole` */
     char            *low, *high;  /* its bytes, high exclusive */
-    bool             partial;     /* it covers less than the memory that its owner has */
+    bool             partial;     /* other storages over the same owner are possible */
     struct shared   *next;
 };
 
@@ -29,10 +30,10 @@ bucket_of(PyObject *root)
 }
 
 static struct shared *
-find(PyObject *root, fr_dtype d)
+find(PyObject *root, fr_dtype d, const char *data)
 {
     for (struct shared *s = *bucket_of(root); s; s = s->next)
-        if (s->root == root && s->whole.dtype == d)
+        if (s->root == root && s->whole.dtype == d && s->data == data)
             return s;
     return NULL;
 }
@@ -114,17 +115,6 @@ window_of(PyObject *array, const struct fr_tensor *t, const char *data)
     return fr_type_result(st, &out, &err);
 }
 
-/* The first byte of the memory and its length; false if elements do not lie side by side in it. */
-static bool
-block_of(PyObject *root, char **data, int64_t *n_elems)
-{
-    PyArrayObject *a = fr_array(root);
-
-    *data = PyArray_BYTES(a);
-    *n_elems = PyArray_SIZE(a);
-    return PyArray_IS_C_CONTIGUOUS(a) || PyArray_IS_F_CONTIGUOUS(a);
-}
-
 static void
 byte_bounds(PyObject *array, char **low, char **high)
 {
@@ -154,62 +144,109 @@ collides(char *low, char *high)
     return false;
 }
 
-/* A new storage over all that `root` covers. */
-static struct shared *
-make(PyObject *root, fr_dtype d, bool partial)
+/* What a storage is made over: memory and its shape, in elements of one dtype. */
+struct block {
+    char    *data;
+    int      ndim;
+    int64_t  dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];     /* strides in bytes */
+    bool     partial;
+};
+
+static void
+block_of_array(PyObject *array, struct block *b)
 {
-    PyArrayObject   *a = fr_array(root);
-    struct shared   *s = fr_calloc(1, sizeof *s);
-    struct fr_tensor t;
-    struct fr_err    err;
-    fr_status        st;
-    void            *data;
+    PyArrayObject *a = fr_array(array);
+
+    b->data = PyArray_BYTES(a);
+    b->ndim = PyArray_NDIM(a);
+    for (int i = 0; i < b->ndim; i++) {
+        b->dims[i] = PyArray_DIM(a, i);
+        b->strides[i] = PyArray_STRIDE(a, i);
+    }
+}
+
+/* All of the owner's memory if its elements lie side by side: in its own shape, or as a row of elements
+ * of dtype d where it holds something else (bytes of a file, records). Else the array by itself.
+ * Returns whose memory it is: root or array. */
+static PyObject *
+choose_block(PyObject *root, PyObject *array, fr_dtype d, struct block *b)
+{
+    PyArrayObject *r = fr_array(root);
+    int64_t        size = fr_dtype_size(d);
+
+    b->partial = false;
+    if (!PyArray_IS_C_CONTIGUOUS(r) && !PyArray_IS_F_CONTIGUOUS(r)) {
+        b->partial = true;
+        block_of_array(array, b);
+        return array;
+    }
+    if (fr_numpy_array_dtype(root) == d && PyArray_NDIM(r) <= FR_MAX_DIMS &&
+               PyArray_ISALIGNED(r)) {
+        block_of_array(root, b);
+    } else {
+        int64_t phase = (PyArray_BYTES(fr_array(array)) - PyArray_BYTES(r)) % size;
+        b->partial = true; /* other types may look at it too */
+        b->data = PyArray_BYTES(r) + phase;
+        b->ndim = 1;
+        b->dims[0] = (PyArray_NBYTES(r) - phase) / size;
+        b->strides[0] = size;
+    }
+    return root;
+}
+
+/* A new storage over the block; *t is the first handle of it, which the caller clears. */
+static struct shared *
+make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
+{
+    struct shared *s = fr_calloc(1, sizeof *s);
+    struct fr_err  err;
+    fr_status      st;
+    void          *data;
 
     if (!s) {
         PyErr_NoMemory();
         return NULL;
     }
     byte_bounds(root, &s->low, &s->high);
-    if ((partial || n_partial) && collides(s->low, s->high)) {
+    if ((b->partial || n_partial) && collides(s->low, s->high)) {
         fr_free(s);
         not_shareable(root, "another tensor uses a part of it as another array");
         return NULL;
     }
-    st = fr_tensor_from_memory(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
-                               (int64_t *)PyArray_STRIDES(a), false, forget, s, &t, &err);
+    st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
         fr_free(s);
         fr_errors_raise(st, &err);
         return NULL;
     }
     s->root = Py_NewRef(root);
-    s->partial = partial;
-    n_partial += partial;
-    s->whole = t;
-    fr_layout_ref(t.layout);
+    s->data = b->data;
+    s->partial = b->partial;
+    n_partial += b->partial;
+    s->whole = *t;
+    fr_layout_ref(t->layout);
     s->next = *bucket_of(root);
     *bucket_of(root) = s;
     /* Its owner looks at the memory whenever it likes. */
-    st = fr_tensor_export(&t, &data, &err);
-    if (st != FR_OK) {
-        fr_tensor_clear(&t);      /* ends `s` */
-        fr_errors_raise(st, &err);
-        return NULL;
-    }
-    /* The caller makes a window at once; until then the reference of `t` is its own. */
-    return s;
+    st = fr_tensor_export(t, &data, &err);
+    if (st == FR_OK)
+        return s;
+    fr_tensor_clear(t); /* ends `s` too */
+    fr_errors_raise(st, &err);
+    return NULL;
 }
 
 PyObject *
 fr_share(PyObject *module, PyObject *array)
 {
-    PyObject      *root, *tensor, *o;
-    struct shared *s;
-    struct fr_err  err;
-    fr_dtype       d;
-    char          *data;
-    int64_t        n_elems;
-    bool           fresh = false, partial = false;
+    PyObject        *root, *tensor, *o;
+    struct shared   *s;
+    struct block     b;
+    struct fr_tensor first = {.storage = NULL};
+    struct fr_err    err;
+    fr_status        st;
+    fr_dtype         d;
+    void            *data;
 
     (void)module;
     if (!fr_numpy_is_array(array)) {
@@ -224,35 +261,22 @@ fr_share(PyObject *module, PyObject *array)
     if (!PyArray_ISALIGNED(fr_array(array)))
         return not_shareable(array, "its elements are not aligned");
     root = root_of(array, &tensor);
-    if (tensor && fr_of(tensor)->dtype == d) {
-        void     *first;
-        fr_status st = fr_tensor_export(fr_of(tensor), &first, &err);
+    if (tensor) {
+        if (fr_of(tensor)->dtype != d)
+            return not_shareable(array, "its memory is a tensor of another dtype");
+        st = fr_tensor_export(fr_of(tensor), &data, &err);
         if (st != FR_OK)
             return fr_errors_raise(st, &err);
-        o = window_of(array, fr_of(tensor), first);
+        o = window_of(array, fr_of(tensor), data);
         return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
     }
-    if (fr_numpy_array_dtype(root) != d || !block_of(root, &data, &n_elems) ||
-        PyArray_NDIM(fr_array(root)) > FR_MAX_DIMS || !PyArray_ISALIGNED(fr_array(root))) {
-        /* Seen in parts or in other types: this array by itself, if nobody shares the memory yet. */
-        root = array;
-        partial = PyArray_BASE(fr_array(array)) != NULL;
-        data = PyArray_BYTES(fr_array(array));
-    }
-    s = find(root, d);
-    if (!s) {
-        s = make(root, d, partial);
-        if (!s)
-            return NULL;
-        fresh = true;
-    }
-    o = window_of(array, &s->whole, data);
-    if (fresh) { /* the window has its own reference now */
-        struct fr_storage *storage = s->whole.storage;
-        struct fr_layout  *layout = s->whole.layout;
-        fr_storage_unref(storage);
-        fr_layout_unref(layout);
-    }
+    root = choose_block(root, array, d, &b);
+    s = find(root, d, b.data);
+    if (!s && !(s = make(root, &b, d, &first)))
+        return NULL;
+    o = window_of(array, &s->whole, s->data);
+    if (first.storage)
+        fr_tensor_clear(&first); /* the window has its own reference now */
     return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
 }
 
