@@ -9,18 +9,21 @@
 #include "bind/bind.h"
 #include "bind/npy.h"
 
-/* A storage over somebody's memory. Its storage pointer is not a reference: the storage owns this. */
+/* A storage over somebody's memory. Its storage pointer is not a reference; it goes when the last handle
+ * does. The entry lives on until nothing pending reads the memory. */
 struct shared {
     PyObject        *root;        /* ndarray that owns the memory, one reference */
-    struct fr_tensor whole;       /* over all of it */
+    struct fr_tensor whole;       /* over all of it; storage NULL: dead */
     char            *data;        /* of the first element of `whole` */
     char            *low, *high;  /* its bytes, high exclusive */
     bool             partial;     /* other storages over the same owner are possible */
-    struct shared   *next;
+    struct shared   *next;        /* of the same root's bucket */
+    struct shared   *next_alive;  /* of the same storage's bucket */
 };
 
 enum { N_BUCKETS = 256 };
-static struct shared *buckets[N_BUCKETS];
+static struct shared *buckets[N_BUCKETS];      /* by root */
+static struct shared *alive[N_BUCKETS];        /* by storage */
 static int            n_partial;
 
 static struct shared **
@@ -29,16 +32,37 @@ bucket_of(PyObject *root)
     return &buckets[((uintptr_t)root >> 5) % N_BUCKETS];
 }
 
+static struct shared **
+alive_of(const struct fr_storage *storage)
+{
+    return &alive[((uintptr_t)storage >> 5) % N_BUCKETS];
+}
+
+/* The entry of the block, dead or alive; one that is alive if there is one. */
 static struct shared *
 find(PyObject *root, fr_dtype d, const char *data)
 {
+    struct shared *found = NULL;
+
     for (struct shared *s = *bucket_of(root); s; s = s->next)
-        if (s->root == root && s->whole.dtype == d && s->data == data)
-            return s;
-    return NULL;
+        if (s->root == root && s->whole.dtype == d && s->data == data &&
+            (!found || s->whole.storage))
+            found = s;
+    return found;
 }
 
-/* The storage dies. */
+void
+fr_share_died(struct fr_storage *storage)
+{
+    for (struct shared **p = alive_of(storage); *p; p = &(*p)->next_alive)
+        if ((*p)->whole.storage == storage) {
+            (*p)->whole.storage = NULL;
+            *p = (*p)->next_alive;
+            return;
+        }
+}
+
+/* Nothing reads the memory any more. */
 static void
 forget(void *owner)
 {
@@ -53,6 +77,7 @@ forget(void *owner)
     if (*p)
         *p = s->next;
     n_partial -= s->partial;
+    fr_share_died(s->whole.storage);
     fr_layout_unref(s->whole.layout);
     Py_DECREF(s->root);
     fr_free(s);
@@ -139,7 +164,7 @@ collides(char *low, char *high)
 {
     for (int i = 0; i < N_BUCKETS; i++)
         for (const struct shared *s = buckets[i]; s; s = s->next)
-            if (s->low < high && low < s->high)
+            if (s->whole.storage && s->low < high && low < s->high)
                 return true;
     return false;
 }
@@ -201,7 +226,6 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
     struct shared *s = fr_calloc(1, sizeof *s);
     struct fr_err  err;
     fr_status      st;
-    void          *data;
 
     if (!s) {
         PyErr_NoMemory();
@@ -227,13 +251,9 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
     fr_layout_ref(t->layout);
     s->next = *bucket_of(root);
     *bucket_of(root) = s;
-    /* Its owner looks at the memory whenever it likes. */
-    st = fr_tensor_export(t, &data, &err);
-    if (st == FR_OK)
-        return s;
-    fr_tensor_clear(t); /* ends `s` too */
-    fr_errors_raise(st, &err);
-    return NULL;
+    s->next_alive = *alive_of(t->storage);
+    *alive_of(t->storage) = s;
+    return s;
 }
 
 PyObject *
@@ -272,8 +292,15 @@ fr_share(PyObject *module, PyObject *array)
     }
     root = choose_block(root, array, d, &b);
     s = find(root, d, b.data);
-    if (!s && !(s = make(root, &b, d, &first)))
-        return NULL;
+    if (!s || !s->whole.storage) {
+        bool is_read = s != NULL; /* by something pending, from the time of an earlier storage */
+        if (!(s = make(root, &b, d, &first)))
+            return NULL;
+        if (is_read && (st = fr_tensor_export(&first, &data, &err)) != FR_OK) {
+            fr_tensor_clear(&first);
+            return fr_errors_raise(st, &err);
+        }
+    }
     o = window_of(array, &s->whole, s->data);
     if (first.storage)
         fr_tensor_clear(&first); /* the window has its own reference now */
@@ -283,7 +310,8 @@ fr_share(PyObject *module, PyObject *array)
 PyMethodDef fr_share_methods[] = {
     {"share", fr_share, METH_O,
      "share(array, /)\n--\n\n"
-     "A Tensor over the ndarray's own memory: writes go both ways. Arrays over one memory become\n"
-     "views of one storage. TypeError for dtypes and strides that frit does not have."},
+     "A Tensor over the ndarray's own memory, for as long as nobody else uses it: what is written\n"
+     "through the tensor is there after eval(). Arrays over one memory become views of one storage.\n"
+     "TypeError for dtypes and strides that frit does not have."},
     {NULL, NULL, 0, NULL},
 };
