@@ -157,7 +157,8 @@ def mpfr_ulps(name, args, got):
             return 0.0
         size = truth
         if name.startswith("logaddexp"):        # see tests/c/math_truth.c
-            size = max(abs(truth), abs(gmpy2.mpfr(float(max(args)))))
+            big = gmpy2.mpfr(float(max(args)))
+            size = max(abs(truth), abs(big), abs(truth - big))
         e = gmpy2.frexp(size)[0] if size else least
         return float(abs(g - truth) / gmpy2.exp2(max(min(e, top) - digits, least)))
 

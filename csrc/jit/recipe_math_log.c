@@ -293,7 +293,8 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
         l.hi = p.hi;
     }
     sum = sum_exact(c, big, l.hi);
-    far = SEL(LT(d.hi, K(-40)), ADD(big, far), ADD(sum.hi, ADD(sum.lo, l.lo)));
+    far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
+              ADD(sum.hi, ADD(sum.lo, l.lo)));
     return SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
 }
 
