@@ -1,8 +1,8 @@
 /* jit/emit_cuda.c -- nests as CUDA C: one kernel `frit_nest`, launched with blocks of 256 threads.
  *
- * Maps: threads stride over all elements, or, when rows accumulate, over columns, each taking its rows
- * in order.  Nests with stages: a block takes a row at a time (the first block takes them all when rows
- * accumulate), and the tree of a sum is the CPU's, so the bits are too:
+ * Maps: threads stride over all elements, or, when rows accumulate, over columns, each taking its
+ * rows in order.  Nests with stages: a block takes a row at a time (the first block takes them all
+ * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
  *
  *     a node of the tree, 5 turns below the root  ->  8 threads, one for each running sum of a leaf
  *     leaves of that node                         ->  one after the other
@@ -31,17 +31,20 @@ write_head(struct fr_writer *w)
 
     W("\n/* Operands as in jit/loop.h; strides count bytes. */\nstruct nest_args {\n"
       "    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d];\n"
-      "    int64_t n_rows, n_inner;\n    const void *scalars;\n    char *scratch;\n};\n", n, n, n);
+      "    int64_t n_rows, n_inner;\n    const void *scalars;\n    char *scratch;\n};\n",
+      n, n, n);
 }
 
 static void
 write_entry(struct fr_writer *w)
 {
-    W("\nextern \"C\" __global__ void __launch_bounds__(%d)\nfrit_nest(const struct nest_args g)\n{\n"
+    W("\nextern \"C\" __global__ void __launch_bounds__(%d)\nfrit_nest(const struct nest_args "
+      "g)\n{\n"
       "    char *const *const ptr = g.ptr;\n"
       "    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
       "    const void *const scalars = g.scalars;\n"
-      "    const int64_t n_inner = g.n_inner;\n", THREADS);
+      "    const int64_t n_inner = g.n_inner;\n",
+      THREADS);
     if (!w->nest->n_scalars)
         W("    (void)scalars;\n");
     W("    (void)ptr;\n    (void)row_stride;\n    (void)inner_stride;\n    (void)n_inner;\n");
@@ -83,8 +86,10 @@ write_shuffle(struct fr_writer *w, const struct fr_pass *pass, bool sums)
 {
     const char *kind = sums ? "sums" : "accs";
 
-    W("\nstatic __device__ inline struct %s_%s\nshuffle_%s_%s(struct %s_%s a, unsigned mask, int k)\n{\n"
-      "    struct %s_%s t;\n\n", kind, pass->tag, kind, pass->tag, kind, pass->tag, kind, pass->tag);
+    W("\nstatic __device__ inline struct %s_%s\nshuffle_%s_%s(struct %s_%s a, unsigned mask, int "
+      "k)\n{\n"
+      "    struct %s_%s t;\n\n",
+      kind, pass->tag, kind, pass->tag, kind, pass->tag, kind, pass->tag);
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const struct fr_inst *in = &w->nest->insts[i];
         const fr_dtype        d = fr_reduce_dtype(w->nest, in);
@@ -111,24 +116,30 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
     write_shuffle(w, pass, true);
     W("\nstatic __device__ inline int64_t\nhalf_%s(int64_t n)\n{\n    return %s;\n}\n", tag,
       pass->complex_tree ? "(n - n % 8) / 2" : "n / 2 - n / 2 % 8");
-    W("\n/* Sums of elements [j, j + n) in NumPy's order, by %d threads; the first has the result. */\n"
-      "static __device__ struct sums_%s\ntree_%s(const struct row *r, int64_t j, int64_t n", lanes, tag,
-      tag);
+    W("\n/* Sums of elements [j, j + n) in NumPy's order, by %d threads; the first has the result. "
+      "*/\n"
+      "static __device__ struct sums_%s\ntree_%s(const struct row *r, int64_t j, int64_t n",
+      lanes, tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
     W(")\n{\n    const int lane = threadIdx.x %% %d;\n"
       "    const unsigned mask = 0x%xu << (threadIdx.x %% 32 - lane);\n"
-      "    const int64_t whole = n < %d ? 0 : n - n %% %d;\n    struct sums_%s t = zero_%s(), o;\n\n",
+      "    const int64_t whole = n < %d ? 0 : n - n %% %d;\n    struct sums_%s t = zero_%s(), "
+      "o;\n\n",
       lanes, (1u << lanes) - 1, lanes, lanes, tag, tag);
     W("    if (n > %d) {\n        t = tree_%s(r, j, half_%s(n)%s);\n", 16 * lanes, tag, tag, accs);
-    W("        o = tree_%s(r, j + half_%s(n), n - half_%s(n)%s);\n        return add_%s(t, o);\n    }\n",
+    W("        o = tree_%s(r, j + half_%s(n), n - half_%s(n)%s);\n        return add_%s(t, o);\n   "
+      " }\n",
       tag, tag, tag, accs, tag);
-    W("    for (int64_t i = lane; i < whole; i += %d)\n        t = add_%s(t, element_%s(r, j + i%s));\n",
+    W("    for (int64_t i = lane; i < whole; i += %d)\n        t = add_%s(t, element_%s(r, j + "
+      "i%s));\n",
       lanes, tag, tag, accs);
     W("    for (int k = 1; k < %d; k *= 2) {\n        o = shuffle_sums_%s(t, mask, k);\n"
-      "        t = lane & k ? add_%s(o, t) : add_%s(t, o);\n    }\n", lanes, tag, tag, tag);
+      "        t = lane & k ? add_%s(o, t) : add_%s(t, o);\n    }\n",
+      lanes, tag, tag, tag);
     W("    if (lane == 0)\n        for (int64_t i = whole; i < n; i++)\n"
-      "            t = add_%s(t, element_%s(r, j + i%s));\n", tag, tag, accs);
+      "            t = add_%s(t, element_%s(r, j + i%s));\n",
+      tag, tag, accs);
     W("    __syncwarp(mask);\n    return t;\n}\n");
 }
 
@@ -139,30 +150,41 @@ write_block_tree(struct fr_writer *w, const struct fr_pass *pass)
     const char *tag = pass->tag, *accs = pass->has_accs ? ", a" : "";
     const int   lanes = pass->complex_tree ? 4 : 8, nodes = THREADS / lanes;
 
-    W("\n/* Walks from the root towards `node`, a path of %d nodes at the bottom, and ends above `width`\n"
+    W("\n/* Walks from the root towards `node`, a path of %d nodes at the bottom, and ends above "
+      "`width`\n"
       " * of them or at a leaf: how many elements there are, and the first. */\n"
       "static __device__ inline int64_t\nfind_%s(int64_t n, int node, int width, int64_t *j)\n{\n"
       "    *j = 0;\n    for (int bit = %d; bit >= width && n > %d; bit /= 2) {\n"
-      "        const int64_t half = half_%s(n);\n\n        if (node & bit) {\n            *j += half;\n"
+      "        const int64_t half = half_%s(n);\n\n        if (node & bit) {\n            *j += "
+      "half;\n"
       "            n -= half;\n        } else {\n            n = half;\n        }\n    }\n"
-      "    return n;\n}\n", nodes, tag, nodes / 2, 16 * lanes, tag);
-    W("\nstatic __device__ inline struct sums_%s\nblock_%s(const struct row *r, int64_t n", tag, tag);
+      "    return n;\n}\n",
+      nodes, tag, nodes / 2, 16 * lanes, tag);
+    W("\nstatic __device__ inline struct sums_%s\nblock_%s(const struct row *r, int64_t n", tag,
+      tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
     W(")\n{\n    __shared__ struct sums_%s part[%d];\n    const int node = threadIdx.x / %d;\n"
-      "    const bool leader = threadIdx.x %% %d == 0;\n    struct sums_%s t;\n    int64_t j, m, above;\n"
-      "    bool mine = true;\n\n", tag, nodes, lanes, lanes, tag);
+      "    const bool leader = threadIdx.x %% %d == 0;\n    struct sums_%s t;\n    int64_t j, m, "
+      "above;\n"
+      "    bool mine = true;\n\n",
+      tag, nodes, lanes, lanes, tag);
     W("    /* A leaf above the bottom belongs to the first node below it. */\n"
       "    m = find_%s(n, node, 1, &j);\n"
       "    for (int width = 2; width <= %d; width *= 2)\n"
       "        if (node & (width - 1) && find_%s(n, node, width, &above) <= %d)\n"
-      "            mine = false;\n", tag, nodes, tag, 16 * lanes);
-    W("    if (mine) {\n        t = tree_%s(r, j, m%s);\n        if (leader)\n            part[node] = t;\n"
-      "    }\n    __syncthreads();\n", tag, accs);
+      "            mine = false;\n",
+      tag, nodes, tag, 16 * lanes);
+    W("    if (mine) {\n        t = tree_%s(r, j, m%s);\n        if (leader)\n            "
+      "part[node] = t;\n"
+      "    }\n    __syncthreads();\n",
+      tag, accs);
     W("    for (int width = 1; width < %d; width *= 2) {\n"
-      "        if (leader && node %% (2 * width) == 0 && find_%s(n, node, 2 * width, &above) > %d)\n"
+      "        if (leader && node %% (2 * width) == 0 && find_%s(n, node, 2 * width, &above) > "
+      "%d)\n"
       "            part[node] = add_%s(part[node], part[node + width]);\n        __syncthreads();\n"
-      "    }\n    t = part[0];\n    __syncthreads();\n    return t;\n}\n", nodes, tag, 16 * lanes, tag);
+      "    }\n    t = part[0];\n    __syncthreads();\n    return t;\n}\n",
+      nodes, tag, 16 * lanes, tag);
 }
 
 /* Accumulators of all threads joined, or those of the first thread for a product: every thread gets
@@ -175,18 +197,21 @@ write_gather(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
     if (first_only) {
         W("\nstatic __device__ inline void\ngather_%s(struct accs_%s *a)\n{\n"
           "    __shared__ struct accs_%s all;\n\n    if (threadIdx.x == 0)\n        all = *a;\n"
-          "    __syncthreads();\n    *a = all;\n    __syncthreads();\n}\n", tag, tag, tag);
+          "    __syncthreads();\n    *a = all;\n    __syncthreads();\n}\n",
+          tag, tag, tag);
         return;
     }
     write_shuffle(w, pass, false);
-    W("\nstatic __device__ inline void\njoin_%s(struct accs_%s *a, struct accs_%s b)\n{\n", tag, tag, tag);
+    W("\nstatic __device__ inline void\njoin_%s(struct accs_%s *a, struct accs_%s b)\n{\n", tag,
+      tag, tag);
     fr_write_join(w, pass);
     W("}\n\nstatic __device__ inline void\ngather_%s(struct accs_%s *a)\n{\n"
       "    __shared__ struct accs_%s all[%d];\n\n    for (int k = 1; k < 32; k *= 2)\n"
       "        join_%s(a, shuffle_accs_%s(*a, 0xffffffffu, k));\n"
       "    if (threadIdx.x %% 32 == 0)\n        all[threadIdx.x / 32] = *a;\n    __syncthreads();\n"
       "    *a = all[0];\n    for (int k = 1; k < %d; k++)\n        join_%s(a, all[k]);\n"
-      "    __syncthreads();\n}\n", tag, tag, tag, WARPS, tag, tag, WARPS, tag);
+      "    __syncthreads();\n}\n",
+      tag, tag, tag, WARPS, tag, tag, WARPS, tag);
 }
 
 static void
@@ -221,9 +246,11 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
         W("        const struct sums_%s t%s = block_%s(&r, n_inner%s);\n", tag, tag, tag, accs);
     else if (first_only)
         W("        for (int64_t j = 0; threadIdx.x == 0 && j < n_inner; j++)\n"
-          "            element_%s(&r, j%s);\n", tag, accs);
+          "            element_%s(&r, j%s);\n",
+          tag, accs);
     else
-        W("        for (int64_t j = threadIdx.x; j < n_inner; j += %d)\n            element_%s(&r, j%s);\n",
+        W("        for (int64_t j = threadIdx.x; j < n_inner; j += %d)\n            element_%s(&r, "
+          "j%s);\n",
           THREADS, tag, accs);
     if (pass->has_accs)
         W("        gather_%s(&a%s);\n", tag, tag);

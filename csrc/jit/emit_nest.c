@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "jit/recipe.h"
 
-/* ---- names and types --------------------------------------------------------------------------- */
+/* ---- names and types --------------------------------------------------------------------- */
 
 struct fr_names
 fr_names_make(const char *of, const char *letter, int inst, fr_dtype d)
@@ -63,7 +63,7 @@ fr_reduce_is_index(const struct fr_inst *in)
     return fr_op_info[in->op].rule == FR_RULE_INDEX;
 }
 
-/* ---- recipes ------------------------------------------------------------------------------------ */
+/* ---- recipes ------------------------------------------------------------------------------ */
 
 static void
 fail(struct fr_writer *w, fr_status st, const char *what, fr_dtype d)
@@ -75,7 +75,8 @@ fail(struct fr_writer *w, fr_status st, const char *what, fr_dtype d)
 
 /* Declares an argument as inputs of the recipe. */
 static struct fr_mnum
-input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs, int *n_inputs)
+input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs,
+      int *n_inputs)
 {
     struct fr_mnum v = {0};
 
@@ -173,7 +174,7 @@ converted(struct fr_writer *w, fr_dtype from, fr_dtype to, struct fr_names arg, 
     return n;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
 /* Part `part` of operand k at element j, or at this row's one element. */
 static struct fr_names
@@ -237,10 +238,11 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
     }
 }
 
-/* ---- instructions ------------------------------------------------------------------------------- */
+/* ---- instructions ------------------------------------------------------------------------- */
 
 static void
-write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value, const struct fr_names *mem)
+write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value,
+           const struct fr_names *mem)
 {
     for (int p = 0; p < fr_parts(d); p++)
         W("%sconst %s %s = %s%s;\n", w->indent, part_type(d), value->s[p], mem->s[p],
@@ -410,7 +412,7 @@ fr_write_body(struct fr_writer *w)
             write_inst(w, (int)i);
 }
 
-/* ---- stages ------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------- */
 
 void
 fr_write_row_struct(struct fr_writer *w)
@@ -486,7 +488,9 @@ fr_pass_find(const struct fr_writer *w, int stage, enum fr_pass_kind kind, bool 
     pass->stage = stage;
     pass->rowbuf = rowbuf && fr_nest_scratch(nest) > 0;
     snprintf(pass->tag, sizeof pass->tag, "%d%s%s", stage,
-             kind == FR_PASS_COMPLEX ? "c" : kind == FR_PASS_PROD ? "p" : "",
+             kind == FR_PASS_COMPLEX ? "c"
+             : kind == FR_PASS_PROD  ? "p"
+                                     : "",
              rowbuf || !fr_nest_scratch(nest) ? "" : "x");
     fr_nest_stage_runs(nest, stage, rowbuf, all);
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -539,7 +543,8 @@ write_parts_struct(struct fr_writer *w, const struct fr_pass *pass, bool sums)
     W("};\n");
 }
 
-/* Whether value `v` comes before `best` for argmax or argmin: as `name`, a bool. NaN comes first. */
+/* Whether value `v` comes before `best` for argmax or argmin: as `name`, a bool. NaN comes first.
+ */
 static void
 write_better(struct fr_writer *w, const struct fr_inst *in, fr_dtype d, const struct fr_names *v,
              const struct fr_names *best, const char *name)
@@ -562,9 +567,9 @@ write_take(struct fr_writer *w, int i)
     const struct fr_inst *in = &w->nest->insts[i];
     const fr_dtype        from = w->nest->insts[in->a[0]].dtype, d = fr_reduce_dtype(w->nest, in);
     struct fr_names       v = converted(w, from, d, value_names(w, in->a[0]), i);
-    struct fr_names       acc = fr_names_make("a->", "v", i, d), next = fr_names_make("", "n", i, d);
-    struct fr_names       args[2] = {acc, v};
-    char                  name[24];
+    struct fr_names acc = fr_names_make("a->", "v", i, d), next = fr_names_make("", "n", i, d);
+    struct fr_names args[2] = {acc, v};
+    char            name[24];
 
     if (fr_reduce_is_sum(in)) {
         for (int p = 0; p < fr_parts(d); p++)
@@ -607,17 +612,20 @@ write_sum_functions(struct fr_writer *w, const struct fr_pass *pass)
 
         if (pass->roots[i] && fr_reduce_is_sum(&w->nest->insts[i]))
             for (int p = 0; p < fr_parts(d); p++)
-                W("    %s = %s;\n", t.s[p], d == FR_F32 || d == FR_C64    ? "-0.0f"
-                                            : d == FR_F64 || d == FR_C128 ? "-0.0"
-                                                                          : "0");
+                W("    %s = %s;\n", t.s[p],
+                  d == FR_F32 || d == FR_C64    ? "-0.0f"
+                  : d == FR_F64 || d == FR_C128 ? "-0.0"
+                                                : "0");
     }
     W("    return t;\n}\n\n%sinline struct sums_%s\nadd_%s(struct sums_%s a, struct sums_%s b)\n{\n"
-      "    struct sums_%s t;\n\n", local(w), tag, tag, tag, tag, tag);
+      "    struct sums_%s t;\n\n",
+      local(w), tag, tag, tag, tag, tag);
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const fr_dtype  d = fr_reduce_dtype(w->nest, &w->nest->insts[i]);
         struct fr_names args[2] = {fr_names_make("a.", "v", (int)i, d),
                                    fr_names_make("b.", "v", (int)i, d)};
-        struct fr_names sum = fr_names_make("", "n", (int)i, d), t = fr_names_make("t.", "v", (int)i, d);
+        struct fr_names sum = fr_names_make("", "n", (int)i, d),
+                        t = fr_names_make("t.", "v", (int)i, d);
 
         if (pass->roots[i] && fr_reduce_is_sum(&w->nest->insts[i])) {
             w->indent = "    ";
@@ -694,10 +702,14 @@ identity(const struct fr_inst *in, fr_dtype d, int part)
     if (in->op == FR_OP_prod)
         return part ? 0 : one;
     switch (fr_dtype_kind(m)) {
-    case 'b': return !low;
-    case 'f': return low ? inf | 1ull << (bits - 1) : inf;
-    case 'i': return low ? 1ull << (bits - 1) : ones >> 1;
-    default: return low ? 0 : ones;
+    case 'b':
+        return !low;
+    case 'f':
+        return low ? inf | 1ull << (bits - 1) : inf;
+    case 'i':
+        return low ? 1ull << (bits - 1) : ones >> 1;
+    default:
+        return low ? 0 : ones;
     }
 }
 
@@ -781,15 +793,15 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
         snprintf(to, sizeof to, "k%u", i);
         write_better(w, in, d, &args[1], &args[0], from);
         write_better(w, in, d, &args[0], &args[1], to);
-        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from, to,
-          i, i);
+        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from,
+          to, i, i);
         for (int p = 0; p < fr_parts(d); p++)
             W("        %s = %s;\n", args[0].s[p], args[1].s[p]);
         W("        a->v%u = b.v%u;\n    }\n", i, i);
     }
 }
 
-/* ---- the C file ---------------------------------------------------------------------------------- */
+/* ---- the C file ---------------------------------------------------------------------------- */
 
 /* NumPy's pairwise order over elements [j, j + n). */
 static void
@@ -798,24 +810,28 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
     const char *tag = pass->tag, *accs = pass->has_accs ? ", a" : "";
     const int   lanes = pass->complex_tree ? 4 : 8;
 
-    W("\n/* Sums of elements [j, j + n) in NumPy's order: halves down to %d elements, %d running sums"
+    W("\n/* Sums of elements [j, j + n) in NumPy's order: halves down to %d elements, %d running "
+      "sums"
       " there. */\nstatic struct sums_%s\ntree_%s(const struct row *r, int64_t j, int64_t n",
       16 * lanes, lanes, tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
-    W(")\n{\n    const int64_t whole = n < %d ? 0 : n - n %% %d;\n    struct sums_%s t, s[%d];\n\n", lanes,
-      lanes, tag, lanes);
+    W(")\n{\n    const int64_t whole = n < %d ? 0 : n - n %% %d;\n    struct sums_%s t, s[%d];\n\n",
+      lanes, lanes, tag, lanes);
     W("    if (n > %d) {\n        const int64_t half = %s;\n\n", 16 * lanes,
       pass->complex_tree ? "(n - n % 8) / 2" : "n / 2 - n / 2 % 8");
     W("        t = tree_%s(r, j, half%s);\n", tag, accs);
     W("        return add_%s(t, tree_%s(r, j + half, n - half%s));\n    }\n", tag, tag, accs);
     W("    for (int k = 0; k < %d; k++)\n        s[k] = zero_%s();\n", lanes, tag);
     W("    for (int64_t i = 0; i < whole; i += %d)\n        for (int k = 0; k < %d; k++)\n"
-      "            s[k] = add_%s(s[k], element_%s(r, j + i + k%s));\n", lanes, lanes, tag, tag, accs);
+      "            s[k] = add_%s(s[k], element_%s(r, j + i + k%s));\n",
+      lanes, lanes, tag, tag, accs);
     W("    for (int k = 1; k < %d; k *= 2)\n        for (int i = 0; i < %d; i += 2 * k)\n"
-      "            s[i] = add_%s(s[i], s[i + k]);\n    t = s[0];\n", lanes, lanes, tag);
+      "            s[i] = add_%s(s[i], s[i + k]);\n    t = s[0];\n",
+      lanes, lanes, tag);
     W("    for (int64_t i = whole; i < n; i++)\n        t = add_%s(t, element_%s(r, j + i%s));\n"
-      "    return t;\n}\n", tag, tag, accs);
+      "    return t;\n}\n",
+      tag, tag, accs);
 }
 
 /* The walk of a pass over elements [from, from + n). */
@@ -853,7 +869,8 @@ mentions(const char *s, const char *name)
     return false;
 }
 
-/* Ends a function that began at `start`; parameters that it does not use are named for the compiler. */
+/* Ends a function that began at `start`; parameters that it does not use are named for the
+ * compiler. */
 static void
 write_end(struct fr_writer *w, size_t start, const char *const *params)
 {
@@ -938,9 +955,12 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
     uint8_t               runs[FR_MAX_INSTS];
     size_t                start;
 
-    W("\nstatic void\nstage_%d(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,\n"
-      "        const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)\n"
-      "{\n", s);
+    W("\nstatic void\nstage_%d(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t "
+      "n,\n"
+      "        const void *scalars, const struct slot *slots, struct slot *slots_out, void "
+      "*scratch)\n"
+      "{\n",
+      s);
     start = w->text.n;
     W("    struct row r;\n\n");
     w->indent = "    ";
@@ -977,8 +997,9 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
                 W("    slots_out[%u].index = %sv%u;\n", i, of, i);
         }
     }
-    write_end(w, start, (const char *const[]){"ptr", "inner_stride", "scalars", "slots", "slots_out",
-                                              "scratch", NULL});
+    write_end(w, start,
+              (const char *const[]){"ptr", "inner_stride", "scalars", "slots", "slots_out",
+                                    "scratch", NULL});
 }
 
 /* The ROW instructions of one stage, from slots to slots. */
@@ -998,11 +1019,10 @@ write_mid_fn(struct fr_writer *w, int s)
     fr_write_scalars(w, users, false);
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
-        bool                  mine = in->level == FR_LEVEL_ROW && in->stage == s &&
-                    in->kind != FR_INST_REDUCE;
-        struct fr_names       v = fr_names_make("", "v", (int)i, in->dtype);
-        struct fr_names       slot = slot_names("slots", (int)i, in->dtype);
-        bool                  used = mine;
+        bool mine = in->level == FR_LEVEL_ROW && in->stage == s && in->kind != FR_INST_REDUCE;
+        struct fr_names v = fr_names_make("", "v", (int)i, in->dtype);
+        struct fr_names slot = slot_names("slots", (int)i, in->dtype);
+        bool            used = mine;
 
         for (uint32_t u = i + 1; u < nest->n_insts && !used; u++) {
             const struct fr_inst *user = &nest->insts[u];
@@ -1057,15 +1077,17 @@ write_c(struct fr_writer *w)
         fr_write_row_struct(w);
         write_elements(w, true);
     }
-    W("\nvoid\nfrit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,\n"
+    W("\nvoid\nfrit_rows(char *const *ptr, const int64_t *row_stride, const int64_t "
+      "*inner_stride,\n"
       "          int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)\n{\n");
     start = w->text.n;
     if (stages)
         write_c_rows(w);
     else
         write_c_maps(w);
-    write_end(w, start, (const char *const[]){"ptr", "row_stride", "inner_stride", "n_inner", "scalars",
-                                              "scratch", NULL});
+    write_end(w, start,
+              (const char *const[]){"ptr", "row_stride", "inner_stride", "n_inner", "scalars",
+                                    "scratch", NULL});
     if (!(nest->flags & FR_NEST_REDUCES))
         return;
     W("\n/* ---- long rows, cut into ranges of elements ---- */\n");
@@ -1111,9 +1133,9 @@ fr_status
 fr_text_nest(struct fr_text *out, const struct fr_nest *nest, enum fr_dialect dialect,
              struct fr_err *err)
 {
-    struct fr_writer w = {.nest = nest, .dialect = dialect, .indent = "", .row = "", .guard = "",
-                          .err = err};
-    fr_status        st;
+    struct fr_writer w = {
+        .nest = nest, .dialect = dialect, .indent = "", .row = "", .guard = "", .err = err};
+    fr_status st;
 
     TRY(fr_nest_verify(nest, err));
     if (dialect == FR_DIALECT_C)
@@ -1126,8 +1148,8 @@ fr_text_nest(struct fr_text *out, const struct fr_nest *nest, enum fr_dialect di
     fr_text_add(out, "\n#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))\n%s",
                 w.text.s ? w.text.s : "");
     if (w.text.st != FR_OK || out->st != FR_OK)
-        st = fr_fail(err, w.text.st != FR_OK ? w.text.st : out->st, "text of a nest of %u instructions",
-                     nest->n_insts);
+        st = fr_fail(err, w.text.st != FR_OK ? w.text.st : out->st,
+                     "text of a nest of %u instructions", nest->n_insts);
 out:
     fr_text_clear(&w.text);
     return st;

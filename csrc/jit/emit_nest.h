@@ -1,28 +1,29 @@
 /* jit/emit_nest.h -- what emit_nest.c (C) and emit_cuda.c share. Private to them.
  *
- * The names in the text: v3 is the value of instruction %3 (v3r and v3i if complex), v3_7 a step on the
- * way to it, p1 and i1 operand [1] of this row and its inner stride, b3 the row buffer of %3.  A nest of
- * one stage without reductions is written as plain loops. In any other, what the stages of a row share is
- * in `struct row` and the work on one element is a function, because the tree of a sum calls it from
- * three places. */
+ * The names in the text: v3 is the value of instruction %3 (v3r and v3i if complex), v3_7 a step on
+ * the way to it, p1 and i1 operand [1] of this row and its inner stride, b3 the row buffer of %3.
+ * A nest of one stage without reductions is written as plain loops. In any other, what the stages
+ * of a row share is in `struct row` and the work on one element is a function, because the tree of
+ * a sum calls it from three places. */
 #ifndef FR_JIT_EMIT_NEST_H
 #define FR_JIT_EMIT_NEST_H
 
 #include "jit/emit_text.h"
 
-/* One walk over the elements of a row for one stage.  A stage needs several when its reductions do not
- * agree on an order: the trees of real and complex sums differ, and on a GPU a product is one thread's. */
+/* One walk over the elements of a row for one stage.  A stage needs several when its reductions do
+ * not agree on an order: the trees of real and complex sums differ, and on a GPU a product is one
+ * thread's. */
 enum fr_pass_kind { FR_PASS_COMPLEX, FR_PASS_PROD, FR_PASS_MAIN };
 
 struct fr_pass {
     int     stage;
-    bool    rowbuf;                 /* row buffers are in use */
-    char    tag[8];                 /* "0", "0c": ends the names of its functions */
-    bool    has_sums, has_accs;     /* REDUCEs that add up in a tree; the others */
+    bool    rowbuf;             /* row buffers are in use */
+    char    tag[8];             /* "0", "0c": ends the names of its functions */
+    bool    has_sums, has_accs; /* REDUCEs that add up in a tree; the others */
     bool    complex_tree;
-    uint8_t roots[FR_MAX_INSTS];    /* REDUCE, STORE and ACCUM of this pass */
-    uint8_t runs[FR_MAX_INSTS];     /* FULL values and roots that it evaluates */
-    uint8_t reads[FR_MAX_INSTS];    /* FULL values that it takes from row buffers */
+    uint8_t roots[FR_MAX_INSTS]; /* REDUCE, STORE and ACCUM of this pass */
+    uint8_t runs[FR_MAX_INSTS];  /* FULL values and roots that it evaluates */
+    uint8_t reads[FR_MAX_INSTS]; /* FULL values that it takes from row buffers */
 };
 
 struct fr_writer {
@@ -30,11 +31,11 @@ struct fr_writer {
     const struct fr_nest *nest;
     enum fr_dialect       dialect;
     const char           *indent;
-    const char           *row;      /* how operands are reached: "", "r.", "r->" */
-    bool                  element;  /* ROW and SCALAR values are reached likewise, not by name alone */
-    const char           *guard;    /* stands before a ROW store: one thread does it */
-    struct fr_err        *err;
-    fr_status             st;
+    const char           *row; /* how operands are reached: "", "r.", "r->" */
+    bool           element;    /* ROW and SCALAR values are reached likewise, not by name alone */
+    const char    *guard;      /* stands before a ROW store: one thread does it */
+    struct fr_err *err;
+    fr_status      st;
 };
 
 #define W(...) fr_text_add(&w->text, __VA_ARGS__)
@@ -59,8 +60,8 @@ bool     fr_reduce_is_index(const struct fr_inst *);
 
 void fr_write_op(struct fr_writer *, fr_op, fr_dtype compute, const struct fr_names *args,
                  const struct fr_names *result, const char *prefix);
-/* The SCALAR values that `users` (NULL: all instructions) depend on, put into struct row if `share`;
- * the ROW level of one stage. */
+/* The SCALAR values that `users` (NULL: all instructions) depend on, put into struct row if
+ * `share`; the ROW level of one stage. */
 void fr_write_scalars(struct fr_writer *, const uint8_t *users, bool share);
 void fr_write_row(struct fr_writer *, int stage);
 /* The FULL level of a nest that is plain loops. */

@@ -1,7 +1,7 @@
 /* jit/emit_text.c -- one row per primitive says how it is spelled; the rest is typing.
  *
- * A row's pattern holds % followed by: a b c, the arguments; T, the type; U, the unsigned type of at
- * least 32 bits in which integers of this type wrap; f, the suffix of a function of math.h. Rows
+ * A row's pattern holds % followed by: a b c, the arguments; T, the type; U, the unsigned type of
+ * at least 32 bits in which integers of this type wrap; f, the suffix of a function of math.h. Rows
  * differ for floats, integers and bool where C does. */
 #include "jit/emit_text.h"
 
@@ -61,7 +61,7 @@ fr_text_type(fr_dtype d)
     return d == FR_BOOL ? "bool" : fr_text_memory_type(d);
 }
 
-/* ---- constants ------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------- */
 
 static double
 float_of(fr_dtype t, uint64_t bits)
@@ -185,7 +185,7 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
     }
 }
 
-/* ---- helper functions that the text calls ----------------------------------------------------- */
+/* ---- helper functions that the text calls ----------------------------------------------- */
 
 /* HELPER(name, body of the function after "static inline ", for C; for CUDA) */
 #define AS(to, to_t, from, from_t)                                                                 \
@@ -276,7 +276,7 @@ fr_text_head(struct fr_text *out, enum fr_dialect dialect, uint32_t helpers)
                         dialect == FR_DIALECT_CUDA ? "__device__ " : "", helper_info[i].text);
 }
 
-/* ---- primitives ------------------------------------------------------------------------------- */
+/* ---- primitives ------------------------------------------------------------------------- */
 
 /* Patterns for floats, for integers and for bool; NULL where the primitive does not exist. */
 static const struct {
@@ -432,7 +432,7 @@ fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, u
     }
 }
 
-/* Which values get a line and under what number: those that are needed and are no input or constant. */
+/* Which values get a line and under what number: those needed that are no input and no constant. */
 static bool
 number_lines(struct printer *pr)
 {

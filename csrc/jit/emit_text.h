@@ -16,9 +16,9 @@ enum fr_dialect { FR_DIALECT_C, FR_DIALECT_CUDA };
 
 /* A growing string. When memory is out `st` says so and what follows is dropped. */
 struct fr_text {
-    char     *s;               /* ends in '\0' once anything was added */
+    char     *s; /* ends in '\0' once anything was added */
     size_t    n, cap;
-    uint32_t  helpers;         /* those that the text calls: fr_text_helpers() defines them */
+    uint32_t  helpers; /* those that the text calls: fr_text_helpers() defines them */
     fr_status st;
 };
 
@@ -31,10 +31,10 @@ const char *fr_text_type(fr_dtype);
 const char *fr_text_memory_type(fr_dtype);
 
 /* The machine type of one component: F16 is U16, C64 is F32. */
-fr_dtype    fr_text_machine(fr_dtype);
+fr_dtype fr_text_machine(fr_dtype);
 
 /* A constant of machine type `t`, from its bits. */
-void        fr_text_const(struct fr_text *, fr_dtype t, uint64_t bits);
+void fr_text_const(struct fr_text *, fr_dtype t, uint64_t bits);
 
 /* How micro code becomes lines of C. Values that are needed get a line each:
  *     <indent>const float <prefix>_<number> = ...;
@@ -52,13 +52,14 @@ void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_te
 /* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included. */
 void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, uint8_t *needed);
 
-/* What must stand before text that calls `helpers`: includes or type names, then small functions. */
+/* What must stand before text that calls `helpers`: includes or type names, then small functions.
+ */
 void fr_text_head(struct fr_text *, enum fr_dialect, uint32_t helpers);
 
-/* A whole nest as one source file (emit_nest.c, emit_cuda.c), appended to `out`: in C, `frit_rows` and,
- * when it reduces, `frit_stages` as jit/loop.h wants them from compiled code; in CUDA C, a kernel
- * `frit_nest`. FR_ENOTSUP when an operation has no recipe. */
-fr_status   fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect,
-                         struct fr_err *);
+/* A whole nest as one source file (emit_nest.c, emit_cuda.c), appended to `out`: in C, `frit_rows`
+ * and, when it reduces, `frit_stages` as jit/loop.h wants them from compiled code; in CUDA C, a
+ * kernel `frit_nest`. FR_ENOTSUP when an operation has no recipe. */
+fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect,
+                       struct fr_err *);
 
 #endif

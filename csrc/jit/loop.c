@@ -78,8 +78,8 @@ is_root(const struct fr_inst *in, int stage)
     return writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage;
 }
 
-/* Walks the stages up to and including `last`. done[i]: an earlier stage evaluated FULL value i;
- * crosses[i]: and a later one needs it from its row buffer. runs[] is left as stage `last` has it. */
+/* Walks the stages up to and including `last`, as which runs[] is left. done[i]: an earlier stage
+ * evaluated FULL value i; crosses[i]: and a later one needs it from its row buffer. */
 static void
 walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, uint8_t *crosses)
 {
@@ -153,7 +153,7 @@ fr_nest_scratch(const struct fr_nest *nest)
     return rowbuf_before(nest, nest->n_insts);
 }
 
-/* ---- the rules: one function each ------------------------------------------------------------- */
+/* ---- the rules: one function each ------------------------------------------------------------ */
 
 static fr_status
 broken(struct fr_err *err, const struct fr_nest *nest, uint32_t i, const char *fmt, ...)
@@ -202,7 +202,7 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
-/* Fields hold what they may, and those that a kind does not use are zero: equal nests, equal bytes. */
+/* Fields hold what they may; those that a kind does not use are zero: equal nests, equal bytes. */
 static fr_status
 check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {

@@ -17,8 +17,9 @@
  * An instruction's stage is the first at which its arguments are there: the result of a REDUCE done
  * over stage s has level ROW and stage s + 1.  A FULL value of stage s that is used in a later
  * stage t *crosses*: with FR_NEST_ROWBUF it is kept in a row buffer (the launcher promises that a
- * row has at most FR_ROWBUF_MAX elements; fr_nest_crosses has the exact rule); without, it is computed
- * again from its loads. Both ways give the same bits.  Instructions are in topological order; those of a lower stage come first.
+ * row has at most FR_ROWBUF_MAX elements; fr_nest_crosses has the exact rule); without, it is
+ * computed again from its loads. Both ways give the same bits.  Instructions are in topological
+ * order; those of a lower stage come first.
  *
  * Softmax over rows:    %0 = load  [0] f32 FULL stage 0
  *                       %1 = reduce max %0     ROW  stage 1
@@ -116,20 +117,21 @@ fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *)
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
 
 /* ---- which instruction runs where: asked by every executor of whole rows ------------------------
- * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage is
- * s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the last
- * stage uses costs the others nothing.  A later stage that needs it again finds it in its row buffer,
- * except unit-stride loads whose memory nothing can have overwritten yet, and iota: those cost no more
- * than a buffer and are evaluated in each stage.  Without row buffers each stage evaluates all that
- * it needs.  These functions expect a verified nest and cannot fail. */
+ * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage
+ * is s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the
+ * last stage uses costs the others nothing.  A later stage that needs it again finds it in its row
+ * buffer, except unit-stride loads whose memory nothing can have overwritten yet, and iota: those
+ * cost no more than a buffer and are evaluated in each stage.  Without row buffers each stage
+ * evaluates all that it needs.  These functions expect a verified nest and cannot fail. */
 
 /* runs[i] (of n_insts) = 1 for each FULL value, STORE and ACCUM that the loop over stage `stage`
- * evaluates and each REDUCE over it; `rowbuf` false: as if FR_NEST_ROWBUF were not set (frit_stages). */
+ * evaluates and each REDUCE over it; `rowbuf` false: as if FR_NEST_ROWBUF were not set
+ * (frit_stages). */
 void      fr_nest_stage_runs(const struct fr_nest *, int stage, bool rowbuf, uint8_t *runs);
 /* Whether the value of FULL instruction `inst` crosses, that is, has a row buffer. */
 bool      fr_nest_crosses(const struct fr_nest *, int inst);
-/* Bytes of scratch that frit_rows needs: for each crossing value, in instruction order, one row buffer
- * of FR_ROWBUF_MAX elements as they are in memory; each begins at a multiple of 64 bytes. */
+/* Bytes of scratch that frit_rows needs: for each crossing value, in instruction order, one row
+ * buffer of FR_ROWBUF_MAX elements as they are in memory; each begins at a multiple of 64 bytes. */
 size_t    fr_nest_scratch(const struct fr_nest *);
 /* Where in scratch the row buffer of `inst` begins; SIZE_MAX if it does not cross. */
 size_t    fr_nest_rowbuf(const struct fr_nest *, int inst);
@@ -153,10 +155,10 @@ struct fr_slot {
 
 /* Long rows: elements [j0, j0 + n) of one row, stage s. Partial results of that range go to
  * slots_out[i] for each REDUCE instruction i over the stage; ROW values are read from slots[i].
- * The partial result of a sum is the pairwise tree of exactly these elements (the row's result is
- * 0.0 + the tree of all); sum and prod of f16 are f32 numbers here; argmax and argmin leave the value
- * in v and its element, counted from the row's first, in index. In `slots` a result is final: of the
- * instruction's dtype, at the beginning of v. */
+ * The partial result of a sum is the pairwise tree of exactly these elements (the row's result
+ * is 0.0 + the tree of all); sum and prod of f16 are f32 numbers here; argmax and argmin leave the value
+ * in v and its element, counted from the row's first, in index. In `slots` a result is final: of
+ * the instruction's dtype, at the beginning of v. */
 typedef void fr_stage_fn(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
                          const void *scalars, const struct fr_slot *slots,
                          struct fr_slot *slots_out, void *scratch);

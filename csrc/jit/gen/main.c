@@ -15,9 +15,9 @@
  * -fno-trapping-math and, for v4, -mprefer-vector-width=512 (add f32 of 2048: 31 ns, 59 with 256);
  * -O3 takes twice as long for slower code.
  *
- * The loops say ivdep and not restrict, because `out` may be an argument's own memory. Masks without a
- * loop go through splat(), which fills small blocks with the one element and calls the kernel again.
- * A host program: it may print and exit. */
+ * The loops say ivdep and not restrict, because `out` may be an argument's own memory. Masks
+ * without a loop go through splat(), which fills small blocks with the one element and calls the
+ * kernel again. A host program: it may print and exit. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +31,12 @@
 enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 24 };
 
 struct kernel {
-    char           name[64];       /* "add_f32", "cast_f16_i8" */
-    char           place[64];      /* of its pointer in struct fr_kernels */
-    char          *body;           /* the function without its name */
-    uint32_t       helpers;
-    unsigned       weight;         /* instructions times loops: compile time, roughly */
-    size_t         same_as;        /* number of the first kernel with this body */
+    char     name[64];  /* "add_f32", "cast_f16_i8" */
+    char     place[64]; /* of its pointer in struct fr_kernels */
+    char    *body;      /* the function without its name */
+    uint32_t helpers;
+    unsigned weight;  /* instructions times loops: compile time, roughly */
+    size_t   same_as; /* number of the first kernel with this body */
 };
 
 static struct kernel *kernels;
@@ -71,25 +71,21 @@ plain_type(fr_dtype t, bool only_moves)
 static void
 make_plain(struct fr_mcode *code)
 {
+    enum { OTHER, MOVES, WRAPS };
+    static const uint8_t manner[FR_N_MOPS] = {
+        [FR_M_INPUT] = MOVES, [FR_M_CONST] = MOVES, [FR_M_SELECT] = MOVES, [FR_M_ADD] = WRAPS,
+        [FR_M_SUB] = WRAPS,   [FR_M_MUL] = WRAPS,   [FR_M_NEG] = WRAPS,    [FR_M_AND] = WRAPS,
+        [FR_M_OR] = WRAPS,    [FR_M_XOR] = WRAPS,   [FR_M_NOT] = WRAPS,
+    };
     bool only_moves = true;
 
     for (size_t i = 0; i < code->n; i++) {
-        switch (code->inst[i].op) {
-        case FR_M_ADD: case FR_M_SUB: case FR_M_MUL: case FR_M_NEG: case FR_M_AND: case FR_M_OR:
-        case FR_M_XOR: case FR_M_NOT:
-            if (code->inst[i].type != FR_BOOL)
-                only_moves = false;
-            break;
-        case FR_M_INPUT: case FR_M_CONST: case FR_M_SELECT:
-            break;
-        case FR_M_BITCAST:
-            if (fr_dtype_is_float(code->inst[i].type) ||
-                fr_dtype_is_float(code->inst[code->inst[i].a].type))
-                return;
-            break;
-        default:
+        const struct fr_minst *in = &code->inst[i];
+
+        if (manner[in->op] == OTHER)
             return;
-        }
+        if (manner[in->op] == WRAPS && in->type != FR_BOOL)
+            only_moves = false;
     }
     for (size_t i = 0; i < code->n; i++)
         code->inst[i].type = plain_type(code->inst[i].type, only_moves);
@@ -98,8 +94,8 @@ make_plain(struct fr_mcode *code)
 /* One argument or the result of a kernel, as its block holds it. */
 struct side {
     fr_dtype dtype;
-    int      n_parts;          /* 2 for complex numbers */
-    int      first;            /* number of its first input */
+    int      n_parts; /* 2 for complex numbers */
+    int      first;   /* number of its first input */
 };
 
 struct shape {
@@ -107,7 +103,7 @@ struct shape {
     int             n_args;
     struct fr_mcode code;
     fr_mval         roots[2];
-    bool            needs[2 * MAX_ARGS];    /* which inputs the result depends on */
+    bool            needs[2 * MAX_ARGS]; /* which inputs the result depends on */
 };
 
 static const char arg_name[] = "xyz";
@@ -151,14 +147,44 @@ add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
     }
 }
 
+/* GCC 12 makes `a * b + c` and `d * e - f`, stored side by side, one instruction that rounds once,
+ * and does not ask -ffp-contract=off first.  Complex kernels with such code keep their parts apart
+ * in two small blocks and join them afterwards. */
+static bool
+in_pieces(const struct shape *s)
+{
+    for (size_t i = 0; i < s->code.n && s->out.n_parts == 2; i++) {
+        const struct fr_minst *in = &s->code.inst[i];
+
+        if ((in->op == FR_M_ADD || in->op == FR_M_SUB) &&
+            (s->code.inst[in->a].op == FR_M_MUL || s->code.inst[in->b].op == FR_M_MUL))
+            return true;
+    }
+    return false;
+}
+
+static void
+add_piece_end(struct fr_text *t, const struct shape *s)
+{
+    fr_text_add(t, "            re[i] = r0;\n            im[i] = r1;\n        }\n"
+                   "        LOOP(m) {\n            r[2 * i] = re[i];\n"
+                   "            r[2 * i + 1] = im[i];\n        }\n        r += 2 * m;\n");
+    for (int k = 0; k < s->n_args; k++)
+        fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
+    fr_text_add(t, "        }\n");
+}
+
 static void
 add_case(struct fr_text *t, const struct shape *s, unsigned once)
 {
     static const char *const names[] = {"r0", "r1"};
     char                     input_text[2 * MAX_ARGS][16];
     const char              *inputs[2 * MAX_ARGS];
-    struct fr_text_lines     lines = {.indent = "            ", .prefix = "t", .inputs = inputs,
-                                      .roots = s->roots, .root_names = names,
+    struct fr_text_lines     lines = {.indent = "            ",
+                                      .prefix = "t",
+                                      .inputs = inputs,
+                                      .roots = s->roots,
+                                      .root_names = names,
                                       .n_roots = s->out.n_parts};
 
     for (int k = 0; k < s->n_args; k++)
@@ -169,13 +195,22 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
         }
     fr_text_add(t, "    case %u: {\n", once);
     add_loads(t, s, once, true);
-    fr_text_add(t, "        LOOP(n) {\n");
+    if (in_pieces(s))
+        fr_text_add(t,
+                    "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
+                    "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n",
+                    memory_type(s, &s->out));
+    else
+        fr_text_add(t, "        LOOP(n) {\n");
     add_loads(t, s, once, false);
     fr_text_micro(t, &s->code, &lines);
-    for (int p = 0; p < s->out.n_parts; p++)
-        fr_text_add(t, s->out.n_parts == 2 ? "            r[2 * i + %d] = r%d;\n"
-                                           : "            r[i] = r0;\n", p, p);
-    fr_text_add(t, "        }\n        return;\n    }\n");
+    if (in_pieces(s))
+        add_piece_end(t, s);
+    else if (s->out.n_parts == 2)
+        fr_text_add(t, "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n        }\n");
+    else
+        fr_text_add(t, "            r[i] = r0;\n        }\n");
+    fr_text_add(t, "        return;\n    }\n");
 }
 
 static void
@@ -200,9 +235,12 @@ masks_of(const struct shape *s)
     if (s->code.n > LONG_RECIPE)
         return 1u << 0;
     switch (s->n_args) {
-    case 2: return 1u << 0 | 1u << 1 | 1u << 2;
-    case 3: return 1u << 0 | 1u << 2 | 1u << 4 | 1u << 6;
-    default: return 1u << 0;
+    case 2:
+        return 1u << 0 | 1u << 1 | 1u << 2;
+    case 3:
+        return 1u << 0 | 1u << 2 | 1u << 4 | 1u << 6;
+    default:
+        return 1u << 0;
     }
 }
 
@@ -324,10 +362,10 @@ add_cast(fr_dtype from, fr_dtype to)
     fr_mcode_clear(&s.code);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------ */
 
-/* Both passes turn the two sides of ?: into control flow across iterations, which the vectoriser then
- * refuses: 11 loops of clip, sign, heaviside and nextafter. */
+/* Both passes turn the two sides of ?: into control flow across iterations, which the vectoriser
+ * then refuses: 11 loops of clip, sign, heaviside and nextafter. */
 static const char file_head[] =
     "/* Written by csrc/jit/gen/main.c; one of several files, compiled once per level. */\n"
     "#if defined(__GNUC__) && !defined(__clang__)\n"
@@ -335,15 +373,14 @@ static const char file_head[] =
     "#endif\n"
     "#include \"backends/cpu/kernels.h\"\n";
 
-static const char names_head[] =
-    "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
-    "#define PASTE(a, b, c, d) PASTE_(a, b, c, d)\n"
-    "#define K(name) PASTE(fr_kernels_, FR_LEVEL, _, name)\n";
+static const char names_head[] = "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
+                                 "#define PASTE(a, b, c, d) PASTE_(a, b, c, d)\n"
+                                 "#define K(name) PASTE(fr_kernels_, FR_LEVEL, _, name)\n";
 
 /* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. */
 static const char splat_text[] =
     "\n#define LOOP(n) _Pragma(\"GCC ivdep\") for (size_t i = 0; i < n; i++)\n"
-    "\nenum { SPLAT_CHUNK = 256 };\n"
+    "\nenum { SPLAT_CHUNK = 256, PIECE = 128 };\n"
     "\nstatic __attribute__((noinline)) void\n"
     "splat(fr_map_fn *f, size_t n, const void *const *args, unsigned once, void *out,\n"
     "      const size_t *size, int n_args)\n"
@@ -437,8 +474,7 @@ write_table(const char *dir)
     fprintf(f, "\nconst struct fr_kernels PASTE(fr_kernels_, FR_LEVEL, , ) = {\n"
                "    .level = TEXT(FR_LEVEL),\n");
     for (size_t i = 0; i < n_kernels; i++)
-        fprintf(f, "    %s = K(%s),\n", kernels[i].place,
-                kernels[kernels[i].same_as].name);
+        fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
     fprintf(f, "};\n");
     close_file(f);
 }
