@@ -122,14 +122,17 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     fr_mval quarter = MUL(u, K(0.25)), rest = FMA(four, K(0.25), K(-1));
     fr_mval r = FMA(quarter, four, rest), rlo = FMA(quarter, four, SUB(rest, r));
     fr_mval p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64), lo;
-    struct two sum;
+    struct two sum, square;
 
     if (more)
         e = ADD(e, *more);
     sum = sum_sorted(c, MUL(e, K(ln2[0])), r);
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
-    lo = FMA(MUL(r, r), p, FMA(e, K(ln2[1]), sum.lo));
+    square = product_exact(c, r, r);
+    lo = FMA(square.hi, p, FMA(e, K(ln2[1]), sum.lo));
+    if (tail)
+        rlo = FMA(square.lo, K(-0.5), rlo);
     /* The derivative 1 / (1 + r), roughly, is enough for the tail. */
     lo = FMA(rlo, FMA(r, K(-0.8), K(1)), lo);
     return (struct two){sum.hi, lo};
