@@ -27,29 +27,38 @@ def sources(*patterns):
     return [f for p in patterns for f in sorted(glob.glob(os.path.join(CSRC, p)))]
 
 
-def build(folder, extra=(), target=("-shared",)):
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """The block kernels of one level, as object files; (their folder, the level)."""
+    folder = str(tmp_path_factory.mktemp("kernels"))
     level, march = ("v3", ["-march=x86-64-v3"]) if platform.machine() == "x86_64" else ("generic", [])
-    common = sources("base/*.c", "core/dtype.c", "ir/op.c", "jit/loop.c", "jit/micro.c", "jit/recipe*.c",
-                     "jit/emit_text.c")
-    cc("-O0", "-o", f"{folder}/gen", *sources("jit/gen/main.c"), *common, "-lm")
+    cc("-O0", "-o", f"{folder}/gen", *sources("jit/gen/main.c"), *common(), "-lm")
     subprocess.run([f"{folder}/gen", folder, "4"], check=True)
-    level_flags = ["-O1", f"-DFR_LEVEL={level}", *march]
-    jobs = [subprocess.Popen([os.environ.get("CC", "cc"), *FLAGS, *level_flags, "-c", f, "-o", f"{folder}/k{i}.o"])
-            for i, f in enumerate(sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c"))]
-    assert not any(j.wait() for j in jobs)
-    cpu = sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in
-                                        ("program", "interp", "space", "stream", "long_rows", "launch", "reduce", "copy", "pool")))
-    cc("-O1", "-g", f"-DTEST_LEVEL={level}", *target, *extra, os.path.join(ROOT, "tests/c/test_launch.c"), *common,
-       *cpu, *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
+    files = sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c")
+    jobs = [subprocess.Popen([os.environ.get("CC", "cc"), *FLAGS, "-O1", f"-DFR_LEVEL={level}", *march, "-c", f, "-o",
+                              f"{folder}/k{i}.o"]) for i, f in enumerate(files)]
+    assert not any([j.wait() for j in jobs])
+    return folder, level
+
+
+def common():
+    return sources("base/*.c", "core/dtype.c", "ir/op.c", "jit/loop.c", "jit/micro.c", "jit/recipe*.c", "jit/emit_text.c")
+
+
+def link(kernels, *how):
+    folder, level = kernels
+    cpu = ("program", "interp", "space", "stream", "long_rows", "launch", "reduce", "copy", "pool")
+    cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
+       *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 
 
 @pytest.fixture(scope="module")
-def launcher(tmp_path_factory):
+def launcher(request):
     path = os.environ.get("FRIT_TEST_LAUNCH_LIB")
     if not path:
-        folder = str(tmp_path_factory.mktemp("launch"))
-        path = f"{folder}/liblaunch.so"
-        build(folder, ("-o", path))
+        kernels = request.getfixturevalue("kernels")
+        path = f"{kernels[0]}/liblaunch.so"
+        link(kernels, "-shared", "-o", path)
     return Launcher(path)
 
 
@@ -563,11 +572,11 @@ def test_code_is_called(launcher):
     launcher.free(k)
 
 
-def test_c_program(tmp_path):
+def test_c_program(request, tmp_path):
     """Failing allocations, launches from several threads, cancelling."""
     if os.environ.get("FRIT_TEST_LAUNCH_LIB"):
         pytest.skip("belongs to the build")
-    build(str(tmp_path), ("-DTEST_MAIN", "-o", str(tmp_path / "program")), ())
+    link(request.getfixturevalue("kernels"), "-DTEST_MAIN", "-o", str(tmp_path / "program"))
     subprocess.run([tmp_path / "program"], check=True)
 
 
