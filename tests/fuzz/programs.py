@@ -269,7 +269,7 @@ class Draw:
             return None
         a, to = self.env[v], self.r.choice(DTYPES)
         if a.dtype.kind == "c" and np.dtype(to).kind != "c":
-            return f"{self.new()} = {v}.real"
+            return f"{self.new()} = {v}.real + 0"
         if a.dtype.kind == "f" and np.dtype(to).kind in "iu":
             # What a number outside the target's range becomes is not defined.
             return f"{self.new()} = xp.clip(xp.where(xp.isnan({v}), 0, {v}), 0, 100).astype({to!r})"
