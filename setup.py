@@ -50,7 +50,7 @@ def compiler():
 
 def flags():
     f = ["-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
-         "-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-D_GNU_SOURCE"]
+         "-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-D_GNU_SOURCE="]
     f += ["-O1", "-g", "-DFR_DEBUG"] if DEBUG else ["-O2"]
     if SANITIZE:
         f += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]

@@ -614,6 +614,113 @@ def test_every_operation_in_c(lib, tmp, code):
                 same(got, np.asarray(ufunc(*(inputs[a] for a in args))).astype(got.dtype))
 
 
+def filled(inputs, loads, once):
+    """The inputs with the first element of each argument in `once` in all places."""
+    return {at: np.full_like(inputs[at], inputs[at][0, 0]) if once >> k & 1 else inputs[at]
+            for at, k, _ in loads}
+
+
+# ---- the block kernels that csrc/jit/gen writes ---------------------------------------------------
+
+def isa_level():
+    flags = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    if platform.machine() != "x86_64":
+        return "generic", []
+    for level, needs in (("v4", "avx512vl avx512bw avx512dq"), ("v3", "avx2 fma bmi2"), ("v2", "")):
+        if all(f" {f} " in flags + " " for f in needs.split()):
+            return level, [f"-march=x86-64-{level}"]
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp):
+    """The generator's output, compiled for this machine: pointers of maps and casts by name."""
+    csrc, out = ROOT / "csrc", os.path.join(tmp, "kernels")
+    os.mkdir(out)
+    sources = [csrc / "jit/gen/main.c", csrc / "jit/emit_text.c", csrc / "jit/micro.c",
+               *(csrc / "jit").glob("recipe*.c"), csrc / "ir/op.c", csrc / "core/dtype.c",
+               *(csrc / "base").glob("*.c")]
+    subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{csrc}", *map(str, sources), "-o", out + "/gen", "-lm",
+                    "-lpthread"], check=True)
+    subprocess.run([out + "/gen", out, "4"], check=True)
+    level, march = isa_level()
+    compiler = ["cc", "-std=gnu11", "-O2", "-ftree-vectorize", "-fPIC", "-Wall", "-Wextra", "-Werror",
+                f"-DFR_LEVEL={level}", f"-I{csrc}", *march, *FLAGS[:-1]]
+    files = sorted(glob.glob(out + "/*.c"))
+    running = []
+    for f in files:
+        running.append(subprocess.Popen([*compiler, "-c", f, "-o", f[:-2] + ".o"]))
+        if len(running) == 2:
+            assert running.pop(0).wait() == 0
+    assert all(r.wait() == 0 for r in running)
+    subprocess.run(["cc", "-shared", *(f[:-2] + ".o" for f in files), "-o", out + "/k.so", "-lm"],
+                   check=True)
+    dll = ctypes.CDLL(out + "/k.so")
+    n_ops = sum(line.startswith(("OP(", "REDUCE(", "SCAN(", "NODE("))
+                for line in (ROOT / "csrc/ir/ops.def").read_text().splitlines())
+    n = len(DTYPES)
+    table = (ctypes.c_void_p * (1 + n_ops * n + n * n)).in_dll(dll, f"fr_kernels_{level}")
+    return dll, table, 1, 1 + n_ops * n
+
+
+FN = ctypes.CFUNCTYPE(None, ctypes.c_size_t, *[ctypes.c_void_p] * 4, ctypes.c_uint)
+
+
+def check_kernel(pointer, args, once, want):
+    """One kernel for several lengths, beside guard bytes, and in place where that is allowed."""
+    fn = FN(pointer)
+    for n in (0, 1, 5, 67, want.shape[1]):
+        out = np.zeros(n * want.itemsize + 64, np.uint8)
+        ptr = [a.ctypes.data for a in args] + [None] * (3 - len(args))
+        fn(n, out.ctypes.data, *ptr, once)
+        assert not out[n * want.itemsize:].any()
+        same(out[:n * want.itemsize].view(want.dtype), want[0, :n])
+    for k, a in enumerate(args):
+        if a.itemsize == want.itemsize and not once >> k & 1:
+            place = a.copy()
+            ptr[k] = place.ctypes.data
+            fn(n, ptr[k], *ptr, once)
+            same(place.view(want.dtype), want)
+            ptr[k] = a.ctypes.data
+
+
+@pytest.mark.parametrize("code", DTYPES)
+def test_block_kernels(lib, tmp, kernels, code):
+    """Each kernel and mask gives the bits that the C text gives, which scalar code computes."""
+    _, table, maps, _ = kernels
+    text, names, loads = all_ops_nest(lib, code)
+    k, n, index = Kernel(lib, tmp, text, ("-O1",)), 400, list(DTYPES).index(code)
+    inputs = {at: samples(d, (1, n), at + 1) for at, _, d in loads}
+    for once in range(8):
+        outs = [np.empty((1, n), DTYPES[result]) for _, _, result in names]
+        full = filled(inputs, loads, once)
+        k.run([*(full[at] for at, _, _ in loads), *outs], 1, n)
+        for (name, args, _), want in zip(names, outs):
+            if once >> len(args):
+                continue
+            op = lib.fr_op_find(name.encode(), len(name))
+            pointer = table[maps + op * len(DTYPES) + index]
+            assert pointer, name
+            check_kernel(pointer, [inputs[a] for a in args], once, want)
+
+
+@pytest.mark.parametrize("code", DTYPES)
+def test_cast_kernels(lib, tmp, kernels, code):
+    _, table, _, casts = kernels
+    lines = ["nest 1 stage", f"[0] {code} unit",
+             *(f"[{i + 1}] {d} unit written" for i, d in enumerate(DTYPES)),
+             f"%0 = load [0] {code} FULL stage 0"]
+    for i, d in enumerate(DTYPES):
+        lines += [f"%{2 * i + 1} = cast %0 {d} FULL stage 0",
+                  f"%{2 * i + 2} = store [{i + 1}] %{2 * i + 1} {d} FULL stage 0"]
+    a, outs = samples(code, (1, 400), 3), [np.empty((1, 400), t) for t in DTYPES.values()]
+    Kernel(lib, tmp, "\n".join(lines) + "\n", ("-O1",)).run([a, *outs], 1, 400)
+    for i, want in enumerate(outs):
+        for once in (0, 1):
+            expect = want if not once else np.full_like(want, want[0, 0])
+            pointer = table[casts + list(DTYPES).index(code) * len(DTYPES) + i]
+            check_kernel(pointer, [a], once, expect)
+
+
 # ---- CUDA -----------------------------------------------------------------------------------------
 
 def nvrtc():

@@ -157,7 +157,7 @@ fr_args_dims_packed(fr_args args, Py_ssize_t n, bool allow_unknown, int *ndim, i
 }
 
 int
-fr_args_axis(PyObject *o, int ndim, int *axis)
+fr_args_axis_named(PyObject *o, int ndim, const char *name, int *axis)
 {
     PyObject *i = PyNumber_Index(o);
     long      v;
@@ -169,7 +169,7 @@ fr_args_axis(PyObject *o, int ndim, int *axis)
     if (v == -1 && PyErr_Occurred())
         return -1;
     if (v < -ndim || v >= ndim) {
-        fr_errors_axis(v, ndim);
+        fr_errors_axis(v, ndim, name);
         return -1;
     }
     *axis = (int)(v < 0 ? v + ndim : v);
@@ -177,7 +177,13 @@ fr_args_axis(PyObject *o, int ndim, int *axis)
 }
 
 int
-fr_args_axis_list(PyObject *o, int ndim, int *n, int *axes)
+fr_args_axis(PyObject *o, int ndim, int *axis)
+{
+    return fr_args_axis_named(o, ndim, NULL, axis);
+}
+
+int
+fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int *axes)
 {
     PyObject *seq;
     uint64_t  seen = 0;
@@ -185,7 +191,7 @@ fr_args_axis_list(PyObject *o, int ndim, int *n, int *axes)
 
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
         *n = 1;
-        return fr_args_axis(o, ndim, axes);
+        return fr_args_axis_named(o, ndim, strcmp(name, "axis") ? name : NULL, axes);
     }
     seq = PySequence_Fast(o, "an axis or a tuple of axes is wanted");
     if (!seq)
@@ -194,9 +200,12 @@ fr_args_axis_list(PyObject *o, int ndim, int *n, int *axes)
     if (PySequence_Fast_GET_SIZE(seq) > FR_MAX_DIMS)
         st = too_many_dims(PySequence_Fast_GET_SIZE(seq));
     for (int i = 0; st == 0 && i < *n; i++) {
-        st = fr_args_axis(PySequence_Fast_GET_ITEM(seq, i), ndim, &axes[i]);
+        st = fr_args_axis_named(PySequence_Fast_GET_ITEM(seq, i), ndim,
+                                strcmp(name, "axis") ? name : NULL, &axes[i]);
         if (st == 0 && seen >> axes[i] & 1) {
-            PyErr_SetString(PyExc_ValueError, "duplicate value in 'axis'");
+            PyErr_Format(PyExc_ValueError,
+                         strcmp(name, "axis") ? "repeated axis in `%s` argument"
+                                              : "duplicate value in '%s'", name);
             st = -1;
         }
         if (st == 0)
@@ -219,7 +228,7 @@ fr_args_axes(PyObject *o, int ndim, uint32_t *mask)
         if (v == 0 || v == -1)
             return 0;
     }
-    if (fr_args_axis_list(o, ndim, &n, axes) < 0)
+    if (fr_args_axis_list(o, ndim, "axis", &n, axes) < 0)
         return -1;
     *mask = 0;
     for (int i = 0; i < n; i++)

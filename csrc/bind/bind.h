@@ -57,7 +57,8 @@ typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 /* ---- errors.c */
 int       fr_errors_init(void);
 PyObject *fr_errors_raise(fr_status, const struct fr_err *);       /* always NULL */
-PyObject *fr_errors_axis(long axis, int ndim);                     /* always NULL */
+/* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */
+PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 
 /* ---- site.c */
 uint32_t  fr_site_here(void);           /* id of the line of user code that runs now */
@@ -175,8 +176,10 @@ int       fr_args_dims(PyObject *o, bool allow_unknown, int *ndim, int64_t *dims
 int       fr_args_dims_packed(fr_args args, Py_ssize_t n, bool allow_unknown, int *ndim,
                               int64_t *dims);
 int       fr_args_axis(PyObject *o, int ndim, int *axis);          /* one axis, normalised */
+int       fr_args_axis_named(PyObject *o, int ndim, const char *name, int *axis);
 int       fr_args_axes(PyObject *o, int ndim, uint32_t *mask);     /* None: all of them */
-int       fr_args_axis_list(PyObject *o, int ndim, int *n, int *axes);
+/* `name`: the parameter, for messages; "axis" is not mentioned. */
+int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int *axes);
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 /* `device=`: None or "cpu". */
 int       fr_args_device(PyObject *o);
@@ -310,6 +313,7 @@ int       fr_index_contains(PyObject *self, PyObject *value);
 int       fr_index_init(void);
 /* dst[...] = value, any value. */
 int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
+int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reduce_methods[], fr_creation_methods[],

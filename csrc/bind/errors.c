@@ -84,9 +84,9 @@ fr_errors_raise(fr_status st, const struct fr_err *err)
 }
 
 PyObject *
-fr_errors_axis(long axis, int ndim)
+fr_errors_axis(long axis, int ndim, const char *name)
 {
-    PyObject *exc = PyObject_CallFunction(axis_error, "li", axis, ndim);
+    PyObject *exc = PyObject_CallFunction(axis_error, "liz", axis, ndim, name);
 
     if (exc) {
         PyErr_SetObject(axis_error, exc);

@@ -113,8 +113,10 @@ integer_of(PyObject *o, int64_t *v)
     *v = PyLong_AsSsize_t(i);
     Py_DECREF(i);
     if (*v == -1 && PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_SetString(PyExc_IndexError, "cannot fit 'int' into an index-sized integer");
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear();
+            not_an_index();
+        }
         return -1;
     }
     return 0;
@@ -317,6 +319,27 @@ number_for(PyObject *value, fr_dtype d, struct fr_number *n)
     return FR_VALUE_HAND;
 }
 
+/* One element (or each of them) becomes `value`, which must be one number. */
+int
+fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
+{
+    struct fr_arg arg = {.t = NULL};
+    struct fr_err err;
+
+    if (fr_is_tensor(value) && fr_of(value)->layout->ndim == 0)
+        return fr_index_assign(dst, value);
+    if (dst->readonly)
+        return read_only();
+    if (fr_is_tensor(value)) {
+        PyErr_SetString(PyExc_ValueError, "setting an array element with a sequence.");
+        return -1;
+    }
+    if (fr_value_store(value, dst->dtype, &arg.n) != FR_VALUE_OK)
+        return -1;
+    FR_TRACE_HERE();
+    return raised(fr_trace_store(dst, &arg, &err), &err);
+}
+
 int
 fr_index_assign(struct fr_tensor *dst, PyObject *value)
 {
@@ -431,7 +454,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
         if (raised(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err),
                    &err) < 0)
             return -1;
-        st = fr_index_assign(&t, value);
+        st = w.scalar ? fr_index_assign_number(&t, value) : fr_index_assign(&t, value);
         fr_tensor_clear(&t);
         return st;
     default: break;

@@ -608,7 +608,8 @@ fr_join_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&repeat_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (!fr_is_tensor(s[0]) || !PyLong_CheckExact(s[1]) || !fr_value_small_int(s[1], &times) ||
-        times < 0 || fr_of(s[0])->layout->ndim >= FR_MAX_DIMS)
+        times < 0 || fr_of(s[0])->layout->ndim >= FR_MAX_DIMS ||
+        (fr_of(s[0])->layout->ndim == 0 && !fr_args_none(s[2])))
         return fr_hand_name("repeat", args, nargs, kw);
     if (fr_args_none(s[2])) {
         flat = fr_shape_ravel(fr_of(s[0]), 'C', false);

@@ -97,24 +97,13 @@ reshape(METHOD_ARGS)
     int     ndim, copy = -1;
     char    order = 'C';
 
-    if (nargs == 0 && kw) { /* reshape(shape=...) */
-        PyObject *s[3];
-        static struct fr_signature named = {"reshape", 1, 1, 3, {"shape", "order", "copy"}, {NULL}};
-        if (fr_args_parse(&named, args, nargs, kw, s) < 0 ||
-            fr_args_order(s[1], "CFA", 'C', &order) < 0 ||
-            fr_args_dims(s[0], true, &ndim, dims) < 0)
-            return NULL;
-        copy = fr_args_none(s[2]) ? -1 : PyObject_IsTrue(s[2]) > 0;
-    } else {
-        if (nargs == 0) {
-            PyErr_SetString(PyExc_TypeError, "reshape() takes a shape");
-            return NULL;
-        }
-        if (kw && order_and_copy(args, nargs, kw, &order, &copy) < 0)
-            return NULL;
-        if (fr_args_dims_packed(args, nargs, true, &ndim, dims) < 0)
-            return NULL;
+    if (nargs == 0) {
+        PyErr_SetString(PyExc_TypeError, "reshape() takes a shape");
+        return NULL;
     }
+    if ((kw && order_and_copy(args, nargs, kw, &order, &copy) < 0) ||
+        fr_args_dims_packed(args, nargs, true, &ndim, dims) < 0)
+        return NULL;
     return fr_shape_reshape(fr_of(self), ndim, dims, order, copy);
 }
 
@@ -143,17 +132,10 @@ flatten(METHOD_ARGS)
 }
 
 static PyObject *
-transpose(METHOD_ARGS)
+transpose(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *axes, *o;
 
-    if (kw && PyTuple_GET_SIZE(kw)) {
-        static struct fr_signature named = {"transpose", 0, 0, 1, {"axes"}, {NULL}};
-        PyObject                  *s[1];
-        if (fr_args_parse(&named, args, nargs, kw, s) < 0)
-            return NULL;
-        return fr_shape_transpose_by(fr_of(self), s[0]);
-    }
     if (nargs == 0)
         return fr_shape_transpose(fr_of(self), NULL);
     if (nargs == 1 && (args[0] == Py_None || PySequence_Check(args[0])))
@@ -347,7 +329,7 @@ fill(PyObject *self, PyObject *value)
         PyErr_SetString(PyExc_TypeError, "a tensor that stands for a scalar cannot be filled");
         return NULL;
     }
-    return fr_index_assign(fr_of(self), value) < 0 ? NULL : Py_NewRef(Py_None);
+    return fr_index_assign_number(fr_of(self), value) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static struct fr_signature setflags_signature = {
@@ -504,7 +486,7 @@ static PyMethodDef methods[] = {
      "reshape(*shape, order='C', copy=None)\n--\n\nSee frit.reshape."},
     {"ravel", FR_FAST(ravel), "ravel(order='C')\n--\n\nOne axis; a view where that is possible."},
     {"flatten", FR_FAST(flatten), "flatten(order='C')\n--\n\nA copy with one axis."},
-    {"transpose", FR_FAST(transpose),
+    {"transpose", PLAIN(transpose),
      "transpose(*axes)\n--\n\nA view with the axes in this order, by default reversed."},
     {"swapaxes", PLAIN(swapaxes), "swapaxes(axis1, axis2, /)\n--\n\nA view with two axes exchanged."},
     {"squeeze", FR_FAST(squeeze), "squeeze(axis=None)\n--\n\nA view without axes of size 1."},

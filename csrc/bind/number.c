@@ -191,13 +191,13 @@ fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
     e = whole ? (double)n->v.i64 : n->v.f64;
     if (fr_dtype_is_int(d))
         return e == 2 ? FR_OP_square : e == 1 ? FR_OP_positive : FR_OP_power;
-    if (e == 2)
-        return FR_OP_square;
-    if (e == 1)
-        return FR_OP_positive;
-    if (fr_dtype_is_float(d))
-        return e == 0.5 ? FR_OP_sqrt : e == -1 ? FR_OP_reciprocal : FR_OP_power;
-    return FR_OP_power;
+    if (fr_dtype_is_complex(d)) /* 2.0 goes through the complex power, whose bits differ */
+        return whole && e == 2 ? FR_OP_square : e == 0.5 ? FR_OP_sqrt : FR_OP_power;
+    return e == 2     ? FR_OP_square
+           : e == 1   ? FR_OP_positive
+           : e == 0.5 ? FR_OP_sqrt
+           : e == -1  ? FR_OP_reciprocal
+                      : FR_OP_power;
 }
 
 /* Integers have no negative powers. Array exponents have to be looked at: that is NumPy's turn. */
@@ -324,7 +324,10 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     static const fr_op ops[] = {[Py_LT] = FR_OP_less,    [Py_LE] = FR_OP_less_equal,
                                 [Py_EQ] = FR_OP_equal,   [Py_NE] = FR_OP_not_equal,
                                 [Py_GT] = FR_OP_greater, [Py_GE] = FR_OP_greater_equal};
-    PyObject          *result = binary(ops[op], a, b);
+    static const char *const names[] = {[Py_LT] = "__lt__", [Py_LE] = "__le__",
+                                        [Py_EQ] = "__eq__", [Py_NE] = "__ne__",
+                                        [Py_GT] = "__gt__", [Py_GE] = "__ge__"};
+    PyObject                *result = binary(ops[op], a, b);
 
     if (result != Py_NotImplemented)
         return result;
@@ -332,7 +335,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     if (b != Py_None && !PyUnicode_Check(b) && !PyBytes_Check(b))
         return result;
     Py_DECREF(result);
-    return fr_hand_name(fr_op_info[ops[op]].name, (PyObject *[]){a, b}, 2, NULL);
+    return fr_hand_method(names[op], false, (PyObject *[]){a, b}, 2, NULL);
 }
 
 /* ---- Python numbers */

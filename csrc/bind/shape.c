@@ -216,7 +216,7 @@ fr_shape_swapaxes(const struct fr_tensor *t, PyObject *a, PyObject *b)
 {
     int axes[FR_MAX_DIMS], n = t->layout->ndim, i, j;
 
-    if (fr_args_axis(a, n, &i) < 0 || fr_args_axis(b, n, &j) < 0)
+    if (fr_args_axis_named(a, n, "axis1", &i) < 0 || fr_args_axis_named(b, n, "axis2", &j) < 0)
         return NULL;
     for (int k = 0; k < n; k++)
         axes[k] = k == i ? j : k == j ? i : k;
@@ -229,8 +229,8 @@ moveaxis_of(const struct fr_tensor *t, PyObject *source, PyObject *destination)
     int from[FR_MAX_DIMS], to[FR_MAX_DIMS], axes[FR_MAX_DIMS], n = t->layout->ndim, n_from, n_to;
     uint64_t moved = 0, taken = 0;
 
-    if (fr_args_axis_list(source, n, &n_from, from) < 0 ||
-        fr_args_axis_list(destination, n, &n_to, to) < 0)
+    if (fr_args_axis_list(source, n, "source", &n_from, from) < 0 ||
+        fr_args_axis_list(destination, n, "destination", &n_to, to) < 0)
         return NULL;
     if (n_from != n_to) {
         PyErr_SetString(PyExc_ValueError, "`source` and `destination` arguments must have the same "
@@ -315,7 +315,7 @@ expand_of(const struct fr_tensor *t, PyObject *axis)
         PyErr_Format(PyExc_ValueError, "number of dimensions must be within [0, %d]", FR_MAX_DIMS);
         return NULL;
     }
-    if (fr_args_axis_list(axis, ndim, &count, axes) < 0)
+    if (fr_args_axis_list(axis, ndim, "axis", &count, axes) < 0)
         return NULL;
     for (int i = 0; i < count; i++)
         mask |= 1u << axes[i];
@@ -407,7 +407,8 @@ read_diagonal(PyObject *const *s, const struct fr_tensor *t, int64_t *k, int *ax
         PyErr_SetString(PyExc_ValueError, "diag requires an array of at least two dimensions");
         return -1;
     }
-    if ((s[2] && fr_args_axis(s[2], n, axis1) < 0) || (s[3] && fr_args_axis(s[3], n, axis2) < 0))
+    if ((s[2] && fr_args_axis_named(s[2], n, "axis1", axis1) < 0) ||
+        (s[3] && fr_args_axis_named(s[3], n, "axis2", axis2) < 0))
         return -1;
     if (*axis1 == *axis2) {
         PyErr_SetString(PyExc_ValueError, "axis1 and axis2 cannot be the same");

@@ -165,6 +165,15 @@ int_fits(const struct fr_number *n, fr_dtype d)
                           n->v.i64 < (int64_t)1 << (bits - 1));
 }
 
+static bool
+fits_unsigned(PyObject *o)
+{
+    bool fits = PyLong_AsUnsignedLongLong(o) != (unsigned long long)-1 || !PyErr_Occurred();
+
+    PyErr_Clear();
+    return fits;
+}
+
 /* One weak int beside arrays whose promoted dtype is d. */
 static int
 fit_int(fr_op op, struct fr_value *x, fr_dtype d)
@@ -190,21 +199,17 @@ fit_int(fr_op op, struct fr_value *x, fr_dtype d)
     if (int_fits(n, d))
         return FR_VALUE_OK;
     /* Its value is above int64: the dtype says that the low bits are all of it. */
-    if (n->huge && !n->negative && d == FR_U64 && fr_dtype_kind(d) == 'u') {
-        unsigned long long v = PyLong_AsUnsignedLongLong(x->object);
-        if (v != (unsigned long long)-1 || !PyErr_Occurred()) {
-            n->huge = false;
-            n->dtype = FR_U64;
-            n->weak = 0;
-            n->v.u64 = v;
-            return FR_VALUE_OK;
-        }
-        PyErr_Clear();
+    if (n->huge && !n->negative && d == FR_U64 && fits_unsigned(x->object)) {
+        n->huge = false;
+        n->dtype = FR_U64;
+        n->weak = 0;
+        n->v.u64 = PyLong_AsUnsignedLongLong(x->object);
+        return FR_VALUE_OK;
     }
     /* NumPy compares exactly, and clip and where have rules of their own. */
     if (rule == FR_RULE_TRUTH || op == FR_OP_clip || op == FR_OP_where)
         return FR_VALUE_HAND;
-    if (n->huge)
+    if (n->huge && !(d == FR_U32 && !n->negative && fits_unsigned(x->object)))
         PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
     else
         PyErr_Format(PyExc_OverflowError, "Python integer %R out of bounds for %S", x->object,

@@ -227,6 +227,31 @@ static const double ERF_F64_TOP[] = {
     0x1.19e32a9a28c37p-30, -0x1.477e1e20f97c2p-34, 0x1.613d485c27efep-39,
 };
 
+/* erf x / x - 1 in x^2, |x| <= 1/2: 2^-55.9 */
+static const double ERFC_NEAR[] = {
+    0x1.06eba8214db68p-3, -0x1.812746b037980p-2, 0x1.ce2f21a03bc06p-4, -0x1.b82ce30ed34bbp-6,
+    0x1.565bcbf352038p-8, -0x1.c02d4ffbde929p-11, 0x1.f98de77aac272p-14, -0x1.f2295297d1ea6p-17,
+    0x1.8b69ba3fc0571p-20,
+};
+
+/* (1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 1/2 <= x <= 27.3: 2^-56.7 */
+static const double ERFC_FAR[] = {
+    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b145bp-7, 0x1.8f702ec6b3396p-4,
+    -0x1.d76830c352c7dp-4, 0x1.686106046db3cp-4, -0x1.8ff5ef76d5540p-5, 0x1.38ec667171f28p-6,
+    -0x1.143c4ca7337dap-8, -0x1.3cf36a59d3fa6p-12, 0x1.27e664e67ab7ep-11, -0x1.fda8f6d0b25c3p-14,
+    -0x1.66e226cd10996p-15, 0x1.9707bf71891e2p-16, 0x1.38812348eb1b3p-19, -0x1.fff0e6df77cebp-19,
+    -0x1.7caa27bddd25fp-25, 0x1.421745d5c3814p-21, -0x1.0d4c646296d97p-27, -0x1.8eb79472c9ff2p-24,
+    0x1.234e1c3a74556p-31, 0x1.6318f05bea4cep-27,
+};
+
+/* (x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats: 2^-34.1 */
+static const double ERFC_SHORT[] = {
+    0x1.20dca781c2ca8p-1, 0x1.693219f31082cp+0, 0x1.9d62ff2324fe1p+1, 0x1.be7f1ad836915p+2,
+    0x1.0dfe48ef54cd3p+3, 0x1.6d57ab5f2322ap+5, -0x1.45b733f84312fp+7, 0x1.57b1d93cdd976p+9,
+    -0x1.efbe3c98e04cap+10, 0x1.54cda4bb76a67p+11, -0x1.36a213cbb8e56p+10, -0x1.7c063ba72dc17p+9,
+    0x1.72df07f25edfcp+9,
+};
+
 /* 1 / pi, less what gives multiples of 2 with floats from 2^(46, 67, 88, 109); in two */
 static const double INVERSE_PI[] = {
     0x1.45f306dc9c882p-2, 0x1.4a7f09d5f47d5p-55, 0x1.b727220a94fe1p-24, 0x1.d5f47d4d37703p-79,
@@ -279,6 +304,92 @@ static const double SIN_F64[] = {
 static const double COS_F64[] = {
     0x1.555555555554cp-5, -0x1.6c16c16c15217p-10, 0x1.a01a019cbe0a5p-16, -0x1.27e4f8116c993p-22,
     0x1.1ee9f04534edcp-29, -0x1.8fb091a74a683p-37,
+};
+
+/* (arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t: 2^-28.5 */
+static const double ARCTAN_F32[] = {
+    -0x1.55553e0000000p-2, 0x1.9991ea0000000p-3, -0x1.24211a0000000p-3, 0x1.c096060000000p-4,
+    -0x1.582f560000000p-4, 0x1.daca400000000p-5, -0x1.feef940000000p-6, 0x1.65e02a0000000p-7,
+    -0x1.d6bbaa0000000p-10,
+};
+
+/* (arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t: 2^-57.5 */
+static const double ARCTAN_F64[] = {
+    -0x1.5555555555526p-2, 0x1.9999999995560p-3, -0x1.249249237e302p-3, 0x1.c71c717f94ad8p-4,
+    -0x1.745d11aaed3a1p-4, 0x1.3b1366759ed62p-4, -0x1.110e501926445p-4, 0x1.e1bb9aea19c72p-5,
+    -0x1.ae5e432a2fa37p-5, 0x1.82da400985dcdp-5, -0x1.59a287610f390p-5, 0x1.2c2b83c9bac1fp-5,
+    -0x1.e9f16783aa671p-6, 0x1.68328eb5010fbp-6, -0x1.c77d2b1e7e6dfp-7, 0x1.d79f8b0831af4p-8,
+    -0x1.7a1fecf4a6599p-9, 0x1.b3d75e495971ap-11, -0x1.3f183fc1b40b9p-13, 0x1.bbbe5f445017ap-17,
+};
+
+/* arctan t / t in t^2, |t| <= 1, for floats: 2^-31.3 */
+static const double ARCTAN_SHORT[] = {
+    0x1.fffffffcce5edp-1, -0x1.55554f0699ca2p-2, 0x1.999786e6e7ae9p-3, -0x1.246feae137157p-3,
+    0x1.c4cacdbd5278fp-4, -0x1.6865a387035c6p-4, 0x1.13171316723a7p-4, -0x1.6b5f2db08ce30p-5,
+    0x1.6cef3ae3666d6p-6, -0x1.d7cd56fb5ec2cp-8, 0x1.1e03a84514c58p-10,
+};
+
+/* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-27.6 */
+static const double ARCSIN_F32[] = {
+    0x1.5555c80000000p-3, 0x1.3301fc0000000p-4, 0x1.747d060000000p-5, 0x1.8c2d820000000p-6,
+    0x1.596d660000000p-5,
+};
+
+/* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-55.9 */
+static const double ARCSIN_F64[] = {
+    0x1.555555555538ep-3, 0x1.333333336ec5dp-4, 0x1.6db6db4249c2dp-5, 0x1.f1c72c499c775p-6,
+    0x1.6e89f29e84841p-6, 0x1.1c6bfb2b2fc55p-6, 0x1.c6fbba0779751p-7, 0x1.8ed0a9daf5cbfp-7,
+    0x1.ab565ba564484p-8, 0x1.4049230ec788bp-6, -0x1.0a5a2abf0b18dp-6, 0x1.059c7b9fb5c2bp-5,
+};
+
+/* pi / 2 */
+static const double HALF_PI_F32[] = {
+    0x1.921fb60000000p+0, -0x1.777a5c0000000p-25,
+};
+
+/* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */
+static const double CBRT_F32[] = {
+    0x1.bb0fc80000000p+0, -0x1.4925b40000000p+0, 0x1.6d3af20000000p-1, -0x1.44b0780000000p-3,
+};
+
+/* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */
+static const double CBRT_F64[] = {
+    0x1.bb0fc85c99313p+0, -0x1.4925b5a658845p+0, 0x1.6d3af56eea843p-1, -0x1.44b07ab491fcfp-3,
+};
+
+/* 2^(1/3) and 2^(-1/3) */
+static const double CBRT_2[] = {
+    0x1.428a2f98d728bp+0,
+};
+
+/* log2(1 + r) / r, for floats: 2^-35.8 */
+static const double LOG2_SHORT[] = {
+    0x1.71547652a1e9ep+0, -0x1.715476565d39ap-1, 0x1.ec709ebb928aep-2, -0x1.71547097a9266p-2,
+    0x1.277651fc6e8d3p-2, -0x1.ec72b58ba88a1p-3, 0x1.a63f4461d129bp-3, -0x1.71417256aa3ccp-3,
+    0x1.452919ce12a75p-3, -0x1.252f249a7c6fdp-3, 0x1.2871d054c0dfep-3, -0x1.24894964d4cbcp-3,
+    0x1.3ce9bc9b05edep-4,
+};
+
+/* (2^r - 1) / r, for floats, error against 2^r: 2^-34.3 */
+static const double EXP2_SHORT[] = {
+    0x1.62e42ff0e19ccp-1, 0x1.ebfbe077892e2p-3, 0x1.c6b08ac051a5fp-5, 0x1.3b29f39aef99fp-7,
+    0x1.5d8a8617a8f23p-10, 0x1.445c863ae778cp-13, 0x1.fde5e3e28ce5dp-17,
+};
+
+/* 2 / ln 2 */
+static const double POWER_C0[] = {
+    0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55,
+};
+
+/* 2 / 3 / ln 2 */
+static const double POWER_C1[] = {
+    0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55,
+};
+
+/* (log2 m - c0 s - c1 s^3) / s^5 in s^2, error against log2 m: 2^-73.5 */
+static const double POWER_Q[] = {
+    0x1.2776c50ef9bfcp-1, 0x1.a61762a7aedddp-2, 0x1.484b13d6acff3p-2, 0x1.0c9a853ae88c6p-2,
+    0x1.c68ee966e5625p-3, 0x1.8a09b69f063cap-3, 0x1.58fce66827674p-3, 0x1.61eff7e948e2bp-3,
 };
 
 #endif

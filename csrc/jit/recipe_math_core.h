@@ -38,6 +38,7 @@
 #define XOR(x, y)    m_xor(c, x, y)
 
 #define LN2          0x1.62e42fefa39efp-1
+#define LN2_LOW      0x1.abc9e3b39803fp-56
 
 enum { F32_DIGITS = 23, F64_DIGITS = 52 };          /* bits of the fraction field */
 #define FRACTION     (t == FR_F32 ? F32_DIGITS : F64_DIGITS)
@@ -199,6 +200,35 @@ reciprocal_short(code_t c, fr_mval d)
     return y;
 }
 
+/* log x for positive normal doubles; relative error where x is near 1 only as exact as x is. */
+static inline fr_mval
+log_short(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval bits = m_add(c, BITS(x), U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))), K(0x1p52 + BIAS));
+    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
+    fr_mval r = SUB(m, K(1));
+
+    return FMA(e, K(LN2), FMA(MUL(r, r), POLY(r, LOG_SHORT), r));
+}
+
+/* About 1 / sqrt x to 3.5 percent, for x > 0; something finite for 0. */
+static inline fr_mval
+inverse_root(code_t c, fr_dtype t, fr_mval x)
+{
+    return REAL(m_sub(c, U(t == FR_F32 ? 0x5f375a86 : 0x5fe6eb50c7b537a9), SHR(BITS(x), 1)));
+}
+
+/* sqrt(x.hi + x.lo) as a sum of two; the second part to 3.5 percent. */
+static inline struct two
+root(code_t c, fr_dtype t, struct two x)
+{
+    fr_mval s = SQRT(x.hi), rest = ADD(FMA(NEG(s), s, x.hi), x.lo);
+
+    return (struct two){s, MUL(rest, MUL(inverse_root(c, t, x.hi), K(0.5)))};
+}
+
 /* ---- whole functions that others are made of -------------------------------------------------- */
 
 /* e^(x + tail) = 2^n (hi + lo), to 2^-56 or better; `biased` holds n + bias in its low bits. */
@@ -208,7 +238,8 @@ struct exp_parts {
 };
 struct exp_parts fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias);
 
-/* log(1 + u + tail) = hi + lo for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
-struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
+/* 2^more * (1 + u + tail), of which the logarithm as a sum of two, for F64 and u > -1, to about 2^-56;
+ * `tail` is at most an ULP of u, `more` an integer. */
+struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more);
 
 #endif

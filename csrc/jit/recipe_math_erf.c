@@ -20,3 +20,49 @@ recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
     out->re = with_sign(c, t, SEL(LT(a, K(ERF_CUT)), near, far), x);
     return c->st;
 }
+
+/* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 1/2; 2 - erfc |x| for x < 0. */
+static fr_mval
+erfc_f64(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval a = at_most(c, t, ABS(x), 27.5), z = MUL(x, x), near, far, f, w, q;
+    struct two one_minus = sum_sorted(c, K(1), NEG(x)), d = sum_sorted(c, ADD(a, a), K(1)), v, p;
+    struct two square = product_exact(c, a, a), y;
+    struct exp_parts e = fr_math_exp_parts(c, NEG(square.hi), NEG(square.lo), 2 * BIAS);
+    fr_mval other = ADD(a, K(3.5)), inverse = DIV(K(1), MUL(d.hi, other));
+
+    near = ADD(one_minus.hi, FMA(NEG(x), POLY(z, ERFC_NEAR), one_minus.lo));
+
+    /* One division serves both quotients. */
+    w = MUL(MUL(SUB(a, K(3.5)), d.hi), inverse);
+    v.hi = MUL(other, inverse);
+    v.lo = MUL(FMA(NEG(v.hi), d.lo, FMA(NEG(v.hi), d.hi, K(1))), v.hi);
+    f = poly(c, t, w, ERFC_FAR + 1, FR_LEN(ERFC_FAR) - 1);
+    q = MUL(w, f);
+    p = sum_sorted(c, K(ERFC_FAR[0]), q);
+    y = product_exact(c, v.hi, p.hi);
+    y.lo = FMA(v.lo, p.hi, FMA(v.hi, p.lo, y.lo));
+    v = product_exact(c, e.e.hi, y.hi);
+    v.lo = FMA(e.e.lo, y.hi, FMA(e.e.hi, y.lo, v.lo));
+    far = scale(c, t, ADD(v.hi, v.lo), e.biased);
+    far = SEL(LT(x, K(0)), SUB(K(2), far), far);
+    return SEL(LT(a, K(0.5)), near, far);
+}
+
+fr_status
+recipe_real_erfc(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+
+    if (in_type == FR_F32) {
+        fr_mval x = widen(c, in[0].re), a = at_most(c, t, ABS(x), 10.2);
+        fr_mval v = DIV(K(1), ADD(a, K(2.5)));
+        fr_mval y = MUL(MUL(exp_short(c, MUL(NEG(a), a)), v), POLY(v, ERFC_SHORT));
+
+        out->re = narrow(c, SEL(LT(x, K(0)), SUB(K(2), y), y));
+    } else {
+        out->re = erfc_f64(c, in[0].re);
+    }
+    return c->st;
+}

@@ -135,7 +135,7 @@ recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struc
         fr_mval a = at_most(c, t, ABS(x), 750);
         struct exp_parts z = fr_math_exp_parts(c, NEG(a), K(0), 2 * BIAS);
         fr_mval whole = scale(c, t, z.e.hi, z.biased);
-        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
+        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
         struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
         fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
 

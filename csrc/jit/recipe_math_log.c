@@ -106,9 +106,9 @@ recipe_real_log10(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
 }
 
 /* 1 + u = 2^e (1 + r), with r = u 2^-e + (2^-e - 1) as a sum of two, so that r is u where e is 0;
- * then log(1 + u + *tail) as a sum of two.  `tail` may be NULL. */
+ * then the logarithm of 2^*more (1 + u + *tail) as a sum of two.  `tail` and `more` may be NULL. */
 static struct two
-log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail)
+log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval *more)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
     uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
@@ -121,9 +121,12 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail)
                               AND(bits, U(exponents))));
     fr_mval quarter = MUL(u, K(0.25)), rest = FMA(four, K(0.25), K(-1));
     fr_mval r = FMA(quarter, four, rest), rlo = FMA(quarter, four, SUB(rest, r));
-    struct two sum = sum_sorted(c, MUL(e, K(ln2[0])), r);
     fr_mval p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64), lo;
+    struct two sum;
 
+    if (more)
+        e = ADD(e, *more);
+    sum = sum_sorted(c, MUL(e, K(ln2[0])), r);
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     lo = FMA(MUL(r, r), p, FMA(e, K(ln2[1]), sum.lo));
@@ -133,18 +136,171 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail)
 }
 
 struct two
-fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail)
+fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more)
 {
-    return log1p_parts(c, FR_F64, u, &tail);
+    return log1p_parts(c, FR_F64, u, &tail, &more);
 }
 
 fr_status
 recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
     fr_mval u = in[0].re;
-    struct two l = log1p_parts(c, t, u, NULL);
+    struct two l = log1p_parts(c, t, u, NULL, NULL);
     fr_mval y = log_specials(c, t, ADD(l.hi, l.lo), ADD(u, K(1)));
 
     out->re = SEL(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
+    return c->st;
+}
+
+/* ---- inverse hyperbolic functions --------------------------------------------------------------- */
+
+/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|: the logarithm of 1 + u, u = a + (sqrt(..) - 1). */
+fr_status
+recipe_real_arcsinh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval a = widen(c, m_abs(c, x));
+        fr_mval y = log_short(c, ADD(a, SQRT(FMA(a, a, K(1)))));
+
+        y = SEL(LT(a, K(0x1p-14)), a, SEL(LT(a, K(INFINITY)), y, a));
+        out->re = with_sign(c, FR_F32, narrow(c, y), x);
+    } else {
+        fr_mval a = ABS(x), big = LE(K(0x1p54), a), lo, y;
+        struct two z = product_exact(c, a, a), v = sum_exact(c, K(1), z.hi), u, l;
+        fr_mval s = SQRT(v.hi);
+
+        v.lo = ADD(v.lo, z.lo);
+        lo = DIV(ADD(FMA(NEG(s), s, v.hi), v.lo), ADD(s, s));
+        u = sum_sorted(c, a, SUB(s, K(1)));
+        /* Beyond 2^54 the root is a, and 1 + u is 2 a. */
+        l = fr_math_log1p_parts(c, SEL(big, a, u.hi), SEL(big, K(0), ADD(u.lo, lo)),
+                                SEL(big, K(1), K(0)));
+        y = SEL(LT(a, K(INFINITY)), ADD(l.hi, l.lo), a);
+        out->re = SEL(LT(a, K(0x1p-28)), x, with_sign(c, t, y, x));
+    }
+    return c->st;
+}
+
+/* arccosh x = log(1 + u), u = d + sqrt(2 d + d^2), d = x - 1. */
+fr_status
+recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, x);
+        fr_mval y = log_short(c, ADD(w, SQRT(FMA(w, w, K(-1)))));
+
+        y = SEL(LT(w, K(INFINITY)), y, w);
+        out->re = narrow(c, SEL(LT(w, K(1)), K(NAN), y));
+    } else {
+        fr_mval big = LE(K(0x1p54), x), d = SUB(x, K(1)), s, lo, y;
+        struct two z = product_exact(c, d, d), v = sum_exact(c, ADD(d, d), z.hi), u, l;
+
+        v.lo = ADD(v.lo, z.lo);
+        s = SQRT(v.hi);
+        /* The constant keeps 0 / 0 away. */
+        lo = DIV(ADD(FMA(NEG(s), s, v.hi), v.lo), ADD(ADD(s, s), K(0x1p-1000)));
+        u = sum_sorted(c, s, d);
+        l = fr_math_log1p_parts(c, SEL(big, x, u.hi), SEL(big, K(0), ADD(u.lo, lo)),
+                                SEL(big, K(1), K(0)));
+        y = SEL(LT(x, K(INFINITY)), ADD(l.hi, l.lo), x);
+        out->re = SEL(LT(x, K(1)), K(NAN), y);
+    }
+    return c->st;
+}
+
+/* arctanh x = sign(x) / 2 log(1 + u), u = 2 a / (1 - a), a = |x|. */
+fr_status
+recipe_real_arctanh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re, edge, y;
+
+    if (in_type == FR_F32) {
+        fr_mval a = widen(c, m_abs(c, x));
+
+        y = MUL(log_short(c, DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
+        y = SEL(LT(a, K(0x1p-14)), a, y);
+        edge = SEL(EQ(a, K(1)), K(INFINITY), K(NAN));
+        out->re = with_sign(c, FR_F32, narrow(c, SEL(LT(a, K(1)), y, edge)), x);
+    } else {
+        fr_mval a = ABS(x), top = ADD(a, a), inverse, q, rest;
+        struct two d = sum_sorted(c, K(1), NEG(a)), l;
+
+        inverse = DIV(K(1), d.hi);
+        q = MUL(top, inverse);
+        rest = FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, top));
+        l = fr_math_log1p_parts(c, q, MUL(rest, inverse), K(0));
+        y = MUL(ADD(l.hi, l.lo), K(0.5));
+        edge = SEL(EQ(a, K(1)), K(INFINITY), K(NAN));
+        y = with_sign(c, t, SEL(LT(a, K(1)), y, edge), x);
+        out->re = SEL(LT(a, K(0x1p-28)), x, y);
+    }
+    return c->st;
+}
+
+/* ---- sums of powers ----------------------------------------------------------------------------- */
+
+/* max(x, y) + log(1 + e^-|x - y|), in base 2 if `two`. */
+static fr_mval
+log_add(code_t c, fr_dtype in_type, fr_mval x, fr_mval y, bool two)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval big, d, a;
+    struct two l, sum;
+    struct exp_parts z;
+    fr_mval whole;
+
+    if (in_type == FR_F32) {
+        x = widen(c, x);
+        y = widen(c, y);
+    }
+    big = SEL(LT(x, y), y, x);
+    /* Equal infinities have no difference, but are equal. */
+    d = SUB(x, y);
+    a = SEL(EQ(x, y), K(0), ABS(d));
+    if (in_type == FR_F32) {
+        fr_mval e = exp_short(c, MUL(at_most(c, t, a, 200), K(two ? -LN2 : -1)));
+        fr_mval small = MUL(e, POLY(e, LOG1P_SHORT));
+
+        return narrow(c, two ? FMA(small, K(1 / LN2), big) : ADD(small, big));
+    }
+    if (two) {
+        struct two p;
+
+        a = at_most(c, t, a, 1080);
+        p = product_exact(c, a, K(-LN2));
+        z = fr_math_exp_parts(c, p.hi, FMA(a, K(-LN2_LOW), p.lo), 2 * BIAS);
+    } else {
+        z = fr_math_exp_parts(c, NEG(at_most(c, t, a, 750)), K(0), 2 * BIAS);
+    }
+    whole = scale(c, t, z.e.hi, z.biased);
+    l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
+    if (two) {
+        struct two p = product_exact(c, l.hi, K(LOG2E[0]));
+
+        l.hi = p.hi;
+        l.lo = FMA(l.lo, K(LOG2E[0]), FMA(p.hi, K(LOG2E[1] / LOG2E[0]), p.lo));
+    }
+    sum = sum_exact(c, big, l.hi);
+    return SEL(LT(ABS(sum.hi), K(INFINITY)), ADD(sum.hi, ADD(sum.lo, l.lo)), sum.hi);
+}
+
+fr_status
+recipe_real_logaddexp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = log_add(c, t, in[0].re, in[1].re, false);
+    return c->st;
+}
+
+fr_status
+recipe_real_logaddexp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    out->re = log_add(c, t, in[0].re, in[1].re, true);
     return c->st;
 }

@@ -162,11 +162,12 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
         case FR_PLACE_LEAF: p->base[n] = fr_nodes[gathered.id[n]].v.buffer->mem; break;
         case FR_PLACE_NEW: p->base[n] = p->fresh[n]->mem; break;
         case FR_PLACE_ARENA: p->base[n] = arena + p->place[n].offset; break;
-        /* A reused operand comes earlier, and so does a store's previous version. */
-        case FR_PLACE_SAME: p->base[n] = p->base[p->place[n].root]; break;
         default: break;
         }
     }
+    for (int n = 0; n < p->graph->n_nodes; n++)
+        if (p->place[n].kind == FR_PLACE_SAME)
+            p->base[n] = p->base[p->place[n].root];
     return FR_OK;
 }
 
@@ -282,7 +283,7 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
         int n = p->output[i], r = n;
         struct fr_buffer *b;
 
-        while (p->place[r].kind == FR_PLACE_SAME)
+        if (p->place[r].kind == FR_PLACE_SAME)
             r = p->place[r].root;
         if (p->place[r].kind == FR_PLACE_LEAF) {
             b = fr_buffer_ref(fr_nodes[id[r]].v.buffer);

@@ -487,9 +487,12 @@ place_all(struct planner *z)
     }
     TRY(fr_memory_pack(v, n_arena, &p->arena_bytes, &p->arena_bound, z->err));
     n_arena = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (p->place[i].kind == FR_PLACE_ARENA && to[i] >= 0)
             p->place[i].offset = v[n_arena++].offset;
+        else if (p->place[i].kind == FR_PLACE_SAME)
+            p->place[i].root = root_of(p, i);
+    }
 out:
     fr_free(from);
     fr_free(to);

@@ -84,7 +84,7 @@ struct fr_step {
 
 struct fr_place {                        /* memory of one graph node */
     uint8_t kind;                        /* enum fr_place_kind */
-    int32_t root;                        /* SAME: another node's memory */
+    int32_t root;                        /* SAME: the node whose memory it is, never SAME itself */
     int64_t bytes, offset;               /* ARENA */
 };
 enum fr_place_kind { FR_PLACE_NONE, FR_PLACE_LEAF, FR_PLACE_NEW, FR_PLACE_ARENA, FR_PLACE_SAME };

@@ -819,6 +819,16 @@ replaces(const struct fr_tensor *dst)
     return dst->whole && !fr_storage_pinned(dst->storage);
 }
 
+/* x[1:] = x[:-1]: the value is other elements of the very memory that is written. */
+static bool
+overlaps_itself(const struct fr_tensor *dst, const struct fr_tensor *value)
+{
+    if (value->storage != dst->storage ||
+        (value->layout == dst->layout && value->offset == dst->offset))
+        return false;
+    return fr_overlap(value->layout, value->offset, dst->layout, dst->offset);
+}
+
 fr_status
 fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *err)
 {
@@ -830,6 +840,15 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         return st;
     if (dst->layout->n_elems == 0)
         return FR_OK;
+    if (value->t && !replaces(dst) && overlaps_itself(dst, value->t)) {
+        struct fr_tensor copy;
+
+        if ((st = fr_trace_cast(value->t, dst->dtype, 'K', &copy, err)) != FR_OK)
+            return st;
+        st = fr_trace_store(dst, &(struct fr_arg){.t = &copy}, err);
+        fr_tensor_clear(&copy);
+        return st;
+    }
     if (!value->t) {
         uint64_t bits[2];
 

@@ -144,8 +144,9 @@ class _Arrays:
     def enter_array(self, a):
         t = self.tensor_of.get(id(a))
         if t is None:
-            t = _core.share(a)
-            if type(t) is not _Tensor:
+            try:
+                t = _core.share(a)
+            except TypeError:
                 return a        # a dtype or layout that stays NumPy's
             self.tensor_of[id(a)] = t
             self.array_of[id(t)] = a
@@ -181,7 +182,7 @@ class _Arrays:
         if kind is _Tensor:
             array = self.array_of.get(id(x))
             if array is None:
-                array = _core.to_numpy(x)
+                array = x._to_scalar() if x._is_scalar() else numpy.asarray(x)
                 # A tensor in two places is one array in two places.
                 self.array_of[id(x)] = array
                 self.keep.append((array, x))
@@ -218,12 +219,12 @@ class _Arrays:
     def finish(self, rewritten, result=None):
         """Computes what is pending, puts arrays back, and returns `result` as arrays."""
         behind = list(self.left_behind(rewritten))
-        found, seen = [], set()
+        found, seen = [t for _, t in self.keep], set()
         self.pending(result, found, seen)
         for _, _, value in behind:
             self.pending(value, found, seen)
         try:
-            _core.finish(found)
+            _core.eval(found)
         finally:
             seen = set()
             for where, name, value in behind:

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/ref/ref.h"
 #include "base/alloc.h"
 #include "base/blake2b.h"
 #include "base/env.h"
@@ -105,8 +106,37 @@ test_run(struct answer *a, char *const *ptr, const int64_t *row_stride, const in
     free(scratch);
 }
 
-/* One row as the launcher runs a long one: stages over the whole range at once, results finished by hand for
- * sums and argmax of the dtypes that the tests use. */
+/* The same by the reference executor. */
+EXPORT int
+test_ref(struct answer *a, char **ptr, const int64_t *stride, int64_t n_rows, int64_t n_inner,
+         const void *scalars)
+{
+    struct fr_instance in = {.n_rows = n_rows, .n_inner = n_inner, .ptr = ptr, .stride = stride,
+                             .scalars = scalars};
+    struct fr_err      err = {FR_OK, ""};
+    fr_status          st = fr_ref_launch(a->nest, &in, &err);
+
+    if (st != FR_OK)
+        fprintf(stderr, "%s\n", err.text);
+    return st;
+}
+
+/* Whether every operation of the nest has a recipe. */
+EXPORT int
+test_supported(const char *text)
+{
+    struct fr_instance in = {.n_rows = 0};
+    struct fr_nest    *nest = NULL;
+    struct fr_err      err;
+    fr_status          st = fr_nest_parse(text, &nest, &err);
+
+    if (st == FR_OK)
+        st = fr_ref_launch(nest, &in, &err);
+    fr_nest_free(nest);
+    return st == FR_OK;
+}
+
+/* The functions for parts of rows, as the launcher calls them. */
 EXPORT void
 test_stage(struct answer *a, int stage, char *const *ptr, const int64_t *inner_stride, int64_t j0,
            int64_t n, const void *scalars, const struct fr_slot *slots, struct fr_slot *out)

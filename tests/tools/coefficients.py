@@ -11,6 +11,8 @@ from gmpy2 import mpfr
 
 from minimax import fit, round_to
 
+gmpy2.get_context().emin = -(1 << 30)
+
 LN2 = gmpy2.const_log2()
 PI = gmpy2.const_pi()
 HALF_LN2 = LN2 / 2 * mpfr("1.0005")       # rounding to the nearest integer may miss by a little
@@ -139,6 +141,66 @@ def erf_family():
                lambda u: gmpy2.erfc(cut + u))
 
 
+def erfc_family():
+    def erfcx(x):
+        return gmpy2.erfc(x) * gmpy2.exp(x * x)
+
+    def middle(u):
+        x = mpfr("3.5") * (1 + u) / (1 - u)
+        return erfcx(x) * (1 + 2 * x)
+
+    polynomial("ERFC_NEAR", "erf x / x - 1 in x^2, |x| <= 1/2",
+               near0(lambda z: gmpy2.erf(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1, 2 / gmpy2.sqrt(PI) - 1), mpfr("1e-20"),
+               mpfr("0.2501"), 9, lambda z: mpfr(1))
+    lo, hi = mpfr("0.4999"), mpfr("27.3")
+    polynomial("ERFC_FAR", "(1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 1/2 <= x <= 27.3", middle,
+               (lo - 3.5) / (lo + 3.5), (hi - 3.5) / (hi + 3.5), 22)
+    polynomial("ERFC_SHORT", "(x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats",
+               lambda v: erfcx(1 / v - mpfr("2.5")) / v, 1 / mpfr("12.7"), mpfr("0.4"), 13)
+
+
+def arc_family():
+    at = near0(lambda z: (gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 3)
+    wt = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.atan(gmpy2.sqrt(z)), 0)
+    sure = mpfr("1.00001")
+    for t, n, bits in (("F32", 9, 24), ("F64", 20, 53)):
+        polynomial(f"ARCTAN_{t}", "(arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t", at, 0, sure, n, wt,
+                   bits)
+    polynomial("ARCTAN_SHORT", "arctan t / t in t^2, |t| <= 1, for floats",
+               near0(lambda z: gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z), 1), 0, sure, 11)
+    asn = near0(lambda z: (gmpy2.asin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
+    ws = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.asin(gmpy2.sqrt(z)), 0)
+    for t, n, bits in (("F32", 5, 24), ("F64", 12, 53)):
+        polynomial(f"ARCSIN_{t}", "(arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s", asn, 0,
+                   mpfr("0.2501"), n, ws, bits)
+    parts("HALF_PI_F32", "pi / 2", PI / 2, 24, 24)
+
+
+def power_family():
+    lo, hi = SQRT_HALF, gmpy2.sqrt(mpfr(2))
+    for t, n, bits in (("F32", 4, 24), ("F64", 4, 53)):
+        polynomial(f"CBRT_{t}", "m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start", lambda m: 1 / gmpy2.cbrt(m), lo, hi, n,
+                   None, bits)
+    parts("CBRT_2", "2^(1/3) and 2^(-1/3)", gmpy2.cbrt(mpfr(2)), 53)
+    lo, hi = lo - 1, hi - 1
+    polynomial("LOG2_SHORT", "log2(1 + r) / r, for floats", near0(lambda r: gmpy2.log2(1 + r) / r, 1 / LN2), lo, hi, 13)
+    polynomial("EXP2_SHORT", "(2^r - 1) / r, for floats, error against 2^r",
+               near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2), -mpfr("0.50001"), mpfr("0.50001"), 7,
+               lambda r: abs(r) / gmpy2.exp2(r))
+    # log2 m = s (c0 + s^2 (c1 + s^2 q(s^2))) with s = (m - 1) / (m + 1)
+    parts("POWER_C0", "2 / ln 2", 2 / LN2, 53, 53)
+    parts("POWER_C1", "2 / 3 / ln 2", 2 / LN2 / 3, 53, 53)
+    c0, c1 = 2 / LN2, 2 / LN2 / 3
+    top = ((hi) / (hi + 2))**2 * mpfr("1.0001")
+
+    def rest(z):
+        s = gmpy2.sqrt(z)
+        return (gmpy2.log2((1 + s) / (1 - s)) / s - c0 - c1 * z) / z**2
+
+    polynomial("POWER_Q", "(log2 m - c0 s - c1 s^3) / s^5 in s^2, error against log2 m", near0(rest, 2 / LN2 / 5), 0, top,
+               8, lambda z: z * z / c0)
+
+
 # Exponents from which a float takes its own bits of 1 / pi: multiples of 2 (half turns) are left out.
 F32_CLASSES = (None, 46, 67, 88, 109)
 
@@ -187,7 +249,7 @@ def main():
 #ifndef FR_JIT_RECIPE_MATH_COEF_H
 #define FR_JIT_RECIPE_MATH_COEF_H
 """)
-    for family in (exp_family, log_family, erf_family, trig_family):
+    for family in (exp_family, log_family, erf_family, erfc_family, trig_family, arc_family, power_family):
         family()
     print("#endif")
 

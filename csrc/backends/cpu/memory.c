@@ -6,9 +6,9 @@
  *     middle  below 2 MB      a mapping of its own, whole pages
  *     large   2 MB and more   a mapping of its own, aligned to 2 MB and advised to use huge pages
  *
- * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free block holds the link of
- * its class list. One spin lock guards everything: it is held for a few nanoseconds, or for a system call when
- * the pool is empty. */
+ * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free
+ * block holds the link of its class list. One spin lock guards everything: it is held for a few
+ * nanoseconds, or for a system call when the pool is empty. */
 #define _GNU_SOURCE
 #include "backends/cpu/memory.h"
 
@@ -70,7 +70,7 @@ release(void)
     atomic_flag_clear_explicit(&lock, memory_order_release);
 }
 
-/* ---- classes ----------------------------------------------------------------------------------- */
+/* ---- classes -------------------------------------------------------------------------------- */
 
 static int
 class_of(size_t n_bytes)
@@ -96,7 +96,7 @@ class_bytes(int c)
     return ((size_t)5 + (size_t)(c % 4)) << (log - 2);
 }
 
-/* ---- the system -------------------------------------------------------------------------------- */
+/* ---- the system ----------------------------------------------------------------------------- */
 
 static void *
 map(size_t n_bytes)
@@ -192,8 +192,8 @@ new_block(int c)
     }
 }
 
-/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until `keep` bytes are
- * pooled. */
+/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until
+ * `keep` bytes are pooled. */
 static void
 drop_class(int c, uint64_t keep)
 {
@@ -260,8 +260,9 @@ drop_slabs(void)
         }
 }
 
-/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that frees its
- * temporaries asks for them again. The mark falls by 1/64 with each large block freed below it. */
+/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that
+ * frees its temporaries asks for them again. The mark falls by 1/64 with each large block freed
+ * below it. */
 static uint64_t
 keep_limit(void)
 {
@@ -273,7 +274,7 @@ keep_limit(void)
     return room > POOLED_MIN ? room : POOLED_MIN;
 }
 
-/* ---- the interface ----------------------------------------------------------------------------- */
+/* ---- the interface -------------------------------------------------------------------------- */
 
 void *
 fr_memory_alloc(size_t n_bytes)

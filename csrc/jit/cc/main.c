@@ -3,7 +3,9 @@
  *     frit-cc PARENT_PID        socket on descriptor 0, TMPDIR a directory of its own
  *
  * libgccjit runs here and nowhere else: it replaces signal handlers, leaks, exits when an assembler is
- * missing, and may crash. Started by jit/helper.c, which outlives it and removes TMPDIR. */
+ * missing, and may crash. It also keeps things from one compilation to the next that it should not (GCC 12: an
+ * "unrecognizable insn" the second time a loop converts f64 to i32 for SSE), so each one runs in a forked child, always as
+ * the first. Started by jit/helper.c, which outlives it and removes TMPDIR. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -28,7 +31,6 @@ enum { MAX_FEATURES = 64, TEXT_LEN = 700, CHANNEL = 3 };
 
 static char tmpdir[512];
 static char log_path[600];
-static bool compiling;      /* the compiler is at work: an exit is its doing */
 
 /* ---- the channel ------------------------------------------------------------------------------ */
 
@@ -84,9 +86,9 @@ reply_text(enum fr_frame_kind kind, const char *text)
 
 /* ---- a quiet, small, short-lived process ------------------------------------------------------ */
 
-/* Removes what a compilation left behind; `depth` is that of libgccjit's own directories. */
+/* Removes what a compilation left behind, but for `keep`; `depth` is that of libgccjit's own directories. */
 static void
-empty_directory(const char *path, int depth)
+empty_directory(const char *path, int depth, const char *keep)
 {
     DIR           *dir = opendir(path);
     struct dirent *d;
@@ -95,12 +97,12 @@ empty_directory(const char *path, int depth)
     if (!dir)
         return;
     while ((d = readdir(dir))) {
-        if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+        if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") || !strcmp(d->d_name, keep))
             continue;
         if (snprintf(name, sizeof name, "%s/%s", path, d->d_name) >= (int)sizeof name)
             continue;
         if (unlink(name) < 0 && depth > 0) {
-            empty_directory(name, depth - 1);
+            empty_directory(name, depth - 1, "");
             rmdir(name);
         }
     }
@@ -114,7 +116,7 @@ on_orphaned(int sig)
     signal(SIGALRM, SIG_DFL);
     alarm(2); /* in case the signal came while malloc held its lock */
     (void)sig;
-    empty_directory(tmpdir, 2);
+    empty_directory(tmpdir, 2, "");
     rmdir(tmpdir);
     _exit(1);
 }
@@ -236,23 +238,6 @@ tools_missing(char *text, size_t cap)
         return false;
     snprintf(text, cap, "there is no `%s` in PATH (package binutils)", tool);
     return true;
-}
-
-/* libgccjit calls exit() when it cannot go on. */
-static void
-on_exit_while_compiling(void)
-{
-    char text[TEXT_LEN];
-
-    if (!compiling)
-        return;
-    if (!tools_missing(text, sizeof text)) {
-        snprintf(text, sizeof text, "libgccjit gave up:");
-        append_log(text, sizeof text);
-        reply_text(FR_FRAME_FAILED, text);
-        return;
-    }
-    reply_text(FR_FRAME_NO_COMPILER, text);
 }
 
 static bool
@@ -420,6 +405,47 @@ parse_features(const char *p, size_t n, const char **features)
     return p;
 }
 
+/* The child: leaves an object, or the reason why there is none, in a file. */
+static void __attribute__((noreturn))
+compile_alone(const struct fr_gccjit *g, const struct fr_nest *nest, const char *const *features)
+{
+    struct fr_err err = {FR_OK, ""};
+    char          object[600], reason[600];
+    FILE         *f;
+
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    limit(RLIMIT_CPU, 120);
+    snprintf(object, sizeof object, "%s/kernel.so", tmpdir);
+    snprintf(reason, sizeof reason, "%s/reason", tmpdir);
+    if (fr_emit_gcc(g, nest, features, object, &err) == FR_OK)
+        _exit(0);
+    if ((f = fopen(reason, "w"))) {
+        fputs(err.text, f);
+        fclose(f);
+    }
+    _exit(1);
+}
+
+static bool
+reply_failure(void)
+{
+    char    text[TEXT_LEN] = "libgccjit gave up:", reason[600];
+    int     fd;
+    ssize_t n = 0;
+
+    if (tools_missing(text, sizeof text))
+        return reply_text(FR_FRAME_NO_COMPILER, text);
+    snprintf(reason, sizeof reason, "%s/reason", tmpdir);
+    if ((fd = open(reason, O_RDONLY | O_CLOEXEC)) >= 0) {
+        n = read(fd, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        close(fd);
+    }
+    append_log(text, sizeof text);
+    return reply_text(FR_FRAME_FAILED, text);
+}
+
 static bool
 compile(const struct fr_gccjit *g, const char *request, size_t n)
 {
@@ -427,26 +453,27 @@ compile(const struct fr_gccjit *g, const char *request, size_t n)
     const char     *packed = parse_features(request, n, features);
     struct fr_nest *nest = NULL;
     struct fr_err   err = {FR_OK, "malformed request"};
-    char            path[600], text[TEXT_LEN];
     fr_status       st = FR_EBUG;
+    char            path[600];
+    pid_t           child;
+    int             status = -1;
+    bool            ok;
 
     if (packed)
         st = fr_nest_unpack(packed, n - (size_t)(packed - request), &nest, &err);
     if (st != FR_OK)
         return reply_text(FR_FRAME_FAILED, err.text);
-    snprintf(path, sizeof path, "%s/kernel.so", tmpdir);
     (void)!ftruncate(2, 0); /* the log shall speak of this one only */
-    compiling = true;
-    st = fr_emit_gcc(g, nest, features, path, &err);
-    compiling = false;
+    if ((child = fork()) == 0)
+        compile_alone(g, nest, features);
     fr_nest_free(nest);
-    if (st == FR_OK)
-        return send_object(path);
-    if (st == FR_EOS && tools_missing(text, sizeof text))
-        return reply_text(FR_FRAME_NO_COMPILER, text);
-    snprintf(text, sizeof text, "%s", err.text);
-    append_log(text, sizeof text);
-    return reply_text(FR_FRAME_FAILED, text);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    snprintf(path, sizeof path, "%s/kernel.so", tmpdir);
+    ok = child > 0 && status == 0 ? send_object(path) : reply_failure();
+    if (status != 0)
+        empty_directory(tmpdir, 2, "log");
+    return ok;
 }
 
 static bool
@@ -478,7 +505,6 @@ main(int argc, char **argv)
         reply_text(FR_FRAME_NO_COMPILER, text);
         return 0;
     }
-    atexit(on_exit_while_compiling);
     if (!say_hello(&g))
         return 0;
     while (serve_one(&g))

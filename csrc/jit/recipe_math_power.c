@@ -1,0 +1,183 @@
+/* jit/recipe_math_power.c -- powers and roots of real numbers. */
+#include "jit/recipe_math_core.h"
+
+/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once more
+ * with what y^3 lacks to m. */
+fr_status
+recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
+    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
+    fr_mval x = in[0].re, a = ABS(x), tiny = LT(a, K(ldexp(1, 1 - BIAS)));
+    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(ldexp(1, 54))), a)), U(one - root));
+    fr_mval m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(t == FR_F32 ? 0x4b000000 : 0x4330000000000000))),
+                    SEL(tiny, K(ldexp(1, FRACTION) + BIAS + 54), K(ldexp(1, FRACTION) + BIAS)));
+    struct nearest third = nearest(c, t, e, 1.0 / 3, BIAS);
+    fr_mval j = FMA(third.n, K(-3), e);                    /* -1, 0 or 1 */
+    fr_mval low = LT(j, K(0)), high = LT(K(0), j), r, h, y, rest;
+    struct two square;
+
+    r = t == FR_F32 ? POLY(m, CBRT_F32) : POLY(m, CBRT_F64);
+    r = MUL(r, SEL(low, K(CBRT_2[0]), SEL(high, K(1 / CBRT_2[0]), K(1))));
+    m = MUL(m, SEL(low, K(0.5), SEL(high, K(2), K(1))));
+    h = FMA(NEG(MUL(MUL(m, r), r)), r, K(1));
+    r = FMA(MUL(r, h), FMA(h, K(2.0 / 9), K(1.0 / 3)), r);
+    y = MUL(MUL(m, r), r);
+    if (t == FR_F64) {
+        h = FMA(NEG(MUL(y, y)), y, m);
+        y = FMA(h, MUL(MUL(r, r), K(1.0 / 3)), y);
+    }
+    square = product_exact(c, y, y);
+    rest = FMA(NEG(square.lo), y, FMA(NEG(square.hi), y, m));
+    y = FMA(rest, MUL(MUL(r, r), K(1.0 / 3)), y);
+    y = with_sign(c, t, MUL(y, power_of_two(c, t, third.biased)), x);
+    out->re = SEL(m_and(c, LT(K(0), a), LT(a, K(INFINITY))), y, ADD(x, x));
+    return c->st;
+}
+
+/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what the squares and the root lost. */
+static fr_mval
+hypot_f64(code_t c, fr_mval x, fr_mval y)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval a = ABS(x), b = ABS(y), swap = LT(a, b);
+    fr_mval big = SEL(swap, b, a), small = SEL(swap, a, b);
+    fr_mval exponent = AND(BITS(at_least(c, t, big, 0x1p-1022)), U(0x7ff0000000000000));
+    fr_mval s = REAL(m_sub(c, U((uint64_t)(2 * BIAS + 1) << FRACTION), exponent));
+    struct two xx, yy, sum, r;
+
+    big = MUL(big, s);
+    small = MUL(small, s);
+    xx = product_exact(c, big, big);
+    yy = product_exact(c, small, small);
+    sum = sum_sorted(c, xx.hi, yy.hi);
+    sum.lo = ADD(sum.lo, ADD(xx.lo, yy.lo));
+    r = root(c, t, sum);
+    return MUL(MUL(ADD(r.hi, r.lo), K(0.5)), REAL(exponent));
+}
+
+fr_status
+recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = in_type;
+    fr_mval x = in[0].re, y = in[1].re, r, infinite;
+
+    if (t == FR_F32) {
+        fr_mval w = widen(c, x), v = widen(c, y);
+
+        r = narrow(c, m_sqrt(c, FMA(w, w, MUL(v, v))));
+    } else {
+        r = hypot_f64(c, x, y);
+        r = SEL(m_and(c, EQ(x, x), EQ(y, y)), r, ADD(x, y));
+    }
+    infinite = m_or(c, EQ(ABS(x), K(INFINITY)), EQ(ABS(y), K(INFINITY)));
+    out->re = SEL(infinite, K(INFINITY), r);
+    return c->st;
+}
+
+/* The size of x^y and the special cases: `size` is |x|^y for finite x but 0. */
+static fr_mval
+power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
+{
+    fr_mval a = ABS(x), zero = EQ(a, K(0)), infinite = EQ(a, K(INFINITY));
+    fr_mval half = MUL(y, K(0.5)), whole = EQ(m_rint(c, y), y);
+    fr_mval odd = m_and(c, whole, m_ne(c, m_rint(c, half), half)), z;
+    fr_dtype word = t == FR_F32 ? FR_I32 : FR_I64;
+    fr_mval negative = m_lt(c, m_bitcast(c, word, x), m_int(c, word, 0));
+
+    z = SEL(m_xor(c, LT(y, K(0)), zero), K(0), K(INFINITY));
+    z = SEL(m_or(c, zero, infinite), z, size);
+    z = SEL(m_and(c, odd, negative), NEG(z), z);
+    z = SEL(m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite))), K(NAN), z);
+    /* A NaN in either stays one, but for the two cases below. */
+    z = SEL(m_and(c, m_eq(c, x, x), m_eq(c, y, y)), z, ADD(x, y));
+    return SEL(m_or(c, EQ(y, K(0)), EQ(x, K(1))), K(1), z);
+}
+
+/* 2^(y log2 |x|) in doubles. */
+static fr_mval
+power_f32(code_t c, fr_mval x, fr_mval y)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval w = widen(c, m_abs(c, x)), v = widen(c, y);
+    fr_mval bits = m_add(c, BITS(w), U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))), K(0x1p52 + BIAS));
+    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
+    fr_mval r = SUB(m, K(1)), l, p;
+    struct nearest k;
+
+    v = at_least(c, t, at_most(c, t, v, 0x1p60), -0x1p60);
+    l = MUL(v, FMA(r, POLY(r, LOG2_SHORT), e));
+    l = at_least(c, t, at_most(c, t, l, 200), -200);
+    k = nearest(c, t, l, 1, BIAS);
+    r = SUB(l, k.n);
+    p = FMA(r, POLY(r, EXP2_SHORT), K(1));
+    return narrow(c, MUL(p, power_of_two(c, t, k.biased)));
+}
+
+/* log2 m = s (c0 + s^2 (c1 + s^2 q(s^2))), s = (m - 1) / (m + 1), all but q in sums of two: the
+ * exponent has 11 bits, which the logarithm must have more than a double. */
+static struct two
+log2_two(code_t c, fr_mval a)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval tiny = LT(a, K(0x1p-1022));
+    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(0x1p54)), a)),
+                         U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
+    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))),
+                    SEL(tiny, K(0x1p52 + BIAS + 54), K(0x1p52 + BIAS)));
+    fr_mval r = SUB(m, K(1)), inverse, q;
+    struct two d = sum_sorted(c, K(2), r), s, z, v, p, l, sum;
+
+    inverse = DIV(K(1), d.hi);
+    s.hi = MUL(r, inverse);
+    s.lo = MUL(FMA(NEG(s.hi), d.lo, FMA(NEG(s.hi), d.hi, r)), inverse);
+    z = product_exact(c, s.hi, s.hi);
+    z.lo = FMA(ADD(s.hi, s.hi), s.lo, z.lo);
+    q = POLY(z.hi, POWER_Q);
+    v.hi = FMA(z.hi, q, K(POWER_C1[0]));
+    v.lo = FMA(z.hi, q, SUB(K(POWER_C1[0]), v.hi));
+    v.lo = ADD(v.lo, K(POWER_C1[1]));
+    p = product_exact(c, z.hi, v.hi);
+    p.lo = FMA(z.hi, v.lo, FMA(z.lo, v.hi, p.lo));
+    v = sum_sorted(c, K(POWER_C0[0]), p.hi);
+    v.lo = ADD(v.lo, ADD(p.lo, K(POWER_C0[1])));
+    l = product_exact(c, s.hi, v.hi);
+    l.lo = FMA(s.hi, v.lo, FMA(s.lo, v.hi, l.lo));
+    sum = sum_sorted(c, e, l.hi);
+    return (struct two){sum.hi, ADD(sum.lo, l.lo)};
+}
+
+static fr_mval
+power_f64(code_t c, fr_mval x, fr_mval y)
+{
+    const fr_dtype t = FR_F64;
+    struct two l = log2_two(c, ABS(x)), p, r, sum;
+    struct nearest k;
+    fr_mval v = at_least(c, t, at_most(c, t, y, 0x1p80), -0x1p80), rest, q;
+
+    p = product_exact(c, v, l.hi);
+    p.lo = FMA(v, l.lo, p.lo);
+    k.n = p.hi;
+    p.hi = at_least(c, t, at_most(c, t, p.hi, 1100), -1100);
+    p.lo = SEL(EQ(p.hi, k.n), p.lo, K(0));
+    k = nearest(c, t, p.hi, 1, 2 * BIAS);
+    rest = SUB(p.hi, k.n);
+    r = product_exact(c, rest, K(LN2));
+    r.lo = FMA(p.lo, K(LN2), FMA(rest, K(LN2_LOW), r.lo));
+    sum = sum_sorted(c, K(1), r.hi);
+    q = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
+    return scale(c, t, ADD(sum.hi, FMA(r.lo, sum.hi, q)), k.biased);
+}
+
+fr_status
+recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    fr_mval x = in[0].re, y = in[1].re;
+    fr_mval size = t == FR_F32 ? power_f32(c, x, y) : power_f64(c, x, y);
+
+    out->re = power_specials(c, t, x, y, size);
+    return c->st;
+}

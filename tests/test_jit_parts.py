@@ -1,0 +1,610 @@
+"""Compilation behind the first run: machine code against the reference executor, the cache, the
+helper processes, the loader. Everything below the launcher, driven through tests/c/test_jit.c."""
+import ctypes as ct
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from launch_nests import DTYPES, Nest  # noqa: E402
+
+V2 = "-msse4.2 -mpopcnt"
+V3 = "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt"
+V4 = "-mavx512f -mavx512vl -mavx512dq -mavx512bw -mavx512cd " + V3
+FLAGS = set()
+if os.path.exists("/proc/cpuinfo"):
+    FLAGS = set(next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "").split())
+LEVELS = {"v2": V2}
+if "avx2" in FLAGS:
+    LEVELS["v3"] = V3
+if "avx512vl" in FLAGS:
+    LEVELS["v4"] = V4
+BEST = list(LEVELS.values())[-1] if FLAGS else ""
+COMMON = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-ffp-contract=off",
+          "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-D_GNU_SOURCE",
+          f"-I{ROOT / 'csrc'}"]
+
+
+def sources(*patterns):
+    return [str(p) for pattern in patterns for p in sorted((ROOT / "csrc").glob(pattern))]
+
+
+def build(directory):
+    """The test library and a helper program of its own."""
+    shared = sources("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
+    parts = sources(*(f"jit/{f}.c" for f in ("compile", "helper", "cache", "key", "load")),
+                    "backends/ref/*.c")
+    helper = sources("jit/cc/*.c", "jit/emit_gcc*.c")
+    objects = {}
+    jobs = []
+    for s in {*shared, *parts, *helper, str(ROOT / "tests/c/test_jit.c")}:
+        objects[s] = os.path.join(directory, s.replace("/", "_") + ".o")
+        jobs.append(["cc", *COMMON, "-c", s, "-o", objects[s]])
+    running = []
+    for j in jobs:
+        if len(running) >= 2:
+            assert running.pop(0).wait() == 0
+        running.append(subprocess.Popen(j))
+    assert all(r.wait() == 0 for r in running)
+    subprocess.run(["cc", "-o", f"{directory}/frit-cc", *(objects[s] for s in helper + shared), "-lm",
+                    "-lpthread", "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-o", f"{directory}/test_jit.so",
+                    *(objects[s] for s in [*shared, *parts, str(ROOT / "tests/c/test_jit.c")]), "-lm",
+                    "-lpthread", "-ldl"], check=True)
+
+
+class Jit:
+    STATS = ["compiled", "failed", "hits", "misses", "bad", "helpers", "us", "pending"]
+
+    def __init__(self, directory):
+        self.helper = os.path.join(directory, "frit-cc")
+        self.c = ct.CDLL(os.path.join(directory, "test_jit.so"))
+        self.c.test_want.restype = ct.c_void_p
+        self.c.test_unavailable.restype = ct.c_char_p
+        self.c.test_scratch.restype = ct.c_size_t
+        self.c.test_fail_count.restype = self.c.test_live.restype = ct.c_long
+
+    def configure(self, features=BEST, helper=None):
+        self.c.test_configure((helper or self.helper).encode(), features.encode())
+
+    def want(self, nest, lookup_only=0):
+        text = nest if isinstance(nest, str) else nest.text()
+        a = self.c.test_want(text.encode(), lookup_only)
+        assert a, text
+        return ct.c_void_p(a)
+
+    def wait(self, seconds=60):
+        return bool(self.c.test_wait(ct.c_double(seconds)))
+
+    def code(self, nest):
+        """An answer with code, waited for."""
+        a = self.want(nest)
+        assert self.wait()
+        assert self.c.test_answered(a) == 1
+        assert self.c.test_has_code(a), (self.unavailable(), self.warnings())
+        return a
+
+    def stats(self):
+        out = (ct.c_uint64 * len(self.STATS))()
+        self.c.test_stats(out)
+        return dict(zip(self.STATS, out))
+
+    def unavailable(self):
+        return self.c.test_unavailable()
+
+    def warnings(self):
+        buf = ct.create_string_buffer(10000)
+        self.c.test_warnings(buf, len(buf))
+        return buf.value.decode()
+
+
+@pytest.fixture(scope="session")
+def built():
+    if os.environ.get("FRIT_TEST_JIT"):     # built before, for working on these tests
+        yield os.environ["FRIT_TEST_JIT"]
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        build(directory)
+        yield directory
+
+
+@pytest.fixture(scope="session")
+def library(built):
+    return Jit(built)
+
+
+@pytest.fixture
+def jit(library, tmp_path, monkeypatch):
+    monkeypatch.setenv("FRIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("FRIT_QUIET", "1")
+    library.configure()
+    yield library
+    library.c.test_stop()
+
+
+needs_compiler = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libgccjit.so.0')"],
+                   stderr=subprocess.DEVNULL).returncode != 0 or not shutil.which("as"),
+    reason="no libgccjit, or no assembler")
+
+
+# ---- running nests ------------------------------------------------------------------------------
+
+def bind(nest, n_rows, n_inner, arrays, scalars):
+    n = len(nest.operands)
+    ptr = (ct.c_void_p * max(n, 1))()
+    row, inner = ((ct.c_int64 * max(n, 1))() for _ in range(2))
+    both = (ct.c_int64 * max(2 * n, 1))()
+    for k in range(n):
+        a = arrays[k]
+        if isinstance(a, tuple):
+            ptr[k], (row[k], inner[k]) = a[0] % 2**64, a[1]
+        else:
+            ptr[k] = a.ctypes.data
+            row[k], inner[k] = (*a.strides, 0)[:2]
+        both[2 * k], both[2 * k + 1] = row[k], inner[k]
+    slots = np.zeros((max(len(scalars), 1), 16), np.uint8)
+    for k, s in enumerate(scalars):
+        b = np.asarray(s, DTYPES[nest.scalars[k]]).tobytes()
+        slots[k, :len(b)] = np.frombuffer(b, np.uint8)
+    return ptr, row, inner, both, slots
+
+
+def run(jit, answer, nest, shape, arrays, scalars=(), ref=False):
+    """arrays by operand: an array whose strides count (also 0), or (start, (row, inner)) of an iota."""
+    ptr, row, inner, both, slots = bind(nest, *shape, arrays, scalars)
+    n_rows, n_inner = map(ct.c_int64, shape)
+    s = ct.c_void_p(slots.ctypes.data)
+    if ref:
+        assert jit.c.test_ref(answer, ptr, both, n_rows, n_inner, s) == 0
+    else:
+        jit.c.test_run(answer, ptr, row, inner, n_rows, n_inner, s)
+
+
+def same(got, want, what=""):
+    """Bit for bit, any NaN equal to any NaN."""
+    assert got.dtype == want.dtype and got.shape == want.shape
+    got, want = np.ascontiguousarray(got), np.ascontiguousarray(want)
+    if got.dtype.kind == "c":
+        got, want = (x.view(x.real.dtype) for x in (got, want))
+    bits = f"u{got.dtype.itemsize}"
+    ok = got.view(bits) == want.view(bits)
+    if got.dtype.kind == "f":
+        ok |= np.isnan(got) & np.isnan(want)
+    if not ok.all():
+        i = np.argwhere(~ok)[0]
+        raise AssertionError(f"{what}: at {i.tolist()} {got[tuple(i)]!r} instead of {want[tuple(i)]!r}, "
+                             f"{(~ok).sum()} of {ok.size} differ")
+
+
+def values(dtype, shape, rng, special=0.3):
+    """Numbers of all sizes, with special ones in between."""
+    d = np.dtype(DTYPES.get(dtype, dtype))
+    n = int(np.prod(shape))
+    if d.kind == "b":
+        return rng.integers(0, 2, shape).astype(d)
+    if d.kind in "iu":
+        i = np.iinfo(d)
+        edge = np.array([i.min, i.max, 0, 1, 2, 3, 7, 8, 31, 63, i.max - 1, i.min + 1], d)
+        small = rng.integers(0 if d.kind == "u" else -9, 10, n).astype(d)
+        bits = rng.integers(0, 256, n * d.itemsize, dtype=np.uint8).view(d)
+        v = np.where(rng.random(n) < 0.5, small, bits)
+        return np.where(rng.random(n) < special, rng.choice(edge, n), v).reshape(shape)
+    if d.kind == "c":
+        part = np.empty(n, d)
+        part.real, part.imag = (values(part.real.dtype, n, rng, special) for _ in range(2))
+        return part.reshape(shape)
+    f = np.finfo(d)
+    edge = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2.5, f.max, -f.max, f.smallest_normal,
+                     f.smallest_subnormal, 1 / 3, 100.5])
+    v = rng.standard_normal(n) * 10.0 ** rng.integers(-2, 3, n)
+    with np.errstate(over="ignore"):
+        return np.where(rng.random(n) < special, rng.choice(edge, n), v).astype(d).reshape(shape)
+
+
+def neutral(op, dtype):
+    """What the launcher fills an accumulator with."""
+    d = np.dtype(DTYPES[dtype])
+    if op in ("sum", "prod"):
+        return d.type({"sum": -0.0 if d.kind in "fc" else 0, "prod": 1}[op])
+    if d.kind in "fc":
+        return d.type(-np.inf if d.kind == "f" else complex(-np.inf, -np.inf))
+    return np.iinfo(d).min if d.kind in "iu" else False
+
+
+def against_ref(jit, nest, shape, rng, answer=None, special=0.3, scalars=(), strided_by=3):
+    """Random operands; every written operand must come out as the reference executor leaves it."""
+    answer = answer or jit.code(nest)
+    arrays, written = [], []
+    for k, (dtype, access, flags) in enumerate(nest.operands):
+        if dtype == "i64" and any(v.kind == "iota" and v.operand == k for v in nest.values):
+            arrays.append((int(rng.integers(-5, 5)), (int(rng.integers(-3, 100)), int(rng.integers(-2, 3)))))
+            continue
+        rows, n = shape
+        accum = any(v.kind == "accum" and v.operand == k for v in nest.values)
+        if access == "zero":
+            a = values(dtype, (rows, 2), rng, special)[:, 0]
+        elif access == "strided":
+            a = values(dtype, (rows, strided_by * n + 1), rng, special)[:, ::-strided_by][:, :n]
+        else:
+            a = values(dtype, (rows, n + 3), rng, special)[:, :n]
+        if accum:
+            a = np.lib.stride_tricks.as_strided(a, strides=(0, a.strides[1]))
+        arrays.append(a)
+        if "written" in flags:
+            written.append(k)
+    def clone(a):
+        if isinstance(a, tuple):
+            return a
+        base = a if a.base is None else a.base
+        while base.base is not None and isinstance(base.base, np.ndarray):
+            base = base.base
+        copy = base.copy()
+        offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        return np.ndarray(a.shape, a.dtype, copy, offset, a.strides), copy
+    mine = [clone(a) for a in arrays]
+    theirs = [clone(a) for a in arrays]
+    for v in nest.values:
+        if v.kind == "accum":
+            mine[v.operand][0][...] = theirs[v.operand][0][...] = neutral(v.op, v.dtype)
+    first = lambda c: [x if isinstance(x[0], int) else x[0] for x in c]  # noqa: E731
+    run(jit, answer, nest, shape, first(mine), scalars)
+    run(jit, answer, nest, shape, first(theirs), scalars, ref=True)
+    for k in written:
+        # The whole memory: nothing beside the operand may have changed either.
+        same(mine[k][1], theirs[k][1], f"operand {k}, shape {shape}\n{nest.text()}")
+
+
+# ---- machine code --------------------------------------------------------------------------------
+
+SIZES = [0, 1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 136, 200,
+         255, 256, 257, 300, 1000]
+
+
+def axpy(dtype="f32", access="unit"):
+    n = Nest()
+    a, b, c = (n.load(dtype, access=access) for _ in range(3))
+    n.store(n.op("add", n.op("multiply", a, b), c), access=access)
+    return n
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", LEVELS)
+def test_map_of_every_size(jit, level):
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(1)
+    for dtype in ("f32", "f64", "i8", "i64", "c64", "u16"):
+        for access in ("unit", "strided"):
+            nest = axpy(dtype, access)
+            code = jit.code(nest)
+            for n in SIZES:
+                against_ref(jit, nest, (3, n), rng, code)
+
+
+@needs_compiler
+def test_output_over_input(jit):
+    nest = axpy()
+    code = jit.code(nest)
+    rng = np.random.default_rng(2)
+    for n in SIZES:
+        a, b, c = (rng.standard_normal((1, n)).astype("f4") for _ in range(3))
+        want = a * b + c
+        for k, over in enumerate((a.copy(), b.copy(), c.copy())):
+            operands = [a, b, c]
+            operands[k] = over
+            run(jit, code, nest, (1, n), [*operands, over])
+            same(over, want, f"operand {k} of {n}")
+
+
+OPS = {"b": "logical_not logical_and logical_or logical_xor equal not_equal less less_equal maximum "
+            "minimum bitwise_and bitwise_or bitwise_xor invert add multiply absolute",
+       "i": "positive negative absolute sign square reciprocal invert bitwise_count add subtract multiply "
+            "floor_divide remainder fmod power maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor "
+            "left_shift right_shift equal not_equal less less_equal greater greater_equal logical_and "
+            "logical_not clip where",
+       "f": "positive negative absolute sign square reciprocal sqrt rint floor ceil trunc isnan isinf "
+            "isfinite signbit logical_not add subtract multiply divide floor_divide remainder fmod maximum "
+            "minimum fmax fmin copysign nextafter heaviside equal not_equal less less_equal greater "
+            "greater_equal logical_and logical_or logical_xor clip where",
+       "F": "cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+            "arcsinh arccosh arctanh erf erfc sigmoid softplus power arctan2 hypot logaddexp logaddexp2",
+       "c": "positive negative absolute square reciprocal conjugate sqrt real imag add subtract multiply "
+            "divide equal not_equal less greater maximum minimum isnan isfinite exp log where"}
+UNARY = set("""positive negative absolute sign square reciprocal sqrt rint floor ceil trunc isnan isinf
+isfinite signbit logical_not invert bitwise_count cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan
+arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh erf erfc sigmoid softplus conjugate real
+imag""".split())
+TRUTH = set("""isnan isinf isfinite signbit logical_not equal not_equal less less_equal greater
+greater_equal logical_and logical_or logical_xor""".split())
+
+
+def op_nest(dtype, names):
+    """One nest with a store for each operation."""
+    kind = np.dtype(DTYPES[dtype]).kind
+    n = Nest()
+    a, b, c, t = n.load(dtype), n.load(dtype), n.load(dtype), n.load("bool")
+    part = {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
+    for name in names:
+        result = "bool" if name in TRUTH else "u8" if name == "bitwise_count" else dtype
+        if name in ("absolute", "real", "imag") and kind == "c":
+            result = part
+        args = (a,) if name in UNARY else (a, b, c) if name == "clip" else (t, a, b) if name == "where" else (a, b)
+        n.store(n.op(name, *args, dtype=result))
+    return n
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_operation(jit, level, dtype):
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(3)
+    kind = np.dtype(DTYPES[dtype]).kind
+    names = OPS["i" if kind == "u" else kind].split()
+    if kind == "f":
+        names += OPS["F"].split()
+    names = [n for n in names if jit.c.test_supported(op_nest(dtype, [n]).text().encode())]
+    for i in range(0, len(names), 6):
+        nest = op_nest(dtype, names[i:i + 6])
+        code = jit.code(nest)
+        for n in (1, 19, 517):
+            against_ref(jit, nest, (2, n), rng, code)
+
+
+@needs_compiler
+@pytest.mark.parametrize("source", DTYPES)
+def test_casts(jit, source):
+    rng = np.random.default_rng(4)
+    for group in (["bool", "i8", "u16", "i32", "u64", "f32", "c64"], ["i16", "u8", "u32", "i64", "f16", "f64", "c128"]):
+        nest = Nest()
+        a = nest.load(source)
+        for to in group:
+            nest.store(nest.cast(a, to))
+        against_ref(jit, nest, (2, 333), rng)
+
+
+REDUCES = {"b": ["max", "min", "any", "all", "argmax", "argmin"],
+           "c": ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]}
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions(jit, level, dtype):
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(5)
+    kind = np.dtype(DTYPES[dtype]).kind
+    wide = {"i": "i64", "u": "u64"}.get(kind, dtype)
+    for access in ("unit", "strided"):
+        nest = Nest()
+        a = nest.load(dtype, access=access)
+        for name in REDUCES.get(kind, REDUCES["c"]):
+            x = nest.cast(a, wide) if name in ("sum", "prod") and wide != dtype else a
+            nest.store(nest.reduce(name, x))
+        code = jit.code(nest)
+        for n in SIZES[1:]:
+            for special in (0.0, 0.05, 1.0):
+                against_ref(jit, nest, (3, n), rng, code, special)
+
+
+@needs_compiler
+def test_sums_are_numpys(jit):
+    rng = np.random.default_rng(6)
+    for dtype in ("f16", "f32", "f64", "c64", "c128"):
+        nest = Nest()
+        nest.store(nest.reduce("sum", nest.load(dtype)))
+        code = jit.code(nest)
+        for n in SIZES + [4096, 10007, 100003]:
+            x = rng.standard_normal((2, n))
+            if dtype[0] == "c":
+                x = x + 1j * rng.standard_normal((2, n))
+            x = x.astype(DTYPES[dtype])
+            out = np.empty(2, x.dtype)
+            run(jit, code, nest, (2, n), [x, out])
+            same(out, x.sum(1), f"{dtype} {n}")
+        zero = np.full((1, 5), -0.0, DTYPES[dtype])
+        out = np.empty(1, zero.dtype)
+        run(jit, code, nest, (1, 5), [zero, out])
+        same(out, zero.sum(1))
+
+
+def softmax(dtype="f32", rowbuf=True, access="unit"):
+    n = Nest(rowbuf=rowbuf)
+    x = n.load(dtype, access=access)
+    e = n.op("exp", n.op("subtract", x, n.reduce("max", x)))
+    n.store(n.op("divide", e, n.reduce("sum", e)), access=access)
+    return n
+
+
+def layer_norm(rowbuf=True):
+    n = Nest(rowbuf=rowbuf)
+    x, w, b = n.load("f32"), n.load("f32"), n.load("f32")
+    size, eps = n.scalar("f32"), n.scalar("f32")
+    mean = n.op("divide", n.reduce("sum", x), size)
+    d = n.op("subtract", x, mean)
+    var = n.op("divide", n.reduce("sum", n.op("multiply", d, d)), size)
+    y = n.op("divide", d, n.op("sqrt", n.op("add", var, eps)))
+    n.store(n.op("add", n.op("multiply", y, w), b))
+    n.store(mean)
+    n.store(n.reduce("argmax", y))
+    return n
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rowbuf", [True, False])
+def test_stages(jit, level, rowbuf):
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(7)
+    cases = [(softmax("f32", rowbuf), ()), (softmax("f64", rowbuf, "strided"), ()),
+             (layer_norm(rowbuf), (37.0, 1e-5))]
+    for nest, scalars in cases:
+        code = jit.code(nest)
+        assert bool(jit.c.test_has_stages(code)) != rowbuf
+        for n in SIZES[1:]:
+            against_ref(jit, nest, (4, n), rng, code, 0.02, scalars)
+
+
+@needs_compiler
+def test_accumulators_iota_and_rows(jit):
+    rng = np.random.default_rng(8)
+    for dtype in ("f16", "f32", "f64", "i64", "c64"):
+        nest = Nest()
+        x, r = nest.load(dtype), nest.load(dtype, "ROW")
+        nest.accum("sum", nest.op("multiply", x, r))
+        nest.accum("max", x)
+        nest.accum("prod", x, access="strided")
+        code = jit.code(nest)
+        for n in (1, 7, 16, 33, 100):
+            against_ref(jit, nest, (9, n), rng, code, 0.05)
+    nest = Nest()
+    i, k = nest.iota(), nest.iota("ROW")
+    s = nest.scalar("i64")
+    nest.store(nest.op("add", nest.op("multiply", i, s), k))
+    nest.store(nest.cast(nest.op("less", i, k), "f64"))
+    nest.store(nest.op("add", k, s))
+    nest.store(nest.cast(s, "f32", "FULL"))
+    code = jit.code(nest)
+    for n in (1, 7, 16, 33, 100):
+        against_ref(jit, nest, (5, n), rng, code, scalars=(3,))
+
+
+class Slot(ct.Structure):
+    _fields_ = [("v", ct.c_ubyte * 16), ("index", ct.c_int64), ("pad", ct.c_int64)]
+
+
+@needs_compiler
+def test_parts_of_a_row(jit):
+    """The functions for long rows: a sum's subtree, and an index that counts from the row's beginning."""
+    nest = Nest()
+    x = nest.load("f32")
+    m, s, at = nest.reduce("max", x), nest.reduce("sum", x), nest.reduce("argmax", x)
+    nest.store(nest.op("subtract", x, m))
+    nest.store(nest.op("add", s, m))
+    nest.store(at)
+    a = jit.code(nest)
+    n = 10000
+    data = np.random.default_rng(9).standard_normal((1, n)).astype("f4")
+    out, row, index = np.zeros((1, n), "f4"), np.zeros(1, "f4"), np.zeros(1, "i8")
+    ptr, _, inner, _, _ = bind(nest, 1, n, [data, out, row, index], ())
+    order = nest.sorted()
+    slots = (Slot * len(order))()
+    part = (Slot * len(order))()
+
+    def read(slot, dtype):
+        return np.frombuffer(bytes(slot.v), dtype, 1)[0]
+
+    for begin, end in ((0, n), (1000, 5000), (n - 7, n)):
+        jit.c.test_stage(a, 0, ptr, inner, ct.c_int64(begin), ct.c_int64(end - begin), None, slots, part)
+        piece = data[0, begin:end]
+        assert read(part[order.index(m)], "f4") == piece.max()
+        assert read(part[order.index(s)], "f4") == piece.sum()
+        assert part[order.index(at)].index == begin + piece.argmax()
+    jit.c.test_stage(a, 0, ptr, inner, ct.c_int64(0), ct.c_int64(n), None, slots, part)
+    for v in (m, s, at):
+        i = order.index(v)
+        slots[i].v = part[i].v
+    slots[order.index(at)].v = (ct.c_ubyte * 16)(*int(data.argmax()).to_bytes(8, "little"))
+    jit.c.test_mid(a, 1, ptr, None, slots)
+    jit.c.test_stage(a, 1, ptr, inner, ct.c_int64(0), ct.c_int64(n), None, slots, part)
+    jit.c.test_mid(a, 2, ptr, None, slots)
+    same(out, data - data.max())
+    assert row[0] == data.sum() + data.max() and index[0] == data.argmax()
+
+
+def random_nest(seed):
+    """A nest of random operations over several stages."""
+    r = random.Random(seed)
+    nest = Nest(rowbuf=r.random() < 0.5)
+    full, row, scalar = [], [], []
+    types = r.sample(["f32", "f64", "i32", "i64", "u8", "f16", "c64", "bool"], 3)
+    for _ in range(r.randint(1, 4)):
+        full.append(nest.load(r.choice(types), access=r.choice(["unit", "unit", "strided"])))
+    for _ in range(r.randint(0, 2)):
+        row.append(nest.load(r.choice(types), "ROW"))
+    if r.random() < 0.5:
+        scalar.append(nest.scalar(r.choice(types)))
+    if r.random() < 0.3:
+        full.append(nest.iota())
+
+    def pick():
+        return r.choice(r.choice([p for p in (full, full, full, row, scalar) if p]))
+
+    def as_type(v, dtype):
+        return v if v.dtype == dtype else nest.cast(v, dtype)
+
+    def keep(v):
+        if v.level == 2:
+            full.append(v)
+        elif v.level == 1:
+            row.append(v)
+        else:
+            scalar.append(v)
+
+    for _ in range(r.randint(2, 14)):
+        a, b = pick(), pick()
+        kind = np.dtype(DTYPES[a.dtype]).kind
+        names = {"b": "logical_and logical_xor maximum", "c": "add multiply subtract absolute equal",
+                 "f": "add multiply subtract divide maximum exp sqrt less floor_divide tanh",
+                 "i": "add multiply subtract floor_divide bitwise_and less minimum",
+                 "u": "add multiply remainder bitwise_or equal maximum"}[kind].split()
+        name = r.choice(names)
+        result = "bool" if name in TRUTH else a.dtype
+        if name == "absolute":
+            result = {"c64": "f32", "c128": "f64"}[a.dtype]
+        args = (a,) if name in UNARY else (a, as_type(b, a.dtype))
+        keep(nest.op(name, *args, dtype=result))
+        if r.random() < 0.25 and sum(v.kind == "reduce" for v in nest.values) < 4:
+            x = r.choice(full)
+            k = np.dtype(DTYPES[x.dtype]).kind
+            name = r.choice("max min any all argmax argmin".split() if k == "b" else REDUCES["c"])
+            if name in ("sum", "prod") and k in "iu":
+                x = as_type(x, {"i": "i64", "u": "u64"}[k])
+            keep(nest.reduce(name, x))
+    last = max(v.stage for v in nest.values)
+    late = [v for v in nest.values if v.level == 2]
+    for v in r.sample(late, min(len(late), r.randint(1, 3))):
+        nest.store(v, access=r.choice(["unit", "strided"]))
+    if row and r.random() < 0.7:
+        nest.store(r.choice(row))
+    if late and r.random() < 0.3:
+        v = r.choice(late)
+        if v.dtype not in ("bool", "u8"):
+            nest.accum("sum" if v.dtype in ("f32", "f64", "i64", "c64", "f16") else "max", v)
+    # A stage needs something to do, and reductions whose stage would come last a reader.
+    rows = [v for v in row if v.kind == "reduce" and v.stage == last]
+    for v in rows[:1]:
+        nest.store(v)
+    return nest
+
+
+@needs_compiler
+@pytest.mark.parametrize("part", range(4))
+def test_random_nests(jit, part):
+    n_each = int(os.environ.get("FRIT_JIT_NESTS", "25"))
+    rng = np.random.default_rng(10 + part)
+    jit.configure(list(LEVELS.values())[part % len(LEVELS)])
+    for seed in range(part * 100000, part * 100000 + n_each):
+        nest = random_nest(seed)
+        if not jit.c.test_supported(nest.text().encode()):
+            continue
+        answer = jit.want(nest)
+        assert jit.wait()
+        if not jit.c.test_has_code(answer):     # sums of real and of complex numbers side by side
+            kinds = {v.dtype[0] for v in nest.values if v.kind == "reduce" and v.op == "sum"}
+            assert "c" in kinds and "f" in kinds, nest.text()
+            continue
+        scalars = [1 if d == "bool" else 3 for d in nest.scalars]
+        for n in (1, 5, 16, 70, 300):
+            against_ref(jit, nest, (3, n), rng, answer, 0.05, scalars)
