@@ -102,14 +102,14 @@ window(struct reader *r, struct fr_edge *e)
         return bad(r, "{");
     if ((st = layout(r, &e->layout)) != FR_OK)
         return st;
+    if (r->at[0] == '+' && r->at[1] == '?') {
+        r->at += 2;
+        e->moving = r->g->n_moving++;
+    }
     if (*r->at == '+') {
         r->at++;
-        if (*r->at == '?') {
-            r->at++;
-            e->moving = r->g->n_moving++;
-        } else if (!number(r, &e->offset)) {
+        if (!number(r, &e->offset))
             return bad(r, "an offset");
-        }
     }
     return take(r, "}") ? FR_OK : bad(r, "}");
 }

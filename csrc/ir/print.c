@@ -59,7 +59,7 @@ put_window(struct text *t, const struct fr_edge *e)
     put_layout(t, e->layout, true);
     if (e->moving >= 0)
         put(t, "+?");
-    else if (e->offset)
+    if (e->offset)
         put(t, "+%lld", (long long)e->offset);
     put(t, "}");
 }

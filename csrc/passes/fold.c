@@ -63,7 +63,7 @@ read_instead(const struct folder *z, int r, int k, const struct fr_edge *f, stru
         *out = *f;
         return by_element;
     }
-    if (f->layout == z->g->node[e->src].layout && (f->moving < 0 || e->offset == 0)) {
+    if (f->layout == z->g->node[e->src].layout) {
         *out = *f;
         out->layout = e->layout;
         out->offset += e->offset;
