@@ -103,8 +103,14 @@ window(struct reader *r, struct fr_edge *e)
     if ((st = layout(r, &e->layout)) != FR_OK)
         return st;
     if (r->at[0] == '+' && r->at[1] == '?') {
+        int64_t slot;
+
         r->at += 2;
-        e->moving = r->g->n_moving++;
+        if (!number(r, &slot) || slot < 0 || slot > 1 << 20)
+            return bad(r, "the slot of an offset");
+        e->moving = (int32_t)slot;
+        if (slot >= r->g->n_moving)
+            r->g->n_moving = (int)slot + 1;
     }
     if (*r->at == '+') {
         r->at++;

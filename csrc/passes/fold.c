@@ -143,6 +143,12 @@ real_number(const struct match *t)
 }
 
 static bool
+of_a_real(const struct match *t)
+{
+    return !fr_dtype_is_complex(edge_dtype(t->g, t->x));
+}
+
+static bool
 natural(const struct match *t)
 {
     char kind = fr_dtype_kind(edge_dtype(t->g, t->m));
