@@ -496,6 +496,8 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
         compute = result; /* the loop form wants its operand in the accumulator's dtype */
     } else if (dtype != FR_N_DTYPES && info->rule == FR_RULE_SAME) {
         compute = result = dtype;
+    } else if (info->rule == FR_RULE_TRUTH) {
+        compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
     if (info->rule == FR_RULE_SAME || info->rule == FR_RULE_INDEX) {
         for (int k = 0; k < t->layout->ndim; k++)
