@@ -215,6 +215,7 @@ PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy sca
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
+void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
 
 /* ---- hand.c */
 int       fr_hand_init(void);

@@ -129,7 +129,7 @@ start_engine(PyObject *module)
 
     if (find_package(module, dir, sizeof dir) < 0)
         return -1;
-    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted};
+    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died};
     fr_pool_interrupted = interrupted;
     fr_env_load();
     st = fr_runtime_init(&err);

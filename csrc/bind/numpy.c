@@ -247,7 +247,8 @@ fr_numpy_adopt(PyObject *array)
                                !PyArray_ISWRITEABLE(a), release_array, array, &t, &err);
     if (st != FR_OK)
         return fr_errors_raise(st, &err);
-    Py_INCREF(array); /* released with the storage */
+    Py_INCREF(array); /* until nothing reads the memory any more */
+    fr_storage_claim(t.storage);
     return fr_type_take(&t);
 }
 

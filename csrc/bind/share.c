@@ -9,17 +9,21 @@
 #include "bind/bind.h"
 #include "bind/npy.h"
 
-/* A storage over somebody's memory. Its storage pointer is not a reference: the storage owns this. */
+/* A storage over somebody's memory. Its storage pointer is not a reference; it goes when the last handle
+ * does. The entry lives on until nothing pending reads the memory. */
 struct shared {
     PyObject        *root;        /* ndarray that owns the memory, one reference */
-    struct fr_tensor whole;       /* over all of it */
+    struct fr_tensor whole;       /* over all of it; storage NULL: dead */
+    char            *data;        /* of the first element of `whole` */
     char            *low, *high;  /* its bytes, high exclusive */
-    bool             partial;     /* it covers less than the memory that its owner has */
-    struct shared   *next;
+    bool             partial;     /* other storages over the same owner are possible */
+    struct shared   *next;        /* of the same root's bucket */
+    struct shared   *next_alive;  /* of the same storage's bucket */
 };
 
 enum { N_BUCKETS = 256 };
-static struct shared *buckets[N_BUCKETS];
+static struct shared *buckets[N_BUCKETS];      /* by root */
+static struct shared *alive[N_BUCKETS];        /* by storage */
 static int            n_partial;
 
 static struct shared **
@@ -28,16 +32,37 @@ bucket_of(PyObject *root)
     return &buckets[((uintptr_t)root >> 5) % N_BUCKETS];
 }
 
-static struct shared *
-find(PyObject *root, fr_dtype d)
+static struct shared **
+alive_of(const struct fr_storage *storage)
 {
-    for (struct shared *s = *bucket_of(root); s; s = s->next)
-        if (s->root == root && s->whole.dtype == d)
-            return s;
-    return NULL;
+    return &alive[((uintptr_t)storage >> 5) % N_BUCKETS];
 }
 
-/* The storage dies. */
+/* The entry of the block, dead or alive; one that is alive if there is one. */
+static struct shared *
+find(PyObject *root, fr_dtype d, const char *data)
+{
+    struct shared *found = NULL;
+
+    for (struct shared *s = *bucket_of(root); s; s = s->next)
+        if (s->root == root && s->whole.dtype == d && s->data == data &&
+            (!found || s->whole.storage))
+            found = s;
+    return found;
+}
+
+void
+fr_share_died(struct fr_storage *storage)
+{
+    for (struct shared **p = alive_of(storage); *p; p = &(*p)->next_alive)
+        if ((*p)->whole.storage == storage) {
+            (*p)->whole.storage = NULL;
+            *p = (*p)->next_alive;
+            return;
+        }
+}
+
+/* Nothing reads the memory any more. */
 static void
 forget(void *owner)
 {
@@ -52,6 +77,7 @@ forget(void *owner)
     if (*p)
         *p = s->next;
     n_partial -= s->partial;
+    fr_share_died(s->whole.storage);
     fr_layout_unref(s->whole.layout);
     Py_DECREF(s->root);
     fr_free(s);
@@ -114,17 +140,6 @@ window_of(PyObject *array, const struct fr_tensor *t, const char *data)
     return fr_type_result(st, &out, &err);
 }
 
-/* The first byte of the memory and its length; false if elements do not lie side by side in it. */
-static bool
-block_of(PyObject *root, char **data, int64_t *n_elems)
-{
-    PyArrayObject *a = fr_array(root);
-
-    *data = PyArray_BYTES(a);
-    *n_elems = PyArray_SIZE(a);
-    return PyArray_IS_C_CONTIGUOUS(a) || PyArray_IS_F_CONTIGUOUS(a);
-}
-
 static void
 byte_bounds(PyObject *array, char **low, char **high)
 {
@@ -149,67 +164,109 @@ collides(char *low, char *high)
 {
     for (int i = 0; i < N_BUCKETS; i++)
         for (const struct shared *s = buckets[i]; s; s = s->next)
-            if (s->low < high && low < s->high)
+            if (s->whole.storage && s->low < high && low < s->high)
                 return true;
     return false;
 }
 
-/* A new storage over all that `root` covers. */
-static struct shared *
-make(PyObject *root, fr_dtype d, bool partial)
+/* What a storage is made over: memory and its shape, in elements of one dtype. */
+struct block {
+    char    *data;
+    int      ndim;
+    int64_t  dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];     /* strides in bytes */
+    bool     partial;
+};
+
+static void
+block_of_array(PyObject *array, struct block *b)
 {
-    PyArrayObject   *a = fr_array(root);
-    struct shared   *s = fr_calloc(1, sizeof *s);
-    struct fr_tensor t;
-    struct fr_err    err;
-    fr_status        st;
-    void            *data;
+    PyArrayObject *a = fr_array(array);
+
+    b->data = PyArray_BYTES(a);
+    b->ndim = PyArray_NDIM(a);
+    for (int i = 0; i < b->ndim; i++) {
+        b->dims[i] = PyArray_DIM(a, i);
+        b->strides[i] = PyArray_STRIDE(a, i);
+    }
+}
+
+/* All of the owner's memory if its elements lie side by side: in its own shape, or as a row of elements
+ * of dtype d where it holds something else (bytes of a file, records). Else the array by itself.
+ * Returns whose memory it is: root or array. */
+static PyObject *
+choose_block(PyObject *root, PyObject *array, fr_dtype d, struct block *b)
+{
+    PyArrayObject *r = fr_array(root);
+    int64_t        size = fr_dtype_size(d);
+
+    b->partial = false;
+    if (!PyArray_IS_C_CONTIGUOUS(r) && !PyArray_IS_F_CONTIGUOUS(r)) {
+        b->partial = true;
+        block_of_array(array, b);
+        return array;
+    }
+    if (fr_numpy_array_dtype(root) == d && PyArray_NDIM(r) <= FR_MAX_DIMS &&
+               PyArray_ISALIGNED(r)) {
+        block_of_array(root, b);
+    } else {
+        int64_t phase = (PyArray_BYTES(fr_array(array)) - PyArray_BYTES(r)) % size;
+        b->partial = true; /* other types may look at it too */
+        b->data = PyArray_BYTES(r) + phase;
+        b->ndim = 1;
+        b->dims[0] = (PyArray_NBYTES(r) - phase) / size;
+        b->strides[0] = size;
+    }
+    return root;
+}
+
+/* A new storage over the block; *t is the first handle of it, which the caller clears. */
+static struct shared *
+make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
+{
+    struct shared *s = fr_calloc(1, sizeof *s);
+    struct fr_err  err;
+    fr_status      st;
 
     if (!s) {
         PyErr_NoMemory();
         return NULL;
     }
     byte_bounds(root, &s->low, &s->high);
-    if ((partial || n_partial) && collides(s->low, s->high)) {
+    if ((b->partial || n_partial) && collides(s->low, s->high)) {
         fr_free(s);
         not_shareable(root, "another tensor uses a part of it as another array");
         return NULL;
     }
-    st = fr_tensor_from_memory(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
-                               (int64_t *)PyArray_STRIDES(a), false, forget, s, &t, &err);
+    st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
         fr_free(s);
         fr_errors_raise(st, &err);
         return NULL;
     }
     s->root = Py_NewRef(root);
-    s->partial = partial;
-    n_partial += partial;
-    s->whole = t;
-    fr_layout_ref(t.layout);
+    s->data = b->data;
+    s->partial = b->partial;
+    n_partial += b->partial;
+    s->whole = *t;
+    fr_layout_ref(t->layout);
     s->next = *bucket_of(root);
     *bucket_of(root) = s;
-    /* Its owner looks at the memory whenever it likes. */
-    st = fr_tensor_export(&t, &data, &err);
-    if (st != FR_OK) {
-        fr_tensor_clear(&t);      /* ends `s` */
-        fr_errors_raise(st, &err);
-        return NULL;
-    }
-    /* The caller makes a window at once; until then the reference of `t` is its own. */
+    s->next_alive = *alive_of(t->storage);
+    *alive_of(t->storage) = s;
     return s;
 }
 
 PyObject *
 fr_share(PyObject *module, PyObject *array)
 {
-    PyObject      *root, *tensor, *o;
-    struct shared *s;
-    struct fr_err  err;
-    fr_dtype       d;
-    char          *data;
-    int64_t        n_elems;
-    bool           fresh = false, partial = false;
+    PyObject        *root, *tensor, *o;
+    struct shared   *s;
+    struct block     b;
+    struct fr_tensor first = {.storage = NULL};
+    struct fr_err    err;
+    fr_status        st;
+    fr_dtype         d;
+    void            *data;
 
     (void)module;
     if (!fr_numpy_is_array(array)) {
@@ -224,42 +281,37 @@ fr_share(PyObject *module, PyObject *array)
     if (!PyArray_ISALIGNED(fr_array(array)))
         return not_shareable(array, "its elements are not aligned");
     root = root_of(array, &tensor);
-    if (tensor && fr_of(tensor)->dtype == d) {
-        void     *first;
-        fr_status st = fr_tensor_export(fr_of(tensor), &first, &err);
+    if (tensor) {
+        if (fr_of(tensor)->dtype != d)
+            return not_shareable(array, "its memory is a tensor of another dtype");
+        st = fr_tensor_export(fr_of(tensor), &data, &err);
         if (st != FR_OK)
             return fr_errors_raise(st, &err);
-        o = window_of(array, fr_of(tensor), first);
+        o = window_of(array, fr_of(tensor), data);
         return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
     }
-    if (fr_numpy_array_dtype(root) != d || !block_of(root, &data, &n_elems) ||
-        PyArray_NDIM(fr_array(root)) > FR_MAX_DIMS || !PyArray_ISALIGNED(fr_array(root))) {
-        /* Seen in parts or in other types: this array by itself, if nobody shares the memory yet. */
-        root = array;
-        partial = PyArray_BASE(fr_array(array)) != NULL;
-        data = PyArray_BYTES(fr_array(array));
-    }
-    s = find(root, d);
-    if (!s) {
-        s = make(root, d, partial);
-        if (!s)
+    root = choose_block(root, array, d, &b);
+    s = find(root, d, b.data);
+    if (!s || !s->whole.storage) {
+        bool is_read = s != NULL; /* by something pending, from the time of an earlier storage */
+        if (!(s = make(root, &b, d, &first)))
             return NULL;
-        fresh = true;
+        if (is_read && (st = fr_tensor_export(&first, &data, &err)) != FR_OK) {
+            fr_tensor_clear(&first);
+            return fr_errors_raise(st, &err);
+        }
     }
-    o = window_of(array, &s->whole, data);
-    if (fresh) { /* the window has its own reference now */
-        struct fr_storage *storage = s->whole.storage;
-        struct fr_layout  *layout = s->whole.layout;
-        fr_storage_unref(storage);
-        fr_layout_unref(layout);
-    }
+    o = window_of(array, &s->whole, s->data);
+    if (first.storage)
+        fr_tensor_clear(&first); /* the window has its own reference now */
     return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
 }
 
 PyMethodDef fr_share_methods[] = {
     {"share", fr_share, METH_O,
      "share(array, /)\n--\n\n"
-     "A Tensor over the ndarray's own memory: writes go both ways. Arrays over one memory become\n"
-     "views of one storage. TypeError for dtypes and strides that frit does not have."},
+     "A Tensor over the ndarray's own memory, for as long as nobody else uses it: what is written\n"
+     "through the tensor is there after eval(). Arrays over one memory become views of one storage.\n"
+     "TypeError for dtypes and strides that frit does not have."},
     {NULL, NULL, 0, NULL},
 };

@@ -680,7 +680,7 @@ operands_fit(struct fuser *z)
                     continue;
                 for (i = 0; i < n_in; i++)
                     if (in[i]->src == e->src && in[i]->layout == e->layout &&
-                        in[i]->offset == e->offset)
+                        in[i]->offset == e->offset && in[i]->moving == e->moving)
                         break;
                 if (i == n_in) {
                     if (n_in == FR_FUSE_OPERANDS)

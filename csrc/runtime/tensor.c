@@ -49,6 +49,8 @@ fr_storage_unref(struct fr_storage *s)
 {
     if (!s || --s->refs > 0)
         return;
+    if (s->shared && fr_hooks.storage_died)
+        fr_hooks.storage_died(s);
     fr_nodes[s->node].held--;
     fr_node_unref(s->node);
     fr_layout_unref(s->layout);
@@ -77,9 +79,14 @@ fr_storage_pinned(const struct fr_storage *s)
     return s->shared || s->exported;
 }
 
-/* Takes the storages whose stores have reached their memory off the dirty list. */
-static void
-drop_clean(void)
+void
+fr_storage_claim(struct fr_storage *s)
+{
+    s->shared = false;
+}
+
+void
+fr_storages_settle(void)
 {
     struct fr_storage **link = &dirty_list;
 
@@ -102,14 +109,14 @@ fr_runtime_flush(struct fr_err *err)
     fr_ref    roots[64];
     fr_status st = FR_OK;
 
-    drop_clean();
+    fr_storages_settle();
     while (st == FR_OK && dirty_list) {
         int n = 0;
 
         for (struct fr_storage *s = dirty_list; s && n < (int)FR_LEN(roots); s = s->next_dirty)
             roots[n++] = s->node;
         st = fr_eval_nodes(roots, n, err);
-        drop_clean();
+        fr_storages_settle();
     }
     return st;
 }
@@ -334,7 +341,8 @@ release_foreign(struct fr_buffer *b)
 {
     void (**release)(void *) = b->owner;
 
-    (*release)(((void **)b->owner)[1]);
+    if (*release) /* not yet set when making the handle failed: the caller still owns the memory */
+        (*release)(((void **)b->owner)[1]);
     fr_free(b->owner);
     fr_free(b);
 }
@@ -386,24 +394,26 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     home = window && window->dense && low == 0 ? fr_layout_ref(window)
                                                : fr_layout_get(1, &n, NULL);
     b = fr_calloc(1, sizeof *b);
-    link = fr_malloc(2 * sizeof *link);
+    link = fr_calloc(2, sizeof *link);
     if (!window || !home || !b || !link) {
         st = fr_no_memory(err, "shared memory");
         goto out;
     }
-    memcpy(&link[0], &release, sizeof release);
-    link[1] = owner;
     *b = (struct fr_buffer){.mem = (char *)data + low * size, .n_bytes = (size_t)(n * size),
                             .refs = 1, .release = release_foreign, .owner = link};
     st = wrap_leaf(b, dtype, home, &base, err);
-    link = NULL; /* the buffer's now, also on failure */
-    b = NULL;
-    if (st != FR_OK)
-        goto out;
-    base.storage->shared = true;
-    base.readonly = readonly;
-    st = fr_tensor_window(&base, ndim, dims, strides, -low, out, err);
-    fr_tensor_clear(&base);
+    b = NULL; /* the node's now, also on failure, and `link` with it */
+    if (st == FR_OK) {
+        base.readonly = readonly;
+        st = fr_tensor_window(&base, ndim, dims, strides, -low, out, err);
+        if (st == FR_OK) {
+            base.storage->shared = true;
+            memcpy(&link[0], &release, sizeof release);
+            link[1] = owner;
+        }
+        fr_tensor_clear(&base);
+    }
+    link = NULL;
 out:
     fr_layout_unref(window);
     fr_layout_unref(home);
