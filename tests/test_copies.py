@@ -19,7 +19,6 @@ def build(folder, change, **env):
     csrc, out = folder / "csrc", folder / "lib"
     shutil.copytree(os.path.join(ROOT, "csrc"), csrc)
     change(csrc)
-    # Objects of unchanged files are taken over: names and times of the copy are the original's.
     subprocess.run([sys.executable, "setup.py", "--quiet", "build", "--build-base", str(folder / "build"),
                     "--build-lib", str(out)], cwd=ROOT, env={**os.environ, "FRIT_SOURCE": str(csrc), **env},
                    check=True)
@@ -105,8 +104,8 @@ REDUCTIONS = """
 def test_seeded_defect_is_caught(name, tmp_path):
     import importlib
     defects = importlib.import_module("tests.defects")
-    change, env, check = defects.DEFECTS[name]
-    lib = build(tmp_path, change, **env)
-    done = run(lib, {"fuzz": FUZZ, "reductions": REDUCTIONS}[check], FRIT_JIT="interpret")
+    change, build_env, check, env = defects.DEFECTS[name]
+    lib = build(tmp_path, change, **build_env)
+    done = run(lib, {"fuzz": FUZZ, "reductions": REDUCTIONS}[check], **env)
     # A crash of the broken copy is a catch, too; a clean run is not.
     assert "caught by" in done.stdout or done.returncode < 0, done.stdout
