@@ -120,6 +120,8 @@ struct fr_plan {
 };
 
 fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
+/* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
+fr_status fr_plan_make(struct fr_graph *, bool *read_outside, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
 /* kind as in fr_explain; fr_malloc'ed */
 fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
