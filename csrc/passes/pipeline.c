@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "passes/fold.h"
+#include "passes/forward.h"
 
 struct state {
     struct fr_graph  *g;
@@ -15,6 +16,12 @@ struct state {
     bool              skip;       /* this pass is to do as little as it can */
     struct fr_err    *err;
 };
+
+static fr_status
+run_forward(struct state *z)
+{
+    return z->skip ? FR_OK : fr_forward(z->g, z->read_outside, z->err);
+}
 
 static fr_status
 run_fold(struct state *z)

@@ -106,7 +106,8 @@ fr_op fr_space_accumulator_op(const struct fr_inst *);
 
 /* ---- cutting: estimates in picoseconds ------------------------------------------------------- */
 
-#define FR_SERIAL_PS 20000000ll   /* less work than this does not pay for waking threads */
+#define FR_SERIAL_PS 60000000ll   /* 60 us; less does not pay for waking threads, least of all beside
+                                     a BLAS whose threads are still spinning */
 #define FR_GRAIN_PS  8000000ll    /* of a task at least */
 #define FR_TASK_PS   2000000000ll /* and at most: Ctrl-C is looked for between tasks */
 #define FR_POLL_PS   4000000000ll /* between two looks for Ctrl-C */
