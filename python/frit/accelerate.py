@@ -245,7 +245,7 @@ class _Arrays:
         try:
             if found:
                 _core.eval(found)
-            if self.keep and _core.stats()["pending_nodes"]:
+            if self.keep and _core.counters()[3]:
                 # Something that we do not see still wants to read the arguments' memory, which the
                 # caller may write into next: exporting it computes all that is pending.
                 for _, t in self.keep:
@@ -301,30 +301,24 @@ class _Function:
         if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
                 or len(shared) > 1 and not arrays.are_apart(shared)):
             return self.f(*args, **kwargs)
-        before, body = _counts(), None
+        before, body = _core.counters(), None
         _depth.n += 1
         try:
             args = [arrays.enter(a) for a in args]
             kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
             arrays.enter_containers()
             result = run(*args, **kwargs)
-            body = _counts()
+            body = _core.counters()
             return arrays.finish(r, result)
         finally:
             _depth.n -= 1
             if body is None:
                 arrays.finish(r)
-            s, after = self.stats, _counts()
-            s.kernels, s.fallbacks, s.syncs = (b - a for a, b in zip(before, after))
+            s, after = self.stats, _core.counters()
+            s.kernels, s.fallbacks, s.syncs, _ = (max(b - a, 0) for a, b in zip(before, after))
             if body is not None:    # the computation at the end is no sync
-                s.syncs = body[2] - before[2]
+                s.syncs = max(body[2] - before[2], 0)
             s.calls += 1
-
-
-def _counts():
-    """Kernels, calls of NumPy and syncs of this process so far."""
-    s = _core.stats()
-    return s["n_kernels"], sum(s["fallbacks"].values()), sum(s["syncs"].values())
 
 
 def explained(f, args, kwargs, describe):
