@@ -263,7 +263,8 @@ class Kernel:
         base = os.path.join(tmp, f"k{abs(hash((text, flags)))}")
         with open(base + ".c", "w") as f:
             f.write(nest.text(0))
-        subprocess.run(["cc", "-std=c11", *flags, "-Wall", "-Wextra", "-Wno-unused-variable", "-Werror", "-shared", "-fPIC",
+        subprocess.run(["cc", "-std=c11", *flags, "-Wall", "-Wextra", "-Wno-unused-variable",
+                        "-Wno-maybe-uninitialized", "-Werror", "-shared", "-fPIC",
                         base + ".c", "-o", base + ".so", *FLAGS], check=True)
         self.dll = ctypes.CDLL(base + ".so")
 
@@ -544,6 +545,8 @@ class Long:
         with np.errstate(all="ignore"):
             if op == "sum":
                 value = acc(0) + tree(parts)
+            elif op == "prod":
+                value, = got
             elif op.startswith("arg"):
                 value = np.int64(flat[getattr(np.array(got), op)()][i].index)
             elif op in ("max", "min") and np.dtype(acc).kind == "f":

@@ -107,7 +107,7 @@ write_c_rows(struct fr_writer *w)
 
     w->indent = "    ";
     w->row = "r.";
-    W("    struct row r = {0};\n\n");
+    W("    struct row r;\n\n");
     fr_write_scalars(w, NULL, true);
     fr_write_rowbufs(w, "scratch");
     W("    for (int64_t row = 0; row < n_rows; row++) {\n");
@@ -171,7 +171,7 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
         write_end(w, start, all);
         return;
     }
-    W("    struct row r = {0};\n\n");
+    W("    struct row r;\n\n");
     w->indent = "    ";
     w->row = "r.";
     fr_write_scalars(w, runs, true);

@@ -115,7 +115,7 @@ void
 frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
           int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.b0 = AT(double, scratch, 0);
     r.b1 = AT(double, scratch, 65536);
@@ -226,7 +226,7 @@ static void
 stage_0(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const double *)(ptr[0]);
     r.p1 = ptr[1];
@@ -244,7 +244,7 @@ static void
 stage_1(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const double *)(ptr[0]);
     r.p1 = ptr[1];

@@ -186,7 +186,7 @@ void
 frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
           int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     const double v3 = AT(const double, scalars, 0)[0];
     const double v4 = AT(const double, scalars, 16)[0];
@@ -230,7 +230,7 @@ static void
 stage_0(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const double *)(ptr[0]);
     r.p1 = (const double *)(ptr[1]);
@@ -249,7 +249,7 @@ static void
 stage_1(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const double *)(ptr[0]);
     r.p1 = (const double *)(ptr[1]);
@@ -268,7 +268,7 @@ static void
 stage_2(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const double *)(ptr[0]);
     r.p1 = (const double *)(ptr[1]);

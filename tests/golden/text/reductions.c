@@ -323,7 +323,7 @@ void
 frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
           int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     for (int64_t row = 0; row < n_rows; row++) {
         r.p0 = (const float *)(ptr[0] + row * row_stride[0]);
@@ -420,7 +420,7 @@ static void
 stage_0(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const float *)(ptr[0]);
     r.p1 = (const double *)(ptr[1]);

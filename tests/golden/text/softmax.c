@@ -128,7 +128,7 @@ void
 frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stride,
           int64_t n_rows, int64_t n_inner, const void *scalars, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.b3 = AT(float, scratch, 0);
     for (int64_t row = 0; row < n_rows; row++) {
@@ -255,7 +255,7 @@ static void
 stage_0(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const float *)(ptr[0]);
     r.p1 = (float *)(ptr[1]);
@@ -274,7 +274,7 @@ static void
 stage_1(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const float *)(ptr[0]);
     r.p1 = (float *)(ptr[1]);
@@ -290,7 +290,7 @@ static void
 stage_2(char *const *ptr, const int64_t *inner_stride, int64_t j0, int64_t n,
         const void *scalars, const struct slot *slots, struct slot *slots_out, void *scratch)
 {
-    struct row r = {0};
+    struct row r;
 
     r.p0 = (const float *)(ptr[0]);
     r.p1 = (float *)(ptr[1]);
