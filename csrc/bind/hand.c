@@ -27,6 +27,7 @@ struct call {
 enum { MAX_DEPTH = 64 };       /* of nested containers: deeper ones are passed as they are */
 
 static PyObject *counts;
+static uint64_t  total;
 
 int
 fr_hand_init(void)
@@ -43,6 +44,7 @@ fr_hand_count(const char *name)
     PyObject *old = PyDict_GetItemString(counts, name);
     PyObject *n = PyLong_FromLong(old ? PyLong_AsLong(old) + 1 : 1);
 
+    total++;
     if (!n || PyDict_SetItemString(counts, name, n) < 0)
         PyErr_Clear(); /* a statistic must not fail the call */
     Py_XDECREF(n);
@@ -52,6 +54,12 @@ fr_hand_count(const char *name)
             PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
         Py_XDECREF(where);
     }
+}
+
+uint64_t
+fr_hand_total(void)
+{
+    return total;
 }
 
 PyObject *
@@ -64,6 +72,7 @@ void
 fr_hand_reset(void)
 {
     PyDict_Clear(counts);
+    total = 0;
 }
 
 /* "matmul", "linalg.norm", "scipy.special.expit". */

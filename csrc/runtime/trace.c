@@ -397,6 +397,8 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
     int64_t        first = 1, all = 1, size = 1, stride = 0;
     bool           more = false;
 
+    if (l->n_elems == 0)
+        return ORDER_OURS;
     walk_order(l, perm);
     for (; i < l->ndim; i++) {
         int ax = perm[i];
