@@ -299,6 +299,8 @@ accumulate(struct frame *f, const struct fr_step *st)
     int       size = fr_dtype_size(st->in);
     ptrdiff_t by = inner_stride(f, st->operand);
 
+    if (f->n == 0 || f->n_rows == 0)
+        return;
     if (f->n == 1 || by == st->size) {
         st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
     } else if (by == 0) { /* one accumulator for all elements of all rows */
