@@ -228,8 +228,13 @@ fr_args_axes(PyObject *o, int ndim, uint32_t *mask)
         if (v == 0 || v == -1)
             return 0;
     }
-    if (fr_args_axis_list(o, ndim, "axis", &n, axes) < 0)
+    if (!PyTuple_Check(o)) { /* a list is none, says NumPy here */
+        n = 1;
+        if (fr_args_axis(o, ndim, axes) < 0)
+            return -1;
+    } else if (fr_args_axis_list(o, ndim, "axis", &n, axes) < 0) {
         return -1;
+    }
     *mask = 0;
     for (int i = 0; i < n; i++)
         *mask |= 1u << axes[i];
@@ -256,6 +261,15 @@ fr_args_order(PyObject *o, const char *allowed, char dflt, char *out)
         PyErr_Format(PyExc_ValueError, "order must be one of '%s' (got '%U')", allowed, o);
     else
         PyErr_Format(PyExc_TypeError, "order must be str, not %s", Py_TYPE(o)->tp_name);
+    return -1;
+}
+
+int
+fr_args_out(PyObject *out)
+{
+    if (!fr_is_tensor(out) || !fr_object(out)->scalar)
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "return arrays must be of ArrayType");
     return -1;
 }
 

@@ -181,6 +181,8 @@ int       fr_args_axes(PyObject *o, int ndim, uint32_t *mask);     /* None: all 
 /* `name`: the parameter, for messages; "axis" is not mentioned. */
 int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int *axes);
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
+/* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
+int       fr_args_out(PyObject *out);
 /* `device=`: None or "cpu". */
 int       fr_args_device(PyObject *o);
 
@@ -302,6 +304,8 @@ PyObject *fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t
 PyObject *fr_info_explain(PyObject *tensors, const char *kind);
 
 /* ---- creation.c, join.c */
+/* Name -> function, for code that says np.zeros and may mean dtypes that frit does not have. */
+PyObject *fr_creation_behind_numpy(PyObject *module);
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
 PyObject *fr_join_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 

@@ -68,12 +68,24 @@ from_tensor(PyObject *o, fr_dtype d, char order, int copy)
     return cast_of(t, d, order);
 }
 
+/* The exception that is set says that only NumPy has the dtype: see `behind_numpy` below. */
+static bool only_numpy;
+
+static int
+unknown_dtype(PyObject *dtype)
+{
+    only_numpy = true;
+    PyErr_Format(PyExc_TypeError, "frit has no dtype %R", dtype);
+    return -1;
+}
+
 /* Types without a tensor dtype are named in the message. */
 static PyObject *
 no_such_dtype(PyObject *array)
 {
     PyObject *dtype = PyObject_GetAttrString(array, "dtype");
 
+    only_numpy = true;
     PyErr_Format(PyExc_TypeError,
                  "frit has no dtype %R: bool, int8 to int64, uint8 to uint64, float16, float32, "
                  "float64, complex64 and complex128 in native byte order",
@@ -182,7 +194,7 @@ from_any(PyObject *o, PyObject *dtype, char order, int copy)
     if (known < 0)
         return NULL;
     if (!known) {
-        PyErr_Format(PyExc_TypeError, "frit has no dtype %R", dtype);
+        unknown_dtype(dtype);
         return NULL;
     }
     if (fr_is_tensor(o))
@@ -232,9 +244,14 @@ ascontiguous(fr_args args, Py_ssize_t nargs, PyObject *kw, char order)
 {
     PyObject *s[6];
 
+    PyObject *o;
+
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0)
         return NULL;
-    return from_any(s[0], s[1], order, -1);
+    o = from_any(s[0], s[1], order, -1);
+    if (o && fr_is_tensor(o) && fr_of(o)->layout->ndim == 0)
+        Py_SETREF(o, fr_shape_expand(fr_of(o), 1, 1)); /* they promise at least one axis */
+    return o;
 }
 
 static PyObject *
@@ -345,15 +362,13 @@ filled(int ndim, const int64_t *dims, fr_dtype d, char order, const struct fr_la
 static struct fr_signature new_signature = {
     "zeros", 1, 3, 5, {"shape", "dtype", "order", "device", "like"}, {NULL}};
 
-/* dtype= of a creation function; HAND stands for one that only NumPy has. */
+/* dtype= of a creation function. */
 static int
 wanted_dtype(PyObject *o, fr_dtype dflt, fr_dtype *d)
 {
     int known = fr_numpy_to_dtype(o, dflt, d);
 
-    if (known == 0)
-        PyErr_Format(PyExc_TypeError, "frit has no dtype %R", o);
-    return known > 0 ? 0 : -1;
+    return known > 0 ? 0 : known < 0 ? -1 : unknown_dtype(o);
 }
 
 static PyObject *
@@ -395,7 +410,7 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value)
         return NULL;
     st = fr_value_tensor(s[0], &x);
     if (st == FR_VALUE_HAND)
-        PyErr_SetString(PyExc_TypeError, "frit has no arrays of this dtype");
+        unknown_dtype(s[0]);
     if (st != FR_VALUE_OK)
         return NULL;
     t = x.arg.t;
@@ -471,9 +486,17 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (st == FR_VALUE_ERROR)
         return NULL;
     d = st != FR_VALUE_OK ? FR_F64 : x.arg.t ? x.arg.t->dtype : x.arg.n.dtype;
-    if (wanted_dtype(s[2], d, &d) < 0 || (st == FR_VALUE_HAND && fr_args_none(s[2]))) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "full() takes numbers and arrays of numbers");
+    if (st == FR_VALUE_OK && !x.arg.t && x.arg.n.huge) { /* beyond int64: uint64, or an object */
+        d = FR_U64;
+        if (x.arg.n.negative || (PyLong_AsUnsignedLongLong(s[1]), PyErr_Occurred()))
+            st = FR_VALUE_HAND;
+        PyErr_Clear();
+    }
+    if (wanted_dtype(s[2], d, &d) < 0) {
+        result = NULL;
+    } else if (st == FR_VALUE_HAND && fr_args_none(s[2])) {
+        only_numpy = true;
+        PyErr_SetString(PyExc_TypeError, "full() takes numbers and arrays of numbers");
         result = NULL;
     } else if (st == FR_VALUE_OK && x.arg.t) {
         result = filled(ndim, dims, d, order, NULL, NULL);
@@ -851,6 +874,44 @@ triu(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
     return half(args, nargs, kw, false);
+}
+
+/* ---- behind NumPy's names. Where somebody wrote np.array(["a"]), the answer is NumPy's array, whereas
+ * frit.array(["a"]) is a TypeError. Each of these functions is a pair (name, the strict one). */
+
+static PyObject *
+behind_numpy(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject *result;
+
+    only_numpy = false;
+    result = PyObject_Vectorcall(PyTuple_GET_ITEM(self, 1), args, (size_t)nargs, kw);
+    if (result || !only_numpy || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return result;
+    PyErr_Clear();
+    return fr_hand_name(PyUnicode_AsUTF8(PyTuple_GET_ITEM(self, 0)), args, nargs, kw);
+}
+
+static PyMethodDef behind_numpy_method = {"behind_numpy", FR_FAST(behind_numpy), NULL};
+
+PyObject *
+fr_creation_behind_numpy(PyObject *module)
+{
+    PyObject *dict = PyDict_New();
+
+    for (const PyMethodDef *m = fr_creation_methods; dict && m->ml_name; m++) {
+        PyObject *strict, *pair = NULL, *f = NULL;
+        if (m->ml_name[0] == '_')
+            continue;
+        strict = PyObject_GetAttrString(module, m->ml_name);
+        pair = strict ? Py_BuildValue("sN", m->ml_name, strict) : NULL;
+        f = pair ? PyCFunction_NewEx(&behind_numpy_method, pair, NULL) : NULL;
+        Py_XDECREF(pair);
+        if (!f || PyDict_SetItemString(dict, m->ml_name, f) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(f);
+    }
+    return dict;
 }
 
 /* Pickles and copies come back through here. */

@@ -232,12 +232,26 @@ add_ufuncs(void)
     return 0;
 }
 
+/* A function of ours as NumPy's callers want it. */
+static PyObject *
+for_numpy(PyObject *lenient, PyObject *name, PyObject *f)
+{
+    PyObject *other = PyDict_GetItemWithError(lenient, name);
+
+    return other ? other : f;
+}
+
 /* Functions of ours, that are not ufuncs there, under NumPy's functions of the same name. */
 static int
 add_twins(PyObject *module)
 {
     PyObject  *dict = PyModule_GetDict(module), *name, *f;
+    PyObject  *lenient = fr_creation_behind_numpy(module);
     Py_ssize_t pos = 0;
+
+    if (!lenient || PyModule_AddObjectRef(module, "_behind_numpy", lenient) < 0)
+        return -1;
+    Py_DECREF(lenient); /* the module has it now */
 
     while (PyDict_Next(dict, &pos, &name, &f)) {
         const char *s = PyUnicode_AsUTF8(name);
@@ -251,7 +265,7 @@ add_twins(PyObject *module)
             continue;
         }
         if (!look_up(ufuncs, theirs) && PyCallable_Check(theirs) && !PyType_Check(theirs))
-            st = PyDict_SetItem(twins, theirs, f);
+            st = PyDict_SetItem(twins, theirs, for_numpy(lenient, name, f));
         Py_DECREF(theirs);
         if (st < 0)
             return -1;

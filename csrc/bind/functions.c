@@ -45,7 +45,7 @@ read_options(const char *name, fr_args values, PyObject *kwnames, struct options
         o->out = PyTuple_GET_ITEM(o->out, 0) == Py_None ? NULL : PyTuple_GET_ITEM(o->out, 0);
     if (o->out && !fr_is_tensor(o->out))
         o->hand = true;
-    return 0;
+    return o->out ? fr_args_out(o->out) : 0;
 }
 
 static bool
@@ -216,6 +216,8 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         }
         o.out = args[n];
         o.hand |= !fr_is_tensor(o.out);
+        if (fr_args_out(o.out) < 0)
+            return NULL;
     }
     if (o.hand)
         return hand(op, args, nargs, kwnames);

@@ -1,5 +1,6 @@
 /* bind/join.c -- concatenate, stack, pad, tile, repeat, roll: a new tensor and stores into windows of
  * it, which the planner turns into index arithmetic of whoever reads it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -174,26 +175,53 @@ store_part(const struct fr_tensor *dst, int axis, int64_t from, int64_t n,
     return st;
 }
 
-/* NumPy sorts the axes of the result by the strides of all inputs. */
+/* Whether axis a belongs before axis b, going by the inputs' strides: 1 yes, 0 no, -1 they do not tell. */
+static int
+goes_before(const struct list *l, int a, int b)
+{
+    int before = -1;
+
+    for (int i = 0; i < l->n; i++) {
+        const int64_t *dims = fr_layout_dims(layout_of(l, i));
+        const int64_t *strides = fr_layout_strides(layout_of(l, i));
+        if (dims[a] == 1 || dims[b] == 1)
+            continue;
+        if (llabs(strides[a]) <= llabs(strides[b]))
+            before = 0; /* inputs that disagree give row order */
+        else if (before < 0)
+            before = 1;
+    }
+    return before;
+}
+
+/* NumPy lays the result out with its axes in the order of the inputs' strides. */
 static fr_status
 make_result(const struct list *l, const int64_t *dims, fr_dtype d, struct fr_tensor *out,
             struct fr_err *err)
 {
-    const int64_t **strides;
-    int64_t         result[FR_MAX_DIMS], count;
-    int             ndim = layout_of(l, 0)->ndim;
-    fr_status       st = fr_dims_count(ndim, dims, fr_dtype_size(d), &count, err);
+    int64_t   strides[FR_MAX_DIMS], step = 1, count;
+    int       axes[FR_MAX_DIMS], ndim = layout_of(l, 0)->ndim;
+    fr_status st = fr_dims_count(ndim, dims, fr_dtype_size(d), &count, err);
 
     if (st != FR_OK)
         return st;
-    strides = fr_malloc((size_t)l->n * sizeof *strides);
-    if (!strides)
-        return fr_fail(err, FR_ENOMEM, "concatenate of %d arrays", l->n);
-    for (int i = 0; i < l->n; i++)
-        strides[i] = fr_layout_strides(layout_of(l, i));
-    fr_strides_keep_order(ndim, dims, l->n, strides, result);
-    fr_free(strides);
-    return fr_trace_empty(ndim, dims, result, d, out, err);
+    for (int i = 0; i < ndim; i++) {
+        int at = i;
+        for (int k = i - 1; k >= 0; k--) {
+            int before = goes_before(l, i, axes[k]);
+            if (before == 0)
+                break;
+            if (before == 1)
+                at = k;
+        }
+        memmove(&axes[at + 1], &axes[at], (size_t)(i - at) * sizeof *axes);
+        axes[at] = i;
+    }
+    for (int k = ndim - 1; k >= 0; k--) {
+        strides[axes[k]] = step;
+        step *= dims[axes[k]] ? dims[axes[k]] : 1;
+    }
+    return fr_trace_empty(ndim, dims, strides, d, out, err);
 }
 
 /* out: a tensor of the right shape, or NULL. dtype FR_N_DTYPES: the common one. HAND: NumPy's words. */
@@ -578,6 +606,11 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return fr_hand_name("tile", args, nargs, kw);
     }
     const struct fr_layout *l = fr_of(s[0])->layout;
+    bool once = n_reps <= l->ndim;
+    for (int i = 0; i < n_reps; i++)
+        once = once && reps[i] == 1;
+    if (once)
+        return fr_creation_astype(fr_of(s[0]), fr_of(s[0])->dtype, 'K');
     ndim = l->ndim > n_reps ? l->ndim : n_reps;
     if (2 * ndim > FR_MAX_DIMS)
         return fr_hand_name("tile", args, nargs, kw);

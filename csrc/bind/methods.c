@@ -396,12 +396,14 @@ dunder_format(PyObject *self, PyObject *spec)
 static PyObject *
 dunder_reduce(PyObject *self, PyObject *unused)
 {
-    PyObject *module = PyImport_ImportModule("frit._core"), *restore, *values, *result = NULL;
+    PyObject *module = PyImport_ImportModule("frit._core"), *restore, *order, *values, *result = NULL;
 
     (void)unused;
     restore = module ? PyObject_GetAttrString(module, "_restore") : NULL;
     fr_info_sync(FR_SYNC_pickle, fr_of(self));
-    values = of_values(self, "copy", FR_SYNC_pickle, NULL, 0, NULL);
+    order = PyUnicode_FromString("K");
+    values = order ? of_values(self, "copy", FR_SYNC_pickle, &order, 1, NULL) : NULL;
+    Py_XDECREF(order);
     if (restore && values)
         result = Py_BuildValue("O(OO)", restore, values,
                                fr_object(self)->scalar ? Py_True : Py_False);

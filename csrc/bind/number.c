@@ -181,8 +181,6 @@ fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
     if (!base->t || exponent->t)
         return FR_OP_power;
     d = base->t->dtype;
-    if (d == FR_BOOL && n->weak == 'i' && !n->huge && n->v.i64 == 2)
-        return FR_OP_square; /* int8, whereas other powers of bool are int64 */
     if (n->weak ? fr_dtype_promote_weak(d, n->weak) != d : fr_dtype_promote(d, n->dtype) != d)
         return FR_OP_power;
     whole = fr_dtype_kind(n->dtype) == 'i' || fr_dtype_kind(n->dtype) == 'u';
@@ -247,6 +245,10 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
             Py_SETREF(result, Py_NewRef(into));
     } else if (st == FR_VALUE_OK) {
         op = fr_number_power_op(&args[0], &args[1]);
+        /* The operator's x ** 2 of bool is int8, whereas power() and other exponents give int64. */
+        if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t &&
+            args[1].n.weak == 'i' && args[1].n.v.i64 == 2)
+            op = FR_OP_square;
         result = into ? map_into(op, args, fr_op_info[op].arity, into)
                       : trace(op, args, fr_op_info[op].arity);
     }
@@ -286,34 +288,30 @@ number_divmod(PyObject *a, PyObject *b)
     return Py_BuildValue("NN", q, r);
 }
 
+/* Anything that NumPy would take as an array or refuse with a message of its own. */
+static bool
+is_operand(PyObject *o)
+{
+    return fr_is_tensor(o) || fr_numpy_is_array(o) || fr_numpy_is_scalar(o) || PyList_Check(o) ||
+           PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o);
+}
+
 static PyObject *
 number_matmul(PyObject *a, PyObject *b)
 {
-    PyObject *objects[2] = {a, b};
-
-    for (int i = 0; i < 2; i++)
-        if (!fr_is_tensor(objects[i]) && !fr_numpy_is_array(objects[i]) &&
-            !PyList_Check(objects[i]) && !PyTuple_Check(objects[i]))
-            Py_RETURN_NOTIMPLEMENTED;
-    return fr_hand_name("matmul", objects, 2, NULL);
+    if (!is_operand(a) || !is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return fr_hand_name("matmul", (PyObject *[]){a, b}, 2, NULL);
 }
 
 static PyObject *
 number_matmul_in_place(PyObject *a, PyObject *b)
 {
-    PyObject *product = number_matmul(a, b);
-
-    if (!product || product == Py_NotImplemented)
-        return product;
-    if (fr_is_tensor(product) && fr_of(product)->layout->ndim != fr_of(a)->layout->ndim) {
-        PyErr_SetString(PyExc_ValueError, "inplace matrix multiplication requires the result to "
-                                          "have the shape of the first operand");
-        Py_DECREF(product);
-        return NULL;
-    }
-    int st = fr_index_assign(fr_of(a), product);
-    Py_DECREF(product);
-    return st < 0 ? NULL : Py_NewRef(a);
+    if (!is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (fr_object(a)->scalar)
+        return number_matmul(a, b);
+    return fr_hand_method("__imatmul__", true, (PyObject *[]){a, b}, 2, NULL);
 }
 
 /* ---- comparisons */

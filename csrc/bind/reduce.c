@@ -115,6 +115,10 @@ finish(struct fr_tensor *t, PyObject *out, PyObject **result)
     }
     if (PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1)
         out = PyTuple_GET_ITEM(out, 0);
+    if (fr_args_out(out) < 0) {
+        fr_tensor_clear(t);
+        return FR_VALUE_ERROR;
+    }
     if (!fr_is_tensor(out) || fr_of(out)->dtype != t->dtype ||
         fr_of(out)->layout->ndim != t->layout->ndim ||
         memcmp(fr_layout_dims(fr_of(out)->layout), fr_layout_dims(t->layout),
@@ -131,6 +135,17 @@ finish(struct fr_tensor *t, PyObject *out, PyObject **result)
     }
     *result = Py_NewRef(out);
     return FR_VALUE_OK;
+}
+
+/* What the engine does not do, NumPy does. FR_N_STATUS stands for an exception that is set already. */
+static int
+failed(fr_status st, const struct fr_err *err)
+{
+    if (st == FR_ENOTSUP)
+        return FR_VALUE_HAND;
+    if (st != FR_N_STATUS)
+        fr_errors_raise(st, err);
+    return FR_VALUE_ERROR;
 }
 
 static int
@@ -301,12 +316,7 @@ trace_reduce(fr_op op, const struct request *q, PyObject **result)
         fst = fr_trace_reduce(op, s.t, s.axes, s.keepdims, d, &t, &err);
         if (fst == FR_OK && joined)
             fst = join_initial(op, &t, &initial, &err);
-        if (fst != FR_OK) {
-            fr_errors_raise(fst, &err);
-            st = FR_VALUE_ERROR;
-        } else {
-            st = finish(&t, q->out, result);
-        }
+        st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
     }
     subject_clear(&s);
     return st;
@@ -369,6 +379,19 @@ out:
 
 /* ---- mean var std */
 
+/* Unlike the others, these want an axis to be there, also for a single element. */
+static int
+subject_get_strict(struct subject *s, const struct request *q)
+{
+    int st = subject_get(s, q), axis;
+
+    if (st != FR_VALUE_OK || s->ndim || fr_args_none(q->axis) || PyTuple_Check(q->axis))
+        return st;
+    fr_args_axis(q->axis, 0, &axis); /* raises */
+    subject_clear(s);
+    return FR_VALUE_ERROR;
+}
+
 static int
 trace_mean(const struct request *q, PyObject **result)
 {
@@ -382,17 +405,16 @@ trace_mean(const struct request *q, PyObject **result)
     if (st == FR_VALUE_OK && q->where && q->where != Py_True)
         st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK)
-        st = subject_get(&s, q);
+        st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
+    if (s.t->dtype == FR_F16 && !fr_args_none(q->out)) { /* NumPy sums in half precision then */
+        subject_clear(&s);
+        return FR_VALUE_HAND;
+    }
     FR_TRACE_HERE();
     fst = fr_trace_mean(s.t, s.axes, s.keepdims, d, &t, &err);
-    if (fst == FR_OK) {
-        st = finish(&t, q->out, result);
-    } else {
-        fr_errors_raise(fst, &err);
-        st = FR_VALUE_ERROR;
-    }
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
 }
@@ -439,17 +461,12 @@ trace_var(bool take_sqrt, const struct request *q, PyObject **result)
     if (st == FR_VALUE_OK && ddof_of(q, &ddof) < 0)
         st = FR_VALUE_ERROR;
     if (st == FR_VALUE_OK)
-        st = subject_get(&s, q);
+        st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
     fst = fr_trace_var(s.t, s.axes, s.keepdims, d, ddof, take_sqrt, &t, &err);
-    if (fst == FR_OK) {
-        st = finish(&t, q->out, result);
-    } else {
-        fr_errors_raise(fst, &err);
-        st = FR_VALUE_ERROR;
-    }
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
 }
@@ -477,12 +494,7 @@ trace_count(const struct request *q, PyObject **result)
         fst = fr_trace_reduce(FR_OP_sum, &nonzero, s.axes, s.keepdims, FR_I64, &t, &err);
         fr_tensor_clear(&nonzero);
     }
-    if (fst == FR_OK) {
-        st = finish(&t, NULL, result);
-    } else {
-        fr_errors_raise(fst, &err);
-        st = FR_VALUE_ERROR;
-    }
+    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
 }
@@ -515,13 +527,7 @@ trace_scan(fr_op op, const struct request *q, PyObject **result)
     }
     if (fst == FR_OK)
         fst = fr_trace_scan(op, a, axis, d, &t, &err);
-    if (fst == FR_OK) {
-        st = finish(&t, q->out, result);
-    } else {
-        if (fst != FR_N_STATUS)
-            fr_errors_raise(fst, &err);
-        st = FR_VALUE_ERROR;
-    }
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
     if (flat.storage)
         fr_tensor_clear(&flat);
     fr_value_clear(&x);

@@ -105,7 +105,7 @@ fr_shape_reshape(const struct fr_tensor *t, int ndim, int64_t *dims, char order,
         order = t->layout->f_contig && !t->layout->c_contig ? 'F' : 'C';
     FR_TRACE_HERE();
     if (order != 'F') {
-        if (copy == 0 && !fr_layout_reshape(t->layout, ndim, dims, strides)) {
+        if (copy == 0 && t->layout->n_elems && !fr_layout_reshape(t->layout, ndim, dims, strides)) {
             PyErr_SetString(PyExc_ValueError,
                             "Unable to avoid creating a copy while reshaping.");
             return NULL;
@@ -329,7 +329,15 @@ fr_shape_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims)
 {
     struct fr_tensor out;
     struct fr_err    err;
-    fr_status        st = fr_tensor_broadcast(t, ndim, dims, &out, &err);
+    fr_status        st;
+
+    if (t->layout->ndim > ndim) {
+        PyErr_SetString(PyExc_ValueError,
+                        ndim ? "input operand has more dimensions than allowed by the axis remapping"
+                             : "cannot broadcast a non-scalar to a scalar array");
+        return NULL;
+    }
+    st = fr_tensor_broadcast(t, ndim, dims, &out, &err);
 
     if (st == FR_OK)
         out.readonly = true; /* one element stands in many places */
@@ -346,6 +354,11 @@ fr_shape_flip(const struct fr_tensor *t, PyObject *axis)
     struct fr_err           err;
     fr_status               st;
 
+    if (l->ndim == 0 && !fr_args_none(axis)) {
+        int k;
+        if (fr_args_axis(axis, 0, &k) < 0)
+            return NULL;
+    }
     if (fr_args_axes(axis, l->ndim, &mask) < 0)
         return NULL;
     for (int i = 0; i < l->ndim; i++) {

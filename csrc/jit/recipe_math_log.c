@@ -256,11 +256,13 @@ log_add_f32(code_t c, fr_mval x, fr_mval y, bool two)
     const fr_dtype t = FR_F64;
     fr_mval big = SEL(LT(x, y), y, x), d = SUB(SEL(LT(x, y), x, y), big), e, small;
 
-    /* Equal infinities have no difference, but are equal. */
-    d = at_least(c, t, SEL(EQ(x, y), K(0), d), -200);
-    e = exp_short(c, two ? MUL(d, K(LN2)) : d);
+    fr_mval near = SEL(LT(K(-200), d), d, K(-200)), sum;
+
+    e = exp_short(c, two ? MUL(near, K(LN2)) : near);
     small = MUL(e, POLY(e, LOG1P_SHORT));
-    return two ? FMA(small, K(1 / LN2), big) : ADD(small, big);
+    sum = two ? FMA(small, K(1 / LN2), big) : ADD(small, big);
+    /* Equal infinities and NaN have no difference, but a sum. */
+    return SEL(EQ(d, d), sum, ADD(x, y));
 }
 
 static fr_mval
@@ -269,17 +271,17 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
     const fr_dtype t = FR_F64;
     fr_mval less = LT(x, y), big = SEL(less, y, x), whole, far;
     struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), l, sum;
+    fr_mval near = LT(K(two ? -1080 : -750), d.hi), number = EQ(d.hi, d.hi);
     struct exp_parts z;
 
-    d.lo = SEL(LT(K(-1100), d.hi), d.lo, K(0));
-    d.hi = at_least(c, t, SEL(EQ(x, y), K(0), d.hi), -1100);
+    d.hi = SEL(near, d.hi, K(two ? -1080 : -750));
+    d.lo = SEL(near, d.lo, K(0));
     if (two) {
         struct two p = product_exact(c, d.hi, K(LN2));
 
         d.lo = FMA(d.lo, K(LN2), FMA(d.hi, K(LN2_LOW), p.lo));
         d.hi = p.hi;
     }
-    d.hi = at_least(c, t, d.hi, -750);
     z = fr_math_exp_parts(c, d.hi, d.lo, 2 * BIAS);
     whole = scale(c, t, z.e.hi, z.biased);
     far = whole;
@@ -295,7 +297,9 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
     sum = sum_exact(c, big, l.hi);
     far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
               ADD(sum.hi, ADD(sum.lo, l.lo)));
-    return SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
+    far = SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
+    /* Equal infinities and NaN have no difference, but a sum. */
+    return SEL(number, far, ADD(x, y));
 }
 
 static fr_mval

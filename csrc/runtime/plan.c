@@ -404,6 +404,10 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
 {
     struct fr_plan *p = z->p;
 
+    /* Memory that holds a result at the end is not dying, whatever it was at the beginning. */
+    for (int n = 0; n < z->g->n_nodes; n++)
+        if (z->g->node[n].output)
+            to[root_of(p, n)] = INT32_MAX;
     for (int s = 0; s < p->n_steps; s++) {
         struct fr_step *step = &p->step[s];
 

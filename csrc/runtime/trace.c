@@ -397,6 +397,8 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
     int64_t        first = 1, all = 1, size = 1, stride = 0;
     bool           more = false;
 
+    if (l->n_elems == 0)
+        return ORDER_OURS;
     walk_order(l, perm);
     for (; i < l->ndim; i++) {
         int ax = perm[i];
@@ -496,6 +498,8 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
         compute = result; /* the loop form wants its operand in the accumulator's dtype */
     } else if (dtype != FR_N_DTYPES && info->rule == FR_RULE_SAME) {
         compute = result = dtype;
+    } else if (info->rule == FR_RULE_TRUTH) {
+        compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
     if (info->rule == FR_RULE_SAME || info->rule == FR_RULE_INDEX) {
         for (int k = 0; k < t->layout->ndim; k++)
