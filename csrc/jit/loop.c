@@ -73,8 +73,8 @@ find_writes(const struct fr_nest *nest)
     return first;
 }
 
-/* Whether FULL value `in` is as cheap to make again in stage t as to keep. Memory must not have been
- * written by then: an output may be an input. */
+/* Whether FULL value `in` is as cheap to make again in stage t as to keep.  Memory must not
+ * have been written by then: an output may be an input. */
 static bool
 is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
               struct first_writes first)
