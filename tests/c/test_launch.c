@@ -1,9 +1,8 @@
 /* tests/c/test_launch.c -- the launcher and the block interpreter, without Python.
  *
  * Built twice by tests/test_launch.py: as a shared library whose test_* functions it calls, and as
- * a program
- * (-DTEST_MAIN) that checks what needs C: failing allocations, launches from several threads,
- * cancelling; and with the argument `bench` measures. */
+ * a program (-DTEST_MAIN) that checks what needs C: failing allocations, launches from several
+ * threads, cancelling. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +123,8 @@ test_run(struct fr_kernel *k, int how, int n_threads, const struct fr_instance *
     return (int)st;
 }
 
-/* Nanoseconds of a launch, the best of `repeat` averages: of processor time for one thread, else of the clock. */
+/* Nanoseconds of a launch, the best of `repeat` averages: processor time for one thread, else the
+ * clock's. */
 EXPORT double
 test_time(struct fr_kernel *k, int n_threads, const struct fr_instance *in, int n, int repeat)
 {
