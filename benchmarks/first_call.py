@@ -7,13 +7,13 @@ import sys
 import tempfile
 
 CODE = r"""
-import time, statistics, json
+import time, statistics, json, random
 import numpy as np
 import frit
 
 def function(seed):
     '''Twelve operations in an order that no other seed has.'''
-    steps = [(seed * 7919 + k * 104729 + (seed >> k % 5) * 31) % 8 for k in range(12)]
+    steps = random.Random(seed).choices(range(8), k=12)
     def f(xp, x, y):
         t = x
         for k, s in enumerate(steps):

@@ -59,8 +59,9 @@ def build(kind, level="v3"):
             "-lpthread")
         with open(text, "w") as f:
             run(program, stdout=f)
-        run(cc, *FLAGS, "-Wno-unused", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic",
-            f"-march=x86-64-{level}", "-shared", "-fPIC", text, "-o", fresh, "-lm")
+        # Threading jumps and PRE turn selections into branches before the vectoriser sees them.
+        run(cc, *FLAGS, "-Wno-unused", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps",
+            "-fno-tree-pre", f"-march=x86-64-{level}", "-shared", "-fPIC", text, "-o", fresh, "-lm")
         program.unlink()
         text.rename(target.with_suffix(".c"))
     fresh.rename(target)
@@ -155,7 +156,11 @@ def mpfr_ulps(name, args, got):
             truth, g = min(abs(truth), limit), min(abs(g), limit)
         if truth == g:
             return 0.0
-        e = gmpy2.frexp(truth)[0] if truth else least
+        size = truth
+        if name.startswith("logaddexp"):        # see tests/c/math_truth.c
+            big = gmpy2.mpfr(float(max(args)))
+            size = max(abs(truth), abs(big), abs(truth - big))
+        e = gmpy2.frexp(size)[0] if size else least
         return float(abs(g - truth) / gmpy2.exp2(max(min(e, top) - digits, least)))
 
 
@@ -232,7 +237,8 @@ def samples(name, dtype, n, seed=0):
         parts.append((rng.integers(-40, 40, m).astype(dtype), rng.integers(-9, 15, m).astype(dtype)))
     elif name in ("hypot", "arctan2"):
         x = any_float(m)
-        parts.append((x, (x * np.ldexp(rng.uniform(-1, 1, m), rng.integers(-30, 30, m))).astype(dtype)))
+        with np.errstate(all="ignore"):
+            parts.append((x, (x * np.ldexp(rng.uniform(-1, 1, m), rng.integers(-30, 30, m))).astype(dtype)))
         parts.append((even(-1, 1, m), even(-1, 1, m)))
         k = rng.integers(1, 5000, m)
         parts.append(((k * 3).astype(dtype), (k * 4).astype(dtype)))

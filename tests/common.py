@@ -4,42 +4,11 @@ import os
 import numpy as np
 
 import frit
+from frit.testing import bits as bits_of, ulp_distance  # noqa: F401
 
 SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
-
-
-def array_of(x):
-    """The value of a tensor, array or scalar as an ndarray."""
-    return np.asarray(x)
-
-
-def bits_of(a):
-    """Integers that are equal exactly where two arrays mean the same: every NaN is one value, and the
-    two zeros differ."""
-    a = np.asarray(a)
-    if a.dtype.kind == "c":
-        part = np.float32 if a.dtype.itemsize == 8 else np.float64
-        return bits_of(np.ascontiguousarray(a).reshape(a.shape + (1,)).view(part))
-    if a.dtype.kind != "f":
-        return a
-    a = np.where(np.isnan(a), np.array(np.nan, a.dtype), a)
-    if a.dtype.itemsize > 8:    # long double has no integer of its size
-        return np.where(np.isnan(a), np.inf, a)
-    return np.ascontiguousarray(a).view(f"i{a.dtype.itemsize}")
-
-
-def ulp_distance(a, b):
-    """How many representable numbers lie between a and b; 0 for two NaN, huge for one."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype.kind != "f":
-        return np.where(a == b, 0.0, np.inf)
-    i, j = bits_of(a), bits_of(b)
-    sign = np.iinfo(i.dtype).min
-    i, j = (np.where(k < 0, sign - k, k).astype(np.float64) for k in (i, j))
-    d = np.abs(i - j)
-    return np.where(np.isnan(a) != np.isnan(b), np.inf, d)
 
 
 def complex_distance(a, b):

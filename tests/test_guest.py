@@ -59,7 +59,7 @@ def can_compile():
     done = run("""
         compile_all()
         print(frit.stats()["compiled"] + frit.stats()["disk_hits"])
-    """, FRIT_JIT="auto", FRIT_CACHE=0)
+    """, FRIT_JIT="always", FRIT_CACHE=0)
     return int(done.stdout) > 0
 
 
@@ -80,7 +80,7 @@ def test_libgccjit_is_never_mapped_here(compiler, tmp_path):
         work()
         assert frit.stats()["jitted"] > before, "compiled code is taken"
         assert not gccjit_is_mapped()
-    """, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="auto")
+    """, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="always")
     assert done.stdout == ""
 
 
@@ -116,8 +116,8 @@ def test_kernels_are_kept_on_disk_and_found_again(compiler, tmp_path):
         s = frit.stats()
         print(s["compiled"], s["disk_hits"])
     """
-    first = [int(k) for k in run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="auto").stdout.split()]
-    again = [int(k) for k in run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="auto").stdout.split()]
+    first = [int(k) for k in run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="always").stdout.split()]
+    again = [int(k) for k in run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="always").stdout.split()]
     assert first[0] > 0 and first[1] == 0
     assert again[0] == 0 and again[1] == first[0]
     assert frit.cache is not None
@@ -126,7 +126,7 @@ def test_kernels_are_kept_on_disk_and_found_again(compiler, tmp_path):
 def test_damaged_cache_entries_never_run(compiler, tmp_path):
     tmp_path.chmod(0o700)
     code = "compile_all()\nwork()\n"
-    run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="auto")
+    run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="always")
     entries = [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size > 500]
     assert entries
     rng = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_damaged_cache_entries_never_run(compiler, tmp_path):
                 else:
                     data[int(rng.integers(0, len(data)))] ^= 1 << int(rng.integers(0, 8))
                 p.write_bytes(data)
-        run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="auto")
+        run(code, FRIT_CACHE_DIR=tmp_path, FRIT_JIT="always")
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "world-writable", "missing parent", "foreign", "unwritable"])
@@ -163,17 +163,17 @@ def test_odd_cache_directories_mean_memory_only(kind, tmp_path):
     elif kind == "unwritable":
         d = "/proc/self/frit"
     done = run("compile_all()\nwork()\nprint(frit.stats()['compiled'] >= 0)", FRIT_CACHE_DIR=d,
-               FRIT_JIT="auto")
+               FRIT_JIT="always")
     assert done.stdout == "True\n"
-    assert done.stderr.count("frit") <= 1, done.stderr
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
     if kind == "world-writable":
         assert not list(d.iterdir())
 
 
 def test_home_that_cannot_be_written():
     done = run("compile_all()\nwork()", HOME="/proc", XDG_CACHE_HOME=None, FRIT_CACHE_DIR=None,
-               FRIT_JIT="auto")
-    assert done.stdout == "" and done.stderr.count("frit") <= 1, done.stderr
+               FRIT_JIT="always")
+    assert done.stdout == "" and len(done.stderr.splitlines()) <= 1, done.stderr
     run("work()", HOME=None, XDG_CACHE_HOME=None, FRIT_CACHE_DIR=None)
 
 

@@ -234,6 +234,7 @@ PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssiz
                          PyObject *kwnames);
 void      fr_hand_count(const char *name);
 PyObject *fr_hand_counts(void);
+uint64_t  fr_hand_total(void);      /* of all names together */
 void      fr_hand_reset(void);
 
 /* ---- info.c: why a value was computed, counted */

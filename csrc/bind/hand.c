@@ -29,6 +29,7 @@ enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed a
        COPY_MAX = 1 << 16 };   /* bytes of a target that are copied twice rather than pinned: 3 us */
 
 static PyObject *counts;
+static uint64_t  total;
 
 int
 fr_hand_init(void)
@@ -45,6 +46,7 @@ fr_hand_count(const char *name)
     PyObject *old = PyDict_GetItemString(counts, name);
     PyObject *n = PyLong_FromLong(old ? PyLong_AsLong(old) + 1 : 1);
 
+    total++;
     if (!n || PyDict_SetItemString(counts, name, n) < 0)
         PyErr_Clear(); /* a statistic must not fail the call */
     Py_XDECREF(n);
@@ -54,6 +56,12 @@ fr_hand_count(const char *name)
             PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
         Py_XDECREF(where);
     }
+}
+
+uint64_t
+fr_hand_total(void)
+{
+    return total;
 }
 
 PyObject *
@@ -66,6 +74,7 @@ void
 fr_hand_reset(void)
 {
     PyDict_Clear(counts);
+    total = 0;
 }
 
 /* "matmul", "linalg.norm", "scipy.special.expit". */

@@ -102,14 +102,20 @@ window(struct reader *r, struct fr_edge *e)
         return bad(r, "{");
     if ((st = layout(r, &e->layout)) != FR_OK)
         return st;
+    if (r->at[0] == '+' && r->at[1] == '?') {
+        int64_t slot;
+
+        r->at += 2;
+        if (!number(r, &slot) || slot < 0 || slot > 1 << 20)
+            return bad(r, "the slot of an offset");
+        e->moving = (int32_t)slot;
+        if (slot >= r->g->n_moving)
+            r->g->n_moving = (int)slot + 1;
+    }
     if (*r->at == '+') {
         r->at++;
-        if (*r->at == '?') {
-            r->at++;
-            e->moving = r->g->n_moving++;
-        } else if (!number(r, &e->offset)) {
+        if (!number(r, &e->offset))
             return bad(r, "an offset");
-        }
     }
     return take(r, "}") ? FR_OK : bad(r, "}");
 }

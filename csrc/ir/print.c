@@ -10,7 +10,7 @@
  *     return %5 %6
  *
  * A layout that is not in C order has its strides behind a slash: f32[3,4]/1,3. A window whose offset
- * is an argument at run time ends in +?. */
+ * is an argument at run time has +?slot. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -58,8 +58,8 @@ put_window(struct text *t, const struct fr_edge *e)
     put(t, "{");
     put_layout(t, e->layout, true);
     if (e->moving >= 0)
-        put(t, "+?");
-    else if (e->offset)
+        put(t, "+?%d", e->moving);
+    if (e->offset)
         put(t, "+%lld", (long long)e->offset);
     put(t, "}");
 }

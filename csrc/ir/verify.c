@@ -1,4 +1,7 @@
 /* The invariants of a graph, one function each. */
+#include <limits.h>
+
+#include "base/alloc.h"
 #include "ir/graph.h"
 
 static const char *
@@ -120,6 +123,32 @@ check_dtypes(const struct fr_graph *g, const struct fr_gnode *n, int i)
     return NULL;
 }
 
+/* Every reader of a version is older than the store that may write over it. */
+static fr_status
+check_versions(const struct fr_graph *g, struct fr_err *err)
+{
+    int      *over = fr_malloc(((size_t)g->n_nodes + 1) * sizeof *over);
+    fr_status st = FR_OK;
+
+    if (!over)
+        return fr_fail(err, FR_ENOMEM, "out of memory: verifying %d nodes", g->n_nodes);
+    for (int n = 0; n < g->n_nodes; n++)
+        over[n] = INT_MAX;
+    for (int n = 0; n < g->n_nodes && st == FR_OK; n++) {
+        const struct fr_gnode *node = &g->node[n];
+
+        for (int k = 0; !node->dead && k < node->n_args && st == FR_OK; k++)
+            if (node->arg[k].src >= 0 && over[node->arg[k].src] < n)
+                st = fr_fail(err, FR_EBUG, "graph: %%%d = %s reads %%%d after %%%d stored over it", n,
+                             fr_op_info[node->op].name, node->arg[k].src,
+                             over[node->arg[k].src]);
+        if (!node->dead && node->op == FR_OP_store && over[node->arg[0].src] == INT_MAX)
+            over[node->arg[0].src] = n;
+    }
+    fr_free(over);
+    return st;
+}
+
 fr_status
 fr_graph_verify(const struct fr_graph *g, struct fr_err *err)
 {
@@ -139,5 +168,5 @@ fr_graph_verify(const struct fr_graph *g, struct fr_err *err)
                                fr_op_info[g->node[i].op].name, why);
         }
     }
-    return FR_OK;
+    return check_versions(g, err);
 }

@@ -42,6 +42,7 @@ struct sink {
     fr_dtype    dtype;           /* of the elements of t; of a reduction's accumulator */
     int         parts;           /* machine numbers per element */
     gj_lvalue  *t;               /* [B * parts] */
+    gj_lvalue  *part[2];         /* [B] each: what the loop computes; with one part it is t */
     /* HOW_STORE */
     gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements; step NULL: unit */
     gj_rvalue  *to_start, *step_start;
@@ -389,6 +390,16 @@ declare_places(struct emit *e, struct sink *k)
 }
 
 static void
+declare_t(struct emit *e, struct sink *k)
+{
+    struct fr_gcc *c = &e->c;
+
+    k->t = k->part[0] = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
+    for (int p = 0; p < k->parts && k->parts == 2; p++)
+        k->part[p] = fr_gcc_array(c, c->memory[k->dtype], e->block);
+}
+
+static void
 declare_reduction(struct emit *e, struct sink *k)
 {
     struct fr_gcc *c = &e->c;
@@ -397,7 +408,7 @@ declare_reduction(struct emit *e, struct sink *k)
                                         : fr_dtype_size(fr_dtype_info[k->dtype].component);
     k->lane = k->dtype == FR_BOOL ? fr_gcc_int_type(c, k->lane_bytes) : c->memory[k->dtype];
     if (k->how == HOW_SEQ || k->how == HOW_TREE)
-        k->t = fr_gcc_array(c, k->lane, e->block * k->parts);
+        declare_t(e, k);
     if (k->how == HOW_SEQ) {
         for (int p = 0; p < k->parts; p++)
             k->acc[p][0] = fr_gcc_var(c, k->lane);
@@ -740,12 +751,30 @@ emit_element(struct emit *e, gj_rvalue *b)
         struct sink   *k = &e->sinks[s];
         struct fr_gval v = sink_value(e, k);
 
-        if (k->t)
-            fr_gcc_store(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->t, fr_gcc_i64(c, 0))),
-                         times(e, b, k->parts), v);
-        else
+        if (!k->t) {
             combine_lane(e, k, v, b);
+            continue;
+        }
+        fr_gcc_set(c, fr_gcc_elem(c, k->part[0], b),
+                   k->dtype == FR_BOOL ? fr_gcc_cast(c, v.re, c->memory[FR_BOOL]) : v.re);
+        if (k->parts == 2)
+            fr_gcc_set(c, fr_gcc_elem(c, k->part[1], b), v.im);
     }
+}
+
+/* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn a multiplication
+ * followed by - in one part and + in the other into vfmsubadd, which rounds once, in spite of -ffp-contract=off. */
+static void
+interleave(struct emit *e, struct sink *k)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    gj_rvalue         *b = fr_gcc_get(c, l.i), *at = times(e, b, 2);
+
+    fr_gcc_set(c, fr_gcc_elem(c, k->t, at), fr_gcc_get(c, fr_gcc_elem(c, k->part[0], b)));
+    fr_gcc_set(c, fr_gcc_elem(c, k->t, plus(e, at, fr_gcc_i64(c, 1))),
+               fr_gcc_get(c, fr_gcc_elem(c, k->part[1], b)));
+    fr_gcc_end_for(c, l);
 }
 
 /* Whole blocks of t to memory: as vectors where elements lie side by side. */
@@ -876,6 +905,8 @@ emit_block(struct emit *e)
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink *k = &e->sinks[s];
 
+        if (k->t && k->parts == 2)
+            interleave(e, k);
         switch ((enum how)k->how) {
         case HOW_STORE: store_block(e, k); break;
         case HOW_SEQ: multiply_block(e, k); break;
@@ -1161,7 +1192,7 @@ declare_store(struct emit *e, struct sink *k)
     struct fr_gcc        *c = &e->c;
     const struct fr_inst *in = inst(e, k->inst);
 
-    k->t = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
+    declare_t(e, k);
     if (!writes(in)) {
         gj_rvalue *at = fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, k->inst));
 
@@ -1795,7 +1826,7 @@ emit_nest(struct emit *e)
 /* ---- the compiler ------------------------------------------------------------------------------- */
 
 static const char *const options[] = {
-    "-ftree-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
+    "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fno-tree-loop-distribute-patterns",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
 };

@@ -227,21 +227,21 @@ static const double ERF_F64_TOP[] = {
     0x1.19e32a9a28c37p-30, -0x1.477e1e20f97c2p-34, 0x1.613d485c27efep-39,
 };
 
-/* erf x / x - 1 in x^2, |x| <= 1/2: 2^-55.9 */
+/* erf x / x - 1 in x^2, |x| <= 11/16: 2^-56.2 */
 static const double ERFC_NEAR[] = {
-    0x1.06eba8214db68p-3, -0x1.812746b037980p-2, 0x1.ce2f21a03bc06p-4, -0x1.b82ce30ed34bbp-6,
-    0x1.565bcbf352038p-8, -0x1.c02d4ffbde929p-11, 0x1.f98de77aac272p-14, -0x1.f2295297d1ea6p-17,
-    0x1.8b69ba3fc0571p-20,
+    0x1.06eba8214db69p-3, -0x1.812746b0379fep-2, 0x1.ce2f21a043335p-4, -0x1.b82ce3128d1c1p-6,
+    0x1.565bcd0bb5a24p-8, -0x1.c02db2f2857fbp-11, 0x1.f9a2f340f8a56p-14, -0x1.f4cc08572dbefp-17,
+    0x1.b96381d5438e1p-20, -0x1.58b91226e0883p-23, 0x1.98528cf4f1222p-27,
 };
 
-/* (1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 1/2 <= x <= 27.3: 2^-56.7 */
+/* (1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 11/16 <= x <= 27.3: 2^-56.7 */
 static const double ERFC_FAR[] = {
-    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b145bp-7, 0x1.8f702ec6b3396p-4,
-    -0x1.d76830c352c7dp-4, 0x1.686106046db3cp-4, -0x1.8ff5ef76d5540p-5, 0x1.38ec667171f28p-6,
-    -0x1.143c4ca7337dap-8, -0x1.3cf36a59d3fa6p-12, 0x1.27e664e67ab7ep-11, -0x1.fda8f6d0b25c3p-14,
-    -0x1.66e226cd10996p-15, 0x1.9707bf71891e2p-16, 0x1.38812348eb1b3p-19, -0x1.fff0e6df77cebp-19,
-    -0x1.7caa27bddd25fp-25, 0x1.421745d5c3814p-21, -0x1.0d4c646296d97p-27, -0x1.8eb79472c9ff2p-24,
-    0x1.234e1c3a74556p-31, 0x1.6318f05bea4cep-27,
+    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b14bfp-7, 0x1.8f702ec6b3358p-4,
+    -0x1.d76830c352a06p-4, 0x1.686106046e503p-4, -0x1.8ff5ef76dcfbbp-5, 0x1.38ec667145636p-6,
+    -0x1.143c4ca397806p-8, -0x1.3cf369f5a2716p-12, 0x1.27e663e44a612p-11, -0x1.fda8fe00000ccp-14,
+    -0x1.66e1cfd11c215p-15, 0x1.9707f84d1e713p-16, 0x1.386f457e6a316p-19, -0x1.ffefe061689a8p-19,
+    -0x1.73e7d3f3416bep-25, 0x1.41e91bcfc1041p-21, -0x1.32fea3464c1b2p-27, -0x1.8c39090b43d5bp-24,
+    0x1.1ac5bd04e96d5p-30, 0x1.576b24ac635e0p-27,
 };
 
 /* (x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats: 2^-34.1 */

@@ -87,7 +87,7 @@ fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias)
     struct two r = minus_ln2_two(c, t, x, k.n), sum = sum_sorted(c, K(1), r.hi);
     fr_mval square = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
 
-    square = FMA(ADD(r.lo, tail), sum.hi, square);
+    square = FMA(ADD(r.lo, tail), ADD(sum.hi, square), square);
     return (struct exp_parts){sum_sorted(c, sum.hi, square), k.biased};
 }
 

@@ -169,7 +169,7 @@ power_f64(code_t c, fr_mval x, fr_mval y)
     r.lo = FMA(p.lo, K(LN2), FMA(rest, K(LN2_LOW), r.lo));
     sum = sum_sorted(c, K(1), r.hi);
     q = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
-    return scale(c, t, ADD(sum.hi, FMA(r.lo, sum.hi, q)), k.biased);
+    return scale(c, t, ADD(sum.hi, FMA(r.lo, ADD(sum.hi, q), q)), k.biased);
 }
 
 fr_status

@@ -42,11 +42,15 @@ struct fr_fusion {
     const char     **why;       /* [n_groups] why it was not merged with its heaviest neighbour, or NULL */
 };
 
-/* `external[i]`: readers of node i outside the graph's own; a store over such a node copies. */
-fr_status fr_fuse(const struct fr_graph *, const bool *read_outside, struct fr_fusion **out,
-                  struct fr_err *);
+/* read_outside[i]: node i has readers outside of the graph; a store over such a node copies. Without
+ * `merge` every node stays a group of its own. */
+fr_status fr_fuse(const struct fr_graph *, const bool *read_outside, bool merge,
+                  struct fr_fusion **out, struct fr_err *);
 void      fr_fusion_free(struct fr_fusion *);
-/* "group 0 = {%2 %3} row reads %0 writes %3" for golden tests. Returns the length needed. */
+/* Every computing node is in one group, of its shape, and what it waits for is not in a later one. */
+fr_status fr_fusion_verify(const struct fr_graph *, const struct fr_fusion *, struct fr_err *);
+/* A line for each group:  group 0 = {%2 %3' %4} row reads %0 writes %4   where ' marks what exists once
+ * a row and " what exists after the last one. Returns the length needed. */
 int       fr_fusion_print(const struct fr_graph *, const struct fr_fusion *, char *out, size_t cap);
 
 /* The strides with which `edge` walks a consumer's axes (`ndim` of `dims`): 0 where it is broadcast

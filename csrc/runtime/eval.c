@@ -184,7 +184,7 @@ bind_step(struct fr_plan *p, struct fr_step *s)
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
                                        : p->base[b[k].node] + b[k].offset +
-                                             (b[k].moving >= 0 ? gathered.moving[b[k].moving] : 0);
+                                             (b[k].moving >= 0 ? gathered.moving[b[k].moving].bytes : 0);
         for (int k = 0; k < n_scalars; k++)
             values[k] = gathered.scalar[s->scalar[i][k]];
     }
@@ -362,6 +362,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     st = run_plan(p, err);
     if (st == FR_OK) {
         realise_outputs(p, gathered.id);
+        fr_storages_settle();
         if (fr_env.debug >= 1)
             fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p->n_kernels);
     }
@@ -383,19 +384,27 @@ fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
         n_todo += fr_node_computes(&fr_nodes[roots[i]]);
     if (n_todo == 0)
         return FR_OK;
-    if ((st = enter(err)) != FR_OK)
-        return st;
-    if (n > (int)FR_LEN(few) && !(todo = fr_malloc((size_t)n * sizeof *todo))) {
-        leave();
+    if (n > (int)FR_LEN(few) && !(todo = fr_malloc((size_t)n * sizeof *todo)))
         return fr_no_memory(err, "the list of roots");
-    }
-    /* Waiting for the lock, another thread may have computed some of them. */
-    n_todo = 0;
+    /* While this thread waits for its turn, others may compute these nodes, or drop them. */
     for (int i = 0; i < n; i++)
-        if (fr_node_computes(&fr_nodes[roots[i]]))
-            todo[n_todo++] = roots[i];
-    st = n_todo ? eval_locked(todo, n_todo, err) : FR_OK;
-    leave();
+        fr_node_ref(roots[i]);
+    memcpy(todo, roots, (size_t)n * sizeof *todo);
+    if ((st = enter(err)) == FR_OK) {
+        n_todo = 0;
+        for (int i = 0; i < n; i++) {
+            if (fr_node_computes(&fr_nodes[todo[i]]))
+                todo[n_todo++] = todo[i];
+            else
+                fr_node_unref(todo[i]);
+        }
+        n = n_todo;
+        if (n > 0)
+            st = eval_locked(todo, n, err);
+        leave();
+    }
+    for (int i = 0; i < n; i++)
+        fr_node_unref(todo[i]);
     if (todo != few)
         fr_free(todo);
     return st;

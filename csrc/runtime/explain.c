@@ -19,6 +19,8 @@ least_bytes(const struct fr_plan *p)
     for (int i = 0; i < p->graph->n_nodes; i++) {
         const struct fr_gnode *node = &p->graph->node[i];
 
+        if (node->dead)
+            continue;
         if ((node->op == FR_OP_leaf && p->place[i].kind == FR_PLACE_LEAF) || node->output)
             n += node->layout->n_elems * fr_dtype_size(node->dtype);
     }

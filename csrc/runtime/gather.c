@@ -135,6 +135,25 @@ push_scalar(struct fr_gathered *z, fr_dtype dtype, uint64_t lo, uint64_t hi)
     return push(z, ARG_SCALAR | (uint64_t)dtype << 8);
 }
 
+/* The slot of this window's offset. Equal windows of one step share a slot, so that they are one operand;
+ * looking a little way back finds nearly all of them. */
+static bool
+push_moving(struct fr_gathered *z, uint32_t base, const struct fr_node *view)
+{
+    enum { LOOK_BACK = 24 };
+    int64_t offset = view->u.offset * fr_dtype_size(view->dtype);
+    int     n = z->n_moving, last = n > LOOK_BACK ? n - LOOK_BACK : 0;
+
+    for (int i = n; i-- > last;)
+        if (z->moving[i].bytes == offset && z->moving[i].base == base &&
+            z->moving[i].layout == view->layout)
+            return push(z, (uint64_t)i);
+    if (!FR_GROW(z->moving, z->cap_moving, (size_t)n + 1))
+        return false;
+    z->moving[z->n_moving++] = (struct fr_moving){offset, base, view->layout};
+    return push(z, (uint64_t)n);
+}
+
 static bool
 push_arg(struct fr_gathered *z, const struct fr_node *n, int k)
 {
@@ -149,14 +168,9 @@ push_arg(struct fr_gathered *z, const struct fr_node *n, int k)
         const struct fr_node *base = &fr_nodes[a->arg[0]];
         bool                  moves = base->op == FR_OP_leaf && !z->has_store;
 
-        if (moves) {
-            if (!FR_GROW(z->moving, z->cap_moving, (size_t)z->n_moving + 1))
-                return false;
-            z->moving[z->n_moving++] = a->u.offset * fr_dtype_size(a->dtype);
-        }
         return push(z, (moves ? ARG_MOVING : ARG_WINDOW) | (uint64_t)base->index << 8) &&
                push(z, (uint64_t)(uintptr_t)a->layout) &&
-               (moves || push(z, (uint64_t)a->u.offset));
+               (moves ? push_moving(z, base->index, a) : push(z, (uint64_t)a->u.offset));
     }
     return push(z, ARG_NODE | (uint64_t)a->index << 8);
 }
@@ -250,8 +264,10 @@ fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
         e->whole = true;
         return;
     case ARG_MOVING:
-        e->moving = g->n_moving++;
         e->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*(*key)++);
+        e->moving = (int32_t)*(*key)++;
+        if (e->moving >= g->n_moving)
+            g->n_moving = e->moving + 1;
         return;
     default:
         e->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*(*key)++);

@@ -1,7 +1,7 @@
 /* Planning: gathered structure -> groups -> kernels, steps and places in memory.
  *
- *     graph --fuse--> groups --lower--> nests --> steps (dispatches, copies, scans)
- *                                        `------> places: leaf, new, arena, same as another
+ *     graph --passes--> groups --lower--> nests --> steps (dispatches, copies, scans)
+ *                                          `------> places: leaf, new, arena, same as another
  *
  * Groups that run the same kernel and do not depend on one another share a step: one dispatch over a table
  * of pointers and sizes (an optimizer's update of all its parameters). */
@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "passes/memory.h"
+#include "passes/pipeline.h"
 #include "runtime/storage.h"
 
 struct planner {
@@ -328,6 +329,8 @@ first_places(struct planner *z)
     for (int n = 0; n < z->g->n_nodes; n++) {
         const struct fr_gnode *node = &z->g->node[n];
 
+        if (node->dead)
+            continue;
         place[n].bytes = node->layout->n_elems * fr_dtype_size(node->dtype);
         if (node->op == FR_OP_leaf) {
             place[n].kind = FR_PLACE_LEAF;
@@ -401,6 +404,10 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
 {
     struct fr_plan *p = z->p;
 
+    /* Memory that holds a result at the end is not dying, whatever it was at the beginning. */
+    for (int n = 0; n < z->g->n_nodes; n++)
+        if (z->g->node[n].output)
+            to[root_of(p, n)] = INT32_MAX;
     for (int s = 0; s < p->n_steps; s++) {
         struct fr_step *step = &p->step[s];
 
@@ -521,21 +528,20 @@ fr_plan_free(struct fr_plan *p)
 }
 
 fr_status
-fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct fr_err *err)
+fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struct fr_err *err)
 {
-    struct planner z = {.err = err};
+    struct planner z = {.err = err, .g = g, .read_outside = read_outside};
     struct fr_plan *p = fr_calloc(1, sizeof *p);
-    size_t          n = (size_t)gathered->n + 1;
+    size_t          n = (size_t)g->n_nodes + 1;
     fr_status       st;
 
-    if (!p)
+    if (!p) {
+        fr_graph_free(g);
         return fr_no_memory(err, "a plan");
+    }
     z.p = p;
-    TRY(fr_gather_graph(gathered, &p->graph, &z.read_outside, err));
-    z.g = p->graph;
-    if (fr_env.verify)
-        TRY(fr_graph_verify(p->graph, err));
-    TRY(fr_fuse(p->graph, z.read_outside, &p->fusion, err));
+    p->graph = g;
+    TRY(fr_passes_run(g, read_outside, &p->fusion, err));
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&p->arena, n);
     z.step_of = fr_arena_alloc(&p->arena, n * sizeof *z.step_of);
@@ -545,14 +551,11 @@ fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct f
     p->fresh = fr_arena_alloc(&p->arena, n * sizeof *p->fresh);
     p->new_ = fr_arena_alloc(&p->arena, n * sizeof *p->new_);
     p->output = fr_arena_alloc(&p->arena, n * sizeof *p->output);
-    p->key = fr_malloc(gathered->n_key * sizeof *p->key);
     if (!z.stored || !z.step_of || !z.lowered || !p->place || !p->base || !p->fresh || !p->new_ ||
-        !p->output || !p->key) {
+        !p->output) {
         st = no_memory(&z);
         goto out;
     }
-    memcpy(p->key, gathered->key, gathered->n_key * sizeof *p->key);
-    p->n_key = gathered->n_key;
     find_stored(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
@@ -565,4 +568,25 @@ out:
     fr_free(z.lowered);
     fr_plan_free(p);
     return st;
+}
+
+fr_status
+fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct fr_err *err)
+{
+    struct fr_graph *g;
+    bool            *read_outside;
+    struct fr_plan  *p;
+    fr_status        st;
+
+    if ((st = fr_gather_graph(gathered, &g, &read_outside, err)) != FR_OK ||
+        (st = fr_plan_make(g, read_outside, &p, err)) != FR_OK)
+        return st;
+    if (!(p->key = fr_malloc(gathered->n_key * sizeof *p->key))) {
+        fr_plan_free(p);
+        return fr_no_memory(err, "a plan");
+    }
+    memcpy(p->key, gathered->key, gathered->n_key * sizeof *p->key);
+    p->n_key = gathered->n_key;
+    *out = p;
+    return FR_OK;
 }

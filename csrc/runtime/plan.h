@@ -16,6 +16,13 @@ struct fr_scalar_bits {
     uint64_t word[2];
 };
 
+/* Where a window over a leaf begins in this run. */
+struct fr_moving {
+    int64_t                 bytes;
+    uint32_t                base;
+    const struct fr_layout *layout;
+};
+
 /* What one evaluation works on. The arrays are kept from call to call. */
 struct fr_gathered {
     fr_ref                *id;           /* graph nodes in order of birth */
@@ -24,7 +31,7 @@ struct fr_gathered {
     size_t                 n_key;
     struct fr_scalar_bits *scalar;
     int                    n_scalars;
-    int64_t               *moving;       /* bytes */
+    struct fr_moving      *moving;
     int                    n_moving;
     bool                   has_store;
     bool                   unsettled;    /* a store into shared memory that others still read */
@@ -113,6 +120,8 @@ struct fr_plan {
 };
 
 fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
+/* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
+fr_status fr_plan_make(struct fr_graph *, bool *read_outside, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
 /* kind as in fr_explain; fr_malloc'ed */
 fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);

@@ -20,6 +20,8 @@ struct fr_storage {
 struct fr_storage *fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype);
 /* Moves the storage to another version (takes a reference on it). */
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
+/* Lets go of shared storages whose stores have all reached their memory. */
+void      fr_storages_settle(void);
 /* The node to read for what the handle shows: the version itself, or a new VIEW node of it. */
 fr_status fr_tensor_node(const struct fr_tensor *, fr_ref *out, struct fr_err *);
 /* A handle over a whole new storage whose version is `node` (whose layout is the storage's). */

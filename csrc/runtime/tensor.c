@@ -85,9 +85,8 @@ fr_storage_claim(struct fr_storage *s)
     s->shared = false;
 }
 
-/* Takes the storages whose stores have reached their memory off the dirty list. */
-static void
-drop_clean(void)
+void
+fr_storages_settle(void)
 {
     struct fr_storage **link = &dirty_list;
 
@@ -110,14 +109,14 @@ fr_runtime_flush(struct fr_err *err)
     fr_ref    roots[64];
     fr_status st = FR_OK;
 
-    drop_clean();
+    fr_storages_settle();
     while (st == FR_OK && dirty_list) {
         int n = 0;
 
         for (struct fr_storage *s = dirty_list; s && n < (int)FR_LEN(roots); s = s->next_dirty)
             roots[n++] = s->node;
         st = fr_eval_nodes(roots, n, err);
-        drop_clean();
+        fr_storages_settle();
     }
     return st;
 }

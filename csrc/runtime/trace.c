@@ -247,7 +247,7 @@ resolve(fr_op op, const struct fr_arg *args, int n_args, fr_dtype *compute, stru
 static fr_status
 finish(fr_ref id, struct fr_tensor *out, struct fr_err *err)
 {
-    struct fr_tensor t;
+    struct fr_tensor t = {0};
     fr_status        st = fr_tensor_wrap(id, &t, err);
 
     if (st != FR_OK)
@@ -397,6 +397,8 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
     int64_t        first = 1, all = 1, size = 1, stride = 0;
     bool           more = false;
 
+    if (l->n_elems == 0)
+        return ORDER_OURS;
     walk_order(l, perm);
     for (; i < l->ndim; i++) {
         int ax = perm[i];
@@ -496,6 +498,8 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
         compute = result; /* the loop form wants its operand in the accumulator's dtype */
     } else if (dtype != FR_N_DTYPES && info->rule == FR_RULE_SAME) {
         compute = result = dtype;
+    } else if (info->rule == FR_RULE_TRUTH) {
+        compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
     if (info->rule == FR_RULE_SAME || info->rule == FR_RULE_INDEX) {
         for (int k = 0; k < t->layout->ndim; k++)
@@ -711,7 +715,7 @@ fr_trace_fill(int ndim, const int64_t *dims, fr_dtype dtype, const struct fr_num
               struct fr_tensor *out, struct fr_err *err)
 {
     uint64_t  bits[2];
-    fr_ref    id, number;
+    fr_ref    id = FR_NO_NODE, number;
     fr_status st;
 
     if ((st = fr_number_bits(v, dtype, bits, err)) != FR_OK)
@@ -758,7 +762,7 @@ fr_status
 fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype dtype,
                struct fr_tensor *out, struct fr_err *err)
 {
-    fr_ref    id;
+    fr_ref    id = FR_NO_NODE;
     fr_status st = source(FR_OP_empty, ndim, dims, strides, dtype, &id, err);
 
     return st == FR_OK ? finish(id, out, err) : st;

@@ -85,7 +85,7 @@ class _Arrays:
         kind = type(x)
         if kind in _PLAIN:
             return
-        if kind is numpy.ndarray:
+        if isinstance(x, numpy.ndarray):
             arrays.append(x)
         elif isinstance(x, tuple):
             for v in x:
@@ -98,6 +98,25 @@ class _Arrays:
         elif id(x) not in self.objects and len(self.objects) < _MAX_OBJECTS:
             if _attributes(x) is not None:
                 self.objects[id(x)] = x
+
+    @staticmethod
+    def are_apart(arrays):
+        """False if two of the arrays see one memory as different types: no storage does that."""
+        roots = {}
+        for a in arrays:
+            root = a
+            while isinstance(root.base, numpy.ndarray):
+                root = root.base
+            # What is not an array's own may be the memory of several: a buffer, a file.
+            key = id(root) if root.base is None else None
+            kind = a.dtype, type(a)
+            if key is not None:
+                if roots.setdefault(key, kind) != kind:
+                    return False
+            elif any(b is not a and (b.dtype, type(b)) != kind and numpy.may_share_memory(a, b)
+                     for b in arrays):
+                return False
+        return True
 
     def attribute_arrays(self):
         """The arrays that the functions reach through attributes; follows objects in attributes."""
@@ -224,7 +243,13 @@ class _Arrays:
         for _, _, value in behind:
             self.pending(value, found, seen)
         try:
-            _core.eval(found)
+            if found:
+                _core.eval(found)
+            if self.keep and _core.counters()[3]:
+                # Something that we do not see still wants to read the arguments' memory, which the
+                # caller may write into next: exporting it computes all that is pending.
+                for _, t in self.keep:
+                    numpy.asarray(t)
         finally:
             seen = set()
             for where, name, value in behind:
@@ -273,32 +298,27 @@ class _Function:
         others = arrays.attribute_arrays() if arrays.objects else []
         if r is not None:
             others += r.outer_arrays()
-        if any(numpy.may_share_memory(a, b) for a in others for b in shared):
+        if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
+                or len(shared) > 1 and not arrays.are_apart(shared)):
             return self.f(*args, **kwargs)
-        before, body = _counts(), None
+        before, body = _core.counters(), None
         _depth.n += 1
         try:
             args = [arrays.enter(a) for a in args]
             kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
             arrays.enter_containers()
             result = run(*args, **kwargs)
-            body = _counts()
+            body = _core.counters()
             return arrays.finish(r, result)
         finally:
             _depth.n -= 1
             if body is None:
                 arrays.finish(r)
-            s, after = self.stats, _counts()
-            s.kernels, s.fallbacks, s.syncs = (b - a for a, b in zip(before, after))
+            s, after = self.stats, _core.counters()
+            s.kernels, s.fallbacks, s.syncs, _ = (max(b - a, 0) for a, b in zip(before, after))
             if body is not None:    # the computation at the end is no sync
-                s.syncs = body[2] - before[2]
+                s.syncs = max(body[2] - before[2], 0)
             s.calls += 1
-
-
-def _counts():
-    """Kernels, calls of NumPy and syncs of this process so far."""
-    s = _core.stats()
-    return s["n_kernels"], sum(s["fallbacks"].values()), sum(s["syncs"].values())
 
 
 def explained(f, args, kwargs, describe):
@@ -346,6 +366,8 @@ def accelerate(function=None):
         return accelerate
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(accelerate(function.__func__))
+    if isinstance(function, types.MethodType):
+        return types.MethodType(accelerate(function.__func__), function.__self__)
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"accelerate() takes a function, not {function!r}")
     function = _unwrap(function)

@@ -2,14 +2,18 @@
 import numpy
 
 
-def _bits(a):
+def bits(a):
+    """Integers that are equal exactly where two arrays mean the same: every NaN is one value, and the
+    two zeros differ.  A complex array gets a last axis of two."""
+    a = numpy.asarray(a)
     if a.dtype.kind == "c":
-        part = a.real.dtype
-        return _bits(numpy.ascontiguousarray(a).reshape(a.shape + (1,)).view(part))
-    if a.dtype.kind == "f" and a.dtype.itemsize <= 8:
-        a = numpy.where(numpy.isnan(a), numpy.array(numpy.nan, a.dtype), a)
-        return numpy.ascontiguousarray(a).view(f"i{a.dtype.itemsize}")
-    return a
+        return bits(numpy.ascontiguousarray(a).reshape(a.shape + (1,)).view(a.real.dtype))
+    if a.dtype.kind != "f":
+        return a
+    if a.dtype.itemsize > 8:    # long double has no integer of its size
+        return numpy.where(numpy.isnan(a), numpy.inf, a)
+    a = numpy.where(numpy.isnan(a), numpy.array(numpy.nan, a.dtype), a)
+    return numpy.ascontiguousarray(a).view(f"i{a.dtype.itemsize}")
 
 
 def assert_bits_equal(got, want):
@@ -17,7 +21,7 @@ def assert_bits_equal(got, want):
     g, w = numpy.asarray(got), numpy.asarray(want)
     if g.dtype != w.dtype or g.shape != w.shape:
         raise AssertionError(f"{g.dtype}{g.shape} instead of {w.dtype}{w.shape}")
-    bad = _bits(g) != _bits(w)
+    bad = bits(g) != bits(w)
     if bad.any():
         bad = bad.any(-1) if bad.ndim > g.ndim else bad
         at = tuple(int(i[0]) for i in numpy.nonzero(bad))
@@ -26,12 +30,16 @@ def assert_bits_equal(got, want):
 
 
 def ulp_distance(a, b):
-    """How many numbers of their dtype lie between a and b, element by element."""
+    """How many numbers of their float dtype lie between a and b, element by element."""
     a, b = numpy.asarray(a), numpy.asarray(b)
-    i, j = _bits(a), _bits(b)
-    low = numpy.iinfo(i.dtype).min
-    i, j = (numpy.where(k < 0, low - k, k).astype(numpy.float64) for k in (i, j))
-    return numpy.where(numpy.isnan(a) != numpy.isnan(b), numpy.inf, numpy.abs(i - j))
+    # The bits in the order of the numbers, the two zeros next to each other.
+    i, j = (bits(x).astype(numpy.int64) for x in (a, b))
+    low = numpy.int64(numpy.iinfo(bits(a).dtype).min)
+    i, j = (numpy.where(k < 0, low - k, k) for k in (i, j))
+    # As unsigned numbers, so that the difference of any two fits.
+    top, bottom = numpy.maximum(i, j).view(numpy.uint64), numpy.minimum(i, j).view(numpy.uint64)
+    d = (top - bottom).astype(numpy.float64)
+    return numpy.where(numpy.isnan(a) != numpy.isnan(b), numpy.inf, d)
 
 
 def assert_max_ulp(got, want, limit=1):

@@ -48,20 +48,31 @@ logaddexp2(ldouble x, ldouble y)
     return d < -200 ? big + exp2l(d) / M_LN2q : (ldouble)((__float128)big + log1pq(expq(d * ln2)) / ln2);
 }
 
-/* TRUTH(name, arity, double, long double) of arguments x, y */
-#define TRUTHS(TRUTH)                                                                              \
-    TRUTH(exp, exp(x), expl(x)) TRUTH(exp2, exp2(x), exp2l(x)) TRUTH(expm1, expm1(x), expm1l(x))   \
-    TRUTH(log, log(x), logl(x)) TRUTH(log2, log2(x), log2l(x)) TRUTH(log10, log10(x), log10l(x))   \
-    TRUTH(log1p, log1p(x), log1pl(x)) TRUTH(sin, sin(x), sinl(x)) TRUTH(cos, cos(x), cosl(x))      \
-    TRUTH(tan, tan(x), tanl(x)) TRUTH(arcsin, asin(x), asinl(x)) TRUTH(arccos, acos(x), acosl(x))  \
-    TRUTH(arctan, atan(x), atanl(x)) TRUTH(sinh, sinh(x), sinhl(x)) TRUTH(cosh, cosh(x), coshl(x)) \
-    TRUTH(tanh, tanh(x), tanhl(x)) TRUTH(arcsinh, asinh(x), asinhl(x))                             \
-    TRUTH(arccosh, acosh(x), acoshl(x)) TRUTH(arctanh, atanh(x), atanhl(x))                        \
-    TRUTH(cbrt, cbrt(x), cbrtl(x)) TRUTH(erf, erf(x), erfl(x)) TRUTH(erfc, erfc(x), erfcl(x))      \
-    TRUTH(sigmoid, sigmoid(x), sigmoid(x)) TRUTH(softplus, softplus(x), softplus(x))               \
-    TRUTH(arctan2, atan2(x, y), atan2l(x, y)) TRUTH(hypot, hypot(x, y), hypotl(x, y))              \
-    TRUTH(power, pow(x, y), powl(x, y)) TRUTH(logaddexp, logaddexp(x, y), logaddexp(x, y))         \
-    TRUTH(logaddexp2, logaddexp2(x, y), logaddexp2(x, y))
+/* The larger of the two terms whose sum is logaddexp(x, y). */
+static ldouble
+larger(ldouble x, ldouble y, ldouble sum)
+{
+    ldouble big = x > y ? x : y, term = fabsl(sum - big);
+
+    return term < fabsl(big) ? fabsl(big) : term;
+}
+
+/* TRUTH(name, double, long double, size of the terms) of arguments x, y */
+#define ONE(TRUTH, name, narrow, wide) TRUTH(name, narrow, wide, 0)
+#define TRUTHS(T)                                                                                  \
+    ONE(T, exp, exp(x), expl(x)) ONE(T, exp2, exp2(x), exp2l(x)) ONE(T, expm1, expm1(x), expm1l(x)) \
+    ONE(T, log, log(x), logl(x)) ONE(T, log2, log2(x), log2l(x)) ONE(T, log10, log10(x), log10l(x)) \
+    ONE(T, log1p, log1p(x), log1pl(x)) ONE(T, sin, sin(x), sinl(x)) ONE(T, cos, cos(x), cosl(x))   \
+    ONE(T, tan, tan(x), tanl(x)) ONE(T, arcsin, asin(x), asinl(x))                                 \
+    ONE(T, arccos, acos(x), acosl(x)) ONE(T, arctan, atan(x), atanl(x))                            \
+    ONE(T, sinh, sinh(x), sinhl(x)) ONE(T, cosh, cosh(x), coshl(x)) ONE(T, tanh, tanh(x), tanhl(x)) \
+    ONE(T, arcsinh, asinh(x), asinhl(x)) ONE(T, arccosh, acosh(x), acoshl(x))                      \
+    ONE(T, arctanh, atanh(x), atanhl(x)) ONE(T, cbrt, cbrt(x), cbrtl(x)) ONE(T, erf, erf(x), erfl(x)) \
+    ONE(T, erfc, erfc(x), erfcl(x)) ONE(T, sigmoid, sigmoid(x), sigmoid(x))                        \
+    ONE(T, softplus, softplus(x), softplus(x)) ONE(T, arctan2, atan2(x, y), atan2l(x, y))          \
+    ONE(T, hypot, hypot(x, y), hypotl(x, y)) ONE(T, power, pow(x, y), powl(x, y))                  \
+    T(logaddexp, logaddexp(x, y), logaddexp(x, y), larger(x, y, truth))                            \
+    T(logaddexp2, logaddexp2(x, y), logaddexp2(x, y), larger(x, y, truth))
 
 struct report {
     double max_ulp;        /* largest error; infinity where a special value is wrong */
@@ -71,9 +82,10 @@ struct report {
 };
 
 /* Distance of `got` from the truth in units in the last place of a format with `digits` bits and
- * exponents [min_exp, max_exp] (as in float.h). */
+ * exponents [min_exp, max_exp] (as in float.h).  The unit is that of `size` where this is larger than
+ * the truth: a sum that cancels can be as exact as its terms, no more. */
 static inline double
-ulps(ldouble got, ldouble truth, int digits, int min_exp, int max_exp)
+ulps(ldouble got, ldouble truth, ldouble size, int digits, int min_exp, int max_exp)
 {
     ldouble limit = ldexpl(1, max_exp), ulp;
     int e;
@@ -81,16 +93,16 @@ ulps(ldouble got, ldouble truth, int digits, int min_exp, int max_exp)
     if (isnan(truth) || isnan(got))
         return isnan(truth) && isnan(got) ? 0 : INFINITY;
     if (truth == got)
-        return signbit(truth) == signbit(got) ? 0 : INFINITY;
+        return signbit(truth) == signbit(got) || size > 0 ? 0 : INFINITY;
     if (isinf(got) && isinf(truth))
         return INFINITY;
     if (fabsl(truth) > limit)
         truth = copysignl(limit, truth);
     if (isinf(got))
         got = copysignl(limit, got);
-    if (signbit(got) != signbit(truth))
+    if (signbit(got) != signbit(truth) && !(size > 0))
         return INFINITY;
-    frexpl(truth, &e);
+    frexpl(fabsl(truth) < size && size < limit ? size : truth, &e);
     if (e > max_exp)
         e = max_exp;
     ulp = ldexpl(1, (e < min_exp ? min_exp : e) - digits);
@@ -109,7 +121,7 @@ note(struct report *r, long i, double err, int finite, int rounded)
 }
 
 static inline double
-ulps_f32(float got, double truth)
+ulps_f32(float got, double truth, double size)
 {
     uint64_t bits;
     double ulp, err;
@@ -118,33 +130,33 @@ ulps_f32(float got, double truth)
     /* The plain case, quickly: a normal, finite float and a truth of the same size. */
     memcpy(&bits, &truth, sizeof bits);
     e = (int)(bits >> 52 & 2047) - 1023;
-    if (e < -126 || e > 126)
-        return ulps(got, truth, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
+    if (e < -126 || e > 126 || size > 0)
+        return ulps(got, truth, size, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
     bits = (uint64_t)(e - 23 + 1023) << 52;
     memcpy(&ulp, &bits, sizeof ulp);
     err = fabs(got - truth) / ulp;
-    return err < 4 ? err : ulps(got, truth, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
+    return err < 4 ? err : ulps(got, truth, size, FLT_MANT_DIG, FLT_MIN_EXP, FLT_MAX_EXP);
 }
 
-#define JUDGE(name, narrow, wide)                                                                  \
+#define JUDGE(name, narrow, wide, size)                                                                  \
     void judge_##name##_f32(const float *xs, const float *ys, const float *got, long n,            \
                             struct report *r)                                                      \
     {                                                                                              \
         for (long i = 0; i < n; i++) {                                                             \
-            double x = xs[i], y = ys ? ys[i] : 0, truth = narrow;                                  \
+            double x = xs[i], y = ys ? ys[i] : 0, truth = narrow, scale = size;                    \
                                                                                                    \
             (void)y;                                                                               \
-            note(r, i, ulps_f32(got[i], truth), isfinite(truth), (float)truth == got[i]);          \
+            note(r, i, ulps_f32(got[i], truth, scale), isfinite(truth), (float)truth == got[i]);          \
         }                                                                                          \
     }                                                                                              \
     void judge_##name##_f64(const double *xs, const double *ys, const double *got, long n,         \
                             struct report *r)                                                      \
     {                                                                                              \
         for (long i = 0; i < n; i++) {                                                             \
-            ldouble x = xs[i], y = ys ? ys[i] : 0, truth = wide;                                   \
+            ldouble x = xs[i], y = ys ? ys[i] : 0, truth = wide, scale = size;                     \
                                                                                                    \
             (void)y;                                                                               \
-            note(r, i, ulps(got[i], truth, DBL_MANT_DIG, DBL_MIN_EXP, DBL_MAX_EXP),                \
+            note(r, i, ulps(got[i], truth, scale, DBL_MANT_DIG, DBL_MIN_EXP, DBL_MAX_EXP),                \
                  isfinite(truth), (double)truth == got[i]);                                        \
         }                                                                                          \
     }

@@ -269,6 +269,55 @@ t_memory_churn(int n_threads, int n_rounds)
     return bad;
 }
 
+static atomic_bool stop_churn;
+
+static void *
+churn_on(void *arg)
+{
+    struct churn *c = arg;
+
+    while (!atomic_load(&stop_churn))
+        churn(c);
+    return NULL;
+}
+
+/* Forks while threads allocate; the children must be able to. How many could not. */
+int
+t_memory_fork(int n)
+{
+    pthread_t    t[3];
+    struct churn c[3];
+    int          bad = 0;
+
+    atomic_store(&stop_churn, false);
+    for (int k = 0; k < 3; k++) {
+        c[k] = (struct churn){(unsigned)k + 1, 300, 0};
+        pthread_create(&t[k], NULL, churn_on, &c[k]);
+    }
+    for (int k = 0; k < n; k++) {
+        int   status = 0;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            struct churn own = {(unsigned)k, 300, 0};
+
+            alarm(20);
+            churn(&own);
+            fr_memory_trim();
+            churn(&own);
+            _exit(own.bad != 0);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+            bad++;
+    }
+    atomic_store(&stop_churn, true);
+    for (int k = 0; k < 3; k++) {
+        pthread_join(t[k], NULL);
+        bad += c[k].bad;
+    }
+    return bad;
+}
+
 /* ---- pool */
 
 struct counted {

@@ -125,11 +125,16 @@ test_ref(struct answer *a, char **ptr, const int64_t *stride, int64_t n_rows, in
 EXPORT int
 test_supported(const char *text)
 {
-    struct fr_instance in = {.n_rows = 0};
+    static char         *ptr[FR_MAX_OPERANDS], room[16]; /* accumulators get their neutral element */
+    static const int64_t stride[2 * FR_MAX_OPERANDS];
+    static const char    scalars[16 * 64];
+    struct fr_instance   in = {.n_rows = 0, .ptr = ptr, .stride = stride, .scalars = scalars};
     struct fr_nest    *nest = NULL;
     struct fr_err      err;
     fr_status          st = fr_nest_parse(text, &nest, &err);
 
+    for (int k = 0; k < FR_MAX_OPERANDS; k++)
+        ptr[k] = room;
     if (st == FR_OK)
         st = fr_ref_launch(nest, &in, &err);
     fr_nest_free(nest);

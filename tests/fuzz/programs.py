@@ -28,12 +28,12 @@ COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sq
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
 
 UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
-         "trunc", "rint", "isnan", "isfinite", "isinf", "logical_not", "signbit", "fabs", "conjugate",
+         "trunc", "rint", "isnan", "isfinite", "isinf", "logical_not", "fabs", "conjugate",
          "deg2rad", "rad2deg", "invert"]
 BINARY = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum",
           "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater",
           "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-          "bitwise_xor", "left_shift", "right_shift", "copysign", "nextafter", "heaviside"]
+          "bitwise_xor", "left_shift", "right_shift", "nextafter", "heaviside"]
 OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide",
              "%": "remainder", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
              "==": "equal", "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or",
@@ -269,7 +269,7 @@ class Draw:
             return None
         a, to = self.env[v], self.r.choice(DTYPES)
         if a.dtype.kind == "c" and np.dtype(to).kind != "c":
-            return f"{self.new()} = {v}.real"
+            return f"{self.new()} = {v}.real + 0"
         if a.dtype.kind == "f" and np.dtype(to).kind in "iu":
             # What a number outside the target's range becomes is not defined.
             return f"{self.new()} = xp.clip(xp.where(xp.isnan({v}), 0, {v}), 0, 100).astype({to!r})"

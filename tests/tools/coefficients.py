@@ -149,11 +149,11 @@ def erfc_family():
         x = mpfr("3.5") * (1 + u) / (1 - u)
         return erfcx(x) * (1 + 2 * x)
 
-    polynomial("ERFC_NEAR", "erf x / x - 1 in x^2, |x| <= 1/2",
+    polynomial("ERFC_NEAR", "erf x / x - 1 in x^2, |x| <= 11/16",
                near0(lambda z: gmpy2.erf(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1, 2 / gmpy2.sqrt(PI) - 1), mpfr("1e-20"),
-               mpfr("0.2501"), 9, lambda z: mpfr(1))
-    lo, hi = mpfr("0.4999"), mpfr("27.3")
-    polynomial("ERFC_FAR", "(1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 1/2 <= x <= 27.3", middle,
+               mpfr("0.4727"), 11, lambda z: mpfr(1))
+    lo, hi = mpfr("0.687"), mpfr("27.3")
+    polynomial("ERFC_FAR", "(1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 11/16 <= x <= 27.3", middle,
                (lo - 3.5) / (lo + 3.5), (hi - 3.5) / (hi + 3.5), 22)
     polynomial("ERFC_SHORT", "(x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats",
                lambda v: erfcx(1 / v - mpfr("2.5")) / v, 1 / mpfr("12.7"), mpfr("0.4"), 13)

@@ -1,33 +1,39 @@
-/* backends/cpu/interp.c -- the block interpreter: runs programs (program.h) over tiles of rows and blocks of long rows.
+/* backends/cpu/interp.c -- the block interpreter: runs programs (program.h) over tiles of rows and
+ * blocks of long rows.
  *
- * Called by launch.c, which treats it and compiled code alike. The inner loop is `run`: it walks a list of steps, each
- * one call of a precompiled kernel over all elements of the tile. Nothing here allocates or fails. */
+ * Called by launch.c, which treats it and compiled code alike. The inner loop is `run`: it walks a
+ * list of steps, each one call of a precompiled kernel over all elements of the tile. Nothing here
+ * allocates or fails. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"
 #include "backends/cpu/program.h"
 
-enum { REDUCE_ROWS = 256,        /* rows whose accumulators fit the temporary room */
-       EXPAND_ONE_ROW = 512 };   /* elements; longer rows run one by one rather than expand ROW values */
+enum {
+    REDUCE_ROWS = 256, /* rows whose accumulators fit the temporary room */
+    EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
+};
 
 /* How a load is served, by its number. */
-enum { LOAD_COPIED = 1,          /* its memory is overwritten before its last use (fr_hazard) */
-       LOAD_FILLED = 2 };        /* the same row for all: its register holds it T times already */
+enum {
+    LOAD_COPIED = 1, /* its memory is overwritten before its last use (fr_hazard) */
+    LOAD_FILLED = 2, /* the same row for all: its register holds it T times already */
+};
 
 struct frame {
     const struct fr_program *p;
     char *const             *ptr;
     const int64_t           *row_stride, *inner_stride;
     const char              *scalars;
-    char                   **at;        /* [n_places] */
-    uint8_t                 *loads;     /* [n_loads] LOAD_* */
+    char                   **at;    /* [n_places] */
+    uint8_t                 *loads; /* [n_loads] LOAD_* */
     char                    *registers;
     char                    *temp;
-    struct fr_slot          *slots;     /* [n_insts], of the long form */
-    struct fr_tree_stack    *stacks;    /* one per REDUCE of a stage */
-    int64_t                  row0, n_rows;  /* the tile's rows */
-    int64_t                  j0, n;         /* and its elements in each row */
-    bool                     quiet;     /* no stores: the stage runs more than once */
+    struct fr_slot          *slots;        /* [n_insts], of the long form */
+    struct fr_tree_stack    *stacks;       /* one per REDUCE of a stage */
+    int64_t                  row0, n_rows; /* the tile's rows */
+    int64_t                  j0, n;        /* and its elements in each row */
+    bool                     quiet;        /* no stores: the stage runs more than once */
 };
 
 static size_t
@@ -99,8 +105,8 @@ frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stri
 }
 
 /* ---- addresses ----------------------------------------------------------------------------------
- * A pointer may be the start of an IOTA, so it is moved as a number. Strides along rows are not there in
- * the entries that know one row only, where row0 is 0. */
+ * A pointer may be the start of an IOTA, so it is moved as a number. Strides along rows are not
+ * there in the entries that know one row only, where row0 is 0. */
 
 static char *
 address(const struct frame *f, uint32_t operand, bool full)
@@ -134,7 +140,7 @@ is_contiguous(const struct frame *f, uint32_t operand, int size)
            (f->n_rows == 1 || f->row_stride[operand] == f->n * size);
 }
 
-/* ---- steps that are more than a call ------------------------------------------------------------ */
+/* ---- steps that are more than a call --------------------------------------------------------- */
 
 static char *
 load(struct frame *f, const struct fr_step *st)
@@ -171,10 +177,10 @@ row_load(struct frame *f, const struct fr_step *st)
 static void
 store(struct frame *f, const struct fr_step *st)
 {
-    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
-    bool       broadcast = st->once || st->row_args;
-    ptrdiff_t  from_col = broadcast ? 0 : st->size;
-    ptrdiff_t  from_row = st->once ? 0 : st->row_args ? st->size : f->n * st->size;
+    char     *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    bool      broadcast = st->once || st->row_args;
+    ptrdiff_t from_col = broadcast ? 0 : st->size;
+    ptrdiff_t from_row = st->once ? 0 : st->row_args ? st->size : f->n * st->size;
 
     if (from == to && !broadcast)
         return; /* computed in place */
@@ -219,10 +225,13 @@ expand(struct frame *f, const struct fr_step *st)
     if (n == 1)
         return from;
     switch (st->size) {
-    case 4: EXPAND(uint32_t) break;
-    case 8: EXPAND(uint64_t) break;
+    case 4:
+        EXPAND(uint32_t) break;
+    case 8:
+        EXPAND(uint64_t) break;
     default:
-        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size, 0);
+        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size,
+                   0);
     }
     return to;
 }
@@ -251,12 +260,12 @@ static char *
 reduce(struct frame *f, const struct fr_step *st)
 {
     const struct fr_reduce_kernels *k = f->p->reduce;
-    const char *from = f->at[st->a[0]];
-    char       *to = f->registers + st->offset;
-    fr_op       op = reduce_op(st);
-    fr_dtype    acc = fr_reduce_acc(op, st->in);
-    int         acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
-    bool        indexed = op == FR_OP_argmax || op == FR_OP_argmin;
+    const char                     *from = f->at[st->a[0]];
+    char                           *to = f->registers + st->offset;
+    fr_op                           op = reduce_op(st);
+    fr_dtype                        acc = fr_reduce_acc(op, st->in);
+    int                             acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
+    bool                            indexed = op == FR_OP_argmax || op == FR_OP_argmin;
 
     if (!indexed && st->in != FR_F16) {
         /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
@@ -286,9 +295,9 @@ reduce(struct frame *f, const struct fr_step *st)
 static void
 accumulate(struct frame *f, const struct fr_step *st)
 {
-    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
-    int        size = fr_dtype_size(st->in);
-    ptrdiff_t  by = inner_stride(f, st->operand);
+    char     *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    int       size = fr_dtype_size(st->in);
+    ptrdiff_t by = inner_stride(f, st->operand);
 
     if (f->n == 1 || by == st->size) {
         st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
@@ -301,7 +310,7 @@ accumulate(struct frame *f, const struct fr_step *st)
     }
 }
 
-/* ---- lists of steps ----------------------------------------------------------------------------- */
+/* ---- lists of steps -------------------------------------------------------------------------- */
 
 static void
 run(struct frame *f, uint32_t first, uint32_t end)
@@ -327,14 +336,22 @@ run(struct frame *f, uint32_t first, uint32_t end)
                        st->once | (st->row_args & row_mask));
             at[st->dst] = out;
             break;
-        case FR_STEP_LOAD: at[st->dst] = load(f, st); break;
+        case FR_STEP_LOAD:
+            at[st->dst] = load(f, st);
+            break;
         case FR_STEP_STORE:
             if (!f->quiet)
                 store(f, st);
             break;
-        case FR_STEP_EXPAND: at[st->dst] = expand(f, st); break;
-        case FR_STEP_IOTA: at[st->dst] = iota(f, st, true); break;
-        case FR_STEP_REDUCE: at[st->dst] = reduce(f, st); break;
+        case FR_STEP_EXPAND:
+            at[st->dst] = expand(f, st);
+            break;
+        case FR_STEP_IOTA:
+            at[st->dst] = iota(f, st, true);
+            break;
+        case FR_STEP_REDUCE:
+            at[st->dst] = reduce(f, st);
+            break;
         case FR_STEP_ACCUM:
             if (!f->quiet)
                 accumulate(f, st);
@@ -344,15 +361,23 @@ run(struct frame *f, uint32_t first, uint32_t end)
             st->fn.map(n_rows, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
             at[st->dst] = out;
             break;
-        case FR_STEP_ROW_LOAD: at[st->dst] = row_load(f, st); break;
-        case FR_STEP_ROW_STORE: row_store(f, st); break;
-        case FR_STEP_ROW_IOTA: at[st->dst] = iota(f, st, false); break;
+        case FR_STEP_ROW_LOAD:
+            at[st->dst] = row_load(f, st);
+            break;
+        case FR_STEP_ROW_STORE:
+            row_store(f, st);
+            break;
+        case FR_STEP_ROW_IOTA:
+            at[st->dst] = iota(f, st, false);
+            break;
         case FR_STEP_ONE_OP:
             out = f->registers + st->offset;
             st->fn.map(1, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], 0);
             at[st->dst] = out;
             break;
-        case FR_STEP_SCALAR: at[st->dst] = (char *)f->scalars + 16 * st->operand; break;
+        case FR_STEP_SCALAR:
+            at[st->dst] = (char *)f->scalars + 16 * st->operand;
+            break;
         }
     }
 }
@@ -382,7 +407,7 @@ static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
-    int64_t tile_rows = 1, piece;
+    int64_t                  tile_rows = 1, piece;
 
     begin_list(f, 0, p->tile_end_hazard);
     if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW)) {
@@ -405,7 +430,7 @@ run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
     }
 }
 
-/* ---- long rows ---------------------------------------------------------------------------------- */
+/* ---- long rows ------------------------------------------------------------------------------- */
 
 static void
 values_in_slots(struct frame *f, struct fr_slot *slots)
@@ -429,8 +454,12 @@ run_mid(struct frame *f, const struct fr_steps l)
         case FR_STEP_ROW_OP:
             st->fn.map(1, out, f->at[st->a[0]], f->at[st->a[1]], f->at[st->a[2]], 0);
             break;
-        case FR_STEP_ROW_LOAD: memcpy(out, address(f, st->operand, false), st->size); break;
-        case FR_STEP_ROW_STORE: row_store(f, st); break;
+        case FR_STEP_ROW_LOAD:
+            memcpy(out, address(f, st->operand, false), st->size);
+            break;
+        case FR_STEP_ROW_STORE:
+            row_store(f, st);
+            break;
         default: { /* FR_STEP_ROW_IOTA */
             int64_t v = (int64_t)address(f, st->operand, false);
             memcpy(out, &v, sizeof v);
@@ -445,8 +474,8 @@ is_wide(const struct fr_step *st)
     return reduce_op(st) == FR_OP_sum && fr_dtype_is_complex(st->in);
 }
 
-/* Products of floats are taken in order, so the next piece goes on where the last one ended: what has been
- * multiplied so far is put in front of it. */
+/* Products of floats are taken in order, so the next piece goes on where the last one ended: what
+ * has been multiplied so far is put in front of it. */
 static void
 multiply_on(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stack, int64_t n)
 {
@@ -505,8 +534,8 @@ run_stage(struct frame *f, const struct fr_long_stage *stage, int64_t j0, int64_
     }
     for (uint32_t k = 0; k < n_reduces; k++)
         f->stacks[k].top = 0;
-    /* Sums of complex numbers have a tree of their own; with others beside them the stage runs twice and stores in the
-     * second run. */
+    /* Sums of complex numbers have a tree of their own; with others beside them the stage runs
+     * twice and stores in the second run. */
     for (int wide = 1; wide >= 0; wide--) {
         struct fr_tree t;
         if (!(wide ? stage->wide : stage->narrow))
@@ -549,7 +578,7 @@ run_long(struct frame *f, int64_t n_rows, int64_t n_inner)
     }
 }
 
-/* ---- the three entries -------------------------------------------------------------------------- */
+/* ---- the three entries ----------------------------------------------------------------------- */
 
 void
 fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,

@@ -143,15 +143,17 @@ unmap(void *p, int c)
     munmap(p, mapped_bytes(c));
 }
 
-static void
-before_fork(void)
-{
-    acquire();
-}
-
+/* In the child. Where another thread held the lock, the lists may be half changed: they are
+ * forgotten, and what was free in them is lost to the child. (Holding the lock across fork
+ * instead could deadlock with the pool, which waits there for tasks that may allocate.) */
 static void
 after_fork(void)
 {
+    if (atomic_flag_test_and_set(&lock)) {
+        memset(classes, 0, sizeof classes);
+        slabs = NULL;
+        stats.pooled_bytes = 0;
+    }
     release();
 }
 
@@ -162,7 +164,7 @@ new_block(int c)
     size_t size = class_bytes(c);
 
     if (!at_fork_installed)
-        at_fork_installed = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+        at_fork_installed = pthread_atfork(NULL, NULL, after_fork) == 0;
     if (size <= SMALL_MAX) {
         struct slab *s = map_aligned(SLAB_BYTES, SLAB_BYTES);
 

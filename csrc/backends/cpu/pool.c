@@ -9,8 +9,8 @@
  *     worker:  generation changed -> enter if OPEN -> work -> leave
  *
  * Each participant is dealt a range of tasks and takes them in order by counting `next` up; one
- * that is done counts up the ranges of the others. There are no locks: `owner` says whose run it
- * is. */
+ * that is done counts up the ranges of the others. There are no locks: `owned` is set while
+ * somebody runs or changes the team. */
 #define _GNU_SOURCE
 #include "backends/cpu/pool.h"
 
