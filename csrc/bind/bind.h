@@ -226,8 +226,11 @@ PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwn
 PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */
 PyObject *fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
-/* ndarray.<name>: a method of args[0]. mutates: the method writes into it. */
-PyObject *fr_hand_method(const char *name, bool mutates, fr_args args, Py_ssize_t n,
+/* What a function does with an array beyond reading it. */
+enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
+                 FR_EXPORTS };          /* returns another look at its memory */
+/* ndarray.<name>: a method of args[0], with this intent on it. */
+PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                          PyObject *kwnames);
 void      fr_hand_count(const char *name);
 PyObject *fr_hand_counts(void);

@@ -15,6 +15,7 @@
 /* A tensor among the arguments, and its ndarray for this call. */
 struct guest {
     PyObject *tensor, *view;
+    bool      copied;          /* the view is a copy, to be stored back */
 };
 
 struct call {
@@ -24,7 +25,8 @@ struct call {
     int           depth;
 };
 
-enum { MAX_DEPTH = 64 };       /* of nested containers: deeper ones are passed as they are */
+enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed as they are */
+       COPY_MAX = 1 << 16 };   /* bytes of a target that are copied twice rather than pinned: 3 us */
 
 static PyObject *counts;
 static uint64_t  total;
@@ -160,31 +162,45 @@ evaluate(fr_args args, Py_ssize_t n_args)
     return -1;
 }
 
-static PyObject *convert(struct call *c, PyObject *o, bool write);
+static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);
 
 static PyObject *
-convert_tensor(struct call *c, PyObject *o, bool write)
+convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
 {
-    PyObject *view;
+    const struct fr_tensor *t = fr_of(o);
+    PyObject               *view;
+    bool                    copied = false, write;
 
     if (!FR_GROW(c->guests, c->cap, c->n + 1))
         return PyErr_NoMemory();
-    view = fr_numpy_view(o, write || c->writable ? FR_VIEW_EXPORT : FR_VIEW_READ);
+    write = (intent != FR_READS || c->writable) && !t->readonly;
+    if (write && intent != FR_EXPORTS && !fr_storage_pinned(t->storage) &&
+        t->layout->n_elems * fr_dtype_size(t->dtype) <= COPY_MAX) {
+        for (size_t i = 0; i < c->n; i++) /* the same target twice is one memory */
+            if (c->guests[i].copied && c->guests[i].tensor == o)
+                return Py_NewRef(c->guests[i].view);
+        copied = true;
+        view = fr_numpy_view(o, FR_VIEW_READ);
+        if (view)
+            Py_SETREF(view, PyArray_NewCopy(fr_array(view), NPY_KEEPORDER));
+    } else {
+        view = fr_numpy_view(o, write || intent == FR_EXPORTS ? FR_VIEW_EXPORT : FR_VIEW_READ);
+    }
     if (!view)
         return NULL;
-    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view)};
+    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view), copied};
     return view;
 }
 
 /* A list or tuple of the same type with converted items; the object itself if nothing changed. */
 static PyObject *
-convert_sequence(struct call *c, PyObject *o, bool write)
+convert_sequence(struct call *c, PyObject *o, enum fr_intent intent)
 {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     PyObject  *list = NULL, *result;
 
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(o, i), *got = convert(c, item, write);
+        PyObject *item = PySequence_Fast_GET_ITEM(o, i), *got = convert(c, item, intent);
         if (!got)
             goto fail;
         if (got != item && !list && !(list = PySequence_List(o))) {
@@ -215,7 +231,7 @@ convert_dict(struct call *c, PyObject *o)
     Py_ssize_t pos = 0;
 
     while (copy && PyDict_Next(o, &pos, &key, &value)) {
-        PyObject *got = convert(c, value, false);
+        PyObject *got = convert(c, value, FR_READS);
         if (!got || (got != value && PyDict_SetItem(copy, key, got) < 0))
             Py_CLEAR(copy);
         Py_XDECREF(got);
@@ -224,17 +240,17 @@ convert_dict(struct call *c, PyObject *o)
 }
 
 static PyObject *
-convert(struct call *c, PyObject *o, bool write)
+convert(struct call *c, PyObject *o, enum fr_intent intent)
 {
     PyObject *result = NULL;
 
     if (fr_is_tensor(o))
-        return convert_tensor(c, o, write);
+        return convert_tensor(c, o, intent);
     if (c->depth >= MAX_DEPTH)
         return Py_NewRef(o);
     c->depth++;
     if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
-        result = convert_sequence(c, o, write);
+        result = convert_sequence(c, o, intent);
     else if (PyDict_CheckExact(o))
         result = convert_dict(c, o);
     else
@@ -252,6 +268,8 @@ wrap_array(struct call *c, PyObject *o)
         PyObject *window;
         if (o == c->guests[i].view)
             return Py_NewRef(c->guests[i].tensor);
+        if (c->guests[i].copied)
+            continue;
         window = fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor);
         if (window || PyErr_Occurred())
             return window;
@@ -291,30 +309,60 @@ wrap(struct call *c, PyObject *o)
     return copy;
 }
 
+static int
+store_back(struct guest *g)
+{
+    struct fr_tensor t;
+    struct fr_arg    arg = {.t = &t};
+    struct fr_err    err;
+    fr_status        st;
+
+    if (fr_numpy_copy(g->view, &t) != FR_VALUE_OK)
+        return -1;
+    st = fr_trace_store(fr_of(g->tensor), &arg, &err);
+    fr_tensor_clear(&t);
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
 /* An ndarray that is still held somewhere looks at the memory from now on. */
+static int
+pin(struct guest *g)
+{
+    struct fr_err err;
+    void         *data;
+    fr_status     st = fr_tensor_export(fr_of(g->tensor), &data, &err);
+
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
+/* Ends the call's views; an exception that is set already stays. */
 static int
 release_guests(struct call *c)
 {
-    int st = 0;
+    PyObject *type, *value, *trace;
+    int       st = 0;
 
+    PyErr_Fetch(&type, &value, &trace);
     for (size_t i = 0; i < c->n; i++) {
         struct guest *g = &c->guests[i];
-        if (Py_REFCNT(g->view) > 1) {
-            struct fr_err err;
-            void         *data;
-            fr_status     fst = fr_tensor_export(fr_of(g->tensor), &data, &err);
-            if (fst != FR_OK && st == 0) {
-                if (!PyErr_Occurred())
-                    fr_errors_raise(fst, &err);
-                st = -1;
-            }
-        }
+        if (g->copied)
+            st |= store_back(g); /* also after an error: what was written is written */
+        else if (Py_REFCNT(g->view) > 1)
+            st |= pin(g);
         Py_DECREF(g->view);
         Py_DECREF(g->tensor);
     }
     fr_free(c->guests);
     c->guests = NULL;
     c->n = c->cap = 0;
+    if (type)
+        PyErr_Restore(type, value, trace);
     return st;
 }
 
@@ -350,7 +398,7 @@ was_read_only(void)
 /* One attempt. func is called with the converted args; func NULL: the method `name` of args[0]. */
 static PyObject *
 attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
-        bool write_first, bool writable, bool *retry)
+        enum fr_intent first, bool writable, bool *retry)
 {
     Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
     PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
@@ -361,7 +409,7 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
         return PyErr_NoMemory();
     for (i = 0; i < n_all; i++) {
         bool is_out = i >= n && PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0;
-        list[i] = convert(&c, args[i], is_out || (i == 0 && write_first));
+        list[i] = convert(&c, args[i], is_out ? FR_WRITES : i == 0 ? first : FR_READS);
         if (!list[i])
             goto out;
     }
@@ -387,22 +435,23 @@ out:
 }
 
 static PyObject *
-call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames, bool mutates)
+call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
+     enum fr_intent first)
 {
     bool      retry = false;
     PyObject *result;
 
     if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0)
         return NULL;
-    result = attempt(func, name, args, n, kwnames, mutates, false, &retry);
-    return retry ? attempt(func, name, args, n, kwnames, mutates, true, &retry) : result;
+    result = attempt(func, name, args, n, kwnames, first, false, &retry);
+    return retry ? attempt(func, name, args, n, kwnames, first, true, &retry) : result;
 }
 
 PyObject *
 fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     count_function(func);
-    return call(func, NULL, args, n, kwnames, false);
+    return call(func, NULL, args, n, kwnames, FR_READS);
 }
 
 PyObject *
@@ -413,13 +462,14 @@ fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
     if (!func)
         return NULL;
     fr_hand_count(name);
-    result = call(func, NULL, args, n, kwnames, false);
+    result = call(func, NULL, args, n, kwnames, FR_READS);
     Py_DECREF(func);
     return result;
 }
 
 PyObject *
-fr_hand_method(const char *name, bool mutates, fr_args args, Py_ssize_t n, PyObject *kwnames)
+fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
+               PyObject *kwnames)
 {
     PyObject *s = PyUnicode_InternFromString(name), *result;
     char      text[64];
@@ -428,7 +478,7 @@ fr_hand_method(const char *name, bool mutates, fr_args args, Py_ssize_t n, PyObj
         return NULL;
     snprintf(text, sizeof text, "ndarray.%s", name);
     fr_hand_count(text);
-    result = call(NULL, s, args, n, kwnames, mutates);
+    result = call(NULL, s, args, n, kwnames, first);
     Py_DECREF(s);
     return result;
 }

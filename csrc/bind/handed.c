@@ -20,7 +20,7 @@ PyMethodDef fr_handed_functions[] = {
 };
 
 static PyObject *
-method(const char *name, bool mutates, PyObject *self, fr_args args, Py_ssize_t n, PyObject *kw)
+method(const char *name, enum fr_intent intent, PyObject *self, fr_args args, Py_ssize_t n, PyObject *kw)
 {
     PyObject  *all[32];
     Py_ssize_t n_all = n + (kw ? PyTuple_GET_SIZE(kw) : 0);
@@ -32,18 +32,18 @@ method(const char *name, bool mutates, PyObject *self, fr_args args, Py_ssize_t 
     all[0] = self;
     for (Py_ssize_t i = 0; i < n_all; i++)
         all[i + 1] = args[i];
-    return fr_hand_method(name, mutates, all, n + 1, kw);
+    return fr_hand_method(name, intent, all, n + 1, kw);
 }
 
-#define METHOD(name, mutates)                                                                      \
+#define METHOD(name, intent)                                                                       \
     static PyObject *method_##name(PyObject *self, fr_args args, Py_ssize_t n, PyObject *kw)       \
     {                                                                                              \
-        return method(#name, mutates, self, args, n, kw);                                          \
+        return method(#name, FR_##intent, self, args, n, kw);                                          \
     }
 #include "bind/handed.def"
 
 PyMethodDef fr_handed_methods[] = {
-#define METHOD(name, mutates)                                                                      \
+#define METHOD(name, intent)                                                                       \
     {#name, FR_FAST(method_##name),                                                                \
      #name "(*args, **kwargs)\n--\n\nnumpy.ndarray." #name " on evaluated data; counted."},
 #include "bind/handed.def"

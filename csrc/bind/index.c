@@ -219,7 +219,7 @@ fr_index_get(PyObject *self, PyObject *key)
     case KIND_WINDOW: return window_of(fr_of(self), &w);
     default:
         fr_info_sync(FR_SYNC_index, fr_of(self));
-        return fr_hand_method("__getitem__", false, (PyObject *[]){self, key}, 2, NULL);
+        return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
     }
 }
 
@@ -361,7 +361,7 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
         struct fr_tensor t;
         fr_tensor_copy(dst, &t);
         n = fr_type_take(&t);
-        PyObject *done = n ? fr_hand_method("__setitem__", true,
+        PyObject *done = n ? fr_hand_method("__setitem__", FR_WRITES,
                                             (PyObject *[]){n, Py_Ellipsis, value}, 3, NULL)
                            : NULL;
         Py_XDECREF(n);
@@ -463,7 +463,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     if (st)
         return st < 0 ? -1 : 0;
     fr_info_sync(FR_SYNC_index, fr_of(self));
-    done = fr_hand_method("__setitem__", true, (PyObject *[]){self, key, value}, 3, NULL);
+    done = fr_hand_method("__setitem__", FR_WRITES, (PyObject *[]){self, key, value}, 3, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }

@@ -42,7 +42,7 @@ PyObject *
 fr_methods_hand_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return fr_hand_method("astype", false, args, nargs, kw);
+    return fr_hand_method("astype", FR_READS, args, nargs, kw);
 }
 
 static struct fr_signature copy_signature = {"copy", 0, 1, 1, {"order"}, {NULL}};

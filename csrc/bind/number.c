@@ -311,7 +311,7 @@ number_matmul_in_place(PyObject *a, PyObject *b)
         Py_RETURN_NOTIMPLEMENTED;
     if (fr_object(a)->scalar)
         return number_matmul(a, b);
-    return fr_hand_method("__imatmul__", true, (PyObject *[]){a, b}, 2, NULL);
+    return fr_hand_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
 }
 
 /* ---- comparisons */
@@ -333,7 +333,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     if (b != Py_None && !PyUnicode_Check(b) && !PyBytes_Check(b))
         return result;
     Py_DECREF(result);
-    return fr_hand_method(names[op], false, (PyObject *[]){a, b}, 2, NULL);
+    return fr_hand_method(names[op], FR_READS, (PyObject *[]){a, b}, 2, NULL);
 }
 
 /* ---- Python numbers */

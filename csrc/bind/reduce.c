@@ -258,10 +258,7 @@ prepare(struct subject *s, fr_op op, const struct request *q, struct fr_arg *ini
         break;
     case FR_OP_any:
     case FR_OP_all:
-        /* As bool, so that "not zero" is one value. */
         neutral.n = (struct fr_number){.dtype = FR_BOOL, .weak = 'b', .v.i64 = op == FR_OP_all};
-        if (d != FR_BOOL)
-            return FR_VALUE_HAND;
         break;
     default: return FR_VALUE_HAND;
     }
@@ -288,6 +285,26 @@ join_initial(fr_op op, struct fr_tensor *t, const struct fr_arg *initial, struct
 
 /* ---- sum prod max min any all */
 
+/* What is asked of any and all is whether elements are zero. */
+static int
+as_truth(struct subject *s)
+{
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+
+    if (s->t->dtype == FR_BOOL)
+        return FR_VALUE_OK;
+    st = fr_trace_cast(s->t, FR_BOOL, 'K', &t, &err);
+    if (st != FR_OK)
+        return failed(st, &err);
+    if (s->window.storage)
+        fr_tensor_clear(&s->window);
+    s->window = t;
+    s->t = &s->window;
+    return FR_VALUE_OK;
+}
+
 static int
 trace_reduce(fr_op op, const struct request *q, PyObject **result)
 {
@@ -305,9 +322,12 @@ trace_reduce(fr_op op, const struct request *q, PyObject **result)
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    if ((q->initial || q->where) && d != FR_N_DTYPES)
+    /* A sum in bool is a logical or. */
+    if (((q->initial || q->where) && d != FR_N_DTYPES) || d == FR_BOOL)
         st = FR_VALUE_HAND;
-    else
+    else if (op == FR_OP_any || op == FR_OP_all)
+        st = as_truth(&s);
+    if (st == FR_VALUE_OK)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
         s.t->layout->n_elems == 0)
@@ -402,7 +422,7 @@ trace_mean(const struct request *q, PyObject **result)
     fr_dtype         d;
     int              st = dtype_of_request(q, &d);
 
-    if (st == FR_VALUE_OK && q->where && q->where != Py_True)
+    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || d == FR_BOOL))
         st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK)
         st = subject_get_strict(&s, q);
@@ -456,7 +476,8 @@ trace_var(bool take_sqrt, const struct request *q, PyObject **result)
     double           ddof;
     int              st = dtype_of_request(q, &d);
 
-    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || q->mean))
+    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || q->mean || d == FR_BOOL ||
+                              (d != FR_N_DTYPES && fr_dtype_is_complex(d))))
         st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK && ddof_of(q, &ddof) < 0)
         st = FR_VALUE_ERROR;
@@ -509,6 +530,8 @@ trace_scan(fr_op op, const struct request *q, PyObject **result)
     fr_dtype          d;
     int               axis = 0, st = dtype_of_request(q, &d);
 
+    if (st == FR_VALUE_OK && d == FR_BOOL)
+        st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK)
         st = fr_value_tensor(q->a, &x);
     if (st != FR_VALUE_OK)

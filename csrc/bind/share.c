@@ -232,8 +232,9 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
         return NULL;
     }
     byte_bounds(root, &s->low, &s->high);
-    if ((b->partial || n_partial) && collides(s->low, s->high)) {
-        fr_free(s);
+    if ((b->partial || n_partial) && collides(s->low, s->high) &&
+        (fr_runtime_flush(NULL) != FR_OK || collides(s->low, s->high))) {
+        fr_free(s); /* a flush ends storages that only waited for their stores */
         not_shareable(root, "another tensor uses a part of it as another array");
         return NULL;
     }
