@@ -16,6 +16,7 @@ import hashlib
 import math
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import time
@@ -30,17 +31,11 @@ UNARY = (
 BINARY = "arctan2 hypot power logaddexp logaddexp2".split()
 FUNCTIONS = UNARY + BINARY
 DTYPES = {"f32": np.float32, "f64": np.float64}
-FLAGS = [
-    "-std=gnu11",
-    "-Wall",
-    "-Wextra",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-]
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 
 
-# ---- what is measured ---------------------------------------------------------------------------
+# ---- what is measured ----
 
 
 def run(*args, **kwargs):
@@ -50,62 +45,35 @@ def run(*args, **kwargs):
 def build(kind, level="v3"):
     """Builds (once per content) the library of the truth or of the loops; returns its path."""
     csrc, here = ROOT / "csrc", ROOT / "tests" / "c"
-    if kind == "truth":
-        sources = [here / "math_truth.c"]
+    cc = os.environ.get("CC", "gcc")
+    # Threading jumps and PRE turn selections into branches before the vectoriser sees them.
+    flags = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps"]
+    flags += ["-fno-tree-pre", "-Wno-unused", "-shared", "-fPIC"]
+    if platform.machine() == "x86_64" and kind == "loops":
+        flags.append(f"-march=x86-64-{level}")
+    sources = [here / f"math_{kind}.c"]
+    if kind == "loops":
+        jit = csrc / "jit"
+        sources += sorted(jit.glob("recipe_math*.c")) + [jit / "micro.c"]
+        sources += [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c")]
+        parts = sources + sorted(jit.glob("recipe_math*.h")) + [jit / "build.h", jit / "micro.h"]
     else:
-        sources = [
-            here / "math_loops.c",
-            *sorted((csrc / "jit").glob("recipe_math*.[ch]")),
-            csrc / "jit/micro.c",
-            csrc / "jit/build.h",
-            csrc / "jit/micro.h",
-        ]
-    digest = hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()[:16]
+        parts = sources
+    digest = hashlib.sha256(b"".join(p.read_bytes() for p in parts) + str(flags).encode())
     folder = ROOT / "build" / "accuracy"
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{kind}-{level}-{digest}.so"
+    target = folder / f"{kind}-{level}-{digest.hexdigest()[:16]}.so"
     if target.exists():
         return target
-    cc = os.environ.get("CC", "gcc")
-    fresh = folder / f"{kind}-{level}-{digest}.{os.getpid()}.so"
-    if kind == "truth":
-        run(cc, *FLAGS, "-O2", "-shared", "-fPIC", *sources, "-o", fresh, "-lquadmath", "-lm")
-    else:
-        program, text = fresh.with_suffix(".exe"), fresh.with_suffix(".c")
-        base = [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c")]
-        run(
-            cc,
-            *FLAGS,
-            "-O1",
-            f"-I{csrc}",
-            *[s for s in sources if s.suffix == ".c"],
-            *base,
-            "-o",
-            program,
-            "-lpthread",
-        )
+    fresh = target.with_suffix(f".{os.getpid()}.so")
+    if kind == "loops":
+        program, text = fresh.with_suffix(".exe"), target.with_suffix(".c")
+        run(cc, *FLAGS, "-O1", f"-I{csrc}", *sources, "-o", program, "-lpthread")
         with open(text, "w") as f:
             run(program, stdout=f)
-        # Threading jumps and PRE turn selections into branches before the vectoriser sees them.
-        run(
-            cc,
-            *FLAGS,
-            "-Wno-unused",
-            "-O2",
-            "-ftree-vectorize",
-            "-fvect-cost-model=dynamic",
-            "-fno-thread-jumps",
-            "-fno-tree-pre",
-            f"-march=x86-64-{level}",
-            "-shared",
-            "-fPIC",
-            text,
-            "-o",
-            fresh,
-            "-lm",
-        )
         program.unlink()
-        text.rename(target.with_suffix(".c"))
+        sources = [text]
+    run(cc, *FLAGS, *flags, *sources, "-o", fresh, "-lm")
     fresh.rename(target)
     return target
 
@@ -145,7 +113,7 @@ def evaluator(level=None):
     return Loops(level)
 
 
-# ---- the truth ----------------------------------------------------------------------------------
+# ---- the truth ----
 
 
 class Report(ctypes.Structure):
@@ -226,7 +194,7 @@ def mpfr_ulps(name, args, got):
         return float(abs(g - truth) / gmpy2.exp2(max(min(e, top) - digits, least)))
 
 
-# ---- where to look ------------------------------------------------------------------------------
+# ---- where to look ----
 
 SPECIALS = [
     0.0,

@@ -9,6 +9,8 @@ import pytest
 
 import accuracy
 
+pytest.importorskip("gmpy2")
+
 INF, NAN = math.inf, math.nan
 PI = math.pi
 
