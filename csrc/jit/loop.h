@@ -113,6 +113,8 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 /* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
+/* How many of a[0..2] an instruction reads. */
+int       fr_nest_n_args(const struct fr_inst *);
 /* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
 

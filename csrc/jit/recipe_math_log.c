@@ -249,49 +249,64 @@ recipe_real_arctanh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
 
 /* ---- sums of powers ----------------------------------------------------------------------------- */
 
-/* max(x, y) + log(1 + e^-|x - y|), in base 2 if `two`. */
+/* big + log(1 + e^d), d = small - big, in base 2 if `two`. */
 static fr_mval
-log_add(code_t c, fr_dtype in_type, fr_mval x, fr_mval y, bool two)
+log_add_f32(code_t c, fr_mval x, fr_mval y, bool two)
 {
     const fr_dtype t = FR_F64;
-    fr_mval big, d, a;
-    struct two l, sum;
+    fr_mval big = SEL(LT(x, y), y, x), d = SUB(SEL(LT(x, y), x, y), big), e, small;
+
+    fr_mval near = SEL(LT(K(-200), d), d, K(-200)), sum;
+
+    e = exp_short(c, two ? MUL(near, K(LN2)) : near);
+    small = MUL(e, POLY(e, LOG1P_SHORT));
+    sum = two ? FMA(small, K(1 / LN2), big) : ADD(small, big);
+    /* Equal infinities and NaN have no difference, but a sum. */
+    return SEL(EQ(d, d), sum, ADD(x, y));
+}
+
+static fr_mval
+log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval less = LT(x, y), big = SEL(less, y, x), whole, far;
+    struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), l, sum;
+    fr_mval near = LT(K(two ? -1080 : -750), d.hi), number = EQ(d.hi, d.hi);
     struct exp_parts z;
-    fr_mval whole;
 
-    if (in_type == FR_F32) {
-        x = widen(c, x);
-        y = widen(c, y);
-    }
-    big = SEL(LT(x, y), y, x);
-    /* Equal infinities have no difference, but are equal. */
-    d = SUB(x, y);
-    a = SEL(EQ(x, y), K(0), ABS(d));
-    if (in_type == FR_F32) {
-        fr_mval e = exp_short(c, MUL(at_most(c, t, a, 200), K(two ? -LN2 : -1)));
-        fr_mval small = MUL(e, POLY(e, LOG1P_SHORT));
-
-        return narrow(c, two ? FMA(small, K(1 / LN2), big) : ADD(small, big));
-    }
+    d.hi = SEL(near, d.hi, K(two ? -1080 : -750));
+    d.lo = SEL(near, d.lo, K(0));
     if (two) {
-        struct two p;
+        struct two p = product_exact(c, d.hi, K(LN2));
 
-        a = at_most(c, t, a, 1080);
-        p = product_exact(c, a, K(-LN2));
-        z = fr_math_exp_parts(c, p.hi, FMA(a, K(-LN2_LOW), p.lo), 2 * BIAS);
-    } else {
-        z = fr_math_exp_parts(c, NEG(at_most(c, t, a, 750)), K(0), 2 * BIAS);
+        d.lo = FMA(d.lo, K(LN2), FMA(d.hi, K(LN2_LOW), p.lo));
+        d.hi = p.hi;
     }
+    z = fr_math_exp_parts(c, d.hi, d.lo, 2 * BIAS);
     whole = scale(c, t, z.e.hi, z.biased);
+    far = whole;
     l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
     if (two) {
         struct two p = product_exact(c, l.hi, K(LOG2E[0]));
 
+        /* e^d may be subnormal: the factor comes before the scale. */
+        far = scale(c, t, FMA(z.e.hi, K(LOG2E[0]), MUL(z.e.lo, K(LOG2E[0]))), z.biased);
+        l.lo = FMA(l.lo, K(LOG2E[0]), FMA(l.hi, K(LOG2E[1]), p.lo));
         l.hi = p.hi;
-        l.lo = FMA(l.lo, K(LOG2E[0]), FMA(p.hi, K(LOG2E[1] / LOG2E[0]), p.lo));
     }
     sum = sum_exact(c, big, l.hi);
-    return SEL(LT(ABS(sum.hi), K(INFINITY)), ADD(sum.hi, ADD(sum.lo, l.lo)), sum.hi);
+    far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
+              ADD(sum.hi, ADD(sum.lo, l.lo)));
+    far = SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
+    /* Equal infinities and NaN have no difference, but a sum. */
+    return SEL(number, far, ADD(x, y));
+}
+
+static fr_mval
+log_add(code_t c, fr_dtype in, fr_mval x, fr_mval y, bool two)
+{
+    return in == FR_F32 ? narrow(c, log_add_f32(c, widen(c, x), widen(c, y), two))
+                        : log_add_f64(c, x, y, two);
 }
 
 fr_status

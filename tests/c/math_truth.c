@@ -48,6 +48,15 @@ logaddexp2(ldouble x, ldouble y)
     return d < -200 ? big + exp2l(d) / M_LN2q : (ldouble)((__float128)big + log1pq(expq(d * ln2)) / ln2);
 }
 
+/* The larger of the two terms whose sum is logaddexp(x, y). */
+static ldouble
+larger(ldouble x, ldouble y, ldouble sum)
+{
+    ldouble big = x > y ? x : y, term = fabsl(sum - big);
+
+    return term < fabsl(big) ? fabsl(big) : term;
+}
+
 /* TRUTH(name, double, long double, size of the terms) of arguments x, y */
 #define ONE(TRUTH, name, narrow, wide) TRUTH(name, narrow, wide, 0)
 #define TRUTHS(T)                                                                                  \
@@ -62,8 +71,8 @@ logaddexp2(ldouble x, ldouble y)
     ONE(T, erfc, erfc(x), erfcl(x)) ONE(T, sigmoid, sigmoid(x), sigmoid(x))                        \
     ONE(T, softplus, softplus(x), softplus(x)) ONE(T, arctan2, atan2(x, y), atan2l(x, y))          \
     ONE(T, hypot, hypot(x, y), hypotl(x, y)) ONE(T, power, pow(x, y), powl(x, y))                  \
-    T(logaddexp, logaddexp(x, y), logaddexp(x, y), fabsl(x > y ? x : y))                           \
-    T(logaddexp2, logaddexp2(x, y), logaddexp2(x, y), fabsl(x > y ? x : y))
+    T(logaddexp, logaddexp(x, y), logaddexp(x, y), larger(x, y, truth))                            \
+    T(logaddexp2, logaddexp2(x, y), logaddexp2(x, y), larger(x, y, truth))
 
 struct report {
     double max_ulp;        /* largest error; infinity where a special value is wrong */
