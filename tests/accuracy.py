@@ -10,7 +10,9 @@ the recipes printed as C loops and compiled for that x86-64 level.
 """
 import argparse
 import ctypes
+import functools
 import hashlib
+import math
 import os
 import pathlib
 import subprocess
@@ -181,6 +183,29 @@ def edges(dtype):
     return np.concatenate([v, -v])
 
 
+@functools.cache
+def near_quarter_turns(dtype):
+    """For every exponent the numbers closest to multiples of pi / 2: denominators in the continued fraction of
+    2^e * 2 / pi."""
+    import gmpy2
+    info = np.finfo(dtype)
+    found = []
+    with gmpy2.context(gmpy2.get_context(), precision=2400):
+        turn = 2 / gmpy2.const_pi()
+        for e in range(-info.nmant, info.maxexp - info.nmant):
+            x = turn * gmpy2.exp2(e)
+            x -= gmpy2.floor(x)
+            q0, q1 = 0, 1
+            while q1 < 1 << info.nmant + 1:
+                found.append(math.ldexp(float(q1), e))
+                x = 1 / x
+                digit = int(gmpy2.floor(x))
+                x -= digit
+                q0, q1 = q1, digit * q1 + q0
+    v = np.array(found)
+    return v[np.isfinite(v) & (v <= info.max)].astype(dtype)
+
+
 # Where a function does something: intervals sampled evenly, besides the sampling over exponents.
 BUSY = {
     "exp": [(-88, 89), (-104, -87), (-746, -700), (-709, 710), (-1, 1)],
@@ -220,7 +245,8 @@ def samples(name, dtype, n, seed=0):
         if name in ("sin", "cos", "tan"):
             k = rng.integers(1, 1 << 52, n // 8) >> rng.integers(0, 52, n // 8)
             near = k * (np.pi / 2)
-            parts += [near.astype(dtype), np.nextafter(near.astype(dtype), dtype(0))]
+            hard = near_quarter_turns(dtype)
+            parts += [hard, -hard, near.astype(dtype), np.nextafter(near.astype(dtype), dtype(0))]
         return [np.concatenate(parts)]
     e = edges(dtype)
     m = n // 4

@@ -70,7 +70,7 @@ class Jit:
     def __init__(self, directory):
         self.helper = os.path.join(directory, "frit-cc")
         self.c = ct.CDLL(os.path.join(directory, "test_jit.so"))
-        self.c.test_want.restype = ct.c_void_p
+        self.c.test_nest.restype = ct.c_void_p
         self.c.test_unavailable.restype = ct.c_char_p
         self.c.test_scratch.restype = ct.c_size_t
         self.c.test_fail_count.restype = self.c.test_live.restype = ct.c_long
@@ -78,11 +78,15 @@ class Jit:
     def configure(self, features=BEST, helper=None):
         self.c.test_configure((helper or self.helper).encode(), features.encode())
 
-    def want(self, nest, lookup_only=0):
-        text = nest if isinstance(nest, str) else nest.text()
-        a = self.c.test_want(text.encode(), lookup_only)
-        assert a, text
+    def nest(self, nest):
+        a = self.c.test_nest(nest.text().encode())
+        assert a, nest.text()
         return ct.c_void_p(a)
+
+    def want(self, nest, lookup_only=0):
+        a = self.nest(nest)
+        self.c.test_want(a, lookup_only)
+        return a
 
     def wait(self, seconds=60):
         return bool(self.c.test_wait(ct.c_double(seconds)))
@@ -608,3 +612,484 @@ def test_random_nests(jit, part):
         scalars = [1 if d == "bool" else 3 for d in nest.scalars]
         for n in (1, 5, 16, 70, 300):
             against_ref(jit, nest, (3, n), rng, answer, 0.05, scalars)
+
+
+# ---- digests, objects ------------------------------------------------------------------------------
+
+def test_blake2b_is_hashlibs(library):
+    rng = random.Random(1)
+    for n in [*range(260), 5000]:
+        for size, key in ((32, b""), (64, rng.randbytes(64)), (32, rng.randbytes(32)), (20, b"ab")):
+            message, out = rng.randbytes(n), ct.create_string_buffer(size)
+            library.c.test_blake2b(message, ct.c_size_t(n), key, ct.c_size_t(len(key)), ct.c_size_t(size), out)
+            assert out.raw == hashlib.blake2b(message, digest_size=size, key=key).digest()
+
+
+OK, EINDEX, EBUG = 0, 4, 13
+
+
+def check_object(jit, data):
+    message = ct.create_string_buffer(500)
+    return jit.c.test_load_check(data, ct.c_size_t(len(data)), message), message.value.decode()
+
+
+@pytest.fixture(scope="session")
+def shared_objects(tmp_path_factory):
+    """Objects that must be refused, and one like ours."""
+    if not shutil.which("cc"):
+        pytest.skip("no compiler")
+    d = tmp_path_factory.mktemp("objects")
+    (d / "a.c").write_text("void frit_rows(void) {}\n")
+    (d / "init.c").write_text("int x; __attribute__((constructor)) void f(void) { x = 1; } void frit_rows(void) {}\n")
+    (d / "tls.c").write_text("__thread int x = 3; int frit_rows(void) { return x; }\n")
+
+    def make(name, source, *options):
+        subprocess.run(["cc", "-shared", "-fPIC", "-nostartfiles", "-O1", *options, "-o", d / name, d / source],
+                       check=True, stderr=subprocess.DEVNULL)
+        return (d / name).read_bytes()
+
+    return {"good": make("good.so", "a.c", "-nodefaultlibs"), "constructor": make("init.so", "init.c"),
+            "stack": make("stack.so", "a.c", "-Wl,-z,execstack"),
+            "library": make("lib.so", "a.c", "-Wl,--no-as-needed", "-lpthread", "-ldl", "-lstdc++", "-lgcc_s"),
+            "rpath": make("rpath.so", "a.c", "-Wl,-rpath,/tmp"), "tls": make("tls.so", "tls.c"),
+            "wx": make("wx.so", "a.c", "-nodefaultlibs", "-Wl,-N")}
+
+
+def test_object_checks(library, shared_objects):
+    for name, data in shared_objects.items():
+        st, message = check_object(library, data)
+        assert (st == OK) == (name == "good"), (name, st, message)
+    good = shared_objects["good"]
+    for n in range(0, len(good), 7):        # cut off anywhere: refused or whole, but never read past the end
+        check_object(library, good[:n])
+    rng = random.Random(2)
+    for _ in range(3000):
+        broken = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            broken[rng.randrange(min(len(good), 2000))] = rng.randrange(256)
+        check_object(library, bytes(broken))
+
+
+# ---- the disk cache --------------------------------------------------------------------------------
+
+class Cache:
+    def __init__(self, jit, directory):
+        self.c, self.dir = jit.c, directory
+
+    def put(self, name, data):
+        message = ct.create_string_buffer(500)
+        st = self.c.test_cache_put(name.encode(), data, ct.c_size_t(len(data)), message)
+        return st
+
+    def get(self, name):
+        out, n = ct.create_string_buffer(1 << 20), ct.c_size_t()
+        st = self.c.test_cache_get(name.encode(), out, ct.c_size_t(len(out)), ct.byref(n))
+        return st, out.raw[:n.value] if st == OK else None
+
+    def files(self):
+        return sorted(self.dir.glob("*.frit")) if self.dir.exists() else []
+
+    def info(self):
+        name, n, size = ct.create_string_buffer(4096), ct.c_uint64(), ct.c_uint64()
+        self.c.test_cache_info(name, len(name), ct.byref(n), ct.byref(size))
+        return name.value.decode(), n.value, size.value
+
+
+@pytest.fixture
+def cache(jit, tmp_path):
+    return Cache(jit, tmp_path / "cache")
+
+
+def test_cache_keeps_and_clears(jit, cache):
+    assert cache.get("a") == (EINDEX, None)
+    for name, data in (("a", b"x" * 1000), ("b", b""), ("c", os.urandom(100000))):
+        assert cache.put(name, data) == OK
+        assert cache.get(name) == (OK, data)
+    assert cache.put("a", b"other") == OK and cache.get("a") == (OK, b"other")
+    where, n, size = cache.info()
+    assert where == str(cache.dir.resolve()) and n == 3 and size == sum(f.stat().st_size for f in cache.files())
+    assert cache.dir.stat().st_mode & 0o777 == 0o700
+    for f in cache.dir.iterdir():
+        assert f.stat().st_mode & 0o777 == 0o600 and not f.name.startswith(".tmp")
+    jit.configure()                         # as in a new process
+    assert cache.get("a") == (OK, b"other")
+    assert jit.c.test_cache_clear() == OK
+    assert cache.files() == [] and cache.get("a") == (EINDEX, None)
+
+
+def test_flipped_bits_never_come_back(jit, cache):
+    data = os.urandom(3000)
+    cache.put("kernel", data)
+    [path] = cache.files()
+    whole = path.read_bytes()
+    rng = random.Random(3)
+    bits = {rng.randrange(len(whole) * 8) for _ in range(2000)} | set(range(0, 100 * 8, 3))
+    for bit in bits:
+        broken = bytearray(whole)
+        broken[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(broken)
+        assert cache.get("kernel") == (EBUG, None), bit
+        assert not path.exists()
+    for n in [*range(0, 200), *range(200, len(whole), 97)]:
+        path.write_bytes(whole[:n])
+        assert cache.get("kernel") == (EBUG, None), n
+    path.write_bytes(whole + b"\0")
+    assert cache.get("kernel") == (EBUG, None)
+    path.write_bytes(whole)
+    path.chmod(0o600)
+    assert cache.get("kernel") == (OK, data)
+
+
+def test_entries_cannot_be_swapped(cache):
+    cache.put("a", b"code of a")
+    [a] = cache.files()
+    cache.put("b", b"code of b")
+    [b] = set(cache.files()) - {a}
+    b.write_bytes(a.read_bytes())
+    assert cache.get("b") == (EBUG, None)
+    assert cache.get("a") == (OK, b"code of a")
+
+
+def test_another_users_seal_is_not_ours(jit, cache):
+    cache.put("a", b"code")
+    (cache.dir / "key").write_bytes(os.urandom(32))
+    assert cache.get("a") == (OK, b"code")  # the key was read before
+    jit.configure()
+    assert cache.get("a") == (EBUG, None)
+
+
+def memory_only(jit, cache):
+    jit.configure()
+    assert cache.put("z", b"code") != OK
+    assert cache.get("z")[0] == EINDEX
+    assert cache.info()[0] == ""
+
+
+def test_odd_places_are_not_used(jit, cache, monkeypatch, tmp_path):
+    cache.put("a", b"code")
+    [entry] = cache.files()
+    entry.chmod(0o622)
+    assert cache.get("a") == (EBUG, None)
+    cache.put("a", b"code")
+    entry.rename(cache.dir / "elsewhere")
+    entry.symlink_to("elsewhere")
+    assert cache.get("a") == (EBUG, None)
+    entry.mkdir()
+    assert cache.get("a")[0] == EBUG
+    entry.rmdir()
+    cache.dir.chmod(0o755)
+    assert cache.put("a", b"code") != OK    # also when it changes while we run
+    memory_only(jit, cache)
+    cache.dir.chmod(0o700)
+    (cache.dir / "key").chmod(0o644)
+    memory_only(jit, cache)
+    (cache.dir / "key").chmod(0o600)
+    (cache.dir / "key").write_bytes(b"short")
+    memory_only(jit, cache)
+    monkeypatch.setenv("FRIT_CACHE_DIR", "relative/path")
+    memory_only(jit, cache)
+    monkeypatch.setenv("FRIT_CACHE_DIR", "/proc/nowhere/frit")
+    memory_only(jit, cache)
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("FRIT_CACHE_DIR", str(open_to_all / "frit"))
+    memory_only(jit, cache)
+    monkeypatch.setenv("FRIT_CACHE", "0")
+    memory_only(jit, cache)
+    assert "compiled kernels are kept in memory only" in jit.warnings()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to give files away")
+def test_files_of_others_are_not_used(jit, cache):
+    cache.put("a", b"code")
+    [entry] = cache.files()
+    os.chown(entry, 12345, 12345)
+    assert cache.get("a") == (EBUG, None)
+    os.chown(cache.dir / "key", 12345, 12345)
+    memory_only(jit, cache)
+    os.chown(cache.dir / "key", 0, 0)
+    os.chown(cache.dir, 12345, 12345)
+    memory_only(jit, cache)
+
+
+def test_the_oldest_entries_go(jit, cache, monkeypatch):
+    monkeypatch.setenv("FRIT_CACHE_MB", "1")
+    jit.configure()
+    for i in range(40):
+        cache.put(f"k{i}", os.urandom(20000))
+        for f in cache.files():             # a second older each time
+            os.utime(f, (f.stat().st_atime, f.stat().st_mtime - 1))
+    before = {f.name for f in cache.files()}
+    assert len(before) == 40
+    old = time.time() - 5000
+    for i in range(0, 40, 2):               # a use makes an entry young again
+        assert cache.get(f"k{i}")[0] == OK
+    for f in cache.files():
+        if time.time() - f.stat().st_mtime > 5:
+            os.utime(f, (old, old))
+    for i in range(3):
+        cache.get(f"k{i}")                  # k0, k1, k2 are noted as used just now
+    for i in range(40, 60):
+        cache.put(f"k{i}", os.urandom(20000))
+    total = sum(f.stat().st_size for f in cache.files())
+    assert total <= 17 / 16 * 2**20 + 20100
+    assert all(cache.get(f"k{i}")[0] == OK for i in (0, 1, 2, 57, 58, 59))
+
+
+# ---- the manager and its helpers --------------------------------------------------------------------
+
+def chain(k):
+    """Nests that differ in k."""
+    n = Nest()
+    a = n.load("f32")
+    x = a
+    for i in range(8):
+        x = n.op("add" if k >> i & 1 else "multiply", x, a)
+    n.store(x)
+    return n
+
+
+def helper_pids():
+    out = []
+    for p in os.listdir("/proc"):
+        try:
+            if p.isdigit() and int(open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()[1]) == os.getpid():
+                if "frit-cc" in open(f"/proc/{p}/comm").read():
+                    out.append(int(p))
+        except OSError:
+            pass
+    return out
+
+
+def leftovers(base=None):
+    return [f for f in os.listdir(base or tempfile.gettempdir()) if f.startswith(f"frit-cc-{os.getpid()}-")]
+
+
+@needs_compiler
+def test_memory_and_disk(jit, tmp_path):
+    start = jit.stats()
+    answers = [jit.want(chain(k)) for k in (1, 2, 3, 1, 2, 3)]
+    assert jit.wait()
+    assert all(jit.c.test_answered(a) == 1 and jit.c.test_has_code(a) for a in answers)
+    now = jit.stats()
+    assert now["compiled"] - start["compiled"] == 3 and now["pending"] == 0
+    jit.code(chain(1))
+    assert jit.stats()["compiled"] == now["compiled"]
+    files = sorted((tmp_path / "cache").glob("*.frit"))
+    assert len(files) == 4                  # three kernels and which compiler made them
+    assert "gccjit" not in open("/proc/self/maps").read()
+
+
+def in_process(built, tmp_path, code, env=None, **kw):
+    """Runs `code` in a process of its own, which knows this module as T and has `jit` configured."""
+    prelude = f"""
+import os, sys, time, signal, subprocess
+sys.path.insert(0, {str(ROOT / 'tests')!r})
+import test_jit_parts as T
+jit = T.Jit({str(built)!r})
+jit.configure()
+"""
+    env = {**os.environ, "FRIT_CACHE_DIR": str(tmp_path / "cache"), "FRIT_TEST_JIT": str(built), **(env or {})}
+    done = subprocess.run([sys.executable, "-c", prelude + code], env=env, text=True, capture_output=True,
+                          timeout=120, **kw)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+@needs_compiler
+def test_second_process_needs_no_helper(built, tmp_path):
+    code = "[jit.code(T.chain(k)) for k in range(3)]; print(jit.stats()); jit.c.test_stop()"
+    first = eval(in_process(built, tmp_path, code)[0])
+    second = eval(in_process(built, tmp_path, code)[0])
+    assert first["compiled"] == 3 and first["helpers"] >= 1
+    assert second["hits"] == 3 and second["compiled"] == second["helpers"] == 0
+    for f in (tmp_path / "cache").glob("*.frit"):
+        b = bytearray(f.read_bytes())
+        b[len(b) // 2] ^= 1
+        f.write_bytes(b)
+    third = eval(in_process(built, tmp_path, code)[0])
+    assert third["compiled"] == 3 and third["hits"] == 0
+    look = "a = jit.want(T.chain(77), 1); assert jit.wait(); print(jit.c.test_has_code(a), jit.stats()['helpers'])"
+    assert in_process(built, tmp_path, look)[0].split() == ["0", "0"]
+
+
+@needs_compiler
+def test_helpers_are_isolated(jit, tmp_path):
+    f = open(tmp_path / "secret", "w")
+    os.set_inheritable(f.fileno(), True)
+    before = {s: signal.getsignal(s) for s in signal.valid_signals()}
+    jit.code(chain(5))
+    [pid] = helper_pids()
+    opened = {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+    assert not any("secret" in o for o in opened) and len(opened) == 3, opened
+    env = open(f"/proc/{pid}/environ").read().split("\0")
+    assert "LC_ALL=C" in env and any(e.startswith("TMPDIR=") and "frit-cc-" in e for e in env)
+    assert not any(e.startswith("FRIT_") or e.startswith("PYTHON") for e in env)
+    assert len(leftovers()) == 1 and oct(os.stat(os.path.join(tempfile.gettempdir(), leftovers()[0])).st_mode)[-3:] == "700"
+    assert os.getpgid(pid) == pid != os.getpgid(0)
+    jit.c.test_stop()
+    assert helper_pids() == [] and leftovers() == []
+    assert {s: signal.getsignal(s) for s in signal.valid_signals()} == before
+
+
+@needs_compiler
+def test_a_killed_helper_costs_one_warning(jit):
+    a = [jit.want(chain(k + 100)) for k in range(6)]
+    deadline = time.time() + 20
+    while not helper_pids() and time.time() < deadline:
+        time.sleep(0.001)
+    for pid in helper_pids():
+        os.kill(pid, signal.SIGKILL)
+    assert jit.wait()
+    assert all(jit.c.test_answered(x) == 1 for x in a)
+    assert all(jit.c.test_has_code(x) for x in a)
+    assert jit.warnings().count("a compiler helper") <= 1
+
+
+@needs_compiler
+def test_the_parent_dies(built, tmp_path):
+    code = """
+jit.want(T.softmax()); jit.want(T.layer_norm())
+while not T.helper_pids(): time.sleep(0.001)
+time.sleep(0.03)
+print(*T.helper_pids(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    env = {**os.environ, "FRIT_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    prelude = f"import os, sys, time, signal; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" \
+              f"import test_jit_parts as T\njit = T.Jit({str(built)!r}); jit.configure()\n"
+    done = subprocess.run([sys.executable, "-c", prelude + code], env=env, text=True, capture_output=True)
+    pids = list(map(int, done.stdout.split()))
+    assert pids, done.stderr
+    deadline = time.time() + 10
+    while any(os.path.exists(f"/proc/{p}") for p in pids) and time.time() < deadline:
+        time.sleep(0.01)
+    assert not any(os.path.exists(f"/proc/{p}") for p in pids)
+    while list(tmp_path.glob("frit-cc-*")) and time.time() < deadline:
+        time.sleep(0.01)
+    assert list(tmp_path.glob("frit-cc-*")) == []
+
+
+@needs_compiler
+def test_fork(built, tmp_path):
+    in_process(built, tmp_path, """
+done = [jit.code(T.chain(k)) for k in range(2)]
+busy = [jit.want(T.chain(k)) for k in range(20, 26)]
+for _ in range(4):
+    pid = os.fork()
+    if pid == 0:
+        ok = jit.wait(60)                       # what was under way is done here, too
+        ok = ok and all(jit.c.test_has_code(a) for a in busy)
+        ok = ok and jit.c.test_has_code(jit.code(T.chain(50)))
+        jit.c.test_stop()
+        os._exit(0 if ok and not T.leftovers() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+assert jit.wait()
+assert all(jit.c.test_answered(a) == 1 and jit.c.test_has_code(a) for a in busy)
+jit.code(T.chain(51))
+jit.c.test_stop()
+assert not T.leftovers() and not T.helper_pids()
+""")
+
+
+@needs_compiler
+def test_children_ignored_by_the_process(built, tmp_path):
+    in_process(built, tmp_path, """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+jit.code(T.chain(1)); jit.c.test_stop()
+assert not T.helper_pids() and not T.leftovers()
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+jit.code(T.chain(2))
+for pid in T.helper_pids(): os.kill(pid, 9)
+try:
+    os.waitpid(-1, 0)                           # somebody else takes our child's status
+except ChildProcessError:
+    pass
+jit.code(T.chain(3)); jit.c.test_stop()
+assert not T.leftovers()
+""")
+
+
+@needs_compiler
+def test_exit_in_the_middle(built, tmp_path):
+    for how in ("sys.exit(0)", "os._exit(0)", "jit.c.test_stop()"):
+        in_process(built, tmp_path, f"a = [jit.want(T.chain(k + 60)) for k in range(8)]; time.sleep(0.05); {how}")
+
+
+@needs_compiler
+def test_descriptors_closed_behind_our_back(built, tmp_path):
+    in_process(built, tmp_path, """
+jit.code(T.chain(1))
+os.closerange(3, 256)                           # as daemons do
+jit.code(T.chain(2)); jit.code(T.chain(3))
+jit.c.test_stop()
+""")
+
+
+def test_no_compiler(built, tmp_path):
+    code = """
+a, b = jit.want(T.chain(1)), jit.want(T.softmax())
+assert jit.wait() and jit.c.test_answered(a) == 1 and not jit.c.test_has_code(a) and not jit.c.test_has_code(b)
+c = jit.want(T.chain(2)); assert jit.wait() and not jit.c.test_has_code(c)
+print(jit.unavailable().decode()); print(jit.stats()["helpers"])
+jit.c.test_stop(); assert not T.leftovers()
+"""
+    out, err = in_process(built, tmp_path, "jit.configure(helper='/nowhere/frit-cc')\n" + code)
+    assert "/nowhere/frit-cc" in out and err.count("kernels are interpreted") == 1
+    out, err = in_process(built, tmp_path, "jit.configure(helper='/bin/true')\n" + code)
+    assert "does not start" in out
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    (fake / "libgccjit.so.0").write_text("not a library")
+    out, err = in_process(built, tmp_path, code, {"LD_LIBRARY_PATH": str(fake)})
+    assert "libgccjit" in out and err.count("kernels are interpreted") == 1, (out, err)
+
+
+@needs_compiler
+def test_no_assembler(built, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code = f"os.environ['PATH'] = {str(empty)!r}; os.environ['COMPILER_PATH'] = {str(empty)!r}; jit.configure()\n" + """
+a = jit.want(T.chain(1)); assert jit.wait(); has = jit.c.test_has_code(a)
+print(has, jit.unavailable())
+b = jit.want(T.chain(2)); assert jit.wait(); assert jit.c.test_has_code(b) == has
+jit.c.test_stop(); assert not T.leftovers()
+"""
+    out, err = in_process(built, tmp_path, code)
+    assert out.startswith("1 None") or "`as`" in out, (out, err)
+
+
+def test_failing_calls(built, tmp_path):
+    """Every allocation and system call of a compilation fails once: an answer always comes, nothing leaks."""
+    out, err = in_process(built, tmp_path, """
+import shutil
+jit.wait()
+have = jit.unavailable() is None
+outcomes = []
+for n in range(1, 400):
+    shutil.rmtree(os.environ["FRIT_CACHE_DIR"], ignore_errors=True)
+    jit.configure()
+    nest = T.chain(n % 256)
+    nest.store(nest.load("f64"))                # not one that is in memory
+    for _ in range(n // 256): nest.store(nest.load("f64"))
+    a = jit.nest(nest)
+    live = jit.c.test_live()
+    jit.c.test_fail_at(n)
+    jit.c.test_want(a, 0)
+    assert jit.wait(), n
+    calls = jit.c.test_fail_count()
+    jit.c.test_fail_at(0)
+    assert jit.c.test_answered(a) == 1, n
+    jit.c.test_stop()
+    assert not T.leftovers() and not T.helper_pids(), n
+    outcomes.append(jit.c.test_has_code(a))
+    # What is kept of a kernel lives on.
+    assert jit.c.test_live() - live <= 2, (n, jit.c.test_live() - live)
+    if calls < n: break
+print(n, sum(outcomes))
+""", {"FRIT_QUIET": "1"})
+    n, good = map(int, out.split())
+    assert n > 10 and n < 399

@@ -463,6 +463,32 @@ def test_argmax_of_specials(launcher):
     launcher.free(k)
 
 
+def test_operands_along_the_columns(launcher):
+    """Tiles of several rows and a part of each: row values, rows that are all the same, accumulators."""
+    rng = np.random.default_rng(15)
+    for reduces in (False, True):
+        for shape in [(100, 300), (33, 65), (2, 40), (40, 2000), (3, 70, 129)]:
+            n = Nest()
+            x, row, bias = n.load("f64", access="strided"), n.load("f64", "ROW"), n.load("f64")
+            v = n.op("add", n.op("multiply", x, row), bias)
+            if reduces:
+                v = n.op("subtract", v, n.reduce("sum", v))
+            n.store(v)
+            n.accum("sum", v)
+            n.store(n.op("square", row))
+            case = Case(rng, n, shape, {len(shape) - 2})
+            case.arrays[0] = np.zeros((*shape[:-2], shape[-1], shape[-2])).swapaxes(-1, -2)
+            case.arrays[2] = np.broadcast_to(values(rng, (*shape[:-2], 1, shape[-1]), "f64"), shape)
+            case.arrays[0][...] = case.initial[0]
+            case.initial[2] = np.array(case.arrays[2])
+            want = evaluate(n, shape, case.initial, [])
+            case.want = {3: np.array(want[3]), 5: np.array(want[5])}
+            kept = [d != len(shape) - 2 for d in range(len(shape))]
+            total = accumulated(np.add, want[4], kept, 0).reshape([1 if not k else d for k, d in zip(kept, shape)])
+            case.want[4] = np.broadcast_to(total, shape)
+            run_all(launcher, case)
+
+
 # ---- accumulators
 
 

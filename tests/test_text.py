@@ -1,7 +1,8 @@
 """Nests as text and bytes, and the C and CUDA text printed from them.
 
-The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals any
-NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there.
+The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals
+any NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there, and run
+thread by thread on the processor.
 `python tests/test_text.py --bless` rewrites what tests/golden/text expects."""
 import ctypes
 import glob
@@ -9,6 +10,7 @@ import os
 import pathlib
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,7 @@ SIZES = [0, 1, 3, 4, 7, 8, 9, 31, 64, 65, 127, 128, 129, 200, 255, 256, 1000, 10
 FLAGS = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-lm"]
 
 
-# ---- the C code under test, and what it prints ---------------------------------------------------
+# ---- the C code under test, and what it prints --------------------------------------------------
 
 class Err(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 480)]
@@ -44,14 +46,14 @@ def build_lib(tmp):
                *(csrc / "jit").glob("recipe*.c"),
                csrc / "jit/loop.c", csrc / "jit/micro.c", csrc / "ir/op.c", csrc / "core/dtype.c",
                *(csrc / "backends/ref").glob("*.c"), *(csrc / "base").glob("*.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-                    "-DFR_DEBUG", f"-I{csrc}", *map(str, sources), "-o", so, "-lm", "-lpthread"],
-                   check=True)
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared",
+                    "-fPIC", "-DFR_DEBUG", f"-I{csrc}", *map(str, sources), "-o", so, "-lm",
+                    "-lpthread"], check=True)
     lib = ctypes.CDLL(so)
     lib.fr_nest_pack.restype = lib.fr_nest_scratch.restype = ctypes.c_size_t
     lib.fr_alloc_live.restype = ctypes.c_long
     lib.fr_nest_pack.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-    lib.fr_nest_unpack.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    lib.fr_nest_unpack.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_void_p] * 2]
     lib.fr_nest_print.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     lib.fr_nest_parse.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     lib.fr_nest_free.argtypes = [ctypes.c_void_p]
@@ -124,7 +126,7 @@ def without_comments(text):
                    if line.strip() and not line.strip().startswith("#"))
 
 
-# ---- bytes and text -------------------------------------------------------------------------------
+# ---- bytes and text -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
 def test_text_and_bytes_come_back(lib, path):
@@ -175,19 +177,20 @@ def test_no_byte_string_does_harm(lib):
     assert lib.fr_alloc_live() == live
 
 
+# (what is in softmax.nest, what stands there instead, what the message says)
 BROKEN = [
-    ("%0 = load [0] f32 FULL stage 0", "%0 = load [9] f32 FULL stage 0", "%0 (load): operand 9 of 2"),
+    ("%0 = load [0] f32", "%0 = load [9] f32", "%0 (load): operand 9 of 2"),
     ("%0 = load [0] f32 FULL stage 0", "%0 = load [0] f64 FULL stage 0", "%0 (load): dtype f64"),
     ("%0 = load [0] f32 FULL stage 0", "%0 = load [0] f32 ROW stage 0", "%0 (load): level ROW"),
     ("%2 = subtract %0 %1", "%2 = subtract %2 %1", "%2 (op): argument %2 does not come before"),
-    ("%2 = subtract %0 %1 f32 FULL stage 1", "%2 = subtract %0 %1 f32 FULL stage 0", "%2 (op): stage 0"),
+    ("subtract %0 %1 f32 FULL stage 1", "subtract %0 %1 f32 FULL stage 0", "%2 (op): stage 0"),
     ("%2 = subtract %0 %1 f32", "%2 = subtract %0 %1 f64", "%2 (op): dtype f64, must be f32"),
     ("%2 = subtract %0 %1 f32 FULL", "%2 = subtract %0 %1 f32 ROW", "%2 (op): level ROW below"),
     ("%2 = subtract", "%2 = bitwise_and", "%2 (op): no bitwise_and of f32"),
     ("%1 = reduce max", "%1 = reduce add", "%1 (reduce): add is no reduction"),
-    ("%1 = reduce max %0 f32 ROW stage 1", "%1 = reduce max %0 f32 ROW stage 0", "%1 (reduce): stage 0"),
-    ("%4 = reduce sum %3 f32 ROW stage 2", "%4 = reduce sum %3 f32 ROW stage 4", "%4 (reduce): stage 4"),
-    ("%5 = divide %3 %4 f32 FULL stage 2", "%5 = divide %3 %4 f32 FULL stage 3", "%5 (op): stage 3 of 3"),
+    ("max %0 f32 ROW stage 1", "max %0 f32 ROW stage 0", "%1 (reduce): stage 0"),
+    ("sum %3 f32 ROW stage 2", "sum %3 f32 ROW stage 4", "%4 (reduce): stage 4"),
+    ("divide %3 %4 f32 FULL stage 2", "divide %3 %4 f32 FULL stage 3", "%5 (op): stage 3 of 3"),
     ("%6 = store [1]", "%6 = store [0]", "%6 (store): operand 0 is not marked as written"),
     ("[1] f32 unit written", "[1] f32 unit", "%6 (store): operand 1 is not marked as written"),
     ("[0] f32 unit", "[0] f32 unit written", "nothing writes operand 0"),
@@ -249,7 +252,7 @@ def test_no_allocation_is_missed(lib):
     assert n > 20
 
 
-# ---- the C text against NumPy ---------------------------------------------------------------------
+# ---- the C text against NumPy -------------------------------------------------------------------
 
 class Kernel:
     """Compiled C text of a nest."""
@@ -340,16 +343,19 @@ def samples(code, shape, seed=0, special=True):
     return x
 
 
-@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-march=native"), ("-O1", "-fsanitize=undefined",
-                                   "-fno-sanitize=float-cast-overflow,float-divide-by-zero",
-                                   "-fno-sanitize-recover")])
+UNDEFINED = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover",
+             "-fno-sanitize=float-cast-overflow,float-divide-by-zero")
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-march=native"), UNDEFINED])
 def test_chain(lib, tmp, flags):
     k = Kernel(lib, tmp, golden("chain"), flags)
     for n in SIZES[:12]:
         a, b = samples("f32", (3, n), n), samples("f32", (3, n), n + 1)
         out, s = np.empty((3, n), np.float32), np.float32(0.7)
         k.run([a, b, out], 3, n, [s])
-        t = a * b + s
+        with np.errstate(all="ignore"):
+            t = a * b + s
         same(out, np.where(t < a, t, a))
 
 
@@ -407,13 +413,14 @@ def test_reductions(lib, tmp, stages, special):
         a[1] = 1 + a[1] / 1000
         if n > 8:
             a[2, 5] = a[2, 7] = a[2].max() + 1 if not special else np.nan
-        outs = [np.empty(3, t) for t in (np.float32, np.complex128, np.float16, np.float32, np.float32,
-                                         np.int64, np.int64, bool, bool, np.float32)]
+        outs = [np.empty(3, DTYPES[t])
+                for t in "f32 c128 f16 f32 f32 i64 i64 bool bool f32".split()]
         (Long(k) if stages else k).run([a, c, h, *outs], 3, n)
         with np.errstate(all="ignore"):
-            for got, want in zip(outs, [a.sum(1), c.sum(1), h.sum(1), a.max(1), a.prod(1), a.argmax(1),
-                                        h.argmin(1), c.any(1), a.all(1), a.min(1)]):
-                same(got, want)
+            wants = [a.sum(1), c.sum(1), h.sum(1), a.max(1), a.prod(1), a.argmax(1), h.argmin(1),
+                     c.any(1), a.all(1), a.min(1)]
+        for got, want in zip(outs, wants):
+            same(got, want)
 
 
 def reduction(op, code, result):
@@ -476,7 +483,7 @@ class Long:
     def __init__(self, kernel):
         self.k = kernel
         self.table = (ctypes.c_void_p * (2 * kernel.n_stages + 1)).in_dll(kernel.dll, "frit_stages")
-        self.lines = [line.split() for line in str(kernel.nest).splitlines() if line.startswith("%")]
+        self.lines = [line.split() for line in str(kernel.nest).splitlines() if line[0] == "%"]
 
     def get(self, slots, i, dtype):
         return np.frombuffer(bytes(slots[i]), dtype, 1)[0]
@@ -515,10 +522,10 @@ class Long:
         leaf = 64 if is_complex else 128
         if depth and n > leaf:
             half = (n - n % 8) // 2 if is_complex else n // 2 - n // 2 % 8
-            return [self.ranges(s, ptr, inner, j, half, values, slots, depth - 1, is_complex),
-                    self.ranges(s, ptr, inner, j + half, n - half, values, slots, depth - 1, is_complex)]
+            return [self.ranges(s, ptr, inner, at, m, values, slots, depth - 1, is_complex)
+                    for at, m in ((j, half), (j + half, n - half))]
         out = (Slot * self.k.n_insts)()
-        proto = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+        proto = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2,
                                  *[ctypes.c_void_p] * 4)
         scratch = ctypes.create_string_buffer(64)
         ctypes.cast(self.table[s], proto)(
@@ -560,7 +567,7 @@ class Long:
         self.put(slots, i, np.asarray(value).astype(result))
 
 
-# ---- every recipe ---------------------------------------------------------------------------------
+# ---- every recipe -------------------------------------------------------------------------------
 
 def ops_table(lib):
     """(name, arity, kinds) of the element-wise rows."""
@@ -603,10 +610,10 @@ def all_ops_nest(lib, code):
 
 
 EXACT = """positive negative absolute fabs square sqrt reciprocal floor ceil trunc rint isnan isinf
-isfinite signbit logical_not invert bitwise_count real imag add subtract multiply divide floor_divide
-remainder fmod maximum minimum fmax fmin copysign heaviside equal not_equal less less_equal greater
-greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift
-right_shift where clip""".split()
+isfinite signbit logical_not invert bitwise_count real imag add subtract multiply divide
+floor_divide remainder fmod maximum minimum fmax fmin copysign heaviside equal not_equal less
+less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or
+bitwise_xor left_shift right_shift where clip""".split()
 
 
 @pytest.mark.parametrize("code", DTYPES)
@@ -630,7 +637,7 @@ def filled(inputs, loads, once):
             for at, k, _ in loads}
 
 
-# ---- the block kernels that csrc/jit/gen writes ---------------------------------------------------
+# ---- the block kernels that csrc/jit/gen writes -------------------------------------------------
 
 def isa_level():
     flags = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
@@ -649,12 +656,13 @@ def kernels(tmp):
     sources = [csrc / "jit/gen/main.c", csrc / "jit/emit_text.c", csrc / "jit/micro.c",
                *(csrc / "jit").glob("recipe*.c"), csrc / "ir/op.c", csrc / "core/dtype.c",
                *(csrc / "base").glob("*.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{csrc}", *map(str, sources), "-o", out + "/gen", "-lm",
-                    "-lpthread"], check=True)
+    subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{csrc}", *map(str, sources), "-o", out + "/gen",
+                    "-lm", "-lpthread"], check=True)
     subprocess.run([out + "/gen", out, "4"], check=True)
     level, march = isa_level()
-    compiler = ["cc", "-std=gnu11", "-O2", "-ftree-vectorize", "-fPIC", "-Wall", "-Wextra", "-Werror",
-                f"-DFR_LEVEL={level}", f"-I{csrc}", *march, *FLAGS[:-1]]
+    compiler = ["cc", "-std=gnu11", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fPIC",
+                "-Wall", "-Wextra", "-Werror", f"-DFR_LEVEL={level}", f"-I{csrc}", *march,
+                *FLAGS[:-1]]
     files = sorted(glob.glob(out + "/*.c"))
     running = []
     for f in files:
@@ -731,7 +739,7 @@ def test_cast_kernels(lib, tmp, kernels, code):
             check_kernel(pointer, [a], once, expect)
 
 
-# ---- CUDA -----------------------------------------------------------------------------------------
+# ---- CUDA ---------------------------------------------------------------------------------------
 
 def nvrtc():
     try:
@@ -746,7 +754,7 @@ def nvrtc():
 
 def compile_cuda(rtc, text, arch):
     program = ctypes.c_void_p()
-    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"frit.cu", 0, None, None) == 0
+    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
     options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
     st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
@@ -792,8 +800,10 @@ extern "C" void run(const struct nest_args *a, unsigned grid)
         run_block(entry);
 }
 """)
-        subprocess.run(["c++", "-std=c++17", "-O1", f"-I{ROOT}/tests/c", "-shared", "-fPIC", base + ".cpp",
-                        "-o", base + ".so", "-ffp-contract=off"], check=True)
+        if not shutil.which("c++"):
+            pytest.skip("there is no C++ compiler to run CUDA text with")
+        subprocess.run(["c++", "-std=c++17", "-O1", f"-I{ROOT}/tests/c", "-shared", "-fPIC",
+                        base + ".cpp", "-o", base + ".so", "-ffp-contract=off"], check=True)
         self.dll = ctypes.CDLL(base + ".so")
 
     def run(self, operands, n_rows, n_inner, scalars=()):
@@ -849,12 +859,12 @@ def make_operands(nest, rows, n, seed=0):
     return out
 
 
-# ---- random nests: the C text against the reference executor ---------------------------------------
+# ---- random nests: the C text against the reference executor ------------------------------------
 
 class Instance(ctypes.Structure):
-    _fields_ = [("n_outer", ctypes.c_int32), ("outer", ctypes.c_int64 * 32), ("n_rows", ctypes.c_int64),
-                ("n_inner", ctypes.c_int64), ("ptr", ctypes.c_void_p), ("stride", ctypes.c_void_p),
-                ("scalars", ctypes.c_void_p)]
+    _fields_ = [("n_outer", ctypes.c_int32), ("outer", ctypes.c_int64 * 32),
+                ("n_rows", ctypes.c_int64), ("n_inner", ctypes.c_int64), ("ptr", ctypes.c_void_p),
+                ("stride", ctypes.c_void_p), ("scalars", ctypes.c_void_p)]
 
 
 def run_reference(lib, nest, operands, n_rows, n_inner, scalars):
@@ -905,7 +915,8 @@ class Writer:
 
     def load(self, dtype, access):
         self.operands.append(f"{dtype} {access}")
-        self.add(f"load [{len(self.operands) - 1}]", dtype, self.ROW if access == "zero" else self.FULL, 0)
+        level = self.ROW if access == "zero" else self.FULL
+        self.add(f"load [{len(self.operands) - 1}]", dtype, level, 0)
 
     def level(self, *args):
         order = [self.SCALAR, self.ROW, self.FULL]
@@ -930,22 +941,23 @@ class Writer:
         if d in ("bool", "u8", "i32", "f16") and kind < 0.7:
             a, d = self.cast(a, "f32"), "f32"
         if kind < 0.2 and d != "bool":
-            self.add(self.rng.choice(self.UNARY if d[0] != "c" else self.UNARY[:3]), d, self.level(a),
-                     self.stage(a), (a,))
+            op = self.rng.choice(self.UNARY if d[0] != "c" else self.UNARY[:3])
+            self.add(op, d, self.level(a), self.stage(a), (a,))
             return
         b = self.cast(b, d)
         if kind < 0.7 and d != "bool":
             self.add(self.rng.choice(self.BINARY), d, self.level(a, b), self.stage(a, b), (a, b))
         elif kind < 0.85:
-            self.add(self.rng.choice(self.TRUTH), "bool", self.level(a, b), self.stage(a, b), (a, b))
+            op = self.rng.choice(self.TRUTH)
+            self.add(op, "bool", self.level(a, b), self.stage(a, b), (a, b))
         else:
             c = self.cast(self.rng.choice(self.values()), "bool")
             self.add("where", d, self.level(a, b, c), self.stage(a, b, c), (c, a, b))
 
     def reduce(self):
         full = self.values(lambda i: i[3] == self.FULL and i[4] < 4)
-        a, op = self.rng.choice(full), self.rng.choice(["sum", "sum", "sum", "max", "min", "any", "argmax",
-                                                        "prod"])
+        a = self.rng.choice(full)
+        op = self.rng.choice(["sum", "sum", "sum", "max", "min", "any", "argmax", "prod"])
         if op in ("sum", "prod") and self.insts[a][2] in ("bool", "u8", "i32"):
             a = self.cast(a, "i64")
         result = {"any": "bool", "argmax": "i64"}.get(op, self.insts[a][2])
@@ -956,8 +968,8 @@ class Writer:
         d, level = self.insts[a][2:4]
         if level == self.FULL and d in ("f32", "f64") and self.rng.random() < 0.3:
             self.operands.append(f"{d} unit written")
-            self.add(f"accum {self.rng.choice(['sum', 'max'])} [{len(self.operands) - 1}]", d, level,
-                     self.stage(a), (a,))
+            op = self.rng.choice(["sum", "max"])
+            self.add(f"accum {op} [{len(self.operands) - 1}]", d, level, self.stage(a), (a,))
             return
         access = self.rng.choice(["unit", "strided"]) if level == self.FULL else "zero"
         self.operands.append(f"{d} {access} written")
@@ -970,7 +982,7 @@ class Writer:
                 live |= set(self.insts[k][1])
         order = sorted(live, key=lambda k: (self.insts[k][4], k))
         number = {k: n for n, k in enumerate(order)}
-        n_stages = max([1] + [self.insts[k][4] + (self.insts[k][3] == self.FULL) for k in order])
+        n_stages = max(1, *(self.insts[k][4] + (self.insts[k][3] == self.FULL) for k in order))
         reduces = any(self.insts[k][0].startswith("reduce") for k in order)
         lines = [f"nest {n_stages} stages{' rowbuf' * self.rowbuf}{' reduces' * reduces}"]
         lines += [f"[{k}] {o}" for k, o in enumerate(self.operands)]
@@ -986,7 +998,7 @@ class Writer:
 def test_random_nests(lib, tmp, seed):
     text = Writer(seed).text()
     k = Kernel(lib, tmp, text, ("-O1",))
-    cuda = Cuda(lib, tmp, text, 2) if seed % 8 == 0 else None
+    cuda = Cuda(lib, tmp, text, 2) if seed % 8 == 0 and shutil.which("c++") else None
     scalars = [DTYPES[line.split()[1]](3) for line in text.splitlines() if line.startswith("$")]
     for n in (1, 8, 133, 517):
         sets = [make_operands(k.nest, 3, n, seed) for _ in range(4 if cuda else 3)]

@@ -145,8 +145,11 @@ fr_shape_ravel(const struct fr_tensor *t, char order, bool copy)
                 : t->layout->f_contig                       ? 'F'
                 : order == 'A' || !t->layout->dense         ? 'C'
                                                             : 'K';
-    if (order == 'C' || order == 'F')
+    /* Unlike a reshape, ravel promises contiguous memory. */
+    if (order == 'C' || order == 'F') {
+        copy = copy || !(order == 'C' ? t->layout->c_contig : t->layout->f_contig);
         return fr_shape_reshape(t, 1, &n, order, copy ? 1 : -1);
+    }
     /* Elements as they lie in memory: axes by stride, largest first. */
     for (int i = 0; i < k; i++) {
         int j = i;

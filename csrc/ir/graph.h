@@ -51,6 +51,15 @@ fr_gnode_computes(const struct fr_gnode *n)
     return !n->dead && n->op != FR_OP_leaf && n->op != FR_OP_empty;
 }
 
+/* Who reads a node: node[first[n]] .. node[first[n + 1] - 1], in order of birth, each once. */
+struct fr_readers {
+    int *first;                     /* [n_nodes + 1] */
+    int *node;
+};
+/* The readers of every node, in memory of `arena`. FR_ENOMEM. */
+fr_status fr_graph_readers(const struct fr_graph *, struct fr_arena *arena, struct fr_readers *out,
+                           struct fr_err *);
+
 void      fr_graph_free(struct fr_graph *);             /* drops the layouts' references; NULL is fine */
 /* Text form, one line a node:  %2 = add f32[64,128] %0 %1{strides=0,1}   Returns the length needed. */
 int       fr_graph_print(const struct fr_graph *, char *out, size_t cap);

@@ -54,7 +54,7 @@ fr_nest_compute(const struct fr_nest *nest, int inst)
 
 /* ---- which instruction runs where ------------------------------------------------------------ */
 
-/* The first stages whose loop, and whose ROW level, write anything; above all stages if none does. */
+/* The first stages whose loop, and whose ROW level, write anything; above all if none does. */
 struct first_writes {
     int full, row;
 };
@@ -73,9 +73,11 @@ find_writes(const struct fr_nest *nest)
     return first;
 }
 
-/* Whether FULL value `in` is as cheap to make again in stage t as to keep: nothing was written yet. */
+/* Whether FULL value `in` is as cheap to make again in stage t as to keep.  Memory must not
+ * have been written by then: an output may be an input. */
 static bool
-is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t, struct first_writes first)
+is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
+              struct first_writes first)
 {
     if (in->kind == FR_INST_IOTA)
         return true;

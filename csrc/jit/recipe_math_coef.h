@@ -370,10 +370,10 @@ static const double LOG2_SHORT[] = {
     0x1.3ce9bc9b05edep-4,
 };
 
-/* (2^r - 1) / r, for floats, error against 2^r: 2^-34.3 */
+/* (2^r - 1) / r, for floats, error against 2^r: 2^-28.9 */
 static const double EXP2_SHORT[] = {
-    0x1.62e42ff0e19ccp-1, 0x1.ebfbe077892e2p-3, 0x1.c6b08ac051a5fp-5, 0x1.3b29f39aef99fp-7,
-    0x1.5d8a8617a8f23p-10, 0x1.445c863ae778cp-13, 0x1.fde5e3e28ce5dp-17,
+    0x1.62e430af2becap-1, 0x1.ebfbdc3c1b2b7p-3, 0x1.c6aee8876a101p-5, 0x1.3b2d4d015d5fdp-7,
+    0x1.5f3e56a7b4432p-10, 0x1.41fbb1d3f8ad3p-13,
 };
 
 /* 2 / ln 2 */

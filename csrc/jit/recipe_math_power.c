@@ -76,7 +76,7 @@ recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
     return c->st;
 }
 
-/* The size of x^y and the special cases: `size` is |x|^y for finite x but 0. */
+/* x^y where `size` is |x|^y, if |x| is none of 0, 1 and infinity and y no NaN. */
 static fr_mval
 power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
 {
@@ -87,7 +87,7 @@ power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
     fr_mval negative = m_lt(c, m_bitcast(c, word, x), m_int(c, word, 0));
 
     z = SEL(m_xor(c, LT(y, K(0)), zero), K(0), K(INFINITY));
-    z = SEL(m_or(c, zero, infinite), z, size);
+    z = SEL(m_or(c, zero, infinite), z, SEL(EQ(a, K(1)), K(1), size));
     z = SEL(m_and(c, odd, negative), NEG(z), z);
     z = SEL(m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite))), K(NAN), z);
     /* A NaN in either stays one, but for the two cases below. */
@@ -107,7 +107,6 @@ power_f32(code_t c, fr_mval x, fr_mval y)
     fr_mval r = SUB(m, K(1)), l, p;
     struct nearest k;
 
-    v = at_least(c, t, at_most(c, t, v, 0x1p60), -0x1p60);
     l = MUL(v, FMA(r, POLY(r, LOG2_SHORT), e));
     l = at_least(c, t, at_most(c, t, l, 200), -200);
     k = nearest(c, t, l, 1, BIAS);
@@ -156,13 +155,12 @@ power_f64(code_t c, fr_mval x, fr_mval y)
     const fr_dtype t = FR_F64;
     struct two l = log2_two(c, ABS(x)), p, r, sum;
     struct nearest k;
-    fr_mval v = at_least(c, t, at_most(c, t, y, 0x1p80), -0x1p80), rest, q;
+    fr_mval rest, q;
 
-    p = product_exact(c, v, l.hi);
-    p.lo = FMA(v, l.lo, p.lo);
-    k.n = p.hi;
+    p = product_exact(c, y, l.hi);
+    p.lo = FMA(y, l.lo, p.lo);
+    p.lo = SEL(LT(ABS(p.hi), K(1100)), p.lo, K(0));
     p.hi = at_least(c, t, at_most(c, t, p.hi, 1100), -1100);
-    p.lo = SEL(EQ(p.hi, k.n), p.lo, K(0));
     k = nearest(c, t, p.hi, 1, 2 * BIAS);
     rest = SUB(p.hi, k.n);
     r = product_exact(c, rest, K(LN2));

@@ -15,7 +15,8 @@ reads_window(const struct fr_edge *e, const struct fr_gnode *store)
 }
 
 /* The stored value can stand for the window: a pure result of the window's own shape, whose memory is not
- * stored over before node `reader`. */
+ * stored over before node `reader`. A sum depends on how its operand lies, so for reductions the value
+ * must lie as the window does; a scan is a kernel of its own and reads what is in memory anyway. */
 static bool
 can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader,
             const int *stored_over)
@@ -26,6 +27,11 @@ can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader,
     if (v->src < 0 || !v->whole || !fr_gnode_computes(&g->node[v->src]) ||
         g->node[v->src].op == FR_OP_store || stored_over[v->src] <= reader)
         return false;
+    switch (fr_op_info[g->node[reader].op].class_) {
+    case FR_CLASS_REDUCE: return v->layout == w;
+    case FR_CLASS_SCAN: return false;
+    default: break;
+    }
     return v->layout->ndim == w->ndim &&
            !memcmp(fr_layout_dims(v->layout), fr_layout_dims(w), w->ndim * sizeof(int64_t));
 }
@@ -49,11 +55,11 @@ fr_forward(struct fr_graph *g, const bool *read_outside, struct fr_err *err)
         fr_free(n_readers);
         return fr_fail(err, FR_ENOMEM, "out of memory: forwarding stores");
     }
-    for (int n = g->n_nodes; n-- > 0;) {
+    for (int n = 0; n < g->n_nodes; n++)
         stored_over[n] = INT_MAX;
+    for (int n = g->n_nodes; n-- > 0;)
         if (!g->node[n].dead && g->node[n].op == FR_OP_store)
             stored_over[g->node[n].arg[0].src] = n;
-    }
     for (int n = 0; n < g->n_nodes; n++)
         for (int k = 0; !g->node[n].dead && k < g->node[n].n_args; k++) {
             struct fr_edge *e = &g->node[n].arg[k];

@@ -37,6 +37,7 @@ struct fuser {
     struct fr_fusion      *f;
     struct info           *info;
     int                   *succ;
+    struct fr_readers      readers;
     struct fr_group      **of;      /* [n_nodes] */
     unsigned              *seen;    /* [n_nodes], by first member of a group */
     unsigned               stamp;
@@ -244,9 +245,10 @@ place_stores(struct fuser *z, const bool *read_outside)
             z->f->in_place[n] = prev->pinned || prev->dying;
         else
             z->f->in_place[n] = !prev->output && !read_outside[p];
-        for (int later = n + 1; later < g->n_nodes && z->f->in_place[n]; later++)
-            if (!g->node[later].dead && g->node[later].op == FR_OP_store &&
-                g->node[later].arg[0].src == p)
+        /* Of several stores over one version, the last one takes the memory. */
+        for (int i = z->readers.first[p + 1]; i-- > z->readers.first[p] && z->readers.node[i] > n;)
+            if (g->node[z->readers.node[i]].op == FR_OP_store &&
+                g->node[z->readers.node[i]].arg[0].src == p)
                 z->f->in_place[n] = 0;
         if (z->f->in_place[n])
             z->info[n].buffer = z->info[p].buffer;
@@ -269,12 +271,9 @@ each_dependence(struct fuser *z, void (*fn)(struct fuser *, int from, int to))
                 fn(z, node->arg[k].src, n);
         if (node->op != FR_OP_store || !z->f->in_place[n])
             continue;
-        for (int r = 0; r < n; r++)
-            for (int k = 0; fr_gnode_computes(&g->node[r]) && k < g->node[r].n_args; k++)
-                if (g->node[r].arg[k].src == node->arg[0].src) {
-                    fn(z, r, n);
-                    break;
-                }
+        /* The store is itself one of the readers. */
+        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
+            fn(z, z->readers.node[i], n);
     }
 }
 
@@ -368,6 +367,8 @@ mix(struct fr_group *m, const struct fr_group *row, const struct fr_group *col)
 
     for (int k = row->ndim - row->n_inner; k < row->ndim; k++)
         inner |= 1u << row->order[k];
+    if (row->reduced == col->reduced)
+        return "reductions walk memory in different orders";
     if (col->n_inner != 0 || (col->reduced & inner) || (row->reduced & ~inner))
         return "reductions over different axes";
     if (row->kind == FR_GROUP_MIX && row->columns != col->reduced)
@@ -965,6 +966,7 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
         st = fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
         goto out;
     }
+    TRY(fr_graph_readers(g, &f->arena, &z.readers, err));
     TRY(first_groups(&z, err));
     place_stores(&z, read_outside);
     TRY(link_dependences(&z, err));

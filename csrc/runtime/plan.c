@@ -22,6 +22,7 @@ struct planner {
     struct fr_fusion *f;
     bool            *read_outside;
     bool            *stored;
+    struct fr_readers readers;
     int             *step_of;        /* [n_groups] last step of a group */
     int             *root;           /* [n_nodes] */
     size_t           cap_steps;
@@ -190,9 +191,15 @@ earliest_step(const struct planner *z, int grp)
         }
         if (node->op != FR_OP_store)
             continue;
-        /* Everything that stands before a store in the program has been put in order before it;
-         * it may read what is about to be overwritten. */
-        first = z->p->n_steps;
+        if (!z->f->in_place[n] && g->node[node->arg[0].src].op != FR_OP_empty)
+            return z->p->n_steps;        /* after its copy, the last step so far */
+        /* What reads the version that is about to be overwritten. */
+        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++) {
+            int other = z->f->group_of[z->readers.node[i]];
+
+            if (other != grp && z->step_of[other] + 1 > first)
+                first = z->step_of[other] + 1;
+        }
     }
     return first;
 }
@@ -556,6 +563,7 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
         st = no_memory(&z);
         goto out;
     }
+    TRY(fr_graph_readers(g, &p->arena, &z.readers, err));
     find_stored(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));

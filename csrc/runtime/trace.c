@@ -889,6 +889,8 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
 
     if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK)
         return st;
+    if (dst->readonly)
+        return fr_fail(err, FR_EVALUE, "output array is read-only");
     result = fr_op_result(op, compute);
     if (!fr_dtype_same_kind(result, dst->dtype))
         return fr_fail(err, FR_EUFUNC,
@@ -900,9 +902,7 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     if (n && (st = result_layout(l, n, fr_op_info[op].name, &layout, err)) != FR_OK)
         return st;
     st = FR_OK;
-    if (dst->readonly) {
-        st = fr_fail(err, FR_EVALUE, "output array is read-only");
-    } else if (layout) {
+    if (layout) {
         /* Unlike an assignment, out= never drops leading axes, and must have the full shape. */
         bool fits = layout->ndim <= dst->layout->ndim;
         int  extra = dst->layout->ndim - layout->ndim;

@@ -1,6 +1,6 @@
-/* tests/c/cuda_block.h -- runs a CUDA kernel of frit on the processor, block after block: each thread is
- * a context of its own that goes on until it waits for others.  tests/test_text.py puts this before the
- * text of a kernel, so its order of additions is held against NumPy's without a device. */
+/* tests/c/cuda_block.h -- runs a CUDA kernel of frit on the processor, block after block: each
+ * thread is a context of its own that goes on until it waits for others.  tests/test_text.py puts
+ * this before the text of a kernel, so its sums are held against NumPy's without a device. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
  * tests/test_golden.py; usage: golden FILE. The file:
  *
- *     # pass: fuse                fold, fuse, schedule, plan, lower, memory
+ *     # pass: fuse                forward, fold, fuse, schedule, plan, lower, memory
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "passes/fold.h"
+#include "passes/forward.h"
 #include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "runtime/plan.h"
@@ -255,7 +256,11 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     outside = fr_arena_alloc(&g->arena, (size_t)g->n_nodes + 1);
     for (char *at = list; at && (at = strchr(at, '%'));)
         outside[strtol(at + 1, &at, 10)] = true;
-    if (!strcmp(pass, "fold")) {
+    if (!strcmp(pass, "forward")) {
+        TRY(fr_forward(g, outside, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "fold")) {
         TRY(fr_fold(g, err));
         TRY(fr_graph_verify(g, err));
         print_graph(g);

@@ -63,9 +63,9 @@ ready(void *arg, const struct fr_nest_code *code)
     atomic_fetch_add(&a->n, 1);
 }
 
-/* An answer to come, for test_run and friends; NULL when the text is wrong (said on stderr). */
+/* A nest and the answer to come, for test_run and friends; NULL when the text is wrong. */
 EXPORT struct answer *
-test_want(const char *text, int lookup_only)
+test_nest(const char *text)
 {
     struct answer *a = calloc(1, sizeof *a);
     struct fr_err  err;
@@ -75,9 +75,10 @@ test_want(const char *text, int lookup_only)
         free(a);
         return NULL;
     }
-    fr_compile_want(a->nest, lookup_only, ready, a);
     return a;
 }
+
+EXPORT void test_want(struct answer *a, int lookup) { fr_compile_want(a->nest, lookup, ready, a); }
 
 EXPORT int test_answered(struct answer *a) { return atomic_load(&a->n); }
 EXPORT int test_has_code(struct answer *a) { return a->code != NULL; }

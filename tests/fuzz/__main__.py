@@ -57,7 +57,10 @@ class Child:
             else:
                 line = p.stdout.readline()
                 if line:
-                    return json.loads(line)
+                    answer = json.loads(line)
+                    if answer is not None:      # what failed may have left something behind
+                        self.close()
+                    return answer
                 answer = f"the process ended with {p.wait()}"
         except BrokenPipeError:
             answer = f"the process ended with {p.wait()}"
@@ -69,6 +72,7 @@ class Child:
         if self.process:
             self.process.stdin.close()
             self.process.wait()
+            self.process = None
 
 
 def main():

@@ -22,7 +22,8 @@ DTYPES = FLOATS * 2 + INTS + ["?", "c8", "c16"]
 INEXACT_1 = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
              "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"]
 INEXACT_1_REAL = ["cbrt"]
-INEXACT_2 = ["arctan2", "hypot", "logaddexp", "logaddexp2"]
+# Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
+INEXACT_2 = ["arctan2", "hypot"]
 # Bit for bit on real numbers; of complex numbers only what adds or moves is.
 COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sqrt", "power"]
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)

@@ -185,7 +185,7 @@ def power_family():
     lo, hi = lo - 1, hi - 1
     polynomial("LOG2_SHORT", "log2(1 + r) / r, for floats", near0(lambda r: gmpy2.log2(1 + r) / r, 1 / LN2), lo, hi, 13)
     polynomial("EXP2_SHORT", "(2^r - 1) / r, for floats, error against 2^r",
-               near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2), -mpfr("0.50001"), mpfr("0.50001"), 7,
+               near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2), -mpfr("0.50001"), mpfr("0.50001"), 6,
                lambda r: abs(r) / gmpy2.exp2(r))
     # log2 m = s (c0 + s^2 (c1 + s^2 q(s^2))) with s = (m - 1) / (m + 1)
     parts("POWER_C0", "2 / ln 2", 2 / LN2, 53, 53)

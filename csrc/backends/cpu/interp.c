@@ -11,6 +11,7 @@
 
 enum {
     REDUCE_ROWS = 256, /* rows whose accumulators fit the temporary room */
+    TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
 };
 
@@ -33,6 +34,7 @@ struct frame {
     struct fr_tree_stack    *stacks;       /* one per REDUCE of a stage */
     int64_t                  row0, n_rows; /* the tile's rows */
     int64_t                  j0, n;        /* and its elements in each row */
+    bool                     whole;        /* tiles hold whole rows */
     bool                     quiet;        /* no stores: the stage runs more than once */
 };
 
@@ -100,6 +102,7 @@ frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stri
     f->temp = (char *)scratch + p->temp_at;
     f->row0 = f->j0 = 0;
     f->n_rows = f->n = 1;
+    f->whole = true;
     f->quiet = false;
     return f;
 }
@@ -153,8 +156,8 @@ load(struct frame *f, const struct fr_step *st)
             return from;
         if (how & LOAD_FILLED)
             return to;
-        /* Tiles of several rows begin with the largest, and always hold whole rows. */
-        if (f->n_rows > 1 && f->row_stride[st->operand] == 0)
+        /* Tiles of several rows begin with the largest. */
+        if (f->whole && f->n_rows > 1 && f->row_stride[st->operand] == 0)
             f->loads[st->load] |= LOAD_FILLED;
     }
     fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, f->n * st->size, st->size, from,
@@ -299,6 +302,8 @@ accumulate(struct frame *f, const struct fr_step *st)
     int       size = fr_dtype_size(st->in);
     ptrdiff_t by = inner_stride(f, st->operand);
 
+    if (f->n == 0 || f->n_rows == 0)
+        return;
     if (f->n == 1 || by == st->size) {
         st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
     } else if (by == 0) { /* one accumulator for all elements of all rows */
@@ -403,19 +408,55 @@ even_piece(int64_t n, int64_t max)
     return n_pieces < 2 ? n : ((n + n_pieces - 1) / n_pieces + 63) & ~(int64_t)63;
 }
 
+/* Whether some operand lies along the columns, so that one row touches a cache line for each element. (Not if
+ * an accumulator wants the elements of a row one after the other.) */
+static bool
+is_transposed(const struct frame *f)
+{
+    const struct fr_program *p = f->p;
+    bool                     found = false;
+
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
+        const struct fr_step *st = &p->steps[i];
+        if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_STORE) {
+            int64_t by_row = f->row_stride[st->operand], by = f->inner_stride[st->operand];
+            found |= (by_row == st->size || by_row == -st->size) && (by >= 32 || by <= -32);
+        } else if (st->kind == FR_STEP_ACCUM && f->inner_stride[st->operand] == 0) {
+            return false;
+        }
+    }
+    return found;
+}
+
+/* How many rows a tile has, and how many elements of each. */
+static int64_t
+choose_tile(struct frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
+{
+    const struct fr_program *p = f->p;
+    int64_t                  n = 1;
+
+    *piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
+    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW))
+        n = p->tile_want / (n_inner ? n_inner : 1);
+    if (p->strided && n < TRANSPOSED_ROWS && n_rows > 1 && is_transposed(f)) {
+        n = TRANSPOSED_ROWS;
+        if (p->stages)
+            n = n < p->tile_cap / n_inner ? n : p->tile_cap / n_inner;
+        else if (*piece > p->tile_want / n)
+            *piece = p->tile_want / n;
+        f->whole = *piece == n_inner;
+    }
+    n = n < n_rows ? n : n_rows;
+    return n > 1 ? n : 1;
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
-    int64_t                  tile_rows = 1, piece;
+    int64_t                  piece, tile_rows = choose_tile(f, n_rows, n_inner, &piece);
 
     begin_list(f, 0, p->tile_end_hazard);
-    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW)) {
-        tile_rows = p->tile_want / (n_inner ? n_inner : 1);
-        if (tile_rows > n_rows)
-            tile_rows = n_rows;
-    }
-    piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
     for (int64_t r = 0; r < n_rows; r += tile_rows) {
         f->row0 = r;
         f->n_rows = n_rows - r < tile_rows ? n_rows - r : tile_rows;

@@ -404,7 +404,7 @@ fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct 
         for (int k = 0; k < kernel->nest->n_operands; k++)
             bytes += operand_bytes(kernel->nest, &in[i], k);
     count(&n_bytes_moved, bytes);
-    if (fr_env.backend[0] == 'r')
+    if (fr_env.backend[0] == 'r' || !p)
         return launch_ref(kernel, in, n, err);
     choose_executor(&e, kernel);
     count(e.code ? &n_jitted : &n_interpreted, 1);

@@ -705,10 +705,11 @@ estimate(struct builder *b)
 
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
-        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * 20;
+        bool                  memory = in->kind == FR_INST_LOAD || in->kind == FR_INST_STORE;
+        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * (memory ? 25 : 12);
 
         if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
-            ps *= 12;
+            ps *= 10;
         if (in->kind == FR_INST_LOAD && b->nest->operands[in->operand].access == FR_ACCESS_STRIDED)
             ps = 1000;
         if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
@@ -727,6 +728,8 @@ describe_nest(struct builder *b)
     struct fr_program *p = b->p;
 
     p->may_cut_inner = !p->stages;
+    for (int k = 0; k < b->nest->n_operands; k++)
+        p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)

@@ -103,6 +103,7 @@ struct fr_program {
     size_t          temp_at;      /* where fr_interp_temp_bytes begin */
     size_t          scratch_bytes;
     size_t          code_scratch_bytes; /* what compiled code of the nest wants: fr_nest_scratch */
+    bool strided;  /* has operands that may lie along the columns */
     bool has_rows; /* uses ROW values in FULL instructions, so tiles of several rows expand them */
     bool may_cut_inner;  /* elements of a row may go to several tasks */
     bool may_cut_stages; /* and those of one stage of a long row */
