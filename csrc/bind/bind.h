@@ -10,7 +10,8 @@
  *   creation.c     zeros, arange, asarray, ...;  shape.c join.c: reshape, stack, pad, ...
  *   methods.c      the methods of Tensor
  *   dispatch.c     __array_ufunc__ and __array_function__
- *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back, counts
+ *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
+ *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
@@ -220,7 +221,6 @@ PyObject *fr_share(PyObject *module, PyObject *array);
 void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
 
 /* ---- hand.c */
-int       fr_hand_init(void);
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */
 PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
@@ -232,10 +232,21 @@ enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
 /* ndarray.<name>: a method of args[0], with this intent on it. */
 PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                          PyObject *kwnames);
-void      fr_hand_count(const char *name);
-PyObject *fr_hand_counts(void);
-uint64_t  fr_hand_total(void);      /* of all names together */
-void      fr_hand_reset(void);
+
+/* ---- names.c */
+struct fr_name {
+    const char *name;          /* a literal: its address is the key */
+    bool        method;
+    PyObject   *object;        /* numpy.<name>, or the interned name of a method */
+    uint64_t    n_calls;
+};
+int       fr_names_init(void);
+/* Finds and counts; `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
+struct fr_name *fr_names_get(const char *name, bool method);
+void      fr_names_count_function(PyObject *func);
+PyObject *fr_names_counts(void);
+uint64_t  fr_names_total(void);
+void      fr_names_reset(void);
 
 /* ---- info.c: why a value was computed, counted */
 #define FR_SYNCS(SYNC)                                                                             \

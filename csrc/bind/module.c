@@ -150,7 +150,7 @@ exec_module(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "frit._core can be loaded once per process");
         return -1;
     }
-    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_hand_init() < 0 ||
+    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
         fr_reduce_init() < 0)
         return -1;
     if (start_engine(module) < 0)
