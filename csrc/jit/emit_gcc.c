@@ -2010,7 +2010,7 @@ emit_nest(struct emit *e)
 /* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot products and softmax) in
  * two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of 30 for a * b + c. */
 static const char *const options[] = {
-    "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
+    "-fexpensive-optimizations", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fno-tree-loop-distribute-patterns",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
 };
