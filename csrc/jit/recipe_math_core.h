@@ -49,14 +49,38 @@ enum { F32_DIGITS = 23, F64_DIGITS = 52 };          /* bits of the fraction fiel
 
 #define POLY(x, coef) poly(c, t, x, coef, FR_LEN(coef))
 
-/* coef[0] + coef[1] x + ... by Horner's rule. */
+/* coef[0] + coef[step] x + coef[2 step] x^2 + ... by Horner's rule. */
+static inline fr_mval
+horner(code_t c, fr_dtype t, fr_mval x, const double *coef, size_t n, size_t step)
+{
+    size_t  k = (n - 1) / step * step;
+    fr_mval y = K(coef[k]);
+
+    while (k) {
+        k -= step;
+        y = FMA(y, x, K(coef[k]));
+    }
+    return y;
+}
+
+enum { POLY_SPLIT = 12, POLY_KEEP = 3 };
+
+/* coef[0] + coef[1] x + ...; of a long one the high powers as an even and an odd half: each step
+ * waits for the one before, and a processor looks only so far ahead for other work.  The low powers
+ * go one by one, so that the rounding errors of the halves count little. */
 static inline fr_mval
 poly(code_t c, fr_dtype t, fr_mval x, const double *coef, size_t n)
 {
-    fr_mval y = K(coef[n - 1]);
+    fr_mval square, y;
 
-    while (--n)
-        y = FMA(y, x, K(coef[n - 1]));
+    if (n < POLY_SPLIT)
+        return horner(c, t, x, coef, n, 1);
+    square = MUL(x, x);
+    coef += POLY_KEEP;
+    n -= POLY_KEEP;
+    y = FMA(horner(c, t, square, coef + 1, n - 1, 2), x, horner(c, t, square, coef, n, 2));
+    for (int k = 0; k < POLY_KEEP; k++)
+        y = FMA(y, x, K(*--coef));
     return y;
 }
 

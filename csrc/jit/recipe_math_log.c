@@ -26,11 +26,11 @@ log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
     struct split s = split(c, t, x, true);
     fr_mval r = SUB(s.m, K(1)), p = poly(c, t, r, b->p, b->n);
     fr_mval big = b->step[0] == 1 ? s.e : MUL(s.e, K(b->step[0]));
-    struct two linear = product_exact(c, r, K(b->slope[0]));
+    struct two linear = product_exact(c, r, K(b->slope[0])), square = product_exact(c, r, r);
     struct two sum = sum_sorted(c, big, linear.hi);
     fr_mval lo = ADD(FMA(r, K(b->slope[1]), linear.lo), sum.lo);
 
-    lo = FMA(MUL(r, r), p, lo);
+    lo = FMA(square.hi, p, FMA(square.lo, p, lo));
     if (b->step[1] != 0)
         lo = FMA(s.e, K(b->step[1]), lo);
     return log_specials(c, t, ADD(sum.hi, lo), x);
