@@ -981,6 +981,32 @@ gather(struct emit *e, gj_rvalue *n_left)
     }
 }
 
+/* Whether a whole block from element j on cannot be read where it is: it may end in a page that does not exist.  Within a
+ * page, what lies behind the last element is read and not used (as string functions of the C library
+ * do). Strided operands are always copied. */
+static gj_rvalue *
+may_not_read(struct emit *e)
+{
+    enum { PAGE = 4096 };
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *any = fr_gcc_bits(c, FR_BOOL, 0);
+
+    for (int s = 0; s < e->n_sources; s++) {
+        const struct source *k = &e->sources[s];
+        fr_dtype             d = operand_dtype(e, k->operand);
+        gj_rvalue           *at;
+
+        if (k->step)
+            return fr_gcc_bits(c, FR_BOOL, 1);
+        at = fr_gcc_offset(c, fr_gcc_get(c, k->from), times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
+        at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
+        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
+                        fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
+        any = fr_gcc_keep(c, c->t_bool, fr_gcc_or(c, any, at));
+    }
+    return any;
+}
+
 static void
 stores_to_pads(struct emit *e)
 {
@@ -1018,32 +1044,62 @@ restore_operands(struct emit *e)
     }
 }
 
+/* The first n_left elements of a pad to memory from element j on, in pieces of 1, 2, 4 .. elements. */
+static void
+scatter_unit(struct emit *e, struct sink *k, gj_rvalue *n_left)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *type = c->memory[k->dtype];
+    int            size = fr_dtype_size(fr_dtype_info[k->dtype].component);
+
+    for (int n = e->block / 2; n; n /= 2) {
+        gj_block  *copy = fr_gcc_block(c), *next = fr_gcc_block(c);
+        int        lanes = least(n * k->parts, e->vector_bytes / size);
+        gj_type   *vector = vector_of(e, type, lanes);
+        gj_rvalue *done = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, -2 * n)), *to;
+        gj_rvalue *bit = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, n));
+
+        fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, bit, fr_gcc_i64(c, 0)), copy, next);
+        c->at = copy;
+        done = fr_gcc_keep(c, c->t_i64, times(e, done, k->parts));
+        to = fr_gcc_keep(c, c->t_i64, plus(e, times(e, fr_gcc_get(c, e->j), k->parts), done));
+        for (int i = 0; i < n * k->parts; i += lanes) {
+            gj_lvalue *from = fr_gcc_elem(c, k->pad, plus(e, done, fr_gcc_i64(c, i)));
+            gj_lvalue *at = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, to, fr_gcc_i64(c, i)));
+
+            fr_gcc_set(c, vector_at(e, vector, size, at), fr_gcc_get(c, vector_at(e, vector, size, from)));
+        }
+        fr_gcc_jump(c, next);
+    }
+}
+
+static void
+scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
+    gj_rvalue         *i = fr_gcc_get(c, l.i);
+    struct fr_gval     v;
+
+    v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
+                    times(e, i, k->parts));
+    store_element(e, k->dtype, fr_gcc_get(c, k->to), fr_gcc_get(c, k->step),
+                  plus(e, fr_gcc_get(c, e->j), i), v);
+    fr_gcc_end_for(c, l);
+}
+
 /* The valid part of the pads to memory; e->j is the first element left over. */
 static void
 scatter(struct emit *e, gj_rvalue *n_left)
 {
-    struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l;
-    bool               any = false;
-
-    for (int s = 0; s < e->n_sinks; s++)
-        any |= e->sinks[s].pad != NULL;
-    if (!any)
-        return;
-    l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
     for (int s = 0; s < e->n_sinks; s++) {
-        struct sink   *k = &e->sinks[s];
-        gj_rvalue     *i = fr_gcc_get(c, l.i);
-        struct fr_gval v;
+        struct sink *k = &e->sinks[s];
 
-        if (!k->pad)
-            continue;
-        v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                        times(e, i, k->parts));
-        store_element(e, k->dtype, fr_gcc_get(c, k->to), maybe(e, k->step),
-                      plus(e, fr_gcc_get(c, e->j), i), v);
+        if (k->pad && k->step)
+            scatter_strided(e, k, n_left);
+        else if (k->pad)
+            scatter_unit(e, k, n_left);
     }
-    fr_gcc_end_for(c, l);
 }
 
 /* ---- sums --------------------------------------------------------------------------------------- */
@@ -1261,49 +1317,173 @@ choose_block(const struct emit *e)
     return stage_has(e, HOW_TREE) && n < 8 ? 8 : n;
 }
 
-/* The lanes of `k` joined into one. */
+/* v = max(v, x): written with a branch, which GCC knows as a maximum and so as a reduction. */
+static void
+raise_to(struct emit *e, gj_lvalue *v, gj_rvalue *x)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *more = fr_gcc_block(c), *next = fr_gcc_block(c);
+
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, x, fr_gcc_get(c, v)), more, next);
+    c->at = more;
+    fr_gcc_set(c, v, x);
+    fr_gcc_jump(c, next);
+}
+
+/* An integer of the width of places that grows as a lane's value becomes a better one: NaN is the best, both zeros are
+ * equal. */
+static gj_rvalue *
+rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
+{
+    struct fr_gcc *c = &e->c;
+    bool           most = k->op == FR_OP_max || k->op == FR_OP_argmax;
+    fr_dtype       m = fr_gcc_machine(k->dtype), w = k->place_bytes == 4 ? FR_I32 : FR_I64;
+    int            bits = 8 * k->lane_bytes;
+    gj_type       *type = k->place_type;
+    gj_rvalue     *size, *is_nan, *sign, *all;
+    bool           real_number = k->dtype >= FR_F16;
+
+    if (k->dtype >= FR_F32)
+        v = c->g->context_new_bitcast(c->ctxt, NULL, v, fr_gcc_int_type(c, k->lane_bytes));
+    else if (k->dtype == FR_F16)
+        v = fr_gcc_cast(c, v, fr_gcc_int_type(c, 2));
+    v = fr_gcc_keep(c, type, fr_gcc_cast(c, v, type));
+    if (m == FR_U64 || (m == FR_U32 && k->place_bytes == 4))
+        v = fr_gcc_bin(c, GJ_XOR, type, v, fr_gcc_int(c, type, bits == 32 ? INT32_MIN : INT64_MIN));
+    if (!real_number)
+        return most ? v : c->g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, v);
+    all = fr_gcc_int(c, type, (int64_t)(~0ull >> (65 - bits)));
+    size = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_AND, type, v, all));
+    is_nan = fr_gcc_cmp(c, GJ_GT, size,
+                        fr_gcc_int(c, type, (int64_t)identity_bits(FR_OP_min, k->dtype)));
+    sign = fr_gcc_bin(c, GJ_RSHIFT, type, v, fr_gcc_int(c, type, bits - 1));
+    v = fr_gcc_bin(c, GJ_XOR, type, v, fr_gcc_bin(c, GJ_AND, type, sign, all));
+    v = fr_gcc_select(c, w, fr_gcc_cmp(c, GJ_EQ, size, fr_gcc_int(c, type, 0)),
+                      fr_gcc_int(c, type, 0), fr_gcc_keep(c, type, v));
+    if (!most)
+        v = c->g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, v);
+    return fr_gcc_select(c, w, is_nan, fr_gcc_int(c, type, k->place_bytes == 4 ? INT32_MAX : INT64_MAX),
+                         fr_gcc_keep(c, type, v));
+}
+
+/* Which lane of `k`, and its place times the number of lanes plus the lane. Two short loops that GCC
+ * vectorises: the best rank, and the first or the last place among those of that rank. */
+static gj_rvalue *
+best_place(struct emit *e, struct sink *k)
+{
+    struct fr_gcc     *c = &e->c;
+    gj_type           *type = k->place_type;
+    gj_lvalue         *ranks = fr_gcc_array(c, type, e->block), *best = fr_gcc_var(c, type);
+    gj_lvalue         *found = fr_gcc_var(c, c->t_i64);
+    gj_rvalue         *none = fr_gcc_int(c, type, k->place_bytes == 4 ? INT32_MIN : INT64_MIN);
+    gj_rvalue         *nan = fr_gcc_int(c, type, k->place_bytes == 4 ? INT32_MAX : INT64_MAX);
+    gj_rvalue         *rank, *at, *turn, *hit;
+    struct fr_gcc_loop l;
+
+    fr_gcc_set(c, best, none);
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    rank = rank_of(e, k, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i))));
+    rank = fr_gcc_keep(c, type, rank);
+    fr_gcc_set(c, fr_gcc_elem(c, ranks, fr_gcc_get(c, l.i)), rank);
+    raise_to(e, best, rank);
+    fr_gcc_end_for(c, l);
+
+    /* The last place is the largest, the first the largest of the negated ones. */
+    turn = fr_gcc_i64(c, -1);
+    if (last_wins(k))
+        turn = fr_gcc_select(c, FR_I64, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, best), nan), turn,
+                             fr_gcc_i64(c, 1));
+    turn = fr_gcc_keep(c, c->t_i64, turn);
+    fr_gcc_set(c, found, fr_gcc_i64(c, INT64_MIN));
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    at = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
+    at = plus(e, times(e, at, e->block), fr_gcc_get(c, l.i));
+    at = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, at, turn));
+    hit = fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, fr_gcc_elem(c, ranks, fr_gcc_get(c, l.i))),
+                     fr_gcc_get(c, best));
+    raise_to(e, found,
+             fr_gcc_keep(c, c->t_i64, fr_gcc_select(c, FR_I64, hit, at, fr_gcc_i64(c, INT64_MIN))));
+    fr_gcc_end_for(c, l);
+    return fr_gcc_keep(c, c->t_i64,
+                       fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, found), turn));
+}
+
+/* The element that a place from best_place stands for, counted from the first of the range. */
+static gj_rvalue *
+element_of(struct emit *e, gj_rvalue *place)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *first;
+
+    if (!stage_has(e, HOW_TREE))
+        return place;
+    first = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, place, fr_gcc_i64(c, e->block));
+    return plus(e, first, rest_of(e, place, e->block));
+}
+
+/* The lanes of an extreme of complex numbers, one after the other. */
+static void
+join_complex(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **index)
+{
+    struct fr_gcc     *c = &e->c;
+    fr_dtype           m = fr_gcc_machine(k->dtype);
+    gj_lvalue         *best[2], *at = fr_gcc_var(c, c->t_i64);
+    struct fr_gcc_loop l;
+    struct fr_gval     v, old;
+    gj_rvalue         *part[2], *place, *take;
+
+    for (int p = 0; p < 2; p++)
+        best[p] = copied(e, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_i64(c, 0))));
+    fr_gcc_set(c, at, fr_gcc_i64(c, INT64_MAX));
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
+    for (int p = 0; p < 2; p++)
+        part[p] = fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
+    v = (struct fr_gval){part[0], part[1]};
+    old = (struct fr_gval){fr_gcc_get(c, best[0]), fr_gcc_get(c, best[1])};
+    place = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
+    place = fr_gcc_keep(c, c->t_i64, plus(e, times(e, place, e->block), fr_gcc_get(c, l.i)));
+    take = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, place, fr_gcc_get(c, at)));
+    take = replaces(e, k, v, old, take);
+    fr_gcc_set(c, best[0], fr_gcc_select(c, m, take, v.re, old.re));
+    fr_gcc_set(c, best[1], fr_gcc_select(c, m, take, v.im, old.im));
+    fr_gcc_set(c, at, fr_gcc_select(c, FR_I64, take, place, fr_gcc_get(c, at)));
+    fr_gcc_end_for(c, l);
+    *value = (struct fr_gval){fr_gcc_get(c, best[0]), fr_gcc_get(c, best[1])};
+    *index = element_of(e, fr_gcc_get(c, at));
+}
+
+/* The lanes of `k` joined into one value, and for extremes the element where it was found. */
 static void
 join_lanes(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **index)
 {
     struct fr_gcc     *c = &e->c;
-    fr_dtype           m = fr_gcc_machine(k->dtype);
-    gj_lvalue         *best[2] = {NULL, NULL}, *at = fr_gcc_var(c, c->t_i64);
-    gj_type           *type = k->dtype == FR_BOOL ? c->t_bool : k->lane;
+    gj_lvalue         *all;
     struct fr_gcc_loop l;
-    gj_rvalue         *part[2] = {NULL, NULL}, *place = NULL, *take;
-    struct fr_gval     v, old;
+    gj_rvalue         *part[2] = {NULL, NULL}, *place;
 
     spill_lanes(e, k);
-    /* The first round compares lane 0 with itself. */
-    for (int p = 0; p < k->parts; p++)
-        part[p] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_i64(c, 0)));
-    v = from_lane(e, k, part);
-    best[0] = copied(e, type, v.re);
-    best[1] = k->parts == 2 ? copied(e, type, v.im) : NULL;
-    fr_gcc_set(c, at, fr_gcc_i64(c, INT64_MAX));
-    l = fr_gcc_for(c, fr_gcc_i64(c, k->how == HOW_LANES), fr_gcc_i64(c, e->block), true);
-    for (int p = 0; p < k->parts; p++)
-        part[p] = fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
-    v = from_lane(e, k, part);
-    old = (struct fr_gval){fr_gcc_get(c, best[0]), maybe(e, best[1])};
-    if (k->how == HOW_LANES) {
-        v = combine(e, k->op, k->dtype, old, v);
-        fr_gcc_set(c, best[0], v.re);
-    } else {
-        place = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
-        if (!stage_has(e, HOW_TREE))
-            place = times(e, place, e->block);
-        place = fr_gcc_keep(c, c->t_i64, plus(e, place, fr_gcc_get(c, l.i)));
-        take = replaces(e, k, v, old,
-                        fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, place, fr_gcc_get(c, at))));
-        fr_gcc_set(c, best[0], fr_gcc_select(c, m, take, v.re, old.re));
-        if (k->parts == 2)
-            fr_gcc_set(c, best[1], fr_gcc_select(c, m, take, v.im, old.im));
-        fr_gcc_set(c, at, fr_gcc_select(c, FR_I64, take, place, fr_gcc_get(c, at)));
+    if (k->how == HOW_PICK && k->parts == 2) {
+        join_complex(e, k, value, index);
+        return;
     }
+    if (k->how == HOW_PICK) {
+        place = best_place(e, k);
+        part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], rest_of(e, place, e->block)));
+        part[0] = fr_gcc_keep(c, k->lane, part[0]);
+        *value = from_lane(e, k, part);
+        *index = element_of(e, place);
+        return;
+    }
+    part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_i64(c, 0)));
+    all = copied(e, k->dtype == FR_BOOL ? c->t_bool : k->lane, from_lane(e, k, part).re);
+    l = fr_gcc_for(c, fr_gcc_i64(c, 1), fr_gcc_i64(c, e->block), true);
+    part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i)));
+    part[0] = fr_gcc_keep(c, k->lane, part[0]);
+    *value = combine(e, k->op, k->dtype, (struct fr_gval){fr_gcc_get(c, all), NULL},
+                     from_lane(e, k, part));
+    fr_gcc_set(c, all, value->re);
     fr_gcc_end_for(c, l);
-    *value = (struct fr_gval){fr_gcc_get(c, best[0]), maybe(e, best[1])};
-    *index = fr_gcc_get(c, at);
+    *value = (struct fr_gval){fr_gcc_get(c, all), NULL};
 }
 
 static void
@@ -1450,7 +1630,7 @@ emit_after(struct emit *e, struct walk *w)
 {
     struct fr_gcc *c = &e->c;
     gj_block      *fix = fr_gcc_block(c), *check = fr_gcc_block(c), *tail = fr_gcc_block(c),
-             *pads = fr_gcc_block(c);
+             *near_end = fr_gcc_block(c), *pads = fr_gcc_block(c);
     gj_rvalue *left = fr_gcc_get(c, w->left_over);
 
     c->at = w->after;
@@ -1468,7 +1648,9 @@ emit_after(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->whole_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
     stores_to_pads(e);
     /* In the middle of a range the elements after the leaf are there to be read. */
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, w->whole_end), w->end), w->head, pads);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, w->whole_end), w->end), w->head, near_end);
+    c->at = near_end;
+    fr_gcc_branch(c, may_not_read(e), pads, w->head);
     c->at = pads;
     gather(e, left);
     c->g->block_end_with_jump(c->at, NULL, w->head);
@@ -1825,6 +2007,8 @@ emit_nest(struct emit *e)
 
 /* ---- the compiler ------------------------------------------------------------------------------- */
 
+/* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot products and softmax) in
+ * two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of 30 for a * b + c. */
 static const char *const options[] = {
     "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fno-tree-loop-distribute-patterns",
@@ -1850,7 +2034,7 @@ set_options(struct emit *e, const char *const *features)
     e->vector_bytes = 16;
     c->has_fma = !FMA_IS_AN_OPTION;
     c->g->context_set_str_option(c->ctxt, GJ_STR_PROGNAME, "frit-cc");
-    c->g->context_set_int_option(c->ctxt, GJ_INT_OPTIMIZATION_LEVEL, 2);
+    c->g->context_set_int_option(c->ctxt, GJ_INT_OPTIMIZATION_LEVEL, 1);
     if (c->g->context_set_bool_print_errors_to_stderr)
         c->g->context_set_bool_print_errors_to_stderr(c->ctxt, 0);
     for (size_t i = 0; i < FR_LEN(options); i++)

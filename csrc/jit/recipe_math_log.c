@@ -3,35 +3,6 @@
  * x = 2^e (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2), and a polynomial for log(1 + r). */
 #include "jit/recipe_math_core.h"
 
-/* The value of an integer in the low bits, n below 2^FRACTION, as a float; plus `offset`. */
-static fr_mval
-small_integer(code_t c, fr_dtype t, fr_mval n, double offset)
-{
-    double one = ldexp(1, FRACTION);
-
-    return SUB(REAL(OR(n, U(t == FR_F32 ? 0x4b000000 : 0x4330000000000000))), K(one - offset));
-}
-
-/* x = 2^e (1 + r), exactly, for positive finite x. */
-struct split {
-    fr_mval e, r;
-};
-
-static struct split
-split(code_t c, fr_dtype t, fr_mval x)
-{
-    /* The bits of sqrt(1/2), and what makes its exponent carry into that of 1. */
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
-    fr_mval tiny = LT(x, K(t == FR_F32 ? 0x1p-126 : 0x1p-1022));
-    fr_mval lift = K(ldexp(1, FRACTION + 1));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(x, lift), x)), U(one - root));
-    fr_mval m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
-    fr_mval e = small_integer(c, t, SHR(bits, FRACTION), 0);
-
-    return (struct split){SUB(e, SEL(tiny, K(BIAS + FRACTION + 1), K(BIAS))), SUB(m, K(1))};
-}
-
 /* y, but for x outside (0, inf) what a logarithm of x is. */
 static fr_mval
 log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
@@ -43,7 +14,7 @@ log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
 
 /* What a logarithm is made of: log x = step e + slope r + r^2 p(r). */
 struct base {
-    const double *step;      /* the logarithm of 2 in two parts; an exponent times the first is exact */
+    const double *step;      /* log 2 in two parts; exponents times the first are exact */
     const double *slope;     /* in two parts */
     const double *p;
     size_t        n;
@@ -52,14 +23,14 @@ struct base {
 static fr_mval
 log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
 {
-    struct split s = split(c, t, x);
-    fr_mval p = poly(c, t, s.r, b->p, b->n);
+    struct split s = split(c, t, x, true);
+    fr_mval r = SUB(s.m, K(1)), p = poly(c, t, r, b->p, b->n);
     fr_mval big = b->step[0] == 1 ? s.e : MUL(s.e, K(b->step[0]));
-    struct two linear = product_exact(c, s.r, K(b->slope[0]));
+    struct two linear = product_exact(c, r, K(b->slope[0]));
     struct two sum = sum_sorted(c, big, linear.hi);
-    fr_mval lo = ADD(FMA(s.r, K(b->slope[1]), linear.lo), sum.lo);
+    fr_mval lo = ADD(FMA(r, K(b->slope[1]), linear.lo), sum.lo);
 
-    lo = FMA(MUL(s.r, s.r), p, lo);
+    lo = FMA(MUL(r, r), p, lo);
     if (b->step[1] != 0)
         lo = FMA(s.e, K(b->step[1]), lo);
     return log_specials(c, t, ADD(sum.hi, lo), x);
@@ -70,10 +41,10 @@ static fr_mval
 log_natural(code_t c, fr_dtype t, fr_mval x)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
-    struct split s = split(c, t, x);
-    fr_mval p = t == FR_F32 ? POLY(s.r, LOG_F32) : POLY(s.r, LOG_F64);
-    struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), s.r);
-    fr_mval lo = FMA(s.e, K(ln2[1]), FMA(MUL(s.r, s.r), p, sum.lo));
+    struct split s = split(c, t, x, true);
+    fr_mval r = SUB(s.m, K(1)), p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64);
+    struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), r);
+    fr_mval lo = FMA(s.e, K(ln2[1]), FMA(MUL(r, r), p, sum.lo));
 
     return log_specials(c, t, ADD(sum.hi, lo), x);
 }
@@ -113,9 +84,10 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
     uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
     uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
+    uint64_t top_bits = t == FR_F32 ? 0x4b000000 : 0x4330000000000000;
     uint64_t exponents = (SIGN_BIT - 1) & ~(((uint64_t)1 << FRACTION) - 1);
     fr_mval bits = m_add(c, BITS(ADD(u, K(1))), U(one - root));
-    fr_mval e = small_integer(c, t, SHR(bits, FRACTION), -BIAS);
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(top_bits))), K(ldexp(1, FRACTION) + BIAS));
     /* Of 2^-e, four times as much: the largest exponent leaves a subnormal 2^-e. */
     fr_mval four = REAL(m_sub(c, U((uint64_t)(2 * BIAS + 2) << FRACTION),
                               AND(bits, U(exponents))));
@@ -155,9 +127,10 @@ recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
     return c->st;
 }
 
-/* ---- inverse hyperbolic functions --------------------------------------------------------------- */
+/* ---- inverse hyperbolic functions ---- */
 
-/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|: the logarithm of 1 + u, u = a + (sqrt(..) - 1). */
+/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|; for doubles the logarithm of 1 + u with
+ * u = a + (sqrt(1 + a^2) - 1). */
 fr_status
 recipe_real_arcsinh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
 {
@@ -247,7 +220,7 @@ recipe_real_arctanh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
     return c->st;
 }
 
-/* ---- sums of powers ----------------------------------------------------------------------------- */
+/* ---- sums of powers ---- */
 
 /* big + log(1 + e^d), d = small - big, in base 2 if `two`. */
 static fr_mval
@@ -282,7 +255,7 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
         d.lo = FMA(d.lo, K(LN2), FMA(d.hi, K(LN2_LOW), p.lo));
         d.hi = p.hi;
     }
-    z = fr_math_exp_parts(c, d.hi, d.lo, 2 * BIAS);
+    z = fr_math_exp_parts(c, t, d.hi, d.lo, 2 * BIAS);
     whole = scale(c, t, z.e.hi, z.biased);
     far = whole;
     l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));

@@ -310,6 +310,29 @@ high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
                        c->memory[FR_U32]);
 }
 
+/* rint is the only rounding that libgccjit vectorises for x86-64; the others correct it by one. The sign is that of the
+ * argument in each case (ceil(-0.7) is -0.0). */
+static gj_rvalue *
+round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
+{
+    fr_dtype   bits = d == FR_F32 ? FR_I32 : FR_I64;
+    gj_type   *type = c->memory[d], *int_type = c->memory[bits];
+    gj_rvalue *sign = fr_gcc_bits(c, bits, d == FR_F32 ? 1ull << 31 : 1ull << 63);
+    gj_rvalue *one = fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52), *r, *off, *fixed;
+    gj_rvalue *from = x;
+
+    if (op == FR_M_TRUNC)
+        from = fr_gcc_keep(c, type, call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, &x));
+    r = fr_gcc_keep(c, type, call(c, d, "__builtin_rintf", "__builtin_rint", 1, &from));
+    off = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
+    fixed = fr_gcc_bin(c, op == FR_M_CEIL ? GJ_PLUS : GJ_SUB, type, r, one);
+    r = fr_gcc_select(c, d, off, fr_gcc_keep(c, type, fixed), r);
+    r = c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, r), int_type);
+    x = c->g->context_new_bitcast(c->ctxt, NULL, x, int_type);
+    r = fr_gcc_bin(c, GJ_OR, int_type, r, fr_gcc_bin(c, GJ_AND, int_type, x, sign));
+    return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, int_type, r), type);
+}
+
 static gj_rvalue *
 expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
 {
@@ -335,9 +358,9 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
     case FR_M_FMOD: return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
     case FR_M_SQRT: return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
     case FR_M_ABS: return call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, x);
-    case FR_M_FLOOR: return call(c, d, "__builtin_floorf", "__builtin_floor", 1, x);
-    case FR_M_CEIL: return call(c, d, "__builtin_ceilf", "__builtin_ceil", 1, x);
-    case FR_M_TRUNC: return call(c, d, "__builtin_truncf", "__builtin_trunc", 1, x);
+    case FR_M_FLOOR:
+    case FR_M_CEIL:
+    case FR_M_TRUNC: return round_to(c, in->op, d, x[0]);
     case FR_M_RINT: return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
     case FR_M_MULHI: return high_half(c, x[0], x[1]);
     case FR_M_EQ: return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
