@@ -207,6 +207,13 @@ PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
 enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
                FR_VIEW_EXPORT };  /* pinned for good; writable as the tensor is */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+/* How a tensor shows itself to whoever asks: what stands for a scalar never changes, so nothing needs
+ * to be pinned. */
+static inline enum fr_view
+fr_type_view(PyObject *tensor)
+{
+    return fr_object(tensor)->scalar ? FR_VIEW_READ : FR_VIEW_EXPORT;
+}
 /* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
 PyObject *fr_numpy_adopt(PyObject *array);
 /* What a NumPy function returned: a Tensor that adopts it if nobody else can reach the array, else
@@ -351,6 +358,7 @@ extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
     fr_dlpack_tensor_methods[];
 void      fr_methods_init(void);
+PyObject *fr_methods_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_conjugate(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 int       fr_dispatch_init(PyObject *module);

@@ -368,6 +368,8 @@ PyMethodDef fr_creation_methods[] = {
     {"array", FR_FAST(array),
      "array(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)\n--\n\n"
      "A new tensor with the object's values; see asarray."},
+    {"astype", FR_FAST(fr_methods_astype),
+     "astype(x, dtype, /, *, copy=True, device=None)\n--\n\nThe tensor's values in another dtype."},
     {"copy", FR_FAST(copy),
      "copy(a, order='K', subok=False)\n--\n\nA new tensor with the same values."},
     {"_restore", (PyCFunction)(void (*)(void))restore, METH_FASTCALL,

@@ -38,6 +38,18 @@ astype(METHOD_ARGS)
     return o;
 }
 
+/* The function astype(x, dtype) of the Array API. */
+PyObject *
+fr_methods_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    if (nargs < 1 || !fr_is_tensor(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "Input should be a frit.Tensor");
+        return NULL;
+    }
+    return astype(args[0], args + 1, nargs - 1, kw);
+}
+
 PyObject *
 fr_methods_hand_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
@@ -258,7 +270,7 @@ to_numpy(PyObject *self, PyObject *unused)
 {
     (void)unused;
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
-    return fr_numpy_view(self, FR_VIEW_EXPORT);
+    return fr_numpy_view(self, fr_type_view(self));
 }
 
 static struct fr_signature array_signature = {"__array__", 0, 2, 2, {"dtype", "copy"}, {NULL}};
@@ -287,7 +299,7 @@ dunder_array(METHOD_ARGS)
     }
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     if (same && !fresh)
-        return fr_numpy_view(self, FR_VIEW_EXPORT);
+        return fr_numpy_view(self, fr_type_view(self));
     view = fr_numpy_view(self, FR_VIEW_READ);
     name = PyUnicode_InternFromString("astype");
     result = view && name ? PyObject_CallMethodObjArgs(

@@ -90,6 +90,40 @@ REDUCTION(cummax, "maximum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
 REDUCTION(cummin, "minimum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
           fr_reduce_trace_scan(FR_OP_cummin, &q, &result))
 
+/* cumulative_sum and cumulative_prod of the Array API: an axis must be named where there are several. */
+static struct fr_signature cumulative_signature = {
+    "cumulative_sum", 1, 1, 5, {"x", "axis", "dtype", "out", "include_initial"}, {NULL}};
+
+static PyObject *
+cumulative(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject *s[5], *result = NULL;
+
+    if (fr_args_parse(&cumulative_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (fr_is_tensor(s[0]) && (!s[4] || s[4] == Py_False) && fr_of(s[0])->layout->ndim &&
+        (!fr_args_none(s[1]) || fr_of(s[0])->layout->ndim == 1)) {
+        struct fr_request q = {.a = s[0], .axis = s[1], .dtype = s[2], .out = s[3]};
+        if (fr_reduce_trace_scan(op, &q, &result) != FR_VALUE_HAND)
+            return result;
+    }
+    return fr_hand_name(name, args, nargs, kw);
+}
+
+static PyObject *
+cumulative_sum(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return cumulative(FR_OP_cumsum, "cumulative_sum", args, nargs, kw);
+}
+
+static PyObject *
+cumulative_prod(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return cumulative(FR_OP_cumprod, "cumulative_prod", args, nargs, kw);
+}
+
 /* trace(a) is the sum of a diagonal. */
 static struct fr_signature trace_signature = {
     "trace", 1, 6, 6, {"a", "offset", "axis1", "axis2", "dtype", "out"}, {NULL}};
@@ -211,6 +245,12 @@ PyMethodDef fr_reductions_methods[] = {
     {"cumprod", FR_FAST(reduce_cumprod),
      "cumprod(a, axis=None, dtype=None, out=None)\n--\n\n"
      "Running products along an axis; None runs over all elements in C order."},
+    {"cumulative_sum", FR_FAST(cumulative_sum),
+     "cumulative_sum(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
+     "cumsum; the axis may only be left out of a vector (ValueError)."},
+    {"cumulative_prod", FR_FAST(cumulative_prod),
+     "cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
+     "cumprod; the axis may only be left out of a vector (ValueError)."},
     {"cummax", FR_FAST(reduce_cummax),
      "cummax(a, axis=None)\n--\n\nLargest element so far along an axis; NaN stays."},
     {"cummin", FR_FAST(reduce_cummin),
