@@ -7,6 +7,7 @@ must do is what these two functions say.  `python tests/numpy_order.py [n]` comp
 
 import itertools
 import sys
+import warnings
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -14,9 +15,11 @@ from numpy.lib.stride_tricks import as_strided
 BUFFER = 8192  # elements that NumPy's iterator buffers at most (numpy.getbufsize())
 
 
-def sort_axes(shape, strides):
-    """The axes from inner to outer: by absolute stride, axes of stride 0 staying between their neighbours."""
-    order = [k for k in reversed(range(len(shape))) if shape[k] != 1]
+def sort_axes(shape, strides, ones=False):
+    """The axes from inner to outer: by absolute stride, axes of stride 0 staying between their neighbours.
+    Axes of size 1 are left out; with `ones` they take part, as if their stride was 0."""
+    strides = [0 if n == 1 else s for n, s in zip(shape, strides)]
+    order = [k for k in reversed(range(len(shape))) if ones or shape[k] != 1]
     for i in range(1, len(order)):
         axis, place = order[i], i
         for j in range(i - 1, -1, -1):
@@ -90,11 +93,8 @@ def tree(x):
 
 
 def neg_zero(x):
-    r = np.empty(x.shape[:-1], x.dtype)
-    r.real = -0.0
-    if x.dtype.kind == "c":
-        r.imag = -0.0
-    return r
+    """-0.0 for each row; both parts of a complex number."""
+    return np.full((*x.shape[:-1], 2), -0.0, x.real.dtype).view(x.dtype)[..., 0]
 
 
 def sum_dtype(a, dtype):
@@ -147,40 +147,84 @@ def model_sum(a, axis=None, dtype=None):
     return res.reshape(kept_shape)
 
 
+def quotient(s, count):
+    """s / count as np.mean divides: the count is a typed integer, so in double precision, rounded once more."""
+    s = np.asarray(s)
+    with np.errstate(all="ignore"):
+        return (s.astype("c16" if s.dtype.kind == "c" else "f8") / np.float64(count)).astype(s.dtype)
+
+
+def count_of(a, axes):
+    return int(np.prod([a.shape[k] for k in axes], dtype="i8"))
+
+
+def model_mean(a, axes):
+    count = count_of(a, axes)
+    if a.dtype == np.float16:
+        s = model_sum(a, axes, "f4")
+        r = s.astype("f8") / count
+        return (r.astype("f4") if s.ndim else r).astype("f2")  # an array passes through single precision
+    return quotient(model_sum(a, axes, "f8" if a.dtype.kind in "bui" else None), count)
+
+
+def model_var(a, axes, ddof=0):
+    count = count_of(a, axes)
+    mean = quotient(model_sum(a, axes, "f8" if a.dtype.kind in "bui" else None), count)  # f16 stays f16
+    with np.errstate(all="ignore"):
+        x = np.subtract(a, np.expand_dims(mean, axes))
+        if a.dtype.kind == "c":  # kept in the real parts, whose strides count
+            x = np.add(np.square(x.real), np.square(x.imag), out=np.empty_like(x).real)
+        else:
+            x = np.square(x)
+    return quotient(model_sum(x, axes), max(count - ddof, 0))
+
+
+def result_strides(a, axes, keepdims, itemsize):
+    """The strides of NumPy's result (not of argmax and argmin, which are in C order)."""
+    strides, step = {}, itemsize
+    for k in sort_axes(a.shape, a.strides, ones=True):
+        strides[k] = step
+        if k not in axes:
+            step *= a.shape[k]
+    return tuple(strides[k] for k in range(a.ndim) if keepdims or k not in axes)
+
+
 # ---- proof
 
 
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 100, 129]
+LONG = [300, 1000, 4095, 4096, 4097, 5000, 8191, 8192, 8193, 20000]
+
+
 def random_array(rng, dtype, big):
+    """Some shape in some layout: C, F, permuted, cut, with steps, backwards, broadcast."""
     nd = int(rng.integers(1, 6))
-    sizes = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 100, 129]
     limit = 60000 if big else 3000
-    shape = []
     while True:
-        shape = [int(rng.choice(sizes)) for _ in range(nd)]
+        shape = [int(n) for n in rng.choice(SIZES, nd)]
         if big and rng.random() < 0.5:
-            shape[int(rng.integers(nd))] = int(rng.choice([300, 1000, 4095, 4096, 4097, 5000, 8191, 8192, 8193, 20000]))
+            shape[int(rng.integers(nd))] = int(rng.choice(LONG))
         if np.prod(shape) <= limit:
             break
-    bigger = [n * 2 + 3 if rng.random() < 0.4 and np.prod(shape) < limit // 2 else n for n in shape]
-    if np.prod([float(b) for b in bigger]) > 400000:
-        bigger = shape
-    base = values(rng, bigger, dtype)
+    room = [2 * n + 3 if rng.random() < 0.4 else n for n in shape]
+    a = values(rng, room if np.prod(room) <= 400000 else shape, dtype)
     if rng.random() < 0.3:
-        base = np.asfortranarray(base)
+        a = np.asfortranarray(a)
     if rng.random() < 0.4:
-        base = np.ascontiguousarray(base.transpose(rng.permutation(nd))).transpose(
-            np.argsort(rng.permutation(nd))) if rng.random() < 0.5 else base.transpose(rng.permutation(nd))
+        a = a.transpose(rng.permutation(nd))
+        if rng.random() < 0.5:
+            a = np.ascontiguousarray(a).transpose(rng.permutation(nd))
     cut = []
-    for n in base.shape:
-        if n > 3 and rng.random() < 0.5:
-            step = int(rng.choice([1, 2, 3, -1, -2]))
-            cut.append(slice(None, None, step) if step != 1 else slice(0, n - 2))
-        else:
+    for n in a.shape:
+        step = int(rng.choice([1, 2, 3, -1, -2]))
+        if n <= 3 or rng.random() < 0.5:
             cut.append(slice(None))
-    a = base[tuple(cut)]
+        else:
+            cut.append(slice(0, n - 2) if step == 1 else slice(None, None, step))
+    a = a[tuple(cut)]
     if rng.random() < 0.2 and a.size < 2000:
         k = int(rng.integers(a.ndim + 1))
-        a = np.broadcast_to(np.expand_dims(a, k), a.shape[:k] + (int(rng.choice([2, 3, 9, 40])),) + a.shape[k:])
+        a = np.broadcast_to(np.expand_dims(a, k), (*a.shape[:k], int(rng.choice([2, 3, 9, 40])), *a.shape[k:]))
     return a
 
 
@@ -211,16 +255,41 @@ def check(n, seed=0):
         axes = tuple(int(x) for x in rng.permutation(a.ndim)[: rng.integers(1, a.ndim + 1)])
         with np.errstate(all="ignore"):
             want = np.sum(a, axis=axes, dtype=to)
+            kept = np.sum(a, axis=axes, dtype=to, keepdims=True)
         got = model_sum(a, axes, to)
-        if not same(got, want):
+        strides = want.strides == result_strides(a, axes, False, want.itemsize) or want.ndim == 0
+        strides = strides and kept.strides == result_strides(a, axes, True, want.itemsize)
+        if not (same(got, want) and strides):
             bad += 1
             if bad < 10:
                 print("differs:", dt, to, a.shape, a.strides, axes, plan(a.shape, a.strides, set(axes), to is not None))
     return bad
 
 
+def check_moments(n, seed=0):
+    """How many of n means and variances differ. Two NaNs are equal."""
+    rng = np.random.default_rng(seed)
+    bad = 0
+    for _ in range(n):
+        dt = rng.choice(["f4", "f8", "c8", "c16", "i4", "i1", "u8", "?", "f2"])
+        a = random_array(rng, "u1" if dt == "?" else dt, rng.random() < 0.1)
+        a = a.astype("?") if dt == "?" else a
+        axes = tuple(int(x) for x in rng.permutation(a.ndim)[: rng.integers(1, a.ndim + 1)])
+        ddof = int(rng.integers(2))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pairs = [(model_mean(a, axes), np.mean(a, axis=axes)),
+                     (model_var(a, axes, ddof), np.var(a, axis=axes, ddof=ddof))]  # fmt: skip
+        for got, want in pairs:
+            if not same(got, want) and not (got.dtype == want.dtype and np.array_equal(got, want, equal_nan=True)):
+                bad += 1
+                if bad < 10:
+                    print("differs:", dt, a.shape, a.strides, axes)
+    return bad
+
+
 if __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    bad = check(n)
+    bad = check(n) + check_moments(n)
     print(f"{n} cases, {bad} differ")
     sys.exit(bad != 0)

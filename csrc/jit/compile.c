@@ -75,7 +75,7 @@ static struct {
     struct kernel         **kernel;
     size_t                  n_kernels, kernel_cap;
     struct fr_compile_stats stats;
-    char                    unavailable[400];
+    char                    unavailable[600];
     bool                    is_unavailable;
     char                   *feature[MAX_FEATURES + 1];
     struct fr_helper_setup  setup;

@@ -51,27 +51,63 @@ fr_parts(fr_dtype d)
     return fr_dtype_is_complex(d) ? 2 : 1;
 }
 
+static inline const char *
+fr_part_type(fr_dtype d)
+{
+    return fr_text_type(fr_text_machine(d));
+}
+
+static inline const char *
+fr_part_memory_type(fr_dtype d)
+{
+    return fr_text_memory_type(fr_text_machine(d));
+}
+
+/* ---- emit_nest.c: values and instructions ---- */
+
 /* "v" 3 -> v3, or v3r and v3i; `of` stands before ("a->"). */
 struct fr_names fr_names_make(const char *of, const char *letter, int inst, fr_dtype);
+/* How the value of instruction i is called at this point of the text. */
+struct fr_names fr_value_names(const struct fr_writer *, int i);
+/* Lines that declare `result`; `prefix` begins the names of steps on the way to it. */
+void fr_write_op(struct fr_writer *, fr_op, fr_dtype compute, const struct fr_names *args,
+                 const struct fr_names *result, const char *prefix);
+void fr_write_cast(struct fr_writer *, fr_dtype from, fr_dtype to, const struct fr_names *arg,
+                   const struct fr_names *result, const char *prefix);
+/* The product of complex numbers that REDUCE prod takes: NumPy's has no fma within a row. */
+void fr_write_plain_product(struct fr_writer *, fr_dtype, const struct fr_names *args,
+                            const struct fr_names *result);
+/* `arg` itself, or the name of its conversion, which is written. */
+struct fr_names fr_write_converted(struct fr_writer *, fr_dtype from, fr_dtype to,
+                                   struct fr_names arg, int inst);
+void            fr_write_load(struct fr_writer *, fr_dtype, const struct fr_names *value,
+                              const struct fr_names *mem);
+void            fr_write_store(struct fr_writer *, fr_dtype, const struct fr_names *mem,
+                               const struct fr_names *value, const char *guard);
+/* Any instruction but REDUCE, as lines at its own level. */
+void fr_write_inst(struct fr_writer *, int i);
+/* p0, i0, ... of row `row`, as local constants or as assignments to what w->row names. */
+void fr_write_operands(struct fr_writer *, bool declare, const char *row);
+/* The SCALAR values that `users` (NULL: all instructions) depend on, put into struct row if
+ * `share`; the ROW level of one stage; the FULL level of a nest that is plain loops. */
+void fr_write_scalars(struct fr_writer *, const uint8_t *users, bool share);
+void fr_write_row(struct fr_writer *, int stage);
+void fr_write_body(struct fr_writer *);
+/* Whether FULL code reads this SCALAR or ROW value, so that struct row holds it; copies it there.
+ */
+bool fr_is_shared(const struct fr_nest *, int i);
+void fr_write_share(struct fr_writer *, int i);
+
+/* ---- emit_stage.c: stages ---- */
+
+/* Whether the nest needs struct row and functions for its elements. */
+bool fr_has_stages(const struct fr_nest *);
 /* What a REDUCE accumulates in: halves in f32, the best value of argmax. */
 fr_dtype fr_reduce_dtype(const struct fr_nest *, const struct fr_inst *);
 bool     fr_reduce_is_sum(const struct fr_inst *);
 bool     fr_reduce_is_index(const struct fr_inst *);
-
-void fr_write_op(struct fr_writer *, fr_op, fr_dtype compute, const struct fr_names *args,
-                 const struct fr_names *result, const char *prefix);
-/* The SCALAR values that `users` (NULL: all instructions) depend on, put into struct row if
- * `share`; the ROW level of one stage. */
-void fr_write_scalars(struct fr_writer *, const uint8_t *users, bool share);
-void fr_write_row(struct fr_writer *, int stage);
-/* The FULL level of a nest that is plain loops. */
-void fr_write_body(struct fr_writer *);
-/* p0, i0, ... of row `row`, as local constants or as assignments to what w->row names. */
-void fr_write_operands(struct fr_writer *, bool declare, const char *row);
-/* Whether stages need struct row. */
-bool fr_has_stages(const struct fr_nest *);
-void fr_write_row_struct(struct fr_writer *);
-void fr_write_rowbufs(struct fr_writer *, const char *scratch);
+void     fr_write_row_struct(struct fr_writer *);
+void     fr_write_rowbufs(struct fr_writer *, const char *scratch);
 /* False when the stage has nothing for a pass of this kind. */
 bool fr_pass_find(const struct fr_writer *, int stage, enum fr_pass_kind, bool rowbuf,
                   struct fr_pass *);
@@ -81,8 +117,10 @@ void fr_write_element(struct fr_writer *, const struct fr_pass *);
 void fr_write_accs(struct fr_writer *, const struct fr_pass *);
 /* v4 = 0.0 + t0.v4 and so on: the results of the pass as ROW values. */
 void fr_write_results(struct fr_writer *, const struct fr_pass *);
-/* Members of `to` become those of combine(to, from): accumulators of two ranges. */
+/* The body of a function that joins accumulators b into *a. */
 void fr_write_join(struct fr_writer *, const struct fr_pass *);
+
+void fr_write_c(struct fr_writer *);
 void fr_write_cuda(struct fr_writer *);
 
 #endif

@@ -11,9 +11,8 @@ static const char *const kind_name[] = {"load", "scalar", "iota", "op", "reduce"
 static const char *const level_name[] = {"SCALAR", "ROW", "FULL"};
 static const char *const access_name[] = {"unit", "zero", "strided"};
 
-/* How many of a[0..2] an instruction reads. */
-static int
-n_args(const struct fr_inst *in)
+int
+fr_nest_n_args(const struct fr_inst *in)
 {
     switch (in->kind) {
     case FR_INST_OP:
@@ -55,19 +54,35 @@ fr_nest_compute(const struct fr_nest *nest, int inst)
 
 /* ---- which instruction runs where ------------------------------------------------------------ */
 
-/* Whether the value of load `in` may be read again in stage `t`: nothing was written before. */
-static bool
-rereads(const struct fr_nest *nest, const struct fr_inst *in, int t)
-{
-    if (nest->operands[in->operand].access != FR_ACCESS_UNIT)
-        return false;
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *w = &nest->insts[i];
+/* The first stages whose loop, and whose ROW level, write anything; above all if none does. */
+struct first_writes {
+    int full, row;
+};
 
-        if (writes(w) && (w->level == FR_LEVEL_FULL ? w->stage < t : w->stage <= t))
-            return false;
+static struct first_writes
+find_writes(const struct fr_nest *nest)
+{
+    struct first_writes first = {UINT8_MAX + 1, UINT8_MAX + 1};
+
+    for (uint32_t i = nest->n_insts; i-- > 0;) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (writes(in)) /* stages do not fall, so the last one seen is the first */
+            *(in->level == FR_LEVEL_FULL ? &first.full : &first.row) = in->stage;
     }
-    return true;
+    return first;
+}
+
+/* Whether FULL value `in` is as cheap to make again in stage t as to keep.  Memory must not
+ * have been written by then: an output may be an input. */
+static bool
+is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
+              struct first_writes first)
+{
+    if (in->kind == FR_INST_IOTA)
+        return true;
+    return in->kind == FR_INST_LOAD && nest->operands[in->operand].access == FR_ACCESS_UNIT &&
+           first.full >= t && first.row > t;
 }
 
 static bool
@@ -83,7 +98,8 @@ is_root(const struct fr_inst *in, int stage)
 static void
 walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, uint8_t *crosses)
 {
-    uint8_t done[FR_MAX_INSTS] = {0};
+    const struct first_writes first = find_writes(nest);
+    uint8_t                   done[FR_MAX_INSTS] = {0};
 
     rowbuf = rowbuf && (nest->flags & FR_NEST_ROWBUF);
     memset(crosses, 0, nest->n_insts);
@@ -96,13 +112,12 @@ walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, ui
                 runs[i] = 1;
             if (!runs[i])
                 continue;
-            if (rowbuf && done[i] && in->kind != FR_INST_IOTA &&
-                !(in->kind == FR_INST_LOAD && rereads(nest, in, s))) {
+            if (rowbuf && done[i] && !is_free_again(nest, in, s, first)) {
                 runs[i] = 0;
                 crosses[i] = 1;
                 continue;
             }
-            for (int k = 0; k < n_args(in); k++)
+            for (int k = 0; k < fr_nest_n_args(in); k++)
                 if (nest->insts[in->a[k]].level == FR_LEVEL_FULL)
                     runs[in->a[k]] = 1;
         }
@@ -207,8 +222,10 @@ static fr_status
 check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {
     const struct fr_inst *in = &n->insts[i];
+    bool                  streams = in->kind == FR_INST_STORE && in->operand < n->n_operands &&
+                   n->operands[in->operand].flags & FR_OPERAND_STREAM;
     bool                  has_op = in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE ||
-                  in->kind == FR_INST_ACCUM;
+                  in->kind == FR_INST_ACCUM || streams;
 
     if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES ||
         in->pad)
@@ -216,6 +233,8 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
                       in->dtype, in->pad);
     if (has_op ? in->op >= FR_N_OPS : in->op != 0)
         return broken(err, n, i, "op %d", in->op);
+    if (streams && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
+        return broken(err, n, i, "streams into %s", fr_op_info[in->op].name);
     if (in->kind == FR_INST_OP && fr_op_info[in->op].class_ != FR_CLASS_MAP &&
         in->op != FR_OP_cast)
         return broken(err, n, i, "%s is no element-wise operation", fr_op_info[in->op].name);
@@ -227,9 +246,9 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "scalar %d of %d", in->operand, n->n_scalars);
     if (!has_operand(in) && in->kind != FR_INST_SCALAR && in->operand)
         return broken(err, n, i, "operand %d of an instruction without one", in->operand);
-    for (int k = n_args(in); k < 3; k++)
+    for (int k = fr_nest_n_args(in); k < 3; k++)
         if (in->a[k])
-            return broken(err, n, i, "argument %d of %d", k, n_args(in));
+            return broken(err, n, i, "argument %d of %d", k, fr_nest_n_args(in));
     return FR_OK;
 }
 
@@ -238,7 +257,7 @@ check_arguments(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {
     const struct fr_inst *in = &n->insts[i];
 
-    for (int k = 0; k < n_args(in); k++) {
+    for (int k = 0; k < fr_nest_n_args(in); k++) {
         if (in->a[k] >= i)
             return broken(err, n, i, "argument %%%d does not come before it", in->a[k]);
         if (writes(&n->insts[in->a[k]]))
@@ -273,7 +292,7 @@ check_level(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     }
     if (!ok)
         return broken(err, n, i, "level %s", level_name[in->level]);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (n->insts[in->a[k]].level > in->level)
             return broken(err, n, i, "level %s below that of %%%d", level_name[in->level],
                           in->a[k]);
@@ -293,7 +312,7 @@ check_stage(const struct fr_nest *n, uint32_t i, struct fr_err *err)
                       level_name[in->level]);
     if (i && in->stage < n->insts[i - 1].stage)
         return broken(err, n, i, "stage %d after stage %d", in->stage, n->insts[i - 1].stage);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (in->stage < n->insts[in->a[k]].stage + (in->kind == FR_INST_REDUCE))
             return broken(err, n, i, "stage %d, but %%%d has stage %d", in->stage, in->a[k],
                           n->insts[in->a[k]].stage);
@@ -305,7 +324,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
 {
     const struct fr_inst    *in = &n->insts[i];
     const struct fr_op_info *info = &fr_op_info[in->op];
-    const fr_dtype           arg = n_args(in) ? n->insts[in->a[0]].dtype : in->dtype;
+    const fr_dtype           arg = fr_nest_n_args(in) ? n->insts[in->a[0]].dtype : in->dtype;
     fr_dtype                 want = in->dtype;
 
     switch (in->kind) {
@@ -342,7 +361,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype),
                       fr_dtype_code(want));
     /* Sums take what they give: a widening is a cast of its own. */
-    if ((writes(in) || info->rule == FR_RULE_SUM) && n_args(in) && in->kind != FR_INST_OP &&
+    if ((writes(in) || info->rule == FR_RULE_SUM) && fr_nest_n_args(in) && in->kind != FR_INST_OP &&
         arg != in->dtype)
         return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype),
                       fr_dtype_code(arg));
@@ -602,13 +621,14 @@ print_inst(struct sink *o, const struct fr_nest *nest, uint32_t i)
         add(o, "%s", fr_op_info[in->op].name);
     else
         add(o, "%s", kind_name[in->kind]);
-    if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM)
+    if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
+        (in->kind == FR_INST_STORE && in->op))     /* streams */
         add(o, " %s", fr_op_info[in->op].name);
     if (has_operand(in))
         add(o, " [%d]", in->operand);
     if (in->kind == FR_INST_SCALAR)
         add(o, " $%d", in->operand);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         add(o, " %%%d", in->a[k]);
     add(o, " %s %s stage %d\n", fr_dtype_code(in->dtype), level_name[in->level], in->stage);
 }
@@ -755,7 +775,17 @@ parse_inst(struct line *l, struct fr_nest *nest)
             in->kind = (uint8_t)k;
     if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM)
         n = word(l, &w);
-    if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM) {
+    if (in->kind == FR_INST_STORE) {
+        struct line save = *l;
+        int         m = word(l, &w);
+
+        if (m && w[0] != '[')
+            n = m;
+        else
+            *l = save;
+    }
+    if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
+        (in->kind == FR_INST_STORE && w[0] != '[')) {
         fr_op op = fr_op_find(w, n);
 
         l->ok &= op < FR_N_OPS;
@@ -765,7 +795,7 @@ parse_inst(struct line *l, struct fr_nest *nest)
         in->operand = (uint16_t)number(l, '[', ']');
     if (in->kind == FR_INST_SCALAR)
         in->operand = (uint16_t)number(l, '$', 0);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         in->a[k] = (uint16_t)number(l, '%', 0);
     in->dtype = parse_dtype(l);
     in->level = (uint8_t)one_of(l, level_name, FR_LEN(level_name));

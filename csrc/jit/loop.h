@@ -57,7 +57,8 @@ enum fr_inst_kind {
                           its pointer is the start, its strides count units) */
     FR_INST_OP,        /* op over a[0..arity-1]; CAST converts a[0] to dtype */
     FR_INST_REDUCE,    /* op is a REDUCE row; a[0] is FULL; result ROW */
-    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's */
+    FR_INST_STORE,     /* a[0] -> operand; dtype is the operand's and the value's. op is 0, or for a STREAM
+                          operand the REDUCE row that folds the rows */
     FR_INST_ACCUM,     /* op is a REDUCE row; operand = combine(operand, a[0]); level FULL */
 };
 
@@ -113,6 +114,8 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 /* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
+/* How many of a[0..2] an instruction reads. */
+int       fr_nest_n_args(const struct fr_inst *);
 /* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
 

@@ -7,24 +7,35 @@ half_pi(fr_dtype t)
     return t == FR_F32 ? HALF_PI_F32 : HALF_PI;
 }
 
+/* base + arctan(u + tail) for |u| <= 1 and |base| >= |u| or base 0. */
+static fr_mval
+arctan_sum(code_t c, fr_dtype t, struct two base, fr_mval u, fr_mval tail)
+{
+    struct two z = product_exact(c, u, u), cube = product_exact(c, u, z.hi);
+    /* z may be 1, where the halves of a polynomial that is split would be larger than their sum. */
+    fr_mval p = t == FR_F32 ? horner(c, t, z.hi, ARCTAN_F32, FR_LEN(ARCTAN_F32), 1)
+                            : horner(c, t, z.hi, ARCTAN_F64, FR_LEN(ARCTAN_F64), 1);
+    fr_mval lo;
+    struct two sum = sum_sorted(c, base.hi, u);
+
+    /* The derivative 1 / (1 + u^2), roughly, is enough for the tail. */
+    lo = FMA(tail, FMA(z.hi, K(-0.5), K(1)), ADD(sum.lo, base.lo));
+    lo = FMA(p, FMA(u, z.lo, cube.lo), lo);
+    return ADD(sum.hi, FMA(p, cube.hi, lo));
+}
+
 /* arctan a for a <= 1, and pi / 2 + arctan(-1 / a) beyond. */
 fr_status
 recipe_real_arctan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
     fr_mval x = in[0].re, a = ABS(x), big = LT(K(1), a);
-    fr_mval top = SEL(big, K(-1), a), bottom = SEL(big, a, K(1)), u = DIV(top, bottom);
-    fr_mval z = MUL(u, u), base = SEL(big, K(half_pi(t)[0]), K(0)), lo;
-    struct two sum = sum_sorted(c, base, u);
+    fr_mval top = SEL(big, K(-1), a), bottom = SEL(big, at_most(c, t, a, 0x1p100), K(1));
+    fr_mval u = DIV(top, bottom);
+    struct two base = {SEL(big, K(half_pi(t)[0]), K(0)), SEL(big, K(half_pi(t)[1]), K(0))};
+    /* What the quotient left over; it is nothing where a was divided by 1. */
+    fr_mval rest = FMA(NEG(u), bottom, top);
 
-    lo = FMA(MUL(u, z), t == FR_F32 ? POLY(z, ARCTAN_F32) : POLY(z, ARCTAN_F64), sum.lo);
-    lo = ADD(lo, SEL(big, K(half_pi(t)[1]), K(0)));
-    if (t == FR_F64) {
-        /* What the quotient -1 / a left over, divided by a and times the derivative at u, roughly. */
-        fr_mval rest = MUL(FMA(NEG(u), bottom, top), FMA(z, K(-0.5), K(1)));
-
-        lo = FMA(rest, NEG(SEL(big, u, K(0))), lo);
-    }
-    out->re = with_sign(c, t, ADD(sum.hi, lo), x);
+    out->re = with_sign(c, t, arctan_sum(c, t, base, u, MUL(rest, ABS(u))), x);
     return c->st;
 }
 
@@ -35,8 +46,9 @@ arctan2_real(code_t c, fr_mval y, fr_mval x, bool is_short)
     const fr_dtype t = FR_F64;
     fr_mval ax = ABS(x), ay = ABS(y), swap = LT(ax, ay);
     fr_mval left = m_lt(c, m_bitcast(c, FR_I64, x), m_int(c, FR_I64, 0));
-    fr_mval top = SEL(swap, ax, ay), bottom = SEL(swap, ay, ax), q, u, z, base, base_lo, lo, turned;
-    struct two sum;
+    fr_mval top = SEL(swap, ax, ay), bottom = SEL(swap, ay, ax), q, rest;
+    fr_mval turned = m_xor(c, swap, left);
+    struct two base;
 
     if (!is_short) {
         fr_mval tiny = LT(bottom, K(0x1p-700));
@@ -47,22 +59,13 @@ arctan2_real(code_t c, fr_mval y, fr_mval x, bool is_short)
     /* 0 / 0 is 0 here, and inf / inf is 1. */
     bottom = SEL(EQ(bottom, K(0)), K(1), bottom);
     q = SEL(EQ(top, K(INFINITY)), K(1), DIV(top, bottom));
-    turned = m_xor(c, swap, left);
-    u = SEL(turned, NEG(q), q);
-    z = MUL(q, q);
-    base = SEL(swap, K(HALF_PI[0]), SEL(left, K(2 * HALF_PI[0]), K(0)));
+    base.hi = SEL(swap, K(HALF_PI[0]), SEL(left, K(2 * HALF_PI[0]), K(0)));
     if (is_short)
-        return FMA(u, POLY(z, ARCTAN_SHORT), base);
-    base_lo = SEL(swap, K(HALF_PI[1]), SEL(left, K(2 * HALF_PI[1]), K(0)));
-    sum = sum_sorted(c, base, u);
-    lo = ADD(FMA(MUL(u, z), POLY(z, ARCTAN_F64), sum.lo), base_lo);
-    {
-        fr_mval rest = DIV(FMA(NEG(q), bottom, top), bottom);
-
-        rest = SEL(LT(bottom, K(INFINITY)), MUL(rest, FMA(z, K(-0.5), K(1))), K(0));
-        lo = ADD(lo, SEL(turned, NEG(rest), rest));
-    }
-    return ADD(sum.hi, lo);
+        return FMA(SEL(turned, NEG(q), q), POLY(MUL(q, q), ARCTAN_SHORT), base.hi);
+    base.lo = SEL(swap, K(HALF_PI[1]), SEL(left, K(2 * HALF_PI[1]), K(0)));
+    rest = DIV(FMA(NEG(q), bottom, top), bottom);
+    rest = SEL(LT(bottom, K(INFINITY)), rest, K(0));
+    return arctan_sum(c, t, base, SEL(turned, NEG(q), q), SEL(turned, NEG(rest), rest));
 }
 
 fr_status

@@ -21,21 +21,23 @@ recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
     return c->st;
 }
 
-/* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 1/2; 2 - erfc |x| for x < 0. */
+/* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 11/16; 2 - erfc |x| for x < 0. */
 static fr_mval
 erfc_f64(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
-    fr_mval a = at_most(c, t, ABS(x), 27.5), z = MUL(x, x), near, far, f, w, q;
+    fr_mval a = at_most(c, t, ABS(x), 27.5), z = MUL(x, x), near, far, f, g, w, q;
     struct two one_minus = sum_sorted(c, K(1), NEG(x)), d = sum_sorted(c, ADD(a, a), K(1)), v, p;
     struct two square = product_exact(c, a, a), y;
-    struct exp_parts e = fr_math_exp_parts(c, NEG(square.hi), NEG(square.lo), 2 * BIAS);
+    struct exp_parts e = fr_math_exp_parts(c, t, NEG(square.hi), NEG(square.lo), 2 * BIAS);
     fr_mval other = ADD(a, K(3.5)), inverse = DIV(K(1), MUL(d.hi, other));
 
     near = ADD(one_minus.hi, FMA(NEG(x), POLY(z, ERFC_NEAR), one_minus.lo));
 
     /* One division serves both quotients. */
-    w = MUL(MUL(SUB(a, K(3.5)), d.hi), inverse);
+    g = MUL(d.hi, inverse);
+    w = MUL(SUB(a, K(3.5)), g);
+    w = FMA(FMA(NEG(w), other, SUB(a, K(3.5))), g, w);
     v.hi = MUL(other, inverse);
     v.lo = MUL(FMA(NEG(v.hi), d.lo, FMA(NEG(v.hi), d.hi, K(1))), v.hi);
     f = poly(c, t, w, ERFC_FAR + 1, FR_LEN(ERFC_FAR) - 1);
@@ -47,7 +49,7 @@ erfc_f64(code_t c, fr_mval x)
     v.lo = FMA(e.e.lo, y.hi, FMA(e.e.hi, y.lo, v.lo));
     far = scale(c, t, ADD(v.hi, v.lo), e.biased);
     far = SEL(LT(x, K(0)), SUB(K(2), far), far);
-    return SEL(LT(a, K(0.5)), near, far);
+    return SEL(LT(a, K(0.6875)), near, far);
 }
 
 fr_status

@@ -1,21 +1,16 @@
 /* jit/recipe_math_power.c -- powers and roots of real numbers. */
 #include "jit/recipe_math_core.h"
 
-/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once more
- * with what y^3 lacks to m. */
+/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once
+ * more with what y^3 lacks to m. */
 fr_status
 recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
-    fr_mval x = in[0].re, a = ABS(x), tiny = LT(a, K(ldexp(1, 1 - BIAS)));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(ldexp(1, 54))), a)), U(one - root));
-    fr_mval m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(t == FR_F32 ? 0x4b000000 : 0x4330000000000000))),
-                    SEL(tiny, K(ldexp(1, FRACTION) + BIAS + 54), K(ldexp(1, FRACTION) + BIAS)));
-    struct nearest third = nearest(c, t, e, 1.0 / 3, BIAS);
-    fr_mval j = FMA(third.n, K(-3), e);                    /* -1, 0 or 1 */
-    fr_mval low = LT(j, K(0)), high = LT(K(0), j), r, h, y, rest;
+    fr_mval x = in[0].re, a = ABS(x);
+    struct split part = split(c, t, a, true);
+    struct nearest third = nearest(c, t, part.e, 1.0 / 3, BIAS);
+    fr_mval j = FMA(third.n, K(-3), part.e);                   /* -1, 0 or 1 */
+    fr_mval low = LT(j, K(0)), high = LT(K(0), j), m = part.m, r, h, y, rest;
     struct two square;
 
     r = t == FR_F32 ? POLY(m, CBRT_F32) : POLY(m, CBRT_F64);
@@ -36,7 +31,7 @@ recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     return c->st;
 }
 
-/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what the squares and the root lost. */
+/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what squares and root lost. */
 static fr_mval
 hypot_f64(code_t c, fr_mval x, fr_mval y)
 {
@@ -76,7 +71,7 @@ recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
     return c->st;
 }
 
-/* The size of x^y and the special cases: `size` is |x|^y for finite x but 0. */
+/* x^y where `size` is |x|^y, if |x| is none of 0, 1 and infinity and y no NaN. */
 static fr_mval
 power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
 {
@@ -87,7 +82,7 @@ power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
     fr_mval negative = m_lt(c, m_bitcast(c, word, x), m_int(c, word, 0));
 
     z = SEL(m_xor(c, LT(y, K(0)), zero), K(0), K(INFINITY));
-    z = SEL(m_or(c, zero, infinite), z, size);
+    z = SEL(m_or(c, zero, infinite), z, SEL(EQ(a, K(1)), K(1), size));
     z = SEL(m_and(c, odd, negative), NEG(z), z);
     z = SEL(m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite))), K(NAN), z);
     /* A NaN in either stays one, but for the two cases below. */
@@ -100,15 +95,11 @@ static fr_mval
 power_f32(code_t c, fr_mval x, fr_mval y)
 {
     const fr_dtype t = FR_F64;
-    fr_mval w = widen(c, m_abs(c, x)), v = widen(c, y);
-    fr_mval bits = m_add(c, BITS(w), U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))), K(0x1p52 + BIAS));
-    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
-    fr_mval r = SUB(m, K(1)), l, p;
+    struct split s = split(c, t, widen(c, m_abs(c, x)), false);
+    fr_mval r = SUB(s.m, K(1)), l, p;
     struct nearest k;
 
-    v = at_least(c, t, at_most(c, t, v, 0x1p60), -0x1p60);
-    l = MUL(v, FMA(r, POLY(r, LOG2_SHORT), e));
+    l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), s.e));
     l = at_least(c, t, at_most(c, t, l, 200), -200);
     k = nearest(c, t, l, 1, BIAS);
     r = SUB(l, k.n);
@@ -122,13 +113,8 @@ static struct two
 log2_two(code_t c, fr_mval a)
 {
     const fr_dtype t = FR_F64;
-    fr_mval tiny = LT(a, K(0x1p-1022));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(0x1p54)), a)),
-                         U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
-    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))),
-                    SEL(tiny, K(0x1p52 + BIAS + 54), K(0x1p52 + BIAS)));
-    fr_mval r = SUB(m, K(1)), inverse, q;
+    struct split part = split(c, t, a, true);
+    fr_mval r = SUB(part.m, K(1)), inverse, q;
     struct two d = sum_sorted(c, K(2), r), s, z, v, p, l, sum;
 
     inverse = DIV(K(1), d.hi);
@@ -146,7 +132,7 @@ log2_two(code_t c, fr_mval a)
     v.lo = ADD(v.lo, ADD(p.lo, K(POWER_C0[1])));
     l = product_exact(c, s.hi, v.hi);
     l.lo = FMA(s.hi, v.lo, FMA(s.lo, v.hi, l.lo));
-    sum = sum_sorted(c, e, l.hi);
+    sum = sum_sorted(c, part.e, l.hi);
     return (struct two){sum.hi, ADD(sum.lo, l.lo)};
 }
 
@@ -156,20 +142,19 @@ power_f64(code_t c, fr_mval x, fr_mval y)
     const fr_dtype t = FR_F64;
     struct two l = log2_two(c, ABS(x)), p, r, sum;
     struct nearest k;
-    fr_mval v = at_least(c, t, at_most(c, t, y, 0x1p80), -0x1p80), rest, q;
+    fr_mval rest, q;
 
-    p = product_exact(c, v, l.hi);
-    p.lo = FMA(v, l.lo, p.lo);
-    k.n = p.hi;
+    p = product_exact(c, y, l.hi);
+    p.lo = FMA(y, l.lo, p.lo);
+    p.lo = SEL(LT(ABS(p.hi), K(1100)), p.lo, K(0));
     p.hi = at_least(c, t, at_most(c, t, p.hi, 1100), -1100);
-    p.lo = SEL(EQ(p.hi, k.n), p.lo, K(0));
     k = nearest(c, t, p.hi, 1, 2 * BIAS);
     rest = SUB(p.hi, k.n);
     r = product_exact(c, rest, K(LN2));
     r.lo = FMA(p.lo, K(LN2), FMA(rest, K(LN2_LOW), r.lo));
     sum = sum_sorted(c, K(1), r.hi);
     q = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
-    return scale(c, t, ADD(sum.hi, FMA(r.lo, sum.hi, q)), k.biased);
+    return scale(c, t, ADD(sum.hi, FMA(r.lo, ADD(sum.hi, q), q)), k.biased);
 }
 
 fr_status

@@ -1,11 +1,12 @@
 /* jit/recipe_math_trig.c -- sine, cosine and tangent of any argument.
  *
- * The argument is taken in half or quarter turns, so that whole turns can be left out of the product
- * with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's size are
- * never multiplied.  Which bits remain is selected by the size of x; the rest is the same for all. */
+ * The argument is taken in half or quarter turns, so that whole turns can be left out of the
+ * product with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's
+ * size are never multiplied.  Which bits remain is selected by the size of x; the rest is the same
+ * for all. */
 #include "jit/recipe_math_core.h"
 
-/* ---- floats, in doubles ------------------------------------------------------------------------- */
+/* ---- floats, in doubles ---- */
 
 /* The two parts of 1 / pi (or 2 / pi) that matter for a float of x's size. */
 static struct two
@@ -75,82 +76,82 @@ tan_f32(code_t c, fr_mval input)
     return narrow(c, DIV(SEL(odd, K(-1), y), SEL(odd, y, K(1))));
 }
 
-/* ---- doubles ------------------------------------------------------------------------------------ */
+/* ---- doubles ---- */
 
 struct reduced {
     struct two r;            /* |r| <= pi / 4 */
     fr_mval    turns;        /* quarter turns, in the low bits of an integer */
 };
 
-/* The digits of 2 / pi (base 2^53) that matter for x, five of them, and x scaled to meet them.
- * A number from 2^(53 k + 54) on gives whole turns with the first k digits.  k is found bit by
- * bit; each step moves the digits along by a power of two. */
+/* x > 0 and the five digits of 2 / pi (base 2^53, with their weights) that matter for it: a number
+ * from 2^(53 k + 54) on gives whole turns with the first k digits.  k is found bit by bit, and each
+ * bit that is set moves the digits along.  Returns x; it and the weights are 2^848 smaller and
+ * larger where the weights would underflow. */
 static fr_mval
 select_digits(code_t c, fr_mval x, fr_mval digit[5])
 {
-    enum { N_DIGITS = FR_LEN(TWO_OVER_PI_DIGITS), TOP = 18 };
+    enum { N_DIGITS = FR_LEN(TWO_OVER_PI_DIGITS) };
     const fr_dtype t = FR_F64;
-    fr_mval d[N_DIGITS];
-    int reach = TOP;                              /* the largest k that is still possible */
+    fr_mval d[N_DIGITS], big = LE(K(ldexp(1, 53 * 16 + 54)), x), size;
 
-    for (int k = 0; k < N_DIGITS; k++)
-        d[k] = K(TWO_OVER_PI_DIGITS[k]);
-    for (int step = 16; step; step >>= 1) {
-        fr_mval big = LE(K(ldexp(1, 53 * step + 1)), MUL(ABS(x), K(0x1p-53)));
-
-        x = SEL(big, MUL(x, K(ldexp(1, -53 * step))), x);
-        if (reach - step > step - 1)
-            reach = step - 1 > reach - step ? step - 1 : reach - step;
-        else
-            reach = step - 1;
-        for (int k = 0; k < reach + 5 && k + step < N_DIGITS; k++)
+    x = SEL(big, MUL(x, K(0x1p-848)), x);
+    for (int k = 0; k < 16 + 4; k++) {
+        d[k] = K(ldexp(TWO_OVER_PI_DIGITS[k], -53 * k));
+        if (k + 16 < N_DIGITS)
+            d[k] = SEL(big, K(ldexp(TWO_OVER_PI_DIGITS[k + 16], -53 * k)), d[k]);
+    }
+    size = x;
+    for (int step = 8; step; step >>= 1) {
+        big = LE(K(ldexp(1, 53 * step + 54)), size);
+        if (step > 1)
+            size = SEL(big, MUL(size, K(ldexp(1, -53 * step))), size);
+        for (int k = 0; k < step + 4; k++)
             d[k] = SEL(big, d[k + step], d[k]);
     }
     memcpy(digit, d, 5 * sizeof *d);
     return x;
 }
 
-/* v less a multiple of 8; |v| < 2^54. */
+/* v less a multiple of 4; |v| <= 2^53. */
 static fr_mval
 without_turns(code_t c, fr_mval v)
 {
     const fr_dtype t = FR_F64;
 
-    return SUB(v, SUB(ADD(v, K(0x1.8p55)), K(0x1.8p55)));
+    return SUB(v, SUB(ADD(v, K(0x1.8p54)), K(0x1.8p54)));
 }
 
+/* x in quarter turns, for x >= 0. */
 static struct reduced
 reduce(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
-    fr_mval d[5], y = select_digits(c, x, d), p[5], e[4], turns, n, f, lo;
-    struct two s, u, v, h;
+    fr_mval d[5], y = select_digits(c, x, d), p[5], e[4], turns, f, lo;
+    struct two s, u, v, w, h;
 
     /* The products with the digits; exactly, but for the last. */
     for (int k = 0; k < 5; k++) {
         p[k] = MUL(y, d[k]);
         if (k < 4)
             e[k] = FMA(y, d[k], NEG(p[k]));
-        y = MUL(y, K(0x1p-53));
     }
-    p[0] = FMA(m_rint(c, MUL(p[0], K(0.125))), K(-8), p[0]);
-    /* In the order of their size: p0; e0, p1; e1, p2; e2, p3; e3, p4. */
-    s = sum_exact(c, e[0], p[1]);
-    s.hi = without_turns(c, s.hi);
+    /* In the order of their size: p0; e0, p1; e1, p2; e2, p3; e3, p4.  The first three may be
+     * large. */
+    p[0] = FMA(m_rint(c, MUL(p[0], K(0.25))), K(-4), p[0]);
+    h = sum_exact(c, without_turns(c, e[0]), without_turns(c, p[1]));
+    s = sum_exact(c, p[0], h.hi);
     u = sum_exact(c, e[1], p[2]);
     v = sum_exact(c, e[2], p[3]);
-    h = sum_exact(c, p[0], s.hi);
-    lo = h.lo;
-    h = sum_exact(c, h.hi, s.lo);
-    s = sum_exact(c, h.hi, u.hi);
-    lo = ADD(ADD(lo, h.lo), ADD(s.lo, u.lo));
-    turns = ADD(s.hi, K(MAGIC));
-    n = SUB(turns, K(MAGIC));
-    h = sum_exact(c, SUB(s.hi, n), lo);
-    s = sum_exact(c, h.hi, v.hi);
-    lo = ADD(ADD(h.lo, s.lo), ADD(v.lo, ADD(e[3], p[4])));
+    w = sum_exact(c, s.hi, u.hi);
+    turns = ADD(w.hi, K(MAGIC));
+    /* What is left of w.hi is not smaller than s.lo, unless 0; h.lo and w.lo are smaller than both,
+     * or are multiples of 2^-105 like them, and all sums are exact. */
+    s = sum_sorted(c, SUB(w.hi, SUB(turns, K(MAGIC))), s.lo);
+    u = sum_sorted(c, s.hi, ADD(ADD(h.lo, w.lo), u.lo));
+    w = sum_exact(c, u.hi, v.hi);
+    lo = ADD(ADD(s.lo, u.lo), ADD(w.lo, ADD(v.lo, ADD(e[3], p[4]))));
+    f = w.hi;
     /* From quarter turns to radians. */
-    f = s.hi;
     h.hi = MUL(f, K(HALF_PI[0]));
     h.lo = FMA(f, K(HALF_PI[0]), NEG(h.hi));
     h.lo = FMA(lo, K(HALF_PI[0]), FMA(f, K(HALF_PI[1]), h.lo));
@@ -166,44 +167,44 @@ sin_cos(code_t c, struct two r, struct two *sine, struct two *cosine)
     fr_mval half = MUL(z.hi, K(-0.5)), w = ADD(K(1), half);
     fr_mval wlo = SUB(half, SUB(w, K(1)));
 
-    if (sine) {
-        sine->hi = r.hi;
-        sine->lo = FMA(MUL(r.hi, z.hi), POLY(z.hi, SIN_F64), MUL(r.lo, w));
-    }
-    if (cosine) {
-        cosine->hi = w;
-        cosine->lo = FMA(z.lo, K(-0.5), FMA(MUL(z.hi, z.hi), POLY(z.hi, COS_F64), wlo));
-        cosine->lo = FMA(NEG(r.hi), r.lo, cosine->lo);
-    }
+    sine->hi = r.hi;
+    sine->lo = FMA(MUL(r.hi, z.hi), POLY(z.hi, SIN_F64), MUL(r.lo, w));
+    cosine->hi = w;
+    cosine->lo = FMA(z.lo, K(-0.5), FMA(MUL(z.hi, z.hi), POLY(z.hi, COS_F64), wlo));
+    cosine->lo = FMA(NEG(r.hi), r.lo, cosine->lo);
 }
 
 static fr_mval
 sin_cos_f64(code_t c, fr_mval x, bool is_sin)
 {
     const fr_dtype t = FR_F64;
-    struct reduced a = reduce(c, x);
-    fr_mval turns = is_sin ? a.turns : m_add(c, a.turns, U(1)), odd, y;
+    fr_mval a = ABS(x), turns, odd, y, sign;
+    struct reduced q = reduce(c, a);
     struct two sine, cosine;
 
-    sin_cos(c, a.r, &sine, &cosine);
+    turns = is_sin ? q.turns : m_add(c, q.turns, U(1));
+    sin_cos(c, q.r, &sine, &cosine);
     odd = m_ne(c, AND(turns, U(1)), U(0));
     y = ADD(SEL(odd, cosine.hi, sine.hi), SEL(odd, cosine.lo, sine.lo));
-    y = REAL(XOR(BITS(y), AND(SHL(turns, 62), U(SIGN_BIT))));
-    return is_sin ? SEL(LT(ABS(x), K(0x1p-30)), x, y) : y;
+    sign = SHL(turns, 62);
+    if (!is_sin)
+        return REAL(XOR(BITS(y), AND(sign, U(SIGN_BIT))));
+    y = REAL(XOR(BITS(y), AND(XOR(sign, BITS(x)), U(SIGN_BIT))));
+    return SEL(LT(a, K(0x1p-30)), x, y);
 }
 
 static fr_mval
 tan_f64(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
-    struct reduced a = reduce(c, x);
+    fr_mval a = ABS(x), odd, inverse, q, rest;
+    struct reduced turn = reduce(c, a);
     struct two sine, cosine, top, bottom;
-    fr_mval odd, inverse, q, rest;
 
-    sin_cos(c, a.r, &sine, &cosine);
+    sin_cos(c, turn.r, &sine, &cosine);
     sine = sum_sorted(c, sine.hi, sine.lo);
     cosine = sum_sorted(c, cosine.hi, cosine.lo);
-    odd = m_ne(c, AND(a.turns, U(1)), U(0));
+    odd = m_ne(c, AND(turn.turns, U(1)), U(0));
     top.hi = SEL(odd, cosine.hi, sine.hi);
     top.lo = SEL(odd, cosine.lo, sine.lo);
     bottom.hi = SEL(odd, sine.hi, cosine.hi);
@@ -213,8 +214,8 @@ tan_f64(code_t c, fr_mval x)
     rest = FMA(NEG(q), bottom.hi, top.hi);
     rest = FMA(NEG(q), bottom.lo, ADD(rest, top.lo));
     q = FMA(rest, inverse, q);
-    q = REAL(XOR(BITS(q), SHL(a.turns, 63)));
-    return SEL(LT(ABS(x), K(0x1p-30)), x, q);
+    q = REAL(XOR(BITS(q), AND(XOR(SHL(turn.turns, 63), BITS(x)), U(SIGN_BIT))));
+    return SEL(LT(a, K(0x1p-30)), x, q);
 }
 
 fr_status

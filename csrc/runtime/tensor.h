@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/layout.h"
+#include "core/number.h"
 #include "ir/op.h"
 
 struct fr_storage;
@@ -26,17 +27,6 @@ struct fr_tensor {                   /* embedded in the Python object */
     fr_dtype           dtype;
     bool               whole;        /* the window is the whole storage in its own layout */
     bool               readonly;
-};
-
-/* A number that is an argument at run time. For weak Python scalars (NEP 50) `weak` is the kind
- * 'b' 'i' 'f' 'c'; a typed NumPy scalar has weak 0 and its dtype. Value: i64 for b, i and u dtypes
- * (u64 bits for u64), f64 for floats (also f16, f32), c128 for complex. `huge`: a Python int
- * outside int64 whose low 64 bits are in i64 (sign in `negative`). */
-struct fr_number {
-    fr_dtype dtype;
-    char     weak;
-    bool     huge, negative;
-    union { int64_t i64; uint64_t u64; double f64; double c128[2]; } v;
 };
 
 struct fr_arg {                      /* exactly one of the two */
@@ -107,9 +97,9 @@ fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *)
 fr_status fr_tensor_export(const struct fr_tensor *, void **data, struct fr_err *);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
 
-/* A handle over memory that somebody else owns; `release(owner)` is called when the storage dies.
- * Strides in bytes must be multiples of the item size (FR_EVALUE). copy: takes the values over instead.
- * shared: pinned as by fr_tensor_export. */
+/* A handle over memory that somebody else owns; `release(owner)` is called when nothing reads the memory
+ * any more, never if making the handle fails. Stores reach the memory at fr_runtime_flush at the latest.
+ * Strides in bytes must be multiples of the item size (FR_EVALUE). from_copy takes the values over. */
 fr_status fr_tensor_from_memory(void *data, fr_dtype, int ndim, const int64_t *dims,
                                 const int64_t *byte_strides, bool readonly,
                                 void (*release)(void *owner), void *owner, struct fr_tensor *out,
@@ -121,6 +111,9 @@ void      fr_tensor_copy(const struct fr_tensor *, struct fr_tensor *out);   /* 
 void      fr_tensor_clear(struct fr_tensor *);                               /* NULL storage is fine */
 struct fr_storage *fr_storage_ref(struct fr_storage *);
 void      fr_storage_unref(struct fr_storage *);
+/* The owner of the memory has handed it over (fr_tensor_from_memory): nobody looks at it but through
+ * handles, so stores into it need not reach it. */
+void      fr_storage_claim(struct fr_storage *);
 /* True while somebody outside may look at the memory at any time. */
 bool      fr_storage_pinned(const struct fr_storage *);
 /* Evaluates every pending store into pinned storages: before control goes to foreign code. */
@@ -131,6 +124,8 @@ struct fr_hooks {
     void *(*release_gil)(void);          /* PyEval_SaveThread */
     void  (*take_gil)(void *);
     bool  (*interrupted)(void);          /* takes the GIL itself; true when a signal is pending */
+    void  (*storage_died)(struct fr_storage *);  /* the last handle of a storage over memory of others
+                                            is gone; the memory may be read until its release() */
 };
 extern struct fr_hooks fr_hooks;
 

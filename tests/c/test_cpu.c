@@ -1,6 +1,6 @@
-/* tests/c/test_cpu.c -- flat entry points into backends/cpu for tests/test_cpu_parts.py (ctypes), and the
- * stress runs that need C: many threads, fork, cancelling. Compiled together with the parts under test
- * into one shared object. */
+/* tests/c/test_cpu.c -- flat entry points into backends/cpu for tests/test_cpu_parts.py (ctypes),
+ * and the stress runs that need C: many threads, fork, cancelling. Compiled together with the
+ * parts under test into one shared object. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -97,7 +97,8 @@ t_accum(const char *level, int op, int dtype, size_t n_rows, size_t n, void *acc
     return 1;
 }
 
-/* A whole row by pieces of a tree, joined as they come; with `inner` > 0 each piece is itself walked. */
+/* A whole row by pieces of a tree, joined as they come; with `inner` > 0 each piece is itself
+ * walked. */
 static void
 fold_pieces(const struct fr_reduce_kernels *k, fr_op op, fr_dtype d, int64_t n, int64_t max,
             int64_t inner, const char *a, void *out, int64_t *index)
@@ -268,6 +269,55 @@ t_memory_churn(int n_threads, int n_rounds)
     return bad;
 }
 
+static atomic_bool stop_churn;
+
+static void *
+churn_on(void *arg)
+{
+    struct churn *c = arg;
+
+    while (!atomic_load(&stop_churn))
+        churn(c);
+    return NULL;
+}
+
+/* Forks while threads allocate; the children must be able to. How many could not. */
+int
+t_memory_fork(int n)
+{
+    pthread_t    t[3];
+    struct churn c[3];
+    int          bad = 0;
+
+    atomic_store(&stop_churn, false);
+    for (int k = 0; k < 3; k++) {
+        c[k] = (struct churn){(unsigned)k + 1, 300, 0};
+        pthread_create(&t[k], NULL, churn_on, &c[k]);
+    }
+    for (int k = 0; k < n; k++) {
+        int   status = 0;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            struct churn own = {(unsigned)k, 300, 0};
+
+            alarm(20);
+            churn(&own);
+            fr_memory_trim();
+            churn(&own);
+            _exit(own.bad != 0);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+            bad++;
+    }
+    atomic_store(&stop_churn, true);
+    for (int k = 0; k < 3; k++) {
+        pthread_join(t[k], NULL);
+        bad += c[k].bad;
+    }
+    return bad;
+}
+
 /* ---- pool */
 
 struct counted {
@@ -306,7 +356,7 @@ counted_task(void *arg, int64_t i, int worker)
     atomic_fetch_sub(&c->busy[worker], 1);
 }
 
-/* Runs n tasks; the number of broken promises, or -1 - (tasks that ran) if the run was cancelled. */
+/* Runs n tasks; the number of broken promises, or -1 - (tasks that ran) if it was cancelled. */
 int
 t_pool_run(int64_t n, int spin, int nested)
 {
@@ -381,8 +431,8 @@ t_pool_concurrent(int n_threads, int ms)
     return atomic_load(&hammer_bad);
 }
 
-/* Forks n times while another thread keeps the pool busy; each child must be able to run. The number of
- * children that failed or hung. */
+/* Forks n times while another thread keeps the pool busy; each child must be able to run. The
+ * number of children that failed or hung. */
 int
 t_pool_fork(int n)
 {
@@ -423,7 +473,8 @@ interrupt_after(void)
     return atomic_fetch_add(&asked, 1) + 1 >= ask_limit;
 }
 
-/* A Python signal handler may fork: the child sees its run end as cancelled, the parent's goes on. */
+/* A Python signal handler may fork: the child sees its run end as cancelled, the parent's goes
+ * on. */
 static bool
 fork_while_asked(void)
 {

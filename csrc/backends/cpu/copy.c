@@ -25,7 +25,8 @@ typedef uint16_t v2_mem __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint32_t v4_mem __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* Masks for two vectors a, b: the even elements of both; a backwards; their lower and upper halves interleaved. */
+/* Masks for two vectors a, b: the even elements of both; a backwards; their lower and upper
+ * halves interleaved. */
 #define EVEN_1 {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
 #define EVEN_2 {0, 2, 4, 6, 8, 10, 12, 14}
 #define EVEN_4 {0, 2, 4, 6}
@@ -43,8 +44,8 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 #define HIGH_4 {2, 6, 3, 7}
 #define HIGH_8 {1, 3}
 
-/* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that nothing beyond
- * them is read. Returns how many are done. */
+/* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that
+ * nothing beyond them is read. Returns how many are done. */
 #define GATHER_NEAR(S, T, V)                                                                       \
     static size_t gather_near_##S(size_t n, char *out, const char *in, ptrdiff_t stride)           \
     {                                                                                              \
@@ -54,7 +55,8 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
                                                                                                    \
         if (stride == 2 * S)                                                                       \
             for (; i + lanes < n; i += lanes) {                                                    \
-                V a = *(const V##_mem *)(in + 2 * i * S), b = *(const V##_mem *)(in + 2 * i * S + 16); \
+                V a = *(const V##_mem *)(in + 2 * i * S);                                          \
+                V b = *(const V##_mem *)(in + 2 * i * S + 16);                                     \
                                                                                                    \
                 *(V##_mem *)(out + i * S) = __builtin_shuffle(a, b, even);                         \
             }                                                                                      \
@@ -180,15 +182,15 @@ fr_copy_fill(size_t n, int size, void *dst, const void *src)
     }
 }
 
-/* ---- two dimensions ---------------------------------------------------------------------------- */
+/* ---- two dimensions ------------------------------------------------------------------------- */
 
-/* A tile is first brought near, whole cache lines of src at a time: where its columns are a power of two
- * apart they share one set of the cache, and a line is lost before it is used up. */
+/* A tile is first brought near, whole cache lines of src at a time: where its columns are a power
+ * of two apart they share one set of the cache, and a line is lost before it is used up. */
 enum { TILE_BYTES = 128 };   /* of a tile's side */
 typedef char tile_side[TILE_BYTES];
 
-/* Squares of 16 / S elements; interleaving the first half of the rows with the second log2 times turns
- * a square over. out is a tile of rows too. */
+/* Squares of 16 / S elements; interleaving the first half of the rows with the second log2 times
+ * turns a square over. out is a tile of rows too. */
 #define TURN(S, V, STAGES)                                                                         \
     static void turn_##S(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)        \
     {                                                                                              \

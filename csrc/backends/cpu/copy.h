@@ -1,8 +1,9 @@
 /* backends/cpu/copy.h -- moves elements between strided and contiguous memory; converts nothing.
  *
- * Called by the block interpreter (loads and stores of strided operands) and by whoever materialises
- * a view. Strides are in bytes, any sign, zero too (a source that is broadcast). Element sizes are 1, 2, 4, 8 and 16.
- * Memory need not be aligned to the element size. Source and destination do not overlap. */
+ * Called by the block interpreter (loads and stores of strided operands) and by whoever
+ * materialises a view. Strides are in bytes, any sign, zero too (a source that is broadcast).
+ * Element sizes are 1, 2, 4, 8 and 16. Memory need not be aligned to the element size. Source and
+ * destination do not overlap. */
 #ifndef FR_BACKENDS_CPU_COPY_H
 #define FR_BACKENDS_CPU_COPY_H
 
@@ -14,8 +15,8 @@ void fr_copy_gather(size_t n, int size, void *dst, const void *src, ptrdiff_t st
 void fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src);
 /* dst[i] = *src. */
 void fr_copy_fill(size_t n, int size, void *dst, const void *src);
-/* dst[r * dst_row + c * dst_col] = src[r * src_row + c * src_col]; tiled when one side runs along rows and
- * the other along columns. */
+/* dst[r * dst_row + c * dst_col] = src[r * src_row + c * src_col]; tiled when one side runs along
+ * rows and the other along columns. */
 void fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                 ptrdiff_t dst_col, const void *src, ptrdiff_t src_row, ptrdiff_t src_col);
 

@@ -1,33 +1,41 @@
-/* backends/cpu/interp.c -- the block interpreter: runs programs (program.h) over tiles of rows and blocks of long rows.
+/* backends/cpu/interp.c -- the block interpreter: runs programs (program.h) over tiles of rows and
+ * blocks of long rows.
  *
- * Called by launch.c, which treats it and compiled code alike. The inner loop is `run`: it walks a list of steps, each
- * one call of a precompiled kernel over all elements of the tile. Nothing here allocates or fails. */
+ * Called by launch.c, which treats it and compiled code alike. The inner loop is `run`: it walks a
+ * list of steps, each one call of a precompiled kernel over all elements of the tile. Nothing here
+ * allocates or fails. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"
 #include "backends/cpu/program.h"
 
-enum { REDUCE_ROWS = 256,        /* rows whose accumulators fit the temporary room */
-       EXPAND_ONE_ROW = 512 };   /* elements; longer rows run one by one rather than expand ROW values */
+enum {
+    REDUCE_ROWS = 256, /* rows whose accumulators fit the temporary room */
+    TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
+    EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
+};
 
 /* How a load is served, by its number. */
-enum { LOAD_COPIED = 1,          /* its memory is overwritten before its last use (fr_hazard) */
-       LOAD_FILLED = 2 };        /* the same row for all: its register holds it T times already */
+enum {
+    LOAD_COPIED = 1, /* its memory is overwritten before its last use (fr_hazard) */
+    LOAD_FILLED = 2, /* the same row for all: its register holds it T times already */
+};
 
 struct frame {
     const struct fr_program *p;
     char *const             *ptr;
     const int64_t           *row_stride, *inner_stride;
     const char              *scalars;
-    char                   **at;        /* [n_places] */
-    uint8_t                 *loads;     /* [n_loads] LOAD_* */
+    char                   **at;    /* [n_places] */
+    uint8_t                 *loads; /* [n_loads] LOAD_* */
     char                    *registers;
     char                    *temp;
-    struct fr_slot          *slots;     /* [n_insts], of the long form */
-    struct fr_tree_stack    *stacks;    /* one per REDUCE of a stage */
-    int64_t                  row0, n_rows;  /* the tile's rows */
-    int64_t                  j0, n;         /* and its elements in each row */
-    bool                     quiet;     /* no stores: the stage runs more than once */
+    struct fr_slot          *slots;        /* [n_insts], of the long form */
+    struct fr_tree_stack    *stacks;       /* one per REDUCE of a stage */
+    int64_t                  row0, n_rows; /* the tile's rows */
+    int64_t                  j0, n;        /* and its elements in each row */
+    bool                     whole;        /* tiles hold whole rows */
+    bool                     quiet;        /* no stores: the stage runs more than once */
 };
 
 static size_t
@@ -94,13 +102,14 @@ frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stri
     f->temp = (char *)scratch + p->temp_at;
     f->row0 = f->j0 = 0;
     f->n_rows = f->n = 1;
+    f->whole = true;
     f->quiet = false;
     return f;
 }
 
 /* ---- addresses ----------------------------------------------------------------------------------
- * A pointer may be the start of an IOTA, so it is moved as a number. Strides along rows are not there in
- * the entries that know one row only, where row0 is 0. */
+ * A pointer may be the start of an IOTA, so it is moved as a number. Strides along rows are not
+ * there in the entries that know one row only, where row0 is 0. */
 
 static char *
 address(const struct frame *f, uint32_t operand, bool full)
@@ -134,7 +143,7 @@ is_contiguous(const struct frame *f, uint32_t operand, int size)
            (f->n_rows == 1 || f->row_stride[operand] == f->n * size);
 }
 
-/* ---- steps that are more than a call ------------------------------------------------------------ */
+/* ---- steps that are more than a call --------------------------------------------------------- */
 
 static char *
 load(struct frame *f, const struct fr_step *st)
@@ -147,8 +156,8 @@ load(struct frame *f, const struct fr_step *st)
             return from;
         if (how & LOAD_FILLED)
             return to;
-        /* Tiles of several rows begin with the largest, and always hold whole rows. */
-        if (f->n_rows > 1 && f->row_stride[st->operand] == 0)
+        /* Tiles of several rows begin with the largest. */
+        if (f->whole && f->n_rows > 1 && f->row_stride[st->operand] == 0)
             f->loads[st->load] |= LOAD_FILLED;
     }
     fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, f->n * st->size, st->size, from,
@@ -171,10 +180,10 @@ row_load(struct frame *f, const struct fr_step *st)
 static void
 store(struct frame *f, const struct fr_step *st)
 {
-    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
-    bool       broadcast = st->once || st->row_args;
-    ptrdiff_t  from_col = broadcast ? 0 : st->size;
-    ptrdiff_t  from_row = st->once ? 0 : st->row_args ? st->size : f->n * st->size;
+    char     *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    bool      broadcast = st->once || st->row_args;
+    ptrdiff_t from_col = broadcast ? 0 : st->size;
+    ptrdiff_t from_row = st->once ? 0 : st->row_args ? st->size : f->n * st->size;
 
     if (from == to && !broadcast)
         return; /* computed in place */
@@ -219,10 +228,13 @@ expand(struct frame *f, const struct fr_step *st)
     if (n == 1)
         return from;
     switch (st->size) {
-    case 4: EXPAND(uint32_t) break;
-    case 8: EXPAND(uint64_t) break;
+    case 4:
+        EXPAND(uint32_t) break;
+    case 8:
+        EXPAND(uint64_t) break;
     default:
-        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size, 0);
+        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size,
+                   0);
     }
     return to;
 }
@@ -251,12 +263,12 @@ static char *
 reduce(struct frame *f, const struct fr_step *st)
 {
     const struct fr_reduce_kernels *k = f->p->reduce;
-    const char *from = f->at[st->a[0]];
-    char       *to = f->registers + st->offset;
-    fr_op       op = reduce_op(st);
-    fr_dtype    acc = fr_reduce_acc(op, st->in);
-    int         acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
-    bool        indexed = op == FR_OP_argmax || op == FR_OP_argmin;
+    const char                     *from = f->at[st->a[0]];
+    char                           *to = f->registers + st->offset;
+    fr_op                           op = reduce_op(st);
+    fr_dtype                        acc = fr_reduce_acc(op, st->in);
+    int                             acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
+    bool                            indexed = op == FR_OP_argmax || op == FR_OP_argmin;
 
     if (!indexed && st->in != FR_F16) {
         /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
@@ -286,10 +298,12 @@ reduce(struct frame *f, const struct fr_step *st)
 static void
 accumulate(struct frame *f, const struct fr_step *st)
 {
-    char      *to = address(f, st->operand, true), *from = f->at[st->a[0]];
-    int        size = fr_dtype_size(st->in);
-    ptrdiff_t  by = inner_stride(f, st->operand);
+    char     *to = address(f, st->operand, true), *from = f->at[st->a[0]];
+    int       size = fr_dtype_size(st->in);
+    ptrdiff_t by = inner_stride(f, st->operand);
 
+    if (f->n == 0 || f->n_rows == 0)
+        return;
     if (f->n == 1 || by == st->size) {
         st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
     } else if (by == 0) { /* one accumulator for all elements of all rows */
@@ -301,7 +315,7 @@ accumulate(struct frame *f, const struct fr_step *st)
     }
 }
 
-/* ---- lists of steps ----------------------------------------------------------------------------- */
+/* ---- lists of steps -------------------------------------------------------------------------- */
 
 static void
 run(struct frame *f, uint32_t first, uint32_t end)
@@ -327,14 +341,22 @@ run(struct frame *f, uint32_t first, uint32_t end)
                        st->once | (st->row_args & row_mask));
             at[st->dst] = out;
             break;
-        case FR_STEP_LOAD: at[st->dst] = load(f, st); break;
+        case FR_STEP_LOAD:
+            at[st->dst] = load(f, st);
+            break;
         case FR_STEP_STORE:
             if (!f->quiet)
                 store(f, st);
             break;
-        case FR_STEP_EXPAND: at[st->dst] = expand(f, st); break;
-        case FR_STEP_IOTA: at[st->dst] = iota(f, st, true); break;
-        case FR_STEP_REDUCE: at[st->dst] = reduce(f, st); break;
+        case FR_STEP_EXPAND:
+            at[st->dst] = expand(f, st);
+            break;
+        case FR_STEP_IOTA:
+            at[st->dst] = iota(f, st, true);
+            break;
+        case FR_STEP_REDUCE:
+            at[st->dst] = reduce(f, st);
+            break;
         case FR_STEP_ACCUM:
             if (!f->quiet)
                 accumulate(f, st);
@@ -344,15 +366,23 @@ run(struct frame *f, uint32_t first, uint32_t end)
             st->fn.map(n_rows, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
             at[st->dst] = out;
             break;
-        case FR_STEP_ROW_LOAD: at[st->dst] = row_load(f, st); break;
-        case FR_STEP_ROW_STORE: row_store(f, st); break;
-        case FR_STEP_ROW_IOTA: at[st->dst] = iota(f, st, false); break;
+        case FR_STEP_ROW_LOAD:
+            at[st->dst] = row_load(f, st);
+            break;
+        case FR_STEP_ROW_STORE:
+            row_store(f, st);
+            break;
+        case FR_STEP_ROW_IOTA:
+            at[st->dst] = iota(f, st, false);
+            break;
         case FR_STEP_ONE_OP:
             out = f->registers + st->offset;
             st->fn.map(1, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], 0);
             at[st->dst] = out;
             break;
-        case FR_STEP_SCALAR: at[st->dst] = (char *)f->scalars + 16 * st->operand; break;
+        case FR_STEP_SCALAR:
+            at[st->dst] = (char *)f->scalars + 16 * st->operand;
+            break;
         }
     }
 }
@@ -378,19 +408,55 @@ even_piece(int64_t n, int64_t max)
     return n_pieces < 2 ? n : ((n + n_pieces - 1) / n_pieces + 63) & ~(int64_t)63;
 }
 
+/* Whether some operand lies along the columns, so that one row touches a cache line for each element. (Not if
+ * an accumulator wants the elements of a row one after the other.) */
+static bool
+is_transposed(const struct frame *f)
+{
+    const struct fr_program *p = f->p;
+    bool                     found = false;
+
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
+        const struct fr_step *st = &p->steps[i];
+        if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_STORE) {
+            int64_t by_row = f->row_stride[st->operand], by = f->inner_stride[st->operand];
+            found |= (by_row == st->size || by_row == -st->size) && (by >= 32 || by <= -32);
+        } else if (st->kind == FR_STEP_ACCUM && f->inner_stride[st->operand] == 0) {
+            return false;
+        }
+    }
+    return found;
+}
+
+/* How many rows a tile has, and how many elements of each. */
+static int64_t
+choose_tile(struct frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
+{
+    const struct fr_program *p = f->p;
+    int64_t                  n = 1;
+
+    *piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
+    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW))
+        n = p->tile_want / (n_inner ? n_inner : 1);
+    if (p->strided && n < TRANSPOSED_ROWS && n_rows > 1 && is_transposed(f)) {
+        n = TRANSPOSED_ROWS;
+        if (p->stages)
+            n = n < p->tile_cap / n_inner ? n : p->tile_cap / n_inner;
+        else if (*piece > p->tile_want / n)
+            *piece = p->tile_want / n;
+        f->whole = *piece == n_inner;
+    }
+    n = n < n_rows ? n : n_rows;
+    return n > 1 ? n : 1;
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
-    int64_t tile_rows = 1, piece;
+    int64_t                  piece, tile_rows = choose_tile(f, n_rows, n_inner, &piece);
 
     begin_list(f, 0, p->tile_end_hazard);
-    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW)) {
-        tile_rows = p->tile_want / (n_inner ? n_inner : 1);
-        if (tile_rows > n_rows)
-            tile_rows = n_rows;
-    }
-    piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
     for (int64_t r = 0; r < n_rows; r += tile_rows) {
         f->row0 = r;
         f->n_rows = n_rows - r < tile_rows ? n_rows - r : tile_rows;
@@ -405,7 +471,7 @@ run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
     }
 }
 
-/* ---- long rows ---------------------------------------------------------------------------------- */
+/* ---- long rows ------------------------------------------------------------------------------- */
 
 static void
 values_in_slots(struct frame *f, struct fr_slot *slots)
@@ -429,8 +495,12 @@ run_mid(struct frame *f, const struct fr_steps l)
         case FR_STEP_ROW_OP:
             st->fn.map(1, out, f->at[st->a[0]], f->at[st->a[1]], f->at[st->a[2]], 0);
             break;
-        case FR_STEP_ROW_LOAD: memcpy(out, address(f, st->operand, false), st->size); break;
-        case FR_STEP_ROW_STORE: row_store(f, st); break;
+        case FR_STEP_ROW_LOAD:
+            memcpy(out, address(f, st->operand, false), st->size);
+            break;
+        case FR_STEP_ROW_STORE:
+            row_store(f, st);
+            break;
         default: { /* FR_STEP_ROW_IOTA */
             int64_t v = (int64_t)address(f, st->operand, false);
             memcpy(out, &v, sizeof v);
@@ -445,8 +515,8 @@ is_wide(const struct fr_step *st)
     return reduce_op(st) == FR_OP_sum && fr_dtype_is_complex(st->in);
 }
 
-/* Products of floats are taken in order, so the next piece goes on where the last one ended: what has been
- * multiplied so far is put in front of it. */
+/* Products of floats are taken in order, so the next piece goes on where the last one ended: what
+ * has been multiplied so far is put in front of it. */
 static void
 multiply_on(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stack, int64_t n)
 {
@@ -505,8 +575,8 @@ run_stage(struct frame *f, const struct fr_long_stage *stage, int64_t j0, int64_
     }
     for (uint32_t k = 0; k < n_reduces; k++)
         f->stacks[k].top = 0;
-    /* Sums of complex numbers have a tree of their own; with others beside them the stage runs twice and stores in the
-     * second run. */
+    /* Sums of complex numbers have a tree of their own; with others beside them the stage runs
+     * twice and stores in the second run. */
     for (int wide = 1; wide >= 0; wide--) {
         struct fr_tree t;
         if (!(wide ? stage->wide : stage->narrow))
@@ -549,7 +619,7 @@ run_long(struct frame *f, int64_t n_rows, int64_t n_inner)
     }
 }
 
-/* ---- the three entries -------------------------------------------------------------------------- */
+/* ---- the three entries ----------------------------------------------------------------------- */
 
 void
 fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,

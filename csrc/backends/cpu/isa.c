@@ -1,7 +1,7 @@
 /* backends/cpu/isa.c -- which instruction-set level runs: asked of cpuid, lowered by FRIT_ISA.
  *
- * Levels are those of the x86-64 psABI. A level counts when the processor has all of its features and the
- * system saves the registers they need. Elsewhere there is one level, "generic". */
+ * Levels are those of the x86-64 psABI. A level counts when the processor has all of its features
+ * and the system saves the registers they need. Elsewhere there is one level, "generic". */
 #include <stdint.h>
 #include <string.h>
 

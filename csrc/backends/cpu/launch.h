@@ -24,7 +24,7 @@ void      fr_program_free(struct fr_program *);
 /* A nest with all the ways to run it; shared by every plan that holds it. */
 struct fr_kernel {
     struct fr_nest                      *nest;
-    struct fr_program                   *program;
+    struct fr_program                   *program;   /* NULL (no block kernels): the reference runs */
     _Atomic(const struct fr_nest_code *) code;      /* NULL until compiled; then never changes back */
     atomic_uint                          n_runs;
     atomic_int                           jit_state; /* owned by jit/compile.c */

@@ -6,9 +6,9 @@
  *     middle  below 2 MB      a mapping of its own, whole pages
  *     large   2 MB and more   a mapping of its own, aligned to 2 MB and advised to use huge pages
  *
- * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free block holds the link of
- * its class list. One spin lock guards everything: it is held for a few nanoseconds, or for a system call when
- * the pool is empty. */
+ * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free
+ * block holds the link of its class list. One spin lock guards everything: it is held for a few
+ * nanoseconds, or for a system call when the pool is empty. */
 #define _GNU_SOURCE
 #include "backends/cpu/memory.h"
 
@@ -70,7 +70,7 @@ release(void)
     atomic_flag_clear_explicit(&lock, memory_order_release);
 }
 
-/* ---- classes ----------------------------------------------------------------------------------- */
+/* ---- classes -------------------------------------------------------------------------------- */
 
 static int
 class_of(size_t n_bytes)
@@ -96,7 +96,7 @@ class_bytes(int c)
     return ((size_t)5 + (size_t)(c % 4)) << (log - 2);
 }
 
-/* ---- the system -------------------------------------------------------------------------------- */
+/* ---- the system ----------------------------------------------------------------------------- */
 
 static void *
 map(size_t n_bytes)
@@ -143,15 +143,17 @@ unmap(void *p, int c)
     munmap(p, mapped_bytes(c));
 }
 
-static void
-before_fork(void)
-{
-    acquire();
-}
-
+/* In the child. Where another thread held the lock, the lists may be half changed: they are
+ * forgotten, and what was free in them is lost to the child. (Holding the lock across fork
+ * instead could deadlock with the pool, which waits there for tasks that may allocate.) */
 static void
 after_fork(void)
 {
+    if (atomic_flag_test_and_set(&lock)) {
+        memset(classes, 0, sizeof classes);
+        slabs = NULL;
+        stats.pooled_bytes = 0;
+    }
     release();
 }
 
@@ -162,7 +164,7 @@ new_block(int c)
     size_t size = class_bytes(c);
 
     if (!at_fork_installed)
-        at_fork_installed = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+        at_fork_installed = pthread_atfork(NULL, NULL, after_fork) == 0;
     if (size <= SMALL_MAX) {
         struct slab *s = map_aligned(SLAB_BYTES, SLAB_BYTES);
 
@@ -192,8 +194,8 @@ new_block(int c)
     }
 }
 
-/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until `keep` bytes are
- * pooled. */
+/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until
+ * `keep` bytes are pooled. */
 static void
 drop_class(int c, uint64_t keep)
 {
@@ -260,8 +262,9 @@ drop_slabs(void)
         }
 }
 
-/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that frees its
- * temporaries asks for them again. The mark falls by 1/64 with each large block freed below it. */
+/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that
+ * frees its temporaries asks for them again. The mark falls by 1/64 with each large block freed
+ * below it. */
 static uint64_t
 keep_limit(void)
 {
@@ -273,7 +276,7 @@ keep_limit(void)
     return room > POOLED_MIN ? room : POOLED_MIN;
 }
 
-/* ---- the interface ----------------------------------------------------------------------------- */
+/* ---- the interface -------------------------------------------------------------------------- */
 
 void *
 fr_memory_alloc(size_t n_bytes)

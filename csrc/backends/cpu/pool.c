@@ -1,14 +1,16 @@
 /* backends/cpu/pool.c -- see pool.h.
  *
- * A run is described by one static struct. It is `open` while tasks may be left; a worker that wakes enters it by
- * counting itself into `state`, and a worker that wakes too late finds it closed and goes back to
- * wait. So the caller never waits for a thread that has not begun.
+ * A run is described by one static struct. It is `open` while tasks may be left; a worker that
+ * wakes enters it by counting itself into `state`, and a worker that wakes too late finds it
+ * closed and goes back to wait. So the caller never waits for a thread that has not begun.
  *
- *     state = OPEN | workers inside      caller:  publish, OPEN, generation++, wake; work; close; until 0
- *                                        worker:  generation changed -> enter if OPEN -> work -> leave
+ *     state = OPEN | workers inside
+ *     caller:  publish, OPEN, generation++, wake; work; close; wait until nobody is inside
+ *     worker:  generation changed -> enter if OPEN -> work -> leave
  *
- * Each participant is dealt a range of tasks and takes them in order by counting `next` up; one that is done
- * counts up the ranges of the others. There are no locks: `owner` says whose run it is. */
+ * Each participant is dealt a range of tasks and takes them in order by counting `next` up; one
+ * that is done counts up the ranges of the others. There are no locks: `owned` is set while
+ * somebody runs or changes the team. */
 #define _GNU_SOURCE
 #include "backends/cpu/pool.h"
 
@@ -69,16 +71,16 @@ static struct {
 
 static atomic_int  size_wanted;      /* 0: not yet asked for */
 static atomic_bool owned;            /* a run, or a change of the team, is under way */
-static atomic_bool polling;          /* the owner is in fr_pool_interrupted, which may want the GIL */
+static atomic_bool polling;          /* the owner is in fr_pool_interrupted: it may want the GIL */
 static atomic_bool at_fork_installed;
 
 static _Thread_local bool is_worker; /* one of our threads */
 static _Thread_local bool is_caller; /* inside its own run */
-/* What fr_pool_size last told this thread. Its next run has no worker beyond, even if the size was changed
- * from elsewhere since: the caller has made room for so many. */
+/* What fr_pool_size last told this thread. Its next run has no worker beyond, even if the size
+ * was changed from elsewhere since: the caller has made room for so many. */
 static _Thread_local int size_told;
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static int64_t
 now_ns(void)
@@ -165,7 +167,7 @@ interrupted(void)
     return yes;
 }
 
-/* ---- one run ----------------------------------------------------------------------------------- */
+/* ---- one run -------------------------------------------------------------------------------- */
 
 /* Takes tasks until none is left: first of its own range, then of the others'. */
 static void
@@ -277,7 +279,7 @@ run_parallel(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t 
     atomic_store(&run.state, OPEN);
     atomic_fetch_add(&team.generation, 1);
     if (atomic_load(&team.n_asleep) > 0)
-        word_wake(&team.generation, parts - 1); /* whoever wakes finds work in the range of another */
+        word_wake(&team.generation, parts - 1); /* any of them: each may take from every range */
     work(0);
     atomic_fetch_and(&run.state, ~OPEN);
     s = atomic_load(&run.state);
@@ -292,7 +294,7 @@ run_parallel(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t 
     }
 }
 
-/* ---- the team ---------------------------------------------------------------------------------- */
+/* ---- the team ------------------------------------------------------------------------------- */
 
 /* The processors that a cgroup grants, or INT_MAX. */
 static int
@@ -430,8 +432,8 @@ disown(void)
     atomic_store(&owned, false);
 }
 
-/* Waits for the run that is under way. False when its caller is asking for an interrupt: that may need the GIL,
- * which the thread that waits here may hold. */
+/* Waits for the run that is under way. False when its caller is asking for an interrupt: that may
+ * need the GIL, which the thread that waits here may hold. */
 static bool
 own_patiently(void)
 {
@@ -492,14 +494,15 @@ fr_pool_stop(void)
     disown();
 }
 
-/* ---- fork -------------------------------------------------------------------------------------- */
+/* ---- fork ----------------------------------------------------------------------------------- */
 
 static bool owned_for_fork;
 
 static void
 before_fork(void)
 {
-    /* From inside a run (a signal handler that Python runs while we poll) there is nothing to wait for. */
+    /* From inside a run (a signal handler that Python runs while we poll) there is nothing to
+     * wait for. */
     owned_for_fork = !is_caller && own_patiently();
 }
 
@@ -510,8 +513,8 @@ after_fork_parent(void)
         disown();
 }
 
-/* The threads do not exist here. A run that this thread was in has lost the tasks that they had taken, so it ends
- * as cancelled; its owner lets go of it as usual. */
+/* The threads do not exist here. A run that this thread was in has lost the tasks that they had
+ * taken, so it ends as cancelled; its owner lets go of it as usual. */
 static void
 after_fork_child(void)
 {

@@ -11,11 +11,11 @@
 
 #include "base/status.h"
 
-/* Threads that a run may use, the caller included: FRIT_NUM_THREADS or the usable processors. The next run
- * of the thread that asks has no more, so it may prepare scratch for so many workers. */
+/* Threads that a run may use, the caller included: FRIT_NUM_THREADS or the usable processors. The
+ * next run of the thread that asks has no more, so it may prepare scratch for so many workers. */
 int       fr_pool_size(void);
-/* 1 .. 256; joins the old team. Waits for a run that is under way, unless its caller is being asked for an
- * interrupt: then the next run changes the team. */
+/* 1 .. 256; joins the old team. Waits for a run that is under way, unless its caller is being
+ * asked for an interrupt: then the next run changes the team. */
 void      fr_pool_set_size(int n);
 
 /* Calls task(arg, i, worker) for each i in [0, n), each exactly once, in parallel; `worker` is in

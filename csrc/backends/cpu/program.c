@@ -1,8 +1,9 @@
 /* backends/cpu/program.c -- makes the block interpreter's form of a nest (program.h).
  *
- * Every list of steps is made the same way: choose the instructions, write their steps, then walk the
- * steps once and give each value a register, reusing those whose last reader has passed. The width
- * of a register (how many elements) follows from how many are live, so that they stay in cache. */
+ * Every list of steps is made the same way: choose the instructions, write their steps, then walk
+ * the steps once and give each value a register, reusing those whose last reader has passed. The
+ * width of a register (how many elements) follows from how many are live, so that they stay in
+ * cache. */
 #include "backends/cpu/program.h"
 
 #include <string.h>
@@ -11,12 +12,13 @@
 #include "base/alloc.h"
 
 enum {
-    BLOCK_MIN = 512,             /* elements; below, calling the kernels shows */
+    BLOCK_MIN = 512, /* elements; below, calling the kernels shows */
     BLOCK_MAX = 4096,
-    BLOCK_BYTES = 8192,          /* of registers; a quarter of the smallest L1, the rest is for operands */
-    WHOLE_ROW_BYTES = 512 << 10, /* of registers when a row is kept whole: half of the smallest L2 */
-    PAD_BYTES = 192,             /* between registers, so that they do not share the low 12 address bits */
-    SCALAR_BYTES = 16,           /* of a SCALAR value */
+    BLOCK_BYTES = 8192, /* of registers; a quarter of the smallest L1, the rest is for operands */
+    WHOLE_ROW_BYTES = 512 << 10, /* of registers and loads of a whole row: half of an L2 of 1 MB */
+    WHOLE_ROW_MAX = 65536, /* elements */
+    PAD_BYTES = 192,   /* between registers, so that they do not share the low 12 address bits */
+    SCALAR_BYTES = 16, /* of a SCALAR value */
 };
 #define NONE 0xffff
 
@@ -24,32 +26,35 @@ struct builder {
     struct fr_program    *p;
     const struct fr_nest *nest;
     struct fr_err        *err;
-    size_t    cap_steps, n_steps, cap_hazards, n_hazards;
-    uint16_t *expanded;          /* [n_insts] place of a value's expansion, or NONE */
-    uint8_t  *marked;            /* [n_insts] wanted in the list being made */
-    uint8_t  *ready;             /* [n_insts] its expansion has been written in this list */
-    uint8_t  *done;              /* [n_insts] in the tile already */
-    uint16_t *parent;            /* [n_insts] by place - n_insts: of which value it is the expansion */
-    uint32_t *last_use;          /* [2 * n_insts] by place: the last step that reads it */
-    uint16_t *reg;               /* [2 * n_insts] by place: its register in this list, or NONE */
-    uint8_t  *reg_size;          /* [2 * n_insts] of the list's registers: element size */
+    size_t                cap_steps, n_steps, cap_hazards, n_hazards;
+    uint16_t             *expanded; /* [n_insts] place of a value's expansion, or NONE */
+    uint8_t              *marked;   /* [n_insts] wanted in the list being made */
+    uint8_t              *ready;    /* [n_insts] its expansion has been written in this list */
+    uint8_t              *done;     /* [n_insts] in the tile already */
+    uint16_t *parent;   /* [n_insts] by place - n_insts: of which value it is the expansion */
+    uint32_t *last_use; /* [2 * n_insts] by place: the last step that reads it */
+    uint16_t *reg;      /* [2 * n_insts] by place: its register in this list, or NONE */
+    uint8_t  *reg_size; /* [2 * n_insts] of the list's registers: element size */
     uint8_t  *reg_free;
-    uint32_t *step_reg;          /* [cap_steps] by step: its register, or NONE */
+    uint32_t *step_reg; /* [cap_steps] by step: its register, or NONE */
     size_t    cap_step_reg;
     uint32_t  n_regs;
-    size_t    scalar_bytes;      /* so far */
-    int64_t   elem_bytes;        /* of the registers of the widest list made since it was set to 0 */
+    size_t    scalar_bytes; /* so far */
+    int64_t   elem_bytes;   /* of the registers of the widest list made since it was set to 0 */
 };
 
 static int
 n_args(const struct fr_inst *in)
 {
     switch (in->kind) {
-    case FR_INST_OP: return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+    case FR_INST_OP:
+        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
     case FR_INST_REDUCE:
     case FR_INST_STORE:
-    case FR_INST_ACCUM: return 1;
-    default: return 0;
+    case FR_INST_ACCUM:
+        return 1;
+    default:
+        return 0;
     }
 }
 
@@ -81,11 +86,11 @@ out_of_memory(struct builder *b)
     return fr_fail(b->err, FR_ENOMEM, "program for a kernel of %u instructions", b->nest->n_insts);
 }
 
-/* ---- steps of one instruction ------------------------------------------------------------------ */
+/* ---- steps of one instruction ---------------------------------------------------------------- */
 
-/* The place of value `i` as one element for each of T * n: FULL values are, others are expanded before
- * they are first used. Operations take the single element of a tile of one row as it is (`row_args` of
- * their step); for others it is expanded then, too (`row_args` of the expansion). */
+/* The place of value `i` as one element for each of T * n: FULL values are, others are expanded
+ * before they are first used. Operations take the single element of a tile of one row as it is
+ * (`row_args` of their step); for others it is expanded then, too (`row_args` of the expansion). */
 static fr_status
 as_full(struct builder *b, uint16_t i, bool always, uint16_t *place)
 {
@@ -181,7 +186,8 @@ emit_reduce(struct builder *b, uint16_t i)
         st->fn.accum = fr_reduce->accum[st->op_row][from];
     else
         st->fn.fold_rows = fr_reduce->fold_rows[st->op_row][from];
-    if (accum ? !st->fn.accum || in->op == FR_OP_argmax || in->op == FR_OP_argmin : !st->fn.fold_rows)
+    if (accum ? !st->fn.accum || in->op == FR_OP_argmax || in->op == FR_OP_argmin
+              : !st->fn.fold_rows)
         return fr_fail(b->err, FR_ENOTSUP, "no %s kernel for %s of %s",
                        accum ? "accumulation" : "reduction", fr_op_info[in->op].name,
                        fr_dtype_code(from));
@@ -191,21 +197,31 @@ emit_reduce(struct builder *b, uint16_t i)
 static fr_status
 emit(struct builder *b, uint16_t i)
 {
-    static const uint8_t loads[] = {0, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
-    static const uint8_t stores[] = {0, FR_STEP_ROW_STORE, FR_STEP_STORE};
-    static const uint8_t iotas[] = {0, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
+    static const uint8_t  loads[] = {0, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
+    static const uint8_t  stores[] = {0, FR_STEP_ROW_STORE, FR_STEP_STORE};
+    static const uint8_t  iotas[] = {0, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
     const struct fr_inst *in = &b->nest->insts[i];
     struct fr_step       *st;
     int                   level = in->level, from;
 
     switch (in->kind) {
-    case FR_INST_OP: return emit_op(b, i, level);
+    case FR_INST_OP:
+        return emit_op(b, i, level);
     case FR_INST_REDUCE:
-    case FR_INST_ACCUM: return emit_reduce(b, i);
-    case FR_INST_SCALAR: st = new_step(b, FR_STEP_SCALAR); break;
-    case FR_INST_LOAD: st = new_step(b, loads[level]); break;
-    case FR_INST_IOTA: st = new_step(b, iotas[level]); break;
-    default: st = new_step(b, stores[level]); break;
+    case FR_INST_ACCUM:
+        return emit_reduce(b, i);
+    case FR_INST_SCALAR:
+        st = new_step(b, FR_STEP_SCALAR);
+        break;
+    case FR_INST_LOAD:
+        st = new_step(b, loads[level]);
+        break;
+    case FR_INST_IOTA:
+        st = new_step(b, iotas[level]);
+        break;
+    default:
+        st = new_step(b, stores[level]);
+        break;
     }
     if (!st)
         return out_of_memory(b);
@@ -221,9 +237,10 @@ emit(struct builder *b, uint16_t i)
     return FR_OK;
 }
 
-/* ---- choosing instructions --------------------------------------------------------------------- */
+/* ---- choosing instructions ------------------------------------------------------------------- */
 
-/* The order within one stage: loads, the rest, reductions (which the long form wants at the end). */
+/* The order within one stage: loads, the rest, reductions (which the long form wants at the end).
+ */
 static int
 rank(const struct fr_inst *in)
 {
@@ -237,7 +254,8 @@ emit_marked(struct builder *b)
 
     for (int r = 0; r < 3; r++)
         for (uint32_t i = 0; i < b->nest->n_insts; i++)
-            if (b->marked[i] && rank(&b->nest->insts[i]) == r && (st = emit(b, (uint16_t)i)) != FR_OK)
+            if (b->marked[i] && rank(&b->nest->insts[i]) == r &&
+                (st = emit(b, (uint16_t)i)) != FR_OK)
                 return st;
     return FR_OK;
 }
@@ -253,7 +271,7 @@ mark(struct builder *b, int level, int stage)
     }
 }
 
-/* ---- places ------------------------------------------------------------------------------------ */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* A value that is stored in this list is computed where the first of its stores wants it. */
 static void
@@ -284,20 +302,22 @@ step_args(const struct fr_step *st)
     case FR_STEP_IOTA:
     case FR_STEP_ROW_LOAD:
     case FR_STEP_ROW_IOTA:
-    case FR_STEP_SCALAR: return 0;
+    case FR_STEP_SCALAR:
+        return 0;
     case FR_STEP_OP:
     case FR_STEP_OP_STORE:
     case FR_STEP_ROW_OP:
-    case FR_STEP_ONE_OP: return 3;
-    default: return 1;
+    case FR_STEP_ONE_OP:
+        return 3;
+    default:
+        return 1;
     }
 }
 
 static bool
 makes_value(const struct fr_step *st)
 {
-    return st->kind != FR_STEP_STORE && st->kind != FR_STEP_ROW_STORE &&
-           st->kind != FR_STEP_ACCUM;
+    return st->kind != FR_STEP_STORE && st->kind != FR_STEP_ROW_STORE && st->kind != FR_STEP_ACCUM;
 }
 
 static bool
@@ -358,8 +378,8 @@ release(struct builder *b, uint16_t place, uint32_t at)
         release(b, b->parent[place - b->nest->n_insts], at);
 }
 
-/* Gives registers to the values of a list; step_reg keeps them until their width is known. In lists of the long form
- * ROW values live in slots. */
+/* Gives registers to the values of a list; step_reg keeps them until their width is known. In lists
+ * of the long form ROW values live in slots. */
 static fr_status
 assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
 {
@@ -373,13 +393,14 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
     b->n_regs = 0;
     for (uint32_t i = l.first; i < l.end; i++) {
         struct fr_step *st = &steps[i];
-        bool row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA ||
+        bool            row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA ||
                    st->kind == FR_STEP_REDUCE;
         b->step_reg[i] = NONE;
         if (makes_value(st) && !is_load(st) && !(row && rows_in_slots)) {
             uint16_t r = NONE;
             /* In place where an argument of this size is read for the last time. */
-            if (st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE || st->kind == FR_STEP_ROW_OP)
+            if (st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE ||
+                st->kind == FR_STEP_ROW_OP)
                 for (int k = 0; k < 3 && r == NONE; k++)
                     if (b->reg[st->a[k]] != NONE && b->last_use[st->a[k]] == i &&
                         b->reg_size[b->reg[st->a[k]]] == st->size) {
@@ -403,15 +424,16 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
     return FR_OK;
 }
 
-/* Turns register numbers into offsets, `cap` elements each, and returns the end of the registers. The registers of a
- * list have been numbered in the order in which their steps come. */
+/* Turns register numbers into offsets, `cap` elements each, and returns the end of the registers.
+ * The registers of a list have been numbered in the order in which their steps come. */
 static size_t
 place_registers(struct builder *b, struct fr_steps l, size_t at, int64_t cap)
 {
     struct fr_step *steps = b->p->steps;
     size_t          end = at;
 
-    memset(b->last_use, 0xff, 2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by register */
+    memset(b->last_use, 0xff,
+           2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by register */
     for (uint32_t i = l.first; i < l.end; i++) {
         uint32_t r = b->step_reg[i];
         if (r == NONE)
@@ -436,8 +458,8 @@ find_hazards(struct builder *b, struct fr_steps l)
         if (!is_load(&steps[i]))
             continue;
         for (uint32_t k = l.first; k < b->last_use[steps[i].dst]; k++) {
-            if (!writes_memory(&steps[k]) ||
-                b->nest->operands[steps[k].operand].dtype != b->nest->operands[steps[i].operand].dtype)
+            if (!writes_memory(&steps[k]) || b->nest->operands[steps[k].operand].dtype !=
+                                                 b->nest->operands[steps[i].operand].dtype)
                 continue;
             if (!FR_GROW(b->p->hazards, b->cap_hazards, b->n_hazards + 1))
                 return out_of_memory(b);
@@ -455,8 +477,8 @@ begin_list(struct builder *b, struct fr_steps *l)
     memset(b->ready, 0, b->nest->n_insts);
 }
 
-/* Numbers the loads, each with a register of its own (which it uses only if its elements must be moved
- * together); the same load has the same register in every list. */
+/* Numbers the loads, each with a register of its own (which it uses only if its elements must be
+ * moved together); the same load has the same register in every list. */
 static void
 number_loads(struct builder *b, uint16_t *load_of)
 {
@@ -476,7 +498,8 @@ place_loads(struct builder *b, uint32_t first, size_t at, int64_t cap)
     struct fr_step *steps = b->p->steps;
     size_t          end = at;
 
-    memset(b->last_use, 0xff, 2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by load */
+    memset(b->last_use, 0xff,
+           2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by load */
     for (uint32_t i = first; i < b->n_steps; i++) {
         if (!is_load(&steps[i]))
             continue;
@@ -489,7 +512,7 @@ place_loads(struct builder *b, uint32_t first, size_t at, int64_t cap)
     return end;
 }
 
-/* ---- the lists --------------------------------------------------------------------------------- */
+/* ---- the lists ------------------------------------------------------------------------------- */
 
 static fr_status
 build_once(struct builder *b)
@@ -597,6 +620,39 @@ block_elements(int64_t elem_bytes)
     return clamp(elem_bytes ? BLOCK_BYTES / elem_bytes : BLOCK_MAX, BLOCK_MIN, BLOCK_MAX) & ~63;
 }
 
+static uint32_t
+count_ops(const struct fr_program *p, struct fr_steps l)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = l.first; i < l.end; i++)
+        n += p->steps[i].kind == FR_STEP_OP || p->steps[i].kind == FR_STEP_OP_STORE;
+    return n;
+}
+
+/* The longest row that is kept whole. If the long form would compute values again, that is as long
+ * as the row stays in cache. */
+static int64_t
+whole_row(const struct builder *b)
+{
+    const struct fr_program *p = b->p;
+    int64_t                  bytes = b->elem_bytes, max = FR_ROWBUF_MAX;
+    uint32_t                 n_ops = 0;
+
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++)
+        if (p->steps[i].kind == FR_STEP_LOAD)
+            bytes += p->steps[i].size;
+    for (int s = 0; s < b->nest->n_stages; s++)
+        n_ops += count_ops(p, p->stages[s].full);
+    if (n_ops > count_ops(p, p->tile))
+        max = WHOLE_ROW_MAX;
+    max = clamp(WHOLE_ROW_BYTES / (bytes ? bytes : 1), p->tile_want, max) & ~63;
+    /* What has a row buffer must not be computed again: its loads may have been overwritten. */
+    if (b->nest->flags & FR_NEST_ROWBUF && max < FR_ROWBUF_MAX)
+        max = FR_ROWBUF_MAX;
+    return max;
+}
+
 /* Gives every step its register, now that all lists are there. */
 static fr_status
 place_all(struct builder *b)
@@ -611,11 +667,7 @@ place_all(struct builder *b)
     p->tile_want = block_elements(b->elem_bytes);
     p->tile_cap = p->tile_want;
     if (p->stages)
-        p->tile_cap = clamp(WHOLE_ROW_BYTES / (b->elem_bytes ? b->elem_bytes : 1), p->tile_want,
-                            FR_ROWBUF_MAX) & ~63;
-    /* What crosses must not be computed again: its loads may have been overwritten. */
-    if (b->nest->flags & FR_NEST_ROWBUF)
-        p->tile_cap = FR_ROWBUF_MAX;
+        p->tile_cap = whole_row(b);
     high = place_registers(b, p->tile, at, p->tile_cap);
     if ((st = find_hazards(b, p->tile)) != FR_OK)
         return st;
@@ -644,8 +696,8 @@ place_all(struct builder *b)
     return FR_OK;
 }
 
-/* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The figures are
- * those of AVX2 kernels on blocks in L1 and of memory in L2. */
+/* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The
+ * figures are those of AVX2 kernels on blocks in L1 and of memory in L2. */
 static void
 estimate(struct builder *b)
 {
@@ -653,10 +705,11 @@ estimate(struct builder *b)
 
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
-        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * 20;
+        bool                  memory = in->kind == FR_INST_LOAD || in->kind == FR_INST_STORE;
+        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * (memory ? 25 : 12);
 
         if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
-            ps *= 12;
+            ps *= 10;
         if (in->kind == FR_INST_LOAD && b->nest->operands[in->operand].access == FR_ACCESS_STRIDED)
             ps = 1000;
         if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
@@ -675,6 +728,8 @@ describe_nest(struct builder *b)
     struct fr_program *p = b->p;
 
     p->may_cut_inner = !p->stages;
+    for (int k = 0; k < b->nest->n_operands; k++)
+        p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
@@ -684,8 +739,8 @@ describe_nest(struct builder *b)
         if (in->kind == FR_INST_STORE && b->nest->operands[in->operand].flags & FR_OPERAND_STREAM)
             p->streams = true;
     }
-    p->may_cut_stages = p->stages && !p->accumulates && !p->streams &&
-                        !(b->nest->flags & FR_NEST_ROWBUF);
+    p->may_cut_stages =
+        p->stages && !p->accumulates && !p->streams && !(b->nest->flags & FR_NEST_ROWBUF);
     for (int s = 0; p->stages && s < b->nest->n_stages; s++)
         if (p->stages[s].ordered || (p->stages[s].wide && p->stages[s].narrow))
             p->may_cut_stages = false;

@@ -1,4 +1,5 @@
-/* backends/cpu/program.h -- the block interpreter's form of a nest.  Private to program.c, interp.c and launch.c.
+/* backends/cpu/program.h -- the block interpreter's form of a nest.  Private to program.c, interp.c
+ * and launch.c.
  *
  * A program is the nest's instructions as *steps*: calls of precompiled kernels over blocks of
  * elements, every value at a place known beforehand. It is laid out in two ways:
@@ -7,12 +8,12 @@
  *           all stages run over it in one list of steps; a FULL value that crosses stages stays in
  *           its register. A nest without reductions has only this form, and may cut its rows.
  *   long    Rows are longer than a block. For each stage there is one list for its ROW
- *           instructions (T = 1, values in slots), and one for its FULL instructions, which runs over
- *           the blocks of the row; what crosses from an earlier stage is computed again.
+ *           instructions (T = 1, values in slots), and one for its FULL instructions, which runs
+ *           over the blocks of the row; what crosses from an earlier stage is computed again.
  *
- * A *place* is an entry in the table of pointers that the interpreter keeps while it runs. A load whose elements
- * lie side by side is its memory; everything else is a register in scratch. A value that is stored is
- * computed into the destination where that is contiguous. */
+ * A *place* is an entry in the table of pointers that the interpreter keeps while it runs. A load
+ * whose elements lie side by side is its memory; everything else is a register in scratch. A value
+ * that is stored is computed into the destination where that is contiguous. */
 #ifndef FR_BACKENDS_CPU_PROGRAM_H
 #define FR_BACKENDS_CPU_PROGRAM_H
 
@@ -24,20 +25,20 @@
 #include "jit/loop.h"
 
 enum fr_step_kind {
-    FR_STEP_OP,          /* dst = fn(args) over the T * n elements */
-    FR_STEP_OP_STORE,    /* the same; into the memory of `operand` where its elements are contiguous */
+    FR_STEP_OP,       /* dst = fn(args) over the T * n elements */
+    FR_STEP_OP_STORE, /* the same; into the memory of `operand` where its elements are contiguous */
     FR_STEP_LOAD,
     FR_STEP_STORE,
-    FR_STEP_EXPAND,      /* each of T elements n times */
+    FR_STEP_EXPAND, /* each of T elements n times */
     FR_STEP_IOTA,
     FR_STEP_REDUCE,
     FR_STEP_ACCUM,
-    FR_STEP_ROW_OP,      /* over T elements */
+    FR_STEP_ROW_OP, /* over T elements */
     FR_STEP_ROW_LOAD,
     FR_STEP_ROW_STORE,
     FR_STEP_ROW_IOTA,
-    FR_STEP_ONE_OP,      /* once per run, one element */
-    FR_STEP_SCALAR,      /* the place is the slot in the table of scalars; operand is its index */
+    FR_STEP_ONE_OP, /* once per run, one element */
+    FR_STEP_SCALAR, /* the place is the slot in the table of scalars; operand is its index */
 };
 
 struct fr_step {
@@ -46,18 +47,18 @@ struct fr_step {
         fr_fold_rows_fn *fold_rows;
         fr_accum_fn     *accum;
     } fn;
-    uint8_t  kind;       /* enum fr_step_kind */
-    uint8_t  size;       /* bytes of an element of the result, or of the element moved */
-    uint8_t  once;       /* arguments that are one element for all */
-    uint8_t  row_args;   /* arguments that are one element when the tile is one row */
-    uint16_t dst;        /* place */
-    uint16_t a[3];       /* places */
+    uint8_t  kind;     /* enum fr_step_kind */
+    uint8_t  size;     /* bytes of an element of the result, or of the element moved */
+    uint8_t  once;     /* arguments that are one element for all */
+    uint8_t  row_args; /* arguments that are one element when the tile is one row */
+    uint16_t dst;      /* place */
+    uint16_t a[3];     /* places */
     uint16_t operand;
-    uint16_t load;       /* LOAD: its number among the loads */
-    uint32_t offset;     /* of the result's register, in bytes from the registers' start */
-    uint16_t inst;       /* REDUCE: the instruction */
-    uint8_t  op_row;     /* REDUCE: FR_REDUCE_ROW(op) */
-    fr_dtype in;         /* REDUCE, ACCUM: dtype of the elements */
+    uint16_t load;   /* LOAD: its number among the loads */
+    uint32_t offset; /* of the result's register, in bytes from the registers' start */
+    uint16_t inst;   /* REDUCE: the instruction */
+    uint8_t  op_row; /* REDUCE: FR_REDUCE_ROW(op) */
+    fr_dtype in;     /* REDUCE, ACCUM: dtype of the elements */
 };
 
 /* Steps [first, end) of fr_program.steps. */
@@ -72,48 +73,52 @@ struct fr_hazard {
 };
 
 struct fr_long_stage {
-    struct fr_steps rows;            /* ROW instructions before the stage's loop */
-    struct fr_steps full;            /* the loop; REDUCE steps are at its end */
-    uint32_t        first_reduce;    /* REDUCE steps [first_reduce, full.end) */
+    struct fr_steps rows;         /* ROW instructions before the stage's loop */
+    struct fr_steps full;         /* the loop; REDUCE steps are at its end */
+    uint32_t        first_reduce; /* REDUCE steps [first_reduce, full.end) */
     uint32_t        first_hazard, end_hazard;
-    bool            wide, narrow;    /* has sums of complex numbers; has other reductions */
-    bool            ordered;         /* has a product of floats: cannot be cut */
+    bool            wide, narrow; /* has sums of complex numbers; has other reductions */
+    bool            ordered;      /* has a product of floats: cannot be cut */
 };
 
 struct fr_program {
-    const struct fr_nest *nest;
-    const struct fr_kernels *kernels;      /* of the level that was in use when it was built */
+    const struct fr_nest           *nest;
+    const struct fr_kernels        *kernels; /* of the level that was in use when it was built */
     const struct fr_reduce_kernels *reduce;
-    struct fr_step    *steps;
-    struct fr_hazard  *hazards;
-    struct fr_long_stage *stages;    /* [n_stages + 1], the last with ROW instructions only; NULL: no reductions */
-    uint16_t          *row_values;   /* instructions of level ROW that make a value */
-    struct fr_steps    once;
-    struct fr_steps    tile;
-    uint32_t           tile_rows_end;     /* the tile's first ROW steps end here */
-    uint32_t           n_row_values;
-    uint32_t           tile_end_hazard;   /* hazards [0, tile_end_hazard) */
-    uint32_t           n_places, n_loads;
-    int64_t            tile_cap;     /* elements that a register of the tile form holds */
-    int64_t            tile_want;    /* elements of a good tile of short rows */
-    int64_t            block_cap;    /* elements of a register of the long form */
-    size_t             registers_at; /* where registers begin in scratch */
-    size_t             temp_at;      /* where fr_interp_temp_bytes begin */
-    size_t             scratch_bytes;
-    size_t             code_scratch_bytes;  /* what compiled code of the nest wants: fr_nest_scratch */
-    bool               has_rows;     /* uses ROW values in FULL instructions, so tiles of several rows expand them */
-    bool               may_cut_inner;   /* elements of a row may go to several tasks */
-    bool               may_cut_stages;  /* and those of one stage of a long row */
-    bool               accumulates, streams;
-    uint32_t           ps_full;      /* estimated picoseconds per element, and per row */
-    uint32_t           ps_row;
+    struct fr_step                 *steps;
+    struct fr_hazard               *hazards;
+    struct fr_long_stage
+             *stages; /* [n_stages + 1], the last with ROW instructions only; NULL: no reductions */
+    uint16_t *row_values; /* instructions of level ROW that make a value */
+    struct fr_steps once;
+    struct fr_steps tile;
+    uint32_t        tile_rows_end; /* the tile's first ROW steps end here */
+    uint32_t        n_row_values;
+    uint32_t        tile_end_hazard; /* hazards [0, tile_end_hazard) */
+    uint32_t        n_places, n_loads;
+    int64_t         tile_cap;     /* elements that a register of the tile form holds */
+    int64_t         tile_want;    /* elements of a good tile of short rows */
+    int64_t         block_cap;    /* elements of a register of the long form */
+    size_t          registers_at; /* where registers begin in scratch */
+    size_t          temp_at;      /* where fr_interp_temp_bytes begin */
+    size_t          scratch_bytes;
+    size_t          code_scratch_bytes; /* what compiled code of the nest wants: fr_nest_scratch */
+    bool strided;  /* has operands that may lie along the columns */
+    bool has_rows; /* uses ROW values in FULL instructions, so tiles of several rows expand them */
+    bool may_cut_inner;  /* elements of a row may go to several tasks */
+    bool may_cut_stages; /* and those of one stage of a long row */
+    bool accumulates, streams;
+    uint32_t ps_full; /* estimated picoseconds per element, and per row */
+    uint32_t ps_row;
 };
 
-/* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the end. */
+/* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the
+ * end. */
 size_t fr_interp_frame_bytes(const struct fr_program *);
 size_t fr_interp_temp_bytes(const struct fr_program *);
 
-/* The three entries of compiled code (jit/loop.h), interpreted. scratch holds scratch_bytes, 64-byte aligned. */
+/* The three entries of compiled code (jit/loop.h), interpreted. scratch holds scratch_bytes,
+ * 64-byte aligned. */
 void fr_interp_rows(const struct fr_program *, char *const *ptr, const int64_t *row_stride,
                     const int64_t *inner_stride, int64_t n_rows, int64_t n_inner,
                     const void *scalars, void *scratch);

@@ -15,9 +15,10 @@ fr_reduce_acc(fr_op op, fr_dtype in)
     return in;
 }
 
-/* ---- combining --------------------------------------------------------------------------------- */
+/* ---- combining ------------------------------------------------------------------------------ */
 
-/* True when x takes the place of m: x is beyond m, or the first NaN. On equality x wins if `late`. */
+/* True when x takes the place of m: x is beyond m, or the first NaN. On equality x wins if
+ * `late`. */
 #define WINS(T, name)                                                                              \
     static bool name(bool higher, bool late, T x, T m)                                             \
     {                                                                                              \
@@ -163,7 +164,7 @@ fr_reduce_combine(fr_op op, fr_dtype in, void *acc, int64_t *acc_index, const vo
     }
 }
 
-/* ---- identities and results -------------------------------------------------------------------- */
+/* ---- identities and results ----------------------------------------------------------------- */
 
 /* The lowest (or highest) value of a dtype; of complex numbers both parts. */
 static void
@@ -247,7 +248,7 @@ fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *index, v
     }
 }
 
-/* ---- trees ------------------------------------------------------------------------------------- */
+/* ---- trees ---------------------------------------------------------------------------------- */
 
 void
 fr_tree_begin(struct fr_tree *t, int64_t n, int64_t max, bool wide)

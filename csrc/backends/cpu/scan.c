@@ -1,9 +1,9 @@
 /* backends/cpu/scan.c -- running sums, products and extremes (fr_launch_scan of launch.h).
  *
- * A line is one walk along the scanned axis, element after element, as NumPy's accumulate does it: f16 is
- * rounded at each step, complex products are plain. Lines are independent: threads share them, and
- * one thread walks several side by side, in vector lanes where they are neighbours in memory, else to hide
- * the latency of each step. */
+ * A line is one walk along the scanned axis, element after element, as NumPy's accumulate does
+ * it: f16 is rounded at each step, complex products are plain. Lines are independent: threads
+ * share them, and one thread walks several side by side, in vector lanes where they are
+ * neighbours in memory, else to hide the latency of each step. */
 #include <string.h>
 
 #include "backends/cpu/half.h"
@@ -170,7 +170,7 @@ static scan_fn *const scans[4][FR_N_DTYPES] = {
     [FR_OP_cummin - FR_OP_cumsum] = ORDER(min),
 };
 
-/* ---- the axes across the lines ----------------------------------------------------------------- */
+/* ---- the axes across the lines -------------------------------------------------------------- */
 
 struct scan {
     scan_fn  *fn;
@@ -203,7 +203,8 @@ scan_task(void *arg, int64_t i, int worker)
     s->fn(&l);
 }
 
-/* Splits the lanes of a task off so that tasks are worth a thread, and several lines go side by side. */
+/* Splits the lanes of a task off so that tasks are worth a thread, and several lines go side by
+ * side. */
 static int64_t
 lanes_per_task(const struct scan *s, int size)
 {

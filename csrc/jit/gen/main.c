@@ -147,6 +147,33 @@ add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
     }
 }
 
+/* GCC 12 makes `a * b + c` and `d * e - f`, stored side by side, one instruction that rounds once,
+ * and does not ask -ffp-contract=off first.  Complex kernels with such code keep their parts apart
+ * in two small blocks and join them afterwards. */
+static bool
+in_pieces(const struct shape *s)
+{
+    for (size_t i = 0; i < s->code.n && s->out.n_parts == 2; i++) {
+        const struct fr_minst *in = &s->code.inst[i];
+
+        if ((in->op == FR_M_ADD || in->op == FR_M_SUB) &&
+            (s->code.inst[in->a].op == FR_M_MUL || s->code.inst[in->b].op == FR_M_MUL))
+            return true;
+    }
+    return false;
+}
+
+static void
+add_piece_end(struct fr_text *t, const struct shape *s)
+{
+    fr_text_add(t, "            re[i] = r0;\n            im[i] = r1;\n        }\n"
+                   "        LOOP(m) {\n            r[2 * i] = re[i];\n"
+                   "            r[2 * i + 1] = im[i];\n        }\n        r += 2 * m;\n");
+    for (int k = 0; k < s->n_args; k++)
+        fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
+    fr_text_add(t, "        }\n");
+}
+
 static void
 add_case(struct fr_text *t, const struct shape *s, unsigned once)
 {
@@ -168,15 +195,22 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
         }
     fr_text_add(t, "    case %u: {\n", once);
     add_loads(t, s, once, true);
-    fr_text_add(t, "        LOOP(n) {\n");
+    if (in_pieces(s))
+        fr_text_add(t,
+                    "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
+                    "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n",
+                    memory_type(s, &s->out));
+    else
+        fr_text_add(t, "        LOOP(n) {\n");
     add_loads(t, s, once, false);
     fr_text_micro(t, &s->code, &lines);
-    for (int p = 0; p < s->out.n_parts; p++)
-        fr_text_add(t,
-                    s->out.n_parts == 2 ? "            r[2 * i + %d] = r%d;\n"
-                                        : "            r[i] = r0;\n",
-                    p, p);
-    fr_text_add(t, "        }\n        return;\n    }\n");
+    if (in_pieces(s))
+        add_piece_end(t, s);
+    else if (s->out.n_parts == 2)
+        fr_text_add(t, "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n        }\n");
+    else
+        fr_text_add(t, "            r[i] = r0;\n        }\n");
+    fr_text_add(t, "        return;\n    }\n");
 }
 
 static void
@@ -289,7 +323,7 @@ add_op(fr_op op, fr_dtype d)
     const struct fr_op_info *info = &fr_op_info[op];
     struct shape             s = {0};
     struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
-    char                     name[64], place[64];
+    char                     name[160], place[96];
     fr_status                st;
 
     for (int k = 0; k < info->arity; k++)
@@ -346,7 +380,7 @@ static const char names_head[] = "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
 /* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. */
 static const char splat_text[] =
     "\n#define LOOP(n) _Pragma(\"GCC ivdep\") for (size_t i = 0; i < n; i++)\n"
-    "\nenum { SPLAT_CHUNK = 256 };\n"
+    "\nenum { SPLAT_CHUNK = 256, PIECE = 128 };\n"
     "\nstatic __attribute__((noinline)) void\n"
     "splat(fr_map_fn *f, size_t n, const void *const *args, unsigned once, void *out,\n"
     "      const size_t *size, int n_args)\n"

@@ -1,0 +1,41 @@
+# Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
+PY = .venv/bin/python
+
+.PHONY: all demo check bench soak asan bless layers clean
+
+all:
+	.ci/setup demo
+
+demo:
+	.ci/setup demo
+	$(PY) -m frit.demo
+
+check:
+	FRIT_WERROR=1 .ci/setup check
+	$(PY) tests/layers.py --quiet
+	$(PY) -m tests.check
+
+# The long versions of the random tests, and copies of the sources with defects put in on purpose.
+soak:
+	.ci/setup check
+	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
+	$(PY) -m tests.fuzz --seeds 0:20000
+
+asan:
+	.ci/setup check
+	$(PY) -m tests.check --sanitize
+
+bless:
+	.ci/setup check
+	FRIT_BLESS=1 $(PY) -m pytest tests -k golden
+	git --no-pager diff --stat -- tests/golden
+
+layers:
+	@python3 tests/layers.py
+
+bench:
+	.ci/setup bench
+	$(PY) -m benchmarks.table
+
+clean:
+	rm -rf build .venv python/frit/*.so python/frit/frit-cc *.egg-info python/*.egg-info

@@ -1,0 +1,313 @@
+/* backends/cpu/reduce_sum.h -- pairwise sums of floats, complex numbers. Part of reduce.inc.c. */
+#ifndef FR_BACKENDS_CPU_REDUCE_SUM_H
+#define FR_BACKENDS_CPU_REDUCE_SUM_H
+
+#include "backends/cpu/reduce_vec.h"
+
+/* ---- pairwise sums -------------------------------------------------------------------------- */
+
+enum { LEAF = 128 };  /* components */
+
+/* ((0+1)+(2+3))+((4+5)+(6+7)) of eight accumulators in N_REGS registers; `add2` writes the sums of
+ * even and of odd components instead. */
+#define ACC_F32 (8 * 4 / VB)
+#define ACC_F64 (8 * 8 / VB)
+
+INLINE float
+join_f32(const vf32 *acc)
+{
+    float r[8];
+
+    memcpy(r, acc, sizeof r);
+    {
+        vf32x4 lo, hi, s;
+
+        memcpy(&lo, r, sizeof lo);
+        memcpy(&hi, r + 4, sizeof hi);
+        s = __builtin_shuffle(lo, hi, (vi32x4){0, 2, 4, 6}) +
+            __builtin_shuffle(lo, hi, (vi32x4){1, 3, 5, 7});
+        return (s[0] + s[1]) + (s[2] + s[3]);
+    }
+}
+
+INLINE double
+join_f64(const vf64 *acc)
+{
+    double r[8];
+
+    memcpy(r, acc, sizeof r);
+    return ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+}
+
+/* One row of at most LEAF components (or fewer than 8). */
+#define PAIRWISE_LEAF(s, T)                                                                        \
+    INLINE T leaf_##s(size_t n, const T *a)                                                        \
+    {                                                                                              \
+        enum { REGS = 8 * sizeof(T) / VB, LANES = VB / sizeof(T) };                                \
+        v##s   acc[REGS];                                                                          \
+        size_t i;                                                                                  \
+        T      r = (T)-0.0;                                                                        \
+                                                                                                   \
+        if (n < 8) {                                                                               \
+            for (i = 0; i < n; i++)                                                                \
+                r += a[i];                                                                         \
+            return r;                                                                              \
+        }                                                                                          \
+        for (int k = 0; k < (int)REGS; k++)                                                        \
+            acc[k] = *(const v##s##_mem *)(a + k * LANES);                                         \
+        for (i = 8; i + 8 <= n; i += 8)                                                            \
+            for (int k = 0; k < (int)REGS; k++)                                                    \
+                acc[k] += *(const v##s##_mem *)(a + i + k * LANES);                                \
+        r = join_##s(acc);                                                                         \
+        for (; i < n; i++)                                                                         \
+            r += a[i];                                                                             \
+        return r;                                                                                  \
+    }                                                                                              \
+    static T tree_##s(size_t n, const T *a)                                                        \
+    {                                                                                              \
+        size_t h;                                                                                  \
+                                                                                                   \
+        if (n <= LEAF)                                                                             \
+            return leaf_##s(n, a);                                                                 \
+        h = n / 2 - n / 2 % 8;                                                                     \
+        if (n - h <= LEAF) {                                                                       \
+            T left = leaf_##s(h, a);                                                               \
+                                                                                                   \
+            return left + leaf_##s(n - h, a + h);                                                  \
+        }                                                                                          \
+        {                                                                                          \
+            T left = tree_##s(h, a);                                                               \
+                                                                                                   \
+            return left + tree_##s(n - h, a + h);                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static void fold_sum_##s(size_t n, const void *a, void *out, int64_t *index)                   \
+    {                                                                                              \
+        (void)index;                                                                               \
+        *(T *)out = tree_##s(n, a);                                                                \
+    }
+PAIRWISE_LEAF(f32, float)
+PAIRWISE_LEAF(f64, double)
+
+/* Complex numbers: n counts components here, so that the tree is NumPy's. */
+#define PAIRWISE_COMPLEX(c, s, T)                                                                  \
+    static void tree_##c(size_t n, const T *a, T *out)                                             \
+    {                                                                                              \
+        enum { REGS = 8 * sizeof(T) / VB, LANES = VB / sizeof(T) };                                \
+        v##s   acc[REGS];                                                                          \
+        size_t i = 0;                                                                              \
+        T      re = (T)-0.0, im = (T)-0.0;                                                         \
+                                                                                                   \
+        if (n > LEAF) {                                                                            \
+            size_t h = n / 2 - n / 2 % 8;                                                          \
+            T      right[2];                                                                       \
+                                                                                                   \
+            tree_##c(h, a, out);                                                                   \
+            tree_##c(n - h, a + h, right);                                                         \
+            out[0] += right[0];                                                                    \
+            out[1] += right[1];                                                                    \
+            return;                                                                                \
+        }                                                                                          \
+        if (n >= 8) {                                                                              \
+            T r[8];                                                                                \
+                                                                                                   \
+            for (int k = 0; k < (int)REGS; k++)                                                    \
+                acc[k] = *(const v##s##_mem *)(a + k * LANES);                                     \
+            for (i = 8; i + 8 <= n; i += 8)                                                        \
+                for (int k = 0; k < (int)REGS; k++)                                                \
+                    acc[k] += *(const v##s##_mem *)(a + i + k * LANES);                            \
+            memcpy(r, acc, sizeof r);                                                              \
+            re = (r[0] + r[2]) + (r[4] + r[6]);                                                    \
+            im = (r[1] + r[3]) + (r[5] + r[7]);                                                    \
+        }                                                                                          \
+        for (; i < n; i += 2) {                                                                    \
+            re += a[i];                                                                            \
+            im += a[i + 1];                                                                        \
+        }                                                                                          \
+        out[0] = re;                                                                               \
+        out[1] = im;                                                                               \
+    }                                                                                              \
+    static void fold_sum_##c(size_t n, const void *a, void *out, int64_t *index)                   \
+    {                                                                                              \
+        (void)index;                                                                               \
+        tree_##c(2 * n, a, out);                                                                   \
+    }
+PAIRWISE_COMPLEX(c64, f32, float)
+PAIRWISE_COMPLEX(c128, f64, double)
+
+static float
+tree_f16(size_t n, const uint16_t *a)
+{
+    size_t i = 0;
+    float  r = -0.0f;
+
+    if (n > LEAF) {
+        size_t h = n / 2 - n / 2 % 8;
+
+        r = tree_f16(h, a);
+        return r + tree_f16(n - h, a + h);
+    }
+    if (n >= 8) {
+#if defined(__F16C__)
+        vf32 acc = load_half8(a);
+
+        for (i = 8; i + 8 <= n; i += 8)
+            acc += load_half8(a + i);
+        r = join_f32(&acc);
+#else
+        float acc[8];
+
+        for (int k = 0; k < 8; k++)
+            acc[k] = half_to_float(a[k]);
+        for (i = 8; i + 8 <= n; i += 8)
+            for (int k = 0; k < 8; k++)
+                acc[k] += half_to_float(a[i + k]);
+        r = ((acc[0] + acc[1]) + (acc[2] + acc[3])) + ((acc[4] + acc[5]) + (acc[6] + acc[7]));
+#endif
+    }
+    for (; i < n; i++)
+        r += half_to_float(a[i]);
+    return r;
+}
+
+static void
+fold_sum_f16(size_t n, const void *a, void *out, int64_t *index)
+{
+    (void)index;
+    *(float *)out = tree_f16(n, a);
+}
+
+/* Four rows of the same length at once: the joins of their accumulators share shuffles. */
+INLINE vf32x4
+join4_f32(vf32 acc[4][ACC_F32])
+{
+#if VB == 32
+    const vi32 even = {0, 2, 8, 10, 4, 6, 12, 14}, odd = {1, 3, 9, 11, 5, 7, 13, 15};
+    vf32 p = __builtin_shuffle(acc[0][0], acc[1][0], even) +
+             __builtin_shuffle(acc[0][0], acc[1][0], odd);
+    vf32 q = __builtin_shuffle(acc[2][0], acc[3][0], even) +
+             __builtin_shuffle(acc[2][0], acc[3][0], odd);
+    vf32 s = __builtin_shuffle(p, q, even) + __builtin_shuffle(p, q, odd);
+
+    return (vf32x4)_mm256_castps256_ps128((__m256)s) +
+           (vf32x4)_mm256_extractf128_ps((__m256)s, 1);
+#else
+    const vi32 even = {0, 2, 4, 6}, odd = {1, 3, 5, 7};
+    vf32       half[2];
+
+    for (int k = 0; k < 2; k++) {
+        vf32 p = __builtin_shuffle(acc[0][k], acc[1][k], even) +
+                 __builtin_shuffle(acc[0][k], acc[1][k], odd);
+        vf32 q = __builtin_shuffle(acc[2][k], acc[3][k], even) +
+                 __builtin_shuffle(acc[2][k], acc[3][k], odd);
+
+        half[k] = __builtin_shuffle(p, q, even) + __builtin_shuffle(p, q, odd);
+    }
+    return (vf32x4)(half[0] + half[1]);
+#endif
+}
+
+INLINE void
+rows_sum_f32_n(size_t n_rows, size_t n, const float *a, float *out)
+{
+    size_t t = 0;
+
+    if (n >= 8)
+        for (; t + 4 <= n_rows; t += 4, a += 4 * n) {
+            vf32   acc[4][ACC_F32];
+            vf32x4 r;
+            size_t i;
+
+            for (int q = 0; q < 4; q++)
+                for (int k = 0; k < ACC_F32; k++)
+                    acc[q][k] = *(const vf32_mem *)(a + q * n + k * (VB / 4));
+            for (i = 8; i + 8 <= n; i += 8)
+                for (int q = 0; q < 4; q++)
+                    for (int k = 0; k < ACC_F32; k++)
+                        acc[q][k] += *(const vf32_mem *)(a + q * n + i + k * (VB / 4));
+            r = join4_f32(acc);
+            for (; i < n; i++)
+                r += (vf32x4){a[i], a[n + i], a[2 * n + i], a[3 * n + i]};
+            memcpy(out + t, &r, sizeof r);
+        }
+    for (; t < n_rows; t++, a += n)
+        out[t] = leaf_f32(n, a);
+}
+
+INLINE void
+rows_sum_f64_n(size_t n_rows, size_t n, const double *a, double *out)
+{
+    for (size_t t = 0; t < n_rows; t++, a += n)
+        out[t] = leaf_f64(n, a);
+}
+
+/* A row length that is known while compiling saves the loop for the shortest rows. */
+#define ROWS_SUM(s, T)                                                                             \
+    static void rows_sum_##s(size_t n_rows, size_t n, const void *a, void *out, int64_t *index)    \
+    {                                                                                              \
+        (void)index;                                                                               \
+        switch (n) {                                                                               \
+        case 1: rows_sum_##s##_n(n_rows, 1, a, out); break;                                        \
+        case 2: rows_sum_##s##_n(n_rows, 2, a, out); break;                                        \
+        case 3: rows_sum_##s##_n(n_rows, 3, a, out); break;                                        \
+        case 4: rows_sum_##s##_n(n_rows, 4, a, out); break;                                        \
+        case 5: rows_sum_##s##_n(n_rows, 5, a, out); break;                                        \
+        case 6: rows_sum_##s##_n(n_rows, 6, a, out); break;                                        \
+        case 7: rows_sum_##s##_n(n_rows, 7, a, out); break;                                        \
+        case 8: rows_sum_##s##_n(n_rows, 8, a, out); break;                                        \
+        case 10: rows_sum_##s##_n(n_rows, 10, a, out); break;                                      \
+        case 16: rows_sum_##s##_n(n_rows, 16, a, out); break;                                      \
+        case 32: rows_sum_##s##_n(n_rows, 32, a, out); break;                                      \
+        default:                                                                                   \
+            if (n <= LEAF)                                                                         \
+                rows_sum_##s##_n(n_rows, n, a, out);                                               \
+            else                                                                                   \
+                for (size_t t = 0; t < n_rows; t++)                                                \
+                    ((T *)out)[t] = tree_##s(n, (const T *)a + t * n);                             \
+        }                                                                                          \
+    }
+ROWS_SUM(f32, float)
+ROWS_SUM(f64, double)
+
+/* ---- half precision ------------------------------------------------------------------------- */
+
+ROWS(sum, f16, uint16_t, float)
+
+static void
+accum_sum_f16(size_t n_rows, size_t n, void *acc, const void *x, ptrdiff_t row_stride,
+              int64_t *index, int64_t i0)
+{
+    uint16_t *r = acc;
+    size_t    j = 0;
+
+    (void)index;
+    (void)i0;
+#if defined(__F16C__)
+    for (; j + 8 <= n; j += 8) {
+        vf32 m = load_half8(r + j);
+
+        for (size_t t = 0; t < n_rows; t++) {
+            const char *row = (const char *)x + (ptrdiff_t)t * row_stride;
+            __m128i     h;
+
+            /* Rounded at every row: NumPy keeps the running sum in half precision. */
+            m += load_half8((const uint16_t *)row + j);
+            h = _mm256_cvtps_ph((__m256)m, 0);
+            m = (vf32)_mm256_cvtph_ps(h);
+        }
+        store_half8(r + j, m);
+    }
+#endif
+    for (; j < n; j++) {
+        uint16_t m = r[j];
+
+        for (size_t t = 0; t < n_rows; t++) {
+            const char *row = (const char *)x + (ptrdiff_t)t * row_stride;
+
+            m = float_to_half(half_to_float(m) + half_to_float(((const uint16_t *)row)[j]));
+        }
+        r[j] = m;
+    }
+}
+
+#endif

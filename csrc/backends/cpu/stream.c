@@ -1,0 +1,262 @@
+/* backends/cpu/stream.c -- accumulators: their beginning, and streams into them (space.h).
+ *
+ * The values of a STREAM operand for a block of rows go to scratch and are then added to the
+ * accumulators in the order of the rows. One task does both in turn (fr_stream_accumulate); or, if
+ * there are too few accumulators to share out, all threads do: first over the rows of the block,
+ * then over their elements (fr_stream_run). */
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/pool.h"
+#include "backends/cpu/space.h"
+
+enum { STREAM_BYTES = 512 << 10 }; /* per thread between two phases; half an L2 of 1 MB */
+
+/* ---- accumulators ---------------------------------------------------------------------------- */
+
+/* Fills accumulator `i` (its elements [j0, j0 + n)) with the identity, for every index of b->rest.
+ */
+static void
+fill_accumulator(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t j0,
+                 int64_t n)
+{
+    _Alignas(16) char identity[16];
+    struct fr_space   sp;
+    char             *ptr[FR_MAX_OPERANDS];
+    const int64_t    *stride = fr_space_strides(b, i->operand);
+    int               size = fr_dtype_size(i->dtype);
+
+    fr_reduce_identity(fr_space_accumulator_op(i), i->dtype, 1, identity, NULL);
+    fr_space_clear(&sp);
+    for (int d = 0; d < b->rest.n_axes; d++)
+        if (stride[b->rest.axis[d]])
+            fr_space_add(&sp, b->rest.axis[d], b->rest.size[d]);
+    for (int64_t at = 0; at < sp.total; at++) {
+        fr_space_move(b, &sp, at, base, ptr);
+        if (i->level == FR_LEVEL_ROW)
+            memcpy(ptr[i->operand], identity, (size_t)size);
+        else
+            fr_copy_2d(1, (size_t)n, size, ptr[i->operand] + j0 * b->inner_stride[i->operand], 0,
+                       b->inner_stride[i->operand], identity, 0, 0);
+    }
+}
+
+static void
+fill_accumulators(const struct fr_bound *b, char *const *base, int64_t j0, int64_t n)
+{
+    for (uint32_t i = 0; i < b->nest->n_insts; i++)
+        if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
+            fill_accumulator(b, &b->nest->insts[i], base, j0, n);
+}
+
+/* Adds rows [first, first + n_rows) of the block, elements [j0, j0 + n), to the accumulators of one
+ * streamed store. base is at index 0 of b->rest, whose outer axes change the accumulator where it
+ * keeps them. */
+static void
+fold_stream(const struct fr_bound *b, const struct fr_inst *i, char *const *base,
+            const struct fr_stream *stream, int64_t n_rows, int64_t j0, int64_t n, void *mem)
+{
+    fr_accum_fn *accum =
+        b->exec->program->reduce->accum[FR_REDUCE_ROW(fr_space_accumulator_op(i))][i->dtype];
+    const int size = fr_dtype_size(i->dtype), k = i->operand;
+    int64_t   at = stream->first_row, end = at + n_rows, by = b->inner_stride[k];
+    int64_t   per_row = 1; /* elements that go to one accumulator */
+    char     *ptr[FR_MAX_OPERANDS];
+
+    if (i->level == FR_LEVEL_ROW || by == 0) {
+        if (j0 != 0)
+            return; /* one accumulator: the task with the first elements does it */
+        n = 1;
+        per_row = stream->bytes[k] / size;
+    }
+    while (at < end) {
+        int64_t count = b->rest.n_rows - at % b->rest.n_rows;
+        char   *from = stream->block[k] + (at - stream->first_row) * stream->bytes[k], *acc;
+        count = count < end - at ? count : end - at;
+        fr_space_move(b, &b->rest, at / b->rest.n_rows, base, ptr);
+        acc = ptr[k] + j0 * by;
+        if (by == size || n == 1) {
+            accum((size_t)(count * per_row), (size_t)n, acc, from + j0 * size,
+                  stream->bytes[k] / per_row, NULL, 0);
+        } else {
+            fr_copy_gather((size_t)n, size, mem, acc, by);
+            accum((size_t)count, (size_t)n, mem, from + j0 * size, stream->bytes[k], NULL, 0);
+            fr_copy_scatter((size_t)n, size, acc, by, mem);
+        }
+        at += count;
+    }
+}
+
+static int64_t
+streamed_row_bytes(const struct fr_bound *b)
+{
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        if (in->kind == FR_INST_STORE && fr_space_is_accumulator(b->nest, in))
+            n += fr_dtype_size(in->dtype) * (in->level == FR_LEVEL_ROW ? 1 : b->in->n_inner);
+    }
+    return n;
+}
+
+/* Shares `mem` (n_rows * streamed_row_bytes + 64 per stream) among the streamed operands. */
+static void
+stream_init(struct fr_stream *s, const struct fr_bound *b, char *mem, int64_t n_rows)
+{
+    memset(s, 0, sizeof *s);
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        if (in->kind != FR_INST_STORE || !fr_space_is_accumulator(b->nest, in))
+            continue;
+        s->block[in->operand] = mem;
+        s->bytes[in->operand] =
+            fr_dtype_size(in->dtype) * (in->level == FR_LEVEL_ROW ? 1 : b->in->n_inner);
+        mem = fr_space_align(mem + n_rows * s->bytes[in->operand]);
+    }
+}
+
+static int64_t
+stream_rows(const struct fr_bound *b, int64_t budget)
+{
+    int64_t bytes = streamed_row_bytes(b), n;
+
+    n = bytes ? budget / bytes : 1;
+    n = n < 1 ? 1 : n;
+    return n < b->rest.total ? n : b->rest.total;
+}
+
+static size_t
+stream_bytes(const struct fr_bound *b, int64_t n_rows)
+{
+    return (size_t)(n_rows * streamed_row_bytes(b)) + 64 * FR_MAX_OPERANDS;
+}
+fr_status
+fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t j0, int64_t n, int64_t lo,
+                     int64_t hi, void *mem)
+{
+    struct fr_stream s;
+    int64_t          block;
+    char            *room;
+
+    hi = hi < b->rest.total ? hi : b->rest.total;
+    if (lo == 0)
+        fill_accumulators(b, base, j0, n);
+    if (!b->exec->program->streams) {
+        fr_space_run(b, &b->rest, base, lo, hi, j0, n, NULL, mem);
+        return FR_OK;
+    }
+    block = stream_rows(b, STREAM_BYTES);
+    if (!(room = fr_launch_scratch(FR_SCRATCH_STREAM, stream_bytes(b, block))))
+        return FR_ENOMEM;
+    stream_init(&s, b, room, block);
+    for (int64_t at = lo; at < hi; at += block) {
+        int64_t n_rows = hi - at < block ? hi - at : block;
+        s.first_row = at;
+        fr_space_run(b, &b->rest, base, at, at + n_rows, 0, n, &s, mem);
+        for (uint32_t i = 0; i < b->nest->n_insts; i++)
+            if (b->nest->insts[i].kind == FR_INST_STORE && s.block[b->nest->insts[i].operand])
+                fold_stream(b, &b->nest->insts[i], base, &s, n_rows, 0, n, mem);
+    }
+    return FR_OK;
+}
+
+/* ---- streams in two phases ------------------------------------------------------------------- */
+
+struct phases {
+    const struct fr_bound *b;
+    char *const           *base;
+    struct fr_stream       s;
+    int64_t                n_rows; /* of the block now */
+    int64_t                rows_each, lanes_each;
+    atomic_int             failed;
+};
+
+static void
+stream_rows_task(void *arg, int64_t i, int worker)
+{
+    struct phases         *ph = arg;
+    const struct fr_bound *b = ph->b;
+    int64_t                lo = i * ph->rows_each, hi = lo + ph->rows_each;
+    void                  *mem = fr_launch_scratch(FR_SCRATCH_EXEC, b->exec->scratch_bytes);
+
+    (void)worker;
+    hi = hi < ph->n_rows ? hi : ph->n_rows;
+    if (!mem)
+        fr_launch_fail(&ph->failed, FR_ENOMEM);
+    else
+        fr_space_run(b, &b->rest, ph->base, ph->s.first_row + lo, ph->s.first_row + hi, 0,
+                     b->in->n_inner, &ph->s, mem);
+}
+
+static void
+stream_lanes_task(void *arg, int64_t i, int worker)
+{
+    struct phases         *ph = arg;
+    const struct fr_bound *b = ph->b;
+    int64_t                j0 = i * ph->lanes_each, n = b->in->n_inner - j0;
+    void                  *mem;
+
+    (void)worker;
+    n = n < ph->lanes_each ? n : ph->lanes_each;
+    if (!(mem = fr_launch_scratch(FR_SCRATCH_EXEC, (size_t)n * 16))) {
+        fr_launch_fail(&ph->failed, FR_ENOMEM);
+        return;
+    }
+    for (uint32_t k = 0; k < b->nest->n_insts; k++)
+        if (b->nest->insts[k].kind == FR_INST_STORE && ph->s.block[b->nest->insts[k].operand])
+            fold_stream(b, &b->nest->insts[k], ph->base, &ph->s, ph->n_rows, j0, n, mem);
+}
+
+static fr_status
+run_phases(const struct fr_bound *b, char *const *base, char *room, int64_t block, int n_threads,
+           int64_t *since_poll)
+{
+    struct phases ph = {.b = b, .base = base};
+    int64_t       n_inner = b->in->n_inner, n, block_ps;
+
+    block_ps = fr_space_saturate((double)fr_space_row_ps(b->exec->program, b->in) * (double)block);
+    fill_accumulators(b, base, 0, n_inner);
+    stream_init(&ph.s, b, room, block);
+    ph.lanes_each = fr_space_share(n_inner, n_threads, FR_CUT);
+    for (int64_t at = 0; at < b->rest.total; at += block) {
+        ph.s.first_row = at;
+        ph.n_rows = b->rest.total - at < block ? b->rest.total - at : block;
+        ph.rows_each = fr_space_share(ph.n_rows, n_threads * FR_TASKS_PER_THREAD, 1);
+        n = (ph.n_rows + ph.rows_each - 1) / ph.rows_each;
+        if (!fr_pool_run(stream_rows_task, &ph, n))
+            return FR_EINTR;
+        n = (n_inner + ph.lanes_each - 1) / ph.lanes_each;
+        if (!fr_pool_run(stream_lanes_task, &ph, n ? n : 1) ||
+            fr_launch_interrupted(since_poll, block_ps))
+            return FR_EINTR;
+        if (ph.failed != FR_OK)
+            return (fr_status)ph.failed;
+    }
+    return FR_OK;
+}
+
+fr_status
+fr_stream_run(const struct fr_bound *b, int n_threads)
+{
+    int64_t   block = stream_rows(b, (int64_t)STREAM_BYTES * n_threads);
+    char     *room = fr_launch_scratch(FR_SCRATCH_STREAM, stream_bytes(b, block));
+    char     *base[FR_MAX_OPERANDS];
+    int64_t   since_poll = 0;
+    fr_status st = FR_OK;
+
+    if (!room)
+        return FR_ENOMEM;
+    for (int64_t at = 0; at < b->kept.total && st == FR_OK; at++) {
+        fr_space_move(b, &b->kept, at, b->in->ptr, base);
+        st = run_phases(b, base, room, block, n_threads, &since_poll);
+    }
+    return st;
+}
+bool
+fr_stream_wanted(const struct fr_bound *b, int64_t ps, int n_threads)
+{
+    return b->exec->program->streams && b->rest.total > 1 && b->kept.total > 0 &&
+           (ps / b->kept.total > 8 * FR_TASK_PS ||
+            (n_threads > 1 && ps > FR_SERIAL_PS && b->kept.total < n_threads));
+}

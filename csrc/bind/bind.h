@@ -1,0 +1,350 @@
+/* bind/bind.h -- what the files of bind/ share. This folder is the only one that knows Python.
+ *
+ *   module.c       the module frit._core: start, hooks, list of functions
+ *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags
+ *   number.c       operators, comparisons, conversions to Python numbers
+ *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
+ *   index.c        t[...] and t[...] = v
+ *   functions.c    one function per row of ir/ops.def, and those made of a few rows
+ *   reduce.c       sum, mean, argmax, cumsum, ... as functions and as methods
+ *   creation.c     zeros, arange, asarray, ...;  shape.c join.c: reshape, stack, pad, ...
+ *   methods.c      the methods of Tensor
+ *   dispatch.c     __array_ufunc__ and __array_function__
+ *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
+ *   handed.def .c  the functions that are always handed over
+ *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
+ *   dlpack.c       DLPack in and out
+ *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
+ *
+ * Everything here runs under the GIL. Functions that return PyObject * return a new reference, or
+ * NULL with an exception set; those that return int return -1 with an exception set. */
+#ifndef FR_BIND_BIND_H
+#define FR_BIND_BIND_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "runtime/tensor.h"
+
+struct fr_tensor_object {
+    PyObject_HEAD
+    struct fr_tensor t;
+    PyObject        *weakrefs;
+    bool             scalar;   /* stands for a NumPy scalar: operators never change it in place */
+    bool             is_base;  /* made by .base, which ends here */
+    bool             locked;   /* read-only because flags.writeable was cleared: may be set again */
+};
+
+extern PyTypeObject *fr_tensor_type;
+
+static inline bool
+fr_is_tensor(PyObject *o)
+{
+    return Py_TYPE(o) == fr_tensor_type;    /* the type is final */
+}
+static inline struct fr_tensor_object *
+fr_object(PyObject *o)
+{
+    return (struct fr_tensor_object *)o;
+}
+static inline struct fr_tensor *
+fr_of(PyObject *o)
+{
+    return &((struct fr_tensor_object *)o)->t;
+}
+
+typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
+
+/* ---- errors.c */
+int       fr_errors_init(void);
+PyObject *fr_errors_raise(fr_status, const struct fr_err *);       /* always NULL */
+/* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */
+PyObject *fr_errors_axis(long axis, int ndim, const char *name);
+
+/* ---- site.c */
+uint32_t  fr_site_here(void);           /* id of the line of user code that runs now */
+PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
+/* `text` with every "@123" replaced by the site's text. */
+PyObject *fr_site_explain(const char *text);
+void      fr_site_init(const char *package_dir);   /* code below this folder is ours, not the user's */
+
+#define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
+
+/* ---- tensor_type.c, flags.c */
+int       fr_type_init(PyObject *module);
+/* An empty Tensor; the caller fills .t. */
+struct fr_tensor_object *fr_type_new(void);
+/* A Tensor that takes over the handle; clears it on failure. */
+PyObject *fr_type_take(struct fr_tensor *);
+/* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */
+PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
+/* As fr_type_result; a result without axes stands for a NumPy scalar. */
+PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
+PyObject *fr_flags_new(PyObject *tensor);
+int       fr_flags_init(PyObject *module);
+int       fr_flags_set_writeable(PyObject *tensor, bool on);
+
+/* ---- value.c */
+struct fr_value {
+    struct fr_arg    arg;
+    struct fr_tensor own;       /* a handle made for this call, if arg.t points here */
+    PyObject        *object;    /* borrowed: what it was made from */
+};
+enum { FR_VALUE_ERROR = -1,   /* an exception is set */
+       FR_VALUE_OK,
+       FR_VALUE_HAND,         /* NumPy knows what to do with it, we do not */
+       FR_VALUE_DEFER };      /* the other object's own operator shall answer */
+/* A Python int into n; false when it does not fit a machine word (n.huge, the low bits). */
+bool      fr_value_int(PyObject *o, struct fr_number *n);
+/* Numbers and tensors only, no error, no allocation: false sends the caller to fr_value_get. */
+static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
+/* Anything that np.asarray takes. For operators (`binary`), objects with operators of their own give
+ * FR_VALUE_DEFER. */
+int       fr_value_get(PyObject *o, bool binary, struct fr_value *);
+void      fr_value_clear(struct fr_value *);
+/* fr_value_get for n objects, and fr_value_fit; clears them itself unless it returns OK. */
+int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *,
+                         struct fr_arg *args);
+/* NEP 50: weak Python ints must fit the integer type that `op` computes in. Returns an FR_VALUE_*. */
+int       fr_value_fit(fr_op op, struct fr_value *, int n);
+/* The number as the dtype has it, converted by NumPy's rules of assignment. */
+int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
+/* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */
+int       fr_value_tensor(PyObject *o, struct fr_value *);
+void      fr_value_number(fr_dtype, const void *bytes, struct fr_number *);   /* from memory */
+PyObject *fr_value_python(fr_dtype, const void *bytes);   /* one element as a Python number */
+
+static inline bool
+fr_value_small_int(PyObject *o, int64_t *v)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+    if (!PyUnstable_Long_IsCompact((PyLongObject *)o))
+        return false;
+    *v = PyUnstable_Long_CompactValue((PyLongObject *)o);
+#else
+    Py_ssize_t n = Py_SIZE(o);
+
+    if (n < -1 || n > 1)
+        return false;
+    *v = n ? (int64_t)n * (int64_t)((PyLongObject *)o)->ob_digit[0] : 0;
+#endif
+    return true;
+}
+
+static inline bool
+fr_value_fast(PyObject *o, struct fr_arg *arg)
+{
+    if (fr_is_tensor(o)) {
+        arg->t = fr_of(o);
+        return true;
+    }
+    arg->t = NULL;
+    arg->n.huge = arg->n.negative = false;
+    if (PyFloat_CheckExact(o)) {
+        arg->n.dtype = FR_F64;
+        arg->n.weak = 'f';
+        arg->n.v.f64 = PyFloat_AS_DOUBLE(o);
+        return true;
+    }
+    /* Beyond 127 an int may be too large for the other operand's dtype: fr_value_fit looks. */
+    if (PyLong_CheckExact(o) && fr_value_small_int(o, &arg->n.v.i64) &&
+        (uint64_t)arg->n.v.i64 <= 127) {
+        arg->n.dtype = FR_I64;
+        arg->n.weak = 'i';
+        return true;
+    }
+    return false;
+}
+
+/* ---- args.c: parsing. A signature lists parameter names; the first n_pos may be positional. */
+enum { FR_MAX_PARAMS = 12 };
+extern PyObject *fr_str_out, *fr_str_dtype, *fr_str_axis, *fr_str_copy;   /* interned names */
+int       fr_args_init(void);
+struct fr_signature {
+    const char *name;
+    int         n_required, n_pos, n;
+    const char *params[FR_MAX_PARAMS];
+    PyObject   *interned[FR_MAX_PARAMS];
+};
+/* Fills slots[0 .. n-1] with borrowed references, NULL where absent. */
+int       fr_args_parse(struct fr_signature *, fr_args args, Py_ssize_t nargs, PyObject *kwnames,
+                        PyObject **slots);
+static inline bool fr_args_none(PyObject *o) { return !o || o == Py_None; }
+int       fr_args_bool(PyObject *o, bool dflt, bool *out);
+/* An int or a sequence of ints: a shape (no negative sizes unless allow_unknown, then -1 may occur). */
+int       fr_args_dims(PyObject *o, bool allow_unknown, int *ndim, int64_t *dims);
+/* A method's arguments: (2, 3) or ((2, 3),). */
+int       fr_args_dims_packed(fr_args args, Py_ssize_t n, bool allow_unknown, int *ndim,
+                              int64_t *dims);
+int       fr_args_axis(PyObject *o, int ndim, int *axis);          /* one axis, normalised */
+int       fr_args_axis_named(PyObject *o, int ndim, const char *name, int *axis);
+int       fr_args_axes(PyObject *o, int ndim, uint32_t *mask);     /* None: all of them */
+/* `name`: the parameter, for messages; "axis" is not mentioned. */
+int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int *axes);
+int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
+/* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
+int       fr_args_out(PyObject *out);
+/* `device=`: None or "cpu". */
+int       fr_args_device(PyObject *o);
+
+/* ---- numpy.c */
+int       fr_numpy_init(void);
+PyObject *fr_numpy_dtype(fr_dtype);                      /* numpy.dtype, borrowed */
+/* 1: ours; 0: NumPy has it and we do not; -1: not a dtype. None gives `dflt`. */
+int       fr_numpy_to_dtype(PyObject *o, fr_dtype dflt, fr_dtype *out);
+bool      fr_numpy_is_array(PyObject *o);                /* an ndarray or of a subclass */
+bool      fr_numpy_is_scalar(PyObject *o);               /* np.float64(1.5) and the like */
+bool      fr_numpy_scalar(PyObject *o, struct fr_number *);       /* false: not one of our dtypes */
+fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not ours, or byte-swapped */
+bool      fr_numpy_defers(PyObject *array);              /* a subclass that wants to answer itself */
+/* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
+int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
+PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
+enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
+               FR_VIEW_EXPORT };  /* pinned for good; writable as the tensor is */
+PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+/* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
+PyObject *fr_numpy_adopt(PyObject *array);
+/* What a NumPy function returned: a Tensor that adopts it if nobody else can reach the array, else
+ * the array itself (somebody's `out`, a view of an ndarray, a dtype that we do not have). */
+PyObject *fr_numpy_wrap(PyObject *array);
+/* The array, if it looks at the memory of `view` with the same dtype, as a window of `tensor`;
+ * NULL without an exception if it does not. */
+PyObject *fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor);
+/* NumPy's one-element conversion of any Python object, FR_VALUE_*. */
+int       fr_numpy_pack(fr_dtype, void *bytes, PyObject *value);
+PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linalg.norm" too */
+PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
+
+/* ---- share.c */
+PyObject *fr_share(PyObject *module, PyObject *array);
+void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
+
+/* ---- hand.c */
+/* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */
+PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
+PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
+/* numpy.<name>(...) in the same way. */
+PyObject *fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
+/* What a function does with an array beyond reading it. */
+enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
+                 FR_EXPORTS };          /* returns another look at its memory */
+/* ndarray.<name>: a method of args[0], with this intent on it. */
+PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
+                         PyObject *kwnames);
+
+/* ---- names.c */
+struct fr_name {
+    const char *name;          /* a literal: its address is the key */
+    bool        method;
+    PyObject   *object;        /* numpy.<name>, or the interned name of a method */
+    uint64_t    n_calls;
+};
+int       fr_names_init(void);
+/* Finds and counts; `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
+struct fr_name *fr_names_get(const char *name, bool method);
+void      fr_names_count_function(PyObject *func);
+PyObject *fr_names_counts(void);
+uint64_t  fr_names_total(void);
+void      fr_names_reset(void);
+
+/* ---- info.c: why a value was computed, counted */
+#define FR_SYNCS(SYNC)                                                                             \
+    SYNC(bool) SYNC(number) SYNC(item) SYNC(print) SYNC(iteration) SYNC(buffer) SYNC(dlpack)       \
+    SYNC(numpy) SYNC(pickle) SYNC(index) SYNC(eval) SYNC(fallback)
+enum fr_sync {
+#define FR_SYNC_ENUM(name) FR_SYNC_##name,
+    FR_SYNCS(FR_SYNC_ENUM)
+#undef FR_SYNC_ENUM
+    FR_N_SYNCS
+};
+void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
+extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
+extern PyMethodDef fr_info_methods[];
+
+/* ---- number.c: slots and what functions.c needs of them */
+extern PyType_Slot fr_number_slots[];
+/* An operation over any operands; `binary`: it is an operator, which may leave the answer to others. */
+PyObject *fr_number_map(fr_op, fr_args objects, int n, bool binary);
+/* NumPy's short cuts for powers with a number as exponent: square, sqrt, reciprocal, positive. */
+fr_op     fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent);
+int       fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent);
+PyObject *fr_number_complex(PyObject *self, PyObject *unused);
+PyObject *fr_number_richcompare(PyObject *a, PyObject *b, int op);
+
+PyObject *fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary);
+/* One operation over arguments that are ready, a new Tensor. */
+PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n);
+
+/* ---- functions.c */
+void      fr_functions_init(void);
+/* One row's function with all the keywords of a ufunc. */
+PyObject *fr_functions_map(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *fr_functions_clip(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+
+/* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
+#define FR_FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
+
+/* ---- shape.c */
+/* The shape that `o` asks of t's elements, -1 filled in. */
+int       fr_shape_resolve(const struct fr_tensor *, PyObject *o, int *ndim, int64_t *dims);
+PyObject *fr_shape_transpose(const struct fr_tensor *, const int *axes);   /* NULL: reversed */
+PyObject *fr_shape_transpose_by(const struct fr_tensor *, PyObject *axes);
+PyObject *fr_shape_swapaxes(const struct fr_tensor *, PyObject *axis1, PyObject *axis2);
+/* copy: -1 where needed, 0 never (ValueError), 1 always. dims may hold one -1. */
+PyObject *fr_shape_reshape(const struct fr_tensor *, int ndim, int64_t *dims, char order, int copy);
+PyObject *fr_shape_ravel(const struct fr_tensor *, char order, bool copy);
+PyObject *fr_shape_squeeze(const struct fr_tensor *, PyObject *axis);
+/* New axes of size 1 at the places in `mask` of the ndim that the result has. */
+PyObject *fr_shape_expand(const struct fr_tensor *, uint32_t mask, int ndim);
+PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims);
+PyObject *fr_shape_flip(const struct fr_tensor *, PyObject *axis);
+PyObject *fr_shape_diagonal(const struct fr_tensor *, int64_t offset, int axis1, int axis2);
+
+/* ---- reduce.c: methods */
+int       fr_reduce_init(void);
+#define FR_REDUCE_METHODS(M)                                                                       \
+    M(sum) M(prod) M(max) M(min) M(any) M(all) M(argmax) M(argmin) M(mean) M(var) M(std)           \
+    M(cumsum) M(cumprod)
+#define FR_REDUCE_METHOD(name)                                                                     \
+    PyObject *fr_reduce_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+FR_REDUCE_METHODS(FR_REDUCE_METHOD)
+#undef FR_REDUCE_METHOD
+PyObject *fr_reduce_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+/* A module function called with `self` before its arguments. */
+PyObject *fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *),
+                           PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+PyObject *fr_info_explain(PyObject *tensors, const char *kind);
+
+/* ---- creation.c, join.c */
+/* Name -> function, for code that says np.zeros and may mean dtypes that frit does not have. */
+PyObject *fr_creation_behind_numpy(PyObject *module);
+PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
+PyObject *fr_join_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+
+/* ---- index.c */
+PyObject *fr_index_get(PyObject *self, PyObject *key);
+int       fr_index_set(PyObject *self, PyObject *key, PyObject *value);
+Py_ssize_t fr_index_length(PyObject *self);
+PyObject *fr_index_item(PyObject *self, Py_ssize_t i);
+PyObject *fr_index_iter(PyObject *self);
+int       fr_index_contains(PyObject *self, PyObject *value);
+int       fr_index_init(void);
+/* dst[...] = value, any value. */
+int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
+int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
+
+/* ---- tables of functions, one per file */
+extern PyMethodDef fr_functions_methods[], fr_reduce_methods[], fr_creation_methods[],
+    fr_shape_methods[], fr_join_methods[], fr_dlpack_methods[], fr_hand_methods[],
+    fr_share_methods[], fr_handed_functions[];
+/* Methods of Tensor; fr_methods_init joins the tables. */
+extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
+    fr_dlpack_tensor_methods[];
+void      fr_methods_init(void);
+PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+PyObject *fr_methods_conjugate(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+int       fr_dispatch_init(PyObject *module);
+
+#endif

@@ -1,0 +1,471 @@
+/* bind/hand.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
+ *
+ * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over
+ * its evaluated memory, read-only unless it is an `out` or the object of a method that writes.
+ * When NumPy complains that an array is read-only, the call is made again with writable memory.
+ * What comes back is wrapped: an argument's own view as that tensor, a view of it as a window of it, a
+ * new array as a tensor over its memory. An ndarray that somebody kept pins its storage. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bind/bind.h"
+#include "bind/npy.h"
+
+/* A tensor among the arguments, and its ndarray for this call. */
+struct guest {
+    PyObject *tensor, *view;
+    bool      copied;          /* the view is a copy, to be stored back */
+};
+
+enum { FEW = 4 };              /* most calls have fewer tensors */
+struct call {
+    struct guest *guests;      /* `few` until there are more */
+    size_t        n, cap;
+    struct guest  few[FEW];
+    bool          writable;    /* NumPy is allowed to write into every tensor */
+    int           depth;
+};
+
+enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed as they are */
+       COPY_MAX = 1 << 16 };   /* bytes of a target that are copied twice rather than pinned: 3 us */
+
+/* ---- arguments in */
+
+struct handles {
+    const struct fr_tensor **v;         /* `few` until there are more */
+    size_t                   n, cap;
+    const struct fr_tensor  *few[FEW];
+};
+
+static int
+add_handle(struct handles *h, const struct fr_tensor *t)
+{
+    if (h->n == h->cap) {
+        const struct fr_tensor **more = fr_malloc(2 * h->cap * sizeof *more);
+        if (!more) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memcpy(more, h->v, h->n * sizeof *more);
+        if (h->v != h->few)
+            fr_free(h->v);
+        h->v = more;
+        h->cap *= 2;
+    }
+    h->v[h->n++] = t;
+    return 0;
+}
+
+/* Lists every tensor below `o`; -1 when memory is out. */
+static int
+collect(struct handles *h, PyObject *o, int depth)
+{
+    if (fr_is_tensor(o)) {
+        fr_info_sync(FR_SYNC_fallback, fr_of(o));
+        return add_handle(h, fr_of(o));
+    }
+    if (depth >= MAX_DEPTH)
+        return 0;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            if (collect(h, PySequence_Fast_GET_ITEM(o, i), depth + 1) < 0)
+                return -1;
+    } else if (PyDict_CheckExact(o)) {
+        PyObject  *key, *value;
+        Py_ssize_t pos = 0;
+        while (PyDict_Next(o, &pos, &key, &value))
+            if (collect(h, value, depth + 1) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+/* Everything that NumPy will look at, computed in one plan. */
+static int
+evaluate(fr_args args, Py_ssize_t n_args)
+{
+    struct handles h = {.v = h.few, .cap = FEW};
+    struct fr_err  err;
+    fr_status      st = FR_OK;
+    int            failed = 0;
+
+    FR_TRACE_HERE();
+    for (Py_ssize_t i = 0; !failed && i < n_args; i++)
+        failed = collect(&h, args[i], 0);
+    if (!failed && h.n)
+        st = fr_tensor_eval(h.v, (int)h.n, &err);
+    if (!failed && st == FR_OK)
+        st = fr_runtime_flush(&err);
+    if (h.v != h.few)
+        fr_free(h.v);
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    return failed || st != FR_OK ? -1 : 0;
+}
+
+static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);
+
+static PyObject *
+convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
+{
+    const struct fr_tensor *t = fr_of(o);
+    PyObject               *view;
+    bool                    copied = false, write;
+
+    if (c->n == c->cap) {
+        struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
+        if (!more)
+            return PyErr_NoMemory();
+        memcpy(more, c->guests, c->n * sizeof *more);
+        if (c->guests != c->few)
+            fr_free(c->guests);
+        c->guests = more;
+        c->cap *= 2;
+    }
+    write = (intent != FR_READS || c->writable) && !t->readonly;
+    if (write && intent != FR_EXPORTS && !fr_storage_pinned(t->storage) &&
+        t->layout->n_elems * fr_dtype_size(t->dtype) <= COPY_MAX) {
+        for (size_t i = 0; i < c->n; i++) /* the same target twice is one memory */
+            if (c->guests[i].copied && c->guests[i].tensor == o)
+                return Py_NewRef(c->guests[i].view);
+        copied = true;
+        view = fr_numpy_view(o, FR_VIEW_READ);
+        if (view)
+            Py_SETREF(view, PyArray_NewCopy(fr_array(view), NPY_KEEPORDER));
+    } else {
+        view = fr_numpy_view(o, write || intent == FR_EXPORTS ? FR_VIEW_EXPORT : FR_VIEW_READ);
+    }
+    if (!view)
+        return NULL;
+    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view), copied};
+    return view;
+}
+
+/* A list or tuple of the same type with converted items; the object itself if nothing changed. */
+static PyObject *
+convert_sequence(struct call *c, PyObject *o, enum fr_intent intent)
+{
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    PyObject  *list = NULL, *result;
+
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(o, i), *got = convert(c, item, intent);
+        if (!got)
+            goto fail;
+        if (got != item && !list && !(list = PySequence_List(o))) {
+            Py_DECREF(got);
+            goto fail;
+        }
+        if (list)
+            PyList_SetItem(list, i, got); /* steals; the list has n items */
+        else
+            Py_DECREF(got);
+    }
+    if (!list)
+        return Py_NewRef(o);
+    if (PyList_Check(o))
+        return list;
+    result = PyList_AsTuple(list);
+    Py_DECREF(list);
+    return result;
+fail:
+    Py_XDECREF(list);
+    return NULL;
+}
+
+static PyObject *
+convert_dict(struct call *c, PyObject *o)
+{
+    PyObject  *copy = PyDict_Copy(o), *key, *value;
+    Py_ssize_t pos = 0;
+
+    while (copy && PyDict_Next(o, &pos, &key, &value)) {
+        PyObject *got = convert(c, value, FR_READS);
+        if (!got || (got != value && PyDict_SetItem(copy, key, got) < 0))
+            Py_CLEAR(copy);
+        Py_XDECREF(got);
+    }
+    return copy;
+}
+
+static PyObject *
+convert(struct call *c, PyObject *o, enum fr_intent intent)
+{
+    PyObject *result = NULL;
+
+    if (fr_is_tensor(o))
+        return convert_tensor(c, o, intent);
+    if (c->depth >= MAX_DEPTH)
+        return Py_NewRef(o);
+    c->depth++;
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
+        result = convert_sequence(c, o, intent);
+    else if (PyDict_CheckExact(o))
+        result = convert_dict(c, o);
+    else
+        result = Py_NewRef(o);
+    c->depth--;
+    return result;
+}
+
+/* ---- results out */
+
+static PyObject *
+wrap_array(struct call *c, PyObject *o)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        PyObject *window;
+        if (o == c->guests[i].view)
+            return Py_NewRef(c->guests[i].tensor);
+        if (c->guests[i].copied)
+            continue;
+        window = fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor);
+        if (window || PyErr_Occurred())
+            return window;
+    }
+    return fr_numpy_wrap(o);
+}
+
+static PyObject *
+wrap(struct call *c, PyObject *o)
+{
+    PyObject *copy, *make;
+
+    if (fr_numpy_is_array(o))
+        return wrap_array(c, o);
+    if (!PyTuple_Check(o) && !PyList_CheckExact(o))
+        return Py_NewRef(o);
+    copy = PyList_New(PySequence_Fast_GET_SIZE(o));
+    for (Py_ssize_t i = 0; copy && i < PyList_GET_SIZE(copy); i++) {
+        PyObject *item = wrap(c, PySequence_Fast_GET_ITEM(o, i));
+        if (!item)
+            Py_CLEAR(copy);
+        else
+            PyList_SET_ITEM(copy, i, item);
+    }
+    if (!copy || PyList_Check(o))
+        return copy;
+    if (PyTuple_CheckExact(o)) {
+        Py_SETREF(copy, PyList_AsTuple(copy));
+        return copy;
+    }
+    /* A named tuple is made again from its items. */
+    make = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "_make");
+    if (!make)
+        PyErr_Clear();
+    Py_SETREF(copy, make ? PyObject_CallOneArg(make, copy) : Py_NewRef(o));
+    Py_XDECREF(make);
+    return copy;
+}
+
+static int
+store_back(struct guest *g)
+{
+    struct fr_tensor t;
+    struct fr_arg    arg = {.t = &t};
+    struct fr_err    err;
+    fr_status        st;
+
+    if (fr_numpy_copy(g->view, &t) != FR_VALUE_OK)
+        return -1;
+    st = fr_trace_store(fr_of(g->tensor), &arg, &err);
+    fr_tensor_clear(&t);
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
+/* An ndarray that is still held somewhere looks at the memory from now on. */
+static int
+pin(struct guest *g)
+{
+    struct fr_err err;
+    void         *data;
+    fr_status     st = fr_tensor_export(fr_of(g->tensor), &data, &err);
+
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
+/* Ends the call's views; an exception that is set already stays. */
+static int
+release_guests(struct call *c)
+{
+    PyObject *type, *value, *trace;
+    int       st = 0;
+
+    PyErr_Fetch(&type, &value, &trace);
+    for (size_t i = 0; i < c->n; i++) {
+        struct guest *g = &c->guests[i];
+        if (g->copied)
+            st |= store_back(g); /* also after an error: what was written is written */
+        else if (Py_REFCNT(g->view) > 1)
+            st |= pin(g);
+        Py_DECREF(g->view);
+        Py_DECREF(g->tensor);
+    }
+    if (c->guests != c->few)
+        fr_free(c->guests);
+    c->n = 0;
+    if (type)
+        PyErr_Restore(type, value, trace);
+    return st;
+}
+
+/* ---- the call */
+
+/* True, and the exception is gone, if NumPy refused to write into a read-only array. */
+static bool
+was_read_only(void)
+{
+    PyObject *type, *value, *trace, *text;
+    bool      yes = false;
+
+    if (!PyErr_ExceptionMatches(PyExc_ValueError))
+        return false;
+    PyErr_Fetch(&type, &value, &trace);
+    text = value ? PyObject_Str(value) : NULL;
+    if (text && PyUnicode_AsUTF8(text)) {
+        const char *s = PyUnicode_AsUTF8(text);
+        yes = strstr(s, "read-only") || strstr(s, "readonly");
+    }
+    Py_XDECREF(text);
+    if (!yes) {
+        PyErr_Restore(type, value, trace);
+        return false;
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return true;
+}
+
+/* One attempt. func is called with the converted args; func NULL: the method `name` of args[0]. */
+static PyObject *
+attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
+        enum fr_intent first, bool writable, bool *retry)
+{
+    Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
+    PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
+    struct call c = {.guests = c.few, .cap = FEW, .writable = writable};
+    bool        any_read = false;
+
+    if (n_all > (Py_ssize_t)FR_LEN(small) && !(list = fr_malloc((size_t)n_all * sizeof *list)))
+        return PyErr_NoMemory();
+    for (i = 0; i < n_all; i++) {
+        bool is_out = i >= n && PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0;
+        list[i] = convert(&c, args[i], is_out ? FR_WRITES : i == 0 ? first : FR_READS);
+        if (!list[i])
+            goto out;
+    }
+    for (size_t k = 0; k < c.n; k++)
+        any_read |= !fr_of(c.guests[k].tensor)->readonly &&
+                    !PyArray_ISWRITEABLE(fr_array(c.guests[k].view));
+    raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
+               : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
+    if (!raw)
+        *retry = !writable && any_read && was_read_only();
+out:
+    while (i-- > 0)
+        Py_DECREF(list[i]);
+    if (list != small)
+        fr_free(list);
+    if (raw) {
+        result = wrap(&c, raw);
+        Py_DECREF(raw);
+    }
+    if (release_guests(&c) < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *
+call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
+     enum fr_intent first)
+{
+    bool      retry = false;
+    PyObject *result;
+
+    if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0)
+        return NULL;
+    result = attempt(func, name, args, n, kwnames, first, false, &retry);
+    return retry ? attempt(func, name, args, n, kwnames, first, true, &retry) : result;
+}
+
+PyObject *
+fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    fr_names_count_function(func);
+    return call(func, NULL, args, n, kwnames, FR_READS);
+}
+
+PyObject *
+fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    struct fr_name *e = fr_names_get(name, false);
+
+    return e ? call(e->object, NULL, args, n, kwnames, FR_READS) : NULL;
+}
+
+PyObject *
+fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
+               PyObject *kwnames)
+{
+    struct fr_name *e = fr_names_get(name, true);
+
+    return e ? call(NULL, e->object, args, n, kwnames, first) : NULL;
+}
+
+PyObject *
+fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(args), n_kw = kwargs ? PyDict_GET_SIZE(kwargs) : 0, i = 0;
+    PyObject **list = fr_malloc((size_t)(n + n_kw) * sizeof *list), *kwnames = NULL, *key, *value;
+    PyObject  *result = NULL;
+    Py_ssize_t pos = 0;
+
+    if (!list)
+        return PyErr_NoMemory();
+    if (n_kw && !(kwnames = PyTuple_New(n_kw)))
+        goto out;
+    for (Py_ssize_t k = 0; k < n; k++)
+        list[k] = PyTuple_GET_ITEM(args, k);
+    while (n_kw && PyDict_Next(kwargs, &pos, &key, &value)) {
+        PyTuple_SET_ITEM(kwnames, i, Py_NewRef(key));
+        list[n + i++] = value;
+    }
+    result = fr_hand_call(func, list, n, kwnames);
+out:
+    Py_XDECREF(kwnames);
+    fr_free(list);
+    return result;
+}
+
+/* ---- module functions */
+
+static PyObject *
+numpy_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *kwargs = n == 3 && args[2] != Py_None ? args[2] : NULL;
+
+    (void)module;
+    if (n < 2 || n > 3 || !PyTuple_Check(args[1]) || (kwargs && !PyDict_Check(kwargs))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "numpy_call() takes a function, a tuple and optionally a dict");
+        return NULL;
+    }
+    return fr_hand_dict(args[0], args[1], kwargs);
+}
+
+PyMethodDef fr_hand_methods[] = {
+    {"numpy_call", (PyCFunction)(void (*)(void))numpy_call, METH_FASTCALL,
+     "numpy_call(func, args, kwargs=None, /)\n--\n\n"
+     "func(*args, **kwargs) with every Tensor in them, at any depth of lists, tuples and dicts, as\n"
+     "an ndarray over its evaluated memory. New ndarrays among the results become Tensors\n"
+     "without a copy; views of a Tensor become views of it. Counted in stats()[\"fallbacks\"]."},
+    {NULL, NULL, 0, NULL},
+};

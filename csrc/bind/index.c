@@ -1,0 +1,469 @@
+/* bind/index.c -- t[...] and t[...] = value.
+ *
+ * Integers, slices, ellipses and new axes make windows: no computation. Everything else (integer
+ * arrays, lists, masks) is NumPy's, on evaluated data; only the common t[mask] = number stays lazy. */
+#include <string.h>
+
+#include "bind/bind.h"
+
+/* What an index comes to: a window relative to the tensor. */
+struct window {
+    int     ndim;
+    int64_t dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], offset;
+    bool    scalar;     /* integers only: NumPy copies the element out */
+};
+enum kind { KIND_ERROR = -1, KIND_WINDOW, KIND_ADVANCED };
+
+static int
+too_many(const struct fr_layout *l, int n)
+{
+    PyErr_Format(PyExc_IndexError,
+                 "too many indices for array: array is %d-dimensional, but %d were indexed", l->ndim,
+                 n);
+    return KIND_ERROR;
+}
+
+static int
+not_an_index(void)
+{
+    PyErr_SetString(PyExc_IndexError,
+                    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and "
+                    "integer or boolean arrays are valid indices");
+    return KIND_ERROR;
+}
+
+static int
+add_integer(struct window *w, const struct fr_layout *l, int axis, int64_t i)
+{
+    int64_t n = fr_layout_dims(l)[axis];
+
+    if (i < -n || i >= n) {
+        PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for axis %d with size %lld",
+                     (long long)i, axis, (long long)n);
+        return KIND_ERROR;
+    }
+    w->offset += (i < 0 ? i + n : i) * fr_layout_strides(l)[axis];
+    return KIND_WINDOW;
+}
+
+static int
+add_axis(struct window *w, int64_t dim, int64_t stride)
+{
+    if (w->ndim == FR_MAX_DIMS) {
+        PyErr_Format(PyExc_IndexError, "number of dimensions must be within [0, %d], indexing "
+                     "result would have %d", FR_MAX_DIMS, w->ndim + 1);
+        return KIND_ERROR;
+    }
+    w->dims[w->ndim] = dim;
+    w->strides[w->ndim++] = stride;
+    return KIND_WINDOW;
+}
+
+static int
+add_slice(struct window *w, const struct fr_layout *l, int axis, PyObject *slice)
+{
+    Py_ssize_t start, stop, step, n;
+
+    if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
+        return KIND_ERROR;
+    n = PySlice_AdjustIndices(fr_layout_dims(l)[axis], &start, &stop, step);
+    if (n > 0)
+        w->offset += start * fr_layout_strides(l)[axis];
+    return add_axis(w, n, fr_layout_strides(l)[axis] * step);
+}
+
+/* What one element of an index is. */
+enum item { ITEM_INTEGER, ITEM_SLICE, ITEM_ELLIPSIS, ITEM_NEWAXIS, ITEM_OTHER, ITEM_BAD };
+
+static enum item
+classify(PyObject *o)
+{
+    if (PyLong_CheckExact(o))
+        return ITEM_INTEGER;
+    if (PySlice_Check(o))
+        return ITEM_SLICE;
+    if (o == Py_Ellipsis)
+        return ITEM_ELLIPSIS;
+    if (o == Py_None)
+        return ITEM_NEWAXIS;
+    if (PyBool_Check(o))
+        return ITEM_OTHER;
+    if (fr_is_tensor(o)) /* an integer without axes counts as an integer, as NumPy's scalars do */
+        return fr_of(o)->layout->ndim == 0 && fr_dtype_is_int(fr_of(o)->dtype) ? ITEM_INTEGER
+                                                                              : ITEM_OTHER;
+    if (fr_numpy_is_array(o) || PyList_Check(o) || PyTuple_Check(o))
+        return ITEM_OTHER;
+    if (PyUnicode_Check(o) || PyBytes_Check(o) || PyFloat_Check(o))
+        return ITEM_BAD;
+    if (PyIndex_Check(o))
+        return ITEM_INTEGER;
+    return PySequence_Check(o) ? ITEM_OTHER : ITEM_BAD;
+}
+
+static int
+integer_of(PyObject *o, int64_t *v)
+{
+    PyObject *i;
+
+    if (PyLong_CheckExact(o) && fr_value_small_int(o, v))
+        return 0;
+    i = PyNumber_Index(o);
+    if (!i)
+        return -1;
+    *v = PyLong_AsSsize_t(i);
+    Py_DECREF(i);
+    if (*v == -1 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear();
+            not_an_index();
+        }
+        return -1;
+    }
+    return 0;
+}
+
+static int
+parse_tuple(const struct fr_layout *l, PyObject *const *items, int n, struct window *w)
+{
+    int n_axes = 0, ellipsis = -1, axis = 0;
+
+    for (int i = 0; i < n; i++) {
+        switch (classify(items[i])) {
+        case ITEM_OTHER: return KIND_ADVANCED;
+        case ITEM_BAD: return not_an_index();
+        case ITEM_INTEGER:
+        case ITEM_SLICE: n_axes++; break;
+        case ITEM_ELLIPSIS:
+            if (ellipsis >= 0) {
+                PyErr_SetString(PyExc_IndexError,
+                                "an index can only have a single ellipsis ('...')");
+                return KIND_ERROR;
+            }
+            ellipsis = i;
+            break;
+        case ITEM_NEWAXIS: break;
+        }
+    }
+    if (n_axes > l->ndim)
+        return too_many(l, n_axes);
+    w->scalar = ellipsis < 0;
+    for (int i = 0; i < n; i++) {
+        int     st = KIND_WINDOW;
+        int64_t v;
+
+        switch (classify(items[i])) {
+        case ITEM_INTEGER:
+            if (integer_of(items[i], &v) < 0)
+                return KIND_ERROR;
+            st = add_integer(w, l, axis++, v);
+            break;
+        case ITEM_SLICE: st = add_slice(w, l, axis++, items[i]); break;
+        case ITEM_NEWAXIS: st = add_axis(w, 1, 0); break;
+        default:
+            for (int k = l->ndim - n_axes; st == KIND_WINDOW && k > 0; k--, axis++)
+                st = add_axis(w, fr_layout_dims(l)[axis], fr_layout_strides(l)[axis]);
+        }
+        if (st != KIND_WINDOW)
+            return st;
+    }
+    for (; axis < l->ndim; axis++)
+        if (add_axis(w, fr_layout_dims(l)[axis], fr_layout_strides(l)[axis]) != KIND_WINDOW)
+            return KIND_ERROR;
+    w->scalar = w->scalar && w->ndim == 0;
+    return KIND_WINDOW;
+}
+
+static int
+parse(const struct fr_tensor *t, PyObject *key, struct window *w)
+{
+    w->ndim = 0;
+    w->offset = 0;
+    if (PyTuple_CheckExact(key)) {
+        if (PyTuple_GET_SIZE(key) > 2 * FR_MAX_DIMS)
+            return too_many(t->layout, (int)PyTuple_GET_SIZE(key));
+        return parse_tuple(t->layout, &PyTuple_GET_ITEM(key, 0), (int)PyTuple_GET_SIZE(key), w);
+    }
+    return parse_tuple(t->layout, &key, 1, w);
+}
+
+static PyObject *
+window_of(const struct fr_tensor *t, const struct window *w)
+{
+    struct fr_tensor out, copy;
+    struct fr_err    err;
+    fr_status        st;
+    PyObject        *o;
+
+    st = fr_tensor_window(t, w->ndim, w->dims, w->strides, w->offset, &out, &err);
+    if (st != FR_OK || !w->scalar)
+        return fr_type_result(st, &out, &err);
+    /* t[3] is a number of its own: a later t[3] = 0 does not change it. */
+    FR_TRACE_HERE();
+    st = fr_trace_cast(&out, out.dtype, 'K', &copy, &err);
+    fr_tensor_clear(&out);
+    o = fr_type_result(st, &copy, &err);
+    if (o)
+        fr_object(o)->scalar = true;
+    return o;
+}
+
+/* ---- reading */
+
+PyObject *
+fr_index_get(PyObject *self, PyObject *key)
+{
+    struct window w;
+
+    switch (parse(fr_of(self), key, &w)) {
+    case KIND_ERROR: return NULL;
+    case KIND_WINDOW: return window_of(fr_of(self), &w);
+    default:
+        fr_info_sync(FR_SYNC_index, fr_of(self));
+        return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
+    }
+}
+
+PyObject *
+fr_index_item(PyObject *self, Py_ssize_t i)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+    struct window           w = {.scalar = l->ndim == 1};
+
+    if (l->ndim == 0) {
+        too_many(l, 1);
+        return NULL;
+    }
+    if (add_integer(&w, l, 0, i) != KIND_WINDOW)
+        return NULL;
+    for (int k = 1; k < l->ndim; k++)
+        add_axis(&w, fr_layout_dims(l)[k], fr_layout_strides(l)[k]);
+    return window_of(fr_of(self), &w);
+}
+
+Py_ssize_t
+fr_index_length(PyObject *self)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+
+    if (l->ndim == 0) {
+        PyErr_SetString(PyExc_TypeError, "len() of unsized object");
+        return -1;
+    }
+    return fr_layout_dims(l)[0];
+}
+
+/* A vector gives NumPy scalars, computed at once; anything deeper gives windows. */
+PyObject *
+fr_index_iter(PyObject *self)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+    PyObject               *view, *iter;
+
+    if (l->ndim == 0) {
+        PyErr_SetString(PyExc_TypeError, "iteration over a 0-d array");
+        return NULL;
+    }
+    if (l->ndim > 1)
+        return PySeqIter_New(self);
+    fr_info_sync(FR_SYNC_iteration, fr_of(self));
+    /* The elements as they are now, and later writes too, as NumPy's iterator sees them: so the
+     * memory must be the one that writes go to. */
+    view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    iter = view ? PyObject_GetIter(view) : NULL;
+    Py_XDECREF(view);
+    return iter;
+}
+
+int
+fr_index_contains(PyObject *self, PyObject *value)
+{
+    PyObject *view = fr_numpy_view(self, FR_VIEW_READ), *v;
+    int       st = -1;
+
+    v = fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_NewRef(value);
+    if (view && v)
+        st = PySequence_Contains(view, v);
+    Py_XDECREF(view);
+    Py_XDECREF(v);
+    return st;
+}
+
+/* ---- writing */
+
+static int
+raised(fr_status st, const struct fr_err *err)
+{
+    if (st == FR_OK)
+        return 0;
+    fr_errors_raise(st, err);
+    return -1;
+}
+
+static int
+read_only(void)
+{
+    PyErr_SetString(PyExc_ValueError, "assignment destination is read-only");
+    return -1;
+}
+
+/* A number as an element of dtype d, where `value` is one. FR_VALUE_HAND: it is not a number. */
+static int
+number_for(PyObject *value, fr_dtype d, struct fr_number *n)
+{
+    if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
+        PyTuple_Check(value))
+        return FR_VALUE_HAND;
+    if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
+        fr_numpy_is_scalar(value))
+        return fr_value_store(value, d, n);
+    return FR_VALUE_HAND;
+}
+
+/* One element (or each of them) becomes `value`, which must be one number. */
+int
+fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
+{
+    struct fr_arg arg = {.t = NULL};
+    struct fr_err err;
+
+    if (fr_is_tensor(value) && fr_of(value)->layout->ndim == 0)
+        return fr_index_assign(dst, value);
+    if (dst->readonly)
+        return read_only();
+    if (fr_is_tensor(value)) {
+        PyErr_SetString(PyExc_ValueError, "setting an array element with a sequence.");
+        return -1;
+    }
+    if (fr_value_store(value, dst->dtype, &arg.n) != FR_VALUE_OK)
+        return -1;
+    FR_TRACE_HERE();
+    return raised(fr_trace_store(dst, &arg, &err), &err);
+}
+
+int
+fr_index_assign(struct fr_tensor *dst, PyObject *value)
+{
+    struct fr_value x = {.own.storage = NULL};
+    struct fr_arg     arg = {.t = NULL};
+    struct fr_err     err;
+    int               st;
+
+    if (dst->readonly)
+        return read_only();
+    st = number_for(value, dst->dtype, &arg.n);
+    if (st == FR_VALUE_HAND) {
+        st = fr_value_get(value, false, &x);
+        if (st == FR_VALUE_OK)
+            arg = x.arg;
+    }
+    if (st == FR_VALUE_HAND) { /* strings, objects: NumPy converts them one by one */
+        PyObject *n;
+        struct fr_tensor t;
+        fr_tensor_copy(dst, &t);
+        n = fr_type_take(&t);
+        PyObject *done = n ? fr_hand_method("__setitem__", FR_WRITES,
+                                            (PyObject *[]){n, Py_Ellipsis, value}, 3, NULL)
+                           : NULL;
+        Py_XDECREF(n);
+        Py_XDECREF(done);
+        return done ? 0 : -1;
+    }
+    if (st == FR_VALUE_OK) {
+        FR_TRACE_HERE();
+        st = raised(fr_trace_store(dst, &arg, &err), &err);
+    }
+    fr_value_clear(&x);
+    return st == FR_VALUE_OK ? 0 : -1;
+}
+
+/* t[mask] = number, with a mask of the leading axes: t[...] = where(mask, number, t). Returns 1 if
+ * that was it, 0 if it is something else. */
+static int
+set_masked(PyObject *self, PyObject *key, PyObject *value)
+{
+    struct fr_tensor       *t = fr_of(self), mask = {.storage = NULL}, merged = {.storage = NULL};
+    const struct fr_layout *l = t->layout, *m;
+    int64_t                 strides[FR_MAX_DIMS];
+    struct fr_arg           args[3] = {{.t = &mask}, {.t = NULL}, {.t = t}}, arg = {.t = &merged};
+    struct fr_err           err;
+    fr_status               st;
+
+    if (!fr_is_tensor(key) || fr_of(key)->dtype != FR_BOOL)
+        return 0;
+    m = fr_of(key)->layout;
+    if (m->ndim == 0 || m->ndim > l->ndim ||
+        memcmp(fr_layout_dims(m), fr_layout_dims(l), m->ndim * sizeof(int64_t)) != 0)
+        return 0;
+    if (fr_is_tensor(value)) {
+        if (fr_of(value)->layout->ndim != 0)
+            return 0;
+        args[1].t = fr_of(value);
+    } else {
+        int got = number_for(value, t->dtype, &args[1].n);
+        if (got != FR_VALUE_OK)
+            return got == FR_VALUE_HAND ? 0 : -1;
+    }
+    if (t->readonly)
+        return read_only();
+    FR_TRACE_HERE();
+    for (int i = 0; i < l->ndim; i++)
+        strides[i] = i < m->ndim ? fr_layout_strides(m)[i] : 0;
+    st = fr_tensor_window(fr_of(key), l->ndim, fr_layout_dims(l), strides, 0, &mask, &err);
+    /* A value of another dtype is cast as an assignment casts, before it meets t's values. */
+    struct fr_tensor cast = {.storage = NULL};
+    if (st == FR_OK && args[1].t && args[1].t->dtype != t->dtype) {
+        st = fr_trace_cast(args[1].t, t->dtype, 'K', &cast, &err);
+        args[1].t = &cast;
+    }
+    if (st == FR_OK)
+        st = fr_trace_map(FR_OP_where, args, 3, &merged, &err);
+    if (st == FR_OK)
+        st = fr_trace_store(t, &arg, &err);
+    if (cast.storage)
+        fr_tensor_clear(&cast);
+    if (mask.storage)
+        fr_tensor_clear(&mask);
+    if (merged.storage)
+        fr_tensor_clear(&merged);
+    return raised(st, &err) < 0 ? -1 : 1;
+}
+
+int
+fr_index_set(PyObject *self, PyObject *key, PyObject *value)
+{
+    struct fr_tensor t;
+    struct window    w;
+    struct fr_err    err;
+    PyObject        *done;
+    int              st;
+
+    if (!value) {
+        PyErr_SetString(PyExc_ValueError, "cannot delete array elements");
+        return -1;
+    }
+    if (fr_object(self)->scalar) {
+        PyErr_SetString(PyExc_TypeError,
+                        "a tensor that stands for a scalar does not support item assignment");
+        return -1;
+    }
+    if (fr_of(self)->readonly)
+        return read_only();
+    switch (parse(fr_of(self), key, &w)) {
+    case KIND_ERROR: return -1;
+    case KIND_WINDOW:
+        if (raised(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err),
+                   &err) < 0)
+            return -1;
+        st = w.scalar ? fr_index_assign_number(&t, value) : fr_index_assign(&t, value);
+        fr_tensor_clear(&t);
+        return st;
+    default: break;
+    }
+    st = set_masked(self, key, value);
+    if (st)
+        return st < 0 ? -1 : 0;
+    fr_info_sync(FR_SYNC_index, fr_of(self));
+    done = fr_hand_method("__setitem__", FR_WRITES, (PyObject *[]){self, key, value}, 3, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}

@@ -1,0 +1,545 @@
+/* bind/info.c -- what the engine did and how it is set: stats, settings, explanations, the cache. */
+#include <string.h>
+
+#include "backends/cpu/launch.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/pool.h"
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "bind/bind.h"
+#include "jit/compile.h"
+
+static uint64_t syncs[FR_N_SYNCS];
+
+static const char *const sync_names[] = {
+#define FR_SYNC_NAME(name) #name,
+    FR_SYNCS(FR_SYNC_NAME)
+#undef FR_SYNC_NAME
+};
+
+void
+fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
+{
+    if (!fr_tensor_is_pending(t))
+        return;
+    syncs[why]++;
+    if (FR_UNLIKELY(fr_env.log[0]) && strstr(fr_env.log, "syncs")) {
+        PyObject *where = fr_site_text(fr_site_here());
+        if (where)
+            PySys_FormatStderr("frit: computed for %s at %U\n", sync_names[why], where);
+        Py_XDECREF(where);
+        PyErr_Clear();
+    }
+}
+
+/* ---- statistics */
+
+/* Puts a number under a name; false when memory is out. */
+static bool
+put(PyObject *dict, const char *name, uint64_t v)
+{
+    PyObject *n = PyLong_FromUnsignedLongLong(v);
+    bool      ok = n && PyDict_SetItemString(dict, name, n) == 0;
+
+    Py_XDECREF(n);
+    return ok;
+}
+
+static bool
+put_object(PyObject *dict, const char *name, PyObject *value)
+{
+    bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
+
+    Py_XDECREF(value);
+    return ok;
+}
+
+static PyObject *
+sync_counts(void)
+{
+    PyObject *dict = PyDict_New();
+
+    for (int i = 0; dict && i < FR_N_SYNCS; i++)
+        if (syncs[i] && !put(dict, sync_names[i], syncs[i]))
+            Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *
+stats(PyObject *module, PyObject *unused)
+{
+    struct fr_stats         s = {0};
+    struct fr_compile_stats c = {0};
+    struct fr_memory_stats  m = {0};
+    PyObject               *d = PyDict_New();
+    bool                    ok = d != NULL;
+
+    (void)module, (void)unused;
+    fr_stats_get(&s);
+    fr_compile_stats(&c);
+    fr_memory_stats(&m);
+#define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
+    STAT(s, n_kernels) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_evals) STAT(s, n_nodes)
+    STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted) STAT(s, n_ref)
+    STAT(s, bytes_read) STAT(s, bytes_written) STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
+    STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
+    STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
+    STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
+    STAT(m, n_system)
+#undef STAT
+    ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
+    ok = ok && put_object(d, "fallbacks", fr_names_counts());
+    ok = ok && put_object(d, "syncs", sync_counts());
+    if (!ok)
+        Py_CLEAR(d);
+    return d;
+}
+
+/* What an accelerated call compares before and after, without making dicts. */
+static PyObject *
+counters(PyObject *module, PyObject *unused)
+{
+    struct fr_stats s = {0};
+    uint64_t        n_syncs = 0;
+
+    (void)module, (void)unused;
+    fr_stats_get(&s);
+    for (int i = 0; i < FR_N_SYNCS; i++)
+        n_syncs += syncs[i];
+    return Py_BuildValue("(KKKK)", (unsigned long long)s.n_kernels,
+                         (unsigned long long)fr_names_total(), (unsigned long long)n_syncs,
+                         (unsigned long long)s.pending_nodes);
+}
+
+static PyObject *
+stats_reset(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    fr_stats_reset();
+    fr_memory_reset_peak();
+    fr_names_reset();
+    memset(syncs, 0, sizeof syncs);
+    fr_info_copied_bytes = 0;
+    Py_RETURN_NONE;
+}
+
+/* ---- settings */
+
+struct setting {
+    const char *env_name, *field, *help;
+    int        *as_int;       /* one of the two */
+    char       *as_str;
+    const char *default_text;
+};
+
+#define ENV_INT(name, field, dflt, help) {name, #field, help, &fr_env.field, NULL, #dflt},
+#define ENV_STR(name, field, dflt, help) {name, #field, help, NULL, fr_env.field, dflt},
+#define ENV(kind, name, field, dflt, help) ENV_##kind(name, field, dflt, help)
+static const struct setting settings[] = {
+#include "base/env.def"
+};
+#undef ENV_INT
+#undef ENV_STR
+
+static PyObject *
+setting_value(const struct setting *s)
+{
+    return s->as_int ? PyLong_FromLong(*s->as_int) : PyUnicode_FromString(s->as_str);
+}
+
+static const struct setting *
+find_setting(PyObject *name)
+{
+    for (size_t i = 0; PyUnicode_Check(name) && i < FR_LEN(settings); i++)
+        if (!PyUnicode_CompareWithASCIIString(name, settings[i].field) ||
+            !PyUnicode_CompareWithASCIIString(name, settings[i].env_name))
+            return &settings[i];
+    PyErr_Format(PyExc_KeyError, "frit has no setting %R", name);
+    return NULL;
+}
+
+static PyObject *
+config_list(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (size_t i = 0; list && i < FR_LEN(settings); i++) {
+        const struct setting *s = &settings[i];
+        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:s,s:s}", "name", s->field, "variable",
+                                       s->env_name, "value", setting_value(s), "default",
+                                       s->default_text, "help", s->help);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+config_get(PyObject *module, PyObject *name)
+{
+    const struct setting *s = find_setting(name);
+
+    (void)module;
+    return s ? setting_value(s) : NULL;
+}
+
+/* Texts that are looked at when they are needed, not only when the process starts. */
+static bool
+may_change(const struct setting *s)
+{
+    return s->as_int || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
+           !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
+}
+
+static int
+set_text(const struct setting *s, PyObject *value)
+{
+    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : NULL;
+
+    if (!text) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
+        return -1;
+    }
+    if (strlen(text) >= FR_ENV_STR_LEN) {
+        PyErr_Format(PyExc_ValueError, "the setting %s is too long", s->field);
+        return -1;
+    }
+    strcpy(s->as_str, text);
+    return 0;
+}
+
+static PyObject *
+config_set(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    const struct setting *s;
+
+    (void)module;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "config_set() takes a name and a value");
+        return NULL;
+    }
+    if (!(s = find_setting(args[0])))
+        return NULL;
+    if (!may_change(s)) {
+        PyErr_Format(PyExc_ValueError, "%s is read when frit is imported: set it in the environment",
+                     s->env_name);
+        return NULL;
+    }
+    if (s->as_int) {
+        long v = PyLong_AsLong(args[1]);
+        if (v == -1 && PyErr_Occurred())
+            return NULL;
+        if (v < 0 || v > 1 << 30) {
+            PyErr_Format(PyExc_ValueError, "the setting %s cannot be %ld", s->field, v);
+            return NULL;
+        }
+        if (s->as_int == &fr_env.num_threads) {
+            if (v < 1 || v > 256) {
+                PyErr_SetString(PyExc_ValueError, "num_threads is from 1 to 256");
+                return NULL;
+            }
+            fr_pool_set_size((int)v);
+        }
+        *s->as_int = (int)v;
+    } else if (set_text(s, args[1]) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+list_of(const char *const *strings)
+{
+    PyObject *list = PyList_New(0);
+
+    for (; list && strings && *strings; strings++) {
+        PyObject *s = PyUnicode_FromString(*strings);
+        if (!s || PyList_Append(list, s) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(s);
+    }
+    return list;
+}
+
+static PyObject *
+text_or_none(const char *s)
+{
+    return s ? PyUnicode_FromString(s) : Py_NewRef(Py_None);
+}
+
+static PyObject *
+show_config(PyObject *module, PyObject *unused)
+{
+    char      warnings[8192];
+    PyObject *d = PyDict_New();
+    bool      ok = d != NULL;
+
+    (void)module, (void)unused;
+    warnings[0] = '\0';
+    fr_warnings(warnings, sizeof warnings);
+    ok = ok && put_object(d, "isa", PyUnicode_FromString(fr_cpu_isa()));
+    ok = ok && put_object(d, "isa_levels", list_of(fr_cpu_isa_all()));
+    ok = ok && put_object(d, "features", list_of(fr_cpu_features()));
+    ok = ok && put(d, "threads", (uint64_t)fr_pool_size());
+    ok = ok && put_object(d, "compile_unavailable", text_or_none(fr_compile_unavailable()));
+    ok = ok && put_object(d, "warnings", PyUnicode_DecodeUTF8(warnings, (Py_ssize_t)strlen(warnings),
+                                                             "replace"));
+    ok = ok && put_object(d, "settings", config_list(NULL, NULL));
+    if (!ok)
+        Py_CLEAR(d);
+    return d;
+}
+
+/* ---- kernel cache and compilation */
+
+static PyObject *
+cache_info(PyObject *module, PyObject *unused)
+{
+    char     dir[1024];
+    uint64_t n_entries = 0, n_bytes = 0;
+
+    (void)module, (void)unused;
+    dir[0] = '\0';
+    fr_cache_info(dir, sizeof dir, &n_entries, &n_bytes);
+    return Py_BuildValue("{s:N,s:K,s:K}", "directory", PyUnicode_DecodeFSDefault(dir), "entries",
+                         (unsigned long long)n_entries, "bytes", (unsigned long long)n_bytes);
+}
+
+static PyObject *
+cache_clear(PyObject *module, PyObject *unused)
+{
+    struct fr_err err;
+    fr_status     st = fr_cache_clear(&err);
+
+    (void)module, (void)unused;
+    return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+}
+
+static PyObject *
+wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    double seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
+    void  *gil;
+    bool   done;
+
+    (void)module;
+    if (seconds == -1 && PyErr_Occurred())
+        return NULL;
+    gil = fr_hooks.release_gil();
+    done = fr_compile_wait(seconds, fr_hooks.interrupted);
+    fr_hooks.take_gil(gil);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
+}
+
+/* ---- evaluation and explanation of several tensors */
+
+/* The tensors of a sequence, or the one tensor given; the caller frees *list. */
+static Py_ssize_t
+handles_of(PyObject *o, const struct fr_tensor ***list, PyObject **keep)
+{
+    Py_ssize_t n;
+
+    *keep = fr_is_tensor(o) ? PyTuple_Pack(1, o)
+                            : PySequence_Fast(o, "a Tensor or a sequence of Tensors is wanted");
+    if (!*keep)
+        return -1;
+    n = PySequence_Fast_GET_SIZE(*keep);
+    *list = fr_malloc((size_t)n * sizeof **list);
+    if (!*list) {
+        PyErr_NoMemory();
+        n = -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(*keep, i);
+        if (!fr_is_tensor(item)) {
+            PyErr_Format(PyExc_TypeError, "a Tensor is wanted, not %s", Py_TYPE(item)->tp_name);
+            fr_free(*list);
+            n = -1;
+            break;
+        }
+        (*list)[i] = fr_of(item);
+    }
+    if (n < 0)
+        Py_CLEAR(*keep);
+    return n;
+}
+
+static PyObject *
+eval_all(PyObject *module, PyObject *o)
+{
+    const struct fr_tensor **list;
+    PyObject                *keep;
+    struct fr_err            err;
+    fr_status                st;
+    Py_ssize_t               n = handles_of(o, &list, &keep);
+
+    (void)module;
+    if (n < 0)
+        return NULL;
+    FR_TRACE_HERE();
+    for (Py_ssize_t i = 0; i < n; i++)
+        fr_info_sync(FR_SYNC_eval, list[i]);
+    st = fr_tensor_eval(list, (int)n, &err);
+    fr_free(list);
+    Py_DECREF(keep);
+    return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+}
+
+PyObject *
+fr_info_explain(PyObject *tensors, const char *kind)
+{
+    const struct fr_tensor **list;
+    char                    *text = NULL;
+    PyObject                *keep, *result;
+    struct fr_err            err;
+    fr_status                st;
+    Py_ssize_t               n = handles_of(tensors, &list, &keep);
+
+    if (n < 0)
+        return NULL;
+    st = fr_explain(list, (int)n, kind, &text, &err);
+    fr_free(list);
+    Py_DECREF(keep);
+    if (st != FR_OK)
+        return fr_errors_raise(st, &err);
+    result = fr_site_explain(text);
+    fr_free(text);
+    return result;
+}
+
+static PyObject *
+explain_text(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    const char *kind = "plan";
+
+    (void)module;
+    if (n < 1 || n > 2) {
+        PyErr_SetString(PyExc_TypeError, "explain_text() takes tensors and a kind");
+        return NULL;
+    }
+    if (n == 2 && !(kind = PyUnicode_AsUTF8(args[1])))
+        return NULL;
+    return fr_info_explain(args[0], kind);
+}
+
+static PyObject *
+site_text(PyObject *module, PyObject *id)
+{
+    unsigned long v = PyLong_AsUnsignedLong(id);
+
+    (void)module;
+    return v == (unsigned long)-1 && PyErr_Occurred() ? NULL : fr_site_text((uint32_t)v);
+}
+
+static PyObject *
+site_here(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLong(fr_site_here());
+}
+
+/* ---- for tests */
+
+static PyObject *
+alloc_fail_at(PyObject *module, PyObject *n)
+{
+    long v = PyLong_AsLong(n);
+
+    (void)module;
+    if (v == -1 && PyErr_Occurred())
+        return NULL;
+    fr_alloc_fail_at(v);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+alloc_count(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(fr_alloc_count());
+}
+
+static PyObject *
+alloc_live(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(fr_alloc_live());
+}
+
+static PyObject *
+memory_trim(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    fr_memory_trim();
+    Py_RETURN_NONE;
+}
+
+/* The rows of the operation table, for tests that loop over them. */
+static PyObject *
+op_table(PyObject *module, PyObject *unused)
+{
+    static const char *const classes[] = {"map", "reduce", "scan", "node"};
+    static const char *const domains[] = {"any", "pos", "unit", "ge1", "gtm1", "small", "nonneg"};
+    PyObject                *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (int op = 0; list && op < FR_N_OPS; op++) {
+        const struct fr_op_info *i = &fr_op_info[op];
+        PyObject *row = Py_BuildValue("{s:s,s:s,s:i,s:s,s:s,s:O}", "name", i->name, "class",
+                                      classes[i->class_], "arity", i->arity, "kinds", i->kinds,
+                                      "domain", domains[i->domain], "commutative",
+                                      i->flags & FR_OPF_COMM ? Py_True : Py_False);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+#define PLAIN(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
+
+PyMethodDef fr_info_methods[] = {
+    {"stats", stats, METH_NOARGS,
+     "stats()\n--\n\nCounts since the start or stats_reset(): kernels run and by which executor,\n"
+     "plans, compilations, cache hits, bytes, and as dicts fallbacks (NumPy functions that were\n"
+     "called, by name) and syncs (why pending values were computed)."},
+    {"counters", counters, METH_NOARGS,
+     "counters()\n--\n\n(kernels run, fallbacks, syncs, pending nodes)."},
+    {"stats_reset", stats_reset, METH_NOARGS, "stats_reset()\n--\n\nSets the counts to zero."},
+    {"config_list", config_list, METH_NOARGS,
+     "config_list()\n--\n\nEvery setting as a dict: name, variable, value, default, help."},
+    {"config_get", config_get, METH_O, "config_get(name, /)\n--\n\nA setting's value; KeyError."},
+    {"config_set", PLAIN(config_set),
+     "config_set(name, value, /)\n--\n\n"
+     "Changes a setting. ValueError for those that are read at import only."},
+    {"show_config", show_config, METH_NOARGS,
+     "show_config()\n--\n\nWhat frit found on this machine: instruction sets, threads, why there\n"
+     "is no compiler (or None), warnings said so far, settings."},
+    {"cache_info", cache_info, METH_NOARGS,
+     "cache_info()\n--\n\nThe kernel cache on disk: directory ('' if in memory only), entries, bytes."},
+    {"cache_clear", cache_clear, METH_NOARGS, "cache_clear()\n--\n\nEmpties the kernel cache on disk."},
+    {"wait_compiles", PLAIN(wait_compiles),
+     "wait_compiles(timeout=None, /)\n--\n\n"
+     "Waits until no kernel is being compiled; False when the seconds run out first."},
+    {"eval", eval_all, METH_O,
+     "eval(tensors, /)\n--\n\nComputes a Tensor or a sequence of them together, in one plan."},
+    {"explain_text", PLAIN(explain_text),
+     "explain_text(tensors, kind='plan', /)\n--\n\n"
+     "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
+    {"site_text", site_text, METH_O,
+     "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
+    {"site_here", site_here, METH_NOARGS, "site_here()\n--\n\nThe id of the caller's line."},
+    {"alloc_fail_at", alloc_fail_at, METH_O,
+     "alloc_fail_at(n, /)\n--\n\nMakes the n-th allocation from now fail; 0 stops that."},
+    {"alloc_count", alloc_count, METH_NOARGS,
+     "alloc_count()\n--\n\nAllocations asked for since alloc_fail_at."},
+    {"alloc_live", alloc_live, METH_NOARGS, "alloc_live()\n--\n\nAllocations that are live now."},
+    {"memory_trim", memory_trim, METH_NOARGS,
+     "memory_trim()\n--\n\nGives pooled memory back to the system."},
+    {"op_table", op_table, METH_NOARGS, "op_table()\n--\n\nThe rows of the operation table."},
+    {NULL, NULL, 0, NULL},
+};

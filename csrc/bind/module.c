@@ -1,0 +1,194 @@
+/* bind/module.c -- the module frit._core: starts the engine, sets the hooks, lists the functions. */
+#include <string.h>
+
+#include "backends/cpu/launch.h"
+#include "backends/cpu/pool.h"
+#include "base/env.h"
+#include "bind/bind.h"
+#include "jit/compile.h"
+
+/* ---- hooks: the engine below never sees Python */
+
+static void *
+release_gil(void)
+{
+    return PyEval_SaveThread();
+}
+
+static void
+take_gil(void *state)
+{
+    PyEval_RestoreThread(state);
+}
+
+/* Asked while kernels run and while compiles are awaited. A signal's handler runs here; when it raises,
+ * the exception stays set in this thread and errors.c lets it through. */
+static bool
+interrupted(void)
+{
+    PyGILState_STATE gil;
+    bool             yes;
+
+    if (!PyGILState_GetThisThreadState()) /* not a Python thread: signals are not for it */
+        return false;
+    gil = PyGILState_Ensure();
+    yes = PyErr_Occurred() || PyErr_CheckSignals() < 0;
+    PyGILState_Release(gil);
+    return yes;
+}
+
+/* ---- start and stop */
+
+static PyObject *
+stop(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    fr_compile_stop();
+    Py_END_ALLOW_THREADS
+    fr_runtime_stop();
+    Py_RETURN_NONE;
+}
+
+/* Pending stores into memory that others see happen before the process splits. */
+static PyObject *
+before_fork(PyObject *module, PyObject *unused)
+{
+    struct fr_err err;
+
+    (void)module, (void)unused;
+    if (fr_runtime_flush(&err) != FR_OK)
+        PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef own_methods[] = {
+    {"_stop", stop, METH_NOARGS, "Ends threads and helpers; called at exit."},
+    {"_before_fork", before_fork, METH_NOARGS, "Called before os.fork."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int
+add_methods(PyObject *module)
+{
+    PyMethodDef *tables[] = {own_methods,          fr_functions_methods, fr_reduce_methods,
+                             fr_creation_methods,  fr_shape_methods,     fr_join_methods,
+                             fr_dlpack_methods,    fr_hand_methods,      fr_share_methods,
+                             fr_info_methods,      fr_handed_functions};
+
+    for (size_t i = 0; i < FR_LEN(tables); i++)
+        if (PyModule_AddFunctions(module, tables[i]) < 0)
+            return -1;
+    return 0;
+}
+
+/* Calls module.name(argument or keyword=argument). */
+static int
+call_with(const char *module, const char *name, PyObject *argument, const char *keyword)
+{
+    PyObject *m = PyImport_ImportModule(module), *f = NULL, *args = NULL, *kw = NULL, *r = NULL;
+
+    if (m && argument && (f = PyObject_GetAttrString(m, name)) &&
+        (args = keyword ? PyTuple_New(0) : PyTuple_Pack(1, argument)) &&
+        (!keyword || (kw = Py_BuildValue("{s:O}", keyword, argument))))
+        r = PyObject_Call(f, args, kw);
+    Py_XDECREF(m);
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    Py_XDECREF(argument);
+    Py_XDECREF(r);
+    return r ? 0 : -1;
+}
+
+/* The folder of the package, where the helper program lies too. */
+static int
+find_package(PyObject *module, char *dir, size_t cap)
+{
+    PyObject   *file = PyModule_GetFilenameObject(module), *bytes = NULL;
+    const char *slash;
+
+    if (!file || !PyUnicode_FSConverter(file, &bytes)) {
+        Py_XDECREF(file);
+        return -1;
+    }
+    Py_DECREF(file);
+    snprintf(dir, cap, "%s", PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    slash = strrchr(dir, '/');
+    dir[slash ? slash - dir : 0] = '\0';
+    return 0;
+}
+
+static int
+start_engine(PyObject *module)
+{
+    char          dir[900], helper[1000];
+    struct fr_err err;
+    fr_status     st;
+
+    if (find_package(module, dir, sizeof dir) < 0)
+        return -1;
+    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died};
+    fr_pool_interrupted = interrupted;
+    fr_env_load();
+    st = fr_runtime_init(&err);
+    if (st != FR_OK) {
+        fr_errors_raise(st, &err);
+        return -1;
+    }
+    snprintf(helper, sizeof helper, "%s/frit-cc", dir);
+    fr_compile_configure(helper, fr_cpu_features());
+    fr_site_init(dir);
+    return 0;
+}
+
+static int
+exec_module(PyObject *module)
+{
+    if (fr_tensor_type) { /* NumPy allows one copy per process, and so do we */
+        PyErr_SetString(PyExc_ImportError, "frit._core can be loaded once per process");
+        return -1;
+    }
+    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
+        fr_reduce_init() < 0)
+        return -1;
+    if (start_engine(module) < 0)
+        return -1;
+    fr_functions_init();
+    fr_methods_init();
+    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || add_methods(module) < 0 ||
+        fr_dispatch_init(module) < 0)
+        return -1;
+    if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)
+        return -1;
+    return call_with("os", "register_at_fork", PyObject_GetAttrString(module, "_before_fork"),
+                     "before");
+}
+
+PyDoc_STRVAR(module_doc, "The compiled part of frit. Use the names in the package frit.");
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, exec_module},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030d0000
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "frit._core",
+    .m_doc = module_doc,
+    .m_size = 0,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,20 @@
+/* bind/npy.h -- NumPy's C interface for numpy.c, hand.c and share.c; only numpy.c imports it. */
+#ifndef FR_BIND_NPY_H
+#define FR_BIND_NPY_H
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL fr_numpy_api
+#ifndef FR_NUMPY_IMPORTS
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+static inline PyArrayObject *
+fr_array(PyObject *o)
+{
+    return (PyArrayObject *)o;
+}
+
+#endif

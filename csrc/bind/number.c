@@ -1,0 +1,487 @@
+/* bind/number.c -- operators of Tensor.
+ *
+ * The cost of tracing is the product, so each operator first tries what needs no allocation beyond
+ * the result: tensors and plain Python numbers, read directly from their objects. */
+#include "bind/bind.h"
+
+/* A Python number beside a tensor of dtype d, if it surely fits. */
+static inline bool
+fast_number(PyObject *o, fr_dtype d, struct fr_arg *arg)
+{
+    if (fr_value_fast(o, arg))
+        return true;
+    if ((d >= FR_F16 || d == FR_I64) && PyLong_CheckExact(o) &&
+        fr_value_small_int(o, &arg->n.v.i64)) {
+        arg->n.dtype = FR_I64;
+        arg->n.weak = 'i';
+        return true;
+    }
+    return false;
+}
+
+static inline bool
+fast_pair(PyObject *a, PyObject *b, struct fr_arg *args)
+{
+    if (fr_is_tensor(a)) {
+        args[0].t = fr_of(a);
+        if (FR_LIKELY(fr_is_tensor(b))) {
+            args[1].t = fr_of(b);
+            return true;
+        }
+        return fast_number(b, fr_of(a)->dtype, &args[1]);
+    }
+    args[1].t = fr_of(b); /* one of the two is a tensor, or we had not been called */
+    return fr_is_tensor(b) && fast_number(a, fr_of(b)->dtype, &args[0]);
+}
+
+static inline PyObject *
+trace(fr_op op, const struct fr_arg *args, int n)
+{
+    struct fr_tensor_object *r = fr_type_new();
+    struct fr_err            err;
+    fr_status                st;
+
+    if (FR_UNLIKELY(!r))
+        return NULL;
+    FR_TRACE_HERE();
+    st = fr_trace_map(op, args, n, &r->t, &err);
+    if (FR_LIKELY(st == FR_OK)) {
+        r->scalar = r->t.layout->ndim == 0;
+        return (PyObject *)r;
+    }
+    Py_DECREF(r);
+    return fr_errors_raise(st, &err);
+}
+
+PyObject *
+fr_number_trace(fr_op op, const struct fr_arg *args, int n)
+{
+    return trace(op, args, n);
+}
+
+PyObject *
+fr_number_map(fr_op op, fr_args objects, int n, bool binary)
+{
+    struct fr_value x[3];
+    struct fr_arg     args[3];
+    PyObject         *result;
+
+    switch (fr_value_all(op, objects, n, binary, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
+    case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
+    default: break;
+    }
+    result = trace(op, args, n);
+    for (int i = 0; i < n; i++)
+        fr_value_clear(&x[i]);
+    return result;
+}
+
+static inline PyObject *
+binary(fr_op op, PyObject *a, PyObject *b)
+{
+    struct fr_arg args[2];
+
+    if (FR_LIKELY(fast_pair(a, b, args)))
+        return trace(op, args, 2);
+    return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
+}
+
+static inline PyObject *
+unary(fr_op op, PyObject *a)
+{
+    struct fr_arg arg = {.t = fr_of(a)};
+
+    return trace(op, &arg, 1);
+}
+
+/* ---- in place */
+
+static PyObject *
+map_into(fr_op op, const struct fr_arg *args, int n, PyObject *self)
+{
+    struct fr_err err;
+    fr_status     st;
+
+    FR_TRACE_HERE();
+    st = fr_trace_map_into(op, args, n, fr_of(self), &err);
+    return st == FR_OK ? Py_NewRef(self) : fr_errors_raise(st, &err);
+}
+
+static PyObject *
+in_place(fr_op op, PyObject *a, PyObject *b)
+{
+    struct fr_value x[2];
+    struct fr_arg     args[2];
+    PyObject         *objects[2] = {a, b}, *result;
+
+    if (FR_UNLIKELY(fr_object(a)->scalar)) /* x += 1 on a NumPy scalar makes a new one */
+        return binary(op, a, b);
+    if (fast_pair(a, b, args))
+        return map_into(op, args, 2, a);
+    switch (fr_value_all(op, objects, 2, true, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
+    case FR_VALUE_HAND: {
+        PyObject *kwnames = PyTuple_Pack(1, fr_str_out);
+        PyObject *all[3] = {a, b, a};
+        result = kwnames ? fr_hand_name(fr_op_info[op].name, all, 2, kwnames) : NULL;
+        Py_XDECREF(kwnames);
+        if (!result)
+            return NULL;
+        Py_DECREF(result);
+        return Py_NewRef(a);
+    }
+    default: break;
+    }
+    result = map_into(op, args, 2, a);
+    fr_value_clear(&x[0]);
+    fr_value_clear(&x[1]);
+    return result;
+}
+
+#define BINARY(slot, op)                                                                           \
+    static PyObject *slot(PyObject *a, PyObject *b) { return binary(FR_OP_##op, a, b); }           \
+    static PyObject *slot##_in_place(PyObject *a, PyObject *b)                                     \
+    {                                                                                              \
+        return in_place(FR_OP_##op, a, b);                                                         \
+    }
+BINARY(number_add, add)
+BINARY(number_subtract, subtract)
+BINARY(number_multiply, multiply)
+BINARY(number_divide, divide)
+BINARY(number_floor_divide, floor_divide)
+BINARY(number_remainder, remainder)
+BINARY(number_and, bitwise_and)
+BINARY(number_or, bitwise_or)
+BINARY(number_xor, bitwise_xor)
+BINARY(number_left_shift, left_shift)
+BINARY(number_right_shift, right_shift)
+#undef BINARY
+
+#define UNARY(slot, op)                                                                            \
+    static PyObject *slot(PyObject *a) { return unary(FR_OP_##op, a); }
+UNARY(number_negative, negative)
+UNARY(number_positive, positive)
+UNARY(number_absolute, absolute)
+UNARY(number_invert, invert)
+#undef UNARY
+
+/* ---- power */
+
+fr_op
+fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
+{
+    const struct fr_number *n = &exponent->n;
+    fr_dtype                d;
+    double                  e;
+    bool                    whole;
+
+    if (!base->t || exponent->t)
+        return FR_OP_power;
+    d = base->t->dtype;
+    if (n->weak ? fr_dtype_promote_weak(d, n->weak) != d : fr_dtype_promote(d, n->dtype) != d)
+        return FR_OP_power;
+    whole = fr_dtype_kind(n->dtype) == 'i' || fr_dtype_kind(n->dtype) == 'u';
+    if (n->huge || (!whole && fr_dtype_kind(n->dtype) != 'f'))
+        return FR_OP_power;
+    e = whole ? (double)n->v.i64 : n->v.f64;
+    if (fr_dtype_is_int(d))
+        return e == 2 ? FR_OP_square : e == 1 ? FR_OP_positive : FR_OP_power;
+    if (fr_dtype_is_complex(d)) /* 2.0 goes through the complex power, whose bits differ */
+        return whole && e == 2 ? FR_OP_square : e == 0.5 ? FR_OP_sqrt : FR_OP_power;
+    return e == 2     ? FR_OP_square
+           : e == 1   ? FR_OP_positive
+           : e == 0.5 ? FR_OP_sqrt
+           : e == -1  ? FR_OP_reciprocal
+                      : FR_OP_power;
+}
+
+/* Integers have no negative powers. Array exponents have to be looked at: that is NumPy's turn. */
+int
+fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
+{
+    fr_dtype b = base->t ? base->t->dtype : base->n.dtype;
+    fr_dtype e = exponent->t ? exponent->t->dtype : exponent->n.dtype;
+
+    if (b >= FR_F16 || e >= FR_F16 || fr_dtype_kind(e) != 'i')
+        return FR_VALUE_OK;
+    if (exponent->t)
+        return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_HAND;
+    if (exponent->n.v.i64 >= 0 || exponent->n.huge)
+        return FR_VALUE_OK;
+    /* uint64 with a typed negative int64 promotes to float64, which is fine. */
+    if (!exponent->n.weak && fr_dtype_promote(b, e) >= FR_F16)
+        return FR_VALUE_OK;
+    PyErr_SetString(PyExc_ValueError,
+                    "Integers to negative integer powers are not allowed.");
+    return FR_VALUE_ERROR;
+}
+
+PyObject *
+fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
+{
+    struct fr_value x[2] = {{.own.storage = NULL}, {.own.storage = NULL}};
+    struct fr_arg     args[2];
+    PyObject         *objects[2] = {a, b}, *result = NULL;
+    int               st = FR_VALUE_OK;
+    fr_op             op;
+
+    if (!(fr_is_tensor(a) || fr_is_tensor(b)) || !fast_pair(a, b, args)) {
+        st = fr_value_all(FR_OP_power, objects, 2, binary, x, args);
+        if (st == FR_VALUE_DEFER)
+            Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (st == FR_VALUE_OK)
+        st = fr_number_power_check(&args[0], &args[1]);
+    if (st == FR_VALUE_HAND) {
+        PyObject *all[3] = {a, b, into};
+        PyObject *kwnames = into ? PyTuple_Pack(1, fr_str_out) : NULL;
+        if (!into || kwnames)
+            result = fr_hand_name("power", all, 2, kwnames);
+        Py_XDECREF(kwnames);
+        if (result && into)
+            Py_SETREF(result, Py_NewRef(into));
+    } else if (st == FR_VALUE_OK) {
+        op = fr_number_power_op(&args[0], &args[1]);
+        /* The operator's x ** 2 of bool is int8, whereas power() and other exponents give int64. */
+        if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t &&
+            args[1].n.weak == 'i' && args[1].n.v.i64 == 2)
+            op = FR_OP_square;
+        result = into ? map_into(op, args, fr_op_info[op].arity, into)
+                      : trace(op, args, fr_op_info[op].arity);
+    }
+    fr_value_clear(&x[0]);
+    fr_value_clear(&x[1]);
+    return result;
+}
+
+static PyObject *
+number_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return fr_number_power(a, b, NULL, true);
+}
+
+static PyObject *
+number_power_in_place(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return fr_number_power(a, b, fr_object(a)->scalar ? NULL : a, true);
+}
+
+static PyObject *
+number_divmod(PyObject *a, PyObject *b)
+{
+    PyObject *q = binary(FR_OP_floor_divide, a, b), *r;
+
+    if (!q || q == Py_NotImplemented)
+        return q;
+    r = binary(FR_OP_remainder, a, b);
+    if (!r) {
+        Py_DECREF(q);
+        return NULL;
+    }
+    return Py_BuildValue("NN", q, r);
+}
+
+/* Anything that NumPy would take as an array or refuse with a message of its own. */
+static bool
+is_operand(PyObject *o)
+{
+    return fr_is_tensor(o) || fr_numpy_is_array(o) || fr_numpy_is_scalar(o) || PyList_Check(o) ||
+           PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o);
+}
+
+static PyObject *
+number_matmul(PyObject *a, PyObject *b)
+{
+    if (!is_operand(a) || !is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return fr_hand_name("matmul", (PyObject *[]){a, b}, 2, NULL);
+}
+
+static PyObject *
+number_matmul_in_place(PyObject *a, PyObject *b)
+{
+    if (!is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (fr_object(a)->scalar)
+        return number_matmul(a, b);
+    return fr_hand_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
+}
+
+/* ---- comparisons */
+
+PyObject *
+fr_number_richcompare(PyObject *a, PyObject *b, int op)
+{
+    static const fr_op ops[] = {[Py_LT] = FR_OP_less,    [Py_LE] = FR_OP_less_equal,
+                                [Py_EQ] = FR_OP_equal,   [Py_NE] = FR_OP_not_equal,
+                                [Py_GT] = FR_OP_greater, [Py_GE] = FR_OP_greater_equal};
+    static const char *const names[] = {[Py_LT] = "__lt__", [Py_LE] = "__le__",
+                                        [Py_EQ] = "__eq__", [Py_NE] = "__ne__",
+                                        [Py_GT] = "__gt__", [Py_GE] = "__ge__"};
+    PyObject                *result = binary(ops[op], a, b);
+
+    if (result != Py_NotImplemented)
+        return result;
+    /* None, strings: NumPy says element by element that they differ, or that they have no order. */
+    if (b != Py_None && !PyUnicode_Check(b) && !PyBytes_Check(b))
+        return result;
+    Py_DECREF(result);
+    return fr_hand_method(names[op], FR_READS, (PyObject *[]){a, b}, 2, NULL);
+}
+
+/* ---- Python numbers */
+
+static PyObject *
+not_a_scalar(void)
+{
+    PyErr_SetString(PyExc_TypeError,
+                    "only 0-dimensional arrays can be converted to Python scalars");
+    return NULL;
+}
+
+/* Address of the only element, computed now. */
+static const void *
+only_element(PyObject *self, enum fr_sync why)
+{
+    struct fr_err err;
+    void         *data;
+    fr_status     st;
+
+    FR_TRACE_HERE();
+    fr_info_sync(why, fr_of(self));
+    st = fr_tensor_data(fr_of(self), &data, &err);
+    return st == FR_OK ? data : (void *)fr_errors_raise(st, &err);
+}
+
+static int
+number_bool(PyObject *self)
+{
+    int64_t          n = fr_of(self)->layout->n_elems;
+    struct fr_number v;
+    const void      *data;
+
+    if (n != 1) {
+        PyErr_SetString(PyExc_ValueError,
+                        n ? "The truth value of an array with more than one element is ambiguous. "
+                            "Use a.any() or a.all()"
+                          : "The truth value of an empty array is ambiguous. Use `array.size > 0` "
+                            "to check that an array is not empty.");
+        return -1;
+    }
+    data = only_element(self, FR_SYNC_bool);
+    if (!data)
+        return -1;
+    fr_value_number(fr_of(self)->dtype, data, &v);
+    switch (fr_dtype_kind(fr_of(self)->dtype)) {
+    case 'f': return v.v.f64 != 0;
+    case 'c': return v.v.c128[0] != 0 || v.v.c128[1] != 0;
+    default: return v.v.i64 != 0;
+    }
+}
+
+static PyObject *
+only_value(PyObject *self)
+{
+    const void *data;
+
+    if (fr_of(self)->layout->ndim)
+        return not_a_scalar();
+    data = only_element(self, FR_SYNC_number);
+    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
+}
+
+static PyObject *
+number_float(PyObject *self)
+{
+    PyObject *v = only_value(self), *f = NULL;
+
+    if (v && PyComplex_Check(v)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "float() argument must be a string or a real number, not 'complex'");
+    } else if (v) {
+        f = PyNumber_Float(v);
+    }
+    Py_XDECREF(v);
+    return f;
+}
+
+static PyObject *
+number_int(PyObject *self)
+{
+    PyObject *v = only_value(self), *i = v ? PyNumber_Long(v) : NULL;
+
+    Py_XDECREF(v);
+    return i;
+}
+
+static PyObject *
+number_index(PyObject *self)
+{
+    const void *data;
+
+    if (fr_of(self)->layout->ndim || !fr_dtype_is_int(fr_of(self)->dtype)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "only integer scalar arrays can be converted to a scalar index");
+        return NULL;
+    }
+    data = only_element(self, FR_SYNC_number);
+    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
+}
+
+PyObject *
+fr_number_complex(PyObject *self, PyObject *unused)
+{
+    PyObject *v = only_value(self), *c = NULL;
+
+    (void)unused;
+    if (v)
+        c = PyObject_CallOneArg((PyObject *)&PyComplex_Type, v);
+    Py_XDECREF(v);
+    return c;
+}
+
+PyType_Slot fr_number_slots[] = {
+    {Py_nb_add, number_add},
+    {Py_nb_subtract, number_subtract},
+    {Py_nb_multiply, number_multiply},
+    {Py_nb_true_divide, number_divide},
+    {Py_nb_floor_divide, number_floor_divide},
+    {Py_nb_remainder, number_remainder},
+    {Py_nb_and, number_and},
+    {Py_nb_or, number_or},
+    {Py_nb_xor, number_xor},
+    {Py_nb_lshift, number_left_shift},
+    {Py_nb_rshift, number_right_shift},
+    {Py_nb_power, number_power},
+    {Py_nb_divmod, number_divmod},
+    {Py_nb_matrix_multiply, number_matmul},
+    {Py_nb_inplace_add, number_add_in_place},
+    {Py_nb_inplace_subtract, number_subtract_in_place},
+    {Py_nb_inplace_multiply, number_multiply_in_place},
+    {Py_nb_inplace_true_divide, number_divide_in_place},
+    {Py_nb_inplace_floor_divide, number_floor_divide_in_place},
+    {Py_nb_inplace_remainder, number_remainder_in_place},
+    {Py_nb_inplace_and, number_and_in_place},
+    {Py_nb_inplace_or, number_or_in_place},
+    {Py_nb_inplace_xor, number_xor_in_place},
+    {Py_nb_inplace_lshift, number_left_shift_in_place},
+    {Py_nb_inplace_rshift, number_right_shift_in_place},
+    {Py_nb_inplace_power, number_power_in_place},
+    {Py_nb_inplace_matrix_multiply, number_matmul_in_place},
+    {Py_nb_negative, number_negative},
+    {Py_nb_positive, number_positive},
+    {Py_nb_absolute, number_absolute},
+    {Py_nb_invert, number_invert},
+    {Py_nb_bool, number_bool},
+    {Py_nb_float, number_float},
+    {Py_nb_int, number_int},
+    {Py_nb_index, number_index},
+    {0, NULL},
+};

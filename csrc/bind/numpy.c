@@ -1,0 +1,357 @@
+/* bind/numpy.c -- ndarrays in and out, dtypes.  The only file that imports NumPy's C interface.
+ *
+ * A tensor shows itself to NumPy as an ndarray over its own memory whose base is the Tensor: the
+ * storage lives as long as the ndarray. A new ndarray from NumPy becomes a tensor over its memory,
+ * and the storage holds the ndarray. */
+#include "bind/bind.h"
+#define FR_NUMPY_IMPORTS
+#include "bind/npy.h"
+
+#include <string.h>
+
+uint64_t fr_info_copied_bytes;
+
+static PyArray_Descr *descrs[FR_N_DTYPES];
+static fr_dtype       by_typenum[NPY_NTYPES_LEGACY];
+static PyObject      *numpy, *attrs;
+
+static const int typenums[FR_N_DTYPES] = {
+    [FR_BOOL] = NPY_BOOL,   [FR_I8] = NPY_INT8,       [FR_I16] = NPY_INT16,
+    [FR_I32] = NPY_INT32,   [FR_I64] = NPY_INT64,     [FR_U8] = NPY_UINT8,
+    [FR_U16] = NPY_UINT16,  [FR_U32] = NPY_UINT32,    [FR_U64] = NPY_UINT64,
+    [FR_F16] = NPY_FLOAT16, [FR_F32] = NPY_FLOAT32,   [FR_F64] = NPY_FLOAT64,
+    [FR_C64] = NPY_COMPLEX64, [FR_C128] = NPY_COMPLEX128,
+};
+
+/* C has more integer types than sizes: each NumPy number finds its dtype by kind and size. */
+static void
+fill_typenums(void)
+{
+    for (int i = 0; i < NPY_NTYPES_LEGACY; i++)
+        by_typenum[i] = FR_N_DTYPES;
+    for (int d = 0; d < FR_N_DTYPES; d++)
+        by_typenum[typenums[d]] = (fr_dtype)d;
+    by_typenum[NPY_LONGLONG] = FR_I64;
+    by_typenum[NPY_ULONGLONG] = FR_U64;
+    by_typenum[NPY_LONG] = sizeof(long) == 8 ? FR_I64 : FR_I32;
+    by_typenum[NPY_ULONG] = sizeof(long) == 8 ? FR_U64 : FR_U32;
+    by_typenum[NPY_INT] = FR_I32;
+    by_typenum[NPY_UINT] = FR_U32;
+}
+
+int
+fr_numpy_init(void)
+{
+    import_array1(-1);
+    fill_typenums();
+    for (int d = 0; d < FR_N_DTYPES; d++)
+        if (!(descrs[d] = PyArray_DescrFromType(typenums[d])))
+            return -1;
+    numpy = PyImport_ImportModule("numpy");
+    attrs = PyDict_New();
+    return numpy && attrs ? 0 : -1;
+}
+
+/* ---- dtypes */
+
+PyObject *
+fr_numpy_dtype(fr_dtype d)
+{
+    return (PyObject *)descrs[d];
+}
+
+static fr_dtype
+dtype_of(const PyArray_Descr *descr)
+{
+    int i = descr->type_num;
+
+    return i >= 0 && i < NPY_NTYPES_LEGACY && descr->byteorder != '>' && descr->byteorder != '<'
+               ? by_typenum[i]
+               : FR_N_DTYPES;
+}
+
+int
+fr_numpy_to_dtype(PyObject *o, fr_dtype dflt, fr_dtype *out)
+{
+    PyArray_Descr *descr = NULL;
+
+    *out = dflt;
+    if (fr_args_none(o))
+        return 1;
+    if (Py_TYPE(o) == Py_TYPE(descrs[FR_F64])) {
+        *out = dtype_of((PyArray_Descr *)o);
+        if (*out != FR_N_DTYPES)
+            return 1;
+    }
+    if (!PyArray_DescrConverter(o, &descr))
+        return -1;
+    *out = dtype_of(descr);
+    Py_DECREF(descr);
+    return *out != FR_N_DTYPES;
+}
+
+/* ---- ndarrays and NumPy scalars in */
+
+bool
+fr_numpy_is_array(PyObject *o)
+{
+    return PyArray_Check(o);
+}
+
+bool
+fr_numpy_is_scalar(PyObject *o)
+{
+    return PyArray_IsScalar(o, Generic);
+}
+
+bool
+fr_numpy_scalar(PyObject *o, struct fr_number *n)
+{
+    PyArray_Descr *descr = PyArray_DescrFromScalar(o);
+    fr_dtype       d = descr ? dtype_of(descr) : FR_N_DTYPES;
+    char           bytes[16] __attribute__((aligned(16)));
+
+    Py_XDECREF(descr);
+    if (d == FR_N_DTYPES) {
+        PyErr_Clear();
+        return false;
+    }
+    PyArray_ScalarAsCtype(o, bytes);
+    fr_value_number(d, bytes, n);
+    return true;
+}
+
+fr_dtype
+fr_numpy_array_dtype(PyObject *array)
+{
+    return dtype_of(PyArray_DESCR(fr_array(array)));
+}
+
+bool
+fr_numpy_defers(PyObject *array)
+{
+    if (PyArray_CheckExact(array))
+        return false;
+    return PyArray_GetPriority(array, 0) > 0; /* matrices and masked arrays, not memory maps */
+}
+
+int
+fr_numpy_copy(PyObject *array, struct fr_tensor *out)
+{
+    fr_dtype       d = fr_numpy_array_dtype(array);
+    PyArrayObject *a;
+    struct fr_err  err;
+    fr_status      st;
+
+    if (PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
+        return FR_VALUE_HAND;
+    if (d != FR_N_DTYPES && PyArray_ISALIGNED(fr_array(array))) {
+        a = fr_array(Py_NewRef(array));
+    } else {
+        int typenum = PyArray_TYPE(fr_array(array));
+        if (typenum < 0 || typenum >= NPY_NTYPES_LEGACY || by_typenum[typenum] == FR_N_DTYPES)
+            return FR_VALUE_HAND;
+        d = by_typenum[typenum];
+        Py_INCREF(descrs[d]);
+        a = fr_array(PyArray_FromArray(fr_array(array), descrs[d],
+                                       NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED));
+        if (!a)
+            return FR_VALUE_ERROR;
+    }
+    /* Stores that are still to happen into memory that this ndarray may share come first. */
+    st = fr_runtime_flush(&err);
+    if (st == FR_OK)
+        st = fr_tensor_from_copy(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
+                                 (int64_t *)PyArray_STRIDES(a), out, &err);
+    fr_info_copied_bytes += (uint64_t)PyArray_NBYTES(a);
+    Py_DECREF(a);
+    if (st == FR_OK)
+        return FR_VALUE_OK;
+    fr_errors_raise(st, &err);
+    return FR_VALUE_ERROR;
+}
+
+PyObject *
+fr_numpy_from_any(PyObject *o)
+{
+    return PyArray_FromAny(o, NULL, 0, 0, 0, NULL);
+}
+
+int
+fr_numpy_pack(fr_dtype d, void *bytes, PyObject *value)
+{
+    memset(bytes, 0, 16);
+    return PyArray_Pack(descrs[d], bytes, value) < 0 ? FR_VALUE_ERROR : FR_VALUE_OK;
+}
+
+/* ---- tensors out */
+
+PyObject *
+fr_numpy_view(PyObject *tensor, enum fr_view mode)
+{
+    static char             nowhere[64];
+    const struct fr_tensor *t = fr_of(tensor);
+    const struct fr_layout *l = t->layout;
+    npy_intp                dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    int                     size = fr_dtype_size(t->dtype), flags = NPY_ARRAY_ALIGNED;
+    PyObject               *array;
+    struct fr_err           err;
+    fr_status               st;
+    void                   *data;
+
+    FR_TRACE_HERE();
+    st = mode == FR_VIEW_READ ? fr_tensor_data(t, &data, &err) : fr_tensor_export(t, &data, &err);
+    if (st != FR_OK)
+        return fr_errors_raise(st, &err);
+    for (int i = 0; i < l->ndim; i++) {
+        dims[i] = fr_layout_dims(l)[i];
+        strides[i] = fr_layout_strides(l)[i] * size;
+    }
+    if (mode == FR_VIEW_EXPORT && !t->readonly)
+        flags |= NPY_ARRAY_WRITEABLE;
+    Py_INCREF(descrs[t->dtype]);
+    array = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], l->ndim, dims, strides,
+                                 data ? data : nowhere, flags, NULL);
+    if (!array)
+        return NULL;
+    PyArray_UpdateFlags(fr_array(array), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
+    if (PyArray_SetBaseObject(fr_array(array), Py_NewRef(tensor)) < 0) {
+        Py_DECREF(array);
+        return NULL;
+    }
+    return array;
+}
+
+static void
+release_array(void *owner)
+{
+    PyGILState_STATE gil;
+
+    if (!Py_IsInitialized())
+        return; /* the process ends: its memory goes with it */
+    gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)owner);
+    PyGILState_Release(gil);
+}
+
+PyObject *
+fr_numpy_adopt(PyObject *array)
+{
+    PyArrayObject   *a = fr_array(array);
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+
+    st = fr_tensor_from_memory(PyArray_DATA(a), fr_numpy_array_dtype(array), PyArray_NDIM(a),
+                               (int64_t *)PyArray_DIMS(a), (int64_t *)PyArray_STRIDES(a),
+                               !PyArray_ISWRITEABLE(a), release_array, array, &t, &err);
+    if (st != FR_OK)
+        return fr_errors_raise(st, &err);
+    Py_INCREF(array); /* until nothing reads the memory any more */
+    fr_storage_claim(t.storage);
+    return fr_type_take(&t);
+}
+
+/* True if only the caller of the function that made it can reach the array's memory. */
+static bool
+is_free(PyObject *array)
+{
+    PyArrayObject *a = fr_array(array);
+
+    if (!PyArray_CheckExact(array) || Py_REFCNT(array) != 1 || !PyArray_ISALIGNED(a))
+        return false;
+    if (PyArray_CHKFLAGS(a, NPY_ARRAY_OWNDATA))
+        return true;
+    /* reshape() and friends return a view of an array that nobody else has. */
+    return PyArray_BASE(a) && PyArray_CheckExact(PyArray_BASE(a)) && is_free(PyArray_BASE(a));
+}
+
+static bool
+has_whole_strides(PyArrayObject *a)
+{
+    for (int i = 0; i < PyArray_NDIM(a); i++)
+        if (PyArray_STRIDE(a, i) % PyArray_ITEMSIZE(a))
+            return false;
+    return true;
+}
+
+PyObject *
+fr_numpy_wrap(PyObject *array)
+{
+    struct fr_tensor t;
+
+    if (!is_free(array) || fr_numpy_array_dtype(array) == FR_N_DTYPES ||
+        PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
+        return Py_NewRef(array);
+    if (has_whole_strides(fr_array(array)))
+        return fr_numpy_adopt(array);
+    return fr_numpy_copy(array, &t) == FR_VALUE_OK ? fr_type_take(&t) : NULL;
+}
+
+PyObject *
+fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor)
+{
+    PyArrayObject   *a = fr_array(array), *v = fr_array(view);
+    PyObject        *base = array;
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], offset;
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+    int              size = (int)PyArray_ITEMSIZE(v);
+
+    while (base && base != view)
+        base = PyArray_CheckExact(base) ? PyArray_BASE(fr_array(base)) : NULL;
+    if (!base || PyArray_NDIM(a) > FR_MAX_DIMS ||
+        fr_numpy_array_dtype(array) != fr_of(tensor)->dtype || !has_whole_strides(a) ||
+        (PyArray_BYTES(a) - PyArray_BYTES(v)) % size)
+        return NULL;
+    for (int i = 0; i < PyArray_NDIM(a); i++) {
+        dims[i] = PyArray_DIM(a, i);
+        strides[i] = PyArray_STRIDE(a, i) / size;
+    }
+    offset = PyArray_SIZE(a) ? (PyArray_BYTES(a) - PyArray_BYTES(v)) / size : 0;
+    st = fr_tensor_window(fr_of(tensor), PyArray_NDIM(a), dims, strides, offset, &t, &err);
+    return fr_type_result(st, &t, &err);
+}
+
+PyObject *
+fr_numpy_scalar_of(PyObject *tensor)
+{
+    PyObject *view = fr_numpy_view(tensor, FR_VIEW_READ), *copy;
+
+    if (!view)
+        return NULL;
+    if (fr_of(tensor)->layout->ndim == 0)
+        copy = PyArray_ToScalar(PyArray_DATA(fr_array(view)), fr_array(view));
+    else
+        copy = PyArray_NewCopy(fr_array(view), NPY_KEEPORDER);
+    Py_DECREF(view);
+    return copy;
+}
+
+/* ---- names */
+
+PyObject *
+fr_numpy_attr(const char *name)
+{
+    PyObject   *found = PyDict_GetItemString(attrs, name), *next, *part;
+    const char *dot;
+
+    if (found)
+        return Py_NewRef(found);
+    found = Py_NewRef(numpy);
+    for (const char *p = name; p; p = dot ? dot + 1 : NULL) {
+        dot = strchr(p, '.');
+        part = PyUnicode_FromStringAndSize(p, dot ? dot - p : (Py_ssize_t)strlen(p));
+        next = part ? PyObject_GetAttr(found, part) : NULL;
+        Py_XDECREF(part);
+        Py_DECREF(found);
+        if (!(found = next))
+            return NULL;
+    }
+    if (PyDict_SetItemString(attrs, name, found) < 0) {
+        Py_DECREF(found);
+        return NULL;
+    }
+    return found;
+}

@@ -1,0 +1,753 @@
+/* bind/reduce.c -- reductions and scans, as functions and as methods (a method is the function with
+ * self as its first argument).
+ *
+ * NumPy's order of floating-point sums under where= and initial= is its own: those go to NumPy.
+ * Where the order does not matter (integers, max, min, any, all) they are traced. */
+#include <string.h>
+
+#include "bind/bind.h"
+
+/* Arguments by meaning; each function has some of them, in an order of its own. */
+struct request {
+    PyObject *a, *axis, *dtype, *out, *keepdims, *initial, *where, *ddof, *mean, *correction;
+};
+
+struct reduction {
+    struct fr_signature signature;
+    uint8_t             field[FR_MAX_PARAMS];     /* index of the parameter in struct request */
+};
+
+#define FIELD(name) (uint8_t)(offsetof(struct request, name) / sizeof(PyObject *))
+
+static PyObject *no_value;      /* numpy._NoValue: an argument that was not given */
+
+static int
+parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct request *q)
+{
+    PyObject *s[FR_MAX_PARAMS], **fields = (PyObject **)q;
+
+    memset(q, 0, sizeof *q);
+    if (fr_args_parse(&r->signature, args, nargs, kw, s) < 0)
+        return -1;
+    for (int i = 0; i < r->signature.n; i++)
+        fields[r->field[i]] = s[i] == no_value ? NULL : s[i];
+    return 0;
+}
+
+/* ---- the operation itself */
+
+/* What is reduced, with its axes: one more axis of size 1 where nothing is, so that the engine always
+ * has one to reduce. */
+struct subject {
+    const struct fr_tensor *t;
+    uint32_t                axes;
+    bool                    keepdims;
+    struct fr_value       x;
+    struct fr_tensor        window;
+    int                     ndim;        /* of the argument */
+};
+
+static void
+subject_clear(struct subject *s)
+{
+    fr_value_clear(&s->x);
+    if (s->window.storage)
+        fr_tensor_clear(&s->window);
+}
+
+static int
+add_axis(struct subject *s)
+{
+    const struct fr_layout *l = s->t->layout;
+    int64_t                 dims[FR_MAX_DIMS + 1], strides[FR_MAX_DIMS + 1];
+    struct fr_err           err;
+    fr_status               st;
+
+    if (l->ndim == FR_MAX_DIMS)
+        return FR_VALUE_HAND;
+    memcpy(dims, fr_layout_dims(l), l->ndim * sizeof *dims);
+    memcpy(strides, fr_layout_strides(l), l->ndim * sizeof *strides);
+    dims[l->ndim] = strides[l->ndim] = 1;
+    st = fr_tensor_window(s->t, l->ndim + 1, dims, strides, 0, &s->window, &err);
+    if (st != FR_OK) {
+        fr_errors_raise(st, &err);
+        return FR_VALUE_ERROR;
+    }
+    s->axes = 1u << l->ndim;
+    s->keepdims = false;
+    s->t = &s->window;
+    return FR_VALUE_OK;
+}
+
+static int
+subject_get(struct subject *s, const struct request *q)
+{
+    int st;
+
+    s->window.storage = NULL;
+    st = fr_value_tensor(q->a, &s->x);
+    if (st != FR_VALUE_OK)
+        return st;
+    s->t = s->x.arg.t;
+    s->ndim = s->t->layout->ndim;
+    if (fr_args_axes(q->axis, s->ndim, &s->axes) < 0 ||
+        fr_args_bool(q->keepdims, false, &s->keepdims) < 0)
+        st = FR_VALUE_ERROR;
+    else if (!s->axes)
+        st = add_axis(s);
+    if (st != FR_VALUE_OK)
+        subject_clear(s);
+    return st;
+}
+
+/* Stores into out= what was computed, or hands the call to NumPy where the dtypes or shapes are not
+ * simply equal. Takes over the handle. */
+static int
+finish(struct fr_tensor *t, PyObject *out, PyObject **result)
+{
+    struct fr_arg arg = {.t = t};
+    struct fr_err err;
+    fr_status     st;
+
+    if (fr_args_none(out)) {
+        *result = fr_type_result_scalar(FR_OK, t, NULL);
+        return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
+    }
+    if (PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1)
+        out = PyTuple_GET_ITEM(out, 0);
+    if (fr_args_out(out) < 0) {
+        fr_tensor_clear(t);
+        return FR_VALUE_ERROR;
+    }
+    if (!fr_is_tensor(out) || fr_of(out)->dtype != t->dtype ||
+        fr_of(out)->layout->ndim != t->layout->ndim ||
+        memcmp(fr_layout_dims(fr_of(out)->layout), fr_layout_dims(t->layout),
+               t->layout->ndim * sizeof(int64_t)) != 0) {
+        fr_tensor_clear(t);
+        return FR_VALUE_HAND;
+    }
+    st = fr_of(out)->readonly ? fr_fail(&err, FR_EVALUE, "output array is read-only")
+                              : fr_trace_store(fr_of(out), &arg, &err);
+    fr_tensor_clear(t);
+    if (st != FR_OK) {
+        fr_errors_raise(st, &err);
+        return FR_VALUE_ERROR;
+    }
+    *result = Py_NewRef(out);
+    return FR_VALUE_OK;
+}
+
+/* What the engine does not do, NumPy does. FR_N_STATUS stands for an exception that is set already. */
+static int
+failed(fr_status st, const struct fr_err *err)
+{
+    if (st == FR_ENOTSUP)
+        return FR_VALUE_HAND;
+    if (st != FR_N_STATUS)
+        fr_errors_raise(st, err);
+    return FR_VALUE_ERROR;
+}
+
+static int
+dtype_of_request(const struct request *q, fr_dtype *d)
+{
+    int st = fr_numpy_to_dtype(q->dtype, FR_N_DTYPES, d);
+
+    return st > 0 ? FR_VALUE_OK : st < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
+}
+
+/* ---- where= and initial= */
+
+/* initial= as a number of the dtype d that NumPy takes without a word; HAND otherwise. */
+static int
+initial_of(PyObject *o, fr_dtype d, struct fr_arg *arg)
+{
+    struct fr_value x[2];
+    struct fr_tensor  like = {.dtype = d};
+    int               st;
+
+    if (!PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
+        return FR_VALUE_HAND;
+    st = fr_value_get(o, false, &x[1]);
+    if (st != FR_VALUE_OK || fr_dtype_promote_weak(d, x[1].arg.n.weak) != d)
+        return FR_VALUE_HAND;
+    x[0].arg.t = &like;
+    st = fr_value_fit(FR_OP_maximum, x, 2);
+    *arg = x[1].arg;
+    if (st == FR_VALUE_ERROR)
+        PyErr_Clear(); /* NumPy finds its own words */
+    return st == FR_VALUE_OK ? st : FR_VALUE_HAND;
+}
+
+/* The masked elements replaced by what does not matter to the reduction, traced. */
+static int
+apply_where(struct subject *s, PyObject *where, const struct fr_arg *neutral)
+{
+    struct fr_value mask;
+    struct fr_tensor  t;
+    struct fr_arg     args[3];
+    struct fr_err     err;
+    fr_status         fst;
+    int               st = fr_value_tensor(where, &mask);
+
+    if (st != FR_VALUE_OK)
+        return st;
+    if (mask.arg.t->dtype != FR_BOOL || mask.arg.t->layout->ndim > s->ndim) {
+        fr_value_clear(&mask);
+        return FR_VALUE_HAND;
+    }
+    args[0] = mask.arg;
+    args[1].t = s->t;
+    args[2] = *neutral;
+    fst = fr_trace_map(FR_OP_where, args, 3, &t, &err);
+    fr_value_clear(&mask);
+    if (fst != FR_OK) {
+        fr_errors_raise(fst, &err);
+        return FR_VALUE_ERROR;
+    }
+    /* A mask that makes the array larger is NumPy's. */
+    if (t.layout->n_elems != s->t->layout->n_elems || t.layout->ndim != s->t->layout->ndim) {
+        fr_tensor_clear(&t);
+        return FR_VALUE_HAND;
+    }
+    if (s->window.storage)
+        fr_tensor_clear(&s->window);
+    s->window = t;
+    s->t = &s->window;
+    return FR_VALUE_OK;
+}
+
+static bool
+order_is_free(fr_op op, fr_dtype d)
+{
+    return !(fr_op_info[op].flags & FR_OPF_ORDERED) || d < FR_F16;
+}
+
+/* Prepares where= and initial=; *initial is set where it has to be joined to the result. */
+static int
+prepare(struct subject *s, fr_op op, const struct request *q, struct fr_arg *initial, bool *joined)
+{
+    fr_dtype      d = s->t->dtype, result = fr_op_result(op, d);
+    struct fr_arg neutral = {.t = NULL, .n = {.dtype = FR_I64, .weak = 'i'}};
+    int           st;
+
+    *joined = false;
+    if (!q->initial && (!q->where || q->where == Py_True))
+        return FR_VALUE_OK;
+    if (q->initial == Py_None || !order_is_free(op, d) || s->ndim != s->t->layout->ndim)
+        return FR_VALUE_HAND;
+    if (q->initial) {
+        st = initial_of(q->initial, result, initial);
+        if (st != FR_VALUE_OK)
+            return st;
+        *joined = true;
+    }
+    if (!q->where || q->where == Py_True)
+        return FR_VALUE_OK;
+    switch (op) {
+    case FR_OP_sum:
+        if (d == FR_BOOL)
+            neutral.n.dtype = FR_BOOL, neutral.n.weak = 'b';
+        break;
+    case FR_OP_prod: neutral.n.v.i64 = 1; break;
+    case FR_OP_max:
+    case FR_OP_min:
+        if (!q->initial)
+            return FR_VALUE_HAND;
+        neutral = *initial;
+        break;
+    case FR_OP_any:
+    case FR_OP_all:
+        neutral.n = (struct fr_number){.dtype = FR_BOOL, .weak = 'b', .v.i64 = op == FR_OP_all};
+        break;
+    default: return FR_VALUE_HAND;
+    }
+    if (d == FR_BOOL && neutral.n.weak != 'b') {
+        neutral.n.dtype = FR_BOOL;
+        neutral.n.weak = 'b';
+        neutral.n.v.i64 = neutral.n.v.i64 != 0;
+    }
+    return apply_where(s, q->where, &neutral);
+}
+
+static fr_status
+join_initial(fr_op op, struct fr_tensor *t, const struct fr_arg *initial, struct fr_err *err)
+{
+    struct fr_tensor joined;
+    struct fr_arg    args[2] = {{.t = t}, *initial};
+    fr_status        st = fr_trace_map(fr_op_info[op].combine, args, 2, &joined, err);
+
+    fr_tensor_clear(t);
+    if (st == FR_OK)
+        *t = joined;
+    return st;
+}
+
+/* ---- sum prod max min any all */
+
+/* What is asked of any and all is whether elements are zero. */
+static int
+as_truth(struct subject *s)
+{
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+
+    if (s->t->dtype == FR_BOOL)
+        return FR_VALUE_OK;
+    st = fr_trace_cast(s->t, FR_BOOL, 'K', &t, &err);
+    if (st != FR_OK)
+        return failed(st, &err);
+    if (s->window.storage)
+        fr_tensor_clear(&s->window);
+    s->window = t;
+    s->t = &s->window;
+    return FR_VALUE_OK;
+}
+
+static int
+trace_reduce(fr_op op, const struct request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_arg    initial;
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        fst;
+    fr_dtype         d;
+    bool             joined = false;
+    int              st = dtype_of_request(q, &d);
+
+    if (st == FR_VALUE_OK)
+        st = subject_get(&s, q);
+    if (st != FR_VALUE_OK)
+        return st;
+    FR_TRACE_HERE();
+    /* A sum in bool is a logical or. */
+    if (((q->initial || q->where) && d != FR_N_DTYPES) || d == FR_BOOL)
+        st = FR_VALUE_HAND;
+    else if (op == FR_OP_any || op == FR_OP_all)
+        st = as_truth(&s);
+    if (st == FR_VALUE_OK)
+        st = prepare(&s, op, q, &initial, &joined);
+    if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
+        s.t->layout->n_elems == 0)
+        st = FR_VALUE_HAND; /* nothing but the initial value */
+    if (st == FR_VALUE_OK) {
+        fst = fr_trace_reduce(op, s.t, s.axes, s.keepdims, d, &t, &err);
+        if (fst == FR_OK && joined)
+            fst = join_initial(op, &t, &initial, &err);
+        st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
+    }
+    subject_clear(&s);
+    return st;
+}
+
+/* ---- argmax argmin */
+
+static int
+trace_arg(fr_op op, const struct request *q, PyObject **result)
+{
+    struct fr_value x;
+    struct fr_tensor  flat = {.storage = NULL}, t;
+    struct fr_err     err;
+    fr_status         fst = FR_OK;
+    bool              keepdims;
+    int               axis = 0, st = fr_value_tensor(q->a, &x);
+
+    if (st != FR_VALUE_OK)
+        return st;
+    const struct fr_tensor *a = x.arg.t;
+    int                     ndim = a->layout->ndim;
+    int64_t                 n = a->layout->n_elems, ones[FR_MAX_DIMS];
+    st = FR_VALUE_ERROR;
+    if (fr_args_bool(q->keepdims, false, &keepdims) < 0)
+        goto out;
+    FR_TRACE_HERE();
+    if (fr_args_none(q->axis) || ndim == 0) { /* the index counts elements in C order */
+        if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
+            goto out;
+        fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
+        a = &flat;
+    } else if (fr_args_axis(q->axis, ndim, &axis) < 0) {
+        goto out;
+    }
+    if (fst == FR_OK)
+        fst = fr_trace_reduce(op, a, 1u << axis, keepdims && a != &flat, FR_N_DTYPES, &t, &err);
+    if (fst != FR_OK) {
+        fr_errors_raise(fst, &err);
+        goto out;
+    }
+    if (keepdims && a == &flat) {
+        struct fr_tensor kept;
+        for (int i = 0; i < ndim; i++)
+            ones[i] = 1;
+        fst = fr_tensor_reshape(&t, ndim, ones, &kept, &err);
+        fr_tensor_clear(&t);
+        if (fst != FR_OK) {
+            fr_errors_raise(fst, &err);
+            goto out;
+        }
+        t = kept;
+    }
+    st = finish(&t, q->out, result);
+out:
+    if (flat.storage)
+        fr_tensor_clear(&flat);
+    fr_value_clear(&x);
+    return st;
+}
+
+/* ---- mean var std */
+
+/* Unlike the others, these want an axis to be there, also for a single element. */
+static int
+subject_get_strict(struct subject *s, const struct request *q)
+{
+    int st = subject_get(s, q), axis;
+
+    if (st != FR_VALUE_OK || s->ndim || fr_args_none(q->axis) || PyTuple_Check(q->axis))
+        return st;
+    fr_args_axis(q->axis, 0, &axis); /* raises */
+    subject_clear(s);
+    return FR_VALUE_ERROR;
+}
+
+static int
+trace_mean(const struct request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        fst;
+    fr_dtype         d;
+    int              st = dtype_of_request(q, &d);
+
+    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || d == FR_BOOL))
+        st = FR_VALUE_HAND;
+    if (st == FR_VALUE_OK)
+        st = subject_get_strict(&s, q);
+    if (st != FR_VALUE_OK)
+        return st;
+    if (s.t->dtype == FR_F16 && !fr_args_none(q->out)) { /* NumPy sums in half precision then */
+        subject_clear(&s);
+        return FR_VALUE_HAND;
+    }
+    FR_TRACE_HERE();
+    fst = fr_trace_mean(s.t, s.axes, s.keepdims, d, &t, &err);
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
+    subject_clear(&s);
+    return st;
+}
+
+static int
+ddof_of(const struct request *q, double *ddof)
+{
+    PyObject *o = q->ddof ? q->ddof : q->correction;
+
+    *ddof = 0;
+    if (q->correction && q->ddof && !PyLong_CheckExact(q->ddof)) {
+        PyErr_SetString(PyExc_ValueError, "ddof and correction can't be provided simultaneously.");
+        return -1;
+    }
+    if (q->correction && q->ddof) {
+        if (PyLong_AsLong(q->ddof) != 0) {
+            PyErr_SetString(PyExc_ValueError,
+                            "ddof and correction can't be provided simultaneously.");
+            return -1;
+        }
+        o = q->correction;
+    }
+    if (o) {
+        *ddof = PyFloat_AsDouble(o);
+        if (*ddof == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+static int
+trace_var(bool take_sqrt, const struct request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        fst;
+    fr_dtype         d;
+    double           ddof;
+    int              st = dtype_of_request(q, &d);
+
+    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || q->mean || d == FR_BOOL ||
+                              (d != FR_N_DTYPES && fr_dtype_is_complex(d))))
+        st = FR_VALUE_HAND;
+    if (st == FR_VALUE_OK && ddof_of(q, &ddof) < 0)
+        st = FR_VALUE_ERROR;
+    if (st == FR_VALUE_OK)
+        st = subject_get_strict(&s, q);
+    if (st != FR_VALUE_OK)
+        return st;
+    FR_TRACE_HERE();
+    fst = fr_trace_var(s.t, s.axes, s.keepdims, d, ddof, take_sqrt, &t, &err);
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
+    subject_clear(&s);
+    return st;
+}
+
+/* ---- count_nonzero, scans */
+
+static int
+trace_count(const struct request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_tensor nonzero, t;
+    struct fr_arg    args[2] = {{.t = NULL}, {.t = NULL, .n = {.dtype = FR_I64, .weak = 'i'}}};
+    struct fr_err    err;
+    fr_status        fst;
+    int              st = subject_get(&s, q);
+
+    if (st != FR_VALUE_OK)
+        return st;
+    FR_TRACE_HERE();
+    args[0].t = s.t;
+    if (s.t->dtype == FR_BOOL)
+        args[1].n.dtype = FR_BOOL, args[1].n.weak = 'b';
+    fst = fr_trace_map(FR_OP_not_equal, args, 2, &nonzero, &err);
+    if (fst == FR_OK) {
+        fst = fr_trace_reduce(FR_OP_sum, &nonzero, s.axes, s.keepdims, FR_I64, &t, &err);
+        fr_tensor_clear(&nonzero);
+    }
+    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
+    subject_clear(&s);
+    return st;
+}
+
+static int
+trace_scan(fr_op op, const struct request *q, PyObject **result)
+{
+    struct fr_value x;
+    struct fr_tensor  flat = {.storage = NULL}, t;
+    struct fr_err     err;
+    fr_status         fst = FR_OK;
+    fr_dtype          d;
+    int               axis = 0, st = dtype_of_request(q, &d);
+
+    if (st == FR_VALUE_OK && d == FR_BOOL)
+        st = FR_VALUE_HAND;
+    if (st == FR_VALUE_OK)
+        st = fr_value_tensor(q->a, &x);
+    if (st != FR_VALUE_OK)
+        return st;
+    const struct fr_tensor *a = x.arg.t;
+    int64_t                 n = a->layout->n_elems;
+    FR_TRACE_HERE();
+    if (fr_args_none(q->axis) || a->layout->ndim == 0) {
+        if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
+            fst = FR_N_STATUS;
+        else
+            fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
+        a = &flat;
+    } else if (fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
+        fst = FR_N_STATUS; /* raised */
+    }
+    if (fst == FR_OK)
+        fst = fr_trace_scan(op, a, axis, d, &t, &err);
+    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
+    if (flat.storage)
+        fr_tensor_clear(&flat);
+    fr_value_clear(&x);
+    return st;
+}
+
+/* ---- functions */
+
+#define P_a FIELD(a)
+#define P_axis FIELD(axis)
+#define P_dtype FIELD(dtype)
+#define P_out FIELD(out)
+#define P_keepdims FIELD(keepdims)
+#define P_initial FIELD(initial)
+#define P_where FIELD(where)
+#define P_ddof FIELD(ddof)
+#define P_mean FIELD(mean)
+#define P_correction FIELD(correction)
+
+#define SUM_PARAMS {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}
+#define SUM_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_initial, P_where}
+#define MAX_PARAMS {"a", "axis", "out", "keepdims", "initial", "where"}
+#define MAX_FIELDS {P_a, P_axis, P_out, P_keepdims, P_initial, P_where}
+#define ANY_PARAMS {"a", "axis", "out", "keepdims", "where"}
+#define ANY_FIELDS {P_a, P_axis, P_out, P_keepdims, P_where}
+#define ARG_PARAMS {"a", "axis", "out", "keepdims"}
+#define ARG_FIELDS {P_a, P_axis, P_out, P_keepdims}
+#define MEAN_PARAMS {"a", "axis", "dtype", "out", "keepdims", "where"}
+#define MEAN_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_where}
+#define VAR_PARAMS {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}
+#define VAR_FIELDS                                                                                 \
+    {P_a, P_axis, P_dtype, P_out, P_ddof, P_keepdims, P_where, P_mean, P_correction}
+#define COUNT_PARAMS {"a", "axis", "keepdims"}
+#define COUNT_FIELDS {P_a, P_axis, P_keepdims}
+#define SCAN_PARAMS {"a", "axis", "dtype", "out"}
+#define SCAN_FIELDS {P_a, P_axis, P_dtype, P_out}
+
+/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>. */
+#define REDUCTION(name, numpy_name, n_pos, n, params, fields, call)                                \
+    static struct reduction name##_reduction = {{#name, 1, n_pos, n, params, {NULL}}, fields};  \
+    static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
+    {                                                                                              \
+        struct request q;                                                                          \
+        PyObject      *result = NULL;                                                              \
+        (void)module;                                                                              \
+        if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
+            return NULL;                                                                           \
+        if ((call) != FR_VALUE_HAND)                                                             \
+            return result;                                                                         \
+        return fr_hand_name(numpy_name, args, nargs, kw);                                          \
+    }
+REDUCTION(sum, "sum", 7, 7, SUM_PARAMS, SUM_FIELDS, trace_reduce(FR_OP_sum, &q, &result))
+REDUCTION(prod, "prod", 7, 7, SUM_PARAMS, SUM_FIELDS, trace_reduce(FR_OP_prod, &q, &result))
+REDUCTION(max, "max", 6, 6, MAX_PARAMS, MAX_FIELDS, trace_reduce(FR_OP_max, &q, &result))
+REDUCTION(min, "min", 6, 6, MAX_PARAMS, MAX_FIELDS, trace_reduce(FR_OP_min, &q, &result))
+REDUCTION(any, "any", 4, 5, ANY_PARAMS, ANY_FIELDS, trace_reduce(FR_OP_any, &q, &result))
+REDUCTION(all, "all", 4, 5, ANY_PARAMS, ANY_FIELDS, trace_reduce(FR_OP_all, &q, &result))
+REDUCTION(argmax, "argmax", 3, 4, ARG_PARAMS, ARG_FIELDS, trace_arg(FR_OP_argmax, &q, &result))
+REDUCTION(argmin, "argmin", 3, 4, ARG_PARAMS, ARG_FIELDS, trace_arg(FR_OP_argmin, &q, &result))
+REDUCTION(mean, "mean", 5, 6, MEAN_PARAMS, MEAN_FIELDS, trace_mean(&q, &result))
+REDUCTION(var, "var", 6, 9, VAR_PARAMS, VAR_FIELDS, trace_var(false, &q, &result))
+REDUCTION(std, "std", 6, 9, VAR_PARAMS, VAR_FIELDS, trace_var(true, &q, &result))
+REDUCTION(count_nonzero, "count_nonzero", 2, 3, COUNT_PARAMS, COUNT_FIELDS, trace_count(&q, &result))
+REDUCTION(cumsum, "cumsum", 4, 4, SCAN_PARAMS, SCAN_FIELDS, trace_scan(FR_OP_cumsum, &q, &result))
+REDUCTION(cumprod, "cumprod", 4, 4, SCAN_PARAMS, SCAN_FIELDS,
+          trace_scan(FR_OP_cumprod, &q, &result))
+REDUCTION(cummax, "maximum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
+          trace_scan(FR_OP_cummax, &q, &result))
+REDUCTION(cummin, "minimum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
+          trace_scan(FR_OP_cummin, &q, &result))
+
+/* trace(a) is the sum of a diagonal. */
+static struct fr_signature trace_signature = {
+    "trace", 1, 6, 6, {"a", "offset", "axis1", "axis2", "dtype", "out"}, {NULL}};
+
+PyObject *
+fr_reduce_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject         *s[6], *diagonal, *result;
+    struct fr_value x;
+    int               axis1 = 0, axis2 = 1, n;
+    int64_t           k = 0;
+
+    (void)module;
+    if (fr_args_parse(&trace_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim < 2)
+        return fr_hand_name("trace", args, nargs, kw);
+    x.arg.t = fr_of(s[0]);
+    n = x.arg.t->layout->ndim;
+    if ((s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred()) ||
+        (s[2] && fr_args_axis(s[2], n, &axis1) < 0) || (s[3] && fr_args_axis(s[3], n, &axis2) < 0))
+        return NULL;
+    if (axis1 == axis2) {
+        PyErr_SetString(PyExc_ValueError, "axis1 and axis2 cannot be the same");
+        return NULL;
+    }
+    diagonal = fr_shape_diagonal(x.arg.t, k, axis1, axis2);
+    if (!diagonal)
+        return NULL;
+    PyObject *minus_one = PyLong_FromLong(-1);
+    PyObject *all[4] = {diagonal, minus_one, s[4] ? s[4] : Py_None, s[5] ? s[5] : Py_None};
+    result = minus_one ? reduce_sum(NULL, all, 4, NULL) : NULL;
+    Py_XDECREF(minus_one);
+    Py_DECREF(diagonal);
+    return result;
+}
+
+/* ---- methods */
+
+PyObject *
+fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
+                 fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject  *all[2 * FR_MAX_PARAMS + 1];
+    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
+
+    if (n > 2 * FR_MAX_PARAMS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        return NULL;
+    }
+    all[0] = self;
+    memcpy(all + 1, args, (size_t)n * sizeof *args);
+    return function(NULL, all, nargs + 1, kw);
+}
+
+#define METHOD(name)                                                                               \
+    PyObject *fr_reduce_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)       \
+    {                                                                                              \
+        return fr_reduce_method(reduce_##name, self, args, nargs, kw);                             \
+    }
+FR_REDUCE_METHODS(METHOD)
+#undef METHOD
+
+int
+fr_reduce_init(void)
+{
+    no_value = fr_numpy_attr("_NoValue");
+    return no_value ? 0 : -1;
+}
+
+#define AXES                                                                                       \
+    "axis is an int, a tuple of them or None (all); keepdims leaves axes of size 1; out= stores\n" \
+    "into a tensor. Raises AxisError beyond ndim, ValueError for a repeated axis."
+
+PyMethodDef fr_reduce_methods[] = {
+    {"sum", FR_FAST(reduce_sum),
+     "sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True)\n--\n\n"
+     "Sum over axes, in NumPy's order: the same bits. Integers are summed in 64 bits.\n" AXES},
+    {"prod", FR_FAST(reduce_prod),
+     "prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True)\n--\n\n"
+     "Product over axes, element after element. Integers are multiplied in 64 bits.\n" AXES},
+    {"max", FR_FAST(reduce_max),
+     "max(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
+     "Largest element; NaN if there is one. ValueError if there is no element.\n" AXES},
+    {"amax", FR_FAST(reduce_max), "amax(a, axis=None, out=None, ...)\n--\n\nAs max."},
+    {"min", FR_FAST(reduce_min),
+     "min(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
+     "Smallest element; NaN if there is one. ValueError if there is no element.\n" AXES},
+    {"amin", FR_FAST(reduce_min), "amin(a, axis=None, out=None, ...)\n--\n\nAs min."},
+    {"any", FR_FAST(reduce_any),
+     "any(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "True where an element is not zero; bool.\n" AXES},
+    {"all", FR_FAST(reduce_all),
+     "all(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "True where no element is zero; bool.\n" AXES},
+    {"argmax", FR_FAST(reduce_argmax),
+     "argmax(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
+     "Index of the first largest element along one axis, or in C order for None; int64.\n"
+     "ValueError if there is no element, AxisError beyond ndim."},
+    {"argmin", FR_FAST(reduce_argmin),
+     "argmin(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
+     "Index of the first smallest element along one axis, or in C order for None; int64.\n"
+     "ValueError if there is no element, AxisError beyond ndim."},
+    {"mean", FR_FAST(reduce_mean),
+     "mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "Arithmetic mean, NumPy's bits; integers are averaged in float64.\n" AXES},
+    {"var", FR_FAST(reduce_var),
+     "var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
+     "correction=0)\n--\n\n"
+     "Variance: sum of squared deviations from the mean over n - ddof. NumPy's bits.\n" AXES},
+    {"std", FR_FAST(reduce_std),
+     "std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
+     "correction=0)\n--\n\nSquare root of var.\n" AXES},
+    {"count_nonzero", FR_FAST(reduce_count_nonzero),
+     "count_nonzero(a, axis=None, *, keepdims=False)\n--\n\nElements that are not zero; int64.\n" AXES},
+    {"cumsum", FR_FAST(reduce_cumsum),
+     "cumsum(a, axis=None, dtype=None, out=None)\n--\n\n"
+     "Running sums along an axis, element after element; None runs over all in C order."},
+    {"cumprod", FR_FAST(reduce_cumprod),
+     "cumprod(a, axis=None, dtype=None, out=None)\n--\n\n"
+     "Running products along an axis; None runs over all elements in C order."},
+    {"cummax", FR_FAST(reduce_cummax),
+     "cummax(a, axis=None)\n--\n\nLargest element so far along an axis; NaN stays."},
+    {"cummin", FR_FAST(reduce_cummin),
+     "cummin(a, axis=None)\n--\n\nSmallest element so far along an axis; NaN stays."},
+    {"trace", FR_FAST(fr_reduce_trace),
+     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\nSum of a diagonal."},
+    {NULL, NULL, 0, NULL},
+};

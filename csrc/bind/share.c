@@ -1,0 +1,318 @@
+/* bind/share.c -- ndarrays whose memory tensors use in place: frit.asarray(copy=False), accelerate.
+ *
+ * Two ndarrays over one memory must become windows of one storage, or writes through one would not be
+ * seen by the other. So the storage is made over the ndarray that owns the memory (the end of the chain
+ * of .base), and a table finds it again by that owner for as long as the storage lives. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bind/bind.h"
+#include "bind/npy.h"
+
+/* A storage over somebody's memory. Its storage pointer is not a reference; it goes when the last handle
+ * does. The entry lives on until nothing pending reads the memory. */
+struct shared {
+    PyObject        *root;        /* ndarray that owns the memory, one reference */
+    struct fr_tensor whole;       /* over all of it; storage NULL: dead */
+    char            *data;        /* of the first element of `whole` */
+    char            *low, *high;  /* its bytes, high exclusive */
+    bool             partial;     /* other storages over the same owner are possible */
+    struct shared   *next;        /* of the same root's bucket */
+    struct shared   *next_alive;  /* of the same storage's bucket */
+};
+
+enum { N_BUCKETS = 256 };
+static struct shared *buckets[N_BUCKETS];      /* by root */
+static struct shared *alive[N_BUCKETS];        /* by storage */
+static int            n_partial;
+
+static struct shared **
+bucket_of(PyObject *root)
+{
+    return &buckets[((uintptr_t)root >> 5) % N_BUCKETS];
+}
+
+static struct shared **
+alive_of(const struct fr_storage *storage)
+{
+    return &alive[((uintptr_t)storage >> 5) % N_BUCKETS];
+}
+
+/* The entry of the block, dead or alive; one that is alive if there is one. */
+static struct shared *
+find(PyObject *root, fr_dtype d, const char *data)
+{
+    struct shared *found = NULL;
+
+    for (struct shared *s = *bucket_of(root); s; s = s->next)
+        if (s->root == root && s->whole.dtype == d && s->data == data &&
+            (!found || s->whole.storage))
+            found = s;
+    return found;
+}
+
+void
+fr_share_died(struct fr_storage *storage)
+{
+    for (struct shared **p = alive_of(storage); *p; p = &(*p)->next_alive)
+        if ((*p)->whole.storage == storage) {
+            (*p)->whole.storage = NULL;
+            *p = (*p)->next_alive;
+            return;
+        }
+}
+
+/* Nothing reads the memory any more. */
+static void
+forget(void *owner)
+{
+    struct shared   *s = owner, **p;
+    PyGILState_STATE gil;
+
+    if (!Py_IsInitialized())
+        return;
+    gil = PyGILState_Ensure();
+    for (p = bucket_of(s->root); *p && *p != s; p = &(*p)->next)
+        ;
+    if (*p)
+        *p = s->next;
+    n_partial -= s->partial;
+    fr_share_died(s->whole.storage);
+    fr_layout_unref(s->whole.layout);
+    Py_DECREF(s->root);
+    fr_free(s);
+    PyGILState_Release(gil);
+}
+
+static PyObject *
+not_shareable(PyObject *array, const char *why)
+{
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+
+    PyErr_Format(PyExc_TypeError, "frit cannot share the memory of an array of dtype %S: %s",
+                 dtype ? dtype : Py_None, why);
+    Py_XDECREF(dtype);
+    return NULL;
+}
+
+/* The last ndarray in the chain of bases; *tensor is set where the memory is a Tensor's own. */
+static PyObject *
+root_of(PyObject *array, PyObject **tensor)
+{
+    PyObject *base;
+
+    *tensor = NULL;
+    while ((base = PyArray_BASE(fr_array(array))) != NULL) {
+        if (fr_is_tensor(base)) {
+            *tensor = base;
+            break;
+        }
+        if (!PyArray_Check(base))
+            break;
+        array = base;
+    }
+    return array;
+}
+
+/* The array as a window of `t`, whose first element is at `data`; NULL without an exception where it
+ * does not fit element by element. */
+static PyObject *
+window_of(PyObject *array, const struct fr_tensor *t, const char *data)
+{
+    PyArrayObject   *a = fr_array(array);
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], size = fr_dtype_size(t->dtype);
+    int64_t          offset = PyArray_SIZE(a) ? PyArray_BYTES(a) - data : 0;
+    struct fr_tensor out;
+    struct fr_err    err;
+    fr_status        st;
+
+    if (offset % size)
+        return NULL;
+    for (int i = 0; i < PyArray_NDIM(a); i++) {
+        if (PyArray_STRIDE(a, i) % size)
+            return NULL;
+        dims[i] = PyArray_DIM(a, i);
+        strides[i] = PyArray_STRIDE(a, i) / size;
+    }
+    st = fr_tensor_window(t, PyArray_NDIM(a), dims, strides, offset / size, &out, &err);
+    if (st == FR_OK)
+        out.readonly = t->readonly || !PyArray_ISWRITEABLE(a);
+    return fr_type_result(st, &out, &err);
+}
+
+static void
+byte_bounds(PyObject *array, char **low, char **high)
+{
+    PyArrayObject *a = fr_array(array);
+
+    *low = *high = PyArray_BYTES(a);
+    if (PyArray_SIZE(a) == 0)
+        return;
+    for (int i = 0; i < PyArray_NDIM(a); i++) {
+        npy_intp far = (PyArray_DIM(a, i) - 1) * PyArray_STRIDE(a, i);
+        if (far < 0)
+            *low += far;
+        else
+            *high += far;
+    }
+    *high += PyArray_ITEMSIZE(a);
+}
+
+/* Storages that cover only parts of a memory may meet: then one would not see the other's writes. */
+static bool
+collides(char *low, char *high)
+{
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (const struct shared *s = buckets[i]; s; s = s->next)
+            if (s->whole.storage && s->low < high && low < s->high)
+                return true;
+    return false;
+}
+
+/* What a storage is made over: memory and its shape, in elements of one dtype. */
+struct block {
+    char    *data;
+    int      ndim;
+    int64_t  dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];     /* strides in bytes */
+    bool     partial;
+};
+
+static void
+block_of_array(PyObject *array, struct block *b)
+{
+    PyArrayObject *a = fr_array(array);
+
+    b->data = PyArray_BYTES(a);
+    b->ndim = PyArray_NDIM(a);
+    for (int i = 0; i < b->ndim; i++) {
+        b->dims[i] = PyArray_DIM(a, i);
+        b->strides[i] = PyArray_STRIDE(a, i);
+    }
+}
+
+/* All of the owner's memory if its elements lie side by side: in its own shape, or as a row of elements
+ * of dtype d where it holds something else (bytes of a file, records). Else the array by itself.
+ * Returns whose memory it is: root or array. */
+static PyObject *
+choose_block(PyObject *root, PyObject *array, fr_dtype d, struct block *b)
+{
+    PyArrayObject *r = fr_array(root);
+    int64_t        size = fr_dtype_size(d);
+
+    b->partial = false;
+    if (!PyArray_IS_C_CONTIGUOUS(r) && !PyArray_IS_F_CONTIGUOUS(r)) {
+        b->partial = true;
+        block_of_array(array, b);
+        return array;
+    }
+    if (fr_numpy_array_dtype(root) == d && PyArray_NDIM(r) <= FR_MAX_DIMS &&
+               PyArray_ISALIGNED(r)) {
+        block_of_array(root, b);
+    } else {
+        int64_t phase = (PyArray_BYTES(fr_array(array)) - PyArray_BYTES(r)) % size;
+        b->partial = true; /* other types may look at it too */
+        b->data = PyArray_BYTES(r) + phase;
+        b->ndim = 1;
+        b->dims[0] = (PyArray_NBYTES(r) - phase) / size;
+        b->strides[0] = size;
+    }
+    return root;
+}
+
+/* A new storage over the block; *t is the first handle of it, which the caller clears. */
+static struct shared *
+make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
+{
+    struct shared *s = fr_calloc(1, sizeof *s);
+    struct fr_err  err;
+    fr_status      st;
+
+    if (!s) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    byte_bounds(root, &s->low, &s->high);
+    if ((b->partial || n_partial) && collides(s->low, s->high) &&
+        (fr_runtime_flush(NULL) != FR_OK || collides(s->low, s->high))) {
+        fr_free(s); /* a flush ends storages that only waited for their stores */
+        not_shareable(root, "another tensor uses a part of it as another array");
+        return NULL;
+    }
+    st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
+    if (st != FR_OK) {
+        fr_free(s);
+        fr_errors_raise(st, &err);
+        return NULL;
+    }
+    s->root = Py_NewRef(root);
+    s->data = b->data;
+    s->partial = b->partial;
+    n_partial += b->partial;
+    s->whole = *t;
+    fr_layout_ref(t->layout);
+    s->next = *bucket_of(root);
+    *bucket_of(root) = s;
+    s->next_alive = *alive_of(t->storage);
+    *alive_of(t->storage) = s;
+    return s;
+}
+
+PyObject *
+fr_share(PyObject *module, PyObject *array)
+{
+    PyObject        *root, *tensor, *o;
+    struct shared   *s;
+    struct block     b;
+    struct fr_tensor first = {.storage = NULL};
+    struct fr_err    err;
+    fr_status        st;
+    fr_dtype         d;
+    void            *data;
+
+    (void)module;
+    if (!fr_numpy_is_array(array)) {
+        PyErr_Format(PyExc_TypeError, "an ndarray is wanted, not %s", Py_TYPE(array)->tp_name);
+        return NULL;
+    }
+    d = fr_numpy_array_dtype(array);
+    if (d == FR_N_DTYPES)
+        return not_shareable(array, "frit has no such dtype");
+    if (PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
+        return not_shareable(array, "too many dimensions");
+    if (!PyArray_ISALIGNED(fr_array(array)))
+        return not_shareable(array, "its elements are not aligned");
+    root = root_of(array, &tensor);
+    if (tensor) {
+        if (fr_of(tensor)->dtype != d)
+            return not_shareable(array, "its memory is a tensor of another dtype");
+        st = fr_tensor_export(fr_of(tensor), &data, &err);
+        if (st != FR_OK)
+            return fr_errors_raise(st, &err);
+        o = window_of(array, fr_of(tensor), data);
+        return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
+    }
+    root = choose_block(root, array, d, &b);
+    s = find(root, d, b.data);
+    if (!s || !s->whole.storage) {
+        bool is_read = s != NULL; /* by something pending, from the time of an earlier storage */
+        if (!(s = make(root, &b, d, &first)))
+            return NULL;
+        if (is_read && (st = fr_tensor_export(&first, &data, &err)) != FR_OK) {
+            fr_tensor_clear(&first);
+            return fr_errors_raise(st, &err);
+        }
+    }
+    o = window_of(array, &s->whole, s->data);
+    if (first.storage)
+        fr_tensor_clear(&first); /* the window has its own reference now */
+    return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
+}
+
+PyMethodDef fr_share_methods[] = {
+    {"share", fr_share, METH_O,
+     "share(array, /)\n--\n\n"
+     "A Tensor over the ndarray's own memory, for as long as nobody else uses it: what is written\n"
+     "through the tensor is there after eval(). Arrays over one memory become views of one storage.\n"
+     "TypeError for dtypes and strides that frit does not have."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,499 @@
+/* bind/tensor_type.c -- the Tensor object: life, free list, attributes, text.
+ *
+ * A Tensor owns one handle (runtime/tensor.h) and no Python object, so it takes no part in garbage
+ * collection. Dead Tensors keep their type and wait in a free list: making one for a traced
+ * operation is a pop. */
+#include "bind/bind.h"
+
+#include <structmember.h>
+
+PyTypeObject *fr_tensor_type;
+
+/* A free list needs the plain reference count of a build with the GIL. */
+#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
+enum { FREE_MAX = 1024 };
+static struct fr_tensor_object *free_list[FREE_MAX];
+static int                      n_free;
+#endif
+
+struct fr_tensor_object *
+fr_type_new(void)
+{
+    struct fr_tensor_object *o;
+
+#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
+    if (FR_LIKELY(n_free)) {
+        o = free_list[--n_free];
+        Py_SET_REFCNT((PyObject *)o, 1);
+        return o;
+    }
+#endif
+    o = PyObject_New(struct fr_tensor_object, fr_tensor_type);
+    if (!o)
+        return NULL;
+    o->t.storage = NULL;
+    o->weakrefs = NULL;
+    o->scalar = o->is_base = o->locked = false;
+    return o;
+}
+
+static void
+tensor_dealloc(PyObject *self)
+{
+    struct fr_tensor_object *o = fr_object(self);
+
+    if (FR_UNLIKELY(o->weakrefs != NULL))
+        PyObject_ClearWeakRefs(self);
+    if (FR_LIKELY(o->t.storage != NULL))
+        fr_tensor_clear(&o->t);
+    o->t.storage = NULL;
+    o->weakrefs = NULL;
+    o->scalar = o->is_base = o->locked = false;
+#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
+    if (FR_LIKELY(n_free < FREE_MAX)) {
+        free_list[n_free++] = o;
+        return;
+    }
+#endif
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+PyObject *
+fr_type_take(struct fr_tensor *t)
+{
+    struct fr_tensor_object *o = fr_type_new();
+
+    if (!o) {
+        fr_tensor_clear(t);
+        return NULL;
+    }
+    o->t = *t;
+    t->storage = NULL;
+    return (PyObject *)o;
+}
+
+PyObject *
+fr_type_result(fr_status st, struct fr_tensor *t, const struct fr_err *err)
+{
+    return st == FR_OK ? fr_type_take(t) : fr_errors_raise(st, err);
+}
+
+PyObject *
+fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *err)
+{
+    PyObject *o = fr_type_result(st, t, err);
+
+    if (o)
+        fr_object(o)->scalar = fr_of(o)->layout->ndim == 0;
+    return o;
+}
+
+/* ---- attributes */
+
+static PyObject *
+tuple_of(int n, const int64_t *v, int64_t factor)
+{
+    PyObject *tuple = PyTuple_New(n);
+
+    for (int i = 0; tuple && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(v[i] * factor);
+        if (!item)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, item);
+    }
+    return tuple;
+}
+
+static PyObject *
+get_shape(PyObject *self, void *unused)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+
+    (void)unused;
+    return tuple_of(l->ndim, fr_layout_dims(l), 1);
+}
+
+/* NumPy's assignment to shape: only where it needs no copy. */
+static int
+set_shape(PyObject *self, PyObject *value, void *unused)
+{
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+    int              ndim;
+
+    (void)unused;
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "Cannot delete array shape");
+        return -1;
+    }
+    if (fr_shape_resolve(fr_of(self), value, &ndim, dims) < 0)
+        return -1;
+    if (!fr_layout_reshape(fr_of(self)->layout, ndim, dims, strides)) {
+        PyErr_SetString(PyExc_AttributeError,
+                        "Incompatible shape for in-place modification. Use `.reshape()` to make a "
+                        "copy with the desired shape.");
+        return -1;
+    }
+    st = fr_tensor_window(fr_of(self), ndim, dims, strides, 0, &t, &err);
+    if (st != FR_OK) {
+        fr_errors_raise(st, &err);
+        return -1;
+    }
+    fr_tensor_clear(fr_of(self));
+    *fr_of(self) = t;
+    return 0;
+}
+
+static PyObject *
+get_strides(PyObject *self, void *unused)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+
+    (void)unused;
+    return tuple_of(l->ndim, fr_layout_strides(l), fr_dtype_size(fr_of(self)->dtype));
+}
+
+#define NUMBER_ATTRIBUTE(name, expression)                                                         \
+    static PyObject *get_##name(PyObject *self, void *unused)                                      \
+    {                                                                                              \
+        const struct fr_tensor *t = fr_of(self);                                                   \
+        (void)unused;                                                                              \
+        return PyLong_FromLongLong(expression);                                                    \
+    }
+NUMBER_ATTRIBUTE(ndim, t->layout->ndim)
+NUMBER_ATTRIBUTE(size, t->layout->n_elems)
+NUMBER_ATTRIBUTE(itemsize, fr_dtype_size(t->dtype))
+NUMBER_ATTRIBUTE(nbytes, t->layout->n_elems *fr_dtype_size(t->dtype))
+#undef NUMBER_ATTRIBUTE
+
+static PyObject *
+get_dtype(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(fr_numpy_dtype(fr_of(self)->dtype));
+}
+
+static PyObject *
+get_T(PyObject *self, void *unused)
+{
+    (void)unused;
+    return fr_shape_transpose(fr_of(self), NULL);
+}
+
+static PyObject *
+get_mT(PyObject *self, void *unused)
+{
+    int axes[FR_MAX_DIMS], n = fr_of(self)->layout->ndim;
+
+    (void)unused;
+    if (n < 2) {
+        PyErr_SetString(PyExc_ValueError, "matrix transpose with ndim < 2 is undefined");
+        return NULL;
+    }
+    for (int i = 0; i < n; i++)
+        axes[i] = i < n - 2 ? i : 2 * n - 3 - i;
+    return fr_shape_transpose(fr_of(self), axes);
+}
+
+static PyObject *
+component(PyObject *self, fr_op op)
+{
+    struct fr_arg    arg = {.t = fr_of(self)};
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+    PyObject        *o;
+
+    FR_TRACE_HERE();
+    st = fr_trace_map(op, &arg, 1, &t, &err);
+    if (st == FR_OK)
+        t.readonly = true; /* NumPy's is a view: writing into a copy would get lost */
+    o = fr_type_result(st, &t, &err);
+    if (o)
+        fr_object(o)->scalar = fr_object(self)->scalar;
+    return o;
+}
+
+static PyObject *
+get_real(PyObject *self, void *unused)
+{
+    (void)unused;
+    return fr_dtype_is_complex(fr_of(self)->dtype) ? component(self, FR_OP_real) : Py_NewRef(self);
+}
+
+static PyObject *
+get_imag(PyObject *self, void *unused)
+{
+    (void)unused;
+    return component(self, FR_OP_imag);
+}
+
+/* z.real = v and z.imag = v write through NumPy's own view of one component. */
+static int
+set_component(PyObject *self, PyObject *value, void *name)
+{
+    PyObject *view, *v;
+    int       st = -1;
+
+    if (!value) {
+        PyErr_Format(PyExc_AttributeError, "Cannot delete array %s part", name);
+        return -1;
+    }
+    view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    v = fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_NewRef(value);
+    if (view && v)
+        st = PyObject_SetAttrString(view, name, v);
+    Py_XDECREF(view);
+    Py_XDECREF(v);
+    return st;
+}
+
+static PyObject *
+get_flags(PyObject *self, void *unused)
+{
+    (void)unused;
+    return fr_flags_new(self);
+}
+
+static PyObject *
+get_device(PyObject *self, void *unused)
+{
+    (void)self, (void)unused;
+    return PyUnicode_FromString("cpu");
+}
+
+static PyObject *
+get_base(PyObject *self, void *unused)
+{
+    struct fr_tensor t;
+    PyObject        *o;
+
+    (void)unused;
+    if (fr_of(self)->whole || fr_object(self)->is_base)
+        Py_RETURN_NONE;
+    fr_tensor_copy(fr_of(self), &t);
+    o = fr_type_take(&t);
+    if (o)
+        fr_object(o)->is_base = true;
+    return o;
+}
+
+/* Attributes that are NumPy's own objects over the exported memory. */
+static PyObject *
+get_exported(PyObject *self, void *name)
+{
+    PyObject *view, *o;
+
+    fr_info_sync(FR_SYNC_numpy, fr_of(self));
+    view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    o = view ? PyObject_GetAttrString(view, name) : NULL;
+    Py_XDECREF(view);
+    return o;
+}
+
+static int
+set_flat(PyObject *self, PyObject *value, void *unused)
+{
+    PyObject *view = fr_numpy_view(self, FR_VIEW_EXPORT), *v;
+    int       st = -1;
+
+    (void)unused;
+    v = value && fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_XNewRef(value);
+    if (view && v)
+        st = PyObject_SetAttrString(view, "flat", v);
+    Py_XDECREF(view);
+    Py_XDECREF(v);
+    return st;
+}
+
+static PyObject *
+get_priority(PyObject *self, void *unused)
+{
+    (void)self, (void)unused;
+    return PyFloat_FromDouble(1000.0); /* ndarrays leave mixed expressions to us */
+}
+
+static PyGetSetDef getset[] = {
+    {"shape", get_shape, set_shape, "Sizes of the axes; may be set where that needs no copy.", NULL},
+    {"strides", get_strides, NULL, "Bytes from one element to the next, along each axis.", NULL},
+    {"ndim", get_ndim, NULL, "Number of axes.", NULL},
+    {"size", get_size, NULL, "Number of elements.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"dtype", get_dtype, NULL, "The elements' type, a numpy.dtype.", NULL},
+    {"T", get_T, NULL, "A view with the axes reversed.", NULL},
+    {"mT", get_mT, NULL, "A view with the last two axes exchanged.", NULL},
+    {"real", get_real, set_component, "The real part; read-only for complex tensors.", "real"},
+    {"imag", get_imag, set_component, "The imaginary part, read-only.", "imag"},
+    {"flags", get_flags, NULL, "Memory layout, as numpy.ndarray.flags; computes nothing.", NULL},
+    {"device", get_device, NULL, "\"cpu\".", NULL},
+    {"base", get_base, NULL, "None, or for a view a tensor over the same memory.", NULL},
+    {"flat", get_exported, set_flat, "numpy.flatiter over the memory.", "flat"},
+    {"data", get_exported, NULL, "A memoryview of the memory.", "data"},
+    {"ctypes", get_exported, NULL, "numpy's ctypes interface to the memory.", "ctypes"},
+    {"__array_priority__", get_priority, NULL, "Above ndarray: mixed expressions give tensors.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct fr_tensor_object, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* ---- text */
+
+static PyObject *
+tensor_str(PyObject *self)
+{
+    PyObject *view, *s;
+
+    fr_info_sync(FR_SYNC_print, fr_of(self));
+    view = fr_numpy_view(self, FR_VIEW_READ);
+    s = view ? PyObject_Str(view) : NULL;
+    Py_XDECREF(view);
+    return s;
+}
+
+/* NumPy leaves the dtype out where the digits tell it. */
+static bool
+is_plain(const struct fr_tensor *t)
+{
+    return t->layout->n_elems && (t->dtype == FR_F64 || t->dtype == FR_I64 || t->dtype == FR_BOOL ||
+                                  t->dtype == FR_C128);
+}
+
+/* Never computes anything: a pending tensor shows what it will be. */
+static PyObject *
+tensor_repr(PyObject *self)
+{
+    const struct fr_tensor *t = fr_of(self);
+    PyObject               *view, *f, *text = NULL, *kw, *args;
+
+    if (fr_tensor_is_pending(t)) {
+        PyObject *shape = get_shape(self, NULL);
+        if (!shape)
+            return NULL;
+        text = PyUnicode_FromFormat("<frit.Tensor %S %S pending>", fr_numpy_dtype(t->dtype), shape);
+        Py_DECREF(shape);
+        return text;
+    }
+    view = fr_numpy_view(self, FR_VIEW_READ);
+    f = fr_numpy_attr("array2string");
+    args = view ? PyTuple_Pack(1, view) : NULL;
+    kw = Py_BuildValue("{s:s,s:s,s:s}", "separator", ", ", "prefix", "Tensor(", "suffix", ")");
+    if (f && args && kw)
+        text = PyObject_Call(f, args, kw);
+    Py_XDECREF(view);
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    if (!text)
+        return NULL;
+    if (is_plain(t))
+        Py_SETREF(text, PyUnicode_FromFormat("Tensor(%U)", text));
+    else
+        Py_SETREF(text,
+                  PyUnicode_FromFormat("Tensor(%U, dtype=%S)", text, fr_numpy_dtype(t->dtype)));
+    return text;
+}
+
+static Py_hash_t
+tensor_hash(PyObject *self)
+{
+    PyObject *v;
+    Py_hash_t h;
+
+    /* What stands for a NumPy scalar hashes as one: keys of dicts are often counted values. */
+    if (!fr_object(self)->scalar) {
+        PyErr_SetString(PyExc_TypeError, "unhashable type: 'frit.Tensor'");
+        return -1;
+    }
+    fr_info_sync(FR_SYNC_number, fr_of(self));
+    v = fr_numpy_scalar_of(self);
+    h = v ? PyObject_Hash(v) : -1;
+    Py_XDECREF(v);
+    return h;
+}
+
+static int
+tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    PyObject *array;
+    int       st;
+
+    fr_info_sync(FR_SYNC_buffer, fr_of(self));
+    array = fr_numpy_view(self, FR_VIEW_EXPORT);
+    if (!array) {
+        view->obj = NULL;
+        return -1;
+    }
+    /* The ndarray answers, and is what the consumer releases. */
+    st = PyObject_GetBuffer(array, view, flags);
+    Py_DECREF(array);
+    return st;
+}
+
+static PyObject *
+tensor_subscript(PyObject *self, PyObject *key)
+{
+    return fr_index_get(self, key);
+}
+
+PyDoc_STRVAR(tensor_doc,
+"An array whose values are computed when they are needed.\n\n"
+"A Tensor has the shape, strides, dtype, operators, indexing and methods of a numpy.ndarray, with\n"
+"NumPy's rules of promotion and broadcasting and NumPy's errors, raised at the line that causes\n"
+"them. Operations are recorded and computed together when Python asks for a value (print, bool,\n"
+"float, item, iteration, the buffer protocol, a NumPy function that frit does not know) or by\n"
+"eval(). Made by asarray, zeros, arange and the other functions of frit.");
+
+static PyType_Slot base_slots[] = {
+    {Py_tp_doc, (char *)tensor_doc},
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_str, tensor_str},
+    {Py_tp_hash, tensor_hash},
+    {Py_tp_richcompare, fr_number_richcompare},
+    {Py_tp_iter, fr_index_iter},
+    {Py_tp_methods, fr_tensor_methods},
+    {Py_tp_getset, getset},
+    {Py_tp_members, members},
+    {Py_mp_subscript, tensor_subscript},
+    {Py_mp_ass_subscript, fr_index_set},
+    {Py_mp_length, fr_index_length},
+    {Py_sq_length, fr_index_length},
+    {Py_sq_item, fr_index_item},
+    {Py_sq_contains, fr_index_contains},
+    {Py_bf_getbuffer, tensor_getbuffer},
+    {0, NULL},
+};
+
+int
+fr_type_init(PyObject *module)
+{
+    PyType_Slot slots[128];
+    PyType_Spec spec = {
+        .name = "frit.Tensor",
+        .basicsize = sizeof(struct fr_tensor_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+    int n = 0;
+
+    for (const PyType_Slot *s = base_slots; s->slot; s++)
+        slots[n++] = *s;
+    for (const PyType_Slot *s = fr_number_slots; s->slot; s++)
+        slots[n++] = *s;
+    FR_ASSERT(n < (int)FR_LEN(slots));
+    slots[n] = (PyType_Slot){0, NULL};
+    fr_tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    if (!fr_tensor_type)
+        return -1;
+    return PyModule_AddObjectRef(module, "Tensor", (PyObject *)fr_tensor_type);
+}

@@ -1,0 +1,71 @@
+/* ir/graph.h -- a closed graph, taken out of the traced nodes to be planned.
+ *
+ * Windows are resolved: an argument says which node's memory it reads and through which layout. Made
+ * by runtime/eval.c (from traced nodes) and ir/parse.c (from text); read by every pass. Nodes are in order of
+ * birth, which is topological. A pass may replace arguments and mark nodes dead; it adds none. */
+#ifndef FR_IR_GRAPH_H
+#define FR_IR_GRAPH_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "core/layout.h"
+#include "ir/op.h"
+
+enum { FR_SRC_SCALAR = -1 };        /* the argument is run-time scalar `scalar` */
+
+struct fr_edge {
+    int32_t           src;          /* node, or FR_SRC_SCALAR */
+    int32_t           scalar;
+    struct fr_layout *layout;       /* as it is seen; the node's own layout when `whole` */
+    int64_t           offset;       /* elements from the node's first */
+    int32_t           moving;       /* >= 0: the offset is an argument at run time, in this slot */
+    bool              whole;
+};
+
+struct fr_gnode {
+    fr_op             op;
+    fr_dtype          dtype;
+    uint8_t           n_args;       /* without a STORE's third */
+    bool              output;       /* somebody wants its memory afterwards */
+    bool              dying;        /* LEAF: nobody needs its memory after this graph, and it is the pool's */
+    bool              pinned;       /* LEAF: stores must land in this very memory */
+    bool              dead;         /* replaced by a pass */
+    uint32_t          axes;         /* REDUCE: mask; SCAN, IOTA: axis */
+    uint32_t          site;
+    struct fr_layout *layout;       /* of the result, dense */
+    struct fr_edge    arg[3];       /* STORE: previous version, value, window over the result */
+};
+
+struct fr_graph {
+    struct fr_arena   arena;
+    int               n_nodes, n_scalars, n_moving;
+    struct fr_gnode  *node;
+    fr_dtype         *scalar_dtype;
+};
+
+/* True for nodes that something has to run for. */
+static inline bool
+fr_gnode_computes(const struct fr_gnode *n)
+{
+    return !n->dead && n->op != FR_OP_leaf && n->op != FR_OP_empty;
+}
+
+/* Who reads a node: node[first[n]] .. node[first[n + 1] - 1], in order of birth, each once. */
+struct fr_readers {
+    int *first;                     /* [n_nodes + 1] */
+    int *node;
+};
+/* The readers of every node, in memory of `arena`. FR_ENOMEM. */
+fr_status fr_graph_readers(const struct fr_graph *, struct fr_arena *arena, struct fr_readers *out,
+                           struct fr_err *);
+
+void      fr_graph_free(struct fr_graph *);             /* drops the layouts' references; NULL is fine */
+/* Text form, one line a node:  %2 = add f32[64,128] %0 %1{strides=0,1}   Returns the length needed. */
+int       fr_graph_print(const struct fr_graph *, char *out, size_t cap);
+/* The same text back; FR_EVALUE names the line. */
+fr_status fr_graph_parse(const char *text, struct fr_graph **out, struct fr_err *);
+/* Every invariant of this header; FR_EBUG says which one is broken and where. */
+fr_status fr_graph_verify(const struct fr_graph *, struct fr_err *);
+
+#endif

@@ -1,0 +1,70 @@
+/* ir/node.h -- the nodes that tracing makes: 64 bytes each, in a slab, named by u32 ids.
+ *
+ * A node is born when an operation is traced and dies with its last reference: from storages
+ * (what Python holds) or from nodes that read it. A dead node is never computed. `seq` counts births; it
+ * is a topological order, and also orders every reader of an old version before the store that makes the new one.
+ * When a node has been computed it becomes a leaf in place. Everything here runs under the GIL. */
+#ifndef FR_IR_NODE_H
+#define FR_IR_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "core/buffer.h"
+#include "core/layout.h"
+#include "ir/op.h"
+
+typedef uint32_t fr_ref;
+#define FR_NO_NODE     0u            /* id 0 is never a node */
+#define FR_SCALAR_HERE 0xffffffffu   /* the argument is the number in `u.bits` of this node */
+
+struct fr_node {
+    uint16_t          op;
+    fr_dtype          dtype;
+    uint8_t           n_args;
+    uint32_t          refs;        /* storages + readers */
+    uint16_t          held;        /* of these, storages */
+    uint16_t          height;      /* longest way down to a leaf; saturates */
+    uint32_t          seq;
+    fr_ref            arg[3];      /* STORE: previous version, value, window (a VIEW node) */
+    uint32_t          site;        /* place in the user's code */
+    struct fr_layout *layout;      /* of the result; dense unless the node is a VIEW */
+    union {
+        uint64_t bits;             /* the number of FR_SCALAR_HERE, or the first half of a SCALAR */
+        int64_t  offset;           /* VIEW: elements from its argument's first */
+        uint32_t axes;             /* REDUCE: mask over the argument's axes; SCAN, IOTA: the axis */
+    } u;
+    union {
+        struct fr_buffer *buffer;  /* LEAF */
+        uint64_t          bits_hi; /* SCALAR: second half of a complex number */
+    } v;
+    uint32_t          mark;        /* belongs to whoever traverses */
+    uint32_t          index;       /* likewise; on the free list the next free id */
+};
+_Static_assert(sizeof(struct fr_node) == 64, "one node, one cache line");
+
+extern struct fr_node *fr_nodes;     /* the slab; moves when it grows */
+extern uint32_t        fr_nodes_cap; /* ids below this have been in use */
+extern uint32_t        fr_nodes_pending;  /* computing nodes that are alive and not leaves */
+extern uint64_t        fr_nodes_made;
+
+/* A new node with refs 0, seq and site set, the other fields zero. FR_NO_NODE when memory is out. */
+fr_ref fr_node_new(fr_op op, fr_dtype dtype, uint32_t site);
+static inline void fr_node_ref(fr_ref id) { fr_nodes[id].refs++; }
+/* Drops a reference; frees the node and, iteratively, what only it kept alive. */
+void   fr_node_unref(fr_ref id);
+/* Sets argument k and takes a reference on it. */
+void   fr_node_set_arg(fr_ref id, int k, fr_ref arg);
+/* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. */
+void   fr_node_realise(fr_ref id, struct fr_buffer *buffer);
+
+static inline bool
+fr_node_computes(const struct fr_node *n)    /* something has to run for its value */
+{
+    return n->op != FR_OP_leaf && n->op != FR_OP_scalar && n->op != FR_OP_view;
+}
+/* True if a was born before b (births wrap around). */
+static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
+
+#endif

@@ -1,0 +1,715 @@
+/* Lowering: from a group to instructions, operands and axes.
+ *
+ *     1. axes     the domain's axes in loop order (NumPy's for reductions, the output's otherwise)
+ *     2. insts    members by birth; loads and scalars on demand; stores of what must reach memory
+ *     3. stages   each instruction as early as its arguments allow, each load as late as its readers do
+ *     4. coalesce neighbouring axes that every operand walks with one stride; the last axis is the
+ *                 inner one, the one before it the rows, the rest the launcher's */
+#include "jit/lower.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { NO_INST = 0xffff };
+
+struct operand {
+    struct fr_operand      form;
+    struct fr_operand_source source;
+    int64_t                stride[FR_MAX_DIMS];   /* elements, by position in `axes` */
+};
+
+struct lowering {
+    const struct fr_graph  *g;
+    const struct fr_fusion *f;
+    const struct fr_group  *grp;
+    const bool             *stored;
+    bool                    after;                /* lowering the AFTER members of a group */
+    int                     n_axes;
+    int                     axes[FR_MAX_DIMS];    /* loop order: axis of D */
+    int64_t                 dims[FR_MAX_DIMS];    /* by position in `axes` */
+    uint8_t                 class_[FR_MAX_DIMS];  /* only axes of one class coalesce */
+    uint32_t                inner;                /* positions that make up the row */
+    int                     n_inner_axes;
+    struct fr_inst         *inst;
+    size_t                  n_inst, cap_inst;
+    struct operand         *op;
+    size_t                  n_op, cap_op;
+    int32_t                *scalar;
+    fr_dtype               *scalar_dtype;
+    size_t                  n_scalar, cap_scalar, cap_scalar_dtype;
+    uint16_t               *value;                /* [n_nodes] instruction that holds a node's value */
+    struct fr_err          *err;
+};
+
+static bool
+is_reduce(const struct fr_gnode *n)
+{
+    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
+}
+
+static fr_status
+no_memory(struct lowering *z)
+{
+    return fr_fail(z->err, FR_ENOMEM, "out of memory: lowering a group of %d nodes",
+                   z->grp->n_members);
+}
+
+/* The layout whose axes are the node's domain. */
+static const struct fr_layout *
+domain_layout(const struct fr_gnode *n)
+{
+    if (n->op == FR_OP_store)
+        return n->arg[2].layout;
+    return is_reduce(n) ? n->arg[0].layout : n->layout;
+}
+
+/* ---- axes --------------------------------------------------------------------------------- */
+
+/* The reduced axes of D that a member of this level does not have. */
+static uint32_t
+missing_axes(const struct lowering *z, int level)
+{
+    if (level == FR_MEMBER_FULL || z->after)
+        return 0;
+    return level == FR_MEMBER_KEPT || z->grp->kind != FR_GROUP_MIX ? z->grp->reduced
+                                                                   : z->grp->columns;
+}
+
+/* Spreads strides over the axes of a node's domain (`ndim` of `dims`, all axes) to positions in loop
+ * order. The node's axes of size 1 are not in D, but for the one that a reduction keeps. */
+static void
+to_positions(const struct lowering *z, int n, const int64_t *strides, int level, int64_t *out)
+{
+    const struct fr_layout *l = domain_layout(&z->g->node[n]);
+    uint32_t                missing = missing_axes(z, level);
+    int64_t                 by_axis[FR_MAX_DIMS] = {0};
+    int                     k = 0;
+
+    for (int d = 0; d < z->n_axes; d++) {
+        if (missing >> d & 1)
+            continue;
+        /* Axes of D come in the node's logical order; skip the node's axes of size 1 that D lacks. */
+        int64_t want = 0;
+
+        for (int p = 0; p < z->n_axes; p++)
+            if (z->axes[p] == d)
+                want = z->dims[p];
+        while (k < l->ndim && fr_layout_dims(l)[k] == 1 && want != 1)
+            k++;
+        if (k < l->ndim)
+            by_axis[d] = strides[k++];
+    }
+    for (int p = 0; p < z->n_axes; p++)
+        out[p] = by_axis[z->axes[p]];
+}
+
+static void
+edge_positions(const struct lowering *z, int n, const struct fr_edge *e, int level, int64_t *out)
+{
+    const struct fr_layout *l = domain_layout(&z->g->node[n]);
+    int64_t                 s[FR_MAX_DIMS];
+
+    fr_edge_strides(z->g, e, l->ndim, fr_layout_dims(l), s);
+    to_positions(z, n, s, level, out);
+}
+
+/* Where a node's own result lies, over the axes of D. A reduction's result has stride 0 along the
+ * axes that it reduces. */
+static void
+result_positions(const struct lowering *z, int n, int level, int64_t *out)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+    int64_t                s[FR_MAX_DIMS];
+    int                    j = 0;
+
+    if (node->op == FR_OP_store) {
+        edge_positions(z, n, &node->arg[2], level, out);
+    } else if (is_reduce(node)) {
+        const struct fr_layout *d = node->arg[0].layout;
+
+        for (int k = 0; k < d->ndim; k++)
+            s[k] = node->axes >> k & 1 ? 0 : fr_layout_strides(node->layout)[j++];
+        to_positions(z, n, s, FR_MEMBER_FULL, out);
+    } else {
+        to_positions(z, n, fr_layout_strides(node->layout), level, out);
+    }
+}
+
+/* Loop order of a group without reductions: by falling strides of what it writes. */
+static void
+map_order(struct lowering *z, int n_dims, const int64_t *dims)
+{
+    int64_t s[FR_MAX_DIMS] = {0};
+    int     i;
+
+    z->n_axes = n_dims;
+    for (int k = 0; k < n_dims; k++) {
+        z->axes[k] = k;
+        z->dims[k] = dims[k];
+    }
+    for (int n = z->grp->first; n >= 0; n = z->f->next[n]) {
+        if ((z->after && z->f->level[n] != FR_MEMBER_AFTER) || is_reduce(&z->g->node[n]))
+            continue;
+        result_positions(z, n, FR_MEMBER_FULL, s);
+        if (z->g->node[n].op == FR_OP_store)
+            break; /* a store into a window decides: its memory is the least regular */
+    }
+    for (int k = 1; k < n_dims; k++) {
+        int ax = z->axes[k];
+
+#define SIZE(v) ((v) < 0 ? -(v) : (v))
+        for (i = k; i > 0 && SIZE(s[z->axes[i - 1]]) < SIZE(s[ax]); i--)
+            z->axes[i] = z->axes[i - 1];
+#undef SIZE
+        z->axes[i] = ax;
+    }
+    for (int p = 0; p < n_dims; p++) {
+        z->dims[p] = dims[z->axes[p]];
+        z->class_[p] = 0;
+    }
+    z->n_inner_axes = n_dims > 0;
+}
+
+/* The launcher adds rows up, so an axis along which results accumulate must be the rows (and, if there
+ * are more, the axes outside of them). Among the outer axes those of this class move to the end; the order
+ * of the others is free, and that of the reduced among themselves stays. */
+static void
+rows_last(struct lowering *z, uint8_t reduced)
+{
+    int     n_outer = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1), n = 0;
+    int     axes[FR_MAX_DIMS];
+    int64_t dims[FR_MAX_DIMS];
+    uint8_t class_[FR_MAX_DIMS];
+
+    for (int pass = 0; pass < 2; pass++)
+        for (int p = 0; p < n_outer; p++)
+            if ((z->class_[p] == reduced) == pass) {
+                axes[n] = z->axes[p];
+                dims[n] = z->dims[p];
+                class_[n++] = z->class_[p];
+            }
+    memcpy(z->axes, axes, (size_t)n * sizeof *axes);
+    memcpy(z->dims, dims, (size_t)n * sizeof *dims);
+    memcpy(z->class_, class_, (size_t)n);
+}
+
+static void
+set_axes(struct lowering *z)
+{
+    const struct fr_group *grp = z->grp;
+
+    if (z->after) {
+        uint32_t gone = grp->kind == FR_GROUP_MIX ? grp->columns : grp->reduced;
+        int64_t  dims[FR_MAX_DIMS];
+        int      n = 0;
+
+        for (int k = 0; k < grp->ndim; k++)
+            if (!(gone >> k & 1))
+                dims[n++] = grp->dims[k];
+        map_order(z, n, dims);
+        return;
+    }
+    if (grp->kind == FR_GROUP_MAP) {
+        map_order(z, grp->ndim, grp->dims);
+        return;
+    }
+    z->n_axes = grp->ndim;
+    for (int p = 0; p < grp->ndim; p++) {
+        int ax = grp->order[p];
+
+        z->axes[p] = ax;
+        z->dims[p] = grp->dims[ax];
+        z->class_[p] = (uint8_t)((grp->reduced >> ax & 1) | (grp->columns >> ax & 1) << 1);
+        if (p >= grp->ndim - grp->n_inner)
+            z->class_[p] = 4;
+    }
+    z->n_inner_axes = grp->n_inner;
+    if (grp->kind != FR_GROUP_ROW)
+        rows_last(z, grp->kind == FR_GROUP_MIX ? 2 : 1);
+}
+
+/* ---- instructions ------------------------------------------------------------------------- */
+
+static fr_status
+append(struct lowering *z, struct fr_inst in, uint16_t *out)
+{
+    if (z->n_inst >= FR_MAX_INSTS)
+        return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel",
+                       z->grp->n_members);
+    if (!FR_GROW(z->inst, z->cap_inst, z->n_inst + 1))
+        return no_memory(z);
+    z->inst[z->n_inst] = in;
+    *out = (uint16_t)z->n_inst++;
+    return FR_OK;
+}
+
+/* True if the operand has one element for the whole row. */
+static bool
+constant_along_row(const struct lowering *z, const int64_t *stride)
+{
+    if (z->n_axes == 0)
+        return true;
+    /* Without row axes (column sums, maps) the last axis is the inner one. */
+    for (int p = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1); p < z->n_axes; p++)
+        if (stride[p] != 0 && z->dims[p] != 1)
+            return false;
+    return true;
+}
+
+static fr_status
+add_operand(struct lowering *z, fr_dtype dtype, const struct fr_operand_source *src,
+            const int64_t *stride, uint8_t flags, uint16_t *out)
+{
+    struct operand *o;
+
+    if (z->n_op >= FR_MAX_OPERANDS)
+        return fr_fail(z->err, FR_EBUG, "a group has more than %d operands", FR_MAX_OPERANDS);
+    if (!FR_GROW(z->op, z->cap_op, z->n_op + 1))
+        return no_memory(z);
+    o = &z->op[z->n_op];
+    *o = (struct operand){.form = {.dtype = dtype, .flags = flags}, .source = *src};
+    memcpy(o->stride, stride, (size_t)z->n_axes * sizeof *stride);
+    *out = (uint16_t)z->n_op++;
+    return FR_OK;
+}
+
+/* A load of this memory, made once for all who read it alike. */
+static fr_status
+load(struct lowering *z, fr_dtype dtype, const struct fr_operand_source *src, const int64_t *stride,
+     int level, uint16_t *out)
+{
+    uint16_t operand;
+    fr_status st;
+
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        const struct operand *o = &z->op[in->operand];
+
+        if (in->kind == FR_INST_LOAD && in->level == level && o->form.dtype == dtype &&
+            o->source.node == src->node && o->source.moving == src->moving &&
+            o->source.offset == src->offset &&
+            !memcmp(o->stride, stride, (size_t)z->n_axes * sizeof *stride)) {
+            *out = (uint16_t)i;
+            return FR_OK;
+        }
+    }
+    if ((st = add_operand(z, dtype, src, stride, 0, &operand)) != FR_OK)
+        return st;
+    return append(z, (struct fr_inst){.kind = FR_INST_LOAD, .level = (uint8_t)level, .dtype = dtype,
+                                      .operand = operand}, out);
+}
+
+static fr_status
+scalar(struct lowering *z, int slot, uint16_t *out)
+{
+    fr_dtype dtype = z->g->scalar_dtype[slot];
+
+    for (size_t i = 0; i < z->n_inst; i++)
+        if (z->inst[i].kind == FR_INST_SCALAR && z->scalar[z->inst[i].operand] == slot) {
+            *out = (uint16_t)i;
+            return FR_OK;
+        }
+    if (!FR_GROW(z->scalar, z->cap_scalar, z->n_scalar + 1) ||
+        !FR_GROW(z->scalar_dtype, z->cap_scalar_dtype, z->n_scalar + 1))
+        return no_memory(z);
+    z->scalar[z->n_scalar] = slot;
+    z->scalar_dtype[z->n_scalar] = dtype;
+    return append(z, (struct fr_inst){.kind = FR_INST_SCALAR, .level = FR_LEVEL_SCALAR,
+                                      .dtype = dtype, .operand = (uint16_t)z->n_scalar++}, out);
+}
+
+/* The level at which member n reads its arguments. */
+static int
+member_level(const struct lowering *z, int n)
+{
+    return z->after || is_reduce(&z->g->node[n]) ? FR_MEMBER_FULL : z->f->level[n];
+}
+
+static int
+inst_level(const struct lowering *z, int n)
+{
+    return member_level(z, n) == FR_MEMBER_FULL ? FR_LEVEL_FULL : FR_LEVEL_ROW;
+}
+
+/* Argument k of member n as an instruction. */
+static fr_status
+argument(struct lowering *z, int n, int k, uint16_t *out)
+{
+    const struct fr_gnode   *node = &z->g->node[n];
+    const struct fr_edge    *e = &node->arg[k];
+    struct fr_operand_source src = {.node = e->src, .moving = e->moving};
+    int64_t                  s[FR_MAX_DIMS];
+    int                      level = inst_level(z, n);
+
+    if (e->src == FR_SRC_SCALAR)
+        return scalar(z, e->scalar, out);
+    if (z->value[e->src] != NO_INST) {
+        *out = z->value[e->src];
+        return FR_OK;
+    }
+    src.offset = e->offset * fr_dtype_size(z->g->node[e->src].dtype);
+    edge_positions(z, n, e, member_level(z, n), s);
+    if (level == FR_LEVEL_FULL && constant_along_row(z, s))
+        level = FR_LEVEL_ROW;
+    return load(z, z->g->node[e->src].dtype, &src, s, level, out);
+}
+
+/* The value at this level, so that it can be stored or reduced element by element. */
+static fr_status
+spread(struct lowering *z, int level, uint16_t *value)
+{
+    const struct fr_inst *in = &z->inst[*value];
+    struct fr_inst        copy = {.kind = FR_INST_OP, .level = (uint8_t)level, .dtype = in->dtype,
+                                  .op = FR_OP_cast, .a = {*value}};
+
+    return in->level == level ? FR_OK : append(z, copy, value);
+}
+
+static fr_status
+store(struct lowering *z, int n, uint16_t value)
+{
+    const struct fr_gnode   *node = &z->g->node[n];
+    struct fr_operand_source dst = {.node = n, .moving = -1};
+    struct fr_inst           in = {.kind = FR_INST_STORE, .dtype = node->dtype};
+    int64_t                  s[FR_MAX_DIMS];
+    uint8_t                  flags = FR_OPERAND_WRITTEN;
+    uint16_t                 ignored;
+    fr_status                st;
+
+    result_positions(z, n, member_level(z, n), s);
+    if (node->op == FR_OP_store) {
+        dst.moving = node->arg[2].moving;
+        dst.offset = node->arg[2].offset * fr_dtype_size(node->dtype);
+    }
+    if (is_reduce(node)) {
+        int kind = z->grp->kind;
+        bool column = z->f->level[n] == FR_MEMBER_AFTER;
+
+        if (kind == FR_GROUP_POST && z->grp->n_inner == 0) {
+            in.kind = FR_INST_ACCUM;
+            in.op = node->op;
+        } else if (kind == FR_GROUP_POST || column) {
+            flags |= FR_OPERAND_STREAM;
+            in.op = node->op;
+        }
+    } else if ((st = spread(z, inst_level(z, n), &value)) != FR_OK) {
+        return st;
+    }
+    in.a[0] = value;
+    in.level = z->inst[value].level;
+    if ((st = add_operand(z, node->dtype, &dst, s, flags, &in.operand)) != FR_OK)
+        return st;
+    return append(z, in, &ignored);
+}
+
+static fr_status
+member(struct lowering *z, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+    struct fr_inst         in = {.kind = FR_INST_OP, .level = (uint8_t)inst_level(z, n),
+                                 .dtype = node->dtype, .op = node->op};
+    uint16_t               value;
+    fr_status              st;
+
+    if (node->op == FR_OP_store) {
+        if ((st = argument(z, n, 1, &value)) != FR_OK)
+            return st;
+        return store(z, n, value);
+    }
+    if (node->op == FR_OP_iota) {
+        struct fr_operand_source start = {.node = -1, .moving = -1};
+        int64_t                  s[FR_MAX_DIMS] = {0}, pos[FR_MAX_DIMS];
+
+        s[node->axes] = 1;
+        to_positions(z, n, s, FR_MEMBER_FULL, pos);
+        in.kind = FR_INST_IOTA;
+        in.op = 0;
+        if ((st = add_operand(z, FR_I64, &start, pos, 0, &in.operand)) != FR_OK)
+            return st;
+        if ((st = append(z, in, &z->value[n])) != FR_OK)
+            return st;
+        return z->stored[n] ? store(z, n, z->value[n]) : FR_OK;
+    }
+    for (int k = 0; k < node->n_args; k++)
+        if ((st = argument(z, n, k, &in.a[k])) != FR_OK)
+            return st;
+    if (is_reduce(node)) {
+        bool column = z->f->level[n] == FR_MEMBER_AFTER;
+
+        if ((st = spread(z, FR_LEVEL_FULL, &in.a[0])) != FR_OK)
+            return st;
+        if (column || (z->grp->kind == FR_GROUP_POST && z->grp->n_inner == 0))
+            return store(z, n, in.a[0]);
+        in.kind = FR_INST_REDUCE;
+        in.level = FR_LEVEL_ROW;
+        if ((st = append(z, in, &value)) != FR_OK)
+            return st;
+        if (z->grp->kind == FR_GROUP_POST)
+            return store(z, n, value);
+        z->value[n] = value;
+        return z->stored[n] ? store(z, n, value) : FR_OK;
+    }
+    if ((st = append(z, in, &z->value[n])) != FR_OK)
+        return st;
+    return z->stored[n] ? store(z, n, z->value[n]) : FR_OK;
+}
+
+/* ---- stages ------------------------------------------------------------------------------- */
+
+static int
+arity(const struct fr_inst *in)
+{
+    switch (in->kind) {
+    case FR_INST_OP: return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+    case FR_INST_REDUCE:
+    case FR_INST_STORE:
+    case FR_INST_ACCUM: return 1;
+    default: return 0;
+    }
+}
+
+/* Sets every stage and sorts by it; n_stages counts the loops over the row. */
+static fr_status
+set_stages(struct lowering *z, int *n_stages)
+{
+    struct fr_inst *sorted = fr_malloc((z->n_inst + 1) * sizeof *sorted);
+    uint16_t       *place = fr_malloc((z->n_inst + 1) * sizeof *place);
+    size_t          n = 0;
+    int             last = 0;
+
+    if (!sorted || !place) {
+        fr_free(sorted);
+        fr_free(place);
+        return no_memory(z);
+    }
+    *n_stages = 1;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst *in = &z->inst[i];
+        int             s = 0;
+
+        for (int k = 0; k < arity(in); k++)
+            if (z->inst[in->a[k]].stage > s)
+                s = z->inst[in->a[k]].stage;
+        if (in->level == FR_LEVEL_FULL && s + 1 > *n_stages)
+            *n_stages = s + 1;
+        in->stage = (uint8_t)(s + (in->kind == FR_INST_REDUCE));
+        if (in->stage > last)
+            last = in->stage;
+    }
+    /* A load belongs to its first reader's stage; a row's load is made before that loop. */
+    for (size_t i = 0; i < z->n_inst; i++) {
+        int first = 255;
+
+        if (z->inst[i].kind != FR_INST_LOAD)
+            continue;
+        for (size_t j = i + 1; j < z->n_inst; j++)
+            for (int k = 0; k < arity(&z->inst[j]); k++)
+                if (z->inst[j].a[k] == i) {
+                    int s = z->inst[j].stage - (z->inst[j].kind == FR_INST_REDUCE);
+
+                    if (s < first)
+                        first = s;
+                }
+        z->inst[i].stage = (uint8_t)(first == 255 ? 0 : first);
+    }
+    for (int s = 0; s <= last; s++)
+        for (size_t i = 0; i < z->n_inst; i++)
+            if (z->inst[i].stage == s) {
+                place[i] = (uint16_t)n;
+                sorted[n] = z->inst[i];
+                for (int k = 0; k < arity(&sorted[n]); k++)
+                    sorted[n].a[k] = place[sorted[n].a[k]];
+                n++;
+            }
+    fr_free(z->inst);
+    fr_free(place);
+    z->inst = sorted;
+    z->cap_inst = z->n_inst + 1;
+    return FR_OK;
+}
+
+/* ---- coalescing and the result ------------------------------------------------------------ */
+
+static void
+coalesce(struct lowering *z)
+{
+    for (int p = z->n_axes - 1; p > 0; p--) {
+        bool joins = z->class_[p] == z->class_[p - 1];
+
+        for (size_t o = 0; joins && o < z->n_op; o++)
+            joins = z->op[o].stride[p - 1] == z->op[o].stride[p] * z->dims[p];
+        if (!joins)
+            continue;
+        z->dims[p - 1] *= z->dims[p];
+        for (size_t o = 0; o < z->n_op; o++)
+            z->op[o].stride[p - 1] = z->op[o].stride[p];
+        for (int q = p; q + 1 < z->n_axes; q++) {
+            z->dims[q] = z->dims[q + 1];
+            z->class_[q] = z->class_[q + 1];
+            for (size_t o = 0; o < z->n_op; o++)
+                z->op[o].stride[q] = z->op[o].stride[q + 1];
+        }
+        z->n_axes--;
+    }
+}
+
+static void
+set_access(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst *in = &z->inst[i];
+        struct operand *o;
+
+        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
+            in->kind != FR_INST_IOTA)
+            continue;
+        o = &z->op[in->operand];
+        if (in->level != FR_LEVEL_FULL)
+            o->form.access = FR_ACCESS_ZERO;
+        else if (z->n_axes && (z->op[in->operand].stride[z->n_axes - 1] == 1 ||
+                               z->dims[z->n_axes - 1] == 1))
+            o->form.access = FR_ACCESS_UNIT;
+        else
+            o->form.access = z->n_axes ? FR_ACCESS_STRIDED : FR_ACCESS_UNIT;
+    }
+}
+
+/* Does a FULL value of an earlier stage serve a later one? */
+static bool
+has_crossing(const struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++)
+        for (int k = 0; k < arity(&z->inst[i]); k++) {
+            const struct fr_inst *a = &z->inst[z->inst[i].a[k]];
+            int s = z->inst[i].stage - (z->inst[i].kind == FR_INST_REDUCE);
+
+            if (a->level == FR_LEVEL_FULL && a->stage < s)
+                return true;
+        }
+    return false;
+}
+
+static fr_status
+finish(struct lowering *z, int n_stages, struct fr_lowered *out)
+{
+    int n = z->n_axes;
+
+    out->n_outer = n > 2 ? n - 2 : 0;
+    memcpy(out->outer, z->dims, (size_t)out->n_outer * sizeof *out->outer);
+    out->n_rows = n > 1 ? z->dims[n - 2] : 1;
+    out->n_inner = n > 0 ? z->dims[n - 1] : 1;
+    out->nest.n_insts = (uint32_t)z->n_inst;
+    out->nest.n_operands = (uint16_t)z->n_op;
+    out->nest.n_scalars = (uint16_t)z->n_scalar;
+    out->nest.n_stages = (uint8_t)n_stages;
+    out->nest.insts = fr_arena_alloc(&out->arena, (z->n_inst + 1) * sizeof *z->inst);
+    out->nest.operands = fr_arena_alloc(&out->arena, (z->n_op + 1) * sizeof *out->nest.operands);
+    out->nest.scalar_dtype = fr_arena_alloc(&out->arena, z->n_scalar + 1);
+    out->source = fr_arena_alloc(&out->arena, (z->n_op + 1) * sizeof *out->source);
+    out->stride = fr_arena_alloc(&out->arena,
+                                 (z->n_op + 1) * (size_t)(out->n_outer + 2) * sizeof *out->stride);
+    out->scalar = fr_arena_alloc(&out->arena, (z->n_scalar + 1) * sizeof *out->scalar);
+    if (!out->nest.insts || !out->nest.operands || !out->nest.scalar_dtype || !out->source ||
+        !out->stride || !out->scalar)
+        return no_memory(z);
+    memcpy(out->nest.insts, z->inst, z->n_inst * sizeof *z->inst);
+    for (size_t i = 0; i < z->n_inst; i++)
+        if (z->inst[i].kind == FR_INST_REDUCE)
+            out->nest.flags |= FR_NEST_REDUCES;
+    if (has_crossing(z) && out->n_inner <= FR_ROWBUF_MAX)
+        out->nest.flags |= FR_NEST_ROWBUF;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t *s = out->stride + o * (size_t)(out->n_outer + 2);
+        int      size = z->op[o].source.node < 0 ? 1 : fr_dtype_size(z->op[o].form.dtype);
+
+        out->nest.operands[o] = z->op[o].form;
+        out->source[o] = z->op[o].source;
+        for (int p = 0; p < n; p++)
+            s[out->n_outer + 2 - n + p] = z->op[o].stride[p] * size;
+        /* An inner axis of one element: any stride is right, and the kernel believes UNIT. */
+        if (out->n_inner == 1 && z->op[o].form.access == FR_ACCESS_UNIT)
+            s[out->n_outer + 1] = size;
+    }
+    if (z->n_scalar) {
+        memcpy(out->nest.scalar_dtype, z->scalar_dtype, z->n_scalar);
+        memcpy(out->scalar, z->scalar, z->n_scalar * sizeof *z->scalar);
+    }
+    return FR_OK;
+}
+
+static void
+lowering_clear(struct lowering *z)
+{
+    fr_free(z->inst);
+    fr_free(z->op);
+    fr_free(z->scalar);
+    fr_free(z->scalar_dtype);
+    fr_free(z->value);
+}
+
+static fr_status
+lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
+              bool after, struct fr_lowered **out, struct fr_err *err)
+{
+    struct lowering    z = {.g = g, .f = f, .grp = f->group[group], .stored = stored, .after = after,
+                            .err = err};
+    struct fr_lowered *l = fr_calloc(1, sizeof *l);
+    int                n_stages = 1;
+    fr_status          st;
+
+    z.value = fr_malloc(((size_t)g->n_nodes + 1) * sizeof *z.value);
+    if (!l || !z.value) {
+        st = no_memory(&z);
+        goto out;
+    }
+    for (int n = 0; n < g->n_nodes; n++)
+        z.value[n] = NO_INST;
+    set_axes(&z);
+    for (int n = z.grp->first; n >= 0; n = f->next[n]) {
+        bool late = f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
+
+        if (late == after && !(after && is_reduce(&g->node[n])))
+            TRY(member(&z, n));
+    }
+    TRY(set_stages(&z, &n_stages));
+    coalesce(&z);
+    set_access(&z);
+    TRY(finish(&z, n_stages, l));
+    *out = l;
+    l = NULL;
+out:
+    lowering_clear(&z);
+    fr_lowered_free(l);
+    return st;
+}
+
+fr_status
+fr_lower(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
+         struct fr_lowered **out, struct fr_err *err)
+{
+    struct fr_lowered *l = NULL;
+    bool               more = false;
+    fr_status          st;
+
+    for (int n = f->group[group]->first; n >= 0; n = f->next[n])
+        more |= f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
+    TRY(lower_members(g, f, group, stored, false, &l, err));
+    if (more)
+        TRY(lower_members(g, f, group, stored, true, &l->after, err));
+    *out = l;
+    l = NULL;
+out:
+    fr_lowered_free(l);
+    return st;
+}
+
+void
+fr_lowered_free(struct fr_lowered *l)
+{
+    if (l) {
+        fr_lowered_free(l->after);
+        fr_arena_clear(&l->arena);
+        fr_free(l);
+    }
+}

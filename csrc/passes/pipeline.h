@@ -1,0 +1,16 @@
+/* passes/pipeline.h -- from a gathered graph to groups.  Called once per structure by runtime/plan.c.
+ *
+ * Runs the passes of passes.def. FRIT_SKIP leaves some out, FRIT_VERIFY=1 checks every invariant after
+ * each, FRIT_DEBUG>=3 prints the graph after each. */
+#ifndef FR_PASSES_PIPELINE_H
+#define FR_PASSES_PIPELINE_H
+
+#include "passes/fuse.h"
+
+/* read_outside[i]: somebody outside of the graph reads node i. On success *out is the caller's. */
+fr_status fr_passes_run(struct fr_graph *, const bool *read_outside, struct fr_fusion **out,
+                        struct fr_err *);
+/* The pass at this place of the pipeline, or NULL. */
+const char *fr_pass_name(int i);
+
+#endif

@@ -1,0 +1,530 @@
+/* Evaluation: find the plan for what is asked, bind it to memory, run it, turn nodes into leaves. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/cpu/memory.h"
+#include "backends/cpu/pool.h"
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "jit/compile.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+enum { PLAN_BUCKETS = 1024,
+       MAX_PLANS = 2048,
+       MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
+       MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
+                                   for what is pending keeps them alive */
+       MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
+       KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
+};
+
+static struct fr_plan    *plans[PLAN_BUCKETS];
+static int                n_plans;
+static uint64_t           clock_;
+static struct fr_gathered gathered;
+static struct fr_stats    stats;
+static struct fr_launch_stats stats_base;    /* the backend's counters at the last reset */
+static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
+static bool               inside;          /* under the lock and the GIL */
+static pthread_t          owner;
+uint64_t                  fr_n_guard_forces;
+uint64_t                  fr_fresh_bytes;
+
+/* ---- buffers ------------------------------------------------------------------------------ */
+
+static void
+release_pooled(struct fr_buffer *b)
+{
+    fr_memory_free(b->mem, b->n_bytes);
+    fr_memory_free(b, sizeof *b);
+}
+
+struct fr_buffer *
+fr_buffer_new(size_t n_bytes, struct fr_err *err)
+{
+    struct fr_buffer *b = fr_memory_alloc(sizeof *b);
+
+    if (b) {
+        *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release_pooled};
+        if ((b->mem = fr_memory_alloc(n_bytes)))
+            return b;
+        fr_memory_free(b, sizeof *b);
+    }
+    fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
+    return NULL;
+}
+
+/* ---- the plans ---------------------------------------------------------------------------- */
+
+static void
+hash_words(const uint64_t *w, size_t n, uint64_t out[2])
+{
+    uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu;
+
+    for (size_t i = 0; i < n; i++) {
+        a = (a ^ w[i]) * 0xff51afd7ed558ccdu;
+        a ^= a >> 32;
+        b = (b + w[i]) * 0xc4ceb9fe1a85ec53u;
+        b ^= b >> 29;
+    }
+    out[0] = a;
+    out[1] = b;
+}
+
+static void
+drop_oldest_plan(void)
+{
+    struct fr_plan **oldest = NULL, *p;
+
+    for (int i = 0; i < PLAN_BUCKETS; i++)
+        for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next)
+            if (!(*link)->running && (!oldest || (*link)->last_used < (*oldest)->last_used))
+                oldest = link;
+    if (!oldest)
+        return;
+    p = *oldest;
+    *oldest = p->next;
+    n_plans--;
+    fr_plan_free(p);
+}
+
+static fr_status
+find_plan(struct fr_plan **out, struct fr_err *err)
+{
+    uint64_t        hash[2];
+    struct fr_plan *p;
+    fr_status       st;
+
+    hash_words(gathered.key, gathered.n_key, hash);
+    for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
+        if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && p->n_key == gathered.n_key &&
+            !memcmp(p->key, gathered.key, gathered.n_key * sizeof *p->key)) {
+            stats.n_plan_hits++;
+            break;
+        }
+    if (!p) {
+        if ((st = fr_plan_build(&gathered, &p, err)) != FR_OK)
+            return st;
+        p->hash[0] = hash[0];
+        p->hash[1] = hash[1];
+        if (n_plans >= MAX_PLANS)
+            drop_oldest_plan();
+        p->next = plans[hash[0] % PLAN_BUCKETS];
+        plans[hash[0] % PLAN_BUCKETS] = p;
+        n_plans++;
+        stats.n_plans++;
+    }
+    p->last_used = ++clock_;
+    *out = p;
+    return FR_OK;
+}
+
+/* ---- one run ------------------------------------------------------------------------------ */
+
+static uint64_t
+now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void
+drop_fresh(struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_new; i++) {
+        fr_buffer_unref(p->fresh[p->new_[i]]);
+        p->fresh[p->new_[i]] = NULL;
+    }
+}
+
+/* Fills p->base for every node that has memory. */
+static fr_status
+place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
+{
+    for (int i = 0; i < p->n_new; i++) {
+        int n = p->new_[i];
+
+        if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, err))) {
+            drop_fresh(p);
+            fr_fail(err, FR_ENOMEM,
+                    "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
+                    "and %lld for temporaries",
+                    (long long)p->place[n].bytes, (long long)p->new_bytes,
+                    (long long)p->arena_bytes);
+            return FR_ENOMEM;
+        }
+    }
+    for (int n = 0; n < p->graph->n_nodes; n++) {
+        switch (p->place[n].kind) {
+        case FR_PLACE_LEAF: p->base[n] = fr_nodes[gathered.id[n]].v.buffer->mem; break;
+        case FR_PLACE_NEW: p->base[n] = p->fresh[n]->mem; break;
+        case FR_PLACE_ARENA: p->base[n] = arena + p->place[n].offset; break;
+        default: break;
+        }
+    }
+    for (int n = 0; n < p->graph->n_nodes; n++)
+        if (p->place[n].kind == FR_PLACE_SAME)
+            p->base[n] = p->base[p->place[n].root];
+    return FR_OK;
+}
+
+static void
+bind_step(struct fr_plan *p, struct fr_step *s)
+{
+    for (int i = 0; i < s->n_instances; i++) {
+        const struct fr_binding *b = s->binding[i];
+        struct fr_instance      *in = &s->instance[i];
+        int n_op = s->kind == FR_STEP_SCAN ? 2 : s->kernel->k.nest->n_operands;
+        int n_scalars = s->kind == FR_STEP_SCAN ? 0 : s->kernel->k.nest->n_scalars;
+        struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
+
+        for (int k = 0; k < n_op; k++)
+            in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
+                                       : p->base[b[k].node] + b[k].offset +
+                                             (b[k].moving >= 0 ? gathered.moving[b[k].moving].bytes : 0);
+        for (int k = 0; k < n_scalars; k++)
+            values[k] = gathered.scalar[s->scalar[i][k]];
+    }
+}
+
+static fr_status
+run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
+{
+    switch (s->kind) {
+    case FR_STEP_COPY:
+        memcpy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes);
+        return FR_OK;
+    case FR_STEP_SCAN: return fr_launch_scan(s->op, s->dtype, s->instance, err);
+    default: return fr_launch(&s->kernel->k, s->instance, s->n_instances, err);
+    }
+}
+
+/* All steps; the GIL may be away. */
+static fr_status
+run_steps(struct fr_plan *p, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+    bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
+
+    for (int i = 0; i < p->n_steps && st == FR_OK; i++) {
+        struct fr_step *s = &p->step[i];
+        uint64_t        t0 = timed ? now_us() : 0, us;
+
+        st = run_step(p, s, err);
+        us = timed ? now_us() - t0 : 0;
+        if (s->kind == FR_STEP_LAUNCH)
+            fr_kernel_ran(s->kernel, us);
+        if (fr_env.debug >= 2)
+            fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us", i,
+                   s->n_instances, (unsigned long long)s->bytes_read,
+                   (unsigned long long)s->bytes_written, (unsigned long long)us);
+        stats.n_kernels += s->counts;
+        stats.bytes_read += s->bytes_read;
+        stats.bytes_written += s->bytes_written;
+    }
+    return st;
+}
+
+/* With FRIT_JIT=always every kernel of the plan is compiled before the plan runs. */
+static void
+compile_first(struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].kind == FR_STEP_LAUNCH)
+            fr_kernel_ran(p->step[i].kernel, UINT64_MAX);
+    fr_compile_wait(120, NULL);
+}
+
+static fr_status
+run_plan(struct fr_plan *p, struct fr_err *err)
+{
+    char     *arena = NULL;
+    fr_status st;
+
+    if (p->arena_bytes && !(arena = fr_memory_alloc((size_t)p->arena_bytes)))
+        return fr_fail(err, FR_ENOMEM,
+                       "Unable to allocate %lld bytes for temporaries of this evaluation",
+                       (long long)p->arena_bytes);
+    if ((st = place_nodes(p, arena, err)) != FR_OK)
+        goto out;
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].kind != FR_STEP_COPY)
+            bind_step(p, &p->step[i]);
+    if (p->new_bytes + p->arena_bytes > (int64_t)stats.peak_planned_bytes)
+        stats.peak_planned_bytes = (uint64_t)(p->new_bytes + p->arena_bytes);
+    p->running = true;
+    if (p->work < KEEP_GIL_WORK && fr_env.jit[1] != 'l') {
+        st = run_steps(p, err);
+    } else {
+        void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
+
+        if (fr_env.jit[1] == 'l') /* always */
+            compile_first(p);
+        st = run_steps(p, err);
+        if (gil)
+            fr_hooks.take_gil(gil);
+    }
+    p->running = false;
+out:
+    fr_memory_free(arena, (size_t)p->arena_bytes);
+    if (st != FR_OK)
+        drop_fresh(p);
+    return st;
+}
+
+/* Results become leaves; what only they needed dies. */
+static void
+realise_outputs(struct fr_plan *p, const fr_ref *id)
+{
+    for (int i = 0; i < p->n_outputs; i++) {
+        int n = p->output[i], r = n;
+        struct fr_buffer *b;
+
+        if (p->place[r].kind == FR_PLACE_SAME)
+            r = p->place[r].root;
+        if (p->place[r].kind == FR_PLACE_LEAF) {
+            b = fr_buffer_ref(fr_nodes[id[r]].v.buffer);
+        } else {
+            b = p->fresh[r];
+            p->fresh[r] = NULL;
+        }
+        p->base[n] = (char *)b;
+    }
+    /* Only now: realising one may free leaves that another one's memory was looked up through. */
+    for (int i = 0; i < p->n_outputs; i++)
+        fr_node_realise(id[p->output[i]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
+    drop_fresh(p);
+}
+
+/* ---- the way in --------------------------------------------------------------------------- */
+
+/* One evaluation at a time; whoever waits does so without the GIL. */
+static fr_status
+enter(struct fr_err *err)
+{
+    if (inside && pthread_equal(owner, pthread_self()))
+        return fr_fail(err, FR_EBUG, "evaluation from inside an evaluation");
+    if (pthread_mutex_trylock(&lock) != 0) {
+        void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
+
+        pthread_mutex_lock(&lock);
+        if (gil)
+            fr_hooks.take_gil(gil);
+    }
+    inside = true;
+    owner = pthread_self();
+    return FR_OK;
+}
+
+static void
+leave(void)
+{
+    inside = false;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Every computing node that Python holds. */
+static fr_status
+held_roots(fr_ref **out, int *n, struct fr_err *err)
+{
+    fr_ref *roots = fr_malloc(((size_t)fr_nodes_pending + 1) * sizeof *roots);
+
+    if (!roots)
+        return fr_no_memory(err, "the list of pending nodes");
+    *n = 0;
+    for (fr_ref id = 1; id < fr_nodes_cap; id++)
+        if (fr_nodes[id].op != FR_N_OPS && fr_nodes[id].held && fr_node_computes(&fr_nodes[id]))
+            roots[(*n)++] = id;
+    *out = roots;
+    return FR_OK;
+}
+
+static fr_status
+eval_locked(const fr_ref *roots, int n, struct fr_err *err)
+{
+    struct fr_plan *p;
+    fr_ref         *all = NULL;
+    fr_status       st;
+
+    TRY(fr_gather(&gathered, roots, n, err));
+    if (gathered.unsettled) {
+        TRY(held_roots(&all, &n, err));
+        TRY(fr_gather(&gathered, all, n, err));
+    }
+    TRY(find_plan(&p, err));
+    stats.n_evals++;
+    fr_fresh_bytes = 0;
+    /* Another thread may drop its handles while the GIL is away. */
+    for (int i = 0; i < p->n_outputs; i++)
+        fr_node_ref(gathered.id[p->output[i]]);
+    st = run_plan(p, err);
+    if (st == FR_OK) {
+        realise_outputs(p, gathered.id);
+        fr_storages_settle();
+        if (fr_env.debug >= 1)
+            fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p->n_kernels);
+    }
+    for (int i = 0; i < p->n_outputs; i++)
+        fr_node_unref(gathered.id[p->output[i]]);
+out:
+    fr_free(all);
+    return st;
+}
+
+fr_status
+fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
+{
+    fr_ref    few[32], *todo = few;
+    int       n_todo = 0;
+    fr_status st;
+
+    for (int i = 0; i < n && n_todo == 0; i++)
+        n_todo += fr_node_computes(&fr_nodes[roots[i]]);
+    if (n_todo == 0)
+        return FR_OK;
+    if (n > (int)FR_LEN(few) && !(todo = fr_malloc((size_t)n * sizeof *todo)))
+        return fr_no_memory(err, "the list of roots");
+    /* While this thread waits for its turn, others may compute these nodes, or drop them. */
+    for (int i = 0; i < n; i++)
+        fr_node_ref(roots[i]);
+    memcpy(todo, roots, (size_t)n * sizeof *todo);
+    if ((st = enter(err)) == FR_OK) {
+        n_todo = 0;
+        for (int i = 0; i < n; i++) {
+            if (fr_node_computes(&fr_nodes[todo[i]]))
+                todo[n_todo++] = todo[i];
+            else
+                fr_node_unref(todo[i]);
+        }
+        n = n_todo;
+        if (n > 0)
+            st = eval_locked(todo, n, err);
+        leave();
+    }
+    for (int i = 0; i < n; i++)
+        fr_node_unref(todo[i]);
+    if (todo != few)
+        fr_free(todo);
+    return st;
+}
+
+fr_status
+fr_eval_all(struct fr_err *err)
+{
+    fr_ref   *roots;
+    int       n;
+    fr_status st = held_roots(&roots, &n, err);
+
+    if (st != FR_OK)
+        return st;
+    st = fr_eval_nodes(roots, n, err);
+    fr_free(roots);
+    return st;
+}
+
+fr_status
+fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
+           struct fr_err *err)
+{
+    struct fr_plan *p;
+    fr_ref         *roots = fr_malloc(((size_t)n + 1) * sizeof *roots);
+    int             n_todo = 0;
+    fr_status       st;
+
+    if (!roots)
+        return fr_no_memory(err, "the list of roots");
+    if ((st = enter(err)) != FR_OK)
+        goto out;
+    for (int i = 0; i < n; i++)
+        if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
+            roots[n_todo++] = t[i]->storage->node;
+    st = fr_gather(&gathered, roots, n_todo, err);
+    if (st == FR_OK)
+        st = find_plan(&p, err);
+    if (st == FR_OK)
+        st = fr_plan_text(p, kind, text, err);
+    leave();
+out:
+    fr_free(roots);
+    return st;
+}
+
+fr_status
+fr_guard(const struct fr_tensor *t, struct fr_err *err)
+{
+    struct fr_storage *s = t->storage;
+
+    if (FR_LIKELY(fr_nodes_pending < MAX_PENDING && fr_nodes[s->node].height < MAX_HEIGHT &&
+                  fr_fresh_bytes < MAX_FRESH && !s->exported))
+        return FR_OK;
+    fr_n_guard_forces++;
+    if (fr_nodes_pending >= MAX_PENDING || fr_fresh_bytes >= MAX_FRESH)
+        return fr_eval_all(err);
+    return fr_eval_nodes(&s->node, 1, err);
+}
+
+/* ---- counters and life time --------------------------------------------------------------- */
+
+void
+fr_stats_get(struct fr_stats *out)
+{
+    struct fr_compile_stats c;
+    struct fr_launch_stats  l;
+
+    fr_compile_stats(&c);
+    fr_launch_stats(&l);
+    *out = stats;
+    out->n_nodes = fr_nodes_made;
+    out->n_forced_by_guard = fr_n_guard_forces;
+    out->n_compiled = c.n_compiled;
+    out->n_disk_hits = c.n_disk_hits;
+    out->n_pending_compiles = c.n_pending;
+    out->pending_nodes = fr_nodes_pending;
+    out->n_interpreted = l.n_interpreted - stats_base.n_interpreted;
+    out->n_jitted = l.n_jitted - stats_base.n_jitted;
+    out->n_ref = l.n_ref - stats_base.n_ref;
+}
+
+void
+fr_stats_reset(void)
+{
+    stats = (struct fr_stats){0};
+    fr_nodes_made = 0;
+    fr_n_guard_forces = 0;
+    fr_launch_stats(&stats_base);
+}
+
+/* In a child of fork only the forking thread lives on; a run that another thread was in never ends. */
+static void
+forget_other_threads(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    inside = false;
+}
+
+fr_status
+fr_runtime_init(struct fr_err *err)
+{
+    fr_status st;
+
+    if (pthread_atfork(NULL, NULL, forget_other_threads) != 0)
+        return fr_no_memory(err, "the fork handler");
+    fr_env_load();
+    fr_trace_init();
+    if ((st = fr_cpu_init(err)) != FR_OK || (st = fr_pool_init(err)) != FR_OK)
+        return st;
+    return FR_OK;
+}
+
+void
+fr_runtime_stop(void)
+{
+    fr_compile_stop();
+    fr_pool_stop();
+}

@@ -1,0 +1,156 @@
+/* What evaluating some handles would do, as text: the plan is made but not run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "jit/emit_text.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+static const char *const group_kinds[] = {"map", "row reduction", "reduction", "row and column reductions",
+                                          "scan"};
+
+/* Bytes that must move whatever the kernels are: leaves read once, results written once. */
+static int64_t
+least_bytes(const struct fr_plan *p)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < p->graph->n_nodes; i++) {
+        const struct fr_gnode *node = &p->graph->node[i];
+
+        if (node->dead)
+            continue;
+        if ((node->op == FR_OP_leaf && p->place[i].kind == FR_PLACE_LEAF) || node->output)
+            n += node->layout->n_elems * fr_dtype_size(node->dtype);
+    }
+    return n;
+}
+
+static void
+put_group(struct fr_text *t, const struct fr_plan *p, int group)
+{
+    const struct fr_group *g = p->fusion->group[group];
+    uint32_t               last_site = 0;
+    char                   dims[200];
+
+    fr_text_add(t, "  %s over %s:", group_kinds[g->kind],
+                fr_dims_print(g->ndim, g->dims, dims, sizeof dims));
+    for (int n = g->first; n >= 0; n = p->fusion->next[n])
+        fr_text_add(t, " %s", fr_op_info[p->graph->node[n].op].name);
+    fr_text_add(t, "\n  lines:");
+    for (int n = g->first; n >= 0; n = p->fusion->next[n])
+        if (p->graph->node[n].site && p->graph->node[n].site != last_site) {
+            last_site = p->graph->node[n].site;
+            fr_text_add(t, " @%u", last_site);
+        }
+    if (p->fusion->why[group])
+        fr_text_add(t, "\n  not merged with its neighbour: %s", p->fusion->why[group]);
+    fr_text_add(t, "\n");
+}
+
+static void
+put_plan(struct fr_text *t, const struct fr_plan *p)
+{
+    uint64_t moved = 0;
+    int      kernel = 0;
+
+    for (int i = 0; i < p->n_steps; i++)
+        moved += p->step[i].bytes_read + p->step[i].bytes_written;
+    fr_text_add(t, "%d kernel%s; %llu bytes moved, at least %lld; peak %lld bytes "
+                   "(%lld results, %lld temporaries, bound %lld)\n",
+                p->n_kernels, p->n_kernels == 1 ? "" : "s", (unsigned long long)moved,
+                (long long)least_bytes(p), (long long)(p->new_bytes + p->arena_bytes),
+                (long long)p->new_bytes, (long long)p->arena_bytes, (long long)p->arena_bound);
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct fr_step *s = &p->step[i];
+        const char *tier = s->kind != FR_STEP_LAUNCH ? "precompiled"
+                           : atomic_load(&s->kernel->k.code) ? "compiled" : "interpreted";
+
+        if (s->counts)
+            fr_text_add(t, "kernel %d", ++kernel);
+        else
+            fr_text_add(t, "  then, in the same dispatch");
+        fr_text_add(t, ": %s, %llu bytes read, %llu written", tier,
+                    (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written);
+        if (s->n_instances > 1)
+            fr_text_add(t, ", %d arrays at once", s->n_instances);
+        fr_text_add(t, "\n");
+        if (s->kind == FR_STEP_COPY)
+            fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);
+        else if (s->counts)
+            put_group(t, p, s->group[0]);
+    }
+}
+
+static void
+put_printed(struct fr_text *t, int (*print)(const void *, char *, size_t), const void *what)
+{
+    int   n = print(what, NULL, 0);
+    char *s = fr_malloc((size_t)n + 1);
+
+    if (!s) {
+        t->st = FR_ENOMEM;
+        return;
+    }
+    s[0] = '\0';
+    print(what, s, (size_t)n + 1);
+    fr_text_add(t, "%s", s);
+    fr_free(s);
+}
+
+static int
+print_graph(const void *g, char *out, size_t cap)
+{
+    return fr_graph_print(g, out, cap);
+}
+
+static int
+print_groups(const void *plan, char *out, size_t cap)
+{
+    const struct fr_plan *p = plan;
+
+    return fr_fusion_print(p->graph, p->fusion, out, cap);
+}
+
+static int
+print_nest(const void *nest, char *out, size_t cap)
+{
+    return fr_nest_print(nest, out, cap);
+}
+
+fr_status
+fr_plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_err *err)
+{
+    struct fr_text t = {0};
+    fr_status      st = FR_OK;
+
+    if (!strcmp(kind, "plan")) {
+        put_plan(&t, p);
+    } else if (!strcmp(kind, "graph")) {
+        put_printed(&t, print_graph, p->graph);
+        put_printed(&t, print_groups, p);
+    } else if (!strcmp(kind, "loops") || !strcmp(kind, "c") || !strcmp(kind, "cuda")) {
+        for (int i = 0; i < p->n_steps && st == FR_OK; i++) {
+            if (p->step[i].kind != FR_STEP_LAUNCH)
+                continue;
+            if (kind[0] == 'l')
+                put_printed(&t, print_nest, p->step[i].kernel->k.nest);
+            else
+                st = fr_text_nest(&t, p->step[i].kernel->k.nest,
+                                  kind[1] == 'u' ? FR_DIALECT_CUDA : FR_DIALECT_C, err);
+        }
+    } else {
+        st = fr_fail(err, FR_EVALUE, "explain knows graph, loops, c, cuda and plan, not '%s'", kind);
+    }
+    if (st == FR_OK && t.st != FR_OK)
+        st = fr_no_memory(err, "the text of a plan");
+    if (st == FR_OK && !t.s)
+        fr_text_add(&t, "nothing is pending: no kernel would run\n");
+    if (st == FR_OK) {
+        *out = t.s;
+        return FR_OK;
+    }
+    fr_text_clear(&t);
+    return st;
+}

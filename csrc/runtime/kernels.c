@@ -1,0 +1,132 @@
+/* The kernels of the process: one per packed nest, shared by plans; when each is compiled. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "jit/compile.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+enum { N_BUCKETS = 4096,
+       WORTH_US = 50000 };   /* a run as long as this is worth compiling for at once */
+
+/* Where a kernel stands with the compiler. */
+enum { JIT_NONE, JIT_LOOKING, JIT_MISSED, JIT_COMPILING, JIT_DONE };
+
+static struct fr_kernel_entry *buckets[N_BUCKETS];
+
+static void
+hash_bytes(const uint8_t *p, size_t n, uint64_t out[2])
+{
+    uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu, w;
+
+    for (; n; p += w, n -= w) {
+        uint64_t v = 0;
+
+        w = n < 8 ? n : 8;
+        memcpy(&v, p, w);
+        a = (a ^ v) * 0xff51afd7ed558ccdu;
+        a ^= a >> 32;
+        b = (b + v) * 0xc4ceb9fe1a85ec53u;
+        b ^= b >> 29;
+    }
+    out[0] = a ^ b >> 7;
+    out[1] = b;
+}
+
+static void
+entry_free(struct fr_kernel_entry *e)
+{
+    fr_program_free(e->k.program);
+    fr_nest_free(e->k.nest);
+    fr_free(e->packed);
+    fr_free(e);
+}
+
+fr_status
+fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
+{
+    size_t                  n = fr_nest_pack(nest, NULL, 0);
+    uint8_t                *packed = fr_malloc(n);
+    struct fr_kernel_entry *e = NULL;
+    uint64_t                key[2];
+    fr_status               st = FR_OK;
+
+    if (!packed)
+        return fr_no_memory(err, "a kernel");
+    fr_nest_pack(nest, packed, n);
+    hash_bytes(packed, n, key);
+    for (e = buckets[key[0] % N_BUCKETS]; e; e = e->next)
+        if (e->k.key[0] == key[0] && e->k.key[1] == key[1] && e->n_packed == n &&
+            !memcmp(e->packed, packed, n)) {
+            fr_free(packed);
+            e->refs++;
+            *out = e;
+            return FR_OK;
+        }
+    if (!(e = fr_calloc(1, sizeof *e))) {
+        fr_free(packed);
+        return fr_no_memory(err, "a kernel");
+    }
+    e->packed = packed;
+    e->n_packed = n;
+    e->k.key[0] = key[0];
+    e->k.key[1] = key[1];
+    e->refs = 1;
+    TRY(fr_nest_unpack(packed, n, &e->k.nest, err));
+    TRY(fr_program_build(e->k.nest, &e->k.program, err));
+    e->next = buckets[key[0] % N_BUCKETS];
+    buckets[key[0] % N_BUCKETS] = e;
+    *out = e;
+    return FR_OK;
+out:
+    entry_free(e);
+    return st;
+}
+
+void
+fr_kernel_unref(struct fr_kernel_entry *e)
+{
+    struct fr_kernel_entry **link = &buckets[e->k.key[0] % N_BUCKETS];
+    int                      state = atomic_load(&e->k.jit_state);
+
+    /* While the compiler works on it, it stays: the answer is written into it. */
+    if (--e->refs > 0 || state == JIT_LOOKING || state == JIT_COMPILING)
+        return;
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+    entry_free(e);
+}
+
+/* On the manager thread. */
+static void
+code_ready(void *arg, const struct fr_nest_code *code)
+{
+    struct fr_kernel *k = arg;
+
+    if (code)
+        atomic_store_explicit(&k->code, code, memory_order_release);
+    atomic_store(&k->jit_state, code || atomic_load(&k->jit_state) == JIT_COMPILING ? JIT_DONE
+                                                                                    : JIT_MISSED);
+}
+
+static void
+ask(struct fr_kernel *k, int state)
+{
+    atomic_store(&k->jit_state, state);
+    fr_compile_want(k->nest, state == JIT_LOOKING, code_ready, k);
+}
+
+void
+fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us)
+{
+    int state = atomic_load_explicit(&e->k.jit_state, memory_order_relaxed);
+
+    if (FR_LIKELY(state == JIT_DONE) || fr_env.jit[0] == 'o' || fr_env.jit[0] == 'i')
+        return;
+    if (state == JIT_NONE)
+        ask(&e->k, elapsed_us > WORTH_US ? JIT_COMPILING : JIT_LOOKING);
+    else if (state == JIT_MISSED)
+        ask(&e->k, JIT_COMPILING);
+}

@@ -1,0 +1,600 @@
+/* Planning: gathered structure -> groups -> kernels, steps and places in memory.
+ *
+ *     graph --passes--> groups --lower--> nests --> steps (dispatches, copies, scans)
+ *                                          `------> places: leaf, new, arena, same as another
+ *
+ * Groups that run the same kernel and do not depend on one another share a step: one dispatch over a table
+ * of pointers and sizes (an optimizer's update of all its parameters). */
+#include "runtime/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "passes/memory.h"
+#include "passes/pipeline.h"
+#include "runtime/storage.h"
+
+struct planner {
+    struct fr_plan  *p;
+    const struct fr_graph *g;
+    struct fr_fusion *f;
+    bool            *read_outside;
+    bool            *stored;
+    struct fr_readers readers;
+    int             *step_of;        /* [n_groups] last step of a group */
+    int             *root;           /* [n_nodes] */
+    size_t           cap_steps;
+    struct fr_lowered **lowered;     /* [n_groups], kept until the plan is complete */
+    struct fr_err   *err;
+};
+
+static fr_status
+no_memory(struct planner *z)
+{
+    return fr_no_memory(z->err, "a plan");
+}
+
+static bool
+is_reduce(const struct fr_gnode *n)
+{
+    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
+}
+
+/* ---- what reaches memory ------------------------------------------------------------------ */
+
+static void
+find_stored(struct planner *z)
+{
+    const struct fr_graph *g = z->g;
+
+    for (int n = 0; n < g->n_nodes; n++) {
+        const struct fr_gnode *node = &g->node[n];
+        int                    grp = z->f->group_of[n];
+
+        if (grp < 0)
+            continue;
+        if (node->output || node->op == FR_OP_store ||
+            (is_reduce(node) && (z->f->group[grp]->kind == FR_GROUP_POST ||
+                                 z->f->level[n] == FR_MEMBER_AFTER)))
+            z->stored[n] = true;
+        for (int k = 0; k < node->n_args; k++) {
+            int src = node->arg[k].src;
+
+            if (src >= 0 && z->f->group_of[src] != grp)
+                z->stored[src] = true;
+        }
+    }
+    for (int n = 0; n < g->n_nodes; n++)      /* empty memory is there when it is wanted */
+        if (g->node[n].op == FR_OP_empty && g->node[n].output)
+            z->stored[n] = true;
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+static struct fr_step *
+new_step(struct planner *z, int kind, bool counts)
+{
+    struct fr_plan *p = z->p;
+
+    if (!FR_GROW(p->step, z->cap_steps, (size_t)p->n_steps + 1)) {
+        no_memory(z);
+        return NULL;
+    }
+    p->step[p->n_steps] = (struct fr_step){.kind = (uint8_t)kind, .counts = counts};
+    p->n_kernels += counts;
+    return &p->step[p->n_steps++];
+}
+
+static bool
+room_for_instance(struct fr_step *s)
+{
+    int cap = s->cap_instances ? s->cap_instances * 2 : 1;
+    struct fr_instance *instance;
+    struct fr_binding **binding;
+    int32_t           **scalar;
+    int                *group;
+
+    if (s->n_instances < s->cap_instances)
+        return true;
+    if ((instance = fr_realloc(s->instance, (size_t)cap * sizeof *instance)))
+        s->instance = instance;
+    if ((binding = fr_realloc(s->binding, (size_t)cap * sizeof *binding)))
+        s->binding = binding;
+    if ((scalar = fr_realloc(s->scalar, (size_t)cap * sizeof *scalar)))
+        s->scalar = scalar;
+    if ((group = fr_realloc(s->group, (size_t)cap * sizeof *group)))
+        s->group = group;
+    if (!instance || !binding || !scalar || !group)
+        return false;
+    s->cap_instances = cap;
+    return true;
+}
+
+/* Adds the lowered group as one more instance of the step's kernel. */
+static fr_status
+add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, int group)
+{
+    int                 n_op = l->nest.n_operands, n_axes = l->n_outer + 2;
+    struct fr_instance *in;
+    struct fr_binding  *bind;
+    int32_t            *scalar;
+    int64_t            *stride;
+    char              **ptr;
+    void               *values;
+
+    if (!room_for_instance(s))
+        return no_memory(z);
+    bind = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * sizeof *bind);
+    scalar = fr_arena_alloc(&z->p->arena, ((size_t)l->nest.n_scalars + 1) * sizeof *scalar);
+    stride = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * (size_t)n_axes * sizeof *stride);
+    ptr = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * sizeof *ptr);
+    values = fr_arena_alloc(&z->p->arena, ((size_t)l->nest.n_scalars + 1) * 16);
+    if (!bind || !scalar || !stride || !ptr || !values)
+        return no_memory(z);
+    in = &s->instance[s->n_instances];
+    *in = (struct fr_instance){.n_outer = l->n_outer, .n_rows = l->n_rows, .n_inner = l->n_inner,
+                               .ptr = ptr, .stride = stride, .scalars = values};
+    memcpy(in->outer, l->outer, (size_t)l->n_outer * sizeof *l->outer);
+    memcpy(stride, l->stride, (size_t)n_op * (size_t)n_axes * sizeof *stride);
+    if (l->nest.n_scalars)
+        memcpy(scalar, l->scalar, l->nest.n_scalars * sizeof *scalar);
+    for (int k = 0; k < n_op; k++) {
+        int64_t n = l->n_rows * l->n_inner, touched = 1;
+
+        bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, l->source[k].offset};
+        for (int a = 0; a < n_axes; a++) {
+            int64_t dim = a < l->n_outer ? l->outer[a] : a == l->n_outer ? l->n_rows : l->n_inner;
+
+            if (stride[k * n_axes + a] != 0)
+                touched *= dim;
+        }
+        (void)n;
+        touched *= fr_dtype_size(l->nest.operands[k].dtype);
+        if (l->source[k].node < 0)
+            continue;
+        if (l->nest.operands[k].flags & FR_OPERAND_WRITTEN)
+            s->bytes_written += (uint64_t)touched;
+        else
+            s->bytes_read += (uint64_t)touched;
+    }
+    s->binding[s->n_instances] = bind;
+    s->scalar[s->n_instances] = scalar;
+    s->group[s->n_instances] = group;
+    s->n_instances++;
+    {
+        int64_t work = l->n_rows * l->n_inner * (int64_t)l->nest.n_insts;
+
+        for (int a = 0; a < l->n_outer; a++)
+            work *= l->outer[a];
+        z->p->work += work;
+    }
+    return FR_OK;
+}
+
+/* The first step at which everything that group `grp` waits for is done. */
+static int
+earliest_step(const struct planner *z, int grp)
+{
+    const struct fr_graph *g = z->g;
+    int                    first = 0;
+
+    for (int n = z->f->group[grp]->first; n >= 0; n = z->f->next[n]) {
+        const struct fr_gnode *node = &g->node[n];
+
+        for (int k = 0; k < node->n_args; k++) {
+            int src = node->arg[k].src, other = src < 0 ? -1 : z->f->group_of[src];
+
+            if (other >= 0 && other != grp && z->step_of[other] + 1 > first)
+                first = z->step_of[other] + 1;
+        }
+        if (node->op != FR_OP_store)
+            continue;
+        if (!z->f->in_place[n] && g->node[node->arg[0].src].op != FR_OP_empty)
+            return z->p->n_steps;        /* after its copy, the last step so far */
+        /* What reads the version that is about to be overwritten. */
+        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++) {
+            int other = z->f->group_of[z->readers.node[i]];
+
+            if (other != grp && z->step_of[other] + 1 > first)
+                first = z->step_of[other] + 1;
+        }
+    }
+    return first;
+}
+
+static fr_status
+add_copy(struct planner *z, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+    int                    prev = node->arg[0].src;
+    struct fr_step        *s;
+
+    if (node->op != FR_OP_store || z->f->in_place[n] || z->g->node[prev].op == FR_OP_empty)
+        return FR_OK;
+    if (!(s = new_step(z, FR_STEP_COPY, true)))
+        return FR_ENOMEM;
+    s->copy_from = prev;
+    s->copy_to = n;
+    s->copy_bytes = node->layout->n_elems * fr_dtype_size(node->dtype);
+    s->bytes_read = s->bytes_written = (uint64_t)s->copy_bytes;
+    z->p->work += s->copy_bytes / 8;
+    return FR_OK;
+}
+
+static fr_status
+add_scan(struct planner *z, int grp)
+{
+    int                    n = z->f->group[grp]->first, n_axes = 0, axis;
+    const struct fr_gnode *node = &z->g->node[n];
+    const int64_t         *dims = fr_layout_dims(node->layout);
+    const struct fr_edge  *e = &node->arg[0];
+    struct fr_lowered      l = {.nest = {.n_operands = 2, .n_insts = 2}};
+    struct fr_operand      ops[2] = {{.dtype = node->dtype},
+                                     {.dtype = node->dtype, .flags = FR_OPERAND_WRITTEN}};
+    struct fr_operand_source src[2] = {{.node = e->src, .moving = e->moving,
+                                        .offset = e->offset * fr_dtype_size(node->dtype)},
+                                       {.node = n, .moving = -1}};
+    int64_t                in[FR_MAX_DIMS], stride[2 * (FR_MAX_DIMS + 2)] = {0};
+    int64_t                size = fr_dtype_size(node->dtype), all[FR_MAX_DIMS];
+    struct fr_step        *s;
+
+    axis = (int)node->axes;
+    fr_edge_strides(z->g, e, node->layout->ndim, dims, in);
+    for (int k = 0; k < node->layout->ndim; k++)
+        if (k != axis && dims[k] != 1)
+            all[n_axes++] = k;
+    l.n_inner = node->layout->ndim ? dims[axis] : 1;
+    l.n_rows = n_axes ? dims[all[n_axes - 1]] : 1;
+    l.n_outer = n_axes > 1 ? n_axes - 1 : 0;
+    for (int k = 0; k < l.n_outer; k++)
+        l.outer[k] = dims[all[k]];
+    for (int o = 0; o < 2; o++) {
+        const int64_t *from = o ? fr_layout_strides(node->layout) : in;
+        int64_t       *to = stride + o * (l.n_outer + 2);
+
+        for (int k = 0; k < n_axes; k++)
+            to[l.n_outer + 1 - n_axes + k] = from[all[k]] * size;
+        to[l.n_outer + 1] = node->layout->ndim ? from[axis] * size : size;
+    }
+    l.nest.operands = ops;
+    l.source = src;
+    l.stride = stride;
+    if (!(s = new_step(z, FR_STEP_SCAN, true)))
+        return FR_ENOMEM;
+    s->op = node->op;
+    s->dtype = node->dtype;
+    z->step_of[grp] = z->p->n_steps - 1;
+    return add_instance(z, s, &l, grp);
+}
+
+static fr_status
+add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
+{
+    struct fr_kernel_entry *k;
+    struct fr_step         *s = NULL;
+    fr_status               st = fr_kernel_get(&l->nest, &k, z->err);
+
+    if (st != FR_OK)
+        return st;
+    for (int i = z->p->n_steps; counts && !l->after && i-- > earliest;)
+        if (z->p->step[i].kind == FR_STEP_LAUNCH && z->p->step[i].kernel == k &&
+            z->p->step[i].counts &&
+            (i + 1 == z->p->n_steps || z->p->step[i + 1].counts)) {
+            s = &z->p->step[i];
+            fr_kernel_unref(k);
+            z->step_of[grp] = i;
+            break;
+        }
+    if (!s) {
+        if (!(s = new_step(z, FR_STEP_LAUNCH, counts))) {
+            fr_kernel_unref(k);
+            return FR_ENOMEM;
+        }
+        s->kernel = k;
+        z->step_of[grp] = z->p->n_steps - 1;
+    }
+    return add_instance(z, s, l, grp);
+}
+
+static fr_status
+add_group(struct planner *z, int grp)
+{
+    const struct fr_group *group = z->f->group[grp];
+    int                    earliest;
+    fr_status              st;
+
+    if (group->kind == FR_GROUP_SCAN)
+        return add_scan(z, grp);
+    for (int n = group->first; n >= 0; n = z->f->next[n])
+        if ((st = add_copy(z, n)) != FR_OK)
+            return st;
+    if ((st = fr_lower(z->g, z->f, grp, z->stored, &z->lowered[grp], z->err)) != FR_OK)
+        return st;
+    earliest = earliest_step(z, grp);
+    if ((st = add_launch(z, z->lowered[grp], grp, earliest, true)) != FR_OK)
+        return st;
+    return z->lowered[grp]->after ? add_launch(z, z->lowered[grp]->after, grp, 0, false) : FR_OK;
+}
+
+/* ---- places ------------------------------------------------------------------------------- */
+
+static int
+root_of(const struct fr_plan *p, int n)
+{
+    while (p->place[n].kind == FR_PLACE_SAME)
+        n = p->place[n].root;
+    return n;
+}
+
+static void
+first_places(struct planner *z)
+{
+    struct fr_place *place = z->p->place;
+
+    for (int n = 0; n < z->g->n_nodes; n++) {
+        const struct fr_gnode *node = &z->g->node[n];
+
+        if (node->dead)
+            continue;
+        place[n].bytes = node->layout->n_elems * fr_dtype_size(node->dtype);
+        if (node->op == FR_OP_leaf) {
+            place[n].kind = FR_PLACE_LEAF;
+        } else if (node->op == FR_OP_store && z->f->in_place[n]) {
+            place[n].kind = FR_PLACE_SAME;
+            place[n].root = node->arg[0].src;
+        } else if (z->stored[n] || node->op == FR_OP_empty) {
+            place[n].kind = FR_PLACE_ARENA;
+        }
+    }
+    for (int n = 0; n < z->g->n_nodes; n++) {
+        int r = root_of(z->p, n);
+
+        if (z->g->node[n].output && place[r].kind == FR_PLACE_ARENA)
+            place[r].kind = FR_PLACE_NEW;
+    }
+}
+
+/* First and last step that touches the memory of each root. */
+static void
+find_lives(const struct planner *z, int32_t *from, int32_t *to)
+{
+    const struct fr_plan *p = z->p;
+
+    for (int n = 0; n < z->g->n_nodes; n++) {
+        from[n] = INT32_MAX;
+        to[n] = -1;
+    }
+    for (int s = 0; s < p->n_steps; s++) {
+        const struct fr_step *step = &p->step[s];
+        int                   n_op = step->kind == FR_STEP_LAUNCH ? step->kernel->k.nest->n_operands
+                                     : step->kind == FR_STEP_SCAN ? 2 : 0;
+
+        for (int i = 0; i < step->n_instances; i++)
+            for (int k = 0; k < n_op; k++)
+                if (step->binding[i][k].node >= 0) {
+                    int r = root_of(p, step->binding[i][k].node);
+
+                    from[r] = s < from[r] ? s : from[r];
+                    to[r] = s;
+                }
+        if (step->kind == FR_STEP_COPY) {
+            int a = root_of(p, step->copy_from), b = root_of(p, step->copy_to);
+
+            from[a] = s < from[a] ? s : from[a];
+            from[b] = s < from[b] ? s : from[b];
+            to[a] = to[b] = s;
+        }
+    }
+}
+
+/* Operand k of the instance is stored whole, at the very end of each element's work, so memory that is
+ * read in the same way may take it. */
+static bool
+stored_last(const struct fr_nest *nest, int k)
+{
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (in->operand != k || (in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM))
+            continue;
+        return in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL &&
+               in->stage == nest->n_stages - 1 && !(nest->operands[k].flags & FR_OPERAND_STREAM);
+    }
+    return false;
+}
+
+/* Lets results take the memory of operands that nobody needs afterwards. */
+static void
+reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
+{
+    struct fr_plan *p = z->p;
+
+    /* Memory that holds a result at the end is not dying, whatever it was at the beginning. */
+    for (int n = 0; n < z->g->n_nodes; n++)
+        if (z->g->node[n].output)
+            to[root_of(p, n)] = INT32_MAX;
+    for (int s = 0; s < p->n_steps; s++) {
+        struct fr_step *step = &p->step[s];
+
+        if (step->kind != FR_STEP_LAUNCH)
+            continue;
+        for (int i = 0; i < step->n_instances; i++) {
+            const struct fr_nest *nest = step->kernel->k.nest;
+            const struct fr_binding *b = step->binding[i];
+            const int64_t           *stride = step->instance[i].stride;
+            size_t                   row = (size_t)(step->instance[i].n_outer + 2);
+
+            for (int out = 0; out < nest->n_operands; out++) {
+                int r = b[out].node;
+
+                if (r < 0 || !(nest->operands[out].flags & FR_OPERAND_WRITTEN) ||
+                    (p->place[r].kind != FR_PLACE_NEW && p->place[r].kind != FR_PLACE_ARENA) ||
+                    from[r] != s || !stored_last(nest, out) || z->g->node[r].op == FR_OP_store)
+                    continue;
+                for (int in = 0; in < nest->n_operands; in++) {
+                    int  q = b[in].node;
+                    bool alone = true;
+
+                    if (q < 0 || (nest->operands[in].flags & FR_OPERAND_WRITTEN) || q == r)
+                        continue;
+                    q = root_of(p, q);
+                    if (to[q] != s || p->place[q].bytes != p->place[r].bytes ||
+                        nest->operands[in].dtype != nest->operands[out].dtype ||
+                        !(p->place[q].kind == FR_PLACE_ARENA
+                              ? p->place[r].kind == FR_PLACE_ARENA
+                              : p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying))
+                        continue;
+                    for (int j = 0; alone && j < step->n_instances; j++)
+                        for (int k = 0; alone && k < nest->n_operands; k++) {
+                            int m = step->binding[j][k].node;
+
+                            if (m < 0 || root_of(p, m) != q)
+                                continue;
+                            alone = j == i && b[k].offset == b[out].offset && b[k].moving < 0 &&
+                                    !(nest->operands[k].flags & FR_OPERAND_WRITTEN) &&
+                                    !memcmp(stride + (size_t)k * row, stride + (size_t)out * row,
+                                            row * sizeof *stride);
+                        }
+                    if (!alone)
+                        continue;
+                    p->place[r].kind = FR_PLACE_SAME;
+                    p->place[r].root = q;
+                    to[q] = to[r];
+                    break;
+                }
+            }
+        }
+    }
+}
+
+static fr_status
+place_all(struct planner *z)
+{
+    struct fr_plan     *p = z->p;
+    int                 n = z->g->n_nodes, n_arena = 0;
+    int32_t            *from = fr_malloc(((size_t)n + 1) * sizeof *from);
+    int32_t            *to = fr_malloc(((size_t)n + 1) * sizeof *to);
+    struct fr_interval *v = fr_malloc(((size_t)n + 1) * sizeof *v);
+    fr_status           st = FR_OK;
+
+    if (!from || !to || !v) {
+        st = no_memory(z);
+        goto out;
+    }
+    first_places(z);
+    find_lives(z, from, to);
+    reuse_dying(z, from, to);
+    for (int i = 0; i < n; i++) {
+        if (p->place[i].kind == FR_PLACE_NEW) {
+            p->new_[p->n_new++] = i;
+            p->new_bytes += p->place[i].bytes;
+        } else if (p->place[i].kind == FR_PLACE_ARENA && to[i] >= 0) {
+            v[n_arena++] = (struct fr_interval){from[i], to[i], p->place[i].bytes, 0};
+        }
+        if (z->g->node[i].output)
+            p->output[p->n_outputs++] = i;
+    }
+    TRY(fr_memory_pack(v, n_arena, &p->arena_bytes, &p->arena_bound, z->err));
+    n_arena = 0;
+    for (int i = 0; i < n; i++) {
+        if (p->place[i].kind == FR_PLACE_ARENA && to[i] >= 0)
+            p->place[i].offset = v[n_arena++].offset;
+        else if (p->place[i].kind == FR_PLACE_SAME)
+            p->place[i].root = root_of(p, i);
+    }
+out:
+    fr_free(from);
+    fr_free(to);
+    fr_free(v);
+    return st;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+void
+fr_plan_free(struct fr_plan *p)
+{
+    if (!p)
+        return;
+    for (int s = 0; s < p->n_steps; s++) {
+        if (p->step[s].kernel)
+            fr_kernel_unref(p->step[s].kernel);
+        fr_free(p->step[s].instance);
+        fr_free(p->step[s].binding);
+        fr_free(p->step[s].scalar);
+        fr_free(p->step[s].group);
+    }
+    fr_free(p->step);
+    fr_free(p->key);
+    fr_fusion_free(p->fusion);
+    fr_graph_free(p->graph);
+    fr_arena_clear(&p->arena);
+    fr_free(p);
+}
+
+fr_status
+fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struct fr_err *err)
+{
+    struct planner z = {.err = err, .g = g, .read_outside = read_outside};
+    struct fr_plan *p = fr_calloc(1, sizeof *p);
+    size_t          n = (size_t)g->n_nodes + 1;
+    fr_status       st;
+
+    if (!p) {
+        fr_graph_free(g);
+        return fr_no_memory(err, "a plan");
+    }
+    z.p = p;
+    p->graph = g;
+    TRY(fr_passes_run(g, read_outside, &p->fusion, err));
+    z.f = p->fusion;
+    z.stored = fr_arena_alloc(&p->arena, n);
+    z.step_of = fr_arena_alloc(&p->arena, n * sizeof *z.step_of);
+    z.lowered = fr_calloc(n, sizeof *z.lowered);
+    p->place = fr_arena_alloc(&p->arena, n * sizeof *p->place);
+    p->base = fr_arena_alloc(&p->arena, n * sizeof *p->base);
+    p->fresh = fr_arena_alloc(&p->arena, n * sizeof *p->fresh);
+    p->new_ = fr_arena_alloc(&p->arena, n * sizeof *p->new_);
+    p->output = fr_arena_alloc(&p->arena, n * sizeof *p->output);
+    if (!z.stored || !z.step_of || !z.lowered || !p->place || !p->base || !p->fresh || !p->new_ ||
+        !p->output) {
+        st = no_memory(&z);
+        goto out;
+    }
+    TRY(fr_graph_readers(g, &p->arena, &z.readers, err));
+    find_stored(&z);
+    for (int i = 0; i < p->fusion->n_groups; i++)
+        TRY(add_group(&z, i));
+    TRY(place_all(&z));
+    *out = p;
+    p = NULL;
+out:
+    for (int i = 0; z.lowered && i < z.f->n_groups; i++)
+        fr_lowered_free(z.lowered[i]);
+    fr_free(z.lowered);
+    fr_plan_free(p);
+    return st;
+}
+
+fr_status
+fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct fr_err *err)
+{
+    struct fr_graph *g;
+    bool            *read_outside;
+    struct fr_plan  *p;
+    fr_status        st;
+
+    if ((st = fr_gather_graph(gathered, &g, &read_outside, err)) != FR_OK ||
+        (st = fr_plan_make(g, read_outside, &p, err)) != FR_OK)
+        return st;
+    if (!(p->key = fr_malloc(gathered->n_key * sizeof *p->key))) {
+        fr_plan_free(p);
+        return fr_no_memory(err, "a plan");
+    }
+    memcpy(p->key, gathered->key, gathered->n_key * sizeof *p->key);
+    p->n_key = gathered->n_key;
+    *out = p;
+    return FR_OK;
+}

@@ -1,0 +1,129 @@
+/* runtime/plan.h -- from pending nodes to something that can be run again.  Private to runtime/.
+ *
+ * gather.c takes the nodes that the roots need and writes their structure as words (the key), with what
+ * changes from run to run beside it: leaf memory, scalar values, offsets of windows over leaves.
+ * plan.c makes a plan for a key: graph, fusion, kernels, memory. eval.c keeps the plans and runs them. */
+#ifndef FR_RUNTIME_PLAN_H
+#define FR_RUNTIME_PLAN_H
+
+#include "backends/cpu/launch.h"
+#include "ir/graph.h"
+#include "ir/node.h"
+#include "jit/lower.h"
+#include "passes/fuse.h"
+
+struct fr_scalar_bits {
+    uint64_t word[2];
+};
+
+/* Where a window over a leaf begins in this run. */
+struct fr_moving {
+    int64_t                 bytes;
+    uint32_t                base;
+    const struct fr_layout *layout;
+};
+
+/* What one evaluation works on. The arrays are kept from call to call. */
+struct fr_gathered {
+    fr_ref                *id;           /* graph nodes in order of birth */
+    int                    n;
+    uint64_t              *key;
+    size_t                 n_key;
+    struct fr_scalar_bits *scalar;
+    int                    n_scalars;
+    struct fr_moving      *moving;
+    int                    n_moving;
+    bool                   has_store;
+    bool                   unsettled;    /* a store into shared memory that others still read */
+    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_internal;
+    fr_ref                *stack, *views;
+    uint32_t              *internal;     /* [n] references from inside */
+    size_t                 n_views;
+};
+
+enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
+
+fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, struct fr_err *);
+/* The graph that the gathered nodes are. */
+fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, bool **read_outside,
+                          struct fr_err *);
+
+/* ---- kernels, shared by plans ---- */
+
+struct fr_kernel_entry {
+    struct fr_kernel        k;           /* first: the backend sees only this */
+    struct fr_kernel_entry *next;        /* same bucket */
+    uint32_t                refs;        /* plans */
+    size_t                  n_packed;
+    uint8_t                *packed;
+};
+
+fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);
+void      fr_kernel_unref(struct fr_kernel_entry *);
+/* Called after a dispatch: asks for machine code when that is worth it. */
+void      fr_kernel_ran(struct fr_kernel_entry *, uint64_t elapsed_us);
+
+/* ---- plans ---- */
+
+enum fr_step_kind { FR_STEP_LAUNCH, FR_STEP_SCAN, FR_STEP_COPY };
+
+struct fr_binding {                      /* one operand of one instance */
+    int32_t node;                        /* graph node; -1: no memory (iota) */
+    int32_t moving;
+    int64_t offset;
+};
+
+struct fr_step {
+    uint8_t                  kind;
+    bool                     counts;     /* begins a dispatch; false: the later phase of one */
+    fr_op                    op;         /* SCAN */
+    fr_dtype                 dtype;      /* SCAN */
+    int                      n_instances, cap_instances;
+    struct fr_kernel_entry  *kernel;
+    struct fr_instance      *instance;
+    struct fr_binding      **binding;    /* [n_instances][n_operands] */
+    int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars */
+    int                     *group;      /* [n_instances] */
+    int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
+    int64_t                  copy_bytes;
+    uint64_t                 bytes_read, bytes_written;
+};
+
+struct fr_place {                        /* memory of one graph node */
+    uint8_t kind;                        /* enum fr_place_kind */
+    int32_t root;                        /* SAME: the node whose memory it is, never SAME itself */
+    int64_t bytes, offset;               /* ARENA */
+};
+enum fr_place_kind { FR_PLACE_NONE, FR_PLACE_LEAF, FR_PLACE_NEW, FR_PLACE_ARENA, FR_PLACE_SAME };
+
+struct fr_plan {
+    uint64_t         hash[2];
+    uint64_t        *key;
+    size_t           n_key;
+    struct fr_plan  *next;               /* same bucket */
+    uint64_t         last_used;
+    struct fr_arena  arena;
+    struct fr_graph *graph;
+    struct fr_fusion *fusion;
+    int              n_steps;
+    struct fr_step  *step;
+    struct fr_place *place;              /* [n_nodes] */
+    char           **base;               /* [n_nodes] while running */
+    struct fr_buffer **fresh;            /* [n_nodes] while running: NEW memory */
+    int              n_new, n_outputs;
+    int32_t         *new_;               /* nodes with NEW memory */
+    int32_t         *output;             /* nodes to be realised */
+    int64_t          arena_bytes, arena_bound, new_bytes;
+    int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
+    int              n_kernels;          /* dispatches */
+    bool             running;
+};
+
+fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
+/* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
+fr_status fr_plan_make(struct fr_graph *, bool *read_outside, struct fr_plan **out, struct fr_err *);
+void      fr_plan_free(struct fr_plan *);
+/* kind as in fr_explain; fr_malloc'ed */
+fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
+
+#endif

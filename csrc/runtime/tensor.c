@@ -1,0 +1,453 @@
+/* Handles: windows over storages, their memory, sharing.  See tensor.h. */
+#include "runtime/tensor.h"
+
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "base/alloc.h"
+#include "runtime/storage.h"
+
+struct fr_hooks fr_hooks;
+uint32_t        fr_trace_site;
+
+static struct fr_storage *free_storages;
+static struct fr_storage *dirty_list;
+
+fr_status
+fr_no_memory(struct fr_err *err, const char *what)
+{
+    return fr_fail(err, FR_ENOMEM, "out of memory: %s", what);
+}
+
+/* ---- storages ----------------------------------------------------------------------------- */
+
+struct fr_storage *
+fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype)
+{
+    struct fr_storage *s = free_storages;
+
+    if (s)
+        free_storages = s->next_dirty;
+    else if (!(s = fr_malloc(sizeof *s)))
+        return NULL;
+    *s = (struct fr_storage){.refs = 1, .node = node, .layout = fr_layout_ref(layout),
+                             .dtype = dtype};
+    fr_nodes[node].refs++;
+    fr_nodes[node].held++;
+    return s;
+}
+
+struct fr_storage *
+fr_storage_ref(struct fr_storage *s)
+{
+    s->refs++;
+    return s;
+}
+
+void
+fr_storage_unref(struct fr_storage *s)
+{
+    if (!s || --s->refs > 0)
+        return;
+    if (s->shared && fr_hooks.storage_died)
+        fr_hooks.storage_died(s);
+    fr_nodes[s->node].held--;
+    fr_node_unref(s->node);
+    fr_layout_unref(s->layout);
+    s->next_dirty = free_storages;
+    free_storages = s;
+}
+
+void
+fr_storage_advance(struct fr_storage *s, fr_ref node)
+{
+    fr_nodes[node].refs++;
+    fr_nodes[node].held++;
+    fr_nodes[s->node].held--;
+    fr_node_unref(s->node);
+    s->node = node;
+    if (s->shared && !s->dirty) {
+        s->dirty = true;
+        s->next_dirty = dirty_list;
+        dirty_list = fr_storage_ref(s);
+    }
+}
+
+bool
+fr_storage_pinned(const struct fr_storage *s)
+{
+    return s->shared || s->exported;
+}
+
+void
+fr_storage_claim(struct fr_storage *s)
+{
+    s->shared = false;
+}
+
+void
+fr_storages_settle(void)
+{
+    struct fr_storage **link = &dirty_list;
+
+    while (*link) {
+        struct fr_storage *s = *link;
+
+        if (fr_node_computes(&fr_nodes[s->node])) {
+            link = &s->next_dirty;
+        } else {
+            *link = s->next_dirty;
+            s->dirty = false;
+            fr_storage_unref(s);
+        }
+    }
+}
+
+fr_status
+fr_runtime_flush(struct fr_err *err)
+{
+    fr_ref    roots[64];
+    fr_status st = FR_OK;
+
+    fr_storages_settle();
+    while (st == FR_OK && dirty_list) {
+        int n = 0;
+
+        for (struct fr_storage *s = dirty_list; s && n < (int)FR_LEN(roots); s = s->next_dirty)
+            roots[n++] = s->node;
+        st = fr_eval_nodes(roots, n, err);
+        fr_storages_settle();
+    }
+    return st;
+}
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+void
+fr_node_drop_new(fr_ref id)
+{
+    fr_nodes[id].refs++;
+    fr_node_unref(id);
+}
+
+fr_status
+fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_node    *n = &fr_nodes[node];
+    struct fr_storage *s = fr_storage_new(node, n->layout, n->dtype);
+
+    if (!s) {
+        fr_node_drop_new(node);
+        return fr_no_memory(err, "a tensor handle");
+    }
+    *out = (struct fr_tensor){.storage = s, .layout = fr_layout_ref(n->layout), .dtype = n->dtype,
+                              .whole = true};
+    return FR_OK;
+}
+
+fr_status
+fr_tensor_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
+{
+    fr_ref id;
+
+    if (t->whole) {
+        *out = t->storage->node;
+        return FR_OK;
+    }
+    if (!(id = fr_node_new(FR_OP_view, t->dtype, fr_trace_site)))
+        return fr_no_memory(err, "a node");
+    fr_nodes[id].layout = fr_layout_ref(t->layout);
+    fr_nodes[id].u.offset = t->offset;
+    fr_nodes[id].n_args = 1;
+    fr_node_set_arg(id, 0, t->storage->node);
+    *out = id;
+    return FR_OK;
+}
+
+void
+fr_tensor_copy(const struct fr_tensor *t, struct fr_tensor *out)
+{
+    *out = *t;
+    fr_storage_ref(out->storage);
+    fr_layout_ref(out->layout);
+}
+
+void
+fr_tensor_clear(struct fr_tensor *t)
+{
+    if (t->storage) {
+        struct fr_storage *s = t->storage;
+
+        t->storage = NULL;
+        fr_layout_unref(t->layout);
+        fr_storage_unref(s);
+    }
+}
+
+fr_status
+fr_tensor_window(const struct fr_tensor *t, int ndim, const int64_t *dims, const int64_t *strides,
+                 int64_t offset, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_layout *l = fr_layout_get(ndim, dims, strides);
+
+    if (!l)
+        return fr_no_memory(err, "a layout");
+    *out = (struct fr_tensor){.storage = fr_storage_ref(t->storage), .layout = l,
+                              .offset = t->offset + offset, .dtype = t->dtype,
+                              .whole = t->offset + offset == 0 && l == t->storage->layout,
+                              .readonly = t->readonly};
+    return FR_OK;
+}
+
+fr_status
+fr_tensor_reshape(const struct fr_tensor *t, int ndim, const int64_t *dims, struct fr_tensor *out,
+                  struct fr_err *err)
+{
+    int64_t          strides[FR_MAX_DIMS], n;
+    char             from[200], to[200];
+    struct fr_tensor copy;
+    fr_status        st;
+
+    if ((st = fr_dims_count(ndim, dims, 1, &n, err)) != FR_OK)
+        return st;
+    if (n != t->layout->n_elems)
+        return fr_fail(err, FR_EVALUE, "cannot reshape array of size %lld into shape %s",
+                       (long long)t->layout->n_elems, fr_dims_print(ndim, dims, to, sizeof to));
+    (void)from;
+    if (fr_layout_reshape(t->layout, ndim, dims, strides))
+        return fr_tensor_window(t, ndim, dims, strides, 0, out, err);
+    if ((st = fr_trace_cast(t, t->dtype, 'C', &copy, err)) != FR_OK)
+        return st;
+    st = fr_tensor_window(&copy, ndim, dims, NULL, 0, out, err);
+    fr_tensor_clear(&copy);
+    return st;
+}
+
+fr_status
+fr_tensor_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims, struct fr_tensor *out,
+                    struct fr_err *err)
+{
+    const int64_t *d = fr_layout_dims(t->layout), *s = fr_layout_strides(t->layout);
+    int            nd = t->layout->ndim;
+    int64_t        strides[FR_MAX_DIMS], n;
+    char           from[200], to[200];
+    fr_status      st;
+
+    if ((st = fr_dims_count(ndim, dims, 1, &n, err)) != FR_OK)
+        return st;
+    for (int k = 1; k <= ndim; k++) {
+        bool has = k <= nd;
+
+        if (has && d[nd - k] != 1 && d[nd - k] != dims[ndim - k])
+            break;
+        strides[ndim - k] = has && d[nd - k] != 1 ? s[nd - k] : dims[ndim - k] == 1 && has ? s[nd - k] : 0;
+        if (k == ndim && nd <= ndim) {
+            if ((st = fr_tensor_window(t, ndim, dims, strides, 0, out, err)) == FR_OK && n != 0)
+                out->readonly = out->readonly || out->layout != t->layout;
+            return st;
+        }
+    }
+    if (ndim == 0 && nd == 0)
+        return fr_tensor_window(t, 0, dims, strides, 0, out, err);
+    return fr_fail(err, FR_EVALUE,
+                   "operands could not be broadcast together with remapped shapes "
+                   "[original->remapped]: %s and requested shape %s",
+                   fr_dims_print(nd, d, from, sizeof from), fr_dims_print(ndim, dims, to, sizeof to));
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+bool
+fr_tensor_is_pending(const struct fr_tensor *t)
+{
+    return fr_node_computes(&fr_nodes[t->storage->node]);
+}
+
+fr_status
+fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
+{
+    fr_ref    few[32] = {0}, *roots = few;
+    fr_status st;
+
+    if (n > (int)FR_LEN(few) && !(roots = fr_malloc((size_t)n * sizeof *roots)))
+        return fr_no_memory(err, "the list of roots");
+    for (int i = 0; i < n; i++)
+        roots[i] = t[i]->storage->node;
+    st = fr_eval_nodes(roots, n, err);
+    if (roots != few)
+        fr_free(roots);
+    return st;
+}
+
+fr_status
+fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
+{
+    fr_status st = fr_eval_nodes(&t->storage->node, 1, err);
+
+    if (st == FR_OK)
+        *data = (char *)fr_nodes[t->storage->node].v.buffer->mem +
+                t->offset * fr_dtype_size(t->dtype);
+    return st;
+}
+
+fr_status
+fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
+{
+    struct fr_storage *s = t->storage;
+    fr_status          st = FR_OK;
+
+    if (!s->exported) {
+        /* Whoever holds the memory may write to it, so nothing pending may still want to read it;
+         * and no other storage may share the version. */
+        TRY(fr_eval_all(err));
+        TRY(fr_eval_nodes(&s->node, 1, err));
+        if (fr_nodes[s->node].held > 1) {
+            struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype,
+                                      .whole = true};
+            struct fr_tensor copy;
+
+            TRY(fr_trace_cast(&whole, s->dtype, 'K', &copy, err));
+            st = fr_eval_nodes(&copy.storage->node, 1, err);
+            if (st == FR_OK)
+                fr_storage_advance(s, copy.storage->node);
+            fr_tensor_clear(&copy);
+            TRY(st);
+        }
+        s->exported = true;
+    }
+    st = fr_tensor_data(t, data, err);
+out:
+    return st;
+}
+
+/* Copies `ndim` axes, strides in bytes. */
+static void
+copy_nd(int size, int ndim, const int64_t *dims, char *dst, const int64_t *ds, const char *src,
+        const int64_t *ss)
+{
+    if (ndim == 0)
+        fr_copy_2d(1, 1, size, dst, 0, 0, src, 0, 0);
+    else if (ndim == 1)
+        fr_copy_2d(1, (size_t)dims[0], size, dst, 0, ds[0], src, 0, ss[0]);
+    else if (ndim == 2)
+        fr_copy_2d((size_t)dims[0], (size_t)dims[1], size, dst, ds[0], ds[1], src, ss[0], ss[1]);
+    else
+        for (int64_t i = 0; i < dims[0]; i++)
+            copy_nd(size, ndim - 1, dims + 1, dst + i * ds[0], ds + 1, src + i * ss[0], ss + 1);
+}
+
+static void
+release_foreign(struct fr_buffer *b)
+{
+    void (**release)(void *) = b->owner;
+
+    if (*release) /* not yet set when making the handle failed: the caller still owns the memory */
+        (*release)(((void **)b->owner)[1]);
+    fr_free(b->owner);
+    fr_free(b);
+}
+
+/* A leaf over `buffer` (its reference moves in) as a new storage of `n` elements in a row or, when the
+ * window itself is dense, of the window's layout. */
+static fr_status
+wrap_leaf(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_layout,
+          struct fr_tensor *out, struct fr_err *err)
+{
+    fr_ref id = fr_node_new(FR_OP_leaf, dtype, fr_trace_site);
+
+    if (!id) {
+        fr_buffer_unref(buffer);
+        return fr_no_memory(err, "a node");
+    }
+    fr_nodes[id].layout = fr_layout_ref(storage_layout);
+    fr_nodes[id].v.buffer = buffer;
+    fr_fresh_bytes += buffer->n_bytes;
+    return fr_tensor_wrap(id, out, err);
+}
+
+fr_status
+fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
+                      const int64_t *byte_strides, bool readonly, void (*release)(void *),
+                      void *owner, struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t           strides[FR_MAX_DIMS], low = 0, high = 0, size = fr_dtype_size(dtype), n;
+    struct fr_layout *window = NULL, *home = NULL;
+    struct fr_buffer *b = NULL;
+    struct fr_tensor  base = {0};
+    void            **link = NULL;
+    fr_status         st;
+
+    TRY(fr_dims_count(ndim, dims, (int)size, &n, err));
+    for (int k = 0; k < ndim; k++) {
+        if (byte_strides[k] % size) {
+            st = fr_fail(err, FR_EVALUE, "stride %lld is not a multiple of the item size %lld",
+                         (long long)byte_strides[k], (long long)size);
+            goto out;
+        }
+        strides[k] = byte_strides[k] / size;
+        if (n && strides[k] < 0)
+            low += strides[k] * (dims[k] - 1);
+        else if (n)
+            high += strides[k] * (dims[k] - 1);
+    }
+    n = n ? high - low + 1 : 0;
+    window = fr_layout_get(ndim, dims, strides);
+    home = window && window->dense && low == 0 ? fr_layout_ref(window)
+                                               : fr_layout_get(1, &n, NULL);
+    b = fr_calloc(1, sizeof *b);
+    link = fr_calloc(2, sizeof *link);
+    if (!window || !home || !b || !link) {
+        st = fr_no_memory(err, "shared memory");
+        goto out;
+    }
+    *b = (struct fr_buffer){.mem = (char *)data + low * size, .n_bytes = (size_t)(n * size),
+                            .refs = 1, .release = release_foreign, .owner = link};
+    st = wrap_leaf(b, dtype, home, &base, err);
+    b = NULL; /* the node's now, also on failure, and `link` with it */
+    if (st == FR_OK) {
+        base.readonly = readonly;
+        st = fr_tensor_window(&base, ndim, dims, strides, -low, out, err);
+        if (st == FR_OK) {
+            base.storage->shared = true;
+            memcpy(&link[0], &release, sizeof release);
+            link[1] = owner;
+        }
+        fr_tensor_clear(&base);
+    }
+    link = NULL;
+out:
+    fr_layout_unref(window);
+    fr_layout_unref(home);
+    fr_free(b);
+    fr_free(link);
+    return st;
+}
+
+fr_status
+fr_tensor_from_copy(const void *data, fr_dtype dtype, int ndim, const int64_t *dims,
+                    const int64_t *byte_strides, struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t           k_order[FR_MAX_DIMS], bytes[FR_MAX_DIMS], n;
+    int               size = fr_dtype_size(dtype);
+    const int64_t    *list[1] = {byte_strides};
+    struct fr_layout *l;
+    struct fr_buffer *b;
+    fr_status         st;
+
+    if ((st = fr_dims_count(ndim, dims, size, &n, err)) != FR_OK)
+        return st;
+    fr_strides_keep_order(ndim, dims, 1, list, k_order);
+    if (!(l = fr_layout_get(ndim, dims, k_order)))
+        return fr_no_memory(err, "a layout");
+    if (!(b = fr_buffer_new((size_t)(n * size), err))) {
+        fr_layout_unref(l);
+        return FR_ENOMEM;
+    }
+    for (int k = 0; k < ndim; k++)
+        bytes[k] = k_order[k] * size;
+    if (n)
+        copy_nd(size, ndim, dims, b->mem, bytes, data, byte_strides);
+    st = wrap_leaf(b, dtype, l, out, err);
+    fr_layout_unref(l);
+    return st;
+}

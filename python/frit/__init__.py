@@ -1,0 +1,64 @@
+"""frit makes ordinary NumPy code fast without changing what it means.
+
+Functions and operators on frit.Tensor record what is to be computed; it is computed, in fused and
+compiled kernels, when Python needs a value.  @frit.accelerate does this to a NumPy function as it is.
+"""
+import math as _math
+
+import numpy as _numpy
+
+from . import _core
+from ._core import Tensor
+
+# What of _core is for the modules of this package and for tests.
+_INTERNAL = frozenset({
+    "alloc_count", "alloc_fail_at", "alloc_live", "cache_clear", "cache_info", "config_get", "config_list",
+    "config_set", "counters", "explain_text", "memory_trim", "numpy_call", "op_table", "share", "site_here",
+    "site_text", "stats_reset", "wait_compiles"})
+globals().update({_name: getattr(_core, _name) for _name in dir(_core)
+                  if not _name.startswith("_") and _name not in _INTERNAL})
+
+from .accelerate import accelerate  # noqa: E402
+from .explain import explain  # noqa: E402
+from .info import (  # noqa: E402
+    eval, isa_levels, reset_stats, show_config, stats, wait_for_compiles)
+
+__version__ = "0.1.0"
+
+pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
+euler_gamma = _numpy.euler_gamma
+
+_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+           "float32", "float64", "complex64", "complex128")
+globals().update({name: getattr(_numpy, name) for name in _DTYPES})
+dtype, finfo, iinfo, errstate = _numpy.dtype, _numpy.finfo, _numpy.iinfo, _numpy.errstate
+
+_SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
+
+
+def _handed_over(function, name):
+    """NumPy's `function` on evaluated tensors; what it returns becomes tensors.  Counted."""
+    def call(*args, **kwargs):
+        return _core.numpy_call(function, args, kwargs)
+    call.__name__ = call.__qualname__ = name.rpartition(".")[2]
+    call.__doc__ = getattr(function, "__doc__", None)
+    call.__module__ = __name__
+    return call
+
+
+def __getattr__(name):
+    # Imported when they are asked for: none of them is needed to compute something.
+    if name in _SUBMODULES:
+        import importlib
+        return importlib.import_module("." + name, __name__)
+    value = None if name.startswith("_") else getattr(_numpy, name, None)
+    if value is None or isinstance(value, type(_math)):
+        raise AttributeError(f"module 'frit' has no attribute '{name}'")
+    if callable(value) and not isinstance(value, type):
+        value = _handed_over(value, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_SUBMODULES, *(n for n in dir(_numpy) if not n.startswith("_"))})

@@ -1,0 +1,74 @@
+"""What `np` means inside an accelerated function: NumPy's names, with frit's functions behind those
+whose meaning is the same.  Everything else is NumPy's own object, which finds its way back to us
+through __array_function__ and __array_ufunc__ when it meets a Tensor."""
+import types
+
+import numpy
+
+from . import _core
+
+# Names that both have and that differ: NumPy's are meant.
+_KEPT = frozenset({
+    "core", "random", "linalg", "fft", "testing", "dtype", "test", "info", "show_config", "typing",
+    "lib", "rec", "ma", "char", "strings", "polynomial", "exceptions", "ctypeslib", "emath", "matlib",
+    "f2py", "save", "load", "shares_memory", "may_share_memory", "seterr", "errstate",
+})
+
+
+class _ArrayClass(type(numpy.ndarray)):
+    """isinstance(x, np.ndarray) is true of tensors in code that was written for arrays."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, (numpy.ndarray, _core.Tensor))
+
+    def __subclasscheck__(cls, c):
+        return issubclass(c, (numpy.ndarray, _core.Tensor))
+
+    def __call__(cls, *args, **kwargs):
+        return numpy.ndarray(*args, **kwargs)
+
+    def __getattr__(cls, name):
+        return getattr(numpy.ndarray, name)
+
+    def __eq__(cls, other):
+        return other is numpy.ndarray or other is ndarray
+
+    def __hash__(cls):
+        return hash(numpy.ndarray)
+
+
+class ndarray(metaclass=_ArrayClass):
+    __module__ = "numpy"
+
+
+def _ours():
+    """Name -> function for every function of NumPy's that frit has under the same name."""
+    found = {}
+    for name in dir(numpy):
+        if name.startswith("_") or name in _KEPT:
+            continue
+        theirs, mine = getattr(numpy, name), getattr(_core, name, None)
+        if mine is not None and callable(mine) and callable(theirs) and not isinstance(theirs, type):
+            found[name] = mine
+    return found
+
+
+def _namespace():
+    module = types.ModuleType("numpy", numpy.__doc__)
+
+    def __getattr__(name):
+        value = getattr(numpy, name)
+        module.__dict__[name] = value
+        return value
+
+    module.__dict__.update(ours, ndarray=ndarray, __getattr__=__getattr__,
+                           __dir__=lambda: dir(numpy))
+    return module
+
+
+ours = _ours()
+namespace = _namespace()
+# For _rewrite.rewrite(): by identity, since a function may have several names.
+modules = {id(numpy): namespace}
+functions = {id(getattr(numpy, name)): mine for name, mine in ours.items()}
+classes = {id(numpy.ndarray): ndarray}

@@ -1,0 +1,320 @@
+"""Copies of functions whose calls of NumPy go somewhere else.
+
+A copy has the same globals dictionary, closure cells, defaults and attributes as the function it was
+made from, so whatever it writes lands where the original would have written it.  Only its code
+differs: where the original loads a global in order to call it,
+
+    np.exp(x)       LOAD_GLOBAL np;  LOAD_METHOD exp    (one instruction, LOAD_ATTR, since 3.12)
+    exp(x)          LOAD_GLOBAL NULL + exp
+    helper(x)       LOAD_GLOBAL NULL + helper
+
+the copy loads a constant: the namespace, function or copied helper that stands in.  LOAD_GLOBAL
+has room for inline caches behind it, in which LOAD_CONST and a PUSH_NULL always fit, so no jump
+moves.  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
+co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
+not ours.
+
+Only calls are redirected.  A function that is used as a value (a key of a dictionary, `f is np.exp`,
+a default argument) stays the same object as outside; when it meets a frit.Tensor, NumPy's own
+protocols bring it back to us.
+
+Constants do not follow an assignment to the global, so what they were made from is remembered
+(`Rewritten.is_current`) and names that the functions themselves assign are left alone.
+"""
+import dis
+import sys
+import types
+
+import numpy
+
+# Since 3.13 the NULL of a call stands above the callable, before that below it.
+_NULL_ABOVE = sys.version_info >= (3, 13)
+_OP = dis.opmap
+_CALLS_AS_METHOD = sys.version_info >= (3, 12)   # LOAD_ATTR has the bit, LOAD_METHOD is gone
+MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
+
+
+class Rewritten:
+    """The copy of one function and all that it was made from."""
+
+    __slots__ = ("copy", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
+                 "globals_read", "all_cells")
+
+    def __init__(self):
+        self.watched = []           # (globals, name, value) that became constants
+        self.cells = []             # (cell, value) that were replaced
+        self.stored_globals = set() # names the functions assign
+        self.stored_cells = []
+        self.n_redirected = 0
+        self.globals_read = set()   # names
+        self.all_cells = []
+
+    def outer_arrays(self):
+        """The arrays that the functions reach other than through their arguments."""
+        names = self.copy.__globals__
+        found = [names[n] for n in self.globals_read if type(names.get(n)) is numpy.ndarray]
+        return found + [v for v in map(_contents, self.all_cells) if type(v) is numpy.ndarray]
+
+    def is_current(self):
+        for names, name, value in self.watched:
+            if names.get(name) is not value:
+                return False
+        for cell, value in self.cells:
+            if _contents(cell) is not value:
+                return False
+        return True
+
+
+def _contents(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:      # not assigned yet
+        return None
+
+
+def _tree(code):
+    """The code object and those of all functions written inside it."""
+    found, todo = [], [code]
+    while todo:
+        code = todo.pop()
+        found.append(code)
+        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return found
+
+
+def _loads(code):
+    """Every instruction with the two that follow it (None at the end), EXTENDED_ARG left out."""
+    listed = [i for i in dis.get_instructions(code) if i.opcode != _OP["EXTENDED_ARG"]]
+    return zip(listed, [*listed[1:], None], [*listed[2:], None, None])
+
+
+def _is_attr(i, as_method):
+    """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
+    if i is None:
+        return False
+    if i.opname == "LOAD_METHOD":
+        return as_method
+    return i.opname == "LOAD_ATTR" and bool(_CALLS_AS_METHOD and i.arg & 1) == as_method
+
+
+def _attribute_called(null, after, after2):
+    """Whether the value loaded before `after` is only asked for an attribute that is called at once.
+    `null`: the value was pushed above the NULL of that call (before 3.13)."""
+    if _is_attr(after, True):
+        return True
+    if not _is_attr(after, False):
+        return False
+    if _NULL_ABOVE:
+        return after2 is not None and after2.opname == "PUSH_NULL"
+    return null and not _is_attr(after2, True) and not _is_attr(after2, False)
+
+
+def _called(null, after):
+    """Whether the value loaded before `after` is itself called."""
+    if _NULL_ABOVE:
+        null = null or (after is not None and after.opname == "PUSH_NULL")
+    return null and not _is_attr(after, True) and not _is_attr(after, False)
+
+
+class _Rewriter:
+    """One decorated function, and the functions of its module that it calls."""
+
+    def __init__(self, root, modules, functions, classes, unwrap):
+        self.root = root
+        self.modules = modules          # id of a module of NumPy's -> what stands in for it
+        self.functions = functions      # id of a function of NumPy's -> ours
+        self.classes = classes          # the same for classes, which need not be called
+        self.unwrap = unwrap            # decorated function -> the function that was decorated
+        self.out = Rewritten()
+        self.copies = {}                # id of a function -> (function, its copy)
+
+    def helper(self, value):
+        """The plain function behind `value` if it belongs to the module of the decorated one."""
+        value = self.unwrap(value)
+        if type(value) is types.FunctionType and value.__globals__ is self.root.__globals__:
+            return value
+        return None
+
+    def collect(self):
+        """Every function that will be copied, found through the names by which they are called."""
+        todo, seen = [self.root], {}
+        while todo and len(seen) < MAX_FUNCTIONS:
+            f = todo.pop()
+            if id(f) in seen:
+                continue
+            seen[id(f)] = f
+            cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+            self.out.all_cells += cells.values()
+            for code in _tree(f.__code__):
+                for this, after, _ in _loads(code):
+                    if this.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                        self.out.stored_globals.add(this.argval)
+                    elif this.opname == "LOAD_GLOBAL":
+                        self.out.globals_read.add(this.argval)
+                        h = self.helper(f.__globals__.get(this.argval))
+                        if h:
+                            todo.append(h)
+                    elif this.opname == "LOAD_DEREF" and this.argval in cells:
+                        h = self.helper(_contents(cells[this.argval]))
+                        if h:
+                            todo.append(h)
+        return list(seen.values())
+
+    def stand_in(self, value, null, after, after2):
+        """What to load instead of the global `value`, or None to leave it."""
+        new = self.modules.get(id(value))
+        if new is not None:
+            # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
+            is_class = _is_attr(after, False) and after.argval == "ndarray"
+            return new if is_class or _attribute_called(null, after, after2) else None
+        new = self.classes.get(id(value))
+        if new is not None or not _called(null, after):
+            return new
+        new = self.functions.get(id(value))
+        if new is None:
+            h = self.helper(value)
+            new = self.copies[id(h)][1] if h and id(h) in self.copies else None
+        return new
+
+    def global_stand_in(self, f, this, after, after2):
+        name, names = this.argval, f.__globals__
+        if name in self.out.stored_globals or name not in names:
+            return None
+        value = names[name]
+        new = self.stand_in(value, this.arg & 1, after, after2)
+        if new is not None:
+            self.out.watched.append((names, name, value))
+        return new
+
+    def rewrite_code(self, f, code):
+        consts = list(code.co_consts)
+        changed = False
+        for i, c in enumerate(consts):
+            if isinstance(c, types.CodeType):
+                consts[i] = self.rewrite_code(f, c)
+                changed = changed or consts[i] is not c
+        raw = bytearray(code.co_code)
+        where = {}      # id of a stand-in -> its index among the constants
+        offsets = [i.offset for i in dis.get_instructions(code)] + [len(raw)]
+        next_offset = dict(zip(offsets, offsets[1:]))
+        for this, after, after2 in _loads(code):
+            if this.opname != "LOAD_GLOBAL":
+                continue
+            new = self.global_stand_in(f, this, after, after2)
+            if new is None:
+                continue
+            if id(new) not in where:
+                where[id(new)] = len(consts)
+                consts.append(new)
+            load = self.load_const(where[id(new)], this.arg & 1)
+            start, end = this.offset, next_offset[this.offset]
+            if len(load) > end - start:
+                continue    # a Python whose LOAD_GLOBAL has no room; the protocols do the work
+            load += bytes([_OP["NOP"], 0]) * ((end - start - len(load)) // 2)
+            raw[start:end] = load
+            # The prefixes of the old instruction would widen the argument of the new one.
+            while start >= 2 and raw[start - 2] == _OP["EXTENDED_ARG"]:
+                start -= 2
+                raw[start:start + 2] = bytes([_OP["NOP"], 0])
+            changed = True
+            self.out.n_redirected += 1
+        if not changed:
+            return code
+        return code.replace(co_code=bytes(raw), co_consts=tuple(consts))
+
+    @staticmethod
+    def load_const(index, push_null):
+        load = b""
+        for shift in (24, 16, 8):
+            if index >> shift:
+                load += bytes([_OP["EXTENDED_ARG"], index >> shift & 255])
+        load += bytes([_OP["LOAD_CONST"], index & 255])
+        null = bytes([_OP["PUSH_NULL"], 0]) if push_null else b""
+        return load + null if _NULL_ABOVE else null + load
+
+    def redirects_cell(self, f, name, as_module):
+        """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
+        for code in _tree(f.__code__):
+            before = None
+            for this, after, after2 in _loads(code):
+                if this.argval == name and this.opname in (
+                        "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
+                    return False
+                if this.argval == name and this.opname == "LOAD_DEREF":
+                    null = before is not None and before.opname == "PUSH_NULL"
+                    if not (_attribute_called(null, after, after2) if as_module
+                            else _called(null, after)):
+                        return False
+                before = this
+        return True
+
+    def cells_of(self, f, fill):
+        """The closure of the copy of `f`; appends (cell, function to be copied) to `fill`."""
+        cells = []
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            value = _contents(cell)
+            new = self.modules.get(id(value))
+            as_module = new is not None
+            if new is None:
+                new = self.functions.get(id(value))
+            h = self.helper(value) if new is None else None
+            if (new is not None or h) and self.redirects_cell(f, name, as_module):
+                self.out.cells.append((cell, value))
+                cell = types.CellType(new)
+                if h:
+                    fill.append((cell, h))
+                self.out.n_redirected += 1
+            cells.append(cell)
+        return tuple(cells) if cells else None
+
+    def run(self):
+        fill = []
+        for f in self.collect():
+            copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__,
+                                      self.cells_of(f, fill))
+            copy.__kwdefaults__ = f.__kwdefaults__
+            copy.__qualname__ = f.__qualname__
+            copy.__module__ = f.__module__
+            copy.__annotations__ = f.__annotations__
+            copy.__dict__ = f.__dict__      # the same dictionary: attributes are shared
+            self.copies[id(f)] = f, copy
+        # Functions call each other, so all of them exist before the first code is rewritten.
+        for cell, h in fill:
+            cell.cell_contents = self.copies[id(h)][1] if id(h) in self.copies else h
+        for f, copy in self.copies.values():
+            copy.__code__ = self.rewrite_code(f, f.__code__)
+            stored = {i.argval for code in _tree(f.__code__) for i in dis.get_instructions(code)
+                      if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+            self.out.stored_cells += [cell for name, cell in
+                                      zip(f.__code__.co_freevars, f.__closure__ or ()) if name in stored]
+        self.out.copy = self.copies[id(self.root)][1]
+        return self.out
+
+
+def rewrite(function, modules, functions, classes=(), unwrap=lambda f: f):
+    """A Rewritten of `function`: a copy in which calls of the modules' attributes and of the functions
+    (dictionaries from id to stand-in) are redirected, also in the functions of its module that
+    it calls.  A Python that we do not know gives the function as it was."""
+    rewriter = _Rewriter(function, modules, functions, dict(classes), unwrap)
+    if not _works:
+        rewriter.out.copy = function
+        return rewriter.out
+    return rewriter.run()
+
+
+def _probe(x):
+    return types.SimpleNamespace(a=x), dis.findlabels(x), _contents(x)
+
+
+def _self_test():
+    """Whether the rewriting above is right for the running interpreter."""
+    fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
+             id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
+    try:
+        r = _Rewriter(_probe, fakes, {id(_contents): lambda x: ("contents", x)}, {}, lambda f: f).run()
+        return r.copy(1) == (("types", 1), ("dis", 1), ("contents", 1)) and r.is_current()
+    except Exception:
+        return False
+
+
+_works = "LOAD_GLOBAL" in _OP and "PUSH_NULL" in _OP and _self_test()

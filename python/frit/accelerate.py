@@ -1,0 +1,387 @@
+"""@frit.accelerate: an unchanged NumPy function that runs on tensors inside and shows arrays outside.
+
+On each call
+
+  1. array arguments, also inside lists, tuples and dictionaries, become tensors over the same
+     memory.  Lists and dictionaries are changed in place and changed back at the end, so that
+     whatever else holds them sees what it would have seen;
+  2. a copy of the function runs (_rewrite.py) whose calls of NumPy are calls of frit;
+  3. results, and everything that stays behind (the arguments' memory, attributes of objects that were
+     passed, globals and closures that the function assigned), are computed together and become
+     arrays again, also when the function raises.
+
+An argument that comes back is the very array that went in.  What cannot be done this way runs as it
+is, on NumPy: generators and coroutines (their caller looks at arrays in between), and calls in which
+the function also reaches an argument's memory through a global, a closure or an attribute.
+"""
+import functools
+import inspect
+import threading
+import types
+
+import numpy
+
+from . import _core, _namespace
+from ._rewrite import rewrite
+
+_Tensor = _core.Tensor
+_MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
+_MAX_OBJECTS = 1000     # objects with attributes that one call looks into
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
+                    types.BuiltinFunctionType, types.ModuleType, type})
+
+
+class CallStats:
+    """What the last call of an accelerated function did, and how many calls there were."""
+
+    __slots__ = ("kernels", "fallbacks", "syncs", "calls")
+
+    def __init__(self):
+        self.kernels = self.fallbacks = self.syncs = self.calls = 0
+
+    def __repr__(self):
+        return (f"CallStats(kernels={self.kernels}, fallbacks={self.fallbacks}, "
+                f"syncs={self.syncs}, calls={self.calls})")
+
+
+class _Depth(threading.local):
+    n = 0       # accelerated calls that this thread is in
+
+
+_depth = _Depth()
+
+
+def _attributes(x):
+    """The dictionary of an object of a class written in Python, or None."""
+    kind = type(x)
+    if kind in _PLAIN or kind.__dictoffset__ == 0 or not kind.__flags__ & _HEAP_TYPE:
+        return None
+    try:
+        names = object.__getattribute__(x, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return names if type(names) is dict else None
+
+
+_HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
+
+
+class _Arrays:
+    """The arrays of one call: the tensors that stand for them, and the way back."""
+
+    __slots__ = ("tensor_of", "array_of", "containers", "objects", "keep")
+
+    def __init__(self):
+        self.tensor_of = {}     # id of an array -> tensor
+        self.array_of = {}      # id of a tensor -> array
+        self.containers = {}    # id -> list or dict that the caller holds
+        self.objects = {}       # id -> object whose attributes the function may assign
+        self.keep = []          # keeps the ids above valid
+
+    # ---- in
+
+    def find(self, x, arrays):
+        """Notes the containers, objects and arrays that `x` leads to; changes nothing."""
+        kind = type(x)
+        if kind in _PLAIN:
+            return
+        if isinstance(x, numpy.ndarray):
+            arrays.append(x)
+        elif isinstance(x, tuple):
+            for v in x:
+                self.find(v, arrays)
+        elif isinstance(x, (list, dict)):
+            if id(x) not in self.containers:
+                self.containers[id(x)] = x
+                for v in x.values() if isinstance(x, dict) else x:
+                    self.find(v, arrays)
+        elif id(x) not in self.objects and len(self.objects) < _MAX_OBJECTS:
+            if _attributes(x) is not None:
+                self.objects[id(x)] = x
+
+    @staticmethod
+    def are_apart(arrays):
+        """False if two of the arrays see one memory as different types: no storage does that."""
+        roots = {}
+        for a in arrays:
+            root = a
+            while isinstance(root.base, numpy.ndarray):
+                root = root.base
+            # What is not an array's own may be the memory of several: a buffer, a file.
+            key = id(root) if root.base is None else None
+            kind = a.dtype, type(a)
+            if key is not None:
+                if roots.setdefault(key, kind) != kind:
+                    return False
+            elif any(b is not a and (b.dtype, type(b)) != kind and numpy.may_share_memory(a, b)
+                     for b in arrays):
+                return False
+        return True
+
+    def attribute_arrays(self):
+        """The arrays that the functions reach through attributes; follows objects in attributes."""
+        found, todo, seen = [], list(self.objects.values()), set(self.objects)
+        while todo and len(seen) < _MAX_OBJECTS:
+            x = todo.pop()
+            if type(x) is numpy.ndarray:
+                found.append(x)
+                continue
+            if isinstance(x, (list, tuple)):
+                inner = x
+            elif isinstance(x, dict):
+                inner = x.values()
+            else:
+                names = _attributes(x)
+                if names is None:
+                    continue
+                self.objects[id(x)] = x
+                inner = names.values()
+            for v in list(inner):
+                if type(v) not in _PLAIN and id(v) not in seen:
+                    seen.add(id(v))
+                    todo.append(v)
+        return found
+
+    def enter(self, x):
+        """`x` with tensors for arrays; call it after find()."""
+        kind = type(x)
+        if kind in _PLAIN:
+            return x
+        if kind is numpy.ndarray:
+            return self.enter_array(x)
+        if isinstance(x, tuple):
+            return self.map_tuple(x, self.enter)
+        return x
+
+    def enter_containers(self):
+        for c in self.containers.values():
+            for k, v in list(c.items() if isinstance(c, dict) else enumerate(c)):
+                new = self.enter(v)
+                if new is not v:
+                    c[k] = new
+
+    def enter_array(self, a):
+        t = self.tensor_of.get(id(a))
+        if t is None:
+            try:
+                t = _core.share(a)
+            except TypeError:
+                return a        # a dtype or layout that stays NumPy's
+            self.tensor_of[id(a)] = t
+            self.array_of[id(t)] = a
+            self.keep.append((a, t))
+        return t
+
+    @staticmethod
+    def map_tuple(x, change):
+        if type(x) is not tuple and not hasattr(x, "_fields"):
+            return x
+        new = [change(v) for v in x]
+        if all(a is b for a, b in zip(new, x)):
+            return x
+        return x._make(new) if hasattr(x, "_fields") else tuple(new)
+
+    # ---- out
+
+    def pending(self, x, found, seen):
+        """Appends every tensor that `x` leads to through lists, tuples and dictionaries."""
+        kind = type(x)
+        if kind is _Tensor:
+            found.append(x)
+        elif kind not in _PLAIN and isinstance(x, (list, tuple, dict)) and id(x) not in seen:
+            seen.add(id(x))
+            for v in x.values() if isinstance(x, dict) else x:
+                self.pending(v, found, seen)
+
+    def leave(self, x, seen):
+        """`x` with arrays for tensors; lists and dictionaries are changed in place."""
+        kind = type(x)
+        if kind in _PLAIN:
+            return x
+        if kind is _Tensor:
+            array = self.array_of.get(id(x))
+            if array is None:
+                array = x._to_scalar() if x._is_scalar() else numpy.asarray(x)
+                # A tensor in two places is one array in two places.
+                self.array_of[id(x)] = array
+                self.keep.append((array, x))
+            return array
+        if isinstance(x, tuple):
+            return self.map_tuple(x, lambda v: self.leave(v, seen))
+        if isinstance(x, (list, dict)) and id(x) not in seen:
+            seen.add(id(x))
+            for k, v in list(x.items() if isinstance(x, dict) else enumerate(x)):
+                new = self.leave(v, seen)
+                if new is not v:
+                    x[k] = new
+        return x
+
+    def left_behind(self, rewritten):
+        """(where, name, value) of all that somebody may look at after the call."""
+        for c in self.containers.values():
+            yield None, None, c
+        for o in self.objects.values():
+            names = _attributes(o)
+            for name, value in list(names.items()):
+                yield names, name, value
+        if rewritten is not None:
+            names = rewritten.copy.__globals__
+            for name in rewritten.stored_globals:
+                if name in names:
+                    yield names, name, names[name]
+            for cell in rewritten.stored_cells:
+                try:
+                    yield cell, None, cell.cell_contents
+                except ValueError:      # deleted
+                    pass
+
+    def finish(self, rewritten, result=None):
+        """Computes what is pending, puts arrays back, and returns `result` as arrays."""
+        behind = list(self.left_behind(rewritten))
+        found, seen = [t for _, t in self.keep], set()
+        self.pending(result, found, seen)
+        for _, _, value in behind:
+            self.pending(value, found, seen)
+        try:
+            if found:
+                _core.eval(found)
+            if self.keep and _core.counters()[3]:
+                # Something that we do not see still wants to read the arguments' memory, which the
+                # caller may write into next: exporting it computes all that is pending.
+                for _, t in self.keep:
+                    numpy.asarray(t)
+        finally:
+            seen = set()
+            for where, name, value in behind:
+                new = self.leave(value, seen)
+                if new is value or where is None:
+                    continue
+                if type(where) is types.CellType:
+                    where.cell_contents = new
+                else:
+                    where[name] = new
+        return self.leave(result, seen)
+
+
+class _Function:
+    """One accelerated function: its copy, made at the first call and again when a global changed."""
+
+    def __init__(self, f):
+        self.f = f
+        self.stats = CallStats()
+        self.rewritten = None
+        self.n_rewrites = 0
+
+    def current(self):
+        """The copy that fits the globals of the moment, or None to run the function as it is."""
+        r = self.rewritten
+        if r is not None and r.is_current():
+            return r
+        if type(self.f) is not types.FunctionType or self.n_rewrites >= _MAX_REWRITES:
+            return None
+        self.n_rewrites += 1
+        self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
+        return self.rewritten
+
+    def call(self, args, kwargs):
+        r = self.current()
+        run = r.copy if r is not None else self.f
+        arrays = _Arrays()
+        if _depth.n:
+            inside = []
+            arrays.pending((args, kwargs), inside, set())
+            if inside:      # called from an accelerated function: tensors go in and come out
+                return run(*args, **kwargs)
+        shared = []
+        arrays.find((args, kwargs), shared)
+        arrays.containers.pop(id(kwargs))       # ours, not the caller's
+        others = arrays.attribute_arrays() if arrays.objects else []
+        if r is not None:
+            others += r.outer_arrays()
+        if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
+                or len(shared) > 1 and not arrays.are_apart(shared)):
+            return self.f(*args, **kwargs)
+        before, body = _core.counters(), None
+        _depth.n += 1
+        try:
+            args = [arrays.enter(a) for a in args]
+            kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
+            arrays.enter_containers()
+            result = run(*args, **kwargs)
+            body = _core.counters()
+            return arrays.finish(r, result)
+        finally:
+            _depth.n -= 1
+            if body is None:
+                arrays.finish(r)
+            s, after = self.stats, _core.counters()
+            s.kernels, s.fallbacks, s.syncs, _ = (max(b - a, 0) for a, b in zip(before, after))
+            if body is not None:    # the computation at the end is no sync
+                s.syncs = max(body[2] - before[2], 0)
+            s.calls += 1
+
+
+def explained(f, args, kwargs, describe):
+    """describe(tensors), where the tensors are the pending results of calling `f` with tensors for
+    arrays, and what it left pending in its arguments."""
+    state = getattr(f, "_frit_function", None) or _Function(f)
+    r = state.current()
+    arrays, found, seen = _Arrays(), [], set()
+    arrays.find((args, kwargs), [])
+    arrays.containers.pop(id(kwargs))
+    try:
+        args = [arrays.enter(a) for a in args]
+        kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
+        arrays.enter_containers()
+        result = (r.copy if r is not None else state.f)(*args, **kwargs)
+        arrays.pending(result, found, seen)
+        found += [t for _, t in arrays.keep]
+        for _, _, value in arrays.left_behind(r):
+            arrays.pending(value, found, seen)
+        return describe(found)
+    finally:
+        arrays.finish(r)
+
+
+def _unwrap(value):
+    """The function that was decorated, if `value` is what accelerate() made of it."""
+    state = getattr(value, "_frit_function", None) if type(value) is types.FunctionType else None
+    return state.f if state is not None else value
+
+
+def _suspends(f):
+    return (inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f)
+            or inspect.isasyncgenfunction(f))
+
+
+def accelerate(function=None):
+    """Runs an unchanged NumPy function on frit and returns NumPy arrays.
+
+    Use it as a decorator, with or without parentheses.  The result behaves as the function did:
+    arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
+    the same lines.  `function.stats` tells what the last call did: kernels run, calls handed to NumPy
+    (fallbacks), and values that Python needed on the way (syncs).
+    """
+    if function is None:
+        return accelerate
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(accelerate(function.__func__))
+    if isinstance(function, types.MethodType):
+        return types.MethodType(accelerate(function.__func__), function.__self__)
+    if isinstance(function, type) or not callable(function):
+        raise TypeError(f"accelerate() takes a function, not {function!r}")
+    function = _unwrap(function)
+    state = _Function(function)
+
+    if _suspends(function):
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+        if inspect.iscoroutinefunction(function) and hasattr(inspect, "markcoroutinefunction"):
+            inspect.markcoroutinefunction(wrapper)
+    else:
+        def wrapper(*args, **kwargs):
+            return state.call(args, kwargs)
+        wrapper._frit_function = state
+    functools.update_wrapper(wrapper, function)
+    wrapper.stats = state.stats
+    return wrapper

@@ -1,0 +1,66 @@
+"""Settings: `with frit.config(debug=3):`, and `python -m frit.config` lists them all.
+
+The module is callable; what it gives is a context that puts the old values back."""
+import sys
+import types
+
+from . import _core
+
+
+class _Settings:
+    """Settings that were changed, and how to change them back."""
+
+    def __init__(self, changes):
+        self.old = {}
+        try:
+            for name, value in changes.items():
+                old = _core.config_get(name)
+                _core.config_set(name, value)
+                self.old[name] = old
+        except BaseException:
+            self.restore()
+            raise
+
+    def restore(self):
+        for name, value in self.old.items():
+            # 0 threads means "all there are" in the environment; as a value it is not accepted.
+            if name == "num_threads" and value == 0:
+                import os
+                _core.config_set(name, min(len(os.sched_getaffinity(0)), 256))
+            else:
+                _core.config_set(name, value)
+        self.old = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.restore()
+
+
+class _Config(types.ModuleType):
+    def __call__(self, **changes):
+        """Changes settings at once; as a context manager, until its end."""
+        return _Settings(changes)
+
+
+def settings():
+    """Every setting as a dict: name, variable, value, default, help."""
+    return _core.config_list()
+
+
+def threads():
+    """How many threads run kernels."""
+    return _core.show_config()["threads"]
+
+
+def main():
+    for s in settings():
+        changed = str(s["value"]) != str(s["default"]).strip('"')
+        print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']}")
+
+
+sys.modules[__name__].__class__ = _Config
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""NumPy's fft on tensors: each function computes what it is given and hands it to numpy.fft."""
+import numpy as _numpy
+
+from . import _handed_over
+
+
+def __getattr__(name):
+    value = None if name.startswith("_") else getattr(_numpy.fft, name, None)
+    if value is None:
+        raise AttributeError(f"module 'frit.fft' has no attribute '{name}'")
+    if callable(value) and not isinstance(value, type):
+        value = _handed_over(value, "fft." + name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [n for n in dir(_numpy.fft) if not n.startswith("_")]

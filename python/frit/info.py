@@ -1,0 +1,70 @@
+"""What frit did and what it found: frit.stats(), frit.show_config(), frit.wait_for_compiles()."""
+import sys
+
+import numpy
+
+from . import _core
+
+
+def stats():
+    """Counts since the start or reset_stats(), as a dict.
+
+    kernels (dispatches run), jitted, interpreted and ref (by which executor), plans and plan_hits,
+    compiled, disk_hits, pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
+    fallbacks: NumPy functions that were called, by name; syncs: why pending values were computed.
+    """
+    return {k.removeprefix("n_"): v for k, v in _core.stats().items()}
+
+
+def reset_stats():
+    """Sets all counts to zero."""
+    _core.stats_reset()
+
+
+def wait_for_compiles(timeout=None):
+    """Waits until no kernel is being compiled; False when `timeout` seconds were not enough."""
+    return _core.wait_compiles() if timeout is None else _core.wait_compiles(float(timeout))
+
+
+def isa_levels():
+    """The instruction-set levels that this machine can run, lowest first."""
+    return _core.show_config()["isa_levels"]
+
+
+def eval(*tensors):  # noqa: A001
+    """Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.
+
+    Returns its argument, or the tuple of them."""
+    if len(tensors) == 1 and type(tensors[0]) is _core.Tensor:
+        return tensors[0].eval()
+    found = []
+    _tensors(tensors, found)
+    _core.eval(found)
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _tensors(x, found):
+    if type(x) is _core.Tensor:
+        found.append(x)
+    elif isinstance(x, (list, tuple)):
+        for v in x:
+            _tensors(v, found)
+    elif isinstance(x, dict):
+        for v in x.values():
+            _tensors(v, found)
+
+
+def show_config(file=None):
+    """Prints what frit found on this machine and how it is set."""
+    from . import __version__
+    c, cache = _core.show_config(), _core.cache_info()
+    why = c["compile_unavailable"]
+    where = cache["directory"] or "in memory only"
+    print(f"frit {__version__}, NumPy {numpy.__version__}, Python {sys.version.split()[0]}",
+          f"instruction set: {c['isa']} (of {', '.join(c['isa_levels'])}), threads: {c['threads']}",
+          f"libgccjit: {'not usable: ' + why if why else 'in use, by the helper program'}",
+          f"kernel cache: {where}, {cache['entries']} entries, {cache['bytes']:,} bytes",
+          *(f"warning: {w}" for w in c["warnings"].splitlines()),
+          *(f"{s['variable']}={s['value']}" for s in c["settings"]
+            if str(s["value"]) != str(s["default"]).strip('"')),
+          sep="\n", file=file or sys.stdout)

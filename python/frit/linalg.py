@@ -1,0 +1,18 @@
+"""NumPy's linalg on tensors: each function computes what it is given and hands it to numpy.linalg."""
+import numpy as _numpy
+
+from . import _handed_over
+
+
+def __getattr__(name):
+    value = None if name.startswith("_") else getattr(_numpy.linalg, name, None)
+    if value is None:
+        raise AttributeError(f"module 'frit.linalg' has no attribute '{name}'")
+    if callable(value) and not isinstance(value, type):
+        value = _handed_over(value, "linalg." + name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [n for n in dir(_numpy.linalg) if not n.startswith("_")]

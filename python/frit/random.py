@@ -1,0 +1,84 @@
+"""Random numbers by Philox4x32-10, a counter-based generator.
+
+Element i of a stream is a function of the seed and of i alone, so the numbers do not depend on
+threads, devices or on what else is computed in the same kernel, and drawing them fuses like any other
+operation.  `philox(key)` takes the 64-bit key as it is; `default_rng(seed)` mixes the seed first."""
+import numpy as _numpy
+
+from . import _core
+
+_U64 = (1 << 64) - 1
+
+
+class Generator:
+    """A stream of random numbers: a key, and how many have been drawn."""
+
+    def __init__(self, key):
+        self._key = int(key) & _U64
+        self._drawn = 0
+
+    def __repr__(self):
+        return f"frit.random.Generator(key={self._key:#018x}, drawn={self._drawn})"
+
+    @property
+    def state(self):
+        """The key and the position; assign it to go back to a place in the stream."""
+        return {"key": self._key, "drawn": self._drawn}
+
+    @state.setter
+    def state(self, value):
+        self._key, self._drawn = int(value["key"]) & _U64, int(value["drawn"])
+
+    def _draw(self, function, size, dtype):
+        shape = () if size is None else (size,) if isinstance(size, (int, _numpy.integer)) else tuple(size)
+        n = 1
+        for d in shape:
+            n *= int(d)
+        counter = _core.arange(n, dtype=_numpy.uint64) + _numpy.uint64(self._drawn & _U64)
+        self._drawn += n
+        out = function(counter, _numpy.uint64(self._key), dtype=_numpy.dtype(dtype)).reshape(shape)
+        return out.item() if size is None else out
+
+    def bits(self, size=None):
+        """64 random bits each, as uint64."""
+        return self._draw(_core.random_bits, size, _numpy.uint64)
+
+    def random(self, size=None, dtype=_numpy.float64):
+        """Uniform in [0, 1), multiples of 2**-53 (float64) or 2**-24 (float32)."""
+        return self._draw(_core.random_uniform, size, dtype)
+
+    def uniform(self, low=0.0, high=1.0, size=None, dtype=_numpy.float64):
+        """Uniform in [low, high)."""
+        return self.random(size, dtype) * (high - low) + low
+
+    def standard_normal(self, size=None, dtype=_numpy.float64):
+        """Normal with mean 0 and deviation 1, by Box and Muller."""
+        return self._draw(_core.random_normal, size, dtype)
+
+    def normal(self, loc=0.0, scale=1.0, size=None, dtype=_numpy.float64):
+        """Normal with mean `loc` and deviation `scale`."""
+        return self.standard_normal(size, dtype) * scale + loc
+
+    def integers(self, low, high=None, size=None):
+        """Integers from low to high - 1, or 0 to low - 1.  No number is favoured by more than
+        (high - low) / 2**64."""
+        low, high = (0, low) if high is None else (low, high)
+        span = int(high) - int(low)
+        if not 0 < span <= 1 << 63:
+            raise ValueError(f"integers(): low={low} is not below high={high}")
+        bits = self.bits(size)
+        if size is None:
+            return bits % span + low
+        return (bits % _numpy.uint64(span)).astype(_numpy.int64) + int(low)
+
+
+def philox(key):
+    """The stream with exactly this 64-bit key."""
+    return Generator(key)
+
+
+def default_rng(seed=None):
+    """A stream for `seed`: an int, a sequence of ints, or None for one that nobody has had."""
+    if isinstance(seed, Generator):
+        return seed
+    return Generator(int(_numpy.random.SeedSequence(seed).generate_state(1, _numpy.uint64)[0]))

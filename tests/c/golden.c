@@ -1,0 +1,322 @@
+/* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
+ * tests/test_golden.py; usage: golden FILE. The file:
+ *
+ *     # pass: fuse                forward, fold, fuse, schedule, plan, lower, memory
+ *     # why: what the case shows
+ *     # outside: %1               nodes that somebody outside of the graph still reads
+ *     # skip: fold                as FRIT_SKIP
+ *     graph text                  memory: a line `from to bytes` for each temporary
+ *     # expect:
+ *     what this program prints
+ *
+ * schedule, plan and lower see the graph after the passes before them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "passes/fold.h"
+#include "passes/forward.h"
+#include "passes/memory.h"
+#include "passes/pipeline.h"
+#include "runtime/plan.h"
+
+/* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
+
+static struct fr_kernel_entry *kernels;
+
+fr_status
+fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
+{
+    size_t                  n = fr_nest_pack(nest, NULL, 0);
+    uint8_t                *packed = fr_malloc(n);
+    struct fr_kernel_entry *e;
+    fr_status               st;
+
+    fr_nest_pack(nest, packed, n);
+    for (e = kernels; e; e = e->next)
+        if (e->n_packed == n && !memcmp(e->packed, packed, n)) {
+            fr_free(packed);
+            *out = e;
+            return FR_OK;
+        }
+    e = fr_calloc(1, sizeof *e);
+    e->packed = packed;
+    e->n_packed = n;
+    e->next = kernels;
+    if ((st = fr_nest_unpack(packed, n, &e->k.nest, err)) != FR_OK)
+        return st;
+    kernels = e;
+    *out = e;
+    return FR_OK;
+}
+
+void
+fr_kernel_unref(struct fr_kernel_entry *e)
+{
+    (void)e;
+}
+
+/* ---- printing ------------------------------------------------------------------------------ */
+
+static void
+print_graph(const struct fr_graph *g)
+{
+    int   n = fr_graph_print(g, NULL, 0);
+    char *s = fr_malloc((size_t)n + 1);
+
+    fr_graph_print(g, s, (size_t)n + 1);
+    fputs(s, stdout);
+    fr_free(s);
+}
+
+static void
+print_fusion(const struct fr_graph *g, const struct fr_fusion *f)
+{
+    int   n = fr_fusion_print(g, f, NULL, 0);
+    char *s = fr_malloc((size_t)n + 1);
+
+    fr_fusion_print(g, f, s, (size_t)n + 1);
+    fputs(s, stdout);
+    fr_free(s);
+}
+
+static void
+print_members(const struct fr_plan *p, int group)
+{
+    const struct fr_fusion *f = p->fusion;
+
+    printf(" {");
+    for (int n = f->group[group]->first; n >= 0; n = f->next[n])
+        printf("%s%%%d", n == f->group[group]->first ? "" : " ", n);
+    printf("}");
+}
+
+/* step 0: launch {%1 %2} {%3 %4}    one pair of braces for each instance of the kernel */
+static void
+print_step(const struct fr_plan *p, int i)
+{
+    static const char *const kinds[] = {"launch", "scan", "copy"};
+    const struct fr_step    *s = &p->step[i];
+
+    printf("step %d: %s%s", i, s->counts ? "" : "then ", kinds[s->kind]);
+    if (s->kind == FR_STEP_COPY)
+        printf(" %%%d to %%%d", s->copy_from, s->copy_to);
+    for (int k = 0; k < s->n_instances; k++)
+        print_members(p, s->group[k]);
+}
+
+static void
+print_schedule(const struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        print_step(p, i);
+        printf("\n");
+    }
+    printf("%d dispatch%s\n", p->n_kernels, p->n_kernels == 1 ? "" : "es");
+}
+
+static void
+print_places(const struct fr_plan *p)
+{
+    for (int n = 0; n < p->graph->n_nodes; n++) {
+        const struct fr_place *at = &p->place[n];
+
+        switch (at->kind) {
+        case FR_PLACE_LEAF: printf("%%%d: leaf", n); break;
+        case FR_PLACE_NEW: printf("%%%d: new, %lld bytes", n, (long long)at->bytes); break;
+        case FR_PLACE_SAME: printf("%%%d: where %%%d is", n, at->root); break;
+        case FR_PLACE_ARENA:
+            printf("%%%d: arena at %lld, %lld bytes", n, (long long)at->offset,
+                   (long long)at->bytes);
+            break;
+        default: continue;
+        }
+        printf("%s\n", p->graph->node[n].output ? ", result" : "");
+    }
+    printf("new %lld bytes, arena %lld, at least %lld\n", (long long)p->new_bytes,
+           (long long)p->arena_bytes, (long long)p->arena_bound);
+}
+
+static void
+print_plan(const struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        print_step(p, i);
+        printf(", reads %llu, writes %llu\n", (unsigned long long)p->step[i].bytes_read,
+               (unsigned long long)p->step[i].bytes_written);
+    }
+    print_places(p);
+}
+
+/* The nest, and for each instance its sizes and operands:  [0] %1+16 strides 512 4 */
+static void
+print_nest(const struct fr_plan *p, int i)
+{
+    const struct fr_step *s = &p->step[i];
+    const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->k.nest : NULL;
+    char                  text[20000];
+
+    if (s->kind == FR_STEP_COPY)
+        return;
+    if (nest) {
+        fr_nest_print(nest, text, sizeof text);
+        fputs(text, stdout);
+    }
+    for (int k = 0; k < s->n_instances; k++) {
+        const struct fr_instance *in = &s->instance[k];
+
+        printf("outer");
+        for (int a = 0; a < in->n_outer; a++)
+            printf(" %lld", (long long)in->outer[a]);
+        printf("%s rows %lld inner %lld\n", in->n_outer ? "" : " -", (long long)in->n_rows,
+               (long long)in->n_inner);
+        for (int o = 0; o < (nest ? nest->n_operands : 2); o++) {
+            const struct fr_binding *b = &s->binding[k][o];
+
+            printf("  [%d]", o);
+            if (b->node >= 0)
+                printf(" %%%d", b->node);
+            if (b->moving >= 0)
+                printf("+?%d", b->moving);
+            else if (b->offset || b->node < 0)
+                printf("+%lld", (long long)b->offset);
+            printf(" strides");
+            for (int a = 0; a < in->n_outer + 2; a++)
+                printf(" %lld", (long long)in->stride[o * (in->n_outer + 2) + a]);
+            printf("\n");
+        }
+    }
+}
+
+static void
+print_lowered(const struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        print_step(p, i);
+        printf("\n");
+        print_nest(p, i);
+    }
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+static fr_status
+run_memory(const char *text, struct fr_err *err)
+{
+    struct fr_interval v[1000];
+    int64_t            peak, bound;
+    int                n = 0;
+    fr_status          st;
+
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        long long from, to, bytes;
+
+        if (*text != '#' && sscanf(text, "%lld %lld %lld", &from, &to, &bytes) == 3 && n < 1000)
+            v[n++] = (struct fr_interval){(int32_t)from, (int32_t)to, bytes, -1};
+    }
+    if ((st = fr_memory_pack(v, n, &peak, &bound, err)) != FR_OK)
+        return st;
+    for (int i = 0; i < n; i++)
+        printf("%d..%d: %lld bytes at %lld\n", v[i].from, v[i].to, (long long)v[i].n_bytes,
+               (long long)v[i].offset);
+    printf("peak %lld, at least %lld\n", (long long)peak, (long long)bound);
+    return FR_OK;
+}
+
+/* The value of a line `# name: value` in `head`, or NULL; ends at the end of the line. */
+static char *
+directive(char *head, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (char *p = head; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        if (!strncmp(p, "# ", 2) && !strncmp(p + 2, name, n) && p[n + 2] == ':') {
+            size_t len = strcspn(p, "\n") - n - 3;
+            char  *v = calloc(1, len + 1);
+
+            memcpy(v, p + n + 3 + (p[n + 3] == ' '), len - (p[n + 3] == ' '));
+            return v;
+        }
+    return NULL;
+}
+
+static fr_status
+run_graph(const char *pass, char *text, struct fr_err *err)
+{
+    char             *list = directive(text, "outside");
+    struct fr_graph  *g = NULL;
+    struct fr_fusion *f = NULL;
+    struct fr_plan   *p = NULL;
+    bool             *outside = NULL;
+    fr_status         st;
+
+    TRY(fr_graph_parse(text, &g, err));
+    outside = fr_arena_alloc(&g->arena, (size_t)g->n_nodes + 1);
+    for (char *at = list; at && (at = strchr(at, '%'));)
+        outside[strtol(at + 1, &at, 10)] = true;
+    if (!strcmp(pass, "forward")) {
+        TRY(fr_forward(g, outside, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "fold")) {
+        TRY(fr_fold(g, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "fuse")) {
+        TRY(fr_fuse(g, outside, true, &f, err));
+        TRY(fr_fusion_verify(g, f, err));
+        print_fusion(g, f);
+    } else {
+        struct fr_graph *mine = g;
+
+        g = NULL;
+        TRY(fr_plan_make(mine, outside, &p, err));
+        if (!strcmp(pass, "schedule"))
+            print_schedule(p);
+        else if (!strcmp(pass, "plan"))
+            print_plan(p);
+        else if (!strcmp(pass, "lower"))
+            print_lowered(p);
+        else
+            st = fr_fail(err, FR_EVALUE, "no pass '%s'", pass);
+    }
+out:
+    fr_plan_free(p);
+    fr_fusion_free(f);
+    fr_graph_free(g);
+    free(list);
+    return st;
+}
+
+int
+main(int argc, char **argv)
+{
+    static char   text[1 << 20];
+    struct fr_err err = {0};
+    FILE         *file = argc > 1 ? fopen(argv[1], "r") : NULL;
+    char         *pass, *skip, *end;
+    fr_status     st;
+
+    if (!file || !fread(text, 1, sizeof text - 1, file)) {
+        fprintf(stderr, "golden: cannot read %s\n", argc > 1 ? argv[1] : "nothing");
+        return 2;
+    }
+    fclose(file);
+    if ((end = strstr(text, "# expect:")))
+        *end = '\0';
+    fr_env.verify = 1;
+    if ((skip = directive(text, "skip")))
+        snprintf(fr_env.skip, sizeof fr_env.skip, "%s", skip);
+    if (!(pass = directive(text, "pass"))) {
+        fprintf(stderr, "golden: %s has no line '# pass: name'\n", argv[1]);
+        return 2;
+    }
+    st = strcmp(pass, "memory") ? run_graph(pass, text, &err) : run_memory(text, &err);
+    if (st != FR_OK)
+        printf("error: %s\n", err.text);
+    free(pass);
+    free(skip);
+    return 0;
+}

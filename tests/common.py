@@ -1,0 +1,91 @@
+"""What the tests share: comparing a result with NumPy's, bit by bit or within a few ULP."""
+import os
+
+import numpy as np
+
+import frit
+from frit.testing import bits as bits_of, ulp_distance  # noqa: F401
+
+SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
+
+
+def complex_distance(a, b):
+    """Distance of complex numbers in units of the larger modulus' last place; specials part by part."""
+    a, b = np.asarray(a), np.asarray(b)
+    part = np.float32 if a.dtype.itemsize == 8 else np.float64
+    with np.errstate(all="ignore"):
+        scale = np.maximum(np.maximum(np.abs(a.real), np.abs(a.imag)).astype(part),
+                           np.finfo(part).tiny)
+        d = np.maximum(np.abs(a.real - b.real), np.abs(a.imag - b.imag)) / np.spacing(scale)
+        finite = np.isfinite(a) & np.isfinite(b)
+        # Which infinity or NaN a part becomes is a matter of taste in C99's annex G as well.
+        return np.where(finite, d, np.where(np.isfinite(a) == np.isfinite(b), 0.0, np.inf))
+
+
+def explain_difference(got, want, bad):
+    at = tuple(int(i[0]) for i in np.nonzero(bad))
+    return (f"{int(np.count_nonzero(bad))} of {bad.size} elements differ; at {at}: "
+            f"{got[at]!r} instead of {want[at]!r}")
+
+
+def difference(got, want, ulp=0, strides=True):
+    """What is different between a result of frit and NumPy's, as a sentence; None if nothing is."""
+    dtype, shape = got.dtype, got.shape
+    if dtype != want.dtype:
+        return f"dtype {dtype} instead of {want.dtype}"
+    if shape != want.shape:
+        return f"shape {shape} instead of {want.shape}"
+    if strides and isinstance(want, np.ndarray) and want.size > 0:
+        mine = got.strides
+        if any(m != t and n > 1 for m, t, n in zip(mine, want.strides, shape)):
+            return f"strides {mine} instead of {want.strides} (shape {shape})"
+    a, b = np.asarray(got), np.asarray(want)
+    if ulp and dtype.kind == "c":
+        bad = complex_distance(a, b) > ulp
+    elif ulp and dtype.kind == "f":
+        bad = ulp_distance(a, b) > ulp
+    else:
+        bad = bits_of(a) != bits_of(b)
+        if bad.ndim > a.ndim:
+            bad = bad.any(-1)
+    return explain_difference(a, b, bad) if bad.any() else None
+
+
+def assert_same(got, want, ulp=0, strides=True, what=""):
+    wrong = difference(got, want, ulp, strides)
+    assert wrong is None, f"{what}: {wrong}" if what else wrong
+
+
+def specials(dtype):
+    """Values at which operations go wrong, as an array."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        i = np.iinfo(dtype)
+        v = [0, 1, 2, 3, 5, 7, 10, 63, i.max, i.max - 1, i.max // 2, i.min, i.min + 1]
+        if dtype.kind == "i":
+            v += [-1, -2, -3, -7, -10, i.min // 2]
+        return np.array(sorted(set(v)), dtype)
+    if dtype.kind == "f":
+        f = np.finfo(dtype)
+        v = [0.0, 1.0, 1.5, 2.0, 3.0, 0.1, 0.5, 10.0, 1e3, f.max, f.max / 2, f.tiny, f.tiny / 2,
+             f.smallest_subnormal, f.eps, 1 + f.eps, 1 - f.epsneg, np.inf, np.nan, np.pi, 7.0]
+        v = np.array(v, dtype)
+        return np.concatenate([v, -v])
+    part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+    v = np.array([0.0, -0.0, 1.0, -2.0, 0.5, np.inf, -np.inf, np.nan, 3.0], part)
+    re, im = np.meshgrid(v, v)
+    out = np.empty(re.size, dtype)
+    out.real, out.imag = re.ravel(), im.ravel()
+    return out
+
+
+def kernels_of(work):
+    """Dispatches that work() needs when the plans are known; work() evaluates what it makes."""
+    work()
+    before = frit.stats()["kernels"]
+    work()
+    return frit.stats()["kernels"] - before

@@ -1,0 +1,19 @@
+"""Keeps every test run away from the user's kernel cache, and quiet about what it tries on purpose."""
+import atexit
+import os
+import shutil
+import tempfile
+
+_cache = tempfile.mkdtemp(prefix="frit-test-cache-")
+os.chmod(_cache, 0o700)
+os.environ.setdefault("FRIT_CACHE_DIR", _cache)
+atexit.register(shutil.rmtree, _cache, ignore_errors=True)
+
+import pytest  # noqa: E402
+
+
+def pytest_collection_modifyitems(items):
+    soak = os.environ.get("FRIT_SOAK", "") not in ("", "0")
+    for item in items:
+        if "soak" in item.keywords and not soak:
+            item.add_marker(pytest.mark.skip(reason="long: make soak"))

@@ -1,0 +1,460 @@
+"""Draws random programs: plain lines of Python over `xp`, which is NumPy or frit.
+
+A program is drawn while it runs under NumPy, so every line knows the shapes and dtypes it works on.
+Names: v0, v1, ... are arrays; data(...) makes one; force(v) computes it at once.  Lines that NumPy
+refuses are kept now and then, as raises("line"): frit must refuse them in the same way."""
+import random
+import warnings
+
+import numpy as np
+
+# No larger than what makes every path run: SIMD widths and their multiples, blocks, boundaries of
+# the pairwise sum.
+SIZES = [0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 17, 31, 32, 33, 34, 63, 64, 65, 67]
+LONG = [127, 128, 129, 130, 255, 257, 500, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097]
+MAX_ELEMS = 20_000
+
+FLOATS = ["f4", "f4", "f8", "f8", "f2"]
+INTS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+DTYPES = FLOATS * 2 + INTS + ["?", "c8", "c16"]
+
+# Functions whose last bits are not NumPy's: the reference takes ours, op by op (run.py).
+INEXACT_1 = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
+             "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"]
+INEXACT_1_REAL = ["cbrt"]
+# Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
+INEXACT_2 = ["arctan2", "hypot"]
+# Bit for bit on real numbers; of complex numbers only what adds or moves is.
+COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sqrt", "power"]
+INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
+
+UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
+         "trunc", "rint", "isnan", "isfinite", "isinf", "logical_not", "fabs", "conjugate",
+         "deg2rad", "rad2deg", "invert"]
+BINARY = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum",
+          "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater",
+          "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+          "bitwise_xor", "left_shift", "right_shift", "nextafter", "heaviside"]
+OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide",
+             "%": "remainder", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
+             "==": "equal", "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or",
+             "^": "bitwise_xor"}
+REDUCE = ["sum", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std",
+          "count_nonzero"]
+
+
+def data(dtype, shape, seed, order="C"):
+    """An array of random numbers and special values."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    n = int(np.prod(shape, dtype=np.int64))
+    if dtype.kind == "b":
+        a = rng.integers(0, 2, n).astype(bool)
+    elif dtype.kind in "iu":
+        i = np.iinfo(dtype)
+        a = rng.integers(-8 if i.min else 0, 9, n).astype(dtype)
+        big = rng.integers(i.min, i.max, n, dtype=dtype, endpoint=True)
+        a = np.where(rng.random(n) < 0.3, big, a)
+        s = np.array([i.min, i.max, 0, 1, i.max - 1], dtype)
+        a = np.where(rng.random(n) < 0.1, s[rng.integers(0, len(s), n)], a)
+    else:
+        part = {"c8": "f4", "c16": "f8"}.get(dtype.str[1:], dtype.str[1:])
+        f = np.finfo(part)
+
+        def real():
+            a = rng.standard_normal(n) * 10.0 ** rng.integers(-2, 3, n)
+            a = np.where(rng.random(n) < 0.3, np.round(a), a).astype(part)
+            if seed % 3 == 0:       # a third of the arrays have special values
+                s = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, f.tiny, -f.smallest_subnormal,
+                              f.max, -1.0, 1.0, f.eps], part)
+                a = np.where(rng.random(n) < 0.15, s[rng.integers(0, len(s), n)], a)
+            return a
+
+        if dtype.kind == "c":
+            a = np.empty(n, dtype)
+            a.real, a.imag = real(), real()
+        else:
+            a = real()
+    return np.array(a.astype(dtype).reshape(shape), order=order)
+
+
+class Program:
+    """Lines, and how to run them with one namespace."""
+
+    def __init__(self, lines, seed=None):
+        self.lines, self.seed = lines, seed
+
+    def text(self):
+        return "\n".join(self.lines)
+
+
+class Draw:
+    """Draws one program."""
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.seed = seed
+        self.lines = []
+        self.env = {"xp": np, "np": np, "data": data, "force": lambda *v: None, "raises": self.raises}
+        self.n = 0
+        self.n_data = 0
+
+    def raises(self, line):
+        try:
+            exec(line, self.env)
+        except Exception:
+            pass
+
+    # ---- choosing
+
+    def values(self, test=lambda a: True):
+        return [k for k, v in self.env.items()
+                if k[0] == "v" and k[1:].isdigit() and isinstance(v, (np.ndarray, np.generic)) and test(v)]
+
+    def pick(self, test=lambda a: True):
+        """A name, later ones more often; None when there is none."""
+        names = self.values(test)
+        if not names:
+            return None
+        return names[-1 - min(int(self.r.expovariate(0.5)), len(names) - 1)]
+
+    def new(self):
+        self.n += 1
+        return f"v{self.n - 1}"
+
+    def number(self, kind):
+        r = self.r
+        if kind == "b":
+            return r.choice(["True", "False"])
+        if kind in "iu":
+            return str(r.choice([0, 1, 2, 3, 5, 7, 100] + ([-1, -2, -7] if kind == "i" else [])))
+        return r.choice(["0.5", "2", "-1.0", "3", "1e-3", "0.0", "-0.0", "1.25", "7", "np.float32(0.1)",
+                         "np.float64(-1.5)", "np.inf", "np.nan", "100.0"])
+
+    def partner(self, name):
+        """Something that broadcasts with the array `name`: an array, a part of one, a number."""
+        r, a = self.r, self.env[name]
+        if r.random() < 0.25:
+            return self.number(a.dtype.kind)
+
+        def fits(b):
+            try:
+                return (np.broadcast_shapes(a.shape, b.shape) is not None
+                        and np.prod(np.broadcast_shapes(a.shape, b.shape)) <= MAX_ELEMS)
+            except ValueError:
+                return False
+
+        other = self.pick(fits) or name
+        b = self.env[other]
+        if r.random() < 0.2 and b.ndim == 2 and b.shape[0] == b.shape[1]:
+            return other + ".T"
+        if r.random() < 0.1 and b.ndim >= 1 and b.shape[0] > 0:
+            part = r.choice([f"{other}[:1]", f"{other}[-1]"])
+            return part if fits(eval(part, self.env)) else other
+        return other
+
+    def axis(self, a):
+        r = self.r
+        if a.ndim == 0 or r.random() < 0.25:
+            return "None"
+        k = r.randint(1, a.ndim)
+        axes = r.sample(range(a.ndim), k)
+        if k == 1:
+            return str(axes[0] - (a.ndim if r.random() < 0.4 else 0))
+        return str(tuple(axes))
+
+    def index(self, a):
+        """A basic index into `a`."""
+        r, parts = self.r, []
+        for n in a.shape[:r.randint(1, a.ndim)] if a.ndim else ():
+            kind = r.random()
+            if kind < 0.15 and n > 0:
+                parts.append(str(r.randrange(-n, n)))
+            elif kind < 0.25:
+                parts.append(":")
+            elif kind < 0.35:
+                parts.append("::-1")
+            elif kind < 0.5:
+                parts.append(f"::{r.choice([2, 3, -2])}")
+            elif kind < 0.75:
+                parts.append(r.choice(["1:", ":-1", "1:-1", "2:", ":1", "-1:"]))
+            else:
+                lo = r.randint(0, max(n, 1))
+                parts.append(f"{lo}:{r.randint(lo, max(n, lo))}")
+        if r.random() < 0.1:
+            parts.insert(r.randint(0, len(parts)), "None")
+        if r.random() < 0.1 and parts:
+            parts.insert(0, "...")
+        return ", ".join(parts) if parts else "..."
+
+    # ---- lines; each returns a line or None
+
+    def line_data(self):
+        r = self.r
+        ndim = r.choice([0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4])
+        shape = [r.choice(SIZES) for _ in range(ndim)]
+        if ndim and r.random() < 0.3:
+            shape[r.randrange(ndim)] = r.choice(LONG)
+        if ndim >= 2 and r.random() < 0.2:
+            shape[1] = shape[0]
+        while np.prod(shape) > MAX_ELEMS:
+            shape[r.randrange(ndim)] = r.choice([1, 2, 3, 5])
+        self.n_data += 1
+        order = r.choice(["C", "C", "C", "F"])
+        return (f"{self.new()} = xp.asarray(data({r.choice(DTYPES)!r}, {tuple(shape)}, "
+                f"{self.seed * 100 + self.n_data}, {order!r}))")
+
+    def line_like(self):
+        """Another array of the shape of one that is there: programs are mostly about equal shapes."""
+        v = self.pick()
+        if v is None:
+            return None
+        self.n_data += 1
+        a = self.env[v]
+        dtype = a.dtype.str[1:] if self.r.random() < 0.6 else self.r.choice(DTYPES)
+        dtype = "?" if dtype == "b1" else dtype
+        return f"{self.new()} = xp.asarray(data({dtype!r}, {a.shape}, {self.seed * 100 + self.n_data}))"
+
+    def line_unary(self):
+        v = self.pick()
+        return v and f"{self.new()} = xp.{self.r.choice(UNARY)}({v})"
+
+    def line_inexact(self):
+        v = self.pick(lambda a: a.dtype.kind in "fc")
+        if not v:
+            return None
+        if self.env[v].dtype.kind == "f" and self.r.random() < 0.3:
+            if self.r.random() < 0.3:
+                return f"{self.new()} = xp.cbrt({v})"
+            w = self.partner(v)
+            if w[0] == "v" and self.env[w.split("[")[0].split(".")[0]].dtype.kind == "c":
+                return None
+            return f"{self.new()} = xp.{self.r.choice(INEXACT_2)}({v}, {w})"
+        return f"{self.new()} = xp.{self.r.choice(INEXACT_1)}({v})"
+
+    def is_complex(self, *operands):
+        return any(np.result_type(eval(o, self.env)).kind == "c" for o in operands)
+
+    def line_binary(self):
+        v = self.pick()
+        if not v:
+            return None
+        w = self.partner(v)
+        if self.r.random() < 0.3:
+            v, w = w, v
+        if self.r.random() < 0.6:
+            op = self.r.choice(list(OPERATORS))
+            if OPERATORS[op] in COMPLEX_INEXACT and self.is_complex(v, w):
+                return f"{self.new()} = xp.{OPERATORS[op]}({v}, {w})"
+            return f"{self.new()} = {v} {op} {w}"
+        return f"{self.new()} = xp.{self.r.choice(BINARY)}({v}, {w})"
+
+    def line_square(self):
+        v = self.pick(lambda a: a.dtype.kind == "f")
+        return v and f"{self.new()} = {v} ** 2"
+
+    def line_where(self):
+        c = self.pick(lambda a: a.dtype.kind == "b")
+        v = self.pick()
+        if not c:
+            return v and f"{self.new()} = {v} > 0" if not v or self.env[v].dtype.kind != "c" else None
+        return f"{self.new()} = xp.where({c}, {self.partner(c)}, {self.partner(c)})"
+
+    def line_clip(self):
+        v = self.pick(lambda a: a.dtype.kind in "iuf")
+        return v and f"{self.new()} = xp.clip({v}, {self.r.choice(['0', 'None', '1'])}, 3)"
+
+    def line_cast(self):
+        v = self.pick()
+        if not v:
+            return None
+        a, to = self.env[v], self.r.choice(DTYPES)
+        if a.dtype.kind == "c" and np.dtype(to).kind != "c":
+            return f"{self.new()} = {v}.real + 0"
+        if a.dtype.kind == "f" and np.dtype(to).kind in "iu":
+            # What a number outside the target's range becomes is not defined.
+            return f"{self.new()} = xp.clip(xp.where(xp.isnan({v}), 0, {v}), 0, 100).astype({to!r})"
+        return f"{self.new()} = {v}.astype({to!r})"
+
+    def line_view(self):
+        v = self.pick(lambda a: isinstance(a, np.ndarray))
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        kind = r.random()
+        if kind < 0.5 and a.ndim:
+            return f"{self.new()} = {v}[{self.index(a)}]"
+        if kind < 0.6:
+            return f"{self.new()} = {v}.T"
+        if kind < 0.7 and a.ndim >= 2:
+            axes = list(range(a.ndim))
+            r.shuffle(axes)
+            return f"{self.new()} = xp.transpose({v}, {tuple(axes)})"
+        if kind < 0.8:
+            return f"{self.new()} = {v}.reshape({r.choice(['-1', '(-1, 1)', '(1, -1)'])})"
+        if kind < 0.88 and a.size * 3 <= MAX_ELEMS:
+            return f"{self.new()} = xp.broadcast_to({v}, {(r.choice([1, 2, 3]), *a.shape)})"
+        if kind < 0.94:
+            return f"{self.new()} = xp.expand_dims({v}, {r.randint(0, a.ndim)})"
+        return f"{self.new()} = xp.squeeze({v})"
+
+    def line_move(self):
+        v = self.pick(lambda a: a.ndim >= 1 and a.size * 3 <= MAX_ELEMS)
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        axis = r.randrange(a.ndim)
+        n = a.shape[axis]
+        same = self.pick(lambda b: b.shape == a.shape and (b.dtype.kind == "c") == (a.dtype.kind == "c"))
+        return f"{self.new()} = " + r.choice([
+            f"xp.flip({v}, {axis})", f"xp.roll({v}, {r.choice([1, -1, 2, 5])}, {axis})",
+            f"xp.concatenate([{v}, {same}], axis={axis})", f"xp.stack([{v}, {same}], axis={axis})",
+            f"xp.pad({v}, 1)", f"xp.tile({v}, 2)", f"xp.repeat({v}, 2, axis={axis})",
+            f"xp.take({v}, {[r.randrange(n) for _ in range(3)] if n else []}, axis={axis})",
+            f"xp.cumsum({v}, axis={axis})", f"xp.swapaxes({v}, 0, {axis})", f"{v}.copy()",
+            f"xp.zeros_like({v})", f"xp.ravel({v})"])
+
+    def line_gather(self):
+        v = self.pick(lambda a: a.ndim >= 1 and a.shape[0] > 0)
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        if r.random() < 0.5:
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            return m and f"{self.new()} = {v}[{m}]"
+        rows = [r.randrange(-a.shape[0], a.shape[0]) for _ in range(r.randint(1, 4))]
+        return f"{self.new()} = {v}[xp.asarray(np.array({rows}))]"
+
+    def line_reduce(self):
+        v = self.pick()
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        name = r.choice(REDUCE)
+        axis = self.axis(a)
+        if name in ("argmax", "argmin") and axis.startswith("("):
+            axis = "None"
+        if a.dtype.kind == "c" and name in ("prod", "var", "std"):
+            name = "sum"
+        extra = ", keepdims=True" if r.random() < 0.35 and name != "count_nonzero" else ""
+        if name == "sum" and r.random() < 0.1 and a.dtype.kind == "f":
+            extra += ", dtype='f8'"
+        if name in ("sum", "max", "min") and r.random() < 0.1:
+            extra += ", initial=1"
+        if name in ("sum", "mean") and r.random() < 0.1:
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            extra += f", where={m}" if m else ""
+        if r.random() < 0.3 and name != "count_nonzero" and "where" not in extra:
+            return f"{self.new()} = {v}.{name}(axis={axis}{extra})"
+        return f"{self.new()} = xp.{name}({v}, axis={axis}{extra})"
+
+    def line_softmax(self):
+        v = self.pick(lambda a: a.dtype.kind == "f" and a.ndim >= 1 and a.size > 0)
+        if not v:
+            return None
+        return self.r.choice([
+            f"{self.new()} = {v} - xp.max({v}, axis=-1, keepdims=True)",
+            f"{self.new()} = {v} / xp.sum({v}, axis=-1, keepdims=True)",
+            f"{self.new()} = {v} == {v}.max()",
+            f"{self.new()} = ({v} - xp.mean({v}, axis=0)) * {v}",
+            f"{self.new()} = xp.sum({v} * {v}, axis={self.axis(self.env[v])})",
+        ])
+
+    def line_inplace(self):
+        v = self.pick(lambda a: isinstance(a, np.ndarray))
+        if not v:
+            return None
+        op = self.r.choice(["+", "-", "*", "/", "//", "%", "&", "|"])
+        a = self.env[v]
+        w = self.partner(v)
+        if op in "*/" and self.is_complex(v, w):
+            return f"xp.{OPERATORS[op]}({v}, {w}, out={v})"
+        if a.ndim == 2 and a.shape[0] == a.shape[1] and self.r.random() < 0.3:
+            w = v + ".T"
+        if a.ndim and self.r.random() < 0.3:
+            return f"{v}[{self.index(a)}] {op}= {self.number(a.dtype.kind)}"
+        return f"{v} {op}= {w}"
+
+    def line_store(self):
+        v = self.pick(lambda a: isinstance(a, np.ndarray) and a.ndim >= 1)
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        kind = r.random()
+        n = a.shape[0]
+        if kind < 0.25 and n >= 2:
+            lo, hi = f"{v}[1:]", f"{v}[:-1]"
+            if r.random() < 0.5:
+                lo, hi = hi, lo
+            return r.choice([f"{lo} = {hi}", f"{lo} += {hi}" if a.dtype.kind != "b" else f"{lo} |= {hi}",
+                             f"{v}[::-1] = {v}", f"{v}[:] = {v}[::-1]"])
+        if kind < 0.4:
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            if m:
+                return f"{v}[{m}] = {self.number('i' if a.dtype.kind == 'i' else 'u')}"
+        key = self.index(a)
+        try:
+            part = eval(f"{v}[{key}]", self.env)
+        except Exception:
+            return None
+        w = self.pick(lambda b: b.shape == part.shape and np.can_cast(b.dtype, a.dtype, "same_kind"))
+        if w and r.random() < 0.7:
+            return f"{v}[{key}] = {w}"
+        return f"{v}[{key}] = {self.number('u')}"
+
+    def line_out(self):
+        v = self.pick(lambda a: isinstance(a, np.ndarray) and a.dtype.kind == "f")
+        if not v:
+            return None
+        a = self.env[v]
+        w = self.pick(lambda b: b.shape == a.shape and b.dtype.kind == "f")
+        x = self.pick(lambda b: b.shape == a.shape and b.dtype.kind == "f")
+        return f"xp.{self.r.choice(['add', 'multiply', 'maximum', 'subtract'])}({w}, {x}, out={v})"
+
+    def line_force(self):
+        v = self.pick()
+        return v and f"force({v})"
+
+    def line_del(self):
+        names = self.values()
+        return f"del {self.r.choice(names)}" if len(names) > 4 else None
+
+    KINDS = [(line_data, 4), (line_like, 8), (line_unary, 8), (line_inexact, 6), (line_binary, 24),
+             (line_square, 2), (line_where, 6), (line_clip, 2), (line_cast, 6), (line_view, 12),
+             (line_move, 6), (line_gather, 3), (line_reduce, 14), (line_softmax, 6),
+             (line_inplace, 12), (line_store, 12), (line_out, 3), (line_force, 4), (line_del, 3)]
+
+    def add(self, line):
+        """Runs the line under NumPy and keeps it if it worked, or, rarely, if it was refused."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            before = dict(self.env)
+            try:
+                exec(line, self.env)
+            except Exception as e:
+                self.env = before
+                if self.r.random() < 0.1 and not isinstance(e, (NameError, SyntaxError)):
+                    self.lines.append(f"raises({line!r})")
+                return
+        if any(isinstance(v, np.ndarray) and v.size > 4 * MAX_ELEMS for v in self.env.values()):
+            self.env = before
+            return
+        self.lines.append(line)
+
+    def draw(self):
+        n = self.r.choice([6, 10, 15, 25, 40])
+        self.add(self.line_data())
+        if self.r.random() < 0.7:
+            self.add(self.line_like())
+        kinds, weights = zip(*self.KINDS)
+        for _ in range(5 * n):
+            if len(self.lines) >= n:
+                break
+            line = self.r.choices(kinds, weights)[0](self)
+            if line:
+                self.add(line)
+        return Program(self.lines, self.seed)
+
+
+def draw(seed):
+    return Draw(seed).draw()

@@ -1,0 +1,339 @@
+"""The numerics contract: NumPy's bits, dtypes, shapes and strides."""
+import warnings
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import SOAK, assert_same, difference, specials, ulp_distance
+from .fuzz.run import plain_type
+
+pytestmark = pytest.mark.core
+
+REAL = ["f2", "f4", "f8"]
+INTS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+COMPLEX = ["c8", "c16"]
+ALL = ["?", *INTS, *REAL, *COMPLEX]
+
+
+# ---- reductions
+
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129, 130, 200, 255, 256,
+         257, 300, 513, 1000, 1023, 1024, 1025, 2047, 4096, 4097, 8191, 8193, 20_000, 70_001]
+
+
+def values(rng, shape, dtype, name):
+    """Numbers whose sums and products depend on the order in which they are taken."""
+    n = int(np.prod(shape))
+    d = np.dtype(dtype)
+    if d.kind == "b":
+        return rng.integers(0, 2, n).astype(bool).reshape(shape)
+    if d.kind in "iu":
+        i = np.iinfo(d)
+        return rng.integers(i.min, i.max, n, dtype=d, endpoint=True).reshape(shape)
+    if name == "prod":
+        a = 1 + rng.standard_normal(n) * 0.02
+    else:
+        a = rng.standard_normal(n) * 10.0 ** rng.integers(-3, 4, n)
+        if d.itemsize == 2:
+            a = rng.standard_normal(n)
+        if rng.random() < 0.1:
+            a[rng.integers(0, n)] = rng.choice([np.nan, np.inf, -np.inf, -0.0])
+    if d.kind == "c":
+        return (a + 1j * rng.standard_normal(n)).astype(d).reshape(shape)
+    return a.astype(d).reshape(shape)
+
+
+def layouts(rng, a):
+    """One way to look at `a`, to be applied to the array and to the tensor alike."""
+    kind = rng.integers(0, 6)
+    if kind == 0 and a.ndim:
+        axes = rng.permutation(a.ndim)
+        return lambda x: x.transpose(tuple(int(i) for i in axes))
+    if kind == 1 and a.ndim:
+        steps = [int(rng.choice([1, 2, -1, 3, -2])) for _ in range(a.ndim)]
+        key = tuple(slice(None, None, s) for s in steps)
+        return lambda x: x[key]
+    if kind == 2 and a.ndim:
+        axis, k = int(rng.integers(0, a.ndim + 1)), int(rng.integers(1, 4))
+
+        def broadcast(x):
+            xp = np if isinstance(x, np.ndarray) else frit
+            y = xp.expand_dims(x, axis)
+            return xp.broadcast_to(y, y.shape[:axis] + (k,) + y.shape[axis + 1:])
+        return broadcast
+    if kind == 3 and a.ndim and min(a.shape) > 1:
+        key = tuple(slice(1, None) for _ in a.shape)
+        return lambda x: x[key]
+    return lambda x: x
+
+
+def random_reduction(seed):
+    rng = np.random.default_rng(seed)
+    name = str(rng.choice(["sum", "sum", "sum", "prod", "mean", "mean", "var", "std"]))
+    dtype = str(rng.choice(["f4", "f4", "f8", "f8", "f2", "i4", "i8", "u1", "i2", "?", "c8", "c16"]))
+    if name in ("prod", "var", "std") and dtype in COMPLEX:
+        dtype = "f4"
+    ndim = int(rng.choice([0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4]))
+    shape = [int(rng.choice(SIZES)) if i == 0 else int(rng.choice([1, 2, 3, 5, 8, 17, 33, 65, 130]))
+             for i in range(ndim)]
+    while ndim and np.prod(shape) > 100_000:
+        shape[shape.index(max(shape))] //= 3
+    rng.shuffle(shape)
+    shape = [max(int(s), 1) for s in shape]
+    if ndim and rng.random() < 0.03:
+        shape[int(rng.integers(0, ndim))] = 0
+    a = np.array(values(rng, shape, dtype, name), order=str(rng.choice(["C", "F"]))) \
+        if np.prod(shape) else np.empty(shape, dtype)
+    look = layouts(rng, a)
+    nd = look(a).ndim
+    axis = None
+    if nd and rng.random() < 0.75:
+        axes = tuple(int(i) for i in rng.permutation(nd)[: int(rng.integers(1, nd + 1))])
+        axis = axes[0] if len(axes) == 1 else axes
+    keepdims = bool(rng.random() < 0.3)
+    before, after = int(rng.integers(0, 4)), int(rng.integers(0, 3))
+    c = np.dtype(dtype).type(1.25 if dtype in REAL + COMPLEX else 1)
+
+    def program(xp, x):
+        x = look(x)
+        if before == 1:
+            x = x + c
+        elif before == 2 and dtype != "?":
+            x = x * c - x
+            x = x + c
+        elif before == 3 and dtype in REAL:
+            x = xp.maximum(x, c) * x
+        r = getattr(xp, name)(x, axis=axis, keepdims=keepdims)
+        if after == 1:
+            r = r * c + r if r.dtype.kind in "fc" else r + c
+        elif after == 2 and keepdims:
+            r = (x - r, r)
+        return r
+
+    return program, a, f"{name} {dtype}{tuple(shape)} axis={axis} before={before} after={after}"
+
+
+def check_reductions(seeds):
+    wrong = []
+    for seed in seeds:
+        program, a, what = random_reduction(seed)
+        with np.errstate(all="ignore"):
+            want = program(np, a)
+        got = program(frit, frit.asarray(a))
+        pairs = zip(got, want) if isinstance(want, tuple) else [(got, want)]
+        for g, w in pairs:
+            d = difference(g, w)
+            if d:
+                wrong.append(f"seed {seed}: {what}: {d}")
+        assert len(wrong) < 20, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_reductions_are_numpys_bits():
+    check_reductions(range(1500))
+
+
+@pytest.mark.soak
+def test_20000_reductions_are_numpys_bits():
+    check_reductions(range(20_000))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 127, 128, 129, 255, 257, 1000, 4097, 100_003, 1_000_003])
+def test_pairwise_sum_at_its_boundaries(n):
+    for dtype in REAL:
+        a = np.random.default_rng(n).standard_normal(n).astype(dtype)
+        t = frit.asarray(a)
+        with np.errstate(all="ignore"):
+            assert_same(t.sum(), a.sum(), what=dtype)
+            assert_same((t * t).sum(), (a * a).sum(), what=dtype)
+            assert_same(t[::2].sum(), a[::2].sum(), what=dtype)
+
+
+def test_reductions_do_not_depend_on_threads():
+    a = np.random.default_rng(1).standard_normal((700, 900)).astype("f4")
+    results = []
+    for threads in (1, 2, 3, 7):
+        with frit.config(num_threads=threads):
+            t = frit.asarray(a)
+            e = frit.exp(t)
+            r = [t.sum(), e.sum(axis=0), e.sum(axis=1), e.var(), (e / e.sum(axis=1, keepdims=True)).mean(0)]
+            results.append([np.asarray(x).tobytes() for x in r])
+    assert all(r == results[0] for r in results)
+
+
+# ---- element by element
+
+UNARY = ["positive", "negative", "absolute", "fabs", "sign", "conjugate", "square", "sqrt", "reciprocal",
+         "deg2rad", "rad2deg", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit",
+         "logical_not", "invert", "bitwise_count"]
+BINARY = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum",
+          "minimum", "fmax", "fmin", "copysign", "nextafter", "heaviside", "equal", "not_equal", "less",
+          "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
+          "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"]
+INEXACT = ["cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
+           "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"]
+INEXACT_2 = ["arctan2", "hypot", "logaddexp", "logaddexp2", "power"]
+# NumPy's complex products and quotients depend on where in a vector an element lies.
+COMPLEX_ULP = {"multiply": 4, "divide": 16, "square": 4, "reciprocal": 16, "absolute": 4, "sqrt": 16}
+
+
+def outcome(f):
+    """f()'s result, or the type of what it raised."""
+    try:
+        with np.errstate(all="ignore"):
+            return f(), None
+    except Exception as e:
+        return None, type(e)
+
+
+def agree(name, args, what, ulp=0):
+    want, refused = outcome(lambda: getattr(np, name)(*args))
+    got, mine = outcome(lambda: getattr(frit, name)(
+        *(frit.asarray(a) if isinstance(a, np.ndarray) else a for a in args)))
+    if refused:
+        assert mine is not None and issubclass(mine, plain_type(refused)), \
+            f"{what}: {mine} instead of {refused}"
+        return
+    assert mine is None, f"{what}: refused with {mine}"
+    assert_same(got, want, ulp=ulp, what=what)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_bits(name):
+    for dtype in ALL:
+        a = specials(dtype)
+        agree(name, [a], f"{name} {dtype}", COMPLEX_ULP.get(name, 0) if dtype in COMPLEX else 0)
+        agree(name, [np.resize(a, 1003)], f"{name} {dtype}",
+              COMPLEX_ULP.get(name, 0) if dtype in COMPLEX else 0)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_bits(name):
+    for dtype in ALL:
+        s = specials(dtype)
+        x, y = (m.ravel() for m in np.meshgrid(s, s))
+        ulp = COMPLEX_ULP.get(name, 0) if dtype in COMPLEX else 0
+        agree(name, [x, y], f"{name} {dtype}", ulp)
+        agree(name, [x, s[-1]], f"{name} {dtype} with a scalar", ulp)
+        agree(name, [s[1], y], f"{name} scalar with {dtype}", ulp)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "divide", "floor_divide", "remainder", "maximum",
+                                  "less", "bitwise_and", "left_shift", "arctan2", "power"])
+def test_result_dtypes_of_all_pairs(name):
+    for a in ALL:
+        for b in ALL:
+            x, y = np.ones(3, a), np.ones(3, b)
+            agree(name, [x, y], f"{name}({a}, {b})", ulp=4)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "floor_divide", "power",
+                                  "maximum", "greater", "bitwise_or"])
+def test_result_dtypes_with_python_numbers(name):
+    """NEP 50: a Python number takes the array's dtype; a NumPy scalar keeps its own."""
+    numbers = [True, 3, -1, 300, 2 ** 40, 2 ** 63, -2 ** 70, 0.5, 1e300, 2j, np.float32(2), np.float64(2),
+               np.int8(3), np.uint64(3), np.float16(2), np.complex64(1)]
+    for dtype in ALL:
+        for number in numbers:
+            x = np.ones(3, dtype)
+            agree(name, [x, number], f"{name}({dtype}, {number!r})", ulp=4)
+            agree(name, [number, x], f"{name}({number!r}, {dtype})", ulp=4)
+
+
+def test_casts_of_all_pairs():
+    for a in ALL:
+        for b in ALL:
+            x = specials(a)
+            if a in REAL + COMPLEX and b in INTS:
+                continue        # below, with numbers that fit
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                want = x.astype(b)
+            assert_same(frit.asarray(x).astype(b), want, what=f"{a} -> {b}")
+    for a in REAL:
+        x = np.array([0.0, -0.0, 0.5, 1.5, 2.9, 99.99, 127, 3.999], a)
+        for b in INTS:
+            assert_same(frit.asarray(x).astype(b), x.astype(b), what=f"{a} -> {b}")
+            if b[0] == "i":
+                assert_same(frit.asarray(-x).astype(b), (-x).astype(b), what=f"{a} -> {b}")
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_inexact_functions_are_close_and_have_the_same_specials(dtype):
+    rng = np.random.default_rng(5)
+    x = np.concatenate([specials(dtype), rng.standard_normal(2000).astype(dtype),
+                        (rng.standard_normal(2000) * 50).astype(dtype), rng.random(500).astype(dtype)])
+    y = np.resize(np.roll(x, 7), x.shape)
+    limit = {"f2": 1, "f4": 5, "f8": 5}[dtype]
+    for name in INEXACT + INEXACT_2:
+        args = [x, y] if name in INEXACT_2 else [x]
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(*args)
+        got = getattr(frit, name)(*(frit.asarray(a) for a in args))
+        assert got.dtype == want.dtype
+        d = ulp_distance(np.asarray(got), want)
+        if name.startswith("logaddexp"):
+            # Where the result crosses zero NumPy's has lost its digits: the terms' ULP count.
+            with np.errstate(all="ignore"):
+                scale = np.maximum(np.abs(x), np.abs(y))
+                d = np.where(np.abs(np.asarray(got) - want) <= limit * np.spacing(scale), 0, d)
+        at = int(np.argmax(d))
+        assert d[at] <= limit, f"{name}({', '.join(repr(a[at]) for a in args)}) = " \
+                               f"{np.asarray(got)[at]!r}, NumPy {want[at]!r}"
+
+
+def test_inexact_results_do_not_depend_on_place():
+    """One source for SIMD, tail, block and scalar: the same bits wherever an element lies."""
+    x = np.random.default_rng(2).standard_normal(67).astype("f4")
+    for name in ("exp", "log1p", "sin", "tanh", "cbrt"):
+        f = getattr(frit, name)
+        whole = np.asarray(f(frit.asarray(x)))
+        for i in (0, 1, 15, 16, 33, 66):
+            assert_same(f(frit.asarray(x[i:i + 1])), whole[i:i + 1])
+            assert_same(f(frit.asarray(x[i:])), whole[i:])
+
+
+def test_scalar_power_takes_numpys_short_ways():
+    for dtype in ("f4", "f8"):
+        x = np.abs(specials(dtype))
+        for p in (2, 1, 0.5, -1, 2.0, 0):
+            with np.errstate(all="ignore"):
+                want = x ** p
+            assert_same(frit.asarray(x) ** p, want, what=f"{dtype} ** {p}", ulp=1 if p == 0.5 else 0)
+
+
+# ---- scans, positions, counts
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_scans_and_positions(dtype):
+    rng = np.random.default_rng(3)
+    for shape in [(1,), (7,), (1000,), (30, 40), (3, 4, 5)]:
+        a = values(rng, shape, dtype, "sum")
+        t = frit.asarray(a)
+        with np.errstate(all="ignore"):
+            for axis in range(a.ndim):
+                assert_same(frit.cumsum(t, axis=axis), np.cumsum(a, axis=axis))
+                for name in ("argmax", "argmin", "max", "min", "any", "all", "count_nonzero"):
+                    assert_same(getattr(frit, name)(t, axis=axis), getattr(np, name)(a, axis=axis),
+                                what=name)
+            assert_same(frit.argmax(t), np.argmax(a))
+
+
+def test_layouts_of_results_are_numpys():
+    rng = np.random.default_rng(4)
+    for seed in range(300 if not SOAK else 5000):
+        r = np.random.default_rng(seed)
+        ndim = int(r.integers(1, 5))
+        shape = [int(k) for k in r.integers(1, 6, ndim)]
+        a = np.array(rng.standard_normal(shape), order=str(r.choice(["C", "F"])))
+        b = np.array(rng.standard_normal(shape), order=str(r.choice(["C", "F"])))
+        look = layouts(r, a)
+        x, y = look(a), look(b)
+        t, u = look(frit.asarray(a)), look(frit.asarray(b))
+        assert_same(t + 1, x + 1, what=f"seed {seed}")
+        assert_same(t + u, x + y, what=f"seed {seed}")
+        assert_same(t.T * u.T, x.T * y.T, what=f"seed {seed}")
+        assert_same((t + u).sum(axis=0), (x + y).sum(axis=0), what=f"seed {seed}")
+        assert_same(frit.exp(t).astype("f4"), np.exp(x).astype("f4"), ulp=5, what=f"seed {seed}")

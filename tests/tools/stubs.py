@@ -1,0 +1,90 @@
+"""Writes python/frit/_core.pyi from the extension's docstrings: python tests/tools/stubs.py
+
+tests/test_stubs.py compares the file with the extension, so it is written anew when a name is added."""
+import inspect
+import os
+import re
+
+from frit import _core
+
+PATH = os.path.join(os.path.dirname(_core.__file__), "_core.pyi")
+HEAD = '''"""Types of frit's compiled part.  Written by tests/tools/stubs.py."""
+from typing import Any
+
+import numpy
+
+'''
+ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
+              "itemsize": "int", "nbytes": "int", "dtype": "numpy.dtype[Any]", "T": "Tensor", "mT": "Tensor",
+              "real": "Tensor", "imag": "Tensor", "device": "str", "base": "Tensor | None"}
+RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
+           "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
+           "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool", "eval": "None",
+           "explain_text": "str", "counters": "tuple[int, int, int, int]", "numpy_call": "Any",
+           "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
+           "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
+           "alloc_fail_at": "None", "memory_trim": "None", "site_text": "str", "site_here": "int"}
+OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
+             "rshift"]
+UNARY = ["neg", "pos", "abs", "invert"]
+COMPARE = ["lt", "le", "gt", "ge"]
+
+
+def parameters(f, is_method):
+    """The parameters of a signature with Any for each, or everything where there is none."""
+    try:
+        s = inspect.signature(f)
+    except (ValueError, TypeError):
+        return "self, *args: Any, **kwargs: Any" if is_method else "*args: Any, **kwargs: Any"
+    out, kinds = [], [p.kind for p in s.parameters.values()]
+    for i, p in enumerate(s.parameters.values()):
+        if p.name == "self" and is_method:
+            out.append("self")
+            continue
+        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        if p.kind == p.KEYWORD_ONLY and p.KEYWORD_ONLY not in kinds[:i] and p.VAR_POSITIONAL not in kinds[:i]:
+            out.append("*")
+        out.append(f"{stars}{p.name}: Any" + (" = ..." if p.default is not p.empty else ""))
+        if p.kind == p.POSITIONAL_ONLY and (i + 1 == len(kinds) or kinds[i + 1] != p.POSITIONAL_ONLY):
+            out.append("/")
+    if is_method and (not out or out[0] != "self"):
+        out.insert(0, "self")
+    return ", ".join(out)
+
+
+def text():
+    lines = [HEAD, "class Tensor:"]
+    for name, kind in ATTRIBUTES.items():
+        lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
+    for name in OPERATORS:
+        lines += [f"    def __{p}{name}__(self, other: Any, /) -> Tensor: ..." for p in ("", "r", "i")]
+    lines += [f"    def __{name}__(self) -> Tensor: ..." for name in UNARY]
+    lines += [f"    def __{name}__(self, other: Any, /) -> Tensor: ..." for name in COMPARE]
+    lines += ["    def __eq__(self, other: Any, /) -> Tensor: ...  # type: ignore[override]",
+              "    def __ne__(self, other: Any, /) -> Tensor: ...  # type: ignore[override]",
+              "    def __getitem__(self, key: Any, /) -> Tensor: ...",
+              "    def __setitem__(self, key: Any, value: Any, /) -> None: ...",
+              "    def __len__(self) -> int: ...", "    def __bool__(self) -> bool: ...",
+              "    def __int__(self) -> int: ...", "    def __float__(self) -> float: ...",
+              "    def __complex__(self) -> complex: ...", "    def __index__(self) -> int: ...",
+              "    def __iter__(self) -> Any: ...", "    def __hash__(self) -> int: ..."]
+    for name in sorted(vars(_core.Tensor)):
+        value = getattr(_core.Tensor, name)
+        if not name.startswith("_") and name not in ATTRIBUTES:
+            if callable(value):
+                returns = RETURNS.get(name, "Tensor")
+                lines.append(f"    def {name}({parameters(value, True)}) -> {returns}: ...")
+            else:
+                lines += ["    @property", f"    def {name}(self) -> Any: ..."]
+    lines += ["", ""]
+    for name in sorted(dir(_core)):
+        value = getattr(_core, name)
+        if name.startswith("_") or isinstance(value, type) or not callable(value):
+            continue
+        lines.append(f"def {name}({parameters(value, False)}) -> {RETURNS.get(name, 'Tensor')}: ...")
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    with open(PATH, "w") as f:
+        f.write(text())
