@@ -252,8 +252,8 @@ constant_along_row(const struct lowering *z, const int64_t *stride)
         return true;
     /* Without row axes (column sums, maps) the last axis is the inner one. */
     for (int p = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1); p < z->n_axes; p++)
-        if (stride[p] != 0 && z->dims[p] != 1)
-            return false;
+        if ((stride[p] != 0 && z->dims[p] != 1) || z->dims[p] == 0)
+            return false;       /* of no elements at all there is not even one */
     return true;
 }
 

@@ -39,6 +39,7 @@ struct fuser {
     int                   *succ;
     struct fr_readers      readers;
     struct fr_group      **of;      /* [n_nodes] */
+    struct fr_group      **at;      /* [n_nodes] the groups in a topological order, with gaps */
     unsigned              *seen;    /* [n_nodes], by first member of a group */
     unsigned               stamp;
     int                   *stack;
@@ -217,7 +218,8 @@ first_groups(struct fuser *z, struct fr_err *err)
             reduction_order(z, n, g);
         else
             g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN ? FR_GROUP_SCAN : FR_GROUP_MAP;
-        z->of[n] = g;
+        z->of[n] = z->at[n] = g;
+        g->pos = n;      /* nodes are born in a topological order */
     }
     return FR_OK;
 }
@@ -623,7 +625,8 @@ check_store(struct fuser *z, int s)
     return NULL;
 }
 
-/* Is there a path from group `from` to group `to` through a third? */
+/* Is there a path from group `from` to group `to` through a third? The groups have a topological order,
+ * so nothing behind `to` needs a look. After "no", z->seen marks what `from` leads to before `to`. */
 static bool
 path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
 {
@@ -631,29 +634,56 @@ path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
 
     z->stamp++;
     z->seen[from->first] = z->seen[to->first] = z->stamp;
-    for (int n = from->first; n >= 0; n = z->f->next[n])
-        for (int i = 0; i < z->info[n].n_succ; i++) {
-            struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
-
-            if (z->seen[s->first] != z->stamp && s->first < to->last) {
-                z->seen[s->first] = z->stamp;
-                z->stack[top++] = s->first;
-            }
-        }
+    z->stack[top++] = from->first;
     while (top > 0) {
-        for (int n = z->stack[--top]; n >= 0; n = z->f->next[n])
+        int first = z->stack[--top];
+
+        for (int n = first; n >= 0; n = z->f->next[n])
             for (int i = 0; i < z->info[n].n_succ; i++) {
                 struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
 
-                if (s == to)
+                if (s == to && first != from->first)
                     return true;
-                if (z->seen[s->first] != z->stamp && s->first < to->last) {
+                if (z->seen[s->first] != z->stamp && s->pos < to->pos) {
                     z->seen[s->first] = z->stamp;
                     z->stack[top++] = s->first;
                 }
             }
     }
     return false;
+}
+
+/* Gives the group that a and b become its position: before what the earlier of the two leads to (the
+ * last search marked it), behind everything else that stood between them. */
+static void
+keep_topological(struct fuser *z, struct fr_group *becomes)
+{
+    bool             in_order = z->a->pos < z->b->pos;
+    struct fr_group *early = in_order ? z->a : z->b, *late = in_order ? z->b : z->a;
+    int              from = early->pos, to = late->pos, at = from, n_later = 0;
+
+    for (int i = from + 1; i < to; i++) {
+        struct fr_group *g = z->at[i];
+
+        if (!g)
+            continue;
+        if (z->seen[g->first] == z->stamp) {
+            z->stack[n_later++] = g->first;
+        } else {
+            g->pos = at;
+            z->at[at++] = g;
+        }
+    }
+    becomes->pos = at;
+    z->at[at++] = becomes;
+    for (int i = 0; i < n_later; i++) {
+        struct fr_group *g = z->of[z->stack[i]];
+
+        g->pos = at;
+        z->at[at++] = g;
+    }
+    while (at <= to)
+        z->at[at++] = NULL;
 }
 
 /* An upper bound of the memory operands of a ∪ b; inputs shared by members count once. */
@@ -719,10 +749,10 @@ legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     if ((why = each_member(z, check_edges)) || (why = each_member(z, check_row)) ||
         (why = each_member(z, check_store)))
         return why;
-    if (path_around(z, big, small) || path_around(z, small, big))
-        return "another kernel stands between the two";
     if (!operands_fit(z))
         return "too many operands for one kernel";
+    if (big->pos < small->pos ? path_around(z, big, small) : path_around(z, small, big))
+        return "another kernel stands between the two";
     return NULL;
 }
 
@@ -732,6 +762,8 @@ merge(struct fuser *z)
     struct fr_group *a = z->a, *b = z->b, m = z->merged;
     int              i = a->first, j = b->first, *link = &m.first;
 
+    keep_topological(z, a);
+    m.pos = a->pos;
     /* Members stay in order of birth. */
     while (i >= 0 || j >= 0) {
         int *from = j < 0 || (i >= 0 && i < j) ? &i : &j, n = *from;
@@ -958,11 +990,12 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
     f->why = fr_arena_alloc(&f->arena, n * sizeof *f->why);
     z.info = fr_calloc(n, sizeof *z.info);
     z.of = fr_calloc(n, sizeof *z.of);
+    z.at = fr_calloc(n, sizeof *z.at);
     z.seen = fr_calloc(n, sizeof *z.seen);
     z.stack = fr_malloc(n * sizeof *z.stack);
     z.new_level = fr_calloc(n, 1);
     if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info ||
-        !z.of || !z.seen || !z.stack || !z.new_level) {
+        !z.of || !z.at || !z.seen || !z.stack || !z.new_level) {
         st = fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
         goto out;
     }
@@ -979,6 +1012,7 @@ out:
     fr_fusion_free(f);
     fr_free(z.info);
     fr_free(z.of);
+    fr_free(z.at);
     fr_free(z.seen);
     fr_free(z.stack);
     fr_free(z.new_level);

@@ -29,6 +29,7 @@ struct fr_group {
     bool     ordered;           /* `order` is binding: a float sum depends on it */
     int      first, last;       /* members, by birth; linked through fr_fusion.next */
     int      n_members;
+    int      pos;               /* while fusing: place in a topological order of the groups */
 };
 
 struct fr_fusion {

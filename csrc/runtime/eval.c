@@ -209,6 +209,7 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
 static fr_status
 run_steps(struct fr_plan *p, struct fr_err *err)
 {
+    bool    (*poll)(void) = fr_pool_interrupted;
     fr_status st = FR_OK;
     bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
 
@@ -216,6 +217,10 @@ run_steps(struct fr_plan *p, struct fr_err *err)
         struct fr_step *s = &p->step[i];
         uint64_t        t0 = timed ? now_us() : 0, us;
 
+        /* From the first step on that writes over a leaf, Ctrl-C waits for the end: a run given up half
+         * way could not be made again. */
+        if (s->overwrites)
+            fr_pool_interrupted = NULL;
         st = run_step(p, s, err);
         us = timed ? now_us() - t0 : 0;
         if (s->kind == FR_STEP_LAUNCH)
@@ -228,6 +233,7 @@ run_steps(struct fr_plan *p, struct fr_err *err)
         stats.bytes_read += s->bytes_read;
         stats.bytes_written += s->bytes_written;
     }
+    fr_pool_interrupted = poll;
     return st;
 }
 
