@@ -1,21 +1,22 @@
 /* jit/emit_gcc.c -- loop form to libgccjit calls.
  *
- * Each stage becomes one function over elements [j0, j0 + n) of a row, each `mid` one function over the ROW
- * instructions; frit_rows calls them row after row. A stage works on blocks of as many elements as
- * a vector register holds of the smallest type in use:
+ * Each stage becomes one function over elements [j0, j0 + n) of a row, each `mid` one function over
+ * the ROW instructions; frit_rows calls them row after row. A stage works on blocks of as many
+ * elements as a vector register holds of the smallest type in use:
  *
  *     for each block:                          (j, j + B)
- *         for b < B:                           B is a constant: GCC vectorises this loop into straight
- *             load, compute, t[b] = value      vector code, and t[] never leaves the registers
- *         operand[j ..] = t                    all stores after all loads, so an output may be an input
- *         accumulators += t
+ *         for b < B:                           B is a constant: GCC vectorises this loop into
+ * straight load, compute, t[b] = value      vector code, and t[] never leaves the registers
+ *         operand[j ..] = t                    all stores after all loads, so an output may be an
+ * input accumulators += t
  *
- * There are no promises about aliasing to be made and no run-time checks: t[] cannot alias. What is left
- * over (n % B) goes through the same code once more: loads from padded copies, stores to pads, of which
- * the valid part is copied out. Hence one copy of the body, and tails at vector speed.
+ * There are no promises about aliasing to be made and no run-time checks: t[] cannot alias. What is
+ * left over (n % B) goes through the same code once more: loads from padded copies, stores to pads,
+ * of which the valid part is copied out. Hence one copy of the body, and tails at vector speed.
  *
- * Sums follow NumPy's pairwise tree (csrc/README.md, "Numerics"): leaves of at most 128 elements with 8 accumulators, joined
- * by an explicit stack. The other reductions keep one accumulator per lane. */
+ * Sums follow NumPy's pairwise tree (csrc/README.md, "Numerics"): leaves of at most 128 elements
+ * with 8 accumulators, joined by an explicit stack. The other reductions keep one accumulator per
+ * lane. */
 #include "jit/emit_gcc.h"
 
 #include <stddef.h>
@@ -25,7 +26,7 @@
 #include "base/alloc.h"
 #include "jit/emit_gcc_int.h"
 
-/* ---- functions ---------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* Whether somebody outside of mid `s` reads ROW value `i`. */
 static bool
@@ -33,7 +34,8 @@ read_elsewhere(const struct emit *e, int i, int s)
 {
     for (int u = i + 1; u < (int)e->nest->n_insts; u++)
         for (int k = 0; k < n_args(inst(e, u)); k++)
-            if (inst(e, u)->a[k] == i && (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
+            if (inst(e, u)->a[k] == i &&
+                (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
                 return true;
     return false;
 }
@@ -48,7 +50,7 @@ emit_row_inst(struct emit *e, int i, int s)
     for (int k = 0; k < n_args(in); k++)
         if (!e->val[in->a[k]].re)
             e->val[in->a[k]] = fr_emit_load_slot(e, inst(e, in->a[k])->dtype, e->slots,
-                                         (int64_t)sizeof(struct fr_slot) * in->a[k]);
+                                                 (int64_t)sizeof(struct fr_slot) * in->a[k]);
     switch (in->kind) {
     case FR_INST_LOAD:
         e->val[i] = fr_gcc_load(c, in->dtype, fr_emit_entry_bytes(e, in->operand), zero);
@@ -79,9 +81,10 @@ emit_mid(struct emit *e, int s)
     char           name[24];
 
     snprintf(name, sizeof name, "mid_%d", s);
-    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 3,
-                      (gj_type *[]){fr_emit_pointer_to(e, c->t_bytes), c->t_bytes, c->t_bytes},
-                      (gj_rvalue **[]){&e->ptr, &e->scalars, &e->slots});
+    fn = fr_emit_new_function(
+        e, GJ_FUNCTION_INTERNAL, name, 3,
+        (gj_type *[]){fr_emit_pointer_to(e, c->t_bytes), c->t_bytes, c->t_bytes},
+        (gj_rvalue * *[]){&e->ptr, &e->scalars, &e->slots});
     e->stride = NULL;
     memset(e->val, 0, sizeof e->val);
     memset(e->wanted, 0, sizeof e->wanted);
@@ -135,7 +138,8 @@ finish_reductions(struct emit *e, int s, gj_rvalue *slots)
             v = fr_emit_load_slot(e, acc, slots, at);
             v.re = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.re));
             if (v.im)
-                v.im = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
+                v.im =
+                    fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
         } else if (how == HOW_SEQ && half) {
             v = fr_emit_load_slot(e, acc, slots, at);
         } else {
@@ -173,10 +177,11 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     gj_rvalue         *step[FR_MAX_OPERANDS];
     struct fr_gcc_loop l;
 
-    fr_emit_new_function(e, GJ_FUNCTION_EXPORTED, "frit_rows", 7,
-                 (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64), fr_emit_pointer_to(e, i64), i64, i64,
-                               bytes, bytes},
-                 (gj_rvalue **[]){&ptr, &row_stride, &stride, &n_rows, &n, &scalars, &scratch});
+    fr_emit_new_function(
+        e, GJ_FUNCTION_EXPORTED, "frit_rows", 7,
+        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
+                      fr_emit_pointer_to(e, i64), i64, i64, bytes, bytes},
+        (gj_rvalue * *[]){&ptr, &row_stride, &stride, &n_rows, &n, &scalars, &scratch});
     row = fr_gcc_array(c, bytes, n_operands);
     slot_array = fr_gcc_array(c, i64, (int)(sizeof(struct fr_slot) / 8 * e->nest->n_insts));
     slots = fr_gcc_address(c, fr_gcc_elem(c, slot_array, fr_gcc_i64(c, 0)));
@@ -191,8 +196,9 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
             call_function(e, mid[s], 3, (gj_rvalue *[]){row_ptr, scalars, slots});
         if (s == e->nest->n_stages)
             break;
-        call_function(e, stage[s], 8,
-                      (gj_rvalue *[]){row_ptr, stride, fr_gcc_i64(c, 0), n, scalars, slots, slots, scratch});
+        call_function(
+            e, stage[s], 8,
+            (gj_rvalue *[]){row_ptr, stride, fr_gcc_i64(c, 0), n, scalars, slots, slots, scratch});
         finish_reductions(e, s, slots);
     }
     for (int k = 0; k < e->nest->n_operands; k++) {
@@ -229,9 +235,9 @@ emit_nest(struct emit *e)
     const struct fr_nest *nest = e->nest;
     gj_function          *stage[UINT8_MAX], *mid[UINT8_MAX + 1];
     bool                  reduces = nest->flags & FR_NEST_REDUCES;
-    /* Code for parts of rows would read no row buffers, so it would be all of the stages once more. A nest with row
-     * buffers has short rows, which need not be cut. */
-    bool                  table = reduces && !fr_nest_scratch(nest);
+    /* Code for parts of rows would read no row buffers, so it would be all of the stages once more.
+     * A nest with row buffers has short rows, which need not be cut. */
+    bool table = reduces && !fr_nest_scratch(nest);
 
     for (int s = 0; s < nest->n_stages; s++)
         stage[s] = fr_emit_stage(e, s);
@@ -242,20 +248,36 @@ emit_nest(struct emit *e)
         emit_table(e, stage, mid);
 }
 
-/* ---- the compiler ------------------------------------------------------------------------------- */
+/* ---- the compiler ---------------------------------------------------------------------------- */
 
-/* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot products and softmax) in
- * two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of 30 for a * b + c. */
+/* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot
+ * products and softmax) in two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of
+ * 30 for a * b + c. */
 static const char *const options[] = {
-    "-fexpensive-optimizations", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fno-tree-loop-distribute-patterns",
-    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
+    "-fexpensive-optimizations",
+    "-ftree-loop-vectorize",
+    "-fno-tree-slp-vectorize",
+    "-fvect-cost-model=dynamic",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fno-tree-loop-distribute-patterns",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
 };
-/* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need not have the
- * files that linking against libc takes. */
+/* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
+ * not have the files that linking against libc takes. */
 static const char *const link_options[] = {
-    "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack",
-    "-Wl,-z,now", "-Wl,-z,noseparate-code", "-Wl,-s",
+    "-nostartfiles",
+    "-nodefaultlibs",
+    "-Wl,--build-id=none",
+    "-Wl,-z,noexecstack",
+    "-Wl,-z,now",
+    "-Wl,-z,noseparate-code",
+    "-Wl,-s",
 };
 #if defined __x86_64__
 enum { FMA_IS_AN_OPTION = 1 };

@@ -1,11 +1,12 @@
-/* jit/emit_gcc_inst.c -- single instructions of a nest, slots and elements of memory as libgccjit calls. */
+/* jit/emit_gcc_inst.c -- single instructions of a nest, slots and elements of memory as libgccjit
+ * calls. */
 #include "jit/emit_gcc_int.h"
 
 enum { MAX_PARAMS = 8 };
 
 gj_function *
 fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types,
-             gj_rvalue **const *params)
+                     gj_rvalue **const *params)
 {
     struct fr_gcc *c = &e->c;
     gj_param      *p[MAX_PARAMS];
@@ -25,7 +26,7 @@ fr_emit_pointer_to(struct emit *e, gj_type *type)
     return e->c.g->type_get_pointer(type);
 }
 
-/* ---- one instruction -------------------------------------------------------------------------- */
+/* ---- one instruction ------------------------------------------------------------------------- */
 
 struct fr_gval
 fr_emit_op(struct emit *e, const struct fr_inst *in)
@@ -45,7 +46,7 @@ fr_emit_close_wanted(struct emit *e)
 {
     for (int i = (int)e->nest->n_insts; i-- > 0;) {
         const struct fr_inst *in = inst(e, i);
-        bool used = in->level == FR_LEVEL_SCALAR ? e->wanted[i] : false;
+        bool                  used = in->level == FR_LEVEL_SCALAR ? e->wanted[i] : false;
 
         for (int k = 0; used && k < n_args(in); k++)
             e->wanted[in->a[k]] = 1;
@@ -60,8 +61,9 @@ fr_emit_scalars(struct emit *e)
 
         if (in->level != FR_LEVEL_SCALAR || !e->wanted[i])
             continue;
-        e->val[i] = in->kind == FR_INST_SCALAR ? fr_emit_load_slot(e, in->dtype, e->scalars, 16 * in->operand)
-                                               : fr_emit_op(e, in);
+        e->val[i] = in->kind == FR_INST_SCALAR
+                        ? fr_emit_load_slot(e, in->dtype, e->scalars, 16 * in->operand)
+                        : fr_emit_op(e, in);
     }
 }
 
@@ -117,9 +119,11 @@ fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *fi
 }
 
 gj_lvalue *
-fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane)
+fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
+                     int64_t lane)
 {
-    return fr_emit_vector_at(e, vector, elem_bytes, fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
+    return fr_emit_vector_at(e, vector, elem_bytes,
+                             fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
 }
 
 gj_rvalue *
@@ -134,7 +138,8 @@ fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v)
     return e->c.g->context_new_rvalue_from_vector(e->c.ctxt, NULL, vector, (size_t)lanes, all);
 }
 
-/* Element `j` of memory that begins at `from` and has `step` bytes between elements (NULL: no gaps). */
+/* Element `j` of memory that begins at `from` and has `step` bytes between elements (NULL: no
+ * gaps). */
 struct fr_gval
 fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step, gj_rvalue *j)
 {
@@ -148,7 +153,7 @@ fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *ste
 
 void
 fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
-              struct fr_gval v)
+                      struct fr_gval v)
 {
     struct fr_gcc *c = &e->c;
 

@@ -26,11 +26,12 @@ struct sink {
     gj_lvalue  *t;               /* [B * parts] */
     gj_lvalue  *part[2];         /* [B] each: what the loop computes; with one part it is t */
     /* HOW_STORE */
-    gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements; step NULL: unit */
+    gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements
+                                    (NULL: side by side) */
     gj_rvalue  *to_start, *step_start;
     gj_lvalue  *pad;             /* NULL: whole blocks always fit (row buffers) */
     /* reductions */
-    int         lane_bytes;      /* a lane of a bool is an integer as wide as the stage's smallest number */
+    int         lane_bytes;      /* of a bool: those of the stage's smallest number */
     gj_type    *lane;
     int         n_chunks;        /* registers per accumulator part */
     gj_type    *chunk;           /* vector type of a register */
@@ -71,7 +72,7 @@ struct emit {
     struct source         sources[FR_MAX_OPERANDS];
     int16_t               source_of[FR_MAX_OPERANDS];
     gj_rvalue            *iota_start[FR_MAX_OPERANDS], *iota_step[FR_MAX_OPERANDS];
-    gj_lvalue            *j, *live, *n_blocks;    /* of this block: first element, valid ones, number */
+    gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
 };
 
@@ -138,29 +139,34 @@ maybe(struct emit *e, gj_lvalue *v)
     return v ? fr_gcc_get(&e->c, v) : NULL;
 }
 
-/* ---- emit_gcc_inst.c: functions, single instructions, elements of memory ---- */
-gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types, gj_rvalue **const *params);
+/* ---- emit_gcc_inst.c: functions, single instructions, elements of memory --------------------- */
+gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
+                                  gj_type *const *types, gj_rvalue **const *params);
 gj_type *fr_emit_pointer_to(struct emit *e, gj_type *type);
 struct fr_gval fr_emit_op(struct emit *e, const struct fr_inst *in);
 void fr_emit_close_wanted(struct emit *e);
 void fr_emit_scalars(struct emit *e);
-struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a, struct fr_gval b);
+struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a,
+                               struct fr_gval b);
 struct fr_gval fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset);
 void fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v);
 gj_rvalue *fr_emit_table_entry(struct emit *e, gj_rvalue *table, gj_type *type, int k);
 gj_type *fr_emit_vector_of(struct emit *e, gj_type *type, int lanes);
 gj_lvalue *fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *first);
-gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane);
+gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
+                                int64_t lane);
 gj_rvalue *fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v);
-struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step, gj_rvalue *j);
-void fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j, struct fr_gval v);
+struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step,
+                                    gj_rvalue *j);
+void fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
+                           struct fr_gval v);
 gj_lvalue *fr_emit_copied(struct emit *e, gj_type *type, gj_rvalue *v);
 gj_rvalue *fr_emit_entry_bytes(struct emit *e, int operand);
 gj_rvalue *fr_emit_entry_step(struct emit *e, int operand);
 struct fr_gval fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j);
 void fr_emit_declare_iota(struct emit *e, int operand);
 
-/* ---- emit_gcc_reduce.c: accumulators and what becomes of them ---- */
+/* ---- emit_gcc_reduce.c: accumulators and what becomes of them -------------------------------- */
 enum how fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in);
 int fr_emit_smallest_number(const struct emit *e);
 bool fr_emit_stage_has(const struct emit *e, enum how how);
@@ -176,7 +182,7 @@ void fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
-/* ---- emit_gcc_stage.c ---- */
+/* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
 gj_function *fr_emit_stage(struct emit *e, int s);
 
 #endif

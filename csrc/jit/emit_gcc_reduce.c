@@ -1,5 +1,5 @@
-/* jit/emit_gcc_reduce.c -- reductions: which way each is done, its accumulators, the order of extremes,
- * sums as trees, and how lanes become one result. */
+/* jit/emit_gcc_reduce.c -- reductions: which way each is done, its accumulators, the order of
+ * extremes, sums as trees, and how lanes become one result. */
 #include "jit/emit_gcc_int.h"
 
 #include <stddef.h>
@@ -7,7 +7,8 @@
 static bool
 tree_sum(const struct fr_inst *in)
 {
-    return in->op == FR_OP_sum && fr_dtype_kind(in->dtype) != 'i' && fr_dtype_kind(in->dtype) != 'u';
+    return in->op == FR_OP_sum && fr_dtype_kind(in->dtype) != 'i' &&
+           fr_dtype_kind(in->dtype) != 'u';
 }
 
 enum how
@@ -17,13 +18,18 @@ fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in)
     bool     real_number = from >= FR_F16;
 
     switch (in->op) {
-    case FR_OP_sum: return tree_sum(in) ? HOW_TREE : HOW_LANES;
-    case FR_OP_prod: return real_number ? HOW_SEQ : HOW_LANES;
+    case FR_OP_sum:
+        return tree_sum(in) ? HOW_TREE : HOW_LANES;
+    case FR_OP_prod:
+        return real_number ? HOW_SEQ : HOW_LANES;
     case FR_OP_max:
-    case FR_OP_min: return real_number ? HOW_PICK : HOW_LANES;
+    case FR_OP_min:
+        return real_number ? HOW_PICK : HOW_LANES;
     case FR_OP_argmax:
-    case FR_OP_argmin: return HOW_PICK;
-    default: return HOW_LANES;
+    case FR_OP_argmin:
+        return HOW_PICK;
+    default:
+        return HOW_LANES;
     }
 }
 
@@ -56,9 +62,9 @@ fr_emit_stage_has(const struct emit *e, enum how how)
     return false;
 }
 
-/* ---- a block's lanes -------------------------------------------------------------------------- */
+/* ---- a block's lanes ------------------------------------------------------------------------- */
 
-/* ---- accumulators ------------------------------------------------------------------------------ */
+/* ---- accumulators ---------------------------------------------------------------------------- */
 
 /* Bits of the neutral element of a lane-wise reduction of `d` elements. */
 static uint64_t
@@ -70,17 +76,25 @@ identity_bits(fr_op op, fr_dtype d)
 
     switch (op) {
     case FR_OP_sum:
-    case FR_OP_any: return 0;
+    case FR_OP_any:
+        return 0;
     case FR_OP_prod:
-    case FR_OP_all: return 1;
-    default: break;
+    case FR_OP_all:
+        return 1;
+    default:
+        break;
     }
     switch (fr_dtype_info[d].component) {
-    case FR_BOOL: return !low;
-    case FR_F16: return low ? 0xfc00 : 0x7c00;
-    case FR_F32: return low ? 0xff800000u : 0x7f800000u;
-    case FR_F64: return low ? 0xfffull << 52 : 0x7ffull << 52;
-    default: break;
+    case FR_BOOL:
+        return !low;
+    case FR_F16:
+        return low ? 0xfc00 : 0x7c00;
+    case FR_F32:
+        return low ? 0xff800000u : 0x7f800000u;
+    case FR_F64:
+        return low ? 0xfffull << 52 : 0x7ffull << 52;
+    default:
+        break;
     }
     if (fr_dtype_kind(d) == 'u')
         return low ? 0 : all;
@@ -126,8 +140,9 @@ fr_emit_reset_accumulator(struct emit *e, struct sink *k)
         for (int r = 0; r < k->n_chunks; r++)
             fr_gcc_set(c, k->acc[p][r], fr_emit_splat(e, k->chunk, k->chunk_lanes, identity(e, k)));
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(c, k->place[r],
-                   fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
+        fr_gcc_set(
+            c, k->place[r],
+            fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
 }
 
 static void
@@ -154,7 +169,8 @@ declare_places(struct emit *e, struct sink *k)
 {
     struct fr_gcc *c = &e->c;
 
-    /* With a tree in the same loop blocks begin anywhere: a place is then an element, not a block. */
+    /* With a tree in the same loop blocks begin anywhere: a place is then an element, not a block.
+     */
     k->place_bytes = fr_emit_stage_has(e, HOW_TREE) ? 8 : k->lane_bytes < 4 ? 4 : k->lane_bytes;
     k->place_type = fr_gcc_int_type(c, k->place_bytes);
     k->place_lanes = least(e->block, e->vector_bytes / k->place_bytes);
@@ -217,8 +233,8 @@ to_lane(struct emit *e, const struct sink *k, gj_rvalue *v)
     return k->dtype == FR_BOOL ? fr_gcc_cast(&e->c, v, k->lane) : v;
 }
 
-/* The lanes' arrays get what the registers hold, and the other way round. After GCC has vectorised the
- * loop in between, both copies vanish. */
+/* The lanes' arrays get what the registers hold, and the other way round. After GCC has vectorised
+ * the loop in between, both copies vanish. */
 void
 fr_emit_spill_lanes(struct emit *e, struct sink *k)
 {
@@ -226,11 +242,15 @@ fr_emit_spill_lanes(struct emit *e, struct sink *k)
 
     for (int p = 0; p < register_sets(k); p++)
         for (int r = 0; r < k->n_chunks; r++)
-            fr_gcc_set(c, fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p], r * k->chunk_lanes),
-                       fr_gcc_get(c, k->acc[p][r]));
+            fr_gcc_set(
+                c,
+                fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p], r * k->chunk_lanes),
+                fr_gcc_get(c, k->acc[p][r]));
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(c, fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places, r * k->place_lanes),
-                   fr_gcc_get(c, k->place[r]));
+        fr_gcc_set(
+            c,
+            fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places, r * k->place_lanes),
+            fr_gcc_get(c, k->place[r]));
 }
 
 void
@@ -242,16 +262,16 @@ fr_emit_fill_lanes(struct emit *e, struct sink *k)
         for (int r = 0; r < k->n_chunks; r++)
             fr_gcc_set(c, k->acc[p][r],
                        fr_gcc_get(c, fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p],
-                                                  r * k->chunk_lanes)));
+                                                          r * k->chunk_lanes)));
     for (int r = 0; r < k->n_place_chunks; r++)
         fr_gcc_set(c, k->place[r],
                    fr_gcc_get(c, fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places,
-                                              r * k->place_lanes)));
+                                                      r * k->place_lanes)));
 }
 
 /* ---- the order of extremes ---------------------------------------------------------------------
- * max is the left fold of `maximum`: the first NaN; among equal numbers (zeros of both signs) the last for F32 and
- * F64, the first otherwise. argmax is the first in any case. */
+ * max is the left fold of `maximum`: the first NaN; among equal numbers (zeros of both signs) the
+ * last for F32 and F64, the first otherwise. argmax is the first in any case. */
 
 static gj_rvalue *
 is_nan(struct emit *e, fr_dtype d, struct fr_gval v)
@@ -281,10 +301,10 @@ is_beyond(struct emit *e, fr_op op, fr_dtype d, struct fr_gval v, struct fr_gval
     r = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, cmp, v.re, than.re));
     if (!fr_dtype_is_complex(d))
         return r;
-    return fr_gcc_keep(
-        c, c->t_bool,
-        fr_gcc_or(c, r, fr_gcc_and(c, fr_gcc_cmp(c, GJ_EQ, v.re, than.re),
-                                   fr_gcc_cmp(c, cmp, v.im, than.im))));
+    return fr_gcc_keep(c, c->t_bool,
+                       fr_gcc_or(c, r,
+                                 fr_gcc_and(c, fr_gcc_cmp(c, GJ_EQ, v.re, than.re),
+                                            fr_gcc_cmp(c, cmp, v.im, than.im))));
 }
 
 static gj_rvalue *
@@ -294,7 +314,8 @@ is_equal(struct emit *e, fr_dtype d, struct fr_gval a, struct fr_gval b)
     gj_rvalue     *r;
 
     if (d == FR_BOOL)
-        return fr_gcc_keep(c, c->t_bool, fr_gcc_not(c, fr_gcc_bin(c, GJ_XOR, c->t_bool, a.re, b.re)));
+        return fr_gcc_keep(c, c->t_bool,
+                           fr_gcc_not(c, fr_gcc_bin(c, GJ_XOR, c->t_bool, a.re, b.re)));
     r = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, a.re, b.re));
     if (!fr_dtype_is_complex(d))
         return r;
@@ -322,8 +343,8 @@ replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval 
         d = FR_F32;
     }
     tie = last_wins(k) ? later : fr_gcc_not(c, later);
-    beyond = fr_gcc_or(c, is_beyond(e, k->op, d, v, best),
-                       fr_gcc_and(c, is_equal(e, d, v, best), tie));
+    beyond =
+        fr_gcc_or(c, is_beyond(e, k->op, d, v, best), fr_gcc_and(c, is_equal(e, d, v, best), tie));
     beyond = fr_gcc_keep(c, c->t_bool, beyond);
     if (d < FR_F32)
         return beyond;
@@ -390,8 +411,9 @@ fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *fir
     for (int r = 0; r < k->n_chunks; r++) {
         gj_lvalue *at = fr_gcc_elem(c, k->t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
 
-        fr_gcc_set(c, to[r], fr_gcc_bin(c, GJ_PLUS, k->chunk, fr_gcc_get(c, to[r]),
-                                        fr_gcc_get(c, fr_emit_vector_at(e, k->chunk, k->lane_bytes, at))));
+        fr_gcc_set(c, to[r],
+                   fr_gcc_bin(c, GJ_PLUS, k->chunk, fr_gcc_get(c, to[r]),
+                              fr_gcc_get(c, fr_emit_vector_at(e, k->chunk, k->lane_bytes, at))));
     }
 }
 
@@ -439,10 +461,10 @@ fr_emit_multiply_block(struct emit *e, struct sink *k)
     fr_gcc_end_for(c, l);
 }
 
-/* ---- sums --------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The tail went through the block with everything else; its whole groups of 8 numbers are added again to the
- * registers as they were before. */
+/* The tail went through the block with everything else; its whole groups of 8 numbers are added
+ * again to the registers as they were before. */
 void
 fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left)
 {
@@ -457,7 +479,8 @@ fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left)
         fr_gcc_set(c, k->acc[0][r], fr_gcc_get(c, k->saved[r]));
 }
 
-/* ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7)); for complex numbers r0, r2 .. are real parts. */
+/* ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7)); for complex numbers r0, r2 .. are real parts.
+ */
 static void
 join_registers(struct emit *e, struct sink *k)
 {
@@ -509,8 +532,8 @@ raise_to(struct emit *e, gj_lvalue *v, gj_rvalue *x)
     fr_gcc_jump(c, next);
 }
 
-/* An integer of the width of places that grows as a lane's value becomes a better one: NaN is the best, both zeros are
- * equal. */
+/* An integer of the width of places that grows as a lane's value becomes a better one: NaN is the
+ * best, both zeros are equal. */
 static gj_rvalue *
 rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
 {
@@ -541,12 +564,13 @@ rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
                       fr_gcc_int(c, type, 0), fr_gcc_keep(c, type, v));
     if (!most)
         v = c->g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, v);
-    return fr_gcc_select(c, w, is_nan, fr_gcc_int(c, type, k->place_bytes == 4 ? INT32_MAX : INT64_MAX),
+    return fr_gcc_select(c, w, is_nan,
+                         fr_gcc_int(c, type, k->place_bytes == 4 ? INT32_MAX : INT64_MAX),
                          fr_gcc_keep(c, type, v));
 }
 
-/* Which lane of `k`, and its place times the number of lanes plus the lane. Two short loops that GCC
- * vectorises: the best rank, and the first or the last place among those of that rank. */
+/* Which lane of `k`, and its place times the number of lanes plus the lane. Two short loops that
+ * GCC vectorises: the best rank, and the first or the last place among those of that rank. */
 static gj_rvalue *
 best_place(struct emit *e, struct sink *k)
 {
@@ -583,8 +607,7 @@ best_place(struct emit *e, struct sink *k)
     raise_to(e, found,
              fr_gcc_keep(c, c->t_i64, fr_gcc_select(c, FR_I64, hit, at, fr_gcc_i64(c, INT64_MIN))));
     fr_gcc_end_for(c, l);
-    return fr_gcc_keep(c, c->t_i64,
-                       fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, found), turn));
+    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, found), turn));
 }
 
 /* The element that a place from best_place stands for, counted from the first of the range. */
@@ -612,11 +635,13 @@ join_complex(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **
     gj_rvalue         *part[2], *place, *take;
 
     for (int p = 0; p < 2; p++)
-        best[p] = fr_emit_copied(e, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_i64(c, 0))));
+        best[p] = fr_emit_copied(e, k->lane,
+                                 fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_i64(c, 0))));
     fr_gcc_set(c, at, fr_gcc_i64(c, INT64_MAX));
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
     for (int p = 0; p < 2; p++)
-        part[p] = fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
+        part[p] =
+            fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
     v = (struct fr_gval){part[0], part[1]};
     old = (struct fr_gval){fr_gcc_get(c, best[0]), fr_gcc_get(c, best[1])};
     place = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
@@ -659,7 +684,7 @@ join_lanes(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **in
     part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i)));
     part[0] = fr_gcc_keep(c, k->lane, part[0]);
     *value = fr_emit_combine(e, k->op, k->dtype, (struct fr_gval){fr_gcc_get(c, all), NULL},
-                     from_lane(e, k, part));
+                             from_lane(e, k, part));
     fr_gcc_set(c, all, value->re);
     fr_gcc_end_for(c, l);
     *value = (struct fr_gval){fr_gcc_get(c, all), NULL};
@@ -676,12 +701,17 @@ fr_emit_write_partial_results(struct emit *e)
         gj_rvalue     *index = NULL, *slot;
 
         switch ((enum how)k->how) {
-        case HOW_STORE: continue;
-        case HOW_TREE: v = (struct fr_gval){fr_gcc_get(c, k->sum[0]), maybe(e, k->sum[1])}; break;
+        case HOW_STORE:
+            continue;
+        case HOW_TREE:
+            v = (struct fr_gval){fr_gcc_get(c, k->sum[0]), maybe(e, k->sum[1])};
+            break;
         case HOW_SEQ:
             v = (struct fr_gval){fr_gcc_get(c, k->acc[0][0]), maybe(e, k->acc[1][0])};
             break;
-        default: join_lanes(e, k, &v, &index); break;
+        default:
+            join_lanes(e, k, &v, &index);
+            break;
         }
         fr_emit_store_slot(e, k->dtype, e->slots_out, k->inst, v);
         if (k->op != FR_OP_argmax && k->op != FR_OP_argmin)

@@ -1,10 +1,11 @@
-/* jit/emit_gcc_stage.c -- the loop over one stage: blocks, the tail, the walk along a sum's tree (see emit_gcc.c). */
+/* jit/emit_gcc_stage.c -- the loop over one stage: blocks, the tail, the walk along a sum's tree
+ * (see emit_gcc.c). */
 #include "jit/emit_gcc_int.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the body: one block ----------------------------------------------------------------------- */
+/* ---- the body: one block --------------------------------------------------------------------- */
 
 static struct fr_gval
 load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j)
@@ -26,8 +27,8 @@ load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
 
         if (arg->level != FR_LEVEL_FULL || e->runs[in->a[k]] || e->val[in->a[k]].re)
             continue;
-        from = fr_gcc_offset(c, e->scratch,
-                             fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
+        from =
+            fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
         e->val[in->a[k]] = fr_emit_load_element(e, arg->dtype, from, NULL, j);
     }
 }
@@ -63,14 +64,21 @@ emit_element(struct emit *e, gj_rvalue *b)
             continue;
         load_crossing(e, in, j);
         switch (in->kind) {
-        case FR_INST_LOAD: e->val[i] = load_operand(e, in->operand, in->dtype, j); break;
-        case FR_INST_IOTA: e->val[i] = fr_emit_iota(e, in, j); break;
-        case FR_INST_OP: e->val[i] = fr_emit_op(e, in); break;
+        case FR_INST_LOAD:
+            e->val[i] = load_operand(e, in->operand, in->dtype, j);
+            break;
+        case FR_INST_IOTA:
+            e->val[i] = fr_emit_iota(e, in, j);
+            break;
+        case FR_INST_OP:
+            e->val[i] = fr_emit_op(e, in);
+            break;
         case FR_INST_ACCUM:
             old = load_operand(e, in->operand, in->dtype, j);
             e->val[i] = fr_emit_combine(e, in->op, in->dtype, old, e->val[in->a[0]]);
             break;
-        default: break;
+        default:
+            break;
         }
     }
     for (int s = 0; s < e->n_sinks; s++) {
@@ -88,8 +96,9 @@ emit_element(struct emit *e, gj_rvalue *b)
     }
 }
 
-/* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn a multiplication
- * followed by - in one part and + in the other into vfmsubadd, which rounds once, in spite of -ffp-contract=off. */
+/* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
+ * a multiplication followed by - in one part and + in the other into vfmsubadd, which rounds once,
+ * in spite of -ffp-contract=off. */
 static void
 interleave(struct emit *e, struct sink *k)
 {
@@ -127,7 +136,9 @@ store_block(struct emit *e, struct sink *k)
     vector = fr_emit_vector_of(e, type, lanes);
     j = times(e, j, k->parts);
     for (int lane = 0; lane < n; lane += lanes)
-        fr_gcc_set(c, fr_emit_vector_at(e, vector, size, fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane)))),
+        fr_gcc_set(c,
+                   fr_emit_vector_at(e, vector, size,
+                                     fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane)))),
                    fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->t, lane)));
 }
 
@@ -142,16 +153,15 @@ narrow_counters(struct emit *e)
     memset(e->place_as, 0, sizeof e->place_as);
     for (int s = 0; s < e->n_sinks; s++) {
         const struct sink *k = &e->sinks[s];
-        gj_rvalue         *place = tree ? minus(e, fr_gcc_get(c, e->j), e->j0)
-                                        : fr_gcc_get(c, e->n_blocks);
-        int                n = k->lane_bytes, m = k->place_bytes;
+        gj_rvalue *place = tree ? minus(e, fr_gcc_get(c, e->j), e->j0) : fr_gcc_get(c, e->n_blocks);
+        int        n = k->lane_bytes, m = k->place_bytes;
 
         if (k->how != HOW_LANES && k->how != HOW_PICK)
             continue;
         if (!e->live_as[n])
-            e->live_as[n] = fr_gcc_keep(c, fr_gcc_int_type(c, n),
-                                        fr_gcc_cast(c, fr_gcc_get(c, e->live),
-                                                    fr_gcc_int_type(c, n)));
+            e->live_as[n] =
+                fr_gcc_keep(c, fr_gcc_int_type(c, n),
+                            fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
         if (k->how == HOW_PICK && !e->place_as[m])
             e->place_as[m] = fr_gcc_keep(c, k->place_type, fr_gcc_cast(c, place, k->place_type));
     }
@@ -176,28 +186,34 @@ emit_block(struct emit *e)
         if (k->t && k->parts == 2)
             interleave(e, k);
         switch ((enum how)k->how) {
-        case HOW_STORE: store_block(e, k); break;
-        case HOW_SEQ: fr_emit_multiply_block(e, k); break;
+        case HOW_STORE:
+            store_block(e, k);
+            break;
+        case HOW_SEQ:
+            fr_emit_multiply_block(e, k);
+            break;
         case HOW_TREE:
             for (int first = 0; first < e->block * k->parts; first += 8)
                 fr_emit_add_group(e, k, k->acc[0], fr_gcc_i64(c, first));
             break;
-        default: fr_emit_fill_lanes(e, k); break;
+        default:
+            fr_emit_fill_lanes(e, k);
+            break;
         }
     }
     fr_gcc_set(c, e->j, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
     fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
 }
 
-/* ---- what is left over after whole blocks ------------------------------------------------------- */
+/* ---- what is left over after whole blocks ---------------------------------------------------- */
 
 /* The address at which element 0 would be if element j were at the beginning of `pad`. */
 static gj_rvalue *
 pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *back = fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j),
-                                     fr_gcc_i64(c, -fr_dtype_size(d)));
+    gj_rvalue     *back =
+        fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
 
     return fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, pad, fr_gcc_i64(c, 0))), back);
 }
@@ -208,8 +224,8 @@ operand_dtype(const struct emit *e, int operand)
     return e->nest->operands[operand].dtype;
 }
 
-/* Copies what is left of every operand to its pad, and reads from there. The rest of a pad is zero: what lies
- * on the stack could be subnormal, and slow. */
+/* Copies what is left of every operand to its pad, and reads from there. The rest of a pad is zero:
+ * what lies on the stack could be subnormal, and slow. */
 static void
 gather(struct emit *e, gj_rvalue *n_left)
 {
@@ -226,7 +242,8 @@ gather(struct emit *e, gj_rvalue *n_left)
         gj_type       *vector = fr_emit_vector_of(e, type, lanes);
 
         for (int lane = 0; lane < n; lane += lanes)
-            fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane), fr_emit_splat(e, vector, lanes, zero));
+            fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane),
+                       fr_emit_splat(e, vector, lanes, zero));
     }
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
     for (int s = 0; s < e->n_sources; s++) {
@@ -249,9 +266,9 @@ gather(struct emit *e, gj_rvalue *n_left)
     }
 }
 
-/* Whether a whole block from element j on cannot be read where it is: it may end in a page that does not exist.  Within a
- * page, what lies behind the last element is read and not used (as string functions of the C library
- * do). Strided operands are always copied. */
+/* Whether a whole block from element j on cannot be read where it is: it may end in a page that
+ * does not exist.  Within a page, what lies behind the last element is read and not used (as string
+ * functions of the C library do). Strided operands are always copied. */
 static gj_rvalue *
 may_not_read(struct emit *e)
 {
@@ -266,7 +283,8 @@ may_not_read(struct emit *e)
 
         if (k->step)
             return fr_gcc_bits(c, FR_BOOL, 1);
-        at = fr_gcc_offset(c, fr_gcc_get(c, k->from), times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
+        at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
+                           times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
         at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
         at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
                         fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
@@ -312,7 +330,8 @@ restore_operands(struct emit *e)
     }
 }
 
-/* The first n_left elements of a pad to memory from element j on, in pieces of 1, 2, 4 .. elements. */
+/* The first n_left elements of a pad to memory from element j on, in pieces of 1, 2, 4 .. elements.
+ */
 static void
 scatter_unit(struct emit *e, struct sink *k, gj_rvalue *n_left)
 {
@@ -335,7 +354,8 @@ scatter_unit(struct emit *e, struct sink *k, gj_rvalue *n_left)
             gj_lvalue *from = fr_gcc_elem(c, k->pad, plus(e, done, fr_gcc_i64(c, i)));
             gj_lvalue *at = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, to, fr_gcc_i64(c, i)));
 
-            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, at), fr_gcc_get(c, fr_emit_vector_at(e, vector, size, from)));
+            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, at),
+                       fr_gcc_get(c, fr_emit_vector_at(e, vector, size, from)));
         }
         fr_gcc_jump(c, next);
     }
@@ -352,7 +372,7 @@ scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
     v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
                     times(e, i, k->parts));
     fr_emit_store_element(e, k->dtype, fr_gcc_get(c, k->to), fr_gcc_get(c, k->step),
-                  plus(e, fr_gcc_get(c, e->j), i), v);
+                          plus(e, fr_gcc_get(c, e->j), i), v);
     fr_gcc_end_for(c, l);
 }
 
@@ -370,7 +390,7 @@ scatter(struct emit *e, gj_rvalue *n_left)
     }
 }
 
-/* ---- a stage ------------------------------------------------------------------------------------ */
+/* ---- a stage --------------------------------------------------------------------------------- */
 
 static void
 add_sink(struct emit *e, int i, enum how how)
@@ -485,7 +505,8 @@ load_outer_values(struct emit *e)
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
-            e->val[i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots, (int64_t)sizeof(struct fr_slot) * i);
+            e->val[i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
+                                          (int64_t)sizeof(struct fr_slot) * i);
 }
 
 static int
@@ -554,17 +575,20 @@ emit_climb(struct emit *e, struct walk *w)
     gj_block      *up = fr_gcc_block(c), *join = fr_gcc_block(c), *right = fr_gcc_block(c);
 
     c->at = w->climb;
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish, up);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish,
+                  up);
     c->at = up;
     add_to(e, w->depth, -1);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join, right);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join,
+                  right);
     c->at = join;
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink *k = &e->sinks[s];
 
         for (int p = 0; p < k->parts && k->how == HOW_TREE; p++)
-            fr_gcc_set(c, k->sum[p], fr_gcc_bin(c, GJ_PLUS, k->lane, at_depth(e, w, k->left[p]),
-                                                fr_gcc_get(c, k->sum[p])));
+            fr_gcc_set(c, k->sum[p],
+                       fr_gcc_bin(c, GJ_PLUS, k->lane, at_depth(e, w, k->left[p]),
+                                  fr_gcc_get(c, k->sum[p])));
     }
     c->g->block_end_with_jump(c->at, NULL, w->climb);
     c->at = right;
@@ -596,14 +620,14 @@ emit_leaf(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 0));
     fr_gcc_set(c, w->left_over, fr_gcc_i64(c, 0));
     fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->head,
-                  w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
+                  w->head, w->after);
     /* A tight loop around the block; the way back from the tail enters it from outside. */
     c->at = w->head;
     fr_gcc_jump(c, w->body);
     emit_block(e);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->body,
-                  w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
+                  w->body, w->after);
 }
 
 /* After whole blocks: the tail if there is one, and after the tail its clearing up. */
@@ -654,7 +678,7 @@ declare_walk(struct emit *e, struct walk *w)
     struct fr_gcc *c = &e->c;
     gj_block     **blocks[] = {&w->descend, &w->leaf, &w->head,  &w->body,
                                &w->after,   &w->done, &w->climb, &w->finish};
-    gj_lvalue    **vars[] = {&e->j,          &e->live,    &e->n_blocks,  &w->m,    &w->leaf_end,
+    gj_lvalue    **vars[] = {&e->j,         &e->live,    &e->n_blocks,  &w->m,    &w->leaf_end,
                              &w->whole_end, &w->in_tail, &w->left_over, &w->depth};
 
     for (size_t i = 0; i < FR_LEN(vars); i++)
@@ -713,11 +737,12 @@ fr_emit_stage(struct emit *e, int s)
     int            parts = 0;
 
     snprintf(name, sizeof name, "stage_%d", s);
-    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 8,
-                      (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64), i64, i64, bytes, bytes,
-                                    bytes, bytes},
-                      (gj_rvalue **[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars, &e->slots,
-                                       &e->slots_out, &e->scratch});
+    fn =
+        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 8,
+                             (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
+                                           i64, i64, bytes, bytes, bytes, bytes},
+                             (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
+                                               &e->slots, &e->slots_out, &e->scratch});
     fr_nest_stage_runs(e->nest, s, true, e->runs);
     find_sinks(e);
     for (int k = 0; k < e->n_sinks; k++) {

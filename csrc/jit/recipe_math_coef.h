@@ -179,13 +179,13 @@ static const double LOG_F32[] = {
     -0x1.0f51dep-3, 0x1.08748p-3, -0x1.38130ep-4,
 };
 
-/* (log(1 + r) - r) / r^2, error against log: 2^-56.7 */
+/* (log(1 + r) - r + r^2 / 2) / r^3, error against log: 2^-56.6 */
 static const double LOG_F64[] = {
-    -0x1.0000000000003p-1, 0x1.555555555551fp-2, -0x1.fffffffffddfep-3, 0x1.99999999a11c3p-3,
-    -0x1.55555556ed017p-3, 0x1.2492492275ce9p-3, -0x1.fffffef116fc7p-4, 0x1.c71c71c00328fp-4,
-    -0x1.9999c9b958722p-4, 0x1.745d487d000e3p-4, -0x1.555069b684089p-4, 0x1.3b0a8595872eap-4,
-    -0x1.24dc882c3ccaap-4, 0x1.11db1b8515ed8p-4, -0x1.fb713dfe76005p-5, 0x1.cf9575c61c768p-5,
-    -0x1.d126ff093f2e2p-5, 0x1.0b728f9633f2cp-4, -0x1.ec0231772622p-5, 0x1.acd189e52a564p-6,
+    0x1.5555555555533p-2, -0x1.fffffffffef16p-3, 0x1.999999999f799p-3, -0x1.555555566b29cp-3,
+    0x1.24924922a2b6dp-3, -0x1.ffffff2bf9d9cp-4, 0x1.c71c71e0683b5p-4, -0x1.9999c26b36192p-4,
+    0x1.745d3f16eb53ep-4, -0x1.5550ee7095039p-4, 0x1.3b0b894aaa874p-4, -0x1.24d74edddf6c5p-4,
+    0x1.11ccffd868bb7p-4, -0x1.fba1c4fe09e56p-5, 0x1.d05a66f427334p-5, -0x1.d11f80d35e20cp-5,
+    0x1.0a6223b07f0d6p-4, -0x1.ea06ac6df6552p-5, 0x1.ac7732531fb17p-6,
 };
 
 /* erf x / x - 1 in x^2, |x| <= CUT, error against erf x: 2^-28.6 */

@@ -36,15 +36,25 @@ log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
     return log_specials(c, t, ADD(sum.hi, lo), x);
 }
 
+/* log(1 + r) = r + what this adds to `lo`; `square` is r^2 rounded. */
+static fr_mval
+log_tail(code_t c, fr_dtype t, fr_mval r, fr_mval square, fr_mval lo)
+{
+    if (t == FR_F32)
+        return FMA(square, POLY(r, LOG_F32), lo);
+    /* -1/2 is exact, so that only the smaller cubic term has a rounded factor. */
+    return FMA(square, K(-0.5), FMA(MUL(square, r), POLY(r, LOG_F64), lo));
+}
+
 /* The natural logarithm has no linear term besides r itself. */
 static fr_mval
 log_natural(code_t c, fr_dtype t, fr_mval x)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
     struct split s = split(c, t, x, true);
-    fr_mval r = SUB(s.m, K(1)), p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64);
+    fr_mval r = SUB(s.m, K(1));
     struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), r);
-    fr_mval lo = FMA(s.e, K(ln2[1]), FMA(MUL(r, r), p, sum.lo));
+    fr_mval lo = log_tail(c, t, r, MUL(r, r), FMA(s.e, K(ln2[1]), sum.lo));
 
     return log_specials(c, t, ADD(sum.hi, lo), x);
 }
@@ -93,7 +103,7 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
                               AND(bits, U(exponents))));
     fr_mval quarter = MUL(u, K(0.25)), rest = FMA(four, K(0.25), K(-1));
     fr_mval r = FMA(quarter, four, rest), rlo = FMA(quarter, four, SUB(rest, r));
-    fr_mval p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64), lo;
+    fr_mval lo;
     struct two sum, square;
 
     if (more)
@@ -102,7 +112,7 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     square = product_exact(c, r, r);
-    lo = FMA(square.hi, p, FMA(e, K(ln2[1]), sum.lo));
+    lo = log_tail(c, t, r, square.hi, FMA(e, K(ln2[1]), sum.lo));
     if (tail)
         rlo = FMA(square.lo, K(-0.5), rlo);
     /* The derivative 1 / (1 + r), roughly, is enough for the tail. */

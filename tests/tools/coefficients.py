@@ -225,11 +225,14 @@ def log_family():
         w,
         24,
     )
-    polynomial("LOG_F64", "(log(1 + r) - r) / r^2, error against log", l2, lo, hi, 20, w)
+    l3 = near0(lambda r: (gmpy2.log1p(r) - r + r * r / 2) / r**3, mpfr(1) / 3)
+    w3 = near0(lambda r: abs(r**3 / gmpy2.log1p(r)), 0)
+    polynomial(
+        "LOG_F64", "(log(1 + r) - r + r^2 / 2) / r^3, error against log", l3, lo, hi, 19, w3
+    )
 
 
 def erf_family():
-
     # log2 erfc(CUT) is very nearly a float and a double.
     cut = mpfr("0.77978515625")
 
