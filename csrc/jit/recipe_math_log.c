@@ -278,7 +278,8 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
         l.hi = p.hi;
     }
     sum = sum_exact(c, big, l.hi);
-    far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
+    /* Where e^d is subnormal and all there is, its rounded value is added: the sum is exact. */
+    far = SEL(m_and(c, LT(d.hi, K(-708)), LT(ABS(big), K(0x1p-1000))), ADD(big, far),
               ADD(sum.hi, ADD(sum.lo, l.lo)));
     far = SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
     /* Equal infinities and NaN have no difference, but a sum. */
