@@ -165,17 +165,6 @@ tensor_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err 
     return st;
 }
 
-/* dtype that argument k of `op` must have when it computes in `compute`. */
-static fr_dtype
-arg_dtype(fr_op op, int k, fr_dtype compute)
-{
-    if (fr_op_info[op].rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (fr_op_info[op].rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
-    return compute;
-}
-
 static fr_status
 map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, struct fr_layout *into,
          fr_ref *out, struct fr_err *err)
@@ -197,7 +186,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
     else if (!(layout = fr_layout_get(0, NULL, NULL)))
         TRY(fr_no_memory(err, "a layout"));
     for (int k = 0; k < n_args; k++) {
-        fr_dtype want = arg_dtype(op, k, compute);
+        fr_dtype want = fr_op_arg(op, k, compute);
 
         if (args[k].t) {
             TRY(tensor_arg(args[k].t, want, &arg[k], err));
@@ -296,8 +285,10 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     fr_status         st;
 
     for (int k = 0; k < n_args; k++)
-        types[k] = (struct fr_op_type){.dtype = arg_dtype(op, k, dtype)};
-    if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
+        types[k] = (struct fr_op_type){.dtype = fr_op_arg(op, k, dtype)};
+    if (fr_op_arg(op, 0, dtype) != dtype && fr_op_info[op].rule == FR_RULE_SAME)
+        compute = dtype; /* random numbers: their inputs are counters whatever they compute */
+    else if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
         return st;
     if (compute != dtype && fr_op_result(op, compute) != dtype)
         return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
@@ -305,7 +296,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
-        if (!fr_dtype_same_kind(from, arg_dtype(op, k, compute)))
+        if (!fr_dtype_same_kind(from, fr_op_arg(op, k, compute)))
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
                            "'same_kind'",
