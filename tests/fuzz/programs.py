@@ -25,7 +25,7 @@ INEXACT_1_REAL = ["cbrt"]
 # Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
 INEXACT_2 = ["arctan2", "hypot"]
 # Bit for bit on real numbers; of complex numbers only what adds or moves is.
-COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sqrt", "power"]
+COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sign", "sqrt", "power"]
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
 
 UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
