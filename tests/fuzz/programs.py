@@ -389,7 +389,10 @@ class Draw:
             return r.choice([f"{lo} = {hi}", f"{lo} += {hi}" if a.dtype.kind != "b" else f"{lo} |= {hi}",
                              f"{v}[::-1] = {v}", f"{v}[:] = {v}[::-1]"])
         if kind < 0.4:
-            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            # NumPy reads a mask while it writes, so one that looks at the same memory in another order
+            # changes on the way; frit reads it first.
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape
+                          and (b is a or not np.may_share_memory(a, b)))
             if m:
                 return f"{v}[{m}] = {self.number('i' if a.dtype.kind == 'i' else 'u')}"
         key = self.index(a)
