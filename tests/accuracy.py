@@ -1,13 +1,14 @@
 """How exact frit's transcendental functions are:  python tests/accuracy.py [--all] [--markdown] ...
 
-For each function and dtype: the largest error in units in the last place (ULP) that was seen, where, and
-the share of results that are correctly rounded.  Truth is the C library in twice the precision (see
-tests/c/math_truth.c); about the worst points MPFR is asked again, through gmpy2.  --all tries every
-float there is (about a minute per function and core).
+For each function and dtype: the largest error in units in the last place (ULP) that was seen,
+where, and the share of results that are correctly rounded.  Truth is the C library in twice the
+precision (see tests/c/math_truth.c); about the worst points MPFR is asked again, through gmpy2.
+--all tries every float32 there is (about a minute per function and core).
 
-Results are those of the installed `frit` package.  Without one, or with --loops LEVEL, they are those of
-the recipes printed as C loops and compiled for that x86-64 level.
+Results are those of the installed `frit` package.  Without one, or with --loops LEVEL, they are
+those of the recipes printed as C loops and compiled for that x86-64 level.
 """
+
 import argparse
 import ctypes
 import functools
@@ -15,6 +16,7 @@ import hashlib
 import math
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import time
@@ -22,50 +24,56 @@ import time
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-UNARY = ("exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
-         "arccosh arctanh cbrt erf erfc sigmoid softplus").split()
+UNARY = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh cbrt erf erfc sigmoid softplus"
+).split()
 BINARY = "arctan2 hypot power logaddexp logaddexp2".split()
 FUNCTIONS = UNARY + BINARY
 DTYPES = {"f32": np.float32, "f64": np.float64}
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 
 
-# ---- what is measured ---------------------------------------------------------------------------
+# ---- what is measured ----
+
 
 def run(*args, **kwargs):
     return subprocess.run([str(a) for a in args], check=True, **kwargs)
 
 
 def build(kind, level="v3"):
-    """Builds (once per content) the shared library of the truth or of the loops; returns its path."""
+    """Builds (once per content) the library of the truth or of the loops; returns its path."""
     csrc, here = ROOT / "csrc", ROOT / "tests" / "c"
-    if kind == "truth":
-        sources = [here / "math_truth.c"]
+    cc = os.environ.get("CC", "gcc")
+    # Threading jumps and PRE turn selections into branches before the vectoriser sees them.
+    flags = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps"]
+    flags += ["-fno-tree-pre", "-Wno-unused", "-shared", "-fPIC"]
+    if platform.machine() == "x86_64" and kind == "loops":
+        flags.append(f"-march=x86-64-{level}")
+    sources = [here / f"math_{kind}.c"]
+    if kind == "loops":
+        jit = csrc / "jit"
+        sources += sorted(jit.glob("recipe_math*.c")) + [jit / "micro.c"]
+        sources += [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c")]
+        parts = sources + sorted(jit.glob("recipe_math*.h")) + [jit / "build.h", jit / "micro.h"]
     else:
-        sources = [here / "math_loops.c", *sorted((csrc / "jit").glob("recipe_math*.[ch]")),
-                   csrc / "jit/micro.c", csrc / "jit/build.h", csrc / "jit/micro.h"]
-    digest = hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()[:16]
+        parts = sources
+    digest = hashlib.sha256(b"".join(p.read_bytes() for p in parts) + str(flags).encode())
     folder = ROOT / "build" / "accuracy"
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{kind}-{level}-{digest}.so"
+    target = folder / f"{kind}-{level}-{digest.hexdigest()[:16]}.so"
     if target.exists():
         return target
-    cc = os.environ.get("CC", "gcc")
-    fresh = folder / f"{kind}-{level}-{digest}.{os.getpid()}.so"
-    if kind == "truth":
-        run(cc, *FLAGS, "-O2", "-shared", "-fPIC", *sources, "-o", fresh, "-lquadmath", "-lm")
-    else:
-        program, text = fresh.with_suffix(".exe"), fresh.with_suffix(".c")
-        base = [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c")]
-        run(cc, *FLAGS, "-O1", f"-I{csrc}", *[s for s in sources if s.suffix == ".c"], *base, "-o", program,
-            "-lpthread")
+    fresh = target.with_suffix(f".{os.getpid()}.so")
+    if kind == "loops":
+        program, text = fresh.with_suffix(".exe"), target.with_suffix(".c")
+        run(cc, *FLAGS, "-O1", f"-I{csrc}", *sources, "-o", program, "-lpthread")
         with open(text, "w") as f:
             run(program, stdout=f)
-        # Threading jumps and PRE turn selections into branches before the vectoriser sees them.
-        run(cc, *FLAGS, "-Wno-unused", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps",
-            "-fno-tree-pre", f"-march=x86-64-{level}", "-shared", "-fPIC", text, "-o", fresh, "-lm")
         program.unlink()
-        text.rename(target.with_suffix(".c"))
+        sources = [text]
+    run(cc, *FLAGS, *flags, *sources, "-o", fresh, "-lm")
     fresh.rename(target)
     return target
 
@@ -89,6 +97,7 @@ class Package:
 
     def __init__(self):
         import frit
+
         self.frit = frit
 
     def __call__(self, name, *xs):
@@ -104,11 +113,16 @@ def evaluator(level=None):
     return Loops(level)
 
 
-# ---- the truth ----------------------------------------------------------------------------------
+# ---- the truth ----
+
 
 class Report(ctypes.Structure):
-    _fields_ = [("max_ulp", ctypes.c_double), ("worst", ctypes.c_long), ("n_finite", ctypes.c_long),
-                ("n_rounded", ctypes.c_long)]
+    _fields_ = [
+        ("max_ulp", ctypes.c_double),
+        ("worst", ctypes.c_long),
+        ("n_finite", ctypes.c_long),
+        ("n_rounded", ctypes.c_long),
+    ]
 
 
 class Truth:
@@ -122,8 +136,12 @@ class Truth:
         r = Report(0, -1, 0, 0)
         y = ctypes.c_void_p(xs[1].ctypes.data) if len(xs) > 1 else None
         self.lib[f"judge_{name}_f{8 * got.itemsize}"](
-            ctypes.c_void_p(xs[0].ctypes.data), y, ctypes.c_void_p(got.ctypes.data),
-            ctypes.c_long(got.size), ctypes.byref(r))
+            ctypes.c_void_p(xs[0].ctypes.data),
+            y,
+            ctypes.c_void_p(got.ctypes.data),
+            ctypes.c_long(got.size),
+            ctypes.byref(r),
+        )
         return r
 
 
@@ -131,17 +149,26 @@ def mpfr_value(name, args):
     """The function's value in 300 bits."""
     import gmpy2
     from gmpy2 import mpfr
-    with gmpy2.context(gmpy2.get_context(), precision=1400 if name in ("sin", "cos", "tan") else 300):
+
+    with gmpy2.context(
+        gmpy2.get_context(), precision=1400 if name in ("sin", "cos", "tan") else 300
+    ):
         a = [mpfr(float(x)) for x in args]
         x, y = a[0], a[-1]
         special = {
-            "arcsin": gmpy2.asin, "arccos": gmpy2.acos, "arctan": gmpy2.atan, "arcsinh": gmpy2.asinh,
-            "arccosh": gmpy2.acosh, "arctanh": gmpy2.atanh,
+            "arcsin": gmpy2.asin,
+            "arccos": gmpy2.acos,
+            "arctan": gmpy2.atan,
+            "arcsinh": gmpy2.asinh,
+            "arccosh": gmpy2.acosh,
+            "arctanh": gmpy2.atanh,
             "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
             "softplus": lambda x: gmpy2.log1p(gmpy2.exp(x)),
-            "arctan2": gmpy2.atan2, "power": lambda x, y: x ** y,
+            "arctan2": gmpy2.atan2,
+            "power": lambda x, y: x**y,
             "logaddexp": lambda x, y: max(x, y) + gmpy2.log1p(gmpy2.exp(-abs(x - y))),
-            "logaddexp2": lambda x, y: max(x, y) + gmpy2.log1p(gmpy2.exp2(-abs(x - y))) / gmpy2.const_log2(),
+            "logaddexp2": lambda x, y: max(x, y)
+            + gmpy2.log1p(gmpy2.exp2(-abs(x - y))) / gmpy2.const_log2(),
         }
         return special[name](*a) if name in special else getattr(gmpy2, name)(*a)
 
@@ -149,6 +176,7 @@ def mpfr_value(name, args):
 def mpfr_ulps(name, args, got):
     """The error of `got` in ULP against MPFR, for finite values."""
     import gmpy2
+
     truth = mpfr_value(name, args)
     digits, least, top = (24, -149, 128) if got.dtype == np.float32 else (53, -1074, 1024)
     with gmpy2.context(gmpy2.get_context(), precision=1400, emax=1 << 20, emin=-(1 << 20)):
@@ -159,16 +187,34 @@ def mpfr_ulps(name, args, got):
         if truth == g:
             return 0.0
         size = truth
-        if name.startswith("logaddexp"):        # see tests/c/math_truth.c
+        if name.startswith("logaddexp"):  # see tests/c/math_truth.c
             big = gmpy2.mpfr(float(max(args)))
             size = max(abs(truth), abs(big), abs(truth - big))
         e = gmpy2.frexp(size)[0] if size else least
         return float(abs(g - truth) / gmpy2.exp2(max(min(e, top) - digits, least)))
 
 
-# ---- where to look ------------------------------------------------------------------------------
+# ---- where to look ----
 
-SPECIALS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1.5, np.inf, -np.inf, np.nan, 10.0, 100.0, 1e-3]
+SPECIALS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    1.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    10.0,
+    100.0,
+    1e-3,
+]
 
 
 def edges(dtype):
@@ -176,8 +222,17 @@ def edges(dtype):
     info = np.finfo(dtype)
     two = np.ldexp(dtype(1), np.arange(info.minexp - info.nmant, info.maxexp)).astype(dtype)
     k = np.arange(0, 1101, dtype=dtype)
-    v = np.concatenate([np.array(SPECIALS, dtype), two, k, k + dtype(.5), k / dtype(8), np.pi * k / 4,
-                        [info.max, info.tiny, info.smallest_subnormal]]).astype(dtype)
+    v = np.concatenate(
+        [
+            np.array(SPECIALS, dtype),
+            two,
+            k,
+            k + dtype(0.5),
+            k / dtype(8),
+            np.pi * k / 4,
+            [info.max, info.tiny, info.smallest_subnormal],
+        ]
+    ).astype(dtype)
     with np.errstate(all="ignore"):
         v = np.concatenate([v, np.nextafter(v, dtype(np.inf)), np.nextafter(v, dtype(-np.inf))])
     return np.concatenate([v, -v])
@@ -185,9 +240,10 @@ def edges(dtype):
 
 @functools.cache
 def near_quarter_turns(dtype):
-    """For every exponent the numbers closest to multiples of pi / 2: denominators in the continued fraction of
-    2^e * 2 / pi."""
+    """For every exponent the numbers closest to multiples of pi / 2: denominators in the continued
+    fraction of 2^e * 2 / pi."""
     import gmpy2
+
     info = np.finfo(dtype)
     found = []
     with gmpy2.context(gmpy2.get_context(), precision=2400):
@@ -209,17 +265,29 @@ def near_quarter_turns(dtype):
 # Where a function does something: intervals sampled evenly, besides the sampling over exponents.
 BUSY = {
     "exp": [(-88, 89), (-104, -87), (-746, -700), (-709, 710), (-1, 1)],
-    "exp2": [(-150, 128), (-1075, 1024), (-1, 1)], "expm1": [(-40, 90), (-1, 1), (-40, 710)],
-    "log": [(0.5, 2), (0.9, 1.1), (0, 100)], "log2": [(0.5, 2), (0.9, 1.1), (0, 100)],
-    "log10": [(0.5, 2), (0.9, 1.1), (0, 1000)], "log1p": [(-1, 2), (-0.1, 0.1)],
-    "sin": [(-10, 10), (-1e5, 1e5), (-1, 1)], "cos": [(-10, 10), (-1e5, 1e5)],
-    "tan": [(-10, 10), (-1e5, 1e5), (-1, 1)], "arcsin": [(-1, 1), (-0.6, 0.6)],
-    "arccos": [(-1, 1), (0.9, 1), (-0.6, 0.6)], "arctan": [(-10, 10), (-1, 1)],
-    "sinh": [(-2, 2), (-90, 90), (-711, 711)], "cosh": [(-2, 2), (-90, 90), (-711, 711)],
-    "tanh": [(-1, 1), (-10, 10), (-20, 20)], "arcsinh": [(-3, 3), (-100, 100)],
-    "arccosh": [(1, 2), (1, 100)], "arctanh": [(-1, 1), (-0.3, 0.3)], "cbrt": [(-8, 8)],
-    "erf": [(-1.2, 1.2), (-4, 4), (-6, 6)], "erfc": [(-2, 2), (-6, 10.1), (-6, 28)],
-    "sigmoid": [(-20, 20), (-110, 90), (-750, 40)], "softplus": [(-20, 20), (-110, 90), (-750, 40)],
+    "exp2": [(-150, 128), (-1075, 1024), (-1, 1)],
+    "expm1": [(-40, 90), (-1, 1), (-40, 710)],
+    "log": [(0.5, 2), (0.9, 1.1), (0, 100)],
+    "log2": [(0.5, 2), (0.9, 1.1), (0, 100)],
+    "log10": [(0.5, 2), (0.9, 1.1), (0, 1000)],
+    "log1p": [(-1, 2), (-0.1, 0.1)],
+    "sin": [(-10, 10), (-1e5, 1e5), (-1, 1)],
+    "cos": [(-10, 10), (-1e5, 1e5)],
+    "tan": [(-10, 10), (-1e5, 1e5), (-1, 1)],
+    "arcsin": [(-1, 1), (-0.6, 0.6)],
+    "arccos": [(-1, 1), (0.9, 1), (-0.6, 0.6)],
+    "arctan": [(-10, 10), (-1, 1)],
+    "sinh": [(-2, 2), (-90, 90), (-711, 711)],
+    "cosh": [(-2, 2), (-90, 90), (-711, 711)],
+    "tanh": [(-1, 1), (-10, 10), (-20, 20)],
+    "arcsinh": [(-3, 3), (-100, 100)],
+    "arccosh": [(1, 2), (1, 100)],
+    "arctanh": [(-1, 1), (-0.3, 0.3)],
+    "cbrt": [(-8, 8)],
+    "erf": [(-1.2, 1.2), (-4, 4), (-6, 6)],
+    "erfc": [(-2, 2), (-6, 10.1), (-6, 28)],
+    "sigmoid": [(-20, 20), (-110, 90), (-750, 40)],
+    "softplus": [(-20, 20), (-110, 90), (-750, 40)],
 }
 
 
@@ -241,7 +309,12 @@ def samples(name, dtype, n, seed=0):
             parts.append(even(lo, hi, n // 2 // len(busy)))
         # Around 1 and around 0, evenly in the exponent of the distance.
         tiny = np.ldexp(rng.uniform(0.5, 1, n // 6), rng.integers(-60, 6, n // 6))
-        parts += [tiny.astype(dtype), -tiny.astype(dtype), (1 + tiny).astype(dtype), (1 - tiny).astype(dtype)]
+        parts += [
+            tiny.astype(dtype),
+            -tiny.astype(dtype),
+            (1 + tiny).astype(dtype),
+            (1 - tiny).astype(dtype),
+        ]
         if name in ("sin", "cos", "tan"):
             k = rng.integers(1, 1 << 52, n // 8) >> rng.integers(0, 52, n // 8)
             near = k * (np.pi / 2)
@@ -260,11 +333,15 @@ def samples(name, dtype, n, seed=0):
             near = (1 + np.ldexp(rng.uniform(-1, 1, m), rng.integers(-50, 0, m))).astype(dtype)
             parts.append((near, (top / np.log2(near.astype(float))).astype(dtype)))
         parts.append((even(-20, 20, m), rng.integers(-20, 21, m).astype(dtype)))
-        parts.append((rng.integers(-40, 40, m).astype(dtype), rng.integers(-9, 15, m).astype(dtype)))
+        parts.append(
+            (rng.integers(-40, 40, m).astype(dtype), rng.integers(-9, 15, m).astype(dtype))
+        )
     elif name in ("hypot", "arctan2"):
         x = any_float(m)
         with np.errstate(all="ignore"):
-            parts.append((x, (x * np.ldexp(rng.uniform(-1, 1, m), rng.integers(-30, 30, m))).astype(dtype)))
+            parts.append(
+                (x, (x * np.ldexp(rng.uniform(-1, 1, m), rng.integers(-30, 30, m))).astype(dtype))
+            )
         parts.append((even(-1, 1, m), even(-1, 1, m)))
         k = rng.integers(1, 5000, m)
         parts.append(((k * 3).astype(dtype), (k * 4).astype(dtype)))
@@ -315,8 +392,15 @@ def measure(name, dtype, n, evaluate, truth, everything=False, seed=0):
     if everything and dtype == np.float32 and name in UNARY:
         step = 1 << 22
         for start in range(0, 1 << 32, step):
-            result.add(evaluate, truth, [np.arange(start, start + step, dtype=np.uint64)
-                                         .astype(np.uint32).view(np.float32)])
+            result.add(
+                evaluate,
+                truth,
+                [
+                    np.arange(start, start + step, dtype=np.uint64)
+                    .astype(np.uint32)
+                    .view(np.float32)
+                ],
+            )
     else:
         left, k = n, 0
         while left > 0:
@@ -329,9 +413,14 @@ def measure(name, dtype, n, evaluate, truth, everything=False, seed=0):
 
 def speed(name, dtype, evaluate, n=4096, repeat=7):
     """Nanoseconds per element on n elements in cache."""
-    lo, hi = {"arccosh": (1, 50), "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-1, 1)}.get(name, (0.01, 10))
+    lo, hi = {"arccosh": (1, 50), "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-1, 1)}.get(
+        name, (0.01, 10)
+    )
     rng = np.random.default_rng(1)
-    xs = [np.ascontiguousarray(rng.uniform(lo, hi, n).astype(dtype)) for _ in range(2 if name in BINARY else 1)]
+    xs = [
+        np.ascontiguousarray(rng.uniform(lo, hi, n).astype(dtype))
+        for _ in range(2 if name in BINARY else 1)
+    ]
     if isinstance(evaluate, Loops):
         out = np.empty_like(xs[0])
         fn = evaluate.lib[f"loop_{name}_f{8 * out.itemsize}"]
@@ -339,9 +428,12 @@ def speed(name, dtype, evaluate, n=4096, repeat=7):
 
         def call():
             fn(*args)
+
     else:
+
         def call():
             evaluate(name, *xs)
+
     call()
     best, loops = 1e9, 50
     for _ in range(repeat):
@@ -360,11 +452,15 @@ def main(argv=None):
     ap.add_argument("--seed", type=int, default=0)
     ap.add_argument("--all", action="store_true", help="every float32 instead of samples")
     ap.add_argument("--markdown", action="store_true")
-    ap.add_argument("--loops", metavar="LEVEL", choices=["v2", "v3", "v4"], help="measure the C loops")
+    ap.add_argument(
+        "--loops", metavar="LEVEL", choices=["v2", "v3", "v4"], help="measure the C loops"
+    )
     ap.add_argument("--speed", action="store_true", help="also time 4096 elements")
     args = ap.parse_args(argv)
     evaluate, truth = evaluator(args.loops), Truth()
-    head = ["function", "dtype", "max ULP", "rounded %", "points", "worst at"] + ["ns/element"] * args.speed
+    head = ["function", "dtype", "max ULP", "rounded %", "points", "worst at"] + [
+        "ns/element"
+    ] * args.speed
     if args.markdown:
         print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
     else:
@@ -381,7 +477,10 @@ def main(argv=None):
             if args.markdown:
                 print("| " + " | ".join(row) + " |", flush=True)
             else:
-                print("{:<12}{:<7}{:>9}{:>11}{:>12}  {}  {}".format(*row, *[""] * (7 - len(row))), flush=True)
+                print(
+                    "{:<12}{:<7}{:>9}{:>11}{:>12}  {}  {}".format(*row, *[""] * (7 - len(row))),
+                    flush=True,
+                )
     if bad:
         print(f"{bad} above 1 ULP", file=sys.stderr)
     return bad > 0

@@ -1,11 +1,15 @@
-"""Transcendental functions: at most 1 ULP from the truth, C99's special values, the same bits at every ISA level."""
+"""Transcendental functions: at most 1 ULP from the truth, C99's special values, the same bits at
+every ISA level."""
+
 import math
 import pathlib
 
 import numpy as np
 import pytest
 
-import accuracy
+from . import accuracy
+
+pytest.importorskip("gmpy2")
 
 INF, NAN = math.inf, math.nan
 PI = math.pi
@@ -28,57 +32,74 @@ def test_error(name, dtype, evaluate, truth):
     assert result.max_ulp <= 1.0, f"{name}({result.at}) = {result.got}"
 
 
-# (argument, result) as C99 annex F has them; where a pair lacks its negative, the function is not symmetric.
+# fmt: off
+# (arguments ..., result) as C99 annex F has them.
 SPECIAL = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (-INF, 0.0), (INF, INF), (1e5, INF), (-1e5, 0.0)],
-    "exp2": [(0.0, 1.0), (-0.0, 1.0), (-INF, 0.0), (INF, INF), (10.0, 1024.0), (-1.0, 0.5), (1e5, INF), (-1e5, 0.0)],
+    "exp2": [(0.0, 1.0), (-0.0, 1.0), (-INF, 0.0), (INF, INF), (10.0, 1024.0), (-1.0, 0.5),
+        (1e5, INF), (-1e5, 0.0)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (-INF, -1.0), (INF, INF), (1e5, INF), (-1e5, -1.0)],
     "log": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN)],
-    "log2": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN), (8.0, 3.0), (0.25, -2.0)],
-    "log10": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN), (1000.0, 3.0), (1e10, 10.0)],
+    "log2": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN),
+        (8.0, 3.0), (0.25, -2.0)],
+    "log10": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN),
+        (1000.0, 3.0), (1e10, 10.0)],
     "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (-2.0, NAN), (INF, INF), (-INF, NAN)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN)],
     "cos": [(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN)],
     "tan": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN)],
-    "arcsin": [(0.0, 0.0), (-0.0, -0.0), (1.0, PI / 2), (-1.0, -PI / 2), (1.5, NAN), (-INF, NAN), (INF, NAN)],
+    "arcsin": [(0.0, 0.0), (-0.0, -0.0), (1.0, PI / 2), (-1.0, -PI / 2), (1.5, NAN), (-INF, NAN),
+        (INF, NAN)],
     "arccos": [(1.0, 0.0), (-1.0, PI), (0.0, PI / 2), (1.5, NAN), (-INF, NAN), (INF, NAN)],
-    "arctan": [(0.0, 0.0), (-0.0, -0.0), (INF, PI / 2), (-INF, -PI / 2), (1.0, PI / 4), (-1.0, -PI / 4)],
+    "arctan": [(0.0, 0.0), (-0.0, -0.0), (INF, PI / 2), (-INF, -PI / 2), (1.0, PI / 4),
+        (-1.0, -PI / 4)],
     "sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (1e5, INF), (-1e5, -INF)],
     "cosh": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, INF), (1e5, INF), (-1e5, INF)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (1e5, 1.0), (-1e5, -1.0)],
     "arcsinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
     "arccosh": [(1.0, 0.0), (INF, INF), (0.5, NAN), (-2.0, NAN), (-INF, NAN)],
-    "arctanh": [(0.0, 0.0), (-0.0, -0.0), (1.0, INF), (-1.0, -INF), (1.5, NAN), (-INF, NAN), (INF, NAN)],
-    "cbrt": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (27.0, 3.0), (-8.0, -2.0), (0.125, 0.5)],
+    "arctanh": [(0.0, 0.0), (-0.0, -0.0), (1.0, INF), (-1.0, -INF), (1.5, NAN), (-INF, NAN),
+        (INF, NAN)],
+    "cbrt": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (27.0, 3.0), (-8.0, -2.0),
+        (0.125, 0.5)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (30.0, 1.0)],
     "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (30.0, 0.0), (-30.0, 2.0)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (1e5, 1.0), (-1e5, 0.0)],
     "softplus": [(INF, INF), (-INF, 0.0), (1e5, 1e5), (-1e5, 0.0)],
 }
-Q = PI / 4
 SPECIAL2 = {
-    "arctan2": [(0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, -0.0, PI), (-0.0, -0.0, -PI), (0.0, 1.0, 0.0), (-0.0, 1.0, -0.0),
-                (0.0, -1.0, PI), (-0.0, -1.0, -PI), (1.0, 0.0, 2 * Q), (1.0, -0.0, 2 * Q), (-1.0, 0.0, -2 * Q),
-                (1.0, INF, 0.0), (-1.0, INF, -0.0), (1.0, -INF, PI), (-1.0, -INF, -PI), (INF, 1.0, 2 * Q),
-                (-INF, 1.0, -2 * Q), (INF, INF, Q), (-INF, INF, -Q), (INF, -INF, 3 * Q), (-INF, -INF, -3 * Q),
-                (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, INF, NAN), (INF, NAN, NAN)],
-    "hypot": [(0.0, 0.0, 0.0), (-0.0, 0.0, 0.0), (3.0, 4.0, 5.0), (-3.0, 4.0, 5.0), (INF, NAN, INF), (NAN, -INF, INF),
-              (INF, 1.0, INF), (NAN, 1.0, NAN), (1.0, NAN, NAN), (0.0, -2.5, 2.5)],
-    "power": [(0.0, 3.0, 0.0), (-0.0, 3.0, -0.0), (-0.0, 2.0, 0.0), (0.0, -3.0, INF), (-0.0, -3.0, -INF),
-              (-0.0, -2.0, INF), (0.0, 0.5, 0.0), (-0.0, 0.5, 0.0), (-0.0, -0.5, INF), (-1.0, INF, 1.0),
-              (-1.0, -INF, 1.0), (1.0, NAN, 1.0), (1.0, INF, 1.0), (NAN, 0.0, 1.0), (NAN, -0.0, 1.0), (INF, 0.0, 1.0),
-              (-2.0, 0.5, NAN), (-2.0, 3.0, -8.0), (-2.0, 2.0, 4.0), (-2.0, -1.0, -0.5), (0.5, INF, 0.0), (0.5, -INF, INF),
-              (2.0, INF, INF), (2.0, -INF, 0.0), (-2.0, INF, INF), (-0.5, INF, 0.0), (INF, 2.0, INF), (INF, -2.0, 0.0),
-              (-INF, 3.0, -INF), (-INF, 2.0, INF), (-INF, -3.0, -0.0), (-INF, -2.0, 0.0), (-INF, 0.5, INF),
-              (NAN, 1.0, NAN), (2.0, NAN, NAN), (10.0, 3.0, 1000.0), (3.0, 4.0, 81.0), (1.5, 2.0, 2.25),
-              (2.0, 1e6, INF), (2.0, -1e6, 0.0), (-2.0, 1000001.0, -INF), (0.0, INF, 0.0), (0.0, -INF, INF),
-              (INF, INF, INF), (INF, -INF, 0.0), (2.0, -149.0, 2.0**-149), (-1.0, 7.0, -1.0), (-1.0, 0.5, NAN)],
-    "logaddexp": [(INF, INF, INF), (-INF, -INF, -INF), (INF, -INF, INF), (-INF, 3.0, 3.0), (3.0, -INF, 3.0),
-                  (NAN, 1.0, NAN), (1.0, NAN, NAN), (0.0, 0.0, math.log(2)), (INF, 1.0, INF)],
-    "logaddexp2": [(INF, INF, INF), (-INF, -INF, -INF), (INF, -INF, INF), (-INF, 3.0, 3.0), (3.0, -INF, 3.0),
-                   (NAN, 1.0, NAN), (1.0, NAN, NAN), (0.0, 0.0, 1.0), (5.0, 5.0, 6.0)],
+    "arctan2": [(0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, -0.0, PI), (-0.0, -0.0, -PI),
+        (0.0, 1.0, 0.0), (-0.0, 1.0, -0.0), (0.0, -1.0, PI), (-0.0, -1.0, -PI), (1.0, 0.0, PI / 2),
+        (1.0, -0.0, PI / 2), (-1.0, 0.0, -PI / 2), (1.0, INF, 0.0), (-1.0, INF, -0.0),
+        (1.0, -INF, PI), (-1.0, -INF, -PI), (INF, 1.0, PI / 2), (-INF, 1.0, -PI / 2),
+        (INF, INF, PI / 4), (-INF, INF, -PI / 4), (INF, -INF, 3 * PI / 4),
+        (-INF, -INF, -3 * PI / 4), (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, INF, NAN),
+        (INF, NAN, NAN)],
+    "hypot": [(0.0, 0.0, 0.0), (-0.0, 0.0, 0.0), (3.0, 4.0, 5.0), (-3.0, 4.0, 5.0),
+        (INF, NAN, INF), (NAN, -INF, INF), (INF, 1.0, INF), (NAN, 1.0, NAN), (1.0, NAN, NAN),
+        (0.0, -2.5, 2.5)],
+    "power": [(0.0, 3.0, 0.0), (-0.0, 3.0, -0.0), (-0.0, 2.0, 0.0), (0.0, -3.0, INF),
+        (-0.0, -3.0, -INF), (-0.0, -2.0, INF), (0.0, 0.5, 0.0), (-0.0, 0.5, 0.0),
+        (-0.0, -0.5, INF), (-1.0, INF, 1.0), (-1.0, -INF, 1.0), (1.0, NAN, 1.0), (1.0, INF, 1.0),
+        (NAN, 0.0, 1.0), (NAN, -0.0, 1.0), (INF, 0.0, 1.0), (-2.0, 0.5, NAN), (-2.0, 3.0, -8.0),
+        (-2.0, 2.0, 4.0), (-2.0, -1.0, -0.5), (0.5, INF, 0.0), (0.5, -INF, INF), (2.0, INF, INF),
+        (2.0, -INF, 0.0), (-2.0, INF, INF), (-0.5, INF, 0.0), (INF, 2.0, INF), (INF, -2.0, 0.0),
+        (-INF, 3.0, -INF), (-INF, 2.0, INF), (-INF, -3.0, -0.0), (-INF, -2.0, 0.0),
+        (-INF, 0.5, INF), (NAN, 1.0, NAN), (2.0, NAN, NAN), (10.0, 3.0, 1000.0), (3.0, 4.0, 81.0),
+        (1.5, 2.0, 2.25), (2.0, 1e6, INF), (2.0, -1e6, 0.0), (-2.0, 1000001.0, -INF),
+        (0.0, INF, 0.0), (0.0, -INF, INF), (INF, INF, INF), (INF, -INF, 0.0),
+        (2.0, -149.0, 2.0**-149), (-1.0, 7.0, -1.0), (-1.0, 0.5, NAN)],
+    "logaddexp": [(INF, INF, INF), (-INF, -INF, -INF), (INF, -INF, INF), (-INF, 3.0, 3.0),
+        (3.0, -INF, 3.0), (NAN, 1.0, NAN), (1.0, NAN, NAN), (0.0, 0.0, math.log(2)),
+        (INF, 1.0, INF)],
+    "logaddexp2": [(INF, INF, INF), (-INF, -INF, -INF), (INF, -INF, INF), (-INF, 3.0, 3.0),
+        (3.0, -INF, 3.0), (NAN, 1.0, NAN), (1.0, NAN, NAN), (0.0, 0.0, 1.0), (5.0, 5.0, 6.0)],
 }
-ROUNDED = [t(v) for t in (np.float32, np.float64) for v in (Q, 2 * Q, 3 * Q, 4 * Q, math.log(2))]
+# fmt: on
+# Results that are no floats themselves may be off by one.
+ROUNDED = [
+    t(v) for t in (np.float32, np.float64) for v in (PI / 4, PI / 2, 3 * PI / 4, PI, math.log(2))
+]
 CASES = [(name, row) for name, rows in SPECIAL.items() for row in rows + [(NAN, NAN)]]
 CASES += [(name, row) for name, rows in SPECIAL2.items() for row in rows]
 
@@ -112,7 +133,11 @@ def test_specials_in_every_lane(evaluate):
                     got = evaluate(name, xs)
                     plain = evaluate(name, np.full(1, 0.75, dtype))[0]
                     keep = np.arange(n) != at
-                    assert np.array_equal(got[keep], np.full(n - 1, plain), equal_nan=True), (name, n, at)
+                    assert np.array_equal(got[keep], np.full(n - 1, plain), equal_nan=True), (
+                        name,
+                        n,
+                        at,
+                    )
                     assert np.array_equal(got[at], want, equal_nan=True), (name, n, at, got[at])
 
 
@@ -120,13 +145,16 @@ def test_overflow_boundaries(evaluate):
     """The last argument with a finite (nonzero) result, and the first without."""
     for dtype in (np.float32, np.float64):
         info = np.finfo(dtype)
-        for name, inverse in (("exp", accuracy.mpfr_value("log", [info.max])), ("exp2", dtype(info.maxexp))):
+        for name, inverse in (
+            ("exp", accuracy.mpfr_value("log", [info.max])),
+            ("exp2", dtype(info.maxexp)),
+        ):
             x = np.array([inverse], dtype=dtype)
             around = np.array([x[0], np.nextafter(x[0], dtype(0)), np.nextafter(x[0], dtype(INF))])
             got = evaluate(name, around)
             for a, g in zip(around, got):
                 assert accuracy.mpfr_ulps(name, [a], dtype(g)) <= 1, (name, a, g)
-        small = np.log(info.smallest_subnormal.astype(float) if dtype == np.float32 else 1) if dtype == np.float32 else -744.5
+        small = -103.2 if dtype == np.float32 else -744.5
         got = evaluate("exp", np.array([small, small - 2], dtype))
         assert got[0] > 0 and got[1] == 0
 
@@ -134,22 +162,53 @@ def test_overflow_boundaries(evaluate):
 def test_exact_powers(evaluate):
     """Small integer powers that are representable come out exactly."""
     for dtype, digits in ((np.float32, 24), (np.float64, 53)):
-        pairs = [(x, n) for x in range(-60, 61) for n in range(0, 40) if x and abs(x)**n < 2**digits]
+        pairs = [
+            (x, n) for x in range(-60, 61) for n in range(0, 40) if x and abs(x) ** n < 2**digits
+        ]
         x, n = (np.array(c, dtype=dtype) for c in zip(*pairs))
         want = np.array([float(a**b) for a, b in pairs]).astype(dtype)
         assert np.array_equal(evaluate("power", x, n), want)
         k = np.arange(-20, 21)
         assert np.array_equal(evaluate("cbrt", (k**3).astype(dtype)), k.astype(dtype))
-        assert np.array_equal(evaluate("log2", np.ldexp(dtype(1), k).astype(dtype)), k.astype(dtype))
-        assert np.array_equal(evaluate("exp2", k.astype(dtype)), np.ldexp(dtype(1), k).astype(dtype))
+        assert np.array_equal(
+            evaluate("log2", np.ldexp(dtype(1), k).astype(dtype)), k.astype(dtype)
+        )
+        assert np.array_equal(
+            evaluate("exp2", k.astype(dtype)), np.ldexp(dtype(1), k).astype(dtype)
+        )
 
 
 def test_hard_reductions(evaluate):
     """Arguments next to multiples of pi / 2, of every size."""
-    x64 = np.array([6381956970095103 * 2.0**797, 1e22, 1.7976931348623157e308, 5.319372648326541e255, 2.0**1023, 1e300, 22.0,
-                    355.0, 103993.0, 245850922.0, 3.0626416547e+16])
-    x32 = np.array([5.6414932e13, 6.7738807e13, 6.4191885e13, 1.5950553e23, 3.4028235e38, 16367173.0 * 2.0**72, 22.0, 355.0,
-                    103993.0], np.float32)
+    x64 = np.array(
+        [
+            6381956970095103 * 2.0**797,
+            1e22,
+            1.7976931348623157e308,
+            5.319372648326541e255,
+            2.0**1023,
+            1e300,
+            22.0,
+            355.0,
+            103993.0,
+            245850922.0,
+            3.0626416547e16,
+        ]
+    )
+    x32 = np.array(
+        [
+            5.6414932e13,
+            6.7738807e13,
+            6.4191885e13,
+            1.5950553e23,
+            3.4028235e38,
+            16367173.0 * 2.0**72,
+            22.0,
+            355.0,
+            103993.0,
+        ],
+        np.float32,
+    )
     for name in ("sin", "cos", "tan"):
         for x in (x64, -x64, x32, -x32):
             got = evaluate(name, x)
@@ -158,8 +217,14 @@ def test_hard_reductions(evaluate):
 
 
 def test_same_bits_at_every_level():
-    flags = pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
-    levels = ["v2"] + ["v3"] * (" avx2 " in flags and " fma " in flags) + ["v4"] * (" avx512dq " in flags)
+    flags = (
+        pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
+    )
+    levels = (
+        ["v2"]
+        + ["v3"] * (" avx2 " in flags and " fma " in flags)
+        + ["v4"] * (" avx512dq " in flags)
+    )
     loops = [accuracy.Loops(level) for level in levels]
     for name in accuracy.FUNCTIONS:
         for dtype in (np.float32, np.float64):
@@ -168,5 +233,7 @@ def test_same_bits_at_every_level():
             for other in loops[1:]:
                 got = other(name, *xs)
                 # The sign and payload of a NaN are nobody's promise.
-                same = (got.view(f"u{got.itemsize}") == first.view(f"u{got.itemsize}")) | (np.isnan(got) & np.isnan(first))
+                same = (got.view(f"u{got.itemsize}") == first.view(f"u{got.itemsize}")) | (
+                    np.isnan(got) & np.isnan(first)
+                )
                 assert same.all(), (name, dtype, [x[~same][0] for x in xs])

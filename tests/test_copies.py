@@ -42,24 +42,39 @@ def substitute(path, pattern, replacement, count=1):
 
 
 def test_operation_added_to_the_table_is_in_every_executor(tmp_path):
+    """A row and a recipe, as csrc/README.md says."""
     def change(csrc):
-        # Its recipe is one that is there: the row alone adds the operation.
-        substitute(csrc / "ir" / "ops.def", r"^OP\(square,", 'OP(own_square,    1, SAME,    "iufc",  '
-                   'square,        0, any)\nOP(square,')
+        substitute(csrc / "ir" / "ops.def", r"^OP\(square,", 'OP(cube,          1, SAME,    "iuf",   '
+                   'cube,          0, any)\nOP(square,')
+        substitute(csrc / "jit" / "recipe_arith.c", r"^RECIPE\(square\)", textwrap.dedent("""\
+            RECIPE(cube)
+            {
+                out->re = m_mul(c, m_mul(c, x[0].re, x[0].re), x[0].re);
+            }
+
+            RECIPE(square)"""))
     lib = build(tmp_path, change)
     code = """
         import numpy as np, frit
-        for dtype in ("f4", "f8", "i4", "c16", "f2"):
+        for dtype in ("f4", "f8", "i4", "u1", "i8", "f2"):
             x = np.arange(-5, 6).astype(dtype)
             for _ in range(4):
                 t = frit.asarray(x)
-                got = np.asarray(frit.own_square(t) + t)
-                assert got.dtype == dtype and (got == x * x + x).all(), (dtype, got)
+                got = np.asarray(frit.cube(t) + t)
+                assert got.dtype == dtype and (got == x * x * x + x).all(), (dtype, got)
             frit.wait_for_compiles(60)
+        rows = frit.asarray(np.arange(12.0).reshape(3, 4))
+        assert (np.asarray(frit.cube(rows).sum(axis=1)) == (np.arange(12.0).reshape(3, 4) ** 3).sum(axis=1)).all()
         t = frit.asarray(np.ones(3))
-        assert any(r["name"] == "own_square" for r in frit._core.op_table())
-        for kind in ("graph", "plan"):
-            assert "own_square" in frit._core.explain_text([frit.own_square(t) + 1], kind)
+        assert any(r["name"] == "cube" for r in frit._core.op_table())
+        for kind in ("graph", "plan", "loops", "c", "cuda"):
+            assert "cube" in frit._core.explain_text([frit.cube(t) + 1], kind), kind
+        try:
+            frit.cube(frit.asarray(np.ones(3, "c8")))
+        except TypeError as e:
+            assert "cube" in str(e)
+        else:
+            raise AssertionError("a kind that the row does not name")
         print("fine", frit.stats()["jitted"], frit.stats()["ref"], frit.stats()["interpreted"])
     """
     for env in ({"FRIT_JIT": "interpret"}, {"FRIT_JIT": "off"}, {"FRIT_JIT": "always"}, {"FRIT_BACKEND": "ref"}):

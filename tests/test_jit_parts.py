@@ -221,7 +221,7 @@ def neutral(op, dtype):
     """What the launcher fills an accumulator with."""
     d = np.dtype(DTYPES[dtype])
     if op in ("sum", "prod"):
-        return d.type({"sum": -0.0 if d.kind in "fc" else 0, "prod": 1}[op])
+        return d.type({"sum": 0, "prod": 1}[op])
     if d.kind in "fc":
         return d.type(-np.inf if d.kind == "f" else complex(-np.inf, -np.inf))
     return np.iinfo(d).min if d.kind in "iu" else False

@@ -274,6 +274,11 @@ def test_inexact_functions_are_close_and_have_the_same_specials(dtype):
         got = getattr(frit, name)(*(frit.asarray(a) for a in args))
         assert got.dtype == want.dtype
         d = ulp_distance(np.asarray(got), want)
+        if name.startswith("logaddexp"):
+            # Where the result crosses zero NumPy's has lost its digits: the terms' ULP count.
+            with np.errstate(all="ignore"):
+                scale = np.maximum(np.abs(x), np.abs(y))
+                d = np.where(np.abs(np.asarray(got) - want) <= limit * np.spacing(scale), 0, d)
         at = int(np.argmax(d))
         assert d[at] <= limit, f"{name}({', '.join(repr(a[at]) for a in args)}) = " \
                                f"{np.asarray(got)[at]!r}, NumPy {want[at]!r}"

@@ -1,5 +1,5 @@
-/* base/blake2b.h -- BLAKE2b (RFC 7693), also keyed: names and seals of kernel cache entries.  Our own because
- * threads that may not call Python need it. */
+/* base/blake2b.h -- BLAKE2b (RFC 7693), also keyed: names and seals of kernel cache entries.  Our
+ * own because threads that may not call Python need it. */
 #ifndef FR_BASE_BLAKE2B_H
 #define FR_BASE_BLAKE2B_H
 

@@ -6,11 +6,14 @@
  *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
  *   index.c        t[...] and t[...] = v
  *   functions.c    one function per row of ir/ops.def, and those made of a few rows
- *   reduce.c       sum, mean, argmax, cumsum, ... as functions and as methods
- *   creation.c     zeros, arange, asarray, ...;  shape.c join.c: reshape, stack, pad, ...
+ *   reduce.c       sum, mean, argmax, cumsum, ...;  reductions.c: as functions and as methods
+ *   creation.c     asarray and array;  fill.c: zeros, arange, eye, ...
+ *   shape.c        reshape, transpose, ... of handles;  views.c: as functions
+ *   join.c         concatenate, stack, roll;  spread.c: pad, tile, repeat
  *   methods.c      the methods of Tensor
  *   dispatch.c     __array_ufunc__ and __array_function__
- *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back, counts
+ *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
+ *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
@@ -183,6 +186,8 @@ int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 /* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
 int       fr_args_out(PyObject *out);
+/* like=: only what we are like. */
+int       fr_args_like(PyObject *o);
 /* `device=`: None or "cpu". */
 int       fr_args_device(PyObject *o);
 
@@ -202,6 +207,13 @@ PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
 enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
                FR_VIEW_EXPORT };  /* pinned for good; writable as the tensor is */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+/* How a tensor shows itself to whoever asks: what stands for a scalar never changes, so nothing needs
+ * to be pinned. */
+static inline enum fr_view
+fr_type_view(PyObject *tensor)
+{
+    return fr_object(tensor)->scalar ? FR_VIEW_READ : FR_VIEW_EXPORT;
+}
 /* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
 PyObject *fr_numpy_adopt(PyObject *array);
 /* What a NumPy function returned: a Tensor that adopts it if nobody else can reach the array, else
@@ -220,7 +232,6 @@ PyObject *fr_share(PyObject *module, PyObject *array);
 void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
 
 /* ---- hand.c */
-int       fr_hand_init(void);
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */
 PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
@@ -232,10 +243,21 @@ enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
 /* ndarray.<name>: a method of args[0], with this intent on it. */
 PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                          PyObject *kwnames);
-void      fr_hand_count(const char *name);
-PyObject *fr_hand_counts(void);
-uint64_t  fr_hand_total(void);      /* of all names together */
-void      fr_hand_reset(void);
+
+/* ---- names.c */
+struct fr_name {
+    const char *name;          /* a literal: its address is the key */
+    bool        method;
+    PyObject   *object;        /* numpy.<name>, or the interned name of a method */
+    uint64_t    n_calls;
+};
+int       fr_names_init(void);
+/* Finds and counts; `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
+struct fr_name *fr_names_get(const char *name, bool method);
+void      fr_names_count_function(PyObject *func);
+PyObject *fr_names_counts(void);
+uint64_t  fr_names_total(void);
+void      fr_names_reset(void);
 
 /* ---- info.c: why a value was computed, counted */
 #define FR_SYNCS(SYNC)                                                                             \
@@ -249,6 +271,7 @@ enum fr_sync {
 };
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
+PyObject *fr_info_explain(PyObject *tensors, const char *kind);
 extern PyMethodDef fr_info_methods[];
 
 /* ---- number.c: slots and what functions.c needs of them */
@@ -291,26 +314,29 @@ PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *
 PyObject *fr_shape_flip(const struct fr_tensor *, PyObject *axis);
 PyObject *fr_shape_diagonal(const struct fr_tensor *, int64_t offset, int axis1, int axis2);
 
-/* ---- reduce.c: methods */
-int       fr_reduce_init(void);
-#define FR_REDUCE_METHODS(M)                                                                       \
+/* ---- reductions.c: methods */
+int       fr_reductions_init(void);
+#define FR_REDUCTIONS_METHODS(M)                                                                       \
     M(sum) M(prod) M(max) M(min) M(any) M(all) M(argmax) M(argmin) M(mean) M(var) M(std)           \
     M(cumsum) M(cumprod)
-#define FR_REDUCE_METHOD(name)                                                                     \
-    PyObject *fr_reduce_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
-FR_REDUCE_METHODS(FR_REDUCE_METHOD)
-#undef FR_REDUCE_METHOD
-PyObject *fr_reduce_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+#define FR_REDUCTIONS_METHOD(name)                                                                     \
+    PyObject *fr_reductions_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+FR_REDUCTIONS_METHODS(FR_REDUCTIONS_METHOD)
+#undef FR_REDUCTIONS_METHOD
+PyObject *fr_reductions_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 /* A module function called with `self` before its arguments. */
-PyObject *fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *),
+PyObject *fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *),
                            PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
-PyObject *fr_info_explain(PyObject *tensors, const char *kind);
 
-/* ---- creation.c, join.c */
+/* ---- creation.c, spread.c */
 /* Name -> function, for code that says np.zeros and may mean dtypes that frit does not have. */
 PyObject *fr_creation_behind_numpy(PyObject *module);
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
-PyObject *fr_join_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
+/* TypeError: no dtype of ours for this object. Returns -1. */
+int       fr_creation_unknown(PyObject *what);
+/* True if a tensor stands somewhere in nested lists. */
+bool      fr_creation_holds_tensor(PyObject *o, int depth);
+PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- index.c */
 PyObject *fr_index_get(PyObject *self, PyObject *key);
@@ -325,13 +351,14 @@ int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
 
 /* ---- tables of functions, one per file */
-extern PyMethodDef fr_functions_methods[], fr_reduce_methods[], fr_creation_methods[],
-    fr_shape_methods[], fr_join_methods[], fr_dlpack_methods[], fr_hand_methods[],
-    fr_share_methods[], fr_handed_functions[];
+extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
+    fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[],
+    fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
     fr_dlpack_tensor_methods[];
 void      fr_methods_init(void);
+PyObject *fr_methods_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_conjugate(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 int       fr_dispatch_init(PyObject *module);

@@ -55,6 +55,19 @@ same_dims(const struct fr_layout *a, const struct fr_layout *b)
            !memcmp(fr_layout_dims(a), fr_layout_dims(b), a->ndim * sizeof(int64_t));
 }
 
+/* "dtype('float64')", as NumPy writes it in messages. */
+static const char *
+dtype_text(fr_dtype d, char *buf, size_t cap)
+{
+    static const char *const kinds[] = {['i'] = "int", ['u'] = "uint", ['f'] = "float",
+                                        ['c'] = "complex"};
+
+    if (d == FR_BOOL)
+        return "dtype('bool')";
+    snprintf(buf, cap, "dtype('%s%d')", kinds[(int)fr_dtype_kind(d)], 8 * fr_dtype_size(d));
+    return buf;
+}
+
 /* dst = value where mask is true (everywhere if mask is NULL), with the checks of a ufunc's out=. */
 static fr_status
 store_result(const char *name, const struct fr_tensor *value, const struct fr_tensor *mask,
@@ -69,8 +82,8 @@ store_result(const char *name, const struct fr_tensor *value, const struct fr_te
         return fr_fail(err, FR_EVALUE, "output array is read-only");
     if (!fr_dtype_same_kind(value->dtype, dst->dtype))
         return fr_fail(err, FR_EUFUNC, "Cannot cast ufunc '%s' output from %s to %s with casting "
-                       "rule 'same_kind'", name, fr_dtype_code(value->dtype),
-                       fr_dtype_code(dst->dtype));
+                       "rule 'same_kind'", name, dtype_text(value->dtype, a, sizeof a),
+                       dtype_text(dst->dtype, b, sizeof b));
     if (mask) {
         TRY(fr_trace_cast(value, dst->dtype, 'K', &cast, err));
         TRY(fr_trace_map(FR_OP_where, args, 3, &merged, err));

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/env.h"
 #include "bind/bind.h"
 #include "bind/npy.h"
 
@@ -18,9 +17,11 @@ struct guest {
     bool      copied;          /* the view is a copy, to be stored back */
 };
 
+enum { FEW = 4 };              /* most calls have fewer tensors */
 struct call {
-    struct guest *guests;
+    struct guest *guests;      /* `few` until there are more */
     size_t        n, cap;
+    struct guest  few[FEW];
     bool          writable;    /* NumPy is allowed to write into every tensor */
     int           depth;
 };
@@ -28,107 +29,52 @@ struct call {
 enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed as they are */
        COPY_MAX = 1 << 16 };   /* bytes of a target that are copied twice rather than pinned: 3 us */
 
-static PyObject *counts;
-static uint64_t  total;
-
-int
-fr_hand_init(void)
-{
-    counts = PyDict_New();
-    return counts ? 0 : -1;
-}
-
-/* ---- counting */
-
-void
-fr_hand_count(const char *name)
-{
-    PyObject *old = PyDict_GetItemString(counts, name);
-    PyObject *n = PyLong_FromLong(old ? PyLong_AsLong(old) + 1 : 1);
-
-    total++;
-    if (!n || PyDict_SetItemString(counts, name, n) < 0)
-        PyErr_Clear(); /* a statistic must not fail the call */
-    Py_XDECREF(n);
-    if (strstr(fr_env.log, "fallbacks")) {
-        PyObject *where = fr_site_text(fr_site_here());
-        if (where)
-            PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
-        Py_XDECREF(where);
-    }
-}
-
-uint64_t
-fr_hand_total(void)
-{
-    return total;
-}
-
-PyObject *
-fr_hand_counts(void)
-{
-    return PyDict_Copy(counts);
-}
-
-void
-fr_hand_reset(void)
-{
-    PyDict_Clear(counts);
-    total = 0;
-}
-
-/* "matmul", "linalg.norm", "scipy.special.expit". */
-static void
-count_function(PyObject *func)
-{
-    PyObject *name = PyObject_GetAttrString(func, "__name__");
-    PyObject *module = PyObject_GetAttrString(func, "__module__"), *full = NULL;
-    char      text[128];
-
-    PyErr_Clear();
-    if (name && module && PyUnicode_Check(module) &&
-        PyUnicode_CompareWithASCIIString(module, "numpy") != 0)
-        full = PyUnicode_FromFormat("%U.%S", module, name);
-    else if (name)
-        full = PyObject_Str(name);
-    if (full && PyUnicode_AsUTF8(full)) {
-        const char *s = PyUnicode_AsUTF8(full);
-        snprintf(text, sizeof text, "%s", !strncmp(s, "numpy.", 6) ? s + 6 : s);
-        fr_hand_count(text);
-    } else {
-        PyErr_Clear();
-        fr_hand_count("?");
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(module);
-    Py_XDECREF(full);
-}
-
 /* ---- arguments in */
 
-/* Lists every tensor below `o` once more; -1 when memory is out. */
+struct handles {
+    const struct fr_tensor **v;         /* `few` until there are more */
+    size_t                   n, cap;
+    const struct fr_tensor  *few[FEW];
+};
+
 static int
-collect(PyObject *o, const struct fr_tensor ***list, size_t *n, size_t *cap, int depth)
+add_handle(struct handles *h, const struct fr_tensor *t)
 {
-    if (fr_is_tensor(o)) {
-        if (!FR_GROW(*list, *cap, *n + 1)) {
+    if (h->n == h->cap) {
+        const struct fr_tensor **more = fr_malloc(2 * h->cap * sizeof *more);
+        if (!more) {
             PyErr_NoMemory();
             return -1;
         }
-        (*list)[(*n)++] = fr_of(o);
-        return 0;
+        memcpy(more, h->v, h->n * sizeof *more);
+        if (h->v != h->few)
+            fr_free(h->v);
+        h->v = more;
+        h->cap *= 2;
+    }
+    h->v[h->n++] = t;
+    return 0;
+}
+
+/* Lists every tensor below `o`; -1 when memory is out. */
+static int
+collect(struct handles *h, PyObject *o, int depth)
+{
+    if (fr_is_tensor(o)) {
+        fr_info_sync(FR_SYNC_fallback, fr_of(o));
+        return add_handle(h, fr_of(o));
     }
     if (depth >= MAX_DEPTH)
         return 0;
     if (PyTuple_Check(o) || PyList_Check(o)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-            if (collect(PySequence_Fast_GET_ITEM(o, i), list, n, cap, depth + 1) < 0)
+            if (collect(h, PySequence_Fast_GET_ITEM(o, i), depth + 1) < 0)
                 return -1;
     } else if (PyDict_CheckExact(o)) {
         PyObject  *key, *value;
         Py_ssize_t pos = 0;
         while (PyDict_Next(o, &pos, &key, &value))
-            if (collect(value, list, n, cap, depth + 1) < 0)
+            if (collect(h, value, depth + 1) < 0)
                 return -1;
     }
     return 0;
@@ -138,28 +84,23 @@ collect(PyObject *o, const struct fr_tensor ***list, size_t *n, size_t *cap, int
 static int
 evaluate(fr_args args, Py_ssize_t n_args)
 {
-    const struct fr_tensor **list = NULL;
-    size_t                   n = 0, cap = 0;
-    struct fr_err            err;
-    fr_status                st = FR_OK;
+    struct handles h = {.v = h.few, .cap = FEW};
+    struct fr_err  err;
+    fr_status      st = FR_OK;
+    int            failed = 0;
 
-    for (Py_ssize_t i = 0; i < n_args; i++)
-        if (collect(args[i], &list, &n, &cap, 0) < 0) {
-            fr_free(list);
-            return -1;
-        }
     FR_TRACE_HERE();
-    for (size_t i = 0; i < n; i++)
-        fr_info_sync(FR_SYNC_fallback, list[i]);
-    if (n)
-        st = fr_tensor_eval(list, (int)n, &err);
-    if (st == FR_OK)
+    for (Py_ssize_t i = 0; !failed && i < n_args; i++)
+        failed = collect(&h, args[i], 0);
+    if (!failed && h.n)
+        st = fr_tensor_eval(h.v, (int)h.n, &err);
+    if (!failed && st == FR_OK)
         st = fr_runtime_flush(&err);
-    fr_free(list);
-    if (st == FR_OK)
-        return 0;
-    fr_errors_raise(st, &err);
-    return -1;
+    if (h.v != h.few)
+        fr_free(h.v);
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    return failed || st != FR_OK ? -1 : 0;
 }
 
 static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);
@@ -171,8 +112,16 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
     PyObject               *view;
     bool                    copied = false, write;
 
-    if (!FR_GROW(c->guests, c->cap, c->n + 1))
-        return PyErr_NoMemory();
+    if (c->n == c->cap) {
+        struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
+        if (!more)
+            return PyErr_NoMemory();
+        memcpy(more, c->guests, c->n * sizeof *more);
+        if (c->guests != c->few)
+            fr_free(c->guests);
+        c->guests = more;
+        c->cap *= 2;
+    }
     write = (intent != FR_READS || c->writable) && !t->readonly;
     if (write && intent != FR_EXPORTS && !fr_storage_pinned(t->storage) &&
         t->layout->n_elems * fr_dtype_size(t->dtype) <= COPY_MAX) {
@@ -358,9 +307,9 @@ release_guests(struct call *c)
         Py_DECREF(g->view);
         Py_DECREF(g->tensor);
     }
-    fr_free(c->guests);
-    c->guests = NULL;
-    c->n = c->cap = 0;
+    if (c->guests != c->few)
+        fr_free(c->guests);
+    c->n = 0;
     if (type)
         PyErr_Restore(type, value, trace);
     return st;
@@ -402,7 +351,7 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
 {
     Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
     PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
-    struct call c = {.writable = writable};
+    struct call c = {.guests = c.few, .cap = FEW, .writable = writable};
     bool        any_read = false;
 
     if (n_all > (Py_ssize_t)FR_LEN(small) && !(list = fr_malloc((size_t)n_all * sizeof *list)))
@@ -450,37 +399,25 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
 PyObject *
 fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
-    count_function(func);
+    fr_names_count_function(func);
     return call(func, NULL, args, n, kwnames, FR_READS);
 }
 
 PyObject *
 fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
-    PyObject *func = fr_numpy_attr(name), *result;
+    struct fr_name *e = fr_names_get(name, false);
 
-    if (!func)
-        return NULL;
-    fr_hand_count(name);
-    result = call(func, NULL, args, n, kwnames, FR_READS);
-    Py_DECREF(func);
-    return result;
+    return e ? call(e->object, NULL, args, n, kwnames, FR_READS) : NULL;
 }
 
 PyObject *
 fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
                PyObject *kwnames)
 {
-    PyObject *s = PyUnicode_InternFromString(name), *result;
-    char      text[64];
+    struct fr_name *e = fr_names_get(name, true);
 
-    if (!s)
-        return NULL;
-    snprintf(text, sizeof text, "ndarray.%s", name);
-    fr_hand_count(text);
-    result = call(NULL, s, args, n, kwnames, first);
-    Py_DECREF(s);
-    return result;
+    return e ? call(NULL, e->object, args, n, kwnames, first) : NULL;
 }
 
 PyObject *

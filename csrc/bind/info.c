@@ -89,7 +89,7 @@ stats(PyObject *module, PyObject *unused)
     STAT(m, n_system)
 #undef STAT
     ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
-    ok = ok && put_object(d, "fallbacks", fr_hand_counts());
+    ok = ok && put_object(d, "fallbacks", fr_names_counts());
     ok = ok && put_object(d, "syncs", sync_counts());
     if (!ok)
         Py_CLEAR(d);
@@ -108,7 +108,7 @@ counters(PyObject *module, PyObject *unused)
     for (int i = 0; i < FR_N_SYNCS; i++)
         n_syncs += syncs[i];
     return Py_BuildValue("(KKKK)", (unsigned long long)s.n_kernels,
-                         (unsigned long long)fr_hand_total(), (unsigned long long)n_syncs,
+                         (unsigned long long)fr_names_total(), (unsigned long long)n_syncs,
                          (unsigned long long)s.pending_nodes);
 }
 
@@ -118,7 +118,7 @@ stats_reset(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     fr_stats_reset();
     fr_memory_reset_peak();
-    fr_hand_reset();
+    fr_names_reset();
     memset(syncs, 0, sizeof syncs);
     fr_info_copied_bytes = 0;
     Py_RETURN_NONE;

@@ -28,7 +28,7 @@ astype(METHOD_ARGS)
                             (PyUnicode_CompareWithASCIIString(s[2], "unsafe") != 0 &&
                              (PyUnicode_CompareWithASCIIString(s[2], "same_kind") != 0 ||
                               !fr_dtype_same_kind(t->dtype, d))))))
-        return fr_reduce_method(fr_methods_hand_astype, self, args, nargs, kw);
+        return fr_reductions_method(fr_methods_hand_astype, self, args, nargs, kw);
     if (!copy && d == t->dtype && (order == 'K' || (order == 'C' && t->layout->c_contig) ||
                                    (order == 'F' && t->layout->f_contig)))
         return Py_NewRef(self);
@@ -36,6 +36,18 @@ astype(METHOD_ARGS)
     if (o)
         fr_object(o)->scalar = fr_object(self)->scalar;
     return o;
+}
+
+/* The function astype(x, dtype) of the Array API. */
+PyObject *
+fr_methods_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    if (nargs < 1 || !fr_is_tensor(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "Input should be a frit.Tensor");
+        return NULL;
+    }
+    return astype(args[0], args + 1, nargs - 1, kw);
 }
 
 PyObject *
@@ -258,7 +270,7 @@ to_numpy(PyObject *self, PyObject *unused)
 {
     (void)unused;
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
-    return fr_numpy_view(self, FR_VIEW_EXPORT);
+    return fr_numpy_view(self, fr_type_view(self));
 }
 
 static struct fr_signature array_signature = {"__array__", 0, 2, 2, {"dtype", "copy"}, {NULL}};
@@ -287,7 +299,7 @@ dunder_array(METHOD_ARGS)
     }
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     if (same && !fresh)
-        return fr_numpy_view(self, FR_VIEW_EXPORT);
+        return fr_numpy_view(self, fr_type_view(self));
     view = fr_numpy_view(self, FR_VIEW_READ);
     name = PyUnicode_InternFromString("astype");
     result = view && name ? PyObject_CallMethodObjArgs(
@@ -355,7 +367,7 @@ static PyObject *
 conjugate(METHOD_ARGS)
 {
     return fr_dtype_is_complex(fr_of(self)->dtype)
-               ? fr_reduce_method(fr_methods_conjugate, self, args, nargs, kw)
+               ? fr_reductions_method(fr_methods_conjugate, self, args, nargs, kw)
                : Py_NewRef(self); /* NumPy returns a real array itself */
 }
 
@@ -367,11 +379,11 @@ fr_methods_conjugate(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject 
 }
 
 #define FROM_FUNCTION(name, function)                                                              \
-    static PyObject *name(METHOD_ARGS) { return fr_reduce_method(function, self, args, nargs, kw); }
+    static PyObject *name(METHOD_ARGS) { return fr_reductions_method(function, self, args, nargs, kw); }
 FROM_FUNCTION(round_method, fr_functions_round)
 FROM_FUNCTION(clip, fr_functions_clip)
-FROM_FUNCTION(repeat, fr_join_repeat)
-FROM_FUNCTION(trace, fr_reduce_trace)
+FROM_FUNCTION(repeat, fr_spread_repeat)
+FROM_FUNCTION(trace, fr_reductions_trace)
 #undef FROM_FUNCTION
 
 /* ---- Python's protocols */
@@ -473,7 +485,7 @@ to_scalar(PyObject *self, PyObject *unused)
 
 #define PLAIN(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 #define REDUCTION(name)                                                                            \
-    {#name, FR_FAST(fr_reduce_##name),                                                             \
+    {#name, FR_FAST(fr_reductions_##name),                                                             \
      #name "(axis=None, ...)\n--\n\nThe function frit." #name " of this tensor."},
 
 static PyMethodDef methods[] = {
@@ -512,7 +524,7 @@ static PyMethodDef methods[] = {
     {"conjugate", FR_FAST(conjugate), "conjugate()\n--\n\nThe complex conjugate."},
     {"round", FR_FAST(round_method), "round(decimals=0, out=None)\n--\n\nSee frit.round."},
     {"clip", FR_FAST(clip), "clip(min=None, max=None, out=None)\n--\n\nSee frit.clip."},
-    FR_REDUCE_METHODS(REDUCTION)
+    FR_REDUCTIONS_METHODS(REDUCTION)
     {"to_device", FR_FAST(to_device), "to_device(device, /, *, stream=None)\n--\n\n\"cpu\" only."},
     {"__array__", FR_FAST(dunder_array),
      "__array__(dtype=None, copy=None)\n--\n\n"

@@ -71,10 +71,11 @@ static PyMethodDef own_methods[] = {
 static int
 add_methods(PyObject *module)
 {
-    PyMethodDef *tables[] = {own_methods,          fr_functions_methods, fr_reduce_methods,
-                             fr_creation_methods,  fr_shape_methods,     fr_join_methods,
-                             fr_dlpack_methods,    fr_hand_methods,      fr_share_methods,
-                             fr_info_methods,      fr_handed_functions};
+    PyMethodDef *tables[] = {own_methods,         fr_functions_methods, fr_reductions_methods,
+                             fr_creation_methods, fr_fill_methods,      fr_views_methods,
+                             fr_join_methods,     fr_spread_methods,    fr_dlpack_methods,
+                             fr_hand_methods,     fr_share_methods,     fr_info_methods,
+                             fr_handed_functions};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
@@ -150,8 +151,8 @@ exec_module(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "frit._core can be loaded once per process");
         return -1;
     }
-    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_hand_init() < 0 ||
-        fr_reduce_init() < 0)
+    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
+        fr_reductions_init() < 0)
         return -1;
     if (start_engine(module) < 0)
         return -1;

@@ -1,38 +1,10 @@
-/* bind/reduce.c -- reductions and scans, as functions and as methods (a method is the function with
- * self as its first argument).
+/* bind/reduce.c -- reductions and scans, from arguments to traces.
  *
  * NumPy's order of floating-point sums under where= and initial= is its own: those go to NumPy.
  * Where the order does not matter (integers, max, min, any, all) they are traced. */
 #include <string.h>
 
-#include "bind/bind.h"
-
-/* Arguments by meaning; each function has some of them, in an order of its own. */
-struct request {
-    PyObject *a, *axis, *dtype, *out, *keepdims, *initial, *where, *ddof, *mean, *correction;
-};
-
-struct reduction {
-    struct fr_signature signature;
-    uint8_t             field[FR_MAX_PARAMS];     /* index of the parameter in struct request */
-};
-
-#define FIELD(name) (uint8_t)(offsetof(struct request, name) / sizeof(PyObject *))
-
-static PyObject *no_value;      /* numpy._NoValue: an argument that was not given */
-
-static int
-parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct request *q)
-{
-    PyObject *s[FR_MAX_PARAMS], **fields = (PyObject **)q;
-
-    memset(q, 0, sizeof *q);
-    if (fr_args_parse(&r->signature, args, nargs, kw, s) < 0)
-        return -1;
-    for (int i = 0; i < r->signature.n; i++)
-        fields[r->field[i]] = s[i] == no_value ? NULL : s[i];
-    return 0;
-}
+#include "bind/reduce.h"
 
 /* ---- the operation itself */
 
@@ -80,7 +52,7 @@ add_axis(struct subject *s)
 }
 
 static int
-subject_get(struct subject *s, const struct request *q)
+subject_get(struct subject *s, const struct fr_request *q)
 {
     int st;
 
@@ -149,7 +121,7 @@ failed(fr_status st, const struct fr_err *err)
 }
 
 static int
-dtype_of_request(const struct request *q, fr_dtype *d)
+dtype_of_request(const struct fr_request *q, fr_dtype *d)
 {
     int st = fr_numpy_to_dtype(q->dtype, FR_N_DTYPES, d);
 
@@ -225,7 +197,7 @@ order_is_free(fr_op op, fr_dtype d)
 
 /* Prepares where= and initial=; *initial is set where it has to be joined to the result. */
 static int
-prepare(struct subject *s, fr_op op, const struct request *q, struct fr_arg *initial, bool *joined)
+prepare(struct subject *s, fr_op op, const struct fr_request *q, struct fr_arg *initial, bool *joined)
 {
     fr_dtype      d = s->t->dtype, result = fr_op_result(op, d);
     struct fr_arg neutral = {.t = NULL, .n = {.dtype = FR_I64, .weak = 'i'}};
@@ -305,8 +277,8 @@ as_truth(struct subject *s)
     return FR_VALUE_OK;
 }
 
-static int
-trace_reduce(fr_op op, const struct request *q, PyObject **result)
+int
+fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
     struct fr_arg    initial;
@@ -344,8 +316,8 @@ trace_reduce(fr_op op, const struct request *q, PyObject **result)
 
 /* ---- argmax argmin */
 
-static int
-trace_arg(fr_op op, const struct request *q, PyObject **result)
+int
+fr_reduce_trace_arg(fr_op op, const struct fr_request *q, PyObject **result)
 {
     struct fr_value x;
     struct fr_tensor  flat = {.storage = NULL}, t;
@@ -401,7 +373,7 @@ out:
 
 /* Unlike the others, these want an axis to be there, also for a single element. */
 static int
-subject_get_strict(struct subject *s, const struct request *q)
+subject_get_strict(struct subject *s, const struct fr_request *q)
 {
     int st = subject_get(s, q), axis;
 
@@ -412,8 +384,8 @@ subject_get_strict(struct subject *s, const struct request *q)
     return FR_VALUE_ERROR;
 }
 
-static int
-trace_mean(const struct request *q, PyObject **result)
+int
+fr_reduce_trace_mean(const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
     struct fr_tensor t;
@@ -440,7 +412,7 @@ trace_mean(const struct request *q, PyObject **result)
 }
 
 static int
-ddof_of(const struct request *q, double *ddof)
+ddof_of(const struct fr_request *q, double *ddof)
 {
     PyObject *o = q->ddof ? q->ddof : q->correction;
 
@@ -465,8 +437,8 @@ ddof_of(const struct request *q, double *ddof)
     return 0;
 }
 
-static int
-trace_var(bool take_sqrt, const struct request *q, PyObject **result)
+int
+fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
     struct fr_tensor t;
@@ -494,8 +466,8 @@ trace_var(bool take_sqrt, const struct request *q, PyObject **result)
 
 /* ---- count_nonzero, scans */
 
-static int
-trace_count(const struct request *q, PyObject **result)
+int
+fr_reduce_trace_count(const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
     struct fr_tensor nonzero, t;
@@ -520,8 +492,8 @@ trace_count(const struct request *q, PyObject **result)
     return st;
 }
 
-static int
-trace_scan(fr_op op, const struct request *q, PyObject **result)
+int
+fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
 {
     struct fr_value x;
     struct fr_tensor  flat = {.storage = NULL}, t;
@@ -556,198 +528,3 @@ trace_scan(fr_op op, const struct request *q, PyObject **result)
     fr_value_clear(&x);
     return st;
 }
-
-/* ---- functions */
-
-#define P_a FIELD(a)
-#define P_axis FIELD(axis)
-#define P_dtype FIELD(dtype)
-#define P_out FIELD(out)
-#define P_keepdims FIELD(keepdims)
-#define P_initial FIELD(initial)
-#define P_where FIELD(where)
-#define P_ddof FIELD(ddof)
-#define P_mean FIELD(mean)
-#define P_correction FIELD(correction)
-
-#define SUM_PARAMS {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}
-#define SUM_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_initial, P_where}
-#define MAX_PARAMS {"a", "axis", "out", "keepdims", "initial", "where"}
-#define MAX_FIELDS {P_a, P_axis, P_out, P_keepdims, P_initial, P_where}
-#define ANY_PARAMS {"a", "axis", "out", "keepdims", "where"}
-#define ANY_FIELDS {P_a, P_axis, P_out, P_keepdims, P_where}
-#define ARG_PARAMS {"a", "axis", "out", "keepdims"}
-#define ARG_FIELDS {P_a, P_axis, P_out, P_keepdims}
-#define MEAN_PARAMS {"a", "axis", "dtype", "out", "keepdims", "where"}
-#define MEAN_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_where}
-#define VAR_PARAMS {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}
-#define VAR_FIELDS                                                                                 \
-    {P_a, P_axis, P_dtype, P_out, P_ddof, P_keepdims, P_where, P_mean, P_correction}
-#define COUNT_PARAMS {"a", "axis", "keepdims"}
-#define COUNT_FIELDS {P_a, P_axis, P_keepdims}
-#define SCAN_PARAMS {"a", "axis", "dtype", "out"}
-#define SCAN_FIELDS {P_a, P_axis, P_dtype, P_out}
-
-/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>. */
-#define REDUCTION(name, numpy_name, n_pos, n, params, fields, call)                                \
-    static struct reduction name##_reduction = {{#name, 1, n_pos, n, params, {NULL}}, fields};  \
-    static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
-    {                                                                                              \
-        struct request q;                                                                          \
-        PyObject      *result = NULL;                                                              \
-        (void)module;                                                                              \
-        if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
-            return NULL;                                                                           \
-        if ((call) != FR_VALUE_HAND)                                                             \
-            return result;                                                                         \
-        return fr_hand_name(numpy_name, args, nargs, kw);                                          \
-    }
-REDUCTION(sum, "sum", 7, 7, SUM_PARAMS, SUM_FIELDS, trace_reduce(FR_OP_sum, &q, &result))
-REDUCTION(prod, "prod", 7, 7, SUM_PARAMS, SUM_FIELDS, trace_reduce(FR_OP_prod, &q, &result))
-REDUCTION(max, "max", 6, 6, MAX_PARAMS, MAX_FIELDS, trace_reduce(FR_OP_max, &q, &result))
-REDUCTION(min, "min", 6, 6, MAX_PARAMS, MAX_FIELDS, trace_reduce(FR_OP_min, &q, &result))
-REDUCTION(any, "any", 4, 5, ANY_PARAMS, ANY_FIELDS, trace_reduce(FR_OP_any, &q, &result))
-REDUCTION(all, "all", 4, 5, ANY_PARAMS, ANY_FIELDS, trace_reduce(FR_OP_all, &q, &result))
-REDUCTION(argmax, "argmax", 3, 4, ARG_PARAMS, ARG_FIELDS, trace_arg(FR_OP_argmax, &q, &result))
-REDUCTION(argmin, "argmin", 3, 4, ARG_PARAMS, ARG_FIELDS, trace_arg(FR_OP_argmin, &q, &result))
-REDUCTION(mean, "mean", 5, 6, MEAN_PARAMS, MEAN_FIELDS, trace_mean(&q, &result))
-REDUCTION(var, "var", 6, 9, VAR_PARAMS, VAR_FIELDS, trace_var(false, &q, &result))
-REDUCTION(std, "std", 6, 9, VAR_PARAMS, VAR_FIELDS, trace_var(true, &q, &result))
-REDUCTION(count_nonzero, "count_nonzero", 2, 3, COUNT_PARAMS, COUNT_FIELDS, trace_count(&q, &result))
-REDUCTION(cumsum, "cumsum", 4, 4, SCAN_PARAMS, SCAN_FIELDS, trace_scan(FR_OP_cumsum, &q, &result))
-REDUCTION(cumprod, "cumprod", 4, 4, SCAN_PARAMS, SCAN_FIELDS,
-          trace_scan(FR_OP_cumprod, &q, &result))
-REDUCTION(cummax, "maximum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
-          trace_scan(FR_OP_cummax, &q, &result))
-REDUCTION(cummin, "minimum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
-          trace_scan(FR_OP_cummin, &q, &result))
-
-/* trace(a) is the sum of a diagonal. */
-static struct fr_signature trace_signature = {
-    "trace", 1, 6, 6, {"a", "offset", "axis1", "axis2", "dtype", "out"}, {NULL}};
-
-PyObject *
-fr_reduce_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    PyObject         *s[6], *diagonal, *result;
-    struct fr_value x;
-    int               axis1 = 0, axis2 = 1, n;
-    int64_t           k = 0;
-
-    (void)module;
-    if (fr_args_parse(&trace_signature, args, nargs, kw, s) < 0)
-        return NULL;
-    if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim < 2)
-        return fr_hand_name("trace", args, nargs, kw);
-    x.arg.t = fr_of(s[0]);
-    n = x.arg.t->layout->ndim;
-    if ((s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred()) ||
-        (s[2] && fr_args_axis(s[2], n, &axis1) < 0) || (s[3] && fr_args_axis(s[3], n, &axis2) < 0))
-        return NULL;
-    if (axis1 == axis2) {
-        PyErr_SetString(PyExc_ValueError, "axis1 and axis2 cannot be the same");
-        return NULL;
-    }
-    diagonal = fr_shape_diagonal(x.arg.t, k, axis1, axis2);
-    if (!diagonal)
-        return NULL;
-    PyObject *minus_one = PyLong_FromLong(-1);
-    PyObject *all[4] = {diagonal, minus_one, s[4] ? s[4] : Py_None, s[5] ? s[5] : Py_None};
-    result = minus_one ? reduce_sum(NULL, all, 4, NULL) : NULL;
-    Py_XDECREF(minus_one);
-    Py_DECREF(diagonal);
-    return result;
-}
-
-/* ---- methods */
-
-PyObject *
-fr_reduce_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
-                 fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    PyObject  *all[2 * FR_MAX_PARAMS + 1];
-    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
-
-    if (n > 2 * FR_MAX_PARAMS) {
-        PyErr_SetString(PyExc_TypeError, "too many arguments");
-        return NULL;
-    }
-    all[0] = self;
-    memcpy(all + 1, args, (size_t)n * sizeof *args);
-    return function(NULL, all, nargs + 1, kw);
-}
-
-#define METHOD(name)                                                                               \
-    PyObject *fr_reduce_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)       \
-    {                                                                                              \
-        return fr_reduce_method(reduce_##name, self, args, nargs, kw);                             \
-    }
-FR_REDUCE_METHODS(METHOD)
-#undef METHOD
-
-int
-fr_reduce_init(void)
-{
-    no_value = fr_numpy_attr("_NoValue");
-    return no_value ? 0 : -1;
-}
-
-#define AXES                                                                                       \
-    "axis is an int, a tuple of them or None (all); keepdims leaves axes of size 1; out= stores\n" \
-    "into a tensor. Raises AxisError beyond ndim, ValueError for a repeated axis."
-
-PyMethodDef fr_reduce_methods[] = {
-    {"sum", FR_FAST(reduce_sum),
-     "sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True)\n--\n\n"
-     "Sum over axes, in NumPy's order: the same bits. Integers are summed in 64 bits.\n" AXES},
-    {"prod", FR_FAST(reduce_prod),
-     "prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True)\n--\n\n"
-     "Product over axes, element after element. Integers are multiplied in 64 bits.\n" AXES},
-    {"max", FR_FAST(reduce_max),
-     "max(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
-     "Largest element; NaN if there is one. ValueError if there is no element.\n" AXES},
-    {"amax", FR_FAST(reduce_max), "amax(a, axis=None, out=None, ...)\n--\n\nAs max."},
-    {"min", FR_FAST(reduce_min),
-     "min(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
-     "Smallest element; NaN if there is one. ValueError if there is no element.\n" AXES},
-    {"amin", FR_FAST(reduce_min), "amin(a, axis=None, out=None, ...)\n--\n\nAs min."},
-    {"any", FR_FAST(reduce_any),
-     "any(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
-     "True where an element is not zero; bool.\n" AXES},
-    {"all", FR_FAST(reduce_all),
-     "all(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
-     "True where no element is zero; bool.\n" AXES},
-    {"argmax", FR_FAST(reduce_argmax),
-     "argmax(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
-     "Index of the first largest element along one axis, or in C order for None; int64.\n"
-     "ValueError if there is no element, AxisError beyond ndim."},
-    {"argmin", FR_FAST(reduce_argmin),
-     "argmin(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
-     "Index of the first smallest element along one axis, or in C order for None; int64.\n"
-     "ValueError if there is no element, AxisError beyond ndim."},
-    {"mean", FR_FAST(reduce_mean),
-     "mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True)\n--\n\n"
-     "Arithmetic mean, NumPy's bits; integers are averaged in float64.\n" AXES},
-    {"var", FR_FAST(reduce_var),
-     "var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
-     "correction=0)\n--\n\n"
-     "Variance: sum of squared deviations from the mean over n - ddof. NumPy's bits.\n" AXES},
-    {"std", FR_FAST(reduce_std),
-     "std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
-     "correction=0)\n--\n\nSquare root of var.\n" AXES},
-    {"count_nonzero", FR_FAST(reduce_count_nonzero),
-     "count_nonzero(a, axis=None, *, keepdims=False)\n--\n\nElements that are not zero; int64.\n" AXES},
-    {"cumsum", FR_FAST(reduce_cumsum),
-     "cumsum(a, axis=None, dtype=None, out=None)\n--\n\n"
-     "Running sums along an axis, element after element; None runs over all in C order."},
-    {"cumprod", FR_FAST(reduce_cumprod),
-     "cumprod(a, axis=None, dtype=None, out=None)\n--\n\n"
-     "Running products along an axis; None runs over all elements in C order."},
-    {"cummax", FR_FAST(reduce_cummax),
-     "cummax(a, axis=None)\n--\n\nLargest element so far along an axis; NaN stays."},
-    {"cummin", FR_FAST(reduce_cummin),
-     "cummin(a, axis=None)\n--\n\nSmallest element so far along an axis; NaN stays."},
-    {"trace", FR_FAST(fr_reduce_trace),
-     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\nSum of a diagonal."},
-    {NULL, NULL, 0, NULL},
-};

@@ -428,7 +428,7 @@ tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
     int       st;
 
     fr_info_sync(FR_SYNC_buffer, fr_of(self));
-    array = fr_numpy_view(self, FR_VIEW_EXPORT);
+    array = fr_numpy_view(self, fr_type_view(self));
     if (!array) {
         view->obj = NULL;
         return -1;

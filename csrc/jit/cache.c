@@ -4,7 +4,8 @@
  *     <64 hex digits>.frit         "FRITKRN1"  key[32]  u64 length  payload  seal[32]
  *     .tmp-<pid>-<random>          being written; renamed when it is whole and on disk
  *
- * A file's time of modification is that of its last use; the oldest go when all together pass the size cap. */
+ * A file's time of modification is that of its last use; the oldest go when all together pass the
+ * size cap. */
 #include "jit/cache.h"
 
 #include <dirent.h>
@@ -26,8 +27,10 @@
 #include "jit/compile.h"
 
 enum { MAX_ENTRY = 64 << 20, NAME_LEN = 80, SECRET_BYTES = 32 };
-enum { STALE_TMP_S = 3600,   /* an unfinished file this old was left by a crash */
-       TOUCH_AFTER_S = 600 };/* a use is noted at most this often */
+enum {
+    STALE_TMP_S = 3600, /* an unfinished file this old was left by a crash */
+    TOUCH_AFTER_S = 600
+}; /* a use is noted at most this often */
 
 static const char magic[8] = {'F', 'R', 'I', 'T', 'K', 'R', 'N', '1'};
 
@@ -38,24 +41,25 @@ struct entry_head {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char            wanted[PATH_MAX];   /* as configured; empty: memory only */
+static char            wanted[PATH_MAX];    /* as configured; empty: memory only */
 static char            directory[PATH_MAX]; /* resolved and checked; empty until then */
 static bool            checked;
 static bool            have_secret;
 static uint8_t         secret[SECRET_BYTES];
 static uint64_t        written_since_scan = UINT64_MAX;
 
-/* ---- the directory ------------------------------------------------------------------------------ */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 static const char *
 home(char *buf, size_t cap)
 {
-    const char    *dir = getenv("HOME");
-    struct passwd  pw, *found = NULL;
+    const char   *dir = getenv("HOME");
+    struct passwd pw, *found = NULL;
 
     if (dir && *dir == '/')
         return dir;
-    if (getpwuid_r(geteuid(), &pw, buf, cap, &found) == 0 && found && pw.pw_dir && *pw.pw_dir == '/')
+    if (getpwuid_r(geteuid(), &pw, buf, cap, &found) == 0 && found && pw.pw_dir &&
+        *pw.pw_dir == '/')
         return pw.pw_dir;
     return NULL;
 }
@@ -120,8 +124,9 @@ make_directories(struct fr_err *err)
     }
 }
 
-/* Whether somebody else could swap what is in this directory. A group that only its user is in (Debian, Fedora give
- * everyone one of the same number) is no other; in a sticky directory of root's only owners rename. */
+/* Whether somebody else could swap what is in this directory. A group that only its user is in
+ * (Debian, Fedora give everyone one of the same number) is no other; in a sticky directory of
+ * root's only owners rename. */
 static bool
 others_may_rename(const struct stat *st)
 {
@@ -162,9 +167,8 @@ static int
 open_directory(struct fr_err *err)
 {
     struct stat st;
-    int         fd = fr_alloc_may_fail()
-                         ? -1
-                         : open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int         fd =
+        fr_alloc_may_fail() ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0) {
         odd(err, directory, strerror(errno));
@@ -199,7 +203,7 @@ out:
     return st;
 }
 
-/* ---- small files -------------------------------------------------------------------------------- */
+/* ---- small files ----------------------------------------------------------------------------- */
 
 static fr_status
 write_all(int fd, const void *bytes, size_t n)
@@ -247,8 +251,8 @@ temporary_name(char *name)
     snprintf(name, NAME_LEN, ".tmp-%ld-%016llx", (long)getpid(), (unsigned long long)r);
 }
 
-/* A new file in `dir` with these parts one after the other, on disk before it gets its name. `replace` false: an
- * existing file of that name stays, and that is fine. */
+/* A new file in `dir` with these parts one after the other, on disk before it gets its name.
+ * `replace` false: an existing file of that name stays, and that is fine. */
 struct part {
     const void *bytes;
     size_t      n;
@@ -289,7 +293,9 @@ write_file(int dir, const char *name, const struct part *parts, int n_parts, boo
 static int
 open_private(int dir, const char *name, struct stat *st)
 {
-    int fd = fr_alloc_may_fail() ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int fd = fr_alloc_may_fail()
+                 ? -1
+                 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0)
         return -1;
@@ -301,7 +307,7 @@ open_private(int dir, const char *name, struct stat *st)
     return -1;
 }
 
-/* ---- the secret --------------------------------------------------------------------------------- */
+/* ---- the secret ------------------------------------------------------------------------------ */
 
 static fr_status
 read_secret(int dir, struct fr_err *err)
@@ -363,7 +369,7 @@ fail:
     return -1;
 }
 
-/* ---- entries ------------------------------------------------------------------------------------ */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static void
 entry_name(const struct fr_key *key, char *name)
@@ -401,9 +407,9 @@ read_entry(int fd, const struct stat *st, const struct fr_key *key, size_t *n)
     void             *payload;
     size_t            frame = sizeof head + sizeof stored;
 
-    if (st->st_size < (off_t)frame || st->st_size > MAX_ENTRY || !read_all(fd, &head, sizeof head) ||
-        memcmp(head.magic, magic, sizeof magic) || !fr_key_equal(&head.key, key) ||
-        head.n_bytes != (uint64_t)st->st_size - frame)
+    if (st->st_size < (off_t)frame || st->st_size > MAX_ENTRY ||
+        !read_all(fd, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) ||
+        !fr_key_equal(&head.key, key) || head.n_bytes != (uint64_t)st->st_size - frame)
         return NULL;
     if (!(payload = fr_malloc(head.n_bytes)))
         return NULL;
@@ -466,7 +472,7 @@ fr_cache_drop(const struct fr_key *key)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- size --------------------------------------------------------------------------------------- */
+/* ---- size ------------------------------------------------------------------------------------ */
 
 struct listed {
     char            name[NAME_LEN];
@@ -502,7 +508,8 @@ list_entries(int dir, struct listing *l)
         }
         if (!FR_GROW(l->files, l->cap, l->n + 1))
             break;
-        memcpy(l->files[l->n].name, e->d_name, strlen(e->d_name) + 1); /* is_entry knows its length */
+        memcpy(l->files[l->n].name, e->d_name,
+               strlen(e->d_name) + 1); /* is_entry knows its length */
         l->files[l->n].used = st.st_mtim;
         l->files[l->n].n_bytes = (uint64_t)st.st_size;
         l->n_bytes += (uint64_t)st.st_size;
@@ -515,7 +522,8 @@ list_entries(int dir, struct listing *l)
 static int
 oldest_first(const void *a, const void *b)
 {
-    const struct timespec *x = &((const struct listed *)a)->used, *y = &((const struct listed *)b)->used;
+    const struct timespec *x = &((const struct listed *)a)->used,
+                          *y = &((const struct listed *)b)->used;
 
     if (x->tv_sec != y->tv_sec)
         return x->tv_sec < y->tv_sec ? -1 : 1;

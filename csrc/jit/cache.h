@@ -1,9 +1,9 @@
-/* jit/cache.h -- machine code on disk, one file per kernel.  fr_cache_info and fr_cache_clear are declared in
- * jit/compile.h.
+/* jit/cache.h -- machine code on disk, one file per kernel.  fr_cache_info and fr_cache_clear are
+ * declared in jit/compile.h.
  *
- * Nothing that comes out of here was altered since this user's frit wrote it: each file is sealed with a
- * keyed digest, and the directory belongs to the user alone. What looks odd is not used: then code
- * lives in memory only, and one warning says why. */
+ * Nothing that comes out of here was altered since this user's frit wrote it: each file is sealed
+ * with a keyed digest, and the directory belongs to the user alone. What looks odd is not used:
+ * then code lives in memory only, and one warning says why. */
 #ifndef FR_JIT_CACHE_H
 #define FR_JIT_CACHE_H
 
@@ -15,8 +15,8 @@ void      fr_cache_configure(void);
 /* Called in a forked child, before anything else of this header. */
 void      fr_cache_after_fork(void);
 
-/* The bytes under `key`, for the caller to fr_free. FR_EINDEX when there are none, FR_EBUG when they are
- * not as they were written (the file is then removed). */
+/* The bytes under `key`, for the caller to fr_free. FR_EINDEX when there are none, FR_EBUG when
+ * they are not as they were written (the file is then removed). */
 fr_status fr_cache_get(const struct fr_key *, void **bytes, size_t *n, struct fr_err *);
 /* Removes what `key` names: its contents turned out to be unusable. */
 void      fr_cache_drop(const struct fr_key *);

@@ -1,16 +1,16 @@
-/* jit/compile.c -- the manager: one thread that takes nests in, looks them up, has helpers compile them and
- * hands code back.
+/* jit/compile.c -- the manager: one thread that takes nests in, looks them up, has helpers compile
+ * them and hands code back.
  *
  *     want() --> inbox --> memory, disk --hit--> ready()
  *                            |miss
  *                            v
  *                          todo --> helper 0..n --> load --> ready(), then disk
  *
- * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back to the
- * inbox, and a new manager starts when it is needed. What must not be torn by a fork (the loader's
- * work, a warning being written) happens under `fork_lock`, which forking takes, too; want() never waits for
- * it. The manager polls its helpers in slices instead of being woken through a descriptor: programs that
- * become daemons close those. */
+ * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
+ * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
+ * loader's work, a warning being written) happens under `fork_lock`, which forking takes, too;
+ * want() never waits for it. The manager polls its helpers in slices instead of being woken through
+ * a descriptor: programs that become daemons close those. */
 #include "jit/compile.h"
 
 #include <errno.h>
@@ -34,21 +34,21 @@
 enum {
     MAX_HELPERS = 8,
     MAX_FEATURES = 48,
-    RECYCLE_AFTER = 200,      /* compilations; each leaks about 0.5 MB */
-    SLICE_MS = 10,            /* between looks at the inbox while helpers work */
-    MAX_TRIES = 2,            /* a helper may have died of something else */
+    RECYCLE_AFTER = 200, /* compilations; each leaks about 0.5 MB */
+    SLICE_MS = 10,       /* between looks at the inbox while helpers work */
+    MAX_TRIES = 2,       /* a helper may have died of something else */
     THREAD_STACK = 512 << 10,
 };
 #define DEADLINE_US (30 * 1000000ll)
 #define IDLE_US     (20 * 1000000ll)
 
 struct job {
-    struct job   *next;
-    void         *nest;       /* packed */
-    size_t        n_nest;
-    int           n_stages;
-    bool          lookup_only;
-    void        (*ready)(void *, const struct fr_nest_code *);
+    struct job *next;
+    void       *nest; /* packed */
+    size_t      n_nest;
+    int         n_stages;
+    bool        lookup_only;
+    void (*ready)(void *, const struct fr_nest_code *);
     void         *arg;
     struct fr_key key;
     int           n_tries;
@@ -70,12 +70,12 @@ static struct {
     pthread_t               thread;
     bool                    running, stop, configured;
     struct list             inbox, todo;
-    struct job             *current;          /* taken from a list, not yet on another */
+    struct job             *current; /* taken from a list, not yet on another */
     struct fr_helper        helper[MAX_HELPERS];
     struct kernel         **kernel;
     size_t                  n_kernels, kernel_cap;
     struct fr_compile_stats stats;
-    char                    unavailable[400];
+    char                    unavailable[600];
     bool                    is_unavailable;
     char                   *feature[MAX_FEATURES + 1];
     struct fr_helper_setup  setup;
@@ -122,8 +122,7 @@ job_free(struct job *j)
     fr_free(j);
 }
 
-static void __attribute__((format(printf, 1, 2)))
-warn(const char *fmt, ...)
+static void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...)
 {
     char    line[600];
     va_list ap;
@@ -144,7 +143,7 @@ say_compile(const struct job *j, const char *what, int64_t us)
                 j->key.bytes[1], j->key.bytes[2], j->key.bytes[3], (double)us * 1e-3);
 }
 
-/* ---- finished jobs ------------------------------------------------------------------------------ */
+/* ---- finished jobs --------------------------------------------------------------------------- */
 
 static struct kernel *
 find_kernel(const struct fr_key *key)
@@ -155,7 +154,8 @@ find_kernel(const struct fr_key *key)
     return NULL;
 }
 
-/* Remembers what came of a key; without memory it is forgotten, which costs a second compilation. */
+/* Remembers what came of a key; without memory it is forgotten, which costs a second compilation.
+ */
 static const struct kernel *
 keep_kernel(const struct fr_key *key, const struct fr_nest_code *code)
 {
@@ -240,7 +240,7 @@ set_unavailable(const char *why)
     warn("kernels are interpreted, not compiled: %s", why);
 }
 
-/* ---- which compiler ----------------------------------------------------------------------------- */
+/* ---- which compiler -------------------------------------------------------------------------- */
 
 /* The cache remembers which compiler its entries were made with, so that they can be looked up
  * without starting a helper. */
@@ -331,7 +331,7 @@ know_compiler(void)
     return m.compiler_known;
 }
 
-/* ---- looking up --------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 static void
 make_key(struct job *j)
@@ -393,7 +393,7 @@ take_in(void)
     pthread_mutex_unlock(&m.lock);
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------ */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static int
 max_helpers(void)
@@ -667,7 +667,7 @@ hear_helpers(void)
     }
 }
 
-/* ---- the thread --------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Waits for a job while helpers have nothing to do; they are looked at every now and then. */
 static void
@@ -722,7 +722,8 @@ manage(void *unused)
     return unused;
 }
 
-/* Starts the manager, every signal blocked: the process's handlers run on its own threads. Lock held. */
+/* Starts the manager, every signal blocked: the process's handlers run on its own threads. Lock
+ * held. */
 static bool
 start_manager(void)
 {
@@ -745,7 +746,7 @@ start_manager(void)
     return m.running;
 }
 
-/* ---- forking ------------------------------------------------------------------------------------ */
+/* ---- forking --------------------------------------------------------------------------------- */
 
 static void
 before_fork(void)
@@ -787,7 +788,7 @@ after_fork_child(void)
     }
 }
 
-/* ---- the interface ------------------------------------------------------------------------------ */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 void
 fr_compile_configure(const char *helper_path, const char *const *features)
@@ -840,7 +841,7 @@ new_job(const struct fr_nest *nest)
 }
 
 void
-fr_compile_want(const struct fr_nest *nest, bool lookup_only,
+fr_compile_want(const struct fr_nest *nest, bool                                 lookup_only,
                 void (*ready)(void *arg, const struct fr_nest_code *code), void *arg)
 {
     struct job *j = m.configured ? new_job(nest) : NULL;

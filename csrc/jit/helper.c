@@ -20,10 +20,10 @@ enum { SEND_PATIENCE_MS = 10000 };
 
 #define TMPDIR_PREFIX "frit-cc-"
 
-/* ---- what a helper is started with -------------------------------------------------------------- */
+/* ---- what a helper is started with ----------------------------------------------------------- */
 
-static const char *const inherited[] = {"PATH",         "LD_LIBRARY_PATH", "LIBRARY_PATH",
-                                        "COMPILER_PATH", "GCC_EXEC_PREFIX"};
+static const char *const inherited[] = {"PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH",
+                                        "GCC_EXEC_PREFIX"};
 
 static char *
 setting(const char *name, const char *value)
@@ -69,7 +69,7 @@ fr_helper_forget_setup(struct fr_helper_setup *setup)
     *setup = (struct fr_helper_setup){.program = ""};
 }
 
-/* ---- directories -------------------------------------------------------------------------------- */
+/* ---- directories ----------------------------------------------------------------------------- */
 
 static void
 remove_directory(int parent, const char *name, int depth)
@@ -102,7 +102,8 @@ make_directory(struct fr_helper *h, const struct fr_helper_setup *setup, struct 
     if (n < (int)sizeof h->tmpdir && !fr_alloc_may_fail() && mkdtemp(h->tmpdir))
         return FR_OK;
     h->tmpdir[0] = '\0';
-    return fr_fail(err, FR_EOS, "no temporary directory in %s: %s", setup->tmp_base, strerror(errno));
+    return fr_fail(err, FR_EOS, "no temporary directory in %s: %s", setup->tmp_base,
+                   strerror(errno));
 }
 
 void
@@ -128,10 +129,10 @@ fr_helper_sweep(const struct fr_helper_setup *setup)
         closedir(dir);
 }
 
-/* ---- starting and ending ------------------------------------------------------------------------ */
+/* ---- starting and ending --------------------------------------------------------------------- */
 
-/* All signals at their defaults and unblocked, its own process group (Ctrl-C is not for helpers, and
- * the group can be killed with its assembler), the socket as descriptor 0, nothing else. */
+/* All signals at their defaults and unblocked, its own process group (Ctrl-C is not for helpers,
+ * and the group can be killed with its assembler), the socket as descriptor 0, nothing else. */
 static int
 spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char *tmpdir)
 {
@@ -223,8 +224,8 @@ fr_helper_stop(struct fr_helper *h)
 {
     if (h->fd >= 0)
         close(h->fd);
-    /* Only a child that is still there may be killed by its number.  ECHILD: this process ignores SIGCHLD, or
-     * somebody else has waited for the helper. */
+    /* Only a child that is still there may be killed by its number.  ECHILD: this process ignores
+     * SIGCHLD, or somebody else has waited for the helper. */
     if (h->pid > 0 && waitpid(h->pid, NULL, WNOHANG) == 0) {
         kill(-h->pid, SIGKILL);
         while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
@@ -245,7 +246,7 @@ fr_helper_abandon(struct fr_helper *h)
     *h = (struct fr_helper){.fd = -1};
 }
 
-/* ---- talking ------------------------------------------------------------------------------------ */
+/* ---- talking --------------------------------------------------------------------------------- */
 
 static fr_status
 gone(struct fr_err *err, const char *doing)
@@ -278,8 +279,8 @@ send_all(struct fr_helper *h, const void *bytes, size_t n, struct fr_err *err)
 }
 
 fr_status
-fr_helper_request(struct fr_helper *h, const char *const *features, const void *nest, size_t n_bytes,
-                  struct fr_err *err)
+fr_helper_request(struct fr_helper *h, const char *const *features, const void *nest,
+                  size_t n_bytes, struct fr_err *err)
 {
     struct fr_frame head = {FR_FRAME_MAGIC, FR_FRAME_COMPILE, sizeof(uint32_t) + n_bytes};
     uint32_t        count = 0;

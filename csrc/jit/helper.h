@@ -1,5 +1,5 @@
-/* jit/helper.h -- one helper process (jit/cc/main.c): started, fed, listened to, ended.
- * Called by the manager thread of jit/compile.c only; nothing here blocks for longer than a send. */
+/* jit/helper.h -- one helper process (jit/cc/main.c): started, fed, listened to, ended. Called by
+ * the manager thread of jit/compile.c only; nothing here blocks for longer than a send. */
 #ifndef FR_JIT_HELPER_H
 #define FR_JIT_HELPER_H
 

@@ -1,4 +1,5 @@
-/* jit/key.h -- what makes two kernels equal: the digest that names machine code in memory and on disk. */
+/* jit/key.h -- what makes two kernels equal: the digest that names machine code in memory and on
+ * disk. */
 #ifndef FR_JIT_KEY_H
 #define FR_JIT_KEY_H
 

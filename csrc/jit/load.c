@@ -24,7 +24,7 @@
 #define MFD_EXEC 0x10u
 #endif
 
-/* ---- the check ---------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 struct image {
     const char *bytes;
@@ -88,7 +88,8 @@ check_library(const struct image *im, uint64_t at, struct fr_err *err)
 }
 
 static fr_status
-check_dynamic(const struct image *im, const Elf64_Ehdr *eh, const Elf64_Phdr *ph, struct fr_err *err)
+check_dynamic(const struct image *im, const Elf64_Ehdr *eh, const Elf64_Phdr *ph,
+              struct fr_err *err)
 {
     uint64_t  strtab = SIZE_MAX;
     Elf64_Dyn d;
@@ -112,11 +113,19 @@ check_dynamic(const struct image *im, const Elf64_Ehdr *eh, const Elf64_Phdr *ph
                     TRY(strtab > im->n ? bad(err, "no string table")
                                        : check_library(im, strtab + d.d_un.d_val, err));
                 break;
-            case DT_INIT: case DT_FINI: case DT_INIT_ARRAY: case DT_FINI_ARRAY:
+            case DT_INIT:
+            case DT_FINI:
+            case DT_INIT_ARRAY:
+            case DT_FINI_ARRAY:
             case DT_PREINIT_ARRAY:
                 return bad(err, "it has code that would run by being loaded");
-            case DT_TEXTREL: case DT_RPATH: case DT_RUNPATH: case DT_AUXILIARY: case DT_FILTER:
-            case DT_AUDIT: case DT_DEPAUDIT:
+            case DT_TEXTREL:
+            case DT_RPATH:
+            case DT_RUNPATH:
+            case DT_AUXILIARY:
+            case DT_FILTER:
+            case DT_AUDIT:
+            case DT_DEPAUDIT:
                 return bad(err, "it has a dynamic entry that it should not have");
             default:
                 break;
@@ -161,7 +170,7 @@ out:
     return st;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int
 sealed_copy(const void *bytes, size_t n, struct fr_err *err)
@@ -196,9 +205,9 @@ fail:
     return -1;
 }
 
-/* A name for descriptor `fd` that was never used before: the loader compares names, and would return
- * an older library under a descriptor's number. A serial number is written in the ways to say "here": a
- * further slash is a 0, a slash and a dot a 1. */
+/* A name for descriptor `fd` that was never used before: the loader compares names, and would
+ * return an older library under a descriptor's number. A serial number is written in the ways to
+ * say "here": a further slash is a 0, a slash and a dot a 1. */
 static void
 unique_name(int fd, char *name, size_t cap)
 {
@@ -212,7 +221,8 @@ unique_name(int fd, char *name, size_t cap)
 }
 
 fr_status
-fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out, struct fr_err *err)
+fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out,
+             struct fr_err *err)
 {
     char      name[160];
     void     *lib, *rows, *stages;

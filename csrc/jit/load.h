@@ -6,7 +6,8 @@
 #include "jit/loop.h"
 
 /* Whether `bytes` are an object as frit-cc makes them: nothing that would run by being loaded, no
- * memory both writable and executable, no libraries but libc and libm. FR_EBUG says what is wrong. */
+ * memory both writable and executable, no libraries but libc and libm. FR_EBUG says what is wrong.
+ */
 fr_status fr_load_check(const void *bytes, size_t n, struct fr_err *);
 
 /* Checks and loads. *out lives until the process ends; the caller frees the struct, never the code.

@@ -6,12 +6,12 @@
 
 /* ln 2; the first part times an exponent is exact */
 static const double LN2_F32[] = {
-    0x1.62e4000000000p-1, 0x1.7f7d1c0000000p-20,
+    0x1.62e4p-1, 0x1.7f7d1cp-20,
 };
 
 /* ln 2; the first part times an exponent is exact */
 static const double LN2_F64[] = {
-    0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45,
+    0x1.62e42fefa38p-1, 0x1.ef35793c7673p-45,
 };
 
 /* 1 / ln 2 */
@@ -21,14 +21,12 @@ static const double LOG2E[] = {
 
 /* (e^r - 1) / r, |r| <= ln 2 / 2, error against e^r: 2^-28.3 */
 static const double EXP_F32[] = {
-    0x1.000p+0, 0x1.fffffc0000000p-2, 0x1.5554920000000p-3, 0x1.5558b00000000p-5,
-    0x1.12399c0000000p-7, 0x1.6a4ecc0000000p-10,
+    0x1p+0, 0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558bp-5, 0x1.12399cp-7, 0x1.6a4eccp-10,
 };
 
 /* (e^r - 1 - r) / r^2, error against e^r: 2^-28.3 */
 static const double EXP_F32_TAIL[] = {
-    0x1.fffffc0000000p-2, 0x1.5554920000000p-3, 0x1.5558b00000000p-5, 0x1.12399c0000000p-7,
-    0x1.6a4ecc0000000p-10,
+    0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558bp-5, 0x1.12399cp-7, 0x1.6a4eccp-10,
 };
 
 /* (e^r - 1 - r) / r^2, error against e^r: 2^-57.9 */
@@ -53,13 +51,12 @@ static const double EXP_SHORT[] = {
 
 /* (2^r - 1) / r, |r| <= 1/2, error against 2^r: 2^-28.3 */
 static const double EXP2_F32[] = {
-    0x1.62e4300000000p-1, 0x1.ebfbdc0000000p-3, 0x1.c6af7c0000000p-5, 0x1.3b2de00000000p-7,
-    0x1.5f08300000000p-10, 0x1.416b520000000p-13,
+    0x1.62e43p-1, 0x1.ebfbdcp-3, 0x1.c6af7cp-5, 0x1.3b2dep-7, 0x1.5f083p-10, 0x1.416b52p-13,
 };
 
 /* (2^r - 1) / r, error against 2^r: 2^-59.7 */
 static const double EXP2_F64[] = {
-    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58ep-3, 0x1.c6b08d704a1d5p-5, 0x1.3b2ab6fba51a0p-7,
+    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58ep-3, 0x1.c6b08d704a1d5p-5, 0x1.3b2ab6fba51ap-7,
     0x1.5d87fe7873f4dp-10, 0x1.430912f756354p-13, 0x1.ffcbfd4b69e9ep-17, 0x1.62c0272895c1fp-20,
     0x1.b5232cca03893p-24, 0x1.e4bb9c66880a6p-28, 0x1.ec7a6fdff0de6p-32, 0x1.e0cbb2a419d48p-36,
 };
@@ -76,7 +73,7 @@ static const double SINH_SHORT[] = {
 
 /* (cosh r - 1) / r^2 in r^2, error against cosh r: 2^-58.0 */
 static const double COSH_F64[] = {
-    0x1.000000000000cp-1, 0x1.555555554fd67p-5, 0x1.6c16c1863e165p-10, 0x1.a01994ffdac30p-16,
+    0x1.000000000000cp-1, 0x1.555555554fd67p-5, 0x1.6c16c1863e165p-10, 0x1.a01994ffdac3p-16,
     0x1.28b1bd96aed99p-22,
 };
 
@@ -88,28 +85,23 @@ static const double SINH_F64[] = {
 
 /* (tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x: 2^-27.7 */
 static const double TANH_F32[] = {
-    -0x1.55553c0000000p-2, 0x1.110be40000000p-3, -0x1.b9623a0000000p-5, 0x1.6009a60000000p-6,
-    -0x1.045ff60000000p-7, 0x1.2da0360000000p-9, -0x1.77cdda0000000p-12,
-};
-
-/* 1 / d in 1 <= d <= 2, a start for Newton's method: 2^-9.2 */
-static const double RECIPROCAL[] = {
-    0x1.6a09c2c5e0f16p+1, -0x1.783c56f5cba58p+1, 0x1.54bde47e00e32p+0, -0x1.c65285fd56840p-3,
+    -0x1.55553cp-2, 0x1.110be4p-3, -0x1.b9623ap-5, 0x1.6009a6p-6, -0x1.045ff6p-7, 0x1.2da036p-9,
+    -0x1.77cddap-12,
 };
 
 /* log2 2; the first part times an exponent is exact */
 static const double LOG2_F32_STEP[] = {
-    0x1.000p+0, 0x0.0p+0,
+    0x1p+0, 0x0p+0,
 };
 
 /* 1 / ln 2 */
 static const double LOG2_F32_SLOPE[] = {
-    0x1.7154760000000p+0, 0x1.4ae0c00000000p-26,
+    0x1.715476p+0, 0x1.4ae0cp-26,
 };
 
 /* log2 2; the first part times an exponent is exact */
 static const double LOG2_F64_STEP[] = {
-    0x1.000p+0, 0x0.0p+0,
+    0x1p+0, 0x0p+0,
 };
 
 /* 1 / ln 2 */
@@ -119,33 +111,32 @@ static const double LOG2_F64_SLOPE[] = {
 
 /* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-27.7 */
 static const double LOG2_F32[] = {
-    -0x1.7154700000000p-1, 0x1.ec70940000000p-2, -0x1.715afe0000000p-2, 0x1.277f440000000p-2,
-    -0x1.eaa24a0000000p-3, 0x1.a2c9e00000000p-3, -0x1.87f7f40000000p-3, 0x1.7f27e40000000p-3,
-    -0x1.c39aa40000000p-4,
+    -0x1.71547p-1, 0x1.ec7094p-2, -0x1.715afep-2, 0x1.277f44p-2, -0x1.eaa24ap-3, 0x1.a2c9ep-3,
+    -0x1.87f7f4p-3, 0x1.7f27e4p-3, -0x1.c39aa4p-4,
 };
 
 /* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-56.8 */
 static const double LOG2_F64[] = {
     -0x1.71547652b8303p-1, 0x1.ec709dc3a03aep-2, -0x1.71547652b6997p-2, 0x1.2776c50eff27cp-2,
-    -0x1.ec709dc5f2a49p-3, 0x1.a61762a4a8237p-3, -0x1.7154758ec4592p-3, 0x1.484b13d1e3570p-3,
+    -0x1.ec709dc5f2a49p-3, 0x1.a61762a4a8237p-3, -0x1.7154758ec4592p-3, 0x1.484b13d1e357p-3,
     -0x1.2776e7c968383p-3, 0x1.0c9aa81e320fbp-3, -0x1.ec6984a0c10f6p-4, 0x1.c6821c44b27d5p-4,
-    -0x1.a6827f550eebap-4, 0x1.8b1726d11060cp-4, -0x1.6e0ac595ae2bap-4, 0x1.4e679cf1df020p-4,
+    -0x1.a6827f550eebap-4, 0x1.8b1726d11060cp-4, -0x1.6e0ac595ae2bap-4, 0x1.4e679cf1df02p-4,
     -0x1.4f8970c7c7708p-4, 0x1.81d9212ac5d2dp-4, -0x1.62ea1a257955ep-4, 0x1.3555a7ce4941ap-5,
 };
 
 /* log10 2; the first part times an exponent is exact */
 static const double LOG10_F32_STEP[] = {
-    0x1.344p-2, 0x1.3509f80000000p-18,
+    0x1.344p-2, 0x1.3509f8p-18,
 };
 
 /* 1 / ln 10 */
 static const double LOG10_F32_SLOPE[] = {
-    0x1.bcb7b20000000p-2, -0x1.5b235e0000000p-27,
+    0x1.bcb7b2p-2, -0x1.5b235ep-27,
 };
 
 /* log10 2; the first part times an exponent is exact */
 static const double LOG10_F64_STEP[] = {
-    0x1.34413509f7800p-2, 0x1.fef311f12b358p-46,
+    0x1.34413509f78p-2, 0x1.fef311f12b358p-46,
 };
 
 /* 1 / ln 10 */
@@ -155,9 +146,8 @@ static const double LOG10_F64_SLOPE[] = {
 
 /* (log(1 + r) - r) / r^2 / ln 10, error against log: 2^-27.7 */
 static const double LOG10_F32[] = {
-    -0x1.bcb7aa0000000p-3, 0x1.287a700000000p-3, -0x1.bcbf520000000p-4, 0x1.63d06c0000000p-4,
-    -0x1.276a4c0000000p-4, 0x1.f84b140000000p-5, -0x1.d792020000000p-5, 0x1.cd0fc20000000p-5,
-    -0x1.1090c80000000p-5,
+    -0x1.bcb7aap-3, 0x1.287a7p-3, -0x1.bcbf52p-4, 0x1.63d06cp-4, -0x1.276a4cp-4, 0x1.f84b14p-5,
+    -0x1.d79202p-5, 0x1.cd0fc2p-5, -0x1.1090c8p-5,
 };
 
 /* (log(1 + r) - r) / r^2 / ln 10, error against log: 2^-56.8 */
@@ -172,7 +162,7 @@ static const double LOG10_F64[] = {
 /* log(1 + z) / z, 0 <= z <= 1, for floats: 2^-33.0 */
 static const double LOG1P_SHORT[] = {
     0x1.fffffffefc8edp-1, -0x1.fffffda6d8174p-2, 0x1.5554e12bf7149p-2, -0x1.ffee3e807da31p-3,
-    0x1.98e3b02535efap-3, -0x1.50f47344a5df4p-3, 0x1.12f9c8280d299p-3, -0x1.9eb1d9b6c77e0p-4,
+    0x1.98e3b02535efap-3, -0x1.50f47344a5df4p-3, 0x1.12f9c8280d299p-3, -0x1.9eb1d9b6c77ep-4,
     0x1.062d435f0b683p-4, -0x1.ee5976c9f1ed1p-6, 0x1.29915eb8ce94bp-7, -0x1.4fb4dc80fb39fp-10,
 };
 
@@ -185,44 +175,42 @@ static const double LOG_SHORT[] = {
 
 /* (log(1 + r) - r) / r^2, sqrt(1/2) <= 1 + r <= sqrt(2), error against log: 2^-27.8 */
 static const double LOG_F32[] = {
-    -0x1.fffff80000000p-2, 0x1.5555500000000p-2, -0x1.0004380000000p-2, 0x1.99a41c0000000p-3,
-    -0x1.5423ea0000000p-3, 0x1.226c880000000p-3, -0x1.0f51de0000000p-3, 0x1.0874800000000p-3,
-    -0x1.38130e0000000p-4,
+    -0x1.fffff8p-2, 0x1.55555p-2, -0x1.000438p-2, 0x1.99a41cp-3, -0x1.5423eap-3, 0x1.226c88p-3,
+    -0x1.0f51dep-3, 0x1.08748p-3, -0x1.38130ep-4,
 };
 
-/* (log(1 + r) - r) / r^2, error against log: 2^-56.7 */
+/* (log(1 + r) - r + r^2 / 2) / r^3, error against log: 2^-56.6 */
 static const double LOG_F64[] = {
-    -0x1.0000000000003p-1, 0x1.555555555551fp-2, -0x1.fffffffffddfep-3, 0x1.99999999a11c3p-3,
-    -0x1.55555556ed017p-3, 0x1.2492492275ce9p-3, -0x1.fffffef116fc7p-4, 0x1.c71c71c00328fp-4,
-    -0x1.9999c9b958722p-4, 0x1.745d487d000e3p-4, -0x1.555069b684089p-4, 0x1.3b0a8595872eap-4,
-    -0x1.24dc882c3ccaap-4, 0x1.11db1b8515ed8p-4, -0x1.fb713dfe76005p-5, 0x1.cf9575c61c768p-5,
-    -0x1.d126ff093f2e2p-5, 0x1.0b728f9633f2cp-4, -0x1.ec02317726220p-5, 0x1.acd189e52a564p-6,
+    0x1.5555555555533p-2, -0x1.fffffffffef16p-3, 0x1.999999999f799p-3, -0x1.555555566b29cp-3,
+    0x1.24924922a2b6dp-3, -0x1.ffffff2bf9d9cp-4, 0x1.c71c71e0683b5p-4, -0x1.9999c26b36192p-4,
+    0x1.745d3f16eb53ep-4, -0x1.5550ee7095039p-4, 0x1.3b0b894aaa874p-4, -0x1.24d74edddf6c5p-4,
+    0x1.11ccffd868bb7p-4, -0x1.fba1c4fe09e56p-5, 0x1.d05a66f427334p-5, -0x1.d11f80d35e20cp-5,
+    0x1.0a6223b07f0d6p-4, -0x1.ea06ac6df6552p-5, 0x1.ac7732531fb17p-6,
 };
 
 /* erf x / x - 1 in x^2, |x| <= CUT, error against erf x: 2^-28.6 */
 static const double ERF_F32[] = {
-    0x1.06eba80000000p-3, -0x1.8127360000000p-2, 0x1.ce29a20000000p-4, -0x1.b78c700000000p-6,
-    0x1.4e27ac0000000p-8, -0x1.5b7ee40000000p-11,
+    0x1.06eba8p-3, -0x1.812736p-2, 0x1.ce29a2p-4, -0x1.b78c7p-6, 0x1.4e27acp-8, -0x1.5b7ee4p-11,
 };
 
 /* erf x / x - 1 in x^2, |x| <= CUT, error against erf x: 2^-56.3 */
 static const double ERF_F64[] = {
     0x1.06eba8214db69p-3, -0x1.812746b0379fap-2, 0x1.ce2f21a04311bp-4, -0x1.b82ce3128ef9ap-6,
-    0x1.565bcd0e32393p-8, -0x1.c02db3dd44b80p-11, 0x1.f9a3209dc5f69p-14, -0x1.f4d199a68eb12p-17,
+    0x1.565bcd0e32393p-8, -0x1.c02db3dd44b8p-11, 0x1.f9a3209dc5f69p-14, -0x1.f4d199a68eb12p-17,
     0x1.b9d6a126a50a6p-20, -0x1.5e902f087d1ebp-23, 0x1.ecf1fb2f62a2cp-27, -0x1.ff757aee27cdbp-31,
 };
 
 /* log2 erfc(CUT + u), CUT + u <= 3.95, error against erf x: 2^-27.8 */
 static const double ERF_F32_TOP[] = {
-    -0x1.e368e80000000p+0, -0x1.a3f40e0000000p+1, -0x1.2c16ac0000000p+0, -0x1.2f78aa0000000p-4,
-    0x1.22103a0000000p-6, -0x1.9ebbee0000000p-9, 0x1.3cd62a0000000p-12,
+    -0x1.e368e8p+0, -0x1.a3f40ep+1, -0x1.2c16acp+0, -0x1.2f78aap-4, 0x1.22103ap-6, -0x1.9ebbeep-9,
+    0x1.3cd62ap-12,
 };
 
 /* log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x: 2^-56.2 */
 static const double ERF_F64_TOP[] = {
-    -0x1.e368e808bf595p+0, -0x1.a3f41521f9593p+1, -0x1.2c15b45e84fe5p+0, -0x1.2fc6314d22d30p-4,
+    -0x1.e368e808bf595p+0, -0x1.a3f41521f9593p+1, -0x1.2c15b45e84fe5p+0, -0x1.2fc6314d22d3p-4,
     0x1.245ffe26a6176p-6, -0x1.a898921094f56p-9, 0x1.c6f74434cd663p-13, 0x1.1aa4c02ad056fp-13,
-    -0x1.31d0fdab160f0p-14, 0x1.50ab92a2fc5aep-16, -0x1.4090204da27a0p-19, -0x1.9f17a6ae2c4b5p-21,
+    -0x1.31d0fdab160fp-14, 0x1.50ab92a2fc5aep-16, -0x1.4090204da27ap-19, -0x1.9f17a6ae2c4b5p-21,
     0x1.3a6ed5da4beb4p-21, -0x1.bfa9b3d1ff4d3p-23, 0x1.b1fc7d13d1f88p-25, -0x1.2ad4a71affb7ep-27,
     0x1.19e32a9a28c37p-30, -0x1.477e1e20f97c2p-34, 0x1.613d485c27efep-39,
 };
@@ -241,7 +229,7 @@ static const double ERFC_FAR[] = {
     -0x1.143c4ca397806p-8, -0x1.3cf369f5a2716p-12, 0x1.27e663e44a612p-11, -0x1.fda8fe00000ccp-14,
     -0x1.66e1cfd11c215p-15, 0x1.9707f84d1e713p-16, 0x1.386f457e6a316p-19, -0x1.ffefe061689a8p-19,
     -0x1.73e7d3f3416bep-25, 0x1.41e91bcfc1041p-21, -0x1.32fea3464c1b2p-27, -0x1.8c39090b43d5bp-24,
-    0x1.1ac5bd04e96d5p-30, 0x1.576b24ac635e0p-27,
+    0x1.1ac5bd04e96d5p-30, 0x1.576b24ac635ep-27,
 };
 
 /* (x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats: 2^-34.1 */
@@ -252,28 +240,28 @@ static const double ERFC_SHORT[] = {
     0x1.72df07f25edfcp+9,
 };
 
-/* 1 / pi, less what gives multiples of 2 with floats from 2^(46, 67, 88, 109); in two */
+/* 1 / pi in two parts, and less what gives multiples of 2 with floats from 2^(46, 67, 88, 109) */
 static const double INVERSE_PI[] = {
     0x1.45f306dc9c882p-2, 0x1.4a7f09d5f47d5p-55, 0x1.b727220a94fe1p-24, 0x1.d5f47d4d37703p-79,
     0x1.054a7f09d5f47p-47, 0x1.a9a6ee06db14bp-100, -0x1.ec54170565912p-72, 0x1.b6c52b3278872p-130,
     0x1.f47d4d377036dp-87, 0x1.14acc9e21c821p-140,
 };
 
-/* 2 / pi, less what gives multiples of 2 with floats from 2^(46, 67, 88, 109); in two */
+/* 2 / pi in two parts, and less what gives multiples of 2 with floats from 2^(46, 67, 88, 109) */
 static const double TWO_OVER_PI[] = {
     0x1.45f306dc9c882p-1, 0x1.4a7f09d5f47d5p-54, -0x1.236377d5ac07cp-25, 0x1.d5f47d4d37703p-78,
     0x1.054a7f09d5f47p-46, 0x1.a9a6ee06db14bp-99, -0x1.ec54170565912p-71, 0x1.b6c52b3278872p-129,
-    -0x1.70565911f924fp-91, 0x1.2b32788720840p-145,
+    -0x1.70565911f924fp-91, 0x1.2b3278872084p-145,
 };
 
 /* 2 / pi in digits of base 2^53, as fractions of it */
 static const double TWO_OVER_PI_DIGITS[] = {
     0x1.45f306dc9c883p-1, -0x1.6b01ec5417056p-2, -0x1.6447e493ad4ccp-3, -0x1.8778df7c035d4p-2,
-    0x1.d5ef5de2b0db8p-3, 0x1.2371d2126e970p-2, 0x1.924bba8274680p-8, -0x1.bc603c429c69ep-2,
+    0x1.d5ef5de2b0db8p-3, 0x1.2371d2126e97p-2, 0x1.924bba827468p-8, -0x1.bc603c429c69ep-2,
     0x1.4d39f74411afcp-3, -0x1.68a25dbd8b31cp-2, -0x1.fb29741037d8cp-3, -0x1.b8a719f2b3184p-3,
-    0x1.272117e2ef7e4p-2, 0x1.41d8ffc4bfff0p-2, -0x1.fa67f010d0ee8p-2, 0x1.6b414da3eda6cp-2,
-    0x1.fb3c9f2c26dd4p-2, -0x1.738132c3402b8p-4, -0x1.28ad84538141ap-2, -0x1.d0985f18c10e0p-6,
-    -0x1.6b5b456501282p-2, 0x1.88fc6ae842b02p-2, -0x1.9f72070928a80p-3, -0x1.e6087beca1794p-2,
+    0x1.272117e2ef7e4p-2, 0x1.41d8ffc4bfffp-2, -0x1.fa67f010d0ee8p-2, 0x1.6b414da3eda6cp-2,
+    0x1.fb3c9f2c26dd4p-2, -0x1.738132c3402b8p-4, -0x1.28ad84538141ap-2, -0x1.d0985f18c10ep-6,
+    -0x1.6b5b456501282p-2, 0x1.88fc6ae842b02p-2, -0x1.9f72070928a8p-3, -0x1.e6087beca1794p-2,
 };
 
 /* pi / 2 */
@@ -289,7 +277,7 @@ static const double SINPI_SHORT[] = {
 
 /* tan(pi f / 2) / f in f^2, |f| <= 1/2, for floats: 2^-33.5 */
 static const double TAN_SHORT[] = {
-    0x1.921fb544d4dd5p+0, 0x1.4abbccf31ed41p+0, 0x1.466c5da4039a0p+0, 0x1.45e82bde6ce1ep+0,
+    0x1.921fb544d4dd5p+0, 0x1.4abbccf31ed41p+0, 0x1.466c5da4039ap+0, 0x1.45e82bde6ce1ep+0,
     0x1.47d0f6619b1afp+0, 0x1.314961a9c5d95p+0, 0x1.c9d424d52d59ap+0, -0x1.20cc10b4d9dc1p-1,
     0x1.1c7ec0dd887fdp+2,
 };
@@ -306,33 +294,31 @@ static const double COS_F64[] = {
     0x1.1ee9f04534edcp-29, -0x1.8fb091a74a683p-37,
 };
 
-/* (arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t: 2^-28.5 */
+/* (arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t: 2^-28.5 */
 static const double ARCTAN_F32[] = {
-    -0x1.55553e0000000p-2, 0x1.9991ea0000000p-3, -0x1.24211a0000000p-3, 0x1.c096060000000p-4,
-    -0x1.582f560000000p-4, 0x1.daca400000000p-5, -0x1.feef940000000p-6, 0x1.65e02a0000000p-7,
-    -0x1.d6bbaa0000000p-10,
+    -0x1.5554fap-4, 0x1.999204p-3, -0x1.2421f2p-3, 0x1.c09c2ep-4, -0x1.583a66p-4, 0x1.dadc9cp-5,
+    -0x1.fef4fcp-6, 0x1.65cb4ep-7, -0x1.d6704ap-10,
 };
 
-/* (arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t: 2^-57.5 */
+/* (arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t: 2^-57.6 */
 static const double ARCTAN_F64[] = {
-    -0x1.5555555555526p-2, 0x1.9999999995560p-3, -0x1.249249237e302p-3, 0x1.c71c717f94ad8p-4,
-    -0x1.745d11aaed3a1p-4, 0x1.3b1366759ed62p-4, -0x1.110e501926445p-4, 0x1.e1bb9aea19c72p-5,
-    -0x1.ae5e432a2fa37p-5, 0x1.82da400985dcdp-5, -0x1.59a287610f390p-5, 0x1.2c2b83c9bac1fp-5,
-    -0x1.e9f16783aa671p-6, 0x1.68328eb5010fbp-6, -0x1.c77d2b1e7e6dfp-7, 0x1.d79f8b0831af4p-8,
-    -0x1.7a1fecf4a6599p-9, 0x1.b3d75e495971ap-11, -0x1.3f183fc1b40b9p-13, 0x1.bbbe5f445017ap-17,
+    -0x1.5555555555496p-4, 0x1.9999999995545p-3, -0x1.249249237e217p-3, 0x1.c71c717f94422p-4,
+    -0x1.745d11aaec9eap-4, 0x1.3b1366759eca4p-4, -0x1.110e5019269f1p-4, 0x1.e1bb9aea18f12p-5,
+    -0x1.ae5e432a2f38fp-5, 0x1.82da40098717cp-5, -0x1.59a287610e7c8p-5, 0x1.2c2b83c9bb029p-5,
+    -0x1.e9f16783ac8ffp-6, 0x1.68328eb4f9fbdp-6, -0x1.c77d2b1e7cff6p-7, 0x1.d79f8b084547ap-8,
+    -0x1.7a1fecf4602p-9, 0x1.b3d75e48a7e33p-11, -0x1.3f183fc5551b6p-13, 0x1.bbbe5f684b18dp-17,
 };
 
 /* arctan t / t in t^2, |t| <= 1, for floats: 2^-31.3 */
 static const double ARCTAN_SHORT[] = {
     0x1.fffffffcce5edp-1, -0x1.55554f0699ca2p-2, 0x1.999786e6e7ae9p-3, -0x1.246feae137157p-3,
-    0x1.c4cacdbd5278fp-4, -0x1.6865a387035c6p-4, 0x1.13171316723a7p-4, -0x1.6b5f2db08ce30p-5,
+    0x1.c4cacdbd5278fp-4, -0x1.6865a387035c6p-4, 0x1.13171316723a7p-4, -0x1.6b5f2db08ce3p-5,
     0x1.6cef3ae3666d6p-6, -0x1.d7cd56fb5ec2cp-8, 0x1.1e03a84514c58p-10,
 };
 
 /* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-27.6 */
 static const double ARCSIN_F32[] = {
-    0x1.5555c80000000p-3, 0x1.3301fc0000000p-4, 0x1.747d060000000p-5, 0x1.8c2d820000000p-6,
-    0x1.596d660000000p-5,
+    0x1.5555c8p-3, 0x1.3301fcp-4, 0x1.747d06p-5, 0x1.8c2d82p-6, 0x1.596d66p-5,
 };
 
 /* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-55.9 */
@@ -344,12 +330,12 @@ static const double ARCSIN_F64[] = {
 
 /* pi / 2 */
 static const double HALF_PI_F32[] = {
-    0x1.921fb60000000p+0, -0x1.777a5c0000000p-25,
+    0x1.921fb6p+0, -0x1.777a5cp-25,
 };
 
 /* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */
 static const double CBRT_F32[] = {
-    0x1.bb0fc80000000p+0, -0x1.4925b40000000p+0, 0x1.6d3af20000000p-1, -0x1.44b0780000000p-3,
+    0x1.bb0fc8p+0, -0x1.4925b4p+0, 0x1.6d3af2p-1, -0x1.44b078p-3,
 };
 
 /* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */

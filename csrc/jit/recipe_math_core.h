@@ -2,9 +2,9 @@
  * polynomials, numbers as unevaluated sums of two, powers of two made from bits.
  * Private to recipe_math_*.c.  The spellings expect `c` (the code) and `t` (F32 or F64) in scope.
  *
- * Everything is branch-free, and is written for loops that a compiler turns into SIMD code: rounding
- * to an integer adds a constant that pushes the fraction out (AVX2 converts no 64-bit integers),
- * powers of two are shifted into the exponent field, divisions are rare. */
+ * Everything is branch-free, and is written for loops that a compiler turns into SIMD code:
+ * rounding to an integer adds a constant that pushes the fraction out (AVX2 converts no 64-bit
+ * integers), powers of two are shifted into the exponent field, divisions are rare. */
 #ifndef FR_JIT_RECIPE_MATH_CORE_H
 #define FR_JIT_RECIPE_MATH_CORE_H
 
@@ -49,14 +49,38 @@ enum { F32_DIGITS = 23, F64_DIGITS = 52 };          /* bits of the fraction fiel
 
 #define POLY(x, coef) poly(c, t, x, coef, FR_LEN(coef))
 
-/* coef[0] + coef[1] x + ... by Horner's rule. */
+/* coef[0] + coef[step] x + coef[2 step] x^2 + ... by Horner's rule. */
+static inline fr_mval
+horner(code_t c, fr_dtype t, fr_mval x, const double *coef, size_t n, size_t step)
+{
+    size_t  k = (n - 1) / step * step;
+    fr_mval y = K(coef[k]);
+
+    while (k) {
+        k -= step;
+        y = FMA(y, x, K(coef[k]));
+    }
+    return y;
+}
+
+enum { POLY_SPLIT = 12, POLY_KEEP = 3 };
+
+/* coef[0] + coef[1] x + ...; of a long one the high powers as an even and an odd half: each step
+ * waits for the one before, and a processor looks only so far ahead for other work.  The low powers
+ * go one by one, so that the rounding errors of the halves count little. */
 static inline fr_mval
 poly(code_t c, fr_dtype t, fr_mval x, const double *coef, size_t n)
 {
-    fr_mval y = K(coef[n - 1]);
+    fr_mval square, y;
 
-    while (--n)
-        y = FMA(y, x, K(coef[n - 1]));
+    if (n < POLY_SPLIT)
+        return horner(c, t, x, coef, n, 1);
+    square = MUL(x, x);
+    coef += POLY_KEEP;
+    n -= POLY_KEEP;
+    y = FMA(horner(c, t, square, coef + 1, n - 1, 2), x, horner(c, t, square, coef, n, 2));
+    for (int k = 0; k < POLY_KEEP; k++)
+        y = FMA(y, x, K(*--coef));
     return y;
 }
 
@@ -119,17 +143,26 @@ power_of_two(code_t c, fr_dtype t, fr_mval biased)
     return REAL(SHL(biased, FRACTION));
 }
 
-/* y * 2^n for any n that may come up, rounded once; `biased` holds n + 2 BIAS in its low bits.
- * It is two steps, since 2^n alone may be no normal number. */
-static inline fr_mval
-scale(code_t c, fr_dtype t, fr_mval y, fr_mval biased)
+/* 2^n as a product of two, since alone it may be no normal number; `biased` holds n + 2 BIAS in its
+ * low bits. */
+static inline struct two
+power_of_two_factors(code_t c, fr_dtype t, fr_mval biased)
 {
     fr_mval half = SHL(SHR(biased, 1), FRACTION);
 
-    return MUL(MUL(y, REAL(half)), REAL(m_sub(c, SHL(biased, FRACTION), half)));
+    return (struct two){REAL(half), REAL(m_sub(c, SHL(biased, FRACTION), half))};
 }
 
-/* x = n + rest for the nearest integer n: as a number, and n + bias in the low bits of an integer. */
+/* y * 2^n for any n that may come up, rounded once. */
+static inline fr_mval
+scale(code_t c, fr_dtype t, fr_mval y, fr_mval biased)
+{
+    struct two s = power_of_two_factors(c, t, biased);
+
+    return MUL(MUL(y, s.hi), s.lo);
+}
+
+/* The nearest integer n: as a number, and n + bias in the low bits of an integer. */
 struct nearest {
     fr_mval n, biased;
 };
@@ -141,6 +174,36 @@ nearest(code_t c, fr_dtype t, fr_mval x, double factor, double bias)
     fr_mval sum = FMA(x, K(factor), K(MAGIC + bias));
 
     return (struct nearest){SUB(sum, K(MAGIC + bias)), BITS(sum)};
+}
+
+/* x = 2^e m with sqrt(1/2) <= m < sqrt(2), exactly, for positive finite x. */
+struct split {
+    fr_mval e, m;
+};
+
+enum { LIFT = 54 };      /* subnormals are multiplied by 2^LIFT first */
+
+static inline struct split
+split(code_t c, fr_dtype t, fr_mval x, bool subnormals)
+{
+    /* The bits of sqrt(1/2), and what makes its exponent carry into that of 1. */
+    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
+    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
+    double   top = ldexp(1, FRACTION);
+    uint64_t top_bits = t == FR_F32 ? 0x4b000000 : 0x4330000000000000;
+    fr_mval  offset = K(top + BIAS), bits, m, e;
+
+    if (subnormals) {
+        fr_mval tiny = LT(x, K(ldexp(1, 1 - BIAS)));
+
+        x = SEL(tiny, MUL(x, K(ldexp(1, LIFT))), x);
+        offset = SEL(tiny, K(top + BIAS + LIFT), offset);
+    }
+    bits = m_add(c, BITS(x), U(one - root));
+    m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
+    /* An integer n below 2^FRACTION, in the fraction of that number, makes it 2^FRACTION + n. */
+    e = SUB(REAL(OR(SHR(bits, FRACTION), U(top_bits))), offset);
+    return (struct split){e, m};
 }
 
 /* x - n ln 2, the first step exact. */
@@ -163,7 +226,7 @@ minus_ln2_two(code_t c, fr_dtype t, fr_mval x, fr_mval n)
     return (struct two){r, FMA(n, lo, SUB(a, r))};
 }
 
-/* ---- doubles that are exact enough for floats (2^-32) ------------------------------------------- */
+/* ---- doubles that are exact enough for floats (2^-32) ---- */
 
 static inline fr_mval
 widen(code_t c, fr_mval x)
@@ -188,29 +251,15 @@ exp_short(code_t c, fr_mval x)
     return MUL(FMA(r, POLY(r, EXP_SHORT), K(1)), s);
 }
 
-/* 1 / d for 1 <= d <= 2, quicker than a division of two vectors of doubles. */
-static inline fr_mval
-reciprocal_short(code_t c, fr_mval d)
-{
-    const fr_dtype t = FR_F64;
-    fr_mval y = POLY(d, RECIPROCAL);
-
-    for (int k = 0; k < 2; k++)
-        y = FMA(y, FMA(NEG(d), y, K(1)), y);
-    return y;
-}
-
 /* log x for positive normal doubles; relative error where x is near 1 only as exact as x is. */
 static inline fr_mval
 log_short(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
-    fr_mval bits = m_add(c, BITS(x), U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))), K(0x1p52 + BIAS));
-    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
-    fr_mval r = SUB(m, K(1));
+    struct split s = split(c, t, x, false);
+    fr_mval r = SUB(s.m, K(1));
 
-    return FMA(e, K(LN2), FMA(MUL(r, r), POLY(r, LOG_SHORT), r));
+    return FMA(s.e, K(LN2), FMA(MUL(r, r), POLY(r, LOG_SHORT), r));
 }
 
 /* About 1 / sqrt x to 3.5 percent, for x > 0; something finite for 0. */
@@ -229,16 +278,16 @@ root(code_t c, fr_dtype t, struct two x)
     return (struct two){s, MUL(rest, MUL(inverse_root(c, t, x.hi), K(0.5)))};
 }
 
-/* ---- whole functions that others are made of -------------------------------------------------- */
+/* ---- whole functions that others are made of ---- */
 
 /* e^(x + tail) = 2^n (hi + lo), to 2^-56 or better; `biased` holds n + bias in its low bits. */
 struct exp_parts {
     struct two e;
     fr_mval biased;
 };
-struct exp_parts fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias);
+struct exp_parts fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias);
 
-/* 2^more * (1 + u + tail), of which the logarithm as a sum of two, for F64 and u > -1, to about 2^-56;
+/* The logarithm of 2^more * (1 + u + tail) as a sum of two, for F64 and u > -1, to about 2^-56;
  * `tail` is at most an ULP of u, `more` an integer. */
 struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more);
 

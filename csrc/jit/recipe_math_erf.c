@@ -29,7 +29,7 @@ erfc_f64(code_t c, fr_mval x)
     fr_mval a = at_most(c, t, ABS(x), 27.5), z = MUL(x, x), near, far, f, g, w, q;
     struct two one_minus = sum_sorted(c, K(1), NEG(x)), d = sum_sorted(c, ADD(a, a), K(1)), v, p;
     struct two square = product_exact(c, a, a), y;
-    struct exp_parts e = fr_math_exp_parts(c, NEG(square.hi), NEG(square.lo), 2 * BIAS);
+    struct exp_parts e = fr_math_exp_parts(c, t, NEG(square.hi), NEG(square.lo), 2 * BIAS);
     fr_mval other = ADD(a, K(3.5)), inverse = DIV(K(1), MUL(d.hi, other));
 
     near = ADD(one_minus.hi, FMA(NEG(x), POLY(z, ERFC_NEAR), one_minus.lo));

@@ -80,12 +80,12 @@ recipe_real_expm1(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
 }
 
 struct exp_parts
-fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias)
+fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias)
 {
-    const fr_dtype t = FR_F64;
     struct nearest k = nearest(c, t, x, LOG2E[0], bias);
     struct two r = minus_ln2_two(c, t, x, k.n), sum = sum_sorted(c, K(1), r.hi);
-    fr_mval square = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXP_F64_TAIL), sum.lo);
+    fr_mval p = t == FR_F32 ? POLY(r.hi, EXP_F32_TAIL) : POLY(r.hi, EXP_F64_TAIL);
+    fr_mval square = FMA(MUL(r.hi, r.hi), p, sum.lo);
 
     square = FMA(ADD(r.lo, tail), ADD(sum.hi, square), square);
     return (struct exp_parts){sum_sorted(c, sum.hi, square), k.biased};
@@ -93,29 +93,21 @@ fr_math_exp_parts(code_t c, fr_mval x, fr_mval tail, double bias)
 
 /* With z = e^-|x|: 1 / (1 + z), and for negative x z / (1 + z). */
 fr_status
-recipe_real_sigmoid(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+recipe_real_sigmoid(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval x = in[0].re;
+    fr_mval x = in[0].re, a = at_most(c, t, ABS(x), t == FR_F32 ? 105 : 750);
+    struct exp_parts z = fr_math_exp_parts(c, t, NEG(a), K(0), 2 * BIAS);
+    struct two s = power_of_two_factors(c, t, z.biased);
+    struct two d = sum_sorted(c, K(1), MUL(MUL(z.e.hi, s.hi), s.lo));
+    fr_mval inverse = DIV(K(1), d.hi), negative = LT(x, K(0)), q, rest, y;
 
-    if (in_type == FR_F32) {
-        fr_mval w = widen(c, at_least(c, FR_F32, at_most(c, FR_F32, x, 110), -110));
-        fr_mval z = exp_short(c, NEG(ABS(w)));
-        fr_mval inverse = reciprocal_short(c, ADD(z, K(1)));
-
-        out->re = narrow(c, MUL(SEL(LT(w, K(0)), z, K(1)), inverse));
-    } else {
-        fr_mval a = at_most(c, t, ABS(x), 750);
-        struct exp_parts z = fr_math_exp_parts(c, NEG(a), K(0), 2 * BIAS);
-        struct two d = sum_sorted(c, K(1), scale(c, t, z.e.hi, z.biased));
-        fr_mval dlo = ADD(d.lo, scale(c, t, z.e.lo, z.biased));
-        fr_mval inverse = DIV(K(1), d.hi), negative = LT(x, K(0));
-        fr_mval top = SEL(negative, z.e.hi, K(1)), q = MUL(top, inverse);
-        fr_mval rest = FMA(NEG(q), dlo, FMA(NEG(q), d.hi, top));
-        fr_mval y = FMA(ADD(rest, SEL(negative, z.e.lo, K(0))), inverse, q);
-
-        out->re = scale(c, t, y, SEL(negative, z.biased, U(2 * BIAS)));
-    }
+    d.lo = ADD(d.lo, MUL(MUL(z.e.lo, s.hi), s.lo));
+    z.e.hi = SEL(negative, z.e.hi, K(1));
+    z.e.lo = SEL(negative, z.e.lo, K(0));
+    q = MUL(z.e.hi, inverse);
+    rest = FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, z.e.hi));
+    y = FMA(ADD(rest, z.e.lo), inverse, q);
+    out->re = MUL(MUL(y, SEL(negative, s.hi, K(1))), SEL(negative, s.lo, K(1)));
     return c->st;
 }
 
@@ -133,7 +125,7 @@ recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struc
         out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
     } else {
         fr_mval a = at_most(c, t, ABS(x), 750);
-        struct exp_parts z = fr_math_exp_parts(c, NEG(a), K(0), 2 * BIAS);
+        struct exp_parts z = fr_math_exp_parts(c, t, NEG(a), K(0), 2 * BIAS);
         fr_mval whole = scale(c, t, z.e.hi, z.biased);
         struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
         struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);

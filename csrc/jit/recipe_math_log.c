@@ -3,35 +3,6 @@
  * x = 2^e (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2), and a polynomial for log(1 + r). */
 #include "jit/recipe_math_core.h"
 
-/* The value of an integer in the low bits, n below 2^FRACTION, as a float; plus `offset`. */
-static fr_mval
-small_integer(code_t c, fr_dtype t, fr_mval n, double offset)
-{
-    double one = ldexp(1, FRACTION);
-
-    return SUB(REAL(OR(n, U(t == FR_F32 ? 0x4b000000 : 0x4330000000000000))), K(one - offset));
-}
-
-/* x = 2^e (1 + r), exactly, for positive finite x. */
-struct split {
-    fr_mval e, r;
-};
-
-static struct split
-split(code_t c, fr_dtype t, fr_mval x)
-{
-    /* The bits of sqrt(1/2), and what makes its exponent carry into that of 1. */
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
-    fr_mval tiny = LT(x, K(t == FR_F32 ? 0x1p-126 : 0x1p-1022));
-    fr_mval lift = K(ldexp(1, FRACTION + 1));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(x, lift), x)), U(one - root));
-    fr_mval m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
-    fr_mval e = small_integer(c, t, SHR(bits, FRACTION), 0);
-
-    return (struct split){SUB(e, SEL(tiny, K(BIAS + FRACTION + 1), K(BIAS))), SUB(m, K(1))};
-}
-
 /* y, but for x outside (0, inf) what a logarithm of x is. */
 static fr_mval
 log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
@@ -43,7 +14,7 @@ log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
 
 /* What a logarithm is made of: log x = step e + slope r + r^2 p(r). */
 struct base {
-    const double *step;      /* the logarithm of 2 in two parts; an exponent times the first is exact */
+    const double *step;      /* log 2 in two parts; exponents times the first are exact */
     const double *slope;     /* in two parts */
     const double *p;
     size_t        n;
@@ -52,17 +23,27 @@ struct base {
 static fr_mval
 log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
 {
-    struct split s = split(c, t, x);
-    fr_mval p = poly(c, t, s.r, b->p, b->n);
+    struct split s = split(c, t, x, true);
+    fr_mval r = SUB(s.m, K(1)), p = poly(c, t, r, b->p, b->n);
     fr_mval big = b->step[0] == 1 ? s.e : MUL(s.e, K(b->step[0]));
-    struct two linear = product_exact(c, s.r, K(b->slope[0]));
+    struct two linear = product_exact(c, r, K(b->slope[0])), square = product_exact(c, r, r);
     struct two sum = sum_sorted(c, big, linear.hi);
-    fr_mval lo = ADD(FMA(s.r, K(b->slope[1]), linear.lo), sum.lo);
+    fr_mval lo = ADD(FMA(r, K(b->slope[1]), linear.lo), sum.lo);
 
-    lo = FMA(MUL(s.r, s.r), p, lo);
+    lo = FMA(square.hi, p, FMA(square.lo, p, lo));
     if (b->step[1] != 0)
         lo = FMA(s.e, K(b->step[1]), lo);
     return log_specials(c, t, ADD(sum.hi, lo), x);
+}
+
+/* log(1 + r) = r + what this adds to `lo`; `square` is r^2 rounded. */
+static fr_mval
+log_tail(code_t c, fr_dtype t, fr_mval r, fr_mval square, fr_mval lo)
+{
+    if (t == FR_F32)
+        return FMA(square, POLY(r, LOG_F32), lo);
+    /* -1/2 is exact, so that only the smaller cubic term has a rounded factor. */
+    return FMA(square, K(-0.5), FMA(MUL(square, r), POLY(r, LOG_F64), lo));
 }
 
 /* The natural logarithm has no linear term besides r itself. */
@@ -70,10 +51,10 @@ static fr_mval
 log_natural(code_t c, fr_dtype t, fr_mval x)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
-    struct split s = split(c, t, x);
-    fr_mval p = t == FR_F32 ? POLY(s.r, LOG_F32) : POLY(s.r, LOG_F64);
-    struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), s.r);
-    fr_mval lo = FMA(s.e, K(ln2[1]), FMA(MUL(s.r, s.r), p, sum.lo));
+    struct split s = split(c, t, x, true);
+    fr_mval r = SUB(s.m, K(1));
+    struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), r);
+    fr_mval lo = log_tail(c, t, r, MUL(r, r), FMA(s.e, K(ln2[1]), sum.lo));
 
     return log_specials(c, t, ADD(sum.hi, lo), x);
 }
@@ -113,15 +94,16 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
     uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
     uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
+    uint64_t top_bits = t == FR_F32 ? 0x4b000000 : 0x4330000000000000;
     uint64_t exponents = (SIGN_BIT - 1) & ~(((uint64_t)1 << FRACTION) - 1);
     fr_mval bits = m_add(c, BITS(ADD(u, K(1))), U(one - root));
-    fr_mval e = small_integer(c, t, SHR(bits, FRACTION), -BIAS);
+    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(top_bits))), K(ldexp(1, FRACTION) + BIAS));
     /* Of 2^-e, four times as much: the largest exponent leaves a subnormal 2^-e. */
     fr_mval four = REAL(m_sub(c, U((uint64_t)(2 * BIAS + 2) << FRACTION),
                               AND(bits, U(exponents))));
     fr_mval quarter = MUL(u, K(0.25)), rest = FMA(four, K(0.25), K(-1));
     fr_mval r = FMA(quarter, four, rest), rlo = FMA(quarter, four, SUB(rest, r));
-    fr_mval p = t == FR_F32 ? POLY(r, LOG_F32) : POLY(r, LOG_F64), lo;
+    fr_mval lo;
     struct two sum, square;
 
     if (more)
@@ -130,7 +112,7 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     square = product_exact(c, r, r);
-    lo = FMA(square.hi, p, FMA(e, K(ln2[1]), sum.lo));
+    lo = log_tail(c, t, r, square.hi, FMA(e, K(ln2[1]), sum.lo));
     if (tail)
         rlo = FMA(square.lo, K(-0.5), rlo);
     /* The derivative 1 / (1 + r), roughly, is enough for the tail. */
@@ -155,9 +137,10 @@ recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
     return c->st;
 }
 
-/* ---- inverse hyperbolic functions --------------------------------------------------------------- */
+/* ---- inverse hyperbolic functions ---- */
 
-/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|: the logarithm of 1 + u, u = a + (sqrt(..) - 1). */
+/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|; for doubles the logarithm of 1 + u with
+ * u = a + (sqrt(1 + a^2) - 1). */
 fr_status
 recipe_real_arcsinh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
 {
@@ -247,7 +230,7 @@ recipe_real_arctanh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
     return c->st;
 }
 
-/* ---- sums of powers ----------------------------------------------------------------------------- */
+/* ---- sums of powers ---- */
 
 /* big + log(1 + e^d), d = small - big, in base 2 if `two`. */
 static fr_mval
@@ -265,12 +248,21 @@ log_add_f32(code_t c, fr_mval x, fr_mval y, bool two)
     return SEL(EQ(d, d), sum, ADD(x, y));
 }
 
+static struct two
+times_log2e(code_t c, struct two x)
+{
+    const fr_dtype t = FR_F64;
+    struct two p = product_exact(c, x.hi, K(LOG2E[0]));
+
+    return (struct two){p.hi, FMA(x.lo, K(LOG2E[0]), FMA(x.hi, K(LOG2E[1]), p.lo))};
+}
+
 static fr_mval
 log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
 {
     const fr_dtype t = FR_F64;
-    fr_mval less = LT(x, y), big = SEL(less, y, x), whole, far;
-    struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), l, sum;
+    fr_mval less = LT(x, y), big = SEL(less, y, x), far;
+    struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), small, l, sum;
     fr_mval near = LT(K(two ? -1080 : -750), d.hi), number = EQ(d.hi, d.hi);
     struct exp_parts z;
 
@@ -282,21 +274,23 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
         d.lo = FMA(d.lo, K(LN2), FMA(d.hi, K(LN2_LOW), p.lo));
         d.hi = p.hi;
     }
-    z = fr_math_exp_parts(c, d.hi, d.lo, 2 * BIAS);
-    whole = scale(c, t, z.e.hi, z.biased);
-    far = whole;
-    l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
+    z = fr_math_exp_parts(c, t, d.hi, d.lo, 2 * BIAS);
+    small.hi = scale(c, t, z.e.hi, z.biased);
+    small.lo = scale(c, t, z.e.lo, z.biased);
+    l = fr_math_log1p_parts(c, small.hi, small.lo, K(0));
     if (two) {
-        struct two p = product_exact(c, l.hi, K(LOG2E[0]));
-
         /* e^d may be subnormal: the factor comes before the scale. */
-        far = scale(c, t, FMA(z.e.hi, K(LOG2E[0]), MUL(z.e.lo, K(LOG2E[0]))), z.biased);
-        l.lo = FMA(l.lo, K(LOG2E[0]), FMA(l.hi, K(LOG2E[1]), p.lo));
-        l.hi = p.hi;
+        z.e = times_log2e(c, z.e);
+        small.hi = scale(c, t, z.e.hi, z.biased);
+        small.lo = scale(c, t, z.e.lo, z.biased);
+        l = times_log2e(c, l);
     }
+    /* Small exponentials are their own logarithm of 1 + e^d; that of subnormals is not exact. */
+    far = LT(d.hi, K(-40));
+    l.hi = SEL(far, small.hi, l.hi);
+    l.lo = SEL(far, small.lo, l.lo);
     sum = sum_exact(c, big, l.hi);
-    far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
-              ADD(sum.hi, ADD(sum.lo, l.lo)));
+    far = ADD(sum.hi, ADD(sum.lo, l.lo));
     far = SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
     /* Equal infinities and NaN have no difference, but a sum. */
     return SEL(number, far, ADD(x, y));

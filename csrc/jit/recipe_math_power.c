@@ -1,21 +1,16 @@
 /* jit/recipe_math_power.c -- powers and roots of real numbers. */
 #include "jit/recipe_math_core.h"
 
-/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once more
- * with what y^3 lacks to m. */
+/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once
+ * more with what y^3 lacks to m. */
 fr_status
 recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
-    fr_mval x = in[0].re, a = ABS(x), tiny = LT(a, K(ldexp(1, 1 - BIAS)));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(ldexp(1, 54))), a)), U(one - root));
-    fr_mval m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(t == FR_F32 ? 0x4b000000 : 0x4330000000000000))),
-                    SEL(tiny, K(ldexp(1, FRACTION) + BIAS + 54), K(ldexp(1, FRACTION) + BIAS)));
-    struct nearest third = nearest(c, t, e, 1.0 / 3, BIAS);
-    fr_mval j = FMA(third.n, K(-3), e);                    /* -1, 0 or 1 */
-    fr_mval low = LT(j, K(0)), high = LT(K(0), j), r, h, y, rest;
+    fr_mval x = in[0].re, a = ABS(x);
+    struct split part = split(c, t, a, true);
+    struct nearest third = nearest(c, t, part.e, 1.0 / 3, BIAS);
+    fr_mval j = FMA(third.n, K(-3), part.e);                   /* -1, 0 or 1 */
+    fr_mval low = LT(j, K(0)), high = LT(K(0), j), m = part.m, r, h, y, rest;
     struct two square;
 
     r = t == FR_F32 ? POLY(m, CBRT_F32) : POLY(m, CBRT_F64);
@@ -36,7 +31,7 @@ recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     return c->st;
 }
 
-/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what the squares and the root lost. */
+/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what squares and root lost. */
 static fr_mval
 hypot_f64(code_t c, fr_mval x, fr_mval y)
 {
@@ -100,14 +95,11 @@ static fr_mval
 power_f32(code_t c, fr_mval x, fr_mval y)
 {
     const fr_dtype t = FR_F64;
-    fr_mval w = widen(c, m_abs(c, x)), v = widen(c, y);
-    fr_mval bits = m_add(c, BITS(w), U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))), K(0x1p52 + BIAS));
-    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
-    fr_mval r = SUB(m, K(1)), l, p;
+    struct split s = split(c, t, widen(c, m_abs(c, x)), false);
+    fr_mval r = SUB(s.m, K(1)), l, p;
     struct nearest k;
 
-    l = MUL(v, FMA(r, POLY(r, LOG2_SHORT), e));
+    l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), s.e));
     l = at_least(c, t, at_most(c, t, l, 200), -200);
     k = nearest(c, t, l, 1, BIAS);
     r = SUB(l, k.n);
@@ -121,13 +113,8 @@ static struct two
 log2_two(code_t c, fr_mval a)
 {
     const fr_dtype t = FR_F64;
-    fr_mval tiny = LT(a, K(0x1p-1022));
-    fr_mval bits = m_add(c, BITS(SEL(tiny, MUL(a, K(0x1p54)), a)),
-                         U(0x3ff0000000000000 - 0x3fe6a09e667f3bcd));
-    fr_mval m = REAL(m_add(c, AND(bits, U(0x000fffffffffffff)), U(0x3fe6a09e667f3bcd)));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(0x4330000000000000))),
-                    SEL(tiny, K(0x1p52 + BIAS + 54), K(0x1p52 + BIAS)));
-    fr_mval r = SUB(m, K(1)), inverse, q;
+    struct split part = split(c, t, a, true);
+    fr_mval r = SUB(part.m, K(1)), inverse, q;
     struct two d = sum_sorted(c, K(2), r), s, z, v, p, l, sum;
 
     inverse = DIV(K(1), d.hi);
@@ -145,7 +132,7 @@ log2_two(code_t c, fr_mval a)
     v.lo = ADD(v.lo, ADD(p.lo, K(POWER_C0[1])));
     l = product_exact(c, s.hi, v.hi);
     l.lo = FMA(s.hi, v.lo, FMA(s.lo, v.hi, l.lo));
-    sum = sum_sorted(c, e, l.hi);
+    sum = sum_sorted(c, part.e, l.hi);
     return (struct two){sum.hi, ADD(sum.lo, l.lo)};
 }
 

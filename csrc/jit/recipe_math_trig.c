@@ -1,11 +1,12 @@
 /* jit/recipe_math_trig.c -- sine, cosine and tangent of any argument.
  *
- * The argument is taken in half or quarter turns, so that whole turns can be left out of the product
- * with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's size are
- * never multiplied.  Which bits remain is selected by the size of x; the rest is the same for all. */
+ * The argument is taken in half or quarter turns, so that whole turns can be left out of the
+ * product with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's
+ * size are never multiplied.  Which bits remain is selected by the size of x; the rest is the same
+ * for all. */
 #include "jit/recipe_math_core.h"
 
-/* ---- floats, in doubles ------------------------------------------------------------------------- */
+/* ---- floats, in doubles ---- */
 
 /* The two parts of 1 / pi (or 2 / pi) that matter for a float of x's size. */
 static struct two
@@ -75,7 +76,7 @@ tan_f32(code_t c, fr_mval input)
     return narrow(c, DIV(SEL(odd, K(-1), y), SEL(odd, y, K(1))));
 }
 
-/* ---- doubles ------------------------------------------------------------------------------------ */
+/* ---- doubles ---- */
 
 struct reduced {
     struct two r;            /* |r| <= pi / 4 */
@@ -134,7 +135,8 @@ reduce(code_t c, fr_mval x)
         if (k < 4)
             e[k] = FMA(y, d[k], NEG(p[k]));
     }
-    /* In the order of their size: p0; e0, p1; e1, p2; e2, p3; e3, p4.  The first three may be large. */
+    /* In the order of their size: p0; e0, p1; e1, p2; e2, p3; e3, p4.  The first three may be
+     * large. */
     p[0] = FMA(m_rint(c, MUL(p[0], K(0.25))), K(-4), p[0]);
     h = sum_exact(c, without_turns(c, e[0]), without_turns(c, p[1]));
     s = sum_exact(c, p[0], h.hi);
@@ -142,8 +144,8 @@ reduce(code_t c, fr_mval x)
     v = sum_exact(c, e[2], p[3]);
     w = sum_exact(c, s.hi, u.hi);
     turns = ADD(w.hi, K(MAGIC));
-    /* What is left of w.hi is not smaller than s.lo, unless 0; h.lo and w.lo are smaller than both, or
-     * are multiples of 2^-105 like them, and all sums are exact. */
+    /* What is left of w.hi is not smaller than s.lo, unless 0; h.lo and w.lo are smaller than both,
+     * or are multiples of 2^-105 like them, and all sums are exact. */
     s = sum_sorted(c, SUB(w.hi, SUB(turns, K(MAGIC))), s.lo);
     u = sum_sorted(c, s.hi, ADD(ADD(h.lo, w.lo), u.lo));
     w = sum_exact(c, u.hi, v.hi);

@@ -16,6 +16,8 @@
 enum { PLAN_BUCKETS = 1024,
        MAX_PLANS = 2048,
        MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
+       MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
+                                   for what is pending keeps them alive */
        MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
@@ -30,6 +32,7 @@ static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
 static bool               inside;          /* under the lock and the GIL */
 static pthread_t          owner;
 uint64_t                  fr_n_guard_forces;
+uint64_t                  fr_fresh_bytes;
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -206,6 +209,7 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
 static fr_status
 run_steps(struct fr_plan *p, struct fr_err *err)
 {
+    bool    (*poll)(void) = fr_pool_interrupted;
     fr_status st = FR_OK;
     bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
 
@@ -213,6 +217,10 @@ run_steps(struct fr_plan *p, struct fr_err *err)
         struct fr_step *s = &p->step[i];
         uint64_t        t0 = timed ? now_us() : 0, us;
 
+        /* From the first step on that writes over a leaf, Ctrl-C waits for the end: a run given up half
+         * way could not be made again. */
+        if (s->overwrites)
+            fr_pool_interrupted = NULL;
         st = run_step(p, s, err);
         us = timed ? now_us() - t0 : 0;
         if (s->kind == FR_STEP_LAUNCH)
@@ -225,6 +233,7 @@ run_steps(struct fr_plan *p, struct fr_err *err)
         stats.bytes_read += s->bytes_read;
         stats.bytes_written += s->bytes_written;
     }
+    fr_pool_interrupted = poll;
     return st;
 }
 
@@ -356,6 +365,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     }
     TRY(find_plan(&p, err));
     stats.n_evals++;
+    fr_fresh_bytes = 0;
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
@@ -457,10 +467,10 @@ fr_guard(const struct fr_tensor *t, struct fr_err *err)
     struct fr_storage *s = t->storage;
 
     if (FR_LIKELY(fr_nodes_pending < MAX_PENDING && fr_nodes[s->node].height < MAX_HEIGHT &&
-                  !s->exported))
+                  fr_fresh_bytes < MAX_FRESH && !s->exported))
         return FR_OK;
     fr_n_guard_forces++;
-    if (fr_nodes_pending >= MAX_PENDING)
+    if (fr_nodes_pending >= MAX_PENDING || fr_fresh_bytes >= MAX_FRESH)
         return fr_eval_all(err);
     return fr_eval_nodes(&s->node, 1, err);
 }
@@ -496,11 +506,21 @@ fr_stats_reset(void)
     fr_launch_stats(&stats_base);
 }
 
+/* In a child of fork only the forking thread lives on; a run that another thread was in never ends. */
+static void
+forget_other_threads(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    inside = false;
+}
+
 fr_status
 fr_runtime_init(struct fr_err *err)
 {
     fr_status st;
 
+    if (pthread_atfork(NULL, NULL, forget_other_threads) != 0)
+        return fr_no_memory(err, "the fork handler");
     fr_env_load();
     fr_trace_init();
     if ((st = fr_cpu_init(err)) != FR_OK || (st = fr_pool_init(err)) != FR_OK)

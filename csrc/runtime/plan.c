@@ -469,6 +469,25 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
     }
 }
 
+/* Marks the steps after which the evaluation cannot be begun again from its leaves. */
+static void
+mark_overwrites(struct fr_plan *p)
+{
+    for (int s = 0; s < p->n_steps; s++) {
+        struct fr_step *step = &p->step[s];
+
+        if (step->kind != FR_STEP_LAUNCH)
+            continue; /* scans and copies write to memory of their own */
+        for (int i = 0; i < step->n_instances; i++)
+            for (int k = 0; k < step->kernel->k.nest->n_operands; k++) {
+                int n = step->binding[i][k].node;
+
+                if (n >= 0 && (step->kernel->k.nest->operands[k].flags & FR_OPERAND_WRITTEN))
+                    step->overwrites |= p->place[root_of(p, n)].kind == FR_PLACE_LEAF;
+            }
+    }
+}
+
 static fr_status
 place_all(struct planner *z)
 {
@@ -496,6 +515,7 @@ place_all(struct planner *z)
         if (z->g->node[i].output)
             p->output[p->n_outputs++] = i;
     }
+    mark_overwrites(p);
     TRY(fr_memory_pack(v, n_arena, &p->arena_bytes, &p->arena_bound, z->err));
     n_arena = 0;
     for (int i = 0; i < n; i++) {

@@ -76,6 +76,7 @@ struct fr_binding {                      /* one operand of one instance */
 struct fr_step {
     uint8_t                  kind;
     bool                     counts;     /* begins a dispatch; false: the later phase of one */
+    bool                     overwrites; /* writes over memory that was there before the evaluation */
     fr_op                    op;         /* SCAN */
     fr_dtype                 dtype;      /* SCAN */
     int                      n_instances, cap_instances;

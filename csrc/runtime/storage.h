@@ -38,5 +38,6 @@ fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
 fr_status fr_eval_all(struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
 extern uint64_t fr_n_guard_forces;
+extern uint64_t fr_fresh_bytes;     /* brought in by fr_tensor_from_* since the last evaluation */
 
 #endif

@@ -35,6 +35,8 @@ def eval(*tensors):  # noqa: A001
     """Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.
 
     Returns its argument, or the tuple of them."""
+    if len(tensors) == 1 and type(tensors[0]) is _core.Tensor:
+        return tensors[0].eval()
     found = []
     _tensors(tensors, found)
     _core.eval(found)

@@ -30,7 +30,7 @@ test_blake2b(const void *p, size_t n, const void *key, size_t n_key, size_t n_di
     fr_blake2b_final(&h, out);
 }
 
-/* ---- compilation --------------------------------------------------------------------------------- */
+/* ---- compilation ----------------------------------------------------------------------------- */
 
 /* features: separated by spaces. */
 EXPORT void
@@ -126,7 +126,7 @@ test_ref(struct answer *a, char **ptr, const int64_t *stride, int64_t n_rows, in
 EXPORT int
 test_supported(const char *text)
 {
-    static char         *ptr[FR_MAX_OPERANDS], room[16]; /* accumulators get their neutral element */
+    static char         *ptr[FR_MAX_OPERANDS], room[16]; /* accumulators are initialised */
     static const int64_t stride[2 * FR_MAX_OPERANDS];
     static const char    scalars[16 * 64];
     struct fr_instance   in = {.n_rows = 0, .ptr = ptr, .stride = stride, .scalars = scalars};
@@ -156,7 +156,7 @@ test_mid(struct answer *a, int stage, char *const *ptr, const void *scalars, str
     a->code->mid[stage](ptr, scalars, slots);
 }
 
-/* ---- cache and loader ----------------------------------------------------------------------------- */
+/* ---- cache and loader ------------------------------------------------------------------------ */
 
 static struct fr_key
 key_from(const char *name)

@@ -47,11 +47,17 @@ def one_op(name, theirs):
             w = np.asarray(want)
             if got.dtype != w.dtype or got.shape != w.shape:
                 raise Mismatch(f"{name}: {got.dtype}{got.shape} instead of {w.dtype}{w.shape}")
-            limit = ULP[w.dtype.str[1:]]
+            limit, judged = ULP[w.dtype.str[1:]], got
+            if name in ("logaddexp", "logaddexp2"):
+                # Where the result crosses zero NumPy's has lost its digits: the terms' ULP count.
+                with np.errstate(all="ignore"):
+                    scale = np.maximum(np.abs(np.asarray(args[0])), np.abs(np.asarray(args[1])))
+                    near = np.abs(got - w) <= limit * np.spacing(scale.astype(w.dtype))
+                judged = np.where(near, w, got)
             is_complex = np.asarray(args[0]).dtype.kind == "c" or w.dtype.kind == "c"
             far = (complex_distance(got.astype(np.result_type(w.dtype, np.complex64)),
                                     w.astype(np.result_type(w.dtype, np.complex64)))
-                   > ULP["c8"]) if is_complex else ulp_distance(got, w) > limit
+                   > ULP["c8"]) if is_complex else ulp_distance(judged, w) > limit
             if far.any() and not is_complex:
                 at = tuple(int(i) for i in np.argwhere(far)[0])
                 raise Mismatch(f"{name}: {got[at]!r} instead of {w[at]!r} is more than {limit} ULP")

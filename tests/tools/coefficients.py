@@ -1,8 +1,11 @@
-"""Writes csrc/jit/recipe_math_coef.h: python tests/tools/coefficients.py > csrc/jit/recipe_math_coef.h
+"""Writes the polynomials of the math functions:
+
+    python tests/tools/coefficients.py > csrc/jit/recipe_math_coef.h
 
 Each row says which function a polynomial stands for, where, and what its error is measured against.
 The comment over an array gives its largest weighted error in bits.
 """
+
 import math
 import sys
 
@@ -15,7 +18,7 @@ gmpy2.get_context().emin = -(1 << 30)
 
 LN2 = gmpy2.const_log2()
 PI = gmpy2.const_pi()
-HALF_LN2 = LN2 / 2 * mpfr("1.0005")       # rounding to the nearest integer may miss by a little
+HALF_LN2 = LN2 / 2 * mpfr("1.0005")  # rounding to the nearest integer may miss by a little
 SQRT_HALF = 1 / gmpy2.sqrt(mpfr(2))
 
 
@@ -24,17 +27,22 @@ def near0(f, value):
     return lambda x: f(x) if x else mpfr(value)
 
 
+def hexadecimal(x):
+    """x as a C literal without idle zeros."""
+    digits, exponent = float(x).hex().split("p")
+    return f"{digits.rstrip('0').rstrip('.')}p{exponent}"
+
+
 def show(name, why, coefs):
-    body = ", ".join(float(c).hex() if c == float(c) else "?" for c in coefs)
     lines, line = [], "   "
-    for part in body.split(", "):
-        part = part.replace("0000000000p", "p") if part.count("0000000000p") else part
-        if len(line) + len(part) + 2 > 100:
+    for c in coefs:
+        part = f" {hexadecimal(c)},"
+        if len(line) + len(part) > 99:
             lines.append(line)
             line = "   "
-        line += f" {part},"
-    lines.append(line)
-    print(f"/* {why} */\nstatic const double {name}[] = {{\n" + "\n".join(lines) + "\n};\n")
+        line += part
+    body = "\n".join(lines + [line])
+    print(f"/* {why} */\nstatic const double {name}[] = {{\n{body}\n}};\n")
 
 
 def polynomial(name, what, f, lo, hi, n, weight=None, bits=53, powers=None):
@@ -62,36 +70,124 @@ def exp_family():
     parts("LOG2E", "1 / ln 2", 1 / LN2, 53, 53)
     e1 = near0(lambda r: gmpy2.expm1(r) / r, 1)
     e2 = near0(lambda r: (gmpy2.expm1(r) - r) / r**2, 0.5)
-    polynomial("EXP_F32", "(e^r - 1) / r, |r| <= ln 2 / 2, error against e^r", e1, -HALF_LN2, HALF_LN2, 6,
-               lambda r: abs(r) / gmpy2.exp(r), 24)
-    polynomial("EXP_F32_TAIL", "(e^r - 1 - r) / r^2, error against e^r", e2, -HALF_LN2, HALF_LN2, 5,
-               lambda r: r * r / gmpy2.exp(r), 24)
-    polynomial("EXP_F64_TAIL", "(e^r - 1 - r) / r^2, error against e^r", e2, -HALF_LN2, HALF_LN2, 10,
-               lambda r: r * r / gmpy2.exp(r))
+    polynomial(
+        "EXP_F32",
+        "(e^r - 1) / r, |r| <= ln 2 / 2, error against e^r",
+        e1,
+        -HALF_LN2,
+        HALF_LN2,
+        6,
+        lambda r: abs(r) / gmpy2.exp(r),
+        24,
+    )
+    polynomial(
+        "EXP_F32_TAIL",
+        "(e^r - 1 - r) / r^2, error against e^r",
+        e2,
+        -HALF_LN2,
+        HALF_LN2,
+        5,
+        lambda r: r * r / gmpy2.exp(r),
+        24,
+    )
+    polynomial(
+        "EXP_F64_TAIL",
+        "(e^r - 1 - r) / r^2, error against e^r",
+        e2,
+        -HALF_LN2,
+        HALF_LN2,
+        10,
+        lambda r: r * r / gmpy2.exp(r),
+    )
     e3 = near0(lambda r: (gmpy2.expm1(r) - r - r * r / 2) / r**3, mpfr(1) / 6)
-    polynomial("EXPM1_F64_TAIL", "(e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1", e3, -HALF_LN2, HALF_LN2, 10,
-               lambda r: abs(r**3 / gmpy2.expm1(r)) if r else mpfr(0))
-    polynomial("EXP_SHORT", "(e^r - 1) / r in doubles, enough for floats, error against e^r - 1", e1,
-               -HALF_LN2, HALF_LN2, 7, lambda r: 1 / e1(r))
+    polynomial(
+        "EXPM1_F64_TAIL",
+        "(e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1",
+        e3,
+        -HALF_LN2,
+        HALF_LN2,
+        10,
+        lambda r: abs(r**3 / gmpy2.expm1(r)) if r else mpfr(0),
+    )
+    polynomial(
+        "EXP_SHORT",
+        "(e^r - 1) / r in doubles, enough for floats, error against e^r - 1",
+        e1,
+        -HALF_LN2,
+        HALF_LN2,
+        7,
+        lambda r: 1 / e1(r),
+    )
     p1 = near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2)
     half = mpfr("0.50001")
-    polynomial("EXP2_F32", "(2^r - 1) / r, |r| <= 1/2, error against 2^r", p1, -half, half, 6,
-               lambda r: abs(r) / gmpy2.exp2(r), 24)
-    polynomial("EXP2_F64", "(2^r - 1) / r, error against 2^r", p1, -half, half, 12,
-               lambda r: abs(r) / gmpy2.exp2(r))
+    polynomial(
+        "EXP2_F32",
+        "(2^r - 1) / r, |r| <= 1/2, error against 2^r",
+        p1,
+        -half,
+        half,
+        6,
+        lambda r: abs(r) / gmpy2.exp2(r),
+        24,
+    )
+    polynomial(
+        "EXP2_F64",
+        "(2^r - 1) / r, error against 2^r",
+        p1,
+        -half,
+        half,
+        12,
+        lambda r: abs(r) / gmpy2.exp2(r),
+    )
     cosh1 = near0(lambda z: (gmpy2.cosh(gmpy2.sqrt(z)) - 1) / z, 0.5)
     sinh1 = near0(lambda z: (gmpy2.sinh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
-    polynomial("COSH_SHORT", "(cosh r - 1) / r^2 in r^2, for floats, error against cosh r", cosh1, 0, HALF_LN2**2, 3,
-               lambda z: z)
-    polynomial("SINH_SHORT", "(sinh r / r - 1) / r^2 in r^2, for floats, error against sinh r", sinh1, 0, HALF_LN2**2,
-               3, lambda z: z)
-    polynomial("COSH_F64", "(cosh r - 1) / r^2 in r^2, error against cosh r", cosh1, 0, HALF_LN2**2, 5, lambda z: z)
-    polynomial("SINH_F64", "(sinh r / r - 1) / r^2 in r^2, error against sinh r", sinh1, 0, HALF_LN2**2, 5,
-               lambda z: z)
+    polynomial(
+        "COSH_SHORT",
+        "(cosh r - 1) / r^2 in r^2, for floats, error against cosh r",
+        cosh1,
+        0,
+        HALF_LN2**2,
+        3,
+        lambda z: z,
+    )
+    polynomial(
+        "SINH_SHORT",
+        "(sinh r / r - 1) / r^2 in r^2, for floats, error against sinh r",
+        sinh1,
+        0,
+        HALF_LN2**2,
+        3,
+        lambda z: z,
+    )
+    polynomial(
+        "COSH_F64",
+        "(cosh r - 1) / r^2 in r^2, error against cosh r",
+        cosh1,
+        0,
+        HALF_LN2**2,
+        5,
+        lambda z: z,
+    )
+    polynomial(
+        "SINH_F64",
+        "(sinh r / r - 1) / r^2 in r^2, error against sinh r",
+        sinh1,
+        0,
+        HALF_LN2**2,
+        5,
+        lambda z: z,
+    )
     t1 = near0(lambda z: (gmpy2.tanh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 3)
-    polynomial("TANH_F32", "(tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x", t1, mpfr("1e-9"), 1, 7,
-               lambda z: z**1.5 / gmpy2.tanh(gmpy2.sqrt(z)), 24)
-    polynomial("RECIPROCAL", "1 / d in 1 <= d <= 2, a start for Newton's method", lambda d: 1 / d, 1, 2, 4)
+    polynomial(
+        "TANH_F32",
+        "(tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x",
+        t1,
+        mpfr("1e-9"),
+        1,
+        7,
+        lambda z: z**1.5 / gmpy2.tanh(gmpy2.sqrt(z)),
+        24,
+    )
 
 
 def log_family():
@@ -101,7 +197,13 @@ def log_family():
     for name, base in (("LOG2", mpfr(2)), ("LOG10", mpfr(10))):
         k = gmpy2.log(base)
         for t, short, long in (("F32", 15, 24), ("F64", 42, 53)):
-            parts(f"{name}_{t}_STEP", f"log{int(base)} 2; the first part times an exponent is exact", LN2 / k, short, long)
+            parts(
+                f"{name}_{t}_STEP",
+                f"log{int(base)} 2; the first part times an exponent is exact",
+                LN2 / k,
+                short,
+                long,
+            )
             parts(f"{name}_{t}_SLOPE", f"1 / ln {int(base)}", 1 / k, long, long)
         lb = near0(lambda r: (gmpy2.log1p(r) - r) / r**2 / k, -1 / k / 2)
         wb = near0(lambda r: r * r * k / abs(gmpy2.log1p(r)), 0)
@@ -110,14 +212,27 @@ def log_family():
         polynomial(f"{name}_F64", what, lb, lo, hi, 20, wb)
     lz = near0(lambda z: gmpy2.log1p(z) / z, 1)
     polynomial("LOG1P_SHORT", "log(1 + z) / z, 0 <= z <= 1, for floats", lz, 0, 1, 12)
-    polynomial("LOG_SHORT", "(log(1 + r) - r) / r^2, for floats, error against log", l2, lo, hi, 11, w)
-    polynomial("LOG_F32", "(log(1 + r) - r) / r^2, sqrt(1/2) <= 1 + r <= sqrt(2), error against log", l2, lo, hi, 9,
-               w, 24)
-    polynomial("LOG_F64", "(log(1 + r) - r) / r^2, error against log", l2, lo, hi, 20, w)
+    polynomial(
+        "LOG_SHORT", "(log(1 + r) - r) / r^2, for floats, error against log", l2, lo, hi, 11, w
+    )
+    polynomial(
+        "LOG_F32",
+        "(log(1 + r) - r) / r^2, sqrt(1/2) <= 1 + r <= sqrt(2), error against log",
+        l2,
+        lo,
+        hi,
+        9,
+        w,
+        24,
+    )
+    l3 = near0(lambda r: (gmpy2.log1p(r) - r + r * r / 2) / r**3, mpfr(1) / 3)
+    w3 = near0(lambda r: abs(r**3 / gmpy2.log1p(r)), 0)
+    polynomial(
+        "LOG_F64", "(log(1 + r) - r + r^2 / 2) / r^3, error against log", l3, lo, hi, 19, w3
+    )
 
 
 def erf_family():
-
     # log2 erfc(CUT) is very nearly a float and a double.
     cut = mpfr("0.77978515625")
 
@@ -129,16 +244,48 @@ def erf_family():
         x = gmpy2.sqrt(z)
         return x / gmpy2.erf(x)
 
-    polynomial("ERF_F32", "erf x / x - 1 in x^2, |x| <= CUT, error against erf x", small, mpfr("1e-12"), cut**2, 6, weight, 24)
-    polynomial("ERF_F64", "erf x / x - 1 in x^2, |x| <= CUT, error against erf x", small, mpfr("1e-20"), cut**2, 12, weight)
+    polynomial(
+        "ERF_F32",
+        "erf x / x - 1 in x^2, |x| <= CUT, error against erf x",
+        small,
+        mpfr("1e-12"),
+        cut**2,
+        6,
+        weight,
+        24,
+    )
+    polynomial(
+        "ERF_F64",
+        "erf x / x - 1 in x^2, |x| <= CUT, error against erf x",
+        small,
+        mpfr("1e-20"),
+        cut**2,
+        12,
+        weight,
+    )
 
     def log2_erfc(u):
         return gmpy2.log2(gmpy2.erfc(cut + u))
 
-    polynomial("ERF_F32_TOP", "log2 erfc(CUT + u), CUT + u <= 3.95, error against erf x", log2_erfc, 0, mpfr("3.18"), 7,
-               lambda u: gmpy2.erfc(cut + u), 24)
-    polynomial("ERF_F64_TOP", "log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x", log2_erfc, 0, mpfr("5.18"), 19,
-               lambda u: gmpy2.erfc(cut + u))
+    polynomial(
+        "ERF_F32_TOP",
+        "log2 erfc(CUT + u), CUT + u <= 3.95, error against erf x",
+        log2_erfc,
+        0,
+        mpfr("3.18"),
+        7,
+        lambda u: gmpy2.erfc(cut + u),
+        24,
+    )
+    polynomial(
+        "ERF_F64_TOP",
+        "log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x",
+        log2_erfc,
+        0,
+        mpfr("5.18"),
+        19,
+        lambda u: gmpy2.erfc(cut + u),
+    )
 
 
 def erfc_family():
@@ -149,14 +296,32 @@ def erfc_family():
         x = mpfr("3.5") * (1 + u) / (1 - u)
         return erfcx(x) * (1 + 2 * x)
 
-    polynomial("ERFC_NEAR", "erf x / x - 1 in x^2, |x| <= 11/16",
-               near0(lambda z: gmpy2.erf(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1, 2 / gmpy2.sqrt(PI) - 1), mpfr("1e-20"),
-               mpfr("0.4727"), 11, lambda z: mpfr(1))
+    polynomial(
+        "ERFC_NEAR",
+        "erf x / x - 1 in x^2, |x| <= 11/16",
+        near0(lambda z: gmpy2.erf(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1, 2 / gmpy2.sqrt(PI) - 1),
+        mpfr("1e-20"),
+        mpfr("0.4727"),
+        11,
+        lambda z: mpfr(1),
+    )
     lo, hi = mpfr("0.687"), mpfr("27.3")
-    polynomial("ERFC_FAR", "(1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 11/16 <= x <= 27.3", middle,
-               (lo - 3.5) / (lo + 3.5), (hi - 3.5) / (hi + 3.5), 22)
-    polynomial("ERFC_SHORT", "(x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats",
-               lambda v: erfcx(1 / v - mpfr("2.5")) / v, 1 / mpfr("12.7"), mpfr("0.4"), 13)
+    polynomial(
+        "ERFC_FAR",
+        "(1 + 2x) e^(x^2) erfc x in (x - 3.5) / (x + 3.5), 11/16 <= x <= 27.3",
+        middle,
+        (lo - 3.5) / (lo + 3.5),
+        (hi - 3.5) / (hi + 3.5),
+        22,
+    )
+    polynomial(
+        "ERFC_SHORT",
+        "(x + 2.5) e^(x^2) erfc x in 1 / (x + 2.5), 0 <= x <= 10.2, for floats",
+        lambda v: erfcx(1 / v - mpfr("2.5")) / v,
+        1 / mpfr("12.7"),
+        mpfr("0.4"),
+        13,
+    )
 
 
 def arc_family():
@@ -164,51 +329,105 @@ def arc_family():
     wt = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.atan(gmpy2.sqrt(z)), 0)
     sure = mpfr("1.00001")
     for t, n, bits in (("F32", 9, 24), ("F64", 20, 53)):
-        polynomial(f"ARCTAN_{t}", "(arctan t / t - 1) / t^2 in t^2, |t| <= 1, error against arctan t", at, 0, sure, n, wt,
-                   bits)
-    polynomial("ARCTAN_SHORT", "arctan t / t in t^2, |t| <= 1, for floats",
-               near0(lambda z: gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z), 1), 0, sure, 11)
+        polynomial(
+            f"ARCTAN_{t}",
+            "(arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t",
+            lambda z: at(z) + mpfr("0.25"),
+            0,
+            sure,
+            n,
+            wt,
+            bits,
+        )
+    polynomial(
+        "ARCTAN_SHORT",
+        "arctan t / t in t^2, |t| <= 1, for floats",
+        near0(lambda z: gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z), 1),
+        0,
+        sure,
+        11,
+    )
     asn = near0(lambda z: (gmpy2.asin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
     ws = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.asin(gmpy2.sqrt(z)), 0)
     for t, n, bits in (("F32", 5, 24), ("F64", 12, 53)):
-        polynomial(f"ARCSIN_{t}", "(arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s", asn, 0,
-                   mpfr("0.2501"), n, ws, bits)
+        polynomial(
+            f"ARCSIN_{t}",
+            "(arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s",
+            asn,
+            0,
+            mpfr("0.2501"),
+            n,
+            ws,
+            bits,
+        )
     parts("HALF_PI_F32", "pi / 2", PI / 2, 24, 24)
 
 
 def power_family():
     lo, hi = SQRT_HALF, gmpy2.sqrt(mpfr(2))
     for t, n, bits in (("F32", 4, 24), ("F64", 4, 53)):
-        polynomial(f"CBRT_{t}", "m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start", lambda m: 1 / gmpy2.cbrt(m), lo, hi, n,
-                   None, bits)
+        polynomial(
+            f"CBRT_{t}",
+            "m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start",
+            lambda m: 1 / gmpy2.cbrt(m),
+            lo,
+            hi,
+            n,
+            None,
+            bits,
+        )
     parts("CBRT_2", "2^(1/3) and 2^(-1/3)", gmpy2.cbrt(mpfr(2)), 53)
     lo, hi = lo - 1, hi - 1
-    polynomial("LOG2_SHORT", "log2(1 + r) / r, for floats", near0(lambda r: gmpy2.log2(1 + r) / r, 1 / LN2), lo, hi, 13)
-    polynomial("EXP2_SHORT", "(2^r - 1) / r, for floats, error against 2^r",
-               near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2), -mpfr("0.50001"), mpfr("0.50001"), 6,
-               lambda r: abs(r) / gmpy2.exp2(r))
+    polynomial(
+        "LOG2_SHORT",
+        "log2(1 + r) / r, for floats",
+        near0(lambda r: gmpy2.log2(1 + r) / r, 1 / LN2),
+        lo,
+        hi,
+        13,
+    )
+    polynomial(
+        "EXP2_SHORT",
+        "(2^r - 1) / r, for floats, error against 2^r",
+        near0(lambda r: (gmpy2.exp2(r) - 1) / r, LN2),
+        -mpfr("0.50001"),
+        mpfr("0.50001"),
+        6,
+        lambda r: abs(r) / gmpy2.exp2(r),
+    )
     # log2 m = s (c0 + s^2 (c1 + s^2 q(s^2))) with s = (m - 1) / (m + 1)
     parts("POWER_C0", "2 / ln 2", 2 / LN2, 53, 53)
     parts("POWER_C1", "2 / 3 / ln 2", 2 / LN2 / 3, 53, 53)
     c0, c1 = 2 / LN2, 2 / LN2 / 3
-    top = ((hi) / (hi + 2))**2 * mpfr("1.0001")
+    top = ((hi) / (hi + 2)) ** 2 * mpfr("1.0001")
 
     def rest(z):
         s = gmpy2.sqrt(z)
         return (gmpy2.log2((1 + s) / (1 - s)) / s - c0 - c1 * z) / z**2
 
-    polynomial("POWER_Q", "(log2 m - c0 s - c1 s^3) / s^5 in s^2, error against log2 m", near0(rest, 2 / LN2 / 5), 0, top,
-               8, lambda z: z * z / c0)
+    polynomial(
+        "POWER_Q",
+        "(log2 m - c0 s - c1 s^3) / s^5 in s^2, error against log2 m",
+        near0(rest, 2 / LN2 / 5),
+        0,
+        top,
+        8,
+        lambda z: z * z / c0,
+    )
 
 
-# Exponents from which a float takes its own bits of 1 / pi: multiples of 2 (half turns) are left out.
+# Exponents from which a float takes its own bits of 1 / pi: those that give only multiples of two
+# half turns are left out.
 F32_CLASSES = (None, 46, 67, 88, 109)
 
 
 def trig_family():
     with gmpy2.context(gmpy2.get_context(), precision=1600):
         inverse = 1 / gmpy2.const_pi()
-        for name, what, value in (("INVERSE_PI", "1 / pi", inverse), ("TWO_OVER_PI", "2 / pi", 2 * inverse)):
+        for name, what, value in (
+            ("INVERSE_PI", "1 / pi", inverse),
+            ("TWO_OVER_PI", "2 / pi", 2 * inverse),
+        ):
             pairs = []
             for e in F32_CLASSES:
                 v = value
@@ -221,7 +440,12 @@ def trig_family():
                 if head > v:
                     head = head - gmpy2.exp2(gmpy2.frexp(head)[0] - 53)
                 pairs += [head, round_to(v - head, 53)]
-            show(name, f"{what}, less what gives multiples of 2 with floats from 2^{F32_CLASSES[1:]}; in two", pairs)
+            show(
+                name,
+                f"{what} in two parts, and less what gives multiples of 2 with floats from "
+                f"2^{F32_CLASSES[1:]}",
+                pairs,
+            )
         digits, v = [], 2 * inverse
         for k in range(24):
             v = v * gmpy2.exp2(53)
@@ -230,16 +454,41 @@ def trig_family():
             v = v - d
         show("TWO_OVER_PI_DIGITS", "2 / pi in digits of base 2^53, as fractions of it", digits)
     parts("HALF_PI", "pi / 2", PI / 2, 53, 53)
-    polynomial("SINPI_SHORT", "sin(pi f) / f in f^2, |f| <= 1/2, for floats",
-               near0(lambda z: gmpy2.sin(PI * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI), 0, mpfr("0.2501"), 6)
-    polynomial("TAN_SHORT", "tan(pi f / 2) / f in f^2, |f| <= 1/2, for floats",
-               near0(lambda z: gmpy2.tan(PI / 2 * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI / 2), 0, mpfr("0.2501"), 9)
-    top = (PI / 4)**2 * mpfr("1.001")
-    polynomial("SIN_F64", "(sin r / r - 1) / r^2 in r^2, |r| <= pi / 4, error against sin r",
-               near0(lambda z: (gmpy2.sin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 6), 0, top, 6, lambda z: z)
-    polynomial("COS_F64", "(cos r - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4, error against cos r",
-               near0(lambda z: (gmpy2.cos(gmpy2.sqrt(z)) - 1 + z / 2) / z**2, mpfr(1) / 24), 0, top, 6,
-               lambda z: z * z)
+    polynomial(
+        "SINPI_SHORT",
+        "sin(pi f) / f in f^2, |f| <= 1/2, for floats",
+        near0(lambda z: gmpy2.sin(PI * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI),
+        0,
+        mpfr("0.2501"),
+        6,
+    )
+    polynomial(
+        "TAN_SHORT",
+        "tan(pi f / 2) / f in f^2, |f| <= 1/2, for floats",
+        near0(lambda z: gmpy2.tan(PI / 2 * gmpy2.sqrt(z)) / gmpy2.sqrt(z), PI / 2),
+        0,
+        mpfr("0.2501"),
+        9,
+    )
+    top = (PI / 4) ** 2 * mpfr("1.001")
+    polynomial(
+        "SIN_F64",
+        "(sin r / r - 1) / r^2 in r^2, |r| <= pi / 4, error against sin r",
+        near0(lambda z: (gmpy2.sin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 6),
+        0,
+        top,
+        6,
+        lambda z: z,
+    )
+    polynomial(
+        "COS_F64",
+        "(cos r - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4, error against cos r",
+        near0(lambda z: (gmpy2.cos(gmpy2.sqrt(z)) - 1 + z / 2) / z**2, mpfr(1) / 24),
+        0,
+        top,
+        6,
+        lambda z: z * z,
+    )
 
 
 def main():
@@ -249,7 +498,15 @@ def main():
 #ifndef FR_JIT_RECIPE_MATH_COEF_H
 #define FR_JIT_RECIPE_MATH_COEF_H
 """)
-    for family in (exp_family, log_family, erf_family, erfc_family, trig_family, arc_family, power_family):
+    for family in (
+        exp_family,
+        log_family,
+        erf_family,
+        erfc_family,
+        trig_family,
+        arc_family,
+        power_family,
+    ):
         family()
     print("#endif")
 

@@ -4,6 +4,7 @@ Remez' exchange on a dense set of points, in MPFR arithmetic.  Coefficients are 
 the other, lowest power first, and the rest is fitted again to what the rounding left over; so the
 rounded polynomial is close to the best that its format allows.
 """
+
 import gmpy2
 import numpy as np
 from gmpy2 import mpfr
@@ -15,12 +16,13 @@ N_POINTS = 1200
 
 
 def grid(lo, hi, n=N_POINTS):
-    """Points of [lo, hi], denser towards the ends, where the error of a minimax fit swings fastest."""
+    """Points of [lo, hi], denser towards the ends, where the error of a fit swings fastest."""
     lo, hi = mpfr(lo), mpfr(hi)
     mid, half = (lo + hi) / 2, (hi - lo) / 2
     pi = gmpy2.const_pi()
-    return np.array([mid - half * gmpy2.cos(pi * (mpfr(2 * i + 1) / (2 * n))) for i in range(n)],
-                    dtype=object)
+    return np.array(
+        [mid - half * gmpy2.cos(pi * (mpfr(2 * i + 1) / (2 * n))) for i in range(n)], dtype=object
+    )
 
 
 def solve(a, b):
@@ -37,12 +39,12 @@ def solve(a, b):
                 a[r] = a[r] - a[r, i] * a[i]
     x = a[:, n].copy()
     for i in range(n - 2, -1, -1):
-        x[i] = x[i] - np.dot(a[i, i + 1:n], x[i + 1:])
+        x[i] = x[i] - np.dot(a[i, i + 1 : n], x[i + 1 :])
     return x
 
 
 def remez(xs, g, w, powers):
-    """Coefficients c minimising max |w * (g - sum c_k x^powers_k)| over the points xs; and that error."""
+    """Coefficients c minimising max |w * (g - sum c_k x^powers_k)| over the points; that error."""
     n = len(powers)
     basis = np.stack([power(xs, p) for p in powers], axis=1)
     pick = [int(round(i * (len(xs) - 1) / n)) for i in range(n + 1)]
@@ -79,11 +81,11 @@ def remez(xs, g, w, powers):
 
 
 def power(xs, p):
-    return xs ** p if p else xs * 0 + 1
+    return xs**p if p else xs * 0 + 1
 
 
 def improve(xs, g, w, powers, c):
-    """The coefficients c changed by a linear programme so that max |w * (g - sum c_k x^p_k)| is least.
+    """The coefficients c changed by a linear programme for a least max |w * (g - sum c_k x^p_k)|.
 
     Fixing a low power leaves a basis that vanishes at 0, where the exchange of points may fail. The
     corrections are small, so that doubles suffice once everything is scaled."""
@@ -93,17 +95,24 @@ def improve(xs, g, w, powers, c):
     err = w[every] * (g[every] - sum(v * power(xs[every], p) for v, p in zip(c, powers)))
     unit = max(abs(e) for e in err)
     norm = [max(abs(e) for e in basis[:, k]) for k in range(len(powers))]
-    a = np.array([[float(basis[i, k] / norm[k]) for k in range(len(powers))]
-                  for i in range(len(basis))])
+    a = np.array(
+        [[float(basis[i, k] / norm[k]) for k in range(len(powers))] for i in range(len(basis))]
+    )
     b = np.array([float(e / unit) for e in err])
     one = np.ones((len(b), 1))
-    res = linprog([0] * len(powers) + [1],
-                  A_ub=np.block([[-a, -one], [a, -one]]), b_ub=np.concatenate([-b, b]),
-                  bounds=[(-1e3, 1e3)] * len(powers) + [(0, None)], method="highs")
+    res = linprog(
+        [0] * len(powers) + [1],
+        A_ub=np.block([[-a, -one], [a, -one]]),
+        b_ub=np.concatenate([-b, b]),
+        bounds=[(-1e3, 1e3)] * len(powers) + [(0, None)],
+        method="highs",
+    )
     if res.status != 0:
         return c
-    return [v + mpfr(float(d)) * unit / norm[k] / mpfr(top) ** p
-            for k, (v, d, p) in enumerate(zip(c, res.x, powers))]
+    return [
+        v + mpfr(float(d)) * unit / norm[k] / mpfr(top) ** p
+        for k, (v, d, p) in enumerate(zip(c, res.x, powers))
+    ]
 
 
 def round_to(x, bits):
@@ -117,12 +126,13 @@ def fit(f, lo, hi, powers, weight=None, bits=53, exact=None, points=N_POINTS):
     """Rounded coefficients of f over [lo, hi] and the weighted error that they reach.
 
     weight(x) multiplies the error; without it, the error is relative to f.  bits is a number for
-    all coefficients or a list; 106 and more means that the caller splits them.  exact maps powers to
-    coefficients that are given."""
+    all coefficients or a list.  exact maps powers to coefficients that are given."""
     xs = grid(lo, hi, points)
     g = np.array([mpfr(f(x)) for x in xs], dtype=object)
     w = np.array([mpfr(weight(x)) if weight else 1 / abs(y) for x, y in zip(xs, g)], dtype=object)
-    width = dict(zip(powers, bits)) if isinstance(bits, (list, tuple)) else {p: bits for p in powers}
+    width = (
+        dict(zip(powers, bits)) if isinstance(bits, (list, tuple)) else {p: bits for p in powers}
+    )
     done = dict(exact or {})
     for p, v in done.items():
         g = g - mpfr(v) * power(xs, p)

@@ -35,7 +35,7 @@ fr_gcc_machine(fr_dtype d)
     return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 gj_rvalue *
 fr_gcc_int(struct fr_gcc *c, gj_type *type, int64_t v)
@@ -169,7 +169,7 @@ fr_gcc_select(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_
                                 : fr_gcc_cast(c, mixed, c->memory[d]);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 gj_lvalue *
 fr_gcc_at(struct fr_gcc *c, gj_type *type, gj_rvalue *base, gj_rvalue *index)
@@ -194,8 +194,8 @@ fr_gcc_address(struct fr_gcc *c, gj_lvalue *v)
 gj_rvalue *
 fr_gcc_offset(struct fr_gcc *c, gj_rvalue *base, gj_rvalue *n_bytes)
 {
-    return c->g->lvalue_get_address(
-        c->g->context_new_array_access(c->ctxt, NULL, base, n_bytes), NULL);
+    return c->g->lvalue_get_address(c->g->context_new_array_access(c->ctxt, NULL, base, n_bytes),
+                                    NULL);
 }
 
 static gj_rvalue *
@@ -227,7 +227,7 @@ fr_gcc_store(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i, struct
         fr_gcc_set(c, fr_gcc_at(c, type, base, next(c, i)), v.im);
 }
 
-/* ---- control ---------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 gj_block *
 fr_gcc_block(struct fr_gcc *c)
@@ -271,13 +271,13 @@ fr_gcc_end_for(struct fr_gcc *c, struct fr_gcc_loop l)
     c->at = l.done;
 }
 
-/* ---- micro code ------------------------------------------------------------------------------- */
+/* ---- micro code ------------------------------------------------------------------------------ */
 
 static gj_rvalue *
-call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n, gj_rvalue **args)
+call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n,
+     gj_rvalue **args)
 {
-    gj_function *f =
-        c->g->context_get_builtin_function(c->ctxt, d == FR_F32 ? name_f32 : name_f64);
+    gj_function *f = c->g->context_get_builtin_function(c->ctxt, d == FR_F32 ? name_f32 : name_f64);
 
     return c->g->context_new_call(c->ctxt, NULL, f, n, args);
 }
@@ -310,10 +310,35 @@ high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
                        c->memory[FR_U32]);
 }
 
+/* rint is the only rounding that libgccjit vectorises for x86-64; the others correct it by one. The
+ * sign is that of the argument in each case (ceil(-0.7) is -0.0). */
+static gj_rvalue *
+round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
+{
+    fr_dtype   bits = d == FR_F32 ? FR_I32 : FR_I64;
+    gj_type   *type = c->memory[d], *int_type = c->memory[bits];
+    gj_rvalue *sign = fr_gcc_bits(c, bits, d == FR_F32 ? 1ull << 31 : 1ull << 63);
+    gj_rvalue *one = fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52), *r, *off, *fixed;
+    gj_rvalue *from = x;
+
+    if (op == FR_M_TRUNC)
+        from = fr_gcc_keep(c, type, call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, &x));
+    r = fr_gcc_keep(c, type, call(c, d, "__builtin_rintf", "__builtin_rint", 1, &from));
+    off = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
+    fixed = fr_gcc_bin(c, op == FR_M_CEIL ? GJ_PLUS : GJ_SUB, type, r, one);
+    r = fr_gcc_select(c, d, off, fr_gcc_keep(c, type, fixed), r);
+    r = c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, r), int_type);
+    x = c->g->context_new_bitcast(c->ctxt, NULL, x, int_type);
+    r = fr_gcc_bin(c, GJ_OR, int_type, r, fr_gcc_bin(c, GJ_AND, int_type, x, sign));
+    return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, int_type, r), type);
+}
+
 static gj_rvalue *
 expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
 {
-    static const struct { uint8_t is_binary, gj; } plain[FR_N_MOPS] = {
+    static const struct {
+        uint8_t is_binary, gj;
+    } plain[FR_N_MOPS] = {
         [FR_M_ADD] = {1, GJ_PLUS},   [FR_M_SUB] = {1, GJ_SUB},     [FR_M_MUL] = {1, GJ_MULT},
         [FR_M_DIV] = {1, GJ_DIVIDE}, [FR_M_IDIV] = {1, GJ_DIVIDE}, [FR_M_IREM] = {1, GJ_MODULO},
         [FR_M_AND] = {1, GJ_AND},    [FR_M_OR] = {1, GJ_OR},       [FR_M_XOR] = {1, GJ_XOR},
@@ -327,33 +352,53 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
     if (plain[in->op].is_binary)
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
     switch ((enum fr_mop)in->op) {
-    case FR_M_INPUT: return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
-    case FR_M_CONST: return fr_gcc_bits(c, d, in->imm);
-    case FR_M_NEG: return unary(c, GJ_MINUS, d, x[0]);
-    case FR_M_NOT: return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
-    case FR_M_FMA: return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
-    case FR_M_FMOD: return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
-    case FR_M_SQRT: return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
-    case FR_M_ABS: return call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, x);
-    case FR_M_FLOOR: return call(c, d, "__builtin_floorf", "__builtin_floor", 1, x);
-    case FR_M_CEIL: return call(c, d, "__builtin_ceilf", "__builtin_ceil", 1, x);
-    case FR_M_TRUNC: return call(c, d, "__builtin_truncf", "__builtin_trunc", 1, x);
-    case FR_M_RINT: return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
-    case FR_M_MULHI: return high_half(c, x[0], x[1]);
-    case FR_M_EQ: return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
-    case FR_M_NE: return fr_gcc_cmp(c, GJ_NE, x[0], x[1]);
-    case FR_M_LT: return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
-    case FR_M_LE: return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
-    case FR_M_SELECT: return fr_gcc_select(c, d, x[0], x[1], x[2]);
-    case FR_M_CVT: return value_conversion(c, from, d, x[0]);
-    case FR_M_BITCAST: return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
-    default: break;
+    case FR_M_INPUT:
+        return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
+    case FR_M_CONST:
+        return fr_gcc_bits(c, d, in->imm);
+    case FR_M_NEG:
+        return unary(c, GJ_MINUS, d, x[0]);
+    case FR_M_NOT:
+        return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
+    case FR_M_FMA:
+        return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
+    case FR_M_FMOD:
+        return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
+    case FR_M_SQRT:
+        return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
+    case FR_M_ABS:
+        return call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, x);
+    case FR_M_FLOOR:
+    case FR_M_CEIL:
+    case FR_M_TRUNC:
+        return round_to(c, in->op, d, x[0]);
+    case FR_M_RINT:
+        return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
+    case FR_M_MULHI:
+        return high_half(c, x[0], x[1]);
+    case FR_M_EQ:
+        return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
+    case FR_M_NE:
+        return fr_gcc_cmp(c, GJ_NE, x[0], x[1]);
+    case FR_M_LT:
+        return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
+    case FR_M_LE:
+        return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
+    case FR_M_SELECT:
+        return fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_CVT:
+        return value_conversion(c, from, d, x[0]);
+    case FR_M_BITCAST:
+        return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
+    default:
+        break;
     }
     c->st = FR_ENOTSUP;
     return x[0];
 }
 
-/* Inputs of an operation as micro code sees them: input 2k and 2k + 1 are the parts of argument k. */
+/* Inputs of an operation as micro code sees them: input 2k and 2k + 1 are the parts of argument k.
+ */
 static struct fr_mnum
 input(struct fr_gcc *c, fr_dtype d, int k)
 {

@@ -1,5 +1,6 @@
-/* jit/cc/gcc.h -- short spellings over libgccjit for jit/emit_gcc.c: types, memory, blocks, and micro code
- * turned into values. One struct fr_gcc is one compilation; code is appended where it points. */
+/* jit/cc/gcc.h -- short spellings over libgccjit for jit/emit_gcc.c: types, memory, blocks, and
+ * micro code turned into values. One struct fr_gcc is one compilation; code is appended where it
+ * points. */
 #ifndef FR_JIT_CC_GCC_H
 #define FR_JIT_CC_GCC_H
 
@@ -13,8 +14,8 @@
 #include "jit/micro.h"
 #include "jit/recipe.h"
 
-/* A value of any dtype as its machine numbers: half precision is its 16 bits, a complex number has both
- * parts, a bool is a C bool. */
+/* A value of any dtype as its machine numbers: half precision is its 16 bits, a complex number has
+ * both parts, a bool is a C bool. */
 struct fr_gval {
     gj_rvalue *re, *im;
 };
@@ -30,7 +31,7 @@ struct fr_gcc {
     gj_rvalue             **vals;
     size_t                  vals_cap;
     fr_status               st;                  /* FR_ENOMEM, FR_ENOTSUP stick */
-    bool                    has_fma;             /* the processor multiplies and adds in one instruction */
+    bool                    has_fma;             /* the processor has it as one instruction */
     bool                    needs_libm;          /* some operation is a call */
 };
 
@@ -80,7 +81,8 @@ void       fr_gcc_store(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rvalue 
 gj_block  *fr_gcc_block(struct fr_gcc *);
 void       fr_gcc_jump(struct fr_gcc *, gj_block *);                /* and goes on there */
 void       fr_gcc_branch(struct fr_gcc *, gj_rvalue *cond, gj_block *yes, gj_block *no);
-/* for (i = from; i < to; i++) { ... }; `plain` keeps GCC from vectorising a loop that is never long. */
+/* for (i = from; i < to; i++) { ... }; `plain` keeps GCC from vectorising a loop that is never
+ * long. */
 struct fr_gcc_loop {
     gj_lvalue *i;
     gj_block  *head, *done;
@@ -91,7 +93,8 @@ void       fr_gcc_end_for(struct fr_gcc *, struct fr_gcc_loop);
 /* One operation over values, through its recipe; `in` is its compute dtype. */
 struct fr_gval fr_gcc_op(struct fr_gcc *, fr_op op, fr_dtype in, const struct fr_gval *args);
 struct fr_gval fr_gcc_convert(struct fr_gcc *, fr_dtype from, fr_dtype to, struct fr_gval);
-/* The machine type of a value's components: U16 for F16, F32 for C64, the dtype itself otherwise. */
+/* The machine type of a value's components: U16 for F16, F32 for C64, the dtype itself otherwise.
+ */
 fr_dtype   fr_gcc_machine(fr_dtype);
 
 #endif

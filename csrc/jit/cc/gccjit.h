@@ -1,7 +1,7 @@
 /* jit/cc/gccjit.h -- the part of libgccjit's ABI that frit-cc uses, as a table filled by dlsym.
  *
- * Declared by us from the library's documentation (types are opaque there); its header is not used, so
- * nothing is needed at build time and a machine without the library only loses speed. */
+ * Declared by us from the library's documentation (types are opaque there); its header is not
+ * used, so nothing is needed at build time and a machine without the library only loses speed. */
 #ifndef FR_JIT_CC_GCCJIT_H
 #define FR_JIT_CC_GCCJIT_H
 

@@ -2,10 +2,11 @@
  *
  *     frit-cc PARENT_PID        socket on descriptor 0, TMPDIR a directory of its own
  *
- * libgccjit runs here and nowhere else: it replaces signal handlers, leaks, exits when an assembler is
- * missing, and may crash. It also keeps things from one compilation to the next that it should not (GCC 12: an
- * "unrecognizable insn" the second time a loop converts f64 to i32 for SSE), so each one runs in a forked child, always as
- * the first. Started by jit/helper.c, which outlives it and removes TMPDIR. */
+ * libgccjit runs here and nowhere else: it replaces signal handlers, leaks, exits when an assembler
+ * is missing, and may crash. It also keeps things from one compilation to the next that it should
+ * not (GCC 12: an "unrecognizable insn" the second time a loop converts f64 to i32 for SSE), so
+ * each one runs in a forked child, always as the first. Started by jit/helper.c, which outlives it
+ * and removes TMPDIR. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ enum { MAX_FEATURES = 64, TEXT_LEN = 700, CHANNEL = 3 };
 static char tmpdir[512];
 static char log_path[600];
 
-/* ---- the channel ------------------------------------------------------------------------------ */
+/* ---- the channel ----------------------------------------------------------------------------- */
 
 static bool
 write_all(const void *bytes, size_t n)
@@ -84,9 +85,10 @@ reply_text(enum fr_frame_kind kind, const char *text)
     return reply(kind, text, strlen(text));
 }
 
-/* ---- a quiet, small, short-lived process ------------------------------------------------------ */
+/* ---- a quiet, small, short-lived process ----------------------------------------------------- */
 
-/* Removes what a compilation left behind, but for `keep`; `depth` is that of libgccjit's own directories. */
+/* Removes what a compilation left behind, but for `keep`; `depth` is that of libgccjit's own
+ * directories. */
 static void
 empty_directory(const char *path, int depth, const char *keep)
 {
@@ -185,7 +187,7 @@ settle_process(const char *parent)
     return settle_descriptors() && chdir(tmpdir) == 0;
 }
 
-/* ---- the compiler ----------------------------------------------------------------------------- */
+/* ---- the compiler ---------------------------------------------------------------------------- */
 
 static bool
 on_path(const char *program)
@@ -267,7 +269,7 @@ load_compiler(struct fr_gccjit *g, char *text, size_t cap)
 
 /* The compiler is named by the build-id that its linker derived from its contents. */
 struct build_id {
-    ElfW(Addr)        addr;      /* of something inside the library */
+    ElfW(Addr) addr; /* of something inside the library */
     struct fr_blake2b hash;
     bool              found;
 };
@@ -288,12 +290,12 @@ find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
         return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-        const char       *p = (const char *)(info->dlpi_addr + ph->p_vaddr), *end = p + ph->p_memsz;
+        const char *p = (const char *)(info->dlpi_addr + ph->p_vaddr), *end = p + ph->p_memsz;
 
         while (ph->p_type == PT_NOTE && end - p >= (long)sizeof(ElfW(Nhdr))) {
             const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
-            const char       *name = p + sizeof *note;
-            const char       *desc = name + ((note->n_namesz + 3) & ~3u);
+            const char *name = p + sizeof *note;
+            const char *desc = name + ((note->n_namesz + 3) & ~3u);
 
             if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
                 fr_blake2b_update(&id->hash, desc, note->n_descsz);
@@ -328,8 +330,8 @@ say_hello(const struct fr_gccjit *g)
         uint8_t digest[FR_DIGEST_BYTES];
         char    path[4096];
     } hello = {{0}, {0}};
-    Dl_info         info;
-    void           *inside;
+    Dl_info info;
+    void   *inside;
 
     memcpy(&inside, &g->context_acquire, sizeof inside);
     if (!dladdr(inside, &info) || !realpath(info.dli_fname, hello.path))
@@ -346,7 +348,7 @@ say_hello(const struct fr_gccjit *g)
     return reply(FR_FRAME_HELLO, &hello, FR_DIGEST_BYTES + strlen(hello.path));
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool
 send_object(const char *path)

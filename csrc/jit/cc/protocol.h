@@ -1,5 +1,6 @@
-/* jit/cc/protocol.h -- what jit/helper.c and the helper program say to each other over their socket:
- * frames of a head and `n_bytes` bytes.  Both are built together, so numbers travel as they are. */
+/* jit/cc/protocol.h -- what jit/helper.c and the helper program say to each other over their
+ * socket: frames of a head and `n_bytes` bytes.  Both are built together, so numbers travel as
+ * they are. */
 #ifndef FR_JIT_CC_PROTOCOL_H
 #define FR_JIT_CC_PROTOCOL_H
 

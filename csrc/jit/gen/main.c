@@ -323,7 +323,7 @@ add_op(fr_op op, fr_dtype d)
     const struct fr_op_info *info = &fr_op_info[op];
     struct shape             s = {0};
     struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
-    char                     name[64], place[64];
+    char                     name[160], place[96];
     fr_status                st;
 
     for (int k = 0; k < info->arity; k++)

@@ -1,0 +1,261 @@
+/* bind/reductions.c -- the reductions as functions and as methods: a method is the function with self
+ * as its first argument. */
+#include <string.h>
+
+#include "bind/reduce.h"
+
+/* A function's signature, and which argument each parameter is: the order differs. */
+struct reduction {
+    struct fr_signature signature;
+    uint8_t             field[FR_MAX_PARAMS];     /* index of the parameter in struct fr_request */
+};
+
+#define FIELD(name) (uint8_t)(offsetof(struct fr_request, name) / sizeof(PyObject *))
+
+static PyObject *no_value;      /* numpy._NoValue: an argument that was not given */
+
+static int
+parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct fr_request *q)
+{
+    PyObject *s[FR_MAX_PARAMS], **fields = (PyObject **)q;
+
+    memset(q, 0, sizeof *q);
+    if (fr_args_parse(&r->signature, args, nargs, kw, s) < 0)
+        return -1;
+    for (int i = 0; i < r->signature.n; i++)
+        fields[r->field[i]] = s[i] == no_value ? NULL : s[i];
+    return 0;
+}
+
+#define P_a FIELD(a)
+#define P_axis FIELD(axis)
+#define P_dtype FIELD(dtype)
+#define P_out FIELD(out)
+#define P_keepdims FIELD(keepdims)
+#define P_initial FIELD(initial)
+#define P_where FIELD(where)
+#define P_ddof FIELD(ddof)
+#define P_mean FIELD(mean)
+#define P_correction FIELD(correction)
+
+#define SUM_PARAMS {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}
+#define SUM_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_initial, P_where}
+#define MAX_PARAMS {"a", "axis", "out", "keepdims", "initial", "where"}
+#define MAX_FIELDS {P_a, P_axis, P_out, P_keepdims, P_initial, P_where}
+#define ANY_PARAMS {"a", "axis", "out", "keepdims", "where"}
+#define ANY_FIELDS {P_a, P_axis, P_out, P_keepdims, P_where}
+#define ARG_PARAMS {"a", "axis", "out", "keepdims"}
+#define ARG_FIELDS {P_a, P_axis, P_out, P_keepdims}
+#define MEAN_PARAMS {"a", "axis", "dtype", "out", "keepdims", "where"}
+#define MEAN_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_where}
+#define VAR_PARAMS {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}
+#define VAR_FIELDS                                                                                 \
+    {P_a, P_axis, P_dtype, P_out, P_ddof, P_keepdims, P_where, P_mean, P_correction}
+#define COUNT_PARAMS {"a", "axis", "keepdims"}
+#define COUNT_FIELDS {P_a, P_axis, P_keepdims}
+#define SCAN_PARAMS {"a", "axis", "dtype", "out"}
+#define SCAN_FIELDS {P_a, P_axis, P_dtype, P_out}
+
+/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>. */
+#define REDUCTION(name, numpy_name, n_pos, n, params, fields, call)                                \
+    static struct reduction name##_reduction = {{#name, 1, n_pos, n, params, {NULL}}, fields};  \
+    static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
+    {                                                                                              \
+        struct fr_request q;                                                                          \
+        PyObject      *result = NULL;                                                              \
+        (void)module;                                                                              \
+        if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
+            return NULL;                                                                           \
+        if ((call) != FR_VALUE_HAND)                                                             \
+            return result;                                                                         \
+        return fr_hand_name(numpy_name, args, nargs, kw);                                          \
+    }
+REDUCTION(sum, "sum", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_sum, &q, &result))
+REDUCTION(prod, "prod", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_prod, &q, &result))
+REDUCTION(max, "max", 6, 6, MAX_PARAMS, MAX_FIELDS, fr_reduce_trace_reduce(FR_OP_max, &q, &result))
+REDUCTION(min, "min", 6, 6, MAX_PARAMS, MAX_FIELDS, fr_reduce_trace_reduce(FR_OP_min, &q, &result))
+REDUCTION(any, "any", 4, 5, ANY_PARAMS, ANY_FIELDS, fr_reduce_trace_reduce(FR_OP_any, &q, &result))
+REDUCTION(all, "all", 4, 5, ANY_PARAMS, ANY_FIELDS, fr_reduce_trace_reduce(FR_OP_all, &q, &result))
+REDUCTION(argmax, "argmax", 3, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_arg(FR_OP_argmax, &q, &result))
+REDUCTION(argmin, "argmin", 3, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_arg(FR_OP_argmin, &q, &result))
+REDUCTION(mean, "mean", 5, 6, MEAN_PARAMS, MEAN_FIELDS, fr_reduce_trace_mean(&q, &result))
+REDUCTION(var, "var", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(false, &q, &result))
+REDUCTION(std, "std", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(true, &q, &result))
+REDUCTION(count_nonzero, "count_nonzero", 2, 3, COUNT_PARAMS, COUNT_FIELDS, fr_reduce_trace_count(&q, &result))
+REDUCTION(cumsum, "cumsum", 4, 4, SCAN_PARAMS, SCAN_FIELDS, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result))
+REDUCTION(cumprod, "cumprod", 4, 4, SCAN_PARAMS, SCAN_FIELDS,
+          fr_reduce_trace_scan(FR_OP_cumprod, &q, &result))
+REDUCTION(cummax, "maximum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
+          fr_reduce_trace_scan(FR_OP_cummax, &q, &result))
+REDUCTION(cummin, "minimum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
+          fr_reduce_trace_scan(FR_OP_cummin, &q, &result))
+
+/* cumulative_sum and cumulative_prod of the Array API: an axis must be named where there are several. */
+static struct fr_signature cumulative_signature = {
+    "cumulative_sum", 1, 1, 5, {"x", "axis", "dtype", "out", "include_initial"}, {NULL}};
+
+static PyObject *
+cumulative(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject *s[5], *result = NULL;
+
+    if (fr_args_parse(&cumulative_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (fr_is_tensor(s[0]) && (!s[4] || s[4] == Py_False) && fr_of(s[0])->layout->ndim &&
+        (!fr_args_none(s[1]) || fr_of(s[0])->layout->ndim == 1)) {
+        struct fr_request q = {.a = s[0], .axis = s[1], .dtype = s[2], .out = s[3]};
+        if (fr_reduce_trace_scan(op, &q, &result) != FR_VALUE_HAND)
+            return result;
+    }
+    return fr_hand_name(name, args, nargs, kw);
+}
+
+static PyObject *
+cumulative_sum(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return cumulative(FR_OP_cumsum, "cumulative_sum", args, nargs, kw);
+}
+
+static PyObject *
+cumulative_prod(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return cumulative(FR_OP_cumprod, "cumulative_prod", args, nargs, kw);
+}
+
+/* trace(a) is the sum of a diagonal. */
+static struct fr_signature trace_signature = {
+    "trace", 1, 6, 6, {"a", "offset", "axis1", "axis2", "dtype", "out"}, {NULL}};
+
+PyObject *
+fr_reductions_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject         *s[6], *diagonal, *result;
+    struct fr_value x;
+    int               axis1 = 0, axis2 = 1, n;
+    int64_t           k = 0;
+
+    (void)module;
+    if (fr_args_parse(&trace_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim < 2)
+        return fr_hand_name("trace", args, nargs, kw);
+    x.arg.t = fr_of(s[0]);
+    n = x.arg.t->layout->ndim;
+    if ((s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred()) ||
+        (s[2] && fr_args_axis(s[2], n, &axis1) < 0) || (s[3] && fr_args_axis(s[3], n, &axis2) < 0))
+        return NULL;
+    if (axis1 == axis2) {
+        PyErr_SetString(PyExc_ValueError, "axis1 and axis2 cannot be the same");
+        return NULL;
+    }
+    diagonal = fr_shape_diagonal(x.arg.t, k, axis1, axis2);
+    if (!diagonal)
+        return NULL;
+    PyObject *minus_one = PyLong_FromLong(-1);
+    PyObject *all[4] = {diagonal, minus_one, s[4] ? s[4] : Py_None, s[5] ? s[5] : Py_None};
+    result = minus_one ? reduce_sum(NULL, all, 4, NULL) : NULL;
+    Py_XDECREF(minus_one);
+    Py_DECREF(diagonal);
+    return result;
+}
+
+/* ---- methods */
+
+PyObject *
+fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
+                 fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject  *all[2 * FR_MAX_PARAMS + 1];
+    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
+
+    if (n > 2 * FR_MAX_PARAMS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        return NULL;
+    }
+    all[0] = self;
+    memcpy(all + 1, args, (size_t)n * sizeof *args);
+    return function(NULL, all, nargs + 1, kw);
+}
+
+#define METHOD(name)                                                                               \
+    PyObject *fr_reductions_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)       \
+    {                                                                                              \
+        return fr_reductions_method(reduce_##name, self, args, nargs, kw);                             \
+    }
+FR_REDUCTIONS_METHODS(METHOD)
+#undef METHOD
+
+int
+fr_reductions_init(void)
+{
+    no_value = fr_numpy_attr("_NoValue");
+    return no_value ? 0 : -1;
+}
+
+#define AXES                                                                                       \
+    "axis is an int, a tuple of them or None (all); keepdims leaves axes of size 1; out= stores\n" \
+    "into a tensor. Raises AxisError beyond ndim, ValueError for a repeated axis."
+
+PyMethodDef fr_reductions_methods[] = {
+    {"sum", FR_FAST(reduce_sum),
+     "sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True)\n--\n\n"
+     "Sum over axes, in NumPy's order: the same bits. Integers are summed in 64 bits.\n" AXES},
+    {"prod", FR_FAST(reduce_prod),
+     "prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True)\n--\n\n"
+     "Product over axes, element after element. Integers are multiplied in 64 bits.\n" AXES},
+    {"max", FR_FAST(reduce_max),
+     "max(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
+     "Largest element; NaN if there is one. ValueError if there is no element.\n" AXES},
+    {"amax", FR_FAST(reduce_max), "amax(a, axis=None, out=None, ...)\n--\n\nAs max."},
+    {"min", FR_FAST(reduce_min),
+     "min(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
+     "Smallest element; NaN if there is one. ValueError if there is no element.\n" AXES},
+    {"amin", FR_FAST(reduce_min), "amin(a, axis=None, out=None, ...)\n--\n\nAs min."},
+    {"any", FR_FAST(reduce_any),
+     "any(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "True where an element is not zero; bool.\n" AXES},
+    {"all", FR_FAST(reduce_all),
+     "all(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "True where no element is zero; bool.\n" AXES},
+    {"argmax", FR_FAST(reduce_argmax),
+     "argmax(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
+     "Index of the first largest element along one axis, or in C order for None; int64.\n"
+     "ValueError if there is no element, AxisError beyond ndim."},
+    {"argmin", FR_FAST(reduce_argmin),
+     "argmin(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
+     "Index of the first smallest element along one axis, or in C order for None; int64.\n"
+     "ValueError if there is no element, AxisError beyond ndim."},
+    {"mean", FR_FAST(reduce_mean),
+     "mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True)\n--\n\n"
+     "Arithmetic mean, NumPy's bits; integers are averaged in float64.\n" AXES},
+    {"var", FR_FAST(reduce_var),
+     "var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
+     "correction=0)\n--\n\n"
+     "Variance: sum of squared deviations from the mean over n - ddof. NumPy's bits.\n" AXES},
+    {"std", FR_FAST(reduce_std),
+     "std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
+     "correction=0)\n--\n\nSquare root of var.\n" AXES},
+    {"count_nonzero", FR_FAST(reduce_count_nonzero),
+     "count_nonzero(a, axis=None, *, keepdims=False)\n--\n\nElements that are not zero; int64.\n" AXES},
+    {"cumsum", FR_FAST(reduce_cumsum),
+     "cumsum(a, axis=None, dtype=None, out=None)\n--\n\n"
+     "Running sums along an axis, element after element; None runs over all in C order."},
+    {"cumprod", FR_FAST(reduce_cumprod),
+     "cumprod(a, axis=None, dtype=None, out=None)\n--\n\n"
+     "Running products along an axis; None runs over all elements in C order."},
+    {"cumulative_sum", FR_FAST(cumulative_sum),
+     "cumulative_sum(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
+     "cumsum; the axis may only be left out of a vector (ValueError)."},
+    {"cumulative_prod", FR_FAST(cumulative_prod),
+     "cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
+     "cumprod; the axis may only be left out of a vector (ValueError)."},
+    {"cummax", FR_FAST(reduce_cummax),
+     "cummax(a, axis=None)\n--\n\nLargest element so far along an axis; NaN stays."},
+    {"cummin", FR_FAST(reduce_cummin),
+     "cummin(a, axis=None)\n--\n\nSmallest element so far along an axis; NaN stays."},
+    {"trace", FR_FAST(fr_reductions_trace),
+     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\nSum of a diagonal."},
+    {NULL, NULL, 0, NULL},
+};

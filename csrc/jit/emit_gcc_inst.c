@@ -1,0 +1,208 @@
+/* jit/emit_gcc_inst.c -- single instructions of a nest, slots and elements of memory as libgccjit
+ * calls. */
+#include "jit/emit_gcc_int.h"
+
+enum { MAX_PARAMS = 8 };
+
+gj_function *
+fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types,
+                     gj_rvalue **const *params)
+{
+    struct fr_gcc *c = &e->c;
+    gj_param      *p[MAX_PARAMS];
+
+    for (int i = 0; i < n; i++)
+        p[i] = c->g->context_new_param(c->ctxt, NULL, types[i], "p");
+    c->fn = c->g->context_new_function(c->ctxt, NULL, kind, c->t_void, name, n, p, 0);
+    c->at = fr_gcc_block(c);
+    for (int i = 0; i < n; i++)
+        *params[i] = c->g->param_as_rvalue(p[i]);
+    return c->fn;
+}
+
+gj_type *
+fr_emit_pointer_to(struct emit *e, gj_type *type)
+{
+    return e->c.g->type_get_pointer(type);
+}
+
+/* ---- one instruction ------------------------------------------------------------------------- */
+
+struct fr_gval
+fr_emit_op(struct emit *e, const struct fr_inst *in)
+{
+    struct fr_gval args[3] = {{0}};
+
+    for (int k = 0; k < n_args(in); k++)
+        args[k] = e->val[in->a[k]];
+    if (in->op == FR_OP_cast)
+        return fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, in->dtype, args[0]);
+    return fr_gcc_op(&e->c, in->op, fr_nest_compute(e->nest, (int)(in - e->nest->insts)), args);
+}
+
+/* Marks what the marked instructions need from lower levels, and SCALAR operations' arguments. */
+void
+fr_emit_close_wanted(struct emit *e)
+{
+    for (int i = (int)e->nest->n_insts; i-- > 0;) {
+        const struct fr_inst *in = inst(e, i);
+        bool                  used = in->level == FR_LEVEL_SCALAR ? e->wanted[i] : false;
+
+        for (int k = 0; used && k < n_args(in); k++)
+            e->wanted[in->a[k]] = 1;
+    }
+}
+
+void
+fr_emit_scalars(struct emit *e)
+{
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        const struct fr_inst *in = inst(e, i);
+
+        if (in->level != FR_LEVEL_SCALAR || !e->wanted[i])
+            continue;
+        e->val[i] = in->kind == FR_INST_SCALAR
+                        ? fr_emit_load_slot(e, in->dtype, e->scalars, 16 * in->operand)
+                        : fr_emit_op(e, in);
+    }
+}
+
+/* The operation that joins two partial results of `in`, over values of dtype `d`. */
+struct fr_gval
+fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a, struct fr_gval b)
+{
+    return fr_gcc_op(&e->c, fr_op_info[op].combine, d, (struct fr_gval[]){a, b});
+}
+
+/* A slot's or a scalar's bytes as a value. */
+struct fr_gval
+fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset)
+{
+    gj_rvalue *at = fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, offset));
+
+    return fr_gcc_load(&e->c, d, at, fr_gcc_i64(&e->c, 0));
+}
+
+void
+fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v)
+{
+    gj_rvalue *at =
+        fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, (int64_t)sizeof(struct fr_slot) * i));
+
+    fr_gcc_store(&e->c, d, at, fr_gcc_i64(&e->c, 0), v);
+}
+
+/* Element k of an array of pointers or of int64_t that is a parameter. */
+gj_rvalue *
+fr_emit_table_entry(struct emit *e, gj_rvalue *table, gj_type *type, int k)
+{
+    gj_lvalue *at = e->c.g->context_new_array_access(e->c.ctxt, NULL, table, fr_gcc_i64(&e->c, k));
+
+    return fr_gcc_keep(&e->c, type, fr_gcc_get(&e->c, at));
+}
+
+gj_type *
+fr_emit_vector_of(struct emit *e, gj_type *type, int lanes)
+{
+    return lanes == 1 ? type : e->c.g->type_get_vector(type, (size_t)lanes);
+}
+
+/* Lanes [lane, lane + n) of a local array, or of memory, as one vector that need not be aligned. */
+gj_lvalue *
+fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *first)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *loose = c->g->type_get_aligned(vector, (size_t)elem_bytes);
+
+    return c->g->rvalue_dereference(
+        fr_gcc_cast(c, c->g->lvalue_get_address(first, NULL), c->g->type_get_pointer(loose)), NULL);
+}
+
+gj_lvalue *
+fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
+                     int64_t lane)
+{
+    return fr_emit_vector_at(e, vector, elem_bytes,
+                             fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
+}
+
+gj_rvalue *
+fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v)
+{
+    gj_rvalue *all[MAX_BLOCK];
+
+    if (lanes == 1)
+        return v;
+    for (int k = 0; k < lanes; k++)
+        all[k] = v;
+    return e->c.g->context_new_rvalue_from_vector(e->c.ctxt, NULL, vector, (size_t)lanes, all);
+}
+
+/* Element `j` of memory that begins at `from` and has `step` bytes between elements (NULL: no
+ * gaps). */
+struct fr_gval
+fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step, gj_rvalue *j)
+{
+    struct fr_gcc *c = &e->c;
+
+    if (!step)
+        return fr_gcc_load(c, d, from, times(e, j, n_parts(d)));
+    return fr_gcc_load(c, d, fr_gcc_offset(c, from, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
+                       fr_gcc_i64(c, 0));
+}
+
+void
+fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
+                      struct fr_gval v)
+{
+    struct fr_gcc *c = &e->c;
+
+    if (!step)
+        fr_gcc_store(c, d, to, times(e, j, n_parts(d)), v);
+    else
+        fr_gcc_store(c, d, fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
+                     fr_gcc_i64(c, 0), v);
+}
+
+gj_lvalue *
+fr_emit_copied(struct emit *e, gj_type *type, gj_rvalue *v)
+{
+    gj_lvalue *to = fr_gcc_var(&e->c, type);
+
+    fr_gcc_set(&e->c, to, v);
+    return to;
+}
+
+gj_rvalue *
+fr_emit_entry_bytes(struct emit *e, int operand)
+{
+    return fr_emit_table_entry(e, e->ptr, e->c.t_bytes, operand);
+}
+
+gj_rvalue *
+fr_emit_entry_step(struct emit *e, int operand)
+{
+    return fr_emit_table_entry(e, e->stride, e->c.t_i64, operand);
+}
+
+struct fr_gval
+fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *start = e->iota_start[in->operand], *v = start;
+
+    if (j)
+        v = plus(e, start, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, e->iota_step[in->operand]));
+    return (struct fr_gval){fr_gcc_keep(c, c->t_i64, v), NULL};
+}
+
+/* Where an iota starts travels as the operand's pointer. */
+void
+fr_emit_declare_iota(struct emit *e, int operand)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *table = fr_gcc_cast(c, e->ptr, c->g->type_get_pointer(c->t_i64));
+
+    e->iota_start[operand] = fr_emit_table_entry(e, table, c->t_i64, operand);
+    e->iota_step[operand] = e->stride ? fr_emit_entry_step(e, operand) : NULL;
+}

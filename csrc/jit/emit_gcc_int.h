@@ -1,0 +1,188 @@
+/* jit/emit_gcc_int.h -- what the emit_gcc*.c files share: the state of one nest being compiled. */
+#ifndef FR_JIT_EMIT_GCC_INT_H
+#define FR_JIT_EMIT_GCC_INT_H
+
+#include "base/status.h"
+#include "jit/cc/gcc.h"
+#include "jit/loop.h"
+
+enum { MAX_BLOCK = 64, LEAF = 128, TREE_DEPTH = 64, MAX_CHUNKS = 16 };
+
+/* How a FULL value leaves the loop over its stage. */
+enum how {
+    HOW_STORE,  /* to an operand, or to a row buffer */
+    HOW_TREE,   /* pairwise sum */
+    HOW_SEQ,    /* one element after another: products of floats */
+    HOW_LANES,  /* an accumulator per lane, any order */
+    HOW_PICK,   /* the same with the place where it was found: extremes of floats, argmax */
+};
+
+struct sink {
+    uint16_t    inst;
+    uint8_t     how;
+    fr_op       op;              /* of a reduction */
+    fr_dtype    dtype;           /* of the elements of t; of a reduction's accumulator */
+    int         parts;           /* machine numbers per element */
+    gj_lvalue  *t;               /* [B * parts] */
+    gj_lvalue  *part[2];         /* [B] each: what the loop computes; with one part it is t */
+    /* HOW_STORE */
+    gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements
+                                    (NULL: side by side) */
+    gj_rvalue  *to_start, *step_start;
+    gj_lvalue  *pad;             /* NULL: whole blocks always fit (row buffers) */
+    /* reductions */
+    int         lane_bytes;      /* of a bool: those of the stage's smallest number */
+    gj_type    *lane;
+    int         n_chunks;        /* registers per accumulator part */
+    gj_type    *chunk;           /* vector type of a register */
+    int         chunk_lanes;
+    gj_lvalue  *acc[2][MAX_CHUNKS];   /* registers; HOW_SEQ: acc[part][0], a scalar */
+    gj_lvalue  *saved[MAX_CHUNKS];    /* HOW_TREE: the registers before the tail */
+    gj_lvalue  *lanes[2];        /* arrays through which registers are combined lane by lane */
+    gj_type    *place_type;      /* HOW_PICK */
+    int         place_bytes;
+    int         place_lanes, n_place_chunks;
+    gj_type    *place_chunk;
+    gj_lvalue  *place[MAX_CHUNKS], *places;
+    gj_lvalue  *left[2];         /* HOW_TREE: sums of left halves that wait for their right ones */
+    gj_lvalue  *sum[2];          /* HOW_TREE: of the leaf; at the end, of everything */
+};
+
+struct source {                  /* an operand that FULL loads read */
+    uint16_t   operand;
+    gj_lvalue *from, *step;      /* as in struct sink */
+    gj_rvalue *from_start, *step_start;
+    gj_lvalue *pad;
+};
+
+struct emit {
+    struct fr_gcc         c;
+    const struct fr_nest *nest;
+    int                   vector_bytes;
+    struct fr_err        *err;
+    /* the function being written */
+    uint8_t               runs[FR_MAX_INSTS];
+    uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
+    struct fr_gval        val[FR_MAX_INSTS];
+    gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch;
+    /* the stage being written */
+    int                   block;
+    int                   n_sinks, n_sources;
+    struct sink           sinks[FR_MAX_INSTS];
+    struct source         sources[FR_MAX_OPERANDS];
+    int16_t               source_of[FR_MAX_OPERANDS];
+    gj_rvalue            *iota_start[FR_MAX_OPERANDS], *iota_step[FR_MAX_OPERANDS];
+    gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
+    gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
+};
+
+static inline const struct fr_inst *
+inst(const struct emit *e, int i)
+{
+    return &e->nest->insts[i];
+}
+
+static inline int
+n_args(const struct fr_inst *in)
+{
+    if (in->kind == FR_INST_OP)
+        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+    return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
+}
+
+static inline bool
+writes(const struct fr_inst *in)
+{
+    return in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
+}
+
+static inline int
+least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* a % n of a number that is not negative; n is a power of two. */
+static inline gj_rvalue *
+rest_of(struct emit *e, gj_rvalue *a, int64_t n)
+{
+    return fr_gcc_bin(&e->c, GJ_AND, e->c.t_i64, a, fr_gcc_i64(&e->c, n - 1));
+}
+
+static inline gj_rvalue *
+plus(struct emit *e, gj_rvalue *a, gj_rvalue *b)
+{
+    return fr_gcc_bin(&e->c, GJ_PLUS, e->c.t_i64, a, b);
+}
+
+static inline gj_rvalue *
+minus(struct emit *e, gj_rvalue *a, gj_rvalue *b)
+{
+    return fr_gcc_bin(&e->c, GJ_SUB, e->c.t_i64, a, b);
+}
+
+static inline gj_rvalue *
+times(struct emit *e, gj_rvalue *a, int64_t b)
+{
+    return b == 1 ? a : fr_gcc_bin(&e->c, GJ_MULT, e->c.t_i64, a, fr_gcc_i64(&e->c, b));
+}
+
+static inline int
+n_parts(fr_dtype d)
+{
+    return fr_dtype_is_complex(d) ? 2 : 1;
+}
+
+static inline gj_rvalue *
+maybe(struct emit *e, gj_lvalue *v)
+{
+    return v ? fr_gcc_get(&e->c, v) : NULL;
+}
+
+/* ---- emit_gcc_inst.c: functions, single instructions, elements of memory --------------------- */
+gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
+                                  gj_type *const *types, gj_rvalue **const *params);
+gj_type *fr_emit_pointer_to(struct emit *e, gj_type *type);
+struct fr_gval fr_emit_op(struct emit *e, const struct fr_inst *in);
+void fr_emit_close_wanted(struct emit *e);
+void fr_emit_scalars(struct emit *e);
+struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a,
+                               struct fr_gval b);
+struct fr_gval fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset);
+void fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v);
+gj_rvalue *fr_emit_table_entry(struct emit *e, gj_rvalue *table, gj_type *type, int k);
+gj_type *fr_emit_vector_of(struct emit *e, gj_type *type, int lanes);
+gj_lvalue *fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *first);
+gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
+                                int64_t lane);
+gj_rvalue *fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v);
+struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step,
+                                    gj_rvalue *j);
+void fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
+                           struct fr_gval v);
+gj_lvalue *fr_emit_copied(struct emit *e, gj_type *type, gj_rvalue *v);
+gj_rvalue *fr_emit_entry_bytes(struct emit *e, int operand);
+gj_rvalue *fr_emit_entry_step(struct emit *e, int operand);
+struct fr_gval fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j);
+void fr_emit_declare_iota(struct emit *e, int operand);
+
+/* ---- emit_gcc_reduce.c: accumulators and what becomes of them -------------------------------- */
+enum how fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in);
+int fr_emit_smallest_number(const struct emit *e);
+bool fr_emit_stage_has(const struct emit *e, enum how how);
+void fr_emit_reset_accumulator(struct emit *e, struct sink *k);
+void fr_emit_declare_t(struct emit *e, struct sink *k);
+void fr_emit_declare_reduction(struct emit *e, struct sink *k);
+void fr_emit_spill_lanes(struct emit *e, struct sink *k);
+void fr_emit_fill_lanes(struct emit *e, struct sink *k);
+void fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue *b);
+void fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *first);
+void fr_emit_multiply_block(struct emit *e, struct sink *k);
+void fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left);
+void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
+void fr_emit_write_partial_results(struct emit *e);
+
+/* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
+gj_function *fr_emit_stage(struct emit *e, int s);
+
+#endif

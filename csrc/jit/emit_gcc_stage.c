@@ -1,0 +1,772 @@
+/* jit/emit_gcc_stage.c -- the loop over one stage: blocks, the tail, the walk along a sum's tree
+ * (see emit_gcc.c). */
+#include "jit/emit_gcc_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the body: one block --------------------------------------------------------------------- */
+
+static struct fr_gval
+load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j)
+{
+    const struct source *s = &e->sources[e->source_of[operand]];
+
+    return fr_emit_load_element(e, d, fr_gcc_get(&e->c, s->from), maybe(e, s->step), j);
+}
+
+/* The arguments of `in` that an earlier stage left in row buffers. */
+static void
+load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int k = 0; k < n_args(in); k++) {
+        const struct fr_inst *arg = inst(e, in->a[k]);
+        gj_rvalue            *from;
+
+        if (arg->level != FR_LEVEL_FULL || e->runs[in->a[k]] || e->val[in->a[k]].re)
+            continue;
+        from =
+            fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
+        e->val[in->a[k]] = fr_emit_load_element(e, arg->dtype, from, NULL, j);
+    }
+}
+
+static struct fr_gval
+sink_value(struct emit *e, const struct sink *k)
+{
+    const struct fr_inst *in = inst(e, k->inst);
+    struct fr_gval        v = e->val[k->inst];
+
+    if (in->kind == FR_INST_STORE)
+        v = e->val[in->a[0]];
+    if (in->kind == FR_INST_REDUCE) {
+        v = e->val[in->a[0]];
+        /* any and all take anything; f16 is summed in f32. */
+        v = fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, k->dtype, v);
+    }
+    return v;
+}
+
+/* Everything that the stage computes for element j + b of a block. */
+static void
+emit_element(struct emit *e, gj_rvalue *b)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *j = fr_gcc_keep(c, c->t_i64, plus(e, fr_gcc_get(c, e->j), b));
+
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        const struct fr_inst *in = inst(e, i);
+        struct fr_gval        old;
+
+        if (!e->runs[i])
+            continue;
+        load_crossing(e, in, j);
+        switch (in->kind) {
+        case FR_INST_LOAD:
+            e->val[i] = load_operand(e, in->operand, in->dtype, j);
+            break;
+        case FR_INST_IOTA:
+            e->val[i] = fr_emit_iota(e, in, j);
+            break;
+        case FR_INST_OP:
+            e->val[i] = fr_emit_op(e, in);
+            break;
+        case FR_INST_ACCUM:
+            old = load_operand(e, in->operand, in->dtype, j);
+            e->val[i] = fr_emit_combine(e, in->op, in->dtype, old, e->val[in->a[0]]);
+            break;
+        default:
+            break;
+        }
+    }
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink   *k = &e->sinks[s];
+        struct fr_gval v = sink_value(e, k);
+
+        if (!k->t) {
+            fr_emit_combine_lane(e, k, v, b);
+            continue;
+        }
+        fr_gcc_set(c, fr_gcc_elem(c, k->part[0], b),
+                   k->dtype == FR_BOOL ? fr_gcc_cast(c, v.re, c->memory[FR_BOOL]) : v.re);
+        if (k->parts == 2)
+            fr_gcc_set(c, fr_gcc_elem(c, k->part[1], b), v.im);
+    }
+}
+
+/* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
+ * a multiplication followed by - in one part and + in the other into vfmsubadd, which rounds once,
+ * in spite of -ffp-contract=off. */
+static void
+interleave(struct emit *e, struct sink *k)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    gj_rvalue         *b = fr_gcc_get(c, l.i), *at = times(e, b, 2);
+
+    fr_gcc_set(c, fr_gcc_elem(c, k->t, at), fr_gcc_get(c, fr_gcc_elem(c, k->part[0], b)));
+    fr_gcc_set(c, fr_gcc_elem(c, k->t, plus(e, at, fr_gcc_i64(c, 1))),
+               fr_gcc_get(c, fr_gcc_elem(c, k->part[1], b)));
+    fr_gcc_end_for(c, l);
+}
+
+/* Whole blocks of t to memory: as vectors where elements lie side by side. */
+static void
+store_block(struct emit *e, struct sink *k)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *j = fr_gcc_get(c, e->j), *to = fr_gcc_get(c, k->to);
+    gj_type       *type = c->memory[k->dtype], *vector;
+    int            n = e->block * k->parts, size = fr_dtype_size(fr_dtype_info[k->dtype].component);
+    int            lanes = least(n, e->vector_bytes / size);
+
+    if (k->step) {
+        struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
+        gj_rvalue         *b = fr_gcc_get(c, l.i);
+        struct fr_gval     v;
+
+        v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->t, fr_gcc_i64(c, 0))),
+                        times(e, b, k->parts));
+        fr_emit_store_element(e, k->dtype, to, fr_gcc_get(c, k->step), plus(e, j, b), v);
+        fr_gcc_end_for(c, l);
+        return;
+    }
+    vector = fr_emit_vector_of(e, type, lanes);
+    j = times(e, j, k->parts);
+    for (int lane = 0; lane < n; lane += lanes)
+        fr_gcc_set(c,
+                   fr_emit_vector_at(e, vector, size,
+                                     fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane)))),
+                   fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->t, lane)));
+}
+
+/* Narrow copies of `live` and of the place of this block, for comparing lane by lane. */
+static void
+narrow_counters(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+    bool           tree = fr_emit_stage_has(e, HOW_TREE);
+
+    memset(e->live_as, 0, sizeof e->live_as);
+    memset(e->place_as, 0, sizeof e->place_as);
+    for (int s = 0; s < e->n_sinks; s++) {
+        const struct sink *k = &e->sinks[s];
+        gj_rvalue *place = tree ? minus(e, fr_gcc_get(c, e->j), e->j0) : fr_gcc_get(c, e->n_blocks);
+        int        n = k->lane_bytes, m = k->place_bytes;
+
+        if (k->how != HOW_LANES && k->how != HOW_PICK)
+            continue;
+        if (!e->live_as[n])
+            e->live_as[n] =
+                fr_gcc_keep(c, fr_gcc_int_type(c, n),
+                            fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
+        if (k->how == HOW_PICK && !e->place_as[m])
+            e->place_as[m] = fr_gcc_keep(c, k->place_type, fr_gcc_cast(c, place, k->place_type));
+    }
+}
+
+static void
+emit_block(struct emit *e)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l;
+
+    narrow_counters(e);
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how == HOW_LANES || e->sinks[s].how == HOW_PICK)
+            fr_emit_spill_lanes(e, &e->sinks[s]);
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    emit_element(e, fr_gcc_get(c, l.i));
+    fr_gcc_end_for(c, l);
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        if (k->t && k->parts == 2)
+            interleave(e, k);
+        switch ((enum how)k->how) {
+        case HOW_STORE:
+            store_block(e, k);
+            break;
+        case HOW_SEQ:
+            fr_emit_multiply_block(e, k);
+            break;
+        case HOW_TREE:
+            for (int first = 0; first < e->block * k->parts; first += 8)
+                fr_emit_add_group(e, k, k->acc[0], fr_gcc_i64(c, first));
+            break;
+        default:
+            fr_emit_fill_lanes(e, k);
+            break;
+        }
+    }
+    fr_gcc_set(c, e->j, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
+    fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
+}
+
+/* ---- what is left over after whole blocks ---------------------------------------------------- */
+
+/* The address at which element 0 would be if element j were at the beginning of `pad`. */
+static gj_rvalue *
+pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *back =
+        fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
+
+    return fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, pad, fr_gcc_i64(c, 0))), back);
+}
+
+static fr_dtype
+operand_dtype(const struct emit *e, int operand)
+{
+    return e->nest->operands[operand].dtype;
+}
+
+/* Copies what is left of every operand to its pad, and reads from there. The rest of a pad is zero:
+ * what lies on the stack could be subnormal, and slow. */
+static void
+gather(struct emit *e, gj_rvalue *n_left)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l;
+
+    for (int s = 0; s < e->n_sources; s++) {
+        struct source *k = &e->sources[s];
+        fr_dtype       d = operand_dtype(e, k->operand);
+        gj_type       *type = c->memory[d];
+        int            size = fr_dtype_size(fr_dtype_info[d].component);
+        int            n = e->block * n_parts(d), lanes = least(n, e->vector_bytes / size);
+        gj_rvalue     *zero = fr_gcc_bits(c, d == FR_BOOL ? FR_U8 : fr_gcc_machine(d), 0);
+        gj_type       *vector = fr_emit_vector_of(e, type, lanes);
+
+        for (int lane = 0; lane < n; lane += lanes)
+            fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane),
+                       fr_emit_splat(e, vector, lanes, zero));
+    }
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
+    for (int s = 0; s < e->n_sources; s++) {
+        struct source *k = &e->sources[s];
+        fr_dtype       d = operand_dtype(e, k->operand);
+        gj_rvalue     *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
+        struct fr_gval v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), maybe(e, k->step), j);
+
+        fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
+                     times(e, i, n_parts(d)), v);
+    }
+    fr_gcc_end_for(c, l);
+    for (int s = 0; s < e->n_sources; s++) {
+        struct source *k = &e->sources[s];
+        fr_dtype       d = operand_dtype(e, k->operand);
+
+        fr_gcc_set(c, k->from, pad_origin(e, k->pad, d));
+        if (k->step)
+            fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(d)));
+    }
+}
+
+/* Whether a whole block from element j on cannot be read where it is: it may end in a page that
+ * does not exist.  Within a page, what lies behind the last element is read and not used (as string
+ * functions of the C library do). Strided operands are always copied. */
+static gj_rvalue *
+may_not_read(struct emit *e)
+{
+    enum { PAGE = 4096 };
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *any = fr_gcc_bits(c, FR_BOOL, 0);
+
+    for (int s = 0; s < e->n_sources; s++) {
+        const struct source *k = &e->sources[s];
+        fr_dtype             d = operand_dtype(e, k->operand);
+        gj_rvalue           *at;
+
+        if (k->step)
+            return fr_gcc_bits(c, FR_BOOL, 1);
+        at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
+                           times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
+        at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
+        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
+                        fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
+        any = fr_gcc_keep(c, c->t_bool, fr_gcc_or(c, any, at));
+    }
+    return any;
+}
+
+static void
+stores_to_pads(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        if (!k->pad)
+            continue;
+        fr_gcc_set(c, k->to, pad_origin(e, k->pad, k->dtype));
+        if (k->step)
+            fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(k->dtype)));
+    }
+}
+
+static void
+restore_operands(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int s = 0; s < e->n_sources; s++) {
+        fr_gcc_set(c, e->sources[s].from, e->sources[s].from_start);
+        if (e->sources[s].step)
+            fr_gcc_set(c, e->sources[s].step, e->sources[s].step_start);
+    }
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        if (!k->pad)
+            continue;
+        fr_gcc_set(c, k->to, k->to_start);
+        if (k->step)
+            fr_gcc_set(c, k->step, k->step_start);
+    }
+}
+
+/* The first n_left elements of a pad to memory from element j on, in pieces of 1, 2, 4 .. elements.
+ */
+static void
+scatter_unit(struct emit *e, struct sink *k, gj_rvalue *n_left)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *type = c->memory[k->dtype];
+    int            size = fr_dtype_size(fr_dtype_info[k->dtype].component);
+
+    for (int n = e->block / 2; n; n /= 2) {
+        gj_block  *copy = fr_gcc_block(c), *next = fr_gcc_block(c);
+        int        lanes = least(n * k->parts, e->vector_bytes / size);
+        gj_type   *vector = fr_emit_vector_of(e, type, lanes);
+        gj_rvalue *done = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, -2 * n)), *to;
+        gj_rvalue *bit = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, n));
+
+        fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, bit, fr_gcc_i64(c, 0)), copy, next);
+        c->at = copy;
+        done = fr_gcc_keep(c, c->t_i64, times(e, done, k->parts));
+        to = fr_gcc_keep(c, c->t_i64, plus(e, times(e, fr_gcc_get(c, e->j), k->parts), done));
+        for (int i = 0; i < n * k->parts; i += lanes) {
+            gj_lvalue *from = fr_gcc_elem(c, k->pad, plus(e, done, fr_gcc_i64(c, i)));
+            gj_lvalue *at = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, to, fr_gcc_i64(c, i)));
+
+            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, at),
+                       fr_gcc_get(c, fr_emit_vector_at(e, vector, size, from)));
+        }
+        fr_gcc_jump(c, next);
+    }
+}
+
+static void
+scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
+    gj_rvalue         *i = fr_gcc_get(c, l.i);
+    struct fr_gval     v;
+
+    v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
+                    times(e, i, k->parts));
+    fr_emit_store_element(e, k->dtype, fr_gcc_get(c, k->to), fr_gcc_get(c, k->step),
+                          plus(e, fr_gcc_get(c, e->j), i), v);
+    fr_gcc_end_for(c, l);
+}
+
+/* The valid part of the pads to memory; e->j is the first element left over. */
+static void
+scatter(struct emit *e, gj_rvalue *n_left)
+{
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        if (k->pad && k->step)
+            scatter_strided(e, k, n_left);
+        else if (k->pad)
+            scatter_unit(e, k, n_left);
+    }
+}
+
+/* ---- a stage --------------------------------------------------------------------------------- */
+
+static void
+add_sink(struct emit *e, int i, enum how how)
+{
+    const struct fr_inst *in = inst(e, i);
+    struct sink          *k = &e->sinks[e->n_sinks++];
+
+    *k = (struct sink){.inst = (uint16_t)i, .how = how, .op = in->op, .dtype = in->dtype};
+    if (in->kind == FR_INST_REDUCE) {
+        k->dtype = inst(e, in->a[0])->dtype;
+        if (in->op == FR_OP_any || in->op == FR_OP_all)
+            k->dtype = FR_BOOL;
+        else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ))
+            k->dtype = FR_F32;
+    }
+    k->parts = n_parts(k->dtype);
+}
+
+static void
+find_sinks(struct emit *e)
+{
+    e->n_sinks = 0;
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        const struct fr_inst *in = inst(e, i);
+
+        if (!e->runs[i])
+            continue;
+        if (in->kind == FR_INST_REDUCE)
+            add_sink(e, i, fr_emit_reduce_how(e, in));
+        else if (writes(in) || fr_nest_crosses(e->nest, i))
+            add_sink(e, i, HOW_STORE);
+    }
+}
+
+static bool
+strided(const struct emit *e, int operand)
+{
+    return e->nest->operands[operand].access == FR_ACCESS_STRIDED;
+}
+
+static void
+declare_source(struct emit *e, int operand)
+{
+    struct fr_gcc *c = &e->c;
+    struct source *s;
+    fr_dtype       d = operand_dtype(e, operand);
+
+    if (e->source_of[operand] >= 0)
+        return;
+    e->source_of[operand] = (int16_t)e->n_sources;
+    s = &e->sources[e->n_sources++];
+    *s = (struct source){.operand = (uint16_t)operand};
+    s->from_start = fr_emit_entry_bytes(e, operand);
+    s->from = fr_emit_copied(e, c->t_bytes, s->from_start);
+    if (strided(e, operand)) {
+        s->step_start = fr_emit_entry_step(e, operand);
+        s->step = fr_emit_copied(e, c->t_i64, s->step_start);
+    }
+    s->pad = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
+}
+
+static void
+declare_store(struct emit *e, struct sink *k)
+{
+    struct fr_gcc        *c = &e->c;
+    const struct fr_inst *in = inst(e, k->inst);
+
+    fr_emit_declare_t(e, k);
+    if (!writes(in)) {
+        gj_rvalue *at = fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, k->inst));
+
+        k->to = fr_emit_copied(e, c->t_bytes, fr_gcc_offset(c, e->scratch, at));
+        return;
+    }
+    k->to_start = fr_emit_entry_bytes(e, in->operand);
+    k->to = fr_emit_copied(e, c->t_bytes, k->to_start);
+    if (strided(e, in->operand)) {
+        k->step_start = fr_emit_entry_step(e, in->operand);
+        k->step = fr_emit_copied(e, c->t_i64, k->step_start);
+    }
+    k->pad = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
+}
+
+static void
+declare_operands(struct emit *e)
+{
+    e->n_sources = 0;
+    memset(e->source_of, -1, sizeof e->source_of);
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        const struct fr_inst *in = inst(e, i);
+
+        if (!e->runs[i])
+            continue;
+        if (in->kind == FR_INST_LOAD || in->kind == FR_INST_ACCUM)
+            declare_source(e, in->operand);
+        if (in->kind == FR_INST_IOTA)
+            fr_emit_declare_iota(e, in->operand);
+    }
+}
+
+/* The lower-level values that the stage's loop reads. */
+static void
+load_outer_values(struct emit *e)
+{
+    memset(e->wanted, 0, sizeof e->wanted);
+    memset(e->val, 0, sizeof e->val);
+    for (int i = 0; i < (int)e->nest->n_insts; i++)
+        for (int k = 0; e->runs[i] && k < n_args(inst(e, i)); k++)
+            if (inst(e, inst(e, i)->a[k])->level != FR_LEVEL_FULL)
+                e->wanted[inst(e, i)->a[k]] = 1;
+    fr_emit_close_wanted(e);
+    fr_emit_scalars(e);
+    for (int i = 0; i < (int)e->nest->n_insts; i++)
+        if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
+            e->val[i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
+                                          (int64_t)sizeof(struct fr_slot) * i);
+}
+
+static int
+choose_block(const struct emit *e)
+{
+    int n = e->vector_bytes / fr_emit_smallest_number(e);
+
+    return fr_emit_stage_has(e, HOW_TREE) && n < 8 ? 8 : n;
+}
+
+/* The loop over a range of the row. With sums it is walked leaf by leaf, left to right:
+ *
+ *     descend:  while m > leaf: push the right half, m = the left one
+ *     leaf:     blocks, then what is left over
+ *     climb:    while the top of the stack waits for this sum: add; then its right half is next */
+struct walk {
+    gj_block  *descend, *leaf, *head, *body, *after, *done, *climb, *finish;
+    gj_lvalue *m, *leaf_end, *whole_end, *in_tail, *left_over;
+    gj_lvalue *depth, *todo, *joined;
+    gj_rvalue *end;
+};
+
+static gj_rvalue *
+at_depth(struct emit *e, struct walk *w, gj_lvalue *stack)
+{
+    return fr_gcc_get(&e->c, fr_gcc_elem(&e->c, stack, fr_gcc_get(&e->c, w->depth)));
+}
+
+static void
+set_at_depth(struct emit *e, struct walk *w, gj_lvalue *stack, gj_rvalue *v)
+{
+    fr_gcc_set(&e->c, fr_gcc_elem(&e->c, stack, fr_gcc_get(&e->c, w->depth)), v);
+}
+
+static void
+add_to(struct emit *e, gj_lvalue *v, int64_t n)
+{
+    fr_gcc_set(&e->c, v, plus(e, fr_gcc_get(&e->c, v), fr_gcc_i64(&e->c, n)));
+}
+
+static void
+emit_descend(struct emit *e, struct walk *w, int parts)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *push = fr_gcc_block(c);
+    gj_rvalue     *m = fr_gcc_get(c, w->m), *half;
+
+    c->at = w->descend;
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, m, fr_gcc_i64(c, LEAF / parts)), push, w->leaf);
+    c->at = push;
+    half = fr_gcc_bin(c, GJ_RSHIFT, c->t_i64, m, fr_gcc_i64(c, 1));
+    half = fr_gcc_keep(c, c->t_i64, half);
+    half = minus(e, half, rest_of(e, half, 8 / parts));
+    half = fr_gcc_keep(c, c->t_i64, half);
+    set_at_depth(e, w, w->todo, minus(e, m, half));
+    set_at_depth(e, w, w->joined, fr_gcc_i64(c, 0));
+    add_to(e, w->depth, 1);
+    fr_gcc_set(c, w->m, half);
+    c->g->block_end_with_jump(c->at, NULL, w->descend);
+}
+
+static void
+emit_climb(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *up = fr_gcc_block(c), *join = fr_gcc_block(c), *right = fr_gcc_block(c);
+
+    c->at = w->climb;
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish,
+                  up);
+    c->at = up;
+    add_to(e, w->depth, -1);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join,
+                  right);
+    c->at = join;
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        for (int p = 0; p < k->parts && k->how == HOW_TREE; p++)
+            fr_gcc_set(c, k->sum[p],
+                       fr_gcc_bin(c, GJ_PLUS, k->lane, at_depth(e, w, k->left[p]),
+                                  fr_gcc_get(c, k->sum[p])));
+    }
+    c->g->block_end_with_jump(c->at, NULL, w->climb);
+    c->at = right;
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        for (int p = 0; p < k->parts && k->how == HOW_TREE; p++)
+            set_at_depth(e, w, k->left[p], fr_gcc_get(c, k->sum[p]));
+    }
+    set_at_depth(e, w, w->joined, fr_gcc_i64(c, 1));
+    fr_gcc_set(c, w->m, at_depth(e, w, w->todo));
+    add_to(e, w->depth, 1);
+    c->g->block_end_with_jump(c->at, NULL, w->descend);
+}
+
+static void
+emit_leaf(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *whole;
+
+    c->at = w->leaf;
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how == HOW_TREE)
+            fr_emit_reset_accumulator(e, &e->sinks[s]);
+    fr_gcc_set(c, w->leaf_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_get(c, w->m)));
+    whole = rest_of(e, fr_gcc_get(c, w->m), e->block);
+    fr_gcc_set(c, w->whole_end, minus(e, fr_gcc_get(c, w->leaf_end), whole));
+    fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 0));
+    fr_gcc_set(c, w->left_over, fr_gcc_i64(c, 0));
+    fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
+                  w->head, w->after);
+    /* A tight loop around the block; the way back from the tail enters it from outside. */
+    c->at = w->head;
+    fr_gcc_jump(c, w->body);
+    emit_block(e);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
+                  w->body, w->after);
+}
+
+/* After whole blocks: the tail if there is one, and after the tail its clearing up. */
+static void
+emit_after(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *fix = fr_gcc_block(c), *check = fr_gcc_block(c), *tail = fr_gcc_block(c),
+             *near_end = fr_gcc_block(c), *pads = fr_gcc_block(c);
+    gj_rvalue *left = fr_gcc_get(c, w->left_over);
+
+    c->at = w->after;
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, fr_gcc_get(c, w->in_tail), fr_gcc_i64(c, 0)), fix, check);
+    c->at = check;
+    fr_gcc_set(c, w->left_over, minus(e, fr_gcc_get(c, w->leaf_end), fr_gcc_get(c, e->j)));
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, left, fr_gcc_i64(c, 0)), w->done, tail);
+
+    c->at = tail;
+    for (int s = 0; s < e->n_sinks; s++)
+        for (int r = 0; r < e->sinks[s].n_chunks && e->sinks[s].how == HOW_TREE; r++)
+            fr_gcc_set(c, e->sinks[s].saved[r], fr_gcc_get(c, e->sinks[s].acc[0][r]));
+    fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 1));
+    fr_gcc_set(c, e->live, left);
+    fr_gcc_set(c, w->whole_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
+    stores_to_pads(e);
+    /* In the middle of a range the elements after the leaf are there to be read. */
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, w->whole_end), w->end), w->head, near_end);
+    c->at = near_end;
+    fr_gcc_branch(c, may_not_read(e), pads, w->head);
+    c->at = pads;
+    gather(e, left);
+    c->g->block_end_with_jump(c->at, NULL, w->head);
+
+    c->at = fix;
+    add_to(e, e->j, -e->block);
+    restore_operands(e);
+    scatter(e, left);
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how == HOW_TREE)
+            fr_emit_add_left_over(e, &e->sinks[s], left);
+    fr_gcc_set(c, e->j, fr_gcc_get(c, w->leaf_end));
+    c->g->block_end_with_jump(c->at, NULL, w->done);
+}
+
+static void
+declare_walk(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block     **blocks[] = {&w->descend, &w->leaf, &w->head,  &w->body,
+                               &w->after,   &w->done, &w->climb, &w->finish};
+    gj_lvalue    **vars[] = {&e->j,         &e->live,    &e->n_blocks,  &w->m,    &w->leaf_end,
+                             &w->whole_end, &w->in_tail, &w->left_over, &w->depth};
+
+    for (size_t i = 0; i < FR_LEN(vars); i++)
+        *vars[i] = fr_gcc_var(c, c->t_i64);
+    for (size_t i = 0; i < FR_LEN(blocks); i++)
+        *blocks[i] = fr_gcc_block(c);
+    w->todo = fr_gcc_array(c, c->t_i64, TREE_DEPTH);
+    w->joined = fr_gcc_array(c, c->t_i64, TREE_DEPTH);
+    w->end = fr_gcc_keep(c, c->t_i64, plus(e, e->j0, e->n));
+}
+
+static void
+emit_walk(struct emit *e, int tree_parts)
+{
+    struct fr_gcc *c = &e->c;
+    struct walk    w;
+
+    declare_walk(e, &w);
+    for (int s = 0; s < e->n_sinks; s++)
+        fr_emit_reset_accumulator(e, &e->sinks[s]);
+    fr_gcc_set(c, e->j, e->j0);
+    fr_gcc_set(c, e->n_blocks, fr_gcc_i64(c, 0));
+    fr_gcc_set(c, w.m, e->n);
+    fr_gcc_set(c, w.depth, fr_gcc_i64(c, 0));
+    c->g->block_end_with_jump(c->at, NULL, w.descend);
+    if (tree_parts) {
+        emit_descend(e, &w, tree_parts);
+    } else {
+        c->at = w.descend;
+        c->g->block_end_with_jump(c->at, NULL, w.leaf);
+    }
+    emit_leaf(e, &w);
+    emit_after(e, &w);
+    c->at = w.done;
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how == HOW_TREE)
+            fr_emit_finish_leaf(e, &e->sinks[s], fr_gcc_get(c, w.left_over));
+    c->g->block_end_with_jump(c->at, NULL, w.climb);
+    if (tree_parts) {
+        emit_climb(e, &w);
+    } else {
+        c->at = w.climb;
+        c->g->block_end_with_jump(c->at, NULL, w.finish);
+    }
+    c->at = w.finish;
+}
+
+/* Returns the fr_stage_fn of stage `s`. */
+gj_function *
+fr_emit_stage(struct emit *e, int s)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
+    gj_function   *fn;
+    char           name[24];
+    int            parts = 0;
+
+    snprintf(name, sizeof name, "stage_%d", s);
+    fn =
+        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 8,
+                             (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
+                                           i64, i64, bytes, bytes, bytes, bytes},
+                             (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
+                                               &e->slots, &e->slots_out, &e->scratch});
+    fr_nest_stage_runs(e->nest, s, true, e->runs);
+    find_sinks(e);
+    for (int k = 0; k < e->n_sinks; k++) {
+        if (e->sinks[k].how != HOW_TREE)
+            continue;
+        /* Their leaves have different lengths. */
+        if (parts && parts != e->sinks[k].parts) {
+            c->st = FR_ENOTSUP;
+            fr_fail(e->err, FR_ENOTSUP, "sums of real and of complex numbers in one stage");
+        }
+        parts = e->sinks[k].parts;
+    }
+    e->block = choose_block(e);
+    load_outer_values(e);
+    declare_operands(e);
+    for (int k = 0; k < e->n_sinks; k++)
+        if (e->sinks[k].how == HOW_STORE)
+            declare_store(e, &e->sinks[k]);
+        else
+            fr_emit_declare_reduction(e, &e->sinks[k]);
+    if (e->n_sinks) {
+        emit_walk(e, parts);
+        fr_emit_write_partial_results(e);
+    }
+    c->g->block_end_with_void_return(c->at, NULL);
+    return fn;
+}
