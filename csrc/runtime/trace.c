@@ -311,14 +311,18 @@ fr_status
 fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_tensor *out,
               struct fr_err *err)
 {
-    struct fr_layout *l = t->layout, *const list[1] = {l};
+    struct fr_layout *l = t->layout;
+    int64_t           strides[FR_MAX_DIMS];
     fr_ref            raw, id;
     fr_status         st;
 
-    if (order == 'C' && !l->c_contig)
-        l = fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
-    else if ((st = result_layout(list, 1, "cast", &l, err)) != FR_OK)
-        return st;
+    if (order == 'C' || l->dense) {
+        l = l->c_contig || order != 'C' ? fr_layout_ref(l)
+                                        : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
+    } else {
+        fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
+        l = fr_layout_get(l->ndim, fr_layout_dims(l), strides);
+    }
     if (!l)
         return fr_no_memory(err, "a layout");
     if ((st = fr_tensor_node(t, &raw, err)) != FR_OK) {
@@ -371,7 +375,8 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
             dims[n] = fr_layout_dims(l)[k];
             strides[n++] = full[k];
         }
-    return fr_layout_get(n, dims, c_order ? NULL : strides);
+    /* NumPy gives every array without elements the strides 0, so nothing but C order is left. */
+    return fr_layout_get(n, dims, c_order || l->n_elems == 0 ? NULL : strides);
 }
 
 enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_NUMPY };
