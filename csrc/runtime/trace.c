@@ -319,6 +319,9 @@ fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_t
     if (order == 'C' || l->dense) {
         l = l->c_contig || order != 'C' ? fr_layout_ref(l)
                                         : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
+    } else if (order == 'I') {
+        if ((st = result_layout(&l, 1, "cast", &l, err)) != FR_OK)
+            return st;
     } else {
         fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
         l = fr_layout_get(l->ndim, fr_layout_dims(l), strides);
@@ -513,7 +516,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     if (info->rule == FR_RULE_SUM && !sum_is_exact(t->dtype, compute, reduced_count(t, axes))) {
         switch (sum_order(op, compute, t->layout, axes, compute != t->dtype)) {
         case ORDER_OURS: break;
-        case ORDER_COPY: copy_order = 'K'; break;
+        case ORDER_COPY: copy_order = 'I'; break;
         case ORDER_NUMPY:
             return fr_fail(err, FR_ENOTSUP, "%s in the order of NumPy's buffered iterator",
                            info->name);
