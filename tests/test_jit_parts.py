@@ -348,9 +348,13 @@ def op_nest(dtype, names):
     return n
 
 
+# Every dtype on the best level of this machine; on the others those whose vectors differ.
+LEVELS_AND_DTYPES = [(level, dtype) for level in LEVELS for dtype in DTYPES
+                     if level == list(LEVELS)[-1] or dtype in ("i32", "u8", "f32", "f64", "c64")]
+
+
 @needs_compiler
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level,dtype", LEVELS_AND_DTYPES)
 def test_every_operation(jit, level, dtype):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(3)
@@ -383,8 +387,7 @@ REDUCES = {"b": ["max", "min", "any", "all", "argmax", "argmin"],
 
 
 @needs_compiler
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level,dtype", LEVELS_AND_DTYPES)
 def test_reductions(jit, level, dtype):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(5)
@@ -1039,13 +1042,11 @@ jit.c.test_stop(); assert not T.leftovers()
     assert "/nowhere/frit-cc" in out and err.count("kernels are interpreted") == 1
     out, err = in_process(built, tmp_path, "jit.configure(helper='/bin/true')\n" + code)
     assert "does not start" in out
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    fake = tmp_path / "fake"
-    fake.mkdir()
-    (fake / "libgccjit.so.0").write_text("not a library")
-    out, err = in_process(built, tmp_path, code, {"LD_LIBRARY_PATH": str(fake)})
-    assert "libgccjit" in out and err.count("kernels are interpreted") == 1, (out, err)
+    fake = tmp_path / "libgccjit.so.0"
+    fake.write_text("not a library")
+    for path in (str(fake), "/nowhere/libgccjit.so.0"):
+        out, err = in_process(built, tmp_path, code, {"FRIT_GCCJIT": path})
+        assert path in out and err.count("kernels are interpreted") == 1, (out, err)
 
 
 @needs_compiler

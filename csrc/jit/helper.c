@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 
 enum { SEND_PATIENCE_MS = 10000 };
 
@@ -53,7 +54,8 @@ fr_helper_prepare(struct fr_helper_setup *setup, const char *program, struct fr_
         if (value && !(setup->env[n++] = setting(inherited[i], value)))
             goto full;
     }
-    if (!(setup->env[n++] = setting("LC_ALL", "C")))
+    if (!(setup->env[n++] = setting("LC_ALL", "C")) ||
+        (fr_env.gccjit[0] && !(setup->env[n++] = setting("FRIT_GCCJIT", fr_env.gccjit))))
         goto full;
     return FR_OK;
 full:
