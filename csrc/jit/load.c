@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -206,16 +208,24 @@ fail:
 }
 
 /* A name for descriptor `fd` that was never used before: the loader compares names, and would
- * return an older library under a descriptor's number. A serial number is written in the ways to
- * say "here": a further slash is a 0, a slash and a dot a 1. */
+ * return an older library under a descriptor's number. 64 random bits are written in the ways to say
+ * "here": a further slash is a 0, a slash and a dot a 1. Random, because another copy of this code in
+ * the process would count the same numbers. */
 static void
 unique_name(int fd, char *name, size_t cap)
 {
     static atomic_uint_fast64_t serial;
-    uint64_t                    id = atomic_fetch_add(&serial, 1);
+    uint64_t                    id;
     size_t                      n = (size_t)snprintf(name, cap, "/proc/self/fd");
 
-    for (int bit = 0; bit < 48; bit++)
+    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id) {
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        id = ((uint64_t)(uintptr_t)&serial << 16 ^ (uint64_t)t.tv_nsec) +
+             atomic_fetch_add(&serial, 1);
+    }
+    for (int bit = 0; bit < 64; bit++)
         n += (size_t)snprintf(name + n, cap - n, id >> bit & 1 ? "/." : "/");
     snprintf(name + n, cap - n, "/%d", fd);
 }
@@ -224,7 +234,7 @@ fr_status
 fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out,
              struct fr_err *err)
 {
-    char      name[160];
+    char      name[192];
     void     *lib, *rows, *stages;
     int       fd;
     fr_status st;
