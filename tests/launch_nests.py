@@ -56,7 +56,7 @@ class Nest:
     def store(self, a, level=None, access="unit", stream=False):
         level = a.level if level is None else LEVELS.index(level)
         k = self._operand(a.dtype, access if level == 2 else "zero", " written" + " stream" * stream)
-        return Value(self, "store", a.dtype, level, a.stage, (a,), operand=k)
+        return Value(self, "store", a.dtype, level, a.stage, (a,), "sum" if stream else None, operand=k)
 
     def accum(self, name, a, access="unit"):
         dtype = {"any": "bool", "all": "bool"}.get(name, a.dtype)
@@ -80,7 +80,8 @@ class Nest:
         lines += [f"[{k}] {d} {a}{f}" for k, (d, a, f) in enumerate(self.operands)]
         lines += [f"${k} {d}" for k, d in enumerate(self.scalars)]
         for i, v in enumerate(order):
-            head = {"op": v.op, "reduce": f"reduce {v.op}", "accum": f"accum {v.op}"}.get(v.kind, v.kind)
+            head = {"op": v.op, "reduce": f"reduce {v.op}", "accum": f"accum {v.op}",
+                    "store": f"store {v.op}" if v.op else "store"}.get(v.kind, v.kind)
             where = "" if v.operand is None else f" ${v.operand}" if v.kind == "scalar" else f" [{v.operand}]"
             args = "".join(f" %{number[a]}" for a in v.args)
             lines.append(f"%{i} = {head}{where}{args} {v.dtype} {LEVELS[v.level]} stage {v.stage}")

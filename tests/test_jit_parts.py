@@ -17,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from launch_nests import DTYPES, Nest  # noqa: E402
+from .launch_nests import DTYPES, Nest  # noqa: E402
 
 V2 = "-msse4.2 -mpopcnt"
 V3 = "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt"

@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from launch_nests import CODES, DTYPES, Bound, Launcher, Nest, evaluate
+from .launch_nests import CODES, DTYPES, Bound, Launcher, Nest, evaluate
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CSRC = os.path.join(ROOT, "csrc")

@@ -184,7 +184,7 @@ static const char stream_text[] = "nest 2 stages reduces\n"
                                   "%1 = multiply %0 %0 f64 FULL stage 0\n"
                                   "%2 = reduce sum %1 f64 ROW stage 1\n"
                                   "%3 = divide %0 %2 f64 FULL stage 1\n"
-                                  "%4 = store [1] %3 f64 FULL stage 1\n";
+                                  "%4 = store sum [1] %3 f64 FULL stage 1\n";
 static const char column_text[] = "nest 1 stage\n"
                                   "[0] f64 unit\n"
                                   "[1] f64 unit written\n"

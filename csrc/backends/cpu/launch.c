@@ -390,8 +390,8 @@ launch_ref(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct
     return st;
 }
 
-/* Only a reduction computes something from no elements. Anything else must not run: it would read the
- * one element of a broadcast operand, and an array without elements has none. */
+/* Only a reduction, or a store of row values, computes something from no elements. Anything else must not
+ * run: it would read the one element of a broadcast operand, and an array without elements has none. */
 static bool
 computes_nothing(const struct fr_nest *nest, const struct fr_instance *in)
 {
@@ -400,7 +400,8 @@ computes_nothing(const struct fr_nest *nest, const struct fr_instance *in)
     for (int a = 0; a < in->n_outer; a++)
         empty |= in->outer[a] == 0;
     for (uint32_t i = 0; empty && i < nest->n_insts; i++)
-        empty = nest->insts[i].kind != FR_INST_REDUCE && nest->insts[i].kind != FR_INST_ACCUM;
+        empty = nest->insts[i].kind != FR_INST_REDUCE && !fr_space_is_accumulator(nest, &nest->insts[i]) &&
+                !(nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level != FR_LEVEL_FULL);
     return empty;
 }
 
