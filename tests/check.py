@@ -24,7 +24,7 @@ def configurations():
     empty = tempfile.mkdtemp(prefix="frit-no-tools-")
     core = ["-m", "core and not soak"]
     yield "all", {}, ["-m", "not soak"]
-    yield "jit off", {"FRIT_JIT": "off", "FRIT_FUZZ": "300"}, core
+    yield "jit off, verified", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_FUZZ": "300"}, core
     yield "interpreter, 1 thread", {"FRIT_JIT": "interpret", "FRIT_NUM_THREADS": "1",
                                     "FRIT_FUZZ": "300"}, core
     yield "compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "100"}, core

@@ -25,7 +25,7 @@ def complex_distance(a, b):
 
 
 def explain_difference(got, want, bad):
-    at = tuple(int(i[0]) for i in np.nonzero(bad))
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
     return (f"{int(np.count_nonzero(bad))} of {bad.size} elements differ; at {at}: "
             f"{got[at]!r} instead of {want[at]!r}")
 

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-import accuracy
+from . import accuracy
 
 pytest.importorskip("gmpy2")
 

@@ -212,7 +212,7 @@ def test_streams(lib):
         [1] f32 zero written stream
         %0 = load [0] f32 FULL stage 0
         %1 = reduce sum %0 f32 ROW stage 1
-        %2 = store [1] %1 f32 ROW stage 1""",
+        %2 = store sum [1] %1 f32 ROW stage 1""",
         [(a, list(a.strides)), (out, [4, 0, 0])], (5,), 7, 20)
     want = np.zeros(5, np.float32)
     for j in range(7):

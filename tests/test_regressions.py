@@ -32,3 +32,48 @@ def test_merge_of_groups_made_a_cycle():
         v16 = xp.arcsinh(v10)
         return v9, v11, xp.where(v3, v16, v15)
     both(program)
+
+
+def test_kernel_ran_over_no_elements():
+    def program(xp, force):
+        v0 = xp.asarray(np.ones((1, 2, 0)))
+        v1 = v0 != v0
+        v2 = v1[v1]
+        return xp.logical_and(v0, v2), v2 + 1.0, v2.sum(), (v2 * xp.ones(0)).sum()
+    both(program)
+
+
+def test_order_of_a_reduction_of_no_elements():
+    def program(xp, force):
+        v = xp.asarray(np.ones((2, 3, 0)))
+        return xp.any(v.T, axis=0), xp.sum(v.transpose(1, 0, 2), axis=2), xp.sum(v, axis=2)
+    both(program)
+
+
+def test_order_of_a_copy_of_a_broadcast_array():
+    def program(xp, force):
+        v = xp.asarray(np.arange(3.0).reshape(1, 1, 3))
+        w = xp.broadcast_to(v, (3, 7, 5, 3))
+        t = xp.asarray(np.arange(24.0).reshape(2, 3, 4)).transpose(1, 2, 0)[:, ::-1]
+        return w.astype("f8"), w.astype("f4"), w.T.astype("i4"), t.astype("f4"), t[:, :1].astype("f4")
+    both(program)
+
+
+FLOAT_OPS = ["arctan2", "hypot", "copysign", "nextafter", "logaddexp", "logaddexp2", "heaviside",
+             "add", "multiply", "divide", "floor_divide", "remainder", "power", "maximum", "fmod"]
+
+
+@pytest.mark.parametrize("name", FLOAT_OPS)
+def test_dtype_of_every_pair(name):
+    dtypes = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()
+    for a in dtypes:
+        for b in dtypes:
+            try:
+                want = getattr(np, name).resolve_dtypes((np.dtype(a), np.dtype(b), None))[2]
+            except TypeError:
+                want = None
+            try:
+                got = getattr(frit, name)(frit.ones(1, dtype=a), frit.ones(1, dtype=b)).dtype
+            except TypeError:
+                got = None
+            assert got == want, (a, b)

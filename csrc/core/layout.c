@@ -326,6 +326,25 @@ fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands, const int64
     }
 }
 
+void
+fr_strides_copy_order(int ndim, const int64_t *dims, const int64_t *strides, int64_t *out)
+{
+    int     perm[FR_MAX_DIMS];         /* perm[0] is the outermost axis */
+    int64_t step = 1;
+
+    for (int k = 0; k < ndim; k++) {
+        int i = k;
+
+        for (; i > 0 && magnitude(strides[perm[i - 1]]) < magnitude(strides[k]); i--)
+            perm[i] = perm[i - 1];
+        perm[i] = k;
+    }
+    for (int i = ndim; i-- > 0;) {
+        out[perm[i]] = step;
+        step *= dims[perm[i]] ? dims[perm[i]] : 1;
+    }
+}
+
 /* ---- overlap ------------------------------------------------------------------------------ */
 
 struct term {

@@ -54,6 +54,9 @@ bool      fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *
  * of these strides (order 'K'; strides[k] already broadcast to ndim, 0 where broadcast). */
 void      fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands,
                                 const int64_t *const *strides, int64_t *out);
+/* The same for a copy: axes sorted by stride, in C order where strides are equal. A broadcast axis
+ * (stride 0) becomes the innermost, unlike above. */
+void      fr_strides_copy_order(int ndim, const int64_t *dims, const int64_t *strides, int64_t *out);
 
 /* Exact overlap of two windows over one storage: bounds first, then a bounded Diophantine search.
  * "Unknown" counts as overlap. Offsets and strides in elements. */

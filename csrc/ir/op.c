@@ -54,6 +54,23 @@ promote(const struct fr_op_type *t, int n)
     return d;
 }
 
+/* The first float loop that all of them cast to safely: u16 with i16 is f32, although the two promote
+ * to i32, which would be f64. A weak float beside integers makes them f64. */
+static fr_dtype
+promote_floats(const struct fr_op_type *t, int n)
+{
+    fr_dtype d = fr_dtype_to_float(promote(t, n)), joint = FR_N_DTYPES;
+
+    for (int i = 0; i < n; i++) {
+        fr_dtype f = fr_dtype_to_float(t[i].dtype);
+
+        if (t[i].weak)
+            return d;
+        joint = joint == FR_N_DTYPES ? f : fr_dtype_promote(joint, f);
+    }
+    return joint;
+}
+
 static bool
 accepts(const struct fr_op_info *info, fr_dtype d)
 {
@@ -76,7 +93,7 @@ fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struc
         d = fr_dtype_to_float(promote(types, 1));
         break;
     case FR_RULE_FLOAT:
-        d = fr_dtype_to_float(promote(types, info->arity));
+        d = promote_floats(types, info->arity);
         break;
     case FR_RULE_TRUEDIV:
         d = promote(types, info->arity);

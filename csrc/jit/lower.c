@@ -250,10 +250,11 @@ constant_along_row(const struct lowering *z, const int64_t *stride)
 {
     if (z->n_axes == 0)
         return true;
-    /* Without row axes (column sums, maps) the last axis is the inner one. */
+    /* Without row axes (column sums, maps) the last axis is the inner one. A row without elements has
+     * not even the one that would be read for all, whatever its stride. */
     for (int p = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1); p < z->n_axes; p++)
         if ((stride[p] != 0 && z->dims[p] != 1) || z->dims[p] == 0)
-            return false;       /* of no elements at all there is not even one */
+            return false;
     return true;
 }
 

@@ -13,15 +13,17 @@ arctan_sum(code_t c, fr_dtype t, struct two base, fr_mval u, fr_mval tail)
 {
     struct two z = product_exact(c, u, u), cube = product_exact(c, u, z.hi);
     /* z may be 1, where the halves of a polynomial that is split would be larger than their sum. */
-    fr_mval p = t == FR_F32 ? horner(c, t, z.hi, ARCTAN_F32, FR_LEN(ARCTAN_F32), 1)
+    fr_mval p = t == FR_F32 ? POLY(z.hi, ARCTAN_F32)
                             : horner(c, t, z.hi, ARCTAN_F64, FR_LEN(ARCTAN_F64), 1);
     fr_mval lo;
     struct two sum = sum_sorted(c, base.hi, u);
 
     /* The derivative 1 / (1 + u^2), roughly, is enough for the tail. */
     lo = FMA(tail, FMA(z.hi, K(-0.5), K(1)), ADD(sum.lo, base.lo));
-    lo = FMA(p, FMA(u, z.lo, cube.lo), lo);
-    return ADD(sum.hi, FMA(p, cube.hi, lo));
+    lo = FMA(FMA(u, z.lo, cube.lo), K(-0.25), lo);
+    /* -1/4 is exact, so that only the smaller part of the cube has a rounded factor. */
+    lo = FMA(cube.hi, K(-0.25), FMA(p, cube.hi, lo));
+    return ADD(sum.hi, lo);
 }
 
 /* arctan a for a <= 1, and pi / 2 + arctan(-1 / a) beyond. */

@@ -4,7 +4,8 @@
 /* Where log2 erfc is very nearly a float and a double (tests/tools/coefficients.py). */
 #define ERF_CUT 0.77978515625
 
-/* erf x = x + x p(x^2) for |x| < ERF_CUT; beyond, 1 - 2^q(|x|) with a polynomial for log2 erfc in |x| - ERF_CUT. */
+/* erf x = x + x p(x^2) for |x| < ERF_CUT; beyond, 1 - 2^q with a polynomial in |x| - ERF_CUT for
+ * q = log2 erfc |x|. */
 fr_status
 recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
@@ -21,7 +22,8 @@ recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
     return c->st;
 }
 
-/* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 11/16; 2 - erfc |x| for x < 0. */
+/* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 11/16; 2 - erfc |x| for
+ * x < 0. */
 static fr_mval
 erfc_f64(code_t c, fr_mval x)
 {

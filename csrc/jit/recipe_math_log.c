@@ -248,12 +248,21 @@ log_add_f32(code_t c, fr_mval x, fr_mval y, bool two)
     return SEL(EQ(d, d), sum, ADD(x, y));
 }
 
+static struct two
+times_log2e(code_t c, struct two x)
+{
+    const fr_dtype t = FR_F64;
+    struct two p = product_exact(c, x.hi, K(LOG2E[0]));
+
+    return (struct two){p.hi, FMA(x.lo, K(LOG2E[0]), FMA(x.hi, K(LOG2E[1]), p.lo))};
+}
+
 static fr_mval
 log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
 {
     const fr_dtype t = FR_F64;
-    fr_mval less = LT(x, y), big = SEL(less, y, x), whole, far;
-    struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), l, sum;
+    fr_mval less = LT(x, y), big = SEL(less, y, x), far;
+    struct two d = sum_exact(c, SEL(less, x, y), NEG(big)), small, l, sum;
     fr_mval near = LT(K(two ? -1080 : -750), d.hi), number = EQ(d.hi, d.hi);
     struct exp_parts z;
 
@@ -266,20 +275,22 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
         d.hi = p.hi;
     }
     z = fr_math_exp_parts(c, t, d.hi, d.lo, 2 * BIAS);
-    whole = scale(c, t, z.e.hi, z.biased);
-    far = whole;
-    l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
+    small.hi = scale(c, t, z.e.hi, z.biased);
+    small.lo = scale(c, t, z.e.lo, z.biased);
+    l = fr_math_log1p_parts(c, small.hi, small.lo, K(0));
     if (two) {
-        struct two p = product_exact(c, l.hi, K(LOG2E[0]));
-
         /* e^d may be subnormal: the factor comes before the scale. */
-        far = scale(c, t, FMA(z.e.hi, K(LOG2E[0]), MUL(z.e.lo, K(LOG2E[0]))), z.biased);
-        l.lo = FMA(l.lo, K(LOG2E[0]), FMA(l.hi, K(LOG2E[1]), p.lo));
-        l.hi = p.hi;
+        z.e = times_log2e(c, z.e);
+        small.hi = scale(c, t, z.e.hi, z.biased);
+        small.lo = scale(c, t, z.e.lo, z.biased);
+        l = times_log2e(c, l);
     }
+    /* Small exponentials are their own logarithm of 1 + e^d; that of subnormals is not exact. */
+    far = LT(d.hi, K(-40));
+    l.hi = SEL(far, small.hi, l.hi);
+    l.lo = SEL(far, small.lo, l.lo);
     sum = sum_exact(c, big, l.hi);
-    far = SEL(m_and(c, LT(d.hi, K(-600)), LT(ABS(big), K(0x1p-960))), ADD(big, far),
-              ADD(sum.hi, ADD(sum.lo, l.lo)));
+    far = ADD(sum.hi, ADD(sum.lo, l.lo));
     far = SEL(LT(ABS(sum.hi), K(INFINITY)), far, sum.hi);
     /* Equal infinities and NaN have no difference, but a sum. */
     return SEL(number, far, ADD(x, y));

@@ -105,10 +105,8 @@ embedded_dtype(const struct fr_node *n, int k)
 
     if (n->op == FR_OP_cast)
         return n->dtype;
-    if (rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
+    if (fr_op_arg(n->op, k, FR_F32) == fr_op_arg(n->op, k, FR_F64))
+        return fr_op_arg(n->op, k, FR_F32);     /* the same whatever it computes in */
     for (int j = rule == FR_RULE_SELECT; j < n->n_args; j++)
         if (j != k && n->arg[j] != FR_SCALAR_HERE && !(rule == FR_RULE_LDEXP && j == 1))
             return fr_nodes[n->arg[j]].dtype;

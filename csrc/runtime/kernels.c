@@ -88,10 +88,9 @@ void
 fr_kernel_unref(struct fr_kernel_entry *e)
 {
     struct fr_kernel_entry **link = &buckets[e->k.key[0] % N_BUCKETS];
-    int                      state = atomic_load(&e->k.jit_state);
 
     /* While the compiler works on it, it stays: the answer is written into it. */
-    if (--e->refs > 0 || state == JIT_LOOKING || state == JIT_COMPILING)
+    if (--e->refs > 0 || atomic_load(&e->n_asked) > 0)
         return;
     while (*link != e)
         link = &(*link)->next;
@@ -99,23 +98,31 @@ fr_kernel_unref(struct fr_kernel_entry *e)
     entry_free(e);
 }
 
-/* On the manager thread. */
+/* On the manager thread. A kernel may have been asked for twice, for a look into the cache and then for
+ * compilation: only the last answer says that there is no code. */
 static void
 code_ready(void *arg, const struct fr_nest_code *code)
 {
-    struct fr_kernel *k = arg;
+    struct fr_kernel_entry *e = arg;
 
-    if (code)
-        atomic_store_explicit(&k->code, code, memory_order_release);
-    atomic_store(&k->jit_state, code || atomic_load(&k->jit_state) == JIT_COMPILING ? JIT_DONE
-                                                                                    : JIT_MISSED);
+    if (code) {
+        atomic_store_explicit(&e->k.code, code, memory_order_release);
+        atomic_store(&e->k.jit_state, JIT_DONE);
+    } else if (atomic_load(&e->n_asked) == 1) {
+        int looking = JIT_LOOKING;
+
+        if (!atomic_compare_exchange_strong(&e->k.jit_state, &looking, JIT_MISSED))
+            atomic_store(&e->k.jit_state, JIT_DONE);
+    }
+    atomic_fetch_sub(&e->n_asked, 1);
 }
 
 static void
-ask(struct fr_kernel *k, int state)
+ask(struct fr_kernel_entry *e, int state)
 {
-    atomic_store(&k->jit_state, state);
-    fr_compile_want(k->nest, state == JIT_LOOKING, code_ready, k);
+    atomic_store(&e->k.jit_state, state);
+    atomic_fetch_add(&e->n_asked, 1);
+    fr_compile_want(e->k.nest, state == JIT_LOOKING, code_ready, e);
 }
 
 void
@@ -123,10 +130,12 @@ fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us)
 {
     int state = atomic_load_explicit(&e->k.jit_state, memory_order_relaxed);
 
-    if (FR_LIKELY(state == JIT_DONE) || fr_env.jit[0] == 'o' || fr_env.jit[0] == 'i')
+    if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || fr_env.jit[0] == 'o' ||
+        fr_env.jit[0] == 'i')
         return;
-    if (state == JIT_NONE)
-        ask(&e->k, elapsed_us > WORTH_US ? JIT_COMPILING : JIT_LOOKING);
-    else if (state == JIT_MISSED)
-        ask(&e->k, JIT_COMPILING);
+    /* The first run looks into the cache, the second pays for a compilation; so does a single long one. */
+    if (state == JIT_NONE && elapsed_us <= WORTH_US)
+        ask(e, JIT_LOOKING);
+    else
+        ask(e, JIT_COMPILING);
 }

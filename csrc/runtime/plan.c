@@ -405,6 +405,10 @@ stored_last(const struct fr_nest *nest, int k)
     return false;
 }
 
+/* Elements times instructions, a fraction of a second. A longer evaluation leaves its leaves alone, so that
+ * Ctrl-C can end it at any time and it can be made again. */
+enum { LONG_WORK = 1 << 27 };
+
 /* Lets results take the memory of operands that nobody needs afterwards. */
 static void
 reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
@@ -444,7 +448,8 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                         nest->operands[in].dtype != nest->operands[out].dtype ||
                         !(p->place[q].kind == FR_PLACE_ARENA
                               ? p->place[r].kind == FR_PLACE_ARENA
-                              : p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying))
+                              : p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
+                                    p->work <= LONG_WORK))
                         continue;
                     for (int j = 0; alone && j < step->n_instances; j++)
                         for (int k = 0; alone && k < nest->n_operands; k++) {

@@ -54,6 +54,7 @@ struct fr_kernel_entry {
     struct fr_kernel        k;           /* first: the backend sees only this */
     struct fr_kernel_entry *next;        /* same bucket */
     uint32_t                refs;        /* plans */
+    atomic_int              n_asked;     /* answers of the compiler that are still to come */
     size_t                  n_packed;
     uint8_t                *packed;
 };

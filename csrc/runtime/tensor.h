@@ -47,7 +47,8 @@ fr_status fr_trace_map(fr_op, const struct fr_arg *args, int n_args, struct fr_t
  * cast to it same-kind). */
 fr_status fr_trace_map_dtype(fr_op, const struct fr_arg *args, int n_args, fr_dtype dtype,
                              struct fr_tensor *out, struct fr_err *);
-/* astype; a copy when the dtype is the same. order 'K' or 'C'. */
+/* astype; a copy when the dtype is the same. order 'C', 'K' (as NumPy's copies) or 'I' (as NumPy's iterator
+ * walks: where broadcast axes stand in the way, not the same as 'K'). */
 fr_status fr_trace_cast(const struct fr_tensor *, fr_dtype, char order, struct fr_tensor *out,
                         struct fr_err *);
 /* axes: bit k set reduces axis k (of the tensor's ndim); keepdims leaves size 1. dtype: FR_N_DTYPES for

@@ -165,17 +165,6 @@ tensor_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err 
     return st;
 }
 
-/* dtype that argument k of `op` must have when it computes in `compute`. */
-static fr_dtype
-arg_dtype(fr_op op, int k, fr_dtype compute)
-{
-    if (fr_op_info[op].rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (fr_op_info[op].rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
-    return compute;
-}
-
 static fr_status
 map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, struct fr_layout *into,
          fr_ref *out, struct fr_err *err)
@@ -197,7 +186,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
     else if (!(layout = fr_layout_get(0, NULL, NULL)))
         TRY(fr_no_memory(err, "a layout"));
     for (int k = 0; k < n_args; k++) {
-        fr_dtype want = arg_dtype(op, k, compute);
+        fr_dtype want = fr_op_arg(op, k, compute);
 
         if (args[k].t) {
             TRY(tensor_arg(args[k].t, want, &arg[k], err));
@@ -296,8 +285,10 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     fr_status         st;
 
     for (int k = 0; k < n_args; k++)
-        types[k] = (struct fr_op_type){.dtype = arg_dtype(op, k, dtype)};
-    if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
+        types[k] = (struct fr_op_type){.dtype = fr_op_arg(op, k, dtype)};
+    if (fr_op_arg(op, 0, dtype) != dtype && fr_op_info[op].rule == FR_RULE_SAME)
+        compute = dtype; /* random numbers: their inputs are counters whatever they compute */
+    else if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
         return st;
     if (compute != dtype && fr_op_result(op, compute) != dtype)
         return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
@@ -305,7 +296,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
-        if (!fr_dtype_same_kind(from, arg_dtype(op, k, compute)))
+        if (!fr_dtype_same_kind(from, fr_op_arg(op, k, compute)))
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
                            "'same_kind'",
@@ -320,14 +311,21 @@ fr_status
 fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_tensor *out,
               struct fr_err *err)
 {
-    struct fr_layout *l = t->layout, *const list[1] = {l};
+    struct fr_layout *l = t->layout;
+    int64_t           strides[FR_MAX_DIMS];
     fr_ref            raw, id;
     fr_status         st;
 
-    if (order == 'C' && !l->c_contig)
-        l = fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
-    else if ((st = result_layout(list, 1, "cast", &l, err)) != FR_OK)
-        return st;
+    if (order == 'C' || l->dense) {
+        l = l->c_contig || order != 'C' ? fr_layout_ref(l)
+                                        : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
+    } else if (order == 'I') {
+        if ((st = result_layout(&l, 1, "cast", &l, err)) != FR_OK)
+            return st;
+    } else {
+        fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
+        l = fr_layout_get(l->ndim, fr_layout_dims(l), strides);
+    }
     if (!l)
         return fr_no_memory(err, "a layout");
     if ((st = fr_tensor_node(t, &raw, err)) != FR_OK) {
@@ -380,7 +378,8 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
             dims[n] = fr_layout_dims(l)[k];
             strides[n++] = full[k];
         }
-    return fr_layout_get(n, dims, c_order ? NULL : strides);
+    /* NumPy gives every array without elements the strides 0, so nothing but C order is left. */
+    return fr_layout_get(n, dims, c_order || l->n_elems == 0 ? NULL : strides);
 }
 
 enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_NUMPY };
@@ -517,7 +516,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     if (info->rule == FR_RULE_SUM && !sum_is_exact(t->dtype, compute, reduced_count(t, axes))) {
         switch (sum_order(op, compute, t->layout, axes, compute != t->dtype)) {
         case ORDER_OURS: break;
-        case ORDER_COPY: copy_order = 'K'; break;
+        case ORDER_COPY: copy_order = 'I'; break;
         case ORDER_NUMPY:
             return fr_fail(err, FR_ENOTSUP, "%s in the order of NumPy's buffered iterator",
                            info->name);

@@ -23,7 +23,7 @@ softplus(ldouble x)
     return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x));
 }
 
-/* max(x, y) + log(1 + e^-|x - y|), or the same with 2 in e's place; `base` is the logarithm of it. */
+/* max(x, y) + log(1 + e^-|x - y|), or the same with 2 in e's place; `base` is ln of that. */
 static ldouble
 log_add(ldouble x, ldouble y, ldouble base)
 {
@@ -61,7 +61,7 @@ larger(ldouble x, ldouble y, ldouble sum)
     T(sigmoid, sigmoid(x), sigmoid(x), 0) T(softplus, softplus(x), softplus(x), 0)                 \
     T(arctan2, atan2(x, y), atan2l(x, y), 0) T(hypot, hypot(x, y), hypotl(x, y), 0)                \
     T(power, pow(x, y), powl(x, y), 0)                                                             \
-    T(logaddexp, log_add(x, y, 1), log_add(x, y, 1), larger(x, y, truth))                              \
+    T(logaddexp, log_add(x, y, 1), log_add(x, y, 1), larger(x, y, truth))                          \
     T(logaddexp2, log_add(x, y, LN2), log_add(x, y, LN2), larger(x, y, truth))
 
 struct report {

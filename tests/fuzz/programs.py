@@ -25,7 +25,7 @@ INEXACT_1_REAL = ["cbrt"]
 # Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
 INEXACT_2 = ["arctan2", "hypot"]
 # Bit for bit on real numbers; of complex numbers only what adds or moves is.
-COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sqrt", "power"]
+COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sign", "sqrt", "power"]
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
 
 UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
@@ -389,7 +389,10 @@ class Draw:
             return r.choice([f"{lo} = {hi}", f"{lo} += {hi}" if a.dtype.kind != "b" else f"{lo} |= {hi}",
                              f"{v}[::-1] = {v}", f"{v}[:] = {v}[::-1]"])
         if kind < 0.4:
-            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            # NumPy reads a mask while it writes, so one that looks at the same memory in another order
+            # changes on the way; frit reads it first.
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape
+                          and (b is a or not np.may_share_memory(a, b)))
             if m:
                 return f"{v}[{m}] = {self.number('i' if a.dtype.kind == 'i' else 'u')}"
         key = self.index(a)

@@ -36,7 +36,7 @@ def one_op(name, theirs):
     def both(*args, out=None, **kw):
         want = theirs(*args, **kw)
         kind = np.asarray(want).dtype.kind
-        if kind not in "fc" or (kind == "f" and name in ("multiply", "divide", "square", "reciprocal",
+        if kind not in "fc" or (kind == "f" and name in ("multiply", "divide", "square", "reciprocal", "sign",
                                                          "sqrt")):
             got = want
         elif kind == "f" and name == "absolute" and np.asarray(args[0]).dtype.kind != "c":
@@ -59,7 +59,7 @@ def one_op(name, theirs):
                                     w.astype(np.result_type(w.dtype, np.complex64)))
                    > ULP["c8"]) if is_complex else ulp_distance(judged, w) > limit
             if far.any() and not is_complex:
-                at = tuple(int(i[0]) for i in np.nonzero(far))
+                at = tuple(int(i) for i in np.argwhere(far)[0])
                 raise Mismatch(f"{name}: {got[at]!r} instead of {w[at]!r} is more than {limit} ULP")
             if isinstance(want, np.ndarray):
                 want[...] = got

@@ -390,8 +390,22 @@ launch_ref(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct
     return st;
 }
 
-fr_status
-fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
+/* Only a reduction computes something from no elements. Anything else must not run: it would read the
+ * one element of a broadcast operand, and an array without elements has none. */
+static bool
+computes_nothing(const struct fr_nest *nest, const struct fr_instance *in)
+{
+    bool empty = in->n_rows == 0 || in->n_inner == 0;
+
+    for (int a = 0; a < in->n_outer; a++)
+        empty |= in->outer[a] == 0;
+    for (uint32_t i = 0; empty && i < nest->n_insts; i++)
+        empty = nest->insts[i].kind != FR_INST_REDUCE && nest->insts[i].kind != FR_INST_ACCUM;
+    return empty;
+}
+
+static fr_status
+launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
 {
     struct fr_exec           e;
     const struct fr_program *p = kernel->program;
@@ -427,5 +441,20 @@ fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct 
         return fr_fail(err, st, "scratch of %zu bytes for a kernel", e.scratch_bytes);
     if (st == FR_EINTR)
         return fr_fail(err, st, "interrupted");
+    return st;
+}
+
+fr_status
+fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+    int       from = 0;
+
+    for (int i = 0; i <= n && st == FR_OK; i++)
+        if (i == n || computes_nothing(kernel->nest, &in[i])) {
+            if (i > from)
+                st = launch(kernel, in + from, i - from, err);
+            from = i + 1;
+        }
     return st;
 }
