@@ -183,7 +183,9 @@ settle_process(const char *parent)
     (void)!nice(5); /* whoever waits for kernels is interpreting them, on the same processors */
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, (rlim_t)256 << 20);
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of addresses */
     limit(RLIMIT_AS, (rlim_t)4 << 30);
+#endif
     limit(RLIMIT_STACK, (rlim_t)128 << 20); /* deep expressions */
     return settle_descriptors() && chdir(tmpdir) == 0;
 }
