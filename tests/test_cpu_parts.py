@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import numpy_order  # noqa: E402
+from . import numpy_order
 
 ROOT = Path(__file__).parent.parent
 CPU = ROOT / "csrc/backends/cpu"

@@ -15,9 +15,9 @@ import time
 import numpy as np
 import pytest
 
+from .launch_nests import DTYPES, Nest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-from .launch_nests import DTYPES, Nest  # noqa: E402
 
 V2 = "-msse4.2 -mpopcnt"
 V3 = "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt"
@@ -888,8 +888,8 @@ def in_process(built, tmp_path, code, env=None, **kw):
     """Runs `code` in a process of its own, which knows this module as T and has `jit` configured."""
     prelude = f"""
 import os, sys, time, signal, subprocess
-sys.path.insert(0, {str(ROOT / 'tests')!r})
-import test_jit_parts as T
+sys.path.insert(0, {str(ROOT)!r})
+from tests import test_jit_parts as T
 jit = T.Jit({str(built)!r})
 jit.configure()
 """
@@ -960,8 +960,8 @@ print(*T.helper_pids(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     env = {**os.environ, "FRIT_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    prelude = f"import os, sys, time, signal; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" \
-              f"import test_jit_parts as T\njit = T.Jit({str(built)!r}); jit.configure()\n"
+    prelude = f"import os, sys, time, signal; sys.path.insert(0, {str(ROOT)!r})\n" \
+              f"from tests import test_jit_parts as T\njit = T.Jit({str(built)!r}); jit.configure()\n"
     done = subprocess.run([sys.executable, "-c", prelude + code], env=env, text=True, capture_output=True)
     pids = list(map(int, done.stdout.split()))
     assert pids, done.stderr

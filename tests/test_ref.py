@@ -1,13 +1,10 @@
 """The reference executor: nests written as text, against NumPy bit for bit."""
 import ctypes
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from test_recipes import DTYPES, lib, random_values, same_bits  # noqa: E402, F401
+from .test_recipes import DTYPES, lib, random_values, same_bits  # noqa: F401
 
 FLOATS = ["f16", "f32", "f64"]
 SIZES = [0, 1, 2, 3, 7, 8, 9, 15, 16, 63, 64, 65, 127, 128, 129, 130, 136, 137, 255, 256, 257, 300,
