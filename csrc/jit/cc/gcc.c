@@ -305,8 +305,8 @@ change_sign(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, x), c->memory[d]);
 }
 
-/* An operand of fma. Only a negation that GCC can see becomes part of the instruction, as it does in
- * the block kernels. */
+/* An operand of fma. Only a negation that GCC can see becomes part of the instruction, as it does
+ * in the block kernels. */
 static gj_rvalue *
 fma_operand(struct fr_gcc *c, fr_dtype d, fr_mval v)
 {
