@@ -1,5 +1,5 @@
-"""Complex numbers in compiled kernels: the bits of the interpreter and of NumPy, for every operation of the
-table, with layouts, tails and special values; which executor ran is counted."""
+"""Compiled kernels: the bits of the interpreter and of NumPy. Complex numbers in every operation of the
+table, with layouts, tails and special values, and signs of NaNs; which executor ran is counted."""
 import contextlib
 import re
 import warnings
@@ -196,3 +196,53 @@ def test_real_and_complex_sums_of_one_row(dtype, rows):
         return xp.sum(m, axis=1), xp.sum(m.real + m.imag, axis=1), xp.sum(xp.isfinite(m), axis=1), xp.max(m, axis=1)
 
     check(f, [(m,) for special in (True, False) for m in rows_of(dtype, special, "C", rows)])
+
+
+SIGNS = {
+    "sum with a negative": lambda xp, x, y: (-x + y, y + -x, -x - y, x - -y),
+    "product of negatives": lambda xp, x, y: (-x * -y, -x * y, -(x * y)),
+    "quotient of negatives": lambda xp, x, y: (-x / -y, -x / y, -(x / y)),
+    "square of a magnitude": lambda xp, x, y: (abs(x) * abs(x), abs(x) * y, abs(x) / abs(x)),
+    "negative difference": lambda xp, x, y: (-(x - y), -(x + y), xp.sqrt(abs(x))),
+    "steps": lambda xp, x, y: (-(-x + y) * -y, xp.copysign(y, -x - -y)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("case", SIGNS)
+def test_sign_of_a_nan(case, dtype):
+    """Of operations with one NaN among the operands."""
+    nans = np.array([np.nan, -np.nan, 1.0, -2.0, 0.0, -0.0] * 7, dtype)
+    others = np.array([1.0, 2.0, -3.0, 4.0, -5.0, 6.0] * 7, dtype)
+
+    def f(x, y):
+        xp = frit if isinstance(x, frit.Tensor) else np
+        return tuple(xp.signbit(v) for v in SIGNS[case](xp, x, y))
+
+    check(f, [(a[:n], b[:n]) for a, b in ((nans, others), (others, nans)) for n in (1, 7, 16, 42)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sign_of_a_nan_in_a_complex_number(dtype):
+    """What is done to a part's sign before its magnitude is taken."""
+    part = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, -np.nan])
+    z = np.array([complex(re, im) for re in part for im in part if re == re or im == im], dtype)
+
+    def f(xp, z):
+        return [xp.signbit(xp.absolute(v)) for v in (-z, xp.conjugate(z))]
+
+    def steps(z):
+        # Forced one by one, so that no kernel has more than one operation.
+        out = []
+        for v in (-z, frit.conjugate(z)):
+            frit.eval(v)
+            size = frit.absolute(v)
+            frit.eval(size)
+            out.append(np.asarray(frit.signbit(size)))
+        return out
+
+    for name in "interpret", "always", "always":
+        with frit.config(jit=name):
+            whole = [np.asarray(v) for v in f(frit, frit.asarray(z))]
+            for got, want in zip(whole, steps(frit.asarray(z))):
+                assert got.tolist() == want.tolist(), name
