@@ -1,25 +1,7 @@
 /* The groups of a graph as text, for tests and explain. */
 #include "passes/fuse.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-struct text {
-    char  *out;
-    size_t cap;
-    int    len;
-};
-
-__attribute__((format(printf, 2, 3))) static void
-put(struct text *t, const char *fmt, ...)
-{
-    bool    room = t->out && (size_t)t->len < t->cap;
-    va_list ap;
-
-    va_start(ap, fmt);
-    t->len += vsnprintf(room ? t->out + t->len : NULL, room ? t->cap - (size_t)t->len : 0, fmt, ap);
-    va_end(ap);
-}
+#include "base/text.h"
 
 static bool
 is_read_by_another(const struct fr_graph *g, const struct fr_fusion *f, int n)
@@ -33,7 +15,7 @@ is_read_by_another(const struct fr_graph *g, const struct fr_fusion *f, int n)
 
 /* What a group reads, each node once, at its first reader. */
 static void
-put_reads(struct text *t, const struct fr_graph *g, const struct fr_fusion *f, int first)
+put_reads(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f, int first)
 {
     const char *word = " reads";
 
@@ -50,14 +32,14 @@ put_reads(struct text *t, const struct fr_graph *g, const struct fr_fusion *f, i
                     break;
             }
             if (!known) {
-                put(t, "%s %%%d", word, src);
+                fr_text_put(t, "%s %%%d", word, src);
                 word = "";
             }
         }
 }
 
 static void
-put_writes(struct text *t, const struct fr_graph *g, const struct fr_fusion *f,
+put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f,
            const struct fr_group *grp)
 {
     const char *word = " writes";
@@ -69,9 +51,9 @@ put_writes(struct text *t, const struct fr_graph *g, const struct fr_fusion *f,
 
         if (!node->output && node->op != FR_OP_store && !late && !is_read_by_another(g, f, n))
             continue;
-        put(t, "%s %%%d", word, n);
+        fr_text_put(t, "%s %%%d", word, n);
         if (node->op == FR_OP_store)
-            put(t, f->in_place[n] ? " over %%%d" : " in a copy of %%%d", node->arg[0].src);
+            fr_text_put(t, f->in_place[n] ? " over %%%d" : " in a copy of %%%d", node->arg[0].src);
         word = "";
     }
 }
@@ -80,23 +62,23 @@ int
 fr_fusion_print(const struct fr_graph *g, const struct fr_fusion *f, char *out, size_t cap)
 {
     static const char *const kinds[] = {"map", "row", "post", "mix", "scan"};
-    struct text              t = {out, cap, 0};
+    struct fr_text           t = {out, cap, 0};
 
     for (int i = 0; i < f->n_groups; i++) {
         const struct fr_group *grp = f->group[i];
 
-        put(&t, "group %d = {", i);
+        fr_text_put(&t, "group %d = {", i);
         for (int n = grp->first; n >= 0; n = f->next[n])
-            put(&t, "%s%%%d%s", n == grp->first ? "" : " ", n,
-                f->level[n] == FR_MEMBER_KEPT    ? "'"
-                : f->level[n] == FR_MEMBER_AFTER ? "\""
-                                                 : "");
-        put(&t, "} %s", kinds[grp->kind]);
+            fr_text_put(&t, "%s%%%d%s", n == grp->first ? "" : " ", n,
+                        f->level[n] == FR_MEMBER_KEPT    ? "'"
+                        : f->level[n] == FR_MEMBER_AFTER ? "\""
+                                                         : "");
+        fr_text_put(&t, "} %s", kinds[grp->kind]);
         put_reads(&t, g, f, grp->first);
         put_writes(&t, g, f, grp);
         if (f->why[i])
-            put(&t, "  # apart: %s", f->why[i]);
-        put(&t, "\n");
+            fr_text_put(&t, "  # apart: %s", f->why[i]);
+        fr_text_put(&t, "\n");
     }
     return t.len;
 }
