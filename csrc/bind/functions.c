@@ -140,6 +140,10 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     int               st = FR_VALUE_OK;
 
     *result = NULL;
+    if (o->out && fr_of(o->out)->readonly) { /* before any word on dtypes, as NumPy has it */
+        PyErr_SetString(PyExc_ValueError, "output array is read-only");
+        return FR_VALUE_ERROR;
+    }
     if (o->dtype) {
         st = fr_numpy_to_dtype(o->dtype, d, &d);
         if (st <= 0)
