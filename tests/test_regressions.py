@@ -165,3 +165,12 @@ def test_order_of_truth_of_a_broadcast_array(dtype):
                         for f in (xp.any, xp.all, xp.count_nonzero, xp.sum, xp.max, xp.argmax)]
         return results
     both(program)
+
+
+def test_index_along_one_of_several_reduced_axes():
+    def program(xp, force):
+        v = xp.asarray(np.arange(1.0, 5).reshape(2, 2))
+        w = xp.asarray(np.arange(60.0).reshape(3, 4, 5))
+        return (xp.std(xp.tril(v), axis=(0, 1)), xp.sum(xp.triu(v) * v), xp.var(xp.tril(w)),
+                (xp.tril(w) - xp.tril(w).mean()).sum(axis=(1, 2)), xp.tril(v.T).max() - v)
+    both(program)
