@@ -49,7 +49,8 @@ def evaluated(f, inputs):
     """The results of f over all inputs as arrays, copied out of frit."""
     out = []
     for args in inputs:
-        r = f(*[frit.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
+        # Shared, for a copy may have another layout, and the order of a sum follows it.
+        r = f(*[frit.asarray(a, copy=False) if isinstance(a, np.ndarray) else a for a in args])
         r = r if isinstance(r, tuple) else (r,)
         frit.eval(*r)
         out.append([np.array(v) for v in r])

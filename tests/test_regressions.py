@@ -116,3 +116,100 @@ def test_dtype_of_every_pair(name):
             except TypeError:
                 got = None
             assert got == want, (a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_zeros_of_clip(dtype):
+    # Not bounds that are rows or columns: whether NumPy's iterator spreads them out in a buffer, where they
+    # are arrays, or hands them over as they are, where they are numbers, depends on sizes and strides.
+    shapes = [(), (1,), (5,), (1, 1), (1, 5), (5, 1), (4, 5), (4, 1), (2, 1, 1)]
+    for shape in shapes:
+        for lo_shape in shapes:
+            for hi_shape in shapes + [None]:
+                if any(np.prod(s or ()) > 1 and s != shape for s in (lo_shape, hi_shape)):
+                    continue
+                for zero in 0.0, -0.0:
+                    x, lo = np.full(shape, zero, dtype), np.full(lo_shape, -zero, dtype)
+                    hi = 3.0 if hi_shape is None else np.full(hi_shape, 3, dtype)
+                    try:
+                        want = np.clip(x, lo, hi), np.clip(x, -3, lo), np.clip(x, None, lo)
+                    except ValueError:
+                        continue
+                    x, lo, hi = (frit.asarray(a) if isinstance(a, np.ndarray) else a for a in (x, lo, hi))
+                    got = frit.clip(x, lo, hi), frit.clip(x, -3, lo), frit.clip(x, None, lo)
+                    for g, w in zip(got, want):
+                        assert_same(g, w, what=f"{shape} {lo_shape} {hi_shape} {zero}")
+
+
+def test_zeros_of_a_number_as_bound():
+    def program(xp, force):
+        v = xp.asarray(np.array([0.0, -0.0, 1.0, -5.0, np.nan] * 9))
+        return [1 / xp.clip(v.astype(d), lo, hi)
+                for d in ("f2", "f4", "f8") for lo, hi in [(0, 3), (-0.0, 3), (None, 0), (-1, -0.0)]]
+    both(program)
+
+
+@pytest.mark.parametrize("work", [
+    "v |= v", "v -= True", "v **= 0.5", "xp.add(v, v, out=v, dtype='f4')", "xp.invert(v, out=v)",
+    "xp.add(v, v, out=v, where=v > 0)"])
+def test_read_only_comes_before_dtypes(work):
+    def refused(xp):
+        env = {"xp": xp, "v": xp.broadcast_to(xp.asarray(np.ones(3)), (2, 3))}
+        with pytest.raises(Exception) as e:
+            exec(work, env)
+        return e.type
+    assert refused(frit) is refused(np) is ValueError
+
+
+def test_order_of_what_is_made_like_a_broadcast_array():
+    def program(xp, force):
+        v = xp.broadcast_to(xp.asarray(np.ones(3)), (2, 3))
+        w = xp.broadcast_to(xp.asarray(np.arange(6.0).reshape(3, 1, 2)), (5, 3, 4, 2))
+        return [f(a) for f in (xp.zeros_like, xp.ones_like, lambda a: xp.full_like(a, 3),
+                               lambda a: xp.roll(a, 1, 0), lambda a: xp.zeros_like(a, dtype="f4"))
+                for a in (v, w, w.T, w[:, ::-1])]
+    both(program)
+
+
+def test_exceptions_have_the_types_of_numpy():
+    dtypes = np.typecodes["AllInteger"].replace("q", "").replace("Q", "") + "?efdFD"
+
+    def refused(f, *args, **kw):
+        try:
+            f(*args, **kw)
+        except Exception as e:
+            return type(e)
+
+    for name in dir(np):
+        theirs, mine = getattr(np, name), getattr(frit, name, None)
+        if not isinstance(theirs, np.ufunc) or theirs.nin > 2 or theirs.nout > 1 or mine is None:
+            continue
+        for a in dtypes:
+            for b in dtypes:
+                args = [np.ones(3, a), np.ones(3, b)][:theirs.nin]
+                kw = {"out": np.ones(3, b)} if theirs.nin == 1 or a == b else {}
+                ours = {k: frit.asarray(v) for k, v in kw.items()}
+                with np.errstate(all="ignore"):
+                    want = refused(theirs, *args, **kw)
+                    assert refused(mine, *map(frit.asarray, args), **ours) is want, (name, a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "?", "f2", "c8"])
+def test_order_of_truth_of_a_broadcast_array(dtype):
+    def program(xp, force):
+        results = []
+        for small, large in ((3,), (2, 3)), ((1, 1, 65), (2, 3, 5, 1, 65)), ((4, 1), (2, 4, 3)):
+            v = xp.broadcast_to(xp.asarray(np.ones(small, dtype)), large)
+            results += [f(a, axis=k) for a in (v, v.T) for k in range(v.ndim)
+                        for f in (xp.any, xp.all, xp.count_nonzero, xp.sum, xp.max, xp.argmax)]
+        return results
+    both(program)
+
+
+def test_index_along_one_of_several_reduced_axes():
+    def program(xp, force):
+        v = xp.asarray(np.arange(1.0, 5).reshape(2, 2))
+        w = xp.asarray(np.arange(60.0).reshape(3, 4, 5))
+        return (xp.std(xp.tril(v), axis=(0, 1)), xp.sum(xp.triu(v) * v), xp.var(xp.tril(w)),
+                (xp.tril(w) - xp.tril(w).mean()).sum(axis=(1, 2)), xp.tril(v.T).max() - v)
+    both(program)

@@ -12,13 +12,12 @@ make_empty(int ndim, const int64_t *dims, fr_dtype d, char order, const struct f
            struct fr_tensor *out, struct fr_err *err)
 {
     int64_t        strides[FR_MAX_DIMS], step = 1, n;
-    const int64_t *from = like ? fr_layout_strides(like) : NULL;
     fr_status      st = fr_dims_count(ndim, dims, fr_dtype_size(d), &n, err);
 
     if (st != FR_OK)
         return st;
     if (like) {
-        fr_strides_keep_order(ndim, dims, 1, &from, strides);
+        fr_strides_copy_order(ndim, dims, fr_layout_strides(like), strides);
     } else {
         for (int k = 0; k < ndim; k++) {
             int i = order == 'F' ? k : ndim - 1 - k;

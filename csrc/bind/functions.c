@@ -140,6 +140,10 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     int               st = FR_VALUE_OK;
 
     *result = NULL;
+    if (o->out && fr_of(o->out)->readonly) { /* before any word on dtypes, as NumPy has it */
+        PyErr_SetString(PyExc_ValueError, "output array is read-only");
+        return FR_VALUE_ERROR;
+    }
     if (o->dtype) {
         st = fr_numpy_to_dtype(o->dtype, d, &d);
         if (st <= 0)
@@ -166,8 +170,10 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         else if (fst == FR_OK && o->where && !covers(mask.arg.t->layout, t.layout))
             st = FR_VALUE_HAND;
     }
-    if (st == FR_VALUE_OK && o->out) {
-        *result = fst == FR_OK ? Py_NewRef(o->out) : fr_errors_raise(fst, &err);
+    if (st == FR_VALUE_OK && fst != FR_OK) {
+        fr_errors_raise_map(fst, &err, op, args, n, o->out ? fr_of(o->out) : NULL, o->dtype);
+    } else if (st == FR_VALUE_OK && o->out) {
+        *result = Py_NewRef(o->out);
     } else if (st == FR_VALUE_OK) {
         *result = fr_type_result_scalar(fst, &t, &err);
         t.storage = NULL;

@@ -462,13 +462,12 @@ roll_axis(const struct fr_tensor *t, int axis, int64_t shift, struct fr_tensor *
           struct fr_err *err)
 {
     const struct fr_layout *l = t->layout;
-    const int64_t          *from = fr_layout_strides(l);
     int64_t                 strides[FR_MAX_DIMS], n = fr_layout_dims(l)[axis];
     struct fr_tensor        part;
     struct fr_arg           arg = {.t = &part};
     fr_status               st;
 
-    fr_strides_keep_order(l->ndim, fr_layout_dims(l), 1, &from, strides);
+    fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
     st = fr_trace_empty(l->ndim, fr_layout_dims(l), strides, t->dtype, out, err);
     if (st != FR_OK || l->n_elems == 0)
         return st;

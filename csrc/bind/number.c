@@ -50,7 +50,7 @@ trace(fr_op op, const struct fr_arg *args, int n)
         return (PyObject *)r;
     }
     Py_DECREF(r);
-    return fr_errors_raise(st, &err);
+    return fr_errors_raise_map(st, &err, op, args, n, NULL, NULL);
 }
 
 PyObject *
@@ -123,7 +123,8 @@ map_into(fr_op op, const struct fr_arg *args, int n, PyObject *self)
 
     FR_TRACE_HERE();
     st = fr_trace_map_into(op, args, n, fr_of(self), &err);
-    return st == FR_OK ? Py_NewRef(self) : fr_errors_raise(st, &err);
+    return st == FR_OK ? Py_NewRef(self)
+                       : fr_errors_raise_map(st, &err, op, args, n, fr_of(self), NULL);
 }
 
 static PyObject *

@@ -297,8 +297,8 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
     /* A sum in bool is a logical or. */
     if (((q->initial || q->where) && d != FR_N_DTYPES) || d == FR_BOOL)
         st = FR_VALUE_HAND;
-    else if (op == FR_OP_any || op == FR_OP_all)
-        st = as_truth(&s);
+    else if ((op == FR_OP_any || op == FR_OP_all) && q->where)
+        st = as_truth(&s); /* for the neutral element in bool */
     if (st == FR_VALUE_OK)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
@@ -470,8 +470,7 @@ int
 fr_reduce_trace_count(const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
-    struct fr_tensor nonzero, t;
-    struct fr_arg    args[2] = {{.t = NULL}, {.t = NULL, .n = {.dtype = FR_I64, .weak = 'i'}}};
+    struct fr_tensor t;
     struct fr_err    err;
     fr_status        fst;
     int              st = subject_get(&s, q);
@@ -479,15 +478,11 @@ fr_reduce_trace_count(const struct fr_request *q, PyObject **result)
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    args[0].t = s.t;
-    if (s.t->dtype == FR_BOOL)
-        args[1].n.dtype = FR_BOOL, args[1].n.weak = 'b';
-    fst = fr_trace_map(FR_OP_not_equal, args, 2, &nonzero, &err);
-    if (fst == FR_OK) {
-        fst = fr_trace_reduce(FR_OP_sum, &nonzero, s.axes, s.keepdims, FR_I64, &t, &err);
-        fr_tensor_clear(&nonzero);
+    st = as_truth(&s);
+    if (st == FR_VALUE_OK) {
+        fst = fr_trace_reduce(FR_OP_sum, s.t, s.axes, s.keepdims, FR_I64, &t, &err);
+        st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
     }
-    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
 }

@@ -88,7 +88,8 @@ fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struc
         *compute = promote(types + 1, 2);
         return FR_OK;
     case FR_RULE_LDEXP:
-        if (!fr_dtype_is_int(types[1].dtype) && types[1].dtype != FR_BOOL)
+        if ((!fr_dtype_is_int(types[1].dtype) && types[1].dtype != FR_BOOL) ||
+            types[1].dtype == FR_U64) /* its exponents are at most i64 */
             goto no_loop;
         d = fr_dtype_to_float(promote(types, 1));
         break;

@@ -645,13 +645,20 @@ enum extreme { LARGEST, SMALLEST };
 enum nans { NAN_WINS, NAN_LOSES };
 
 /* Of two zeros that compare equal NumPy's vector loops of f32 and f64 return the second, its loops
- * of f16 and complex numbers the first. */
+ * of f16 and complex numbers the first. (fmax and fmin of f32 and f64 return the one or the other as
+ * the position in the vector has it; there ours is the second.) */
+static enum order
+equals_order(fr_dtype in)
+{
+    return in == FR_F32 || in == FR_F64 ? LESS : LESS_EQUAL;
+}
+
+/* The first of equal numbers if `how` is LESS_EQUAL, else the second. */
 static struct fr_mnum
 extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which,
-        enum nans nans)
+        enum nans nans, enum order how)
 {
     struct fr_mnum wa = {comparable(c, in, a.re), a.im}, wb = {comparable(c, in, b.re), b.im};
-    enum order     how = in == FR_F32 || in == FR_F64 ? LESS : LESS_EQUAL;
     fr_mval        first;
 
     if (in == FR_BOOL) {
@@ -667,22 +674,22 @@ extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme 
 
 RECIPE(maximum)
 {
-    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS);
+    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS, equals_order(in));
 }
 
 RECIPE(minimum)
 {
-    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_WINS);
+    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_WINS, equals_order(in));
 }
 
 RECIPE(fmax)
 {
-    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_LOSES);
+    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_LOSES, equals_order(in));
 }
 
 RECIPE(fmin)
 {
-    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES);
+    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES, equals_order(in));
 }
 
 /* NumPy's clip has its own order of complex numbers, where an imaginary NaN matters only between
@@ -698,14 +705,16 @@ clip_complex(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum ext
     return pick(c, in, m_or(c, less, is_nan(c, in, a)), a, b);
 }
 
+/* Of a number and a bound that are equal, the number: so NumPy's loop over constant bounds. Bounds
+ * that are arrays do not come here (runtime/trace.c: clip_node). */
 RECIPE(clip)
 {
     if (fr_dtype_is_complex(in)) {
         *out = clip_complex(c, in, x[0], x[1], LARGEST);
         *out = clip_complex(c, in, *out, x[2], SMALLEST);
     } else {
-        *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS);
-        *out = extreme(c, in, *out, x[2], SMALLEST, NAN_WINS);
+        *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS, LESS_EQUAL);
+        *out = extreme(c, in, *out, x[2], SMALLEST, NAN_WINS, LESS_EQUAL);
     }
 }
 

@@ -270,6 +270,15 @@ check_edges(struct fuser *z, int c)
     return why;
 }
 
+static bool
+runs_along_row(const struct fr_group *m, const int64_t *s)
+{
+    for (int i = m->ndim - m->n_inner; i + 1 < m->ndim; i++)
+        if (s[m->order[i]] != s[m->order[i + 1]] * m->dims[m->order[i + 1]])
+            return false;
+    return true;
+}
+
 /* The row is one axis for the kernel, so every operand must run along it with one stride. */
 static const char *
 check_row(struct fuser *z, int c)
@@ -280,6 +289,12 @@ check_row(struct fuser *z, int c)
 
     if (m->n_inner < 2 || level_of(z, c) != FR_MEMBER_FULL)
         return NULL;
+    if (node->op == FR_OP_iota) { /* counts along one axis and stands still along the others */
+        for (int i = 0; i < m->ndim; i++)
+            s[i] = z->info[c].axis[i] == (int)node->axes;
+        if (!runs_along_row(m, s))
+            return "an index does not count along the whole row";
+    }
     for (int k = 0; k <= node->n_args; k++) {
         struct fr_edge own = {.layout = node->layout};
 
@@ -293,9 +308,8 @@ check_row(struct fuser *z, int c)
                 continue;
             fr_domain_strides(z, c, node->op == FR_OP_store ? &node->arg[2] : &own, s);
         }
-        for (int i = m->ndim - m->n_inner; i + 1 < m->ndim; i++)
-            if (s[m->order[i]] != s[m->order[i + 1]] * m->dims[m->order[i + 1]])
-                return "an operand does not run along the whole row with one stride";
+        if (!runs_along_row(m, s))
+            return "an operand does not run along the whole row with one stride";
     }
     return NULL;
 }

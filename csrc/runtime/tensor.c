@@ -445,14 +445,13 @@ fr_tensor_from_copy(const void *data, fr_dtype dtype, int ndim, const int64_t *d
 {
     int64_t           k_order[FR_MAX_DIMS], bytes[FR_MAX_DIMS], n;
     int               size = fr_dtype_size(dtype);
-    const int64_t    *list[1] = {byte_strides};
     struct fr_layout *l;
     struct fr_buffer *b;
     fr_status         st;
 
     if ((st = fr_dims_count(ndim, dims, size, &n, err)) != FR_OK)
         return st;
-    fr_strides_keep_order(ndim, dims, 1, list, k_order);
+    fr_strides_copy_order(ndim, dims, byte_strides, k_order);
     if (!(l = fr_layout_get(ndim, dims, k_order)))
         return fr_no_memory(err, "a layout");
     if (!(b = fr_buffer_new((size_t)(n * size), err))) {

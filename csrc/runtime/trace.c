@@ -196,46 +196,32 @@ tensor_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err 
     return st;
 }
 
-/* NumPy has a loop of its own for clip between two numbers: of equal zeros it keeps the element, where
- * the loop for arrays of bounds takes the bound. For f16 and complex numbers the two agree. */
+/* True when np.clip takes both bounds for numbers, not for arrays: they have one element. If the result
+ * has only one element as well, NumPy's short way does not ask; the iterator comes in when an operand
+ * lacks leading axes. */
 static bool
-clips_between_numbers(fr_op op, const struct fr_arg *args, fr_dtype compute)
+bounds_are_numbers(const struct fr_arg *args, const struct fr_layout *result)
 {
-    if (op != FR_OP_clip || (compute != FR_F32 && compute != FR_F64) || !args[0].t)
-        return false;
-    return (!args[1].t || !args[1].t->layout->ndim) && (!args[2].t || !args[2].t->layout->ndim);
+    bool one = true, scalars = true, short_way = result->n_elems == 1;
+
+    for (int k = 0; k < 3; k++) {
+        const struct fr_layout *l = args[k].t ? args[k].t->layout : NULL;
+
+        if (l && l->ndim && l->ndim < result->ndim)
+            short_way = false;
+        if (k && l) {
+            one &= l->n_elems == 1;
+            scalars &= l->ndim == 0;
+        }
+    }
+    return short_way ? scalars : one;
 }
 
-/* op(a, b); `here` is the number that stands for FR_SCALAR_HERE. */
-static fr_ref
-pair_node(fr_op op, fr_ref a, fr_ref b, uint64_t here, fr_dtype dtype, struct fr_layout *layout,
-          struct fr_err *err)
-{
-    fr_ref id = new_node(op, dtype, fr_layout_ref(layout), err);
+static fr_status
+clip_node(const struct fr_arg *args, fr_dtype compute, struct fr_layout *layout, fr_ref *out,
+          struct fr_err *err);
 
-    if (!id)
-        return FR_NO_NODE;
-    fr_node_set_arg(id, 0, a);
-    fr_node_set_arg(id, 1, b);
-    fr_nodes[id].n_args = 2;
-    fr_nodes[id].u.bits = a == FR_SCALAR_HERE || b == FR_SCALAR_HERE ? here : 0;
-    return id;
-}
-
-/* minimum(hi, maximum(lo, x)): of equal zeros both take their second argument. */
-static fr_ref
-clip_node(const fr_ref arg[3], uint64_t here, fr_dtype dtype, struct fr_layout *layout,
-          struct fr_err *err)
-{
-    fr_ref low = pair_node(FR_OP_maximum, arg[1], arg[0], here, dtype, layout, err), id;
-
-    if (!low)
-        return FR_NO_NODE;
-    if (!(id = pair_node(FR_OP_minimum, arg[2], low, here, dtype, layout, err)))
-        fr_node_drop_new(low);
-    return id;
-}
-
+/* `op` over these arguments in dtype `compute`; its layout is `into` unless that is NULL. */
 static fr_status
 map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, struct fr_layout *into,
          fr_ref *out, struct fr_err *err)
@@ -256,6 +242,11 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
         TRY(result_layout(l, n_tensors, fr_op_info[op].name, &layout, err));
     else if (!(layout = fr_layout_get(0, NULL, NULL)))
         TRY(fr_no_memory(err, "a layout"));
+    if (FR_UNLIKELY(op == FR_OP_clip) && (compute == FR_F32 || compute == FR_F64) &&
+        !bounds_are_numbers(args, layout)) {
+        st = clip_node(args, compute, layout, out, err);
+        goto out;
+    }
     for (int k = 0; k < n_args; k++) {
         fr_dtype want = fr_op_arg(op, k, compute);
 
@@ -276,11 +267,6 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
             fr_nodes[arg[k]].refs++;
         }
     }
-    if (clips_between_numbers(op, args, compute)) {
-        if (!(*out = clip_node(arg, here, compute, layout, err)))
-            st = FR_ENOMEM;
-        goto out;
-    }
     id = new_node(op, fr_op_result(op, compute), fr_layout_ref(layout), err);
     if (!id)
         TRY(FR_ENOMEM);
@@ -294,6 +280,25 @@ out:
         if (arg[k] && arg[k] != FR_SCALAR_HERE)
             fr_node_unref(arg[k]);
     fr_layout_unref(layout);
+    return st;
+}
+
+/* Where a bound is an array, np.clip returns the bound when it equals the number, as maximum and minimum
+ * do, whereas a bound that is one number loses. The two zeros tell. */
+static fr_status
+clip_node(const struct fr_arg *args, fr_dtype compute, struct fr_layout *layout, fr_ref *out,
+          struct fr_err *err)
+{
+    struct fr_tensor larger;
+    struct fr_arg    rest[2] = {{.t = &larger}, args[2]};
+    fr_ref           id;
+    fr_status        st;
+
+    if ((st = map_node(FR_OP_maximum, args, 2, compute, NULL, &id, err)) != FR_OK ||
+        (st = fr_tensor_wrap(id, &larger, err)) != FR_OK)
+        return st;
+    st = map_node(FR_OP_minimum, rest, 2, compute, layout, out, err);
+    fr_tensor_clear(&larger);
     return st;
 }
 
@@ -1083,10 +1088,10 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     int               n = 0;
     fr_status         st;
 
-    if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK)
-        return st;
     if (dst->readonly)
         return fr_fail(err, FR_EVALUE, "output array is read-only");
+    if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK)
+        return st;
     result = fr_op_result(op, compute);
     if (!fr_dtype_same_kind(result, dst->dtype))
         return fr_fail(err, FR_EUFUNC,

@@ -24,23 +24,47 @@ INEXACT_1 = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "co
 INEXACT_1_REAL = ["cbrt"]
 # Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
 INEXACT_2 = ["arctan2", "hypot"]
+# Functions of ours alone; to the drawing it only matters that dtypes and shapes are alike.
+OWN = {"erf": np.tanh, "erfc": np.tanh, "sigmoid": np.tanh, "softplus": np.tanh}
 # Bit for bit on real numbers; of complex numbers only what adds or moves is.
 COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sign", "sqrt", "power"]
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
 
 UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
          "trunc", "rint", "isnan", "isfinite", "isinf", "logical_not", "fabs", "conjugate",
-         "deg2rad", "rad2deg", "invert"]
+         "deg2rad", "rad2deg", "invert", "real", "imag", "bitwise_count", "fix", "nan_to_num",
+         "spacing", "isposinf", "isneginf", "isreal", "round"]
 BINARY = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum",
           "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater",
           "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-          "bitwise_xor", "left_shift", "right_shift", "nextafter", "heaviside"]
+          "bitwise_xor", "left_shift", "right_shift", "nextafter", "heaviside", "gcd", "lcm"]
+# Ufuncs of arrays that np. and xp. may both be asked for: frit answers NumPy's functions, too.
+EXACT = ["add", "subtract", "maximum", "minimum", "less", "equal", "logical_and", "floor_divide",
+         "remainder"]
 OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide",
              "%": "remainder", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
              "==": "equal", "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or",
              "^": "bitwise_xor"}
 REDUCE = ["sum", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std",
-          "count_nonzero"]
+          "count_nonzero", "ptp", "nansum", "nanmax", "median"]
+
+
+class Names:
+    """NumPy's namespace and stand-ins for what is frit's alone."""
+
+    def __init__(self):
+        vars(self).update(OWN)
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    @staticmethod
+    def cummax(a, axis=None):
+        return np.maximum.accumulate(a.ravel() if axis is None else a, axis=axis or 0)
+
+    @staticmethod
+    def cummin(a, axis=None):
+        return np.minimum.accumulate(a.ravel() if axis is None else a, axis=axis or 0)
 
 
 def data(dtype, shape, seed, order="C"):
@@ -95,7 +119,7 @@ class Draw:
         self.r = random.Random(seed)
         self.seed = seed
         self.lines = []
-        self.env = {"xp": np, "np": np, "data": data, "force": lambda *v: None, "raises": self.raises}
+        self.env = {"xp": Names(), "np": np, "data": data, "force": lambda *v: None, "raises": self.raises}
         self.n = 0
         self.n_data = 0
 
@@ -127,6 +151,9 @@ class Draw:
         if kind == "b":
             return r.choice(["True", "False"])
         if kind in "iu":
+            if r.random() < 0.15:
+                return r.choice(["np.int8(3)", "np.uint8(200)", "np.int64(-1)", "np.float32(0.5)", "2.5",
+                                 "True"])
             return str(r.choice([0, 1, 2, 3, 5, 7, 100] + ([-1, -2, -7] if kind == "i" else [])))
         return r.choice(["0.5", "2", "-1.0", "3", "1e-3", "0.0", "-0.0", "1.25", "7", "np.float32(0.1)",
                          "np.float64(-1.5)", "np.inf", "np.nan", "100.0"])
@@ -199,6 +226,12 @@ class Draw:
             shape[1] = shape[0]
         while np.prod(shape) > MAX_ELEMS:
             shape[r.randrange(ndim)] = r.choice([1, 2, 3, 5])
+        if r.random() < 0.05:
+            shape = [r.choice([1, 2, 2, 3]) for _ in range(r.choice([5, 6, 7, 8]))]
+        elif r.random() < 0.01:
+            shape = [1] * r.choice([12, 20, 28])      # frit has 32, and programs add some
+            for _ in range(6):
+                shape[r.randrange(len(shape))] = r.choice([2, 3])
         self.n_data += 1
         order = r.choice(["C", "C", "C", "F"])
         return (f"{self.new()} = xp.asarray(data({r.choice(DTYPES)!r}, {tuple(shape)}, "
@@ -224,8 +257,8 @@ class Draw:
         if not v:
             return None
         if self.env[v].dtype.kind == "f" and self.r.random() < 0.3:
-            if self.r.random() < 0.3:
-                return f"{self.new()} = xp.cbrt({v})"
+            if self.r.random() < 0.5:
+                return f"{self.new()} = xp.{self.r.choice(INEXACT_1_REAL + list(OWN))}({v})"
             w = self.partner(v)
             if w[0] == "v" and self.env[w.split("[")[0].split(".")[0]].dtype.kind == "c":
                 return None
@@ -247,11 +280,73 @@ class Draw:
             if OPERATORS[op] in COMPLEX_INEXACT and self.is_complex(v, w):
                 return f"{self.new()} = xp.{OPERATORS[op]}({v}, {w})"
             return f"{self.new()} = {v} {op} {w}"
+        if self.r.random() < 0.1:
+            return f"{self.new()} = np.{self.r.choice(EXACT)}({v}, {w})"
         return f"{self.new()} = xp.{self.r.choice(BINARY)}({v}, {w})"
 
-    def line_square(self):
+    def line_power(self):
+        # Of arrays only: of a NumPy scalar, ** 2 is libm's pow and not the square.
+        r = self.r
+        v = self.pick(lambda a: a.dtype.kind in "fiu" and isinstance(a, np.ndarray))
+        if not v:
+            return None
+        if self.env[v].dtype.kind == "f":
+            if r.random() < 0.3:
+                return f"{self.new()} = xp.power({v}, {r.choice([3, -2, 1.5, 'np.float32(0.7)', v])})"
+            return f"{self.new()} = {v} ** {r.choice([2, 2, 2, 0.5, -1, 1])}"
+        if r.random() < 0.2:
+            return f"{v} **= {r.choice([0, 1, 2, 3])}"
+        return f"{self.new()} = {v} ** {r.choice([0, 1, 2, 2, 3, 5, -1, f'({v} & 3)'])}"
+
+    def line_sign(self):
+        """The signs of numbers, those of zeros among them; the sign of a NaN is nobody's business."""
+        v = self.pick(lambda a: a.dtype.kind == "f" and not np.isnan(a).any())
+        if not v:
+            return None
+        if self.r.random() < 0.4:
+            return f"{self.new()} = xp.signbit({v})"
+        w = self.partner(v)
+        if w[0] != "v" or self.env[w.split("[")[0].split(".")[0]].dtype.kind == "c":
+            w = "-1.5"
+        return f"{self.new()} = xp.copysign({w}, {v})"
+
+    def line_several(self):
+        """Functions with two results."""
+        r, v = self.r, self.pick(lambda a: a.dtype.kind in "iuf")
+        if not v:
+            return None
+        a, b = self.new(), self.new()
+        if self.env[v].dtype.kind == "f" and r.random() < 0.4:
+            return f"{a}, {b} = xp.{r.choice(['modf', 'frexp'])}({v})"
+        return f"{a}, {b} = {r.choice(['divmod', 'xp.divmod'])}({v}, {self.partner(v)})"
+
+    def line_ldexp(self):
         v = self.pick(lambda a: a.dtype.kind == "f")
-        return v and f"{self.new()} = {v} ** 2"
+        w = v and self.pick(lambda b: b.dtype.kind in "iub" and b.shape == self.env[v].shape)
+        return v and f"{self.new()} = xp.ldexp({v}, {w or self.r.choice([-200, -3, 0, 1, 40])})"
+
+    def line_options(self):
+        """dtype=, out= and where= of element-wise functions, with an out= that may overlap an operand."""
+        r = self.r
+        v = self.pick(lambda a: isinstance(a, np.ndarray))
+        if not v:
+            return None
+        a, op = self.env[v], r.choice(EXACT + ["fmod", "bitwise_or", "greater"])
+        w = self.partner(v)
+        kind = r.random()
+        if kind < 0.2:
+            return f"{self.new()} = xp.{op}({v}, {w}, dtype={r.choice(DTYPES)!r})"
+        if kind < 0.5:
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+            x = self.pick(lambda b: isinstance(b, np.ndarray) and b.shape == a.shape) or v
+            return m and f"xp.{op}({x}, {w}, out={v}, where={m})"
+        if a.ndim and kind < 0.8:
+            return r.choice([f"xp.{op}({v}[1:], {v}[:-1], out={v}[1:])", f"xp.{op}({v}[:-1], {v}[1:], out={v}[1:])",
+                             f"xp.negative({v}, out={v}[::-1])", f"xp.{op}({v}, {v}[::-1], out={v})",
+                             f"xp.{op}({v}, {v}[:1], out={v})", f"xp.square({v}[::2], out={v}[:{(len(a) + 1) // 2}])",
+                             f"xp.{op}({v}.T, {w}, out={v}.T)", f"xp.{op}({v}[-1], {w}, {v})"])
+        x = self.pick(lambda b: isinstance(b, np.ndarray) and b.shape == a.shape and b is not a)
+        return x and f"xp.{op}({v}, {w}, out={x})"
 
     def line_where(self):
         c = self.pick(lambda a: a.dtype.kind == "b")
@@ -261,8 +356,18 @@ class Draw:
         return f"{self.new()} = xp.where({c}, {self.partner(c)}, {self.partner(c)})"
 
     def line_clip(self):
-        v = self.pick(lambda a: a.dtype.kind in "iuf")
-        return v and f"{self.new()} = xp.clip({v}, {self.r.choice(['0', 'None', '1'])}, 3)"
+        v, r = self.pick(lambda a: a.dtype.kind in "iuf"), self.r
+        if not v:
+            return None
+        a = self.env[v]
+        bounds = [r.choice(["0", "None", "1", "-0.0"] if a.dtype.kind == "f" else ["0", "None", "1"]), "3"]
+        if r.random() < 0.3:
+            # No rows or columns: whether those are arrays or numbers to NumPy depends on its buffers.
+            w = self.pick(lambda b: b.shape == a.shape and b.dtype.kind in "iuf")
+            bounds[r.randrange(2)] = w
+        lo, hi = bounds
+        return f"{self.new()} = " + r.choice([f"xp.clip({v}, {lo}, {hi})", f"xp.clip({v}, {lo}, {hi})",
+                                              f"{v}.clip({lo}, {hi})", f"xp.clip({v}, max={hi})"])
 
     def line_cast(self):
         v = self.pick()
@@ -274,7 +379,8 @@ class Draw:
         if a.dtype.kind == "f" and np.dtype(to).kind in "iu":
             # What a number outside the target's range becomes is not defined.
             return f"{self.new()} = xp.clip(xp.where(xp.isnan({v}), 0, {v}), 0, 100).astype({to!r})"
-        return f"{self.new()} = {v}.astype({to!r})"
+        order = self.r.choice(["", "", "", ", order='C'", ", order='F'", ", order='A'", ", copy=False"])
+        return f"{self.new()} = {v}.astype({to!r}{order})"
 
     def line_view(self):
         v = self.pick(lambda a: isinstance(a, np.ndarray))
@@ -291,12 +397,26 @@ class Draw:
             r.shuffle(axes)
             return f"{self.new()} = xp.transpose({v}, {tuple(axes)})"
         if kind < 0.8:
-            return f"{self.new()} = {v}.reshape({r.choice(['-1', '(-1, 1)', '(1, -1)'])})"
+            shapes = ["-1", "(-1, 1)", "(1, -1)", "-1, order='F'"]
+            for k in 2, 3, 4:
+                if a.size % k == 0:
+                    shapes += [f"({k}, -1)", f"(-1, {k})", f"(-1, {k}), order='F'"]
+            return f"{self.new()} = {v}.reshape({r.choice(shapes)})"
         if kind < 0.88 and a.size * 3 <= MAX_ELEMS:
             return f"{self.new()} = xp.broadcast_to({v}, {(r.choice([1, 2, 3]), *a.shape)})"
-        if kind < 0.94:
+        if kind < 0.92:
             return f"{self.new()} = xp.expand_dims({v}, {r.randint(0, a.ndim)})"
-        return f"{self.new()} = xp.squeeze({v})"
+        if kind < 0.95:
+            return f"{self.new()} = xp.squeeze({v})"
+        if a.dtype.kind == "c" and r.random() < 0.7:
+            return f"{self.new()} = {v}.{r.choice(['real', 'imag'])}"
+        more = [f"xp.atleast_{r.choice([1, 2, 3])}d({v})", f"{v}.view()", f"xp.asarray({v})", f"xp.ravel({v})"]
+        if a.ndim >= 2:
+            i, j = r.sample(range(a.ndim), 2)
+            more += [f"xp.moveaxis({v}, {i}, {j})", f"xp.swapaxes({v}, {i}, {j})", f"xp.rot90({v})",
+                     f"xp.diagonal({v}, {r.choice([0, 1, -1])}, {i}, {j})", f"xp.split({v}, 1, axis={i})[0]",
+                     f"{v}.mT", f"xp.array_split({v}, 3, axis={j})[1]", f"xp.fliplr({v})"]
+        return f"{self.new()} = {r.choice(more)}"
 
     def line_move(self):
         v = self.pick(lambda a: a.ndim >= 1 and a.size * 3 <= MAX_ELEMS)
@@ -306,13 +426,115 @@ class Draw:
         axis = r.randrange(a.ndim)
         n = a.shape[axis]
         same = self.pick(lambda b: b.shape == a.shape and (b.dtype.kind == "c") == (a.dtype.kind == "c"))
+        n2 = n // 2
         return f"{self.new()} = " + r.choice([
-            f"xp.flip({v}, {axis})", f"xp.roll({v}, {r.choice([1, -1, 2, 5])}, {axis})",
+            f"xp.flip({v}, {axis})", f"xp.flip({v})", f"xp.roll({v}, {r.choice([1, -1, 2, 5])}, {axis})",
+            f"xp.roll({v}, {r.choice([1, -3])})", f"xp.roll({v}, (1, 2), (0, {axis}))",
             f"xp.concatenate([{v}, {same}], axis={axis})", f"xp.stack([{v}, {same}], axis={axis})",
-            f"xp.pad({v}, 1)", f"xp.tile({v}, 2)", f"xp.repeat({v}, 2, axis={axis})",
+            f"xp.concatenate([{v}, {same}], axis=None)", f"xp.{r.choice(['hstack', 'vstack', 'dstack'])}([{v}, {same}])",
+            f"xp.concatenate([{v}[:{n2}], {v}])", f"xp.column_stack([{v}, {same}])",
+            f"xp.pad({v}, 1)", f"xp.pad({v}, (1, 2), constant_values=3)",
+            f"xp.pad({v}, 1, mode={r.choice(['edge', 'reflect', 'wrap', 'symmetric', 'linear_ramp'])!r})",
+            f"xp.tile({v}, {r.choice(['2', '(2, 1)', '(1, 2)', '(2, 1, 1)'])})",
+            f"xp.repeat({v}, 2, axis={axis})", f"xp.repeat({v}, 2)",
+            f"xp.repeat({v}, {[r.choice([0, 1, 2]) for _ in range(n)] if n < 20 else 1}, axis={axis})",
             f"xp.take({v}, {[r.randrange(n) for _ in range(3)] if n else []}, axis={axis})",
-            f"xp.cumsum({v}, axis={axis})", f"xp.swapaxes({v}, 0, {axis})", f"{v}.copy()",
-            f"xp.zeros_like({v})", f"xp.ravel({v})"])
+            f"xp.take({v}, [[0, 1], [2, -1]], mode={r.choice(['wrap', 'clip', 'raise'])!r})",
+            f"xp.swapaxes({v}, 0, {axis})", f"{v}.copy()", f"{v}.copy('F')", f"xp.copy({v})",
+            f"xp.zeros_like({v})", f"xp.ones_like({v}, dtype='f4')", f"xp.full_like({v}, 3)", f"xp.ravel({v})",
+            f"xp.ravel({v}, 'F')", f"{v}.flatten()", f"xp.tril({v})", f"xp.triu({v}, 1)", f"xp.diag({v})",
+            f"xp.diff({v}, axis={axis})", f"xp.insert({v}, 0, 1, axis={axis})", f"xp.delete({v}, 0, axis={axis})",
+            f"xp.append({v}, {same})", f"xp.resize({v}, (3, 4))", f"xp.ascontiguousarray({v})"])
+
+    def line_scan(self):
+        v = self.pick(lambda a: a.ndim >= 1)
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        names = ["cumsum", "cumsum", "cummax", "cummin", "cumprod", "cumulative_sum"]
+        name = r.choice(names[:1] if a.dtype.kind == "c" else names)
+        axis = r.choice(["None", str(r.randrange(a.ndim))])
+        if name == "cumulative_sum" and axis == "None":
+            axis = "0"
+        extra = ", dtype='f8'" if name in ("cumsum", "cumprod") and a.dtype.kind != "c" and r.random() < 0.1 else ""
+        return f"{self.new()} = xp.{name}({v}, axis={axis}{extra})"
+
+    def line_make(self):
+        r = self.r
+        n, m, k = r.choice(SIZES), r.choice([1, 2, 3, 8, 17]), r.choice([-1, 0, 0, 1, 2])
+        d = r.choice(["f4", "f8", "i4", "i8", "f2"])
+        return f"{self.new()} = " + r.choice([
+            f"xp.eye({m}, {n % 20}, k={k}, dtype={d!r})", f"xp.tri({m}, {n % 20}, {k}, dtype={d!r})",
+            f"xp.identity({m})", f"xp.zeros(({m}, {n}), dtype={d!r})", f"xp.ones({n}, dtype={d!r})",
+            f"xp.full(({n}, {m}), {r.choice([0, 3, -1])}, dtype={d!r})", f"xp.arange({n})",
+            f"xp.arange({k}, {n}, 2, dtype={d!r})", f"xp.arange({n}, {k}, -1)", f"xp.arange(0.5, {n}, 0.25)",
+            f"xp.linspace({k}, {n}, {m})", f"xp.linspace(0, 1, {n}, endpoint=False)",
+            f"xp.zeros(({n}, {m}), order='F')"])
+
+    def whole(self, v):
+        """Small whole numbers, whose sums of products do not depend on an order."""
+        if self.env[v].dtype.kind == "f":
+            return f"xp.rint(xp.clip(xp.nan_to_num({v}), -9, 9))"
+        return v
+
+    def line_product(self):
+        """Matrix products are NumPy's; the zero added takes the sign that depends on its library."""
+        r = self.r
+        v = self.pick(lambda a: 1 <= a.ndim <= 3 and (a.dtype.kind in "iu" or a.dtype.str[1:] in ("f4", "f8"))
+                      and a.size <= 2000)
+        if not v:
+            return None
+        a = self.env[v]
+        w = self.pick(lambda b: 1 <= b.ndim <= 3 and b.dtype.kind in "iuf" and b.dtype.itemsize > 2
+                      and b.shape[-2:][0] == a.shape[-1] and b.size <= 2000)
+        if w and r.random() < 0.7:
+            return f"{self.new()} = ({self.whole(v)} @ {self.whole(w)}) + 0"
+        return f"{self.new()} = " + r.choice([
+            f"xp.matmul({self.whole(v)}, {self.whole(v)}.T) + 0", f"xp.dot({self.whole(v)}, {self.whole(v)}.T) + 0",
+            f"xp.outer({v}, {v}[:3])", f"xp.inner({self.whole(v)}, {self.whole(v)}) + 0",
+            f"xp.tensordot({self.whole(v)}, {self.whole(v)}, 1) + 0", f"xp.einsum('...i->...', {self.whole(v)}) + 0",
+            f"xp.trace(xp.atleast_2d({v}))"])
+
+    def line_numpy(self):
+        """Arrays of NumPy's beside tensors, memory that both see, and values that Python needs."""
+        r = self.r
+        v = self.pick(lambda a: a.ndim >= 1)
+        if not v:
+            return None
+        a = self.env[v]
+        m = self.pick(lambda b: b.dtype.kind == "b") or "True"
+        return r.choice([
+            f"{self.new()} = np.asarray({v})", f"{self.new()} = np.array({v})",
+            f"{self.new()} = xp.asarray(np.arange({a.shape[-1]}))",
+            f"{self.new()} = {v} if bool(xp.any({m})) else {v}[::-1]",
+            f"{self.new()} = xp.where({v} == {v}, {v}, float(xp.count_nonzero({v})))",
+            f"{self.new()} = {v} - {v}[{'0, ' * (a.ndim - 1)}0].item()" if a.size else None,
+            f"{self.new()} = np.add.reduce({v})" if a.dtype.kind != "c" else None,
+            f"{self.new()} = xp.asarray({v}.tolist())" if a.size < 100 else None,
+            f"{self.new()} = [k for k in {v}][0]" if a.shape[0] else None,
+            f"{self.new()} = np.asarray({v}) + {v}", f"{self.new()} = {v} + np.asarray({v})[:1]"])
+
+    def line_handed(self):
+        """What frit leaves to NumPy, between operations that wait."""
+        r = self.r
+        v = self.pick(lambda a: a.ndim >= 1 and a.size > 0)
+        if not v:
+            return None
+        a = self.env[v]
+        if r.random() < 0.3 and isinstance(a, np.ndarray):
+            i = r.randrange(a.shape[0])
+            return r.choice([f"{v}.sort(axis=0)", f"{v}.fill(3)", f"xp.put({v}, [0, -1], 2)",
+                             f"xp.copyto({v}, 1)", f"xp.putmask({v}, {v} == {v}, 2)", f"xp.place({v}, {v} != {v}, [1, 2])",
+                             f"xp.copyto({v}, 1, where={v} == {v})", f"{v}.partition({i}, axis=0)",
+                             f"xp.fill_diagonal({v}, 5)", f"xp.put_along_axis({v}, xp.argmax({v}, 0)[None], 1, 0)",
+                             f"{v}.flags.writeable = False", f"{v}.put([0], [7])"])
+        return f"{self.new()} = " + r.choice([
+            f"xp.sort({v}, axis=-1)", f"xp.argsort({v}, axis=0, kind='stable')", f"xp.unique({v})",
+            f"xp.nonzero({v})[0]", f"xp.argwhere({v})", f"xp.flatnonzero({v})", f"xp.compress([True, False], {v}, axis=0)",
+            f"xp.extract({v} == {v}, {v})", f"xp.take_along_axis({v}, xp.argsort({v}, axis=0, kind='stable'), axis=0)",
+            f"xp.searchsorted({v}.ravel()[:5], 1)", f"xp.select([{v} == {v}], [{v}], 3)", f"xp.isin({v}, [0, 1])",
+            f"xp.where({v})[0]", f"xp.broadcast_arrays({v}, 1)[0] + 0", f"xp.choose({v} == {v}, [0, 1])",
+            f"xp.isclose({v}, {v})", f"xp.array_equal({v}, {v}) + {v}[:1]"])
 
     def line_gather(self):
         v = self.pick(lambda a: a.ndim >= 1 and a.shape[0] > 0)
@@ -322,8 +544,28 @@ class Draw:
         if r.random() < 0.5:
             m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
             return m and f"{self.new()} = {v}[{m}]"
-        rows = [r.randrange(-a.shape[0], a.shape[0]) for _ in range(r.randint(1, 4))]
-        return f"{self.new()} = {v}[xp.asarray(np.array({rows}))]"
+        n = a.shape[0]
+        rows = [r.randrange(-n, n) for _ in range(r.randint(1, 4))]
+        picks = f"xp.asarray(np.array({rows}))"
+        if r.random() < 0.5:
+            return f"{self.new()} = {v}[{picks}]"
+        half = [bool(k % 2) for k in range(n)] if n <= 40 else None
+        keys = [str(rows), f"{picks}[:, None]", f"({picks}, ...)", f"({picks}, None)", f"np.array({rows}, 'i1')",
+                "xp.asarray(np.zeros((0,), int))", f"({n},)", str(half or rows)]
+        if a.ndim >= 2 and a.shape[1]:
+            cols = [r.randrange(a.shape[1]) for _ in rows]
+            keys += [f"({picks}, {cols})", f"(slice(None), {cols})", f"({rows[0]}, {cols})",
+                     f"({rows}, slice(None, None, -1))", f"(slice(1, None), {cols})", f"xp.ix_({rows}, {cols})",
+                     f"xp.asarray(np.array([{rows}, {rows}]))", f"(None, {rows}, {cols})"]
+        m = self.pick(lambda b: b.dtype.kind == "b" and b.ndim == 1 and b.shape == a.shape[:1])
+        if m:
+            keys += [m, f"({m}, ...)"]
+        key = r.choice(keys)
+        if isinstance(a, np.ndarray) and r.random() < 0.4:
+            x = self.number("i" if a.dtype.kind == "i" else "u")
+            return r.choice([f"{v}[{key}] = {x}", f"{v}[{key}] += 1" if a.dtype.kind not in "b" else f"{v}[{key}] ^= True",
+                             f"{v}[{key}] = {v}[{key}] + 0" if a.dtype.kind != "b" else f"{v}[{key}] = {x}"])
+        return f"{self.new()} = {v}[{key}]"
 
     def line_reduce(self):
         v = self.pick()
@@ -334,17 +576,29 @@ class Draw:
         axis = self.axis(a)
         if name in ("argmax", "argmin") and axis.startswith("("):
             axis = "None"
-        if a.dtype.kind == "c" and name in ("prod", "var", "std"):
+        if a.dtype.kind == "c" and name in ("prod", "var", "std", "median", "nansum", "nanmax", "ptp"):
             name = "sum"
-        extra = ", keepdims=True" if r.random() < 0.35 and name != "count_nonzero" else ""
-        if name == "sum" and r.random() < 0.1 and a.dtype.kind == "f":
-            extra += ", dtype='f8'"
-        if name in ("sum", "max", "min") and r.random() < 0.1:
-            extra += ", initial=1"
-        if name in ("sum", "mean") and r.random() < 0.1:
-            m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
+        plain = name in ("count_nonzero", "ptp", "nansum", "nanmax", "median")
+        extra = ", keepdims=True" if r.random() < 0.35 and not plain else ""
+        if name in ("sum", "prod", "mean", "var") and r.random() < 0.1 and a.dtype.kind == "f":
+            extra += f", dtype={r.choice(['f8', 'f4'])!r}"
+        if name in ("var", "std") and r.random() < 0.2:
+            extra += ", ddof=1"
+        if name in ("sum", "max", "min", "prod") and r.random() < 0.15:
+            extra += f", initial={r.choice(['1', '0', '-2.5' if a.dtype.kind in 'fc' else '2'])}"
+        if name in ("sum", "mean", "max", "min", "any", "all", "prod", "var") and r.random() < 0.15:
+            m = self.pick(lambda b: b.dtype.kind == "b" and b.ndim <= a.ndim
+                          and np.broadcast_shapes(b.shape, a.shape) == a.shape
+                          if b.shape in (a.shape, a.shape[-1:], ()) else False)
             extra += f", where={m}" if m else ""
-        if r.random() < 0.3 and name != "count_nonzero" and "where" not in extra:
+            if m and name in ("max", "min") and "initial" not in extra:
+                extra += ", initial=-3" if a.dtype.kind in "ifc" else ", initial=0"
+        if r.random() < 0.1 and not plain and "where" not in extra:
+            shape = np.empty(a.shape, "?").any(axis=eval(axis), keepdims="keepdims" in extra).shape
+            out = self.pick(lambda b: isinstance(b, np.ndarray) and b.shape == shape)
+            if out:
+                return f"xp.{name}({v}, axis={axis}{extra}, out={out})"
+        if r.random() < 0.3 and not plain and "where" not in extra:
             return f"{self.new()} = {v}.{name}(axis={axis}{extra})"
         return f"{self.new()} = xp.{name}({v}, axis={axis}{extra})"
 
@@ -364,8 +618,10 @@ class Draw:
         v = self.pick(lambda a: isinstance(a, np.ndarray))
         if not v:
             return None
-        op = self.r.choice(["+", "-", "*", "/", "//", "%", "&", "|"])
+        op = self.r.choice(["+", "-", "*", "/", "//", "%", "&", "|", "+", "-", "*", "^", "<<", ">>"])
         a = self.env[v]
+        if op == "/" and a.dtype.kind in "iu":
+            op = "//"       # an element of integers takes the quotient, and what does not fit is not defined
         w = self.partner(v)
         if op in "*/" and self.is_complex(v, w):
             return f"xp.{OPERATORS[op]}({v}, {w}, out={v})"
@@ -422,10 +678,12 @@ class Draw:
         names = self.values()
         return f"del {self.r.choice(names)}" if len(names) > 4 else None
 
-    KINDS = [(line_data, 4), (line_like, 8), (line_unary, 8), (line_inexact, 6), (line_binary, 24),
-             (line_square, 2), (line_where, 6), (line_clip, 2), (line_cast, 6), (line_view, 12),
-             (line_move, 6), (line_gather, 3), (line_reduce, 14), (line_softmax, 6),
-             (line_inplace, 12), (line_store, 12), (line_out, 3), (line_force, 4), (line_del, 3)]
+    KINDS = [(line_data, 4), (line_like, 8), (line_unary, 8), (line_inexact, 6), (line_binary, 22),
+             (line_power, 3), (line_sign, 4), (line_several, 2), (line_ldexp, 1), (line_options, 4),
+             (line_where, 6), (line_clip, 3), (line_cast, 6), (line_view, 12), (line_move, 8),
+             (line_scan, 3), (line_make, 2), (line_product, 1), (line_numpy, 2), (line_handed, 2),
+             (line_gather, 5), (line_reduce, 14), (line_softmax, 6), (line_inplace, 12),
+             (line_store, 12), (line_out, 3), (line_force, 4), (line_del, 3)]
 
     def add(self, line):
         """Runs the line under NumPy and keeps it if it worked, or, rarely, if it was refused."""
