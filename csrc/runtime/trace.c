@@ -196,6 +196,46 @@ tensor_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err 
     return st;
 }
 
+/* NumPy has a loop of its own for clip between two numbers: of equal zeros it keeps the element, where
+ * the loop for arrays of bounds takes the bound. For f16 and complex numbers the two agree. */
+static bool
+clips_between_numbers(fr_op op, const struct fr_arg *args, fr_dtype compute)
+{
+    if (op != FR_OP_clip || (compute != FR_F32 && compute != FR_F64) || !args[0].t)
+        return false;
+    return (!args[1].t || !args[1].t->layout->ndim) && (!args[2].t || !args[2].t->layout->ndim);
+}
+
+/* op(a, b); `here` is the number that stands for FR_SCALAR_HERE. */
+static fr_ref
+pair_node(fr_op op, fr_ref a, fr_ref b, uint64_t here, fr_dtype dtype, struct fr_layout *layout,
+          struct fr_err *err)
+{
+    fr_ref id = new_node(op, dtype, fr_layout_ref(layout), err);
+
+    if (!id)
+        return FR_NO_NODE;
+    fr_node_set_arg(id, 0, a);
+    fr_node_set_arg(id, 1, b);
+    fr_nodes[id].n_args = 2;
+    fr_nodes[id].u.bits = a == FR_SCALAR_HERE || b == FR_SCALAR_HERE ? here : 0;
+    return id;
+}
+
+/* minimum(hi, maximum(lo, x)): of equal zeros both take their second argument. */
+static fr_ref
+clip_node(const fr_ref arg[3], uint64_t here, fr_dtype dtype, struct fr_layout *layout,
+          struct fr_err *err)
+{
+    fr_ref low = pair_node(FR_OP_maximum, arg[1], arg[0], here, dtype, layout, err), id;
+
+    if (!low)
+        return FR_NO_NODE;
+    if (!(id = pair_node(FR_OP_minimum, arg[2], low, here, dtype, layout, err)))
+        fr_node_drop_new(low);
+    return id;
+}
+
 static fr_status
 map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, struct fr_layout *into,
          fr_ref *out, struct fr_err *err)
@@ -235,6 +275,11 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
                 TRY(FR_ENOMEM);
             fr_nodes[arg[k]].refs++;
         }
+    }
+    if (clips_between_numbers(op, args, compute)) {
+        if (!(*out = clip_node(arg, here, compute, layout, err)))
+            st = FR_ENOMEM;
+        goto out;
     }
     id = new_node(op, fr_op_result(op, compute), fr_layout_ref(layout), err);
     if (!id)
