@@ -1,9 +1,14 @@
 """How many instructions does dispatch take?  Counted by callgrind, so the answer does not depend on the
-machine's mood: a program runs n and 2n times, and the difference is divided by n.
+machine's mood: a program runs n and 2n times, and the difference is divided by n. The loop around the
+statement is counted on both sides.
 
-    trace       one operation on 8 elements, Python call included, against NumPy's same operation
-    replay      a chain of 10 operations on 100 elements, traced anew and forced from a cached plan
-    force       forcing one pending operation on 100 elements
+    trace        one operation on 8 elements, Python call included
+    number       the same beside a Python number
+    chain        10 operations on 100 elements, traced anew and forced from a cached plan
+    operations   the same for 1 .. 40 operations: one kernel each
+    kernels      1 .. 20 times y / y.sum(), which cannot be one kernel
+    single       one operation on 100 elements, forced; show: and shown as an ndarray
+    accelerate   a decorated function of one operation on 100 elements, ndarrays in and out
 """
 import os
 import re
@@ -15,51 +20,74 @@ import tempfile
 SETUP = """
 import sys
 import numpy as np
-if "frit" in sys.argv[2]:
-    import frit
 n = int(sys.argv[1])
+if sys.argv[2] == "frit":
+    import frit
+    array, ev, accelerate = lambda a: frit.asarray(a), frit._core.eval, frit.accelerate
+    ev([])
+else:
+    array, ev, accelerate = lambda a: a, lambda a: a, lambda f: f
+x, y, z, w = array(np.ones(8)), array(np.ones(8)), array(np.ones(100)), array(np.full(100, 0.5))
 """
 
+
+def chain(n):
+    expression = "z"
+    for i in range(n):
+        expression = f"({expression} {('+ w', '* z', '- w')[i % 3]})"
+    return expression
+
+
+def forced(expression):
+    """The statement for both sides: NumPy has nothing to force."""
+    return f"ev({expression})", expression
+
+
+def normalised(n):
+    steps = "; ".join(["q = z"] + ["q = q / q.sum()"] * n)
+    return f"{steps}; ev(q)", steps
+
+
+# name: (statement for frit, statement for NumPy, more setup)
 PROGRAMS = {
-    # frit: the chain is forced every 10 operations at a cost of its own, so it is dropped instead.
-    "trace frit": ("x = frit.asarray(np.ones(8)); y = frit.asarray(np.ones(8)); frit.eval(x, y)", "x + y", 1),
-    "trace numpy": ("x = np.ones(8); y = np.ones(8)", "x + y", 1),
-    "replay frit": ("x = frit.asarray(np.ones(100)); y = frit.asarray(np.ones(100)); ev = frit._core.eval",
-                    "ev((((((x + y) * x - y) * x + y) * x - y) * x + y) * x)", 1),
-    "replay numpy": ("x = np.ones(100); y = np.ones(100)",
-                     "(((((x + y) * x - y) * x + y) * x - y) * x + y) * x", 1),
-    "force frit": ("x = frit.asarray(np.ones(100)); ev = frit._core.eval", "ev(x + 1.0)", 1),
+    "trace": ("x + y", "x + y", ""),
+    "number": ("x * 2.0", "x * 2.0", ""),
+    "single": (*forced("z + w"), ""),
+    "show": ("np.asarray(z * w)", "z * w", ""),
+    "chain": (*forced(chain(10)), ""),
+    "accelerate": ("f(a, b)", "f(a, b)", "f = accelerate(lambda a, b: a * b); a = np.ones(100); b = np.ones(100)"),
+    **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
+    **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
 }
+TESTED = ("trace", "number", "single", "show", "chain")
 
 
-def instructions(name, n):
-    setup, statement, _ = PROGRAMS[name]
-    code = f"{SETUP}{setup}\nfor _ in range(200): {statement}\nfor _ in range(n): {statement}\n"
+def instructions(name, side, n):
+    statement = PROGRAMS[name][side == "numpy"]
+    code = f"{SETUP}{PROGRAMS[name][2]}\nfor _ in range(200): {statement}\nfor _ in range(n): {statement}\n"
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
                    FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
         done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable,
-                               "-c", code, str(n), name], env=env, stderr=subprocess.PIPE, text=True)
+                               "-c", code, str(n), side], env=env, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
     return int(re.search(r"Collected\s*:\s*(\d+)", done.stderr)[1])
 
 
-def per_call(name, n=1000):
-    return (instructions(name, 2 * n) - instructions(name, n)) / n
+def per_call(name, side="frit", n=1000):
+    return (instructions(name, side, 2 * n) - instructions(name, side, n)) / n
 
 
 def main():
     if not shutil.which("valgrind"):
         print("instruction counts of dispatch: valgrind is not installed")
         return
-    counts = {name: per_call(name) for name in PROGRAMS}
-    print("instructions of dispatch (callgrind):")
-    for name, c in counts.items():
-        print(f"  {name:<14}{c:>10.0f}")
-    print(f"  trace: {counts['trace frit'] / counts['trace numpy']:.2f} of NumPy's; "
-          f"chain of 10 on 100 elements: {counts['replay frit'] / counts['replay numpy']:.2f} of NumPy's")
+    print(f"{'instructions of dispatch':<26}{'frit':>10}{'NumPy':>10}{'ratio':>8}")
+    for name in PROGRAMS:
+        ours, theirs = (per_call(name, side, 300) for side in ("frit", "numpy"))
+        print(f"  {name:<24}{ours:>10.0f}{theirs:>10.0f}{ours / theirs:>8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -371,16 +371,22 @@ handles_of(PyObject *o, const struct fr_tensor ***list, PyObject **keep)
 static PyObject *
 eval_all(PyObject *module, PyObject *o)
 {
-    const struct fr_tensor **list;
+    const struct fr_tensor **list, *one;
     PyObject                *keep;
     struct fr_err            err;
     fr_status                st;
-    Py_ssize_t               n = handles_of(o, &list, &keep);
+    Py_ssize_t               n;
 
     (void)module;
-    if (n < 0)
-        return NULL;
     FR_TRACE_HERE();
+    if (fr_is_tensor(o)) {
+        one = fr_of(o);
+        fr_info_sync(FR_SYNC_eval, one);
+        st = fr_tensor_eval(&one, 1, &err);
+        return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+    }
+    if ((n = handles_of(o, &list, &keep)) < 0)
+        return NULL;
     for (Py_ssize_t i = 0; i < n; i++)
         fr_info_sync(FR_SYNC_eval, list[i]);
     st = fr_tensor_eval(list, (int)n, &err);

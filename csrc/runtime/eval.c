@@ -66,13 +66,16 @@ hash_words(const uint64_t *w, size_t n, uint64_t out[2])
 {
     uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu;
 
-    for (size_t i = 0; i < n; i++) {
+    /* Every other word each, joined at the end: the plan that is found is compared word by word anyway. */
+    for (size_t i = 0; i + 1 < n; i += 2) {
         a = (a ^ w[i]) * 0xff51afd7ed558ccdu;
         a ^= a >> 32;
-        b = (b + w[i]) * 0xc4ceb9fe1a85ec53u;
+        b = (b ^ w[i + 1]) * 0xc4ceb9fe1a85ec53u;
         b ^= b >> 29;
     }
-    out[0] = a;
+    if (n % 2)
+        a = (a ^ w[n - 1]) * 0xff51afd7ed558ccdu;
+    out[0] = (a ^ a >> 32) + b;
     out[1] = b;
 }
 
@@ -161,17 +164,16 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
             return FR_ENOMEM;
         }
     }
-    for (int n = 0; n < p->graph->n_nodes; n++) {
+    for (int i = 0; i < p->n_placed; i++) {
+        int n = p->placed[i];
+
         switch (p->place[n].kind) {
         case FR_PLACE_LEAF: p->base[n] = fr_nodes[gathered.id[n]].v.buffer->mem; break;
         case FR_PLACE_NEW: p->base[n] = p->fresh[n]->mem; break;
         case FR_PLACE_ARENA: p->base[n] = arena + p->place[n].offset; break;
-        default: break;
+        default: p->base[n] = p->base[p->place[n].root];
         }
     }
-    for (int n = 0; n < p->graph->n_nodes; n++)
-        if (p->place[n].kind == FR_PLACE_SAME)
-            p->base[n] = p->base[p->place[n].root];
     return FR_OK;
 }
 
@@ -345,9 +347,12 @@ held_roots(fr_ref **out, int *n, struct fr_err *err)
     if (!roots)
         return fr_no_memory(err, "the list of pending nodes");
     *n = 0;
-    for (fr_ref id = 1; id < fr_nodes_cap; id++)
-        if (fr_nodes[id].op != FR_N_OPS && fr_nodes[id].held && fr_node_computes(&fr_nodes[id]))
-            roots[(*n)++] = id;
+    for (fr_ref id = 1, left = fr_nodes_pending; left > 0; id++)
+        if (fr_nodes[id].op != FR_N_OPS && fr_node_computes(&fr_nodes[id])) {
+            left--;
+            if (fr_nodes[id].held)
+                roots[(*n)++] = id;
+        }
     *out = roots;
     return FR_OK;
 }
@@ -427,9 +432,11 @@ fr_eval_all(struct fr_err *err)
 {
     fr_ref   *roots;
     int       n;
-    fr_status st = held_roots(&roots, &n, err);
+    fr_status st;
 
-    if (st != FR_OK)
+    if (fr_nodes_pending == 0)
+        return FR_OK;
+    if ((st = held_roots(&roots, &n, err)) != FR_OK)
         return st;
     st = fr_eval_nodes(roots, n, err);
     fr_free(roots);

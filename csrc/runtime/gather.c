@@ -25,6 +25,13 @@ by_birth(const void *a, const void *b)
 static void
 sort_by_birth(fr_ref *id, int n)
 {
+    /* Visited from the roots down they come youngest first, more or less. */
+    for (int i = 0, j = n - 1; i < j; i++, j--) {
+        fr_ref x = id[i];
+
+        id[i] = id[j];
+        id[j] = x;
+    }
     if (n > 64) {
         qsort(id, (size_t)n, sizeof *id, by_birth);
         return;
@@ -40,7 +47,8 @@ sort_by_birth(fr_ref *id, int n)
     }
 }
 
-/* Visits what `id` depends on. Leaves and computing nodes go to z->id, views to z->views. */
+/* Visits what `root` depends on. Leaves and computing nodes go to z->id, views to z->views; `index` counts the
+ * references from inside. */
 static fr_status
 visit(struct fr_gathered *z, fr_ref root, struct fr_err *err)
 {
@@ -51,44 +59,38 @@ visit(struct fr_gathered *z, fr_ref root, struct fr_err *err)
     if (!FR_GROW(z->stack, z->cap_stack, 1))
         return no_memory(err);
     fr_nodes[root].mark = epoch;
+    fr_nodes[root].index = 0;
     z->stack[top++] = root;
     while (top > 0) {
         fr_ref          id = z->stack[--top];
         struct fr_node *n = &fr_nodes[id];
 
-        if (n->op == FR_OP_view) {
+        if (!FR_GROW(z->id, z->cap_id, (size_t)z->n + 4) ||
+            !FR_GROW(z->stack, z->cap_stack, top + 3))
+            return no_memory(err);
+        if (FR_LIKELY(n->op != FR_OP_view)) {
+            z->id[z->n++] = id;
+            z->has_store |= n->op == FR_OP_store;
+        } else {
             if (!FR_GROW(z->views, z->cap_views, z->n_views + 1))
                 return no_memory(err);
             z->views[z->n_views++] = id;
-        } else if (n->op != FR_OP_scalar) {
-            if (!FR_GROW(z->id, z->cap_id, (size_t)z->n + 1))
-                return no_memory(err);
-            z->id[z->n++] = id;
-            z->has_store |= n->op == FR_OP_store;
         }
-        if (!FR_GROW(z->stack, z->cap_stack, top + 3))
-            return no_memory(err);
         for (int k = 0; k < n->n_args; k++) {
-            fr_ref a = n->arg[k];
+            struct fr_node *a = &fr_nodes[n->arg[k]];
 
-            if (a != FR_SCALAR_HERE && fr_nodes[a].mark != epoch) {
-                fr_nodes[a].mark = epoch;
-                z->stack[top++] = a;
+            if (a->mark != epoch) {
+                a->mark = epoch;
+                a->index = 0;
+                if (a->op == FR_OP_leaf)        /* has no arguments to be visited */
+                    z->id[z->n++] = n->arg[k];
+                else if (a->op != FR_OP_scalar)
+                    z->stack[top++] = n->arg[k];
             }
+            a->index++;
         }
     }
     return FR_OK;
-}
-
-static void
-count_inside(const struct fr_gathered *z, uint32_t *count, fr_ref id)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    for (int k = 0; k < n->n_args; k++)
-        if (n->arg[k] != FR_SCALAR_HERE && fr_nodes[n->arg[k]].op != FR_OP_scalar)
-            count[fr_nodes[n->arg[k]].index]++;
-    (void)z;
 }
 
 static bool
@@ -113,30 +115,25 @@ embedded_dtype(const struct fr_node *n, int k)
     return n->dtype;
 }
 
-static bool
-push(struct fr_gathered *z, uint64_t word)
-{
-    if (!FR_GROW(z->key, z->cap_key, z->n_key + 1))
-        return false;
-    z->key[z->n_key++] = word;
-    return true;
-}
+enum { ARG_NODE, ARG_WINDOW, ARG_MOVING, ARG_SCALAR,
+       NODE_WORDS = 2 + 3 * 3 };    /* of the key, at most; room for them is made beforehand */
 
-enum { ARG_NODE, ARG_WINDOW, ARG_MOVING, ARG_SCALAR };
+/* The following write words at `w` and return where to go on; NULL: no memory. */
 
-static bool
-push_scalar(struct fr_gathered *z, fr_dtype dtype, uint64_t lo, uint64_t hi)
+static uint64_t *
+push_scalar(struct fr_gathered *z, uint64_t *w, fr_dtype dtype, uint64_t lo, uint64_t hi)
 {
     if (!FR_GROW(z->scalar, z->cap_scalar, (size_t)z->n_scalars + 1))
-        return false;
+        return NULL;
     z->scalar[z->n_scalars++] = (struct fr_scalar_bits){{lo, hi}};
-    return push(z, ARG_SCALAR | (uint64_t)dtype << 8);
+    *w = ARG_SCALAR | (uint64_t)dtype << 8;
+    return w + 1;
 }
 
 /* The slot of this window's offset. Equal windows of one step share a slot, so that they are one operand;
  * looking a little way back finds nearly all of them. */
-static bool
-push_moving(struct fr_gathered *z, uint32_t base, const struct fr_node *view)
+static uint64_t *
+push_moving(struct fr_gathered *z, uint64_t *w, uint32_t base, const struct fr_node *view)
 {
     enum { LOOK_BACK = 24 };
     int64_t offset = view->u.offset * fr_dtype_size(view->dtype);
@@ -144,43 +141,100 @@ push_moving(struct fr_gathered *z, uint32_t base, const struct fr_node *view)
 
     for (int i = n; i-- > last;)
         if (z->moving[i].bytes == offset && z->moving[i].base == base &&
-            z->moving[i].layout == view->layout)
-            return push(z, (uint64_t)i);
+            z->moving[i].layout == view->layout) {
+            *w = (uint64_t)i;
+            return w + 1;
+        }
     if (!FR_GROW(z->moving, z->cap_moving, (size_t)n + 1))
-        return false;
+        return NULL;
     z->moving[z->n_moving++] = (struct fr_moving){offset, base, view->layout};
-    return push(z, (uint64_t)n);
+    *w = (uint64_t)n;
+    return w + 1;
 }
 
-static bool
-push_arg(struct fr_gathered *z, const struct fr_node *n, int k)
+static uint64_t *
+push_window(struct fr_gathered *z, uint64_t *w, const struct fr_node *view)
 {
-    const struct fr_node *a;
+    const struct fr_node *base = &fr_nodes[view->arg[0]];
+    bool                  moves = base->op == FR_OP_leaf && !z->has_store;
 
-    if (n->arg[k] == FR_SCALAR_HERE)
-        return push_scalar(z, embedded_dtype(n, k), n->u.bits, 0);
-    a = &fr_nodes[n->arg[k]];
-    if (a->op == FR_OP_scalar)
-        return push_scalar(z, a->dtype, a->u.bits, a->v.bits_hi);
-    if (a->op == FR_OP_view) {
-        const struct fr_node *base = &fr_nodes[a->arg[0]];
-        bool                  moves = base->op == FR_OP_leaf && !z->has_store;
+    *w++ = (moves ? ARG_MOVING : ARG_WINDOW) | (uint64_t)base->index << 8;
+    *w++ = (uint64_t)(uintptr_t)view->layout;
+    if (moves)
+        return push_moving(z, w, base->index, view);
+    *w++ = (uint64_t)view->u.offset;
+    return w;
+}
 
-        return push(z, (moves ? ARG_MOVING : ARG_WINDOW) | (uint64_t)base->index << 8) &&
-               push(z, (uint64_t)(uintptr_t)a->layout) &&
-               (moves ? push_moving(z, base->index, a) : push(z, (uint64_t)a->u.offset));
+static inline uint64_t *
+push_arg(struct fr_gathered *z, uint64_t *w, const struct fr_node *n, int k)
+{
+    const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+    if (FR_UNLIKELY(a->op == FR_OP_scalar))
+        return n->arg[k] == FR_SCALAR_HERE
+                   ? push_scalar(z, w, embedded_dtype(n, k), n->u.bits, 0)
+                   : push_scalar(z, w, a->dtype, a->u.bits, a->v.bits_hi);
+    if (FR_UNLIKELY(a->op == FR_OP_view))
+        return push_window(z, w, a);
+    *w = ARG_NODE | (uint64_t)a->index << 8;
+    return w + 1;
+}
+
+static inline bool
+has_axes(const struct fr_node *n)
+{
+    uint8_t class_ = fr_op_info[n->op].class_;
+
+    return class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN || n->op == FR_OP_iota;
+}
+
+/* Writes node i to the key. `index` of earlier nodes is their place in z->id; of this one and later ones, the
+ * number of references from inside. */
+static inline uint64_t *
+push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
+{
+    struct fr_node *n = &fr_nodes[z->id[i]];
+    uint64_t        flags = 0;
+    bool            wanted = n->refs > n->index;
+
+    n->index = i;
+    if (n->op == FR_OP_leaf) {
+        if (n->v.buffer->owner)
+            flags |= FR_KEY_PINNED;
+        else if (!wanted && from_pool(n->v.buffer))
+            flags |= FR_KEY_DYING;
+        if (wanted)
+            flags |= FR_KEY_OUTSIDE;
+    } else if (wanted) {
+        flags |= FR_KEY_OUTPUT;
     }
-    return push(z, ARG_NODE | (uint64_t)a->index << 8);
+    if (z->has_store) {
+        z->wanted[i] = wanted;
+        if (n->op == FR_OP_store) {
+            const struct fr_node *prev = &fr_nodes[n->arg[0]];
+
+            /* The new content must land in memory that somebody outside still wants to read as it was. */
+            if (prev->op == FR_OP_leaf && prev->v.buffer->owner && z->wanted[prev->index])
+                z->unsettled = true;
+        }
+    }
+    *w++ = n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |
+           (uint64_t)(has_axes(n) ? n->u.axes : 0) << 32;
+    *w++ = (uint64_t)(uintptr_t)n->layout;
+    for (int k = 0; w && k < n->n_args; k++)
+        w = push_arg(z, w, n, k);
+    return w;
 }
 
 fr_status
 fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
 {
-    uint32_t *inside, *of_view;
+    uint64_t *w;
     fr_status st;
 
     z->n = z->n_scalars = z->n_moving = 0;
-    z->n_key = z->n_views = 0;
+    z->n_views = 0;
     z->has_store = z->unsettled = false;
     if (++epoch == 0)
         epoch = 1;
@@ -188,58 +242,21 @@ fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err
         if ((st = visit(z, roots[i], err)) != FR_OK)
             return st;
     sort_by_birth(z->id, z->n);
-    if (!FR_GROW(z->internal, z->cap_internal, (size_t)z->n + z->n_views + 1))
+    if ((z->has_store && !FR_GROW(z->wanted, z->cap_wanted, (size_t)z->n)) ||
+        !FR_GROW(z->key, z->cap_key, (size_t)z->n * NODE_WORDS))
         return no_memory(err);
-    inside = z->internal;
-    of_view = inside + z->n;
-    memset(inside, 0, ((size_t)z->n + z->n_views) * sizeof *inside);
-    for (int i = 0; i < z->n; i++)
-        fr_nodes[z->id[i]].index = (uint32_t)i;
-    for (size_t i = 0; i < z->n_views; i++)
-        fr_nodes[z->views[i]].index = (uint32_t)((size_t)z->n + i);
-    for (int i = 0; i < z->n; i++)
-        count_inside(z, inside, z->id[i]);
-    for (size_t i = 0; i < z->n_views; i++)
-        count_inside(z, inside, z->views[i]);
     /* A view that somebody outside reads keeps its base wanted: as if the base itself were read. */
-    for (size_t i = 0; i < z->n_views; i++)
-        if (fr_nodes[z->views[i]].refs > of_view[i])
-            inside[fr_nodes[fr_nodes[z->views[i]].arg[0]].index]--;
-    for (int i = 0; i < z->n; i++) {
-        const struct fr_node *n = &fr_nodes[z->id[i]];
-        uint64_t              flags = 0;
-        bool                  wanted = n->refs > inside[i];
+    for (size_t i = 0; i < z->n_views; i++) {
+        const struct fr_node *view = &fr_nodes[z->views[i]];
 
-        if (n->op == FR_OP_leaf) {
-            if (n->v.buffer->owner)
-                flags |= FR_KEY_PINNED;
-            else if (!wanted && from_pool(n->v.buffer))
-                flags |= FR_KEY_DYING;
-            if (wanted)
-                flags |= FR_KEY_OUTSIDE;
-        } else if (wanted) {
-            flags |= FR_KEY_OUTPUT;
-        }
-        if (n->op == FR_OP_store) {
-            const struct fr_node *prev = &fr_nodes[n->arg[0]];
-
-            /* The new content must land in memory that somebody outside still wants to read as it was. */
-            if (prev->op == FR_OP_leaf && prev->v.buffer->owner && prev->refs > inside[prev->index])
-                z->unsettled = true;
-        }
-        if (!push(z, n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |
-                         (uint64_t)(fr_op_info[n->op].class_ == FR_CLASS_REDUCE ||
-                                            fr_op_info[n->op].class_ == FR_CLASS_SCAN ||
-                                            n->op == FR_OP_iota
-                                        ? n->u.axes
-                                        : 0)
-                             << 32) ||
-            !push(z, (uint64_t)(uintptr_t)n->layout))
-            return no_memory(err);
-        for (int k = 0; k < n->n_args; k++)
-            if (!push_arg(z, n, k))
-                return no_memory(err);
+        if (view->refs > view->index)
+            fr_nodes[view->arg[0]].index--;
     }
+    w = z->key;
+    for (uint32_t i = 0; i < (uint32_t)z->n; i++)
+        if (!(w = push_node(z, w, i)))
+            return no_memory(err);
+    z->n_key = (size_t)(w - z->key);
     return FR_OK;
 }
 

@@ -520,6 +520,10 @@ place_all(struct planner *z)
         if (z->g->node[i].output)
             p->output[p->n_outputs++] = i;
     }
+    for (int same = 0; same <= 1; same++)
+        for (int i = 0; i < n; i++)
+            if (p->place[i].kind != FR_PLACE_NONE && (p->place[i].kind == FR_PLACE_SAME) == same)
+                p->placed[p->n_placed++] = i;
     mark_overwrites(p);
     TRY(fr_memory_pack(v, n_arena, &p->arena_bytes, &p->arena_bound, z->err));
     n_arena = 0;
@@ -583,8 +587,9 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     p->fresh = fr_arena_alloc(&p->arena, n * sizeof *p->fresh);
     p->new_ = fr_arena_alloc(&p->arena, n * sizeof *p->new_);
     p->output = fr_arena_alloc(&p->arena, n * sizeof *p->output);
+    p->placed = fr_arena_alloc(&p->arena, n * sizeof *p->placed);
     if (!z.stored || !z.step_of || !z.lowered || !p->place || !p->base || !p->fresh || !p->new_ ||
-        !p->output) {
+        !p->output || !p->placed) {
         st = no_memory(&z);
         goto out;
     }

@@ -35,9 +35,9 @@ struct fr_gathered {
     int                    n_moving;
     bool                   has_store;
     bool                   unsettled;    /* a store into shared memory that others still read */
-    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_internal;
+    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_wanted;
     fr_ref                *stack, *views;
-    uint32_t              *internal;     /* [n] references from inside */
+    bool                  *wanted;       /* [n] read from outside; filled in where there are stores */
     size_t                 n_views;
 };
 
@@ -115,6 +115,8 @@ struct fr_plan {
     int              n_new, n_outputs;
     int32_t         *new_;               /* nodes with NEW memory */
     int32_t         *output;             /* nodes to be realised */
+    int32_t         *placed;             /* [n_placed] nodes with memory, those of kind SAME last */
+    int              n_placed;
     int64_t          arena_bytes, arena_bound, new_bytes;
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */

@@ -306,6 +306,18 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
     return st;
 }
 
+/* True if something that is still to be computed may read the memory of this version, or would if it had
+ * any. Other nodes may share the buffer; and memory of somebody else may be known by other names. */
+static bool
+is_read(fr_ref node)
+{
+    const struct fr_node *n = &fr_nodes[node];
+
+    return n->refs > n->held ||
+           (n->op == FR_OP_leaf &&
+            (n->v.buffer->owner || atomic_load_explicit(&n->v.buffer->refs, memory_order_relaxed) > 1));
+}
+
 fr_status
 fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
 {
@@ -315,8 +327,11 @@ fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
     if (!s->exported) {
         /* Whoever holds the memory may write to it, so nothing pending may still want to read it;
          * and no other storage may share the version. */
-        TRY(fr_eval_all(err));
+        if (is_read(s->node))
+            TRY(fr_eval_all(err));
         TRY(fr_eval_nodes(&s->node, 1, err));
+        if (is_read(s->node))
+            TRY(fr_eval_all(err));
         if (fr_nodes[s->node].held > 1) {
             struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype,
                                       .whole = true};

@@ -83,7 +83,7 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_bytes_moved;
+static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref;
 
 void
 fr_launch_stats(struct fr_launch_stats *out)
@@ -92,28 +92,13 @@ fr_launch_stats(struct fr_launch_stats *out)
     out->n_interpreted = n_interpreted;
     out->n_jitted = n_jitted;
     out->n_ref = n_ref;
-    out->bytes = n_bytes_moved;
 }
 
+/* One launch runs at a time (runtime/eval.c has a lock), others only read: no locked instruction is needed. */
 static void
-count(atomic_ullong *c, uint64_t n)
+count(atomic_ullong *c)
 {
-    atomic_fetch_add_explicit(c, n, memory_order_relaxed);
-}
-
-/* Elements that the operand really has: broadcast axes are read from cache. */
-static uint64_t
-operand_bytes(const struct fr_nest *nest, const struct fr_instance *in, int k)
-{
-    const int64_t *stride = in->stride + (int64_t)k * (in->n_outer + 2);
-    uint64_t       n = (uint64_t)fr_dtype_size(nest->operands[k].dtype);
-
-    for (int d = 0; d < in->n_outer; d++)
-        if (stride[d])
-            n *= (uint64_t)in->outer[d];
-    if (stride[in->n_outer])
-        n *= (uint64_t)in->n_rows;
-    return stride[in->n_outer + 1] ? n * (uint64_t)in->n_inner : n;
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 void
@@ -386,7 +371,7 @@ launch_ref(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct
 
     for (int i = 0; i < n && st == FR_OK; i++)
         st = fr_ref_launch(kernel->nest, &in[i], err);
-    count(&n_ref, 1);
+    count(&n_ref);
     return st;
 }
 
@@ -410,19 +395,14 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
 {
     struct fr_exec           e;
     const struct fr_program *p = kernel->program;
-    uint64_t                 bytes = 0;
     fr_status                st;
 
     atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
-    count(&n_launches, 1);
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < kernel->nest->n_operands; k++)
-            bytes += operand_bytes(kernel->nest, &in[i], k);
-    count(&n_bytes_moved, bytes);
+    count(&n_launches);
     if (fr_env.backend[0] == 'r' || !p)
         return launch_ref(kernel, in, n, err);
     choose_executor(&e, kernel);
-    count(e.code ? &n_jitted : &n_interpreted, 1);
+    count(e.code ? &n_jitted : &n_interpreted);
     if (n == 1 && in->n_outer == 0 && !p->accumulates && !p->streams &&
         fr_space_ps(p, in) < FR_SERIAL_PS) {
         int64_t row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];

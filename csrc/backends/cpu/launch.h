@@ -55,7 +55,6 @@ fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struc
 struct fr_launch_stats {
     uint64_t n_launches;
     uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
-    uint64_t bytes;                            /* of operands, each element once */
 };
 void fr_launch_stats(struct fr_launch_stats *);
 /* Frees what the calling thread keeps for its next launch. */
