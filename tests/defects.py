@@ -26,7 +26,7 @@ DEFECTS = {
     # !(x < y) is x >= y, also for a NaN.
     "rule that is not exact": Defect(
         "passes/fold.def", r"NOT\(less,          greater_equal, integers\)",
-        "NOT(less,          greater_equal, always)", ("fuzz",)),
+        "NOT(less,          greater_equal, always)", ("rules",)),
     # Compiled code joins a product and a sum into one rounding.
     "contraction": Defect(
         "jit/emit_gcc.c", '"-ffp-contract=off"', '"-ffp-contract=fast"', ("fuzz",), "compiled"),

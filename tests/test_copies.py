@@ -70,7 +70,7 @@ def copy(tmp_path_factory):
     return Copy(tmp_path_factory.mktemp("copy"))
 
 
-# The checks: the same functions as in test_fuzz.py and test_numerics.py.  Each stops at the first find.
+# The checks: what test_fuzz.py, test_numerics.py and test_fold.py do.  Each stops at the first find.
 CHECKS = {
     "fuzz": """
         from tests.fuzz.programs import draw
@@ -91,9 +91,14 @@ CHECKS = {
         except AssertionError as e:
             print("caught by", e)
     """,
+    "rules": f"""
+        import pytest
+        code = pytest.main(["-q", "-x", {os.path.join(ROOT, "tests", "test_fold.py")!r}])
+        print({{0: "not caught", 1: "caught by test_fold.py"}}.get(int(code), code))
+    """,
 }
 EXECUTORS = {"interpreted": {"FRIT_JIT": "interpret"}, "compiled": {"FRIT_JIT": "always"}}
-SEEDS = {"interpreted": 1000, "compiled": 200}      # what a minute or so is enough for
+SEEDS = {"interpreted": 1000, "compiled": 60}       # what a minute or so is enough for
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
