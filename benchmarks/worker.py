@@ -1,7 +1,8 @@
 """One library in one process: python -m benchmarks.worker LIBRARY THREADS, driven over pipes.
 
-Commands are JSON lines: {"case": i, "do": "prepare"} checks the result and answers with the first
-call's time; {"case": i, "do": "time", "seconds": s} answers with a list of times."""
+Commands are JSON lines: {"case": i, "do": "prepare"} checks the result and answers with the first call's
+time; {"case": i, "do": "time", "seconds": s} answers with a list of times; {"copy": n_bytes}, to the
+worker "copy", answers with the bandwidth of copying so many bytes."""
 import json
 import os
 import sys
@@ -9,11 +10,12 @@ import time
 
 LIBRARY, THREADS = sys.argv[1], int(sys.argv[2])
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-             "NUMBA_NUM_THREADS", "FRIT_NUM_THREADS"):
+             "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS", "FRIT_NUM_THREADS"):
     os.environ[name] = str(THREADS)
 # Idle workers must not spin while another library is timed.
 os.environ.update(OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0", GOMP_SPINCOUNT="0", JAX_ENABLE_X64="1",
-                  JAX_PLATFORMS="cpu", XLA_FLAGS=f"--xla_cpu_multi_thread_eigen={str(THREADS > 1).lower()}")
+                  JAX_PLATFORMS="cpu", XLA_FLAGS=f"--xla_cpu_multi_thread_eigen={str(THREADS > 1).lower()}",
+                  TORCHINDUCTOR_COMPILE_THREADS="1")
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
@@ -21,38 +23,80 @@ import numpy as np  # noqa: E402
 
 from benchmarks.cases import CASES  # noqa: E402
 
+WARM_UP = 0.02      # seconds of calls before each turn: another library has had the caches
+
 
 class TorchNames:
     """torch by NumPy's names."""
 
     def __init__(self, torch):
-        for n in ("exp", "log", "sqrt", "tanh", "maximum", "minimum", "where", "abs"):
+        for n in ("exp", "log", "sqrt", "tanh", "where", "abs"):
             setattr(self, n, getattr(torch, n))
-        self.torch = torch
         self.sum = lambda x, axis=None, keepdims=False: (
             torch.sum(x) if axis is None else torch.sum(x, dim=axis, keepdim=keepdims))
         self.mean = lambda x, axis=None, keepdims=False: (
             torch.mean(x) if axis is None else torch.mean(x, dim=axis, keepdim=keepdims))
-        self.max = lambda x, axis, keepdims=False: torch.amax(x, dim=axis, keepdim=keepdims)
-        self.maximum = lambda x, y: torch.clamp(x, min=float(y))
-        self.minimum = lambda x, y: torch.clamp(x, max=float(y))
+        self.max = lambda x, axis=None, keepdims=False: (
+            torch.max(x) if axis is None else torch.amax(x, dim=axis, keepdim=keepdims))
+        self.var = lambda x: torch.var(x, unbiased=False)
 
 
-def make(case):
+def make_frit(case, inputs):
+    """Lazily: what a notebook does, traced anew at every call."""
+    import frit
+    tensors = [frit.asarray(a) for a in inputs]
+    frit.eval(*tensors)
+
+    def f():
+        out = case.run(frit, *tensors)
+        frit.eval(out)
+        return out
+    return f
+
+
+def make_accelerated(case, inputs):
+    """NumPy arrays in, NumPy arrays out."""
+    import frit
+    run = case.run
+
+    @frit.accelerate
+    def g(*arrays):
+        return run(np, *arrays)
+    return lambda: g(*inputs)
+
+
+def make_jax(case, inputs):
+    import jax
+    import jax.numpy as jnp
+    arrays = [jnp.asarray(a) for a in inputs]
+    run = getattr(case, "jax", case.run)
+    jitted = jax.jit(lambda *a: run(jnp, *a))
+    return lambda: jax.block_until_ready(jitted(*arrays))
+
+
+def make_torch(case, inputs):
+    import torch
+    torch.set_num_threads(THREADS)
+    names = TorchNames(torch)
+    arrays = [torch.from_numpy(a) for a in inputs]
+
+    def run(*a):
+        return case.run(names, *a)
+    if LIBRARY == "torch compile":
+        # All cases share the code object of run(), and a few recompilations of one are all torch makes.
+        torch._dynamo.reset()
+        run = torch.compile(run, dynamic=False)
+
+    def g():
+        with torch.no_grad():
+            return run(*arrays)
+    return g
+
+
+def make(case, inputs):
     """A function without arguments that computes the case with this library, or None."""
-    inputs = case.inputs()
     if LIBRARY == "numpy":
         return lambda: case.run(np, *inputs)
-    if LIBRARY == "frit":
-        import frit
-        tensors = [frit.asarray(a) for a in inputs]
-        frit.eval(*tensors)
-
-        def f():
-            out = case.run(frit, *tensors)
-            frit.eval(out)
-            return out
-        return f
     if LIBRARY == "numexpr":
         if not hasattr(case, "numexpr"):
             return None
@@ -66,80 +110,90 @@ def make(case):
         numba.set_num_threads(THREADS)
         g = case.numba(numba)
         return lambda: g(*inputs)
-    if LIBRARY == "jax":
-        import jax
-        import jax.numpy as jnp
-        arrays = [jnp.asarray(a) for a in inputs]
-        jitted = jax.jit(lambda *a: case.run(jnp, *a))
-        return lambda: jax.block_until_ready(jitted(*arrays))
-    import torch
-    torch.set_num_threads(THREADS)
-    names = TorchNames(torch)
-    arrays = [torch.from_numpy(a) for a in inputs]
-
-    def eager(*a):
-        return case.run(names, *a)
-    run = torch.compile(eager) if LIBRARY == "torch compile" else eager
-
-    def g():
-        with torch.no_grad():
-            return run(*arrays)
-    return g
+    return {"frit": make_frit, "frit accelerate": make_accelerated, "jax": make_jax, "torch": make_torch,
+            "torch compile": make_torch}[LIBRARY](case, inputs)
 
 
-def check(case, got):
-    want = case.run(np, *case.inputs())
-    want = want if isinstance(want, tuple) else (want,)
-    got = got if isinstance(got, (tuple, list)) else (got,)
-    for g, w in zip(got, want, strict=True):
+def listed(out):
+    return list(out) if isinstance(out, (tuple, list)) else [out]
+
+
+def check(case, got, want):
+    """What is wrong with a result, or None."""
+    for g, w in zip(listed(got), want, strict=True):
         g = np.asarray(g)
         scale = max(float(np.abs(w).max()), 1e-30)
-        if g.shape != np.shape(w) or not np.allclose(g, w, rtol=case.rtol, atol=case.rtol * scale):
+        rtol = case.rtol[case.dtype]
+        if g.shape != np.shape(w):
+            return f"wrong result: shape {g.shape}"
+        if g.ndim and g.dtype != w.dtype:
+            return f"wrong result: dtype {g.dtype}"
+        if not np.allclose(g, w, rtol=rtol, atol=rtol * scale):
             return f"wrong result: off by {float(np.abs(g - w).max()):.2g}"
     return None
+
+
+def prepare(case):
+    """(function to time, answer); no function without a right result."""
+    want = listed(case.run(np, *case.inputs()))
+    inputs = case.inputs()
+    answer = {"bytes": case.n_bytes(inputs, want)}
+    f = make(case, inputs)
+    if f is None:
+        return None, {**answer, "skip": "not stated for it"}
+    start = time.perf_counter()
+    result = f()
+    answer["cold"] = time.perf_counter() - start
+    wrong = check(case, result, want)
+    del result
+    for _ in range(3):
+        f()
+    if LIBRARY.startswith("frit"):
+        import frit
+        frit.wait_for_compiles(60)
+    wrong = wrong or check(case, f(), want)     # now by the code that is timed
+    return (None, {**answer, "skip": wrong}) if wrong else (f, answer)
+
+
+def timed(f, budget):
+    """Times of one call, each the mean over enough calls to be read off the clock."""
+    start, n = time.perf_counter(), 0
+    while n < 2 or time.perf_counter() - start < WARM_UP:
+        f()
+        n += 1
+    inner = max(1, int(0.001 / ((time.perf_counter() - start) / n)))
+    times, end = [], time.perf_counter() + budget
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        for _ in range(inner):
+            f()
+        times.append((time.perf_counter() - start) / inner)
+    return times
 
 
 def main():
     # Answers go to the real stdout; whatever a library prints goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    ready = {}
+    ready, copies = {}, None
     for line in sys.stdin:
         job = json.loads(line)
-        case = CASES[job["case"]]
         answer = {}
         try:
-            if job["do"] == "prepare":
-                f = make(case)
-                if f is None:
-                    answer = {"skip": "not stated for it"}
-                else:
-                    start = time.perf_counter()
-                    result = f()
-                    answer["cold"] = time.perf_counter() - start
-                    wrong = check(case, result)
-                    if wrong:
-                        answer = {"skip": wrong}
-                    else:
-                        del result
-                        for _ in range(3):
-                            f()
-                        if LIBRARY.startswith("frit"):
-                            import frit
-                            frit.wait_for_compiles(60)
-                            f()
-                        ready[job["case"]] = f
+            if "copy" in job:
+                if copies is None:
+                    from benchmarks.bandwidth import Copies
+                    copies = Copies(THREADS)
+                if copies.lib:
+                    answer["rate"], answer["stores"] = copies.best(job["copy"])
+            elif job["do"] == "prepare":
+                f, answer = prepare(CASES[job["case"]])
+                if f:
+                    ready[job["case"]] = f
             elif job["do"] == "drop":
                 ready.pop(job["case"], None)
             else:
-                f, times, end = ready[job["case"]], [], time.perf_counter() + job["seconds"]
-                inner = job.get("inner", 1)
-                while time.perf_counter() < end or len(times) < 3:
-                    start = time.perf_counter()
-                    for _ in range(inner):
-                        f()
-                    times.append((time.perf_counter() - start) / inner)
-                answer["times"] = times
+                answer["times"] = timed(ready[job["case"]], job["seconds"])
         except Exception as e:
             answer = {"skip": f"{type(e).__name__}: {str(e)[:80]}"}
         print(json.dumps(answer), file=out, flush=True)

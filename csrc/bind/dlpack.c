@@ -206,7 +206,7 @@ dlpack_device(PyObject *self, PyObject *unused)
 
 PyMethodDef fr_dlpack_tensor_methods[] = {
     {"__dlpack__", FR_FAST(dlpack),
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule over the tensor's memory, version 1.0 if the consumer takes that."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "(1, 0): the CPU."},
     {NULL, NULL, 0, NULL},

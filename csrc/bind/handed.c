@@ -45,7 +45,7 @@ method(const char *name, enum fr_intent intent, PyObject *self, fr_args args, Py
 PyMethodDef fr_handed_methods[] = {
 #define METHOD(name, intent)                                                                       \
     {#name, FR_FAST(method_##name),                                                                \
-     #name "(*args, **kwargs)\n--\n\nnumpy.ndarray." #name " on evaluated data; counted."},
+     #name "($self, *args, **kwargs)\n--\n\nnumpy.ndarray." #name " on evaluated data; counted."},
 #include "bind/handed.def"
     {NULL, NULL, 0, NULL},
 };

@@ -61,4 +61,6 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_SUBMODULES, *(n for n in dir(_numpy) if not n.startswith("_"))})
+    theirs = (n for n, v in vars(_numpy).items() if not (n.startswith("_") or v is None
+                                                         or isinstance(v, type(_math))))
+    return sorted({*globals(), *_SUBMODULES, *theirs})

@@ -15,7 +15,7 @@ _KEPT = frozenset({
 })
 
 
-class _ArrayClass(type(numpy.ndarray)):
+class _ArrayClass(type):
     """isinstance(x, np.ndarray) is true of tensors in code that was written for arrays."""
 
     def __instancecheck__(cls, x):

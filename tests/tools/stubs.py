@@ -1,18 +1,61 @@
-"""Writes python/frit/_core.pyi from the extension's docstrings: python tests/tools/stubs.py
+"""Writes python/frit/_core.pyi and __init__.pyi from the extension's docstrings: python tests/tools/stubs.py
 
-tests/test_stubs.py compares the file with the extension, so it is written anew when a name is added."""
+tests/test_stubs.py compares the files with the extension, so they are written anew when a name is added."""
 import inspect
 import os
 import re
+import textwrap
 
+import frit
 from frit import _core
 
-PATH = os.path.join(os.path.dirname(_core.__file__), "_core.pyi")
+FOLDER = os.path.dirname(_core.__file__)
 HEAD = '''"""Types of frit's compiled part.  Written by tests/tools/stubs.py."""
-from typing import Any
+from typing import Any, final
 
 import numpy
 
+'''
+PACKAGE = '''"""Types of the package.  Written by tests/tools/stubs.py."""
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import numpy
+from numpy import dtype as dtype, errstate as errstate, finfo as finfo, iinfo as iinfo
+
+from . import cache as cache, fft as fft, linalg as linalg, random as random, testing as testing
+from ._core import (
+{names})
+from .explain import Explanation
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+__version__: str
+{constants}
+newaxis: None
+config: Any
+
+{dtypes}
+
+
+@overload
+def accelerate(function: _F) -> _F: ...
+@overload
+def accelerate(function: None = None) -> Callable[[_F], _F]: ...
+@overload
+def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
+@overload
+def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+def eval(*tensors: Any) -> Any: ...
+def stats() -> dict[str, Any]: ...
+def reset_stats() -> None: ...
+def show_config(file: Any = None) -> None: ...
+def wait_for_compiles(timeout: float | None = None) -> bool: ...
+def isa_levels() -> list[str]: ...
+
+
+# What frit does not have is NumPy's, on evaluated data.
+def __getattr__(name: str) -> Any: ...
 '''
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
               "itemsize": "int", "nbytes": "int", "dtype": "numpy.dtype[Any]", "T": "Tensor", "mT": "Tensor",
@@ -26,6 +69,9 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "alloc_fail_at": "None", "memory_trim": "None", "site_text": "str", "site_here": "int"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
              "rshift"]
+DUNDERS = {"__array__": "numpy.ndarray[Any, Any]", "__array_namespace__": "Any", "__array_ufunc__": "Any",
+           "__array_function__": "Any", "__copy__": "Tensor", "__deepcopy__": "Tensor", "__dlpack__": "Any",
+           "__dlpack_device__": "tuple[int, int]"}
 UNARY = ["neg", "pos", "abs", "invert"]
 COMPARE = ["lt", "le", "gt", "ge"]
 
@@ -52,11 +98,16 @@ def parameters(f, is_method):
     return ", ".join(out)
 
 
-def text():
-    lines = [HEAD, "class Tensor:"]
+def core():
+    """_core.pyi"""
+    lines = [HEAD, "@final", "class Tensor:"]
     for name, kind in ATTRIBUTES.items():
         lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
     for name in OPERATORS:
+        if name == "pow":
+            lines += [f"    def __{p}pow__(self, other: Any, mod: None = None, /) -> Tensor: ..." for p in ("", "r")]
+            lines += ["    def __ipow__(self, other: Any, /) -> Tensor: ...  # type: ignore[misc]"]
+            continue
         lines += [f"    def __{p}{name}__(self, other: Any, /) -> Tensor: ..." for p in ("", "r", "i")]
     lines += [f"    def __{name}__(self) -> Tensor: ..." for name in UNARY]
     lines += [f"    def __{name}__(self, other: Any, /) -> Tensor: ..." for name in COMPARE]
@@ -68,6 +119,9 @@ def text():
               "    def __int__(self) -> int: ...", "    def __float__(self) -> float: ...",
               "    def __complex__(self) -> complex: ...", "    def __index__(self) -> int: ...",
               "    def __iter__(self) -> Any: ...", "    def __hash__(self) -> int: ..."]
+    lines += ["    __array_priority__: float"]
+    lines += [f"    def {name}({parameters(getattr(_core.Tensor, name), True)}) -> {kind}: ..."
+              for name, kind in DUNDERS.items()]
     for name in sorted(vars(_core.Tensor)):
         value = getattr(_core.Tensor, name)
         if not name.startswith("_") and name not in ATTRIBUTES:
@@ -85,6 +139,20 @@ def text():
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
 
 
+def package():
+    """__init__.pyi"""
+    names = sorted(n for n in {*dir(_core)} - frit._INTERNAL if not n.startswith("_") and hasattr(frit, n)
+                   and getattr(frit, n) is getattr(_core, n))
+    return PACKAGE.format(
+        names=textwrap.fill(", ".join(f"{n} as {n}" for n in names), 100, initial_indent="    ",
+                            subsequent_indent="    ", break_long_words=False),
+        constants="\n".join(f"{n}: float" for n in ("pi", "e", "inf", "nan", "euler_gamma")),
+        dtypes="\n".join(f"from numpy import {n} as {n}" for n in frit._DTYPES))
+
+
+FILES = {"_core.pyi": core, "__init__.pyi": package}
+
 if __name__ == "__main__":
-    with open(PATH, "w") as f:
-        f.write(text())
+    for name, text in FILES.items():
+        with open(os.path.join(FOLDER, name), "w") as f:
+            f.write(text())

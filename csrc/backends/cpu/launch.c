@@ -21,7 +21,10 @@
 #include "base/alloc.h"
 #include "base/env.h"
 
-enum { LANES_MAX = 16384 }; /* accumulators that stay in L2 while rows go by */
+enum {
+    LANES_MAX = 16384, /* accumulators that stay in L2 while rows go by */
+    SHORT_ROW = 256,   /* elements at most; compiled code is never worse beyond */
+};
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
@@ -349,8 +352,28 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n)
     return st;
 }
 
+/* Whether rows are so short that the interpreter, which runs its steps over many rows at once, is
+ * faster than compiled code. */
+static bool
+rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
+{
+    /* A step costs the interpreter so much even where there is little to do. */
+    double more = -10000.0 * (double)(p->tile.end - p->tile.first);
+
+    for (int i = 0; i < n; i++) {
+        double rows = (double)in[i].n_rows;
+        if (in[i].n_inner > SHORT_ROW)
+            return false;
+        for (int d = 0; d < in[i].n_outer; d++)
+            rows *= (double)in[i].outer[d];
+        more += rows * ((double)p->code_more_ps_row -
+                        (double)p->code_less_ps_full * (double)in[i].n_inner);
+    }
+    return more > 0;
+}
+
 static void
-choose_executor(struct fr_exec *e, struct fr_kernel *kernel)
+choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n)
 {
     const char *mode = fr_env.jit;
 
@@ -359,6 +382,8 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel)
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
+    if (e->code && mode[1] == 'u' && rows_are_short(e->program, in, n)) /* auto */
+        e->code = NULL;
     e->scratch_bytes = e->program->scratch_bytes;
     if (e->code && e->program->code_scratch_bytes > e->scratch_bytes)
         e->scratch_bytes = e->program->code_scratch_bytes;
@@ -401,7 +426,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     count(&n_launches);
     if (fr_env.backend[0] == 'r' || !p)
         return launch_ref(kernel, in, n, err);
-    choose_executor(&e, kernel);
+    choose_executor(&e, kernel, in, n);
     count(e.code ? &n_jitted : &n_interpreted);
     if (n == 1 && in->n_outer == 0 && !p->accumulates && !p->streams &&
         fr_space_ps(p, in) < FR_SERIAL_PS) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/launch.h"
+#include "backends/cpu/space.h"
 #include "base/alloc.h"
 
 enum {
@@ -706,6 +707,47 @@ estimate(struct builder *b)
     b->p->ps_row = (uint32_t)row;
 }
 
+/* Whether an instruction at every element takes the value of `i`. */
+static bool
+used_in_full(const struct fr_nest *nest, uint32_t i)
+{
+    for (uint32_t j = i + 1; j < nest->n_insts; j++) {
+        const struct fr_inst *in = &nest->insts[j];
+        int                   n_args = in->kind == FR_INST_OP ? fr_op_info[in->op].arity : 1;
+        for (int k = 0; k < n_args && in->level == FR_LEVEL_FULL && in->kind != FR_INST_LOAD; k++)
+            if (in->a[k] == i)
+                return true;
+    }
+    return false;
+}
+
+/* How compiled code differs, in picoseconds. It enters each row's loops anew, where the steps of a
+ * program run over tiles of many rows; it keeps in registers what the steps pass on through blocks
+ * of memory, and does not copy a row's value to each element. Measured on 12,800 elements in rows
+ * of 2 to 200: a row takes it 3 ns (x - c), 6 (sum of x * x), 10 (max), 15 (layer norm) or 27
+ * (softmax). With these figures the faster of the two was taken nearly everywhere. */
+static void
+compare_with_code(struct builder *b)
+{
+    const struct fr_nest *nest = b->nest;
+    uint64_t              row = 3000 * (uint64_t)nest->n_stages, full = 0;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+        bool                  folds = in->kind == FR_INST_REDUCE ||
+                                      fr_space_is_accumulator(nest, in);
+
+        if (folds)
+            row += 6000;
+        if (folds || (in->kind == FR_INST_OP && in->level == FR_LEVEL_FULL))
+            full += 11 * fr_dtype_size(in->dtype);
+        if (in->level == FR_LEVEL_ROW && used_in_full(nest, i))
+            full += 50 * fr_dtype_size(in->dtype);
+    }
+    b->p->code_more_ps_row = (uint32_t)row;
+    b->p->code_less_ps_full = (uint32_t)full;
+}
+
 /* What the launcher must know to cut the work. */
 static void
 describe_nest(struct builder *b)
@@ -800,6 +842,7 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
     p->scratch_bytes = p->temp_at + fr_interp_temp_bytes(p);
     p->code_scratch_bytes = fr_nest_scratch(nest);
     estimate(&b);
+    compare_with_code(&b);
     describe_nest(&b);
     *out = p;
     p = NULL;

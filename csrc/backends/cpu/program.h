@@ -110,6 +110,8 @@ struct fr_program {
     bool accumulates, streams;
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;
+    /* Compiled code in comparison: so much more for each row, so much less for each element. */
+    uint32_t code_more_ps_row, code_less_ps_full;
 };
 
 /* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the
