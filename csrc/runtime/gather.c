@@ -230,6 +230,7 @@ fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err
         if (!push(z, n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |
                          (uint64_t)(fr_op_info[n->op].class_ == FR_CLASS_REDUCE ||
                                             fr_op_info[n->op].class_ == FR_CLASS_SCAN ||
+                                            fr_op_info[n->op].class_ == FR_CLASS_CALL ||
                                             n->op == FR_OP_iota
                                         ? n->u.axes
                                         : 0)

@@ -61,6 +61,9 @@ fr_status fr_trace_var(const struct fr_tensor *, uint32_t axes, bool keepdims, f
                        double ddof, bool take_sqrt, struct fr_tensor *out, struct fr_err *);
 fr_status fr_trace_scan(fr_op, const struct fr_tensor *, int axis, fr_dtype dtype,
                         struct fr_tensor *out, struct fr_err *);
+/* a @ b with the shape, dtype and layout of numpy.matmul. FR_EVALUE: the shapes do not fit. */
+fr_status fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
+                           struct fr_err *);
 /* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */
 fr_status fr_trace_fill(int ndim, const int64_t *dims, fr_dtype, const struct fr_number *,
                         struct fr_tensor *out, struct fr_err *);
@@ -132,6 +135,7 @@ extern struct fr_hooks fr_hooks;
 
 struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
+    uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
