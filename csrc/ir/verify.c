@@ -145,6 +145,31 @@ check_product(const struct fr_graph *g, const struct fr_gnode *n, int i)
     return NULL;
 }
 
+/* The chosen axis of the first operand gives way to the axes of the index. */
+static const char *
+check_take(const struct fr_graph *g, const struct fr_gnode *n, int i)
+{
+    const struct fr_layout *a = n->arg[0].layout, *index = n->arg[1].layout;
+    const int64_t          *dims = fr_layout_dims(n->layout);
+    int                     axis = (int)n->axes, more;
+
+    (void)i;
+    if (n->op != FR_OP_take)
+        return NULL;
+    if (n->arg[0].src < 0 || n->arg[1].src < 0 || g->node[n->arg[0].src].dtype != n->dtype ||
+        g->node[n->arg[1].src].dtype != FR_I64)
+        return "takes from something of another dtype, or by something else than i64";
+    if (axis >= a->ndim || n->layout->ndim != a->ndim + index->ndim - 1 || !index->c_contig)
+        return "has another shape than what it takes";
+    more = index->ndim - 1;
+    for (int k = 0; k < n->layout->ndim; k++)
+        if (dims[k] != (k < axis              ? fr_layout_dims(a)[k]
+                        : k > axis + more     ? fr_layout_dims(a)[k - more]
+                                              : fr_layout_dims(index)[k - axis]))
+            return "has another shape than what it takes";
+    return NULL;
+}
+
 /* Every reader of a version is older than the store that may write over it. */
 static fr_status
 check_versions(const struct fr_graph *g, struct fr_err *err)
@@ -176,7 +201,7 @@ fr_graph_verify(const struct fr_graph *g, struct fr_err *err)
 {
     static const char *(*const checks[])(const struct fr_graph *, const struct fr_gnode *, int) = {
         check_order, check_alive, check_arity, check_dense, check_scalars, check_bounds, check_axes,
-        check_dtypes, check_product,
+        check_dtypes, check_product, check_take,
     };
 
     for (int i = 0; i < g->n_nodes; i++) {

@@ -18,10 +18,10 @@ enum { PLAN_BUCKETS = 1024,
        MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
        MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
                                    for what is pending keeps them alive */
-       MUCH_WORK = 1 << 23,     /* multiplications in pending matrix products: most of a millisecond, beside */
-       MAX_WORK = 1 << 25,      /* which an evaluation costs nothing. The first is enough where a line comes
-                                   round again at which products were forced before, so that a loop forces at
-                                   the same place each time and finds its plan; the second is enough anywhere */
+       MUCH_WORK = 1 << 25,     /* multiplications of pending matrix products: a millisecond, beside which an */
+       MAX_WORK = 1 << 26,      /* evaluation costs nothing. The first is enough where a line comes round again
+                                   at which products were forced before, so that a loop forces at the same
+                                   place each time and finds its plan; the second is enough anywhere */
        MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };

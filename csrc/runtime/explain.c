@@ -8,7 +8,7 @@
 #include "runtime/storage.h"
 
 static const char *const group_kinds[] = {"map", "row reduction", "reduction", "row and column reductions",
-                                          "scan", "by NumPy"};
+                                          "scan", "whole"};
 
 /* Bytes that must move whatever the kernels are: leaves read once, results written once. */
 static int64_t

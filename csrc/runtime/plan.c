@@ -299,11 +299,13 @@ add_call(struct planner *z, int grp)
                                .n_in = node->n_args, .out = node->layout};
     for (int k = 0; k < node->n_args; k++) {
         const struct fr_edge *e = &node->arg[k];
-        int64_t               in_size = fr_dtype_size(z->g->node[e->src].dtype);
+        int64_t               in_size = fr_dtype_size(z->g->node[e->src].dtype), n_read;
 
         s->call.in[k] = e->layout;
         bind[k] = (struct fr_binding){e->src, e->moving, e->offset * in_size};
-        s->bytes_read += (uint64_t)(e->layout->n_elems * in_size);
+        /* Of what it takes from, a take reads as much as its result has. */
+        n_read = node->op == FR_OP_take && k == 0 ? node->layout->n_elems : e->layout->n_elems;
+        s->bytes_read += (uint64_t)(n_read * in_size);
     }
     bind[node->n_args] = (struct fr_binding){.node = n, .moving = -1};
     s->bytes_written = (uint64_t)(node->layout->n_elems * size);

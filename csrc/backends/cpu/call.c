@@ -1,12 +1,15 @@
 #include "backends/cpu/call.h"
 
-#include <stddef.h>
+#include <string.h>
 
+#include "backends/cpu/copy.h"
 #include "backends/cpu/pool.h"
 
 bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
 
 enum { POLL_WORK = 1 << 26 };    /* multiplications between two looks at Ctrl-C: a few milliseconds */
+
+/* ---- products ----------------------------------------------------------------------------- */
 
 /* Bytes from one element to the next along an axis; nothing steps along an axis of size 1. */
 static int64_t
@@ -74,8 +77,132 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     }
 }
 
+/* ---- take --------------------------------------------------------------------------------- */
+
+/* One axis of the result, as bytes; along the index's axis the source is where the index says. */
+struct axis {
+    int64_t n, from, to;
+    bool    index;
+};
+
+struct take {
+    struct axis    axis[FR_MAX_DIMS + 1];     /* outermost first, by what is written */
+    int            n_axes, size;
+    const int64_t *index;
+    const char    *src;
+    char          *dst;
+    int64_t        chunk;                     /* of the first axis, for one task */
+};
+
+/* The result's axes: those of the index as one (they lie in C order), neighbours that go on as one. */
+static void
+fill_axes(struct take *t, const struct fr_call *c)
+{
+    const struct fr_layout *in = c->in[0], *out = c->out;
+    int                     n_index = c->in[1]->ndim, n = 0;
+
+    for (int k = 0; k < in->ndim; k++) {
+        int         o = k <= c->axis ? k : k + n_index - 1, i;
+        struct axis a = {fr_layout_dims(in)[k], fr_layout_strides(in)[k] * t->size, 0, k == c->axis};
+
+        if (a.index) {
+            a.n = c->in[1]->n_elems;
+            a.to = n_index ? fr_layout_strides(out)[o + n_index - 1] * t->size : 0;
+        } else {
+            a.to = fr_layout_strides(out)[o] * t->size;
+        }
+        if (a.n == 1 && !a.index)
+            continue;
+        for (i = n; i > 0 && t->axis[i - 1].to < a.to; i--)
+            t->axis[i] = t->axis[i - 1];
+        t->axis[i] = a;
+        n++;
+    }
+    t->n_axes = 0;
+    for (int k = 0; k < n; k++) {
+        struct axis *last = t->n_axes ? &t->axis[t->n_axes - 1] : NULL, a = t->axis[k];
+
+        if (last && !last->index && !a.index && last->from == a.from * a.n && last->to == a.to * a.n)
+            *last = (struct axis){last->n * a.n, a.from, a.to, false};
+        else
+            t->axis[t->n_axes++] = a;
+    }
+}
+
+#define GATHER(T)                                                                                  \
+    for (int64_t i = first; i < last; i++)                                                         \
+        *(T *)(dst + i * a->to) = *(const T *)(src + t->index[i] * a->from)
+
+typedef struct { uint64_t half[2]; } wide;
+
+/* Elements first .. last - 1 of the innermost axis. */
+static void
+take_row(const struct take *t, const struct axis *a, const char *src, char *dst, int64_t first,
+         int64_t last)
+{
+    if (a->index) {
+        switch (t->size) {
+        case 1: GATHER(uint8_t); break;
+        case 2: GATHER(uint16_t); break;
+        case 4: GATHER(uint32_t); break;
+        case 8: GATHER(uint64_t); break;
+        default: GATHER(wide);
+        }
+    } else if (a->from == t->size && a->to == t->size) {
+        memcpy(dst + first * a->to, src + first * a->from, (size_t)((last - first) * t->size));
+    } else if (a->to == t->size) {
+        fr_copy_gather((size_t)(last - first), t->size, dst + first * a->to, src + first * a->from,
+                       a->from);
+    } else {
+        fr_copy_2d(1, (size_t)(last - first), t->size, dst + first * a->to, 0, a->to,
+                   src + first * a->from, 0, a->from);
+    }
+}
+
+static void
+take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last)
+{
+    const struct axis *a = &t->axis[k];
+
+    if (k == t->n_axes - 1) {
+        take_row(t, a, src, dst, first, last);
+        return;
+    }
+    for (int64_t i = first; i < last; i++)
+        take_axes(t, k + 1, src + (a->index ? t->index[i] : i) * a->from, dst + i * a->to, 0,
+                  t->axis[k + 1].n);
+}
+
+static void
+take_task(void *arg, int64_t i, int worker)
+{
+    const struct take *t = arg;
+    int64_t            first = i * t->chunk, last = first + t->chunk;
+
+    (void)worker;
+    take_axes(t, 0, t->src, t->dst, first, last < t->axis[0].n ? last : t->axis[0].n);
+}
+
+enum { TASK_BYTES = 1 << 16 };     /* as much as makes waking a thread worth while */
+
+static fr_status
+run_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    struct take t = {.size = fr_dtype_size(c->dtype), .src = ptr[0],
+                     .index = (const int64_t *)(const void *)ptr[1], .dst = ptr[2]};
+    int64_t     n_tasks;
+
+    if (c->out->n_elems == 0)
+        return FR_OK;
+    fill_axes(&t, c);
+    t.chunk = t.axis[0].n * TASK_BYTES / (c->out->n_elems * t.size);
+    t.chunk = t.chunk < 1 ? 1 : t.chunk > t.axis[0].n ? t.axis[0].n : t.chunk;
+    n_tasks = (t.axis[0].n + t.chunk - 1) / t.chunk;
+    return fr_pool_run(take_task, &t, n_tasks) ? FR_OK : fr_fail(err, FR_EINTR, "interrupted");
+}
+
 fr_status
 fr_call_run(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
-    return run_product(c, ptr, err);
+    return c->op == FR_OP_take ? run_take(c, ptr, err) : run_product(c, ptr, err);
 }

@@ -2,7 +2,8 @@
  *
  * Called by runtime/eval.c. A matrix product is NumPy's: the very routine that numpy.matmul would end
  * in, over the same strides, so that it makes the same choices (BLAS or not, transposed or not) and
- * gives the same bits. It touches no Python object and needs no GIL. */
+ * gives the same bits. It touches no Python object and needs no GIL. A take copies slices along one axis
+ * in the order of an array of indices, which are in bounds (runtime/call.c has looked). */
 #ifndef FR_BACKENDS_CPU_CALL_H
 #define FR_BACKENDS_CPU_CALL_H
 
@@ -15,7 +16,7 @@ struct fr_call {
     fr_op                   op;
     fr_dtype                dtype;       /* of the result */
     int                     n_in;
-    int                     axis;
+    int                     axis;        /* take */
     const struct fr_layout *in[2], *out; /* borrowed from the graph */
 };
 
