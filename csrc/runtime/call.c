@@ -80,6 +80,16 @@ converted(const struct fr_tensor **t, fr_dtype dtype, struct fr_tensor *cast, st
     return st;
 }
 
+/* Data and parameters: memory, slices taken from it, what has been updated in place. Not what was computed
+ * on the way. */
+static bool
+is_given(const struct fr_tensor *t)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+
+    return n->op == FR_OP_leaf || n->op == FR_OP_store || n->op == FR_OP_take;
+}
+
 fr_status
 fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
                  struct fr_err *err)
@@ -93,7 +103,7 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
     if ((st = product_layout(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
     work = l->n_elems * fr_layout_dims(a->layout)[a->layout->ndim - 1];
-    if ((st = fr_guard_products(work, err)) == FR_OK &&
+    if ((st = fr_guard_products(work, is_given(a) && is_given(b), err)) == FR_OK &&
         (st = converted(&a, dtype, &as_a, err)) == FR_OK)
         st = converted(&b, dtype, &as_b, err);
     if (st == FR_OK)

@@ -18,10 +18,10 @@ enum { PLAN_BUCKETS = 1024,
        MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
        MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
                                    for what is pending keeps them alive */
-       MUCH_WORK = 1 << 25,     /* multiplications of pending matrix products: a millisecond, beside which an */
-       MAX_WORK = 1 << 26,      /* evaluation costs nothing. The first is enough where a line comes round again
-                                   at which products were forced before, so that a loop forces at the same
-                                   place each time and finds its plan; the second is enough anywhere */
+       SOME_WORK = 1 << 22,     /* multiplications of pending matrix products: a tenth of a millisecond, beside
+                                   which an evaluation costs little. Enough where a step of a loop begins */
+       MUCH_WORK = 1 << 25,     /* enough where a line comes round again at which products were forced before */
+       MAX_WORK = 1 << 26,      /* enough anywhere */
        MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
@@ -484,11 +484,13 @@ fr_guard(const struct fr_tensor *t, struct fr_err *err)
     return fr_eval_nodes(&s->node, 1, err);
 }
 
+/* A loop must force at the same place of each of its steps, so that it finds its plan again; best where the
+ * fewest results are on their way from one kernel to another. */
 fr_status
-fr_guard_products(int64_t work, struct fr_err *err)
+fr_guard_products(int64_t work, bool begins, struct fr_err *err)
 {
-    if (product_work >= MUCH_WORK &&
-        (product_work >= MAX_WORK || fr_trace_site == products_forced_at)) {
+    if ((begins && product_work >= SOME_WORK) || product_work >= MAX_WORK ||
+        (product_work >= MUCH_WORK && fr_trace_site == products_forced_at)) {
         fr_status st = fr_eval_all(err);
 
         if (st != FR_OK)

@@ -31,8 +31,9 @@ void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
 /* Called after tracing: evaluates what must not stay pending (bounded laziness, exported memory). */
 fr_status fr_guard(const struct fr_tensor *, struct fr_err *);
-/* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. */
-fr_status fr_guard_products(int64_t work, struct fr_err *);
+/* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. begins:
+ * it looks like the first one of a step, over data and parameters. */
+fr_status fr_guard_products(int64_t work, bool begins, struct fr_err *);
 
 /* runtime/eval.c */
 void      fr_trace_init(void);
