@@ -22,7 +22,6 @@ enum { PLAN_BUCKETS = 1024,
                                    which an evaluation costs little. Enough where a step of a loop begins */
        MUCH_WORK = 1 << 25,     /* enough where a line comes round again at which products were forced before */
        MAX_WORK = 1 << 26,      /* enough anywhere */
-       MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
 
@@ -38,7 +37,9 @@ static uint32_t           products_forced_at;    /* fr_trace_site */
 static bool               inside;          /* under the lock and the GIL */
 static pthread_t          owner;
 uint64_t                  fr_n_guard_forces;
-uint64_t                  fr_fresh_bytes;
+uint32_t                  fr_pending_max = MAX_PENDING;    /* 0 once fresh_bytes is beyond its bound */
+static uint64_t           fresh_bytes;
+static uint64_t           n_nodes_base;    /* fr_nodes_made at the last reset of the counters */
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -373,8 +374,9 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     }
     TRY(find_plan(&p, err));
     stats.n_evals++;
-    fr_fresh_bytes = 0;
+    fresh_bytes = 0;
     product_work = 0;
+    fr_pending_max = MAX_PENDING;
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
@@ -470,16 +472,24 @@ out:
     return st;
 }
 
+void
+fr_fresh_add(size_t n_bytes)
+{
+    fresh_bytes += n_bytes;
+    if (fresh_bytes >= MAX_FRESH)
+        fr_pending_max = 0;
+}
+
 fr_status
 fr_guard(const struct fr_tensor *t, struct fr_err *err)
 {
     struct fr_storage *s = t->storage;
 
-    if (FR_LIKELY(fr_nodes_pending < MAX_PENDING && fr_nodes[s->node].height < MAX_HEIGHT &&
-                  fr_fresh_bytes < MAX_FRESH && !s->exported))
+    if (FR_LIKELY(fr_nodes_pending < fr_pending_max && fr_nodes[s->node].height <= FR_MAX_HEIGHT &&
+                  !s->exported))
         return FR_OK;
     fr_n_guard_forces++;
-    if (fr_nodes_pending >= MAX_PENDING || fr_fresh_bytes >= MAX_FRESH)
+    if (fr_nodes_pending >= fr_pending_max)
         return fr_eval_all(err);
     return fr_eval_nodes(&s->node, 1, err);
 }
@@ -514,7 +524,7 @@ fr_stats_get(struct fr_stats *out)
     fr_compile_stats(&c);
     fr_launch_stats(&l);
     *out = stats;
-    out->n_nodes = fr_nodes_made;
+    out->n_nodes = fr_nodes_made - n_nodes_base;
     out->n_forced_by_guard = fr_n_guard_forces;
     out->n_compiled = c.n_compiled;
     out->n_disk_hits = c.n_disk_hits;
@@ -529,7 +539,7 @@ void
 fr_stats_reset(void)
 {
     stats = (struct fr_stats){0};
-    fr_nodes_made = 0;
+    n_nodes_base = fr_nodes_made;
     fr_n_guard_forces = 0;
     fr_launch_stats(&stats_base);
 }

@@ -10,7 +10,8 @@
 struct fr_hooks fr_hooks;
 uint32_t        fr_trace_site;
 
-static struct fr_storage *free_storages;
+struct fr_storage *fr_storages_free;
+
 static struct fr_storage *dirty_list;
 
 fr_status
@@ -22,18 +23,18 @@ fr_no_memory(struct fr_err *err, const char *what)
 /* ---- storages ----------------------------------------------------------------------------- */
 
 struct fr_storage *
-fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype)
+fr_storage_new(fr_ref node)
 {
-    struct fr_storage *s = free_storages;
+    struct fr_storage *s = fr_storages_free;
+    struct fr_node    *n = &fr_nodes[node];
 
     if (s)
-        free_storages = s->next_dirty;
+        fr_storages_free = s->next_dirty;
     else if (!(s = fr_malloc(sizeof *s)))
         return NULL;
-    *s = (struct fr_storage){.refs = 1, .node = node, .layout = fr_layout_ref(layout),
-                             .dtype = dtype};
-    fr_nodes[node].refs++;
-    fr_nodes[node].held++;
+    *s = (struct fr_storage){.refs = 1, .node = node, .layout = n->layout, .dtype = n->dtype};
+    n->refs++;
+    n->held++;
     return s;
 }
 
@@ -44,23 +45,50 @@ fr_storage_ref(struct fr_storage *s)
     return s;
 }
 
+/* The last reference is gone. Freeing the node may run foreign code, so it comes last. */
+FR_INLINE void
+storage_free(struct fr_storage *s)
+{
+    fr_ref node = s->node;
+
+    s->next_dirty = fr_storages_free;
+    fr_storages_free = s;
+    fr_nodes[node].held--;
+    fr_node_unref(node);
+}
+
+static FR_COLD void
+pinned_storage_free(struct fr_storage *s)
+{
+    if (s->shared && fr_hooks.storage_died)
+        fr_hooks.storage_died(s);
+    s->pinned = false;
+    storage_free(s);
+}
+
+void
+fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
+{
+    layout->refs--;
+    if (FR_UNLIKELY(--s->refs != 0))
+        return;
+    if (FR_UNLIKELY(s->pinned))
+        pinned_storage_free(s);
+    else
+        storage_free(s);
+}
+
 void
 fr_storage_unref(struct fr_storage *s)
 {
-    if (!s || --s->refs > 0)
-        return;
-    if (s->shared && fr_hooks.storage_died)
-        fr_hooks.storage_died(s);
-    fr_nodes[s->node].held--;
-    fr_node_unref(s->node);
-    fr_layout_unref(s->layout);
-    s->next_dirty = free_storages;
-    free_storages = s;
+    if (s)
+        fr_storage_leave(s, fr_layout_ref(s->layout));
 }
 
 void
 fr_storage_advance(struct fr_storage *s, fr_ref node)
 {
+    FR_ASSERT(fr_nodes[node].layout == s->layout);
     fr_nodes[node].refs++;
     fr_nodes[node].held++;
     fr_nodes[s->node].held--;
@@ -76,7 +104,7 @@ fr_storage_advance(struct fr_storage *s, fr_ref node)
 bool
 fr_storage_pinned(const struct fr_storage *s)
 {
-    return s->shared || s->exported;
+    return s->pinned;
 }
 
 void
@@ -134,7 +162,7 @@ fr_status
 fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_node    *n = &fr_nodes[node];
-    struct fr_storage *s = fr_storage_new(node, n->layout, n->dtype);
+    struct fr_storage *s = fr_storage_new(node);
 
     if (!s) {
         fr_node_drop_new(node);
@@ -170,18 +198,6 @@ fr_tensor_copy(const struct fr_tensor *t, struct fr_tensor *out)
     *out = *t;
     fr_storage_ref(out->storage);
     fr_layout_ref(out->layout);
-}
-
-void
-fr_tensor_clear(struct fr_tensor *t)
-{
-    if (t->storage) {
-        struct fr_storage *s = t->storage;
-
-        t->storage = NULL;
-        fr_layout_unref(t->layout);
-        fr_storage_unref(s);
-    }
 }
 
 fr_status
@@ -361,7 +377,7 @@ wrap_leaf(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_la
     }
     fr_nodes[id].layout = fr_layout_ref(storage_layout);
     fr_nodes[id].v.buffer = buffer;
-    fr_fresh_bytes += buffer->n_bytes;
+    fr_fresh_add(buffer->n_bytes);
     return fr_tensor_wrap(id, out, err);
 }
 
