@@ -325,6 +325,20 @@ class Draw:
         rows = [r.randrange(-a.shape[0], a.shape[0]) for _ in range(r.randint(1, 4))]
         return f"{self.new()} = {v}[xp.asarray(np.array({rows}))]"
 
+    def line_product(self):
+        """A matrix product of small whole numbers: exact, in whatever order they are added up."""
+        v = self.pick(lambda a: a.ndim >= 1 and a.dtype.kind in "biuf")
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        w = self.pick(lambda b: b.ndim >= 1 and b.dtype.kind in "biuf" and b.shape[-2:][0] == a.shape[-1])
+        pairs = [(v, w)] if w else []
+        pairs += [(v, f"{v}.T"), (f"{v}.T", v)] if a.ndim <= 2 else [(v, f"xp.swapaxes({v}, -1, -2)")]
+        x, y = (f"xp.clip(xp.where(xp.isnan({n}), 0, xp.rint({n})), -9, 9)"
+                if eval(n, self.env).dtype.kind == "f" else n for n in r.choice(pairs))
+        return f"{self.new()} = " + r.choice([f"{x} @ {y}", f"xp.matmul({x}, {y})",
+                                              f"xp.maximum({x} @ {y} + {self.number('i')}, 0)"])
+
     def line_reduce(self):
         v = self.pick()
         if not v:
@@ -424,7 +438,7 @@ class Draw:
 
     KINDS = [(line_data, 4), (line_like, 8), (line_unary, 8), (line_inexact, 6), (line_binary, 24),
              (line_square, 2), (line_where, 6), (line_clip, 2), (line_cast, 6), (line_view, 12),
-             (line_move, 6), (line_gather, 3), (line_reduce, 14), (line_softmax, 6),
+             (line_move, 6), (line_gather, 3), (line_product, 3), (line_reduce, 14), (line_softmax, 6),
              (line_inplace, 12), (line_store, 12), (line_out, 3), (line_force, 4), (line_del, 3)]
 
     def add(self, line):
