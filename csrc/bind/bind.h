@@ -323,6 +323,17 @@ PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kw
 /* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
 #define FR_FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 
+/* ---- product.c */
+int       fr_product_init(void);                   /* finds NumPy's routines */
+PyObject *fr_product_operator(PyObject *a, PyObject *b);
+PyObject *fr_product_in_place(PyObject *a, PyObject *b);
+
+/* ---- take.c */
+/* t[..., index[0], index[1], ..., ...]: the first array stands for `axis`, the others for those after it.
+ * order as in fr_trace_take. FR_VALUE_*. */
+int       fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
+                        char order, PyObject **result);
+
 /* ---- shape.c */
 /* The shape that `o` asks of t's elements, -1 filled in. */
 int       fr_shape_resolve(const struct fr_tensor *, PyObject *o, int *ndim, int64_t *dims);
@@ -378,10 +389,12 @@ int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* o
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
     fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[],
-    fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[];
+    fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[],
+    fr_product_methods[], fr_take_methods[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
-    fr_dlpack_tensor_methods[];
+    fr_dlpack_tensor_methods[], fr_product_tensor_methods[],
+    fr_take_tensor_methods[];
 void      fr_methods_init(void);
 PyObject *fr_methods_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);

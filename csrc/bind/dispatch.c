@@ -147,8 +147,13 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (kw && PyTuple_GET_SIZE(kw) == 0)
         kw = NULL;
     index = look_up(ufuncs, ufunc);
-    if (!index)
-        return hand_ufunc(ufunc, method, args, nargs, kw);
+    if (!index) {
+        /* matmul is a ufunc there, and a function with a way of its own here. */
+        PyObject *ours = look_up(twins, ufunc);
+        return ours && PyUnicode_CompareWithASCIIString(method, "__call__") == 0
+                   ? PyObject_Vectorcall(ours, args, (size_t)nargs, kw)
+                   : hand_ufunc(ufunc, method, args, nargs, kw);
+    }
     op = (fr_op)PyLong_AsLong(index);
     if (PyUnicode_CompareWithASCIIString(method, "__call__") == 0)
         return nargs == fr_op_info[op].arity ? fr_functions_map(op, args, nargs, kw)

@@ -1,7 +1,8 @@
 /* bind/index.c -- t[...] and t[...] = value.
  *
- * Integers, slices, ellipses and new axes make windows: no computation. Everything else (integer
- * arrays, lists, masks) is NumPy's, on evaluated data; only the common t[mask] = number stays lazy. */
+ * Integers, slices, ellipses and new axes make windows: no computation. Arrays of integers
+ * that stand side by side are a lazy take, their values checked here. Everything else (masks, arrays apart
+ * from each other) is NumPy's, on evaluated data; only the common t[mask] = number stays lazy. */
 #include <string.h>
 
 #include "bind/bind.h"
@@ -207,17 +208,106 @@ window_of(const struct fr_tensor *t, const struct window *w)
     return o;
 }
 
+/* ---- arrays of integers */
+
+enum { MAX_ARRAYS = 8 };
+
+/* t[key] with arrays of integers side by side, beside slices; integers among them choose first. */
+static int
+get_taken(PyObject *self, PyObject *key, PyObject **result)
+{
+    PyObject        *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL};
+    struct fr_value  x[MAX_ARRAYS];
+    const struct fr_tensor *index[MAX_ARRAYS];
+    struct fr_tensor t = {.storage = NULL};
+    struct fr_err    err;
+    struct window    w = {.ndim = 0};
+    int              n = 1, n_arrays = 0, axis = -1, first = -1, last = -1, st = FR_VALUE_HAND, at = 0;
+    bool             ellipsis = false;
+    PyObject        *whole;
+
+    *result = NULL;
+    if (PyTuple_CheckExact(key)) {
+        n = (int)PyTuple_GET_SIZE(key);
+        items = &PyTuple_GET_ITEM(key, 0);
+    }
+    if (!(whole = PySlice_New(NULL, NULL, NULL)))
+        return FR_VALUE_ERROR;
+    for (int i = 0; i < n; i++) {
+        enum item kind = classify(items[i]);
+
+        plain[i] = items[i];
+        if (kind == ITEM_OTHER) {
+            if (n_arrays == MAX_ARRAYS || PyBool_Check(items[i]))
+                goto out;
+            st = fr_value_tensor(items[i], &x[n_arrays]);
+            if (st != FR_VALUE_OK)
+                goto out;
+            index[n_arrays] = x[n_arrays].arg.t;
+            st = FR_VALUE_HAND;
+            if (!fr_dtype_is_int(index[n_arrays++]->dtype) || index[n_arrays - 1]->layout->ndim == 0)
+                goto out;
+            plain[i] = whole;
+            if (axis < 0)
+                axis = at;
+            at++;
+        } else if (kind == ITEM_SLICE || kind == ITEM_NEWAXIS) {
+            at++;
+        } else if (kind == ITEM_ELLIPSIS) {
+            if (ellipsis)
+                goto out;
+            ellipsis = true;
+            if (axis < 0) { /* the arrays come after it: their axis counts from the end */
+                int taken = 0;
+                for (int k = 0; k < n; k++)
+                    taken += k != i && classify(items[k]) != ITEM_NEWAXIS;
+                at += fr_of(self)->layout->ndim - taken;
+            }
+        }
+        /* Integers count as arrays: they must stand with the others. */
+        if (kind == ITEM_OTHER || kind == ITEM_INTEGER) {
+            if (last >= 0 && last != i - 1)
+                goto out;
+            first = first < 0 ? i : first;
+            last = i;
+        }
+    }
+    switch (parse_tuple(fr_of(self)->layout, plain, n, &w)) {
+    case KIND_ERROR: st = FR_VALUE_ERROR; goto out;
+    case KIND_WINDOW: break;
+    default: goto out;
+    }
+    if (fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err) != FR_OK) {
+        PyErr_NoMemory();
+        st = FR_VALUE_ERROR;
+        goto out;
+    }
+    st = fr_take_joint(&t, index, n_arrays, axis, 'K', result);
+out:
+    for (int i = 0; i < n_arrays; i++)
+        fr_value_clear(&x[i]);
+    fr_tensor_clear(&t);
+    Py_DECREF(whole);
+    return st;
+}
+
 /* ---- reading */
 
 PyObject *
 fr_index_get(PyObject *self, PyObject *key)
 {
     struct window w;
+    PyObject     *result;
 
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return NULL;
     case KIND_WINDOW: return window_of(fr_of(self), &w);
     default:
+        switch (get_taken(self, key, &result)) {
+        case FR_VALUE_ERROR: return NULL;
+        case FR_VALUE_OK: return result;
+        default: break;
+        }
         fr_info_sync(FR_SYNC_index, fr_of(self));
         return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
     }

@@ -75,7 +75,7 @@ add_methods(PyObject *module)
                              fr_creation_methods, fr_fill_methods,      fr_views_methods,
                              fr_join_methods,     fr_spread_methods,    fr_dlpack_methods,
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
-                             fr_handed_functions};
+                             fr_handed_functions, fr_product_methods, fr_take_methods};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
@@ -152,7 +152,7 @@ exec_module(PyObject *module)
         return -1;
     }
     if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
-        fr_reductions_init() < 0)
+        fr_reductions_init() < 0 || fr_product_init() < 0)
         return -1;
     if (start_engine(module) < 0)
         return -1;

@@ -306,32 +306,6 @@ number_divmod(PyObject *a, PyObject *b)
     return Py_BuildValue("NN", q, r);
 }
 
-/* Anything that NumPy would take as an array or refuse with a message of its own. */
-static bool
-is_operand(PyObject *o)
-{
-    return fr_is_tensor(o) || fr_numpy_is_array(o) || fr_numpy_is_scalar(o) || PyList_Check(o) ||
-           PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o);
-}
-
-static PyObject *
-number_matmul(PyObject *a, PyObject *b)
-{
-    if (!is_operand(a) || !is_operand(b))
-        Py_RETURN_NOTIMPLEMENTED;
-    return fr_hand_name("matmul", (PyObject *[]){a, b}, 2, NULL);
-}
-
-static PyObject *
-number_matmul_in_place(PyObject *a, PyObject *b)
-{
-    if (!is_operand(b))
-        Py_RETURN_NOTIMPLEMENTED;
-    if (fr_object(a)->scalar)
-        return number_matmul(a, b);
-    return fr_hand_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
-}
-
 /* ---- comparisons */
 
 PyObject *
@@ -479,7 +453,7 @@ PyType_Slot fr_number_slots[] = {
     {Py_nb_rshift, number_right_shift},
     {Py_nb_power, number_power},
     {Py_nb_divmod, number_divmod},
-    {Py_nb_matrix_multiply, number_matmul},
+    {Py_nb_matrix_multiply, fr_product_operator},
     {Py_nb_inplace_add, number_add_in_place},
     {Py_nb_inplace_subtract, number_subtract_in_place},
     {Py_nb_inplace_multiply, number_multiply_in_place},
@@ -492,7 +466,7 @@ PyType_Slot fr_number_slots[] = {
     {Py_nb_inplace_lshift, number_left_shift_in_place},
     {Py_nb_inplace_rshift, number_right_shift_in_place},
     {Py_nb_inplace_power, number_power_in_place},
-    {Py_nb_inplace_matrix_multiply, number_matmul_in_place},
+    {Py_nb_inplace_matrix_multiply, fr_product_in_place},
     {Py_nb_negative, number_negative},
     {Py_nb_positive, number_positive},
     {Py_nb_absolute, number_absolute},

@@ -225,6 +225,36 @@ fr_dims_broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *n, in
     return FR_OK;
 }
 
+fr_status
+fr_dims_product(int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out,
+                struct fr_err *err)
+{
+    static const char signature[] = "(n?,k),(k,m?)->(n?,m?)";
+    int               core_a = na > 1 ? 2 : 1, core_b = nb > 1 ? 2 : 1, nd;
+    char              sa[200], sb[200];
+    fr_status         st;
+
+    if (na == 0 || nb == 0)
+        return fr_fail(err, FR_EVALUE,
+                       "matmul: Input operand %d does not have enough dimensions (has 0, gufunc core "
+                       "with signature %s requires 1)", na != 0, signature);
+    if (a[na - 1] != b[nb - core_b])
+        return fr_fail(err, FR_EVALUE,
+                       "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc "
+                       "signature %s (size %lld is different from %lld); the shapes are %s and %s",
+                       signature, (long long)b[nb - core_b], (long long)a[na - 1],
+                       fr_dims_print(na, a, sa, sizeof sa), fr_dims_print(nb, b, sb, sizeof sb));
+    if ((st = fr_dims_broadcast(na - core_a, a, nb - core_b, b, &nd, out, "matmul", NULL)) != FR_OK)
+        return fr_fail(err, st, "operands could not be broadcast together with shapes %s %s (matmul)",
+                       fr_dims_print(na, a, sa, sizeof sa), fr_dims_print(nb, b, sb, sizeof sb));
+    if (core_a == 2)
+        out[nd++] = a[na - 2];
+    if (core_b == 2)
+        out[nd++] = b[nb - 1];
+    *n = nd;
+    return FR_OK;
+}
+
 /* ---- strides ------------------------------------------------------------------------------ */
 
 bool

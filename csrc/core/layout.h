@@ -50,6 +50,10 @@ fr_status fr_dims_count(int ndim, const int64_t *dims, int itemsize, int64_t *n,
 /* NumPy's broadcasting of two shapes; FR_EVALUE names both shapes. `what` is the operation. */
 fr_status fr_dims_broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out,
                             const char *what, struct fr_err *);
+/* The shape of a matrix product as NumPy's matmul gives it: vectors lose their axis, stacks of matrices
+ * broadcast. FR_EVALUE names both shapes. */
+fr_status fr_dims_product(int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out,
+                          struct fr_err *err);
 /* "(3, 4)" into buf; returns buf. */
 char     *fr_dims_print(int ndim, const int64_t *dims, char *buf, int cap);
 /* Strides of a view of `l` with other dims over the same elements in C order (NumPy's reshape

@@ -31,7 +31,7 @@ struct fr_gnode {
     bool              dying;        /* LEAF: nobody needs its memory after this graph, and it is the pool's */
     bool              pinned;       /* LEAF: stores must land in this very memory */
     bool              dead;         /* replaced by a pass */
-    uint32_t          axes;         /* REDUCE: mask; SCAN, IOTA: axis */
+    uint32_t          axes;         /* REDUCE: mask; SCAN, IOTA, TAKE: axis */
     uint32_t          site;
     struct fr_layout *layout;       /* of the result, dense */
     struct fr_edge    arg[3];       /* STORE: previous version, value, window over the result */

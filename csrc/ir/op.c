@@ -11,6 +11,7 @@ const struct fr_op_info fr_op_info[FR_N_OPS] = {
                       FR_OP_##combine},
 #define SCAN(name, rule, kinds, combine)                                                           \
     [FR_OP_##name] = {#name, kinds, FR_CLASS_SCAN, 1, FR_RULE_##rule, 0, 0, FR_OP_##combine},
+#define CALL(name, n) [FR_OP_##name] = {#name, "", FR_CLASS_CALL, n, 0, 0, 0, 0},
 #define NODE(name) [FR_OP_##name] = {#name, "", FR_CLASS_NODE, 0, 0, 0, 0, 0},
 /* The rows write flags bare (COMM, 0), joined by | where there are several. */
 #define COMM FR_OPF_COMM
@@ -22,6 +23,7 @@ const struct fr_op_info fr_op_info[FR_N_OPS] = {
 #undef OP
 #undef REDUCE
 #undef SCAN
+#undef CALL
 #undef NODE
 };
 

@@ -11,16 +11,18 @@ enum fr_op_code {
 #define OP(name, ...) FR_OP_##name,
 #define REDUCE(name, ...) FR_OP_##name,
 #define SCAN(name, ...) FR_OP_##name,
+#define CALL(name, ...) FR_OP_##name,
 #define NODE(name) FR_OP_##name,
 #include "ir/ops.def"
     FR_N_OPS
 #undef OP
 #undef REDUCE
 #undef SCAN
+#undef CALL
 #undef NODE
 };
 
-enum fr_op_class { FR_CLASS_MAP, FR_CLASS_REDUCE, FR_CLASS_SCAN, FR_CLASS_NODE };
+enum fr_op_class { FR_CLASS_MAP, FR_CLASS_REDUCE, FR_CLASS_SCAN, FR_CLASS_CALL, FR_CLASS_NODE };
 
 enum fr_op_flags { FR_OPF_COMM = 1, FR_OPF_COSTLY = 2, FR_OPF_NOBOOL = 4,
                    FR_OPF_ORDERED = 8 };

@@ -1,5 +1,6 @@
 /* The invariants of a graph, one function each. */
 #include <limits.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "ir/graph.h"
@@ -123,6 +124,52 @@ check_dtypes(const struct fr_graph *g, const struct fr_gnode *n, int i)
     return NULL;
 }
 
+/* Operands and result of a matrix product belong together. */
+static const char *
+check_product(const struct fr_graph *g, const struct fr_gnode *n, int i)
+{
+    const struct fr_layout *a = n->arg[0].layout, *b = n->arg[1].layout;
+    int64_t                 dims[FR_MAX_DIMS];
+    int                     nd;
+
+    (void)i;
+    if (n->op != FR_OP_matmul)
+        return NULL;
+    for (int k = 0; k < 2; k++)
+        if (n->arg[k].src < 0 || g->node[n->arg[k].src].dtype != n->dtype)
+            return "has an operand that is no array of its dtype";
+    if (fr_dims_product(a->ndim, fr_layout_dims(a), b->ndim, fr_layout_dims(b), &nd, dims, NULL) !=
+            FR_OK || nd != n->layout->ndim ||
+        memcmp(dims, fr_layout_dims(n->layout), (size_t)nd * sizeof *dims) != 0)
+        return "has another shape than its operands' product";
+    return NULL;
+}
+
+/* The chosen axis of the first operand gives way to the axes of the index. */
+static const char *
+check_take(const struct fr_graph *g, const struct fr_gnode *n, int i)
+{
+    const struct fr_layout *a = n->arg[0].layout, *index = n->arg[1].layout;
+    const int64_t          *dims = fr_layout_dims(n->layout);
+    int                     axis = (int)n->axes, more;
+
+    (void)i;
+    if (n->op != FR_OP_take)
+        return NULL;
+    if (n->arg[0].src < 0 || n->arg[1].src < 0 || g->node[n->arg[0].src].dtype != n->dtype ||
+        g->node[n->arg[1].src].dtype != FR_I64)
+        return "takes from something of another dtype, or by something else than i64";
+    if (axis >= a->ndim || n->layout->ndim != a->ndim + index->ndim - 1 || !index->c_contig)
+        return "has another shape than what it takes";
+    more = index->ndim - 1;
+    for (int k = 0; k < n->layout->ndim; k++)
+        if (dims[k] != (k < axis              ? fr_layout_dims(a)[k]
+                        : k > axis + more     ? fr_layout_dims(a)[k - more]
+                                              : fr_layout_dims(index)[k - axis]))
+            return "has another shape than what it takes";
+    return NULL;
+}
+
 /* Every reader of a version is older than the store that may write over it. */
 static fr_status
 check_versions(const struct fr_graph *g, struct fr_err *err)
@@ -154,7 +201,7 @@ fr_graph_verify(const struct fr_graph *g, struct fr_err *err)
 {
     static const char *(*const checks[])(const struct fr_graph *, const struct fr_gnode *, int) = {
         check_order, check_alive, check_arity, check_dense, check_scalars, check_bounds, check_axes,
-        check_dtypes,
+        check_dtypes, check_product, check_take,
     };
 
     for (int i = 0; i < g->n_nodes; i++) {

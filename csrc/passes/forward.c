@@ -15,8 +15,8 @@ reads_window(const struct fr_edge *e, const struct fr_gnode *store)
 }
 
 /* The stored value can stand for the window: a pure result of the window's own shape, whose memory is not
- * stored over before node `reader`. A sum depends on how its operand lies, so for reductions the value
- * must lie as the window does; a scan is a kernel of its own and reads what is in memory anyway. */
+ * stored over before node `reader`. A sum depends on how its operand lies, so for reductions (and matrix
+ * products, which choose their routine by it) the value must lie as the window does; a scan is a kernel of its own and reads what is in memory anyway. */
 static bool
 can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader,
             const int *stored_over)
@@ -28,7 +28,8 @@ can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader,
         g->node[v->src].op == FR_OP_store || stored_over[v->src] <= reader)
         return false;
     switch (fr_op_info[g->node[reader].op].class_) {
-    case FR_CLASS_REDUCE: return v->layout == w;
+    case FR_CLASS_REDUCE:
+    case FR_CLASS_CALL: return v->layout == w;
     case FR_CLASS_SCAN: return false;
     default: break;
     }

@@ -101,7 +101,9 @@ first_groups(struct fuser *z, struct fr_err *err)
         if (fr_fuser_reduces(node))
             reduction_order(z, n, g);
         else
-            g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN ? FR_GROUP_SCAN : FR_GROUP_MAP;
+            g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN   ? FR_GROUP_SCAN
+                      : fr_op_info[node->op].class_ == FR_CLASS_CALL ? FR_GROUP_CALL
+                                                                     : FR_GROUP_MAP;
         z->of[n] = z->at[n] = g;
         g->pos = n; /* nodes are born in a topological order */
     }

@@ -14,6 +14,7 @@ enum fr_group_kind {
     FR_GROUP_POST,      /* reduces other axes too: results are there after the last row (column sums) */
     FR_GROUP_MIX,       /* row reductions, and column reductions nobody inside reads (layer norm backward) */
     FR_GROUP_SCAN,      /* one scan node, alone */
+    FR_GROUP_CALL,      /* one CALL node (a matrix product, a take), alone */
 };
 
 enum fr_member_level { FR_MEMBER_FULL, FR_MEMBER_KEPT, FR_MEMBER_AFTER };

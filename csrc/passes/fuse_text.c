@@ -61,7 +61,7 @@ put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *
 int
 fr_fusion_print(const struct fr_graph *g, const struct fr_fusion *f, char *out, size_t cap)
 {
-    static const char *const kinds[] = {"map", "row", "post", "mix", "scan"};
+    static const char *const kinds[] = {"map", "row", "post", "mix", "scan", "call"};
     struct fr_text           t = {out, cap, 0};
 
     for (int i = 0; i < f->n_groups; i++) {

@@ -464,6 +464,8 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     z->b = small;
     if (big->kind == FR_GROUP_SCAN || small->kind == FR_GROUP_SCAN)
         return "a scan runs alone";
+    if (big->kind == FR_GROUP_CALL || small->kind == FR_GROUP_CALL)
+        return "the neighbour is no loop nest";
     if ((why = join(z, big, small, &level_small)))
         return why;
     set_levels(z, big, FR_MEMBER_FULL);

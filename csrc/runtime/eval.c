@@ -18,6 +18,10 @@ enum { PLAN_BUCKETS = 1024,
        MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
        MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
                                    for what is pending keeps them alive */
+       SOME_WORK = 1 << 22,     /* multiplications of pending matrix products: a tenth of a millisecond, beside
+                                   which an evaluation costs little. Enough where a step of a loop begins */
+       MUCH_WORK = 1 << 25,     /* enough where a line comes round again at which products were forced before */
+       MAX_WORK = 1 << 26,      /* enough anywhere */
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
 
@@ -28,6 +32,8 @@ static struct fr_gathered gathered;
 static struct fr_stats    stats;
 static struct fr_launch_stats stats_base;    /* the backend's counters at the last reset */
 static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t            product_work;          /* of products traced since the last evaluation */
+static uint32_t           products_forced_at;    /* fr_trace_site */
 static bool               inside;          /* under the lock and the GIL */
 static pthread_t          owner;
 uint64_t                  fr_n_guard_forces;
@@ -183,8 +189,8 @@ bind_step(struct fr_plan *p, struct fr_step *s)
     for (int i = 0; i < s->n_instances; i++) {
         const struct fr_binding *b = s->binding[i];
         struct fr_instance      *in = &s->instance[i];
-        int n_op = s->kind == FR_STEP_SCAN ? 2 : s->kernel->k.nest->n_operands;
-        int n_scalars = s->kind == FR_STEP_SCAN ? 0 : s->kernel->k.nest->n_scalars;
+        int n_op = fr_step_operands(s);
+        int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->k.nest->n_scalars : 0;
         struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
 
         for (int k = 0; k < n_op; k++)
@@ -203,6 +209,7 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
     case FR_STEP_COPY:
         memcpy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes);
         return FR_OK;
+    case FR_STEP_CALL: return fr_call_run(&s->call, s->instance->ptr, err);
     case FR_STEP_SCAN: return fr_launch_scan(s->op, s->dtype, s->instance, err);
     default: return fr_launch(&s->kernel->k, s->instance, s->n_instances, err);
     }
@@ -233,6 +240,7 @@ run_steps(struct fr_plan *p, struct fr_err *err)
                    s->n_instances, (unsigned long long)s->bytes_read,
                    (unsigned long long)s->bytes_written, (unsigned long long)us);
         stats.n_kernels += s->counts;
+        stats.n_products += s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul;
         stats.bytes_read += s->bytes_read;
         stats.bytes_written += s->bytes_written;
     }
@@ -372,6 +380,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     TRY(find_plan(&p, err));
     stats.n_evals++;
     fresh_bytes = 0;
+    product_work = 0;
     fr_pending_max = MAX_PENDING;
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
@@ -490,6 +499,25 @@ fr_guard(const struct fr_tensor *t, struct fr_err *err)
     if (fr_nodes_pending >= fr_pending_max)
         return fr_eval_all(err);
     return fr_eval_nodes(&s->node, 1, err);
+}
+
+/* A loop must force at the same place of each of its steps, so that it finds its plan again; best where the
+ * fewest results are on their way from one kernel to another. */
+fr_status
+fr_guard_products(int64_t work, bool begins, struct fr_err *err)
+{
+    if ((begins && product_work >= SOME_WORK) || product_work >= MAX_WORK ||
+        (product_work >= MUCH_WORK && fr_trace_site == products_forced_at)) {
+        fr_status st = fr_eval_all(err);
+
+        if (st != FR_OK)
+            return st;
+        fr_n_guard_forces++;
+        products_forced_at = fr_trace_site;
+        product_work = 0;
+    }
+    product_work = product_work + work < MAX_WORK ? product_work + work : MAX_WORK;
+    return FR_OK;
 }
 
 /* ---- counters and life time --------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "runtime/storage.h"
 
 static const char *const group_kinds[] = {"map", "row reduction", "reduction", "row and column reductions",
-                                          "scan"};
+                                          "scan", "whole"};
 
 /* Bytes that must move whatever the kernels are: leaves read once, results written once. */
 static int64_t
@@ -53,22 +53,30 @@ static void
 put_plan(struct fr_text *t, const struct fr_plan *p)
 {
     uint64_t moved = 0;
-    int      kernel = 0;
+    int      kernel = 0, n_products = 0;
 
     for (int i = 0; i < p->n_steps; i++)
         moved += p->step[i].bytes_read + p->step[i].bytes_written;
-    fr_text_add(t, "%d kernel%s; %llu bytes moved, at least %lld; peak %lld bytes "
+    fr_text_add(t, "%d kernel%s", p->n_kernels, p->n_kernels == 1 ? "" : "s");
+    if (p->n_products)
+        fr_text_add(t, " and %d matrix product%s", p->n_products, p->n_products == 1 ? "" : "s");
+    fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
                    "(%lld results, %lld temporaries, bound %lld)\n",
-                p->n_kernels, p->n_kernels == 1 ? "" : "s", (unsigned long long)moved,
+                (unsigned long long)moved,
                 (long long)least_bytes(p), (long long)(p->new_bytes + p->arena_bytes),
                 (long long)p->new_bytes, (long long)p->arena_bytes, (long long)p->arena_bound);
     for (int i = 0; i < p->n_steps; i++) {
         const struct fr_step *s = &p->step[i];
-        const char *tier = s->kind != FR_STEP_LAUNCH ? "precompiled"
-                           : atomic_load(&s->kernel->k.code) ? "compiled" : "interpreted";
+        bool        product = s->kind == FR_STEP_CALL && !s->counts;
+        const char *tier = product                           ? "NumPy's"
+                           : s->kind != FR_STEP_LAUNCH       ? "precompiled"
+                           : atomic_load(&s->kernel->k.code) ? "compiled"
+                                                             : "interpreted";
 
         if (s->counts)
             fr_text_add(t, "kernel %d", ++kernel);
+        else if (product)
+            fr_text_add(t, "matrix product %d", ++n_products);
         else
             fr_text_add(t, "  then, in the same dispatch");
         fr_text_add(t, ": %s, %llu bytes read, %llu written", tier,
@@ -78,7 +86,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         fr_text_add(t, "\n");
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);
-        else if (s->counts)
+        else if (s->counts || product)
             put_group(t, p, s->group[0]);
     }
 }

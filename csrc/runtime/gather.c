@@ -186,7 +186,8 @@ has_axes(const struct fr_node *n)
 {
     uint8_t class_ = fr_op_info[n->op].class_;
 
-    return class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN || n->op == FR_OP_iota;
+    return class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN || class_ == FR_CLASS_CALL ||
+           n->op == FR_OP_iota;
 }
 
 /* Writes node i to the key. `index` of earlier nodes is their place in z->id; of this one and later ones, the

@@ -1,6 +1,6 @@
 /* Planning: gathered structure -> groups -> kernels, steps and places in memory.
  *
- *     graph --passes--> groups --lower--> nests --> steps (dispatches, copies, scans)
+ *     graph --passes--> groups --lower--> nests --> steps (dispatches, copies, scans, products)
  *                                          `------> places: leaf, new, arena, same as another
  *
  * Groups that run the same kernel and do not depend on one another share a step: one dispatch over a table
@@ -269,6 +269,57 @@ add_scan(struct planner *z, int grp)
     return add_instance(z, s, &l, grp);
 }
 
+/* Multiplications and additions of a matrix product. */
+static int64_t
+product_work(const struct fr_gnode *n)
+{
+    const struct fr_layout *a = n->arg[0].layout;
+
+    return n->layout->n_elems * fr_layout_dims(a)[a->ndim - 1];
+}
+
+/* A step that is no loop nest: its operands, as they lie, then its result. */
+static fr_status
+add_call(struct planner *z, int grp)
+{
+    int                    n = z->f->group[grp]->first;
+    const struct fr_gnode *node = &z->g->node[n];
+    int64_t                size = fr_dtype_size(node->dtype);
+    struct fr_step        *s;
+    struct fr_binding     *bind;
+    char                 **ptr;
+
+    if (!(s = new_step(z, FR_STEP_CALL, node->op != FR_OP_matmul)) || !room_for_instance(s))
+        return no_memory(z);
+    bind = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *bind);
+    ptr = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *ptr);
+    if (!bind || !ptr)
+        return no_memory(z);
+    s->call = (struct fr_call){.op = node->op, .dtype = node->dtype, .axis = (int)node->axes,
+                               .n_in = node->n_args, .out = node->layout};
+    for (int k = 0; k < node->n_args; k++) {
+        const struct fr_edge *e = &node->arg[k];
+        int64_t               in_size = fr_dtype_size(z->g->node[e->src].dtype), n_read;
+
+        s->call.in[k] = e->layout;
+        bind[k] = (struct fr_binding){e->src, e->moving, e->offset * in_size};
+        /* Of what it takes from, a take reads as much as its result has. */
+        n_read = node->op == FR_OP_take && k == 0 ? node->layout->n_elems : e->layout->n_elems;
+        s->bytes_read += (uint64_t)(n_read * in_size);
+    }
+    bind[node->n_args] = (struct fr_binding){.node = n, .moving = -1};
+    s->bytes_written = (uint64_t)(node->layout->n_elems * size);
+    s->instance[0] = (struct fr_instance){.ptr = ptr};
+    s->binding[0] = bind;
+    s->scalar[0] = NULL;
+    s->group[0] = grp;
+    s->n_instances = 1;
+    z->step_of[grp] = z->p->n_steps - 1;
+    z->p->work += node->op == FR_OP_matmul ? product_work(node) / 4 : node->layout->n_elems;
+    z->p->n_products += node->op == FR_OP_matmul;
+    return FR_OK;
+}
+
 static fr_status
 add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
 {
@@ -307,6 +358,8 @@ add_group(struct planner *z, int grp)
 
     if (group->kind == FR_GROUP_SCAN)
         return add_scan(z, grp);
+    if (group->kind == FR_GROUP_CALL)
+        return add_call(z, grp);
     for (int n = group->first; n >= 0; n = z->f->next[n])
         if ((st = add_copy(z, n)) != FR_OK)
             return st;
@@ -368,8 +421,7 @@ find_lives(const struct planner *z, int32_t *from, int32_t *to)
     }
     for (int s = 0; s < p->n_steps; s++) {
         const struct fr_step *step = &p->step[s];
-        int                   n_op = step->kind == FR_STEP_LAUNCH ? step->kernel->k.nest->n_operands
-                                     : step->kind == FR_STEP_SCAN ? 2 : 0;
+        int                   n_op = fr_step_operands(step);
 
         for (int i = 0; i < step->n_instances; i++)
             for (int k = 0; k < n_op; k++)
@@ -446,10 +498,9 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                     q = root_of(p, q);
                     if (to[q] != s || p->place[q].bytes != p->place[r].bytes ||
                         nest->operands[in].dtype != nest->operands[out].dtype ||
-                        !(p->place[q].kind == FR_PLACE_ARENA
-                              ? p->place[r].kind == FR_PLACE_ARENA
-                              : p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
-                                    p->work <= LONG_WORK))
+                        !(p->place[q].kind == FR_PLACE_ARENA ||
+                          (p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
+                           p->work <= LONG_WORK)))
                         continue;
                     for (int j = 0; alone && j < step->n_instances; j++)
                         for (int k = 0; alone && k < nest->n_operands; k++) {
@@ -464,6 +515,9 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                         }
                     if (!alone)
                         continue;
+                    /* A result over a temporary: the temporary is made in the result's memory. */
+                    if (p->place[q].kind == FR_PLACE_ARENA)
+                        p->place[q].kind = p->place[r].kind;
                     p->place[r].kind = FR_PLACE_SAME;
                     p->place[r].root = q;
                     to[q] = to[r];
@@ -482,7 +536,7 @@ mark_overwrites(struct fr_plan *p)
         struct fr_step *step = &p->step[s];
 
         if (step->kind != FR_STEP_LAUNCH)
-            continue; /* scans and copies write to memory of their own */
+            continue; /* scans, calls and copies write to memory of their own */
         for (int i = 0; i < step->n_instances; i++)
             for (int k = 0; k < step->kernel->k.nest->n_operands; k++) {
                 int n = step->binding[i][k].node;

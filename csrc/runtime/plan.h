@@ -6,6 +6,7 @@
 #ifndef FR_RUNTIME_PLAN_H
 #define FR_RUNTIME_PLAN_H
 
+#include "backends/cpu/call.h"
 #include "backends/cpu/launch.h"
 #include "ir/graph.h"
 #include "ir/node.h"
@@ -66,7 +67,7 @@ void      fr_kernel_ran(struct fr_kernel_entry *, uint64_t elapsed_us);
 
 /* ---- plans ---- */
 
-enum fr_step_kind { FR_STEP_LAUNCH, FR_STEP_SCAN, FR_STEP_COPY };
+enum fr_step_kind { FR_STEP_LAUNCH, FR_STEP_SCAN, FR_STEP_COPY, FR_STEP_CALL };
 
 struct fr_binding {                      /* one operand of one instance */
     int32_t node;                        /* graph node; -1: no memory (iota) */
@@ -76,7 +77,7 @@ struct fr_binding {                      /* one operand of one instance */
 
 struct fr_step {
     uint8_t                  kind;
-    bool                     counts;     /* begins a dispatch; false: the later phase of one */
+    bool                     counts;     /* begins a dispatch; false: the later phase of one, or no kernel */
     bool                     overwrites; /* writes over memory that was there before the evaluation */
     fr_op                    op;         /* SCAN */
     fr_dtype                 dtype;      /* SCAN */
@@ -86,10 +87,23 @@ struct fr_step {
     struct fr_binding      **binding;    /* [n_instances][n_operands] */
     int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars */
     int                     *group;      /* [n_instances] */
+    struct fr_call           call;       /* CALL */
     int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
     int64_t                  copy_bytes;
     uint64_t                 bytes_read, bytes_written;
 };
+
+/* How many operands each instance of the step has. */
+static inline int
+fr_step_operands(const struct fr_step *s)
+{
+    switch (s->kind) {
+    case FR_STEP_LAUNCH: return s->kernel->k.nest->n_operands;
+    case FR_STEP_SCAN: return 2;
+    case FR_STEP_CALL: return s->call.n_in + 1;
+    default: return 0;
+    }
+}
 
 struct fr_place {                        /* memory of one graph node */
     uint8_t kind;                        /* enum fr_place_kind */
@@ -120,6 +134,7 @@ struct fr_plan {
     int64_t          arena_bytes, arena_bound, new_bytes;
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
+    int              n_products;         /* matrix products */
     bool             running;
 };
 

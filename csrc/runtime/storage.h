@@ -39,6 +39,9 @@ void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
 /* Called after tracing: evaluates what must not stay pending (bounded laziness, exported memory). */
 fr_status fr_guard(const struct fr_tensor *, struct fr_err *);
+/* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. begins:
+ * it looks like the first one of a step, over data and parameters. */
+fr_status fr_guard_products(int64_t work, bool begins, struct fr_err *);
 enum { FR_MAX_HEIGHT = 400 };       /* nodes on the longest way down; a higher one is computed at once */
 extern FR_HIDDEN uint32_t fr_pending_max;     /* more computing nodes than these, and all that is held is computed */
 /* True if fr_guard will do nothing for a new handle over one more node of this height. */

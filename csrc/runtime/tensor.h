@@ -70,6 +70,19 @@ fr_status fr_trace_var(const struct fr_tensor *, uint32_t axes, bool keepdims, f
                        double ddof, bool take_sqrt, struct fr_tensor *out, struct fr_err *);
 fr_status fr_trace_scan(fr_op, const struct fr_tensor *, int axis, fr_dtype dtype,
                         struct fr_tensor *out, struct fr_err *);
+/* a @ b with the shape, dtype and layout of numpy.matmul. FR_EVALUE: the shapes do not fit. */
+fr_status fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
+                           struct fr_err *);
+/* The slices t[..., index[i], ...] along `axis`; the index's axes take the axis' place. order 'C', or 'K' as
+ * NumPy lays t[index] out. The index is looked at now, and computed if need be: FR_EINDEX when one is out of
+ * bounds. FR_ENOTSUP: not a whole number, or NumPy lays the result out in a way of its own. */
+fr_status fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis, char order,
+                        struct fr_tensor *out, struct fr_err *);
+/* One index array for several axes that follow one another: index[0][i] * n1 * ... + index[1][i] * ... + ...
+ * for axes of sizes dims[0 .. n-1], the first of which is axis `first` of the array (for messages). The index
+ * arrays broadcast. Errors as above. */
+fr_status fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first,
+                               struct fr_tensor *out, struct fr_err *);
 /* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */
 fr_status fr_trace_fill(int ndim, const int64_t *dims, fr_dtype, const struct fr_number *,
                         struct fr_tensor *out, struct fr_err *);
@@ -151,6 +164,7 @@ extern struct fr_hooks fr_hooks;
 
 struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
+    uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */

@@ -10,7 +10,7 @@ def stats():
     """Counts since the start or reset_stats(), as a dict.
 
     kernels (dispatches run), jitted, interpreted and ref (by which executor), plans and plan_hits,
-    compiled, disk_hits, pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
+    products (matrix products, which are no kernels), compiled, disk_hits, pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
     fallbacks: NumPy functions that were called, by name; syncs: why pending values were computed.
     """
     return {k.removeprefix("n_"): v for k, v in _core.stats().items()}

@@ -97,10 +97,10 @@ print_members(const struct fr_plan *p, int group)
 static void
 print_step(const struct fr_plan *p, int i)
 {
-    static const char *const kinds[] = {"launch", "scan", "copy"};
+    static const char *const kinds[] = {"launch", "scan", "copy", "call"};
     const struct fr_step    *s = &p->step[i];
 
-    printf("step %d: %s%s", i, s->counts ? "" : "then ", kinds[s->kind]);
+    printf("step %d: %s%s", i, s->counts || s->kind != FR_STEP_LAUNCH ? "" : "then ", kinds[s->kind]);
     if (s->kind == FR_STEP_COPY)
         printf(" %%%d to %%%d", s->copy_from, s->copy_to);
     for (int k = 0; k < s->n_instances; k++)
@@ -158,7 +158,7 @@ print_nest(const struct fr_plan *p, int i)
     const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->k.nest : NULL;
     char                  text[20000];
 
-    if (s->kind == FR_STEP_COPY)
+    if (s->kind == FR_STEP_COPY || s->kind == FR_STEP_CALL)
         return;
     if (nest) {
         fr_nest_print(nest, text, sizeof text);

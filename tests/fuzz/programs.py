@@ -567,6 +567,20 @@ class Draw:
                              f"{v}[{key}] = {v}[{key}] + 0" if a.dtype.kind != "b" else f"{v}[{key}] = {x}"])
         return f"{self.new()} = {v}[{key}]"
 
+    def line_matmul(self):
+        """A matrix product of small whole numbers: exact, in whatever order they are added up."""
+        v = self.pick(lambda a: a.ndim >= 1 and a.dtype.kind in "biuf")
+        if not v:
+            return None
+        a, r = self.env[v], self.r
+        w = self.pick(lambda b: b.ndim >= 1 and b.dtype.kind in "biuf" and b.shape[-2:][0] == a.shape[-1])
+        pairs = [(v, w)] if w else []
+        pairs += [(v, f"{v}.T"), (f"{v}.T", v)] if a.ndim <= 2 else [(v, f"xp.swapaxes({v}, -1, -2)")]
+        x, y = (f"xp.clip(xp.where(xp.isnan({n}), 0, xp.rint({n})), -9, 9)"
+                if eval(n, self.env).dtype.kind == "f" else n for n in r.choice(pairs))
+        return f"{self.new()} = " + r.choice([f"{x} @ {y}", f"xp.matmul({x}, {y})",
+                                              f"xp.maximum({x} @ {y} + {self.number('i')}, 0)"])
+
     def line_reduce(self):
         v = self.pick()
         if not v:
@@ -681,7 +695,7 @@ class Draw:
     KINDS = [(line_data, 4), (line_like, 8), (line_unary, 8), (line_inexact, 6), (line_binary, 22),
              (line_power, 3), (line_sign, 4), (line_several, 2), (line_ldexp, 1), (line_options, 4),
              (line_where, 6), (line_clip, 3), (line_cast, 6), (line_view, 12), (line_move, 8),
-             (line_scan, 3), (line_make, 2), (line_product, 1), (line_numpy, 2), (line_handed, 2),
+             (line_scan, 3), (line_make, 2), (line_product, 1), (line_matmul, 2), (line_numpy, 2), (line_handed, 2),
              (line_gather, 5), (line_reduce, 14), (line_softmax, 6), (line_inplace, 12),
              (line_store, 12), (line_out, 3), (line_force, 4), (line_del, 3)]
 

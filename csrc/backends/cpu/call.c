@@ -1,0 +1,208 @@
+#include "backends/cpu/call.h"
+
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/pool.h"
+
+bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
+
+enum { POLL_WORK = 1 << 26 };    /* multiplications between two looks at Ctrl-C: a few milliseconds */
+
+/* ---- products ----------------------------------------------------------------------------- */
+
+/* Bytes from one element to the next along an axis; nothing steps along an axis of size 1. */
+static int64_t
+step(const struct fr_layout *l, int axis, int size)
+{
+    return fr_layout_dims(l)[axis] == 1 ? 0 : fr_layout_strides(l)[axis] * size;
+}
+
+/* A stack of products, one after the other. Axes of the stack are those before the last two of each
+ * operand (the last one, of a vector), broadcast. */
+static fr_status
+run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    const struct fr_layout *l[3] = {c->in[0], c->in[1], c->out};
+    int                     size = fr_dtype_size(c->dtype), n_outer;
+    bool                    rows = l[0]->ndim > 1, columns = l[1]->ndim > 1;
+    int                     core[3] = {1 + rows, 1 + columns, rows + columns};
+    int64_t dims[4] = {1, 1, fr_layout_dims(l[0])[l[0]->ndim - 1], 1}, steps[9] = {0}, work = 0;
+    int64_t index[FR_MAX_DIMS] = {0};
+    char   *at[3] = {ptr[0], ptr[1], ptr[2]};
+
+    if (c->out->n_elems == 0)
+        return FR_OK;
+    if (!fr_call_product)
+        return fr_fail(err, FR_ENOTSUP, "matmul: NumPy's routine was not found");
+    steps[4] = step(l[0], l[0]->ndim - 1, size);
+    steps[5] = step(l[1], l[1]->ndim - core[1], size);
+    if (rows) {
+        dims[1] = fr_layout_dims(l[0])[l[0]->ndim - 2];
+        steps[3] = step(l[0], l[0]->ndim - 2, size);
+        steps[7] = step(l[2], l[2]->ndim - core[2], size);
+    }
+    if (columns) {
+        dims[3] = fr_layout_dims(l[1])[l[1]->ndim - 1];
+        steps[6] = step(l[1], l[1]->ndim - 1, size);
+        steps[8] = step(l[2], l[2]->ndim - 1, size);
+    }
+    n_outer = l[2]->ndim - core[2];
+    for (;;) {
+        char *now[3] = {at[0], at[1], at[2]};
+        int   k = n_outer - 1;
+
+        if (!fr_call_product(c->dtype, now, dims, steps))
+            return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
+        if ((work += dims[1] * dims[2] * dims[3]) > POLL_WORK) {
+            work = 0;
+            if (fr_pool_interrupted && fr_pool_interrupted())
+                return fr_fail(err, FR_EINTR, "interrupted");
+        }
+        for (; k >= 0; k--) {
+            bool wraps = ++index[k] == fr_layout_dims(l[2])[k];
+
+            for (int o = 0; o < 3; o++) {
+                int axis = k - n_outer + l[o]->ndim - core[o];
+
+                if (axis >= 0)
+                    at[o] += step(l[o], axis, size) * (wraps ? 1 - index[k] : 1);
+            }
+            if (!wraps)
+                break;
+            index[k] = 0;
+        }
+        if (k < 0)
+            return FR_OK;
+    }
+}
+
+/* ---- take --------------------------------------------------------------------------------- */
+
+/* One axis of the result, as bytes; along the index's axis the source is where the index says. */
+struct axis {
+    int64_t n, from, to;
+    bool    index;
+};
+
+struct take {
+    struct axis    axis[FR_MAX_DIMS + 1];     /* outermost first, by what is written */
+    int            n_axes, size;
+    const int64_t *index;
+    const char    *src;
+    char          *dst;
+    int64_t        chunk;                     /* of the first axis, for one task */
+};
+
+/* The result's axes: those of the index as one (they lie in C order), neighbours that go on as one. */
+static void
+fill_axes(struct take *t, const struct fr_call *c)
+{
+    const struct fr_layout *in = c->in[0], *out = c->out;
+    int                     n_index = c->in[1]->ndim, n = 0;
+
+    for (int k = 0; k < in->ndim; k++) {
+        int         o = k <= c->axis ? k : k + n_index - 1, i;
+        struct axis a = {fr_layout_dims(in)[k], fr_layout_strides(in)[k] * t->size, 0, k == c->axis};
+
+        if (a.index) {
+            a.n = c->in[1]->n_elems;
+            a.to = n_index ? fr_layout_strides(out)[o + n_index - 1] * t->size : 0;
+        } else {
+            a.to = fr_layout_strides(out)[o] * t->size;
+        }
+        if (a.n == 1 && !a.index)
+            continue;
+        for (i = n; i > 0 && t->axis[i - 1].to < a.to; i--)
+            t->axis[i] = t->axis[i - 1];
+        t->axis[i] = a;
+        n++;
+    }
+    t->n_axes = 0;
+    for (int k = 0; k < n; k++) {
+        struct axis *last = t->n_axes ? &t->axis[t->n_axes - 1] : NULL, a = t->axis[k];
+
+        if (last && !last->index && !a.index && last->from == a.from * a.n && last->to == a.to * a.n)
+            *last = (struct axis){last->n * a.n, a.from, a.to, false};
+        else
+            t->axis[t->n_axes++] = a;
+    }
+}
+
+#define GATHER(T)                                                                                  \
+    for (int64_t i = first; i < last; i++)                                                         \
+        *(T *)(dst + i * a->to) = *(const T *)(src + t->index[i] * a->from)
+
+typedef struct { uint64_t half[2]; } wide;
+
+/* Elements first .. last - 1 of the innermost axis. */
+static void
+take_row(const struct take *t, const struct axis *a, const char *src, char *dst, int64_t first,
+         int64_t last)
+{
+    if (a->index) {
+        switch (t->size) {
+        case 1: GATHER(uint8_t); break;
+        case 2: GATHER(uint16_t); break;
+        case 4: GATHER(uint32_t); break;
+        case 8: GATHER(uint64_t); break;
+        default: GATHER(wide);
+        }
+    } else if (a->from == t->size && a->to == t->size) {
+        memcpy(dst + first * a->to, src + first * a->from, (size_t)((last - first) * t->size));
+    } else if (a->to == t->size) {
+        fr_copy_gather((size_t)(last - first), t->size, dst + first * a->to, src + first * a->from,
+                       a->from);
+    } else {
+        fr_copy_2d(1, (size_t)(last - first), t->size, dst + first * a->to, 0, a->to,
+                   src + first * a->from, 0, a->from);
+    }
+}
+
+static void
+take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last)
+{
+    const struct axis *a = &t->axis[k];
+
+    if (k == t->n_axes - 1) {
+        take_row(t, a, src, dst, first, last);
+        return;
+    }
+    for (int64_t i = first; i < last; i++)
+        take_axes(t, k + 1, src + (a->index ? t->index[i] : i) * a->from, dst + i * a->to, 0,
+                  t->axis[k + 1].n);
+}
+
+static void
+take_task(void *arg, int64_t i, int worker)
+{
+    const struct take *t = arg;
+    int64_t            first = i * t->chunk, last = first + t->chunk;
+
+    (void)worker;
+    take_axes(t, 0, t->src, t->dst, first, last < t->axis[0].n ? last : t->axis[0].n);
+}
+
+enum { TASK_BYTES = 1 << 16 };     /* as much as makes waking a thread worth while */
+
+static fr_status
+run_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    struct take t = {.size = fr_dtype_size(c->dtype), .src = ptr[0],
+                     .index = (const int64_t *)(const void *)ptr[1], .dst = ptr[2]};
+    int64_t     n_tasks;
+
+    if (c->out->n_elems == 0)
+        return FR_OK;
+    fill_axes(&t, c);
+    t.chunk = t.axis[0].n * TASK_BYTES / (c->out->n_elems * t.size);
+    t.chunk = t.chunk < 1 ? 1 : t.chunk > t.axis[0].n ? t.axis[0].n : t.chunk;
+    n_tasks = (t.axis[0].n + t.chunk - 1) / t.chunk;
+    return fr_pool_run(take_task, &t, n_tasks) ? FR_OK : fr_fail(err, FR_EINTR, "interrupted");
+}
+
+fr_status
+fr_call_run(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    return c->op == FR_OP_take ? run_take(c, ptr, err) : run_product(c, ptr, err);
+}

@@ -1,0 +1,30 @@
+/* backends/cpu/call.h -- the steps of a plan that are no loop nests: CALL rows of ir/ops.def.
+ *
+ * Called by runtime/eval.c. A matrix product is NumPy's: the very routine that numpy.matmul would end
+ * in, over the same strides, so that it makes the same choices (BLAS or not, transposed or not) and
+ * gives the same bits. It touches no Python object and needs no GIL. A take copies slices along one axis
+ * in the order of an array of indices, which are in bounds (runtime/call.c has looked). */
+#ifndef FR_BACKENDS_CPU_CALL_H
+#define FR_BACKENDS_CPU_CALL_H
+
+#include "base/status.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "ir/op.h"
+
+struct fr_call {
+    fr_op                   op;
+    fr_dtype                dtype;       /* of the result */
+    int                     n_in;
+    int                     axis;        /* take */
+    const struct fr_layout *in[2], *out; /* borrowed from the graph */
+};
+
+/* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR. */
+fr_status fr_call_run(const struct fr_call *, char *const *ptr, struct fr_err *);
+
+/* One matrix product out = a b, set by bind: dims {1, m, k, n}; steps in bytes {-, -, -, a along m and k,
+ * b along k and n, out along m and n}. ptr may be changed. False: out of memory. */
+extern bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
+
+#endif

@@ -1,0 +1,299 @@
+/* Tracing of what is no loop nest: matrix products, takes.  Shapes, dtypes and layouts as NumPy has them. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/storage.h"
+
+/* A new CALL node over two handles. The layout's reference moves in, also on failure. */
+static fr_status
+call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int axis,
+          struct fr_layout *layout, struct fr_tensor *out, struct fr_err *err)
+{
+    const struct fr_tensor *arg[2] = {a, b};
+    fr_ref                  made[2] = {FR_NO_NODE, FR_NO_NODE}, id = FR_NO_NODE;
+    struct fr_tensor        t = {0};
+    fr_status               st = FR_OK;
+
+    for (int k = 0; k < 2; k++) {
+        TRY(fr_tensor_node(arg[k], &made[k], err));
+        fr_node_ref(made[k]);
+    }
+    if (!(id = fr_node_new(op, a->dtype, fr_trace_site)))
+        TRY(fr_no_memory(err, "a node"));
+    fr_nodes[id].layout = layout;
+    layout = NULL;
+    fr_nodes[id].n_args = 2;
+    fr_nodes[id].u.axes = (uint32_t)axis;
+    for (int k = 0; k < 2; k++)
+        fr_node_set_arg(id, k, made[k]);
+    TRY(fr_tensor_wrap(id, &t, err));
+    TRY(fr_guard(&t, err));
+    *out = t;
+    t.storage = NULL;
+out:
+    for (int k = 0; k < 2; k++)
+        if (made[k])
+            fr_node_unref(made[k]);
+    fr_layout_unref(layout);
+    fr_tensor_clear(&t);
+    return st;
+}
+
+/* The layout that NumPy gives a product: matrices in C order, stacks of them as the operands' stacks lie. */
+static fr_status
+product_layout(const struct fr_layout *a, const struct fr_layout *b, struct fr_layout **out,
+               struct fr_err *err)
+{
+    const struct fr_layout *in[2] = {a, b};
+    int64_t                 dims[FR_MAX_DIMS], strides[2][FR_MAX_DIMS] = {{0}}, order[FR_MAX_DIMS], n;
+    const int64_t          *list[2] = {strides[0], strides[1]};
+    int                     ndim, n_outer;
+    fr_status               st;
+
+    if ((st = fr_dims_product(a->ndim, fr_layout_dims(a), b->ndim, fr_layout_dims(b), &ndim, dims,
+                              err)) != FR_OK ||
+        (st = fr_dims_count(ndim, dims, 16, &n, err)) != FR_OK)
+        return st;
+    n_outer = ndim - (a->ndim > 1) - (b->ndim > 1);
+    for (int i = 0; i < 2; i++) {
+        int own = in[i]->ndim - (in[i]->ndim > 1 ? 2 : 1);
+
+        for (int k = 0; k < own; k++)
+            if (fr_layout_dims(in[i])[k] != 1)
+                strides[i][n_outer - own + k] = fr_layout_strides(in[i])[k];
+    }
+    fr_strides_keep_order(ndim, dims, 2, list, order);
+    *out = fr_layout_get(ndim, dims, n ? order : NULL);
+    return *out ? FR_OK : fr_no_memory(err, "a layout");
+}
+
+/* t itself, or its values in another dtype in *cast: in C order, as NumPy's iterator copies a matrix. */
+static fr_status
+converted(const struct fr_tensor **t, fr_dtype dtype, struct fr_tensor *cast, struct fr_err *err)
+{
+    fr_status st;
+
+    if ((*t)->dtype == dtype)
+        return FR_OK;
+    if ((st = fr_trace_cast(*t, dtype, 'C', cast, err)) == FR_OK)
+        *t = cast;
+    return st;
+}
+
+/* Data and parameters: memory, slices taken from it, what has been updated in place. Not what was computed
+ * on the way. */
+static bool
+is_given(const struct fr_tensor *t)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+
+    return n->op == FR_OP_leaf || n->op == FR_OP_store || n->op == FR_OP_take;
+}
+
+fr_status
+fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
+                 struct fr_err *err)
+{
+    fr_dtype          dtype = fr_dtype_promote(a->dtype, b->dtype);
+    struct fr_tensor  as_a = {0}, as_b = {0};
+    struct fr_layout *l;
+    int64_t           work;
+    fr_status         st;
+
+    if ((st = product_layout(a->layout, b->layout, &l, err)) != FR_OK)
+        return st;
+    work = l->n_elems * fr_layout_dims(a->layout)[a->layout->ndim - 1];
+    if ((st = fr_guard_products(work, is_given(a) && is_given(b), err)) == FR_OK &&
+        (st = converted(&a, dtype, &as_a, err)) == FR_OK)
+        st = converted(&b, dtype, &as_b, err);
+    if (st == FR_OK)
+        st = call_node(FR_OP_matmul, a, b, 0, l, out, err);
+    else
+        fr_layout_unref(l);
+    fr_tensor_clear(&as_a);
+    fr_tensor_clear(&as_b);
+    return st;
+}
+
+/* ---- take --------------------------------------------------------------------------------- */
+
+/* Any whole number as NumPy converts it to an index. */
+static int64_t
+whole(fr_dtype d, const void *p)
+{
+    switch (d) {
+    case FR_I8: return *(const int8_t *)p;
+    case FR_I16: return *(const int16_t *)p;
+    case FR_I32: return *(const int32_t *)p;
+    case FR_I64: return *(const int64_t *)p;
+    case FR_U8: return *(const uint8_t *)p;
+    case FR_U16: return *(const uint16_t *)p;
+    case FR_U32: return *(const uint32_t *)p;
+    default: return (int64_t)*(const uint64_t *)p;
+    }
+}
+
+/* Calls for each element of an array in C order: its number, counted from 0, and its value. */
+struct walk {
+    const char             *at;
+    const struct fr_layout *layout;
+    int64_t                 strides[FR_MAX_DIMS];    /* bytes; 0 where broadcast */
+    int64_t                 index[FR_MAX_DIMS];
+};
+
+static void
+walk_begin(struct walk *w, const struct fr_tensor *t, const void *data, const struct fr_layout *over)
+{
+    int skip = over->ndim - t->layout->ndim;
+
+    *w = (struct walk){.at = data, .layout = over};
+    for (int k = 0; k < over->ndim; k++)
+        w->strides[k] = k < skip || fr_layout_dims(t->layout)[k - skip] == 1
+                            ? 0
+                            : fr_layout_strides(t->layout)[k - skip] * fr_dtype_size(t->dtype);
+}
+
+static void
+walk_on(struct walk *w)
+{
+    for (int k = w->layout->ndim; k-- > 0;) {
+        w->at += w->strides[k];
+        if (++w->index[k] < fr_layout_dims(w->layout)[k])
+            return;
+        w->at -= w->strides[k] * w->index[k];
+        w->index[k] = 0;
+    }
+}
+
+/* Adds up what one index array says, times `scale`, over the shape `over`; to NULL only looks. *plain: it
+ * could be used as it is. */
+static fr_status
+read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, int axis, int64_t scale,
+           int64_t *to, bool *plain, struct fr_err *err)
+{
+    struct walk w;
+    void       *data;
+    fr_status   st;
+
+    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over &&
+             !fr_storage_pinned(t->storage);
+    if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
+        return st;
+    walk_begin(&w, t, data, over);
+    for (int64_t i = 0; i < over->n_elems; i++, walk_on(&w)) {
+        int64_t v = whole(t->dtype, w.at);
+
+        if (FR_UNLIKELY(v < -n || v >= n))
+            return fr_fail(err, FR_EINDEX, "index %lld is out of bounds for axis %d with size %lld",
+                           (long long)v, axis, (long long)n);
+        *plain = *plain && v >= 0;
+        if (to)
+            to[i] += (v < 0 ? v + n : v) * scale;
+    }
+    return FR_OK;
+}
+
+/* The shape of index arrays together; all must be whole numbers, in C order as far as they have an order. */
+static fr_status
+index_layout(const struct fr_tensor *const *index, int n, struct fr_layout **out, struct fr_err *err)
+{
+    int64_t   dims[FR_MAX_DIMS], joined[FR_MAX_DIMS], count;
+    int       ndim = 0;
+    fr_status st;
+
+    for (int i = 0; i < n; i++) {
+        const struct fr_layout *l = index[i]->layout;
+
+        if (!fr_dtype_is_int(index[i]->dtype) || (l->ndim > 1 && !l->c_contig))
+            return fr_fail(err, FR_ENOTSUP, "an index that NumPy knows what to do with");
+        if (fr_dims_broadcast(ndim, dims, l->ndim, fr_layout_dims(l), &ndim, joined, "index", NULL) !=
+            FR_OK)
+            return fr_fail(err, FR_ENOTSUP, "index arrays that do not fit each other");
+        memcpy(dims, joined, (size_t)ndim * sizeof *dims);
+    }
+    if ((st = fr_dims_count(ndim, dims, 8, &count, err)) != FR_OK)
+        return st;
+    *out = fr_layout_get(ndim, dims, NULL);
+    return *out ? FR_OK : fr_no_memory(err, "a layout");
+}
+
+fr_status
+fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first,
+                     struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_layout *l = NULL;
+    int64_t          *sum = NULL, strides[FR_MAX_DIMS], scale = 1;
+    bool              plain;
+    fr_status         st;
+
+    TRY(index_layout(index, n, &l, err));
+    /* One array that is fine as it is needs no other; looking costs less than copying. */
+    if (n == 1) {
+        TRY(read_index(index[0], l, dims[0], first, 1, NULL, &plain, err));
+        if (plain) {
+            fr_tensor_copy(index[0], out);
+            goto out;
+        }
+    }
+    if (!(sum = fr_calloc((size_t)l->n_elems + 1, sizeof *sum)))
+        TRY(fr_no_memory(err, "an index"));
+    for (int i = n; i-- > 0; scale *= dims[i])
+        TRY(read_index(index[i], l, dims[i], first + i, scale, sum, &plain, err));
+    for (int k = 0; k < l->ndim; k++)
+        strides[k] = fr_layout_strides(l)[k] * (int64_t)sizeof *sum;
+    TRY(fr_tensor_from_copy(sum, FR_I64, l->ndim, fr_layout_dims(l), strides, out, err));
+out:
+    fr_free(sum);
+    fr_layout_unref(l);
+    return st;
+}
+
+/* Where t's axis gives way to the index's axes. In 'K' order NumPy writes one slice after the other, each
+ * as it lies, whatever the axis. */
+static fr_status
+take_layout(const struct fr_layout *t, const struct fr_layout *index, int axis, char order,
+            struct fr_layout **out, struct fr_err *err)
+{
+    int64_t   dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], slice[FR_MAX_DIMS] = {0};
+    int64_t   from[FR_MAX_DIMS] = {0}, inside[FR_MAX_DIMS], count, step = 1;
+    int       ndim = t->ndim + index->ndim - 1, n = 0;
+    fr_status st;
+
+    if (ndim > FR_MAX_DIMS)
+        return fr_fail(err, FR_ENOTSUP, "an index with too many axes");
+    for (int k = 0; k < t->ndim; k++)
+        if (k != axis) {
+            dims[k < axis ? k : k + index->ndim - 1] = slice[n] = fr_layout_dims(t)[k];
+            from[n++] = fr_layout_strides(t)[k];
+        }
+    for (int k = 0; k < index->ndim; k++)
+        dims[axis + k] = fr_layout_dims(index)[k];
+    if ((st = fr_dims_count(ndim, dims, 16, &count, err)) != FR_OK)
+        return st;
+    fr_strides_copy_order(n, slice, from, inside);
+    for (int k = 0; k < n; k++) {
+        strides[k < axis ? k : k + index->ndim] = inside[k];
+        step *= slice[k];
+    }
+    for (int k = index->ndim; k-- > 0; step *= dims[axis + k])
+        strides[axis + k] = step;
+    *out = fr_layout_get(ndim, dims, order == 'C' || count == 0 ? NULL : strides);
+    return *out ? FR_OK : fr_no_memory(err, "a layout");
+}
+
+fr_status
+fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis, char order,
+              struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t           n = fr_layout_dims(t->layout)[axis];
+    struct fr_tensor  plain = {0};
+    struct fr_layout *l;
+    fr_status         st;
+
+    TRY(fr_trace_joint_index(&index, &n, 1, axis, &plain, err));
+    TRY(take_layout(t->layout, plain.layout, axis, order, &l, err));
+    TRY(call_node(FR_OP_take, t, &plain, axis, l, out, err));
+out:
+    fr_tensor_clear(&plain);
+    return st;
+}

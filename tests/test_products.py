@@ -1,0 +1,288 @@
+"""Matrix products: one lazy node with NumPy's shapes, dtypes, strides, bits and errors, and what follows
+it element by element in one kernel over its memory."""
+import threading
+
+import numpy as np
+import pytest
+
+import frit
+
+pytestmark = pytest.mark.core
+
+DTYPES = ["?", "i1", "i4", "i8", "u2", "u8", "f2", "f4", "f8", "c8", "c16"]
+
+
+def rand(*shape, dtype="f4", seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * 9
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    return np.abs(x).astype(dtype) if np.dtype(dtype).kind == "u" else x.astype(dtype)
+
+
+def random_operand(rng, shape, dtype):
+    """An array, and what makes a view of that shape of it: transposed, strided, turned round or as it is."""
+    n, how = len(shape), rng.integers(0, 6)
+    if how == 1:
+        perm = rng.permutation(n)
+        back = tuple(int(i) for i in np.argsort(perm))
+        return rand(*(shape[i] for i in perm), dtype=dtype, seed=rng), lambda x: x.transpose(back)
+    if how == 2:
+        return rand(*shape[:-1], 2 * shape[-1], dtype=dtype, seed=rng), lambda x: x[..., ::2]
+    if how == 3:
+        return rand(*shape, dtype=dtype, seed=rng), lambda x: x[::-1]
+    if how == 4 and n >= 2:
+        return rand(*shape[:-2], shape[-1], shape[-2], dtype=dtype, seed=rng), lambda x: x.swapaxes(-1, -2)
+    return rand(*shape, dtype=dtype, seed=rng), lambda x: x
+
+
+def same(got, want):
+    assert type(got) is frit.Tensor and got.dtype == want.dtype and got.shape == want.shape
+    if isinstance(want, np.ndarray) and want.size:
+        assert got.strides == want.strides
+    value = got._to_scalar()
+    assert type(value) is type(want) and value.tobytes() == want.tobytes()
+
+
+def sizes(rng, n):
+    return [int(v) for v in rng.choice([0, 1, 1, 2, 3, 5, 17, 33, 64, 100], n)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bits_shapes_and_strides_are_numpys(seed):
+    rng, before = np.random.default_rng(seed), frit.stats()
+    for _ in range(150):
+        da, db = rng.choice(DTYPES, 2)
+        db = da if rng.random() < 0.7 else db
+        m, k, n = sizes(rng, 3)
+        stack_a, stack_b = (tuple(int(rng.choice([1, s])) for s in (2, 3)[2 - rng.integers(0, 3):]) for _ in "ab")
+        a, view_a = random_operand(rng, (k,) if rng.random() < 0.15 else (*stack_a, m, k), da)
+        b, view_b = random_operand(rng, (k,) if rng.random() < 0.15 else (*stack_b, k, n), db)
+        same(view_a(frit.asarray(a)) @ view_b(frit.asarray(b)), view_a(a) @ view_b(b))
+    after = frit.stats()
+    assert after["products"] - before["products"] >= 100 and after["fallbacks"] == before["fallbacks"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dot_of_vectors_and_matrices(seed):
+    rng, before = np.random.default_rng(seed), frit.stats()["products"]
+    for _ in range(150):
+        da, db = rng.choice(["i4", "f2", "f4", "f8", "c8", "c16"], 2)
+        db = da if rng.random() < 0.8 else db
+        m, k, n = sizes(rng, 3)
+        a, view_a = random_operand(rng, (k,) if rng.random() < 0.3 else (m, k), da)
+        b, view_b = random_operand(rng, (k,) if rng.random() < 0.3 else (k, n), db)
+        got, want = np.dot(view_a(frit.asarray(a)), view_b(frit.asarray(b))), np.dot(view_a(a), view_b(b))
+        if type(got) is frit.Tensor:
+            same(got, want)
+        else:
+            assert type(got) is type(want) and got.tobytes() == want.tobytes()
+        assert view_a(frit.asarray(a)).dot(view_b(frit.asarray(b))).shape == want.shape
+    assert frit.stats()["products"] - before >= 50
+
+
+def test_every_way_to_say_it_is_lazy():
+    a, b = rand(4, 5), rand(5, 6, seed=1)
+    ta, tb = frit.asarray(a), frit.asarray(b)
+    for f in [lambda: ta @ tb, lambda: ta @ b, lambda: a @ tb, lambda: np.matmul(ta, tb), lambda: np.matmul(a, tb),
+              lambda: frit.matmul(ta, tb), lambda: np.dot(ta, tb), lambda: ta.dot(tb), lambda: frit.dot(a, b),
+              lambda: ta @ frit.asarray(b.tolist(), "f4")]:
+        frit.reset_stats()
+        r = f()
+        assert r._is_pending() and frit.stats()["products"] == 0
+        same(r, a @ b)
+        s = frit.stats()
+        assert (s["products"], s["kernels"], s["fallbacks"]) == (1, 0, {})
+
+
+@pytest.mark.parametrize("f", [lambda x, y: x @ y, lambda x, y: np.matmul(x, y), lambda x, y: np.dot(x, y)])
+@pytest.mark.parametrize("shapes", [((4, 5), (4, 5)), ((5,), (4,)), ((), (5, 4)), ((4, 5), ()), ((2, 4, 5), (3, 5, 6)),
+                                    ((0, 3), (2, 0))])
+def test_errors_are_numpys_at_the_line(f, shapes):
+    a, b = (np.ones(s, "f4") for s in shapes)
+    try:
+        want = f(a, b)
+    except ValueError as e:
+        with pytest.raises(ValueError) as got:
+            f(frit.asarray(a), frit.asarray(b))
+        text = str(e).partition(";")[0]
+        if "remapped" not in text:
+            assert str(got.value).replace(" ", "").startswith(text.replace(" ", ""))
+    else:
+        assert np.array_equal(np.asarray(f(frit.asarray(a), frit.asarray(b))), want)
+
+
+def test_what_numpy_refuses():
+    x = frit.ones((2, 2))
+    for other in ("a", None, object()):
+        with pytest.raises(TypeError):
+            x @ other
+    with pytest.raises((TypeError, ValueError)):
+        x @ 3.0
+
+
+def test_an_epilogue_is_one_kernel_over_the_products_memory():
+    x, w, b = (frit.asarray(v) for v in (rand(64, 32), rand(32, 48, seed=1), rand(48, seed=2)))
+    frit.eval(x, w, b)
+    y = frit.maximum(x @ w + b, 0) * 2
+    plan = y.explain()
+    assert plan.startswith("1 kernel and 1 matrix product;")
+    assert f"peak {64 * 48 * 4} bytes ({64 * 48 * 4} results, 0 temporaries" in plan
+    frit.reset_stats()
+    frit.eval(y)
+    s = frit.stats()
+    assert (s["kernels"], s["products"]) == (1, 1)
+    want = np.maximum(np.asarray(x) @ np.asarray(w) + np.asarray(b), 0) * 2
+    assert np.asarray(y).tobytes() == want.tobytes()
+
+
+def test_a_product_that_is_wanted_keeps_its_memory():
+    x, w = frit.asarray(rand(30, 30)), frit.asarray(rand(30, 30, seed=1))
+    p = x @ w
+    y = frit.exp(p)
+    frit.eval(y)
+    assert not p._is_pending()
+    assert np.asarray(p).tobytes() == (np.asarray(x) @ np.asarray(w)).tobytes()
+    np.testing.assert_allclose(np.asarray(y), np.exp(np.asarray(p)), rtol=1e-6)
+
+
+def test_dead_products_are_not_computed_and_equal_ones_once():
+    x, w = frit.asarray(rand(20, 20)), frit.asarray(rand(20, 20, seed=1))
+    frit.eval(x, w)
+    frit.reset_stats()
+    dead = x @ w
+    del dead
+    frit.eval(x + 1)
+    assert frit.stats()["products"] == 0
+    y = x @ w + x @ w
+    frit.eval(y)
+    assert frit.stats()["products"] == 1
+    assert np.array_equal(np.asarray(y), 2 * (np.asarray(x) @ np.asarray(w)))
+
+
+def test_transposed_operands_are_not_copied():
+    x, d = frit.asarray(rand(96, 64)), frit.asarray(rand(96, 32, seed=1))
+    frit.eval(x, d)
+    frit.reset_stats()
+    y = x.T @ d
+    frit.eval(y)
+    s = frit.stats()
+    assert (s["kernels"], s["products"], s["fallbacks"]) == (0, 1, {})
+    assert np.asarray(y).tobytes() == (np.asarray(x).T @ np.asarray(d)).tobytes()
+
+
+def test_out_and_in_place():
+    a, b = rand(6, 6), rand(6, 6, seed=1)
+    x, y = frit.asarray(a), frit.asarray(b)
+    out = frit.zeros((6, 6), "f4")
+    window = out[:3]
+    frit.reset_stats()
+    assert np.matmul(x, y, out=out) is out and np.asarray(out).tobytes() == (a @ b).tobytes()
+    assert np.asarray(window).tobytes() == (a @ b)[:3].tobytes()
+    assert np.dot(y, x, out=out) is out and np.asarray(out).tobytes() == np.dot(b, a).tobytes()
+    assert np.matmul(x, y, out=x) is x and np.asarray(x).tobytes() == (a @ b).tobytes()
+    y @= y
+    assert np.asarray(y).tobytes() == (b @ b).tobytes()
+    assert frit.stats()["fallbacks"] == {}
+    wide = frit.zeros((6, 6), "f8")
+    np.matmul(y, y, out=wide)
+    assert np.asarray(wide).tobytes() == ((b @ b) @ (b @ b)).astype("f8").tobytes()
+    for wrong in (frit.zeros((5, 6), "f4"), frit.zeros((6, 6), "i4")):
+        with pytest.raises((ValueError, TypeError)):
+            np.matmul(y, y, out=wrong)
+        with pytest.raises(ValueError):
+            np.dot(y, y, out=wrong)
+    with pytest.raises(ValueError):
+        z = frit.ones((2, 3))
+        z @= frit.ones((3, 4))
+
+
+def test_the_operands_are_read_as_they_were():
+    x, w = frit.asarray(rand(8, 8)), frit.asarray(rand(8, 8, seed=1))
+    a, b = np.array(x), np.array(w)
+    p = x @ w
+    x[2:5] = 0
+    w *= 2
+    q = x @ w
+    wrong = np.array(a)
+    wrong[2:5] = 0
+    assert np.asarray(p).tobytes() == (a @ b).tobytes()
+    assert np.asarray(q).tobytes() == (wrong @ (b * 2)).tobytes()
+
+
+def test_a_large_stack_and_huge_shapes():
+    a, b = rand(200, 3, 4), rand(200, 4, 5, seed=1)
+    same(frit.asarray(a) @ frit.asarray(b), a @ b)
+    with pytest.raises(ValueError):
+        frit.broadcast_to(frit.ones((1, 1)), (1 << 40, 1)) @ frit.broadcast_to(frit.ones((1, 1)), (1, 1 << 40))
+
+
+def test_matrices_that_numpy_copies_for_blas():
+    """Strided in both axes; in the epilogue of what is computed without the GIL."""
+    a, b = rand(300, 600), rand(600, 500, seed=1)
+    got = frit.asarray(a)[::2, ::2] @ frit.asarray(b)[::2, ::-3] + np.float32(1)
+    assert np.asarray(got).tobytes() == (a[::2, ::2] @ b[::2, ::-3] + np.float32(1)).tobytes()
+
+
+def test_a_training_loop_finds_its_plans():
+    """Nothing in the loop asks for a value; what is pending is computed at the same place of each step."""
+    x, t = frit.asarray(rand(256, 256)), frit.asarray(rand(256, 64, seed=1))
+    w, v = frit.asarray(rand(256, 256, seed=2)), frit.asarray(rand(256, 64, seed=3))
+    scale = np.float32(1e-9)
+
+    def step():
+        nonlocal w, v
+        h = frit.maximum(x @ w, 0)
+        d = h @ v - t
+        dv = h.T @ d
+        dh = (d @ v.T) * (h > 0)
+        v = v - scale * dv
+        w = w - scale * (x.T @ dh)
+
+    for _ in range(10):
+        step()
+    before = frit.stats()
+    for _ in range(40):
+        step()
+    after = frit.stats()
+    assert after["plans"] == before["plans"] and after["plan_hits"] - before["plan_hits"] >= 20
+    assert after["pending_nodes"] < 200
+    frit.eval(w, v)
+
+
+def test_products_from_several_threads():
+    a, wrong = rand(120, 120), []
+
+    def work(seed):
+        b = rand(120, 120, seed=seed)
+        want = np.tanh(a @ b)
+        for _ in range(20):
+            got = frit.tanh(frit.asarray(a) @ frit.asarray(b))
+            if not np.allclose(np.asarray(got), want, rtol=1e-5):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_accelerated_training_step_has_no_fallback():
+    def step(x, t, w, b):
+        z = np.dot(x, w) + b
+        d = np.maximum(z, 0) - t
+        w -= np.float32(1e-3) * (x.T @ (d * (z > 0)))
+        b -= np.float32(1e-3) * d.sum(axis=0)
+        return (d * d).sum()
+
+    fast = frit.accelerate(step)
+    args = [rand(32, 20), rand(32, 8, seed=1), rand(20, 8, seed=2), rand(8, seed=3)]
+    plain, ours = [v.copy() for v in args], [v.copy() for v in args]
+    for _ in range(3):
+        want, got = step(*plain), fast(*ours)
+    assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    for p, q in zip(plain, ours):
+        np.testing.assert_allclose(q, p, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,177 @@
+"""Takes: arrays of integers as indices are lazy nodes with NumPy's shapes, strides, values and errors."""
+import numpy as np
+import pytest
+
+import frit
+
+from .common import assert_same
+
+pytestmark = pytest.mark.core
+
+
+def source(rng):
+    """An array of any layout, and the same as a tensor."""
+    n = int(rng.integers(1, 5))
+    dims = [int(v) for v in rng.choice([1, 2, 3, 4, 7], n)]
+    perm, step = rng.permutation(n), rng.choice([1, 1, -1, 2], n)
+    dtype = rng.choice(["?", "i1", "f2", "f4", "f8", "c8", "c16"])
+    base = rng.integers(0, 100, [dims[i] * abs(int(step[i])) for i in perm]).astype(dtype)
+    back = tuple(int(i) for i in np.argsort(perm))
+    slices = tuple(slice(None, None, int(s)) for s in step)
+    if rng.random() < 0.15:
+        return (np.broadcast_to(base.transpose(back)[slices], (3, *dims)),
+                frit.broadcast_to(frit.asarray(base).transpose(back)[slices], (3, *dims)))
+    return base.transpose(back)[slices], frit.asarray(base).transpose(back)[slices]
+
+
+def index_for(rng, size, shape):
+    dtype = rng.choice(["i8", "i8", "i4", "u1", "i2"])
+    i = rng.integers(0 if dtype[0] == "u" else -size, size, shape).astype(dtype)
+    return i, [i, frit.asarray(i), i.tolist() if i.ndim and i.size else i][int(rng.integers(0, 3))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_array_among_slices(seed):
+    rng, before = np.random.default_rng(seed), frit.stats()["fallbacks"]
+    for _ in range(120):
+        a, t = source(rng)
+        axis = int(rng.integers(0, a.ndim))
+        i, j = index_for(rng, a.shape[axis], [int(v) for v in rng.choice([1, 2, 5], int(rng.integers(1, 4)))])
+        key, mine = [slice(None)] * axis + [i], [slice(None)] * axis + [j]
+        for k in range(axis):
+            if rng.random() < 0.3:
+                key[k] = mine[k] = slice(None, None, int(rng.choice([-1, 2])))
+        if rng.random() < 0.3:
+            key.insert(0, None), mine.insert(0, None)
+        if rng.random() < 0.3:
+            key.append(Ellipsis), mine.append(Ellipsis)
+        got = t[tuple(mine)]
+        assert got._is_pending() or got.size == 0
+        assert_same(got, a[tuple(key)], what=(a.shape, a.strides, key))
+    assert frit.stats()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_take(seed):
+    rng, before = np.random.default_rng(seed), frit.stats()["fallbacks"]
+    for _ in range(120):
+        a, t = source(rng)
+        axis = None if rng.random() < 0.3 else int(rng.integers(-a.ndim, a.ndim))
+        shape = [int(v) for v in rng.choice([0, 1, 2, 5], int(rng.integers(0, 4)))]
+        i, j = index_for(rng, a.size if axis is None else a.shape[axis], shape)
+        for got in (np.take(t, j, axis), frit.take(t, j, axis=axis), t.take(j, axis)):
+            want = np.take(a, i, axis)
+            assert got.strides == want.strides or want.size == 0
+            assert_same(got, want, what=(a.shape, axis, i))
+            assert type(got._to_scalar()) is type(want)
+    assert frit.stats()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_several_arrays_and_integers(seed):
+    rng, calls = np.random.default_rng(seed), 0
+    for _ in range(150):
+        a, t = source(rng)
+        if a.ndim < 2:
+            continue
+        n = int(rng.integers(1, a.ndim + 1))
+        first = int(rng.integers(0, a.ndim - n + 1))
+        shape = [int(v) for v in rng.choice([1, 2, 5], int(rng.integers(1, 3)))]
+        key, mine = [slice(None)] * first, [slice(None)] * first
+        for k in range(first, first + n):
+            i, j = index_for(rng, a.shape[k], [1 if rng.random() < 0.2 else s for s in shape])
+            if rng.random() < 0.2:
+                i = j = int(rng.integers(-a.shape[k], a.shape[k]))
+            key.append(i), mine.append(j)
+        before = sum(frit.stats()["fallbacks"].values())
+        assert_same(t[tuple(mine)], a[tuple(key)], what=(a.shape, a.strides, key))
+        calls += sum(frit.stats()["fallbacks"].values()) == before
+    assert calls >= 40
+
+
+def test_rows_and_labels_of_a_loss():
+    rng = np.random.default_rng(0)
+    p, labels, rows = rng.random((50, 10), "f4"), rng.integers(0, 10, 50), rng.permutation(50)[:20]
+    tp, tl = frit.asarray(p), frit.asarray(labels)
+    frit.reset_stats()
+    batch, y = tp[rows], tl[rows]
+    got = -frit.log(batch[np.arange(20), y]).mean()
+    want = -np.log(p[rows][np.arange(20), labels[rows]]).mean()
+    np.testing.assert_allclose(float(got), want, rtol=1e-6)
+    assert frit.stats()["fallbacks"] == {}
+
+
+def test_errors_come_at_the_line_and_are_numpys():
+    a = np.arange(24.0).reshape(4, 6)
+    t = frit.asarray(a)
+    cases = [lambda x: x[[0, 4]], lambda x: x[np.array([-5])], lambda x: x[:, [6]], lambda x: x[[0], [1], [2]],
+             lambda x: np.take(x, [24]), lambda x: np.take(x, [1, 4], axis=0), lambda x: np.take(x, [1], axis=2),
+             lambda x: x[[0, 1], [0, 1, 2]], lambda x: x[np.array([1 << 63], "u8")], lambda x: x[[0.5]],
+             lambda x: x[[[0, 1], [2]]], lambda x: x[["a"]], lambda x: x[..., [0], ...], lambda x: x[4, [0]]]
+    for f in cases:
+        with pytest.raises(Exception) as want:
+            f(a)
+        with pytest.raises(want.type) as got:
+            f(t)
+        if want.type is IndexError and "out of bounds" in str(want.value):
+            assert str(got.value).partition(" is out")[0] == str(want.value).partition(" is out")[0]
+
+
+def test_what_is_numpys_still_works():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    t = frit.asarray(a)
+    for f in [lambda x: x[[]], lambda x: x[[0], :, [1]], lambda x: x[0, :, [1]], lambda x: x[[True, False]],
+              lambda x: x[np.asfortranarray([[0, 1], [1, 0]])], lambda x: x[[[0, 1], [1, 0]]], lambda x: x[[0, 1], None],
+              lambda x: x.transpose(2, 0, 1)[[0, 1], [1, 0]], lambda x: np.take(x, [5, 70], mode="wrap"),
+              lambda x: np.take(x, 3), lambda x: x[a.astype(bool)[:, 0, 0]]]:
+        assert_same(f(t), f(a))
+
+
+def test_the_index_and_the_source_are_read_as_they_were():
+    a, i = np.arange(10.0), np.array([3, -1, 0])
+    t, j = frit.asarray(a), frit.asarray(i)
+    got = t[j]
+    j[0] = 9
+    t[3] = 100
+    assert np.asarray(got).tolist() == [3.0, 9.0, 0.0]
+    assert np.asarray(t[j]).tolist() == [9.0, 9.0, 0.0]
+    k = np.array([1, 2])
+    got = t[k]
+    k[:] = 10 ** 9
+    assert np.asarray(got).tolist() == [1.0, 2.0]
+
+
+def test_an_index_that_is_pending_is_computed_and_checked():
+    t = frit.asarray(np.arange(10.0))
+    j = frit.asarray(np.array([1, 2])) * 3
+    before = frit.stats()["syncs"].get("index", 0)
+    got = t[j]
+    assert frit.stats()["syncs"]["index"] == before + 1 and got._is_pending()
+    assert np.asarray(got).tolist() == [3.0, 6.0]
+    with pytest.raises(IndexError):
+        t[j * 2]
+
+
+def test_a_take_is_one_step_and_what_follows_runs_over_its_memory():
+    t = frit.asarray(np.random.default_rng(0).random((1000, 64), "f4"))
+    rows = np.random.default_rng(1).permutation(1000)[:300]
+    frit.eval(t)
+    y = t[rows] * 2 + 1
+    plan = y.explain()
+    assert plan.startswith("2 kernels;") and "take" in plan and "0 temporaries" in plan
+    frit.reset_stats()
+    assert_same(y, np.asarray(t)[rows] * 2 + 1)
+    assert frit.stats()["kernels"] == 2
+    frit.reset_stats()
+    i = frit.asarray(rows)
+    frit.eval(t[i] + t[i])
+    assert frit.stats()["kernels"] == 2        # equal takes are one
+
+
+@pytest.mark.parametrize("shape, axis", [((3000, 50), 0), ((50, 3000), 1), ((20, 300, 40), 1), ((200000,), 0)])
+def test_large(shape, axis):
+    a = np.random.default_rng(0).random(shape)
+    i = np.random.default_rng(1).integers(0, shape[axis], 2500)
+    t = frit.asarray(a)
+    assert_same(t[(slice(None),) * axis + (i,)], a[(slice(None),) * axis + (i,)])
+    assert_same(np.take(t, i, axis), np.take(a, i, axis))
