@@ -35,7 +35,13 @@ struct fr_tensor_object {
     bool             scalar;   /* stands for a NumPy scalar: operators never change it in place */
     bool             is_base;  /* made by .base, which ends here */
     bool             locked;   /* read-only because flags.writeable was cleared: may be set again */
+    uint8_t          end;      /* enum fr_type_end: what is to be done when it dies */
+    uint32_t         token;    /* for that */
 };
+enum fr_type_end { FR_END_NOTHING,
+                   FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
+                   FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
+                   FR_END_LOAN };    /* an argument of an accelerated call: fr_storage_reclaim */
 
 extern PyTypeObject *fr_tensor_type;
 
@@ -204,9 +210,14 @@ bool      fr_numpy_defers(PyObject *array);              /* a subclass that want
 /* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
 int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
 PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
-enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
-               FR_VIEW_EXPORT };  /* pinned for good; writable as the tensor is */
+enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
+               FR_VIEW_WATCH,     /* read-only; sees later stores */
+               FR_VIEW_EXPORT };  /* sees later stores; writable as the tensor is */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+/* A view for reading that somebody has kept: it looks at its tensor from now on. */
+int       fr_numpy_keep(PyObject *view);
+/* The tensor's memory stays where it is, also when this view is gone. */
+void      fr_numpy_look_forever(PyObject *view);
 /* How a tensor shows itself to whoever asks: what stands for a scalar never changes, so nothing needs
  * to be pinned. */
 static inline enum fr_view

@@ -5,6 +5,7 @@
  * operation is a pop. */
 #include "bind/bind.h"
 
+#include <string.h>
 #include <structmember.h>
 
 PyTypeObject *fr_tensor_type;
@@ -34,7 +35,23 @@ fr_type_new(void)
     o->t.storage = NULL;
     o->weakrefs = NULL;
     o->scalar = o->is_base = o->locked = false;
+    o->end = FR_END_NOTHING;
     return o;
+}
+
+/* What an object that was more than a handle leaves to do. */
+static void
+end_special(struct fr_tensor_object *o)
+{
+    enum fr_type_end end = o->end;
+
+    o->end = FR_END_NOTHING;
+    if (end == FR_END_HOLD)
+        fr_tensor_unhold(o->token);
+    else if (end == FR_END_LOOK)
+        fr_storage_unlook(o->t.storage, o->token);
+    else if (end == FR_END_LOAN) /* never given back: not the place to compute anything */
+        fr_storage_reclaim(o->t.storage, false, NULL);
 }
 
 static void
@@ -44,6 +61,8 @@ tensor_dealloc(PyObject *self)
 
     if (FR_UNLIKELY(o->weakrefs != NULL))
         PyObject_ClearWeakRefs(self);
+    if (FR_UNLIKELY(o->end != FR_END_NOTHING))
+        end_special(o);
     if (FR_LIKELY(o->t.storage != NULL))
         fr_tensor_clear(&o->t);
     o->t.storage = NULL;
@@ -291,6 +310,8 @@ get_exported(PyObject *self, void *name)
 
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    if (view && !strcmp(name, "ctypes")) /* its user may keep the bare address */
+        fr_numpy_look_forever(view);
     o = view ? PyObject_GetAttrString(view, name) : NULL;
     Py_XDECREF(view);
     return o;

@@ -93,7 +93,7 @@ free_dead(fr_ref dead)
         drop_contents(n, &dead);
         fr_layout_unref(n->layout);
         if (n->op == FR_OP_leaf)
-            fr_buffer_unref(n->v.buffer);
+            fr_buffer_unref(n->v.buffer); /* runs no foreign code: see runtime/tensor.c */
         n->op = FR_N_OPS;
         n->index = free_list;
         free_list = id;

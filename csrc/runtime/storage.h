@@ -11,15 +11,21 @@ struct fr_storage {
     struct fr_layout *layout;      /* of every version; dense. One reference */
     fr_dtype          dtype;
     bool              shared;      /* memory belongs to somebody else: stores must reach it */
-    bool              exported;    /* somebody may look at the memory at any time */
-    bool              dirty;       /* shared, with stores not yet computed: on the dirty list, */
+    bool              dirty;       /* pinned, with stores not yet computed: on the dirty list, */
     struct fr_storage *next_dirty; /* which holds a reference; also links free storages */
+    uint32_t          looks[2];    /* foreign arrays, capsules, addresses that see the memory; */
+    uint32_t          fresh[2];    /* those of them that came since `era` began. [1]: may write */
+    uint32_t          n_loans;     /* calls that borrow it: older looks are quiet so long */
+    uint32_t          era;         /* counts loans */
+    struct fr_buffer *looked_at;   /* the memory, one reference, while there are looks */
 };
 
 /* A new storage whose version is `node`; takes a reference on node and layout. NULL: no memory. */
 struct fr_storage *fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype);
 /* Moves the storage to another version (takes a reference on it). */
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
+/* Whether somebody who does not wait for us looks at the memory: stores are computed at once. */
+bool      fr_storage_is_watched(const struct fr_storage *);
 /* Lets go of shared storages whose stores have all reached their memory. */
 void      fr_storages_settle(void);
 /* The node to read for what the handle shows: the version itself, or a new VIEW node of it. */
@@ -29,15 +35,25 @@ fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
-/* Called after tracing: evaluates what must not stay pending (bounded laziness, exported memory). */
-fr_status fr_guard(const struct fr_tensor *, struct fr_err *);
+/* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
+ * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
+fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
+/* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
+ * evaluate: called where no slab pointer is held and every list is whole. */
+void      fr_release_foreign(void);
 
 /* runtime/eval.c */
 void      fr_trace_init(void);
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
+/* The same; when that fails, each by itself, so that one failure does not keep the others. */
+fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
+/* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */
 fr_status fr_eval_all(struct fr_err *);
+/* The storage's version, and all held nodes that read it. */
+fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
 extern uint64_t fr_n_guard_forces;
+extern uint32_t fr_n_loud;          /* storages with looks that are not quiet */
 extern uint64_t fr_fresh_bytes;     /* brought in by fr_tensor_from_* since the last evaluation */
 
 #endif
