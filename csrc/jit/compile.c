@@ -885,7 +885,7 @@ fr_compile_wait(double timeout_s, bool (*interrupted)(void))
         pthread_mutex_lock(&m.lock);
         if (m.stats.n_pending && start_manager()) {
             clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 50 * 1000000;
+            until.tv_nsec += (long)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7);
             until.tv_sec += until.tv_nsec / 1000000000;
             until.tv_nsec %= 1000000000;
             pthread_cond_timedwait(&m.done, &m.lock, &until);

@@ -19,6 +19,7 @@ enum { PLAN_BUCKETS = 1024,
        MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
                                    for what is pending keeps them alive */
        MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
+       COMPILE_FIRST_US = 120000000,
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
 
@@ -240,12 +241,17 @@ static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
 {
     bool (*poll)(void) = fr_pool_interrupted;
+    uint64_t end = now_us() + COMPILE_FIRST_US;
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
             fr_kernel_ran(p->step[i].kernel, UINT64_MAX);
-    if (!fr_compile_wait(120, poll) && poll && poll())
-        return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");
+    /* Others may be compiled at the same time: they are not waited for. */
+    for (int i = 0; i < p->n_steps; i++)
+        while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&
+               now_us() < end)
+            if (!fr_compile_wait(0.02, poll) && poll && poll())
+                return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");
     return FR_OK;
 }
 
