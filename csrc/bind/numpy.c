@@ -132,7 +132,8 @@ fr_numpy_defers(PyObject *array)
 {
     if (PyArray_CheckExact(array))
         return false;
-    return PyArray_GetPriority(array, 0) > 0; /* matrices and masked arrays, not memory maps */
+    /* Matrices and masked arrays, not memory maps; of other objects, those that say so. */
+    return PyArray_GetPriority(array, NPY_SCALAR_PRIORITY) > 0;
 }
 
 int

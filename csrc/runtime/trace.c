@@ -292,7 +292,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
         return st;
     if (compute != dtype && fr_op_result(op, compute) != dtype)
         return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
-                       fr_dtype_code(dtype));
+                       fr_dtype_name(dtype));
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
@@ -300,7 +300,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
                            "'same_kind'",
-                           fr_op_info[op].name, k, fr_dtype_code(from), fr_dtype_code(compute));
+                           fr_op_info[op].name, k, fr_dtype_name(from), fr_dtype_name(compute));
     }
     if ((st = map_node(op, args, n_args, compute, NULL, &id, err)) != FR_OK)
         return st;
@@ -911,7 +911,7 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     if (!fr_dtype_same_kind(result, dst->dtype))
         return fr_fail(err, FR_EUFUNC,
                        "Cannot cast ufunc '%s' output from %s to %s with casting rule 'same_kind'",
-                       fr_op_info[op].name, fr_dtype_code(result), fr_dtype_code(dst->dtype));
+                       fr_op_info[op].name, fr_dtype_name(result), fr_dtype_name(dst->dtype));
     for (int k = 0; k < n_args; k++)
         if (args[k].t)
             l[n++] = args[k].t->layout;
