@@ -109,6 +109,8 @@ static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
 /* Anything that np.asarray takes. For operators (`binary`), objects with operators of their own give
  * FR_VALUE_DEFER. */
 int       fr_value_get(PyObject *o, bool binary, struct fr_value *);
+/* What an operator does with an object that is no number, ndarray or tensor: an FR_VALUE_*. */
+int       fr_value_operand(PyObject *o);
 void      fr_value_clear(struct fr_value *);
 /* fr_value_get for n objects, and fr_value_fit; clears them itself unless it returns OK. */
 int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *,

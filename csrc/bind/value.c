@@ -74,10 +74,10 @@ has_attr(PyObject *type, const char *name)
     return a != NULL;
 }
 
-/* What an operator does with an unknown object. Objects that take part in ufuncs themselves answer on their
- * own; of those that are no arrays at all, NumPy makes arrays of objects. */
-static int
-operand_kind(PyObject *o)
+/* Objects that take part in ufuncs themselves answer on their own; of those that are no arrays at all,
+ * NumPy makes arrays of objects. */
+int
+fr_value_operand(PyObject *o)
 {
     PyObject *type = (PyObject *)Py_TYPE(o);
 
@@ -111,7 +111,7 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
             return FR_VALUE_DEFER;
         return from_array(o, op);
     }
-    if (binary && (st = operand_kind(o)) != FR_VALUE_OK)
+    if (binary && (st = fr_value_operand(o)) != FR_VALUE_OK)
         return st;
     array = fr_numpy_from_any(o);
     if (!array)
