@@ -2,7 +2,9 @@
 
     python -m tests.check [--sanitize] [--list] [NAME...]
 
-Each configuration is a pytest process of its own; the last line counts the tests of all of them."""
+Each configuration is a pytest process of its own, two of them at a time; the last line counts the tests of
+all of them."""
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -23,11 +25,11 @@ def configurations():
     """(name, environment, pytest arguments)"""
     empty = tempfile.mkdtemp(prefix="frit-no-tools-")
     core = ["-m", "core and not soak"]
-    yield "all", {}, ["-m", "not soak"]
+    yield "all", {}, ["-m", "not soak"]         # the longest two first
+    yield "compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "100"}, core
     yield "jit off, verified", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_FUZZ": "300"}, core
     yield "interpreter, 1 thread", {"FRIT_JIT": "interpret", "FRIT_NUM_THREADS": "1",
                                     "FRIT_FUZZ": "300"}, core
-    yield "compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "100"}, core
     levels = isa_levels()
     for level in levels[:-1]:
         yield f"instruction set {level}", {"FRIT_ISA": level, "FRIT_FUZZ": "300"}, core
@@ -54,31 +56,36 @@ def sanitized():
     yield "sanitized", env, ["-m", "core and not soak"]
 
 
+def run(name, env, pytest_args):
+    """One configuration, its output printed as one piece: (name, exit code, the line with the counts)."""
+    start = time.monotonic()
+    print(f"== {name}: started", flush=True)
+    done = subprocess.run([sys.executable, "-m", "pytest", "tests", *pytest_args], cwd=ROOT,
+                          env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    counts = [line for line in done.stdout.splitlines() if re.search(r"\d+ (passed|failed|error)", line)]
+    print(f"\n== {name}: {' '.join(f'{k}={v}' for k, v in env.items())}\n{done.stdout}"
+          f"== {name}: {time.monotonic() - start:.0f} s", flush=True)
+    return name, done.returncode, counts[-1] if counts else ""
+
+
 def main(args):
     chosen = [a for a in args if not a.startswith("-")]
     ways = list(sanitized() if "--sanitize" in args else configurations())
     if "--list" in args:
         print(*(name for name, _, _ in ways), sep="\n")
         return 0
+    ways = [w for w in ways if not chosen or any(c in w[0] for c in chosen)]
     totals, failed = {}, []
-    for name, env, pytest_args in ways:
-        if chosen and not any(c in name for c in chosen):
-            continue
-        print(f"\n== {name}: {' '.join(f'{k}={v}' for k, v in env.items())}", flush=True)
-        start = time.monotonic()
-        p = subprocess.Popen([sys.executable, "-m", "pytest", "tests", *pytest_args], cwd=ROOT,
-                             env={**os.environ, **env}, stdout=subprocess.PIPE, text=True)
-        last = ""
-        for line in p.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            last = line if re.search(r"\d+ (passed|failed|error)", line) else last
-        code = p.wait()
-        for n, what in re.findall(r"(\d+) (passed|failed|error|skipped)", last):
-            totals[what] = totals.get(what, 0) + int(n)
-        if code not in (0, 5):
-            failed.append(name)
-        print(f"== {name}: {time.monotonic() - start:.0f} s", flush=True)
+    # Two at a time: most tests keep one core busy, and none looks at the clock.
+    with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        jobs = [pool.submit(run, *way) for way in ways]
+        for i, job in enumerate(concurrent.futures.as_completed(jobs), 1):
+            name, code, counts = job.result()
+            for n, what in re.findall(r"(\d+) (passed|failed|error|skipped)", counts):
+                totals[what] = totals.get(what, 0) + int(n)
+            if code not in (0, 5):
+                failed.append(name)
+            print(f"== {i} of {len(jobs)} done", flush=True)
     if failed:
         print("failed in:", ", ".join(failed))
     print(f"{totals.get('passed', 0)} passed, {totals.get('failed', 0) + totals.get('error', 0)} failed, "

@@ -337,3 +337,27 @@ def test_layouts_of_results_are_numpys():
         assert_same(t.T * u.T, x.T * y.T, what=f"seed {seed}")
         assert_same((t + u).sum(axis=0), (x + y).sum(axis=0), what=f"seed {seed}")
         assert_same(frit.exp(t).astype("f4"), np.exp(x).astype("f4"), ulp=5, what=f"seed {seed}")
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_division_of_64_bit_integers(dtype):
+    """Every size of both operands, neighbours of multiples, and the ends: quotients are made of doubles."""
+    rng = np.random.default_rng(64)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    ends = [low, low + 1, high, high - 1, high // 2, high // 2 + 1, 0, 1, 2, 3, 2**31, 2**32 - 1, 2**32,
+            2**51, 2**52 + 1, 2**53 - 1, 2**53, 2**53 + 1, 2**62 + 1]
+    ends += [-1, -2, -3, -2**31, -2**53 - 1, -2**62] if dtype == "i8" else [2**63 + 1, 2**64 - 1025]
+    ends = np.array([int(e) for e in ends], object).astype(dtype)
+    n = 20_000
+    a, b = (rng.integers(low, high, n, dtype, endpoint=True) >> rng.integers(0, 64, n).astype(dtype)
+            for _ in range(2))
+    near = b * rng.integers(0, 2**20, n).astype(dtype) + rng.integers(0, 3, n).astype(dtype) - np.array(1, dtype)
+    a = np.concatenate([np.repeat(ends, ends.size), a, near])
+    b = np.concatenate([np.tile(ends, ends.size), b, b])
+    with np.errstate(all="ignore"):
+        for name in ("floor_divide", "remainder", "fmod"):
+            want = getattr(np, name)(a, b)
+            got = np.asarray(getattr(frit, name)(frit.asarray(a), frit.asarray(b)))
+            assert_same(got, want)
+        for divisor in (7, 3, 1, 1000, high):
+            assert_same(np.asarray(frit.asarray(a) % divisor), a % np.array(divisor, dtype))

@@ -59,6 +59,45 @@ def test_order_of_a_copy_of_a_broadcast_array():
     both(program)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_zeros_at_the_bounds_of_clip(dtype):
+    """Between numbers NumPy keeps the element, with an array among the bounds it takes the bound."""
+    values = np.array([-0.0, 0.0, np.nan, 1.0, -1.0, 3.0, 5.0, np.inf, -np.inf], dtype)
+
+    def program(xp, force):
+        x, out = xp.asarray(values), []
+        for lo in values:
+            for hi in values:
+                low, high = np.full_like(values, lo), np.full_like(values, hi)
+                for bounds in ((lo, hi), (float(lo), float(hi)), (xp.asarray(lo), hi), (low, high),
+                               (low, hi), (lo, high)):
+                    out.append(xp.clip(x, *bounds))
+        return out
+    both(program)
+
+
+def test_logarithm_of_a_clipped_zero():
+    def program(xp, force):
+        v = xp.clip(xp.asarray(np.array([-0.0, -2.0, 0.0, 5.0])), 0, 3).astype("c16")
+        return (xp.log(v).imag > 3,)
+    both(program)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("n", [1, 7, 64, 65, 129, 1000])
+def test_sum_of_a_computed_and_broadcast_row(n, dtype):
+    x = np.random.default_rng(n).standard_normal((n, 2)) @ [1, 1j if dtype[0] == "c" else 1]
+
+    def program(xp, force):
+        v = xp.asarray(x.astype(dtype)) + 1
+        out = []
+        for k in (1, 2, 3, 40):
+            w = xp.broadcast_to(v, (k, n))
+            out += [xp.sum(w, axis=(0, 1)), xp.sum(w), xp.sum(w, axis=0), xp.sum(w.T, axis=(0, 1))]
+        return out
+    both(program)
+
+
 FLOAT_OPS = ["arctan2", "hypot", "copysign", "nextafter", "logaddexp", "logaddexp2", "heaviside",
              "add", "multiply", "divide", "floor_divide", "remainder", "power", "maximum", "fmod"]
 

@@ -46,6 +46,10 @@ void        fr_assert_failed(const char *what, const char *file, int line)
 
 #define FR_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define FR_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FR_INLINE      static inline __attribute__((always_inline))
+#define FR_COLD        __attribute__((noinline, cold))
+/* On the declaration of a variable: it is reached directly, not through a table of the dynamic linker. */
+#define FR_HIDDEN      __attribute__((visibility("hidden")))
 #define FR_LEN(array)  (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -35,15 +35,15 @@ struct fr_tensor_object {
     bool             scalar;   /* stands for a NumPy scalar: operators never change it in place */
     bool             is_base;  /* made by .base, which ends here */
     bool             locked;   /* read-only because flags.writeable was cleared: may be set again */
-    uint8_t          end;      /* enum fr_type_end: what is to be done when it dies */
-    uint32_t         token;    /* for that */
+    uint8_t          end;      /* enum fr_type_end; these four are cleared by one store */
+    uint32_t         token;    /* for that end */
 };
 enum fr_type_end { FR_END_NOTHING,
                    FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
                    FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
                    FR_END_LOAN };    /* an argument of an accelerated call: fr_storage_reclaim */
 
-extern PyTypeObject *fr_tensor_type;
+extern FR_HIDDEN PyTypeObject *fr_tensor_type;
 
 static inline bool
 fr_is_tensor(PyObject *o)
@@ -80,8 +80,29 @@ void      fr_site_init(const char *package_dir);   /* code below this folder is 
 
 /* ---- tensor_type.c, flags.c */
 int       fr_type_init(PyObject *module);
+/* An empty Tensor from the allocator. */
+struct fr_tensor_object *fr_type_alloc(void);
+/* Dead Tensors wait to be used again, with all fields as fr_type_alloc leaves them. That needs the plain
+ * reference count of a build with the GIL. */
+#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
+enum { FR_TYPE_WAITING_MAX = 1024 };
+extern FR_HIDDEN struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
+extern FR_HIDDEN size_t                   fr_type_n_waiting;
+#endif
 /* An empty Tensor; the caller fills .t. */
-struct fr_tensor_object *fr_type_new(void);
+static inline struct fr_tensor_object *
+fr_type_new(void)
+{
+#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
+    if (FR_LIKELY(fr_type_n_waiting)) {
+        struct fr_tensor_object *o = fr_type_waiting[--fr_type_n_waiting];
+
+        Py_SET_REFCNT((PyObject *)o, 1);
+        return o;
+    }
+#endif
+    return fr_type_alloc();
+}
 /* A Tensor that takes over the handle; clears it on failure. */
 PyObject *fr_type_take(struct fr_tensor *);
 /* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */

@@ -78,14 +78,31 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     return result;
 }
 
-static inline PyObject *
-binary(fr_op op, PyObject *a, PyObject *b)
+/* An operator on what is not two tensors of one dtype. */
+static PyObject *
+binary_any(fr_op op, PyObject *a, PyObject *b)
 {
     struct fr_arg args[2];
 
     if (FR_LIKELY(fast_pair(a, b, args)))
         return trace(op, args, 2);
     return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
+}
+
+static inline PyObject *
+binary(fr_op op, PyObject *a, PyObject *b)
+{
+    struct fr_tensor_object *r;
+
+    if (FR_LIKELY(fr_is_tensor(a) && fr_is_tensor(b)) && (r = fr_type_new())) {
+        FR_TRACE_HERE();
+        if (FR_LIKELY(fr_trace_map_same(op, fr_of(a), fr_of(b), &r->t))) {
+            r->scalar = r->t.layout->ndim == 0;
+            return (PyObject *)r;
+        }
+        Py_DECREF(r);
+    }
+    return binary_any(op, a, b);
 }
 
 static inline PyObject *

@@ -9,7 +9,9 @@
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030c0000
 #define Py_BUILD_CORE
+#undef _PyGC_FINALIZED      /* defined again by the headers of the interpreter itself */
 #include "internal/pycore_frame.h"
+#include "internal/pycore_pystate.h"
 #undef Py_BUILD_CORE
 #endif
 
@@ -31,7 +33,7 @@ struct site {
     int           lasti;    /* byte offset of the instruction */
 };
 
-static struct slot *slots;
+static struct slot  slots[N_SLOTS];
 static struct site *sites;          /* of ids first_id .. first_id + n_sites - 1 */
 static uint32_t     first_id = 1, n_sites;
 static uint32_t     n_used;         /* slots taken, those of our own code too */
@@ -46,7 +48,7 @@ typedef struct _PyInterpreterFrame *frame_t;
 static inline frame_t
 current_frame(void)
 {
-    return PyThreadState_Get()->cframe->current_frame;
+    return _PyThreadState_GET()->cframe->current_frame;
 }
 
 static inline frame_t
@@ -127,8 +129,7 @@ forget_all(void)
     uint32_t     n = n_sites, m = n_skipped;
 
     /* A code object that dies here may run Python code: the table is consistent before. */
-    fr_free(slots);
-    slots = NULL;
+    memset(slots, 0, sizeof slots);
     sites = NULL;
     skipped = NULL;
     first_id += n;
@@ -146,17 +147,14 @@ make_room(void)
 {
     if (n_used >= N_SITES)
         forget_all();
-    if (slots)
+    if (sites)
         return true;
-    slots = fr_calloc(N_SLOTS, sizeof *slots);
     sites = fr_calloc(N_SITES, sizeof *sites);
     skipped = fr_calloc(N_SITES, sizeof *skipped);
-    if (slots && sites && skipped)
+    if (sites && skipped)
         return true;
-    fr_free(slots);
     fr_free(sites);
     fr_free(skipped);
-    slots = NULL;
     sites = NULL;
     skipped = NULL;
     return false;
@@ -186,7 +184,7 @@ is_ours(PyCodeObject *code)
 }
 
 /* The id of a new key; 0 when memory is out. */
-static uint32_t
+static FR_COLD uint32_t
 intern(frame_t f, uintptr_t key)
 {
     PyCodeObject *code;
@@ -209,26 +207,38 @@ intern(frame_t f, uintptr_t key)
     return id;
 }
 
-static inline uint32_t
+static uint32_t
 look_up(frame_t f)
 {
     uintptr_t key = frame_key(f);
 
-    if (FR_LIKELY(slots != NULL))
-        for (uint32_t i = slot_of(key); slots[i].key; i = (i + 1) % N_SLOTS)
-            if (FR_LIKELY(slots[i].key == key))
-                return slots[i].id;
-    return intern(f, key);
+    for (uint32_t i = slot_of(key);; i = (i + 1) % N_SLOTS) {
+        if (slots[i].key == key)
+            return slots[i].id;
+        if (!slots[i].key)
+            return intern(f, key);
+    }
+}
+
+/* True if the key is where it belongs: nearly always, in a table that is at most a quarter full. */
+static inline bool
+look_first(frame_t f, uint32_t *id)
+{
+    uintptr_t          key = frame_key(f);
+    const struct slot *s = &slots[slot_of(key)];
+
+    *id = s->id;
+    return FR_LIKELY(s->key == key) && FR_LIKELY(s->id != SKIP);
 }
 
 #if PY_VERSION_HEX < 0x030c0000
 
-uint32_t
-fr_site_here(void)
+static FR_COLD uint32_t
+look_further(frame_t f)
 {
-    for (frame_t f = current_frame(); f; f = outer_frame(f)) {
+    for (; f; f = outer_frame(f)) {
         uint32_t id = look_up(f);
-        if (FR_LIKELY(id != SKIP))
+        if (id != SKIP)
             return id;
     }
     return 0;
@@ -237,7 +247,7 @@ fr_site_here(void)
 #else
 
 /* The nearest caller outside this package, by frame objects. */
-static uint32_t
+static FR_COLD uint32_t
 look_outwards(void)
 {
     PyFrameObject *f = PyThreadState_GetFrame(PyThreadState_Get()), *back;
@@ -271,6 +281,16 @@ look_outwards(void)
     return id;
 }
 
+static FR_COLD uint32_t
+look_further(frame_t f)
+{
+    uint32_t id = look_up(f);
+
+    return id != SKIP ? id : look_outwards();
+}
+
+#endif
+
 uint32_t
 fr_site_here(void)
 {
@@ -279,11 +299,8 @@ fr_site_here(void)
 
     if (FR_UNLIKELY(!f))
         return 0;
-    id = look_up(f);
-    return FR_LIKELY(id != SKIP) ? id : look_outwards();
+    return FR_LIKELY(look_first(f, &id)) ? id : look_further(f);
 }
-
-#endif
 
 PyObject *
 fr_site_text(uint32_t id)

@@ -10,26 +10,16 @@
 
 PyTypeObject *fr_tensor_type;
 
-/* A free list needs the plain reference count of a build with the GIL. */
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
-enum { FREE_MAX = 1024 };
-static struct fr_tensor_object *free_list[FREE_MAX];
-static int                      n_free;
+struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
+size_t                   fr_type_n_waiting;
 #endif
 
 struct fr_tensor_object *
-fr_type_new(void)
+fr_type_alloc(void)
 {
-    struct fr_tensor_object *o;
+    struct fr_tensor_object *o = PyObject_New(struct fr_tensor_object, fr_tensor_type);
 
-#if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
-    if (FR_LIKELY(n_free)) {
-        o = free_list[--n_free];
-        Py_SET_REFCNT((PyObject *)o, 1);
-        return o;
-    }
-#endif
-    o = PyObject_New(struct fr_tensor_object, fr_tensor_type);
     if (!o)
         return NULL;
     o->t.storage = NULL;
@@ -54,29 +44,41 @@ end_special(struct fr_tensor_object *o)
         fr_storage_reclaim(o->t.storage, false, NULL);
 }
 
+/* Weak references, something left to do, or the waiting list is full. */
+static FR_COLD void
+dealloc_rare(PyObject *self)
+{
+    struct fr_tensor_object *o = fr_object(self);
+    PyTypeObject            *type = Py_TYPE(self);
+
+    if (o->weakrefs)
+        PyObject_ClearWeakRefs(self);
+    if (o->end != FR_END_NOTHING)
+        end_special(o);
+    fr_tensor_clear(&o->t);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
 static void
 tensor_dealloc(PyObject *self)
 {
-    struct fr_tensor_object *o = fr_object(self);
-
-    if (FR_UNLIKELY(o->weakrefs != NULL))
-        PyObject_ClearWeakRefs(self);
-    if (FR_UNLIKELY(o->end != FR_END_NOTHING))
-        end_special(o);
-    if (FR_LIKELY(o->t.storage != NULL))
-        fr_tensor_clear(&o->t);
-    o->t.storage = NULL;
-    o->weakrefs = NULL;
-    o->scalar = o->is_base = o->locked = false;
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
-    if (FR_LIKELY(n_free < FREE_MAX)) {
-        free_list[n_free++] = o;
+    struct fr_tensor_object *o = fr_object(self);
+    struct fr_storage       *s = o->t.storage;
+
+    if (FR_LIKELY(!o->weakrefs) && FR_LIKELY(fr_type_n_waiting < FR_TYPE_WAITING_MAX) &&
+        FR_LIKELY(o->end == FR_END_NOTHING)) {
+        o->t.storage = NULL;
+        o->scalar = o->is_base = o->locked = false;
+        o->end = FR_END_NOTHING;
+        fr_type_waiting[fr_type_n_waiting++] = o;
+        if (FR_LIKELY(s != NULL)) /* last: it may let go of memory of others, and so run any code */
+            fr_storage_leave(s, o->t.layout);
         return;
     }
 #endif
-    PyTypeObject *type = Py_TYPE(self);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    dealloc_rare(self);
 }
 
 PyObject *

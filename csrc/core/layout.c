@@ -167,14 +167,6 @@ fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
     return l;
 }
 
-void
-fr_layout_unref(struct fr_layout *l)
-{
-    /* Unreferenced layouts stay in the table until a sweep: most come back in the next step. */
-    if (l)
-        l->refs--;
-}
-
 /* ---- dims --------------------------------------------------------------------------------- */
 
 char *

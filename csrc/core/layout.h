@@ -37,7 +37,13 @@ fr_layout_ref(struct fr_layout *l)
     l->refs++;
     return l;
 }
-void              fr_layout_unref(struct fr_layout *);   /* NULL is fine */
+/* NULL is fine. Unreferenced layouts stay in the table until a sweep: most come back in the next step. */
+static inline void
+fr_layout_unref(struct fr_layout *l)
+{
+    if (l)
+        l->refs--;
+}
 
 /* Product of dims, or FR_ERANGE when bytes would overflow ("array is too big", as NumPy). */
 fr_status fr_dims_count(int ndim, const int64_t *dims, int itemsize, int64_t *n, struct fr_err *);

@@ -6,110 +6,134 @@ struct fr_node *fr_nodes;
 uint32_t        fr_nodes_cap;
 uint32_t        fr_nodes_pending;
 uint64_t        fr_nodes_made;
+fr_ref          fr_nodes_free;
 
-static uint32_t free_list;
-static uint32_t next_seq;
-
-static bool
-grow(void)
+bool
+fr_nodes_grow(void)
 {
     size_t          cap = fr_nodes_cap ? (size_t)fr_nodes_cap * 2 : 1024;
     struct fr_node *slab;
 
-    if (cap >= FR_SCALAR_HERE)
+    if (cap > UINT32_MAX || !(slab = fr_realloc(fr_nodes, cap * sizeof *slab)))
         return false;
-    if (!(slab = fr_realloc(fr_nodes, cap * sizeof *slab)))
-        return false;
+    if (!fr_nodes_cap) {
+        slab[FR_NO_NODE] = (struct fr_node){.op = FR_N_OPS};
+        slab[FR_SCALAR_HERE] = (struct fr_node){.op = FR_OP_scalar, .refs = 1};
+        fr_nodes_cap = FR_SCALAR_HERE + 1;
+    }
     /* The lowest ids come off the list first, so that a loop keeps using the same few lines. */
-    for (size_t id = cap; id-- > (fr_nodes_cap ? fr_nodes_cap : 1);) {
-        slab[id].index = free_list;
+    for (size_t id = cap; id-- > fr_nodes_cap;) {
+        slab[id].index = fr_nodes_free;
         slab[id].refs = 0;
         slab[id].op = FR_N_OPS;
-        free_list = (uint32_t)id;
+        fr_nodes_free = (uint32_t)id;
     }
     fr_nodes = slab;
     fr_nodes_cap = (uint32_t)cap;
     return true;
 }
 
-fr_ref
-fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
+FR_INLINE void
+drop_arg(struct fr_node *nodes, fr_ref a, fr_ref *dead)
 {
-    struct fr_node *n;
-    fr_ref          id = free_list;
-
-    if (FR_UNLIKELY(id == FR_NO_NODE)) {
-        if (!grow())
-            return FR_NO_NODE;
-        id = free_list;
-    }
-    n = &fr_nodes[id];
-    free_list = n->index;
-    *n = (struct fr_node){.op = op, .dtype = dtype, .site = site, .seq = next_seq++};
-    fr_nodes_made++;
-    fr_nodes_pending += fr_node_computes(n);
-    return id;
-}
-
-void
-fr_node_set_arg(fr_ref id, int k, fr_ref arg)
-{
-    struct fr_node *n = &fr_nodes[id];
-
-    n->arg[k] = arg;
-    if (arg != FR_SCALAR_HERE) {
-        struct fr_node *a = &fr_nodes[arg];
-
-        a->refs++;
-        if (a->height >= n->height && a->height < UINT16_MAX && a->op != FR_OP_leaf)
-            n->height = (uint16_t)(a->height + 1);
+    if (FR_UNLIKELY(--nodes[a].refs == 0)) {
+        nodes[a].index = *dead;
+        *dead = a;
     }
 }
 
-/* Releases what the node holds and puts dead arguments on the list that starts at *dead. */
-static void
-drop_contents(struct fr_node *n, fr_ref *dead)
+/* Drops the node's references on its arguments. Those that are dead now go on the list *dead. */
+FR_INLINE void
+drop_args(struct fr_node *nodes, const struct fr_node *n, fr_ref *dead)
 {
-    for (int k = 0; k < n->n_args; k++) {
-        fr_ref a = n->arg[k];
-
-        if (a != FR_SCALAR_HERE && --fr_nodes[a].refs == 0) {
-            fr_nodes[a].index = *dead;
-            *dead = a;
-        }
-    }
-    n->n_args = 0;
+    if (n->n_args > 0)
+        drop_arg(nodes, n->arg[0], dead);
+    if (n->n_args > 1)
+        drop_arg(nodes, n->arg[1], dead);
+    if (FR_UNLIKELY(n->n_args > 2))
+        drop_arg(nodes, n->arg[2], dead);
 }
 
-static void
-free_dead(fr_ref dead)
+/* A free node is known by its operation. The other byte is to be written anyway, so that one store will do. */
+#define FREE_HEAD ((struct fr_node){.op = FR_N_OPS}.head)
+
+FR_INLINE void
+put_back(struct fr_node *n, fr_ref id)
+{
+    n->head = FREE_HEAD;
+    n->index = fr_nodes_free;
+    fr_nodes_free = id;
+}
+
+/* Dead leaves. (Letting go of foreign memory runs no foreign code here: see fr_release_foreign.) */
+static FR_COLD void
+free_leaves(fr_ref dead)
 {
     while (dead != FR_NO_NODE) {
-        fr_ref          id = dead;
-        struct fr_node *n = &fr_nodes[id];
+        struct fr_node   *n = &fr_nodes[dead];
+        struct fr_buffer *buffer = n->v.buffer;
+        fr_ref            next = n->index;
 
-        dead = n->index;
-        fr_nodes_pending -= fr_node_computes(n);
-        drop_contents(n, &dead);
-        fr_layout_unref(n->layout);
-        if (n->op == FR_OP_leaf)
-            fr_buffer_unref(n->v.buffer); /* runs no foreign code: see runtime/tensor.c */
-        n->op = FR_N_OPS;
-        n->index = free_list;
-        free_list = id;
+        n->layout->refs--;
+        put_back(n, dead);
+        fr_buffer_unref(buffer);
+        dead = next;
     }
 }
 
-void
-fr_node_unref(fr_ref id)
+/* Frees the nodes of a list. */
+static void
+free_list(fr_ref dead)
 {
-    struct fr_node *n = &fr_nodes[id];
+    struct fr_node *nodes = fr_nodes;
+    fr_ref          leaves = FR_NO_NODE;
 
-    FR_ASSERT(n->refs > 0);
-    if (--n->refs == 0) {
-        n->index = FR_NO_NODE;
-        free_dead(id);
+    while (dead != FR_NO_NODE) {
+        fr_ref          id = dead;
+        struct fr_node *n = &nodes[id];
+
+        dead = n->index;
+        if (n->op == FR_OP_leaf) {
+            n->index = leaves;
+            leaves = id;
+            continue;
+        }
+        fr_nodes_pending -= fr_node_computes(n);
+        drop_args(nodes, n, &dead);
+        n->layout->refs--;
+        put_back(n, id);
     }
+    if (leaves != FR_NO_NODE)
+        free_leaves(leaves);
+}
+
+/* The usual case is a computing node of two arguments that live on: that calls nothing. */
+void
+fr_node_free(fr_ref id)
+{
+    struct fr_node *nodes = fr_nodes, *n = &nodes[id], *x, *y;
+
+    if (FR_UNLIKELY(n->n_args != 2))
+        goto any;
+    if (FR_UNLIKELY(!fr_node_computes(n)))
+        goto any;
+    x = &nodes[n->arg[0]];
+    y = &nodes[n->arg[1]];
+    if (FR_UNLIKELY(--x->refs == 0))
+        goto first_dies;
+    if (FR_UNLIKELY(--y->refs == 0))
+        goto second_dies;
+    fr_nodes_pending--;
+    n->layout->refs--;
+    put_back(n, id);
+    return;
+second_dies:
+    y->refs++;
+first_dies:
+    x->refs++;
+any:
+    n->index = FR_NO_NODE;
+    free_list(id);
 }
 
 void
@@ -119,9 +143,11 @@ fr_node_realise(fr_ref id, struct fr_buffer *buffer)
     fr_ref          dead = FR_NO_NODE;
 
     fr_nodes_pending -= fr_node_computes(n);
-    drop_contents(n, &dead);
+    drop_args(fr_nodes, n, &dead);
+    n->n_args = 0;
     n->op = FR_OP_leaf;
     n->height = 0;
     n->v.buffer = buffer;
-    free_dead(dead);
+    if (dead != FR_NO_NODE)
+        free_list(dead);
 }

@@ -16,16 +16,22 @@
 #include "ir/op.h"
 
 typedef uint32_t fr_ref;
-#define FR_NO_NODE     0u            /* id 0 is never a node */
-#define FR_SCALAR_HERE 0xffffffffu   /* the argument is the number in `u.bits` of this node */
+#define FR_NO_NODE     0u    /* id 0 is never a node */
+#define FR_SCALAR_HERE 1u    /* the argument is the number in `u.bits` of the node that has it; a scalar node that
+                                lives for ever, so that references on it are counted like any others */
 
 struct fr_node {
-    uint16_t          op;
-    fr_dtype          dtype;
-    uint8_t           n_args;
+    union {
+        struct {
+            uint16_t  op;
+            fr_dtype  dtype;
+            uint8_t   n_args;
+        };
+        uint32_t      head;        /* the three in one */
+    };
     uint32_t          refs;        /* storages + readers */
     uint16_t          held;        /* of these, storages */
-    uint16_t          height;      /* longest way down to a leaf; saturates */
+    uint16_t          height;      /* nodes on the longest way down to a leaf, which has 0; saturates */
     uint32_t          seq;
     fr_ref            arg[3];      /* STORE: previous version, value, window (a VIEW node) */
     uint32_t          site;        /* place in the user's code */
@@ -39,31 +45,71 @@ struct fr_node {
         struct fr_buffer *buffer;  /* LEAF */
         uint64_t          bits_hi; /* SCALAR: second half of a complex number */
     } v;
-    uint32_t          mark;        /* belongs to whoever traverses */
+    uint32_t          mark;        /* belongs to whoever traverses; of a new node, anything */
     uint32_t          index;       /* likewise; on the free list the next free id */
 };
 _Static_assert(sizeof(struct fr_node) == 64, "one node, one cache line");
 
-extern struct fr_node *fr_nodes;     /* the slab; moves when it grows */
-extern uint32_t        fr_nodes_cap; /* ids below this have been in use */
-extern uint32_t        fr_nodes_pending;  /* computing nodes that are alive and not leaves */
-extern uint64_t        fr_nodes_made;
+extern FR_HIDDEN struct fr_node *fr_nodes;    /* the slab; moves when it grows */
+extern FR_HIDDEN uint32_t fr_nodes_cap;       /* ids below this have been in use */
+extern FR_HIDDEN uint32_t fr_nodes_pending;   /* computing nodes that are alive and not leaves */
+extern FR_HIDDEN uint64_t fr_nodes_made;      /* births; their low bits are `seq` */
+extern FR_HIDDEN fr_ref   fr_nodes_free;      /* head of the free list */
 
-/* A new node with refs 0, seq and site set, the other fields zero. FR_NO_NODE when memory is out. */
-fr_ref fr_node_new(fr_op op, fr_dtype dtype, uint32_t site);
-static inline void fr_node_ref(fr_ref id) { fr_nodes[id].refs++; }
-/* Drops a reference; frees the node and, iteratively, what only it kept alive. */
-void   fr_node_unref(fr_ref id);
-/* Sets argument k and takes a reference on it. */
-void   fr_node_set_arg(fr_ref id, int k, fr_ref arg);
-/* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. */
-void   fr_node_realise(fr_ref id, struct fr_buffer *buffer);
+/* What each traced operation runs through is inline: a call would cost as much as the work. */
 
 static inline bool
 fr_node_computes(const struct fr_node *n)    /* something has to run for its value */
 {
     return n->op != FR_OP_leaf && n->op != FR_OP_scalar && n->op != FR_OP_view;
 }
+
+/* A larger slab; false when memory is out. */
+bool   fr_nodes_grow(void);
+
+/* A new node with refs 0, seq and site set, the other fields zero. FR_NO_NODE when memory is out. */
+static inline fr_ref
+fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
+{
+    struct fr_node *n;
+    fr_ref          id;
+
+    if (FR_UNLIKELY(fr_nodes_free == FR_NO_NODE) && !fr_nodes_grow())
+        return FR_NO_NODE;
+    id = fr_nodes_free;
+    n = &fr_nodes[id];
+    fr_nodes_free = n->index;
+    *n = (struct fr_node){.op = op, .dtype = dtype, .site = site, .seq = (uint32_t)fr_nodes_made++};
+    fr_nodes_pending += fr_node_computes(n);
+    return id;
+}
+
+/* Sets argument k and takes a reference on it. */
+static inline void
+fr_node_set_arg(fr_ref id, int k, fr_ref arg)
+{
+    struct fr_node *n = &fr_nodes[id], *a = &fr_nodes[arg];
+
+    n->arg[k] = arg;
+    a->refs++;
+    if (a->height >= n->height && a->height < UINT16_MAX)
+        n->height = (uint16_t)(a->height + 1);
+}
+
+static inline void fr_node_ref(fr_ref id) { fr_nodes[id].refs++; }
+/* Frees a node without references and, iteratively, what only it kept alive. */
+void   fr_node_free(fr_ref id);
+/* Drops a reference. */
+static inline void
+fr_node_unref(fr_ref id)
+{
+    FR_ASSERT(fr_nodes[id].refs > 0);
+    if (--fr_nodes[id].refs == 0)
+        fr_node_free(id);
+}
+/* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. */
+void   fr_node_realise(fr_ref id, struct fr_buffer *buffer);
+
 /* True if a was born before b (births wrap around). */
 static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 

@@ -9,69 +9,51 @@
  *     %6 = store f32[64,128] %0 %5 {[63,128]/128,1+128}   previous version, value, window
  *     return %5 %6
  *
- * A layout that is not in C order has its strides behind a slash: f32[3,4]/1,3. A window whose offset
- * is an argument at run time has +?slot. */
-#include <stdarg.h>
-#include <stdio.h>
+ * A layout that is not in C order has its strides behind a slash: f32[3,4]/1,3. A window whose
+ * offset is an argument at run time has +?slot. */
 
+#include "base/text.h"
 #include "ir/graph.h"
 
-struct text {
-    char  *out;
-    size_t cap;
-    int    len;
-};
-
-__attribute__((format(printf, 2, 3))) static void
-put(struct text *t, const char *fmt, ...)
-{
-    bool    room = t->out && (size_t)t->len < t->cap;
-    va_list ap;
-
-    va_start(ap, fmt);
-    t->len += vsnprintf(room ? t->out + t->len : NULL, room ? t->cap - (size_t)t->len : 0, fmt, ap);
-    va_end(ap);
-}
-
 static void
-put_list(struct text *t, const int64_t *v, int n)
+put_list(struct fr_text *t, const int64_t *v, int n)
 {
     for (int k = 0; k < n; k++)
-        put(t, k ? ",%lld" : "%lld", (long long)v[k]);
+        fr_text_put(t, k ? ",%lld" : "%lld", (long long)v[k]);
 }
 
 static void
-put_layout(struct text *t, const struct fr_layout *l, bool strides)
+put_layout(struct fr_text *t, const struct fr_layout *l, bool strides)
 {
-    put(t, "[");
+    fr_text_put(t, "[");
     put_list(t, fr_layout_dims(l), l->ndim);
-    put(t, "]");
+    fr_text_put(t, "]");
     if (strides && l->ndim) {
-        put(t, "/");
+        fr_text_put(t, "/");
         put_list(t, fr_layout_strides(l), l->ndim);
     }
 }
 
 static void
-put_window(struct text *t, const struct fr_edge *e)
+put_window(struct fr_text *t, const struct fr_edge *e)
 {
-    put(t, "{");
+    fr_text_put(t, "{");
     put_layout(t, e->layout, true);
     if (e->moving >= 0)
-        put(t, "+?%d", e->moving);
+        fr_text_put(t, "+?%d", e->moving);
     if (e->offset)
-        put(t, "+%lld", (long long)e->offset);
-    put(t, "}");
+        fr_text_put(t, "+%lld", (long long)e->offset);
+    fr_text_put(t, "}");
 }
 
 static void
-put_edge(struct text *t, const struct fr_graph *g, const struct fr_edge *e)
+put_edge(struct fr_text *t, const struct fr_graph *g, const struct fr_edge *e)
 {
     if (e->src == FR_SRC_SCALAR) {
-        put(t, " $%d:%s", e->scalar, fr_dtype_code(g->scalar_dtype[e->scalar]));
+        fr_text_put(t, " $%d:%s", e->scalar, fr_dtype_code(g->scalar_dtype[e->scalar]));
         return;
     }
-    put(t, " %%%d", e->src);
+    fr_text_put(t, " %%%d", e->src);
     if (!e->whole)
         put_window(t, e);
 }
@@ -79,8 +61,8 @@ put_edge(struct text *t, const struct fr_graph *g, const struct fr_edge *e)
 int
 fr_graph_print(const struct fr_graph *g, char *out, size_t cap)
 {
-    struct text t = {out, cap, 0};
-    bool        any = false;
+    struct fr_text t = {out, cap, 0};
+    bool           any = false;
 
     for (int i = 0; i < g->n_nodes; i++) {
         const struct fr_gnode   *n = &g->node[i];
@@ -88,33 +70,33 @@ fr_graph_print(const struct fr_graph *g, char *out, size_t cap)
 
         if (n->dead)
             continue;
-        put(&t, "%%%d = %s %s", i, info->name, fr_dtype_code(n->dtype));
+        fr_text_put(&t, "%%%d = %s %s", i, info->name, fr_dtype_code(n->dtype));
         put_layout(&t, n->layout, !n->layout->c_contig);
         for (int k = 0; k < n->n_args; k++)
             put_edge(&t, g, &n->arg[k]);
         if (n->op == FR_OP_store) {
-            put(&t, " ");
+            fr_text_put(&t, " ");
             put_window(&t, &n->arg[2]);
         }
         if (info->class_ == FR_CLASS_REDUCE) {
-            put(&t, " axes=");
+            fr_text_put(&t, " axes=");
             for (int k = 0, first = 1; k < 32; k++)
                 if (n->axes >> k & 1) {
-                    put(&t, first ? "%d" : ",%d", k);
+                    fr_text_put(&t, first ? "%d" : ",%d", k);
                     first = 0;
                 }
         } else if (info->class_ == FR_CLASS_SCAN || n->op == FR_OP_iota) {
-            put(&t, " axis=%u", n->axes);
+            fr_text_put(&t, " axis=%u", n->axes);
         }
-        put(&t, "%s%s\n", n->dying ? " dying" : "", n->pinned ? " pinned" : "");
+        fr_text_put(&t, "%s%s\n", n->dying ? " dying" : "", n->pinned ? " pinned" : "");
         any |= n->output;
     }
     if (any) {
-        put(&t, "return");
+        fr_text_put(&t, "return");
         for (int i = 0; i < g->n_nodes; i++)
             if (g->node[i].output && !g->node[i].dead)
-                put(&t, " %%%d", i);
-        put(&t, "\n");
+                fr_text_put(&t, " %%%d", i);
+        fr_text_put(&t, "\n");
     }
     return t.len;
 }

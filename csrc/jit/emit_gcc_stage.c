@@ -410,7 +410,7 @@ add_sink(struct emit *e, int i, enum how how)
 }
 
 static void
-find_sinks(struct emit *e)
+find_sinks(struct emit *e, bool stores)
 {
     e->n_sinks = 0;
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
@@ -420,7 +420,7 @@ find_sinks(struct emit *e)
             continue;
         if (in->kind == FR_INST_REDUCE)
             add_sink(e, i, fr_emit_reduce_how(e, in));
-        else if (writes(in) || fr_nest_crosses(e->nest, i))
+        else if (stores && (writes(in) || fr_nest_crosses(e->nest, i)))
             add_sink(e, i, HOW_STORE);
     }
 }
@@ -726,6 +726,63 @@ emit_walk(struct emit *e, int tree_parts)
     c->at = w.finish;
 }
 
+static bool
+is_complex_tree(const struct emit *e, int i)
+{
+    const struct fr_inst *in = inst(e, i);
+
+    return in->kind == FR_INST_REDUCE && fr_dtype_is_complex(in->dtype) &&
+           fr_emit_reduce_how(e, in) == HOW_TREE;
+}
+
+static bool
+is_real_tree(const struct emit *e, int i)
+{
+    const struct fr_inst *in = inst(e, i);
+
+    return in->kind == FR_INST_REDUCE && !fr_dtype_is_complex(in->dtype) &&
+           fr_emit_reduce_how(e, in) == HOW_TREE;
+}
+
+/* Leaves e->runs only what complex sums need, or what everything else needs. */
+static void
+keep_roots(struct emit *e, bool complex_trees)
+{
+    uint8_t all[FR_MAX_INSTS];
+
+    memcpy(all, e->runs, sizeof all);
+    memset(e->runs, 0, sizeof e->runs);
+    for (int i = (int)e->nest->n_insts; i-- > 0;) {
+        const struct fr_inst *in = inst(e, i);
+        bool                  other = writes(in) || fr_nest_crosses(e->nest, i) ||
+                     (in->kind == FR_INST_REDUCE && !is_complex_tree(e, i));
+
+        if (all[i] && (complex_trees ? is_complex_tree(e, i) : other))
+            e->runs[i] = 1;
+        for (int k = 0; e->runs[i] && k < n_args(in); k++)
+            e->runs[in->a[k]] |= all[in->a[k]];
+    }
+}
+
+/* The loop over what e->runs says; `tree_parts` is 0 without sums in it. */
+static void
+emit_loop(struct emit *e, bool stores, int tree_parts)
+{
+    find_sinks(e, stores);
+    if (!e->n_sinks)
+        return;
+    e->block = choose_block(e);
+    load_outer_values(e);
+    declare_operands(e);
+    for (int k = 0; k < e->n_sinks; k++)
+        if (e->sinks[k].how == HOW_STORE)
+            declare_store(e, &e->sinks[k]);
+        else
+            fr_emit_declare_reduction(e, &e->sinks[k]);
+    emit_walk(e, tree_parts);
+    fr_emit_write_partial_results(e);
+}
+
 /* Returns the fr_stage_fn of stage `s`. */
 gj_function *
 fr_emit_stage(struct emit *e, int s)
@@ -734,7 +791,8 @@ fr_emit_stage(struct emit *e, int s)
     gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_function   *fn;
     char           name[24];
-    int            parts = 0;
+    uint8_t        runs[FR_MAX_INSTS];
+    bool           complex_trees = false, real_trees = false;
 
     snprintf(name, sizeof name, "stage_%d", s);
     fn =
@@ -744,28 +802,21 @@ fr_emit_stage(struct emit *e, int s)
                              (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
                                                &e->slots, &e->slots_out, &e->scratch});
     fr_nest_stage_runs(e->nest, s, true, e->runs);
-    find_sinks(e);
-    for (int k = 0; k < e->n_sinks; k++) {
-        if (e->sinks[k].how != HOW_TREE)
-            continue;
-        /* Their leaves have different lengths. */
-        if (parts && parts != e->sinks[k].parts) {
-            c->st = FR_ENOTSUP;
-            fr_fail(e->err, FR_ENOTSUP, "sums of real and of complex numbers in one stage");
-        }
-        parts = e->sinks[k].parts;
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        complex_trees |= e->runs[i] && is_complex_tree(e, i);
+        real_trees |= e->runs[i] && is_real_tree(e, i);
     }
-    e->block = choose_block(e);
-    load_outer_values(e);
-    declare_operands(e);
-    for (int k = 0; k < e->n_sinks; k++)
-        if (e->sinks[k].how == HOW_STORE)
-            declare_store(e, &e->sinks[k]);
-        else
-            fr_emit_declare_reduction(e, &e->sinks[k]);
-    if (e->n_sinks) {
-        emit_walk(e, parts);
-        fr_emit_write_partial_results(e);
+    if (complex_trees && real_trees) {
+        /* Their leaves have different lengths and begin at different elements, so complex sums have
+         * a loop of their own: before the other one, which may store over what both read. */
+        memcpy(runs, e->runs, sizeof runs);
+        keep_roots(e, true);
+        emit_loop(e, false, 2);
+        memcpy(e->runs, runs, sizeof runs);
+        keep_roots(e, false);
+        emit_loop(e, true, 1);
+    } else {
+        emit_loop(e, true, complex_trees ? 2 : real_trees);
     }
     c->g->block_end_with_void_return(c->at, NULL);
     return fn;

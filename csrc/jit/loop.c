@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 static const char *const kind_name[] = {"load", "scalar", "iota", "op", "reduce", "store", "accum"};
 static const char *const level_name[] = {"SCALAR", "ROW", "FULL"};
@@ -592,65 +593,46 @@ fr_nest_free(struct fr_nest *nest)
  *     %2 = scalar $0 f64 SCALAR stage 0
  *     %7 = store [1] %6 f32 FULL stage 2 */
 
-struct sink {
-    char  *s;
-    size_t cap;
-    int    n;
-};
-
-static void __attribute__((format(printf, 2, 3)))
-add(struct sink *o, const char *fmt, ...)
-{
-    va_list ap;
-    int     n;
-
-    va_start(ap, fmt);
-    n = vsnprintf((size_t)o->n < o->cap ? o->s + o->n : NULL,
-                  (size_t)o->n < o->cap ? o->cap - (size_t)o->n : 0, fmt, ap);
-    va_end(ap);
-    o->n += n > 0 ? n : 0;
-}
-
 static void
-print_inst(struct sink *o, const struct fr_nest *nest, uint32_t i)
+print_inst(struct fr_text *o, const struct fr_nest *nest, uint32_t i)
 {
     const struct fr_inst *in = &nest->insts[i];
 
-    add(o, "%%%u = ", i);
+    fr_text_put(o, "%%%u = ", i);
     if (in->kind == FR_INST_OP)
-        add(o, "%s", fr_op_info[in->op].name);
+        fr_text_put(o, "%s", fr_op_info[in->op].name);
     else
-        add(o, "%s", kind_name[in->kind]);
+        fr_text_put(o, "%s", kind_name[in->kind]);
     if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
         (in->kind == FR_INST_STORE && in->op))     /* streams */
-        add(o, " %s", fr_op_info[in->op].name);
+        fr_text_put(o, " %s", fr_op_info[in->op].name);
     if (has_operand(in))
-        add(o, " [%d]", in->operand);
+        fr_text_put(o, " [%d]", in->operand);
     if (in->kind == FR_INST_SCALAR)
-        add(o, " $%d", in->operand);
+        fr_text_put(o, " $%d", in->operand);
     for (int k = 0; k < fr_nest_n_args(in); k++)
-        add(o, " %%%d", in->a[k]);
-    add(o, " %s %s stage %d\n", fr_dtype_code(in->dtype), level_name[in->level], in->stage);
+        fr_text_put(o, " %%%d", in->a[k]);
+    fr_text_put(o, " %s %s stage %d\n", fr_dtype_code(in->dtype), level_name[in->level], in->stage);
 }
 
 int
 fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
 {
-    struct sink o = {out, cap, 0};
+    struct fr_text o = {out, cap, 0};
 
-    add(&o, "nest %d stage%s%s%s\n", nest->n_stages, nest->n_stages == 1 ? "" : "s",
+    fr_text_put(&o, "nest %d stage%s%s%s\n", nest->n_stages, nest->n_stages == 1 ? "" : "s",
         nest->flags & FR_NEST_ROWBUF ? " rowbuf" : "",
         nest->flags & FR_NEST_REDUCES ? " reduces" : "");
     for (int k = 0; k < nest->n_operands; k++)
-        add(&o, "[%d] %s %s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
+        fr_text_put(&o, "[%d] %s %s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
             nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "");
     for (int k = 0; k < nest->n_scalars; k++)
-        add(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
+        fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
         print_inst(&o, nest, i);
-    return o.n;
+    return o.len;
 }
 
 /* A reader of one line, word by word; `ok` falls at the first thing that does not fit. */

@@ -18,7 +18,6 @@ enum { PLAN_BUCKETS = 1024,
        MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
        MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
                                    for what is pending keeps them alive */
-       MAX_HEIGHT = 400,        /* operations on the longest way; beyond, this one is computed */
        COMPILE_FIRST_US = 120000000,
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
@@ -31,7 +30,17 @@ static struct fr_stats    stats;
 static struct fr_launch_stats stats_base;    /* the backend's counters at the last reset */
 static uint32_t           pending_limit = MAX_PENDING;
 uint64_t                  fr_n_guard_forces;
-uint64_t                  fr_fresh_bytes;
+uint32_t                  fr_pending_max = MAX_PENDING;    /* see update_bound */
+static int                n_loud;          /* storages with looks that are not quiet */
+static uint64_t           fresh_bytes;
+static uint64_t           n_nodes_base;    /* fr_nodes_made at the last reset of the counters */
+
+/* After a change of what the bound of pending nodes depends on. */
+static void
+update_bound(void)
+{
+    fr_pending_max = n_loud || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+}
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -483,7 +492,8 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     if ((st = gather(roots, n, err)) != FR_OK || (st = find_plan(&p, err)) != FR_OK)
         return st;
     stats.n_evals++;
-    fr_fresh_bytes = 0;
+    fresh_bytes = 0;
+    update_bound();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
@@ -634,6 +644,20 @@ out:
     return st;
 }
 
+void
+fr_fresh_add(size_t n_bytes)
+{
+    fresh_bytes += n_bytes;
+    update_bound();
+}
+
+void
+fr_guard_loud(int change)
+{
+    n_loud += change;
+    update_bound();
+}
+
 /* Whether the new node reads memory that others may write to at any time. Older nodes that did were
  * computed when they were traced, so it is enough to look past what was traced with this one. */
 static bool
@@ -649,23 +673,23 @@ reads_loud(fr_ref id, int depth)
     return false;
 }
 
-static fr_status
+static FR_COLD fr_status
 guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 {
     enum { NEW_NODES = 4 };        /* from the operation's down to a leaf: a store, a cast, a view */
     fr_status st;
 
-    if (fr_n_loud &&
-        (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
+    if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
         return fr_eval_nodes(&id, 1, err);
-    if (fr_nodes_pending < pending_limit && fr_nodes[id].height < MAX_HEIGHT &&
-        fr_fresh_bytes < MAX_FRESH)
+    if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&
+        fresh_bytes < MAX_FRESH)
         return FR_OK;
     fr_n_guard_forces++;
-    if (fr_nodes_pending >= pending_limit || fr_fresh_bytes >= MAX_FRESH) {
+    if (fr_nodes_pending >= pending_limit || fresh_bytes >= MAX_FRESH) {
         st = fr_eval_all(err);
-        fr_fresh_bytes = 0;
+        fresh_bytes = 0;
         pending_limit = st == FR_OK ? MAX_PENDING : fr_nodes_pending + MAX_PENDING;
+        update_bound();
     } else {
         st = fr_eval_nodes(&id, 1, err);
     }
@@ -676,8 +700,7 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 fr_status
 fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 {
-    if (FR_LIKELY(fr_nodes_pending < pending_limit && fr_nodes[id].height < MAX_HEIGHT &&
-                  fr_fresh_bytes < MAX_FRESH && fr_n_loud == 0))
+    if (FR_LIKELY(fr_nodes_pending < fr_pending_max && fr_nodes[id].height <= FR_MAX_HEIGHT))
         return FR_OK;
     return guard(id, stored_to, err);
 }
@@ -693,7 +716,7 @@ fr_stats_get(struct fr_stats *out)
     fr_compile_stats(&c);
     fr_launch_stats(&l);
     *out = stats;
-    out->n_nodes = fr_nodes_made;
+    out->n_nodes = fr_nodes_made - n_nodes_base;
     out->n_forced_by_guard = fr_n_guard_forces;
     out->n_compiled = c.n_compiled;
     out->n_disk_hits = c.n_disk_hits;
@@ -708,7 +731,7 @@ void
 fr_stats_reset(void)
 {
     stats = (struct fr_stats){0};
-    fr_nodes_made = 0;
+    n_nodes_base = fr_nodes_made;
     fr_n_guard_forces = 0;
     fr_launch_stats(&stats_base);
 }

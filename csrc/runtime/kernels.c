@@ -75,10 +75,6 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
     e->refs = 1;
     TRY(fr_nest_unpack(packed, n, &e->k.nest, err));
     TRY(fr_program_build(e->k.nest, &e->k.program, err));
-    /* Compiled code of complex numbers has differed from the interpreter's bits, which are NumPy's. */
-    for (uint32_t i = 0; i < e->k.nest->n_insts; i++)
-        if (fr_dtype_is_complex(e->k.nest->insts[i].dtype))
-            atomic_store(&e->k.jit_state, JIT_DONE);
     e->next = buckets[key[0] % N_BUCKETS];
     buckets[key[0] % N_BUCKETS] = e;
     *out = e;

@@ -8,20 +8,29 @@
 struct fr_storage {
     uint32_t          refs;        /* handles */
     fr_ref            node;        /* the current version; one reference, counted as held */
-    struct fr_layout *layout;      /* of every version; dense. One reference */
+    struct fr_layout *layout;      /* of every version, whose reference it is; dense */
     fr_dtype          dtype;
-    bool              shared;      /* memory belongs to somebody else: stores must reach it */
-    bool              dirty;       /* pinned, with stores not yet computed: on the dirty list, */
-    struct fr_storage *next_dirty; /* which holds a reference; also links free storages */
+    bool              dirty;       /* pinned, with stores not yet computed: on the dirty list */
+    union {
+        struct {
+            bool      shared;      /* memory belongs to somebody else: stores must reach it */
+            bool      looked_at;   /* somebody outside sees the memory: there are looks */
+        };
+        uint16_t      pinned;      /* one of the two */
+    };
+    struct fr_storage *next_dirty; /* of that list, which holds a reference; also links free storages, whose
+                                      three flags and what follows are zero */
     uint32_t          looks[2];    /* foreign arrays, capsules, addresses that see the memory; */
     uint32_t          fresh[2];    /* those of them that came since `era` began. [1]: may write */
     uint32_t          n_loans;     /* calls that borrow it: older looks are quiet so long */
     uint32_t          era;         /* counts loans */
-    struct fr_buffer *looked_at;   /* the memory, one reference, while there are looks */
+    struct fr_buffer *seen;        /* the memory, one reference, while there are looks */
 };
 
-/* A new storage whose version is `node`; takes a reference on node and layout. NULL: no memory. */
-struct fr_storage *fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype);
+extern FR_HIDDEN struct fr_storage *fr_storages_free;      /* linked by next_dirty */
+
+/* A new storage with `node` as its version; takes a reference on it. NULL: no memory. */
+struct fr_storage *fr_storage_new(fr_ref node);
 /* Moves the storage to another version (takes a reference on it). */
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
 /* Whether somebody who does not wait for us looks at the memory: stores are computed at once. */
@@ -38,6 +47,17 @@ fr_status fr_no_memory(struct fr_err *, const char *what);
 /* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
  * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
 fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
+enum { FR_MAX_HEIGHT = 400 };       /* nodes on the longest way down; a higher one is computed at once */
+/* With this many computing nodes there is something to look after: bounds are reached, or memory is loud. */
+extern FR_HIDDEN uint32_t fr_pending_max;
+/* True if fr_guard will do nothing for a new handle over one more node of this height. */
+static inline bool
+fr_guard_rests(int height)
+{
+    return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
+}
+/* Storages with looks that are not quiet: one more or less. */
+void      fr_guard_loud(int change);
 /* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
  * evaluate: called where no slab pointer is held and every list is whole. */
 void      fr_release_foreign(void);
@@ -53,7 +73,6 @@ fr_status fr_eval_all(struct fr_err *);
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
 extern uint64_t fr_n_guard_forces;
-extern uint32_t fr_n_loud;          /* storages with looks that are not quiet */
-extern uint64_t fr_fresh_bytes;     /* brought in by fr_tensor_from_* since the last evaluation */
+void      fr_fresh_add(size_t n_bytes);   /* brought in by fr_tensor_from_* */
 
 #endif

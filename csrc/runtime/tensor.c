@@ -10,10 +10,10 @@
 struct fr_hooks fr_hooks;
 uint32_t        fr_trace_site;
 
-static struct fr_storage *free_storages;
+struct fr_storage *fr_storages_free;
+
 static struct fr_storage *dirty_list;
 static void             **to_release;    /* foreign memory that nothing reads any more */
-uint32_t                  fr_n_loud;
 
 fr_status
 fr_no_memory(struct fr_err *err, const char *what)
@@ -24,18 +24,18 @@ fr_no_memory(struct fr_err *err, const char *what)
 /* ---- storages ----------------------------------------------------------------------------- */
 
 struct fr_storage *
-fr_storage_new(fr_ref node, struct fr_layout *layout, fr_dtype dtype)
+fr_storage_new(fr_ref node)
 {
-    struct fr_storage *s = free_storages;
+    struct fr_storage *s = fr_storages_free;
+    struct fr_node    *n = &fr_nodes[node];
 
     if (s)
-        free_storages = s->next_dirty;
+        fr_storages_free = s->next_dirty;
     else if (!(s = fr_malloc(sizeof *s)))
         return NULL;
-    *s = (struct fr_storage){.refs = 1, .node = node, .layout = fr_layout_ref(layout),
-                             .dtype = dtype};
-    fr_nodes[node].refs++;
-    fr_nodes[node].held++;
+    *s = (struct fr_storage){.refs = 1, .node = node, .layout = n->layout, .dtype = n->dtype};
+    n->refs++;
+    n->held++;
     return s;
 }
 
@@ -63,38 +63,71 @@ fr_storage_is_watched(const struct fr_storage *s)
 static void
 update_looks(struct fr_storage *s, bool was_watched)
 {
-    struct fr_buffer *b = s->looked_at;
+    struct fr_buffer *b = s->seen;
 
-    fr_n_loud += (uint32_t)fr_storage_is_watched(s) - (uint32_t)was_watched;
+    fr_guard_loud(fr_storage_is_watched(s) - was_watched);
     if (!b)
         return;
     b->loud = loud_looks(s)[1] > 0;
-    b->pinned = s->looks[0] + s->looks[1] > 0;
+    b->pinned = s->looked_at = s->looks[0] + s->looks[1] > 0;
     if (!b->pinned) {
-        s->looked_at = NULL;
+        s->seen = NULL;
         fr_buffer_unref(b);
     }
 }
 
-void
-fr_storage_unref(struct fr_storage *s)
+FR_INLINE void
+storage_free(struct fr_storage *s)
 {
-    if (!s || --s->refs > 0)
-        return;
+    fr_ref node = s->node;
+
+    s->next_dirty = fr_storages_free;
+    fr_storages_free = s;
+    fr_nodes[node].held--;
+    fr_node_unref(node);
+}
+
+static FR_COLD void
+pinned_storage_free(struct fr_storage *s)
+{
     if (s->shared && fr_hooks.storage_died)
         fr_hooks.storage_died(s);
-    if (FR_UNLIKELY(s->looked_at != NULL)) { /* by looks that never end */
+    if (s->looked_at) { /* by looks that never end */
         bool was = fr_storage_is_watched(s);
 
         memset(s->looks, 0, sizeof s->looks);
         memset(s->fresh, 0, sizeof s->fresh);
         update_looks(s, was);
     }
-    fr_nodes[s->node].held--;
-    fr_node_unref(s->node);
-    fr_layout_unref(s->layout);
-    s->next_dirty = free_storages;
-    free_storages = s;
+    s->pinned = false;
+    storage_free(s);
+}
+
+FR_INLINE void
+leave(struct fr_storage *s)
+{
+    if (FR_UNLIKELY(--s->refs != 0))
+        return;
+    if (FR_UNLIKELY(s->pinned))
+        pinned_storage_free(s);
+    else
+        storage_free(s);
+}
+
+void
+fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
+{
+    layout->refs--;
+    leave(s);
+    if (FR_UNLIKELY(to_release != NULL))
+        fr_release_foreign();
+}
+
+void
+fr_storage_unref(struct fr_storage *s)
+{
+    if (s)
+        leave(s);
 }
 
 void
@@ -102,12 +135,13 @@ fr_storage_advance(struct fr_storage *s, fr_ref node)
 {
     fr_ref old = s->node;
 
+    FR_ASSERT(fr_nodes[node].layout == s->layout);
     fr_nodes[node].refs++;
     fr_nodes[node].held++;
     fr_nodes[old].held--;
     s->node = node;
     fr_node_unref(old);
-    if (fr_storage_pinned(s) && !s->dirty) {
+    if (s->pinned && !s->dirty) {
         s->dirty = true;
         s->next_dirty = dirty_list;
         dirty_list = fr_storage_ref(s);
@@ -117,7 +151,7 @@ fr_storage_advance(struct fr_storage *s, fr_ref node)
 bool
 fr_storage_pinned(const struct fr_storage *s)
 {
-    return s->shared || s->looked_at != NULL;
+    return s->pinned;
 }
 
 void
@@ -176,7 +210,7 @@ fr_status
 fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_node    *n = &fr_nodes[node];
-    struct fr_storage *s = fr_storage_new(node, n->layout, n->dtype);
+    struct fr_storage *s = fr_storage_new(node);
 
     if (!s) {
         fr_node_drop_new(node);
@@ -212,19 +246,6 @@ fr_tensor_copy(const struct fr_tensor *t, struct fr_tensor *out)
     *out = *t;
     fr_storage_ref(out->storage);
     fr_layout_ref(out->layout);
-}
-
-void
-fr_tensor_clear(struct fr_tensor *t)
-{
-    if (t->storage) {
-        struct fr_storage *s = t->storage;
-
-        t->storage = NULL;
-        fr_layout_unref(t->layout);
-        fr_storage_unref(s);
-        fr_release_foreign();
-    }
 }
 
 fr_status
@@ -406,8 +427,8 @@ fr_tensor_export(const struct fr_tensor *t, bool writes, void **data, uint32_t *
     if (!loud_looks(s)[1])
         TRY(ready_to_be_looked_at(s, err));
     TRY(fr_tensor_data(t, data, err));
-    if (!s->looked_at)
-        s->looked_at = fr_buffer_ref(fr_nodes[s->node].v.buffer);
+    if (!s->seen)
+        s->seen = fr_buffer_ref(fr_nodes[s->node].v.buffer);
     s->looks[writes]++;
     s->fresh[writes]++;
     *look = s->era << 1 | writes;
@@ -534,7 +555,7 @@ wrap_leaf(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_la
     }
     fr_nodes[id].layout = fr_layout_ref(storage_layout);
     fr_nodes[id].v.buffer = buffer;
-    fr_fresh_bytes += buffer->n_bytes;
+    fr_fresh_add(buffer->n_bytes);
     return fr_tensor_wrap(id, out, err);
 }
 

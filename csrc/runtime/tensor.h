@@ -24,8 +24,13 @@ struct fr_tensor {                   /* embedded in the Python object */
     struct fr_storage *storage;      /* one reference; NULL: nothing here */
     struct fr_layout  *layout;       /* one reference */
     int64_t            offset;       /* elements from the storage's first element */
-    fr_dtype           dtype;
-    bool               whole;        /* the window is the whole storage in its own layout */
+    union {
+        struct {
+            fr_dtype   dtype;
+            bool       whole;        /* the window is the whole storage in its own layout */
+        };
+        uint16_t       kind;         /* the two in one */
+    };
     bool               readonly;
 };
 
@@ -36,13 +41,17 @@ struct fr_arg {                      /* exactly one of the two */
 
 /* Where the operation being traced stands in the user's code: an id that bind gives and explains.
  * Set by bind before it calls a tracing function. */
-extern uint32_t fr_trace_site;
+extern FR_HIDDEN uint32_t fr_trace_site;
 
 /* ---- tracing. On success *out is a new handle that the caller clears; on failure it is untouched */
 
 /* An element-by-element operation, its arguments broadcast and promoted as NumPy does. */
 fr_status fr_trace_map(fr_op, const struct fr_arg *args, int n_args, struct fr_tensor *out,
                        struct fr_err *);
+/* The same for two whole arrays of one dtype, which most operations of most programs are. False: this is no
+ * such case, or there is something to be said about it; nothing has happened and fr_trace_map will do. */
+bool      fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor *b,
+                            struct fr_tensor *out);
 /* The same with dtype= given: computes in that loop (FR_EUFUNC if there is none; FR_ETYPE when inputs do not
  * cast to it same-kind). */
 fr_status fr_trace_map_dtype(fr_op, const struct fr_arg *args, int n_args, fr_dtype dtype,
@@ -122,9 +131,19 @@ fr_status fr_tensor_from_copy(const void *data, fr_dtype, int ndim, const int64_
                               const int64_t *byte_strides, struct fr_tensor *out, struct fr_err *);
 
 void      fr_tensor_copy(const struct fr_tensor *, struct fr_tensor *out);   /* another reference */
-void      fr_tensor_clear(struct fr_tensor *);                               /* NULL storage is fine */
 struct fr_storage *fr_storage_ref(struct fr_storage *);
 void      fr_storage_unref(struct fr_storage *);
+void      fr_storage_leave(struct fr_storage *, struct fr_layout *);   /* drops what a handle refers to */
+static inline void
+fr_tensor_clear(struct fr_tensor *t)            /* NULL storage is fine */
+{
+    struct fr_storage *s = t->storage;
+
+    if (s) {
+        t->storage = NULL;
+        fr_storage_leave(s, t->layout);
+    }
+}
 /* The owner of the memory has handed it over (fr_tensor_from_memory): nobody looks at it but through
  * handles, so stores into it need not reach it. */
 void      fr_storage_claim(struct fr_storage *);

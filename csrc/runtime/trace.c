@@ -1,34 +1,59 @@
 /* Tracing: operations become nodes.  Broadcasting, promotion, layouts; see tensor.h.
  *
- * The way in is fr_trace_map. Its fast path takes operands of one dense layout and one dtype, which
- * is nearly every operation of a numerical program; everything else goes through `map_general`. */
+ * The way in is fr_trace_map. What nearly every operation of a numerical program is, whole arrays of one
+ * dtype and numbers beside them whose result has a layout that was met before, goes through `map_quick`:
+ * tables answer what promotion would. Everything else goes through `map_node`. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
-enum { NO_FAST = 0xff };
+/* What becomes of operands of one dtype: of arrays, and of an array beside a weak number. */
+struct rule {
+    uint32_t head;     /* of the new node; 0: the operands would need a conversion, or there is no such loop */
+    uint8_t  weak;     /* bits 1 << weak_bit(kind): with such a number in place of the other, no conversion either */
+};
+enum { RULE_DTYPES = 16 };           /* a power of two makes the index cheap */
+_Static_assert((int)FR_N_DTYPES <= (int)RULE_DTYPES, "");
 
-/* [op][dtype]: the result's dtype when inputs of that dtype need no conversion, else NO_FAST. */
-static uint8_t fast_result[FR_N_OPS][FR_N_DTYPES];
+static struct rule rules[FR_N_OPS][RULE_DTYPES];
+
+/* 'b' 'i' 'f' 'c' to 2 1 6 3. */
+static inline int
+weak_bit(char kind)
+{
+    return kind & 7;
+}
+
+/* True when operands of dtype d are computed with as they are; weak: the second is such a number, or 0. */
+static bool
+needs_no_cast(fr_op op, fr_dtype d, char weak)
+{
+    struct fr_op_type t[2] = {{.dtype = d}, {.dtype = d, .weak = weak}};
+    fr_dtype          compute;
+
+    return fr_op_resolve(op, t, &compute, NULL) == FR_OK && compute == d &&
+           fr_op_arg(op, 0, d) == d && fr_op_arg(op, 1, d) == d;
+}
 
 void
 fr_trace_init(void)
 {
-    memset(fast_result, NO_FAST, sizeof fast_result);
-    for (int op = 0; op < FR_N_OPS; op++) {
-        const struct fr_op_info *info = &fr_op_info[op];
-
-        if (info->class_ != FR_CLASS_MAP || info->arity > 2 || info->rule == FR_RULE_LDEXP)
-            continue;
+    for (int op = 0; op < FR_N_OPS; op++)
         for (int d = 0; d < FR_N_DTYPES; d++) {
-            struct fr_op_type t[2] = {{.dtype = (fr_dtype)d}, {.dtype = (fr_dtype)d}};
-            fr_dtype          compute;
+            const struct fr_op_info *info = &fr_op_info[op];
+            struct rule             *r = &rules[op][d];
+            fr_dtype                 result;
 
-            if (fr_op_resolve((fr_op)op, t, &compute, NULL) == FR_OK && compute == d)
-                fast_result[op][d] = fr_op_result((fr_op)op, compute);
+            if (info->class_ != FR_CLASS_MAP || info->arity > 2 ||
+                !needs_no_cast((fr_op)op, (fr_dtype)d, 0))
+                continue;
+            result = fr_op_result((fr_op)op, (fr_dtype)d);
+            r->head = (struct fr_node){.op = (uint16_t)op, .dtype = result, .n_args = info->arity}.head;
+            for (const char *w = "bifc"; *w && d != FR_C128; w++) /* whose numbers fill two words */
+                if (needs_no_cast((fr_op)op, (fr_dtype)d, *w))
+                    r->weak |= (uint8_t)(1 << weak_bit(*w));
         }
-    }
 }
 
 /* ---- layouts of results ------------------------------------------------------------------- */
@@ -38,6 +63,12 @@ static struct {
     const struct fr_layout *a, *b;       /* referenced, so the pointers stay theirs */
     struct fr_layout       *out;
 } cache[CACHE_SIZE];
+
+static inline size_t
+cache_index(const struct fr_layout *a, const struct fr_layout *b)
+{
+    return (((uintptr_t)a >> 5) * 31 + ((uintptr_t)b >> 5)) % CACHE_SIZE;
+}
 
 /* The broadcast layout of an element-wise result over these operand layouts. */
 static fr_status
@@ -55,7 +86,7 @@ result_layout(struct fr_layout *const *l, int n, const char *what, struct fr_lay
         return FR_OK;
     }
     if (n == 2) {
-        h = (((uintptr_t)l[0] >> 5) * 31 + ((uintptr_t)l[1] >> 5)) % CACHE_SIZE;
+        h = cache_index(l[0], l[1]);
         if (cache[h].a == l[0] && cache[h].b == l[1]) {
             *out = fr_layout_ref(cache[h].out);
             return FR_OK;
@@ -165,6 +196,46 @@ tensor_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err 
     return st;
 }
 
+/* NumPy has a loop of its own for clip between two numbers: of equal zeros it keeps the element, where
+ * the loop for arrays of bounds takes the bound. For f16 and complex numbers the two agree. */
+static bool
+clips_between_numbers(fr_op op, const struct fr_arg *args, fr_dtype compute)
+{
+    if (op != FR_OP_clip || (compute != FR_F32 && compute != FR_F64) || !args[0].t)
+        return false;
+    return (!args[1].t || !args[1].t->layout->ndim) && (!args[2].t || !args[2].t->layout->ndim);
+}
+
+/* op(a, b); `here` is the number that stands for FR_SCALAR_HERE. */
+static fr_ref
+pair_node(fr_op op, fr_ref a, fr_ref b, uint64_t here, fr_dtype dtype, struct fr_layout *layout,
+          struct fr_err *err)
+{
+    fr_ref id = new_node(op, dtype, fr_layout_ref(layout), err);
+
+    if (!id)
+        return FR_NO_NODE;
+    fr_node_set_arg(id, 0, a);
+    fr_node_set_arg(id, 1, b);
+    fr_nodes[id].n_args = 2;
+    fr_nodes[id].u.bits = a == FR_SCALAR_HERE || b == FR_SCALAR_HERE ? here : 0;
+    return id;
+}
+
+/* minimum(hi, maximum(lo, x)): of equal zeros both take their second argument. */
+static fr_ref
+clip_node(const fr_ref arg[3], uint64_t here, fr_dtype dtype, struct fr_layout *layout,
+          struct fr_err *err)
+{
+    fr_ref low = pair_node(FR_OP_maximum, arg[1], arg[0], here, dtype, layout, err), id;
+
+    if (!low)
+        return FR_NO_NODE;
+    if (!(id = pair_node(FR_OP_minimum, arg[2], low, here, dtype, layout, err)))
+        fr_node_drop_new(low);
+    return id;
+}
+
 static fr_status
 map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, struct fr_layout *into,
          fr_ref *out, struct fr_err *err)
@@ -204,6 +275,11 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
                 TRY(FR_ENOMEM);
             fr_nodes[arg[k]].refs++;
         }
+    }
+    if (clips_between_numbers(op, args, compute)) {
+        if (!(*out = clip_node(arg, here, compute, layout, err)))
+            st = FR_ENOMEM;
+        goto out;
     }
     id = new_node(op, fr_op_result(op, compute), fr_layout_ref(layout), err);
     if (!id)
@@ -248,26 +324,147 @@ finish(fr_ref id, struct fr_tensor *out, struct fr_err *err)
     return st;
 }
 
+enum quick { QUICK_ONE, QUICK_TWO, QUICK_NUMBER };
+
+/* A node and its handle from the free lists, as new_node and finish would make them. Whatever is out of
+ * the common is left to those: a list is empty, a guard would act. Then nothing has happened. (What the free
+ * node and *out hold by then is nobody's.) */
+FR_INLINE bool
+map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
+          struct fr_tensor *out)
+{
+    struct fr_storage *s = fr_storages_free;
+    struct fr_node    *n, *x, *y;
+    fr_ref             id = fr_nodes_free;
+    int                height;
+
+    if (FR_UNLIKELY(!s))
+        return false;
+    x = &fr_nodes[a];
+    y = &fr_nodes[b];
+    height = how != QUICK_ONE && y->height > x->height ? y->height + 1 : x->height + 1;
+    if (FR_UNLIKELY(id == FR_NO_NODE))
+        return false;
+    n = &fr_nodes[id];
+    n->arg[0] = a;
+    out->layout = layout;
+    if (FR_UNLIKELY(!fr_guard_rests(height)))
+        return false;
+    if (how != QUICK_ONE)
+        n->arg[1] = b;
+    if (how == QUICK_NUMBER)
+        n->u.bits = bits;
+    x->refs++;
+    if (how != QUICK_ONE)
+        y->refs++;
+    fr_nodes_pending++;
+    fr_nodes_free = n->index;
+    fr_storages_free = s->next_dirty;
+    layout->refs += 2;                  /* of node and handle */
+    n->head = head;
+    n->refs = 1;
+    n->held = 1;
+    n->height = (uint16_t)height;
+    n->seq = (uint32_t)fr_nodes_made++;
+    n->site = fr_trace_site;
+    n->layout = layout;
+    s->refs = 1;
+    s->node = id;
+    s->layout = layout;
+    s->dtype = n->dtype;
+    out->storage = s;
+    out->offset = 0;
+    out->dtype = n->dtype;
+    out->whole = true;
+    out->readonly = false;
+    return true;
+}
+
+bool
+fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor *b,
+                  struct fr_tensor *out)
+{
+    const struct rule *r = &rules[op][a->dtype];
+    struct fr_layout  *layout = a->layout;
+
+    if (FR_UNLIKELY(a->kind != b->kind))
+        return false;
+    if (FR_UNLIKELY(!a->whole))
+        return false;
+    if (FR_UNLIKELY(!r->head))
+        return false;
+    if (FR_UNLIKELY(layout != b->layout)) {
+        size_t h = cache_index(layout, b->layout);
+
+        if (cache[h].a != layout || cache[h].b != b->layout)
+            return false;
+        layout = cache[h].out;
+    }
+    return map_quick(r->head, QUICK_TWO, layout, a->storage->node, b->storage->node, 0, out);
+}
+
+/* The bits of a weak number beside an array of dtype d, if that cannot fail. */
+static inline bool
+quick_bits(const struct fr_number *n, fr_dtype d, uint64_t *bits)
+{
+    double v;
+    float  f;
+
+    if (n->huge || (n->weak != 'f' && n->weak != 'i') || (d != FR_F32 && d != FR_F64)) {
+        uint64_t both[2];
+
+        if (fr_number_bits(n, d, both, NULL) != FR_OK)
+            return false;
+        *bits = both[0];
+        return true;
+    }
+    v = n->weak == 'f' ? n->v.f64 : (double)n->v.i64;
+    *bits = 0;
+    if (d == FR_F64) {
+        memcpy(bits, &v, sizeof v);
+    } else {
+        f = (float)v;
+        memcpy(bits, &f, sizeof f);
+    }
+    return true;
+}
+
+static bool
+map_one(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out)
+{
+    const struct fr_tensor *t = args[0].t ? args[0].t : n_args > 1 ? args[1].t : NULL;
+    const struct fr_number *n = args[0].t ? &args[1].n : &args[0].n;
+    const struct rule      *r;
+    uint64_t                bits = 0;
+    fr_ref                  node;
+
+    if (!t || !t->whole)
+        return false;
+    r = &rules[op][t->dtype];
+    node = t->storage->node;
+    if (!r->head)
+        return false;
+    if (n_args == 1)
+        return map_quick(r->head, QUICK_ONE, t->layout, node, FR_NO_NODE, 0, out);
+    if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || !quick_bits(n, t->dtype, &bits))
+        return false;
+    return map_quick(r->head, QUICK_NUMBER, t->layout, args[0].t ? node : FR_SCALAR_HERE,
+                     args[0].t ? FR_SCALAR_HERE : node, bits, out);
+}
+
 fr_status
 fr_trace_map(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out,
              struct fr_err *err)
 {
-    const struct fr_tensor *a = args[0].t, *b = n_args > 1 ? args[1].t : NULL;
-    const struct fr_tensor *t = a ? a : b;
-    fr_dtype                compute;
-    fr_ref                  id;
-    fr_status               st;
+    fr_dtype  compute;
+    fr_ref    id;
+    fr_status st;
 
-    if (n_args <= 2 && t && t->whole && fast_result[op][t->dtype] != NO_FAST &&
-        (n_args == 1 || (a && b && b->whole && a->layout == b->layout && a->dtype == b->dtype))) {
-        if (!(id = fr_node_new(op, fast_result[op][t->dtype], fr_trace_site)))
-            return fr_no_memory(err, "a node");
-        fr_nodes[id].layout = fr_layout_ref(t->layout);
-        fr_nodes[id].n_args = (uint8_t)n_args;
-        fr_node_set_arg(id, 0, a->storage->node);
-        if (n_args > 1)
-            fr_node_set_arg(id, 1, b->storage->node);
-        return finish(id, out, err);
+    if (n_args == 2 && args[0].t && args[1].t) {
+        if (fr_trace_map_same(op, args[0].t, args[1].t, out))
+            return FR_OK;
+    } else if (n_args <= 2 && map_one(op, args, n_args, out)) {
+        return FR_OK;
     }
     if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK ||
         (st = map_node(op, args, n_args, compute, NULL, &id, err)) != FR_OK)

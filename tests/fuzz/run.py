@@ -23,7 +23,7 @@ class Mismatch(Exception):
 
 # Of a positive and a negative zero NumPy takes one or the other, as its vector width has it; and the sign of
 # a NaN that an operation makes is nobody's business (so no program asks for signs).
-EITHER_ZERO = ("clip", "max", "min")
+EITHER_ZERO = ("max", "min")
 
 
 def unsigned_zeros(v):

@@ -43,21 +43,6 @@ struct builder {
     int64_t   elem_bytes;   /* of the registers of the widest list made since it was set to 0 */
 };
 
-static int
-n_args(const struct fr_inst *in)
-{
-    switch (in->kind) {
-    case FR_INST_OP:
-        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
-    case FR_INST_REDUCE:
-    case FR_INST_STORE:
-    case FR_INST_ACCUM:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 static fr_map_fn *
 map_kernel(const struct builder *b, const struct fr_inst *in)
 {
@@ -136,7 +121,7 @@ emit_op(struct builder *b, uint16_t i, int level)
     if (!fn)
         return fr_fail(b->err, FR_ENOTSUP, "no block kernel for %s of %s", fr_op_info[in->op].name,
                        fr_dtype_code(b->nest->insts[in->a[0]].dtype));
-    for (int k = 0; k < n_args(in); k++) {
+    for (int k = 0; k < fr_nest_n_args(in); k++) {
         int from = b->nest->insts[in->a[k]].level;
         made.a[k] = in->a[k];
         if (from == FR_LEVEL_SCALAR) {
@@ -148,7 +133,7 @@ emit_op(struct builder *b, uint16_t i, int level)
         }
     }
     /* Arguments that the operation does not have point at one that it has. */
-    for (int k = n_args(in); k < 3; k++)
+    for (int k = fr_nest_n_args(in); k < 3; k++)
         made.a[k] = made.a[0];
     if (!(st = new_step(b, kinds[level])))
         return out_of_memory(b);

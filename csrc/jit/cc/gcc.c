@@ -288,6 +288,33 @@ unary(struct fr_gcc *c, int op, fr_dtype d, gj_rvalue *a)
     return c->g->context_new_unary_op(c->ctxt, NULL, op, machine_type(c, d), a);
 }
 
+/* A float with its sign flipped or cleared, through its bits.  To GCC the sign of a NaN means
+ * nothing: it makes b - a of -a + b and a * a of fabs(a) * fabs(a), where a NaN has the other
+ * sign. */
+static gj_rvalue *
+change_sign(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
+{
+    fr_dtype   bits = d == FR_F32 ? FR_I32 : FR_I64;
+    gj_type   *type = c->memory[bits];
+    gj_rvalue *sign = fr_gcc_bits(c, bits, d == FR_F32 ? 1ull << 31 : 1ull << 63);
+    gj_rvalue *rest = fr_gcc_bits(c, bits, d == FR_F32 ? INT32_MAX : INT64_MAX);
+
+    x = c->g->context_new_bitcast(c->ctxt, NULL, x, type);
+    x = op == FR_M_NEG ? fr_gcc_bin(c, GJ_XOR, type, x, sign)
+                       : fr_gcc_bin(c, GJ_AND, type, x, rest);
+    return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, x), c->memory[d]);
+}
+
+/* An operand of fma. Only a negation that GCC can see becomes part of the instruction, as it does
+ * in the block kernels. */
+static gj_rvalue *
+fma_operand(struct fr_gcc *c, fr_dtype d, fr_mval v)
+{
+    const struct fr_minst *in = &c->code.inst[v];
+
+    return in->op == FR_M_NEG ? unary(c, GJ_MINUS, d, c->vals[in->a]) : c->vals[v];
+}
+
 static gj_rvalue *
 value_conversion(struct fr_gcc *c, fr_dtype from, fr_dtype to, gj_rvalue *v)
 {
@@ -357,17 +384,20 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
     case FR_M_CONST:
         return fr_gcc_bits(c, d, in->imm);
     case FR_M_NEG:
-        return unary(c, GJ_MINUS, d, x[0]);
+        return fr_dtype_is_float(d) ? change_sign(c, FR_M_NEG, d, x[0])
+                                    : unary(c, GJ_MINUS, d, x[0]);
     case FR_M_NOT:
         return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
     case FR_M_FMA:
+        for (int k = 0; k < 3; k++)
+            x[k] = fma_operand(c, d, (fr_mval[]){in->a, in->b, in->c}[k]);
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
     case FR_M_FMOD:
         return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
     case FR_M_SQRT:
         return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
     case FR_M_ABS:
-        return call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, x);
+        return change_sign(c, FR_M_ABS, d, x[0]);
     case FR_M_FLOOR:
     case FR_M_CEIL:
     case FR_M_TRUNC:

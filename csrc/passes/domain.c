@@ -1,0 +1,69 @@
+#include "passes/fuser.h"
+
+const struct fr_layout *
+fr_domain_layout(const struct fr_gnode *n)
+{
+    switch (n->op) {
+    case FR_OP_store:
+        return n->arg[2].layout;
+    default:
+        return fr_op_info[n->op].class_ == FR_CLASS_REDUCE ? n->arg[0].layout : n->layout;
+    }
+}
+
+/* The axis that stays in the domain although it has size 1: a reduction keeps one to reduce. */
+static int
+kept_single(const struct fr_gnode *n, const struct fr_layout *l)
+{
+    int last = -1;
+
+    if (!fr_fuser_reduces(n))
+        return -1;
+    for (int k = 0; k < l->ndim; k++)
+        if (n->axes >> k & 1) {
+            if (fr_layout_dims(l)[k] != 1)
+                return -1;
+            last = k;
+        }
+    return last;
+}
+
+void
+fr_domain_fill(const struct fr_gnode *n, struct info *i)
+{
+    const struct fr_layout *l = fr_domain_layout(n);
+    int                     keep = kept_single(n, l);
+
+    i->ndim = 0;
+    for (int k = 0; k < l->ndim; k++)
+        if (fr_layout_dims(l)[k] != 1 || k == keep) {
+            i->axis[i->ndim] = k;
+            i->dims[i->ndim++] = fr_layout_dims(l)[k];
+        }
+}
+
+void
+fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims,
+                int64_t *strides)
+{
+    const struct fr_layout *l = e->layout;
+    int                     skip = ndim - l->ndim;
+
+    (void)g;
+    for (int k = 0; k < ndim; k++)
+        strides[k] = k < skip || dims[k] == 1 || fr_layout_dims(l)[k - skip] == 1
+                         ? 0
+                         : fr_layout_strides(l)[k - skip];
+}
+
+void
+fr_domain_strides(const struct fuser *z, int c, const struct fr_edge *e, int64_t *out)
+{
+    const struct fr_layout *l = fr_domain_layout(&z->g->node[c]);
+    const struct info      *i = &z->info[c];
+    int64_t                 all[FR_MAX_DIMS];
+
+    fr_edge_strides(z->g, e, l->ndim, fr_layout_dims(l), all);
+    for (int k = 0; k < i->ndim; k++)
+        out[k] = all[i->axis[k]];
+}

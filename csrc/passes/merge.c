@@ -1,0 +1,494 @@
+/* When two groups may become one, and how they do; see the list at the top of fuse.c. */
+#include "passes/fuser.h"
+
+#include <string.h>
+
+#include "passes/nest_limits.h"
+
+static int
+result_strides(const struct fr_gnode *n, int64_t *dims, int64_t *strides)
+{
+    int nd = 0;
+
+    for (int k = 0; k < n->layout->ndim; k++)
+        if (fr_layout_dims(n->layout)[k] != 1) {
+            dims[nd] = fr_layout_dims(n->layout)[k];
+            strides[nd++] = fr_layout_strides(n->layout)[k];
+        }
+    return nd;
+}
+
+/* True if `mask` applied to D's dims leaves exactly these dims. */
+static bool
+keeps(const struct fr_group *d, uint32_t reduced, const struct fr_group *k)
+{
+    int j = 0;
+
+    for (int i = 0; i < d->ndim; i++)
+        if (!(reduced >> i & 1)) {
+            if (j >= k->ndim || k->dims[j] != d->dims[i])
+                return false;
+            j++;
+        }
+    return j == k->ndim;
+}
+
+static bool
+same_dims(const struct fr_group *a, const struct fr_group *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->dims, b->dims, a->ndim * sizeof a->dims[0]);
+}
+
+/* The axes in `mask` come in the same order in both. */
+static bool
+same_order(const struct fr_group *a, const struct fr_group *b, uint32_t mask)
+{
+    int i = 0, j = 0;
+
+    for (;;) {
+        while (i < a->ndim && !(mask >> a->order[i] & 1))
+            i++;
+        while (j < b->ndim && !(mask >> b->order[j] & 1))
+            j++;
+        if (i == a->ndim || j == b->ndim)
+            return i == a->ndim && j == b->ndim;
+        if (a->order[i++] != b->order[j++])
+            return false;
+    }
+}
+
+static void
+take_reduction(struct fr_group *m, const struct fr_group *from)
+{
+    m->kind = from->kind;
+    m->reduced = from->reduced;
+    m->columns = from->columns;
+    m->n_inner = from->n_inner;
+    m->ordered = from->ordered;
+    memcpy(m->order, from->order, sizeof m->order);
+}
+
+/* A row group and a group of column sums over the same data. */
+static const char *
+mix(struct fr_group *m, const struct fr_group *row, const struct fr_group *col)
+{
+    uint32_t inner = 0;
+
+    for (int k = row->ndim - row->n_inner; k < row->ndim; k++)
+        inner |= 1u << row->order[k];
+    if (row->reduced == col->reduced)
+        return "reductions walk memory in different orders";
+    if (col->n_inner != 0 || (col->reduced & inner) || (row->reduced & ~inner))
+        return "reductions over different axes";
+    if (row->kind == FR_GROUP_MIX && row->columns != col->reduced)
+        return "column reductions over different axes";
+    if (!same_order(row, col, col->reduced))
+        return "reductions walk memory in different orders";
+    take_reduction(m, row);
+    m->kind = FR_GROUP_MIX;
+    m->columns = col->reduced;
+    m->ordered = row->ordered || col->ordered;
+    return NULL;
+}
+
+/* Kind and order of a group over one domain that does what a and b do. */
+static const char *
+join_full(struct fr_group *m, const struct fr_group *a, const struct fr_group *b)
+{
+    if (b->kind == FR_GROUP_MAP) {
+        take_reduction(m, a);
+        return NULL;
+    }
+    if (a->kind == FR_GROUP_MAP) {
+        take_reduction(m, b);
+        return NULL;
+    }
+    if (b->kind == FR_GROUP_POST && (a->kind == FR_GROUP_ROW || a->kind == FR_GROUP_MIX))
+        return mix(m, a, b);
+    if (a->kind == FR_GROUP_POST && (b->kind == FR_GROUP_ROW || b->kind == FR_GROUP_MIX))
+        return mix(m, b, a);
+    if (a->reduced != b->reduced)
+        return "reductions over different axes";
+    if (a->n_inner != b->n_inner || !same_order(a, b, ~0u))
+        return "reductions walk memory in different orders";
+    if (a->kind == FR_GROUP_MIX && b->kind == FR_GROUP_MIX && a->columns != b->columns)
+        return "column reductions over different axes";
+    take_reduction(m, a->kind == FR_GROUP_MIX ? a : b);
+    m->ordered = a->ordered || b->ordered;
+    return NULL;
+}
+
+/* Fills z->merged and the levels that the members of the smaller domain get. */
+static const char *
+join(struct fuser *z, const struct fr_group *a, const struct fr_group *b, int *level_b)
+{
+    struct fr_group *m = &z->merged;
+
+    *m = *a;
+    *level_b = FR_MEMBER_FULL;
+    if (same_dims(a, b))
+        return join_full(m, a, b);
+    if (b->kind != FR_GROUP_MAP || a->kind == FR_GROUP_MAP)
+        return "different shapes";
+    if (a->kind == FR_GROUP_POST && keeps(a, a->reduced, b)) {
+        *level_b = FR_MEMBER_AFTER;
+        return NULL;
+    }
+    if (a->kind == FR_GROUP_ROW && keeps(a, a->reduced, b)) {
+        *level_b = FR_MEMBER_KEPT;
+        return NULL;
+    }
+    if (a->kind == FR_GROUP_MIX) {
+        /* With equal dims left over by both, the consumers decide: column results come after. */
+        bool row = keeps(a, a->reduced, b), col = keeps(a, a->columns, b);
+
+        for (int n = b->first; row && col && n >= 0; n = z->f->next[n])
+            for (int k = 0; k < z->g->node[n].n_args; k++) {
+                int src = z->g->node[n].arg[k].src;
+
+                if (src >= 0 && z->of[src] == a && fr_fuser_reduces(&z->g->node[src]) &&
+                    z->f->level[src] == FR_MEMBER_AFTER)
+                    row = false;
+            }
+        if (row || col) {
+            *level_b = row ? FR_MEMBER_KEPT : FR_MEMBER_AFTER;
+            return NULL;
+        }
+    }
+    return "different shapes";
+}
+
+/* The level at which a member reads its arguments. */
+static uint8_t
+level_of(const struct fuser *z, int n)
+{
+    return fr_fuser_reduces(&z->g->node[n]) ? FR_MEMBER_FULL : z->new_level[n];
+}
+
+/* In a MIX: is this reduction one of the column reductions? */
+static bool
+reduces_columns(const struct fuser *z, const struct fr_group *m, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+
+    for (int k = 0; k < z->info[n].ndim; k++)
+        if ((node->axes >> z->info[n].axis[k] & 1) && (m->columns >> k & 1))
+            return true;
+    return false;
+}
+
+/* The level at which a node's result exists inside the merged group. */
+static int
+result_level(const struct fuser *z, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+    const struct fr_group *m = &z->merged;
+
+    if (!fr_fuser_reduces(node))
+        return level_of(z, n);
+    if (m->kind == FR_GROUP_POST)
+        return FR_MEMBER_AFTER;
+    return m->kind == FR_GROUP_MIX && reduces_columns(z, m, n) ? FR_MEMBER_AFTER : FR_MEMBER_KEPT;
+}
+
+/* May node c take the value of p straight from a register? */
+static const char *
+edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
+{
+    int     pl = result_level(z, p), cl = level_of(z, c), nd, j = 0;
+    int64_t dims[FR_MAX_DIMS], have[FR_MAX_DIMS], want[FR_MAX_DIMS];
+
+    if (z->g->node[p].op == FR_OP_store || e->offset != 0 || e->moving >= 0)
+        return "a window of the result is read";
+    if (pl == FR_MEMBER_AFTER && cl != FR_MEMBER_AFTER)
+        return "the reduction is complete only after the last row";
+    if (pl == FR_MEMBER_FULL && cl != FR_MEMBER_FULL)
+        return "different shapes";
+    if (pl == FR_MEMBER_KEPT && cl == FR_MEMBER_AFTER)
+        return "row results and column results do not meet";
+    fr_domain_strides(z, c, e, have);
+    nd = result_strides(&z->g->node[p], dims, want);
+    if (pl == cl) {
+        if (nd != z->info[c].ndim && !(fr_fuser_reduces(&z->g->node[c])))
+            return "a window of the result is read";
+        if (nd != z->info[c].ndim)
+            return "reduces an axis of size 1";
+        for (int k = 0; k < nd; k++)
+            if (dims[k] != z->info[c].dims[k] || (have[k] != want[k]))
+                return "the result is read in another order";
+        return NULL;
+    }
+    /* KEPT to FULL: broadcast along the reduced axes. */
+    for (int k = 0; k < z->info[c].ndim; k++) {
+        if (z->merged.reduced >> k & 1) {
+            if (have[k] != 0)
+                return "the result is read in another order";
+        } else {
+            if (j >= nd || dims[j] != z->info[c].dims[k] || have[k] != want[j])
+                return "the result is read in another order";
+            j++;
+        }
+    }
+    return j == nd ? NULL : "the result is read in another order";
+}
+
+static bool
+in_merge(const struct fuser *z, int n)
+{
+    return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
+}
+
+/* Calls fn for each member of both groups until it gives a reason. */
+static const char *
+each_member(struct fuser *z, const char *(*fn)(struct fuser *, int n))
+{
+    const char *why = NULL;
+
+    for (int n = z->a->first; n >= 0 && !why; n = z->f->next[n])
+        why = fn(z, n);
+    for (int n = z->b->first; n >= 0 && !why; n = z->f->next[n])
+        why = fn(z, n);
+    return why;
+}
+
+static const char *
+check_edges(struct fuser *z, int c)
+{
+    const struct fr_gnode *node = &z->g->node[c];
+    const char            *why = NULL;
+
+    for (int k = 0; k < node->n_args && !why; k++) {
+        int p = node->arg[k].src;
+
+        if (p < 0 || !in_merge(z, p))
+            continue;
+        if (node->op == FR_OP_store && k == 0)
+            why = "stores into a result of the same kernel";
+        else
+            why = edge_fuses(z, p, c, &node->arg[k]);
+    }
+    return why;
+}
+
+/* The row is one axis for the kernel, so every operand must run along it with one stride. */
+static const char *
+check_row(struct fuser *z, int c)
+{
+    const struct fr_group *m = &z->merged;
+    const struct fr_gnode *node = &z->g->node[c];
+    int64_t                s[FR_MAX_DIMS];
+
+    if (m->n_inner < 2 || level_of(z, c) != FR_MEMBER_FULL)
+        return NULL;
+    for (int k = 0; k <= node->n_args; k++) {
+        struct fr_edge own = {.layout = node->layout};
+
+        if (k < node->n_args) {
+            if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src) ||
+                (node->op == FR_OP_store && k == 0))
+                continue;
+            fr_domain_strides(z, c, &node->arg[k], s);
+        } else {
+            if (fr_fuser_reduces(node))
+                continue;
+            fr_domain_strides(z, c, node->op == FR_OP_store ? &node->arg[2] : &own, s);
+        }
+        for (int i = m->ndim - m->n_inner; i + 1 < m->ndim; i++)
+            if (s[m->order[i]] != s[m->order[i + 1]] * m->dims[m->order[i + 1]])
+                return "an operand does not run along the whole row with one stride";
+    }
+    return NULL;
+}
+
+/* A store in the group against every load of the group from the same memory. */
+static const char *
+check_store(struct fuser *z, int s)
+{
+    const struct fr_gnode *store = &z->g->node[s];
+    const struct fr_edge  *w = &store->arg[2];
+    struct fr_group       *both[2] = {z->a, z->b};
+
+    if (store->op != FR_OP_store)
+        return NULL;
+    for (int side = 0; side < 2; side++)
+        for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
+            const struct fr_gnode *node = &z->g->node[n];
+
+            for (int k = 0; k < node->n_args; k++) {
+                const struct fr_edge *e = &node->arg[k];
+
+                if (e->src < 0 || in_merge(z, e->src) || (node->op == FR_OP_store && k == 0) ||
+                    z->info[e->src].buffer != z->info[s].buffer)
+                    continue;
+                if (e->layout == w->layout && e->offset == w->offset &&
+                    z->merged.kind == FR_GROUP_MAP &&
+                    fr_domain_layout(node)->ndim == w->layout->ndim)
+                    continue;
+                if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
+                    return "stores over elements that are read elsewhere in the loop";
+            }
+            if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer)
+                return "two stores into one array";
+        }
+    return NULL;
+}
+
+/* Is there a path from group `from` to group `to` through a third? The groups have a topological
+ * order, so nothing behind `to` needs a look. After "no", z->seen marks what `from` leads to before
+ * `to`. */
+static bool
+path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
+{
+    int top = 0;
+
+    z->stamp++;
+    z->seen[from->first] = z->seen[to->first] = z->stamp;
+    z->stack[top++] = from->first;
+    while (top > 0) {
+        int first = z->stack[--top];
+
+        for (int n = first; n >= 0; n = z->f->next[n])
+            for (int i = 0; i < z->info[n].n_succ; i++) {
+                struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
+
+                if (s == to && first != from->first)
+                    return true;
+                if (z->seen[s->first] != z->stamp && s->pos < to->pos) {
+                    z->seen[s->first] = z->stamp;
+                    z->stack[top++] = s->first;
+                }
+            }
+    }
+    return false;
+}
+
+/* Gives the group that a and b become its position: before what the earlier of the two leads to
+ * (the last search marked it), behind everything else that stood between them. */
+static void
+keep_topological(struct fuser *z, struct fr_group *becomes)
+{
+    bool             in_order = z->a->pos < z->b->pos;
+    struct fr_group *early = in_order ? z->a : z->b, *late = in_order ? z->b : z->a;
+    int              from = early->pos, to = late->pos, at = from, n_later = 0;
+
+    for (int i = from + 1; i < to; i++) {
+        struct fr_group *g = z->at[i];
+
+        if (!g)
+            continue;
+        if (z->seen[g->first] == z->stamp) {
+            z->stack[n_later++] = g->first;
+        } else {
+            g->pos = at;
+            z->at[at++] = g;
+        }
+    }
+    becomes->pos = at;
+    z->at[at++] = becomes;
+    for (int i = 0; i < n_later; i++) {
+        struct fr_group *g = z->of[z->stack[i]];
+
+        g->pos = at;
+        z->at[at++] = g;
+    }
+    while (at <= to)
+        z->at[at++] = NULL;
+}
+
+/* An upper bound of the memory operands of a ∪ b; inputs shared by members count once. */
+static bool
+operands_fit(struct fuser *z)
+{
+    const struct fr_edge *in[FR_FUSE_OPERANDS];
+    struct fr_group      *both[2] = {z->a, z->b};
+    int                   n_in = 0, n_out = 0;
+
+    if (z->a->n_members + z->b->n_members > FR_FUSE_MEMBERS)
+        return false;
+    for (int side = 0; side < 2; side++)
+        for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
+            const struct fr_gnode *node = &z->g->node[n];
+            bool out = node->output || node->op == FR_OP_store || fr_fuser_reduces(node);
+
+            for (int i = 0; !out && i < z->info[n].n_succ; i++)
+                out = !in_merge(z, z->succ[z->info[n].first_succ + i]);
+            n_out += out;
+            for (int k = 0; k < node->n_args; k++) {
+                const struct fr_edge *e = &node->arg[k];
+                int                   i;
+
+                if (e->src < 0 || in_merge(z, e->src))
+                    continue;
+                for (i = 0; i < n_in; i++)
+                    if (in[i]->src == e->src && in[i]->layout == e->layout &&
+                        in[i]->offset == e->offset && in[i]->moving == e->moving)
+                        break;
+                if (i == n_in) {
+                    if (n_in == FR_FUSE_OPERANDS)
+                        return false;
+                    in[n_in++] = e;
+                }
+            }
+        }
+    return n_in + n_out <= FR_FUSE_OPERANDS;
+}
+
+static void
+set_levels(struct fuser *z, const struct fr_group *g, int level)
+{
+    for (int n = g->first; n >= 0; n = z->f->next[n])
+        z->new_level[n] = z->f->level[n] == FR_MEMBER_FULL ? (uint8_t)level : z->f->level[n];
+}
+
+const char *
+fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
+{
+    const char *why;
+    int         level_small;
+
+    z->a = big;
+    z->b = small;
+    if (big->kind == FR_GROUP_SCAN || small->kind == FR_GROUP_SCAN)
+        return "a scan runs alone";
+    if ((why = join(z, big, small, &level_small)))
+        return why;
+    set_levels(z, big, FR_MEMBER_FULL);
+    set_levels(z, small, level_small);
+    if ((why = each_member(z, check_edges)) || (why = each_member(z, check_row)) ||
+        (why = each_member(z, check_store)))
+        return why;
+    if (!operands_fit(z))
+        return "too many operands for one kernel";
+    if (big->pos < small->pos ? path_around(z, big, small) : path_around(z, small, big))
+        return "another kernel stands between the two";
+    return NULL;
+}
+
+void
+fr_merge_apply(struct fuser *z)
+{
+    struct fr_group *a = z->a, *b = z->b, m = z->merged;
+    int              i = a->first, j = b->first, *link = &m.first;
+
+    keep_topological(z, a);
+    m.pos = a->pos;
+    /* Members stay in order of birth. */
+    while (i >= 0 || j >= 0) {
+        int *from = j < 0 || (i >= 0 && i < j) ? &i : &j, n = *from;
+
+        *from = z->f->next[n];
+        *link = n;
+        link = &z->f->next[n];
+        m.last = n;
+        z->of[n] = a;
+        z->f->level[n] = z->new_level[n];
+    }
+    *link = -1;
+    m.n_members = a->n_members + b->n_members;
+    *a = m;
+    b->n_members = 0;
+    /* In a MIX the level tells the two sorts of reductions apart. */
+    for (int n = a->first; a->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
+        if (fr_fuser_reduces(&z->g->node[n]))
+            z->f->level[n] = reduces_columns(z, a, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
+}

@@ -1,0 +1,248 @@
+"""Compiled kernels: the bits of the interpreter and of NumPy. Complex numbers in every operation of the
+table, with layouts, tails and special values, and signs of NaNs; which executor ran is counted."""
+import contextlib
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import frit
+from frit.testing import bits
+
+from .common import ROOT, complex_distance, specials
+from .fuzz.programs import COMPLEX_INEXACT, INEXACT_1
+from .test_jit_parts import needs_compiler
+
+DTYPES = ["c8", "c16"]
+SIZES = [*range(1, 68), 127, 128, 129, 136, 200, 1000]
+with open(f"{ROOT}/csrc/ir/ops.def") as f:
+    ROWS = re.findall(r'^(OP|REDUCE)\((\w+), +(?:(\d), +)?\w+, +"\w*c\w*"', f.read(), re.M)
+MAPS = {name: int(arity) for kind, name, arity in ROWS if kind == "OP"}
+REDUCTIONS = [name for kind, name, _ in ROWS if kind == "REDUCE"]
+# Within a few ULP of NumPy; the others have its bits. (NumPy's log1p loses digits at |1 + z| = 1, and its
+# power of c8 some more: what frit's own are worth is measured by tests/accuracy.py.)
+NEAR = {*COMPLEX_INEXACT, *INEXACT_1}
+MANY_ULP = {"log1p": 1e5, "power": 500}
+
+pytestmark = needs_compiler
+
+
+def test_the_table_was_read():
+    assert len(MAPS) > 50 and {"isnan", "multiply", "where", "exp"} <= set(MAPS)
+    assert set(REDUCTIONS) == {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"}
+
+
+@contextlib.contextmanager
+def executor(name):
+    """Kernels run compiled ("always") or interpreted ("interpret"), and nothing else does."""
+    other = "interpreted" if name == "always" else "jitted"
+    with frit.config(jit=name):
+        before = frit.stats()
+        yield
+        after = frit.stats()
+        assert after[other] == before[other], f"a kernel was {other}"
+        assert after["kernels"] > before["kernels"] and after["failed"] == before["failed"]
+
+
+def evaluated(f, inputs):
+    """The results of f over all inputs as arrays, copied out of frit."""
+    out = []
+    for args in inputs:
+        r = f(*[frit.asarray(a) if isinstance(a, np.ndarray) else a for a in args])
+        r = r if isinstance(r, tuple) else (r,)
+        frit.eval(*r)
+        out.append([np.array(v) for v in r])
+    return out
+
+
+def equal(a, b, what):
+    wrong = np.argwhere(bits(a) != bits(b))
+    if len(wrong):
+        at = tuple(wrong[0][:a.ndim])
+        raise AssertionError(f"{what}: {a[at]!r} and {b[at]!r} at {at}, {len(wrong)} of {a.size}")
+
+
+def check(f, inputs, near=None, ulp=16):
+    """f over every tuple of inputs: compiled and interpreted alike, and like NumPy, bit by bit or, where
+    near(number of the input) is true, within a few ULP."""
+    with frit.config(jit="always"):
+        evaluated(f, inputs)    # the first run of a kernel is interpreted
+    with executor("always"):
+        compiled = evaluated(f, inputs)
+    with executor("interpret"):
+        interpreted = evaluated(f, inputs)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for i, args in enumerate(inputs):
+            want = f(*args)
+            want = want if isinstance(want, tuple) else (want,)
+            what = f"input {i}: {[getattr(a, 'shape', a) for a in args]}"
+            for c, t, w in zip(compiled[i], interpreted[i], map(np.asarray, want), strict=True):
+                assert c.dtype == t.dtype == w.dtype and c.shape == t.shape == w.shape, what
+                equal(c, t, f"compiled and interpreted, {what}")
+                if near is None:
+                    equal(c, w, f"compiled and NumPy, {what}")
+                elif near(i):
+                    wide = np.result_type(c.dtype, "c8")
+                    assert complex_distance(c.astype(wide), w.astype(wide)).max() <= ulp, what
+
+
+def numbers(dtype, n, seed, special):
+    """n numbers, or n special ones in any order."""
+    r = np.random.default_rng([n, seed, special])
+    if special:
+        return r.choice(specials(dtype), n)
+    return (r.standard_normal(n) + 1j * r.standard_normal(n)).astype(dtype)
+
+
+def steps(v, step):
+    """The same numbers `step` elements apart."""
+    wide = np.repeat(v, abs(step))
+    return wide[::step] if step > 0 else wide[::step][:len(v)]
+
+
+def arguments(name, dtype, n, special, step=1):
+    args = [steps(numbers(dtype, n, k, special), step) for k in range(MAPS[name])]
+    if name == "where":
+        args[0] = args[0].real > 0
+    return tuple(args)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MAPS)
+def test_maps(name, dtype):
+    f = {"real": lambda xp, x: xp.real(x) + 0, "imag": lambda xp, x: xp.imag(x) + 0}.get(
+        name, lambda xp, *args: getattr(xp, name)(*args))
+    inputs = [arguments(name, dtype, n, special) for special in (True, False) for n in SIZES]
+    near = None if name not in NEAR else lambda i: i >= len(SIZES)
+    check(lambda *args: f(frit if isinstance(args[-1], frit.Tensor) else np, *args), inputs, near,
+          MANY_ULP.get(name, 16))
+
+
+@pytest.mark.parametrize("step", [2, -3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["multiply", "isnan", "where", "less", "absolute", "conjugate", "divide"])
+def test_strided_maps(name, dtype, step):
+    inputs = [arguments(name, dtype, n, special, step) for special in (True, False) for n in SIZES]
+    near = None if name not in NEAR else lambda i: i >= len(SIZES)
+    check(lambda *args: getattr(frit if isinstance(args[-1], frit.Tensor) else np, name)(*args), inputs, near)
+
+
+MIXED = {
+    "real and complex": lambda xp, z, x: (z + x, x - z, xp.where(x > 0, z, x)),
+    "half the width": lambda xp, z, x: (z.astype("c8") + x.astype("f2"), z + x.astype("f4"), z.astype("c16")),
+    "parts": lambda xp, z, x: (z.real + x, z.imag - z.real, xp.conjugate(z).imag + x),
+    "truths": lambda xp, z, x: (xp.isnan(z) | xp.isinf(-z), (z == x) & xp.isfinite(z), z.real < x,
+                                xp.logical_or(z, x)),
+    "narrow": lambda xp, z, x: (xp.isnan(z).astype("i1"), (z != x).astype("u2") + np.uint16(1), z - x),
+    "numbers": lambda xp, z, x: (z + 2.5, 1j - z, xp.maximum(z, 0), x + 1j),
+    "chain": lambda xp, z, x: (((z + x) - (z - 1j)) + xp.conjugate(-z),),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_with_other_dtypes(case, dtype):
+    inputs = []
+    for special in True, False:
+        for n in SIZES:
+            z, x = numbers(dtype, n, 1, special), numbers(dtype, n, 2, special).real.copy()
+            inputs.append((z, x))
+    check(lambda z, x: MIXED[case](frit if isinstance(z, frit.Tensor) else np, z, x), inputs)
+
+
+def rows_of(dtype, special, order, n_rows=3):
+    """Matrices of every width; C order, transposed, strided, or one row for all."""
+    for n in SIZES:
+        m = numbers(dtype, n_rows * n, 5, special).reshape(n_rows, n)
+        if order == "strided":
+            m = np.repeat(m, 2, 1)[:, ::2]
+        elif order == "transposed":
+            m = np.ascontiguousarray(m.T).T
+        elif order == "broadcast":
+            m = np.broadcast_to(m[0], (n_rows, n))
+        yield m
+
+
+@pytest.mark.parametrize("order", ["C", "strided", "transposed", "broadcast"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, dtype, order):
+    exact = name != "prod"   # NumPy's loop multiplies with fma or without, as its build has it
+    for axis in (1, 0, None):
+        inputs = [(m,) for special in (True, False) for m in rows_of(dtype, special, order)]
+        check(lambda m: getattr(frit if isinstance(m, frit.Tensor) else np, name)(m, axis=axis), inputs,
+              None if exact else lambda i: i >= len(SIZES))
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_maps_around_reductions(dtype, axis):
+    def f(m):
+        xp = frit if isinstance(m, frit.Tensor) else np
+        d = m - xp.sum(m + 1j, axis=axis, keepdims=True)
+        return d, xp.sum(d - m, axis=axis), xp.isnan(d).any(axis=axis), xp.mean(m, axis=axis)
+
+    check(f, [(m,) for special in (True, False) for m in rows_of(dtype, special, "C")])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_real_and_complex_sums_of_one_row(dtype, rows):
+    """Leaves of both trees: 64 complex numbers and 128 real ones."""
+    def f(m):
+        xp = frit if isinstance(m, frit.Tensor) else np
+        return xp.sum(m, axis=1), xp.sum(m.real + m.imag, axis=1), xp.sum(xp.isfinite(m), axis=1), xp.max(m, axis=1)
+
+    check(f, [(m,) for special in (True, False) for m in rows_of(dtype, special, "C", rows)])
+
+
+SIGNS = {
+    "sum with a negative": lambda xp, x, y: (-x + y, y + -x, -x - y, x - -y),
+    "product of negatives": lambda xp, x, y: (-x * -y, -x * y, -(x * y)),
+    "quotient of negatives": lambda xp, x, y: (-x / -y, -x / y, -(x / y)),
+    "square of a magnitude": lambda xp, x, y: (abs(x) * abs(x), abs(x) * y, abs(x) / abs(x)),
+    "negative difference": lambda xp, x, y: (-(x - y), -(x + y), xp.sqrt(abs(x))),
+    "steps": lambda xp, x, y: (-(-x + y) * -y, xp.copysign(y, -x - -y)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("case", SIGNS)
+def test_sign_of_a_nan(case, dtype):
+    """Of operations with one NaN among the operands."""
+    nans = np.array([np.nan, -np.nan, 1.0, -2.0, 0.0, -0.0] * 7, dtype)
+    others = np.array([1.0, 2.0, -3.0, 4.0, -5.0, 6.0] * 7, dtype)
+
+    def f(x, y):
+        xp = frit if isinstance(x, frit.Tensor) else np
+        return tuple(xp.signbit(v) for v in SIGNS[case](xp, x, y))
+
+    check(f, [(a[:n], b[:n]) for a, b in ((nans, others), (others, nans)) for n in (1, 7, 16, 42)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sign_of_a_nan_in_a_complex_number(dtype):
+    """What is done to a part's sign before its magnitude is taken."""
+    part = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, -np.nan])
+    z = np.array([complex(re, im) for re in part for im in part if re == re or im == im], dtype)
+
+    def f(xp, z):
+        return [xp.signbit(xp.absolute(v)) for v in (-z, xp.conjugate(z))]
+
+    def steps(z):
+        # Forced one by one, so that no kernel has more than one operation.
+        out = []
+        for v in (-z, frit.conjugate(z)):
+            frit.eval(v)
+            size = frit.absolute(v)
+            frit.eval(size)
+            out.append(np.asarray(frit.signbit(size)))
+        return out
+
+    for name in "interpret", "always", "always":
+        with frit.config(jit=name):
+            whole = [np.asarray(v) for v in f(frit, frit.asarray(z))]
+            for got, want in zip(whole, steps(frit.asarray(z))):
+                assert got.tolist() == want.tolist(), name
