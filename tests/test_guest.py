@@ -265,6 +265,122 @@ def test_many_python_threads():
     """)
 
 
+# Threads that trace, store into the same tensors, show them, hand them to NumPy, drop them and compute,
+# with a switch of threads every few instructions.
+STRESS = """
+        import random, traceback
+        sys.setswitchinterval(1e-6)
+        shared = [frit.asarray(np.full(n, 1.0)) for n in (5, 1000, 70_000)]
+        plain = [np.full(n, 1.0) for n in (5, 70_000)]
+        slots, errors, end = [None] * 8, [], time.monotonic() + SECONDS
+        scale = frit.accelerate(lambda a: a * 0.0 + 1.0)
+
+        def job(k):
+            r = random.Random(k)
+            try:
+                while time.monotonic() < end and not errors:
+                    x = np.full(r.choice((3, 64, 1000, 20_000, 70_000)), float(r.randrange(4)))
+                    t, s, what = frit.asarray(x), r.choice(shared), r.randrange(14)
+                    if what == 0:
+                        y = t
+                        for i in range(r.randrange(30)):
+                            y = y * 0.5 + t
+                        slots[r.randrange(8)] = y
+                    elif what == 1:
+                        assert float((t * 2 + 1).sum()) == (x * 2 + 1).sum()
+                    elif what == 2:
+                        s += 1.0
+                    elif what == 3:
+                        s[1:] = s[1:] * 0.0 + 1.0
+                    elif what == 4:
+                        assert np.asarray(s).shape == s.shape
+                    elif what == 5 and (y := slots[r.randrange(8)]) is not None:
+                        frit.eval(y)
+                    elif what == 6:
+                        slots[r.randrange(8)] = None
+                    elif what == 7:
+                        s[...] = 1.0
+                        float(s.sum())
+                    elif what == 8:
+                        y = t * 3
+                        z = y[::2]
+                        y += 1
+                        assert (np.asarray(z) == (x * 3 + 1)[::2]).all()
+                    elif what == 9:
+                        np.linalg.norm(s)
+                        np.cross(frit.asarray([1.0, 2, 3]), frit.asarray([3.0, 2, 1]))
+                    elif what == 10:
+                        str(s[:3])
+                        s[:2].tolist()
+                    elif what == 11:
+                        y = frit.asarray(x.copy(), copy=False)
+                        y += 1
+                        assert np.asarray(y)[0] == x[0] + 1
+                    elif what == 12:
+                        assert (scale(r.choice(plain)) == 1.0).all()
+                    elif what == 13:
+                        y = frit.asarray(r.choice(plain), copy=False)
+                        assert float((y * 2).sum()) == 2.0 * y.size
+            except BaseException:
+                errors.append(traceback.format_exc())
+        threads = [threading.Thread(target=job, args=(k,)) for k in range(6)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        assert not errors, errors[0]
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("n", [1, 2])
+def test_many_python_threads_on_the_same_tensors(n):
+    run(STRESS.replace("SECONDS", "60" if SOAK else "3"), FRIT_NUM_THREADS=n)
+
+
+@pytest.mark.core
+def test_fork_while_another_thread_computes():
+    """No child finds an evaluation half done, or waits for one that nobody does."""
+    run("""
+        x = frit.asarray(np.zeros(3_000_000))
+        frit.eval(x)
+        stop = []
+        def count():
+            while not stop:
+                global x
+                x += 1.0            # in place
+                frit.eval(x)
+        busy = threading.Thread(target=count)
+        busy.start()
+        for i in range(10):
+            time.sleep(0.01)
+            pid = os.fork()
+            if pid == 0:
+                ok = False
+                try:
+                    signal.alarm(30)
+                    a = np.array(x)
+                    ok = (a == a[0]).all()
+                    work(i, 300_000)
+                finally:
+                    os._exit(0 if ok else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.append(1)
+        busy.join()
+    """)
+
+
+def test_fork_while_another_thread_warns(tmp_path):
+    import glob
+    import shutil
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    program = str(tmp_path / "log")
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-I", os.path.join(root, "csrc"), "-o", program,
+                    os.path.join(root, "tests", "c", "test_log.c"),
+                    *glob.glob(os.path.join(root, "csrc", "base", "*.c")), "-lpthread"], check=True)
+    assert subprocess.run([program], timeout=100).returncode == 0
+
+
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "os._exit(0)", "del frit, t, y",
                                  "threading.Thread(target=work, args=(1, 10**6), daemon=True).start()",
                                  "import atexit; atexit.register(lambda: work(2))"])
@@ -314,6 +430,7 @@ def test_open_files_do_not_grow(compiler):
 
 # ---- Ctrl-C
 
+@pytest.mark.core
 def test_ctrl_c_lands_within_200_ms_and_leaves_things_intact():
     run("""
         x = rand(4_000_000)
@@ -321,7 +438,7 @@ def test_ctrl_c_lands_within_200_ms_and_leaves_things_intact():
         frit.eval(t + 1)
         def long_work():
             y = t
-            for i in range(400):
+            for i in range(100):
                 y = frit.sin(y) * 0.5 + t
             return y
         y = long_work()
@@ -341,11 +458,70 @@ def test_ctrl_c_lands_within_200_ms_and_leaves_things_intact():
             raise AssertionError("not interrupted")
         print(waited)
         assert waited < 0.4, waited     # 200 ms, and what a busy machine adds
+        del y                           # or showing t would compute it first
         assert (np.asarray(t) == x).all()
         z = frit.sin(t) + 1
         small = np.asarray(z[:100])
         work(3, 300_000)
     """, timeout=120)
+
+
+@pytest.mark.core
+def test_ctrl_c_lands_while_kernels_are_compiled_first(compiler):
+    run("""
+        t = frit.asarray(rand(3000))
+        frit.eval(t + 1)
+        y = t
+        for i in range(120):
+            y = frit.sin(y) * 0.5 + t       # some seconds for the compiler
+        def interrupt():
+            time.sleep(0.3)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        sent = []
+        threading.Thread(target=interrupt).start()
+        try:
+            frit.eval(y)
+        except KeyboardInterrupt:
+            waited = time.monotonic() - sent[0]
+        else:
+            raise AssertionError("not interrupted")
+        assert waited < 0.4, waited
+        start = time.monotonic()
+        work()                              # and does not wait for what nobody wants any more
+        assert time.monotonic() - start < 5
+    """, FRIT_JIT="always", FRIT_CACHE=0)
+
+
+def test_ctrl_c_while_another_thread_computes():
+    run("""
+        t = frit.asarray(rand(4_000_000))
+        frit.eval(t + 1)
+        def long_work():
+            y = t
+            for i in range(100):
+                y = frit.sin(y) * 0.5 + t
+            return y
+        far, near = long_work(), frit.sin(t) + 1
+        def interrupt():
+            time.sleep(0.3)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        sent = []
+        busy = threading.Thread(target=lambda: frit.eval(far))
+        busy.start()
+        time.sleep(0.1)
+        threading.Thread(target=interrupt).start()
+        try:
+            frit.eval(near)
+        except KeyboardInterrupt:
+            waited = time.monotonic() - sent[0]
+        else:
+            raise AssertionError("not interrupted")
+        assert busy.is_alive()
+        assert waited < 0.4, waited
+        os._exit(0)
+    """, FRIT_JIT="off")
 
 
 def test_ctrl_c_while_waiting_for_compiles(compiler):

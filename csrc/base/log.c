@@ -34,6 +34,7 @@ void
 fr_warn_once(const char *topic, const char *fmt, ...)
 {
     char    line[WARNING_LEN];
+    bool    is_new;
     va_list ap;
     int     i;
 
@@ -43,14 +44,34 @@ fr_warn_once(const char *topic, const char *fmt, ...)
     pthread_mutex_lock(&lock);
     for (i = 0; i < n_said && strncmp(said[i].topic, topic, sizeof said[i].topic - 1); i++)
         ;
-    if (i == n_said && n_said < MAX_WARNINGS) {
+    is_new = i == n_said && n_said < MAX_WARNINGS;
+    if (is_new) {
         snprintf(said[i].topic, sizeof said[i].topic, "%s", topic);
         snprintf(said[i].text, sizeof said[i].text, "%s", line);
         n_said++;
-        if (!fr_env.quiet)
-            fprintf(stderr, "frit: %s\n", line);
     }
     pthread_mutex_unlock(&lock);
+    /* Without the lock: whoever reads stderr may take his time. */
+    if (is_new && !fr_env.quiet)
+        fprintf(stderr, "frit: %s\n", line);
+}
+
+/* In a child of fork the thread that held the lock does not exist; an entry that it was writing is not
+ * counted yet. */
+static void
+after_fork_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+bool
+fr_log_init(void)
+{
+    static bool done;
+
+    if (!done)
+        done = pthread_atfork(NULL, NULL, after_fork_child) == 0;
+    return done;
 }
 
 int

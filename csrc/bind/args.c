@@ -100,11 +100,11 @@ one_dim(PyObject *o, bool allow_unknown, int64_t *dim)
         }
         return -1;
     }
-    if (v < 0 && !(allow_unknown && v == -1)) {
+    if (v < 0 && !allow_unknown) {
         PyErr_SetString(PyExc_ValueError, "negative dimensions are not allowed");
         return -1;
     }
-    *dim = v;
+    *dim = v < 0 ? -1 : v; /* any negative size is NumPy's unknown one */
     return 0;
 }
 

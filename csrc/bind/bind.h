@@ -32,11 +32,21 @@ struct fr_tensor_object {
     PyObject_HEAD
     struct fr_tensor t;
     PyObject        *weakrefs;
-    bool             scalar;   /* stands for a NumPy scalar: operators never change it in place */
-    bool             is_base;  /* made by .base, which ends here */
-    bool             locked;   /* read-only because flags.writeable was cleared: may be set again */
-    bool             unused;   /* so that the four are cleared by one store */
+    union {
+        struct {
+            bool     scalar;   /* stands for a NumPy scalar: operators never change it in place */
+            bool     is_base;  /* made by .base, which ends here */
+            bool     locked;   /* read-only because flags.writeable was cleared: may be set again */
+            uint8_t  end;      /* enum fr_type_end */
+        };
+        uint32_t     special;  /* any of the four */
+    };
+    uint32_t         token;    /* for that end */
 };
+enum fr_type_end { FR_END_NOTHING,
+                   FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
+                   FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
+                   FR_END_LOAN };    /* an argument of an accelerated call: fr_storage_reclaim */
 
 extern FR_HIDDEN PyTypeObject *fr_tensor_type;
 
@@ -128,6 +138,8 @@ static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
 /* Anything that np.asarray takes. For operators (`binary`), objects with operators of their own give
  * FR_VALUE_DEFER. */
 int       fr_value_get(PyObject *o, bool binary, struct fr_value *);
+/* What an operator does with an object that is no number, ndarray or tensor: an FR_VALUE_*. */
+int       fr_value_operand(PyObject *o);
 void      fr_value_clear(struct fr_value *);
 /* fr_value_get for n objects, and fr_value_fit; clears them itself unless it returns OK. */
 int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *,
@@ -225,13 +237,18 @@ bool      fr_numpy_is_array(PyObject *o);                /* an ndarray or of a s
 bool      fr_numpy_is_scalar(PyObject *o);               /* np.float64(1.5) and the like */
 bool      fr_numpy_scalar(PyObject *o, struct fr_number *);       /* false: not one of our dtypes */
 fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not ours, or byte-swapped */
-bool      fr_numpy_defers(PyObject *array);              /* a subclass that wants to answer itself */
+bool      fr_numpy_defers(PyObject *array);              /* wants to answer operators itself */
 /* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
 int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
 PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
-enum fr_view { FR_VIEW_READ,      /* read-only; good until the next store */
-               FR_VIEW_EXPORT };  /* pinned for good; writable as the tensor is */
+enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
+               FR_VIEW_WATCH,     /* read-only; sees later stores */
+               FR_VIEW_EXPORT };  /* sees later stores; writable as the tensor is */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+/* A view for reading that somebody has kept: it looks at its tensor from now on. */
+int       fr_numpy_keep(PyObject *view);
+/* The tensor's memory stays where it is, also when this view is gone. */
+void      fr_numpy_look_forever(PyObject *view);
 /* How a tensor shows itself to whoever asks: what stands for a scalar never changes, so nothing needs
  * to be pinned. */
 static inline enum fr_view

@@ -101,15 +101,6 @@ from_array(PyObject *array, fr_dtype d, char order, int copy, bool fresh)
         if (d != FR_N_DTYPES && d != from)
             return no_copy();
         o = fr_share(NULL, array);
-        if (o) { /* both sides may write at any time from now on */
-            struct fr_err err;
-            void         *data;
-            fr_status     st = fr_tensor_export(fr_of(o), &data, &err);
-            if (st != FR_OK) {
-                Py_DECREF(o);
-                return fr_errors_raise(st, &err);
-            }
-        }
         if (o && !has_order(fr_of(o)->layout, order)) {
             Py_DECREF(o);
             return no_copy();

@@ -46,6 +46,7 @@ static const char used_versioned[] = "used_dltensor_versioned", fresh_versioned[
 /* What a consumer holds: the tensor is kept alive by its own handle. */
 struct export {
     struct fr_tensor handle;
+    uint32_t         look;
     int64_t          shape[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     union {
         struct dl_managed           plain;
@@ -62,6 +63,7 @@ free_export(struct export *e)
     if (!Py_IsInitialized())
         return;
     gil = PyGILState_Ensure();
+    fr_storage_unlook(e->handle.storage, e->look);
     fr_tensor_clear(&e->handle);
     fr_free(e);
     PyGILState_Release(gil);
@@ -122,7 +124,7 @@ export_tensor(const struct fr_tensor *t, bool versioned, bool copied)
 
     if (!e)
         return PyErr_NoMemory();
-    st = fr_tensor_export(t, &data, &err);
+    st = fr_tensor_export(t, !t->readonly, &data, &e->look, &err);
     if (st != FR_OK) {
         fr_free(e);
         return fr_errors_raise(st, &err);
@@ -257,6 +259,7 @@ import_tensor(const struct dl_tensor *d, bool readonly, void (*release)(void *),
     int64_t       step = 1;
     struct fr_err err;
     fr_status     st;
+    uint32_t      look;
     void         *data;
 
     if (d->device.type != DL_CPU) {
@@ -275,8 +278,8 @@ import_tensor(const struct dl_tensor *d, bool readonly, void (*release)(void *),
     }
     st = fr_tensor_from_memory((char *)d->data + d->byte_offset, dtype, d->ndim, d->shape, strides,
                                readonly, release, owner, out, &err);
-    if (st == FR_OK) { /* the producer may look at any time */
-        st = fr_tensor_export(out, &data, &err);
+    if (st == FR_OK) { /* the producer may look at any time, as long as there is something to see */
+        st = fr_tensor_export(out, true, &data, &look, &err);
         if (st != FR_OK)
             fr_tensor_clear(out);
     }

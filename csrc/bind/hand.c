@@ -145,19 +145,22 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
 static PyObject *
 convert_sequence(struct call *c, PyObject *o, enum fr_intent intent)
 {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    PyObject  *list = NULL, *result;
+    PyObject *list = NULL, *result;
 
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(o, i), *got = convert(c, item, intent);
+    /* While a tensor is computed, another thread may change the caller's list. */
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list ? list : o); i++) {
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(list ? list : o, i));
+        PyObject *got = convert(c, item, intent);
+        bool      same = got == item;
+        Py_DECREF(item);
         if (!got)
             goto fail;
-        if (got != item && !list && !(list = PySequence_List(o))) {
+        if (!same && !list && (!(list = PySequence_List(o)) || i >= PyList_GET_SIZE(list))) {
             Py_DECREF(got);
-            goto fail;
+            goto fail_changed;
         }
         if (list)
-            PyList_SetItem(list, i, got); /* steals; the list has n items */
+            PyList_SetItem(list, i, got); /* steals */
         else
             Py_DECREF(got);
     }
@@ -168,6 +171,9 @@ convert_sequence(struct call *c, PyObject *o, enum fr_intent intent)
     result = PyList_AsTuple(list);
     Py_DECREF(list);
     return result;
+fail_changed:
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "list changed size while it was read");
 fail:
     Py_XDECREF(list);
     return NULL;
@@ -179,7 +185,7 @@ convert_dict(struct call *c, PyObject *o)
     PyObject  *copy = PyDict_Copy(o), *key, *value;
     Py_ssize_t pos = 0;
 
-    while (copy && PyDict_Next(o, &pos, &key, &value)) {
+    while (copy && PyDict_Next(copy, &pos, &key, &value)) { /* nobody else changes the copy */
         PyObject *got = convert(c, value, FR_READS);
         if (!got || (got != value && PyDict_SetItem(copy, key, got) < 0))
             Py_CLEAR(copy);
@@ -276,20 +282,6 @@ store_back(struct guest *g)
     return -1;
 }
 
-/* An ndarray that is still held somewhere looks at the memory from now on. */
-static int
-pin(struct guest *g)
-{
-    struct fr_err err;
-    void         *data;
-    fr_status     st = fr_tensor_export(fr_of(g->tensor), &data, &err);
-
-    if (st == FR_OK)
-        return 0;
-    fr_errors_raise(st, &err);
-    return -1;
-}
-
 /* Ends the call's views; an exception that is set already stays. */
 static int
 release_guests(struct call *c)
@@ -303,7 +295,7 @@ release_guests(struct call *c)
         if (g->copied)
             st |= store_back(g); /* also after an error: what was written is written */
         else if (Py_REFCNT(g->view) > 1)
-            st |= pin(g);
+            st |= fr_numpy_keep(g->view); /* somebody still holds it */
         Py_DECREF(g->view);
         Py_DECREF(g->tensor);
     }

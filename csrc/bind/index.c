@@ -358,7 +358,7 @@ fr_index_iter(PyObject *self)
     fr_info_sync(FR_SYNC_iteration, fr_of(self));
     /* The elements as they are now, and later writes too, as NumPy's iterator sees them: so the
      * memory must be the one that writes go to. */
-    view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    view = fr_numpy_view(self, FR_VIEW_WATCH);
     iter = view ? PyObject_GetIter(view) : NULL;
     Py_XDECREF(view);
     return iter;

@@ -59,12 +59,24 @@ before_fork(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     if (fr_runtime_flush(&err) != FR_OK)
         PyErr_Clear();
+    fr_runtime_before_fork();
+    if (PyErr_Occurred())
+        return NULL; /* Ctrl-C while another thread computed: Python reports it and goes on */
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+after_fork(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    fr_runtime_after_fork();
     Py_RETURN_NONE;
 }
 
 static PyMethodDef own_methods[] = {
     {"_stop", stop, METH_NOARGS, "Ends threads and helpers; called at exit."},
     {"_before_fork", before_fork, METH_NOARGS, "Called before os.fork."},
+    {"_after_fork", after_fork, METH_NOARGS, "Called after os.fork, in both processes."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -163,8 +175,15 @@ exec_module(PyObject *module)
         return -1;
     if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)
         return -1;
-    return call_with("os", "register_at_fork", PyObject_GetAttrString(module, "_before_fork"),
-                     "before");
+    static const char *const hooks[][2] = {{"before", "_before_fork"},
+                                           {"after_in_parent", "_after_fork"},
+                                           {"after_in_child", "_after_fork"}};
+
+    for (size_t i = 0; i < FR_LEN(hooks); i++)
+        if (call_with("os", "register_at_fork", PyObject_GetAttrString(module, hooks[i][1]),
+                      hooks[i][0]) < 0)
+            return -1;
+    return 0;
 }
 
 PyDoc_STRVAR(module_doc, "The compiled part of frit. Use the names in the package frit.");

@@ -317,15 +317,23 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     static const char *const names[] = {[Py_LT] = "__lt__", [Py_LE] = "__le__",
                                         [Py_EQ] = "__eq__", [Py_NE] = "__ne__",
                                         [Py_GT] = "__gt__", [Py_GE] = "__ge__"};
-    PyObject                *result = binary(ops[op], a, b);
+    PyObject                *objects[2] = {a, b}, *result;
+    struct fr_value          x[2];
+    struct fr_arg            args[2];
 
-    if (result != Py_NotImplemented)
-        return result;
+    if (FR_LIKELY(fast_pair(a, b, args)))
+        return trace(ops[op], args, 2);
+    switch (fr_value_all(ops[op], objects, 2, true, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
     /* None, strings: NumPy says element by element that they differ, or that they have no order. */
-    if (b != Py_None && !PyUnicode_Check(b) && !PyBytes_Check(b))
-        return result;
-    Py_DECREF(result);
-    return fr_hand_method(names[op], FR_READS, (PyObject *[]){a, b}, 2, NULL);
+    case FR_VALUE_HAND: return fr_hand_method(names[op], FR_READS, objects, 2, NULL);
+    default: break;
+    }
+    result = trace(ops[op], args, 2);
+    for (int i = 0; i < 2; i++)
+        fr_value_clear(&x[i]);
+    return result;
 }
 
 /* ---- Python numbers */

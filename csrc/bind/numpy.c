@@ -132,7 +132,8 @@ fr_numpy_defers(PyObject *array)
 {
     if (PyArray_CheckExact(array))
         return false;
-    return PyArray_GetPriority(array, 0) > 0; /* matrices and masked arrays, not memory maps */
+    /* Matrices and masked arrays, not memory maps; of other objects, those that say so. */
+    return PyArray_GetPriority(array, NPY_SCALAR_PRIORITY) > 0;
 }
 
 int
@@ -186,6 +187,33 @@ fr_numpy_pack(fr_dtype d, void *bytes, PyObject *value)
 
 /* ---- tensors out */
 
+/* The address of the tensor's elements, and the object that keeps them there: a Tensor of its own,
+ * whose end is the end of the array that it is the base of. */
+static PyObject *
+base_of_view(const struct fr_tensor *t, enum fr_view mode, void **data)
+{
+    struct fr_tensor_object *base = fr_type_new();
+    struct fr_err            err;
+    fr_status                st;
+
+    if (!base)
+        return PyErr_NoMemory();
+    fr_tensor_copy(t, &base->t);
+    if (mode != FR_VIEW_READ) {
+        bool writes = mode == FR_VIEW_EXPORT && !t->readonly;
+
+        st = fr_tensor_export(&base->t, writes, data, &base->token, &err);
+        base->end = st == FR_OK ? FR_END_LOOK : FR_END_NOTHING;
+    } else if ((st = fr_tensor_data(&base->t, data, &err)) == FR_OK) {
+        base->token = fr_tensor_hold(&base->t);
+        base->end = FR_END_HOLD;
+    }
+    if (st == FR_OK)
+        return (PyObject *)base;
+    Py_DECREF(base);
+    return fr_errors_raise(st, &err);
+}
+
 PyObject *
 fr_numpy_view(PyObject *tensor, enum fr_view mode)
 {
@@ -194,15 +222,12 @@ fr_numpy_view(PyObject *tensor, enum fr_view mode)
     const struct fr_layout *l = t->layout;
     npy_intp                dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     int                     size = fr_dtype_size(t->dtype), flags = NPY_ARRAY_ALIGNED;
-    PyObject               *array;
-    struct fr_err           err;
-    fr_status               st;
+    PyObject               *array, *base;
     void                   *data;
 
     FR_TRACE_HERE();
-    st = mode == FR_VIEW_READ ? fr_tensor_data(t, &data, &err) : fr_tensor_export(t, &data, &err);
-    if (st != FR_OK)
-        return fr_errors_raise(st, &err);
+    if (!(base = base_of_view(t, mode, &data)))
+        return NULL;
     for (int i = 0; i < l->ndim; i++) {
         dims[i] = fr_layout_dims(l)[i];
         strides[i] = fr_layout_strides(l)[i] * size;
@@ -212,14 +237,51 @@ fr_numpy_view(PyObject *tensor, enum fr_view mode)
     Py_INCREF(descrs[t->dtype]);
     array = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], l->ndim, dims, strides,
                                  data ? data : nowhere, flags, NULL);
-    if (!array)
+    if (!array) {
+        Py_DECREF(base);
         return NULL;
+    }
     PyArray_UpdateFlags(fr_array(array), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
-    if (PyArray_SetBaseObject(fr_array(array), Py_NewRef(tensor)) < 0) {
+    if (PyArray_SetBaseObject(fr_array(array), base) < 0) {
         Py_DECREF(array);
         return NULL;
     }
     return array;
+}
+
+void
+fr_numpy_look_forever(PyObject *view)
+{
+    struct fr_tensor_object *base = fr_object(PyArray_BASE(fr_array(view)));
+
+    if (base->end == FR_END_LOOK)
+        base->end = FR_END_NOTHING;
+}
+
+int
+fr_numpy_keep(PyObject *view)
+{
+    struct fr_tensor_object *base = fr_object(PyArray_BASE(fr_array(view)));
+    struct fr_err            err;
+    fr_status                st;
+    uint32_t                 look;
+    void                    *data;
+
+    if (base->end != FR_END_HOLD)
+        return 0;
+    st = fr_tensor_export(&base->t, false, &data, &look, &err);
+    if (st != FR_OK) {
+        fr_errors_raise(st, &err);
+        return -1;
+    }
+    if (data != PyArray_DATA(fr_array(view))) { /* stored to meanwhile: it keeps what it shows */
+        fr_storage_unlook(base->t.storage, look);
+        return 0;
+    }
+    fr_tensor_unhold(base->token);
+    base->end = FR_END_LOOK;
+    base->token = look;
+    return 0;
 }
 
 static void

@@ -308,7 +308,8 @@ static bool
 is_operand(PyObject *o)
 {
     return fr_is_tensor(o) || fr_numpy_is_array(o) || fr_numpy_is_scalar(o) || PyList_Check(o) ||
-           PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o);
+           PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) ||
+           fr_value_operand(o) != FR_VALUE_DEFER;
 }
 
 PyObject *

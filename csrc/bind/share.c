@@ -103,6 +103,10 @@ root_of(PyObject *array, PyObject **tensor)
 
     *tensor = NULL;
     while ((base = PyArray_BASE(fr_array(array))) != NULL) {
+        if (PyMemoryView_Check(base)) /* np.asarray(t) takes the buffer of an ndarray over t */
+            base = PyMemoryView_GET_BUFFER(base)->obj;
+        if (!base)
+            break;
         if (fr_is_tensor(base)) {
             *tensor = base;
             break;
@@ -232,12 +236,6 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
         return NULL;
     }
     byte_bounds(root, &s->low, &s->high);
-    if ((b->partial || n_partial) && collides(s->low, s->high) &&
-        (fr_runtime_flush(NULL) != FR_OK || collides(s->low, s->high))) {
-        fr_free(s); /* a flush ends storages that only waited for their stores */
-        not_shareable(root, "another tensor uses a part of it as another array");
-        return NULL;
-    }
     st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
         fr_free(s);
@@ -257,6 +255,23 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
     return s;
 }
 
+/* Before a storage over this block is made: ends storages that collide with it and only wait for their
+ * stores. False, with an exception, if others are left. */
+static bool
+make_way(PyObject *root, const struct block *b)
+{
+    char *low, *high;
+
+    byte_bounds(root, &low, &high);
+    if (!(b->partial || n_partial) || !collides(low, high))
+        return true;
+    if (fr_runtime_flush(NULL) == FR_OK && !collides(low, high))
+        return true;
+    if (!PyErr_Occurred())
+        not_shareable(root, "another tensor uses a part of it as another array");
+    return false;
+}
+
 PyObject *
 fr_share(PyObject *module, PyObject *array)
 {
@@ -267,6 +282,7 @@ fr_share(PyObject *module, PyObject *array)
     struct fr_err    err;
     fr_status        st;
     fr_dtype         d;
+    uint32_t         look;
     void            *data;
 
     (void)module;
@@ -285,7 +301,9 @@ fr_share(PyObject *module, PyObject *array)
     if (tensor) {
         if (fr_of(tensor)->dtype != d)
             return not_shareable(array, "its memory is a tensor of another dtype");
-        st = fr_tensor_export(fr_of(tensor), &data, &err);
+        if (fr_object(tensor)->end != FR_END_LOOK) /* the tensor may have moved on */
+            return not_shareable(array, "it shows a tensor for reading");
+        st = fr_tensor_data(fr_of(tensor), &data, &err);
         if (st != FR_OK)
             return fr_errors_raise(st, &err);
         o = window_of(array, fr_of(tensor), data);
@@ -294,10 +312,18 @@ fr_share(PyObject *module, PyObject *array)
     root = choose_block(root, array, d, &b);
     s = find(root, d, b.data);
     if (!s || !s->whole.storage) {
-        bool is_read = s != NULL; /* by something pending, from the time of an earlier storage */
+        /* Something pending reads the memory, from the time of an earlier storage. */
+        if (s && (st = fr_runtime_eval_all(&err)) != FR_OK)
+            return fr_errors_raise(st, &err);
+        if (!make_way(root, &b))
+            return NULL;
+        s = find(root, d, b.data); /* another thread may have made it while kernels ran */
+    }
+    if (!s || !s->whole.storage) {
         if (!(s = make(root, &b, d, &first)))
             return NULL;
-        if (is_read && (st = fr_tensor_export(&first, &data, &err)) != FR_OK) {
+        /* Both sides may write at any time from now on. */
+        if ((st = fr_tensor_export(&first, true, &data, &look, &err)) != FR_OK) {
             fr_tensor_clear(&first);
             return fr_errors_raise(st, &err);
         }
@@ -308,11 +334,57 @@ fr_share(PyObject *module, PyObject *array)
     return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
 }
 
+/* ---- loans: the caller of an accelerated function waits, so nobody else looks at the memory */
+
+static PyObject *
+borrow(PyObject *module, PyObject *array)
+{
+    PyObject *o = fr_share(module, array);
+
+    if (o) {
+        fr_storage_lend(fr_of(o)->storage);
+        fr_object(o)->end = FR_END_LOAN;
+    }
+    return o;
+}
+
+/* Ends loans; with `keep` false, stores that have not been computed are taken back. */
+static PyObject *
+give_back(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    struct fr_err err;
+    fr_status     st = FR_OK, failed = FR_OK;
+    bool          keep = n == 2 && PyObject_IsTrue(args[1]) > 0;
+
+    (void)module;
+    if (n != 2 || !PyList_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "give_back() takes a list of tensors and a bool");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); i++) {
+        PyObject *o = Py_NewRef(PyList_GET_ITEM(args[0], i));
+        if (fr_is_tensor(o) && fr_object(o)->end == FR_END_LOAN) {
+            fr_object(o)->end = FR_END_NOTHING;
+            st = fr_storage_reclaim(fr_of(o)->storage, keep, failed == FR_OK ? &err : NULL);
+            failed = failed == FR_OK ? st : failed;
+        }
+        Py_DECREF(o);
+    }
+    return failed == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(failed, &err);
+}
+
 PyMethodDef fr_share_methods[] = {
     {"share", fr_share, METH_O,
      "share(array, /)\n--\n\n"
-     "A Tensor over the ndarray's own memory, for as long as nobody else uses it: what is written\n"
-     "through the tensor is there after eval(). Arrays over one memory become views of one storage.\n"
-     "TypeError for dtypes and strides that frit does not have."},
+     "A Tensor over the ndarray's own memory. Operations that read it and stores into it are computed\n"
+     "at once, because others may write at any time. Arrays over one memory become views of one\n"
+     "storage. TypeError for dtypes and strides that frit does not have."},
+    {"borrow", borrow, METH_O,
+     "borrow(array, /)\n--\n\n"
+     "The same until give_back(), for a time in which nobody else uses the memory: all is lazy."},
+    {"give_back", (PyCFunction)(void (*)(void))give_back, METH_FASTCALL,
+     "give_back(tensors, keep, /)\n--\n\n"
+     "Ends what borrow() began: what was stored is in the arrays and nothing reads them any more. With\n"
+     "keep false, stores that have not been computed are taken back."},
     {NULL, NULL, 0, NULL},
 };

@@ -5,6 +5,7 @@
  * operation is a pop. */
 #include "bind/bind.h"
 
+#include <string.h>
 #include <structmember.h>
 
 PyTypeObject *fr_tensor_type;
@@ -23,41 +24,66 @@ fr_type_alloc(void)
         return NULL;
     o->t.storage = NULL;
     o->weakrefs = NULL;
-    o->scalar = o->is_base = o->locked = false;
+    o->special = 0;
     return o;
 }
 
-/* Weak references, or the waiting list is full. */
+/* The waiting list is full. */
 static FR_COLD void
-dealloc_rare(PyObject *self)
+discard(struct fr_tensor_object *o)
 {
-    struct fr_tensor_object *o = fr_object(self);
-    PyTypeObject            *type = Py_TYPE(self);
+    PyTypeObject *type = Py_TYPE(o);
 
-    if (o->weakrefs)
-        PyObject_ClearWeakRefs(self);
     fr_tensor_clear(&o->t);
-    PyObject_Free(self);
+    PyObject_Free(o);
     Py_DECREF(type);
 }
 
-static void
-tensor_dealloc(PyObject *self)
+/* The last of an object that is a handle and nothing more. */
+FR_INLINE void
+recycle(struct fr_tensor_object *o)
 {
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
-    struct fr_tensor_object *o = fr_object(self);
-    struct fr_storage       *s = o->t.storage;
+    if (FR_LIKELY(fr_type_n_waiting < FR_TYPE_WAITING_MAX)) {
+        struct fr_storage *s = o->t.storage;
 
-    if (FR_LIKELY(!o->weakrefs) && FR_LIKELY(fr_type_n_waiting < FR_TYPE_WAITING_MAX)) {
         o->t.storage = NULL;
-        o->scalar = o->is_base = o->locked = o->unused = false;
         fr_type_waiting[fr_type_n_waiting++] = o;
         if (FR_LIKELY(s != NULL)) /* last: it may let go of memory of others, and so run any code */
             fr_storage_leave(s, o->t.layout);
         return;
     }
 #endif
-    dealloc_rare(self);
+    discard(o);
+}
+
+/* Weak references, flags, or something left to do. */
+static FR_COLD void
+dealloc_special(struct fr_tensor_object *o)
+{
+    enum fr_type_end end = o->end;
+
+    if (o->weakrefs)
+        PyObject_ClearWeakRefs((PyObject *)o);
+    o->special = 0;
+    if (end == FR_END_HOLD)
+        fr_tensor_unhold(o->token);
+    else if (end == FR_END_LOOK)
+        fr_storage_unlook(o->t.storage, o->token);
+    else if (end == FR_END_LOAN) /* never given back: not the place to compute anything */
+        fr_storage_reclaim(o->t.storage, false, NULL);
+    recycle(o);
+}
+
+static void
+tensor_dealloc(PyObject *self)
+{
+    struct fr_tensor_object *o = fr_object(self);
+
+    if (FR_LIKELY(!o->weakrefs) && FR_LIKELY(!o->special))
+        recycle(o);
+    else
+        dealloc_special(o);
 }
 
 PyObject *
@@ -291,6 +317,8 @@ get_exported(PyObject *self, void *name)
 
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    if (view && !strcmp(name, "ctypes")) /* its user may keep the bare address */
+        fr_numpy_look_forever(view);
     o = view ? PyObject_GetAttrString(view, name) : NULL;
     Py_XDECREF(view);
     return o;

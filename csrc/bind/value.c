@@ -74,18 +74,19 @@ has_attr(PyObject *type, const char *name)
     return a != NULL;
 }
 
-/* Whether an operator may read the unknown object as an array. Objects that take part in ufuncs
- * themselves, and those that are no arrays at all, answer on their own. */
-static bool
-is_array_like(PyObject *o)
+/* Objects that take part in ufuncs themselves answer on their own; of those that are no arrays at all,
+ * NumPy makes arrays of objects. */
+int
+fr_value_operand(PyObject *o)
 {
     PyObject *type = (PyObject *)Py_TYPE(o);
 
     if (PyList_Check(o) || PyTuple_Check(o))
-        return true;
-    if (has_attr(type, "__array_ufunc__"))
-        return false;
-    return has_attr(type, "__array__") || has_attr(o, "__array_interface__");
+        return FR_VALUE_OK;
+    if (has_attr(type, "__array_ufunc__") || fr_numpy_defers(o))
+        return FR_VALUE_DEFER;
+    return has_attr(type, "__array__") || has_attr(o, "__array_interface__") ? FR_VALUE_OK
+                                                                             : FR_VALUE_HAND;
 }
 
 int
@@ -110,8 +111,8 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
             return FR_VALUE_DEFER;
         return from_array(o, op);
     }
-    if (binary && !is_array_like(o))
-        return FR_VALUE_DEFER;
+    if (binary && (st = fr_value_operand(o)) != FR_VALUE_OK)
+        return st;
     array = fr_numpy_from_any(o);
     if (!array)
         return FR_VALUE_ERROR;

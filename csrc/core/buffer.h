@@ -3,6 +3,7 @@
 #define FR_CORE_BUFFER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct fr_buffer {
@@ -11,6 +12,8 @@ struct fr_buffer {
     atomic_int refs;                            /* nodes + exports + running plans */
     void     (*release)(struct fr_buffer *);    /* frees mem and the struct; set by who made it */
     void      *owner;                           /* belongs to `release` */
+    bool       pinned;                          /* somebody outside looks at it: stores land here */
+    bool       loud;                            /* and may write to it at any time */
 };
 
 static inline struct fr_buffer *

@@ -7,6 +7,19 @@ const struct fr_dtype_info fr_dtype_info[FR_N_DTYPES] = {
 #include "core/dtype.def"
 };
 
+const char *
+fr_dtype_name(fr_dtype d)
+{
+    static const char *const names[FR_N_DTYPES] = {
+        [FR_BOOL] = "bool",   [FR_I8] = "int8",         [FR_I16] = "int16",   [FR_I32] = "int32",
+        [FR_I64] = "int64",   [FR_U8] = "uint8",        [FR_U16] = "uint16",  [FR_U32] = "uint32",
+        [FR_U64] = "uint64",  [FR_F16] = "float16",     [FR_F32] = "float32", [FR_F64] = "float64",
+        [FR_C64] = "complex64", [FR_C128] = "complex128",
+    };
+
+    return names[d];
+}
+
 /* The signed integer that holds every value of an unsigned one; u64 has none, so float64. */
 static fr_dtype
 signed_above(fr_dtype u)

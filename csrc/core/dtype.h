@@ -22,6 +22,7 @@ extern const struct fr_dtype_info fr_dtype_info[FR_N_DTYPES];
 static inline int  fr_dtype_size(fr_dtype d) { return fr_dtype_info[d].size; }
 static inline char fr_dtype_kind(fr_dtype d) { return fr_dtype_info[d].kind; }
 static inline const char *fr_dtype_code(fr_dtype d) { return fr_dtype_info[d].code; }
+const char *fr_dtype_name(fr_dtype);   /* as users know it: "float64" */
 static inline bool fr_dtype_is_float(fr_dtype d) { return fr_dtype_info[d].kind == 'f'; }
 static inline bool fr_dtype_is_complex(fr_dtype d) { return fr_dtype_info[d].kind == 'c'; }
 static inline bool fr_dtype_is_int(fr_dtype d)

@@ -140,6 +140,8 @@ fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
         }
         strides = c_order;
     }
+    if (!dims) /* none to compare, but memcmp wants an address */
+        dims = c_order;
     if (!make_room())
         return NULL;
     hash = hash_of(ndim, dims, strides);

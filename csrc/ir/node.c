@@ -25,6 +25,7 @@ fr_nodes_grow(void)
     for (size_t id = cap; id-- > fr_nodes_cap;) {
         slab[id].index = fr_nodes_free;
         slab[id].refs = 0;
+        slab[id].mark = 0;
         slab[id].op = FR_N_OPS;
         fr_nodes_free = (uint32_t)id;
     }
@@ -54,19 +55,7 @@ drop_args(struct fr_node *nodes, const struct fr_node *n, fr_ref *dead)
         drop_arg(nodes, n->arg[2], dead);
 }
 
-/* A free node is known by its operation. The other byte is to be written anyway, so that one store will do. */
-#define FREE_HEAD ((struct fr_node){.op = FR_N_OPS}.head)
-
-FR_INLINE void
-put_back(struct fr_node *n, fr_ref id)
-{
-    n->head = FREE_HEAD;
-    n->index = fr_nodes_free;
-    fr_nodes_free = id;
-}
-
-/* Dead leaves. Letting go of memory may run foreign code, which may make nodes and so move the slab: each is
- * back on the free list before that. */
+/* Dead leaves. (Letting go of foreign memory runs no foreign code here: see fr_release_foreign.) */
 static FR_COLD void
 free_leaves(fr_ref dead)
 {
@@ -76,7 +65,7 @@ free_leaves(fr_ref dead)
         fr_ref            next = n->index;
 
         n->layout->refs--;
-        put_back(n, dead);
+        fr_node_put_back(n, dead);
         fr_buffer_unref(buffer);
         dead = next;
     }
@@ -102,38 +91,18 @@ free_list(fr_ref dead)
         fr_nodes_pending -= fr_node_computes(n);
         drop_args(nodes, n, &dead);
         n->layout->refs--;
-        put_back(n, id);
+        fr_node_put_back(n, id);
     }
     if (leaves != FR_NO_NODE)
         free_leaves(leaves);
 }
 
-/* The usual case is a computing node of two arguments that live on: that calls nothing. */
 void
 fr_node_free(fr_ref id)
 {
-    struct fr_node *nodes = fr_nodes, *n = &nodes[id], *x, *y;
-
-    if (FR_UNLIKELY(n->n_args != 2))
-        goto any;
-    if (FR_UNLIKELY(!fr_node_computes(n)))
-        goto any;
-    x = &nodes[n->arg[0]];
-    y = &nodes[n->arg[1]];
-    if (FR_UNLIKELY(--x->refs == 0))
-        goto first_dies;
-    if (FR_UNLIKELY(--y->refs == 0))
-        goto second_dies;
-    fr_nodes_pending--;
-    n->layout->refs--;
-    put_back(n, id);
-    return;
-second_dies:
-    y->refs++;
-first_dies:
-    x->refs++;
-any:
-    n->index = FR_NO_NODE;
+    if (FR_LIKELY(fr_node_free_usual(id)))
+        return;
+    fr_nodes[id].index = FR_NO_NODE;
     free_list(id);
 }
 

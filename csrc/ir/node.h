@@ -45,8 +45,8 @@ struct fr_node {
         struct fr_buffer *buffer;  /* LEAF */
         uint64_t          bits_hi; /* SCALAR: second half of a complex number */
     } v;
-    uint32_t          mark;        /* belongs to whoever traverses; of a new node, anything */
-    uint32_t          index;       /* likewise; on the free list the next free id */
+    uint32_t          mark;        /* the last traversal that came by; 0: none */
+    uint32_t          index;       /* belongs to whoever traverses; on the free list the next free id */
 };
 _Static_assert(sizeof(struct fr_node) == 64, "one node, one cache line");
 
@@ -97,6 +97,43 @@ fr_node_set_arg(fr_ref id, int k, fr_ref arg)
 }
 
 static inline void fr_node_ref(fr_ref id) { fr_nodes[id].refs++; }
+
+/* A free node is known by its operation. The other byte is to be written anyway, so that one store will do. */
+#define FR_FREE_HEAD ((struct fr_node){.op = FR_N_OPS}.head)
+
+FR_INLINE void
+fr_node_put_back(struct fr_node *n, fr_ref id)
+{
+    n->head = FR_FREE_HEAD;
+    n->index = fr_nodes_free;
+    fr_nodes_free = id;
+}
+
+/* Frees a node without references in the usual case: it computes, from two arguments that live on. */
+FR_INLINE bool
+fr_node_free_usual(fr_ref id)
+{
+    struct fr_node *n = &fr_nodes[id], *x, *y;
+
+    if (FR_UNLIKELY(n->n_args != 2) || FR_UNLIKELY(!fr_node_computes(n)))
+        return false;
+    x = &fr_nodes[n->arg[0]];
+    y = &fr_nodes[n->arg[1]];
+    if (FR_UNLIKELY(--x->refs == 0))
+        goto first_dies;
+    if (FR_UNLIKELY(--y->refs == 0))
+        goto second_dies;
+    fr_nodes_pending--;
+    n->layout->refs--;
+    fr_node_put_back(n, id);
+    return true;
+second_dies:
+    y->refs++;
+first_dies:
+    x->refs++;
+    return false;
+}
+
 /* Frees a node without references and, iteratively, what only it kept alive. */
 void   fr_node_free(fr_ref id);
 /* Drops a reference. */

@@ -121,8 +121,8 @@ fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struc
 no_loop:
     return fr_fail(err, FR_EUFUNC,
                    "ufunc '%s' not supported for the input types (%s%s%s): there is no loop for them",
-                   info->name, fr_dtype_code(types[0].dtype), info->arity > 1 ? ", " : "",
-                   info->arity > 1 ? fr_dtype_code(types[1].dtype) : "");
+                   info->name, fr_dtype_name(types[0].dtype), info->arity > 1 ? ", " : "",
+                   info->arity > 1 ? fr_dtype_name(types[1].dtype) : "");
 }
 
 fr_dtype

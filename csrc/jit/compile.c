@@ -8,9 +8,9 @@
  *
  * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
  * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
- * loader's work, a warning being written) happens under `fork_lock`, which forking takes, too;
- * want() never waits for it. The manager polls its helpers in slices instead of being woken through
- * a descriptor: programs that become daemons close those. */
+ * loader's work) happens under `fork_lock`, which forking takes, too; want() never waits for it. The
+ * manager polls its helpers in slices instead of being woken through a descriptor: programs that
+ * become daemons close those. */
 #include "jit/compile.h"
 
 #include <errno.h>
@@ -131,9 +131,7 @@ static void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    pthread_mutex_lock(&fork_lock);
     fr_warn_once("compile", "%s", line);
-    pthread_mutex_unlock(&fork_lock);
 }
 
 static void
@@ -887,7 +885,7 @@ fr_compile_wait(double timeout_s, bool (*interrupted)(void))
         pthread_mutex_lock(&m.lock);
         if (m.stats.n_pending && start_manager()) {
             clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 50 * 1000000;
+            until.tv_nsec += (long)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7);
             until.tv_sec += until.tv_nsec / 1000000000;
             until.tv_nsec %= 1000000000;
             pthread_cond_timedwait(&m.done, &m.lock, &until);

@@ -27,7 +27,7 @@ call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int ax
     for (int k = 0; k < 2; k++)
         fr_node_set_arg(id, k, made[k]);
     TRY(fr_tensor_wrap(id, &t, err));
-    TRY(fr_guard(&t, err));
+    TRY(fr_guard(id, NULL, err));
     *out = t;
     t.storage = NULL;
 out:

@@ -22,6 +22,7 @@ enum { PLAN_BUCKETS = 1024,
                                    which an evaluation costs little. Enough where a step of a loop begins */
        MUCH_WORK = 1 << 25,     /* enough where a line comes round again at which products were forced before */
        MAX_WORK = 1 << 26,      /* enough anywhere */
+       COMPILE_FIRST_US = 120000000,
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
 
@@ -31,15 +32,21 @@ static uint64_t           clock_;
 static struct fr_gathered gathered;
 static struct fr_stats    stats;
 static struct fr_launch_stats stats_base;    /* the backend's counters at the last reset */
-static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t            product_work;          /* of products traced since the last evaluation */
 static uint32_t           products_forced_at;    /* fr_trace_site */
-static bool               inside;          /* under the lock and the GIL */
-static pthread_t          owner;
+static uint32_t           pending_limit = MAX_PENDING;
 uint64_t                  fr_n_guard_forces;
-uint32_t                  fr_pending_max = MAX_PENDING;    /* 0 once fresh_bytes is beyond its bound */
+uint32_t                  fr_pending_max = MAX_PENDING;    /* see update_bound */
+static int                n_loud;          /* storages with looks that are not quiet */
 static uint64_t           fresh_bytes;
 static uint64_t           n_nodes_base;    /* fr_nodes_made at the last reset of the counters */
+
+/* After a change of what the bound of pending nodes depends on. */
+static void
+update_bound(void)
+{
+    fr_pending_max = n_loud || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+}
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -249,13 +256,22 @@ run_steps(struct fr_plan *p, struct fr_err *err)
 }
 
 /* With FRIT_JIT=always every kernel of the plan is compiled before the plan runs. */
-static void
-compile_first(struct fr_plan *p)
+static fr_status
+compile_first(struct fr_plan *p, struct fr_err *err)
 {
+    bool (*poll)(void) = fr_pool_interrupted;
+    uint64_t end = now_us() + COMPILE_FIRST_US;
+
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
             fr_kernel_ran(p->step[i].kernel, UINT64_MAX);
-    fr_compile_wait(120, NULL);
+    /* Others may be compiled at the same time: they are not waited for. */
+    for (int i = 0; i < p->n_steps; i++)
+        while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&
+               now_us() < end)
+            if (!fr_compile_wait(0.02, poll) && poll && poll())
+                return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");
+    return FR_OK;
 }
 
 static fr_status
@@ -281,9 +297,9 @@ run_plan(struct fr_plan *p, struct fr_err *err)
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
 
-        if (fr_env.jit[1] == 'l') /* always */
-            compile_first(p);
-        st = run_steps(p, err);
+        st = fr_env.jit[1] == 'l' /* always */ ? compile_first(p, err) : FR_OK;
+        if (st == FR_OK)
+            st = run_steps(p, err);
         if (gil)
             fr_hooks.take_gil(gil);
     }
@@ -321,36 +337,121 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
 
 /* ---- the way in --------------------------------------------------------------------------- */
 
-/* One evaluation at a time; whoever waits does so without the GIL. */
+/* One evaluation at a time. The mutex guards these few words and is never held for long. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t  free;
+    bool            busy;
+    bool            forking;   /* taken for a fork: the thread that forks may still evaluate */
+    pthread_t       owner;
+} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .free = PTHREAD_COND_INITIALIZER};
+
+enum { SLICE_MS = 50 };        /* between looks for Ctrl-C while another thread evaluates */
+
+enum whose_turn { TURN_TAKEN, TURN_MINE, TURN_OTHERS };
+
+/* Takes the turn if it is free; MINE: this thread has it already. */
+static enum whose_turn
+take_turn(void)
+{
+    enum whose_turn whose = TURN_TAKEN;
+
+    pthread_mutex_lock(&turn.mutex);
+    if (turn.busy)
+        whose = pthread_equal(turn.owner, pthread_self()) ? TURN_MINE : TURN_OTHERS;
+    turn.busy = true;
+    if (whose == TURN_TAKEN)
+        turn.owner = pthread_self();
+    pthread_mutex_unlock(&turn.mutex);
+    return whose;
+}
+
+static void
+end_turn(void)
+{
+    pthread_mutex_lock(&turn.mutex);
+    turn.busy = false;
+    pthread_cond_signal(&turn.free);
+    pthread_mutex_unlock(&turn.mutex);
+}
+
+/* Sleeps until the turn may be free, a slice at most. */
+static void
+wait_slice(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += SLICE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&turn.mutex);
+    if (turn.busy)
+        pthread_cond_timedwait(&turn.free, &turn.mutex, &until);
+    pthread_mutex_unlock(&turn.mutex);
+}
+
+/* Without the GIL, which the thread that evaluates will want. */
+static fr_status
+wait_turn(struct fr_err *err)
+{
+    void     *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
+    fr_status st = FR_OK;
+
+    while (st == FR_OK) {
+        wait_slice();
+        if (take_turn() == TURN_TAKEN)
+            break;
+        if (fr_hooks.interrupted && fr_hooks.interrupted())
+            st = fr_fail(err, FR_EINTR, "interrupted while another thread computed");
+    }
+    if (gil)
+        fr_hooks.take_gil(gil);
+    return st;
+}
+
 static fr_status
 enter(struct fr_err *err)
 {
-    if (inside && pthread_equal(owner, pthread_self()))
-        return fr_fail(err, FR_EBUG, "evaluation from inside an evaluation");
-    if (pthread_mutex_trylock(&lock) != 0) {
-        void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
-
-        pthread_mutex_lock(&lock);
-        if (gil)
-            fr_hooks.take_gil(gil);
+    switch (take_turn()) {
+    case TURN_TAKEN: return FR_OK;
+    case TURN_OTHERS: return wait_turn(err);
+    default:
+        return turn.forking ? FR_OK : fr_fail(err, FR_EBUG, "evaluation from inside an evaluation");
     }
-    inside = true;
-    owner = pthread_self();
-    return FR_OK;
 }
 
 static void
 leave(void)
 {
-    inside = false;
-    pthread_mutex_unlock(&lock);
+    if (!turn.forking)
+        end_turn();
 }
 
-/* Every computing node that Python holds. */
-static fr_status
-held_roots(fr_ref **out, int *n, struct fr_err *err)
+void
+fr_runtime_before_fork(void)
 {
-    fr_ref *roots = fr_malloc(((size_t)fr_nodes_pending + 1) * sizeof *roots);
+    enum whose_turn whose = take_turn();
+
+    /* From inside an evaluation (a signal's handler) there is nothing to wait for. */
+    if (whose == TURN_TAKEN || (whose == TURN_OTHERS && wait_turn(NULL) == FR_OK))
+        turn.forking = true;
+}
+
+void
+fr_runtime_after_fork(void)
+{
+    if (turn.forking) { /* set by this thread: it was its turn */
+        turn.forking = false;
+        end_turn();
+    }
+}
+
+/* Every computing node that Python holds; *out has room for `more` of them. */
+static fr_status
+held_roots(fr_ref **out, int *n, size_t more, struct fr_err *err)
+{
+    fr_ref *roots = fr_malloc(((size_t)fr_nodes_pending + 1 + more) * sizeof *roots);
 
     if (!roots)
         return fr_no_memory(err, "the list of pending nodes");
@@ -365,23 +466,48 @@ held_roots(fr_ref **out, int *n, struct fr_err *err)
     return FR_OK;
 }
 
+/* Gathers what the roots need. A store into memory that others look at overwrites it, so whatever else
+ * still reads the old values is computed in the same plan. */
+static fr_status
+gather(const fr_ref *roots, int n, struct fr_err *err)
+{
+    fr_ref   *all = NULL, *what = NULL;
+    int       n_all = 0, n_before = -1, n_what;
+    fr_status st;
+
+    TRY(fr_gather(&gathered, roots, n, err));
+    while (gathered.n_unsettled && n_all != n_before) {
+        n_before = n_all;
+        n_what = gathered.n_unsettled;
+        fr_free(what);
+        if (!(what = fr_malloc((size_t)n_what * sizeof *what)))
+            TRY(fr_no_memory(err, "the list of roots"));
+        memcpy(what, gathered.unsettled, (size_t)n_what * sizeof *what);
+        fr_free(all);
+        all = NULL;
+        TRY(held_roots(&all, &n_all, (size_t)n, err));
+        TRY(fr_gather_readers(&gathered, what, n_what, all, &n_all, err));
+        memcpy(all + n_all, roots, (size_t)n * sizeof *all);
+        TRY(fr_gather(&gathered, all, n_all + n, err));
+    }
+out:
+    fr_free(all);
+    fr_free(what);
+    return st;
+}
+
 static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
     struct fr_plan *p;
-    fr_ref         *all = NULL;
     fr_status       st;
 
-    TRY(fr_gather(&gathered, roots, n, err));
-    if (gathered.unsettled) {
-        TRY(held_roots(&all, &n, err));
-        TRY(fr_gather(&gathered, all, n, err));
-    }
-    TRY(find_plan(&p, err));
+    if ((st = gather(roots, n, err)) != FR_OK || (st = find_plan(&p, err)) != FR_OK)
+        return st;
     stats.n_evals++;
     fresh_bytes = 0;
     product_work = 0;
-    fr_pending_max = MAX_PENDING;
+    update_bound();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
@@ -394,46 +520,73 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     }
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_unref(gathered.id[p->output[i]]);
-out:
-    fr_free(all);
     return st;
 }
 
-fr_status
-fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
+/* For roots that the caller has references to. */
+static fr_status
+eval_held(fr_ref *todo, int n, struct fr_err *err)
 {
-    fr_ref    few[32], *todo = few;
-    int       n_todo = 0;
     fr_status st;
+    int       n_todo = 0;
+
+    if ((st = enter(err)) != FR_OK)
+        return st;
+    for (int i = 0; i < n; i++) /* another thread may have computed some */
+        if (fr_node_computes(&fr_nodes[todo[i]]))
+            todo[n_todo++] = todo[i];
+    st = n_todo ? eval_locked(todo, n_todo, err) : FR_OK;
+    leave();
+    return st;
+}
+
+/* With `each`, a failure of all together is followed by each alone. */
+static fr_status
+eval(const fr_ref *roots, int n, bool each, struct fr_err *err)
+{
+    fr_ref    few[64], *todo = few;
+    int       n_todo = 0;
+    fr_status st = FR_OK, first;
 
     for (int i = 0; i < n && n_todo == 0; i++)
         n_todo += fr_node_computes(&fr_nodes[roots[i]]);
     if (n_todo == 0)
         return FR_OK;
-    if (n > (int)FR_LEN(few) && !(todo = fr_malloc((size_t)n * sizeof *todo)))
+    if (2 * n > (int)FR_LEN(few) && !(todo = fr_malloc(2 * (size_t)n * sizeof *todo)))
         return fr_no_memory(err, "the list of roots");
     /* While this thread waits for its turn, others may compute these nodes, or drop them. */
-    for (int i = 0; i < n; i++)
-        fr_node_ref(roots[i]);
     memcpy(todo, roots, (size_t)n * sizeof *todo);
-    if ((st = enter(err)) == FR_OK) {
-        n_todo = 0;
-        for (int i = 0; i < n; i++) {
-            if (fr_node_computes(&fr_nodes[todo[i]]))
-                todo[n_todo++] = todo[i];
-            else
-                fr_node_unref(todo[i]);
+    memcpy(todo + n, roots, (size_t)n * sizeof *todo);
+    for (int i = 0; i < n; i++)
+        fr_node_ref(todo[n + i]);
+    st = first = eval_held(todo, n, err);
+    if (each && n > 1 && st != FR_OK && st != FR_EINTR) {
+        first = FR_OK;
+        for (int i = 0; i < n && st != FR_EINTR; i++) {
+            fr_ref one = todo[n + i];
+
+            st = eval_held(&one, 1, first == FR_OK ? err : NULL);
+            first = first == FR_OK ? st : first;
         }
-        n = n_todo;
-        if (n > 0)
-            st = eval_locked(todo, n, err);
-        leave();
     }
     for (int i = 0; i < n; i++)
-        fr_node_unref(todo[i]);
+        fr_node_unref(todo[n + i]);
     if (todo != few)
         fr_free(todo);
-    return st;
+    fr_release_foreign();
+    return st == FR_EINTR ? st : first;
+}
+
+fr_status
+fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
+{
+    return eval(roots, n, false, err);
+}
+
+fr_status
+fr_eval_each(const fr_ref *roots, int n, struct fr_err *err)
+{
+    return eval(roots, n, true, err);
 }
 
 fr_status
@@ -445,7 +598,35 @@ fr_eval_all(struct fr_err *err)
 
     if (fr_nodes_pending == 0)
         return FR_OK;
-    if ((st = held_roots(&roots, &n, err)) != FR_OK)
+    if ((st = held_roots(&roots, &n, 0, err)) != FR_OK)
+        return st;
+    st = fr_eval_each(roots, n, err);
+    fr_free(roots);
+    return st;
+}
+
+fr_status
+fr_runtime_eval_all(struct fr_err *err)
+{
+    return fr_eval_all(err);
+}
+
+fr_status
+fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
+{
+    fr_ref   *roots;
+    int       n;
+    fr_status st;
+
+    if (!fr_node_computes(&fr_nodes[s->node]) && fr_nodes[s->node].refs == 1)
+        return FR_OK;
+    if ((st = enter(err)) != FR_OK)
+        return st;
+    st = held_roots(&roots, &n, 0, err);
+    if (st == FR_OK)
+        st = fr_gather_readers(&gathered, &s->node, 1, roots, &n, err);
+    leave();
+    if (st != FR_OK)
         return st;
     st = fr_eval_nodes(roots, n, err);
     fr_free(roots);
@@ -483,22 +664,61 @@ void
 fr_fresh_add(size_t n_bytes)
 {
     fresh_bytes += n_bytes;
-    if (fresh_bytes >= MAX_FRESH)
-        fr_pending_max = 0;
+    update_bound();
+}
+
+void
+fr_guard_loud(int change)
+{
+    n_loud += change;
+    update_bound();
+}
+
+/* Whether the new node reads memory that others may write to at any time. Older nodes that did were
+ * computed when they were traced, so it is enough to look past what was traced with this one. */
+static bool
+reads_loud(fr_ref id, int depth)
+{
+    const struct fr_node *n = &fr_nodes[id];
+
+    if (n->op == FR_OP_leaf)
+        return n->v.buffer->loud;
+    for (int k = 0; k < n->n_args && depth > 0; k++)
+        if (n->arg[k] != FR_SCALAR_HERE && reads_loud(n->arg[k], depth - 1))
+            return true;
+    return false;
+}
+
+static FR_COLD fr_status
+guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
+{
+    enum { NEW_NODES = 4 };        /* from the operation's down to a leaf: a store, a cast, a view */
+    fr_status st;
+
+    if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
+        return fr_eval_nodes(&id, 1, err);
+    if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&
+        fresh_bytes < MAX_FRESH)
+        return FR_OK;
+    fr_n_guard_forces++;
+    if (fr_nodes_pending >= pending_limit || fresh_bytes >= MAX_FRESH) {
+        st = fr_eval_all(err);
+        fresh_bytes = 0;
+        pending_limit = st == FR_OK ? MAX_PENDING : fr_nodes_pending + MAX_PENDING;
+        update_bound();
+    } else {
+        st = fr_eval_nodes(&id, 1, err);
+    }
+    /* What cannot be computed now fails when somebody asks for it. */
+    return st == FR_EINTR ? st : FR_OK;
 }
 
 fr_status
-fr_guard(const struct fr_tensor *t, struct fr_err *err)
+fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 {
-    struct fr_storage *s = t->storage;
-
-    if (FR_LIKELY(fr_nodes_pending < fr_pending_max && fr_nodes[s->node].height <= FR_MAX_HEIGHT &&
-                  !s->exported))
+    if (FR_LIKELY(fr_nodes_pending < fr_pending_max && fr_nodes[id].height <= FR_MAX_HEIGHT))
         return FR_OK;
-    fr_n_guard_forces++;
-    if (fr_nodes_pending >= fr_pending_max)
-        return fr_eval_all(err);
-    return fr_eval_nodes(&s->node, 1, err);
+    return guard(id, stored_to, err);
 }
 
 /* A loop must force at the same place of each of its steps, so that it finds its plan again; best where the
@@ -551,12 +771,15 @@ fr_stats_reset(void)
     fr_launch_stats(&stats_base);
 }
 
-/* In a child of fork only the forking thread lives on; a run that another thread was in never ends. */
+/* In a child of fork only the forking thread lives on. What it was in goes on here; a run that another
+ * thread was in (where fork was called without Python's hooks) never ends. */
 static void
 forget_other_threads(void)
 {
-    pthread_mutex_init(&lock, NULL);
-    inside = false;
+    pthread_mutex_init(&turn.mutex, NULL);
+    pthread_cond_init(&turn.free, NULL);
+    if (!turn.busy || !pthread_equal(turn.owner, pthread_self()))
+        turn.busy = turn.forking = false;
 }
 
 fr_status
@@ -568,6 +791,8 @@ fr_runtime_init(struct fr_err *err)
         return fr_no_memory(err, "the fork handler");
     fr_env_load();
     fr_trace_init();
+    if (!fr_log_init())
+        return fr_no_memory(err, "the fork handler");
     if ((st = fr_cpu_init(err)) != FR_OK || (st = fr_pool_init(err)) != FR_OK)
         return st;
     return FR_OK;

@@ -99,6 +99,13 @@ from_pool(const struct fr_buffer *b)
     return b->owner == NULL && atomic_load_explicit(&b->refs, memory_order_relaxed) == 1;
 }
 
+/* Stores must land in this very memory. */
+static bool
+is_pinned(const struct fr_buffer *b)
+{
+    return b->owner != NULL || b->pinned;
+}
+
 /* The dtype of a number that stands in the node itself. */
 static fr_dtype
 embedded_dtype(const struct fr_node *n, int k)
@@ -201,7 +208,7 @@ push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
 
     n->index = i;
     if (n->op == FR_OP_leaf) {
-        if (n->v.buffer->owner)
+        if (is_pinned(n->v.buffer))
             flags |= FR_KEY_PINNED;
         else if (!wanted && from_pool(n->v.buffer))
             flags |= FR_KEY_DYING;
@@ -216,8 +223,11 @@ push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
             const struct fr_node *prev = &fr_nodes[n->arg[0]];
 
             /* The new content must land in memory that somebody outside still wants to read as it was. */
-            if (prev->op == FR_OP_leaf && prev->v.buffer->owner && z->wanted[prev->index])
-                z->unsettled = true;
+            if (prev->op == FR_OP_leaf && is_pinned(prev->v.buffer) && z->wanted[prev->index]) {
+                if (!FR_GROW(z->unsettled, z->cap_unsettled, (size_t)z->n_unsettled + 1))
+                    return NULL;
+                z->unsettled[z->n_unsettled++] = n->arg[0];
+            }
         }
     }
     *w++ = n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |
@@ -228,21 +238,74 @@ push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
     return w;
 }
 
-fr_status
-fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
+/* Everything behind the roots, in order of birth. */
+static fr_status
+visit_all(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
 {
-    uint64_t *w;
     fr_status st;
 
-    z->n = z->n_scalars = z->n_moving = 0;
+    z->n = 0;
     z->n_views = 0;
-    z->has_store = z->unsettled = false;
-    if (++epoch == 0)
+    z->has_store = false;
+    if (FR_UNLIKELY(++epoch == 0)) { /* after 2^32 traversals: no old mark may pass for a new one */
+        for (uint32_t id = 0; id < fr_nodes_cap; id++)
+            fr_nodes[id].mark = 0;
         epoch = 1;
+    }
     for (int i = 0; i < n_roots; i++)
         if ((st = visit(z, roots[i], err)) != FR_OK)
             return st;
     sort_by_birth(z->id, z->n);
+    return FR_OK;
+}
+
+/* Whether the node is marked by its index, or reads one that is. */
+static bool
+is_reader(const struct fr_node *n)
+{
+    bool reads = n->index != 0;
+
+    for (int k = 0; k < n->n_args && !reads; k++) {
+        const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : &fr_nodes[n->arg[k]];
+
+        if (a && a->op == FR_OP_view)
+            a = &fr_nodes[a->arg[0]];
+        reads = a && a->op != FR_OP_scalar && a->index != 0;
+    }
+    return reads;
+}
+
+fr_status
+fr_gather_readers(struct fr_gathered *z, const fr_ref *what, int n_what, fr_ref *roots, int *n_roots,
+                  struct fr_err *err)
+{
+    int       n = 0;
+    fr_status st = visit_all(z, roots, *n_roots, err);
+
+    if (st != FR_OK)
+        return st;
+    for (int i = 0; i < z->n; i++)
+        fr_nodes[z->id[i]].index = 0;
+    for (int i = 0; i < n_what; i++)
+        fr_nodes[what[i]].index = 1;
+    for (int i = 0; i < z->n; i++)
+        fr_nodes[z->id[i]].index = is_reader(&fr_nodes[z->id[i]]);
+    for (int i = 0; i < *n_roots; i++)
+        if (fr_nodes[roots[i]].index)
+            roots[n++] = roots[i];
+    *n_roots = n;
+    return FR_OK;
+}
+
+fr_status
+fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
+{
+    uint64_t *w;
+    fr_status st = visit_all(z, roots, n_roots, err);
+
+    if (st != FR_OK)
+        return st;
+    z->n_scalars = z->n_moving = z->n_unsettled = 0;
     if ((z->has_store && !FR_GROW(z->wanted, z->cap_wanted, (size_t)z->n)) ||
         !FR_GROW(z->key, z->cap_key, (size_t)z->n * NODE_WORDS))
         return no_memory(err);

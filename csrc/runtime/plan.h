@@ -35,8 +35,9 @@ struct fr_gathered {
     struct fr_moving      *moving;
     int                    n_moving;
     bool                   has_store;
-    bool                   unsettled;    /* a store into shared memory that others still read */
-    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_wanted;
+    fr_ref                *unsettled;    /* leaves over pinned memory that are stored to here, and read */
+    int                    n_unsettled;  /* elsewhere too */
+    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_wanted, cap_unsettled;
     fr_ref                *stack, *views;
     bool                  *wanted;       /* [n] read from outside; filled in where there are stores */
     size_t                 n_views;
@@ -45,6 +46,9 @@ struct fr_gathered {
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
 
 fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, struct fr_err *);
+/* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */
+fr_status fr_gather_readers(struct fr_gathered *, const fr_ref *what, int n_what, fr_ref *roots,
+                            int *n_roots, struct fr_err *);
 /* The graph that the gathered nodes are. */
 fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, bool **read_outside,
                           struct fr_err *);

@@ -10,16 +10,21 @@ struct fr_storage {
     fr_ref            node;        /* the current version; one reference, counted as held */
     struct fr_layout *layout;      /* of every version, whose reference it is; dense */
     fr_dtype          dtype;
-    bool              dirty;       /* shared, with stores not yet computed: on the dirty list */
+    bool              dirty;       /* pinned, with stores not yet computed: on the dirty list */
     union {
         struct {
             bool      shared;      /* memory belongs to somebody else: stores must reach it */
-            bool      exported;    /* somebody may look at the memory at any time */
+            bool      looked_at;   /* somebody outside sees the memory: there are looks */
         };
         uint16_t      pinned;      /* one of the two */
     };
     struct fr_storage *next_dirty; /* of that list, which holds a reference; also links free storages, whose
-                                      three flags are false */
+                                      three flags and what follows are zero */
+    uint32_t          looks[2];    /* foreign arrays, capsules, addresses that see the memory; */
+    uint32_t          fresh[2];    /* those of them that came since `era` began. [1]: may write */
+    uint32_t          n_loans;     /* calls that borrow it: older looks are quiet so long */
+    uint32_t          era;         /* counts loans */
+    struct fr_buffer *seen;        /* the memory, one reference, while there are looks */
 };
 
 extern FR_HIDDEN struct fr_storage *fr_storages_free;      /* linked by next_dirty */
@@ -28,6 +33,8 @@ extern FR_HIDDEN struct fr_storage *fr_storages_free;      /* linked by next_dir
 struct fr_storage *fr_storage_new(fr_ref node);
 /* Moves the storage to another version (takes a reference on it). */
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
+/* Whether somebody who does not wait for us looks at the memory: stores are computed at once. */
+bool      fr_storage_is_watched(const struct fr_storage *);
 /* Lets go of shared storages whose stores have all reached their memory. */
 void      fr_storages_settle(void);
 /* The node to read for what the handle shows: the version itself, or a new VIEW node of it. */
@@ -37,24 +44,36 @@ fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
-/* Called after tracing: evaluates what must not stay pending (bounded laziness, exported memory). */
-fr_status fr_guard(const struct fr_tensor *, struct fr_err *);
+/* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
+ * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
+fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
 /* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. begins:
  * it looks like the first one of a step, over data and parameters. */
 fr_status fr_guard_products(int64_t work, bool begins, struct fr_err *);
 enum { FR_MAX_HEIGHT = 400 };       /* nodes on the longest way down; a higher one is computed at once */
-extern FR_HIDDEN uint32_t fr_pending_max;     /* more computing nodes than these, and all that is held is computed */
+/* With this many computing nodes there is something to look after: bounds are reached, or memory is loud. */
+extern FR_HIDDEN uint32_t fr_pending_max;
 /* True if fr_guard will do nothing for a new handle over one more node of this height. */
 static inline bool
 fr_guard_rests(int height)
 {
     return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
 }
+/* Storages with looks that are not quiet: one more or less. */
+void      fr_guard_loud(int change);
+/* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
+ * evaluate: called where no slab pointer is held and every list is whole. */
+void      fr_release_foreign(void);
 
 /* runtime/eval.c */
 void      fr_trace_init(void);
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
+/* The same; when that fails, each by itself, so that one failure does not keep the others. */
+fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
+/* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */
 fr_status fr_eval_all(struct fr_err *);
+/* The storage's version, and all held nodes that read it. */
+fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
 extern uint64_t fr_n_guard_forces;
 void      fr_fresh_add(size_t n_bytes);   /* brought in by fr_tensor_from_* */

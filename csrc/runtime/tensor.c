@@ -13,6 +13,7 @@ uint32_t        fr_trace_site;
 struct fr_storage *fr_storages_free;
 
 static struct fr_storage *dirty_list;
+static void             **to_release;    /* foreign memory that nothing reads any more */
 
 fr_status
 fr_no_memory(struct fr_err *err, const char *what)
@@ -45,56 +46,114 @@ fr_storage_ref(struct fr_storage *s)
     return s;
 }
 
-/* The last reference is gone. Freeing the node may run foreign code, so it comes last. */
-FR_INLINE void
-storage_free(struct fr_storage *s)
+/* Looks that need not wait for us: [1] those that may write. */
+static const uint32_t *
+loud_looks(const struct fr_storage *s)
 {
-    fr_ref node = s->node;
+    return s->n_loans ? s->fresh : s->looks;
+}
+
+bool
+fr_storage_is_watched(const struct fr_storage *s)
+{
+    return loud_looks(s)[0] + loud_looks(s)[1] > 0;
+}
+
+/* After a change of the counts: tells the memory, which is where readers look. */
+static void
+update_looks(struct fr_storage *s, bool was_watched)
+{
+    struct fr_buffer *b = s->seen;
+
+    fr_guard_loud(fr_storage_is_watched(s) - was_watched);
+    if (!b)
+        return;
+    b->loud = loud_looks(s)[1] > 0;
+    b->pinned = s->looked_at = s->looks[0] + s->looks[1] > 0;
+    if (!b->pinned) {
+        s->seen = NULL;
+        fr_buffer_unref(b);
+    }
+}
+
+/* The last reference to a node is gone, with which foreign memory may go. */
+static __attribute__((noinline)) void
+free_and_release(fr_ref node)
+{
+    fr_node_free(node);
+    if (FR_UNLIKELY(to_release != NULL))
+        fr_release_foreign();
+}
+
+/* `free_node` is called when nothing else needs the version. */
+FR_INLINE void
+storage_free(struct fr_storage *s, void (*free_node)(fr_ref))
+{
+    fr_ref          id = s->node;
+    struct fr_node *node = &fr_nodes[id];
 
     s->next_dirty = fr_storages_free;
     fr_storages_free = s;
-    fr_nodes[node].held--;
-    fr_node_unref(node);
+    node->held--;
+    if (FR_UNLIKELY(--node->refs == 0) && FR_UNLIKELY(!fr_node_free_usual(id)))
+        free_node(id);
+}
+
+static void
+forget_outside(struct fr_storage *s)
+{
+    if (s->shared && fr_hooks.storage_died)
+        fr_hooks.storage_died(s);
+    if (s->looked_at) { /* by looks that never end */
+        bool was = fr_storage_is_watched(s);
+
+        memset(s->looks, 0, sizeof s->looks);
+        memset(s->fresh, 0, sizeof s->fresh);
+        update_looks(s, was);
+    }
+    s->pinned = false;
 }
 
 static FR_COLD void
 pinned_storage_free(struct fr_storage *s)
 {
-    if (s->shared && fr_hooks.storage_died)
-        fr_hooks.storage_died(s);
-    s->pinned = false;
-    storage_free(s);
+    forget_outside(s);
+    storage_free(s, free_and_release);
 }
 
 void
 fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
 {
     layout->refs--;
-    if (FR_UNLIKELY(--s->refs != 0))
+    if (--s->refs != 0)
         return;
     if (FR_UNLIKELY(s->pinned))
         pinned_storage_free(s);
     else
-        storage_free(s);
+        storage_free(s, free_and_release);
 }
 
 void
 fr_storage_unref(struct fr_storage *s)
 {
-    if (s)
-        fr_storage_leave(s, fr_layout_ref(s->layout));
+    if (!s || --s->refs != 0)
+        return;
+    forget_outside(s);
+    storage_free(s, fr_node_free);
 }
 
 void
 fr_storage_advance(struct fr_storage *s, fr_ref node)
 {
+    fr_ref old = s->node;
+
     FR_ASSERT(fr_nodes[node].layout == s->layout);
     fr_nodes[node].refs++;
     fr_nodes[node].held++;
-    fr_nodes[s->node].held--;
-    fr_node_unref(s->node);
+    fr_nodes[old].held--;
     s->node = node;
-    if (s->shared && !s->dirty) {
+    fr_node_unref(old);
+    if (s->pinned && !s->dirty) {
         s->dirty = true;
         s->next_dirty = dirty_list;
         dirty_list = fr_storage_ref(s);
@@ -143,9 +202,10 @@ fr_runtime_flush(struct fr_err *err)
 
         for (struct fr_storage *s = dirty_list; s && n < (int)FR_LEN(roots); s = s->next_dirty)
             roots[n++] = s->node;
-        st = fr_eval_nodes(roots, n, err);
+        st = fr_eval_each(roots, n, err);
         fr_storages_settle();
     }
+    fr_release_foreign();
     return st;
 }
 
@@ -298,56 +358,149 @@ fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
 fr_status
 fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
 {
-    fr_status st = fr_eval_nodes(&t->storage->node, 1, err);
+    fr_status st;
 
+    /* While kernels ran, another thread may have stored into it. */
+    do
+        st = fr_eval_nodes(&t->storage->node, 1, err);
+    while (st == FR_OK && fr_tensor_is_pending(t));
     if (st == FR_OK)
         *data = (char *)fr_nodes[t->storage->node].v.buffer->mem +
                 t->offset * fr_dtype_size(t->dtype);
     return st;
 }
 
-/* True if something that is still to be computed may read the memory of this version, or would if it had
- * any. Other nodes may share the buffer; and memory of somebody else may be known by other names. */
-static bool
-is_read(fr_ref node)
+uint32_t
+fr_tensor_hold(const struct fr_tensor *t)
 {
-    const struct fr_node *n = &fr_nodes[node];
+    fr_node_ref(t->storage->node);
+    return t->storage->node;
+}
 
-    return n->refs > n->held ||
-           (n->op == FR_OP_leaf &&
-            (n->v.buffer->owner || atomic_load_explicit(&n->v.buffer->refs, memory_order_relaxed) > 1));
+void
+fr_tensor_unhold(uint32_t hold)
+{
+    fr_node_unref(hold);
+    fr_release_foreign();
+}
+
+/* Gives the storage, whose version is computed, memory that nobody else reads. */
+static fr_status
+move_to_copy(struct fr_storage *s, struct fr_err *err)
+{
+    struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype, .whole = true};
+    struct fr_tensor copy;
+    fr_ref           old = s->node;
+    fr_status        st;
+
+    if ((st = fr_trace_cast(&whole, s->dtype, 'K', &copy, err)) != FR_OK)
+        return st;
+    st = fr_eval_nodes(&copy.storage->node, 1, err);
+    if (st == FR_OK && s->node == old) /* else another thread has stored into it meanwhile */
+        fr_storage_advance(s, copy.storage->node);
+    fr_tensor_clear(&copy);
+    return st;
+}
+
+/* Whoever looks at memory may write to it, so nothing pending may still want to read it, and no other
+ * storage may share the version. */
+static fr_status
+ready_to_be_looked_at(struct fr_storage *s, struct fr_err *err)
+{
+    for (;;) {
+        fr_status st = fr_eval_readers(s, err);
+
+        if (st == FR_OK && fr_node_computes(&fr_nodes[s->node]))
+            continue; /* another thread has stored into it meanwhile */
+        if (st == FR_OK && (fr_nodes[s->node].held == 1 || fr_storage_pinned(s)))
+            return FR_OK;
+        if (fr_storage_pinned(s) || st == FR_EINTR)
+            return st;
+        /* What cannot be computed now keeps the memory that it reads. */
+        if ((st = fr_eval_nodes(&s->node, 1, err)) != FR_OK)
+            return st;
+        if (fr_node_computes(&fr_nodes[s->node]))
+            continue;
+        if ((st = move_to_copy(s, err)) != FR_OK)
+            return st;
+    }
+}
+
+enum { LOOK_WRITES = 1 };    /* the lowest bit of a look; the others are its era */
+
+fr_status
+fr_tensor_export(const struct fr_tensor *t, bool writes, void **data, uint32_t *look,
+                 struct fr_err *err)
+{
+    struct fr_storage *s = t->storage;
+    bool               was = fr_storage_is_watched(s);
+    fr_status          st = FR_OK;
+
+    if (!loud_looks(s)[1])
+        TRY(ready_to_be_looked_at(s, err));
+    TRY(fr_tensor_data(t, data, err));
+    if (!s->seen)
+        s->seen = fr_buffer_ref(fr_nodes[s->node].v.buffer);
+    s->looks[writes]++;
+    s->fresh[writes]++;
+    *look = s->era << 1 | writes;
+    update_looks(s, was);
+out:
+    return st;
+}
+
+void
+fr_storage_unlook(struct fr_storage *s, uint32_t look)
+{
+    bool was = fr_storage_is_watched(s), writes = look & LOOK_WRITES;
+
+    FR_ASSERT(s->looks[writes] > 0);
+    s->looks[writes]--;
+    if (look >> 1 == (s->era & UINT32_MAX >> 1))
+        s->fresh[writes]--;
+    update_looks(s, was);
+}
+
+void
+fr_storage_lend(struct fr_storage *s)
+{
+    bool was = fr_storage_is_watched(s);
+
+    if (s->n_loans++ == 0) {
+        s->era++;
+        memset(s->fresh, 0, sizeof s->fresh);
+    }
+    update_looks(s, was);
+}
+
+/* Takes stores back that have not been computed. */
+static void
+abandon(struct fr_storage *s)
+{
+    fr_ref id = s->node;
+
+    while (fr_nodes[id].op == FR_OP_store)
+        id = fr_nodes[id].arg[0];
+    if (id != s->node && fr_nodes[id].op == FR_OP_leaf)
+        fr_storage_advance(s, id);
+    fr_release_foreign();
 }
 
 fr_status
-fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
+fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
 {
-    struct fr_storage *s = t->storage;
-    fr_status          st = FR_OK;
+    fr_status st = FR_OK;
+    bool      was;
 
-    if (!s->exported) {
-        /* Whoever holds the memory may write to it, so nothing pending may still want to read it;
-         * and no other storage may share the version. */
-        if (is_read(s->node))
-            TRY(fr_eval_all(err));
-        TRY(fr_eval_nodes(&s->node, 1, err));
-        if (is_read(s->node))
-            TRY(fr_eval_all(err));
-        if (fr_nodes[s->node].held > 1) {
-            struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype,
-                                      .whole = true};
-            struct fr_tensor copy;
-
-            TRY(fr_trace_cast(&whole, s->dtype, 'K', &copy, err));
-            st = fr_eval_nodes(&copy.storage->node, 1, err);
-            if (st == FR_OK)
-                fr_storage_advance(s, copy.storage->node);
-            fr_tensor_clear(&copy);
-            TRY(st);
-        }
-        s->exported = true;
-    }
-    st = fr_tensor_data(t, data, err);
-out:
+    while (compute && (st = fr_eval_readers(s, err)) == FR_OK &&
+           fr_node_computes(&fr_nodes[s->node]))
+        ;
+    if (!compute || st != FR_OK)
+        abandon(s);
+    was = fr_storage_is_watched(s);
+    FR_ASSERT(s->n_loans > 0);
+    s->n_loans--;
+    update_looks(s, was);
     return st;
 }
 
@@ -367,15 +520,37 @@ copy_nd(int size, int ndim, const int64_t *dims, char *dst, const int64_t *ds, c
             copy_nd(size, ndim - 1, dims + 1, dst + i * ds[0], ds + 1, src + i * ss[0], ss + 1);
 }
 
+/* A foreign buffer's `owner`. */
+enum { LINK_RELEASE, LINK_OWNER, LINK_NEXT, LINK_WORDS };
+
+/* Only notes that the memory can go: letting it go runs foreign code, and whoever drops the last
+ * reference may be in the middle of a traversal. */
 static void
 release_foreign(struct fr_buffer *b)
 {
-    void (**release)(void *) = b->owner;
+    void **link = b->owner;
 
-    if (*release) /* not yet set when making the handle failed: the caller still owns the memory */
-        (*release)(((void **)b->owner)[1]);
-    fr_free(b->owner);
     fr_free(b);
+    if (link[LINK_RELEASE]) {
+        link[LINK_NEXT] = to_release;
+        to_release = link;
+    } else { /* making the handle failed: the caller still owns the memory */
+        fr_free(link);
+    }
+}
+
+FR_COLD void
+fr_release_foreign(void)
+{
+    while (to_release) {
+        void **link = to_release, *owner = link[LINK_OWNER];
+        void (*release)(void *);
+
+        memcpy(&release, &link[LINK_RELEASE], sizeof release);
+        to_release = link[LINK_NEXT];
+        fr_free(link);
+        release(owner);
+    }
 }
 
 /* A leaf over `buffer` (its reference moves in) as a new storage of `n` elements in a row or, when the
@@ -426,7 +601,7 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     home = window && window->dense && low == 0 ? fr_layout_ref(window)
                                                : fr_layout_get(1, &n, NULL);
     b = fr_calloc(1, sizeof *b);
-    link = fr_calloc(2, sizeof *link);
+    link = fr_calloc(LINK_WORDS, sizeof *link);
     if (!window || !home || !b || !link) {
         st = fr_no_memory(err, "shared memory");
         goto out;
@@ -440,8 +615,8 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
         st = fr_tensor_window(&base, ndim, dims, strides, -low, out, err);
         if (st == FR_OK) {
             base.storage->shared = true;
-            memcpy(&link[0], &release, sizeof release);
-            link[1] = owner;
+            memcpy(&link[LINK_RELEASE], &release, sizeof release);
+            link[LINK_OWNER] = owner;
         }
         fr_tensor_clear(&base);
     }

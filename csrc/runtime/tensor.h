@@ -115,10 +115,23 @@ fr_status fr_tensor_eval(const struct fr_tensor *const *, int n, struct fr_err *
 /* Evaluates, then: address of the window's first element. Valid while a reference to the storage is held
  * and nothing is stored through frit. */
 fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *);
-/* As fr_tensor_data, and the memory stays the storage's memory for good ("pinned"): later stores
- * write there at once. For the buffer protocol, DLPack, np.asarray, accelerate. */
-fr_status fr_tensor_export(const struct fr_tensor *, void **data, struct fr_err *);
+/* As fr_tensor_data, and somebody outside looks at the memory from now on, until fr_storage_unlook is
+ * called with *look. So it stays the storage's memory, and because the other side may read at any
+ * time, stores into it are computed at once; if it may write, too, so are operations that read it. For
+ * the buffer protocol, DLPack, np.asarray. A look that never ends pins the memory for good. */
+fr_status fr_tensor_export(const struct fr_tensor *, bool writes, void **data, uint32_t *look,
+                           struct fr_err *);
+void      fr_storage_unlook(struct fr_storage *, uint32_t look);
+/* Between lend and reclaim, whoever looked at the memory before waits for us (the caller of an accelerated
+ * function), so it is lazy like any other; fr_runtime_flush lets stores reach it. Reclaiming computes
+ * what is stored into it and what reads it, or (compute false, or that failed) takes back the stores. */
+void      fr_storage_lend(struct fr_storage *);
+fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
+/* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
+ * in it and nothing else takes its place. */
+uint32_t  fr_tensor_hold(const struct fr_tensor *);
+void      fr_tensor_unhold(uint32_t hold);
 
 /* A handle over memory that somebody else owns; `release(owner)` is called when nothing reads the memory
  * any more, never if making the handle fails. Stores reach the memory at fr_runtime_flush at the latest.
@@ -151,6 +164,8 @@ void      fr_storage_claim(struct fr_storage *);
 bool      fr_storage_pinned(const struct fr_storage *);
 /* Evaluates every pending store into pinned storages: before control goes to foreign code. */
 fr_status fr_runtime_flush(struct fr_err *);
+/* Evaluates everything that is held. */
+fr_status fr_runtime_eval_all(struct fr_err *);
 
 /* ---- hooks that bind fills in: the engine below never sees Python */
 struct fr_hooks {
@@ -182,5 +197,8 @@ fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, c
 
 fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
+/* Around a fork, in both processes: no evaluation is half done in the child. Waits without the GIL. */
+void      fr_runtime_before_fork(void);
+void      fr_runtime_after_fork(void);
 
 #endif

@@ -322,7 +322,7 @@ finish(fr_ref id, struct fr_tensor *out, struct fr_err *err)
 
     if (st != FR_OK)
         return st;
-    if ((st = fr_guard(&t, err)) != FR_OK)
+    if ((st = fr_guard(id, NULL, err)) != FR_OK)
         fr_tensor_clear(&t);
     else
         *out = t;
@@ -494,7 +494,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
         return st;
     if (compute != dtype && fr_op_result(op, compute) != dtype)
         return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
-                       fr_dtype_code(dtype));
+                       fr_dtype_name(dtype));
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
@@ -502,7 +502,7 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
                            "'same_kind'",
-                           fr_op_info[op].name, k, fr_dtype_code(from), fr_dtype_code(compute));
+                           fr_op_info[op].name, k, fr_dtype_name(from), fr_dtype_name(compute));
     }
     if ((st = map_node(op, args, n_args, compute, NULL, &id, err)) != FR_OK)
         return st;
@@ -1014,7 +1014,27 @@ store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
     }
     fr_node_unref(value);
     fr_node_unref(view);
-    return id ? fr_guard(dst, err) : FR_ENOMEM;
+    if (!id)
+        return FR_ENOMEM;
+    st = fr_guard(id, s, err);
+    if (st != FR_OK && s->node == id && fr_nodes[id].op == FR_OP_store)
+        fr_storage_advance(s, fr_nodes[id].arg[0]); /* an assignment that fails has not happened */
+    fr_release_foreign();
+    return st;
+}
+
+/* Makes `id`, a new node of the storage's layout, its next version. */
+static fr_status
+replace_version(struct fr_storage *s, fr_ref id, struct fr_err *err)
+{
+    fr_status st;
+
+    fr_nodes[id].refs++;
+    if ((st = fr_guard(id, NULL, err)) == FR_OK)
+        fr_storage_advance(s, id);
+    fr_node_unref(id);
+    fr_release_foreign();
+    return st;
 }
 
 /* True when a value of the window's shape simply becomes the storage's next version. */
@@ -1070,10 +1090,7 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         fr_nodes[id].refs++;
         copy = cast_node(id, dst->dtype, fr_layout_ref(dst->layout), err);
         fr_node_unref(id);
-        if (!copy)
-            return FR_ENOMEM;
-        fr_storage_advance(dst->storage, copy);
-        return fr_guard(dst, err);
+        return copy ? replace_version(dst->storage, copy, err) : FR_ENOMEM;
     }
     return store_node(dst, id, err);
 }
@@ -1096,7 +1113,7 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     if (!fr_dtype_same_kind(result, dst->dtype))
         return fr_fail(err, FR_EUFUNC,
                        "Cannot cast ufunc '%s' output from %s to %s with casting rule 'same_kind'",
-                       fr_op_info[op].name, fr_dtype_code(result), fr_dtype_code(dst->dtype));
+                       fr_op_info[op].name, fr_dtype_name(result), fr_dtype_name(dst->dtype));
     for (int k = 0; k < n_args; k++)
         if (args[k].t)
             l[n++] = args[k].t->layout;
@@ -1128,10 +1145,8 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
 
         if (replaces(dst) && same && result == dst->dtype) {
             st = map_node(op, args, n_args, compute, dst->layout, &id, err);
-            if (st == FR_OK) {
-                fr_storage_advance(dst->storage, id);
-                st = fr_guard(dst, err);
-            }
+            if (st == FR_OK)
+                st = replace_version(dst->storage, id, err);
         } else if ((st = map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK) {
             struct fr_tensor value;
 

@@ -47,7 +47,8 @@ def _ours():
     for name in dir(numpy):
         if name.startswith("_") or name in _KEPT:
             continue
-        theirs, mine = getattr(numpy, name), getattr(_core, name, None)
+        # Where ours refuses what only NumPy has (dtypes above all), the one that hands it over.
+        theirs, mine = getattr(numpy, name), _core._behind_numpy.get(name) or getattr(_core, name, None)
         if mine is not None and callable(mine) and callable(theirs) and not isinstance(theirs, type):
             found[name] = mine
     return found

@@ -69,24 +69,32 @@ _HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
 class _Arrays:
     """The arrays of one call: the tensors that stand for them, and the way back."""
 
-    __slots__ = ("tensor_of", "array_of", "containers", "objects", "keep")
+    __slots__ = ("tensor_of", "array_of", "containers", "objects", "functions", "keep", "left")
 
     def __init__(self):
         self.tensor_of = {}     # id of an array -> tensor
         self.array_of = {}      # id of a tensor -> array
         self.containers = {}    # id -> list or dict that the caller holds
         self.objects = {}       # id -> object whose attributes the function may assign
+        self.functions = []     # that the function may call
         self.keep = []          # keeps the ids above valid
+        self.left = []          # arrays that stay NumPy's
 
     # ---- in
 
     def find(self, x, arrays):
         """Notes the containers, objects and arrays that `x` leads to; changes nothing."""
         kind = type(x)
+        if kind is types.FunctionType:
+            self.functions.append(x)
         if kind in _PLAIN:
             return
         if isinstance(x, numpy.ndarray):
             arrays.append(x)
+        elif kind is types.MethodType:
+            self.find(x.__func__, arrays)
+            if id(x.__self__) not in self.objects and _attributes(x.__self__) is not None:
+                self.objects[id(x.__self__)] = x.__self__
         elif isinstance(x, tuple):
             for v in x:
                 self.find(v, arrays)
@@ -142,6 +150,25 @@ class _Arrays:
                     todo.append(v)
         return found
 
+    def function_arrays(self):
+        """The arrays that functions among the arguments see without being given them."""
+        for f in self.functions:
+            names = f.__globals__
+            seen = [names.get(n) for n in f.__code__.co_names]
+            for cell in f.__closure__ or ():
+                try:
+                    seen.append(cell.cell_contents)
+                except ValueError:      # not assigned yet
+                    pass
+            yield from (v for v in seen if isinstance(v, numpy.ndarray))
+
+    def borrow(self, arrays):
+        """Makes the tensors; False if the arrays must not become any."""
+        for a in arrays:
+            if type(a) is numpy.ndarray:
+                self.enter_array(a)
+        return not any(a is not b and numpy.may_share_memory(a, b) for a in self.left for b in arrays)
+
     def enter(self, x):
         """`x` with tensors for arrays; call it after find()."""
         kind = type(x)
@@ -164,9 +191,11 @@ class _Arrays:
         t = self.tensor_of.get(id(a))
         if t is None:
             try:
-                t = _core.share(a)
-            except TypeError:
-                return a        # a dtype or layout that stays NumPy's
+                t = _core.borrow(a)
+            except TypeError:   # a dtype or layout that stays NumPy's
+                self.left.append(a)
+                self.tensor_of[id(a)] = a
+                return a
             self.tensor_of[id(a)] = t
             self.array_of[id(t)] = a
             self.keep.append((a, t))
@@ -242,25 +271,37 @@ class _Arrays:
         self.pending(result, found, seen)
         for _, _, value in behind:
             self.pending(value, found, seen)
+        arguments = [t for _, t in self.keep]
+        done = False
         try:
             if found:
                 _core.eval(found)
-            if self.keep and _core.counters()[3]:
-                # Something that we do not see still wants to read the arguments' memory, which the
-                # caller may write into next: exporting it computes all that is pending.
-                for _, t in self.keep:
-                    numpy.asarray(t)
+            done = True
         finally:
-            seen = set()
-            for where, name, value in behind:
-                new = self.leave(value, seen)
-                if new is value or where is None:
-                    continue
-                if type(where) is types.CellType:
-                    where.cell_contents = new
-                else:
-                    where[name] = new
+            try:
+                # Whatever we do not see and still wants to read the arguments' memory is computed, for
+                # the caller may write into it next.
+                _core.give_back(arguments, done)
+            finally:
+                self.put_back(behind, seen := set())
         return self.leave(result, seen)
+
+    def put_back(self, behind, seen):
+        failed = None
+        for where, name, value in behind:
+            try:
+                new = self.leave(value, seen)
+            except MemoryError as e:    # this one stays a tensor
+                failed = failed or e
+                continue
+            if new is value or where is None:
+                continue
+            if type(where) is types.CellType:
+                where.cell_contents = new
+            else:
+                where[name] = new
+        if failed:
+            raise failed
 
 
 class _Function:
@@ -296,10 +337,19 @@ class _Function:
         arrays.find((args, kwargs), shared)
         arrays.containers.pop(id(kwargs))       # ours, not the caller's
         others = arrays.attribute_arrays() if arrays.objects else []
+        if arrays.functions:
+            others += arrays.function_arrays()
         if r is not None:
             others += r.outer_arrays()
         if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
                 or len(shared) > 1 and not arrays.are_apart(shared)):
+            return self.f(*args, **kwargs)
+        try:
+            apart = arrays.borrow(shared)
+        except Exception:
+            apart = False
+        if not apart:
+            _core.give_back([t for _, t in arrays.keep], False)
             return self.f(*args, **kwargs)
         before, body = _core.counters(), None
         _depth.n += 1

@@ -1,0 +1,206 @@
+"""Memory that runs out: each allocation of a program is made to fail in turn.  A failure is a MemoryError
+where it happens, other work goes on, what was there before is as it was, and the value that could not be
+computed comes out right when it is asked for again."""
+import gc
+
+import numpy as np
+import pytest
+
+import frit
+from frit import _core
+
+from .common import assert_same
+
+pytestmark = pytest.mark.core
+
+RNG = np.random.default_rng(5)
+A = RNG.standard_normal((40, 30))
+V = RNG.standard_normal(30)
+
+
+def chain(xp, a, v):
+    return xp.exp(a * 0.1) + v, (a - v).sum(axis=1)
+
+
+def softmax(xp, a, v):
+    e = xp.exp(a - a.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True),
+
+
+def stores(xp, a, v):
+    b = a * 1.0
+    b[1:] = b[:-1]
+    b[:, ::2] += v[::2]
+    b[0] = 7
+    return b, b[::-1] * 2
+
+
+def scan(xp, a, v):
+    return xp.cumsum(a, axis=1), xp.cumsum(v)
+
+
+def pieces(xp, a, v):
+    return xp.concatenate([a, a * 2]), xp.where(a > v, a, -1.0), xp.stack([v, v + 1])
+
+
+def handed(xp, a, v):
+    return a.T @ a, xp.sort(v), xp.var(a, axis=0)
+
+
+def shown(xp, a, v):
+    b = a + 1
+    c = b * v
+    seen = np.asarray(b)
+    d = b - 1
+    seen[0, 0] = 1e6
+    return b, c, d
+
+
+PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown]
+
+
+class Faults:
+    """Every allocation in the block, in turn: `for fail in Faults(): with fail: ...` until one succeeds."""
+
+    def __init__(self, limit=2000):
+        self.n, self.limit, self.done, self.raised = 0, limit, False, False
+
+    def __iter__(self):
+        while not self.done:
+            self.n += 1
+            assert self.n < self.limit
+            yield self
+
+    def __enter__(self):
+        _core.alloc_fail_at(self.n)
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.raised = kind is not None
+        self.done = not self.raised and _core.alloc_count() < self.n
+        _core.alloc_fail_at(0)
+        return kind is MemoryError
+
+
+def unrelated():
+    x = frit.asarray(np.arange(100.0))
+    assert float((x * 2 + 1).sum()) == 10000.0
+    assert frit.sort(x[::-1])[0] == 0
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_allocation_of_a_program_may_fail(program):
+    want = [np.array(w) for w in program(frit, frit.asarray(A), frit.asarray(V))]
+    bystander = frit.asarray(A) * 3            # pending all the time
+    failed = 0
+    for fail in Faults():
+        ta, tv, got = frit.asarray(A), frit.asarray(V), None
+        with fail:
+            got = program(frit, ta, tv)
+            frit.eval(got)
+        failed += fail.raised
+        unrelated()
+        assert_same(np.array(ta), A)
+        assert_same(np.array(tv), V)
+        for g, w in zip(got or (), want):      # traced before it failed, or done
+            assert_same(np.array(g), w)
+    assert failed > 0
+    assert_same(np.array(bystander), A * 3)
+
+
+@pytest.mark.parametrize("program", PROGRAMS[:5])
+def test_new_plans_may_fail(program):
+    """The same with a plan to be made each time: shapes never seen before."""
+    failed, k = 0, 0
+    for fail in Faults():
+        k += 1
+        a, v = np.ones((k % 7 + 2, 31 + k)), np.ones(31 + k)
+        ta, tv, got = frit.asarray(a), frit.asarray(v), None
+        with fail:
+            got = program(frit, ta, tv)
+            frit.eval(got)
+        failed += fail.raised
+        unrelated()
+        for g, w in zip(got or (), program(np, a, v)):
+            assert_same(np.array(g), w, ulp=4)
+    assert failed > 20
+
+
+def test_a_failing_assignment_has_not_happened():
+    for fail in Faults():
+        x = frit.asarray(A)
+        seen = np.asarray(x)                   # stores are made at once
+        with fail:
+            x[1:] = x[:-1] * 2 + V
+        want = A.copy()
+        if not fail.raised:
+            want[1:] = want[:-1] * 2 + V
+        assert_same(seen, want)
+        assert_same(np.array(x), want)
+        unrelated()
+
+
+def test_an_accelerated_call_that_fails_leaves_its_arguments():
+    def step(w, g, lists):
+        w -= 0.5 * g
+        g[1:] = g[:-1]
+        lists.append(w.sum(axis=0))
+        return w * 2
+
+    fast = frit.accelerate(step)
+    step(want_w := A.copy(), want_g := A.copy(), want_l := [])
+    for fail in Faults():
+        w, g, lists, result = A.copy(), A.copy(), [], None
+        with fail:
+            result = fast(w, g, lists)
+        gc.collect()
+        unrelated()
+        if not fail.raised:
+            assert_same(result, want_w * 2)
+            assert_same(lists[0], want_l[0])
+        if not fail.raised or not (w == A).all():
+            assert_same(w, want_w)
+        if not fail.raised or not (g == A).all():
+            assert_same(g, want_g)
+        w += 1                                 # nothing is written later
+        kept = w.copy()
+        unrelated()
+        assert_same(w, kept)
+
+
+def test_what_cannot_be_computed_fails_when_it_is_asked_for():
+    one = frit.asarray(np.ones(3))
+    huge = frit.broadcast_to(one[0], (1 << 43,)) + 1.0     # 64 TiB
+    kept = [frit.asarray(np.ones(10)) * k for k in range(5)]
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            frit.eval(huge)
+        unrelated()
+        assert_same(np.asarray(one + 1), np.full(3, 2.0))
+        assert_same(np.asarray(one), np.ones(3))
+    for k, t in enumerate(kept):
+        assert_same(np.asarray(t), np.full(10, float(k)))
+    x = one
+    for i in range(30000):                     # beyond every bound of laziness
+        x = x + 1.0
+        if i % 100 == 0:
+            kept.append(x)
+    assert_same(np.asarray(x), np.full(3, 30001.0))
+    with pytest.raises(MemoryError):
+        frit.eval(huge)
+
+
+def test_nothing_leaks_from_failures():
+    def run():
+        for fail in Faults():
+            t = frit.asarray(A)
+            with fail:
+                frit.eval((frit.exp(t) * V).sum(axis=0))
+
+    run()
+    gc.collect()
+    before = _core.alloc_live()
+    for _ in range(3):
+        run()
+    gc.collect()
+    assert _core.alloc_live() - before < 20
