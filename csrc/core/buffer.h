@@ -3,6 +3,7 @@
 #define FR_CORE_BUFFER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct fr_buffer {
@@ -11,7 +12,15 @@ struct fr_buffer {
     atomic_int refs;                            /* nodes + exports + running plans */
     void     (*release)(struct fr_buffer *);    /* frees mem and the struct; set by who made it */
     void      *owner;                           /* belongs to `release` */
+    bool       exported;                        /* foreign code knows the address of `mem` */
 };
+
+/* Whoever looks at the memory from outside wants to see what is stored there: it never moves. */
+static inline bool
+fr_buffer_pinned(const struct fr_buffer *b)
+{
+    return b->owner || b->exported;
+}
 
 static inline struct fr_buffer *
 fr_buffer_ref(struct fr_buffer *b)

@@ -94,7 +94,7 @@ count_inside(const struct fr_gathered *z, uint32_t *count, fr_ref id)
 static bool
 from_pool(const struct fr_buffer *b)
 {
-    return b->owner == NULL && atomic_load_explicit(&b->refs, memory_order_relaxed) == 1;
+    return !fr_buffer_pinned(b) && atomic_load_explicit(&b->refs, memory_order_relaxed) == 1;
 }
 
 /* The dtype of a number that stands in the node itself. */
@@ -211,7 +211,7 @@ fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err
         bool                  wanted = n->refs > inside[i];
 
         if (n->op == FR_OP_leaf) {
-            if (n->v.buffer->owner)
+            if (fr_buffer_pinned(n->v.buffer))
                 flags |= FR_KEY_PINNED;
             else if (!wanted && from_pool(n->v.buffer))
                 flags |= FR_KEY_DYING;
@@ -224,7 +224,8 @@ fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err
             const struct fr_node *prev = &fr_nodes[n->arg[0]];
 
             /* The new content must land in memory that somebody outside still wants to read as it was. */
-            if (prev->op == FR_OP_leaf && prev->v.buffer->owner && prev->refs > inside[prev->index])
+            if (prev->op == FR_OP_leaf && fr_buffer_pinned(prev->v.buffer) &&
+                prev->refs > inside[prev->index])
                 z->unsettled = true;
         }
         if (!push(z, n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |

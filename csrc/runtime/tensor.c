@@ -296,10 +296,10 @@ fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
     struct fr_storage *s = t->storage;
     fr_status          st = FR_OK;
 
+    /* Whoever holds the memory may write to it, so nothing pending may still want to read it;
+     * and no other storage may share the version. */
+    TRY(fr_eval_all(err));
     if (!s->exported) {
-        /* Whoever holds the memory may write to it, so nothing pending may still want to read it;
-         * and no other storage may share the version. */
-        TRY(fr_eval_all(err));
         TRY(fr_eval_nodes(&s->node, 1, err));
         if (fr_nodes[s->node].held > 1) {
             struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype,
@@ -314,6 +314,7 @@ fr_tensor_export(const struct fr_tensor *t, void **data, struct fr_err *err)
             TRY(st);
         }
         s->exported = true;
+        fr_nodes[s->node].v.buffer->exported = true;
     }
     st = fr_tensor_data(t, data, err);
 out:
