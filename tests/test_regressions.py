@@ -213,3 +213,68 @@ def test_index_along_one_of_several_reduced_axes():
         return (xp.std(xp.tril(v), axis=(0, 1)), xp.sum(xp.triu(v) * v), xp.var(xp.tril(w)),
                 (xp.tril(w) - xp.tril(w).mean()).sum(axis=(1, 2)), xp.tril(v.T).max() - v)
     both(program)
+
+
+def test_dtype_of_functions_whose_loop_it_does_not_name():
+    def result(f, *args, **kw):
+        try:
+            return f(*args, **kw).dtype
+        except Exception as e:
+            return type(e)
+
+    for name in ("less", "logical_and", "isnan", "signbit", "bitwise_count", "absolute", "ldexp", "add",
+                 "minimum"):
+        for dtype in "?bBhilLefdFD":
+            for d in "f4", "i2", "?", "F", "u4":
+                for other in np.ones(3, d), 1, 3, 1.5:
+                    args = [np.ones(3, d), other][:getattr(np, name).nin]
+                    mine = [frit.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+                    want = result(getattr(np, name), *args, dtype=dtype)
+                    assert result(getattr(frit, name), *mine, dtype=dtype) == want, (name, dtype, d, other)
+
+
+def test_exponents_are_integers_of_any_size():
+    def program(xp, force):
+        return [xp.ldexp(xp.asarray(np.ones(3, d)), k) for d in "?BbuIfe" if d != "u" for k in (-1, 3, 300)]
+    both(program)
+
+
+def test_negative_power_of_no_integers():
+    def program(xp, force):
+        v = xp.asarray(np.ones((2, 0), int))
+        return v ** -1, xp.power(v, -1), v
+    both(program)
+
+
+def test_index_among_the_values_of_rows():
+    def program(xp, force):
+        results = []
+        for order in "CF":
+            v = xp.asarray(np.array(np.arange(24.0).reshape(2, 1, 12), order=order))
+            w = xp.asarray(np.array(np.arange(60.0).reshape(3, 4, 5), order=order))
+            results += [xp.tril(v), xp.std(xp.sqrt(v), axis=-3), xp.std(v, axis=1), xp.sum(w, axis=0) * xp.tri(4, 5),
+                        xp.sum(w, axis=2) + xp.tri(3, 4), xp.sum(w, axis=1) - xp.arange(5.0)]
+        return results
+    both(program)
+
+
+@pytest.mark.parametrize("work", [
+    "xp.subtract(v[21:], v[21:], out=v[21:])", "v.fill(0)", "v[3:5] = v[:2]", "v += 1", "v[:] = 2",
+    "v[::2] *= v[1::2]"])
+def test_memory_that_numpy_looks_at_stays_where_it_is(work):
+    def program(xp, force):
+        v = xp.asarray(np.arange(1.0, 23))
+        seen, product = np.asarray(v), xp.prod(v)
+        exec(work, {"xp": xp, "v": v})
+        return xp.asarray(seen), v, product
+    both(program)
+
+
+def test_numpy_writes_after_tensors_have_read():
+    def program(xp, force):
+        v = xp.asarray(np.arange(5.0))
+        np.asarray(v)[0] = 7
+        w = v + 1
+        np.asarray(v)[...] = 3
+        return v, w
+    both(program)

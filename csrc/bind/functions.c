@@ -137,6 +137,7 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     struct fr_err     err;
     fr_status         fst;
     fr_dtype          d = FR_N_DTYPES;
+    bool              in_dtype = o->dtype != NULL;
     int               st = FR_VALUE_OK;
 
     *result = NULL;
@@ -148,6 +149,18 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         st = fr_numpy_to_dtype(o->dtype, d, &d);
         if (st <= 0)
             return st < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
+        /* dtype= means the result. Where it does not name the loop, only one is right. */
+        switch (fr_op_info[op].rule) {
+        case FR_RULE_TRUTH:
+        case FR_RULE_COUNT:
+            if (d != fr_op_result(op, FR_F64))
+                return FR_VALUE_HAND;
+            in_dtype = false;
+            break;
+        case FR_RULE_COMPONENT:
+        case FR_RULE_LDEXP: return FR_VALUE_HAND;
+        default: break;
+        }
     }
     if (o->where) {
         st = fr_value_tensor(o->where, &mask);
@@ -159,10 +172,10 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         st = FR_VALUE_OK;
     }
     FR_TRACE_HERE();
-    if (o->out && !o->where && !o->dtype) {
+    if (o->out && !o->where && !in_dtype) {
         fst = fr_trace_map_into(op, args, n, fr_of(o->out), &err);
     } else {
-        fst = o->dtype ? fr_trace_map_dtype(op, args, n, d, &t, &err)
+        fst = in_dtype ? fr_trace_map_dtype(op, args, n, d, &t, &err)
                        : fr_trace_map(op, args, n, &t, &err);
         if (fst == FR_OK && o->out)
             fst = store_result(fr_op_info[op].name, &t, o->where ? mask.arg.t : NULL,

@@ -229,6 +229,8 @@ fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
         return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_HAND;
     if (exponent->n.v.i64 >= 0 || exponent->n.huge)
         return FR_VALUE_OK;
+    if (base->t && base->t->layout->n_elems == 0)
+        return FR_VALUE_HAND; /* no power is taken, so none is refused */
     /* uint64 with a typed negative int64 promotes to float64, which is fine. */
     if (!exponent->n.weak && fr_dtype_promote(b, e) >= FR_F16)
         return FR_VALUE_OK;

@@ -237,6 +237,8 @@ fr_value_fit(fr_op op, struct fr_value *x, int n)
     }
     if (!ints)
         return FR_VALUE_OK;
+    if (fr_op_info[op].rule == FR_RULE_LDEXP)
+        d = FR_I64; /* an exponent has nothing to do with the number's dtype */
     for (int i = op == FR_OP_where ? 1 : 0; i < n; i++)
         if (!x[i].arg.t && x[i].arg.n.weak == 'i') {
             int st = fit_int(op, &x[i], d);

@@ -156,6 +156,17 @@ SHAPE_FUNCTION(matrix_transpose, 1, 1, "x")
     return fr_shape_transpose(t, axes);
 }
 
+SHAPE_FUNCTION(diag, 1, 2, "v", "k")
+{
+    int64_t k = 0;
+
+    if (t->layout->ndim != 2) /* the values become a diagonal, or it is refused */
+        return fr_hand_name("diag", s, s[1] ? 2 : 1, NULL);
+    if (s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred())
+        return NULL;
+    return fr_shape_diagonal(t, k, 0, 1);
+}
+
 SHAPE_FUNCTION(swapaxes, 3, 3, "a", "axis1", "axis2") { return fr_shape_swapaxes(t, s[1], s[2]); }
 
 SHAPE_FUNCTION(moveaxis, 3, 3, "a", "source", "destination") { return moveaxis_of(t, s[1], s[2]); }
@@ -358,6 +369,9 @@ PyMethodDef fr_views_methods[] = {
      "permute_dims(a, axes=None)\n--\n\nThe Array API's name of transpose."},
     {"matrix_transpose", FR_FAST(matrix_transpose),
      "matrix_transpose(x)\n--\n\nThe last two axes exchanged." VIEW},
+    {"diag", FR_FAST(diag),
+     "diag(v, k=0)\n--\n\nThe k-th diagonal of a matrix as a read-only view; of one axis, a matrix with it as\n"
+     "its k-th diagonal. Raises ValueError for other numbers of axes."},
     {"swapaxes", FR_FAST(swapaxes), "swapaxes(a, axis1, axis2)\n--\n\nTwo axes exchanged." VIEW},
     {"moveaxis", FR_FAST(moveaxis),
      "moveaxis(a, source, destination)\n--\n\nAxes moved to other places, the others in order." VIEW},

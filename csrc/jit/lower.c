@@ -423,7 +423,7 @@ member(struct lowering *z, int n)
         int64_t                  s[FR_MAX_DIMS] = {0}, pos[FR_MAX_DIMS];
 
         s[node->axes] = 1;
-        to_positions(z, n, s, FR_MEMBER_FULL, pos);
+        to_positions(z, n, s, member_level(z, n), pos);
         in.kind = FR_INST_IOTA;
         in.op = 0;
         if ((st = add_operand(z, FR_I64, &start, pos, 0, &in.operand)) != FR_OK)

@@ -498,6 +498,8 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
+        if (!args[k].t && args[k].n.weak == 'i' && fr_op_arg(op, k, compute) != FR_BOOL)
+            continue; /* it fits, or overflows */
         if (!fr_dtype_same_kind(from, fr_op_arg(op, k, compute)))
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "

@@ -3,6 +3,7 @@
 A program is drawn while it runs under NumPy, so every line knows the shapes and dtypes it works on.
 Names: v0, v1, ... are arrays; data(...) makes one; force(v) computes it at once.  Lines that NumPy
 refuses are kept now and then, as raises("line"): frit must refuse them in the same way."""
+import math
 import random
 import warnings
 
@@ -24,15 +25,23 @@ INEXACT_1 = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "co
 INEXACT_1_REAL = ["cbrt"]
 # Not logaddexp: where its result crosses zero, NumPy's own error is without bound in ULP.
 INEXACT_2 = ["arctan2", "hypot"]
-# Functions of ours alone; to the drawing it only matters that dtypes and shapes are alike.
-OWN = {"erf": np.tanh, "erfc": np.tanh, "sigmoid": np.tanh, "softplus": np.tanh}
+
+
+def stand_in(f):
+    """Near enough for drawing, where dtypes, shapes and signs matter: the reference has frit's values."""
+    return lambda x: np.asarray(f(np.asarray(x, "f8"))).astype(np.tanh(x).dtype)[()]
+
+
+# Functions of ours alone.
+OWN = {"erf": stand_in(np.vectorize(math.erf, "d")), "erfc": stand_in(np.vectorize(math.erfc, "d")),
+       "sigmoid": stand_in(lambda x: 1 / (1 + np.exp(-x))), "softplus": stand_in(lambda x: np.logaddexp(0, x))}
 # Bit for bit on real numbers; of complex numbers only what adds or moves is.
 COMPLEX_INEXACT = ["multiply", "divide", "square", "reciprocal", "absolute", "sign", "sqrt", "power"]
 INEXACT = set(INEXACT_1 + INEXACT_1_REAL + INEXACT_2 + COMPLEX_INEXACT)
 
 UNARY = ["negative", "positive", "absolute", "sign", "square", "sqrt", "reciprocal", "floor", "ceil",
          "trunc", "rint", "isnan", "isfinite", "isinf", "logical_not", "fabs", "conjugate",
-         "deg2rad", "rad2deg", "invert", "real", "imag", "bitwise_count", "fix", "nan_to_num",
+         "deg2rad", "rad2deg", "invert", "bitwise_count", "fix", "nan_to_num",
          "spacing", "isposinf", "isneginf", "isreal", "round"]
 BINARY = ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum",
           "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater",
@@ -339,7 +348,12 @@ class Draw:
         if kind < 0.5:
             m = self.pick(lambda b: b.dtype.kind == "b" and b.shape == a.shape)
             x = self.pick(lambda b: isinstance(b, np.ndarray) and b.shape == a.shape) or v
-            return m and f"xp.{op}({x}, {w}, out={v}, where={m})"
+            try:
+                fits = m and getattr(np, op)(eval(x, self.env), eval(w, self.env)).dtype == a.dtype
+            except TypeError:
+                fits = m
+            # With a conversion and an overlap, NumPy writes where the mask says not to.
+            return f"xp.{op}({x}, {w}, out={v}, where={m})" if fits else None
         if a.ndim and kind < 0.8:
             return r.choice([f"xp.{op}({v}[1:], {v}[:-1], out={v}[1:])", f"xp.{op}({v}[:-1], {v}[1:], out={v}[1:])",
                              f"xp.negative({v}, out={v}[::-1])", f"xp.{op}({v}, {v}[::-1], out={v})",
@@ -408,8 +422,9 @@ class Draw:
             return f"{self.new()} = xp.expand_dims({v}, {r.randint(0, a.ndim)})"
         if kind < 0.95:
             return f"{self.new()} = xp.squeeze({v})"
-        if a.dtype.kind == "c" and r.random() < 0.7:
-            return f"{self.new()} = {v}.{r.choice(['real', 'imag'])}"
+        if r.random() < 0.3:
+            # + 0, since NumPy's components of complex numbers are views and frit's are read-only.
+            return f"{self.new()} = " + r.choice([f"{v}.real + 0", f"{v}.imag + 0", f"xp.real({v}) + 0", f"xp.imag({v}) + 0"])
         more = [f"xp.atleast_{r.choice([1, 2, 3])}d({v})", f"{v}.view()", f"xp.asarray({v})", f"xp.ravel({v})"]
         if a.ndim >= 2:
             i, j = r.sample(range(a.ndim), 2)
@@ -504,7 +519,9 @@ class Draw:
         a = self.env[v]
         m = self.pick(lambda b: b.dtype.kind == "b") or "True"
         return r.choice([
-            f"{self.new()} = np.asarray({v})", f"{self.new()} = np.array({v})",
+            f"{self.new()} = xp.asarray(np.asarray({v}), copy=False)", f"{self.new()} = xp.asarray(np.array({v}))",
+            f"np.asarray({v})[...] = 3" if isinstance(a, np.ndarray) else None,
+            f"np.add({v}, 1, out=np.asarray({v}), casting='unsafe')" if isinstance(a, np.ndarray) and a.dtype.kind in "iufc" else None,
             f"{self.new()} = xp.asarray(np.arange({a.shape[-1]}))",
             f"{self.new()} = {v} if bool(xp.any({m})) else {v}[::-1]",
             f"{self.new()} = xp.where({v} == {v}, {v}, float(xp.count_nonzero({v})))",
@@ -586,6 +603,8 @@ class Draw:
         if not v:
             return None
         a, r = self.env[v], self.r
+        if a.size == 0 and any(a.strides):
+            return None     # the axes of a reduction of an empty window: NumPy's has its strides, ours C order
         name = r.choice(REDUCE)
         axis = self.axis(a)
         if name in ("argmax", "argmin") and axis.startswith("("):
