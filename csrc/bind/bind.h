@@ -240,6 +240,8 @@ fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not our
 bool      fr_numpy_defers(PyObject *array);              /* wants to answer operators itself */
 /* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
 int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
+/* The same, to be read only: what the ndarray repeats is repeated here too, and so results lie like NumPy's. */
+int       fr_numpy_copy_operand(PyObject *array, struct fr_tensor *out);
 PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
 enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
                FR_VIEW_WATCH,     /* read-only; sees later stores */

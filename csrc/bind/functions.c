@@ -499,6 +499,48 @@ frexp_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnam
     return fr_hand_name("frexp", args, nargs, kwnames);
 }
 
+/* val.real, val.imag of anything; of a tensor they are views of what NumPy has views of. */
+static PyObject *
+component_of(struct fr_signature *signature, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyObject        *val, *tensor, *result;
+    struct fr_tensor t;
+
+    if (fr_args_parse(signature, args, nargs, kwnames, &val) < 0)
+        return NULL;
+    if (fr_is_tensor(val))
+        return PyObject_GetAttrString(val, signature->name);
+    if (fr_numpy_is_array(val))
+        switch (fr_numpy_copy(val, &t)) {
+        case FR_VALUE_ERROR: return NULL;
+        case FR_VALUE_OK:
+            if (!(tensor = fr_type_take(&t)))
+                return NULL;
+            result = PyObject_GetAttrString(tensor, signature->name);
+            Py_DECREF(tensor);
+            return result;
+        default: break;
+        }
+    return fr_hand_name(signature->name, &val, 1, NULL);
+}
+
+static struct fr_signature real_signature = {"real", 1, 1, 1, {"val"}, {NULL}};
+static struct fr_signature imag_signature = {"imag", 1, 1, 1, {"val"}, {NULL}};
+
+static PyObject *
+real_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    (void)module;
+    return component_of(&real_signature, args, nargs, kwnames);
+}
+
+static PyObject *
+imag_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    (void)module;
+    return component_of(&imag_signature, args, nargs, kwnames);
+}
+
 /* ---- the table */
 
 #define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
@@ -557,6 +599,12 @@ static const struct {
      "clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None)\n--\n\n"
      "minimum(maximum(a, a_min), a_max); a bound of None is left out. Shapes broadcast and dtypes\n"
      "promote as in numpy.clip."}},
+    {"real", {"real", FR_FAST(real_function),
+     "real(val)\n--\n\n"
+     "The real part: of complex tensors read-only, in their components' dtype; of others val itself."}},
+    {"imag", {"imag", FR_FAST(imag_function),
+     "imag(val)\n--\n\n"
+     "The imaginary part, read-only, in the components' dtype of complex tensors; zeros for others."}},
 };
 
 void

@@ -488,6 +488,9 @@ set_masked(PyObject *self, PyObject *key, PyObject *value)
         if (fr_of(value)->layout->ndim != 0)
             return 0;
         args[1].t = fr_of(value);
+    } else if (fr_numpy_is_scalar(value) && fr_numpy_scalar(value, &args[1].n) &&
+               args[1].n.dtype != t->dtype) {
+        return 0; /* under a mask, NumPy casts it like an array, without a look at its range */
     } else {
         int got = number_for(value, t->dtype, &args[1].n);
         if (got != FR_VALUE_OK)

@@ -136,8 +136,40 @@ fr_numpy_defers(PyObject *array)
     return PyArray_GetPriority(array, NPY_SCALAR_PRIORITY) > 0;
 }
 
-int
-fr_numpy_copy(PyObject *array, struct fr_tensor *out)
+/* One of everything that the array repeats (axes of stride 0), as a view of the whole shape. */
+static fr_status
+copy_repeated(PyArrayObject *a, fr_dtype d, struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t          dims[FR_MAX_DIMS];
+    int              ndim = PyArray_NDIM(a);
+    struct fr_tensor once;
+    fr_status        st;
+
+    for (int k = 0; k < ndim; k++)
+        dims[k] = PyArray_STRIDE(a, k) ? PyArray_DIM(a, k) : 1;
+    st = fr_tensor_from_copy(PyArray_DATA(a), d, ndim, dims, (int64_t *)PyArray_STRIDES(a), &once, err);
+    if (st != FR_OK)
+        return st;
+    st = fr_tensor_broadcast(&once, ndim, (int64_t *)PyArray_DIMS(a), out, err);
+    fr_tensor_clear(&once);
+    if (st == FR_OK)
+        out->readonly = true;
+    return st;
+}
+
+static bool
+repeats(PyArrayObject *a)
+{
+    if (PyArray_SIZE(a) == 0)
+        return false;
+    for (int k = 0; k < PyArray_NDIM(a); k++)
+        if (PyArray_STRIDE(a, k) == 0 && PyArray_DIM(a, k) > 1)
+            return true;
+    return false;
+}
+
+static int
+copy_array(PyObject *array, bool operand, struct fr_tensor *out)
 {
     fr_dtype       d = fr_numpy_array_dtype(array);
     PyArrayObject *a;
@@ -161,7 +193,9 @@ fr_numpy_copy(PyObject *array, struct fr_tensor *out)
     }
     /* Stores that are still to happen into memory that this ndarray may share come first. */
     st = fr_runtime_flush(&err);
-    if (st == FR_OK)
+    if (st == FR_OK && operand && repeats(a))
+        st = copy_repeated(a, d, out, &err);
+    else if (st == FR_OK)
         st = fr_tensor_from_copy(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
                                  (int64_t *)PyArray_STRIDES(a), out, &err);
     fr_info_copied_bytes += (uint64_t)PyArray_NBYTES(a);
@@ -170,6 +204,18 @@ fr_numpy_copy(PyObject *array, struct fr_tensor *out)
         return FR_VALUE_OK;
     fr_errors_raise(st, &err);
     return FR_VALUE_ERROR;
+}
+
+int
+fr_numpy_copy(PyObject *array, struct fr_tensor *out)
+{
+    return copy_array(array, false, out);
+}
+
+int
+fr_numpy_copy_operand(PyObject *array, struct fr_tensor *out)
+{
+    return copy_array(array, true, out);
 }
 
 PyObject *

@@ -246,7 +246,7 @@ static fr_status
 join_initial(fr_op op, struct fr_tensor *t, const struct fr_arg *initial, struct fr_err *err)
 {
     struct fr_tensor joined;
-    struct fr_arg    args[2] = {{.t = t}, *initial};
+    struct fr_arg    args[2] = {*initial, {.t = t}};   /* it comes first: of equals, the first is taken */
     fr_status        st = fr_trace_map(fr_op_info[op].combine, args, 2, &joined, err);
 
     fr_tensor_clear(t);

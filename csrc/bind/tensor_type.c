@@ -252,11 +252,43 @@ get_real(PyObject *self, void *unused)
     return fr_dtype_is_complex(fr_of(self)->dtype) ? component(self, FR_OP_real) : Py_NewRef(self);
 }
 
+/* Zeros in the place of an imaginary part: in C order, unless the array is in Fortran order. */
+static PyObject *
+no_imag(PyObject *self)
+{
+    const struct fr_layout *l = fr_of(self)->layout;
+    bool                    reversed = l->f_contig && !l->c_contig;
+    int64_t                 dims[FR_MAX_DIMS];
+    int                     n = l->ndim, back[FR_MAX_DIMS];
+    struct fr_number        zero = {.dtype = FR_I64};
+    struct fr_tensor        t;
+    struct fr_err           err;
+    PyObject               *o, *turned;
+
+    for (int k = 0; k < n; k++) {
+        dims[k] = fr_layout_dims(l)[reversed ? n - 1 - k : k];
+        back[k] = n - 1 - k;
+    }
+    FR_TRACE_HERE();
+    fr_status st = fr_trace_fill(n, dims, fr_of(self)->dtype, &zero, &t, &err);
+    if (st == FR_OK)
+        t.readonly = true;
+    o = fr_type_result(st, &t, &err);
+    if (!o || !reversed) {
+        if (o)
+            fr_object(o)->scalar = fr_object(self)->scalar;
+        return o;
+    }
+    turned = fr_shape_transpose(fr_of(o), back);
+    Py_DECREF(o);
+    return turned;
+}
+
 static PyObject *
 get_imag(PyObject *self, void *unused)
 {
     (void)unused;
-    return component(self, FR_OP_imag);
+    return fr_dtype_is_complex(fr_of(self)->dtype) ? component(self, FR_OP_imag) : no_imag(self);
 }
 
 /* z.real = v and z.imag = v write through NumPy's own view of one component. */

@@ -56,7 +56,7 @@ python_number(PyObject *o, struct fr_number *n)
 static int
 from_array(PyObject *array, struct fr_value *op)
 {
-    int st = fr_numpy_copy(array, &op->own);
+    int st = fr_numpy_copy_operand(array, &op->own);
 
     if (st == FR_VALUE_OK)
         op->arg.t = &op->own;

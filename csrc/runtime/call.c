@@ -59,7 +59,7 @@ product_layout(const struct fr_layout *a, const struct fr_layout *b, struct fr_l
         int own = in[i]->ndim - (in[i]->ndim > 1 ? 2 : 1);
 
         for (int k = 0; k < own; k++)
-            if (fr_layout_dims(in[i])[k] != 1)
+            if (fr_layout_dims(in[i])[k] != 1 && in[i]->n_elems) /* an empty one has no order */
                 strides[i][n_outer - own + k] = fr_layout_strides(in[i])[k];
     }
     fr_strides_keep_order(ndim, dims, 2, list, order);

@@ -547,10 +547,10 @@ class Draw:
                              f"{v}.flags.writeable = False", f"{v}.put([0], [7])"])
         return f"{self.new()} = " + r.choice([
             f"xp.sort({v}, axis=-1)", f"xp.argsort({v}, axis=0, kind='stable')", f"xp.unique({v})",
-            f"xp.nonzero({v})[0]", f"xp.argwhere({v})", f"xp.flatnonzero({v})", f"xp.compress([True, False], {v}, axis=0)",
+            f"xp.nonzero({v})[0] + 0", f"xp.argwhere({v})", f"xp.flatnonzero({v})", f"xp.compress([True, False], {v}, axis=0)",
             f"xp.extract({v} == {v}, {v})", f"xp.take_along_axis({v}, xp.argsort({v}, axis=0, kind='stable'), axis=0)",
             f"xp.searchsorted({v}.ravel()[:5], 1)", f"xp.select([{v} == {v}], [{v}], 3)", f"xp.isin({v}, [0, 1])",
-            f"xp.where({v})[0]", f"xp.broadcast_arrays({v}, 1)[0] + 0", f"xp.choose({v} == {v}, [0, 1])",
+            f"xp.where({v})[0] + 0", f"xp.broadcast_arrays({v}, 1)[0] + 0", f"xp.choose({v} == {v}, [0, 1])",
             f"xp.isclose({v}, {v})", f"xp.array_equal({v}, {v}) + {v}[:1]"])
 
     def line_gather(self):
@@ -727,7 +727,8 @@ class Draw:
                 exec(line, self.env)
             except Exception as e:
                 self.env = before
-                if self.r.random() < 0.1 and not isinstance(e, (NameError, SyntaxError)):
+                # Not MemoryError: what is lazy needs no memory yet.
+                if self.r.random() < 0.1 and not isinstance(e, (NameError, SyntaxError, MemoryError)):
                     self.lines.append(f"raises({line!r})")
                 return
         if any(isinstance(v, np.ndarray) and v.size > 4 * MAX_ELEMS for v in self.env.values()):

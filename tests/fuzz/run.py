@@ -55,10 +55,12 @@ def own_zeros(name, theirs):
 def put_out(out, result, theirs, args, kw):
     """What out= does with a result; where it is refused, NumPy's own function says so."""
     try:
-        np.copyto(out, result, casting="same_kind")
+        if np.shape(result) == np.shape(out):
+            np.copyto(out, result, casting="same_kind")
+            return out
     except (TypeError, ValueError):
-        return theirs(*args, out=out, **kw)
-    return out
+        pass
+    return theirs(*args, out=out, **kw)
 
 
 def one_op(name, theirs):
@@ -104,7 +106,7 @@ def one_op(name, theirs):
 
 def own_function(name):
     def alone(*args, **kw):
-        got = getattr(frit, name)(*(frit.asarray(a) if isinstance(a, np.ndarray) else a for a in args), **kw)
+        got = getattr(frit, name)(*(frit.asarray(a, copy=False) if isinstance(a, np.ndarray) else a for a in args), **kw)
         return np.asarray(got)[()]      # a scalar where NumPy's functions give one
     return alone
 
