@@ -673,7 +673,7 @@ def kernels(tmp):
     subprocess.run(["cc", "-shared", *(f[:-2] + ".o" for f in files), "-o", out + "/k.so", "-lm"],
                    check=True)
     dll = ctypes.CDLL(out + "/k.so")
-    n_ops = sum(line.startswith(("OP(", "REDUCE(", "SCAN(", "NODE("))
+    n_ops = sum(line.startswith(("OP(", "REDUCE(", "SCAN(", "CALL(", "NODE("))
                 for line in (ROOT / "csrc/ir/ops.def").read_text().splitlines())
     n = len(DTYPES)
     table = (ctypes.c_void_p * (1 + n_ops * n + n * n)).in_dll(dll, f"fr_kernels_{level}")

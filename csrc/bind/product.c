@@ -360,6 +360,6 @@ PyMethodDef fr_product_methods[] = {
 };
 
 PyMethodDef fr_product_tensor_methods[] = {
-    {"dot", FR_FAST(dot_method), "dot(b, out=None)\n--\n\nThe function frit.dot of this tensor."},
+    {"dot", FR_FAST(dot_method), "dot($self, b, out=None)\n--\n\nThe function frit.dot of this tensor."},
     {NULL, NULL, 0, NULL},
 };

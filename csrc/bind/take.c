@@ -112,6 +112,6 @@ PyMethodDef fr_take_methods[] = {
 
 PyMethodDef fr_take_tensor_methods[] = {
     {"take", FR_FAST(take_method),
-     "take(indices, axis=None, out=None, mode='raise')\n--\n\nThe function frit.take of this tensor."},
+     "take($self, indices, axis=None, out=None, mode='raise')\n--\n\nThe function frit.take of this tensor."},
     {NULL, NULL, 0, NULL},
 };
