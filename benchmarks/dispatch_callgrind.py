@@ -1,5 +1,5 @@
 """How many instructions does dispatch take?  Counted by callgrind, so the answer does not depend on the
-machine's mood: a program runs n and 2n times, and the difference is divided by n. The loop around the
+machine's mood: a statement runs n and 2n times, and the difference is divided by n. The loop around the
 statement is counted on both sides.
 
     trace        one operation on 8 elements, Python call included
@@ -62,22 +62,35 @@ PROGRAMS = {
 TESTED = ("trace", "number", "single", "show", "chain")
 
 
-def instructions(name, side, n):
-    statement = PROGRAMS[name][side == "numpy"]
-    code = f"{SETUP}{PROGRAMS[name][2]}\nfor _ in range(200): {statement}\nfor _ in range(n): {statement}\n"
+def program(names, side, n):
+    """Runs each statement n and 2n times; callgrind writes its counts down at every os.getppid()."""
+    parts = [SETUP, "import os"]
+    for name in names:
+        statement = PROGRAMS[name][side == "numpy"]
+        parts += [PROGRAMS[name][2], f"for _ in range(200): {statement}"]
+        for loops in ("n", "2 * n"):
+            parts += ["os.getppid()", f"for _ in range({loops}): {statement}"]
+        parts.append("os.getppid()")
+    return "\n".join(parts)
+
+
+def per_call(names, side="frit", n=1000):
+    """Instructions of one statement each."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
                    FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
-        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable,
-                               "-c", code, str(n), side], env=env, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={out}",
+                               sys.executable, "-c", program(names, side, n), str(n), side],
+                              env=env, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
-    return int(re.search(r"Collected\s*:\s*(\d+)", done.stderr)[1])
-
-
-def per_call(name, side="frit", n=1000):
-    return (instructions(name, side, 2 * n) - instructions(name, side, n)) / n
+        counts = []
+        for i in range(3 * len(names)):
+            with open(f"{out}.{i + 1}") as f:
+                counts.append(int(re.search(r"^(?:totals|summary): (\d+)", f.read(), re.M)[1]))
+    # A dump counts what came since the one before it: of each name the 2nd and 3rd are its loops.
+    return [(counts[3 * i + 2] - counts[3 * i + 1]) / n for i in range(len(names))]
 
 
 def main():
@@ -85,8 +98,8 @@ def main():
         print("instruction counts of dispatch: valgrind is not installed")
         return
     print(f"{'instructions of dispatch':<26}{'frit':>10}{'NumPy':>10}{'ratio':>8}")
-    for name in PROGRAMS:
-        ours, theirs = (per_call(name, side, 300) for side in ("frit", "numpy"))
+    for name, ours, theirs in zip(PROGRAMS, per_call(list(PROGRAMS), "frit", 300),
+                                  per_call(list(PROGRAMS), "numpy", 300)):
         print(f"  {name:<24}{ours:>10.0f}{theirs:>10.0f}{ours / theirs:>8.2f}", flush=True)
 
 

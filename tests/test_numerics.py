@@ -140,7 +140,7 @@ def check_reductions(seeds, stop=20):
 
 
 def test_reductions_are_numpys_bits():
-    check_reductions(range(1500))
+    check_reductions(range(int(os.environ.get("FRIT_REDUCTIONS", 1500))))
 
 
 @pytest.mark.soak

@@ -268,9 +268,11 @@ compile_first(struct fr_plan *p, struct fr_err *err)
     /* Others may be compiled at the same time: they are not waited for. */
     for (int i = 0; i < p->n_steps; i++)
         while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&
-               now_us() < end)
-            if (!fr_compile_wait(0.02, poll) && poll && poll())
+               now_us() < end) {
+            fr_compile_wait(0.02, NULL);
+            if (poll && poll())
                 return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");
+        }
     return FR_OK;
 }
 
