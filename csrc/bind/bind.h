@@ -273,6 +273,14 @@ PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy sca
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
+/* The same for the length of a call, in which nobody else uses the memory, until it is given back: then what was
+ * stored is there (keep), or what has not been computed of it is forgotten. */
+PyObject *fr_share_borrow(PyObject *array);
+fr_status fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *);
+
+/* ---- accelerate.c */
+int       fr_accelerate_init(PyObject *module);
+extern PyMethodDef fr_accelerate_methods[];
 void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
 
 /* ---- hand.c */
@@ -313,6 +321,11 @@ enum fr_sync {
 #undef FR_SYNC_ENUM
     FR_N_SYNCS
 };
+/* What an accelerated call compares before and after. */
+struct fr_call_counters {
+    uint64_t n_kernels, n_fallbacks, n_syncs, n_pending;
+};
+void      fr_info_call_counters(struct fr_call_counters *);
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_explain(PyObject *tensors, const char *kind);

@@ -96,20 +96,26 @@ stats(PyObject *module, PyObject *unused)
     return d;
 }
 
-/* What an accelerated call compares before and after, without making dicts. */
+void
+fr_info_call_counters(struct fr_call_counters *c)
+{
+    struct fr_stats s = {0};
+
+    fr_stats_get(&s);
+    *c = (struct fr_call_counters){s.n_kernels, fr_names_total(), 0, s.pending_nodes};
+    for (int i = 0; i < FR_N_SYNCS; i++)
+        c->n_syncs += syncs[i];
+}
+
 static PyObject *
 counters(PyObject *module, PyObject *unused)
 {
-    struct fr_stats s = {0};
-    uint64_t        n_syncs = 0;
+    struct fr_call_counters c;
 
     (void)module, (void)unused;
-    fr_stats_get(&s);
-    for (int i = 0; i < FR_N_SYNCS; i++)
-        n_syncs += syncs[i];
-    return Py_BuildValue("(KKKK)", (unsigned long long)s.n_kernels,
-                         (unsigned long long)fr_names_total(), (unsigned long long)n_syncs,
-                         (unsigned long long)s.pending_nodes);
+    fr_info_call_counters(&c);
+    return Py_BuildValue("(KKKK)", (unsigned long long)c.n_kernels, (unsigned long long)c.n_fallbacks,
+                         (unsigned long long)c.n_syncs, (unsigned long long)c.n_pending);
 }
 
 static PyObject *

@@ -87,7 +87,8 @@ add_methods(PyObject *module)
                              fr_creation_methods, fr_fill_methods,      fr_views_methods,
                              fr_join_methods,     fr_spread_methods,    fr_dlpack_methods,
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
-                             fr_handed_functions, fr_product_methods, fr_take_methods};
+                             fr_handed_functions, fr_product_methods,   fr_take_methods,
+                             fr_accelerate_methods};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
@@ -170,7 +171,7 @@ exec_module(PyObject *module)
         return -1;
     fr_functions_init();
     fr_methods_init();
-    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || add_methods(module) < 0 ||
+    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_accelerate_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;
     if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)

@@ -336,16 +336,32 @@ fr_share(PyObject *module, PyObject *array)
 
 /* ---- loans: the caller of an accelerated function waits, so nobody else looks at the memory */
 
-static PyObject *
-borrow(PyObject *module, PyObject *array)
+PyObject *
+fr_share_borrow(PyObject *array)
 {
-    PyObject *o = fr_share(module, array);
+    PyObject *o = fr_share(NULL, array);
 
     if (o) {
         fr_storage_lend(fr_of(o)->storage);
         fr_object(o)->end = FR_END_LOAN;
     }
     return o;
+}
+
+fr_status
+fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *err)
+{
+    if (fr_object(tensor)->end != FR_END_LOAN)
+        return FR_OK;
+    fr_object(tensor)->end = FR_END_NOTHING;
+    return fr_storage_reclaim(fr_of(tensor)->storage, keep, err);
+}
+
+static PyObject *
+borrow(PyObject *module, PyObject *array)
+{
+    (void)module;
+    return fr_share_borrow(array);
 }
 
 /* Ends loans; with `keep` false, stores that have not been computed are taken back. */
@@ -363,9 +379,8 @@ give_back(PyObject *module, PyObject *const *args, Py_ssize_t n)
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); i++) {
         PyObject *o = Py_NewRef(PyList_GET_ITEM(args[0], i));
-        if (fr_is_tensor(o) && fr_object(o)->end == FR_END_LOAN) {
-            fr_object(o)->end = FR_END_NOTHING;
-            st = fr_storage_reclaim(fr_of(o)->storage, keep, failed == FR_OK ? &err : NULL);
+        if (fr_is_tensor(o)) {
+            st = fr_share_give_back(o, keep, failed == FR_OK ? &err : NULL);
             failed = failed == FR_OK ? st : failed;
         }
         Py_DECREF(o);

@@ -16,7 +16,6 @@ the function also reaches an argument's memory through a global, a closure or an
 """
 import functools
 import inspect
-import threading
 import types
 
 import numpy
@@ -31,24 +30,7 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, sl
                     types.BuiltinFunctionType, types.ModuleType, type})
 
 
-class CallStats:
-    """What the last call of an accelerated function did, and how many calls there were."""
-
-    __slots__ = ("kernels", "fallbacks", "syncs", "calls")
-
-    def __init__(self):
-        self.kernels = self.fallbacks = self.syncs = self.calls = 0
-
-    def __repr__(self):
-        return (f"CallStats(kernels={self.kernels}, fallbacks={self.fallbacks}, "
-                f"syncs={self.syncs}, calls={self.calls})")
-
-
-class _Depth(threading.local):
-    n = 0       # accelerated calls that this thread is in
-
-
-_depth = _Depth()
+CallStats = _core.CallStats
 
 
 def _attributes(x):
@@ -304,6 +286,16 @@ class _Arrays:
             raise failed
 
 
+def _finish(pairs, result):
+    """The end of a call that began the short way."""
+    arrays = _Arrays()
+    for array, tensor in pairs:
+        arrays.tensor_of[id(array)] = tensor
+        arrays.array_of[id(tensor)] = array
+        arrays.keep.append((array, tensor))
+    return arrays.finish(None, result)
+
+
 class _Function:
     """One accelerated function: its copy, made at the first call and again when a global changed."""
 
@@ -311,6 +303,7 @@ class _Function:
         self.f = f
         self.stats = CallStats()
         self.rewritten = None
+        self.short = None       # what _core.call_short wants, where that may be enough
         self.n_rewrites = 0
 
     def current(self):
@@ -321,14 +314,18 @@ class _Function:
         if type(self.f) is not types.FunctionType or self.n_rewrites >= _MAX_REWRITES:
             return None
         self.n_rewrites += 1
-        self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
-        return self.rewritten
+        r = self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
+        self.short = None
+        if not r.stored_globals and not r.stored_cells:
+            self.short = (r.copy, r.copy.__globals__, tuple(r.globals_read), tuple(r.all_cells), tuple(r.watched),
+                          tuple(r.cells), _finish, self.stats)
+        return r
 
     def call(self, args, kwargs):
         r = self.current()
         run = r.copy if r is not None else self.f
         arrays = _Arrays()
-        if _depth.n:
+        if _core.call_depth():
             inside = []
             arrays.pending((args, kwargs), inside, set())
             if inside:      # called from an accelerated function: tensors go in and come out
@@ -352,7 +349,7 @@ class _Function:
             _core.give_back([t for _, t in arrays.keep], False)
             return self.f(*args, **kwargs)
         before, body = _core.counters(), None
-        _depth.n += 1
+        _core.enter_call()
         try:
             args = [arrays.enter(a) for a in args]
             kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
@@ -361,7 +358,7 @@ class _Function:
             body = _core.counters()
             return arrays.finish(r, result)
         finally:
-            _depth.n -= 1
+            _core.leave_call()
             if body is None:
                 arrays.finish(r)
             s, after = self.stats, _core.counters()
@@ -430,6 +427,11 @@ def accelerate(function=None):
             inspect.markcoroutinefunction(wrapper)
     else:
         def wrapper(*args, **kwargs):
+            short = state.short
+            if short is not None and not kwargs:
+                result = _core.call_short(short, args)
+                if result is not short:
+                    return result
             return state.call(args, kwargs)
         wrapper._frit_function = state
     functools.update_wrapper(wrapper, function)
