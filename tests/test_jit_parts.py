@@ -915,22 +915,27 @@ def test_second_process_needs_no_helper(built, tmp_path):
 
 
 @needs_compiler
-def test_helpers_are_isolated(jit, tmp_path):
-    f = open(tmp_path / "secret", "w")
-    os.set_inheritable(f.fileno(), True)
-    before = {s: signal.getsignal(s) for s in signal.valid_signals()}
-    jit.code(chain(5))
-    [pid] = helper_pids()
-    opened = {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
-    assert not any("secret" in o for o in opened) and len(opened) == 3, opened
-    env = open(f"/proc/{pid}/environ").read().split("\0")
-    assert "LC_ALL=C" in env and any(e.startswith("TMPDIR=") and "frit-cc-" in e for e in env)
-    assert not any(e.startswith("FRIT_") or e.startswith("PYTHON") for e in env)
-    assert len(leftovers()) == 1 and oct(os.stat(os.path.join(tempfile.gettempdir(), leftovers()[0])).st_mode)[-3:] == "700"
-    assert os.getpgid(pid) == pid != os.getpgid(0)
-    jit.c.test_stop()
-    assert helper_pids() == [] and leftovers() == []
-    assert {s: signal.getsignal(s) for s in signal.valid_signals()} == before
+def test_helpers_are_isolated(built, tmp_path):
+    """In a process of its own, which has no other helpers."""
+    in_process(built, tmp_path, """
+import tempfile
+f = open(os.path.join(tempfile.gettempdir(), "secret"), "w")
+os.set_inheritable(f.fileno(), True)
+before = {s: signal.getsignal(s) for s in signal.valid_signals()}
+jit.code(T.chain(5))
+[pid] = T.helper_pids()
+opened = {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+assert not any("secret" in o for o in opened) and len(opened) == 3, opened
+env = open(f"/proc/{pid}/environ").read().split("\\0")
+assert "LC_ALL=C" in env and any(e.startswith("TMPDIR=") and "frit-cc-" in e for e in env)
+assert not any(e.startswith("FRIT_") or e.startswith("PYTHON") for e in env)
+[folder] = T.leftovers()
+assert oct(os.stat(os.path.join(tempfile.gettempdir(), folder)).st_mode)[-3:] == "700"
+assert os.getpgid(pid) == pid != os.getpgid(0)
+jit.c.test_stop()
+assert T.helper_pids() == [] and T.leftovers() == []
+assert {s: signal.getsignal(s) for s in signal.valid_signals()} == before
+""")
 
 
 @needs_compiler
