@@ -59,7 +59,7 @@ PROGRAMS = {
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
 }
-TESTED = ("trace", "number", "single", "show", "chain")
+TESTED = ("trace", "number", "single", "show", "chain", "accelerate")
 
 
 def program(names, side, n):

@@ -677,3 +677,99 @@ def test_pyhpc_isoneutral():
     want, got = run(*a), frit.accelerate(run)(*b)
     assert close(got, want, False)
     assert close(b, a, False)
+
+
+# ---- the short way, in C
+
+OUTSIDE = np.ones(3)
+
+
+def short_way(f, *args):
+    """What the short way of an accelerated function gives; fails where it refuses the call."""
+    f = frit.accelerate(f)
+    f._frit_function.current()
+    short = f._frit_function.short
+    assert short is not None
+    result = frit._core.call_short(short, args)
+    assert result is not short, "refused"
+    return result, f.stats
+
+
+def refused(f, *args):
+    f = frit.accelerate(f)
+    f._frit_function.current()
+    short = f._frit_function.short
+    return short is None or frit._core.call_short(short, args) is short
+
+
+def test_the_short_way_takes_arrays_and_numbers():
+    x, y = np.arange(5.0), np.full(5, 2.0)
+    got, stats = short_way(lambda a, b, k: np.add(a, b) * k, x, y, 3.0)
+    assert type(got) is np.ndarray and got.tolist() == ((x + y) * 3.0).tolist() and got.flags.writeable
+    assert (stats.kernels, stats.fallbacks, stats.syncs, stats.calls) == (1, 0, 0, 1)
+    got, _ = short_way(lambda a: np.sum(a), x)
+    assert type(got) is np.float64 and got == 10
+    got, _ = short_way(lambda a, b: (a, b, a), x, y)
+    assert got[0] is x and got[1] is y and got[2] is x
+    got, _ = short_way(lambda a: (lambda s: (s, s))(np.sqrt(a)), x)
+    assert got[0] is got[1]
+    got, _ = short_way(lambda a, b: np.maximum(a, b), x, x)
+    assert got.tolist() == x.tolist()
+    got, stats = short_way(lambda a: {"y": [np.sqrt(a), a]}, x)     # ended by Python
+    assert got["y"][0].tolist() == np.sqrt(x).tolist() and got["y"][1] is x and stats.kernels == 1
+    got, _ = short_way(lambda a: None, x)
+    assert got is None
+
+
+def test_the_short_way_writes_back():
+    def change(a):
+        a[1:] *= 2
+        a += 1
+    x = np.arange(5.0)
+    got, stats = short_way(change, x)
+    assert got is None and x.tolist() == [1, 3, 5, 7, 9] and stats.kernels >= 1
+    x[0] = 5    # nothing of ours looks at it any more
+    assert x.tolist() == [5, 3, 5, 7, 9]
+
+    def fail(a):
+        a[0] = 7
+        raise KeyError("on the way")
+    with pytest.raises(KeyError):
+        short_way(fail, x)
+    assert x[0] == 7
+
+    def results_are_arguments(a):
+        for _ in range(3):
+            a = frit.accelerate(lambda v: np.add(v, 1))(a)
+        return a
+    assert results_are_arguments(x).tolist() == (x + 3).tolist()
+
+
+def test_what_the_short_way_refuses():
+    x = np.arange(6.0)
+    assert refused(lambda a: a, [x])
+    assert refused(lambda a, b: np.add(a, b), x[1:], x[:-1])
+    assert refused(lambda a: np.add(a, OUTSIDE[0]), x)
+    inside = x[1:]
+    assert refused(lambda a: np.add(a[1:], inside), x)
+    assert refused(lambda a: a, np.array(["a"])) and refused(lambda a: a, np.ma.masked_array([1.0]))
+    assert refused(lambda a: a, *([x] * 17))
+
+    def assigns(a):
+        global OUTSIDE
+        OUTSIDE = a
+    assert refused(assigns, x)
+    # And the long way does it.
+    f = frit.accelerate(lambda a, b: np.add(a, b))
+    assert f(x[1:], x[:-1]).tolist() == (x[1:] + x[:-1]).tolist()
+    assert f(a=x, b=x).tolist() == (x + x).tolist()
+
+
+def test_a_global_that_changes_is_seen_by_the_short_way():
+    names = {"np": np, "add": np.add}
+    exec("def f(a): return add(a, a)", names)
+    f = frit.accelerate(names["f"])
+    x = np.arange(3.0)
+    assert f(x).tolist() == [0, 2, 4]
+    names["add"] = np.multiply
+    assert f(x).tolist() == [0, 1, 4]

@@ -1,10 +1,11 @@
-/* bind/accelerate.c -- the short way of an accelerated call: ndarrays and numbers in, arrays and numbers out.
+/* bind/accelerate.c -- the short way of an accelerated call: ndarrays and numbers in, arrays and
+ * numbers out.
  *
- * python/frit/accelerate.py looks for arrays in whatever the function can reach, and calls this first. Where
- * there is nothing to look for, which is nearly always, a call should cost little more than what it computes:
- * positional arguments only, each an ndarray or a plain number, of a function that assigns nothing outside
- * and reads no array from outside. Everything else is refused here and goes the long way, which does the same
- * to every argument. */
+ * python/frit/accelerate.py looks for arrays in whatever the function can reach, and calls this
+ * first. Where there is nothing to look for, which is nearly always, a call should cost little more
+ * than what it computes: positional arguments only, each an ndarray or a plain number, of a
+ * function that assigns nothing outside and reads no array from outside. Everything else is refused
+ * here and goes the long way, which does the same to every argument. */
 #include "bind/bind.h"
 
 #include <structmember.h>
@@ -17,8 +18,7 @@ static _Thread_local int depth;
 /* ---- what the last call did */
 
 struct call_stats {
-    PyObject_HEAD
-    unsigned long long kernels, fallbacks, syncs, calls;
+    PyObject_HEAD unsigned long long kernels, fallbacks, syncs, calls;
 };
 
 static PyObject *
@@ -26,50 +26,56 @@ stats_repr(PyObject *self)
 {
     const struct call_stats *s = (struct call_stats *)self;
 
-    return PyUnicode_FromFormat("CallStats(kernels=%llu, fallbacks=%llu, syncs=%llu, calls=%llu)", s->kernels,
-                                s->fallbacks, s->syncs, s->calls);
+    return PyUnicode_FromFormat("CallStats(kernels=%llu, fallbacks=%llu, syncs=%llu, calls=%llu)",
+                                s->kernels, s->fallbacks, s->syncs, s->calls);
 }
 
 static PyMemberDef stats_members[] = {
     {"kernels", T_ULONGLONG, offsetof(struct call_stats, kernels), 0, "Kernels run."},
     {"fallbacks", T_ULONGLONG, offsetof(struct call_stats, fallbacks), 0, "Calls handed to NumPy."},
-    {"syncs", T_ULONGLONG, offsetof(struct call_stats, syncs), 0, "Values that Python needed on the way."},
+    {"syncs", T_ULONGLONG, offsetof(struct call_stats, syncs), 0,
+     "Values that Python needed on the way."},
     {"calls", T_ULONGLONG, offsetof(struct call_stats, calls), 0, "Calls so far."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot stats_slots[] = {
-    {Py_tp_doc, "What the last call of an accelerated function did, and how many calls there were."},
+    {Py_tp_doc,
+     "What the last call of an accelerated function did, and how many calls there were."},
     {Py_tp_repr, stats_repr},
     {Py_tp_members, stats_members},
     {0, NULL},
 };
 
-static PyType_Spec stats_spec = {"frit.accelerate.CallStats", sizeof(struct call_stats), 0,
-                                 Py_TPFLAGS_DEFAULT, stats_slots};
+static PyType_Spec   stats_spec = {"frit.accelerate.CallStats", sizeof(struct call_stats), 0,
+                                   Py_TPFLAGS_DEFAULT, stats_slots};
 static PyTypeObject *stats_type;
 
 /* ---- the function */
 
 /* The tuple that stands for a function: made by accelerate.py. */
-enum { COPY,        /* the function to run */
-       GLOBALS,     /* its dictionary */
-       NAMES,       /* tuple of the globals that it reads, */
-       CELLS,       /* of the cells that it sees */
-       WATCHED,     /* of (dictionary, name, value): the copy is right while these hold */
-       REPLACED,    /* of (cell, value), likewise */
-       FINISH,      /* ends a call whose result is more than tensors and numbers, or that raised */
-       STATS,
-       N_PARTS };
+enum {
+    COPY,     /* the function to run */
+    GLOBALS,  /* its dictionary */
+    NAMES,    /* tuple of the globals that it reads, */
+    CELLS,    /* of the cells that it sees */
+    WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
+    REPLACED, /* of (cell, value), likewise */
+    FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
+    STATS,
+    N_PARTS
+};
 
 static bool
 is_current(PyObject *call)
 {
-    PyObject *watched = PyTuple_GET_ITEM(call, WATCHED), *replaced = PyTuple_GET_ITEM(call, REPLACED);
+    PyObject *watched = PyTuple_GET_ITEM(call, WATCHED),
+             *replaced = PyTuple_GET_ITEM(call, REPLACED);
 
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
         PyObject *w = PyTuple_GET_ITEM(watched, i);
-        if (PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1)) != PyTuple_GET_ITEM(w, 2))
+        if (PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1)) !=
+            PyTuple_GET_ITEM(w, 2))
             return false;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(replaced); i++) {
@@ -87,7 +93,8 @@ sees_arrays(PyObject *call)
     PyObject *names = PyTuple_GET_ITEM(call, NAMES), *cells = PyTuple_GET_ITEM(call, CELLS);
 
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
-        PyObject *v = PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(names, i));
+        PyObject *v =
+            PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(names, i));
         if (v && fr_numpy_is_array(v))
             return true;
     }
@@ -104,9 +111,10 @@ sees_arrays(PyObject *call)
 enum { MAX_ARGS = 16, MAX_RESULTS = 16 };
 
 struct call {
-    PyObject *array[MAX_ARGS], *tensor[MAX_ARGS];    /* of different arrays; tensors are our references */
+    PyObject *array[MAX_ARGS],
+        *tensor[MAX_ARGS]; /* of different arrays; tensors are our references */
     int       n;
-    PyObject *in[MAX_ARGS];                          /* what the function gets; borrowed */
+    PyObject *in[MAX_ARGS]; /* what the function gets; borrowed */
 };
 
 static bool
@@ -134,7 +142,8 @@ give_back(struct call *c, bool keep)
     return st == FR_OK;
 }
 
-/* Arrays that own their memory, or show a tensor, cannot be parts of each other as different types. */
+/* Arrays that own their memory, or show a tensor, cannot be parts of each other as different types.
+ */
 static bool
 stands_alone(PyObject *array)
 {
@@ -143,7 +152,8 @@ stands_alone(PyObject *array)
     return !base || fr_is_tensor(base);
 }
 
-/* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no Exception. */
+/* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
+ * Exception. */
 static int
 borrow_all(struct call *c, PyObject *args)
 {
@@ -219,7 +229,8 @@ all_shown(const struct call *c, PyObject *result)
         Py_ssize_t k = 0;
         while (k < i && PyTuple_GET_ITEM(result, k) != x)
             k++;
-        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k)) : shown(c, x); /* twice the same is one array */
+        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k))
+                  : shown(c, x); /* twice the same is one array */
         if (!o) {
             Py_DECREF(out);
             return NULL;
@@ -318,21 +329,21 @@ finish_long(PyObject *call, struct call *c, PyObject *result)
 }
 
 static uint64_t
-minus(uint64_t a, uint64_t b)    /* the counters may have been reset meanwhile */
+minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
 {
     return a > b ? a - b : 0;
 }
 
-/* call_short(function's tuple, positional arguments); gives the tuple back where that is too much for it, which
- * no function returns. */
+/* call_short(function's tuple, positional arguments); gives the tuple back where that is too much
+ * for it, which no function returns. */
 static PyObject *
 call_short(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    struct call            c = {.n = 0};
-    struct call_stats     *stats;
+    struct call             c = {.n = 0};
+    struct call_stats      *stats;
     struct fr_call_counters before, body, after;
-    PyObject              *call, *result;
-    bool                   raised;
+    PyObject               *call, *result;
+    bool                    raised;
 
     (void)module;
     if (nargs != 2 || !PyTuple_CheckExact(args[0]) || PyTuple_GET_SIZE(args[0]) != N_PARTS ||
@@ -344,14 +355,18 @@ call_short(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     if (PyTuple_GET_SIZE(args[1]) > MAX_ARGS || !is_current(call) || sees_arrays(call))
         return Py_NewRef(call);
     switch (borrow_all(&c, args[1])) {
-    case 0: return Py_NewRef(call);
-    case -1: return NULL;
-    default: break;
+    case 0:
+        return Py_NewRef(call);
+    case -1:
+        return NULL;
+    default:
+        break;
     }
     stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     fr_info_call_counters(&before);
     depth++;
-    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)PyTuple_GET_SIZE(args[1]), NULL);
+    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in,
+                                 (size_t)PyTuple_GET_SIZE(args[1]), NULL);
     raised = !result;
     fr_info_call_counters(&body);
     result = result && all_simple(result) ? finish(&c, result) : finish_long(call, &c, result);
@@ -388,10 +403,14 @@ call_depth(PyObject *module, PyObject *unused)
 PyMethodDef fr_accelerate_methods[] = {
     {"call_short", (PyCFunction)(void (*)(void))call_short, METH_FASTCALL,
      "call_short(call, args, /)\n--\n\n"
-     "Runs an accelerated call whose arguments are ndarrays and numbers, or returns its first argument."},
-    {"call_depth", call_depth, METH_NOARGS, "call_depth()\n--\n\nAccelerated calls that this thread is in."},
-    {"enter_call", enter_call, METH_NOARGS, "enter_call()\n--\n\nOne more; returns how many there were."},
-    {"leave_call", leave_call, METH_NOARGS, "leave_call()\n--\n\nOne less; returns how many are left."},
+     "Runs an accelerated call whose arguments are ndarrays and numbers, or returns its first "
+     "argument."},
+    {"call_depth", call_depth, METH_NOARGS,
+     "call_depth()\n--\n\nAccelerated calls that this thread is in."},
+    {"enter_call", enter_call, METH_NOARGS,
+     "enter_call()\n--\n\nOne more; returns how many there were."},
+    {"leave_call", leave_call, METH_NOARGS,
+     "leave_call()\n--\n\nOne less; returns how many are left."},
     {NULL, NULL, 0, NULL},
 };
 
