@@ -5,6 +5,7 @@ from .common import case_named, run_case
 
 
 @pytest.mark.parametrize("library", ["numpy", "frit"])
-@pytest.mark.parametrize("case", case_named("10 operations") + case_named("gelu") + case_named("Black"), ids=lambda c: c.name)
+@pytest.mark.parametrize("case", case_named("a*b+c", "(a-b)", "gelu", "Black", "polynomial", "40 operations"),
+                         ids=lambda c: c.name)
 def test_chain(benchmark, case, library):
     run_case(benchmark, case, library)

@@ -22,11 +22,16 @@ def assert_close(got, want, rtol):
         np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol * max(float(np.abs(w).max()), 1e-30))
 
 
-def time_warm(benchmark, work, cold=None, **info):
+def time_warm(benchmark, work, cold=None, iterations=None, **info):
+    """15 rounds of as many calls as can be read off the clock."""
     benchmark.extra_info.update(commit=COMMIT, **info)
     if cold is not None:
         benchmark.extra_info["cold_s"] = cold
-    benchmark.pedantic(work, rounds=15, iterations=info.get("iterations", 1), warmup_rounds=2)
+    if iterations is None:
+        start = time.perf_counter()
+        work()
+        iterations = max(1, min(1000, int(1e-3 / (time.perf_counter() - start))))
+    benchmark.pedantic(work, rounds=15, iterations=iterations, warmup_rounds=2)
 
 
 def run_case(benchmark, case, library):
@@ -34,9 +39,8 @@ def run_case(benchmark, case, library):
     benchmark.group = case.name
     inputs = case.inputs()
     want = case.run(np, *inputs)
-    iterations = 100 if case.small else 1
     if library == "numpy":
-        time_warm(benchmark, lambda: case.run(np, *inputs), iterations=iterations)
+        time_warm(benchmark, lambda: case.run(np, *inputs))
         return
     tensors = [frit.asarray(a) for a in inputs]
     frit.eval(*tensors)
@@ -49,15 +53,18 @@ def run_case(benchmark, case, library):
     start = time.perf_counter()
     got = work()
     cold = time.perf_counter() - start
-    assert_close(got, want, case.rtol)
+    assert_close(got, want, case.rtol[case.dtype])
     work(), work()
     frit.wait_for_compiles(60)
     before = frit.stats()["kernels"]
     work()
     kernels = frit.stats()["kernels"] - before
-    time_warm(benchmark, work, cold, iterations=iterations, kernels=kernels)
+    time_warm(benchmark, work, cold, kernels=kernels)
 
 
-def case_named(text):
+def case_named(*texts):
+    """The cases whose names contain one of these; a question about nothing would pass unseen."""
     from .cases import CASES
-    return [c for c in CASES if text in c.name]
+    found = [c for c in CASES if any(t in c.name for t in texts)]
+    assert found, texts
+    return found

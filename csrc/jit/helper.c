@@ -142,7 +142,9 @@ spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char
     posix_spawnattr_t          attr;
     sigset_t                   none, all;
     char                       parent[24];
-    char                      *argv[] = {"frit-cc", parent, NULL};
+    /* Who does not wait for kernels is interpreting them, on the same processors. */
+    char                      *niceness = fr_env.jit[1] == 'l' /* always */ ? "0" : "19";
+    char                      *argv[] = {"frit-cc", parent, niceness, NULL};
     char                      *env[FR_LEN(setup->env) + 2];
     int                        n = 0, rc;
 

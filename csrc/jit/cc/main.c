@@ -169,7 +169,7 @@ limit(int what, rlim_t n)
 }
 
 static bool
-settle_process(const char *parent)
+settle_process(const char *parent, const char *niceness)
 {
     const char *dir = getenv("TMPDIR");
 
@@ -180,7 +180,7 @@ settle_process(const char *parent)
     if (getppid() != atoi(parent))
         return false;
     umask(077);
-    (void)!nice(5); /* whoever waits for kernels is interpreting them, on the same processors */
+    (void)!nice(atoi(niceness));
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, (rlim_t)256 << 20);
 #ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of addresses */
@@ -505,7 +505,7 @@ main(int argc, char **argv)
     static struct fr_gccjit g;
     char                    text[TEXT_LEN];
 
-    if (argc != 2 || !settle_process(argv[1]))
+    if (argc != 3 || !settle_process(argv[1], argv[2]))
         return 2;
     if (!load_compiler(&g, text, sizeof text)) {
         reply_text(FR_FRAME_NO_COMPILER, text);
