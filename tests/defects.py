@@ -29,7 +29,7 @@ DEFECTS = {
         "NOT(less,          greater_equal, always)", ("rules",)),
     # Compiled code joins a product and a sum into one rounding.
     "contraction": Defect(
-        "jit/emit_gcc.c", '"-ffp-contract=off"', '"-ffp-contract=fast"', ("fuzz",), "compiled"),
+        "jit/emit_gcc.c", '"-ffp-contract=off"', '"-ffp-contract=fast"', ("reductions",), "compiled"),
     # Compiled code forgets the last element after whole vectors.
     "wrong tail, compiled": Defect(
         "jit/emit_gcc_stage.c", r"^    scatter\(e, left\);",

@@ -41,7 +41,7 @@ class Copy:
                 mine = self.csrc / os.path.relpath(original, os.path.join(ROOT, "csrc"))
                 with open(original, "rb") as f:
                     text = f.read()
-                if mine.read_bytes() != text:
+                if not mine.exists() or mine.read_bytes() != text:
                     mine.write_bytes(text)
 
     def build(self, change=None):
