@@ -97,6 +97,8 @@ first_groups(struct fuser *z, struct fr_err *err)
         memcpy(g->dims, z->info[n].dims, sizeof g->dims);
         g->first = g->last = n;
         g->n_members = 1;
+        g->n_stores = node->op == FR_OP_store;
+        g->n_operands = node->n_args + 1;
         z->f->level[n] = FR_MEMBER_FULL;
         if (fr_fuser_reduces(node))
             reduction_order(z, n, g);
@@ -403,9 +405,8 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
     z.at = fr_calloc(n, sizeof *z.at);
     z.seen = fr_calloc(n, sizeof *z.seen);
     z.stack = fr_malloc(n * sizeof *z.stack);
-    z.new_level = fr_calloc(n, 1);
     if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info ||
-        !z.of || !z.at || !z.seen || !z.stack || !z.new_level) {
+        !z.of || !z.at || !z.seen || !z.stack) {
         st = fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
         goto out;
     }
@@ -425,6 +426,5 @@ out:
     fr_free(z.at);
     fr_free(z.seen);
     fr_free(z.stack);
-    fr_free(z.new_level);
     return st;
 }

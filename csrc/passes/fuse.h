@@ -29,7 +29,8 @@ struct fr_group {
     int      n_inner;           /* ROW, MIX: how many of the last axes in `order` make up the row */
     bool     ordered;           /* `order` is binding: a float sum depends on it */
     int      first, last;       /* members, by birth; linked through fr_fusion.next */
-    int      n_members;
+    int      n_members, n_stores;
+    int      n_operands;        /* while fusing: memory operands, or more */
     int      pos;               /* while fusing: place in a topological order of the groups */
 };
 

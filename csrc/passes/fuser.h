@@ -31,7 +31,7 @@ struct fuser {
     int                   *stack;
     struct fr_group       *a, *b; /* the merge under test */
     struct fr_group        merged;
-    uint8_t               *new_level;
+    uint8_t                level_b; /* of the members of b in it that were FULL */
 };
 
 static inline bool
@@ -49,7 +49,7 @@ void fr_domain_strides(const struct fuser *, int c, const struct fr_edge *, int6
 
 /* merge.c: two groups into one */
 
-/* NULL if `big` and `small` may be one group, with z->merged and z->new_level filled; else the
+/* NULL if `big` and `small` may be one group, with z->merged and z->level_b filled; else the
  * reason, as explain shows it. Of two domains `big` has the larger. */
 const char *fr_merge_legal(struct fuser *, struct fr_group *big, struct fr_group *small);
 /* Does what fr_merge_legal has just allowed. */

@@ -118,24 +118,24 @@ join_full(struct fr_group *m, const struct fr_group *a, const struct fr_group *b
     return NULL;
 }
 
-/* Fills z->merged and the levels that the members of the smaller domain get. */
+/* Fills z->merged and the level that the FULL members of b get. */
 static const char *
-join(struct fuser *z, const struct fr_group *a, const struct fr_group *b, int *level_b)
+join(struct fuser *z, const struct fr_group *a, const struct fr_group *b)
 {
     struct fr_group *m = &z->merged;
 
     *m = *a;
-    *level_b = FR_MEMBER_FULL;
+    z->level_b = FR_MEMBER_FULL;
     if (same_dims(a, b))
         return join_full(m, a, b);
     if (b->kind != FR_GROUP_MAP || a->kind == FR_GROUP_MAP)
         return "different shapes";
     if (a->kind == FR_GROUP_POST && keeps(a, a->reduced, b)) {
-        *level_b = FR_MEMBER_AFTER;
+        z->level_b = FR_MEMBER_AFTER;
         return NULL;
     }
     if (a->kind == FR_GROUP_ROW && keeps(a, a->reduced, b)) {
-        *level_b = FR_MEMBER_KEPT;
+        z->level_b = FR_MEMBER_KEPT;
         return NULL;
     }
     if (a->kind == FR_GROUP_MIX) {
@@ -151,18 +151,27 @@ join(struct fuser *z, const struct fr_group *a, const struct fr_group *b, int *l
                     row = false;
             }
         if (row || col) {
-            *level_b = row ? FR_MEMBER_KEPT : FR_MEMBER_AFTER;
+            z->level_b = row ? FR_MEMBER_KEPT : FR_MEMBER_AFTER;
             return NULL;
         }
     }
     return "different shapes";
 }
 
+/* The level that a member has in the merged group. */
+static uint8_t
+new_level(const struct fuser *z, int n)
+{
+    uint8_t level = z->f->level[n];
+
+    return level == FR_MEMBER_FULL && z->of[n] == z->b ? z->level_b : level;
+}
+
 /* The level at which a member reads its arguments. */
 static uint8_t
 level_of(const struct fuser *z, int n)
 {
-    return fr_fuser_reduces(&z->g->node[n]) ? FR_MEMBER_FULL : z->new_level[n];
+    return fr_fuser_reduces(&z->g->node[n]) ? FR_MEMBER_FULL : new_level(z, n);
 }
 
 /* In a MIX: is this reduction one of the column reductions? */
@@ -191,6 +200,13 @@ result_level(const struct fuser *z, int n)
     return m->kind == FR_GROUP_MIX && reduces_columns(z, m, n) ? FR_MEMBER_AFTER : FR_MEMBER_KEPT;
 }
 
+static bool
+same_shape(const struct fr_layout *a, const struct fr_layout *b)
+{
+    return a == b || (a->ndim == b->ndim && !memcmp(fr_layout_dims(a), fr_layout_dims(b),
+                                                    a->ndim * sizeof(int64_t)));
+}
+
 /* May node c take the value of p straight from a register? */
 static const char *
 edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
@@ -206,6 +222,9 @@ edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
         return "different shapes";
     if (pl == FR_MEMBER_KEPT && cl == FR_MEMBER_AFTER)
         return "row results and column results do not meet";
+    if (pl == cl && e->layout == z->g->node[p].layout && !fr_fuser_reduces(&z->g->node[c]) &&
+        same_shape(e->layout, fr_domain_layout(&z->g->node[c])))
+        return NULL; /* as nearly always: the whole result, as it lies */
     fr_domain_strides(z, c, e, have);
     nd = result_strides(&z->g->node[p], dims, want);
     if (pl == cl) {
@@ -238,36 +257,63 @@ in_merge(const struct fuser *z, int n)
     return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
 }
 
-/* Calls fn for each member of both groups until it gives a reason. */
+/* Why member c may not read p, of the same group then, or NULL. */
 static const char *
-each_member(struct fuser *z, const char *(*fn)(struct fuser *, int n))
-{
-    const char *why = NULL;
-
-    for (int n = z->a->first; n >= 0 && !why; n = z->f->next[n])
-        why = fn(z, n);
-    for (int n = z->b->first; n >= 0 && !why; n = z->f->next[n])
-        why = fn(z, n);
-    return why;
-}
-
-static const char *
-check_edges(struct fuser *z, int c)
+check_edges_from(const struct fuser *z, int p, int c)
 {
     const struct fr_gnode *node = &z->g->node[c];
     const char            *why = NULL;
 
-    for (int k = 0; k < node->n_args && !why; k++) {
-        int p = node->arg[k].src;
+    for (int k = 0; k < node->n_args && !why; k++)
+        if (node->arg[k].src == p)
+            why = node->op == FR_OP_store && k == 0 ? "stores into a result of the same kernel"
+                                                    : edge_fuses(z, p, c, &node->arg[k]);
+    return why;
+}
 
-        if (p < 0 || !in_merge(z, p))
-            continue;
-        if (node->op == FR_OP_store && k == 0)
-            why = "stores into a result of the same kernel";
-        else
-            why = edge_fuses(z, p, c, &node->arg[k]);
+/* The edges between the two groups; looks at the members of the one that has fewer. */
+static const char *
+check_edges_between(const struct fuser *z)
+{
+    const struct fr_group *few = z->a->n_members < z->b->n_members ? z->a : z->b,
+                          *many = few == z->a ? z->b : z->a;
+    const char            *why = NULL;
+
+    for (int n = few->first; n >= 0; n = z->f->next[n]) {
+        const struct fr_gnode *node = &z->g->node[n];
+
+        for (int k = 0; k < node->n_args && !why; k++)
+            if (node->arg[k].src >= 0 && z->of[node->arg[k].src] == many)
+                why = check_edges_from(z, node->arg[k].src, n);
+        for (int i = z->readers.first[n]; i < z->readers.first[n + 1] && !why; i++)
+            if (z->of[z->readers.node[i]] == many)
+                why = check_edges_from(z, n, z->readers.node[i]);
+        if (why)
+            break;
     }
     return why;
+}
+
+/* The edges inside of one group, if the merge changes what its reductions are. */
+static const char *
+check_edges_inside(const struct fuser *z, const struct fr_group *g)
+{
+    const char *why = NULL;
+
+    for (int n = g->first; n >= 0 && !why; n = z->f->next[n])
+        for (int k = 0; k < z->g->node[n].n_args && !why; k++)
+            if (z->g->node[n].arg[k].src >= 0 && z->of[z->g->node[n].arg[k].src] == g)
+                why = check_edges_from(z, z->g->node[n].arg[k].src, n);
+    return why;
+}
+
+/* Whether the merged group walks as `g` did. */
+static bool
+same_walk(const struct fr_group *m, const struct fr_group *g)
+{
+    return m->kind == g->kind && m->ndim == g->ndim && m->reduced == g->reduced &&
+           m->columns == g->columns && m->n_inner == g->n_inner &&
+           (m->kind == FR_GROUP_MAP || !memcmp(m->order, g->order, m->ndim * sizeof m->order[0]));
 }
 
 static bool
@@ -279,15 +325,14 @@ runs_along_row(const struct fr_group *m, const int64_t *s)
     return true;
 }
 
-/* The row is one axis for the kernel, so every operand must run along it with one stride. */
 static const char *
-check_row(struct fuser *z, int c)
+check_member_row(const struct fuser *z, int c)
 {
     const struct fr_group *m = &z->merged;
     const struct fr_gnode *node = &z->g->node[c];
     int64_t                s[FR_MAX_DIMS];
 
-    if (m->n_inner < 2 || level_of(z, c) != FR_MEMBER_FULL)
+    if (level_of(z, c) != FR_MEMBER_FULL)
         return NULL;
     if (node->op == FR_OP_iota) { /* counts along one axis and stands still along the others */
         for (int i = 0; i < m->ndim; i++)
@@ -314,16 +359,24 @@ check_row(struct fuser *z, int c)
     return NULL;
 }
 
+/* The row is one axis for the kernel, so every operand must run along it with one stride. */
+static const char *
+check_row(const struct fuser *z, const struct fr_group *g)
+{
+    const char *why = NULL;
+
+    for (int n = g->first; n >= 0 && !why; n = z->f->next[n])
+        why = check_member_row(z, n);
+    return why;
+}
+
 /* A store in the group against every load of the group from the same memory. */
 static const char *
-check_store(struct fuser *z, int s)
+check_store(const struct fuser *z, int s)
 {
-    const struct fr_gnode *store = &z->g->node[s];
-    const struct fr_edge  *w = &store->arg[2];
-    struct fr_group       *both[2] = {z->a, z->b};
+    const struct fr_edge *w = &z->g->node[s].arg[2];
+    struct fr_group      *both[2] = {z->a, z->b};
 
-    if (store->op != FR_OP_store)
-        return NULL;
     for (int side = 0; side < 2; side++)
         for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
             const struct fr_gnode *node = &z->g->node[n];
@@ -347,15 +400,30 @@ check_store(struct fuser *z, int s)
     return NULL;
 }
 
+static const char *
+check_stores(const struct fuser *z, const struct fr_group *g)
+{
+    const char *why = NULL;
+
+    for (int n = g->first; n >= 0 && !why && g->n_stores > 0; n = z->f->next[n])
+        if (z->g->node[n].op == FR_OP_store)
+            why = check_store(z, n);
+    return why;
+}
+
 /* Is there a path from group `from` to group `to` through a third? The groups have a topological
  * order, so nothing behind `to` needs a look. After "no", z->seen marks what `from` leads to before
  * `to`. */
 static bool
 path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
 {
-    int top = 0;
+    int top = 0, between = from->pos + 1;
 
     z->stamp++;
+    while (between < to->pos && !z->at[between])
+        between++;
+    if (between >= to->pos)
+        return false;
     z->seen[from->first] = z->seen[to->first] = z->stamp;
     z->stack[top++] = from->first;
     while (top > 0) {
@@ -409,7 +477,8 @@ keep_topological(struct fuser *z, struct fr_group *becomes)
         z->at[at++] = NULL;
 }
 
-/* An upper bound of the memory operands of a ∪ b; inputs shared by members count once. */
+/* Whether the memory operands of a ∪ b fit a kernel; inputs shared by members count once. Counts only
+ * if the sum of what was counted before does not settle it. */
 static bool
 operands_fit(struct fuser *z)
 {
@@ -419,6 +488,9 @@ operands_fit(struct fuser *z)
 
     if (z->a->n_members + z->b->n_members > FR_FUSE_MEMBERS)
         return false;
+    z->merged.n_operands = z->a->n_operands + z->b->n_operands;
+    if (z->merged.n_operands <= FR_FUSE_OPERANDS)
+        return true;
     for (int side = 0; side < 2; side++)
         for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
             const struct fr_gnode *node = &z->g->node[n];
@@ -444,21 +516,30 @@ operands_fit(struct fuser *z)
                 }
             }
         }
+    z->merged.n_operands = n_in + n_out;
     return n_in + n_out <= FR_FUSE_OPERANDS;
 }
 
-static void
-set_levels(struct fuser *z, const struct fr_group *g, int level)
+/* What a group that had passed the checks has to pass again as a part of the merged one. The edges of
+ * a MAP join equal levels, and those stay equal. */
+static const char *
+check_part(const struct fuser *z, const struct fr_group *g)
 {
-    for (int n = g->first; n >= 0; n = z->f->next[n])
-        z->new_level[n] = z->f->level[n] == FR_MEMBER_FULL ? (uint8_t)level : z->f->level[n];
+    const char *why = NULL;
+
+    if (!same_walk(&z->merged, g)) {
+        if (g->kind != FR_GROUP_MAP)
+            why = check_edges_inside(z, g);
+        if (!why && z->merged.n_inner >= 2)
+            why = check_row(z, g);
+    }
+    return why ? why : check_stores(z, g);
 }
 
 const char *
 fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
 {
     const char *why;
-    int         level_small;
 
     z->a = big;
     z->b = small;
@@ -466,12 +547,8 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
         return "a scan runs alone";
     if (big->kind == FR_GROUP_CALL || small->kind == FR_GROUP_CALL)
         return "the neighbour is no loop nest";
-    if ((why = join(z, big, small, &level_small)))
-        return why;
-    set_levels(z, big, FR_MEMBER_FULL);
-    set_levels(z, small, level_small);
-    if ((why = each_member(z, check_edges)) || (why = each_member(z, check_row)) ||
-        (why = each_member(z, check_store)))
+    if ((why = join(z, big, small)) || (why = check_edges_between(z)) ||
+        (why = check_part(z, big)) || (why = check_part(z, small)))
         return why;
     if (!operands_fit(z))
         return "too many operands for one kernel";
@@ -480,31 +557,51 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     return NULL;
 }
 
-void
-fr_merge_apply(struct fuser *z)
+/* The members of both in order of birth, as one list. */
+static void
+link_members(struct fuser *z, struct fr_group *m)
 {
-    struct fr_group *a = z->a, *b = z->b, m = z->merged;
-    int              i = a->first, j = b->first, *link = &m.first;
+    int *next = z->f->next, i = z->a->first, j = z->b->first, *link = &m->first;
 
-    keep_topological(z, a);
-    m.pos = a->pos;
-    /* Members stay in order of birth. */
+    if (z->a->last < z->b->first || z->b->last < z->a->first) { /* one after the other */
+        const struct fr_group *early = z->a->last < z->b->first ? z->a : z->b,
+                              *late = early == z->a ? z->b : z->a;
+
+        next[early->last] = late->first;
+        m->first = early->first;
+        m->last = late->last;
+        return;
+    }
     while (i >= 0 || j >= 0) {
         int *from = j < 0 || (i >= 0 && i < j) ? &i : &j, n = *from;
 
-        *from = z->f->next[n];
+        *from = next[n];
         *link = n;
-        link = &z->f->next[n];
-        m.last = n;
-        z->of[n] = a;
-        z->f->level[n] = z->new_level[n];
+        link = &next[n];
+        m->last = n;
     }
     *link = -1;
+}
+
+void
+fr_merge_apply(struct fuser *z)
+{
+    struct fr_group *a = z->a, *b = z->b, m = z->merged,
+                    *stays = a->n_members < b->n_members ? b : a, *goes = stays == a ? b : a;
+
+    for (int n = b->first; n >= 0 && z->level_b != FR_MEMBER_FULL; n = z->f->next[n])
+        z->f->level[n] = new_level(z, n);
+    for (int n = goes->first; n >= 0; n = z->f->next[n])
+        z->of[n] = stays;
+    keep_topological(z, stays);
+    m.pos = stays->pos;
     m.n_members = a->n_members + b->n_members;
-    *a = m;
-    b->n_members = 0;
+    m.n_stores = a->n_stores + b->n_stores;
+    link_members(z, &m);
+    *stays = m;
+    goes->n_members = 0;
     /* In a MIX the level tells the two sorts of reductions apart. */
-    for (int n = a->first; a->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
+    for (int n = m.first; m.kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
         if (fr_fuser_reduces(&z->g->node[n]))
-            z->f->level[n] = reduces_columns(z, a, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
+            z->f->level[n] = reduces_columns(z, stays, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
 }
