@@ -577,6 +577,27 @@ out:
     return st;
 }
 
+fr_status
+fr_nest_copy(const struct fr_nest *from, struct fr_nest **out, struct fr_err *err)
+{
+    struct fr_nest *nest = nest_new(from->n_insts, from->n_operands, from->n_scalars);
+
+    if (!nest)
+        return fr_fail(err, FR_ENOMEM, "nest of %u instructions", from->n_insts);
+    nest->n_stages = from->n_stages;
+    nest->flags = from->flags;
+    nest->pad = from->pad;
+    if (from->n_insts > 0)
+        memcpy(nest->insts, from->insts, from->n_insts * sizeof from->insts[0]);
+    if (from->n_operands > 0)
+        memcpy(nest->operands, from->operands, from->n_operands * sizeof from->operands[0]);
+    if (from->n_scalars > 0)
+        memcpy(nest->scalar_dtype, from->scalar_dtype,
+               from->n_scalars * sizeof from->scalar_dtype[0]);
+    *out = nest;
+    return FR_OK;
+}
+
 void
 fr_nest_free(struct fr_nest *nest)
 {

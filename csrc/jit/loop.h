@@ -107,6 +107,8 @@ fr_status fr_nest_verify(const struct fr_nest *, struct fr_err *);
 size_t    fr_nest_pack(const struct fr_nest *, void *out, size_t cap);
 /* Back from bytes, checked as by fr_nest_verify; one fr_malloc'ed block, fr_nest_free ends it. */
 fr_status fr_nest_unpack(const void *bytes, size_t n, struct fr_nest **out, struct fr_err *);
+/* A nest of its own memory; the original is one that our own lowering made. */
+fr_status fr_nest_copy(const struct fr_nest *, struct fr_nest **out, struct fr_err *);
 void      fr_nest_free(struct fr_nest *);
 /* One line per instruction, as in the head of this file. Returns the length needed. */
 int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);

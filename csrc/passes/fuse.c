@@ -126,6 +126,7 @@ place_stores(struct fuser *z, const bool *read_outside)
         int                    p;
 
         z->info[n].buffer = n;
+        z->info[n].n_succ = 0;
         z->f->in_place[n] = 0;
         if (node->dead || node->op != FR_OP_store)
             continue;
@@ -214,12 +215,14 @@ heaviest_first(const void *x, const void *y)
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-/* Producer and consumer; and consecutive readers of one memory through one window. */
+/* Producer and consumer; and consecutive readers of one memory through one window, which often save
+ * half as much: written from the other end, the list then is in order as it comes. */
 static int
-collect(const struct fuser *z, struct candidate *c, int *last_reader)
+collect(const struct fuser *z, struct candidate *c, int cap, int *last_reader)
 {
     const struct fr_graph *g = z->g;
-    int                    n_c = 0;
+    int                    n_c = 0, n_siblings = 0;
+    bool                   in_order = true;
 
     for (int n = 0; n < g->n_nodes; n++) {
         const struct fr_gnode *node = &g->node[n];
@@ -234,24 +237,30 @@ collect(const struct fuser *z, struct candidate *c, int *last_reader)
                 continue;
             bytes = e->layout->n_elems * fr_dtype_size(g->node[e->src].dtype);
             if (fr_gnode_computes(&g->node[e->src])) {
-                c[n_c] = (struct candidate){2 * bytes, e->src, n, n_c};
+                c[n_c] = (struct candidate){2 * bytes, e->src, n, n_c + n_siblings};
                 n_c++;
             }
             if (last_reader[e->src] >= 0 && last_reader[e->src] != n) {
-                c[n_c] = (struct candidate){bytes, last_reader[e->src], n, n_c};
-                n_c++;
+                n_siblings++;
+                c[cap - n_siblings] =
+                    (struct candidate){bytes, last_reader[e->src], n, n_c + n_siblings - 1};
             }
             last_reader[e->src] = n;
         }
     }
-    qsort(c, (size_t)n_c, sizeof *c, heaviest_first);
+    for (int i = 1; i <= n_siblings; i++)
+        c[n_c++] = c[cap - i];
+    for (int i = 1; i < n_c && in_order; i++)
+        in_order = heaviest_first(&c[i - 1], &c[i]) < 0;
+    if (!in_order)
+        qsort(c, (size_t)n_c, sizeof *c, heaviest_first);
     return n_c;
 }
 
 static fr_status
 merge_all(struct fuser *z, struct fr_err *err)
 {
-    size_t            cap = (size_t)z->g->n_nodes * 6 + 1;
+    size_t            cap = (size_t)z->g->n_nodes * 9 + 1; /* 3 and 3 at most, and 3 to move */
     struct candidate *c = fr_malloc(cap * sizeof *c);
     int              *last = fr_malloc(((size_t)z->g->n_nodes + 1) * sizeof *last);
     int               n;
@@ -264,7 +273,7 @@ merge_all(struct fuser *z, struct fr_err *err)
     }
     for (int i = 0; i < z->g->n_nodes; i++)
         last[i] = -1;
-    n = collect(z, c, last);
+    n = collect(z, c, (int)cap, last);
     /* A merge can make another one legal (a reduction gives its neighbours their axes), so the
      * refused are tried again; three rounds are enough for the chains that occur. */
     for (int round = 0; round < 3 && again; round++) {
@@ -400,7 +409,7 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
     f->next = fr_arena_alloc(&f->arena, n * sizeof *f->next);
     f->in_place = fr_arena_alloc(&f->arena, n * sizeof *f->in_place);
     f->why = fr_arena_alloc(&f->arena, n * sizeof *f->why);
-    z.info = fr_calloc(n, sizeof *z.info);
+    z.info = fr_malloc(n * sizeof *z.info);
     z.of = fr_calloc(n, sizeof *z.of);
     z.at = fr_calloc(n, sizeof *z.at);
     z.seen = fr_calloc(n, sizeof *z.seen);

@@ -73,7 +73,7 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
     e->k.key[0] = key[0];
     e->k.key[1] = key[1];
     e->refs = 1;
-    TRY(fr_nest_unpack(packed, n, &e->k.nest, err));
+    TRY(fr_nest_copy(nest, &e->k.nest, err));
     TRY(fr_program_build(e->k.nest, &e->k.program, err));
     e->next = buckets[key[0] % N_BUCKETS];
     buckets[key[0] % N_BUCKETS] = e;
