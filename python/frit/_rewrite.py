@@ -82,19 +82,50 @@ def _tree(code):
     return found
 
 
-def _loads(code):
-    """Every instruction with the two that follow it (None at the end), EXTENDED_ARG left out."""
-    listed = [i for i in dis.get_instructions(code) if i.opcode != _OP["EXTENDED_ARG"]]
-    return zip(listed, [*listed[1:], None], [*listed[2:], None, None])
+_EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD = (
+    _OP.get(name, -1) for name in
+    "EXTENDED_ARG LOAD_GLOBAL LOAD_DEREF PUSH_NULL LOAD_ATTR LOAD_METHOD".split())
+_CACHE = 0
+_STORES_GLOBAL = {_OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in _OP}
+_STORES_CELL = {_OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in _OP}
+_USES_CELL = _STORES_CELL | {_OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
+
+
+def _decode(code):
+    """[(offset, opcode, argument)] without inline caches and prefixes; dis takes ten times as long, and this
+    is part of a first call."""
+    raw, found, prefix = code.co_code, [], 0
+    for i, op in enumerate(raw[::2]):
+        if op == _CACHE:
+            continue
+        arg = prefix | raw[2 * i + 1]
+        if op == _EXTENDED_ARG:
+            prefix = arg << 8
+        else:
+            prefix = 0
+            found.append((2 * i, op, arg))
+    return found
+
+
+def _global_name(code, this):
+    return code.co_names[this[2] >> 1]      # the lowest bit asks for a NULL
+
+
+def _attr_name(code, this):
+    return code.co_names[this[2] >> 1 if _CALLS_AS_METHOD else this[2]]
+
+
+def _cell_name(code, this):
+    return code._varname_from_oparg(this[2])
 
 
 def _is_attr(i, as_method):
     """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
     if i is None:
         return False
-    if i.opname == "LOAD_METHOD":
+    if i[1] == _LOAD_METHOD:
         return as_method
-    return i.opname == "LOAD_ATTR" and bool(_CALLS_AS_METHOD and i.arg & 1) == as_method
+    return i[1] == _LOAD_ATTR and bool(_CALLS_AS_METHOD and i[2] & 1) == as_method
 
 
 def _attribute_called(null, after, after2):
@@ -105,14 +136,14 @@ def _attribute_called(null, after, after2):
     if not _is_attr(after, False):
         return False
     if _NULL_ABOVE:
-        return after2 is not None and after2.opname == "PUSH_NULL"
+        return after2 is not None and after2[1] == _PUSH_NULL
     return null and not _is_attr(after2, True) and not _is_attr(after2, False)
 
 
 def _called(null, after):
     """Whether the value loaded before `after` is itself called."""
     if _NULL_ABOVE:
-        null = null or (after is not None and after.opname == "PUSH_NULL")
+        null = null or (after is not None and after[1] == _PUSH_NULL)
     return null and not _is_attr(after, True) and not _is_attr(after, False)
 
 
@@ -127,6 +158,8 @@ class _Rewriter:
         self.unwrap = unwrap            # decorated function -> the function that was decorated
         self.out = Rewritten()
         self.copies = {}                # id of a function -> (function, its copy)
+        self.stored_cells = {}          # id of a function -> names
+        self.decoded = {}               # id of a code object -> (code object, its instructions)
 
     def helper(self, value):
         """The plain function behind `value` if it belongs to the module of the decorated one."""
@@ -134,6 +167,14 @@ class _Rewriter:
         if type(value) is types.FunctionType and value.__globals__ is self.root.__globals__:
             return value
         return None
+
+    def loads(self, code):
+        """Every instruction with the two that follow it (None at the end)."""
+        known = self.decoded.get(id(code))
+        if known is None:
+            known = self.decoded[id(code)] = code, _decode(code)
+        listed = known[1]
+        return zip(listed, [*listed[1:], None], [*listed[2:], None, None])
 
     def collect(self):
         """Every function that will be copied, found through the names by which they are called."""
@@ -143,29 +184,34 @@ class _Rewriter:
             if id(f) in seen:
                 continue
             seen[id(f)] = f
+            self.stored_cells[id(f)] = set()
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
             for code in _tree(f.__code__):
-                for this, after, _ in _loads(code):
-                    if this.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                        self.out.stored_globals.add(this.argval)
-                    elif this.opname == "LOAD_GLOBAL":
-                        self.out.globals_read.add(this.argval)
-                        h = self.helper(f.__globals__.get(this.argval))
+                for this, _, _ in self.loads(code):
+                    op = this[1]
+                    if op == _LOAD_GLOBAL:
+                        name = _global_name(code, this)
+                        self.out.globals_read.add(name)
+                        h = self.helper(f.__globals__.get(name))
                         if h:
                             todo.append(h)
-                    elif this.opname == "LOAD_DEREF" and this.argval in cells:
-                        h = self.helper(_contents(cells[this.argval]))
+                    elif op == _LOAD_DEREF and _cell_name(code, this) in cells:
+                        h = self.helper(_contents(cells[_cell_name(code, this)]))
                         if h:
                             todo.append(h)
+                    elif op in _STORES_GLOBAL:
+                        self.out.stored_globals.add(code.co_names[this[2]])
+                    elif op in _STORES_CELL and _cell_name(code, this) in cells:
+                        self.stored_cells[id(f)].add(_cell_name(code, this))
         return list(seen.values())
 
-    def stand_in(self, value, null, after, after2):
+    def stand_in(self, code, value, null, after, after2):
         """What to load instead of the global `value`, or None to leave it."""
         new = self.modules.get(id(value))
         if new is not None:
             # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
-            is_class = _is_attr(after, False) and after.argval == "ndarray"
+            is_class = _is_attr(after, False) and _attr_name(code, after) == "ndarray"
             return new if is_class or _attribute_called(null, after, after2) else None
         new = self.classes.get(id(value))
         if new is not None or not _called(null, after):
@@ -176,12 +222,12 @@ class _Rewriter:
             new = self.copies[id(h)][1] if h and id(h) in self.copies else None
         return new
 
-    def global_stand_in(self, f, this, after, after2):
-        name, names = this.argval, f.__globals__
+    def global_stand_in(self, f, code, this, after, after2):
+        name, names = _global_name(code, this), f.__globals__
         if name in self.out.stored_globals or name not in names:
             return None
         value = names[name]
-        new = self.stand_in(value, this.arg & 1, after, after2)
+        new = self.stand_in(code, value, this[2] & 1, after, after2)
         if new is not None:
             self.out.watched.append((names, name, value))
         return new
@@ -195,25 +241,26 @@ class _Rewriter:
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
         where = {}      # id of a stand-in -> its index among the constants
-        offsets = [i.offset for i in dis.get_instructions(code)] + [len(raw)]
-        next_offset = dict(zip(offsets, offsets[1:]))
-        for this, after, after2 in _loads(code):
-            if this.opname != "LOAD_GLOBAL":
+        for this, after, after2 in self.loads(code):
+            if this[1] != _LOAD_GLOBAL:
                 continue
-            new = self.global_stand_in(f, this, after, after2)
+            new = self.global_stand_in(f, code, this, after, after2)
             if new is None:
                 continue
             if id(new) not in where:
                 where[id(new)] = len(consts)
                 consts.append(new)
-            load = self.load_const(where[id(new)], this.arg & 1)
-            start, end = this.offset, next_offset[this.offset]
+            load = self.load_const(where[id(new)], this[2] & 1)
+            start = this[0]
+            end = start + 2
+            while end < len(raw) and raw[end] == _CACHE:
+                end += 2
             if len(load) > end - start:
                 continue    # a Python whose LOAD_GLOBAL has no room; the protocols do the work
             load += bytes([_OP["NOP"], 0]) * ((end - start - len(load)) // 2)
             raw[start:end] = load
             # The prefixes of the old instruction would widen the argument of the new one.
-            while start >= 2 and raw[start - 2] == _OP["EXTENDED_ARG"]:
+            while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
                 start -= 2
                 raw[start:start + 2] = bytes([_OP["NOP"], 0])
             changed = True
@@ -227,7 +274,7 @@ class _Rewriter:
         load = b""
         for shift in (24, 16, 8):
             if index >> shift:
-                load += bytes([_OP["EXTENDED_ARG"], index >> shift & 255])
+                load += bytes([_EXTENDED_ARG, index >> shift & 255])
         load += bytes([_OP["LOAD_CONST"], index & 255])
         null = bytes([_OP["PUSH_NULL"], 0]) if push_null else b""
         return load + null if _NULL_ABOVE else null + load
@@ -236,12 +283,11 @@ class _Rewriter:
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
         for code in _tree(f.__code__):
             before = None
-            for this, after, after2 in _loads(code):
-                if this.argval == name and this.opname in (
-                        "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
+            for this, after, after2 in self.loads(code):
+                if this[1] in _USES_CELL and _cell_name(code, this) == name:
                     return False
-                if this.argval == name and this.opname == "LOAD_DEREF":
-                    null = before is not None and before.opname == "PUSH_NULL"
+                if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
+                    null = before is not None and before[1] == _PUSH_NULL
                     if not (_attribute_called(null, after, after2) if as_module
                             else _called(null, after)):
                         return False
@@ -283,8 +329,7 @@ class _Rewriter:
             cell.cell_contents = self.copies[id(h)][1] if id(h) in self.copies else h
         for f, copy in self.copies.values():
             copy.__code__ = self.rewrite_code(f, f.__code__)
-            stored = {i.argval for code in _tree(f.__code__) for i in dis.get_instructions(code)
-                      if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+            stored = self.stored_cells[id(f)]
             self.out.stored_cells += [cell for name, cell in
                                       zip(f.__code__.co_freevars, f.__closure__ or ()) if name in stored]
         self.out.copy = self.copies[id(self.root)][1]

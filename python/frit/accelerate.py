@@ -427,6 +427,8 @@ def accelerate(function=None):
             inspect.markcoroutinefunction(wrapper)
     else:
         def wrapper(*args, **kwargs):
+            if state.rewritten is None:
+                state.current()
             short = state.short
             if short is not None and not kwargs:
                 result = _core.call_short(short, args)
