@@ -241,7 +241,7 @@ run_steps(struct fr_plan *p, struct fr_err *err)
         st = run_step(p, s, err);
         us = timed ? now_us() - t0 : 0;
         if (s->kind == FR_STEP_LAUNCH)
-            fr_kernel_ran(s->kernel, us);
+            fr_kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
         if (fr_env.debug >= 2)
             fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us", i,
                    s->n_instances, (unsigned long long)s->bytes_read,
@@ -264,7 +264,7 @@ compile_first(struct fr_plan *p, struct fr_err *err)
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
-            fr_kernel_ran(p->step[i].kernel, UINT64_MAX);
+            fr_kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
     /* Others may be compiled at the same time: they are not waited for. */
     for (int i = 0; i < p->n_steps; i++)
         while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&

@@ -7,8 +7,16 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
-enum { N_BUCKETS = 4096,
-       WORTH_US = 50000 };   /* a run as long as this is worth compiling for at once */
+enum {
+    N_BUCKETS = 4096,
+    /* What a kernel has cost so far, roughly in us, of which a tiny run counts for a few. Looking into
+     * the cache is a read and a check of some 20 KB on another thread, compiling is 30 ms and more. */
+    RUN_COST = 8,
+    BYTES_PER_COST = 2048,
+    WORTH_LOOKING = 24,
+    WORTH_COMPILING = 250,
+    WORTH_AT_ONCE_US = 50000 /* a single run as long as this */
+};
 
 /* Where a kernel stands with the compiler. */
 enum { JIT_NONE, JIT_LOOKING, JIT_MISSED, JIT_COMPILING, JIT_DONE };
@@ -126,16 +134,21 @@ ask(struct fr_kernel_entry *e, int state)
 }
 
 void
-fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us)
+fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us, uint64_t n_bytes)
 {
-    int state = atomic_load_explicit(&e->k.jit_state, memory_order_relaxed);
+    int      state = atomic_load_explicit(&e->k.jit_state, memory_order_relaxed);
+    uint64_t cost = elapsed_us ? elapsed_us : n_bytes / BYTES_PER_COST;
 
     if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || fr_env.jit[0] == 'o' ||
         fr_env.jit[0] == 'i')
         return;
-    /* The first run looks into the cache, the second pays for a compilation; so does a single long one. */
-    if (state == JIT_NONE && elapsed_us <= WORTH_US)
+    if (elapsed_us >= WORTH_AT_ONCE_US) {
+        ask(e, JIT_COMPILING);
+        return;
+    }
+    e->cost += cost + RUN_COST;
+    if (state == JIT_NONE && e->cost >= WORTH_LOOKING)
         ask(e, JIT_LOOKING);
-    else
+    else if (state != JIT_NONE && e->cost >= WORTH_COMPILING)
         ask(e, JIT_COMPILING);
 }

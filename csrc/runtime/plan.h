@@ -60,14 +60,16 @@ struct fr_kernel_entry {
     struct fr_kernel_entry *next;        /* same bucket */
     uint32_t                refs;        /* plans */
     atomic_int              n_asked;     /* answers of the compiler that are still to come */
+    uint64_t                cost;        /* of its runs before it was compiled */
     size_t                  n_packed;
     uint8_t                *packed;
 };
 
 fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);
 void      fr_kernel_unref(struct fr_kernel_entry *);
-/* Called after a dispatch: asks for machine code when that is worth it. */
-void      fr_kernel_ran(struct fr_kernel_entry *, uint64_t elapsed_us);
+/* Called after a dispatch that moved so many bytes: asks for machine code when the runs so far make that
+ * worth it. elapsed_us is 0 where nobody looked at the clock. */
+void      fr_kernel_ran(struct fr_kernel_entry *, uint64_t elapsed_us, uint64_t n_bytes);
 
 /* ---- plans ---- */
 
