@@ -764,6 +764,12 @@ fr_stats_get(struct fr_stats *out)
     out->n_ref = l.n_ref - stats_base.n_ref;
 }
 
+uint64_t
+fr_stats_kernels(void)
+{
+    return stats.n_kernels;
+}
+
 void
 fr_stats_reset(void)
 {

@@ -22,6 +22,7 @@ Constants do not follow an assignment to the global, so what they were made from
 (`Rewritten.is_current`) and names that the functions themselves assign are left alone.
 """
 import dis
+import opcode
 import sys
 import types
 
@@ -145,6 +146,33 @@ def _called(null, after):
     if _NULL_ABOVE:
         null = null or (after is not None and after[1] == _PUSH_NULL)
     return null and not _is_attr(after, True) and not _is_attr(after, False)
+
+
+def _plain_operations():
+    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact."""
+    names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
+             "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
+             "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
+             "RETURN_VALUE RETURN_CONST").split()
+    exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
+    return ({_OP[n] for n in names if n in _OP},
+            {i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ()))
+             if symbol.removesuffix("=") in exact})
+
+
+_PLAIN, _EXACT = _plain_operations()
+_BINARY_OP = _OP.get("BINARY_OP", -1)
+_COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP") if n in _OP}
+
+
+def is_plain(code, n_operations):
+    """Whether the function does nothing but up to so many operations, on its arguments and constants, that have
+    the same bits in NumPy and in frit."""
+    if len(code.co_code) > 64 + 32 * n_operations or code.co_freevars or code.co_cellvars:
+        return False
+    listed = _decode(code)
+    return (all(op in _PLAIN and (op != _BINARY_OP or arg in _EXACT) for _, op, arg in listed)
+            and sum(op in _COMPUTES for _, op, _ in listed) <= n_operations)
 
 
 class _Rewriter:
