@@ -62,7 +62,8 @@ enum {
     WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
     REPLACED, /* of (cell, value), likewise */
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
-    PLAIN,    /* the function itself if it is nothing but a few operations of exact arithmetic, or None */
+    PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
+    REAL,     /* whether those are exact for real numbers only */
     STATS,
     N_PARTS
 };
@@ -359,14 +360,14 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
 
 /* Whether a few operations over these arguments are better left to NumPy. */
 static bool
-are_small(PyObject *const *args, Py_ssize_t n)
+are_small(PyObject *const *args, Py_ssize_t n, bool real)
 {
     npy_intp n_bytes = 0;
 
     for (Py_ssize_t i = 0; i < n; i++)
-        if (PyArray_CheckExact(args[i]))
+        if (PyArray_CheckExact(args[i]) && !(real && PyArray_ISCOMPLEX(fr_array(args[i]))))
             n_bytes += PyArray_NBYTES(fr_array(args[i]));
-        else if (!is_number(args[i]))
+        else if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i]))
             return false;
     return n_bytes <= SMALL_BYTES;
 }
@@ -382,13 +383,16 @@ call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
     PyObject               *result;
     bool                    raised;
 
-    /* Exact arithmetic has the same bits here and there. */
-    if (PyTuple_GET_ITEM(call, PLAIN) != Py_None && are_small(args, n_args)) {
+    if (n_args > MAX_ARGS || !is_current(call))
+        return Py_NewRef(call);
+    /* What is exact has the same bits here and there. */
+    if (PyTuple_GET_ITEM(call, PLAIN) != Py_None &&
+        are_small(args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True)) {
         stats->kernels = stats->fallbacks = stats->syncs = 0;
         stats->calls++;
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
     }
-    if (n_args > MAX_ARGS || !is_current(call) || sees_arrays(call))
+    if (sees_arrays(call))
         return Py_NewRef(call);
     switch (borrow_all(&c, args, n_args)) {
     case 0:

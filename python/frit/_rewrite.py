@@ -162,17 +162,36 @@ def _plain_operations():
 
 _PLAIN, _EXACT = _plain_operations()
 _BINARY_OP = _OP.get("BINARY_OP", -1)
-_COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP") if n in _OP}
+_COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in _OP}
+_CALLS = {_OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in _OP}
+# Functions of NumPy's with one right result, for real numbers.
+_EXACT_CALLS = frozenset(
+    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint add subtract multiply "
+    "divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite equal not_equal less "
+    "less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
+    "bitwise_xor invert bitwise_not left_shift right_shift where".split())
 
 
-def is_plain(code, n_operations):
-    """Whether the function does nothing but up to so many operations, on its arguments and constants, that have
-    the same bits in NumPy and in frit."""
-    if len(code.co_code) > 64 + 32 * n_operations or code.co_freevars or code.co_cellvars:
-        return False
-    listed = _decode(code)
-    return (all(op in _PLAIN and (op != _BINARY_OP or arg in _EXACT) for _, op, arg in listed)
-            and sum(op in _COMPUTES for _, op, _ in listed) <= n_operations)
+def is_plain(f, n_operations):
+    """(plain, calls): whether the function does nothing but up to so many operations, on its arguments and
+    constants, that have the same bits in NumPy and in frit; and whether functions of NumPy are among them."""
+    code = f.__code__
+    if len(code.co_code) > 64 + 64 * n_operations or code.co_freevars or code.co_cellvars:
+        return False, False
+    listed, n, calls, before = _decode(code), 0, False, None
+    for this, after in zip(listed, [*listed[1:], None]):
+        op, arg = this[1:]
+        n += op in _COMPUTES
+        if op == _LOAD_GLOBAL:
+            calls = fits = f.__globals__.get(_global_name(code, this)) is numpy and _is_attr(after, True)
+        elif op in (_LOAD_ATTR, _LOAD_METHOD):
+            fits = before == _LOAD_GLOBAL and _attr_name(code, this) in _EXACT_CALLS
+        else:
+            fits = op in _CALLS or op in _PLAIN and (op != _BINARY_OP or arg in _EXACT)
+        if not fits:
+            return False, False
+        before = op
+    return n <= n_operations, calls
 
 
 class _Rewriter:

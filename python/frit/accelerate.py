@@ -322,9 +322,10 @@ class _Function:
         self.n_rewrites += 1
         r = self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
         if self.wrapper is not None:
+            plain, calls = is_plain(self.f, _MAX_PLAIN)
             self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
                 r.copy, r.copy.__globals__, tuple(r.globals_read), tuple(r.all_cells), tuple(r.watched),
-                tuple(r.cells), _finish, self.f if is_plain(self.f.__code__, _MAX_PLAIN) else None, self.stats))
+                tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
         return r
 
     def call(self, args, kwargs):
