@@ -89,6 +89,8 @@ _EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD =
 _CACHE = 0
 _STORES_GLOBAL = {_OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in _OP}
 _STORES_CELL = {_OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in _OP}
+_LOOKS_UP = {_LOAD_GLOBAL, _LOAD_DEREF} | _STORES_GLOBAL | _STORES_CELL | {
+    _OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
 _USES_CELL = _STORES_CELL | {_OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
 
 
@@ -216,12 +218,13 @@ class _Rewriter:
         return None
 
     def loads(self, code):
-        """Every instruction with the two that follow it (None at the end)."""
+        """The instructions that look names up, each with the one before it and the two that follow."""
         known = self.decoded.get(id(code))
         if known is None:
-            known = self.decoded[id(code)] = code, _decode(code)
-        listed = known[1]
-        return zip(listed, [*listed[1:], None], [*listed[2:], None, None])
+            listed = [None, *_decode(code), None, None]
+            found = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
+            known = self.decoded[id(code)] = code, found
+        return known[1]
 
     def collect(self):
         """Every function that will be copied, found through the names by which they are called."""
@@ -235,7 +238,7 @@ class _Rewriter:
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
             for code in _tree(f.__code__):
-                for this, _, _ in self.loads(code):
+                for _, this, _, _ in self.loads(code):
                     op = this[1]
                     if op == _LOAD_GLOBAL:
                         name = _global_name(code, this)
@@ -288,7 +291,7 @@ class _Rewriter:
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
         where = {}      # id of a stand-in -> its index among the constants
-        for this, after, after2 in self.loads(code):
+        for _, this, after, after2 in self.loads(code):
             if this[1] != _LOAD_GLOBAL:
                 continue
             new = self.global_stand_in(f, code, this, after, after2)
@@ -329,8 +332,7 @@ class _Rewriter:
     def redirects_cell(self, f, name, as_module):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
         for code in _tree(f.__code__):
-            before = None
-            for this, after, after2 in self.loads(code):
+            for before, this, after, after2 in self.loads(code):
                 if this[1] in _USES_CELL and _cell_name(code, this) == name:
                     return False
                 if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
@@ -338,7 +340,6 @@ class _Rewriter:
                     if not (_attribute_called(null, after, after2) if as_module
                             else _called(null, after)):
                         return False
-                before = this
         return True
 
     def cells_of(self, f, fill):
