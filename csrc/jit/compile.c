@@ -20,8 +20,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -694,9 +699,21 @@ wait_for_work(void)
         pthread_cond_wait(&m.wake, &m.lock);
 }
 
+/* Where processors are few, whoever interprets comes first: looking kernels up, digesting the helper's files
+ * and starting helpers took milliseconds from first calls. */
+static void
+step_back(void)
+{
+#ifdef __linux__
+    if (fr_env.jit[1] != 'l') /* always: somebody waits */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+#endif
+}
+
 static void *
 manage(void *unused)
 {
+    step_back();
     for (;;) {
         bool stop;
 
