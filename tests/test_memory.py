@@ -1,5 +1,6 @@
 """Where temporaries lie (csrc/passes/memory.h): placements are legal, the same everywhere, near the bound and
-never worse than simpler ones, and the search packs what is known to fit."""
+never worse than simpler ones; the search packs what is known to fit; and a plan's peak is what is allocated."""
+import gc
 import itertools
 import random
 import re
@@ -233,3 +234,19 @@ def test_plans_of_recorded_programs_are_near_the_bound():
         n_some += n >= 3
         n_many += n >= 8
     assert n_some > 500 and n_many > 200, (n_some, n_many)
+
+
+@np.errstate(all="ignore")
+def test_the_peak_of_a_plan_is_what_is_allocated_to_the_byte():
+    n_some = 0
+    for seed in range(300):
+        tensors = recorded(seed)
+        gc.collect()
+        peak, _, temporaries, _, _ = planned(*tensors)
+        frit.reset_stats()
+        before = frit.stats()["live_bytes"]
+        frit.eval(*tensors)
+        s = frit.stats()
+        assert s["peak_bytes"] - before == peak == s["peak_planned_bytes"], seed
+        n_some += temporaries > 0
+    assert n_some > 100, n_some
