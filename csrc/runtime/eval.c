@@ -54,19 +54,19 @@ static void
 release_pooled(struct fr_buffer *b)
 {
     fr_memory_free(b->mem, b->n_bytes);
-    fr_memory_free(b, sizeof *b);
+    fr_free(b);
 }
 
 struct fr_buffer *
 fr_buffer_new(size_t n_bytes, struct fr_err *err)
 {
-    struct fr_buffer *b = fr_memory_alloc(sizeof *b);
+    struct fr_buffer *b = fr_malloc(sizeof *b); /* not counted as array memory, which plans predict */
 
     if (b) {
         *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release_pooled};
         if ((b->mem = fr_memory_alloc(n_bytes)))
             return b;
-        fr_memory_free(b, sizeof *b);
+        fr_free(b);
     }
     fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
     return NULL;

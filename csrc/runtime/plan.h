@@ -132,7 +132,7 @@ struct fr_plan {
     struct fr_place *place;              /* [n_nodes] */
     char           **base;               /* [n_nodes] while running */
     struct fr_buffer **fresh;            /* [n_nodes] while running: NEW memory */
-    int              n_new, n_outputs;
+    int              n_new, n_outputs, n_arena;
     int32_t         *new_;               /* nodes with NEW memory */
     int32_t         *output;             /* nodes to be realised */
     int32_t         *placed;             /* [n_placed] nodes with memory, those of kind SAME last */
