@@ -72,15 +72,12 @@ def measure(n):
             return out
         want, got = f(np, *inputs), run()
         np.testing.assert_array_equal(np.asarray(got), want)
-        assert np.asarray(got).strides == want.strides
         for _ in range(6):
             run()
         frit.wait_for_compiles(60)
         read = sum(x.nbytes for x in inputs)
         if "wide" in name:
             read -= inputs[0].nbytes // 2
-        elif name == "a[1:] - a[:-1]":
-            read *= 1
         del got
         found.append((name, read + want.nbytes, timed(lambda f=f, i=inputs: f(np, *i)), timed(run), base, bound))
     return found
