@@ -323,8 +323,10 @@ class _Function:
         r = self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
         if self.wrapper is not None:
             plain, calls = is_plain(self.f, _MAX_PLAIN)
+            # What is watched is known to be no array.
+            names = r.globals_read - {name for _, name, _ in r.watched}
             self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
-                r.copy, r.copy.__globals__, tuple(r.globals_read), tuple(r.all_cells), tuple(r.watched),
+                r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
                 tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
         return r
 
