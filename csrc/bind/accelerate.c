@@ -111,8 +111,8 @@ sees_arrays(PyObject *call)
 /* ---- one call */
 
 enum {
-    MAX_ARGS = 16,
-    MAX_RESULTS = 16,
+    MAX_ARGS = 128,
+    MAX_RESULTS = 128,
     SMALL_BYTES = 32768 /* arguments in which NumPy is through before our call has begun */
 };
 
@@ -225,26 +225,26 @@ is_simple(PyObject *o)
     return fr_is_tensor(o) || is_number(o);
 }
 
-/* What the caller gets for one result; seen: tensors that have become arrays already. */
+/* What the caller gets for one result of a call with n arrays. */
 static PyObject *
-shown(const struct call *c, PyObject *x)
+shown(const struct call *c, int n, PyObject *x)
 {
     if (!fr_is_tensor(x))
         return Py_NewRef(x);
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < n; i++)
         if (c->tensor[i] == x)
             return Py_NewRef(c->array[i]);
     return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
 }
 
 static PyObject *
-all_shown(const struct call *c, PyObject *result)
+all_shown(const struct call *c, int n_arrays, PyObject *result)
 {
     Py_ssize_t n;
     PyObject  *out;
 
     if (!PyTuple_CheckExact(result))
-        return shown(c, result);
+        return shown(c, n_arrays, result);
     n = PyTuple_GET_SIZE(result);
     if (!(out = PyTuple_New(n)))
         return NULL;
@@ -254,7 +254,7 @@ all_shown(const struct call *c, PyObject *result)
         while (k < i && PyTuple_GET_ITEM(result, k) != x)
             k++;
         o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k))
-                  : shown(c, x); /* twice the same is one array */
+                  : shown(c, n_arrays, x); /* twice the same is one array */
         if (!o) {
             Py_DECREF(out);
             return NULL;
@@ -287,7 +287,6 @@ finish(struct call *c, PyObject *result)
     fr_status               st;
     PyObject               *out = NULL, *keep[MAX_ARGS];
     int                     n_keep = c->n;
-    struct call             pairs = *c;
 
     for (int i = 0; i < c->n; i++) {
         list[n++] = fr_of(c->tensor[i]);
@@ -303,7 +302,7 @@ finish(struct call *c, PyObject *result)
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     if (give_back(c, st == FR_OK) && st == FR_OK)
-        out = all_shown(&pairs, result);
+        out = all_shown(c, n_keep, result);
     for (int i = 0; i < n_keep; i++)
         Py_DECREF(keep[i]);
     Py_DECREF(result);
@@ -377,7 +376,7 @@ are_small(PyObject *const *args, Py_ssize_t n, bool real)
 static PyObject *
 call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
 {
-    struct call             c = {.n = 0};
+    struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body, after;
     PyObject               *result;
@@ -394,6 +393,7 @@ call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
     }
     if (sees_arrays(call))
         return Py_NewRef(call);
+    c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0:
         return Py_NewRef(call);
