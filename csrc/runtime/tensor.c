@@ -334,6 +334,12 @@ fr_tensor_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims, st
 /* ---- memory ------------------------------------------------------------------------------- */
 
 bool
+fr_tensor_is_alone(const struct fr_tensor *t)
+{
+    return t->whole && !t->readonly && t->storage->refs == 1 && !t->storage->pinned;
+}
+
+bool
 fr_tensor_is_pending(const struct fr_tensor *t)
 {
     return fr_node_computes(&fr_nodes[t->storage->node]);
