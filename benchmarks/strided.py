@@ -8,7 +8,6 @@ case's bandwidth is therefore the most that can be had."""
 import argparse
 import os
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -83,11 +82,11 @@ def measure(n):
     return found
 
 
-def main():
+def main(arguments=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--size", type=int, default=2048)
-    a = p.parse_args(sys.argv[1:] if __name__ == "__main__" else [])
+    a = p.parse_args(arguments)
     os.environ.setdefault("FRIT_NUM_THREADS", str(a.threads))
     found = measure(a.size)
     rate = {name: n_bytes / t for name, n_bytes, _, t, _, _ in found}

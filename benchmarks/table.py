@@ -206,12 +206,15 @@ def main():
     with open(os.path.join(folder, f"{commit or 'unknown'}.json"), "w") as f:
         json.dump(saved, f, indent=1)
     if not args.rows:
-        from . import dispatch_callgrind, first_call, generated
+        from . import dispatch_callgrind, first_call, generated, peak_memory, strided
         print()
         first_call.main()
         for size in (1000, 30000):
             generated.report(1, 200, size, 1, 4)
         print()
+        strided.main([])
+        print()
+        peak_memory.main()
         dispatch_callgrind.main()
     show_bounds(saved)
     n = len(rows) * len(threads)

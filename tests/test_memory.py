@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import frit
+from benchmarks import peak_memory
+from benchmarks.cases import CASES
 from frit import _core
 
 from .common import SOAK
@@ -250,3 +252,13 @@ def test_the_peak_of_a_plan_is_what_is_allocated_to_the_byte():
         assert s["peak_bytes"] - before == peak == s["peak_planned_bytes"], seed
         n_some += temporaries > 0
     assert n_some > 100, n_some
+
+
+SMALL = [c for c in CASES if c.name.endswith((" 4 K", " 64 K", " 100", "4x1024", "1000x10"))]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
+def test_a_computation_needs_no_more_memory_than_numpys(case):
+    inputs = case.inputs()
+    theirs, (ours, predicted) = peak_memory.numpys(case, inputs), peak_memory.ours(case, inputs)
+    assert ours == predicted and ours <= theirs
