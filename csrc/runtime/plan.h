@@ -123,6 +123,7 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
+    struct fr_plan  *then;               /* that was wanted after this one */
     uint64_t         last_used;
     struct fr_arena  arena;
     struct fr_graph *graph;
