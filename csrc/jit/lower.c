@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 
 enum { NO_INST = 0xffff };
 
@@ -562,27 +563,29 @@ coalesce(struct lowering *z)
 enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
-    PACK_BYTES = 64 << 10,  /* of the operand: less stays in the nearest cache until the next row */
     PACK_ROWS = 256 << 10,  /* of PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
 /* The axis along which the elements of a crosswise operand lie side by side, if it is worth packing; else -1. */
 static int
-pack_axis(const struct lowering *z, const struct operand *o, bool reduces)
+pack_axis(const struct lowering *z, const struct operand *o, bool whole_rows)
 {
-    int     size = fr_dtype_size(o->form.dtype), inner = z->n_axes - 1, axis;
-    int64_t bytes = size, step;
+    int     size = fr_dtype_size(o->form.dtype), inner = z->n_axes - 1, axis = inner - 1;
+    int64_t bytes = size, step, row;
 
-    if (inner < 1 || z->dims[inner] < PACK_EXTENT)
+    while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
+        axis--;
+    if (axis < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
         return -1;
-    step = o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner];
-    for (axis = inner - 1; axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1; axis--)
-        ;
-    if (axis < 0 || z->dims[axis] < PACK_EXTENT || step * size < PACK_STEP)
-        return -1;
+    row = z->dims[inner] * size;
+    step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
     for (int p = 0; p < z->n_axes; p++)
         bytes *= o->stride[p] ? z->dims[p] : 1;
-    if (bytes < PACK_BYTES || (reduces && z->dims[inner] * size * PACK_EXTENT > PACK_ROWS))
+    if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
+        return -1;
+    if (fr_env.pack_bytes > 0 &&
+        (bytes < fr_env.pack_bytes || step < PACK_STEP || z->dims[inner] < PACK_EXTENT ||
+         z->dims[axis] < PACK_EXTENT))
         return -1;
     return axis;
 }
@@ -592,13 +595,15 @@ pack_axis(const struct lowering *z, const struct operand *o, bool reduces)
 static int
 pack(struct lowering *z)
 {
-    bool reduces = false;
+    bool whole_rows = false;
     int  side[2], n_sides = 0, n_packed = 0;
 
     for (size_t i = 0; i < z->n_inst; i++) {
-        reduces |= z->inst[i].kind == FR_INST_REDUCE;
-        if (z->inst[i].kind == FR_INST_ACCUM ||
-            (z->inst[i].kind == FR_INST_STORE && z->op[z->inst[i].operand].form.flags & FR_OPERAND_STREAM))
+        const struct fr_inst *in = &z->inst[i];
+        bool                  stores = in->kind == FR_INST_STORE;
+
+        whole_rows |= in->kind == FR_INST_REDUCE || (stores && in->level != FR_LEVEL_FULL);
+        if (in->kind == FR_INST_ACCUM || (stores && z->op[in->operand].form.flags & FR_OPERAND_STREAM))
             return 0;
     }
     for (size_t i = 0; i < z->n_inst; i++) {
@@ -606,11 +611,11 @@ pack(struct lowering *z)
         int             axis, s = 0;
 
         if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
-            (axis = pack_axis(z, o, reduces)) < 0)
+            (axis = pack_axis(z, o, whole_rows)) < 0)
             continue;
         while (s < n_sides && side[s] != axis)
             s++;
-        if (s == (reduces ? 1 : 2))
+        if (s == (whole_rows ? 1 : 2))
             continue;
         side[s] = axis;
         n_sides += s == n_sides;

@@ -9,7 +9,7 @@
  *         pack                                                                   (fr_copy_turned)
  *         for each slab: run its rows
  *
- * Columns are elements of the row; with reductions a tile has all of them. Every row is on its own,
+ * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row is on its own,
  * so any outer axis can be the rows, and a second one the slabs: for operands that lie along it. */
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2 */
-    TILE_RUN = 128,         /* bytes side by side, the pair of cache lines that come together; and */
+    TILE_RUN = 256,         /* bytes side by side; and */
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -135,7 +135,7 @@ choose_sizes(struct tiles *t)
                  (t->from[SLAB][t->packed[i].operand] ? slab->tile : 1) *
                  (t->from[ROW][t->packed[i].operand] ? row->tile : 1);
     column->tile = column->size;
-    if (!(t->b->nest->flags & FR_NEST_REDUCES))
+    if (t->b->exec->program->may_cut_inner)
         column->tile = clamp(TILE_BYTES / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
     else if (bytes * column->size > TILE_BYTES)
         row->tile = clamp(row->tile * TILE_BYTES / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
