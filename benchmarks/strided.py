@@ -24,11 +24,34 @@ def cases(n):
     row, column = a[0].copy(), a[:, :1].copy()
     order = r.permutation(n)
     add = "a + b"
+    d, e = a.astype("f8"), b.astype("f8")
+    m = n * 125 // 128
+    odd_a, odd_b = a[:m, :m].copy(), b[:m, :m].copy()
+    tall, flat = a.reshape(n * 2, n // 2), b.reshape(n // 2, n * 2)
+    k = 2 ** ((n * n).bit_length() // 3)
+    x, y, z = (r.standard_normal((n * n // k // k, k, k)).astype("f4") for _ in range(3))
+    x201, x210, x021 = (np.ascontiguousarray(x.transpose(np.argsort(p))) for p in ((2, 0, 1), (2, 1, 0), (0, 2, 1)))
+    cube = "x + y, 3-D"
     return [
         (add, (a, b), lambda xp, x, y: x + y, None, 1),
+        ("(a + b).sum(1)", (a, b), lambda xp, x, y: (x + y).sum(1), add, 1),
         ("a.T + b", (a, b), lambda xp, x, y: x.T + y, add, 1),
         ("a.T + b.T", (a, b), lambda xp, x, y: x.T + y.T, add, 1),
         ("(a.T * 2 + b) / 3", (a, b), lambda xp, x, y: (x.T * 2 + y) / 3, add, 1),
+        ("(a.T + b).sum(1)", (a, b), lambda xp, x, y: (x.T + y).sum(1), "(a + b).sum(1)", 1),
+        ("d + e, f64", (d, e), lambda xp, x, y: x + y, add, 1),
+        ("d.T + e, f64", (d, e), lambda xp, x, y: x.T + y, "d + e, f64", 1),
+        (f"a + b, {m} x {m}", (odd_a, odd_b), lambda xp, x, y: x + y, add, 1),
+        (f"a.T + b, {m} x {m}", (odd_a, odd_b), lambda xp, x, y: x.T + y, f"a + b, {m} x {m}", 1),
+        ("tall.T + flat", (tall, flat), lambda xp, x, y: x.T + y, add, 1),
+        ("tall + flat.T", (tall, flat), lambda xp, x, y: x + y.T, add, 1),
+        (cube, (x, y), lambda xp, x, y: x + y, add, 1),
+        ("x.transpose(2, 0, 1) + y", (x201, y), lambda xp, x, y: x.transpose(2, 0, 1) + y, cube, 1),
+        ("x.transpose(2, 1, 0) + y", (x210, y), lambda xp, x, y: x.transpose(2, 1, 0) + y, cube, 1),
+        ("x.transpose(0, 2, 1) + y", (x021, y), lambda xp, x, y: x.transpose(0, 2, 1) + y, cube, 1),
+        ("x + y + z, 3-D", (x, y, z), lambda xp, x, y, z: x + y + z, cube, 1),
+        ("y + x(2, 0, 1) + x(0, 2, 1)", (y, x201, x021),
+         lambda xp, y, u, v: y + u.transpose(2, 0, 1) + v.transpose(0, 2, 1), "x + y + z, 3-D", 1),
         ("a[::-1, ::-1] + b", (a, b), lambda xp, x, y: x[::-1, ::-1] + y, add, 1),
         ("a[:, ::2] + b, of a twice as wide", (wide, b), lambda xp, x, y: x[:, ::2] + y, add, 3 / 4),
         ("a + row", (a, row), lambda xp, x, y: x + y, add, 1),

@@ -139,7 +139,7 @@ class Err(ct.Structure):
 
 
 class Instance(ct.Structure):
-    _fields_ = [("n_outer", ct.c_int32), ("outer", ct.c_int64 * 32), ("n_rows", ct.c_int64),
+    _fields_ = [("n_outer", ct.c_int32), ("n_packed", ct.c_int32), ("outer", ct.c_int64 * 32), ("n_rows", ct.c_int64),
                 ("n_inner", ct.c_int64), ("ptr", ct.POINTER(ct.c_void_p)),
                 ("stride", ct.POINTER(ct.c_int64)), ("scalars", ct.c_void_p)]
 
@@ -197,7 +197,7 @@ class Bound:
         for k, s in enumerate(scalars):
             v = np.asarray(s, DTYPES[nest.scalars[k]]).tobytes()
             self.keep[3][k, :len(v)] = np.frombuffer(v, np.uint8)
-        self.c = Instance(n_outer, (ct.c_int64 * 32)(*shape[:-2]), shape[-2], shape[-1],
+        self.c = Instance(n_outer, 0, (ct.c_int64 * 32)(*shape[:-2]), shape[-2], shape[-1],
                           ct.cast(self.keep[1], ct.POINTER(ct.c_void_p)),
                           ct.cast(self.keep[2], ct.POINTER(ct.c_int64)),
                           self.keep[3].ctypes.data)

@@ -4,12 +4,14 @@
  *     2. insts    members by birth; loads and scalars on demand; stores of what must reach memory
  *     3. stages   each instruction as early as its arguments allow, each load as late as its readers do
  *     4. coalesce neighbouring axes that every operand walks with one stride; the last axis is the
- *                 inner one, the one before it the rows, the rest the launcher's */
+ *                 inner one, the one before it the rows, the rest the launcher's
+ *     5. pack     operands that run crosswise are the launcher's to turn over */
 #include "jit/lower.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 
 enum { NO_INST = 0xffff };
 
@@ -17,6 +19,7 @@ struct operand {
     struct fr_operand      form;
     struct fr_operand_source source;
     int64_t                stride[FR_MAX_DIMS];   /* elements, by position in `axes` */
+    bool                   packed;
 };
 
 struct lowering {
@@ -555,6 +558,73 @@ coalesce(struct lowering *z)
     }
 }
 
+/* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
+
+enum {
+    PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
+    PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
+    PACK_ROWS = 256 << 10,  /* of PACK_EXTENT whole rows, which a tile has where they are reduced */
+};
+
+/* The axis along which the elements of a crosswise operand lie side by side, if it is worth packing; else -1. */
+static int
+pack_axis(const struct lowering *z, const struct operand *o, bool whole_rows)
+{
+    int     size = fr_dtype_size(o->form.dtype), inner = z->n_axes - 1, axis = inner - 1;
+    int64_t bytes = size, step, row;
+
+    while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
+        axis--;
+    if (axis < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
+        return -1;
+    row = z->dims[inner] * size;
+    step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
+    for (int p = 0; p < z->n_axes; p++)
+        bytes *= o->stride[p] ? z->dims[p] : 1;
+    if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
+        return -1;
+    if (fr_env.pack_bytes > 0 &&
+        (bytes < fr_env.pack_bytes || step < PACK_STEP || z->dims[inner] < PACK_EXTENT ||
+         z->dims[axis] < PACK_EXTENT))
+        return -1;
+    return axis;
+}
+
+/* Says which operands the launcher is to pack: what runs then finds them as if they were contiguous. A tile has
+ * two sides beside the row, and but one where it must hold whole rows. Accumulators keep their rows in order. */
+static int
+pack(struct lowering *z)
+{
+    bool whole_rows = false;
+    int  side[2], n_sides = 0, n_packed = 0;
+
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        bool                  stores = in->kind == FR_INST_STORE;
+
+        whole_rows |= in->kind == FR_INST_REDUCE || (stores && in->level != FR_LEVEL_FULL);
+        if (in->kind == FR_INST_ACCUM || (stores && z->op[in->operand].form.flags & FR_OPERAND_STREAM))
+            return 0;
+    }
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct operand *o = &z->op[z->inst[i].operand];
+        int             axis, s = 0;
+
+        if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
+            (axis = pack_axis(z, o, whole_rows)) < 0)
+            continue;
+        while (s < n_sides && side[s] != axis)
+            s++;
+        if (s == (whole_rows ? 1 : 2))
+            continue;
+        side[s] = axis;
+        n_sides += s == n_sides;
+        o->packed = true;
+        n_packed++;
+    }
+    return n_packed;
+}
+
 static void
 set_access(struct lowering *z)
 {
@@ -568,7 +638,7 @@ set_access(struct lowering *z)
         o = &z->op[in->operand];
         if (in->level != FR_LEVEL_FULL)
             o->form.access = FR_ACCESS_ZERO;
-        else if (z->n_axes && (z->op[in->operand].stride[z->n_axes - 1] == 1 ||
+        else if (z->n_axes && (o->packed || o->stride[z->n_axes - 1] == 1 ||
                                z->dims[z->n_axes - 1] == 1))
             o->form.access = FR_ACCESS_UNIT;
         else
@@ -675,6 +745,7 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     }
     TRY(set_stages(&z, &n_stages));
     coalesce(&z);
+    l->n_packed = pack(&z);
     set_access(&z);
     TRY(finish(&z, n_stages, l));
     *out = l;

@@ -16,7 +16,7 @@ struct fr_operand_source {
 struct fr_lowered {
     struct fr_arena           arena;
     struct fr_nest            nest;      /* its arrays live in the arena */
-    int                       n_outer;
+    int                       n_outer, n_packed;
     int64_t                   outer[FR_MAX_DIMS];
     int64_t                   n_rows, n_inner;
     struct fr_operand_source *source;    /* [n_operands] */

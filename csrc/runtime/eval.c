@@ -778,6 +778,7 @@ fr_stats_get(struct fr_stats *out)
     out->n_interpreted = l.n_interpreted - stats_base.n_interpreted;
     out->n_jitted = l.n_jitted - stats_base.n_jitted;
     out->n_ref = l.n_ref - stats_base.n_ref;
+    out->n_packed = l.n_packed - stats_base.n_packed;
 }
 
 uint64_t

@@ -68,6 +68,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
                 (long long)p->arena_bound);
     for (int i = 0; i < p->n_steps; i++) {
         const struct fr_step *s = &p->step[i];
+        int         n_packed = 0;
         bool        product = s->kind == FR_STEP_CALL && !s->counts;
         const char *tier = product                           ? "NumPy's"
                            : s->kind != FR_STEP_LAUNCH       ? "precompiled"
@@ -84,6 +85,10 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
                     (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written);
         if (s->n_instances > 1)
             fr_text_add(t, ", %d arrays at once", s->n_instances);
+        for (int k = 0; k < s->n_instances; k++)
+            n_packed += s->instance[k].n_packed;
+        if (n_packed)
+            fr_text_add(t, ", %d packed: read crosswise, in tiles", n_packed);
         fr_text_add(t, "\n");
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);

@@ -9,7 +9,8 @@ from . import _core
 def stats():
     """Counts since the start or reset_stats(), as a dict.
 
-    kernels (dispatches run), jitted, interpreted and ref (by which executor), plans and plan_hits,
+    kernels (dispatches run), jitted, interpreted and ref (by which executor), packed (operands that lay
+    crosswise and were read in tiles), plans and plan_hits,
     products (matrix products, which are no kernels), compiled, disk_hits, pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
     fallbacks: NumPy functions that were called, by name; syncs: why pending values were computed.
     """

@@ -170,8 +170,11 @@ print_nest(const struct fr_plan *p, int i)
         printf("outer");
         for (int a = 0; a < in->n_outer; a++)
             printf(" %lld", (long long)in->outer[a]);
-        printf("%s rows %lld inner %lld\n", in->n_outer ? "" : " -", (long long)in->n_rows,
+        printf("%s rows %lld inner %lld", in->n_outer ? "" : " -", (long long)in->n_rows,
                (long long)in->n_inner);
+        if (in->n_packed)
+            printf(" packed %d", in->n_packed);
+        printf("\n");
         for (int o = 0; o < (nest ? nest->n_operands : 2); o++) {
             const struct fr_binding *b = &s->binding[k][o];
 
@@ -316,6 +319,7 @@ main(int argc, char **argv)
     if ((end = strstr(text, "# expect:")))
         *end = '\0';
     fr_env.verify = 1;
+    fr_env.pack_bytes = 1 << 14; /* the default */
     if ((skip = directive(text, "skip")))
         snprintf(fr_env.skip, sizeof fr_env.skip, "%s", skip);
     if (!(pass = directive(text, "pass"))) {

@@ -189,10 +189,11 @@ fr_copy_fill(size_t n, int size, void *dst, const void *src)
 enum { TILE_BYTES = 128 };   /* of a tile's side */
 typedef char tile_side[TILE_BYTES];
 
-/* Squares of 16 / S elements; interleaving the first half of the rows with the second log2 times
- * turns a square over. out is a tile of rows too. */
+/* Rows of out become the columns of in, in squares of 16 / S elements, the last ones whole;
+ * interleaving the first half of the rows with the second log2 times turns a square over. */
 #define TURN(S, V, STAGES)                                                                         \
-    static void turn_##S(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)        \
+    static void turn_##S(size_t n_rows, size_t n_cols, char *out, ptrdiff_t out_row,               \
+                         const char *in, ptrdiff_t in_col)                                         \
     {                                                                                              \
         enum { B = 16 / S };                                                                       \
         const V low = LOW_##S, high = HIGH_##S;                                                    \
@@ -202,7 +203,7 @@ typedef char tile_side[TILE_BYTES];
                 V x[B], y[B];                                                                      \
                                                                                                    \
                 _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
-                    x[k] = *(const V##_mem *)(in[c + (size_t)k] + r * S);                          \
+                    x[k] = *(const V##_mem *)(in + ((ptrdiff_t)c + k) * in_col + r * S);           \
                 _Pragma("GCC unroll 4") for (int stage = 0; stage < STAGES; stage++)               \
                 {                                                                                  \
                     _Pragma("GCC unroll 8") for (int k = 0; k < B / 2; k++)                        \
@@ -214,7 +215,7 @@ typedef char tile_side[TILE_BYTES];
                         x[k] = y[k];                                                               \
                 }                                                                                  \
                 _Pragma("GCC unroll 16") for (int k = 0; k < B; k++)                               \
-                    *(V##_mem *)(out[r + (size_t)k] + c * S) = x[k];                               \
+                    *(V##_mem *)(out + ((ptrdiff_t)r + k) * out_row + c * S) = x[k];               \
             }                                                                                      \
     }
 TURN(1, v1, 4)
@@ -223,11 +224,25 @@ TURN(4, v4, 2)
 TURN(8, v8, 1)
 
 static void
-turn_16(tile_side *out, const tile_side *in, size_t n_rows, size_t n_cols)
+turn_16(size_t n_rows, size_t n_cols, char *out, ptrdiff_t out_row, const char *in,
+        ptrdiff_t in_col)
 {
     for (size_t r = 0; r < n_rows; r++)
         for (size_t c = 0; c < n_cols; c++)
-            memcpy(out[r] + 16 * c, in[c] + 16 * r, 16);
+            memcpy(out + (ptrdiff_t)r * out_row + 16 * c, in + (ptrdiff_t)c * in_col + 16 * r, 16);
+}
+
+static void
+turn(size_t n_rows, size_t n_cols, int size, char *out, ptrdiff_t out_row, const char *in,
+     ptrdiff_t in_col)
+{
+    switch (size) {
+    case 1: turn_1(n_rows, n_cols, out, out_row, in, in_col); break;
+    case 2: turn_2(n_rows, n_cols, out, out_row, in, in_col); break;
+    case 4: turn_4(n_rows, n_cols, out, out_row, in, in_col); break;
+    case 8: turn_8(n_rows, n_cols, out, out_row, in, in_col); break;
+    default: turn_16(n_rows, n_cols, out, out_row, in, in_col);
+    }
 }
 
 /* dst runs along columns, src along rows (both contiguous there). */
@@ -251,13 +266,7 @@ transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, 
                     memcpy(in[c], s, TILE_BYTES);
                 else
                     memcpy(in[c], s, nr * (size_t)size);
-            switch (size) {
-            case 1: turn_1(out, in, nr, nc); break;
-            case 2: turn_2(out, in, nr, nc); break;
-            case 4: turn_4(out, in, nr, nc); break;
-            case 8: turn_8(out, in, nr, nc); break;
-            default: turn_16(out, in, nr, nc);
-            }
+            turn(nr, nc, size, out[0], TILE_BYTES, in[0], TILE_BYTES);
             for (size_t r = 0; r < nr; r++, d += dst_row)
                 if (nc == side)
                     memcpy(d, out[r], TILE_BYTES);
@@ -265,6 +274,32 @@ transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, 
                     memcpy(d, out[r], nc * (size_t)size);
         }
     }
+}
+
+enum { PREFETCH = 8 };   /* columns ahead: a cache line comes from memory in the time of so many */
+
+void
+fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
+               const void *src, ptrdiff_t src_col)
+{
+    const size_t side = size < 16 ? 16 / (size_t)size : 1, row_bytes = n_rows * (size_t)size;
+    const size_t nr = n_rows - n_rows % side, nc = n_cols - n_cols % side;
+    char        *d = dst;
+    const char  *s = src;
+
+    for (size_t c = 0; c < nc; c += side) {
+        const char *column = s + (ptrdiff_t)c * src_col;
+        for (size_t k = 0; k < side; k++) {
+            uintptr_t ahead = (uintptr_t)column + (k + PREFETCH) * (uintptr_t)src_col;
+            for (size_t i = 0; i < row_bytes; i += 64)
+                __builtin_prefetch((const void *)(ahead + i));
+        }
+        turn(nr, side, size, d + c * (size_t)size, dst_row, column, src_col);
+    }
+    transpose(nr, n_cols - nc, size, d + nc * (size_t)size, dst_row, s + (ptrdiff_t)nc * src_col,
+              src_col);
+    transpose(n_rows - nr, n_cols, size, d + (ptrdiff_t)nr * dst_row, dst_row,
+              s + nr * (size_t)size, src_col);
 }
 
 /* Any strides: element by element. */

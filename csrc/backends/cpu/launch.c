@@ -86,7 +86,7 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref;
+static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed;
 
 void
 fr_launch_stats(struct fr_launch_stats *out)
@@ -95,13 +95,20 @@ fr_launch_stats(struct fr_launch_stats *out)
     out->n_interpreted = n_interpreted;
     out->n_jitted = n_jitted;
     out->n_ref = n_ref;
+    out->n_packed = n_packed;
 }
 
 /* One launch runs at a time (runtime/eval.c has a lock), others only read: no locked instruction is needed. */
 static void
+count_more(atomic_ullong *c, unsigned n)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void
 count(atomic_ullong *c)
 {
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
+    count_more(c, 1);
 }
 
 void
@@ -321,30 +328,37 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n)
     fr_status       st = FR_OK;
     double          total_ps = 0;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         total_ps += (double)fr_space_ps(e->program, &in[i]);
+        count_more(&n_packed, (unsigned)in[i].n_packed);
+    }
     if (total_ps < (n_threads == 1 ? FR_TASK_PS : FR_SERIAL_PS)) {
         for (int i = 0; i < n && st == FR_OK; i++) {
             fr_space_bind(&b, e, &in[i]);
-            st = run_part(&b, 0, b.kept.total, 0, b.in->n_inner, 0, INT64_MAX);
+            st = in[i].n_packed ? fr_tiles_run(&b, 1)
+                                : run_part(&b, 0, b.kept.total, 0, b.in->n_inner, 0, INT64_MAX);
         }
         return st;
     }
     /* Those that are cut in a way of their own go one after the other, what lies between them
      * together. */
     for (int i = 0; i <= n && st == FR_OK; i++) {
-        bool is_long = false, in_phases = false;
-        if (i < n && (e->program->streams || e->program->may_cut_stages)) {
+        bool is_long = false, in_phases = false, in_tiles = i < n && in[i].n_packed;
+        if (in_tiles) {
+            fr_space_bind(&b, e, &in[i]);
+        } else if (i < n && (e->program->streams || e->program->may_cut_stages)) {
             fr_space_bind(&b, e, &in[i]);
             is_long = fr_long_rows_wanted(&b, n_threads);
             in_phases = fr_stream_wanted(&b, fr_space_ps(e->program, &in[i]), n_threads);
         }
-        if (i < n && !is_long && !in_phases)
+        if (i < n && !is_long && !in_phases && !in_tiles)
             continue;
         if (i > first)
             st = run_tasks(e, in + first, i - first, n_threads);
         first = i + 1;
-        if (is_long && st == FR_OK)
+        if (in_tiles && st == FR_OK)
+            st = fr_tiles_run(&b, n_threads);
+        else if (is_long && st == FR_OK)
             st = fr_long_rows_run(&b, n_threads);
         else if (in_phases && st == FR_OK)
             st = fr_stream_run(&b, n_threads);
@@ -428,7 +442,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
         return launch_ref(kernel, in, n, err);
     choose_executor(&e, kernel, in, n);
     count(e.code ? &n_jitted : &n_interpreted);
-    if (n == 1 && in->n_outer == 0 && !p->accumulates && !p->streams &&
+    if (n == 1 && in->n_outer == 0 && in->n_packed == 0 && !p->accumulates && !p->streams &&
         fr_space_ps(p, in) < FR_SERIAL_PS) {
         int64_t row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];
         void   *mem = fr_launch_scratch(FR_SCRATCH_EXEC, e.scratch_bytes);

@@ -35,11 +35,15 @@ struct fr_kernel {
 /* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
  * and `scalars` change from run to run.
  * strides are in bytes, [operand][n_outer + 2]: outer axes outermost first, then row, then inner.
+ * n_packed operands are loaded with access UNIT although their elements lie side by side along the
+ * rows or an outer axis: what runs sees copies of tiles of them (fr_lowered). Such a nest does not
+ * accumulate, and they lie along one axis if its rows must stay whole, else along two at most.
  * Operands that accumulate (ACCUM, STREAM) have stride 0 along the axes that they reduce: those axes
  * are walked in order, by one thread per accumulator element. Their memory need not be initialised:
  * the launcher begins with the identity (sum -0.0 or 0, prod 1, max and min the first element). */
 struct fr_instance {
     int32_t        n_outer;
+    int32_t        n_packed;
     int64_t        outer[FR_LAUNCH_AXES];
     int64_t        n_rows, n_inner;
     char         **ptr;                   /* [n_operands] at index 0 of every axis */
@@ -55,6 +59,7 @@ fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struc
 struct fr_launch_stats {
     uint64_t n_launches;
     uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
+    uint64_t n_packed;                         /* operands, unless the reference ran */
 };
 void fr_launch_stats(struct fr_launch_stats *);
 /* Frees what the calling thread keeps for its next launch. */

@@ -1,5 +1,5 @@
 /* backends/cpu/space.h -- what one instance has to do, as sequences of rows.  Private to launch.c,
- * stream.c and long_rows.c.
+ * stream.c, long_rows.c and tiles.c.
  *
  * A *space* is some of an instance's outer axes and perhaps its rows, counted as one long sequence
  * of rows. Binding an instance splits what it has to do into two of them: `kept`, whose indices may
@@ -128,7 +128,13 @@ int64_t fr_space_share(int64_t n, int64_t parts, int64_t multiple);
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* Growing blocks of the calling thread, one per purpose, kept until it ends. */
-enum fr_scratch { FR_SCRATCH_EXEC, FR_SCRATCH_PLAN, FR_SCRATCH_STREAM, FR_N_SCRATCH };
+enum fr_scratch {
+    FR_SCRATCH_EXEC,
+    FR_SCRATCH_PLAN,
+    FR_SCRATCH_STREAM,
+    FR_SCRATCH_TILE,
+    FR_N_SCRATCH
+};
 
 /* At least n_bytes, 64-byte aligned, valid until the thread asks for this one again; NULL when
  * memory is out. */
@@ -162,5 +168,10 @@ fr_status fr_stream_run(const struct fr_bound *, int n_threads);
  */
 bool      fr_long_rows_wanted(const struct fr_bound *, int n_threads);
 fr_status fr_long_rows_run(const struct fr_bound *, int n_threads);
+
+/* ---- tiles.c --------------------------------------------------------------------------------- */
+
+/* The way of every instance with packed operands. */
+fr_status fr_tiles_run(const struct fr_bound *, int n_threads);
 
 #endif

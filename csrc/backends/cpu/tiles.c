@@ -1,0 +1,253 @@
+/* backends/cpu/tiles.c -- packed operands: read tile by tile (space.h).
+ *
+ * The elements of a packed operand lie side by side along an outer axis or the rows, so that a row
+ * takes one element of a cache line, and often of a page, and the next comes when the line is gone.
+ * Here such an axis becomes a side of a tile; what the operand has of the tile is copied, turned
+ * over, into scratch that stays in L2, and the executor runs over the tile with unit strides:
+ *
+ *     for each index of the other axes, for each tile of slabs x rows x columns:
+ *         pack                                                                   (fr_copy_turned)
+ *         for each slab: run its rows
+ *
+ * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row is on its own,
+ * so any outer axis can be the rows, and a second one the slabs: for operands that lie along it. */
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/pool.h"
+#include "backends/cpu/space.h"
+
+enum { SLAB, ROW, COLUMN, N_SIDES };
+
+enum {
+    TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2 */
+    TILE_RUN = 256,         /* bytes side by side; and */
+    TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
+    TILE_SIDE = 16,         /* elements at least */
+    TILE_COLUMNS = 64,
+};
+
+struct packed {
+    int    operand, size;
+    int    side;  /* along which its elements lie side by side: SLAB or ROW */
+    size_t at;    /* of its tile in scratch */
+};
+
+struct side {
+    int     axis; /* of the instance; -1: one index */
+    int64_t size, tile, n_tiles;
+};
+
+struct tiles {
+    const struct fr_bound *b;
+    struct fr_space        others; /* the axes that are no side */
+    struct side            side[N_SIDES];
+    int64_t                from[N_SIDES][FR_MAX_OPERANDS]; /* strides in memory */
+    int64_t                walk[N_SIDES][FR_MAX_OPERANDS]; /* and of the tile: in scratch if packed */
+    struct packed          packed[FR_MAX_OPERANDS];
+    int                    n_packed;
+    size_t                 bytes; /* of scratch */
+    int64_t                n_tiles, per_task;
+    atomic_int             failed;
+};
+
+static int64_t
+clamp(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* ---- the form of the tiles ------------------------------------------------------------------- */
+
+/* The axis along which the operand's elements lie side by side. */
+static int
+contiguous_axis(const struct fr_bound *b, int operand, int size)
+{
+    const int64_t *stride = fr_space_strides(b, operand);
+    int            d = b->in->n_outer;
+
+    while (d > 0 && stride[d] != size && stride[d] != -size)
+        d--;
+    return d;
+}
+
+/* Lowering lets them lie along two axes at most. */
+static int
+find_side(struct tiles *t, int axis)
+{
+    int s = t->side[ROW].axis == axis || t->side[ROW].axis < 0 ? ROW : SLAB;
+
+    t->side[s].axis = axis;
+    return s;
+}
+
+static void
+find_packed(struct tiles *t)
+{
+    const struct fr_bound *b = t->b;
+
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        int                   size = fr_dtype_size(in->dtype);
+        if (in->kind == FR_INST_LOAD && in->level == FR_LEVEL_FULL &&
+            b->nest->operands[in->operand].access == FR_ACCESS_UNIT &&
+            b->inner_stride[in->operand] != size)
+            t->packed[t->n_packed++] = (struct packed){
+                .operand = in->operand,
+                .size = size,
+                .side = find_side(t, contiguous_axis(b, in->operand, size))};
+    }
+}
+
+static void
+find_axes(struct tiles *t)
+{
+    const struct fr_instance *in = t->b->in;
+
+    for (int s = SLAB; s <= ROW; s++) {
+        int axis = t->side[s].axis;
+        t->side[s].size = axis < 0 ? 1 : axis < in->n_outer ? in->outer[axis] : in->n_rows;
+    }
+    t->side[COLUMN].axis = in->n_outer + 1;
+    t->side[COLUMN].size = in->n_inner;
+    fr_space_clear(&t->others);
+    for (int d = 0; d <= in->n_outer; d++)
+        if (d != t->side[SLAB].axis && d != t->side[ROW].axis)
+            fr_space_add(&t->others, d, d < in->n_outer ? in->outer[d] : in->n_rows);
+    for (int s = SLAB; s < N_SIDES; s++)
+        for (int k = 0; k < t->b->nest->n_operands; k++)
+            t->from[s][k] = t->walk[s][k] =
+                t->side[s].axis < 0 ? 0 : fr_space_strides(t->b, k)[t->side[s].axis];
+}
+
+static void
+choose_sizes(struct tiles *t)
+{
+    struct side *slab = &t->side[SLAB], *row = &t->side[ROW], *column = &t->side[COLUMN];
+    int64_t      run = slab->axis < 0 ? TILE_RUN : TILE_RUN_OF_TWO, size = 16, bytes = 0;
+
+    for (int i = 0; i < t->n_packed; i++)
+        size = size < t->packed[i].size ? size : t->packed[i].size;
+    slab->tile = clamp(run / size, TILE_SIDE, slab->size);
+    row->tile = clamp(run / size, TILE_SIDE, row->size);
+    for (int i = 0; i < t->n_packed; i++)
+        bytes += t->packed[i].size *
+                 (t->from[SLAB][t->packed[i].operand] ? slab->tile : 1) *
+                 (t->from[ROW][t->packed[i].operand] ? row->tile : 1);
+    column->tile = column->size;
+    if (t->b->exec->program->may_cut_inner)
+        column->tile = clamp(TILE_BYTES / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
+    else if (bytes * column->size > TILE_BYTES)
+        row->tile = clamp(row->tile * TILE_BYTES / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
+                          row->tile);
+    t->n_tiles = t->others.total;
+    for (int s = SLAB; s < N_SIDES; s++) {
+        t->side[s].n_tiles = (t->side[s].size + t->side[s].tile - 1) / t->side[s].tile;
+        t->n_tiles *= t->side[s].n_tiles;
+    }
+}
+
+static void
+place_packed(struct tiles *t)
+{
+    for (int i = 0; i < t->n_packed; i++) {
+        struct packed *p = &t->packed[i];
+        /* Rows begin a cache line apart from where they would, lest they share the cache's sets. */
+        int64_t next = ((t->side[COLUMN].tile * p->size + 63) & ~(int64_t)63) + 64;
+        t->walk[COLUMN][p->operand] = p->size;
+        for (int s = ROW; s >= SLAB; s--)
+            if (t->from[s][p->operand]) {
+                t->walk[s][p->operand] = next;
+                next *= t->side[s].tile;
+            }
+        p->at = t->bytes;
+        t->bytes += (size_t)next;
+    }
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void
+advance(const struct tiles *t, char **ptr, const int64_t *stride, int64_t by)
+{
+    fr_space_advance(t->b, ptr, stride, by);
+}
+
+static void
+pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
+{
+    int     k = p->operand, other = p->side == ROW ? SLAB : ROW;
+    int64_t n_times = t->from[other][k] ? n[other] : 1, by = t->walk[p->side][k];
+
+    if (t->from[p->side][k] < 0) { /* backwards, which is forwards from the other end */
+        from += (n[p->side] - 1) * t->from[p->side][k];
+        to += (n[p->side] - 1) * by;
+        by = -by;
+    }
+    for (int64_t i = 0; i < n_times; i++)
+        fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * t->walk[other][k],
+                       by, from + i * t->from[other][k], t->from[COLUMN][k]);
+}
+
+/* Tiles are counted along the row first, so that what is not packed is read and written in order. */
+static void
+run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
+{
+    static const int order[N_SIDES] = {COLUMN, ROW, SLAB};
+    char            *ptr[FR_MAX_OPERANDS];
+    int64_t          first[N_SIDES], n[N_SIDES];
+
+    for (int i = 0; i < N_SIDES; i++) {
+        const struct side *s = &t->side[order[i]];
+        first[order[i]] = at % s->n_tiles * s->tile;
+        n[order[i]] = clamp(s->size - first[order[i]], 0, s->tile);
+        at /= s->n_tiles;
+    }
+    fr_space_move(t->b, &t->others, at, t->b->in->ptr, ptr);
+    for (int s = SLAB; s < N_SIDES; s++)
+        advance(t, ptr, t->from[s], first[s]);
+    for (int i = 0; i < t->n_packed; i++) {
+        const struct packed *p = &t->packed[i];
+        pack(t, p, ptr[p->operand], scratch + p->at, n);
+        ptr[p->operand] = scratch + p->at;
+    }
+    for (int64_t i = 0; i < n[SLAB]; i++) {
+        fr_exec_rows(t->b->exec, ptr, t->walk[ROW], t->walk[COLUMN], n[ROW], n[COLUMN],
+                     t->b->in->scalars, mem);
+        advance(t, ptr, t->walk[SLAB], 1);
+    }
+}
+
+static void
+run_tiles(void *arg, int64_t i, int worker)
+{
+    struct tiles *t = arg;
+    int64_t       end = (i + 1) * t->per_task;
+    char         *scratch = fr_launch_scratch(FR_SCRATCH_TILE, t->bytes);
+    void         *mem = fr_launch_scratch(FR_SCRATCH_EXEC, t->b->exec->scratch_bytes);
+
+    (void)worker;
+    if (!scratch || !mem) {
+        fr_launch_fail(&t->failed, FR_ENOMEM);
+        return;
+    }
+    end = end < t->n_tiles ? end : t->n_tiles;
+    for (int64_t at = i * t->per_task; at < end; at++)
+        run_tile(t, at, scratch, mem);
+}
+
+fr_status
+fr_tiles_run(const struct fr_bound *b, int n_threads)
+{
+    struct tiles t = {.b = b, .side = {[SLAB] = {.axis = -1}, [ROW] = {.axis = -1}}};
+    int64_t      n = fr_space_tasks(fr_space_ps(b->exec->program, b->in), n_threads);
+
+    find_packed(&t);
+    find_axes(&t);
+    choose_sizes(&t);
+    place_packed(&t);
+    t.per_task = fr_space_share(t.n_tiles, n, 1);
+    if (!fr_pool_run(run_tiles, &t, (t.n_tiles + t.per_task - 1) / t.per_task))
+        return FR_EINTR;
+    return (fr_status)t.failed;
+}

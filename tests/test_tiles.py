@@ -1,0 +1,198 @@
+"""Operands that lie crosswise are packed, tile by tile: NumPy's bits for every dtype, form and direction, however the
+tiles are cut; and the counter and the text that say that they were."""
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import ROOT, assert_same
+
+pytestmark = pytest.mark.core
+
+DTYPES = "?bBhHiIlLefdFD"
+SHAPES = [(300, 257), (129, 515), (2000, 17), (16, 4100), (333, 100), (64, 2048), (1025, 33), (31, 1000)]
+REF = os.environ.get("FRIT_BACKEND") == "ref"     # reads every operand where it lies
+
+
+def data(shape, dtype, seed=0):
+    r = np.random.default_rng([seed, *shape])
+    x = r.standard_normal(shape) * 50
+    if dtype in "FD":
+        x = x + 1j * r.standard_normal(shape)
+    return x.astype("i8").astype(dtype) if dtype in "?bBhHiIlL" else x.astype(dtype)
+
+
+def n_packed():
+    return frit.stats()["packed"]
+
+
+def forms(dtype):
+    """Those whose transposition is worth packing: its steps are cache lines."""
+    size = np.dtype(dtype).itemsize
+    return [(h, w) for h, w in SHAPES if h * size >= 64 and h * w * size >= 1 << 14]
+
+
+def check(f, *arrays, packed=True, what=""):
+    """f(*arrays) has NumPy's bits, and operands were packed, or not."""
+    with np.errstate(all="ignore"):
+        want = f(*arrays)
+    for _ in range(2):      # made, and replayed
+        tensors = [frit.asarray(x) for x in arrays]
+        before = n_packed()
+        got = f(*tensors)
+        frit.eval(got)
+        assert (n_packed() > before) == (packed and not REF), what
+        assert_same(got, want, what=what)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_maps(dtype):
+    for h, w in forms(dtype):
+        a, b = data((w, h), dtype), data((h, w), dtype, 1)
+        big = data((w + 5, h + 3), dtype, 2)
+        what = f"{dtype} {h}x{w}"
+        check(lambda x, y: x.T + y, a, b, what=what)
+        check(lambda x, y: x.T[::-1] + y, a, b, what=what)
+        check(lambda x, y: x.T[:, ::-1] + y, a, b, what=what)
+        check(lambda x, y: y + x.T[::-1, ::-1], a, b, what=what)
+        check(lambda x, y: x[3:3 + w, 2:2 + h].T + y, big, b, what=what)
+        check(lambda x, y: x.T + (y + x[::-1].T), a, b, what=what)
+
+
+@pytest.mark.parametrize("dtype", "?BhHiIlefdFD")
+def test_reductions_of_rows(dtype):
+    for h, w in forms(dtype):
+        if 16 * w * np.dtype(dtype).itemsize > 1 << 18:
+            continue
+        a, b = data((w, h), dtype), data((h, w), dtype, 1)
+        what = f"{dtype} {h}x{w}"
+
+        def total(x, y):
+            s = x.T + y
+            return s.sum(axis=1)
+
+        def softer(x, y):
+            s = x.T + y
+            top = s.max(axis=1, keepdims=True)
+            d = s - top
+            return (d * d).sum(axis=1)
+        check(total, a, b, what=what)
+        if dtype in "fdil":
+            check(softer, a, b, what=what)
+
+
+def test_rows_too_long_for_a_tile_are_read_where_they_lie():
+    a, b = data((9000, 40), "f"), data((40, 9000), "f", 1)
+
+    def total(x, y):
+        s = x.T + y
+        return s.sum(axis=1)
+    check(total, a, b, packed=False)
+    check(lambda x, y: x.T + y, a, b)
+
+
+def test_sums_of_columns_are_read_where_they_lie():
+    a, b = data((300, 200), "d"), data((200, 300), "d", 1)
+
+    def total(x, y):
+        s = x.T + y
+        return s.sum(axis=0)
+    check(total, a, b, packed=False)
+
+
+@pytest.mark.parametrize("dtype, shape", [("f", (33, 70, 65)), ("d", (16, 17, 300)), ("D", (20, 18, 22)),
+                                          ("i", (100, 31, 29)), ("B", (70, 66, 90))])
+def test_three_axes(dtype, shape):
+    c = data(shape, dtype)
+    for p, q in itertools.product(itertools.permutations(range(3)), repeat=2):
+        x = data(tuple(shape[i] for i in np.argsort(p)), dtype, 1)
+        y = data(tuple(shape[i] for i in np.argsort(q)), dtype, 2)
+
+        def two(c, x, y):
+            s = c + x.transpose(p)
+            t = s + y.transpose(q)
+            return t
+        crosswise = p[2] != 2 or q[2] != 2
+        check(two, c, x, y, packed=crosswise, what=f"{dtype} {shape} {p} {q}")
+
+
+def test_broadcast_and_crosswise():
+    x, rows = data((40, 30, 50), "f"), data((50, 30), "f", 1)
+    check(lambda x, r: x - r.T.reshape(1, 30, 50), x, rows, packed=False)       # 6000 bytes
+    rows = data((250, 130), "f", 1)
+    x = data((7, 130, 250), "f")
+    check(lambda x, r: x - r.T, x, rows)
+    column = data((7, 130, 1), "f", 2)
+    check(lambda x, r, c: (x - r.T) * c, x, rows, column)
+
+
+def test_many_operands():
+    sets = [data((200, 190), "d", i) for i in range(12)]
+
+    def add(*xs):
+        s = xs[0]
+        for x in xs[1:]:
+            s = s + x.T[:190, :190] if x is not None else s
+        return s
+    check(add, data((190, 190), "d"), *sets)
+
+
+def test_stores_of_what_is_read_crosswise():
+    a = data((200, 200), "d")
+    want, t = a.copy(), frit.asarray(a.copy())
+    want += want.T.copy()
+    t += t.T
+    assert_same(t, want)
+    want[:] = want.T.copy() * 2
+    t[:] = t.T * 2
+    assert_same(t, want)
+    want[10:150, 3:180] -= a[3:180, 10:150].T
+    t[10:150, 3:180] -= frit.asarray(a)[3:180, 10:150].T
+    assert_same(t, want)
+
+
+def test_small_and_flat_operands_are_read_where_they_lie():
+    for shape in [(8, 8), (40, 40), (15, 4000), (5000, 12)]:
+        a, b = data(shape[::-1], "f"), data(shape, "f", 1)
+        check(lambda x, y: x.T + y, a, b, packed=False, what=shape)
+
+
+def test_threads_change_nothing():
+    a, b = data((700, 901), "f"), data((901, 700), "f", 1)
+    results = set()
+    for threads in (1, 2, 3, 5):
+        with frit.config(num_threads=threads):
+            x, y = frit.asarray(a), frit.asarray(b)
+            s = x.T * 2 + y
+            results.add((np.asarray(s).tobytes(), np.asarray(s.sum(axis=1)).tobytes()))
+    assert len(results) == 1
+
+
+def test_the_plan_and_the_loops_say_so():
+    a, b = frit.asarray(data((300, 300), "f")), frit.asarray(data((300, 300), "f", 1))
+    text = str(frit.explain(a.T + b))
+    assert ", 1 packed" in text
+    assert "packed" not in str(frit.explain(a + b))
+    assert str(frit.explain(a.T + b, "loops")) == str(frit.explain(a + b, "loops"))     # one kernel for both
+
+
+@pytest.mark.skipif(REF, reason="the reference packs nothing")
+@pytest.mark.parametrize("env", [{}, {"FRIT_JIT": "always"}, {"FRIT_JIT": "off", "FRIT_NUM_THREADS": "2"}], ids=str)
+def test_random_programs_with_everything_packed(env):
+    code = """
+from tests.fuzz.programs import draw
+from tests.fuzz.run import compare
+import frit
+for seed in range(N):
+    wrong = compare(draw(seed).lines)
+    assert not wrong, (seed, wrong)
+assert frit.stats()["packed"] > N / 10, frit.stats()["packed"]
+"""
+    code = f"N = {20 if 'always' in env.values() else 250}\n" + code
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True,
+                   env={**os.environ, **env, "FRIT_PACK_BYTES": "0"})
