@@ -5,6 +5,7 @@
  *                            |miss
  *                            v
  *                          todo --> helper 0..n --> load --> ready(), then disk
+ *                              (several at a time)
  *
  * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
  * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
@@ -37,6 +38,7 @@ enum {
     RECYCLE_AFTER = 200, /* compilations; each leaks about 0.5 MB */
     SLICE_MS = 10,       /* between looks at the inbox while helpers work */
     MAX_TRIES = 2,       /* a helper may have died of something else */
+    BATCH_INSTS = 256,   /* of the nests of one object: the first must not wait long for the last */
     THREAD_STACK = 512 << 10,
 };
 /* A nest of 1,200 instructions with 400 sines took 23 s. */
@@ -52,6 +54,8 @@ struct job {
     void (*ready)(void *, const struct fr_nest_code *);
     void         *arg;
     struct fr_key key;
+    unsigned      compiler; /* for which the key was made; see m.n_compilers */
+    bool          alone;    /* shares its object with no other nest: together there was none */
     int           n_tries;
 };
 
@@ -73,6 +77,7 @@ static struct {
     struct list             inbox, todo;
     struct job             *current; /* taken from a list, not yet on another */
     struct fr_helper        helper[MAX_HELPERS];
+    struct list             work[MAX_HELPERS]; /* what each helper compiles, into one object */
     struct kernel         **kernel;
     size_t                  n_kernels, kernel_cap;
     struct fr_compile_stats stats;
@@ -81,6 +86,7 @@ static struct {
     char                   *feature[MAX_FEATURES + 1];
     struct fr_helper_setup  setup;
     struct fr_key_maker     maker;
+    unsigned                n_compilers; /* that were told of so far: keys hold for the last */
     bool                    helper_hashed, compiler_known, memo_read, swept;
     int                     n_deaths_at_start;
 } m = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -113,6 +119,12 @@ pop(struct list *l)
     if (j)
         l->first = j->next;
     return j;
+}
+
+static struct list *
+work_of(const struct fr_helper *h)
+{
+    return &m.work[h - m.helper];
 }
 
 static void
@@ -202,10 +214,12 @@ answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
 {
     struct fr_nest_code  code;
     const struct kernel *k;
+    char                 name[FR_KERNEL_NAME];
     fr_status            st;
 
+    fr_key_name(&m.current->key, name);
     pthread_mutex_lock(&fork_lock);
-    st = fr_load_code(bytes, n, m.current->n_stages, &code, err);
+    st = fr_load_code(bytes, n, name, m.current->n_stages, &code, err);
     pthread_mutex_unlock(&fork_lock);
     if (st != FR_OK)
         return false;
@@ -287,6 +301,7 @@ read_memo(void)
         if (!describe_compiler(&seen) || !memcmp(&seen, &old, sizeof old)) {
             memcpy(m.maker.compiler, old.compiler, sizeof old.compiler);
             m.compiler_known = true;
+            m.n_compilers++;
         }
     }
     fr_free(bytes);
@@ -308,6 +323,7 @@ learn_compiler(const char *hello, size_t n)
         return;
     memcpy(m.maker.compiler, memo.compiler, FR_DIGEST_BYTES);
     m.compiler_known = true;
+    m.n_compilers++;
     fr_key_of_compiler(&key, &m.maker);
     if (describe_compiler(&memo))
         fr_cache_put(&key, &memo, sizeof memo, &err);
@@ -335,7 +351,10 @@ know_compiler(void)
 static void
 make_key(struct job *j)
 {
+    if (j->compiler == m.n_compilers)
+        return;
     fr_key_of_nest(&j->key, &m.maker, (const char *const *)m.feature, j->nest, j->n_nest);
+    j->compiler = m.n_compilers;
 }
 
 /* Answers m.current from memory or disk if possible. */
@@ -407,38 +426,63 @@ stop_helper(struct fr_helper *h)
         fr_helper_stop(h);
 }
 
-/* Takes the job back from a helper, as m.current. */
-static void
-recall(struct fr_helper *h)
+/* Takes the next job of a list, as m.current. */
+static bool
+take_from(struct list *l)
 {
     pthread_mutex_lock(&m.lock);
-    m.current = h->job;
-    h->job = NULL;
+    m.current = pop(l);
+    pthread_mutex_unlock(&m.lock);
+    return m.current != NULL;
+}
+
+/* Puts m.current at the end of a list. */
+static void
+put_into(struct list *l)
+{
+    pthread_mutex_lock(&m.lock);
+    push(l, m.current);
+    m.current = NULL;
     pthread_mutex_unlock(&m.lock);
 }
 
-/* A helper is gone, or too late. Its job gets a second chance with another one. */
+static bool
+is_batch(const struct list *l)
+{
+    return l->first && l->first->next;
+}
+
+/* Whatever went wrong with the object of several nests, each is compiled again, alone. */
+static void
+part_batch(struct list *l)
+{
+    while (take_from(l)) {
+        m.current->alone = true;
+        put_into(&m.todo);
+    }
+}
+
+/* A helper is gone, or too late. Its jobs get a second chance with another one. */
 static void
 bury(struct fr_helper *h, bool late, const char *why)
 {
-    bool greeted = h->greeted;
+    struct list *work = work_of(h);
+    bool         greeted = h->greeted;
 
-    if (h->job)
-        recall(h);
     stop_helper(h);
     warn("a compiler helper %s: %s", late ? "took too long" : "died", why);
     if (!greeted && ++m.n_deaths_at_start >= MAX_TRIES)
         set_unavailable("the compiler helper does not start");
-    if (!m.current)
-        return;
-    if (late || ++m.current->n_tries >= MAX_TRIES || m.is_unavailable) {
-        give_up(!m.is_unavailable);
+    if (is_batch(work) && !m.is_unavailable) {
+        part_batch(work);
         return;
     }
-    pthread_mutex_lock(&m.lock);
-    push(&m.todo, m.current);
-    m.current = NULL;
-    pthread_mutex_unlock(&m.lock);
+    while (take_from(work)) {
+        if (late || ++m.current->n_tries >= MAX_TRIES || m.is_unavailable)
+            give_up(!m.is_unavailable);
+        else
+            put_into(&m.todo);
+    }
 }
 
 static bool
@@ -463,27 +507,40 @@ static bool
 in_progress(const struct fr_key *key)
 {
     for (int i = 0; i < MAX_HELPERS; i++)
-        if (m.helper[i].job && fr_key_equal(&((struct job *)m.helper[i].job)->key, key))
-            return true;
+        for (const struct job *j = m.work[i].first; j; j = j->next)
+            if (fr_key_equal(&j->key, key))
+                return true;
     return false;
 }
 
-/* Takes the first job that no helper works on yet out of the todo list, as m.current. */
-static bool
-take_todo(void)
+static int
+n_insts(const struct job *j)
 {
-    struct list rest = {NULL, NULL};
+    return (int)(j->n_nest / sizeof(struct fr_inst));
+}
+
+/* Takes the first job that no helper works on yet out of the todo list, as m.current; of those that
+ * may join `others`, if there are any. */
+static bool
+take_todo(const struct list *others, int room)
+{
+    struct list passed = {NULL, NULL};
     struct job *j;
 
     pthread_mutex_lock(&m.lock);
-    while ((j = pop(&m.todo))) {
+    while (!m.current && (j = pop(&m.todo))) {
         make_key(j);
-        if (!m.current && !in_progress(&j->key))
-            m.current = j;
+        if (in_progress(&j->key) || (others->first && (j->alone || n_insts(j) > room)))
+            push(&passed, j);
         else
-            push(&rest, j);
+            m.current = j;
     }
-    m.todo = rest;
+    if (passed.first) { /* they keep their places before the rest */
+        passed.last->next = m.todo.first;
+        if (m.todo.first)
+            passed.last = m.todo.last;
+        m.todo = passed;
+    }
     pthread_mutex_unlock(&m.lock);
     return m.current != NULL;
 }
@@ -491,34 +548,52 @@ take_todo(void)
 static void
 fail_todo(void)
 {
-    for (;;) {
-        pthread_mutex_lock(&m.lock);
-        m.current = pop(&m.todo);
-        pthread_mutex_unlock(&m.lock);
-        if (!m.current)
-            return;
+    while (take_from(&m.todo))
         answer(NULL);
-    }
 }
 
-/* Gives m.current to helper `h`. */
+/* How many nests the next object is for: assembler and linker cost as much for one as for eight,
+ * but no helper shall be idle while another one has several. */
+static int
+batch_size(void)
+{
+    int n = 0, share;
+
+    for (const struct job *j = m.todo.first; j; j = j->next)
+        n++;
+    share = (n + max_helpers() - 1) / max_helpers();
+    return share < FR_BATCH_MAX ? share : FR_BATCH_MAX;
+}
+
+/* Gives waiting jobs to helper `h`, which is idle. */
 static void
 assign(struct fr_helper *h)
 {
-    struct kernel *k = find_kernel(&m.current->key); /* another job may have had the same nest */
-    struct job    *j = m.current;
-    struct fr_err  err;
+    struct fr_packed_nest nest[FR_BATCH_MAX];
+    struct list          *work = work_of(h);
+    struct fr_err         err;
+    int                   n = 0, size = batch_size(), room = BATCH_INSTS;
 
-    if (k) {
-        answer(k->code.rows ? &k->code : NULL);
-        return;
+    while (n < size && take_todo(work, room)) {
+        struct job    *j = m.current;
+        struct kernel *k = find_kernel(&j->key); /* another job may have had the same nest */
+
+        if (k) {
+            answer(k->code.rows ? &k->code : NULL);
+            continue;
+        }
+        nest[n].bytes = j->nest;
+        nest[n].n_bytes = j->n_nest;
+        fr_key_name(&j->key, nest[n++].name);
+        room -= n_insts(j);
+        if (j->alone)
+            size = n;
+        put_into(work);
     }
-    pthread_mutex_lock(&m.lock);
-    h->job = j;
-    m.current = NULL;
-    pthread_mutex_unlock(&m.lock);
+    if (n == 0)
+        return;
     h->since_us = now_us();
-    if (fr_helper_request(h, (const char *const *)m.feature, j->nest, j->n_nest, &err) != FR_OK)
+    if (fr_helper_request(h, (const char *const *)m.feature, nest, (uint32_t)n, &err) != FR_OK)
         bury(h, false, err.text);
 }
 
@@ -533,38 +608,62 @@ distribute(void)
 
         if (!h->pid && (!start_helper(h) || !m.compiler_known))
             return;
-        if (h->greeted && !h->job && m.compiler_known && take_todo())
+        if (h->greeted && !work_of(h)->first && m.compiler_known)
             assign(h);
         if (!h->greeted)
             return; /* one after another: the first may tell that there is no compiler */
     }
 }
 
+/* Each kernel of the object has it as its own entry of the cache. */
 static void
 finish_compile(struct fr_helper *h)
 {
     int64_t       us = now_us() - h->since_us;
+    struct list  *work = work_of(h);
+    bool          batch = is_batch(work);
     struct fr_key key;
     struct fr_err err;
 
-    recall(h);
-    key = m.current->key;
-    say_compile(m.current, "compiled", us);
     h->n_compiles++;
     count(&m.stats.compile_us, (uint64_t)us);
-    if (!answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
-        warn("%s", err.text);
-        give_up(true);
+    count(&m.stats.n_objects, 1);
+    while (take_from(work)) {
+        key = m.current->key;
+        say_compile(m.current, batch ? "compiled together with others" : "compiled", us);
+        if (answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
+            fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+        } else if (batch) {
+            m.current->alone = true;
+            put_into(&m.todo);
+        } else {
+            warn("%s", err.text);
+            give_up(true);
+        }
+    }
+}
+
+/* There is no object. */
+static void
+fail_compile(struct fr_helper *h)
+{
+    struct list *work = work_of(h);
+
+    if (is_batch(work)) {
+        part_batch(work);
         return;
     }
-    fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+    take_from(work);
+    fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
+    say_compile(m.current, "no code for", now_us() - h->since_us);
+    give_up(true);
 }
 
 static void
 on_frame(struct fr_helper *h)
 {
     struct fr_helper *end = h;
-    bool              had_job = h->job != NULL;
+    bool              had_job = work_of(h)->first != NULL;
 
     switch (h->head.kind) {
     case FR_FRAME_HELLO:
@@ -582,18 +681,13 @@ on_frame(struct fr_helper *h)
     case FR_FRAME_FAILED:
         if (!had_job)
             break;
-        recall(h);
-        fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
-        say_compile(m.current, "no code for", now_us() - h->since_us);
-        give_up(true);
+        fail_compile(h);
         end = NULL;
         break;
     case FR_FRAME_NO_COMPILER:
         set_unavailable(h->bytes);
-        if (had_job) {
-            recall(h);
+        while (take_from(work_of(h)))
             answer(NULL);
-        }
         break;
     default:
         break;
@@ -601,7 +695,7 @@ on_frame(struct fr_helper *h)
     fr_helper_consume(h);
     h->since_us = now_us();
     if (end || h->n_compiles >= RECYCLE_AFTER) {
-        if (h->job)
+        if (work_of(h)->first)
             bury(h, false, "it talks nonsense");
         else
             stop_helper(h);
@@ -617,7 +711,7 @@ listen_to(struct fr_helper *h)
     while (h->pid && ready) {
         if (fr_helper_receive(h, &ready, &err) != FR_OK) {
             /* One that ends while it has nothing to do is not missed. */
-            if (h->job || !h->greeted)
+            if (work_of(h)->first || !h->greeted)
                 bury(h, false, err.text);
             else
                 stop_helper(h);
@@ -633,7 +727,7 @@ static bool
 somebody_works(void)
 {
     for (int i = 0; i < MAX_HELPERS; i++)
-        if (m.helper[i].pid && (m.helper[i].job || !m.helper[i].greeted))
+        if (m.helper[i].pid && (m.work[i].first || !m.helper[i].greeted))
             return true;
     return false;
 }
@@ -642,13 +736,15 @@ somebody_works(void)
 static int64_t
 deadline_us(const struct fr_helper *h)
 {
-    const struct job *j = h->job;
+    int64_t n = 0;
 
-    return DEADLINE_US(j ? (int64_t)(j->n_nest / sizeof(struct fr_inst)) : 0);
+    for (const struct job *j = work_of(h)->first; j; j = j->next)
+        n += n_insts(j);
+    return DEADLINE_US(n);
 }
 
 static void
-hear_helpers(void)
+hear_helpers(bool may_wait)
 {
     struct pollfd     pfd[MAX_HELPERS];
     struct fr_helper *who[MAX_HELPERS];
@@ -661,10 +757,10 @@ hear_helpers(void)
         }
     if (!n)
         return;
-    if (poll(pfd, (nfds_t)n, somebody_works() ? SLICE_MS : 0) < 0)
+    if (poll(pfd, (nfds_t)n, may_wait && somebody_works() ? SLICE_MS : 0) < 0)
         return;
     for (int i = 0; i < n; i++) {
-        bool works = who[i]->job || !who[i]->greeted;
+        bool works = work_of(who[i])->first || !who[i]->greeted;
 
         if (pfd[i].revents)
             listen_to(who[i]);
@@ -698,7 +794,7 @@ static void *
 manage(void *unused)
 {
     for (;;) {
-        bool stop;
+        bool stop, more;
 
         pthread_mutex_lock(&m.lock);
         while (!m.stop && !m.inbox.first && !m.todo.first && !somebody_works()) {
@@ -709,22 +805,18 @@ manage(void *unused)
         stop = m.stop;
         if (!stop)
             m.current = pop(&m.inbox);
+        more = m.inbox.first;
         pthread_mutex_unlock(&m.lock);
         if (stop)
             break;
         if (m.current)
             take_in();
         distribute();
-        hear_helpers();
+        hear_helpers(!more);
     }
     for (int i = 0; i < MAX_HELPERS; i++) {
-        if (m.helper[i].job)
-            recall(&m.helper[i]);
-        pthread_mutex_lock(&m.lock);
-        if (m.current)
-            push(&m.inbox, m.current);
-        m.current = NULL;
-        pthread_mutex_unlock(&m.lock);
+        while (take_from(&m.work[i]))
+            put_into(&m.inbox);
         stop_helper(&m.helper[i]);
     }
     return unused;
@@ -789,7 +881,7 @@ after_fork_child(void)
     while ((j = pop(&m.todo)))
         push(&m.inbox, j);
     for (int i = 0; i < MAX_HELPERS; i++) {
-        if ((j = m.helper[i].job))
+        while ((j = pop(&m.work[i])))
             push(&m.inbox, j);
         if (m.helper[i].pid)
             fr_helper_abandon(&m.helper[i]);

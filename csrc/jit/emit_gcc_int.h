@@ -58,6 +58,7 @@ struct source {                  /* an operand that FULL loads read */
 struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
+    const char           *name;           /* ends the name of each function */
     int                   vector_bytes;
     struct fr_err        *err;
     /* the function being written */
