@@ -180,9 +180,11 @@ def main():
     with open(os.path.join(folder, f"{commit or 'unknown'}.json"), "w") as f:
         json.dump(saved, f, indent=1)
     if not args.rows:
-        from . import dispatch_callgrind, first_call
+        from . import dispatch_callgrind, first_call, growth, warm_start
         print()
         first_call.main()
+        warm_start.main()
+        growth.main()
         dispatch_callgrind.main()
     n = len(rows) * len(threads)
     print(f"\nfrit is behind the best peer in {len({b.split(': ')[0] for b in behind})} of {n} rows"
