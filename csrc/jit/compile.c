@@ -21,7 +21,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -31,6 +30,7 @@
 #include "jit/helper.h"
 #include "jit/key.h"
 #include "jit/load.h"
+#include "jit/memo.h"
 
 enum {
     MAX_HELPERS = 8,
@@ -255,84 +255,34 @@ set_unavailable(const char *why)
 
 /* ---- which compiler -------------------------------------------------------------------------- */
 
-/* The cache remembers which compiler its entries were made with, so that they can be looked up
- * without starting a helper. */
-struct memo {
-    uint8_t  compiler[FR_DIGEST_BYTES];
-    uint64_t device, inode, n_bytes;
-    int64_t  changed_ns;
-    char     path[FR_HELPER_PATH];
-};
-
-static bool
-describe_compiler(struct memo *memo)
-{
-    struct stat st;
-
-    if (stat(memo->path, &st) < 0)
-        return false;
-    memo->device = st.st_dev;
-    memo->inode = st.st_ino;
-    memo->n_bytes = (uint64_t)st.st_size;
-    memo->changed_ns = st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec;
-    return true;
-}
-
 static void
-read_memo(void)
+set_compiler(const uint8_t *digest)
 {
-    struct fr_key key;
-    struct fr_err err;
-    struct memo   old, seen;
-    void         *bytes;
-    size_t        n;
-
-    memset(&seen, 0, sizeof seen);
-    m.memo_read = true;
-    fr_key_of_compiler(&key, &m.maker);
-    if (fr_cache_get(&key, &bytes, &n, &err) != FR_OK)
-        return;
-    if (n == sizeof old) {
-        memcpy(&old, bytes, sizeof old);
-        old.path[sizeof old.path - 1] = '\0';
-        memcpy(seen.path, old.path, sizeof seen.path);
-        memcpy(seen.compiler, old.compiler, sizeof seen.compiler);
-        /* A compiler that is gone has left good code behind. */
-        if (!describe_compiler(&seen) || !memcmp(&seen, &old, sizeof old)) {
-            memcpy(m.maker.compiler, old.compiler, sizeof old.compiler);
-            m.compiler_known = true;
-            m.n_compilers++;
-        }
-    }
-    fr_free(bytes);
+    memcpy(m.maker.compiler, digest, FR_DIGEST_BYTES);
+    m.compiler_known = true;
+    m.n_compilers++;
 }
 
+/* The hello of a helper: the digest of its compiler, then the path. */
 static void
 learn_compiler(const char *hello, size_t n)
 {
-    struct fr_key key;
-    struct fr_err err;
-    struct memo   memo;
+    uint8_t digest[FR_DIGEST_BYTES];
 
-    memset(&memo, 0, sizeof memo);
-    if (n <= FR_DIGEST_BYTES || n - FR_DIGEST_BYTES >= sizeof memo.path)
+    if (n <= sizeof digest)
         return;
-    memcpy(memo.compiler, hello, FR_DIGEST_BYTES);
-    memcpy(memo.path, hello + FR_DIGEST_BYTES, n - FR_DIGEST_BYTES);
-    if (m.compiler_known && !memcmp(memo.compiler, m.maker.compiler, FR_DIGEST_BYTES))
+    memcpy(digest, hello, sizeof digest);
+    if (m.compiler_known && !memcmp(digest, m.maker.compiler, sizeof digest))
         return;
-    memcpy(m.maker.compiler, memo.compiler, FR_DIGEST_BYTES);
-    m.compiler_known = true;
-    m.n_compilers++;
-    fr_key_of_compiler(&key, &m.maker);
-    if (describe_compiler(&memo))
-        fr_cache_put(&key, &memo, sizeof memo, &err);
+    set_compiler(digest);
+    fr_memo_write(&m.maker, hello + sizeof digest, n - sizeof digest);
 }
 
 /* Whether keys can be made; if not, the first helper will tell. */
 static bool
 know_compiler(void)
 {
+    uint8_t       digest[FR_DIGEST_BYTES];
     struct fr_err err;
 
     if (!m.helper_hashed && !m.is_unavailable) {
@@ -341,8 +291,11 @@ know_compiler(void)
         else
             set_unavailable(err.text);
     }
-    if (m.helper_hashed && !m.compiler_known && !m.memo_read)
-        read_memo();
+    if (m.helper_hashed && !m.compiler_known && !m.memo_read) {
+        m.memo_read = true;
+        if (fr_memo_read(&m.maker, digest))
+            set_compiler(digest);
+    }
     return m.compiler_known;
 }
 
