@@ -27,6 +27,7 @@ def count(n):
 
 class Case:
     title = ""
+    memory_bound = False    # whether the bandwidth of memory is what limits it
     rtol = {F32: 1e-4, F64: 1e-10}
 
     def __init__(self, n, dtype=F32):
@@ -43,6 +44,7 @@ class Case:
 
 class MulAdd(Case):
     title = "a*b+c"
+    memory_bound = True
 
     def inputs(self):
         return tuple(rand(self.n, self.dtype, seed) for seed in range(3))
@@ -68,6 +70,7 @@ class MulAdd(Case):
 
 class Ratio(Case):
     title = "(a-b)/(a+b)"
+    memory_bound = True
 
     def inputs(self):
         r = np.random.default_rng(4)
@@ -269,6 +272,7 @@ class Operations40(Case):
 
 class SumOfProducts(Case):
     title = "sum(a*b)"
+    memory_bound = True
     rtol = {F32: 1e-3, F64: 1e-9}
 
     def inputs(self):
@@ -296,6 +300,7 @@ class SumOfProducts(Case):
 
 class Variance(Case):
     title = "variance"
+    memory_bound = True
     rtol = {F32: 1e-3, F64: 1e-9}
 
     @staticmethod
@@ -376,6 +381,7 @@ class Softmax(Case):
 
 class LayerNorm(Case):
     title = "layer norm forward"
+    memory_bound = True
     rtol = {F32: 1e-3}
 
     def inputs(self):
@@ -488,6 +494,7 @@ class ExpColumns(Case):
 class Stencil(Case):
     """Into a slice of an array that is there."""
     title = "5-point stencil"
+    memory_bound = True
 
     def inputs(self):
         return rand(self.n, self.dtype), np.zeros(self.n, self.dtype)
@@ -520,6 +527,7 @@ class Stencil(Case):
 class Adam(Case):
     """A step of the optimizer over 20 tensors of all sizes."""
     title = "Adam step, 20 tensors"
+    memory_bound = True
     rtol = {F32: 1e-3}
     shapes = [(512, 256), (256,), (256, 256), (256,), (256, 64)] * 4
 

@@ -8,7 +8,8 @@ statement is counted on both sides.
     operations   the same for 1 .. 40 operations: one kernel each
     kernels      1 .. 20 times y / y.sum(), which cannot be one kernel
     single       one operation on 100 elements, forced; show: and shown as an ndarray
-    accelerate   a decorated function of one operation on 100 elements, ndarrays in and out
+    accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, which
+                 small arrays leave to NumPy; and a call, which becomes a kernel
 """
 import os
 import re
@@ -56,10 +57,11 @@ PROGRAMS = {
     "show": ("np.asarray(z * w)", "z * w", ""),
     "chain": (*forced(chain(10)), ""),
     "accelerate": ("f(a, b)", "f(a, b)", "f = accelerate(lambda a, b: a * b); a = np.ones(100); b = np.ones(100)"),
+    "accelerate call": ("g(a, b)", "g(a, b)", "g = accelerate(lambda a, b: np.maximum(a, b))"),
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
 }
-TESTED = ("trace", "number", "single", "show", "chain", "accelerate")
+TESTED = ("trace", "number", "single", "show", "chain", "accelerate", "accelerate call")
 
 
 def program(names, side, n):

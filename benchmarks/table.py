@@ -11,8 +11,8 @@ turn.  Results are checked before anything is timed: a wrong result is no result
 the distance of the quartiles; "of copy" is the least traffic of the row over the time, as a share of
 the bandwidth of the best copy of as many bytes (plain or non-temporal stores) measured in the same run.
 
-frit comes twice: lazily, traced anew at each call and forced by frit.eval, and through frit.accelerate,
-from NumPy arrays to NumPy arrays."""
+frit comes three times: lazily, traced anew at each call and forced by frit.eval; through frit.accelerate, from
+NumPy arrays to NumPy arrays; and lazily without machine code, by the block interpreter alone."""
 import argparse
 import importlib.util
 import json
@@ -24,9 +24,10 @@ import time
 
 from .cases import CASES
 
-LIBRARIES = {"numpy": "numpy", "frit": "frit", "frit accelerate": "frit", "numexpr": "numexpr", "numba": "numba",
+LIBRARIES = {"numpy": "numpy", "frit": "frit", "frit accelerate": "frit", "frit interpreted": "frit", "numexpr": "numexpr", "numba": "numba",
              "jax": "jax", "torch": "torch", "torch compile": "torch"}
 OURS = ("frit", "frit accelerate")
+INTERPRETED = "frit interpreted"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLOSE = 1.05        # a row within so much of the best peer is not behind
 
@@ -118,13 +119,37 @@ def show(case, results, copy):
 
 def behind_in(case, threads, medians):
     """A line for each of our ways in which a peer is ahead."""
-    peers = {n: m for n, m in medians.items() if n not in OURS}
+    peers = {n: m for n, m in medians.items() if n not in OURS and n != INTERPRETED}
     if not peers:
         return []
     best = min(peers, key=peers.get)
     return [f"{case.name}, {threads} thread{'s' if threads > 1 else ''}: {name} {seconds(medians[name])}, "
             f"{best} {seconds(peers[best])} ({medians[name] / peers[best]:.2f} times)"
             for name in OURS if name in medians and medians[name] > peers[best] * CLOSE]
+
+
+def show_bounds(saved):
+    """What the rows that memory limits reach, alone and with more threads, compiled and interpreted."""
+    names = [c.name for c in CASES if c.memory_bound]
+    for t, table in saved["threads"].items():
+        shares = {n: table[n]["bytes"] / table[n]["frit"] / table[n]["copy"] for n in names
+                  if n in table and table[n].get("copy") and "frit" in table[n]}
+        low = [f"{n} {s:.0%}" for n, s in shares.items() if s < 0.85]
+        print(f"\n{t} thread{'s' * (t > 1)}: of {len(shares)} rows that memory limits, {len(shares) - len(low)} reach "
+              f"85% of the copy's bandwidth" + (f"; not {', '.join(low)}" if low else ""))
+        slow = [f"{n} {table[n][INTERPRETED] / table[n]['frit']:.1f}" for n in names if n in table
+                and INTERPRETED in table[n] and "frit" in table[n] and table[n][INTERPRETED] > 2 * table[n]["frit"]]
+        print("  the interpreter alone takes more than twice the time of machine code in"
+              f" {len(slow)} of them{': ' * bool(slow)}{', '.join(slow)}")
+        slow = [f"{n} {row[INTERPRETED] / row['numexpr']:.2f}" for n, row in table.items()
+                if INTERPRETED in row and "numexpr" in row and row[INTERPRETED] > row["numexpr"]]
+        print(f"  and is behind numexpr in {len(slow)} of all rows{': ' * bool(slow)}{', '.join(slow)}")
+    one, two = (saved["threads"].get(t, {}) for t in (1, 2))
+    both = {n: one[n]["frit"] / two[n]["frit"] for n in one if n in two and "frit" in one[n] and "frit" in two[n]}
+    if both:
+        slower = [f"{n} {s:.2f}" for n, s in both.items() if s < 0.95]
+        print(f"\ntwo threads against one: median {statistics.median(both.values()):.2f} times as fast; slower in "
+              f"{len(slower)} of {len(both)} rows{': ' * bool(slower)}{', '.join(slower)}")
 
 
 def arguments():
@@ -170,8 +195,9 @@ def main():
                 results = measure(i, workers, args.rounds, args.budget)
                 n_bytes = next((r["bytes"] for r in results.values() if "bytes" in r), 0)
                 copy = copier.ask(copy=n_bytes)
-                table[case.name] = {"copy": copy.get("rate"), **show(case, results, copy)}
-                behind += behind_in(case, t, {n: m for n, m in table[case.name].items() if n != "copy"})
+                medians = show(case, results, copy)
+                table[case.name] = {"copy": copy.get("rate"), "bytes": n_bytes, **medians}
+                behind += behind_in(case, t, medians)
         finally:
             for w in (*workers, copier):
                 w.close()
@@ -180,12 +206,19 @@ def main():
     with open(os.path.join(folder, f"{commit or 'unknown'}.json"), "w") as f:
         json.dump(saved, f, indent=1)
     if not args.rows:
-        from . import dispatch_callgrind, first_call, growth, warm_start
+        from . import dispatch_callgrind, first_call, generated, growth, peak_memory, strided, warm_start
         print()
         first_call.main()
         warm_start.main()
         growth.main()
+        for size in (1000, 30000):
+            generated.report(1, 200, size, 1, 4)
+        print()
+        strided.main([])
+        print()
+        peak_memory.main()
         dispatch_callgrind.main()
+    show_bounds(saved)
     n = len(rows) * len(threads)
     print(f"\nfrit is behind the best peer in {len({b.split(': ')[0] for b in behind})} of {n} rows"
           f"{':' if behind else '.'}")

@@ -16,6 +16,8 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUME
 os.environ.update(OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0", GOMP_SPINCOUNT="0", JAX_ENABLE_X64="1",
                   JAX_PLATFORMS="cpu", XLA_FLAGS=f"--xla_cpu_multi_thread_eigen={str(THREADS > 1).lower()}",
                   TORCHINDUCTOR_COMPILE_THREADS="1")
+if LIBRARY == "frit interpreted":
+    os.environ["FRIT_JIT"] = "interpret"
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
@@ -110,7 +112,7 @@ def make(case, inputs):
         numba.set_num_threads(THREADS)
         g = case.numba(numba)
         return lambda: g(*inputs)
-    return {"frit": make_frit, "frit accelerate": make_accelerated, "jax": make_jax, "torch": make_torch,
+    return {"frit": make_frit, "frit interpreted": make_frit, "frit accelerate": make_accelerated, "jax": make_jax, "torch": make_torch,
             "torch compile": make_torch}[LIBRARY](case, inputs)
 
 
@@ -141,13 +143,15 @@ def prepare(case):
     f = make(case, inputs)
     if f is None:
         return None, {**answer, "skip": "not stated for it"}
-    start = time.perf_counter()
+    calls, start = 0, time.perf_counter()
     result = f()
     answer["cold"] = time.perf_counter() - start
     wrong = check(case, result, want)
     del result
-    for _ in range(3):
+    end = time.perf_counter() + 0.05
+    while calls < 3 or (time.perf_counter() < end and calls < 50):      # until it is worth compiling
         f()
+        calls += 1
     if LIBRARY.startswith("frit"):
         import frit
         frit.wait_for_compiles(60)

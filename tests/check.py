@@ -56,7 +56,8 @@ def sanitized():
            # Python itself leaks at exit, and NumPy asks for memory that is not there on purpose.
            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=1",
            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
-    yield "sanitized", env, ["-m", "core and not soak"]
+    # What a sanitizer says goes to the descriptor, and the process ends at once.
+    yield "sanitized", env, ["--capture=sys", "-m", "core and not soak"]
 
 
 def run(name, env, pytest_args):

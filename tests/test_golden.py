@@ -57,30 +57,3 @@ def test_every_rule_has_a_golden_case():
     inputs = "".join(p.read_text().partition(MARK)[0] for p in CASES if p.parent.name == "fold")
     missing = {op for op in heads if not re.search(rf"= {op} ", inputs)}
     assert not missing
-
-
-def intervals(path):
-    """Rows of a minimalloc problem: (first step, last step, bytes)."""
-    rows = [line.split(",") for line in path.read_text().split()[1:]]
-    return [(int(lower), int(upper) - 1, int(size)) for _, lower, upper, size in rows]
-
-
-@pytest.mark.parametrize("name", ["A", "C", "E", "G", "I", "K"])
-def test_memory_packing_of_known_hard_problems(golden, tmp_path, name):
-    """No two that live at the same time share a byte. The best placement known has a peak of 1 MiB."""
-    capacity = 1048576
-    problem = intervals(ROOT / f"tests/data/minimalloc/{name}.{capacity}.csv")
-    text = "# pass: memory\n" + "".join(f"{a} {b} {n}\n" for a, b, n in problem)
-    (tmp_path / "problem.ir").write_text(text)
-    *lines, last = golden(tmp_path / "problem.ir").splitlines()
-    placed = [(a, b, n, int(line.rpartition(" ")[2])) for (a, b, n), line in zip(problem, lines)]
-    assert len(lines) == len(problem)
-    for i, (a, b, n, at) in enumerate(placed):
-        assert at >= 0 and at % 64 == 0
-        for c, d, m, there in placed[:i]:
-            assert b < c or d < a or at + n <= there or there + m <= at
-    peak, bound = (int(w) for w in last.replace(",", "").split() if w.isdigit())
-    assert peak == max(-(-n // 64) * 64 + at for _, _, n, at in placed)
-    assert bound <= peak <= 2 * capacity
-    print(f"{name}: {len(problem)} intervals, peak {peak} bytes, {peak / capacity:.3f} of the best; "
-          f"bound {bound}")

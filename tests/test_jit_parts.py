@@ -426,6 +426,70 @@ def test_sums_are_numpys(jit):
         same(out, zero.sum(1))
 
 
+def long_chain(nest, x, terms, *shared):
+    """Operations that wait for each other: such stages work on several blocks at once."""
+    y = x
+    for k in range(terms):
+        y = nest.op("add", nest.op("multiply", y, x), shared[k % len(shared)])
+    return y
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", LEVELS)
+def test_long_chains(jit, level):
+    """Several blocks at once, then one by one, then the tail, for all that a stage does with its values."""
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(9)
+    sizes = [1, 7, 8, 31, 33, 63, 64, 65, 100, 127, 128, 129, 136, 255, 257, 300, 517, 1000]
+    for dtype in ("f32", "f64", "c64", "i32"):
+        for names, access in (("sum prod", "unit"), ("max argmin any", "unit"), ("sum argmax", "strided")):
+            nest = Nest()
+            x, r, s = nest.load(dtype, access=access), nest.load(dtype, "ROW"), nest.scalar(dtype)
+            y = long_chain(nest, x, 60, s, r)
+            nest.store(y, access=access)
+            for name in names.split():
+                wide = dtype == "i32" and name in ("sum", "prod")
+                nest.store(nest.reduce(name, nest.cast(y, "i64") if wide else y))
+            code = jit.code(nest)
+            for n in sizes:
+                against_ref(jit, nest, (3, n), rng, code, 0.01, (1,))
+        nest = Nest()
+        y = long_chain(nest, nest.load(dtype), 40, nest.scalar(dtype))
+        if dtype != "i32":
+            nest.accum("sum", y)
+        nest.accum("max", y)
+        code = jit.code(nest)
+        for n in sizes:
+            against_ref(jit, nest, (5, n), rng, code, 0.01, (1,))
+    # Halves are widened at every step; of both widths of numbers a register holds different counts.
+    nest = Nest(rowbuf=True)
+    x, s, t = nest.load("f16"), nest.scalar("f16"), nest.scalar("f64")
+    y = long_chain(nest, x, 12, s)
+    z = long_chain(nest, nest.cast(y, "f64"), 30, t)
+    m = nest.reduce("max", z)
+    z = long_chain(nest, nest.op("subtract", z, m), 50, t, m)
+    nest.store(y)
+    nest.store(z)
+    nest.store(nest.reduce("sum", z))
+    code = jit.code(nest)
+    for n in sizes:
+        against_ref(jit, nest, (2, n), rng, code, 0.01, (1, 0.5))
+
+
+@needs_compiler
+def test_long_chain_over_its_input(jit):
+    nest = Nest()
+    nest.store(long_chain(nest, nest.load("f32"), 100, nest.scalar("f32")))
+    code = jit.code(nest)
+    rng = np.random.default_rng(10)
+    for n in SIZES:
+        x = rng.uniform(-1, 1, (1, n)).astype("f4")
+        want, over = np.empty_like(x), x.copy()
+        run(jit, code, nest, (1, n), [x, want], (0.5,), ref=True)
+        run(jit, code, nest, (1, n), [over, over], (0.5,))
+        same(over, want, f"{n} elements")
+
+
 def softmax(dtype="f32", rowbuf=True, access="unit"):
     n = Nest(rowbuf=rowbuf)
     x = n.load(dtype, access=access)

@@ -372,3 +372,21 @@ def test_division_of_64_bit_integers(dtype):
             assert_same(got, want)
         for divisor in (7, 3, 1, 1000, high):
             assert_same(np.asarray(frit.asarray(a) % divisor), a % np.array(divisor, dtype))
+
+
+@pytest.mark.parametrize("n", [100, 256, 300])
+@pytest.mark.parametrize("text", [
+    "a.T * 2 + b", "b + a.T * 2", "b - a.T * 2", "a.T * 2 - b", "(b * 3) * (a.T * 2)", "(a.T + 0) / (b + 1)",
+    "b / (a.T + 1)", "(a.T * b) * a.T", "(a.T * 1) // (b + 1)", "(a.T * 2) % b", "np.add(a.T * 2, b)", "abs(a.T) + b",
+    "(a.T + 1).T + b.T", "(a.T * 2) + b[0]", "(a.T * 2) > b", "(a.T * 2 + b).sum(0)", "(a.T * 2 + b).mean()",
+    "(a.T * 1.5).astype('f8') + b", "b + (a.T * 1.5).astype('f8')", "(a.T * 2) + b.astype('f8')"])
+def test_large_temporaries_are_computed_into(text, n):
+    """NumPy computes an operator into an operand of 256 KB and more that nobody else has, so that the result has its
+    layout, and sums of it their order."""
+    r = np.random.default_rng(7)
+    a, b = (r.standard_normal((n, n)).astype("f4") for _ in range(2))
+    run = eval(f"lambda np, a, b: {text}")
+    want = run(np, a, b)
+    for got in (np.asarray(run(frit, frit.asarray(a), frit.asarray(b))),
+                frit.accelerate(eval(f"lambda a, b: {text}", {"np": np}))(a, b)):
+        assert got.strides == want.strides and got.tobytes() == want.tobytes()

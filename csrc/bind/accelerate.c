@@ -1,11 +1,11 @@
-/* bind/accelerate.c -- the short way of an accelerated call: ndarrays and numbers in, arrays and
- * numbers out.
+/* bind/accelerate.c -- accelerated functions, and the short way of their calls: ndarrays and numbers
+ * in, arrays and numbers out.
  *
- * python/frit/accelerate.py looks for arrays in whatever the function can reach, and calls this
- * first. Where there is nothing to look for, which is nearly always, a call should cost little more
- * than what it computes: positional arguments only, each an ndarray or a plain number, of a
- * function that assigns nothing outside and reads no array from outside. Everything else is refused
- * here and goes the long way, which does the same to every argument. */
+ * python/frit/accelerate.py makes the copy of a function that runs, and looks for arrays in
+ * whatever it can reach. Where there is nothing to look for, which is nearly always, a call should
+ * cost little more than what it computes: positional arguments only, each an ndarray or a plain
+ * number, of a function that assigns nothing outside and reads no array from outside. Everything
+ * else is refused by the short way and goes the long one, which does the same to every argument. */
 #include "bind/bind.h"
 
 #include <structmember.h>
@@ -62,6 +62,8 @@ enum {
     WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
     REPLACED, /* of (cell, value), likewise */
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
+    PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
+    REAL,     /* whether those are exact for real numbers only */
     STATS,
     N_PARTS
 };
@@ -108,7 +110,11 @@ sees_arrays(PyObject *call)
 
 /* ---- one call */
 
-enum { MAX_ARGS = 16, MAX_RESULTS = 16 };
+enum {
+    MAX_ARGS = 128,
+    MAX_RESULTS = 128,
+    SMALL_BYTES = 32768 /* arguments in which NumPy is through before our call has begun */
+};
 
 struct call {
     PyObject *array[MAX_ARGS],
@@ -142,36 +148,54 @@ give_back(struct call *c, bool keep)
     return st == FR_OK;
 }
 
-/* Arrays that own their memory, or show a tensor, cannot be parts of each other as different types.
- */
-static bool
-stands_alone(PyObject *array)
+/* The array that owns the memory of `a`, which may be `a`; NULL: that is no array's own, but neither a
+ * tensor's, and may be the memory of several. */
+static PyObject *
+owner_of(PyObject *a)
 {
-    PyObject *base = PyArray_BASE(fr_array(array));
+    PyObject *base;
 
-    return !base || fr_is_tensor(base);
+    while ((base = PyArray_BASE(fr_array(a))) && PyArray_CheckExact(base))
+        a = base;
+    return !base || fr_is_tensor(base) ? a : NULL;
+}
+
+/* Whether no two of them can see one memory as different types: no storage does that. */
+static bool
+are_apart(PyObject *const *array, PyObject *const *owner, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+            if (!owner[i] || !owner[j])
+                return false;
+            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) !=
+                                            PyArray_DESCR(fr_array(array[j])))
+                return false;
+        }
+    return true;
 }
 
 /* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
  * Exception. */
 static int
-borrow_all(struct call *c, PyObject *args)
+borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
 {
-    int n_arrays = 0, alone = 0;
+    PyObject *array[MAX_ARGS], *owner[MAX_ARGS];
+    int       n = 0;
 
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *a = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < n_args; i++) {
+        PyObject *a = args[i];
         if (PyArray_CheckExact(a)) {
-            n_arrays++;
-            alone += stands_alone(a);
+            array[n] = a;
+            owner[n++] = owner_of(a);
         } else if (!is_number(a)) {
             return 0;
         }
     }
-    if (n_arrays > 1 && alone < n_arrays)
+    if (!are_apart(array, owner, n))
         return 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *a = c->in[i] = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < n_args; i++) {
+        PyObject *a = c->in[i] = args[i];
         int       k = 0;
         if (!PyArray_CheckExact(a))
             continue;
@@ -201,26 +225,26 @@ is_simple(PyObject *o)
     return fr_is_tensor(o) || is_number(o);
 }
 
-/* What the caller gets for one result; seen: tensors that have become arrays already. */
+/* What the caller gets for one result of a call with n arrays. */
 static PyObject *
-shown(const struct call *c, PyObject *x)
+shown(const struct call *c, int n, PyObject *x)
 {
     if (!fr_is_tensor(x))
         return Py_NewRef(x);
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < n; i++)
         if (c->tensor[i] == x)
             return Py_NewRef(c->array[i]);
     return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
 }
 
 static PyObject *
-all_shown(const struct call *c, PyObject *result)
+all_shown(const struct call *c, int n_arrays, PyObject *result)
 {
     Py_ssize_t n;
     PyObject  *out;
 
     if (!PyTuple_CheckExact(result))
-        return shown(c, result);
+        return shown(c, n_arrays, result);
     n = PyTuple_GET_SIZE(result);
     if (!(out = PyTuple_New(n)))
         return NULL;
@@ -230,7 +254,7 @@ all_shown(const struct call *c, PyObject *result)
         while (k < i && PyTuple_GET_ITEM(result, k) != x)
             k++;
         o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k))
-                  : shown(c, x); /* twice the same is one array */
+                  : shown(c, n_arrays, x); /* twice the same is one array */
         if (!o) {
             Py_DECREF(out);
             return NULL;
@@ -263,7 +287,6 @@ finish(struct call *c, PyObject *result)
     fr_status               st;
     PyObject               *out = NULL, *keep[MAX_ARGS];
     int                     n_keep = c->n;
-    struct call             pairs = *c;
 
     for (int i = 0; i < c->n; i++) {
         list[n++] = fr_of(c->tensor[i]);
@@ -279,7 +302,7 @@ finish(struct call *c, PyObject *result)
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     if (give_back(c, st == FR_OK) && st == FR_OK)
-        out = all_shown(&pairs, result);
+        out = all_shown(c, n_keep, result);
     for (int i = 0; i < n_keep; i++)
         Py_DECREF(keep[i]);
     Py_DECREF(result);
@@ -334,27 +357,44 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
     return a > b ? a - b : 0;
 }
 
-/* call_short(function's tuple, positional arguments); gives the tuple back where that is too much
- * for it, which no function returns. */
-static PyObject *
-call_short(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+/* Whether a few operations over these arguments are better left to NumPy. */
+static bool
+are_small(PyObject *const *args, Py_ssize_t n, bool real)
 {
-    struct call             c = {.n = 0};
-    struct call_stats      *stats;
+    npy_intp n_bytes = 0;
+
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyArray_CheckExact(args[i]) && !(real && PyArray_ISCOMPLEX(fr_array(args[i]))))
+            n_bytes += PyArray_NBYTES(fr_array(args[i]));
+        else if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i]))
+            return false;
+    return n_bytes <= SMALL_BYTES;
+}
+
+/* A call by the short way. Gives `call` back where that is too much for it, which no function
+ * returns. */
+static PyObject *
+call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
+{
+    struct call             c;
+    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body, after;
-    PyObject               *call, *result;
+    PyObject               *result;
     bool                    raised;
 
-    (void)module;
-    if (nargs != 2 || !PyTuple_CheckExact(args[0]) || PyTuple_GET_SIZE(args[0]) != N_PARTS ||
-        !PyTuple_CheckExact(args[1]) || !Py_IS_TYPE(PyTuple_GET_ITEM(args[0], STATS), stats_type)) {
-        PyErr_SetString(PyExc_TypeError, "call_short() takes what accelerate makes");
-        return NULL;
-    }
-    call = args[0];
-    if (PyTuple_GET_SIZE(args[1]) > MAX_ARGS || !is_current(call) || sees_arrays(call))
+    if (n_args > MAX_ARGS || !is_current(call))
         return Py_NewRef(call);
-    switch (borrow_all(&c, args[1])) {
+    /* What is exact has the same bits here and there. */
+    if (PyTuple_GET_ITEM(call, PLAIN) != Py_None &&
+        are_small(args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True)) {
+        stats->kernels = stats->fallbacks = stats->syncs = 0;
+        stats->calls++;
+        return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
+    }
+    if (sees_arrays(call))
+        return Py_NewRef(call);
+    c.n = 0;
+    switch (borrow_all(&c, args, n_args)) {
     case 0:
         return Py_NewRef(call);
     case -1:
@@ -362,11 +402,9 @@ call_short(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     default:
         break;
     }
-    stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     fr_info_call_counters(&before);
     depth++;
-    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in,
-                                 (size_t)PyTuple_GET_SIZE(args[1]), NULL);
+    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
     result = result && all_simple(result) ? finish(&c, result) : finish_long(call, &c, result);
@@ -378,6 +416,217 @@ call_short(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     stats->calls++;
     return result;
 }
+
+/* ---- the accelerated function, as its callers see it */
+
+struct accelerated {
+    PyObject_HEAD
+    PyObject *dict, *weak;
+    PyObject *state; /* accelerate.py's: has prepare(), and call(args, kwargs) for the long way */
+    PyObject *call;  /* the tuple above; NULL: always the long way */
+    bool      is_prepared;
+    vectorcallfunc vectorcall;
+};
+
+static PyTypeObject *accelerated_type;
+
+static PyObject *
+call_long(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
+{
+    PyObject  *list = PyTuple_New(n_args), *keys = PyDict_New(), *out = NULL;
+    Py_ssize_t n_names = names ? PyTuple_GET_SIZE(names) : 0;
+
+    if (!list || !keys)
+        goto out;
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        PyTuple_SET_ITEM(list, i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; i < n_names; i++)
+        if (PyDict_SetItem(keys, PyTuple_GET_ITEM(names, i), args[n_args + i]) < 0)
+            goto out;
+    out = PyObject_CallMethod(a->state, "call", "OO", list, keys);
+out:
+    Py_XDECREF(list);
+    Py_XDECREF(keys);
+    return out;
+}
+
+static PyObject *
+accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    struct accelerated *a = (struct accelerated *)self;
+    Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
+    PyObject           *call, *result;
+
+    if (FR_UNLIKELY(!a->is_prepared)) {
+        if (!(result = PyObject_CallMethod(a->state, "prepare", NULL)))
+            return NULL;
+        Py_DECREF(result);
+        a->is_prepared = true;
+    }
+    if (!a->call || (names && PyTuple_GET_SIZE(names) > 0))
+        return call_long(a, args, n_args, names);
+    call = Py_NewRef(a->call); /* a call may come to make another */
+    result = call_short(call, args, n_args);
+    if (result == call) {
+        Py_DECREF(result);
+        result = call_long(a, args, n_args, NULL);
+    }
+    Py_DECREF(call);
+    return result;
+}
+
+static PyObject *
+accelerated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct accelerated *a;
+    PyObject           *state;
+
+    if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "Accelerated() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O:Accelerated", &state))
+        return NULL;
+    a = (struct accelerated *)type->tp_alloc(type, 0);
+    if (a) {
+        a->state = Py_NewRef(state);
+        a->vectorcall = accelerated_vectorcall;
+    }
+    return (PyObject *)a;
+}
+
+static int
+accelerated_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct accelerated *a = (struct accelerated *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(a->dict);
+    Py_VISIT(a->state);
+    Py_VISIT(a->call);
+    return 0;
+}
+
+static int
+accelerated_clear(PyObject *self)
+{
+    struct accelerated *a = (struct accelerated *)self;
+
+    Py_CLEAR(a->dict);
+    Py_CLEAR(a->state);
+    Py_CLEAR(a->call);
+    return 0;
+}
+
+static void
+accelerated_dealloc(PyObject *self)
+{
+    struct accelerated *a = (struct accelerated *)self;
+    PyTypeObject       *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (a->weak)
+        PyObject_ClearWeakRefs(self);
+    accelerated_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* A function in a class is a method. */
+static PyObject *
+accelerated_get(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    (void)owner;
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+static PyObject *
+accelerated_repr(PyObject *self)
+{
+    PyObject *name = PyObject_GetAttrString(self, "__qualname__"), *out;
+
+    if (!name)
+        PyErr_Clear();
+    out = name ? PyUnicode_FromFormat("<accelerated function %S at %p>", name, self)
+               : PyUnicode_FromFormat("<accelerated function at %p>", self);
+    Py_XDECREF(name);
+    return out;
+}
+
+/* Functions are pickled by name, and copies of one are the function itself. */
+static PyObject *
+accelerated_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+
+static PyObject *
+accelerated_same(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(self);
+}
+
+/* _set_call(tuple or None): what the short way wants; None: always the long way. */
+static PyObject *
+accelerated_set_call(PyObject *self, PyObject *call)
+{
+    struct accelerated *a = (struct accelerated *)self;
+
+    if (call != Py_None &&
+        (!PyTuple_CheckExact(call) || PyTuple_GET_SIZE(call) != N_PARTS ||
+         !Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type))) {
+        PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
+        return NULL;
+    }
+    Py_XSETREF(a->call, call == Py_None ? NULL : Py_NewRef(call));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef accelerated_methods[] = {
+    {"__reduce__", accelerated_reduce, METH_NOARGS, NULL},
+    {"__copy__", accelerated_same, METH_NOARGS, NULL},
+    {"__deepcopy__", accelerated_same, METH_O, NULL},
+    {"_set_call", accelerated_set_call, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef accelerated_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(struct accelerated, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct accelerated, weak), READONLY, NULL},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct accelerated, vectorcall), READONLY, NULL},
+    {"_state", T_OBJECT, offsetof(struct accelerated, state), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef accelerated_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot accelerated_slots[] = {
+    {Py_tp_doc, "A function that accelerate() was applied to; `stats` tells about its last call."},
+    {Py_tp_new, accelerated_new},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_traverse, accelerated_traverse},
+    {Py_tp_clear, accelerated_clear},
+    {Py_tp_dealloc, accelerated_dealloc},
+    {Py_tp_descr_get, accelerated_get},
+    {Py_tp_repr, accelerated_repr},
+    {Py_tp_methods, accelerated_methods},
+    {Py_tp_members, accelerated_members},
+    {Py_tp_getset, accelerated_getset},
+    {0, NULL},
+};
+
+static PyType_Spec accelerated_spec = {
+    "frit.accelerate.Accelerated", sizeof(struct accelerated), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+        Py_TPFLAGS_METHOD_DESCRIPTOR,
+    accelerated_slots};
+
+/* ---- how deep we are */
 
 static PyObject *
 enter_call(PyObject *module, PyObject *unused)
@@ -401,10 +650,6 @@ call_depth(PyObject *module, PyObject *unused)
 }
 
 PyMethodDef fr_accelerate_methods[] = {
-    {"call_short", (PyCFunction)(void (*)(void))call_short, METH_FASTCALL,
-     "call_short(call, args, /)\n--\n\n"
-     "Runs an accelerated call whose arguments are ndarrays and numbers, or returns its first "
-     "argument."},
     {"call_depth", call_depth, METH_NOARGS,
      "call_depth()\n--\n\nAccelerated calls that this thread is in."},
     {"enter_call", enter_call, METH_NOARGS,
@@ -418,5 +663,9 @@ int
 fr_accelerate_init(PyObject *module)
 {
     stats_type = (PyTypeObject *)PyType_FromSpec(&stats_spec);
-    return stats_type ? PyModule_AddObjectRef(module, "CallStats", (PyObject *)stats_type) : -1;
+    accelerated_type = (PyTypeObject *)PyType_FromSpec(&accelerated_spec);
+    if (!stats_type || !accelerated_type ||
+        PyModule_AddObjectRef(module, "CallStats", (PyObject *)stats_type) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "Accelerated", (PyObject *)accelerated_type);
 }

@@ -100,10 +100,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    struct fr_stats s = {0};
-
-    fr_stats_get(&s);
-    *c = (struct fr_call_counters){s.n_kernels, fr_names_total(), 0, s.pending_nodes};
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), 0};
     for (int i = 0; i < FR_N_SYNCS; i++)
         c->n_syncs += syncs[i];
 }
@@ -115,8 +112,8 @@ counters(PyObject *module, PyObject *unused)
 
     (void)module, (void)unused;
     fr_info_call_counters(&c);
-    return Py_BuildValue("(KKKK)", (unsigned long long)c.n_kernels, (unsigned long long)c.n_fallbacks,
-                         (unsigned long long)c.n_syncs, (unsigned long long)c.n_pending);
+    return Py_BuildValue("(KKK)", (unsigned long long)c.n_kernels, (unsigned long long)c.n_fallbacks,
+                         (unsigned long long)c.n_syncs);
 }
 
 static PyObject *
@@ -521,7 +518,7 @@ PyMethodDef fr_info_methods[] = {
      "plans, compilations, cache hits, bytes, and as dicts fallbacks (NumPy functions that were\n"
      "called, by name) and syncs (why pending values were computed)."},
     {"counters", counters, METH_NOARGS,
-     "counters()\n--\n\n(kernels run, fallbacks, syncs, pending nodes)."},
+     "counters()\n--\n\n(kernels run, fallbacks, syncs)."},
     {"stats_reset", stats_reset, METH_NOARGS, "stats_reset()\n--\n\nSets the counts to zero."},
     {"config_list", config_list, METH_NOARGS,
      "config_list()\n--\n\nEvery setting as a dict: name, variable, value, default, help."},

@@ -78,14 +78,85 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     return result;
 }
 
+static bool
+is_temporary(PyObject *o)
+{
+#if PY_VERSION_HEX >= 0x030e0000
+    return PyUnstable_Object_IsUniqueReferencedTemporary(o);
+#else
+    return Py_REFCNT(o) == 1;
+#endif
+}
+
+/* Whether NumPy would compute `x op other` into x; `inexact`: only if x is. */
+static bool
+is_reused(PyObject *x, PyObject *other, bool inexact)
+{
+    const struct fr_tensor *t = fr_of(x), *o = fr_of(other);
+
+    return is_temporary(x) && !fr_object(x)->scalar && fr_tensor_is_alone(t) &&
+           t->layout->n_elems * fr_dtype_size(t->dtype) >= FR_REUSED_BYTES &&
+           fr_layout_same_dims(t->layout, o->layout) &&
+           (!inexact || fr_dtype_is_float(t->dtype) || fr_dtype_is_complex(t->dtype)) &&
+           fr_dtype_promote(t->dtype, o->dtype) == t->dtype;
+}
+
+/* An operator on tensors of different layouts. Where an operand is a large temporary, NumPy computes
+ * into it (numpy/_core/src/multiarray/temp_elide.c), so the result is laid out as that is, upon which the
+ * order of later sums depends. */
+static PyObject *
+binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
+{
+    struct fr_tensor_object *r;
+    struct fr_layout        *layout = NULL;
+    struct fr_err            err;
+    fr_status                st;
+    bool                     commutes = false;
+
+    switch ((int)op) {
+    case FR_OP_add:
+    case FR_OP_multiply:
+    case FR_OP_bitwise_and:
+    case FR_OP_bitwise_or:
+    case FR_OP_bitwise_xor:
+        commutes = true;
+        break;
+    case FR_OP_subtract:
+    case FR_OP_divide:
+    case FR_OP_floor_divide:
+    case FR_OP_left_shift:
+    case FR_OP_right_shift:
+        break;
+    default:
+        return trace(op, args, 2);
+    }
+    if (is_reused(a, b, op == FR_OP_divide))
+        layout = fr_of(a)->layout;
+    else if (commutes && is_reused(b, a, false))
+        layout = fr_of(b)->layout;
+    if (!layout)
+        return trace(op, args, 2);
+    if (!(r = fr_type_new()))
+        return NULL;
+    FR_TRACE_HERE();
+    st = fr_trace_map_like(op, args, 2, layout, &r->t, &err);
+    if (st == FR_OK)
+        return (PyObject *)r;
+    Py_DECREF(r);
+    return fr_errors_raise_map(st, &err, op, args, 2, NULL, NULL);
+}
+
 /* An operator on what is not two tensors of one dtype. */
 static PyObject *
 binary_any(fr_op op, PyObject *a, PyObject *b)
 {
     struct fr_arg args[2];
 
-    if (FR_LIKELY(fast_pair(a, b, args)))
+    if (FR_LIKELY(fast_pair(a, b, args))) {
+        if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
+            return binary_layouts(op, a, b, args);
         return trace(op, args, 2);
+    }
     return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
 }
 

@@ -227,7 +227,7 @@ choose_block(PyObject *root, PyObject *array, fr_dtype d, struct block *b)
 static struct shared *
 make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
 {
-    struct shared *s = fr_calloc(1, sizeof *s);
+    struct shared *s = fr_malloc(sizeof *s);
     struct fr_err  err;
     fr_status      st;
 
@@ -235,6 +235,7 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
         PyErr_NoMemory();
         return NULL;
     }
+    *s = (struct shared){.data = b->data, .partial = b->partial};
     byte_bounds(root, &s->low, &s->high);
     st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
@@ -243,8 +244,6 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
         return NULL;
     }
     s->root = Py_NewRef(root);
-    s->data = b->data;
-    s->partial = b->partial;
     n_partial += b->partial;
     s->whole = *t;
     fr_layout_ref(t->layout);
@@ -327,6 +326,10 @@ fr_share(PyObject *module, PyObject *array)
             fr_tensor_clear(&first);
             return fr_errors_raise(st, &err);
         }
+    }
+    if (first.storage && array == root && !b.partial) {
+        first.readonly = !PyArray_ISWRITEABLE(fr_array(array));
+        return fr_type_result(FR_OK, &first, &err);
     }
     o = window_of(array, &s->whole, s->data);
     if (first.storage)

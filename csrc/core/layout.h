@@ -29,6 +29,19 @@ static inline const int64_t *fr_layout_strides(const struct fr_layout *l)
     return l->dims_strides + l->ndim;
 }
 
+static inline bool
+fr_layout_same_dims(const struct fr_layout *a, const struct fr_layout *b)
+{
+    if (a == b)
+        return true;
+    if (a->ndim != b->ndim)
+        return false;
+    for (int k = 0; k < a->ndim; k++)
+        if (a->dims_strides[k] != b->dims_strides[k])
+            return false;
+    return true;
+}
+
 /* The interned layout; the caller owns one reference. NULL when memory is out. strides NULL: C order. */
 struct fr_layout *fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides);
 static inline struct fr_layout *

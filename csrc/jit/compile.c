@@ -21,7 +21,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -147,11 +152,11 @@ static void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...)
 }
 
 static void
-say_compile(const struct job *j, const char *what, int64_t us)
+say_compile(const struct fr_key *key, const char *what, int64_t us)
 {
     if (strstr(fr_env.log, "compiles"))
-        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, j->key.bytes[0],
-                j->key.bytes[1], j->key.bytes[2], j->key.bytes[3], (double)us * 1e-3);
+        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
+                key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
 }
 
 /* ---- finished jobs --------------------------------------------------------------------------- */
@@ -337,7 +342,7 @@ look_up(void)
         __attribute__((fallthrough));
     case FR_EBUG:
         count(&m.stats.n_bad_entries, 1);
-        say_compile(j, "bad cache entry for", now_us() - start);
+        say_compile(&j->key, "bad cache entry for", now_us() - start);
         return false;
     default:
         count(&m.stats.n_disk_misses, 1);
@@ -568,13 +573,14 @@ distribute(void)
     }
 }
 
-/* Each kernel of the object has it as its own entry of the cache. */
+/* Each kernel of the object has it as its own entry of the cache. The first one is there; others
+ * that are not go back to where they came from, and will be first. */
 static void
 finish_compile(struct fr_helper *h)
 {
     int64_t       us = now_us() - h->since_us;
     struct list  *work = work_of(h);
-    bool          batch = is_batch(work);
+    bool          batch = is_batch(work), first = true;
     struct fr_key key;
     struct fr_err err;
 
@@ -583,16 +589,17 @@ finish_compile(struct fr_helper *h)
     count(&m.stats.n_objects, 1);
     while (take_from(work)) {
         key = m.current->key;
-        say_compile(m.current, batch ? "compiled together with others" : "compiled", us);
         if (answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
+            say_compile(&key, batch ? "compiled with others" : "compiled", us);
             fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
         } else if (batch) {
-            m.current->alone = true;
+            m.current->alone = first;
             put_into(&m.todo);
         } else {
             warn("%s", err.text);
             give_up(true);
         }
+        first = false;
     }
 }
 
@@ -608,7 +615,7 @@ fail_compile(struct fr_helper *h)
     }
     take_from(work);
     fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
-    say_compile(m.current, "no code for", now_us() - h->since_us);
+    say_compile(&m.current->key, "no code for", now_us() - h->since_us);
     give_up(true);
 }
 
@@ -743,9 +750,21 @@ wait_for_work(void)
         pthread_cond_wait(&m.wake, &m.lock);
 }
 
+/* Where processors are few, whoever interprets comes first: looking kernels up, digesting the helper's files
+ * and starting helpers took milliseconds from first calls. */
+static void
+step_back(void)
+{
+#ifdef __linux__
+    if (fr_env.jit[1] != 'l') /* always: somebody waits */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+#endif
+}
+
 static void *
 manage(void *unused)
 {
+    step_back();
     for (;;) {
         bool stop, more;
 

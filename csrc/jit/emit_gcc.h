@@ -13,7 +13,8 @@ struct fr_named_nest {
 };
 
 /* Compiles `n` nests with the gcc -m options `features` (NULL-terminated) into a new file at
- * `path`. FR_ENOTSUP when one has no machine code, FR_EOS when the compiler failed. */
+ * `path`: the first one, and of the others those that want the same options. FR_ENOTSUP when one
+ * has no machine code, FR_EOS when the compiler failed. */
 fr_status fr_emit_gcc(const struct fr_gccjit *, const struct fr_named_nest *, int n,
                       const char *const *features, const char *path, struct fr_err *);
 

@@ -32,16 +32,31 @@ fr_emit_pointer_to(struct emit *e, gj_type *type)
 
 /* ---- one instruction ------------------------------------------------------------------------- */
 
-struct fr_gval
-fr_emit_op(struct emit *e, const struct fr_inst *in)
+/* The value of `i` in the block that is being written; lower levels have one for all. */
+struct fr_gval *
+fr_emit_value(struct emit *e, int i)
 {
-    struct fr_gval args[3] = {{0}};
+    return &e->val[inst(e, i)->level == FR_LEVEL_FULL ? e->u : 0][i];
+}
 
-    for (int k = 0; k < n_args(in); k++)
-        args[k] = e->val[in->a[k]];
+/* OP instruction `i` for `n` blocks by turns. */
+void
+fr_emit_ops(struct emit *e, int i, int n)
+{
+    const struct fr_inst *in = inst(e, i);
+    struct fr_gargs       args[MAX_ABREAST] = {{{{NULL, NULL}}}};
+    struct fr_gval        out[MAX_ABREAST];
+
+    for (e->u = 0; e->u < n; e->u++)
+        for (int k = 0; k < n_args(in); k++)
+            args[e->u].x[k] = *fr_emit_value(e, in->a[k]);
     if (in->op == FR_OP_cast)
-        return fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, in->dtype, args[0]);
-    return fr_gcc_op(&e->c, in->op, fr_nest_compute(e->nest, (int)(in - e->nest->insts)), args);
+        fr_gcc_casts(&e->c, inst(e, in->a[0])->dtype, in->dtype, n, args, out);
+    else
+        fr_gcc_ops(&e->c, in->op, fr_nest_compute(e->nest, i), n, args, out);
+    for (e->u = 0; e->u < n; e->u++)
+        *fr_emit_value(e, i) = out[e->u];
+    e->u = 0;
 }
 
 /* Marks what the marked instructions need from lower levels, and SCALAR operations' arguments. */
@@ -65,9 +80,10 @@ fr_emit_scalars(struct emit *e)
 
         if (in->level != FR_LEVEL_SCALAR || !e->wanted[i])
             continue;
-        e->val[i] = in->kind == FR_INST_SCALAR
-                        ? fr_emit_load_slot(e, in->dtype, e->scalars, 16 * in->operand)
-                        : fr_emit_op(e, in);
+        if (in->kind == FR_INST_SCALAR)
+            e->val[0][i] = fr_emit_load_slot(e, in->dtype, e->scalars, 16 * in->operand);
+        else
+            fr_emit_ops(e, i, 1);
     }
 }
 

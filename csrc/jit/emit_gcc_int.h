@@ -6,7 +6,7 @@
 #include "jit/cc/gcc.h"
 #include "jit/loop.h"
 
-enum { MAX_BLOCK = 64, LEAF = 128, TREE_DEPTH = 64, MAX_CHUNKS = 16 };
+enum { MAX_BLOCK = 64, MAX_ABREAST = 8, LEAF = 128, TREE_DEPTH = 64, MAX_CHUNKS = 16 };
 
 /* How a FULL value leaves the loop over its stage. */
 enum how {
@@ -23,8 +23,11 @@ struct sink {
     fr_op       op;              /* of a reduction */
     fr_dtype    dtype;           /* of the elements of t; of a reduction's accumulator */
     int         parts;           /* machine numbers per element */
-    gj_lvalue  *t;               /* [B * parts] */
-    gj_lvalue  *part[2];         /* [B] each: what the loop computes; with one part it is t */
+    bool        in_lanes;        /* combined lane by lane inside the loop; the others have t */
+    struct {
+        gj_lvalue *t;            /* [B * parts] */
+        gj_lvalue *part[2];      /* [B] each: what the loop computes; with one part it is t */
+    } of[MAX_ABREAST];           /* .. for each block of a step */
     /* HOW_STORE */
     gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements
                                     (NULL: side by side) */
@@ -61,19 +64,23 @@ struct emit {
     const char           *name;           /* ends the name of each function */
     int                   vector_bytes;
     struct fr_err        *err;
+    bool                  has_steps, has_long_steps;   /* of several blocks, in some stage */
     /* the function being written */
     uint8_t               runs[FR_MAX_INSTS];
     uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
-    struct fr_gval        val[FR_MAX_INSTS];
+    struct fr_gval        val[MAX_ABREAST][FR_MAX_INSTS];   /* [0] of values of lower levels */
     gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch;
     /* the stage being written */
-    int                   block;
+    int                   block;      /* elements of a block (B) */
+    int                   abreast;    /* blocks of a step (U) */
+    int                   u;          /* the block of a step that is being written */
     int                   n_sinks, n_sources;
     struct sink           sinks[FR_MAX_INSTS];
     struct source         sources[FR_MAX_OPERANDS];
     int16_t               source_of[FR_MAX_OPERANDS];
     gj_rvalue            *iota_start[FR_MAX_OPERANDS], *iota_step[FR_MAX_OPERANDS];
     gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
+    int64_t               place_step;             /* from a block's place to the next one's */
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
 };
 
@@ -144,7 +151,8 @@ maybe(struct emit *e, gj_lvalue *v)
 gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
                                   gj_type *const *types, gj_rvalue **const *params);
 gj_type *fr_emit_pointer_to(struct emit *e, gj_type *type);
-struct fr_gval fr_emit_op(struct emit *e, const struct fr_inst *in);
+struct fr_gval *fr_emit_value(struct emit *e, int i);
+void fr_emit_ops(struct emit *e, int i, int n);
 void fr_emit_close_wanted(struct emit *e);
 void fr_emit_scalars(struct emit *e);
 struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a,
@@ -182,6 +190,10 @@ void fr_emit_multiply_block(struct emit *e, struct sink *k);
 void fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
+
+/* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
+/* Blocks of a step of the stage whose sinks and block size are known. */
+int fr_emit_abreast(struct emit *e);
 
 /* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
 gj_function *fr_emit_stage(struct emit *e, int s);

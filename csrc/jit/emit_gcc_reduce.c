@@ -186,9 +186,12 @@ fr_emit_declare_t(struct emit *e, struct sink *k)
 {
     struct fr_gcc *c = &e->c;
 
-    k->t = k->part[0] = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
-    for (int p = 0; p < k->parts && k->parts == 2; p++)
-        k->part[p] = fr_gcc_array(c, c->memory[k->dtype], e->block);
+    for (int u = 0; u < e->abreast; u++) {
+        k->of[u].t = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
+        k->of[u].part[0] = k->of[u].t;
+        for (int p = 0; p < k->parts && k->parts == 2; p++)
+            k->of[u].part[p] = fr_gcc_array(c, c->memory[k->dtype], e->block);
+    }
 }
 
 void
@@ -366,6 +369,18 @@ is_live(struct emit *e, gj_rvalue *b, int n_bytes)
                        fr_gcc_cmp(c, GJ_LT, fr_gcc_cast(c, b, type), e->live_as[n_bytes]));
 }
 
+/* The place of the block that is being written. */
+static gj_rvalue *
+place_here(struct emit *e, const struct sink *k)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *first = e->place_as[k->place_bytes];
+    int64_t        after = e->u * e->place_step;
+
+    return after ? fr_gcc_bin(c, GJ_PLUS, k->place_type, first, fr_gcc_int(c, k->place_type, after))
+                 : first;
+}
+
 /* Takes value `v` of lane `b` into the accumulators of that lane, unless it is past the end. */
 void
 fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue *b)
@@ -398,8 +413,7 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     place = fr_gcc_get(c, fr_gcc_elem(c, k->places, b));
     place = fr_gcc_keep(c, k->place_type, place);
     m = k->place_bytes == 4 ? FR_I32 : FR_I64;
-    fr_gcc_set(c, fr_gcc_elem(c, k->places, b),
-               fr_gcc_select(c, m, take, e->place_as[k->place_bytes], place));
+    fr_gcc_set(c, fr_gcc_elem(c, k->places, b), fr_gcc_select(c, m, take, place_here(e, k), place));
 }
 
 /* Adds 8 numbers of t, from number `first` on, to registers `to`. */
@@ -409,7 +423,8 @@ fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *fir
     struct fr_gcc *c = &e->c;
 
     for (int r = 0; r < k->n_chunks; r++) {
-        gj_lvalue *at = fr_gcc_elem(c, k->t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
+        gj_lvalue *at =
+            fr_gcc_elem(c, k->of[e->u].t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
 
         fr_gcc_set(c, to[r],
                    fr_gcc_bin(c, GJ_PLUS, k->chunk, fr_gcc_get(c, to[r]),
@@ -423,7 +438,8 @@ from_t(struct emit *e, const struct sink *k, gj_rvalue *i)
 {
     struct fr_gcc *c = &e->c;
 
-    return fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->t, fr_gcc_i64(c, 0))),
+    return fr_gcc_load(c, k->dtype,
+                       fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0))),
                        times(e, i, k->parts));
 }
 

@@ -23,13 +23,14 @@ load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
 
     for (int k = 0; k < n_args(in); k++) {
         const struct fr_inst *arg = inst(e, in->a[k]);
+        struct fr_gval       *v = fr_emit_value(e, in->a[k]);
         gj_rvalue            *from;
 
-        if (arg->level != FR_LEVEL_FULL || e->runs[in->a[k]] || e->val[in->a[k]].re)
+        if (arg->level != FR_LEVEL_FULL || e->runs[in->a[k]] || v->re)
             continue;
         from =
             fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
-        e->val[in->a[k]] = fr_emit_load_element(e, arg->dtype, from, NULL, j);
+        *v = fr_emit_load_element(e, arg->dtype, from, NULL, j);
     }
 }
 
@@ -37,63 +38,91 @@ static struct fr_gval
 sink_value(struct emit *e, const struct sink *k)
 {
     const struct fr_inst *in = inst(e, k->inst);
-    struct fr_gval        v = e->val[k->inst];
+    struct fr_gval        v = *fr_emit_value(e, k->inst);
 
     if (in->kind == FR_INST_STORE)
-        v = e->val[in->a[0]];
+        v = *fr_emit_value(e, in->a[0]);
     if (in->kind == FR_INST_REDUCE) {
-        v = e->val[in->a[0]];
+        v = *fr_emit_value(e, in->a[0]);
         /* any and all take anything; f16 is summed in f32. */
         v = fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, k->dtype, v);
     }
     return v;
 }
 
-/* Everything that the stage computes for element j + b of a block. */
+/* Memory that instruction `i` reads for element j; operations are for fr_emit_ops. */
 static void
-emit_element(struct emit *e, gj_rvalue *b)
+emit_reads(struct emit *e, int i, gj_rvalue *j)
+{
+    const struct fr_inst *in = inst(e, i);
+    struct fr_gval       *v = fr_emit_value(e, i), old;
+
+    load_crossing(e, in, j);
+    switch (in->kind) {
+    case FR_INST_LOAD:
+        *v = load_operand(e, in->operand, in->dtype, j);
+        break;
+    case FR_INST_IOTA:
+        *v = fr_emit_iota(e, in, j);
+        break;
+    case FR_INST_ACCUM:
+        old = load_operand(e, in->operand, in->dtype, j);
+        *v = fr_emit_combine(e, in->op, in->dtype, old, *fr_emit_value(e, in->a[0]));
+        break;
+    default:
+        break;
+    }
+}
+
+/* What becomes of the values of element b of the block being written. */
+static void
+emit_sinks(struct emit *e, gj_rvalue *b)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *j = fr_gcc_keep(c, c->t_i64, plus(e, fr_gcc_get(c, e->j), b));
 
-    for (int i = 0; i < (int)e->nest->n_insts; i++) {
-        const struct fr_inst *in = inst(e, i);
-        struct fr_gval        old;
-
-        if (!e->runs[i])
-            continue;
-        load_crossing(e, in, j);
-        switch (in->kind) {
-        case FR_INST_LOAD:
-            e->val[i] = load_operand(e, in->operand, in->dtype, j);
-            break;
-        case FR_INST_IOTA:
-            e->val[i] = fr_emit_iota(e, in, j);
-            break;
-        case FR_INST_OP:
-            e->val[i] = fr_emit_op(e, in);
-            break;
-        case FR_INST_ACCUM:
-            old = load_operand(e, in->operand, in->dtype, j);
-            e->val[i] = fr_emit_combine(e, in->op, in->dtype, old, e->val[in->a[0]]);
-            break;
-        default:
-            break;
-        }
-    }
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink   *k = &e->sinks[s];
         struct fr_gval v = sink_value(e, k);
 
-        if (!k->t) {
+        if (k->in_lanes) {
             fr_emit_combine_lane(e, k, v, b);
             continue;
         }
-        fr_gcc_set(c, fr_gcc_elem(c, k->part[0], b),
+        fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].part[0], b),
                    k->dtype == FR_BOOL ? fr_gcc_cast(c, v.re, c->memory[FR_BOOL]) : v.re);
         if (k->parts == 2)
-            fr_gcc_set(c, fr_gcc_elem(c, k->part[1], b), v.im);
+            fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].part[1], b), v.im);
     }
+}
+
+/* Everything that the stage computes for element b of `n` blocks from j on. */
+static void
+emit_elements(struct emit *e, int n, gj_rvalue *b)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *j[MAX_ABREAST];
+
+    for (int u = 0; u < n; u++) {
+        j[u] = plus(e, fr_gcc_get(c, e->j), b);
+        if (u)
+            j[u] = plus(e, j[u], fr_gcc_i64(c, u * e->block));
+        j[u] = fr_gcc_keep(c, c->t_i64, j[u]);
+        for (int i = 0; i < (int)e->nest->n_insts; i++)
+            if (inst(e, i)->level == FR_LEVEL_FULL)
+                e->val[u][i] = (struct fr_gval){NULL, NULL};
+    }
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        if (!e->runs[i])
+            continue;
+        for (e->u = 0; e->u < n; e->u++)
+            emit_reads(e, i, j[e->u]);
+        e->u = 0;
+        if (inst(e, i)->kind == FR_INST_OP)
+            fr_emit_ops(e, i, n);
+    }
+    for (e->u = 0; e->u < n; e->u++)
+        emit_sinks(e, b);
+    e->u = 0;
 }
 
 /* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
@@ -106,9 +135,10 @@ interleave(struct emit *e, struct sink *k)
     struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
     gj_rvalue         *b = fr_gcc_get(c, l.i), *at = times(e, b, 2);
 
-    fr_gcc_set(c, fr_gcc_elem(c, k->t, at), fr_gcc_get(c, fr_gcc_elem(c, k->part[0], b)));
-    fr_gcc_set(c, fr_gcc_elem(c, k->t, plus(e, at, fr_gcc_i64(c, 1))),
-               fr_gcc_get(c, fr_gcc_elem(c, k->part[1], b)));
+    fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].t, at),
+               fr_gcc_get(c, fr_gcc_elem(c, k->of[e->u].part[0], b)));
+    fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].t, plus(e, at, fr_gcc_i64(c, 1))),
+               fr_gcc_get(c, fr_gcc_elem(c, k->of[e->u].part[1], b)));
     fr_gcc_end_for(c, l);
 }
 
@@ -127,7 +157,8 @@ store_block(struct emit *e, struct sink *k)
         gj_rvalue         *b = fr_gcc_get(c, l.i);
         struct fr_gval     v;
 
-        v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->t, fr_gcc_i64(c, 0))),
+        v = fr_gcc_load(c, k->dtype,
+                        fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0))),
                         times(e, b, k->parts));
         fr_emit_store_element(e, k->dtype, to, fr_gcc_get(c, k->step), plus(e, j, b), v);
         fr_gcc_end_for(c, l);
@@ -139,7 +170,7 @@ store_block(struct emit *e, struct sink *k)
         fr_gcc_set(c,
                    fr_emit_vector_at(e, vector, size,
                                      fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane)))),
-                   fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->t, lane)));
+                   fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane)));
 }
 
 /* Narrow copies of `live` and of the place of this block, for comparing lane by lane. */
@@ -151,12 +182,13 @@ narrow_counters(struct emit *e)
 
     memset(e->live_as, 0, sizeof e->live_as);
     memset(e->place_as, 0, sizeof e->place_as);
+    e->place_step = tree ? e->block : 1;
     for (int s = 0; s < e->n_sinks; s++) {
         const struct sink *k = &e->sinks[s];
         gj_rvalue *place = tree ? minus(e, fr_gcc_get(c, e->j), e->j0) : fr_gcc_get(c, e->n_blocks);
         int        n = k->lane_bytes, m = k->place_bytes;
 
-        if (k->how != HOW_LANES && k->how != HOW_PICK)
+        if (!k->in_lanes)
             continue;
         if (!e->live_as[n])
             e->live_as[n] =
@@ -167,42 +199,48 @@ narrow_counters(struct emit *e)
     }
 }
 
+/* What the loop has left of block e->u, which begins at element j, goes where it belongs. */
 static void
-emit_block(struct emit *e)
+finish_block(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+
+        if (!k->in_lanes && k->parts == 2)
+            interleave(e, k);
+        if (k->how == HOW_STORE)
+            store_block(e, k);
+        if (k->how == HOW_SEQ)
+            fr_emit_multiply_block(e, k);
+        for (int first = 0; first < e->block * k->parts && k->how == HOW_TREE; first += 8)
+            fr_emit_add_group(e, k, k->acc[0], fr_gcc_i64(c, first));
+    }
+    fr_gcc_set(c, e->j, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
+    fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
+}
+
+/* A step of `n` blocks. */
+static void
+emit_step(struct emit *e, int n)
 {
     struct fr_gcc     *c = &e->c;
     struct fr_gcc_loop l;
 
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)
-        if (e->sinks[s].how == HOW_LANES || e->sinks[s].how == HOW_PICK)
+        if (e->sinks[s].in_lanes)
             fr_emit_spill_lanes(e, &e->sinks[s]);
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
-    emit_element(e, fr_gcc_get(c, l.i));
+    emit_elements(e, n, fr_gcc_get(c, l.i));
     fr_gcc_end_for(c, l);
-    for (int s = 0; s < e->n_sinks; s++) {
-        struct sink *k = &e->sinks[s];
-
-        if (k->t && k->parts == 2)
-            interleave(e, k);
-        switch ((enum how)k->how) {
-        case HOW_STORE:
-            store_block(e, k);
-            break;
-        case HOW_SEQ:
-            fr_emit_multiply_block(e, k);
-            break;
-        case HOW_TREE:
-            for (int first = 0; first < e->block * k->parts; first += 8)
-                fr_emit_add_group(e, k, k->acc[0], fr_gcc_i64(c, first));
-            break;
-        default:
-            fr_emit_fill_lanes(e, k);
-            break;
-        }
-    }
-    fr_gcc_set(c, e->j, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
-    fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].in_lanes)
+            fr_emit_fill_lanes(e, &e->sinks[s]);
+    for (e->u = 0; e->u < n; e->u++)
+        finish_block(e);
+    e->u = 0;
 }
 
 /* ---- what is left over after whole blocks ---------------------------------------------------- */
@@ -407,6 +445,7 @@ add_sink(struct emit *e, int i, enum how how)
             k->dtype = FR_F32;
     }
     k->parts = n_parts(k->dtype);
+    k->in_lanes = how == HOW_LANES || how == HOW_PICK;
 }
 
 static void
@@ -505,8 +544,8 @@ load_outer_values(struct emit *e)
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
-            e->val[i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
-                                          (int64_t)sizeof(struct fr_slot) * i);
+            e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
+                                             (int64_t)sizeof(struct fr_slot) * i);
 }
 
 static int
@@ -604,6 +643,23 @@ emit_climb(struct emit *e, struct walk *w)
     c->g->block_end_with_jump(c->at, NULL, w->descend);
 }
 
+/* Steps of several blocks, as long as they fit the leaf. */
+static void
+emit_wide_steps(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *head = fr_gcc_block(c), *body = fr_gcc_block(c), *done = fr_gcc_block(c);
+    gj_rvalue     *last = fr_gcc_i64(c, (int64_t)e->abreast * e->block);
+
+    last = fr_gcc_keep(c, c->t_i64, minus(e, fr_gcc_get(c, w->whole_end), last));
+    fr_gcc_jump(c, head);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, e->j), last), body, done);
+    c->at = body;
+    emit_step(e, e->abreast);
+    c->g->block_end_with_jump(c->at, NULL, head);
+    c->at = done;
+}
+
 static void
 emit_leaf(struct emit *e, struct walk *w)
 {
@@ -620,12 +676,14 @@ emit_leaf(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 0));
     fr_gcc_set(c, w->left_over, fr_gcc_i64(c, 0));
     fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
+    if (e->abreast > 1)
+        emit_wide_steps(e, w);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
                   w->head, w->after);
     /* A tight loop around the block; the way back from the tail enters it from outside. */
     c->at = w->head;
     fr_gcc_jump(c, w->body);
-    emit_block(e);
+    emit_step(e, 1);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
                   w->body, w->after);
 }
@@ -772,6 +830,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
     if (!e->n_sinks)
         return;
     e->block = choose_block(e);
+    e->abreast = fr_emit_abreast(e);
     load_outer_values(e);
     declare_operands(e);
     for (int k = 0; k < e->n_sinks; k++)

@@ -201,13 +201,6 @@ result_level(const struct fuser *z, int n)
     return m->kind == FR_GROUP_MIX && reduces_columns(z, m, n) ? FR_MEMBER_AFTER : FR_MEMBER_KEPT;
 }
 
-static bool
-same_shape(const struct fr_layout *a, const struct fr_layout *b)
-{
-    return a == b || (a->ndim == b->ndim &&
-                      !memcmp(fr_layout_dims(a), fr_layout_dims(b), a->ndim * sizeof(int64_t)));
-}
-
 /* May node c take the value of p straight from a register? */
 static const char *
 edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
@@ -224,7 +217,7 @@ edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
     if (pl == FR_MEMBER_KEPT && cl == FR_MEMBER_AFTER)
         return "row results and column results do not meet";
     if (pl == cl && e->layout == z->g->node[p].layout && !fr_fuser_reduces(&z->g->node[c]) &&
-        same_shape(e->layout, fr_domain_layout(&z->g->node[c])))
+        fr_layout_same_dims(e->layout, fr_domain_layout(&z->g->node[c])))
         return NULL; /* as nearly always: the whole result, as it lies */
     fr_domain_strides(z, c, e, have);
     nd = result_strides(&z->g->node[p], dims, want);

@@ -26,7 +26,7 @@ enum { PLAN_BUCKETS = 1024,
        KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
 };
 
-static struct fr_plan    *plans[PLAN_BUCKETS];
+static struct fr_plan    *plans[PLAN_BUCKETS], *last_plan;
 static int                n_plans;
 static uint64_t           clock_;
 static struct fr_gathered gathered;
@@ -54,19 +54,19 @@ static void
 release_pooled(struct fr_buffer *b)
 {
     fr_memory_free(b->mem, b->n_bytes);
-    fr_memory_free(b, sizeof *b);
+    fr_free(b);
 }
 
 struct fr_buffer *
 fr_buffer_new(size_t n_bytes, struct fr_err *err)
 {
-    struct fr_buffer *b = fr_memory_alloc(sizeof *b);
+    struct fr_buffer *b = fr_malloc(sizeof *b); /* not counted as array memory, which plans predict */
 
     if (b) {
         *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release_pooled};
         if ((b->mem = fr_memory_alloc(n_bytes)))
             return b;
-        fr_memory_free(b, sizeof *b);
+        fr_free(b);
     }
     fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
     return NULL;
@@ -97,10 +97,14 @@ drop_oldest_plan(void)
 {
     struct fr_plan **oldest = NULL, *p;
 
+    last_plan = NULL;
+
     for (int i = 0; i < PLAN_BUCKETS; i++)
-        for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next)
+        for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next) {
+            (*link)->then = NULL;
             if (!(*link)->running && (!oldest || (*link)->last_used < (*oldest)->last_used))
                 oldest = link;
+        }
     if (!oldest)
         return;
     p = *oldest;
@@ -109,21 +113,30 @@ drop_oldest_plan(void)
     fr_plan_free(p);
 }
 
+static bool
+has_key(const struct fr_plan *p)
+{
+    return p->n_key == gathered.n_key &&
+           !memcmp(p->key, gathered.key, gathered.n_key * sizeof *p->key);
+}
+
 static fr_status
 find_plan(struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
-    struct fr_plan *p;
+    struct fr_plan *p = last_plan ? last_plan->then : NULL;
     fr_status       st;
 
-    hash_words(gathered.key, gathered.n_key, hash);
-    for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
-        if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && p->n_key == gathered.n_key &&
-            !memcmp(p->key, gathered.key, gathered.n_key * sizeof *p->key)) {
-            stats.n_plan_hits++;
-            break;
-        }
-    if (!p) {
+    /* In a loop, what came after the last plan the time before comes again: that saves the hash. */
+    if (FR_UNLIKELY(!p || !has_key(p))) {
+        hash_words(gathered.key, gathered.n_key, hash);
+        for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
+            if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p))
+                break;
+    }
+    if (p) {
+        stats.n_plan_hits++;
+    } else {
         if ((st = fr_plan_build(&gathered, &p, err)) != FR_OK)
             return st;
         p->hash[0] = hash[0];
@@ -136,6 +149,9 @@ find_plan(struct fr_plan **out, struct fr_err *err)
         stats.n_plans++;
     }
     p->last_used = ++clock_;
+    if (last_plan)
+        last_plan->then = p;
+    last_plan = p;
     *out = p;
     return FR_OK;
 }
@@ -762,6 +778,12 @@ fr_stats_get(struct fr_stats *out)
     out->n_interpreted = l.n_interpreted - stats_base.n_interpreted;
     out->n_jitted = l.n_jitted - stats_base.n_jitted;
     out->n_ref = l.n_ref - stats_base.n_ref;
+}
+
+uint64_t
+fr_stats_kernels(void)
+{
+    return stats.n_kernels;
 }
 
 void

@@ -61,10 +61,11 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
     if (p->n_products)
         fr_text_add(t, " and %d matrix product%s", p->n_products, p->n_products == 1 ? "" : "s");
     fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
-                   "(%lld results, %lld temporaries, bound %lld)\n",
+                   "(%lld results, %lld temporaries for %d arrays, bound %lld)\n",
                 (unsigned long long)moved,
                 (long long)least_bytes(p), (long long)(p->new_bytes + p->arena_bytes),
-                (long long)p->new_bytes, (long long)p->arena_bytes, (long long)p->arena_bound);
+                (long long)p->new_bytes, (long long)p->arena_bytes, p->n_arena,
+                (long long)p->arena_bound);
     for (int i = 0; i < p->n_steps; i++) {
         const struct fr_step *s = &p->step[i];
         bool        product = s->kind == FR_STEP_CALL && !s->counts;

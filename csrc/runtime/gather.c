@@ -25,16 +25,14 @@ by_birth(const void *a, const void *b)
 static void
 sort_by_birth(fr_ref *id, int n)
 {
+    int64_t left = 16 * (int64_t)n + 64; /* moves, after which they are taken to be in no order at all */
+
     /* Visited from the roots down they come youngest first, more or less. */
     for (int i = 0, j = n - 1; i < j; i++, j--) {
         fr_ref x = id[i];
 
         id[i] = id[j];
         id[j] = x;
-    }
-    if (n > 64) {
-        qsort(id, (size_t)n, sizeof *id, by_birth);
-        return;
     }
     for (int i = 1; i < n; i++) {
         fr_ref   x = id[i];
@@ -44,20 +42,22 @@ sort_by_birth(fr_ref *id, int n)
         for (; j > 0 && fr_seq_before(seq, fr_nodes[id[j - 1]].seq); j--)
             id[j] = id[j - 1];
         id[j] = x;
+        if (FR_UNLIKELY((left -= i - j) < 0)) {
+            qsort(id, (size_t)n, sizeof *id, by_birth);
+            return;
+        }
     }
 }
 
-/* Visits what `root` depends on. Leaves and computing nodes go to z->id, views to z->views; `index` counts the
- * references from inside. */
-static fr_status
-visit(struct fr_gathered *z, fr_ref root, struct fr_err *err)
+/* Visits what `root` depends on. Leaves and computing nodes go to z->id, views to z->views, for which there is
+ * room; `index` counts the references from inside. */
+static void
+visit(struct fr_gathered *z, fr_ref root)
 {
     size_t top = 0;
 
     if (fr_nodes[root].mark == epoch)
-        return FR_OK;
-    if (!FR_GROW(z->stack, z->cap_stack, 1))
-        return no_memory(err);
+        return;
     fr_nodes[root].mark = epoch;
     fr_nodes[root].index = 0;
     z->stack[top++] = root;
@@ -65,15 +65,10 @@ visit(struct fr_gathered *z, fr_ref root, struct fr_err *err)
         fr_ref          id = z->stack[--top];
         struct fr_node *n = &fr_nodes[id];
 
-        if (!FR_GROW(z->id, z->cap_id, (size_t)z->n + 4) ||
-            !FR_GROW(z->stack, z->cap_stack, top + 3))
-            return no_memory(err);
         if (FR_LIKELY(n->op != FR_OP_view)) {
             z->id[z->n++] = id;
             z->has_store |= n->op == FR_OP_store;
         } else {
-            if (!FR_GROW(z->views, z->cap_views, z->n_views + 1))
-                return no_memory(err);
             z->views[z->n_views++] = id;
         }
         for (int k = 0; k < n->n_args; k++) {
@@ -90,7 +85,6 @@ visit(struct fr_gathered *z, fr_ref root, struct fr_err *err)
             a->index++;
         }
     }
-    return FR_OK;
 }
 
 static bool
@@ -242,19 +236,22 @@ push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
 static fr_status
 visit_all(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
 {
-    fr_status st;
+    /* A pending node has three arguments at most, and a view one. */
+    size_t room = 8 * ((size_t)fr_nodes_pending + (size_t)n_roots);
 
     z->n = 0;
     z->n_views = 0;
     z->has_store = false;
+    if (!FR_GROW(z->id, z->cap_id, room) || !FR_GROW(z->stack, z->cap_stack, room) ||
+        !FR_GROW(z->views, z->cap_views, room))
+        return no_memory(err);
     if (FR_UNLIKELY(++epoch == 0)) { /* after 2^32 traversals: no old mark may pass for a new one */
         for (uint32_t id = 0; id < fr_nodes_cap; id++)
             fr_nodes[id].mark = 0;
         epoch = 1;
     }
     for (int i = 0; i < n_roots; i++)
-        if ((st = visit(z, roots[i], err)) != FR_OK)
-            return st;
+        visit(z, roots[i]);
     sort_by_birth(z->id, z->n);
     return FR_OK;
 }

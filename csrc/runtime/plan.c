@@ -579,6 +579,7 @@ place_all(struct planner *z)
     int32_t            *to = fr_malloc(((size_t)n + 1) * sizeof *to);
     int32_t            *uses = fr_calloc((size_t)n + 1, sizeof *uses);
     struct fr_interval *v = fr_malloc(((size_t)n + 1) * sizeof *v);
+    struct fr_packing   packing;
     fr_status           st = FR_OK;
 
     if (!from || !to || !uses || !v) {
@@ -603,7 +604,10 @@ place_all(struct planner *z)
             if (p->place[i].kind != FR_PLACE_NONE && (p->place[i].kind == FR_PLACE_SAME) == same)
                 p->placed[p->n_placed++] = i;
     mark_overwrites(p);
-    TRY(fr_memory_pack(v, n_arena, &p->arena_bytes, &p->arena_bound, z->err));
+    TRY(fr_memory_pack(v, n_arena, 0, FR_MEMORY_PLAN_STEPS, &packing, z->err));
+    p->n_arena = n_arena;
+    p->arena_bytes = packing.peak;
+    p->arena_bound = packing.bound;
     n_arena = 0;
     for (int i = 0; i < n; i++) {
         if (p->place[i].kind == FR_PLACE_ARENA && to[i] >= 0)

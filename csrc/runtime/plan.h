@@ -125,6 +125,7 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
+    struct fr_plan  *then;               /* that was wanted after this one */
     uint64_t         last_used;
     struct fr_arena  arena;
     struct fr_graph *graph;
@@ -134,7 +135,7 @@ struct fr_plan {
     struct fr_place *place;              /* [n_nodes] */
     char           **base;               /* [n_nodes] while running */
     struct fr_buffer **fresh;            /* [n_nodes] while running: NEW memory */
-    int              n_new, n_outputs;
+    int              n_new, n_outputs, n_arena;
     int32_t         *new_;               /* nodes with NEW memory */
     int32_t         *output;             /* nodes to be realised */
     int32_t         *placed;             /* [n_placed] nodes with memory, those of kind SAME last */

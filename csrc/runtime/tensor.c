@@ -13,7 +13,7 @@ uint32_t        fr_trace_site;
 struct fr_storage *fr_storages_free;
 
 static struct fr_storage *dirty_list;
-static void             **to_release;    /* foreign memory that nothing reads any more */
+static struct foreign    *to_release;    /* foreign memory that nothing reads any more */
 
 fr_status
 fr_no_memory(struct fr_err *err, const char *what)
@@ -334,6 +334,12 @@ fr_tensor_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims, st
 /* ---- memory ------------------------------------------------------------------------------- */
 
 bool
+fr_tensor_is_alone(const struct fr_tensor *t)
+{
+    return t->whole && !t->readonly && t->storage->refs == 1 && !t->storage->pinned;
+}
+
+bool
 fr_tensor_is_pending(const struct fr_tensor *t)
 {
     return fr_node_computes(&fr_nodes[t->storage->node]);
@@ -436,7 +442,9 @@ fr_tensor_export(const struct fr_tensor *t, bool writes, void **data, uint32_t *
     bool               was = fr_storage_is_watched(s);
     fr_status          st = FR_OK;
 
-    if (!loud_looks(s)[1])
+    /* A leaf that nothing but the storage refers to is ready. */
+    if (!loud_looks(s)[1] &&
+        (fr_node_computes(&fr_nodes[s->node]) || fr_nodes[s->node].refs > 1))
         TRY(ready_to_be_looked_at(s, err));
     TRY(fr_tensor_data(t, data, err));
     if (!s->seen)
@@ -520,22 +528,26 @@ copy_nd(int size, int ndim, const int64_t *dims, char *dst, const int64_t *ds, c
             copy_nd(size, ndim - 1, dims + 1, dst + i * ds[0], ds + 1, src + i * ss[0], ss + 1);
 }
 
-/* A foreign buffer's `owner`. */
-enum { LINK_RELEASE, LINK_OWNER, LINK_NEXT, LINK_WORDS };
+/* Memory of others, and whom to tell when nothing reads it any more. */
+struct foreign {
+    struct fr_buffer b; /* first */
+    void (*release)(void *);
+    void           *owner;
+    struct foreign *next; /* of those that wait for it */
+};
 
 /* Only notes that the memory can go: letting it go runs foreign code, and whoever drops the last
  * reference may be in the middle of a traversal. */
 static void
 release_foreign(struct fr_buffer *b)
 {
-    void **link = b->owner;
+    struct foreign *f = (struct foreign *)b;
 
-    fr_free(b);
-    if (link[LINK_RELEASE]) {
-        link[LINK_NEXT] = to_release;
-        to_release = link;
+    if (f->release) {
+        f->next = to_release;
+        to_release = f;
     } else { /* making the handle failed: the caller still owns the memory */
-        fr_free(link);
+        fr_free(f);
     }
 }
 
@@ -543,12 +555,12 @@ FR_COLD void
 fr_release_foreign(void)
 {
     while (to_release) {
-        void **link = to_release, *owner = link[LINK_OWNER];
-        void (*release)(void *);
+        struct foreign *f = to_release;
+        void           *owner = f->owner;
+        void (*release)(void *) = f->release;
 
-        memcpy(&release, &link[LINK_RELEASE], sizeof release);
-        to_release = link[LINK_NEXT];
-        fr_free(link);
+        to_release = f->next;
+        fr_free(f);
         release(owner);
     }
 }
@@ -578,9 +590,8 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
 {
     int64_t           strides[FR_MAX_DIMS], low = 0, high = 0, size = fr_dtype_size(dtype), n;
     struct fr_layout *window = NULL, *home = NULL;
-    struct fr_buffer *b = NULL;
+    struct foreign   *f = NULL;
     struct fr_tensor  base = {0};
-    void            **link = NULL;
     fr_status         st;
 
     TRY(fr_dims_count(ndim, dims, (int)size, &n, err));
@@ -600,32 +611,38 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     window = fr_layout_get(ndim, dims, strides);
     home = window && window->dense && low == 0 ? fr_layout_ref(window)
                                                : fr_layout_get(1, &n, NULL);
-    b = fr_calloc(1, sizeof *b);
-    link = fr_calloc(LINK_WORDS, sizeof *link);
-    if (!window || !home || !b || !link) {
+    f = fr_malloc(sizeof *f);
+    if (!window || !home || !f) {
         st = fr_no_memory(err, "shared memory");
         goto out;
     }
-    *b = (struct fr_buffer){.mem = (char *)data + low * size, .n_bytes = (size_t)(n * size),
-                            .refs = 1, .release = release_foreign, .owner = link};
-    st = wrap_leaf(b, dtype, home, &base, err);
-    b = NULL; /* the node's now, also on failure, and `link` with it */
-    if (st == FR_OK) {
-        base.readonly = readonly;
+    *f = (struct foreign){.b = {.mem = (char *)data + low * size, .n_bytes = (size_t)(n * size),
+                                .refs = 1, .release = release_foreign, .owner = f}};
+    st = wrap_leaf(&f->b, dtype, home, &base, err); /* the node's now, also on failure */
+    if (st != FR_OK) {
+        f = NULL;
+        goto out;
+    }
+    base.readonly = readonly;
+    if (home == window) {
+        *out = base;
+    } else {
         st = fr_tensor_window(&base, ndim, dims, strides, -low, out, err);
-        if (st == FR_OK) {
-            base.storage->shared = true;
-            memcpy(&link[LINK_RELEASE], &release, sizeof release);
-            link[LINK_OWNER] = owner;
+        if (st != FR_OK) {
+            f = NULL;
+            fr_tensor_clear(&base);
+            goto out;
         }
         fr_tensor_clear(&base);
     }
-    link = NULL;
+    out->storage->shared = true;
+    f->release = release;
+    f->owner = owner;
+    f = NULL;
 out:
     fr_layout_unref(window);
     fr_layout_unref(home);
-    fr_free(b);
-    fr_free(link);
+    fr_free(f);
     return st;
 }
 

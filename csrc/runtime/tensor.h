@@ -48,6 +48,10 @@ extern FR_HIDDEN uint32_t fr_trace_site;
 /* An element-by-element operation, its arguments broadcast and promoted as NumPy does. */
 fr_status fr_trace_map(fr_op, const struct fr_arg *args, int n_args, struct fr_tensor *out,
                        struct fr_err *);
+/* The same, into memory of this layout, whose dims are the result's. */
+fr_status fr_trace_map_like(fr_op, const struct fr_arg *args, int n_args, struct fr_layout *layout,
+                            struct fr_tensor *out, struct fr_err *);
+enum { FR_REUSED_BYTES = 256 << 10 };  /* NumPy computes into temporaries of so many bytes and more */
 /* The same for two whole arrays of one dtype, which most operations of most programs are. False: this is no
  * such case, or there is something to be said about it; nothing has happened and fr_trace_map will do. */
 bool      fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor *b,
@@ -128,6 +132,7 @@ void      fr_storage_unlook(struct fr_storage *, uint32_t look);
 void      fr_storage_lend(struct fr_storage *);
 fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
+bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */
 /* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
  * in it and nothing else takes its place. */
 uint32_t  fr_tensor_hold(const struct fr_tensor *);
@@ -188,6 +193,7 @@ struct fr_stats {
     uint64_t peak_planned_bytes;               /* highest arena + outputs of one plan */
 };
 void      fr_stats_get(struct fr_stats *);
+uint64_t  fr_stats_kernels(void);       /* one of them, sooner */
 void      fr_stats_reset(void);
 
 /* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"

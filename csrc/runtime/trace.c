@@ -116,7 +116,9 @@ result_layout(struct fr_layout *const *l, int n, const char *what, struct fr_lay
     fr_strides_keep_order(ndim, dims, n, list, order);
     if (!(*out = fr_layout_get(ndim, dims, order)))
         return fr_no_memory(err, "a layout");
-    if (n == 2) {
+    /* Of two large arrays of one shape, one may be a temporary: not the same answer each time. */
+    if (n == 2 && (l[0]->n_elems != l[1]->n_elems ||
+                   l[0]->n_elems < FR_REUSED_BYTES / fr_dtype_size(FR_C128))) {
         fr_layout_unref((struct fr_layout *)cache[h].a);
         fr_layout_unref((struct fr_layout *)cache[h].b);
         fr_layout_unref(cache[h].out);
@@ -473,6 +475,20 @@ fr_trace_map(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *
     }
     if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK ||
         (st = map_node(op, args, n_args, compute, NULL, &id, err)) != FR_OK)
+        return st;
+    return finish(id, out, err);
+}
+
+fr_status
+fr_trace_map_like(fr_op op, const struct fr_arg *args, int n_args, struct fr_layout *layout,
+                  struct fr_tensor *out, struct fr_err *err)
+{
+    fr_dtype  compute;
+    fr_ref    id;
+    fr_status st;
+
+    if ((st = resolve(op, args, n_args, &compute, err)) != FR_OK ||
+        (st = map_node(op, args, n_args, compute, layout, &id, err)) != FR_OK)
         return st;
     return finish(id, out, err);
 }

@@ -12,7 +12,7 @@ from ._core import Tensor
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "CallStats", "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "call_depth", "call_short", "cache_clear",
+    "Accelerated", "CallStats", "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "call_depth", "cache_clear",
     "cache_info", "config_get", "config_list", "config_set", "counters", "enter_call", "explain_text", "give_back",
     "leave_call", "memory_trim", "numpy_call", "op_table", "share", "site_here", "site_text", "stats_reset",
     "wait_compiles"})

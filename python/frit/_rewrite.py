@@ -22,6 +22,7 @@ Constants do not follow an assignment to the global, so what they were made from
 (`Rewritten.is_current`) and names that the functions themselves assign are left alone.
 """
 import dis
+import opcode
 import sys
 import types
 
@@ -88,6 +89,8 @@ _EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD =
 _CACHE = 0
 _STORES_GLOBAL = {_OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in _OP}
 _STORES_CELL = {_OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in _OP}
+_LOOKS_UP = {_LOAD_GLOBAL, _LOAD_DEREF} | _STORES_GLOBAL | _STORES_CELL | {
+    _OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
 _USES_CELL = _STORES_CELL | {_OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
 
 
@@ -147,6 +150,52 @@ def _called(null, after):
     return null and not _is_attr(after, True) and not _is_attr(after, False)
 
 
+def _plain_operations():
+    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact."""
+    names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
+             "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
+             "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
+             "RETURN_VALUE RETURN_CONST").split()
+    exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
+    return ({_OP[n] for n in names if n in _OP},
+            {i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ()))
+             if symbol.removesuffix("=") in exact})
+
+
+_PLAIN, _EXACT = _plain_operations()
+_BINARY_OP = _OP.get("BINARY_OP", -1)
+_COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in _OP}
+_CALLS = {_OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in _OP}
+# Functions of NumPy's with one right result, for real numbers.
+_EXACT_CALLS = frozenset(
+    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint add subtract multiply "
+    "divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite equal not_equal less "
+    "less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
+    "bitwise_xor invert bitwise_not left_shift right_shift where".split())
+
+
+def is_plain(f, n_operations):
+    """(plain, calls): whether the function does nothing but up to so many operations, on its arguments and
+    constants, that have the same bits in NumPy and in frit; and whether functions of NumPy are among them."""
+    code = f.__code__
+    if len(code.co_code) > 64 + 64 * n_operations or code.co_freevars or code.co_cellvars:
+        return False, False
+    listed, n, calls, before = _decode(code), 0, False, None
+    for this, after in zip(listed, [*listed[1:], None]):
+        op, arg = this[1:]
+        n += op in _COMPUTES
+        if op == _LOAD_GLOBAL:
+            calls = fits = f.__globals__.get(_global_name(code, this)) is numpy and _is_attr(after, True)
+        elif op in (_LOAD_ATTR, _LOAD_METHOD):
+            fits = before == _LOAD_GLOBAL and _attr_name(code, this) in _EXACT_CALLS
+        else:
+            fits = op in _CALLS or op in _PLAIN and (op != _BINARY_OP or arg in _EXACT)
+        if not fits:
+            return False, False
+        before = op
+    return n <= n_operations, calls
+
+
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
@@ -169,12 +218,13 @@ class _Rewriter:
         return None
 
     def loads(self, code):
-        """Every instruction with the two that follow it (None at the end)."""
+        """The instructions that look names up, each with the one before it and the two that follow."""
         known = self.decoded.get(id(code))
         if known is None:
-            known = self.decoded[id(code)] = code, _decode(code)
-        listed = known[1]
-        return zip(listed, [*listed[1:], None], [*listed[2:], None, None])
+            listed = [None, *_decode(code), None, None]
+            found = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
+            known = self.decoded[id(code)] = code, found
+        return known[1]
 
     def collect(self):
         """Every function that will be copied, found through the names by which they are called."""
@@ -188,7 +238,7 @@ class _Rewriter:
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
             for code in _tree(f.__code__):
-                for this, _, _ in self.loads(code):
+                for _, this, _, _ in self.loads(code):
                     op = this[1]
                     if op == _LOAD_GLOBAL:
                         name = _global_name(code, this)
@@ -241,7 +291,7 @@ class _Rewriter:
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
         where = {}      # id of a stand-in -> its index among the constants
-        for this, after, after2 in self.loads(code):
+        for _, this, after, after2 in self.loads(code):
             if this[1] != _LOAD_GLOBAL:
                 continue
             new = self.global_stand_in(f, code, this, after, after2)
@@ -282,8 +332,7 @@ class _Rewriter:
     def redirects_cell(self, f, name, as_module):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
         for code in _tree(f.__code__):
-            before = None
-            for this, after, after2 in self.loads(code):
+            for before, this, after, after2 in self.loads(code):
                 if this[1] in _USES_CELL and _cell_name(code, this) == name:
                     return False
                 if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
@@ -291,7 +340,6 @@ class _Rewriter:
                     if not (_attribute_called(null, after, after2) if as_module
                             else _called(null, after)):
                         return False
-                before = this
         return True
 
     def cells_of(self, f, fill):

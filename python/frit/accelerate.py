@@ -21,16 +21,18 @@ import types
 import numpy
 
 from . import _core, _namespace
-from ._rewrite import rewrite
+from ._rewrite import is_plain, rewrite
 
 _Tensor = _core.Tensor
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
+_MAX_PLAIN = 3          # operations that NumPy does on small arrays sooner than a call of ours begins
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
                     types.BuiltinFunctionType, types.ModuleType, type})
 
 
 CallStats = _core.CallStats
+_Accelerated = _core.Accelerated
 
 
 def _attributes(x):
@@ -303,8 +305,12 @@ class _Function:
         self.f = f
         self.stats = CallStats()
         self.rewritten = None
-        self.short = None       # what _core.call_short wants, where that may be enough
+        self.wrapper = None     # the _core.Accelerated that is called
         self.n_rewrites = 0
+
+    def prepare(self):
+        """Before the first call."""
+        self.current()
 
     def current(self):
         """The copy that fits the globals of the moment, or None to run the function as it is."""
@@ -315,10 +321,13 @@ class _Function:
             return None
         self.n_rewrites += 1
         r = self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
-        self.short = None
-        if not r.stored_globals and not r.stored_cells:
-            self.short = (r.copy, r.copy.__globals__, tuple(r.globals_read), tuple(r.all_cells), tuple(r.watched),
-                          tuple(r.cells), _finish, self.stats)
+        if self.wrapper is not None:
+            plain, calls = is_plain(self.f, _MAX_PLAIN)
+            # What is watched is known to be no array.
+            names = r.globals_read - {name for _, name, _ in r.watched}
+            self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
+                r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
+                tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
         return r
 
     def call(self, args, kwargs):
@@ -362,7 +371,7 @@ class _Function:
             if body is None:
                 arrays.finish(r)
             s, after = self.stats, _core.counters()
-            s.kernels, s.fallbacks, s.syncs, _ = (max(b - a, 0) for a, b in zip(before, after))
+            s.kernels, s.fallbacks, s.syncs = (max(b - a, 0) for a, b in zip(before, after))
             if body is not None:    # the computation at the end is no sync
                 s.syncs = max(body[2] - before[2], 0)
             s.calls += 1
@@ -371,7 +380,7 @@ class _Function:
 def explained(f, args, kwargs, describe):
     """describe(tensors), where the tensors are the pending results of calling `f` with tensors for
     arrays, and what it left pending in its arguments."""
-    state = getattr(f, "_frit_function", None) or _Function(f)
+    state = f._state if type(f) is _Accelerated else _Function(f)
     r = state.current()
     arrays, found, seen = _Arrays(), [], set()
     arrays.find((args, kwargs), [])
@@ -392,8 +401,7 @@ def explained(f, args, kwargs, describe):
 
 def _unwrap(value):
     """The function that was decorated, if `value` is what accelerate() made of it."""
-    state = getattr(value, "_frit_function", None) if type(value) is types.FunctionType else None
-    return state.f if state is not None else value
+    return value._state.f if type(value) is _Accelerated else value
 
 
 def _suspends(f):
@@ -426,16 +434,7 @@ def accelerate(function=None):
         if inspect.iscoroutinefunction(function) and hasattr(inspect, "markcoroutinefunction"):
             inspect.markcoroutinefunction(wrapper)
     else:
-        def wrapper(*args, **kwargs):
-            if state.rewritten is None:
-                state.current()
-            short = state.short
-            if short is not None and not kwargs:
-                result = _core.call_short(short, args)
-                if result is not short:
-                    return result
-            return state.call(args, kwargs)
-        wrapper._frit_function = state
+        wrapper = state.wrapper = _Accelerated(state)
     functools.update_wrapper(wrapper, function)
     wrapper.stats = state.stats
     return wrapper

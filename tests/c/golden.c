@@ -202,29 +202,6 @@ print_lowered(const struct fr_plan *p)
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
-static fr_status
-run_memory(const char *text, struct fr_err *err)
-{
-    struct fr_interval v[1000];
-    int64_t            peak, bound;
-    int                n = 0;
-    fr_status          st;
-
-    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
-        long long from, to, bytes;
-
-        if (*text != '#' && sscanf(text, "%lld %lld %lld", &from, &to, &bytes) == 3 && n < 1000)
-            v[n++] = (struct fr_interval){(int32_t)from, (int32_t)to, bytes, -1};
-    }
-    if ((st = fr_memory_pack(v, n, &peak, &bound, err)) != FR_OK)
-        return st;
-    for (int i = 0; i < n; i++)
-        printf("%d..%d: %lld bytes at %lld\n", v[i].from, v[i].to, (long long)v[i].n_bytes,
-               (long long)v[i].offset);
-    printf("peak %lld, at least %lld\n", (long long)peak, (long long)bound);
-    return FR_OK;
-}
-
 /* The value of a line `# name: value` in `head`, or NULL; ends at the end of the line. */
 static char *
 directive(char *head, const char *name)
@@ -240,6 +217,38 @@ directive(char *head, const char *name)
             return v;
         }
     return NULL;
+}
+
+static fr_status
+run_memory(const char *text, struct fr_err *err)
+{
+    size_t              cap = 0;
+    struct fr_interval *v = NULL;
+    struct fr_packing   packing;
+    int                 n = 0;
+    fr_status           st;
+
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        long long from, to, bytes;
+
+        if (*text == '#' || sscanf(text, "%lld %lld %lld", &from, &to, &bytes) != 3)
+            continue;
+        if (!FR_GROW(v, cap, (size_t)n + 1))
+            TRY(fr_fail(err, FR_ENOMEM, "out of memory"));
+        v[n++] = (struct fr_interval){(int32_t)from, (int32_t)to, bytes, -1};
+    }
+    TRY(fr_memory_pack(v, n, 0, FR_MEMORY_PLAN_STEPS, &packing, err));
+    for (int i = 0; i < n; i++)
+        printf("%d..%d: %lld bytes at %lld\n", v[i].from, v[i].to, (long long)v[i].n_bytes,
+               (long long)v[i].offset);
+    printf("peak %lld, at least %lld", (long long)packing.peak, (long long)packing.bound);
+    if (packing.steps)
+        printf("; %lld before a search of %lld steps", (long long)packing.quick_peak,
+               (long long)packing.steps);
+    printf("\n");
+out:
+    fr_free(v);
+    return st;
 }
 
 static fr_status

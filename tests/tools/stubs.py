@@ -63,8 +63,8 @@ ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": 
 RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool", "eval": "None",
-           "explain_text": "str", "give_back": "None", "call_short": "Any", "call_depth": "int",
-           "enter_call": "int", "leave_call": "int", "counters": "tuple[int, int, int, int]", "numpy_call": "Any",
+           "explain_text": "str", "give_back": "None", "call_depth": "int",
+           "enter_call": "int", "leave_call": "int", "counters": "tuple[int, int, int]", "numpy_call": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
            "alloc_fail_at": "None", "memory_trim": "None", "site_text": "str", "site_here": "int"}
@@ -133,6 +133,8 @@ def core():
                 lines += ["    @property", f"    def {name}(self) -> Any: ..."]
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls")]
+    lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
+              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."]
     lines += ["", ""]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)

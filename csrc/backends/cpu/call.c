@@ -65,7 +65,7 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
             for (int o = 0; o < 3; o++) {
                 int axis = k - n_outer + l[o]->ndim - core[o];
 
-                if (axis >= 0)
+                if (axis >= 0 && at[o]) /* an operand without elements has no address */
                     at[o] += step(l[o], axis, size) * (wraps ? 1 - index[k] : 1);
             }
             if (!wraps)

@@ -172,8 +172,7 @@ store_extreme(fr_dtype d, bool lowest, void *out)
 {
     double   inf = lowest ? -__builtin_inf() : __builtin_inf();
     float    inf32 = (float)inf;
-    unsigned bits = 8u * (unsigned)fr_dtype_size(d);
-    uint64_t top = d == FR_BOOL ? 1 : UINT64_MAX >> (64 - bits);
+    uint64_t top;
 
     switch (d) {
     case FR_F16: *(uint16_t *)out = lowest ? 0xfc00 : 0x7c00; break;
@@ -182,6 +181,7 @@ store_extreme(fr_dtype d, bool lowest, void *out)
     case FR_C64: ((float *)out)[0] = ((float *)out)[1] = inf32; break;
     case FR_C128: ((double *)out)[0] = ((double *)out)[1] = inf; break;
     default:
+        top = d == FR_BOOL ? 1 : UINT64_MAX >> (64 - 8u * (unsigned)fr_dtype_size(d));
         if (fr_dtype_kind(d) == 'i')
             store_int(d, out, (int64_t)(lowest ? (top >> 1) + 1 : top >> 1));
         else

@@ -1,5 +1,7 @@
 #include "jit/cc/gcc.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 void
@@ -308,11 +310,11 @@ change_sign(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
 /* An operand of fma. Only a negation that GCC can see becomes part of the instruction, as it does
  * in the block kernels. */
 static gj_rvalue *
-fma_operand(struct fr_gcc *c, fr_dtype d, fr_mval v)
+fma_operand(struct fr_gcc *c, fr_dtype d, gj_rvalue *const *vals, fr_mval v)
 {
     const struct fr_minst *in = &c->code.inst[v];
 
-    return in->op == FR_M_NEG ? unary(c, GJ_MINUS, d, c->vals[in->a]) : c->vals[v];
+    return in->op == FR_M_NEG ? unary(c, GJ_MINUS, d, vals[in->a]) : vals[v];
 }
 
 static gj_rvalue *
@@ -361,7 +363,8 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
 }
 
 static gj_rvalue *
-expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
+expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
+       const struct fr_gval *args)
 {
     static const struct {
         uint8_t is_binary, gj;
@@ -372,7 +375,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
         [FR_M_SHL] = {1, GJ_LSHIFT}, [FR_M_SHR] = {1, GJ_RSHIFT},
     };
     const fr_dtype d = in->type;
-    gj_rvalue     *x[3] = {c->vals[in->a], c->vals[in->b], c->vals[in->c]};
+    gj_rvalue     *x[3] = {vals[in->a], vals[in->b], vals[in->c]};
     fr_dtype       from = c->code.inst[in->a].type;
 
     c->needs_libm |= in->op == FR_M_FMOD || (in->op == FR_M_FMA && !c->has_fma);
@@ -390,7 +393,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, const struct fr_gval *args)
         return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
     case FR_M_FMA:
         for (int k = 0; k < 3; k++)
-            x[k] = fma_operand(c, d, (fr_mval[]){in->a, in->b, in->c}[k]);
+            x[k] = fma_operand(c, d, vals, (fr_mval[]){in->a, in->b, in->c}[k]);
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
     case FR_M_FMOD:
         return call(c, d, "__builtin_fmodf", "__builtin_fmod", 2, x);
@@ -440,33 +443,44 @@ input(struct fr_gcc *c, fr_dtype d, int k)
     return v;
 }
 
-/* Writes the code that a recipe has left in c->code. */
-static struct fr_gval
-flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, const struct fr_gval *args)
+/* Writes the code that a recipe has left in c->code for `n` elements, each instruction for all of
+ * them before the next one. */
+static void
+flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
+      const struct fr_gargs *args, struct fr_gval *out)
 {
-    struct fr_gval none = {NULL, NULL};
-    size_t         n = c->code.n;
+    size_t len = c->code.n;
 
+    memset(out, 0, (size_t)n * sizeof *out);
     if (st == FR_OK && c->code.st != FR_OK)
         st = c->code.st;
-    if (st == FR_OK && !FR_GROW(c->vals, c->vals_cap, n))
+    if (st == FR_OK && !FR_GROW(c->vals, c->vals_cap, (size_t)n * len))
         st = FR_ENOMEM;
     if (st != FR_OK) {
         c->st = st;
-        return none;
+        return;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < len; i++) {
         const struct fr_minst *in = &c->code.inst[i];
 
-        c->vals[i] = expand(c, in, args);
-        if (in->op != FR_M_INPUT && in->op != FR_M_CONST)
-            c->vals[i] = fr_gcc_keep(c, machine_type(c, in->type), c->vals[i]);
+        for (int u = 0; u < n; u++) {
+            gj_rvalue **vals = c->vals + (size_t)u * len;
+
+            vals[i] = expand(c, in, vals, args[u].x);
+            if (in->op != FR_M_INPUT && in->op != FR_M_CONST)
+                vals[i] = fr_gcc_keep(c, machine_type(c, in->type), vals[i]);
+        }
     }
-    return (struct fr_gval){c->vals[r.re], fr_dtype_is_complex(result) ? c->vals[r.im] : NULL};
+    for (int u = 0; u < n; u++) {
+        out[u].re = c->vals[(size_t)u * len + r.re];
+        if (fr_dtype_is_complex(result))
+            out[u].im = c->vals[(size_t)u * len + r.im];
+    }
 }
 
-struct fr_gval
-fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
+void
+fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
+           struct fr_gval *out)
 {
     struct fr_mnum x[3] = {{0, 0}}, r = {0, 0};
     fr_status      st;
@@ -475,19 +489,37 @@ fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
     for (int k = 0; k < fr_op_info[op].arity; k++)
         x[k] = input(c, fr_op_arg(op, k, in), k);
     st = fr_recipe_op(&c->code, op, in, x, &r);
-    return flush(c, st, fr_op_result(op, in), r, args);
+    flush(c, st, fr_op_result(op, in), r, n, args, out);
+}
+
+void
+fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
+             struct fr_gval *out)
+{
+    struct fr_mnum x, r = {0, 0};
+    fr_status      st;
+
+    c->code.n = 0;
+    x = input(c, from, 0);
+    st = fr_recipe_cast(&c->code, from, to, x, &r);
+    flush(c, st, to, r, n, args, out);
+}
+
+struct fr_gval
+fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
+{
+    struct fr_gargs all = {{{NULL, NULL}}};
+    struct fr_gval  v;
+
+    memcpy(all.x, args, (size_t)fr_op_info[op].arity * sizeof *args);
+    fr_gcc_ops(c, op, in, 1, &all, &v);
+    return v;
 }
 
 struct fr_gval
 fr_gcc_convert(struct fr_gcc *c, fr_dtype from, fr_dtype to, struct fr_gval v)
 {
-    struct fr_mnum x, r = {0, 0};
-    fr_status      st;
-
-    if (from == to)
-        return v;
-    c->code.n = 0;
-    x = input(c, from, 0);
-    st = fr_recipe_cast(&c->code, from, to, x, &r);
-    return flush(c, st, to, r, &v);
+    if (from != to)
+        fr_gcc_casts(c, from, to, 1, &(struct fr_gargs){{v}}, &v);
+    return v;
 }

@@ -93,6 +93,15 @@ void       fr_gcc_end_for(struct fr_gcc *, struct fr_gcc_loop);
 /* One operation over values, through its recipe; `in` is its compute dtype. */
 struct fr_gval fr_gcc_op(struct fr_gcc *, fr_op op, fr_dtype in, const struct fr_gval *args);
 struct fr_gval fr_gcc_convert(struct fr_gcc *, fr_dtype from, fr_dtype to, struct fr_gval);
+/* The same for `n` elements, by turns: each instruction of the recipe is written for all of them
+ * before the next one. */
+struct fr_gargs {
+    struct fr_gval x[3];
+};
+void fr_gcc_ops(struct fr_gcc *, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
+                struct fr_gval *out);
+void fr_gcc_casts(struct fr_gcc *, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
+                  struct fr_gval *out);
 /* The machine type of a value's components: U16 for F16, F32 for C64, the dtype itself otherwise.
  */
 fr_dtype   fr_gcc_machine(fr_dtype);

@@ -12,7 +12,7 @@ enum fr_frame_kind {
     FR_FRAME_HELLO = 1,    /* helper, once: the compiler's digest (32 bytes), then its path */
     FR_FRAME_COMPILE,      /* parent: u32 count of features, each a C string; u32 count of nests, each
                               its name, a C string, u64 bytes and the packed nest */
-    FR_FRAME_OBJECT,       /* helper: a shared object with the code of all */
+    FR_FRAME_OBJECT,       /* helper: a shared object with the code of the first, at least */
     FR_FRAME_FAILED,       /* helper: why there is none */
     FR_FRAME_NO_COMPILER,  /* helper: why nothing can be compiled on this machine */
 };

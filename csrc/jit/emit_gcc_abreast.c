@@ -1,0 +1,240 @@
+/* jit/emit_gcc_abreast.c -- how many blocks a stage works on at once, from its micro code.
+ *
+ * A chain of dependent operations waits for each result. A processor that starts two vector
+ * instructions a cycle is busy while 2 * latency of them are under way, `latency` being the cycles
+ * that one element takes from its load to its last value. After a short body it finds them by
+ * itself, in the blocks that follow: some 144 instructions can wait for their operands at once.
+ * What is missing has to stand side by side in the body:
+ *
+ *     U * instructions + 144 >= 2 * latency
+ *
+ * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. U is at most what the
+ * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second. */
+#include "jit/emit_gcc_int.h"
+
+#include "base/alloc.h"
+
+enum {
+    STARTED_PER_CYCLE = 2,
+    WAITING = 144,
+    LOAD_LATENCY = 6,
+    LONG = 200,              /* instructions of one block */
+    MAX_INSTRUCTIONS = 2400, /* of all blocks of a step */
+    MAX_REFERENCES = 500,    /* to memory; GCC vectorises no loop with more than 1000 */
+};
+
+/* Cycles until a result is there, and how many instructions could have been started while it kept
+ * its part of the processor busy. What is not here is 1 and 1. */
+struct cost {
+    uint8_t latency, slots;
+};
+static const struct cost float_cost[FR_N_MOPS] = {
+    [FR_M_ADD] = {4, 1},    [FR_M_SUB] = {4, 1},    [FR_M_MUL] = {4, 1},    [FR_M_FMA] = {4, 1},
+    [FR_M_DIV] = {16, 16},  [FR_M_SQRT] = {20, 20}, [FR_M_RINT] = {8, 2},   [FR_M_CVT] = {4, 1},
+    [FR_M_FLOOR] = {16, 6}, [FR_M_CEIL] = {16, 6},  [FR_M_TRUNC] = {16, 6}, [FR_M_EQ] = {3, 1},
+    [FR_M_NE] = {3, 1},     [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
+};
+static const struct cost int_cost[FR_N_MOPS] = {
+    [FR_M_MUL] = {10, 2}, [FR_M_MULHI] = {10, 6}, [FR_M_CVT] = {4, 1}, [FR_M_EQ] = {3, 1},
+    [FR_M_NE] = {3, 1},   [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
+};
+
+/* One block of a stage. */
+struct tally {
+    int  instructions, latency;
+    int  registers;  /* most values alive at once */
+    int  references; /* to memory */
+    bool scalar;     /* some operation is no vector instruction */
+};
+
+/* What a stage computes for one element, as one piece of micro code. A value that comes from memory
+ * is an INPUT, one that all elements share a CONST. */
+struct body {
+    struct fr_mcode code;
+    struct fr_mnum  value[FR_MAX_INSTS];
+    bool            known[FR_MAX_INSTS];
+};
+
+static struct fr_mnum
+new_value(struct body *b, enum fr_mop op, fr_dtype d, int i)
+{
+    fr_dtype       m = fr_gcc_machine(d);
+    struct fr_mnum v = {fr_m_emit(&b->code, op, m, 0, 0, 0, 2 * (uint64_t)i), 0};
+
+    if (fr_dtype_is_complex(d))
+        v.im = fr_m_emit(&b->code, op, m, 0, 0, 0, 2 * (uint64_t)i + 1);
+    return v;
+}
+
+static fr_status
+add_op(const struct emit *e, struct body *b, int i)
+{
+    const struct fr_inst *in = inst(e, i);
+    struct fr_mnum        x[3] = {{0, 0}};
+
+    for (int k = 0; k < n_args(in); k++)
+        x[k] = b->value[in->a[k]];
+    if (in->op == FR_OP_cast)
+        return fr_recipe_cast(&b->code, inst(e, in->a[0])->dtype, in->dtype, x[0], &b->value[i]);
+    return fr_recipe_op(&b->code, (fr_op)in->op, fr_nest_compute(e->nest, i), x, &b->value[i]);
+}
+
+/* Writes the body of the stage; stops when it has become too long for two blocks at once. */
+static fr_status
+write_body(const struct emit *e, struct body *b)
+{
+    fr_status st = FR_OK;
+
+    for (int i = 0; i < (int)e->nest->n_insts && b->code.n <= MAX_INSTRUCTIONS; i++) {
+        const struct fr_inst *in = inst(e, i);
+
+        if (!e->runs[i])
+            continue;
+        for (int k = 0; k < n_args(in); k++) {
+            int  a = in->a[k];
+            bool full = inst(e, a)->level == FR_LEVEL_FULL;
+
+            if (!b->known[a])
+                b->value[a] = new_value(b, full ? FR_M_INPUT : FR_M_CONST, inst(e, a)->dtype, a);
+            b->known[a] = true;
+        }
+        if (in->kind == FR_INST_OP)
+            TRY(add_op(e, b, i));
+        else if (in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA)
+            b->value[i] = new_value(b, FR_M_INPUT, in->dtype, i);
+        b->known[i] = true;
+    }
+    st = b->code.st;
+out:
+    return st;
+}
+
+/* Registers for a block of machine type `d`; truth values have registers of their own. */
+static int
+width(const struct emit *e, fr_dtype d)
+{
+    int n = e->block * fr_dtype_size(d) / e->vector_bytes;
+
+    return d == FR_BOOL ? 0 : n ? n : 1;
+}
+
+static void
+count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from,
+                  int *ready)
+{
+    bool        is_float = fr_dtype_is_float(in->type) || fr_dtype_is_float(from);
+    struct cost cost = is_float ? float_cost[in->op] : int_cost[in->op];
+    int         n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);
+
+    t->scalar |= in->op == FR_M_FMOD || in->op == FR_M_IDIV || in->op == FR_M_IREM ||
+                 (in->op == FR_M_FMA && !e->c.has_fma);
+    t->instructions += (n ? n : 1) * (cost.slots ? cost.slots : 1);
+    *ready += cost.latency ? cost.latency : 1;
+    if (*ready > t->latency)
+        t->latency = *ready;
+}
+
+/* The last instruction that reads each one's result; the end for what a sink takes, because memory
+ * is written only then. */
+static void
+find_last_readers(const struct emit *e, const struct body *b, int *last)
+{
+    int n = (int)b->code.n;
+
+    for (int i = 0; i < n; i++) {
+        const struct fr_minst *in = &b->code.inst[i];
+        const fr_mval          args[] = {in->a, in->b, in->c};
+
+        for (int k = 0; k < fr_mop_arity[in->op]; k++)
+            last[args[k]] = i;
+    }
+    for (int s = 0; s < e->n_sinks; s++) {
+        const struct fr_inst *in = inst(e, e->sinks[s].inst);
+        bool                  takes = in->kind == FR_INST_REDUCE || writes(in);
+        int                   i = takes ? in->a[0] : e->sinks[s].inst;
+
+        last[b->value[i].re] = n;
+        if (fr_dtype_is_complex(inst(e, i)->dtype))
+            last[b->value[i].im] = n;
+    }
+}
+
+/* Goes through the code as if each instruction began as soon as its arguments are ready. `ready`
+ * and `last` have an entry for each. */
+static struct tally
+count(const struct emit *e, const struct body *b, int *ready, int *last)
+{
+    const struct fr_minst *code = b->code.inst;
+    struct tally           t = {0};
+    int                    alive = 0;
+
+    find_last_readers(e, b, last);
+    for (int i = 0; i < (int)b->code.n; i++) {
+        const fr_mval args[] = {code[i].a, code[i].b, code[i].c};
+
+        if (code[i].op == FR_M_CONST)
+            continue;
+        for (int k = 0; k < fr_mop_arity[code[i].op]; k++) {
+            ready[i] = ready[args[k]] > ready[i] ? ready[args[k]] : ready[i];
+            if (last[args[k]] == i && code[args[k]].op != FR_M_CONST) {
+                alive -= width(e, code[args[k]].type);
+                last[args[k]] = -1;
+            }
+        }
+        alive += width(e, code[i].type);
+        t.registers = alive > t.registers ? alive : t.registers;
+        if (code[i].op == FR_M_INPUT) {
+            ready[i] = LOAD_LATENCY;
+            t.references++;
+        } else {
+            count_instruction(e, &t, &code[i], code[args[0]].type, &ready[i]);
+        }
+    }
+    return t;
+}
+
+/* A quarter more values than there are registers do no harm: the scheduler moves reads apart, and
+ * of what waits in memory there is little. */
+static int
+choose(const struct emit *e, const struct tally *t)
+{
+    int missing = STARTED_PER_CYCLE * t->latency - WAITING;
+    int n = t->instructions ? (missing + t->instructions - 1) / t->instructions : 1;
+    int registers = e->vector_bytes == 64 ? 32 : 16;
+
+    if (t->scalar || t->registers == 0 || missing <= 0)
+        return 1;
+    n = least(n, MAX_ABREAST);
+    n = least(n, registers * 5 / 4 / t->registers);
+    n = least(n, MAX_INSTRUCTIONS / t->instructions);
+    n = least(n, MAX_REFERENCES / (t->references + e->n_sinks));
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how == HOW_TREE)
+            n = least(n, LEAF / 2 / (e->sinks[s].parts * e->block));
+    return n < 1 ? 1 : n;
+}
+
+int
+fr_emit_abreast(struct emit *e)
+{
+    struct body *b = fr_calloc(1, sizeof *b);
+    fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
+    int         *room = NULL, n = 1;
+    struct tally t;
+
+    if (st == FR_OK && !(room = fr_calloc(2 * b->code.n + 1, sizeof *room)))
+        st = FR_ENOMEM;
+    if (st == FR_OK && b->code.n <= MAX_INSTRUCTIONS) {
+        t = count(e, b, room, room + b->code.n);
+        n = choose(e, &t);
+        e->has_steps |= n > 1;
+        e->has_long_steps |= n > 1 && t.instructions >= LONG;
+    }
+    if (st != FR_OK)
+        e->c.st = st;
+    fr_free(room);
+    if (b)
+        fr_mcode_clear(&b->code);
+    fr_free(b);
+    return n;
+}
