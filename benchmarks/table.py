@@ -206,9 +206,11 @@ def main():
     with open(os.path.join(folder, f"{commit or 'unknown'}.json"), "w") as f:
         json.dump(saved, f, indent=1)
     if not args.rows:
-        from . import dispatch_callgrind, first_call, generated, peak_memory, strided
+        from . import dispatch_callgrind, first_call, generated, growth, peak_memory, strided, warm_start
         print()
         first_call.main()
+        warm_start.main()
+        growth.main()
         for size in (1000, 30000):
             generated.report(1, 200, size, 1, 4)
         print()

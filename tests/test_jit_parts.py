@@ -43,7 +43,7 @@ def sources(*patterns):
 def build(directory):
     """The test library and a helper program of its own."""
     shared = sources("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
-    parts = sources(*(f"jit/{f}.c" for f in ("compile", "helper", "cache", "key", "load")),
+    parts = sources(*(f"jit/{f}.c" for f in ("compile", "helper", "cache", "key", "load", "memo")),
                     "backends/ref/*.c")
     helper = sources("jit/cc/*.c", "jit/emit_gcc*.c")
     objects = {}
@@ -65,7 +65,7 @@ def build(directory):
 
 
 class Jit:
-    STATS = ["compiled", "failed", "hits", "misses", "bad", "helpers", "us", "pending"]
+    STATS = ["compiled", "failed", "hits", "misses", "bad", "helpers", "us", "pending", "objects"]
 
     def __init__(self, directory):
         self.helper = os.path.join(directory, "frit-cc")
@@ -976,6 +976,84 @@ def test_second_process_needs_no_helper(built, tmp_path):
     assert third["compiled"] == 3 and third["hits"] == 0
     look = "a = jit.want(T.chain(77), 1); assert jit.wait(); print(jit.c.test_has_code(a), jit.stats()['helpers'])"
     assert in_process(built, tmp_path, look)[0].split() == ["0", "0"]
+
+
+# ---- several kernels in one object
+
+@needs_compiler
+def test_kernels_that_wait_share_an_object(built, tmp_path):
+    """And each has it as its own entry: the second process, which wants them in another order, compiles nothing."""
+    code = """
+import numpy as np
+wanted = [T.chain(k) for k in {order}] + [T.softmax(), T.chain(1)]
+answers = [jit.want(n) for n in wanted]
+assert jit.wait()
+for nest, a in zip(wanted, answers):
+    assert jit.c.test_answered(a) == 1 and jit.c.test_has_code(a)
+    T.against_ref(jit, nest, (3, 100), np.random.default_rng(2), a)
+print(jit.stats()); jit.c.test_stop()
+"""
+    for helpers in ("1", "2"):
+        env = {"FRIT_HELPERS": helpers, "FRIT_CACHE_DIR": str(tmp_path / helpers)}
+        first = eval(in_process(built, tmp_path, code.format(order="range(30)"), env)[0])
+        assert first["compiled"] == 31 and first["failed"] == 0
+        assert 31 / 8 <= first["objects"] <= 15
+        assert first["helpers"] == int(helpers)
+        second = eval(in_process(built, tmp_path, code.format(order="reversed(range(30))"), env)[0])
+        assert second["hits"] == 31 and second["compiled"] == second["helpers"] == second["bad"] == 0
+
+
+PROXY = """#!{python} -IS
+# Stands between the process and the real helper, and lets no object of several kernels come into being.
+import os, socket, struct, subprocess, sys
+parent = socket.socket(fileno=0)
+ours, theirs = socket.socketpair()
+helper = subprocess.Popen([{helper!r}, str(os.getpid()), sys.argv[2]], stdin=theirs)
+theirs.close()
+
+def read(s, n):
+    data = b""
+    while len(data) < n:
+        more = s.recv(n - len(data))
+        if not more:
+            os._exit(0)
+        data += more
+    return data
+
+def frame(s):
+    head = read(s, 16)
+    return head, read(s, struct.unpack("=IIQ", head)[2])
+
+parent.sendall(b"".join(frame(ours)))           # hello
+while True:
+    head, body = frame(parent)
+    at = 4
+    for _ in range(struct.unpack_from("=I", body)[0]):
+        at = body.index(bytes(1), at) + 1
+    if struct.unpack_from("=I", body, at)[0] > 1:
+        {do}
+    else:
+        ours.sendall(head + body)
+        parent.sendall(b"".join(frame(ours)))
+"""
+FAIL = 'parent.sendall(struct.pack("=IIQ", *struct.unpack_from("=I", head), 4, 4) + b"oops")'
+
+
+@needs_compiler
+@pytest.mark.parametrize("do", [FAIL, "os._exit(1)"], ids=["fails", "dies"])
+def test_a_batch_that_fails_is_compiled_one_by_one(built, tmp_path, do):
+    proxy = tmp_path / "proxy"
+    proxy.write_text(PROXY.format(python=sys.executable, helper=os.path.join(built, "frit-cc"), do=do))
+    proxy.chmod(0o700)
+    out, _ = in_process(built, tmp_path, f"""
+jit.configure(helper={str(proxy)!r})
+answers = [jit.want(T.chain(k)) for k in range(12)]
+assert jit.wait()
+assert all(jit.c.test_answered(a) == 1 and jit.c.test_has_code(a) for a in answers), jit.stats()
+print(jit.stats()); jit.c.test_stop()
+""", {"FRIT_HELPERS": "1"})
+    stats = eval(out)
+    assert stats["compiled"] == stats["objects"] == 12 and stats["failed"] == 0
 
 
 @needs_compiler

@@ -85,6 +85,7 @@ stats(PyObject *module, PyObject *unused)
     STAT(s, bytes_read) STAT(s, bytes_written) STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
+    STAT(c, n_objects)
     STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
     STAT(m, n_system)
 #undef STAT

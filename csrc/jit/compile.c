@@ -5,6 +5,7 @@
  *                            |miss
  *                            v
  *                          todo --> helper 0..n --> load --> ready(), then disk
+ *                              (several at a time)
  *
  * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
  * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #ifdef __linux__
 #include <sys/syscall.h>
 #endif
@@ -35,6 +35,7 @@
 #include "jit/helper.h"
 #include "jit/key.h"
 #include "jit/load.h"
+#include "jit/memo.h"
 
 enum {
     MAX_HELPERS = 8,
@@ -42,6 +43,7 @@ enum {
     RECYCLE_AFTER = 200, /* compilations; each leaks about 0.5 MB */
     SLICE_MS = 10,       /* between looks at the inbox while helpers work */
     MAX_TRIES = 2,       /* a helper may have died of something else */
+    BATCH_INSTS = 256,   /* of the nests of one object: the first must not wait long for the last */
     THREAD_STACK = 512 << 10,
 };
 /* A nest of 1,200 instructions with 400 sines took 23 s. */
@@ -57,6 +59,8 @@ struct job {
     void (*ready)(void *, const struct fr_nest_code *);
     void         *arg;
     struct fr_key key;
+    unsigned      compiler; /* for which the key was made; see m.n_compilers */
+    bool          alone;    /* shares its object with no other nest: together there was none */
     int           n_tries;
 };
 
@@ -78,6 +82,7 @@ static struct {
     struct list             inbox, todo;
     struct job             *current; /* taken from a list, not yet on another */
     struct fr_helper        helper[MAX_HELPERS];
+    struct list             work[MAX_HELPERS]; /* what each helper compiles, into one object */
     struct kernel         **kernel;
     size_t                  n_kernels, kernel_cap;
     struct fr_compile_stats stats;
@@ -86,6 +91,7 @@ static struct {
     char                   *feature[MAX_FEATURES + 1];
     struct fr_helper_setup  setup;
     struct fr_key_maker     maker;
+    unsigned                n_compilers; /* that were told of so far: keys hold for the last */
     bool                    helper_hashed, compiler_known, memo_read, swept;
     int                     n_deaths_at_start;
 } m = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -120,6 +126,12 @@ pop(struct list *l)
     return j;
 }
 
+static struct list *
+work_of(const struct fr_helper *h)
+{
+    return &m.work[h - m.helper];
+}
+
 static void
 job_free(struct job *j)
 {
@@ -140,11 +152,11 @@ static void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...)
 }
 
 static void
-say_compile(const struct job *j, const char *what, int64_t us)
+say_compile(const struct fr_key *key, const char *what, int64_t us)
 {
     if (strstr(fr_env.log, "compiles"))
-        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, j->key.bytes[0],
-                j->key.bytes[1], j->key.bytes[2], j->key.bytes[3], (double)us * 1e-3);
+        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
+                key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
 }
 
 /* ---- finished jobs --------------------------------------------------------------------------- */
@@ -207,10 +219,12 @@ answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
 {
     struct fr_nest_code  code;
     const struct kernel *k;
+    char                 name[FR_KERNEL_NAME];
     fr_status            st;
 
+    fr_key_name(&m.current->key, name);
     pthread_mutex_lock(&fork_lock);
-    st = fr_load_code(bytes, n, m.current->n_stages, &code, err);
+    st = fr_load_code(bytes, n, name, m.current->n_stages, &code, err);
     pthread_mutex_unlock(&fork_lock);
     if (st != FR_OK)
         return false;
@@ -246,82 +260,34 @@ set_unavailable(const char *why)
 
 /* ---- which compiler -------------------------------------------------------------------------- */
 
-/* The cache remembers which compiler its entries were made with, so that they can be looked up
- * without starting a helper. */
-struct memo {
-    uint8_t  compiler[FR_DIGEST_BYTES];
-    uint64_t device, inode, n_bytes;
-    int64_t  changed_ns;
-    char     path[FR_HELPER_PATH];
-};
-
-static bool
-describe_compiler(struct memo *memo)
-{
-    struct stat st;
-
-    if (stat(memo->path, &st) < 0)
-        return false;
-    memo->device = st.st_dev;
-    memo->inode = st.st_ino;
-    memo->n_bytes = (uint64_t)st.st_size;
-    memo->changed_ns = st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec;
-    return true;
-}
-
 static void
-read_memo(void)
+set_compiler(const uint8_t *digest)
 {
-    struct fr_key key;
-    struct fr_err err;
-    struct memo   old, seen;
-    void         *bytes;
-    size_t        n;
-
-    memset(&seen, 0, sizeof seen);
-    m.memo_read = true;
-    fr_key_of_compiler(&key, &m.maker);
-    if (fr_cache_get(&key, &bytes, &n, &err) != FR_OK)
-        return;
-    if (n == sizeof old) {
-        memcpy(&old, bytes, sizeof old);
-        old.path[sizeof old.path - 1] = '\0';
-        memcpy(seen.path, old.path, sizeof seen.path);
-        memcpy(seen.compiler, old.compiler, sizeof seen.compiler);
-        /* A compiler that is gone has left good code behind. */
-        if (!describe_compiler(&seen) || !memcmp(&seen, &old, sizeof old)) {
-            memcpy(m.maker.compiler, old.compiler, sizeof old.compiler);
-            m.compiler_known = true;
-        }
-    }
-    fr_free(bytes);
+    memcpy(m.maker.compiler, digest, FR_DIGEST_BYTES);
+    m.compiler_known = true;
+    m.n_compilers++;
 }
 
+/* The hello of a helper: the digest of its compiler, then the path. */
 static void
 learn_compiler(const char *hello, size_t n)
 {
-    struct fr_key key;
-    struct fr_err err;
-    struct memo   memo;
+    uint8_t digest[FR_DIGEST_BYTES];
 
-    memset(&memo, 0, sizeof memo);
-    if (n <= FR_DIGEST_BYTES || n - FR_DIGEST_BYTES >= sizeof memo.path)
+    if (n <= sizeof digest)
         return;
-    memcpy(memo.compiler, hello, FR_DIGEST_BYTES);
-    memcpy(memo.path, hello + FR_DIGEST_BYTES, n - FR_DIGEST_BYTES);
-    if (m.compiler_known && !memcmp(memo.compiler, m.maker.compiler, FR_DIGEST_BYTES))
+    memcpy(digest, hello, sizeof digest);
+    if (m.compiler_known && !memcmp(digest, m.maker.compiler, sizeof digest))
         return;
-    memcpy(m.maker.compiler, memo.compiler, FR_DIGEST_BYTES);
-    m.compiler_known = true;
-    fr_key_of_compiler(&key, &m.maker);
-    if (describe_compiler(&memo))
-        fr_cache_put(&key, &memo, sizeof memo, &err);
+    set_compiler(digest);
+    fr_memo_write(&m.maker, hello + sizeof digest, n - sizeof digest);
 }
 
 /* Whether keys can be made; if not, the first helper will tell. */
 static bool
 know_compiler(void)
 {
+    uint8_t       digest[FR_DIGEST_BYTES];
     struct fr_err err;
 
     if (!m.helper_hashed && !m.is_unavailable) {
@@ -330,8 +296,11 @@ know_compiler(void)
         else
             set_unavailable(err.text);
     }
-    if (m.helper_hashed && !m.compiler_known && !m.memo_read)
-        read_memo();
+    if (m.helper_hashed && !m.compiler_known && !m.memo_read) {
+        m.memo_read = true;
+        if (fr_memo_read(&m.maker, digest))
+            set_compiler(digest);
+    }
     return m.compiler_known;
 }
 
@@ -340,7 +309,10 @@ know_compiler(void)
 static void
 make_key(struct job *j)
 {
+    if (j->compiler == m.n_compilers)
+        return;
     fr_key_of_nest(&j->key, &m.maker, (const char *const *)m.feature, j->nest, j->n_nest);
+    j->compiler = m.n_compilers;
 }
 
 /* Answers m.current from memory or disk if possible. */
@@ -370,7 +342,7 @@ look_up(void)
         __attribute__((fallthrough));
     case FR_EBUG:
         count(&m.stats.n_bad_entries, 1);
-        say_compile(j, "bad cache entry for", now_us() - start);
+        say_compile(&j->key, "bad cache entry for", now_us() - start);
         return false;
     default:
         count(&m.stats.n_disk_misses, 1);
@@ -412,38 +384,63 @@ stop_helper(struct fr_helper *h)
         fr_helper_stop(h);
 }
 
-/* Takes the job back from a helper, as m.current. */
-static void
-recall(struct fr_helper *h)
+/* Takes the next job of a list, as m.current. */
+static bool
+take_from(struct list *l)
 {
     pthread_mutex_lock(&m.lock);
-    m.current = h->job;
-    h->job = NULL;
+    m.current = pop(l);
+    pthread_mutex_unlock(&m.lock);
+    return m.current != NULL;
+}
+
+/* Puts m.current at the end of a list. */
+static void
+put_into(struct list *l)
+{
+    pthread_mutex_lock(&m.lock);
+    push(l, m.current);
+    m.current = NULL;
     pthread_mutex_unlock(&m.lock);
 }
 
-/* A helper is gone, or too late. Its job gets a second chance with another one. */
+static bool
+is_batch(const struct list *l)
+{
+    return l->first && l->first->next;
+}
+
+/* Whatever went wrong with the object of several nests, each is compiled again, alone. */
+static void
+part_batch(struct list *l)
+{
+    while (take_from(l)) {
+        m.current->alone = true;
+        put_into(&m.todo);
+    }
+}
+
+/* A helper is gone, or too late. Its jobs get a second chance with another one. */
 static void
 bury(struct fr_helper *h, bool late, const char *why)
 {
-    bool greeted = h->greeted;
+    struct list *work = work_of(h);
+    bool         greeted = h->greeted;
 
-    if (h->job)
-        recall(h);
     stop_helper(h);
     warn("a compiler helper %s: %s", late ? "took too long" : "died", why);
     if (!greeted && ++m.n_deaths_at_start >= MAX_TRIES)
         set_unavailable("the compiler helper does not start");
-    if (!m.current)
-        return;
-    if (late || ++m.current->n_tries >= MAX_TRIES || m.is_unavailable) {
-        give_up(!m.is_unavailable);
+    if (is_batch(work) && !m.is_unavailable) {
+        part_batch(work);
         return;
     }
-    pthread_mutex_lock(&m.lock);
-    push(&m.todo, m.current);
-    m.current = NULL;
-    pthread_mutex_unlock(&m.lock);
+    while (take_from(work)) {
+        if (late || ++m.current->n_tries >= MAX_TRIES || m.is_unavailable)
+            give_up(!m.is_unavailable);
+        else
+            put_into(&m.todo);
+    }
 }
 
 static bool
@@ -468,27 +465,40 @@ static bool
 in_progress(const struct fr_key *key)
 {
     for (int i = 0; i < MAX_HELPERS; i++)
-        if (m.helper[i].job && fr_key_equal(&((struct job *)m.helper[i].job)->key, key))
-            return true;
+        for (const struct job *j = m.work[i].first; j; j = j->next)
+            if (fr_key_equal(&j->key, key))
+                return true;
     return false;
 }
 
-/* Takes the first job that no helper works on yet out of the todo list, as m.current. */
-static bool
-take_todo(void)
+static int
+n_insts(const struct job *j)
 {
-    struct list rest = {NULL, NULL};
+    return (int)(j->n_nest / sizeof(struct fr_inst));
+}
+
+/* Takes the first job that no helper works on yet out of the todo list, as m.current; of those that
+ * may join `others`, if there are any. */
+static bool
+take_todo(const struct list *others, int room)
+{
+    struct list passed = {NULL, NULL};
     struct job *j;
 
     pthread_mutex_lock(&m.lock);
-    while ((j = pop(&m.todo))) {
+    while (!m.current && (j = pop(&m.todo))) {
         make_key(j);
-        if (!m.current && !in_progress(&j->key))
-            m.current = j;
+        if (in_progress(&j->key) || (others->first && (j->alone || n_insts(j) > room)))
+            push(&passed, j);
         else
-            push(&rest, j);
+            m.current = j;
     }
-    m.todo = rest;
+    if (passed.first) { /* they keep their places before the rest */
+        passed.last->next = m.todo.first;
+        if (m.todo.first)
+            passed.last = m.todo.last;
+        m.todo = passed;
+    }
     pthread_mutex_unlock(&m.lock);
     return m.current != NULL;
 }
@@ -496,34 +506,52 @@ take_todo(void)
 static void
 fail_todo(void)
 {
-    for (;;) {
-        pthread_mutex_lock(&m.lock);
-        m.current = pop(&m.todo);
-        pthread_mutex_unlock(&m.lock);
-        if (!m.current)
-            return;
+    while (take_from(&m.todo))
         answer(NULL);
-    }
 }
 
-/* Gives m.current to helper `h`. */
+/* How many nests the next object is for: assembler and linker cost as much for one as for eight,
+ * but no helper shall be idle while another one has several. */
+static int
+batch_size(void)
+{
+    int n = 0, share;
+
+    for (const struct job *j = m.todo.first; j; j = j->next)
+        n++;
+    share = (n + max_helpers() - 1) / max_helpers();
+    return share < FR_BATCH_MAX ? share : FR_BATCH_MAX;
+}
+
+/* Gives waiting jobs to helper `h`, which is idle. */
 static void
 assign(struct fr_helper *h)
 {
-    struct kernel *k = find_kernel(&m.current->key); /* another job may have had the same nest */
-    struct job    *j = m.current;
-    struct fr_err  err;
+    struct fr_packed_nest nest[FR_BATCH_MAX];
+    struct list          *work = work_of(h);
+    struct fr_err         err;
+    int                   n = 0, size = batch_size(), room = BATCH_INSTS;
 
-    if (k) {
-        answer(k->code.rows ? &k->code : NULL);
-        return;
+    while (n < size && take_todo(work, room)) {
+        struct job    *j = m.current;
+        struct kernel *k = find_kernel(&j->key); /* another job may have had the same nest */
+
+        if (k) {
+            answer(k->code.rows ? &k->code : NULL);
+            continue;
+        }
+        nest[n].bytes = j->nest;
+        nest[n].n_bytes = j->n_nest;
+        fr_key_name(&j->key, nest[n++].name);
+        room -= n_insts(j);
+        if (j->alone)
+            size = n;
+        put_into(work);
     }
-    pthread_mutex_lock(&m.lock);
-    h->job = j;
-    m.current = NULL;
-    pthread_mutex_unlock(&m.lock);
+    if (n == 0)
+        return;
     h->since_us = now_us();
-    if (fr_helper_request(h, (const char *const *)m.feature, j->nest, j->n_nest, &err) != FR_OK)
+    if (fr_helper_request(h, (const char *const *)m.feature, nest, (uint32_t)n, &err) != FR_OK)
         bury(h, false, err.text);
 }
 
@@ -538,38 +566,64 @@ distribute(void)
 
         if (!h->pid && (!start_helper(h) || !m.compiler_known))
             return;
-        if (h->greeted && !h->job && m.compiler_known && take_todo())
+        if (h->greeted && !work_of(h)->first && m.compiler_known)
             assign(h);
         if (!h->greeted)
             return; /* one after another: the first may tell that there is no compiler */
     }
 }
 
+/* Each kernel of the object has it as its own entry of the cache. The first one is there; others
+ * that are not go back to where they came from, and will be first. */
 static void
 finish_compile(struct fr_helper *h)
 {
     int64_t       us = now_us() - h->since_us;
+    struct list  *work = work_of(h);
+    bool          batch = is_batch(work), first = true;
     struct fr_key key;
     struct fr_err err;
 
-    recall(h);
-    key = m.current->key;
-    say_compile(m.current, "compiled", us);
     h->n_compiles++;
     count(&m.stats.compile_us, (uint64_t)us);
-    if (!answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
-        warn("%s", err.text);
-        give_up(true);
+    count(&m.stats.n_objects, 1);
+    while (take_from(work)) {
+        key = m.current->key;
+        if (answer_with(h->bytes, h->head.n_bytes, &m.stats.n_compiled, &err)) {
+            say_compile(&key, batch ? "compiled with others" : "compiled", us);
+            fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+        } else if (batch) {
+            m.current->alone = first;
+            put_into(&m.todo);
+        } else {
+            warn("%s", err.text);
+            give_up(true);
+        }
+        first = false;
+    }
+}
+
+/* There is no object. */
+static void
+fail_compile(struct fr_helper *h)
+{
+    struct list *work = work_of(h);
+
+    if (is_batch(work)) {
+        part_batch(work);
         return;
     }
-    fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+    take_from(work);
+    fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
+    say_compile(&m.current->key, "no code for", now_us() - h->since_us);
+    give_up(true);
 }
 
 static void
 on_frame(struct fr_helper *h)
 {
     struct fr_helper *end = h;
-    bool              had_job = h->job != NULL;
+    bool              had_job = work_of(h)->first != NULL;
 
     switch (h->head.kind) {
     case FR_FRAME_HELLO:
@@ -587,18 +641,13 @@ on_frame(struct fr_helper *h)
     case FR_FRAME_FAILED:
         if (!had_job)
             break;
-        recall(h);
-        fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
-        say_compile(m.current, "no code for", now_us() - h->since_us);
-        give_up(true);
+        fail_compile(h);
         end = NULL;
         break;
     case FR_FRAME_NO_COMPILER:
         set_unavailable(h->bytes);
-        if (had_job) {
-            recall(h);
+        while (take_from(work_of(h)))
             answer(NULL);
-        }
         break;
     default:
         break;
@@ -606,7 +655,7 @@ on_frame(struct fr_helper *h)
     fr_helper_consume(h);
     h->since_us = now_us();
     if (end || h->n_compiles >= RECYCLE_AFTER) {
-        if (h->job)
+        if (work_of(h)->first)
             bury(h, false, "it talks nonsense");
         else
             stop_helper(h);
@@ -622,7 +671,7 @@ listen_to(struct fr_helper *h)
     while (h->pid && ready) {
         if (fr_helper_receive(h, &ready, &err) != FR_OK) {
             /* One that ends while it has nothing to do is not missed. */
-            if (h->job || !h->greeted)
+            if (work_of(h)->first || !h->greeted)
                 bury(h, false, err.text);
             else
                 stop_helper(h);
@@ -638,7 +687,7 @@ static bool
 somebody_works(void)
 {
     for (int i = 0; i < MAX_HELPERS; i++)
-        if (m.helper[i].pid && (m.helper[i].job || !m.helper[i].greeted))
+        if (m.helper[i].pid && (m.work[i].first || !m.helper[i].greeted))
             return true;
     return false;
 }
@@ -647,13 +696,15 @@ somebody_works(void)
 static int64_t
 deadline_us(const struct fr_helper *h)
 {
-    const struct job *j = h->job;
+    int64_t n = 0;
 
-    return DEADLINE_US(j ? (int64_t)(j->n_nest / sizeof(struct fr_inst)) : 0);
+    for (const struct job *j = work_of(h)->first; j; j = j->next)
+        n += n_insts(j);
+    return DEADLINE_US(n);
 }
 
 static void
-hear_helpers(void)
+hear_helpers(bool may_wait)
 {
     struct pollfd     pfd[MAX_HELPERS];
     struct fr_helper *who[MAX_HELPERS];
@@ -666,10 +717,10 @@ hear_helpers(void)
         }
     if (!n)
         return;
-    if (poll(pfd, (nfds_t)n, somebody_works() ? SLICE_MS : 0) < 0)
+    if (poll(pfd, (nfds_t)n, may_wait && somebody_works() ? SLICE_MS : 0) < 0)
         return;
     for (int i = 0; i < n; i++) {
-        bool works = who[i]->job || !who[i]->greeted;
+        bool works = work_of(who[i])->first || !who[i]->greeted;
 
         if (pfd[i].revents)
             listen_to(who[i]);
@@ -715,7 +766,7 @@ manage(void *unused)
 {
     step_back();
     for (;;) {
-        bool stop;
+        bool stop, more;
 
         pthread_mutex_lock(&m.lock);
         while (!m.stop && !m.inbox.first && !m.todo.first && !somebody_works()) {
@@ -726,22 +777,18 @@ manage(void *unused)
         stop = m.stop;
         if (!stop)
             m.current = pop(&m.inbox);
+        more = m.inbox.first;
         pthread_mutex_unlock(&m.lock);
         if (stop)
             break;
         if (m.current)
             take_in();
         distribute();
-        hear_helpers();
+        hear_helpers(!more);
     }
     for (int i = 0; i < MAX_HELPERS; i++) {
-        if (m.helper[i].job)
-            recall(&m.helper[i]);
-        pthread_mutex_lock(&m.lock);
-        if (m.current)
-            push(&m.inbox, m.current);
-        m.current = NULL;
-        pthread_mutex_unlock(&m.lock);
+        while (take_from(&m.work[i]))
+            put_into(&m.inbox);
         stop_helper(&m.helper[i]);
     }
     return unused;
@@ -806,7 +853,7 @@ after_fork_child(void)
     while ((j = pop(&m.todo)))
         push(&m.inbox, j);
     for (int i = 0; i < MAX_HELPERS; i++) {
-        if ((j = m.helper[i].job))
+        while ((j = pop(&m.work[i])))
             push(&m.inbox, j);
         if (m.helper[i].pid)
             fr_helper_abandon(&m.helper[i]);

@@ -25,6 +25,7 @@ struct fr_compile_stats {
     uint64_t n_compiled, n_failed, n_disk_hits, n_disk_misses, n_bad_entries, n_helpers_started;
     uint64_t compile_us;
     uint64_t n_pending;
+    uint64_t n_objects;        /* of the kernels compiled: several that wait share one */
 };
 void fr_compile_stats(struct fr_compile_stats *);
 

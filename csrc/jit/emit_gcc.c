@@ -1,8 +1,8 @@
 /* jit/emit_gcc.c -- loop form to libgccjit calls.
  *
  * Each stage becomes one function over elements [j0, j0 + n) of a row, each `mid` one function over
- * the ROW instructions; frit_rows calls them row after row. A stage works on blocks of as many
- * elements as a vector register holds of the smallest type in use:
+ * the ROW instructions; frit_rows_<name> calls them row after row. A stage works on blocks of as
+ * many elements as a vector register holds of the smallest type in use:
  *
  *     for each block:                          (j, j + B)
  *         for b < B:                           B is a constant: GCC vectorises this loop into
@@ -228,14 +228,16 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     gj_type       *pointer = c->g->context_get_type(c->ctxt, GJ_VOID_PTR), *type;
     gj_rvalue     *entry[2 * UINT8_MAX + 1];
     size_t         n = 0;
+    char           name[64];
 
     for (int s = 0; s < e->nest->n_stages; s++)
         entry[n++] = fr_gcc_cast(c, c->g->function_get_address(stage[s], NULL), pointer);
     for (int s = 0; s <= e->nest->n_stages; s++)
         entry[n++] = fr_gcc_cast(c, c->g->function_get_address(mid[s], NULL), pointer);
     type = c->g->context_new_array_type(c->ctxt, NULL, pointer, (int)n);
+    snprintf(name, sizeof name, "frit_stages_%s", e->name);
     c->g->global_set_initializer_rvalue(
-        c->g->context_new_global(c->ctxt, NULL, GJ_GLOBAL_EXPORTED, type, "frit_stages"),
+        c->g->context_new_global(c->ctxt, NULL, GJ_GLOBAL_EXPORTED, type, name),
         c->g->context_new_array_constructor(c->ctxt, NULL, type, n, entry));
 }
 
@@ -306,77 +308,121 @@ enum { FMA_IS_AN_OPTION = 0 };
 #endif
 
 static void
-add_options(struct fr_gcc *c, const char *const *option, size_t n)
+add_options(const struct fr_gccjit *g, gj_context *ctxt, const char *const *option, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        c->g->context_add_command_line_option(c->ctxt, option[i]);
+        g->context_add_command_line_option(ctxt, option[i]);
 }
 
 static void
-set_options(struct emit *e, const char *const *features)
+set_options(const struct fr_gccjit *g, gj_context *ctxt, const char *const *features)
 {
-    struct fr_gcc *c = &e->c;
-
-    e->vector_bytes = 16;
-    c->has_fma = !FMA_IS_AN_OPTION;
-    c->g->context_set_str_option(c->ctxt, GJ_STR_PROGNAME, "frit-cc");
-    c->g->context_set_int_option(c->ctxt, GJ_INT_OPTIMIZATION_LEVEL, 1);
-    if (c->g->context_set_bool_print_errors_to_stderr)
-        c->g->context_set_bool_print_errors_to_stderr(c->ctxt, 0);
-    add_options(c, options, FR_LEN(options));
+    g->context_set_str_option(ctxt, GJ_STR_PROGNAME, "frit-cc");
+    g->context_set_int_option(ctxt, GJ_INT_OPTIMIZATION_LEVEL, 1);
+    if (g->context_set_bool_print_errors_to_stderr)
+        g->context_set_bool_print_errors_to_stderr(ctxt, 0);
+    add_options(g, ctxt, options, FR_LEN(options));
     for (size_t i = 0; i < FR_LEN(link_options); i++)
-        c->g->context_add_driver_option(c->ctxt, link_options[i]);
+        g->context_add_driver_option(ctxt, link_options[i]);
     for (; *features; features++) {
-        c->g->context_add_command_line_option(c->ctxt, *features);
+        g->context_add_command_line_option(ctxt, *features);
+        if (!strcmp(*features, "-mavx512f"))
+            g->context_add_command_line_option(ctxt, "-mprefer-vector-width=512");
+    }
+}
+
+static void
+note_features(struct emit *e, const char *const *features)
+{
+    e->vector_bytes = 16;
+    e->c.has_fma = !FMA_IS_AN_OPTION;
+    for (; *features; features++) {
         if (!strcmp(*features, "-mavx512f"))
             e->vector_bytes = 64;
-        c->has_fma |= !strcmp(*features, "-mfma");
+        e->c.has_fma |= !strcmp(*features, "-mfma");
         if (!strcmp(*features, "-mavx2") && e->vector_bytes < 32)
             e->vector_bytes = 32;
     }
-    if (e->vector_bytes == 64)
-        c->g->context_add_command_line_option(c->ctxt, "-mprefer-vector-width=512");
+}
+
+/* What a nest wants of the object that it is in. */
+struct wants {
+    bool needs_libm; /* or another one of the object does */
+    enum steps { STEPS_NONE, STEPS_SHORT, STEPS_LONG } steps; /* which decide on options */
+};
+
+/* Adds the functions of one nest to the context. */
+static fr_status
+add_nest(const struct fr_gccjit *g, gj_context *ctxt, const struct fr_named_nest *named,
+         const char *const *features, struct wants *wants, struct fr_err *err)
+{
+    struct emit *e = fr_calloc(1, sizeof *e);
+    fr_status    st;
+
+    if (!e)
+        return fr_fail(err, FR_ENOMEM, "compiling a nest of %u instructions", named->nest->n_insts);
+    fr_gcc_init(&e->c, g, ctxt);
+    e->nest = named->nest;
+    e->name = named->name;
+    e->err = err;
+    note_features(e, features);
+    emit_nest(e);
+    if ((st = e->c.st) != FR_OK)
+        fr_fail(err, st, "nest of %u instructions: %s", named->nest->n_insts, fr_status_text(st));
+    wants->needs_libm |= e->c.needs_libm;
+    wants->steps = !e->has_steps ? STEPS_NONE : e->has_long_steps ? STEPS_LONG : STEPS_SHORT;
+    fr_gcc_clear(&e->c);
+    fr_free(e);
+    return st;
+}
+
+/* What a nest wants is known when it has been added: to a context that is thrown away. */
+static fr_status
+find_wants(const struct fr_gccjit *g, const struct fr_named_nest *named,
+           const char *const *features, struct wants *wants, struct fr_err *err)
+{
+    gj_context *ctxt = g->context_acquire();
+    fr_status   st;
+
+    if (!ctxt)
+        return fr_fail(err, FR_ENOMEM, "a nest's options");
+    st = add_nest(g, ctxt, named, features, wants, err);
+    g->context_release(ctxt);
+    return st;
 }
 
 fr_status
-fr_emit_gcc(const struct fr_gccjit *g, const struct fr_nest *nest, const char *const *features,
-            const char *path, struct fr_err *err)
+fr_emit_gcc(const struct fr_gccjit *g, const struct fr_named_nest *nests, int n,
+            const char *const *features, const char *path, struct fr_err *err)
 {
-    struct emit *e = fr_calloc(1, sizeof *e);
     gj_context  *ctxt = g->context_acquire();
+    struct wants wants = {.needs_libm = false}, other = wants;
     const char  *text;
     fr_status    st;
 
-    if (!e || !ctxt) {
-        st = fr_fail(err, FR_ENOMEM, "compiling a nest of %u instructions", nest->n_insts);
-        goto out;
+    if (!ctxt)
+        return fr_fail(err, FR_ENOMEM, "compiling %d nests", n);
+    set_options(g, ctxt, features);
+    for (int i = 0; i < n; i++) {
+        if (i > 0) {
+            TRY(find_wants(g, &nests[i], features, &other, err));
+            if (other.steps != wants.steps)
+                continue;
+        }
+        TRY(add_nest(g, ctxt, &nests[i], features, &wants, err));
     }
-    fr_gcc_init(&e->c, g, ctxt);
-    e->nest = nest;
-    e->err = err;
-    set_options(e, features);
-    emit_nest(e);
-    if (e->has_steps) {
-        add_options(&e->c, step_options, FR_LEN(step_options));
-        if (e->has_long_steps)
-            add_options(&e->c, schedule_options, FR_LEN(schedule_options));
-        else
-            add_options(&e->c, order_options, FR_LEN(order_options));
-    }
-    if ((st = e->c.st) != FR_OK) {
-        fr_fail(err, st, "nest of %u instructions: %s", nest->n_insts, fr_status_text(st));
-        goto out;
-    }
-    if (e->c.needs_libm)
+    if (wants.steps != STEPS_NONE)
+        add_options(g, ctxt, step_options, FR_LEN(step_options));
+    if (wants.steps == STEPS_SHORT)
+        add_options(g, ctxt, order_options, FR_LEN(order_options));
+    if (wants.steps == STEPS_LONG)
+        add_options(g, ctxt, schedule_options, FR_LEN(schedule_options));
+    if (wants.needs_libm)
         g->context_add_driver_option(ctxt, "-l:libm.so.6");
     g->context_compile_to_file(ctxt, GJ_OUTPUT_DYNAMIC_LIBRARY, path);
     if ((text = g->context_get_first_error(ctxt)))
         st = fr_fail(err, FR_EOS, "libgccjit: %s", text);
 out:
-    if (e)
-        fr_gcc_clear(&e->c);
-    if (ctxt)
-        g->context_release(ctxt);
-    fr_free(e);
+    g->context_release(ctxt);
     return st;
 }

@@ -2,6 +2,8 @@
  * calls. */
 #include "jit/emit_gcc_int.h"
 
+#include <stdio.h>
+
 enum { MAX_PARAMS = 8 };
 
 gj_function *
@@ -10,10 +12,12 @@ fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type 
 {
     struct fr_gcc *c = &e->c;
     gj_param      *p[MAX_PARAMS];
+    char           full[64];
 
+    snprintf(full, sizeof full, "%s_%s", name, e->name);
     for (int i = 0; i < n; i++)
         p[i] = c->g->context_new_param(c->ctxt, NULL, types[i], "p");
-    c->fn = c->g->context_new_function(c->ctxt, NULL, kind, c->t_void, name, n, p, 0);
+    c->fn = c->g->context_new_function(c->ctxt, NULL, kind, c->t_void, full, n, p, 0);
     c->at = fr_gcc_block(c);
     for (int i = 0; i < n; i++)
         *params[i] = c->g->param_as_rvalue(p[i]);

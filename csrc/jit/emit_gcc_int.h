@@ -61,6 +61,7 @@ struct source {                  /* an operand that FULL loads read */
 struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
+    const char           *name;           /* ends the name of each function */
     int                   vector_bytes;
     struct fr_err        *err;
     bool                  has_steps, has_long_steps;   /* of several blocks, in some stage */

@@ -283,20 +283,29 @@ send_all(struct fr_helper *h, const void *bytes, size_t n, struct fr_err *err)
 }
 
 fr_status
-fr_helper_request(struct fr_helper *h, const char *const *features, const void *nest,
-                  size_t n_bytes, struct fr_err *err)
+fr_helper_request(struct fr_helper *h, const char *const *features,
+                  const struct fr_packed_nest *nest, uint32_t n, struct fr_err *err)
 {
-    struct fr_frame head = {FR_FRAME_MAGIC, FR_FRAME_COMPILE, sizeof(uint32_t) + n_bytes};
+    struct fr_frame head = {FR_FRAME_MAGIC, FR_FRAME_COMPILE, 2 * sizeof(uint32_t)};
     uint32_t        count = 0;
+    uint64_t        size;
     fr_status       st;
 
     for (; features[count]; count++)
         head.n_bytes += strlen(features[count]) + 1;
+    for (uint32_t i = 0; i < n; i++)
+        head.n_bytes += strlen(nest[i].name) + 1 + sizeof size + nest[i].n_bytes;
     TRY(send_all(h, &head, sizeof head, err));
     TRY(send_all(h, &count, sizeof count, err));
     for (uint32_t i = 0; i < count; i++)
         TRY(send_all(h, features[i], strlen(features[i]) + 1, err));
-    TRY(send_all(h, nest, n_bytes, err));
+    TRY(send_all(h, &n, sizeof n, err));
+    for (uint32_t i = 0; i < n; i++) {
+        size = nest[i].n_bytes;
+        TRY(send_all(h, nest[i].name, strlen(nest[i].name) + 1, err));
+        TRY(send_all(h, &size, sizeof size, err));
+        TRY(send_all(h, nest[i].bytes, nest[i].n_bytes, err));
+    }
 out:
     return st;
 }

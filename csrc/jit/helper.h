@@ -35,13 +35,17 @@ struct fr_helper {
     int     n_compiles;
     int64_t since_us;          /* start of what it is doing, or of idleness */
     bool    greeted;
-    void   *job;
 };
 
 fr_status fr_helper_start(struct fr_helper *, const struct fr_helper_setup *, struct fr_err *);
-/* Asks for code of a packed nest; FR_EOS when the helper is gone. */
-fr_status fr_helper_request(struct fr_helper *, const char *const *features, const void *nest,
-                            size_t n_bytes, struct fr_err *);
+/* Asks for one object with the code of `n` packed nests; FR_EOS when the helper is gone. */
+struct fr_packed_nest {
+    const void *bytes;
+    size_t      n_bytes;
+    char        name[FR_KERNEL_NAME];
+};
+fr_status fr_helper_request(struct fr_helper *, const char *const *features,
+                            const struct fr_packed_nest *, uint32_t n, struct fr_err *);
 /* Reads what is there. *ready: a whole frame is in head and bytes (NUL after its end), until
  * fr_helper_consume. FR_EOS when the helper is gone or talks nonsense. */
 fr_status fr_helper_receive(struct fr_helper *, bool *ready, struct fr_err *);

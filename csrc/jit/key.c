@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -33,6 +34,13 @@ fr_key_of_nest(struct fr_key *key, const struct fr_key_maker *maker, const char 
     add_part(&h, "nest", 4);
     add_part(&h, nest, n_bytes);
     fr_blake2b_final(&h, key->bytes);
+}
+
+void
+fr_key_name(const struct fr_key *key, char name[FR_KERNEL_NAME])
+{
+    for (int i = 0; i < (FR_KERNEL_NAME - 1) / 2; i++)
+        snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
 }
 
 void

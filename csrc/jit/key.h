@@ -9,6 +9,7 @@
 
 #include "base/blake2b.h"
 #include "base/status.h"
+#include "jit/cc/protocol.h"
 
 /* Counts up when code for the same nest changes its meaning without the helper program changing. */
 enum { FR_CODEGEN_VERSION = 1 };
@@ -32,6 +33,8 @@ struct fr_key_maker {
 /* The key of a packed nest compiled for `features` (NULL-terminated, in the order given). */
 void      fr_key_of_nest(struct fr_key *, const struct fr_key_maker *, const char *const *features,
                          const void *nest, size_t n_bytes);
+/* What the functions of a kernel are called, for its object may have several: frit_rows_<name>. */
+void      fr_key_name(const struct fr_key *, char name[FR_KERNEL_NAME]);
 /* The key under which a cache remembers the compiler that a helper program found. */
 void      fr_key_of_compiler(struct fr_key *, const struct fr_key_maker *);
 /* Digest of a file's contents; FR_EOS. */

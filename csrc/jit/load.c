@@ -230,11 +230,20 @@ unique_name(int fd, char *name, size_t cap)
     snprintf(name + n, cap - n, "/%d", fd);
 }
 
+static void *
+look_up(void *lib, const char *what, const char *name)
+{
+    char symbol[64];
+
+    snprintf(symbol, sizeof symbol, "%s_%s", what, name);
+    return dlsym(lib, symbol);
+}
+
 fr_status
-fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out,
+fr_load_code(const void *bytes, size_t n, const char *name, int n_stages, struct fr_nest_code *out,
              struct fr_err *err)
 {
-    char      name[192];
+    char      path[192];
     void     *lib, *rows, *stages;
     int       fd;
     fr_status st;
@@ -242,18 +251,18 @@ fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out
     TRY(fr_load_check(bytes, n, err));
     if ((fd = sealed_copy(bytes, n, err)) < 0)
         return FR_EOS;
-    unique_name(fd, name, sizeof name);
-    lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    unique_name(fd, path, sizeof path);
+    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         fr_fail(err, FR_EOS, "machine code cannot be loaded: %s", dlerror());
     close(fd);
     if (!lib)
         return FR_EOS;
-    rows = dlsym(lib, "frit_rows");
-    stages = dlsym(lib, "frit_stages");
+    rows = look_up(lib, "frit_rows", name);
+    stages = look_up(lib, "frit_stages", name);
     if (!rows) {
         dlclose(lib);
-        return bad(err, "it has no frit_rows");
+        return bad(err, "it does not have the kernel");
     }
     *out = (struct fr_nest_code){0};
     memcpy(&out->rows, &rows, sizeof rows);

@@ -10,9 +10,10 @@
  */
 fr_status fr_load_check(const void *bytes, size_t n, struct fr_err *);
 
-/* Checks and loads. *out lives until the process ends; the caller frees the struct, never the code.
- * n_stages tells where the table of stages is cut. */
-fr_status fr_load_code(const void *bytes, size_t n, int n_stages, struct fr_nest_code *out,
-                       struct fr_err *);
+/* Checks and loads, and looks the kernel of this name up (fr_key_name). *out lives until the
+ * process ends; the caller frees the struct, never the code. n_stages tells where the table of
+ * stages is cut. */
+fr_status fr_load_code(const void *bytes, size_t n, const char *name, int n_stages,
+                       struct fr_nest_code *out, struct fr_err *);
 
 #endif

@@ -95,7 +95,8 @@ is_root(const struct fr_inst *in, int stage)
 }
 
 /* Walks the stages up to and including `last`, as which runs[] is left. done[i]: an earlier stage
- * evaluated FULL value i; crosses[i]: and a later one needs it from its row buffer. */
+ * evaluated FULL value i; crosses[i]: and a later one needs it from its row buffer. Without those a
+ * stage does not depend on the others. */
 static void
 walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, uint8_t *crosses)
 {
@@ -104,7 +105,7 @@ walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, ui
 
     rowbuf = rowbuf && (nest->flags & FR_NEST_ROWBUF);
     memset(crosses, 0, nest->n_insts);
-    for (int s = 0; s <= last; s++) {
+    for (int s = rowbuf ? 0 : last; s <= last; s++) {
         memset(runs, 0, nest->n_insts);
         for (uint32_t i = nest->n_insts; i-- > 0;) {
             const struct fr_inst *in = &nest->insts[i];

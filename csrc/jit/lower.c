@@ -13,8 +13,6 @@
 #include "base/alloc.h"
 #include "base/env.h"
 
-enum { NO_INST = 0xffff };
-
 struct operand {
     struct fr_operand      form;
     struct fr_operand_source source;
@@ -348,7 +346,7 @@ argument(struct lowering *z, int n, int k, uint16_t *out)
 
     if (e->src == FR_SRC_SCALAR)
         return scalar(z, e->scalar, out);
-    if (z->value[e->src] != NO_INST) {
+    if (z->value[e->src] != FR_LOWER_NO_INST) {
         *out = z->value[e->src];
         return FR_OK;
     }
@@ -716,26 +714,22 @@ lowering_clear(struct lowering *z)
     fr_free(z->op);
     fr_free(z->scalar);
     fr_free(z->scalar_dtype);
-    fr_free(z->value);
 }
 
 static fr_status
 lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
-              bool after, struct fr_lowered **out, struct fr_err *err)
+              uint16_t *value, bool after, struct fr_lowered **out, struct fr_err *err)
 {
     struct lowering    z = {.g = g, .f = f, .grp = f->group[group], .stored = stored, .after = after,
-                            .err = err};
+                            .value = value, .err = err};
     struct fr_lowered *l = fr_calloc(1, sizeof *l);
     int                n_stages = 1;
     fr_status          st;
 
-    z.value = fr_malloc(((size_t)g->n_nodes + 1) * sizeof *z.value);
-    if (!l || !z.value) {
+    if (!l) {
         st = no_memory(&z);
         goto out;
     }
-    for (int n = 0; n < g->n_nodes; n++)
-        z.value[n] = NO_INST;
     set_axes(&z);
     for (int n = z.grp->first; n >= 0; n = f->next[n]) {
         bool late = f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
@@ -751,6 +745,8 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     *out = l;
     l = NULL;
 out:
+    for (int n = z.grp->first; n >= 0; n = f->next[n])
+        value[n] = FR_LOWER_NO_INST;
     lowering_clear(&z);
     fr_lowered_free(l);
     return st;
@@ -758,7 +754,7 @@ out:
 
 fr_status
 fr_lower(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
-         struct fr_lowered **out, struct fr_err *err)
+         uint16_t *value, struct fr_lowered **out, struct fr_err *err)
 {
     struct fr_lowered *l = NULL;
     bool               more = false;
@@ -766,9 +762,9 @@ fr_lower(const struct fr_graph *g, const struct fr_fusion *f, int group, const b
 
     for (int n = f->group[group]->first; n >= 0; n = f->next[n])
         more |= f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
-    TRY(lower_members(g, f, group, stored, false, &l, err));
+    TRY(lower_members(g, f, group, stored, value, false, &l, err));
     if (more)
-        TRY(lower_members(g, f, group, stored, true, &l->after, err));
+        TRY(lower_members(g, f, group, stored, value, true, &l->after, err));
     *out = l;
     l = NULL;
 out:

@@ -25,9 +25,12 @@ struct fr_lowered {
     struct fr_lowered        *after;     /* what is left to do when the last row is done, or NULL */
 };
 
-/* `stored[n]`: node n must reach memory. */
+enum { FR_LOWER_NO_INST = 0xffff };
+
+/* `stored[n]`: node n must reach memory. `value` is scratch for all groups of the graph: [n_nodes],
+ * every one FR_LOWER_NO_INST, and so again afterwards. */
 fr_status fr_lower(const struct fr_graph *, const struct fr_fusion *, int group, const bool *stored,
-                   struct fr_lowered **out, struct fr_err *);
+                   uint16_t *value, struct fr_lowered **out, struct fr_err *);
 void      fr_lowered_free(struct fr_lowered *);   /* NULL is fine */
 
 #endif

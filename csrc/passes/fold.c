@@ -392,13 +392,17 @@ unify(struct folder *z, int n)
     if (!fr_gnode_computes(node) || node->op == FR_OP_store)
         return;
     h = hash_node(z, node);
-    for (int j = z->bucket[h]; j >= 0; j = z->next[j])
-        if (z->stored_over[j] > n && equal_nodes(&z->g->node[j], node)) {
+    for (int *link = &z->bucket[h], j; (j = *link) >= 0;)
+        if (z->stored_over[j] <= n) {
+            *link = z->next[j]; /* never again: nodes come in order of birth */
+        } else if (equal_nodes(&z->g->node[j], node)) {
             struct fr_edge e = {.src = j, .layout = z->g->node[j].layout, .moving = -1,
                                 .whole = true};
 
             stand_in(z, n, &e);
             return;
+        } else {
+            link = &z->next[j];
         }
     z->next[n] = z->bucket[h];
     z->bucket[h] = n;

@@ -99,6 +99,7 @@ first_groups(struct fuser *z, struct fr_err *err)
         g->n_members = 1;
         g->n_stores = node->op == FR_OP_store;
         g->n_operands = node->n_args + 1;
+        g->n_results = node->output || node->op == FR_OP_store || fr_fuser_reduces(node);
         z->f->level[n] = FR_MEMBER_FULL;
         if (fr_fuser_reduces(node))
             reduction_order(z, n, g);
@@ -106,7 +107,7 @@ first_groups(struct fuser *z, struct fr_err *err)
             g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN   ? FR_GROUP_SCAN
                       : fr_op_info[node->op].class_ == FR_CLASS_CALL ? FR_GROUP_CALL
                                                                      : FR_GROUP_MAP;
-        z->of[n] = z->at[n] = g;
+        z->of[n] = g;
         g->pos = n; /* nodes are born in a topological order */
     }
     return FR_OK;
@@ -126,7 +127,7 @@ place_stores(struct fuser *z, const bool *read_outside)
         int                    p;
 
         z->info[n].buffer = n;
-        z->info[n].n_succ = 0;
+        z->info[n].n_succ = z->info[n].n_pred = 0;
         z->f->in_place[n] = 0;
         if (node->dead || node->op != FR_OP_store)
             continue;
@@ -171,28 +172,33 @@ each_dependence(struct fuser *z, void (*fn)(struct fuser *, int from, int to))
 static void
 count_dependence(struct fuser *z, int from, int to)
 {
-    (void)to;
     z->info[from].n_succ++;
+    z->info[to].n_pred++;
 }
 
 static void
 add_dependence(struct fuser *z, int from, int to)
 {
     z->succ[z->info[from].first_succ + z->info[from].n_succ++] = to;
+    z->pred[z->info[to].first_pred + z->info[to].n_pred++] = from;
 }
 
 static fr_status
 link_dependences(struct fuser *z, struct fr_err *err)
 {
-    int total = 0;
+    int n_succ = 0, n_pred = 0;
 
     each_dependence(z, count_dependence);
     for (int n = 0; n < z->g->n_nodes; n++) {
-        z->info[n].first_succ = total;
-        total += z->info[n].n_succ;
-        z->info[n].n_succ = 0;
+        z->info[n].first_succ = n_succ;
+        z->info[n].first_pred = n_pred;
+        n_succ += z->info[n].n_succ;
+        n_pred += z->info[n].n_pred;
+        z->info[n].n_succ = z->info[n].n_pred = 0;
     }
-    if (!(z->succ = fr_arena_alloc(&z->f->arena, ((size_t)total + 1) * sizeof *z->succ)))
+    z->succ = fr_arena_alloc(&z->f->arena, ((size_t)n_succ + 1) * sizeof *z->succ);
+    z->pred = fr_arena_alloc(&z->f->arena, ((size_t)n_pred + 1) * sizeof *z->pred);
+    if (!z->succ || !z->pred)
         return fr_fail(err, FR_ENOMEM, "out of memory: dependences of %d nodes", z->g->n_nodes);
     each_dependence(z, add_dependence);
     return FR_OK;
@@ -411,11 +417,12 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
     f->why = fr_arena_alloc(&f->arena, n * sizeof *f->why);
     z.info = fr_malloc(n * sizeof *z.info);
     z.of = fr_calloc(n, sizeof *z.of);
-    z.at = fr_calloc(n, sizeof *z.at);
     z.seen = fr_calloc(n, sizeof *z.seen);
-    z.stack = fr_malloc(n * sizeof *z.stack);
+    z.before = fr_malloc(n * sizeof *z.before);
+    z.after = fr_malloc(n * sizeof *z.after);
+    z.position = fr_malloc(n * sizeof *z.position);
     if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info ||
-        !z.of || !z.at || !z.seen || !z.stack) {
+        !z.of || !z.seen || !z.before || !z.after || !z.position) {
         st = fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
         goto out;
     }
@@ -432,8 +439,9 @@ out:
     fr_fusion_free(f);
     fr_free(z.info);
     fr_free(z.of);
-    fr_free(z.at);
     fr_free(z.seen);
-    fr_free(z.stack);
+    fr_free(z.before);
+    fr_free(z.after);
+    fr_free(z.position);
     return st;
 }

@@ -31,6 +31,7 @@ struct fr_group {
     int      first, last;       /* members, by birth; linked through fr_fusion.next */
     int      n_members, n_stores;
     int      n_operands;        /* while fusing: memory operands, or more */
+    int      n_results;         /* of those, what is written whoever else is a member */
     int      pos;               /* while fusing: place in a topological order of the groups */
 };
 

@@ -15,6 +15,7 @@ struct info {
     int64_t dims[FR_MAX_DIMS];
     int     axis[FR_MAX_DIMS];  /* squeezed axis -> axis of the node's own domain */
     int     first_succ, n_succ; /* in fuser.succ: readers, and stores that must come later */
+    int     first_pred, n_pred; /* in fuser.pred: the same the other way round */
     int     buffer;             /* node whose memory this node's value lives in */
 };
 
@@ -22,14 +23,15 @@ struct fuser {
     const struct fr_graph *g;
     struct fr_fusion      *f;
     struct info           *info;
-    int                   *succ;
+    int                   *succ, *pred;
     struct fr_readers      readers;
     struct fr_group      **of;   /* [n_nodes] */
-    struct fr_group      **at;   /* [n_nodes] the groups in a topological order, with gaps */
     unsigned              *seen; /* [n_nodes], by first member of a group */
     unsigned               stamp;
-    int                   *stack;
-    struct fr_group       *a, *b; /* the merge under test */
+    struct fr_group      **before, **after; /* [n_nodes] of a search; see path_around in merge.c */
+    int                    n_before;
+    int                   *position; /* [n_nodes] scratch */
+    struct fr_group       *a, *b;    /* the merge under test */
     struct fr_group        merged;
     uint8_t                level_b; /* of the members of b in it that were FULL */
 };

@@ -1,6 +1,7 @@
 /* When two groups may become one, and how they do; see the list at the top of fuse.c. */
 #include "passes/fuser.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes/nest_limits.h"
@@ -270,7 +271,7 @@ check_edges_between(const struct fuser *z)
 {
     const struct fr_group *few = z->a->n_members < z->b->n_members ? z->a : z->b,
                           *many = few == z->a ? z->b : z->a;
-    const char            *why = NULL;
+    const char *why = NULL;
 
     for (int n = few->first; n >= 0; n = z->f->next[n]) {
         const struct fr_gnode *node = &z->g->node[n];
@@ -363,115 +364,130 @@ check_row(const struct fuser *z, const struct fr_group *g)
     return why;
 }
 
-/* A store in the group against every load of the group from the same memory. */
+/* A store in the merged group against every load of the group's part `with` from the same memory.
+ */
 static const char *
-check_store(const struct fuser *z, int s)
+check_store(const struct fuser *z, int s, const struct fr_group *with)
 {
     const struct fr_edge *w = &z->g->node[s].arg[2];
-    struct fr_group      *both[2] = {z->a, z->b};
 
-    for (int side = 0; side < 2; side++)
-        for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
-            const struct fr_gnode *node = &z->g->node[n];
+    for (int n = with->first; n >= 0; n = z->f->next[n]) {
+        const struct fr_gnode *node = &z->g->node[n];
 
-            for (int k = 0; k < node->n_args; k++) {
-                const struct fr_edge *e = &node->arg[k];
+        for (int k = 0; k < node->n_args; k++) {
+            const struct fr_edge *e = &node->arg[k];
 
-                if (e->src < 0 || in_merge(z, e->src) || (node->op == FR_OP_store && k == 0) ||
-                    z->info[e->src].buffer != z->info[s].buffer)
-                    continue;
-                if (e->layout == w->layout && e->offset == w->offset &&
-                    z->merged.kind == FR_GROUP_MAP &&
-                    fr_domain_layout(node)->ndim == w->layout->ndim)
-                    continue;
-                if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
-                    return "stores over elements that are read elsewhere in the loop";
-            }
-            if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer)
-                return "two stores into one array";
+            if (e->src < 0 || in_merge(z, e->src) || (node->op == FR_OP_store && k == 0) ||
+                z->info[e->src].buffer != z->info[s].buffer)
+                continue;
+            if (e->layout == w->layout && e->offset == w->offset &&
+                z->merged.kind == FR_GROUP_MAP && fr_domain_layout(node)->ndim == w->layout->ndim)
+                continue;
+            if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
+                return "stores over elements that are read elsewhere in the loop";
         }
+        if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer)
+            return "two stores into one array";
+    }
     return NULL;
 }
 
 static const char *
-check_stores(const struct fuser *z, const struct fr_group *g)
+check_stores(const struct fuser *z, const struct fr_group *g, const struct fr_group *with)
 {
     const char *why = NULL;
 
     for (int n = g->first; n >= 0 && !why && g->n_stores > 0; n = z->f->next[n])
         if (z->g->node[n].op == FR_OP_store)
-            why = check_store(z, n);
+            why = check_store(z, n, with);
     return why;
 }
 
-/* Is there a path from group `from` to group `to` through a third? The groups have a topological
- * order, so nothing behind `to` needs a look. After "no", z->seen marks what `from` leads to before
- * `to`. */
+/* Is there a path from group `from` to group `to` through a third? Positions are a topological
+ * order, so only what stands between the two is looked at; from `to` backwards, because a node has
+ * few arguments and may have thousands of readers. After "no", z->before lists `to` and what leads
+ * to it from between the two, and z->seen marks them. */
 static bool
 path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
 {
-    int top = 0, between = from->pos + 1;
-
     z->stamp++;
-    while (between < to->pos && !z->at[between])
-        between++;
-    if (between >= to->pos)
-        return false;
-    z->seen[from->first] = z->seen[to->first] = z->stamp;
-    z->stack[top++] = from->first;
-    while (top > 0) {
-        int first = z->stack[--top];
+    z->seen[to->first] = z->stamp;
+    z->before[0] = to;
+    z->n_before = 1;
+    for (int k = 0; k < z->n_before; k++)
+        for (int n = z->before[k]->first; n >= 0; n = z->f->next[n])
+            for (int i = 0; i < z->info[n].n_pred; i++) {
+                struct fr_group *g = z->of[z->pred[z->info[n].first_pred + i]];
 
-        for (int n = first; n >= 0; n = z->f->next[n])
-            for (int i = 0; i < z->info[n].n_succ; i++) {
-                struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
-
-                if (s == to && first != from->first)
+                if (g == from && k > 0)
                     return true;
-                if (z->seen[s->first] != z->stamp && s->pos < to->pos) {
-                    z->seen[s->first] = z->stamp;
-                    z->stack[top++] = s->first;
+                if (z->seen[g->first] != z->stamp && g->pos > from->pos) {
+                    z->seen[g->first] = z->stamp;
+                    z->before[z->n_before++] = g;
                 }
             }
-    }
     return false;
 }
 
-/* Gives the group that a and b become its position: before what the earlier of the two leads to
- * (the last search marked it), behind everything else that stood between them. */
+/* Fills z->after with `from` and what it leads to before position `end`. */
+static int
+find_after(struct fuser *z, struct fr_group *from, int end)
+{
+    int n_after = 1;
+
+    z->seen[from->first] = z->stamp;
+    z->after[0] = from;
+    for (int k = 0; k < n_after; k++)
+        for (int n = z->after[k]->first; n >= 0; n = z->f->next[n])
+            for (int i = 0; i < z->info[n].n_succ; i++) {
+                struct fr_group *g = z->of[z->succ[z->info[n].first_succ + i]];
+
+                if (z->seen[g->first] != z->stamp && g->pos < end) {
+                    z->seen[g->first] = z->stamp;
+                    z->after[n_after++] = g;
+                }
+            }
+    return n_after;
+}
+
+static int
+by_position(const void *x, const void *y)
+{
+    const struct fr_group *a = *(struct fr_group *const *)x, *b = *(struct fr_group *const *)y;
+
+    return a->pos < b->pos ? -1 : a->pos > b->pos;
+}
+
+/* Gives the group that a and b become its position, behind what leads to the later of the two (the
+ * last search found it) and before what the earlier one leads to: mostly where the earlier one was.
+ * Else they share the positions that they had; whatever else stands between keeps its own. */
 static void
 keep_topological(struct fuser *z, struct fr_group *becomes)
 {
     bool             in_order = z->a->pos < z->b->pos;
     struct fr_group *early = in_order ? z->a : z->b, *late = in_order ? z->b : z->a;
-    int              from = early->pos, to = late->pos, at = from, n_later = 0;
+    int              n_after, n = 0, at = 0;
 
-    for (int i = from + 1; i < to; i++) {
-        struct fr_group *g = z->at[i];
-
-        if (!g)
-            continue;
-        if (z->seen[g->first] == z->stamp) {
-            z->stack[n_later++] = g->first;
-        } else {
-            g->pos = at;
-            z->at[at++] = g;
-        }
+    if (z->n_before == 1) {
+        becomes->pos = early->pos;
+        return;
     }
-    becomes->pos = at;
-    z->at[at++] = becomes;
-    for (int i = 0; i < n_later; i++) {
-        struct fr_group *g = z->of[z->stack[i]];
-
-        g->pos = at;
-        z->at[at++] = g;
-    }
-    while (at <= to)
-        z->at[at++] = NULL;
+    n_after = find_after(z, early, late->pos);
+    qsort(z->before, (size_t)z->n_before, sizeof *z->before, by_position); /* `late` comes last */
+    qsort(z->after, (size_t)n_after, sizeof *z->after, by_position);       /* `early` comes first */
+    for (int i = 0, k = 0; i < z->n_before || k < n_after;)
+        z->position[n++] = k == n_after || (i < z->n_before && z->before[i]->pos < z->after[k]->pos)
+                               ? z->before[i++]->pos
+                               : z->after[k++]->pos;
+    for (int i = 0; i + 1 < z->n_before; i++)
+        z->before[i]->pos = z->position[at++];
+    becomes->pos = z->position[at++];
+    for (int k = 1; k < n_after; k++)
+        z->after[k]->pos = z->position[at++];
 }
 
-/* Whether the memory operands of a ∪ b fit a kernel; inputs shared by members count once. Counts only
- * if the sum of what was counted before does not settle it. */
+/* Whether the memory operands of a ∪ b fit a kernel; inputs shared by members count once. Counts
+ * only if the sum of what was counted before does not settle it. */
 static bool
 operands_fit(struct fuser *z)
 {
@@ -513,8 +529,9 @@ operands_fit(struct fuser *z)
     return n_in + n_out <= FR_FUSE_OPERANDS;
 }
 
-/* What a group that had passed the checks has to pass again as a part of the merged one. The edges of
- * a MAP join equal levels, and those stay equal. */
+/* What a group that had passed the checks has to pass as a part of the merged one: again, if that
+ * walks in another way; and beside the other part. The edges of a MAP join equal levels, and those
+ * stay equal. */
 static const char *
 check_part(const struct fuser *z, const struct fr_group *g)
 {
@@ -526,13 +543,17 @@ check_part(const struct fuser *z, const struct fr_group *g)
         if (!why && z->merged.n_inner >= 2)
             why = check_row(z, g);
     }
-    return why ? why : check_stores(z, g);
+    if (!why &&
+        (!same_walk(&z->merged, g) || g->n_members == 1)) /* one that is alone was never checked */
+        why = check_stores(z, g, g);
+    return why ? why : check_stores(z, g, g == z->a ? z->b : z->a);
 }
 
 const char *
 fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
 {
-    const char *why;
+    static const char too_many[] = "too many operands for one kernel";
+    const char       *why;
 
     z->a = big;
     z->b = small;
@@ -540,11 +561,17 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
         return "a scan runs alone";
     if (big->kind == FR_GROUP_CALL || small->kind == FR_GROUP_CALL)
         return "the neighbour is no loop nest";
-    if ((why = join(z, big, small)) || (why = check_edges_between(z)) ||
-        (why = check_part(z, big)) || (why = check_part(z, small)))
+    if ((why = join(z, big, small)))
+        return why;
+    /* Among thousands of results nearly every pair is refused here, without a look at the members.
+     */
+    if (big->n_results + small->n_results > FR_FUSE_OPERANDS)
+        return too_many;
+    if ((why = check_edges_between(z)) || (why = check_part(z, big)) ||
+        (why = check_part(z, small)))
         return why;
     if (!operands_fit(z))
-        return "too many operands for one kernel";
+        return too_many;
     if (big->pos < small->pos ? path_around(z, big, small) : path_around(z, small, big))
         return "another kernel stands between the two";
     return NULL;
@@ -582,14 +609,15 @@ fr_merge_apply(struct fuser *z)
     struct fr_group *a = z->a, *b = z->b, m = z->merged,
                     *stays = a->n_members < b->n_members ? b : a, *goes = stays == a ? b : a;
 
+    keep_topological(z, stays);
     for (int n = b->first; n >= 0 && z->level_b != FR_MEMBER_FULL; n = z->f->next[n])
         z->f->level[n] = new_level(z, n);
     for (int n = goes->first; n >= 0; n = z->f->next[n])
         z->of[n] = stays;
-    keep_topological(z, stays);
     m.pos = stays->pos;
     m.n_members = a->n_members + b->n_members;
     m.n_stores = a->n_stores + b->n_stores;
+    m.n_results = a->n_results + b->n_results;
     link_members(z, &m);
     *stays = m;
     goes->n_members = 0;

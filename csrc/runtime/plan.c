@@ -26,7 +26,9 @@ struct planner {
     int             *step_of;        /* [n_groups] last step of a group */
     int             *root;           /* [n_nodes] */
     size_t           cap_steps;
+    uint16_t        *value;          /* [n_nodes] scratch of lowering */
     struct fr_lowered **lowered;     /* [n_groups], kept until the plan is complete */
+    uint64_t         number;         /* of this plan among all that were made */
     struct fr_err   *err;
 };
 
@@ -324,27 +326,27 @@ static fr_status
 add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
 {
     struct fr_kernel_entry *k;
-    struct fr_step         *s = NULL;
+    struct fr_step         *s;
+    bool                    joins = counts && !l->after;    /* no later phase right behind */
     fr_status               st = fr_kernel_get(&l->nest, &k, z->err);
 
     if (st != FR_OK)
         return st;
-    for (int i = z->p->n_steps; counts && !l->after && i-- > earliest;)
-        if (z->p->step[i].kind == FR_STEP_LAUNCH && z->p->step[i].kernel == k &&
-            z->p->step[i].counts &&
-            (i + 1 == z->p->n_steps || z->p->step[i + 1].counts)) {
-            s = &z->p->step[i];
-            fr_kernel_unref(k);
-            z->step_of[grp] = i;
-            break;
-        }
-    if (!s) {
+    if (joins && k->plan == z->number && k->step >= earliest) {
+        s = &z->p->step[k->step];
+        z->step_of[grp] = k->step;
+        fr_kernel_unref(k);
+    } else {
         if (!(s = new_step(z, FR_STEP_LAUNCH, counts))) {
             fr_kernel_unref(k);
             return FR_ENOMEM;
         }
         s->kernel = k;
         z->step_of[grp] = z->p->n_steps - 1;
+        if (joins) {
+            k->plan = z->number;
+            k->step = z->p->n_steps - 1;
+        }
     }
     return add_instance(z, s, l, grp);
 }
@@ -363,7 +365,7 @@ add_group(struct planner *z, int grp)
     for (int n = group->first; n >= 0; n = z->f->next[n])
         if ((st = add_copy(z, n)) != FR_OK)
             return st;
-    if ((st = fr_lower(z->g, z->f, grp, z->stored, &z->lowered[grp], z->err)) != FR_OK)
+    if ((st = fr_lower(z->g, z->f, grp, z->stored, z->value, &z->lowered[grp], z->err)) != FR_OK)
         return st;
     earliest = earliest_step(z, grp);
     if ((st = add_launch(z, z->lowered[grp], grp, earliest, true)) != FR_OK)
@@ -396,7 +398,7 @@ first_places(struct planner *z)
             place[n].kind = FR_PLACE_LEAF;
         } else if (node->op == FR_OP_store && z->f->in_place[n]) {
             place[n].kind = FR_PLACE_SAME;
-            place[n].root = node->arg[0].src;
+            place[n].root = root_of(z->p, node->arg[0].src);
         } else if (z->stored[n] || node->op == FR_OP_empty) {
             place[n].kind = FR_PLACE_ARENA;
         }
@@ -461,9 +463,41 @@ stored_last(const struct fr_nest *nest, int k)
  * Ctrl-C can end it at any time and it can be made again. */
 enum { LONG_WORK = 1 << 27 };
 
-/* Lets results take the memory of operands that nobody needs afterwards. */
+/* Counts what the step reads and writes in the memory of each root; `sign` -1 takes it back. */
 static void
-reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
+count_uses(const struct fr_plan *p, const struct fr_step *step, int32_t *uses, int sign)
+{
+    for (int i = 0; i < step->n_instances; i++)
+        for (int k = 0; k < step->kernel->k.nest->n_operands; k++)
+            if (step->binding[i][k].node >= 0)
+                uses[root_of(p, step->binding[i][k].node)] += sign;
+}
+
+/* Whether all uses of the memory of `q` in the step are reads of instance `i`, of the very elements
+ * that its operand `out` is written to. */
+static bool
+read_where_written(const struct fr_plan *p, const struct fr_step *step, int i, int out, int q,
+                   int n_uses)
+{
+    const struct fr_nest    *nest = step->kernel->k.nest;
+    const struct fr_binding *b = step->binding[i];
+    const int64_t           *stride = step->instance[i].stride;
+    size_t                   row = (size_t)(step->instance[i].n_outer + 2);
+
+    for (int k = 0; k < nest->n_operands; k++)
+        if (b[k].node >= 0 && root_of(p, b[k].node) == q) {
+            if (b[k].offset != b[out].offset || b[k].moving >= 0 ||
+                (nest->operands[k].flags & FR_OPERAND_WRITTEN) ||
+                memcmp(stride + (size_t)k * row, stride + (size_t)out * row, row * sizeof *stride))
+                return false;
+            n_uses--;
+        }
+    return n_uses == 0;
+}
+
+/* Lets results take the memory of operands that nobody needs afterwards. `uses`: [n_nodes] zeros. */
+static void
+reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
 {
     struct fr_plan *p = z->p;
 
@@ -476,11 +510,10 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
 
         if (step->kind != FR_STEP_LAUNCH)
             continue;
+        count_uses(p, step, uses, 1);
         for (int i = 0; i < step->n_instances; i++) {
-            const struct fr_nest *nest = step->kernel->k.nest;
+            const struct fr_nest    *nest = step->kernel->k.nest;
             const struct fr_binding *b = step->binding[i];
-            const int64_t           *stride = step->instance[i].stride;
-            size_t                   row = (size_t)(step->instance[i].n_outer + 2);
 
             for (int out = 0; out < nest->n_operands; out++) {
                 int r = b[out].node;
@@ -490,8 +523,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                     from[r] != s || !stored_last(nest, out) || z->g->node[r].op == FR_OP_store)
                     continue;
                 for (int in = 0; in < nest->n_operands; in++) {
-                    int  q = b[in].node;
-                    bool alone = true;
+                    int q = b[in].node;
 
                     if (q < 0 || (nest->operands[in].flags & FR_OPERAND_WRITTEN) || q == r)
                         continue;
@@ -500,20 +532,8 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                         nest->operands[in].dtype != nest->operands[out].dtype ||
                         !(p->place[q].kind == FR_PLACE_ARENA ||
                           (p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
-                           p->work <= LONG_WORK)))
-                        continue;
-                    for (int j = 0; alone && j < step->n_instances; j++)
-                        for (int k = 0; alone && k < nest->n_operands; k++) {
-                            int m = step->binding[j][k].node;
-
-                            if (m < 0 || root_of(p, m) != q)
-                                continue;
-                            alone = j == i && b[k].offset == b[out].offset && b[k].moving < 0 &&
-                                    !(nest->operands[k].flags & FR_OPERAND_WRITTEN) &&
-                                    !memcmp(stride + (size_t)k * row, stride + (size_t)out * row,
-                                            row * sizeof *stride);
-                        }
-                    if (!alone)
+                           p->work <= LONG_WORK)) ||
+                        !read_where_written(p, step, i, out, q, uses[q]))
                         continue;
                     /* A result over a temporary: the temporary is made in the result's memory. */
                     if (p->place[q].kind == FR_PLACE_ARENA)
@@ -521,10 +541,13 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to)
                     p->place[r].kind = FR_PLACE_SAME;
                     p->place[r].root = q;
                     to[q] = to[r];
+                    uses[q] += uses[r];
+                    uses[r] = 0;
                     break;
                 }
             }
         }
+        count_uses(p, step, uses, -1);
     }
 }
 
@@ -554,17 +577,18 @@ place_all(struct planner *z)
     int                 n = z->g->n_nodes, n_arena = 0;
     int32_t            *from = fr_malloc(((size_t)n + 1) * sizeof *from);
     int32_t            *to = fr_malloc(((size_t)n + 1) * sizeof *to);
+    int32_t            *uses = fr_calloc((size_t)n + 1, sizeof *uses);
     struct fr_interval *v = fr_malloc(((size_t)n + 1) * sizeof *v);
     struct fr_packing   packing;
     fr_status           st = FR_OK;
 
-    if (!from || !to || !v) {
+    if (!from || !to || !uses || !v) {
         st = no_memory(z);
         goto out;
     }
     first_places(z);
     find_lives(z, from, to);
-    reuse_dying(z, from, to);
+    reuse_dying(z, from, to, uses);
     for (int i = 0; i < n; i++) {
         if (p->place[i].kind == FR_PLACE_NEW) {
             p->new_[p->n_new++] = i;
@@ -594,6 +618,7 @@ place_all(struct planner *z)
 out:
     fr_free(from);
     fr_free(to);
+    fr_free(uses);
     fr_free(v);
     return st;
 }
@@ -624,7 +649,8 @@ fr_plan_free(struct fr_plan *p)
 fr_status
 fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struct fr_err *err)
 {
-    struct planner z = {.err = err, .g = g, .read_outside = read_outside};
+    static uint64_t n_made;
+    struct planner z = {.err = err, .g = g, .read_outside = read_outside, .number = ++n_made};
     struct fr_plan *p = fr_calloc(1, sizeof *p);
     size_t          n = (size_t)g->n_nodes + 1;
     fr_status       st;
@@ -639,6 +665,7 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&p->arena, n);
     z.step_of = fr_arena_alloc(&p->arena, n * sizeof *z.step_of);
+    z.value = fr_arena_alloc(&p->arena, n * sizeof *z.value);
     z.lowered = fr_calloc(n, sizeof *z.lowered);
     p->place = fr_arena_alloc(&p->arena, n * sizeof *p->place);
     p->base = fr_arena_alloc(&p->arena, n * sizeof *p->base);
@@ -646,12 +673,14 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     p->new_ = fr_arena_alloc(&p->arena, n * sizeof *p->new_);
     p->output = fr_arena_alloc(&p->arena, n * sizeof *p->output);
     p->placed = fr_arena_alloc(&p->arena, n * sizeof *p->placed);
-    if (!z.stored || !z.step_of || !z.lowered || !p->place || !p->base || !p->fresh || !p->new_ ||
-        !p->output || !p->placed) {
+    if (!z.stored || !z.step_of || !z.value || !z.lowered || !p->place || !p->base || !p->fresh ||
+        !p->new_ || !p->output || !p->placed) {
         st = no_memory(&z);
         goto out;
     }
     TRY(fr_graph_readers(g, &p->arena, &z.readers, err));
+    for (size_t i = 0; i < n; i++)
+        z.value[i] = FR_LOWER_NO_INST;
     find_stored(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));

@@ -61,6 +61,8 @@ struct fr_kernel_entry {
     uint32_t                refs;        /* plans */
     atomic_int              n_asked;     /* answers of the compiler that are still to come */
     uint64_t                cost;        /* of its runs before it was compiled */
+    uint64_t                plan;        /* the last plan made with a step that instances may join, */
+    int                     step;        /* and the last such step in it */
     size_t                  n_packed;
     uint8_t                *packed;
 };

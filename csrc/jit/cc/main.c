@@ -386,7 +386,7 @@ feature_ok(const char *s)
     return s[2] && strspn(s + 2, "abcdefghijklmnopqrstuvwxyz0123456789.-") == strlen(s + 2);
 }
 
-/* Splits a request; returns where the nest begins, NULL when it is malformed. */
+/* Splits a request; returns where the nests begin, NULL when it is malformed. */
 static const char *
 parse_features(const char *p, size_t n, const char **features)
 {
@@ -411,9 +411,55 @@ parse_features(const char *p, size_t n, const char **features)
     return p;
 }
 
+/* Copies `size` bytes from *p, and moves it on; false when there are not as many. */
+static bool
+take(const char **p, const char *end, void *to, size_t size)
+{
+    if ((size_t)(end - *p) < size)
+        return false;
+    memcpy(to, *p, size);
+    *p += size;
+    return true;
+}
+
+static void
+free_nests(struct fr_named_nest *nests, int n)
+{
+    for (int i = 0; i < n; i++)
+        fr_nest_free(nests[i].nest);
+}
+
+/* The nests of a request, from `p` on; the names point into it. */
+static fr_status
+parse_nests(const char *p, const char *end, struct fr_named_nest *nests, int *n, struct fr_err *err)
+{
+    uint32_t  count;
+    uint64_t  size;
+    fr_status st = FR_OK;
+
+    *n = 0;
+    if (!p || !take(&p, end, &count, sizeof count) || count < 1 || count > FR_BATCH_MAX)
+        return fr_fail(err, FR_EBUG, "malformed request");
+    for (uint32_t i = 0; i < count && st == FR_OK; i++) {
+        const char *zero = memchr(p, 0, (size_t)(end - p));
+
+        if (!zero || zero - p >= FR_KERNEL_NAME || strspn(p, "0123456789abcdef") != strlen(p))
+            return fr_fail(err, FR_EBUG, "malformed request");
+        nests[i].name = p;
+        p = zero + 1;
+        if (!take(&p, end, &size, sizeof size) || size > (uint64_t)(end - p))
+            return fr_fail(err, FR_EBUG, "malformed request");
+        if ((st = fr_nest_unpack(p, size, &nests[i].nest, err)) == FR_OK)
+            ++*n;
+        p += size;
+    }
+    return st;
+}
+
 /* The child: leaves an object, or the reason why there is none, in a file. */
 static void __attribute__((noreturn))
-compile_alone(const struct fr_gccjit *g, const struct fr_nest *nest, const char *const *features)
+compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int n,
+              const char *const *features)
 {
     struct fr_err err = {FR_OK, ""};
     char          object[600], reason[600];
@@ -424,7 +470,7 @@ compile_alone(const struct fr_gccjit *g, const struct fr_nest *nest, const char 
     limit(RLIMIT_CPU, 200);
     snprintf(object, sizeof object, "%s/kernel.so", tmpdir);
     snprintf(reason, sizeof reason, "%s/reason", tmpdir);
-    if (fr_emit_gcc(g, nest, features, object, &err) == FR_OK)
+    if (fr_emit_gcc(g, nests, n, features, object, &err) == FR_OK)
         _exit(0);
     if ((f = fopen(reason, "w"))) {
         fputs(err.text, f);
@@ -453,26 +499,25 @@ reply_failure(void)
 }
 
 static bool
-compile(const struct fr_gccjit *g, const char *request, size_t n)
+compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
 {
-    const char     *features[MAX_FEATURES];
-    const char     *packed = parse_features(request, n, features);
-    struct fr_nest *nest = NULL;
-    struct fr_err   err = {FR_OK, "malformed request"};
-    fr_status       st = FR_EBUG;
-    char            path[600];
-    pid_t           child;
-    int             status = -1;
-    bool            ok;
+    const char          *features[MAX_FEATURES];
+    struct fr_named_nest nests[FR_BATCH_MAX];
+    struct fr_err        err;
+    char                 path[600];
+    pid_t                child;
+    int                  n, status = -1;
+    bool                 ok;
 
-    if (packed)
-        st = fr_nest_unpack(packed, n - (size_t)(packed - request), &nest, &err);
-    if (st != FR_OK)
+    if (parse_nests(parse_features(request, n_bytes, features), request + n_bytes, nests, &n,
+                    &err) != FR_OK) {
+        free_nests(nests, n);
         return reply_text(FR_FRAME_FAILED, err.text);
+    }
     (void)!ftruncate(2, 0); /* the log shall speak of this one only */
     if ((child = fork()) == 0)
-        compile_alone(g, nest, features);
-    fr_nest_free(nest);
+        compile_alone(g, nests, n, features);
+    free_nests(nests, n);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     snprintf(path, sizeof path, "%s/kernel.so", tmpdir);

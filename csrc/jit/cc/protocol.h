@@ -10,9 +10,10 @@
 
 enum fr_frame_kind {
     FR_FRAME_HELLO = 1,    /* helper, once: the compiler's digest (32 bytes), then its path */
-    FR_FRAME_COMPILE,      /* parent: u32 count of features, each a C string, then a packed nest */
-    FR_FRAME_OBJECT,       /* helper: a shared object */
-    FR_FRAME_FAILED,       /* helper: why this nest has no code */
+    FR_FRAME_COMPILE,      /* parent: u32 count of features, each a C string; u32 count of nests, each
+                              its name, a C string, u64 bytes and the packed nest */
+    FR_FRAME_OBJECT,       /* helper: a shared object with the code of the first, at least */
+    FR_FRAME_FAILED,       /* helper: why there is none */
     FR_FRAME_NO_COMPILER,  /* helper: why nothing can be compiled on this machine */
 };
 
@@ -21,6 +22,8 @@ struct fr_frame {
     uint64_t n_bytes;
 };
 
-enum { FR_FRAME_MAX = 64 << 20 };  /* bytes; more is not believed */
+enum { FR_FRAME_MAX = 64 << 20,    /* bytes; more is not believed */
+       FR_BATCH_MAX = 8,           /* nests of one object */
+       FR_KERNEL_NAME = 17 };      /* bytes of a name, with the NUL: digits and a to f */
 
 #endif
