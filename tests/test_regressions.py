@@ -278,3 +278,19 @@ def test_numpy_writes_after_tensors_have_read():
         np.asarray(v)[...] = 3
         return v, w
     both(program)
+
+
+def test_results_that_are_parts_of_one_array_are_tensors():
+    """The arrays of nonzero() lie in one; one that stayed an ndarray was copied by what would show it."""
+    x = np.array([[0.0, 1, 2], [3, 0, 4]])
+    want, got = np.nonzero(x), frit.nonzero(frit.asarray(x))
+    assert all(type(g) is frit.Tensor and np.asarray(g).strides == w.strides for g, w in zip(got, want, strict=True))
+
+    def run(np, x):
+        rows, columns = np.nonzero(x)
+        turned = np.flip(rows)
+        turned -= 1
+        columns *= 2
+        return rows, columns, turned
+    for r in (run(frit, frit.asarray(x)), frit.accelerate(lambda x: run(np, x))(x)):
+        assert [np.asarray(v).tolist() for v in r] == [v.tolist() for v in run(np, x)]

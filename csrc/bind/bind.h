@@ -261,8 +261,9 @@ fr_type_view(PyObject *tensor)
 /* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
 PyObject *fr_numpy_adopt(PyObject *array);
 /* What a NumPy function returned: a Tensor that adopts it if nobody else can reach the array, else
- * the array itself (somebody's `out`, a view of an ndarray, a dtype that we do not have). */
-PyObject *fr_numpy_wrap(PyObject *array);
+ * the array itself (somebody's `out`, a view of an ndarray, a dtype that we do not have). An item of
+ * the tuple that the function returned (or NULL) may be a part of an array together with others. */
+PyObject *fr_numpy_wrap(PyObject *array, PyObject *tuple);
 /* The array, if it looks at the memory of `view` with the same dtype, as a window of `tensor`;
  * NULL without an exception if it does not. */
 PyObject *fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor);

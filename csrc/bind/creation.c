@@ -109,7 +109,7 @@ from_array(PyObject *array, fr_dtype d, char order, int copy, bool fresh)
     }
     o = NULL;
     if (fresh) { /* made by this call: its memory becomes the tensor's */
-        o = fr_numpy_wrap(array);
+        o = fr_numpy_wrap(array, NULL);
         if (o && !fr_is_tensor(o))
             Py_CLEAR(o);
         if (PyErr_Occurred())

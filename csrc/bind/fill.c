@@ -344,7 +344,7 @@ adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
     Py_XDECREF(func);
     if (!raw)
         return NULL;
-    result = PyTuple_Check(raw) || !fr_numpy_is_array(raw) ? Py_NewRef(raw) : fr_numpy_wrap(raw);
+    result = PyTuple_Check(raw) || !fr_numpy_is_array(raw) ? Py_NewRef(raw) : fr_numpy_wrap(raw, NULL);
     Py_DECREF(raw);
     return result;
 }

@@ -217,7 +217,7 @@ convert(struct call *c, PyObject *o, enum fr_intent intent)
 /* ---- results out */
 
 static PyObject *
-wrap_array(struct call *c, PyObject *o)
+wrap_array(struct call *c, PyObject *o, PyObject *tuple)
 {
     for (size_t i = 0; i < c->n; i++) {
         PyObject *window;
@@ -229,21 +229,23 @@ wrap_array(struct call *c, PyObject *o)
         if (window || PyErr_Occurred())
             return window;
     }
-    return fr_numpy_wrap(o);
+    return fr_numpy_wrap(o, tuple);
 }
 
+/* `tuple`: the one that it is an item of, or NULL. */
 static PyObject *
-wrap(struct call *c, PyObject *o)
+wrap(struct call *c, PyObject *o, PyObject *tuple)
 {
     PyObject *copy, *make;
 
     if (fr_numpy_is_array(o))
-        return wrap_array(c, o);
+        return wrap_array(c, o, tuple);
     if (!PyTuple_Check(o) && !PyList_CheckExact(o))
         return Py_NewRef(o);
     copy = PyList_New(PySequence_Fast_GET_SIZE(o));
     for (Py_ssize_t i = 0; copy && i < PyList_GET_SIZE(copy); i++) {
-        PyObject *item = wrap(c, PySequence_Fast_GET_ITEM(o, i));
+        PyObject *item =
+            wrap(c, PySequence_Fast_GET_ITEM(o, i), PyTuple_CheckExact(o) ? o : NULL);
         if (!item)
             Py_CLEAR(copy);
         else
@@ -367,7 +369,7 @@ out:
     if (list != small)
         fr_free(list);
     if (raw) {
-        result = wrap(&c, raw);
+        result = wrap(&c, raw, NULL);
         Py_DECREF(raw);
     }
     if (release_guests(&c) < 0)

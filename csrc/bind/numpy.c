@@ -374,6 +374,25 @@ is_free(PyObject *array)
     return PyArray_BASE(a) && PyArray_CheckExact(PyArray_BASE(a)) && is_free(PyArray_BASE(a));
 }
 
+/* True if the array is a part of one that only items of `tuple` are parts of, as those of nonzero(). */
+static bool
+is_free_part(PyObject *array, PyObject *tuple)
+{
+    PyObject  *base = PyArray_CheckExact(array) ? PyArray_BASE(fr_array(array)) : NULL;
+    Py_ssize_t n = 0;
+
+    if (!base || !PyArray_CheckExact(base) || Py_REFCNT(array) != 1 ||
+        !PyArray_ISALIGNED(fr_array(array)) ||
+        !PyArray_CHKFLAGS(fr_array(base), NPY_ARRAY_OWNDATA))
+        return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+        PyObject *o = PyTuple_GET_ITEM(tuple, i);
+
+        n += PyArray_CheckExact(o) && PyArray_BASE(fr_array(o)) == base;
+    }
+    return Py_REFCNT(base) == n;
+}
+
 static bool
 has_whole_strides(PyArrayObject *a)
 {
@@ -384,11 +403,12 @@ has_whole_strides(PyArrayObject *a)
 }
 
 PyObject *
-fr_numpy_wrap(PyObject *array)
+fr_numpy_wrap(PyObject *array, PyObject *tuple)
 {
     struct fr_tensor t;
 
-    if (!is_free(array) || fr_numpy_array_dtype(array) == FR_N_DTYPES ||
+    if (!(is_free(array) || (tuple && is_free_part(array, tuple))) ||
+        fr_numpy_array_dtype(array) == FR_N_DTYPES ||
         PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
         return Py_NewRef(array);
     if (has_whole_strides(fr_array(array)))
