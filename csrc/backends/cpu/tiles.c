@@ -22,7 +22,8 @@
 enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
-    TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2 */
+    TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
+    TILE_WHOLE = 256 << 10, /* of whole rows, where fewer of them would use up no cache line */
     TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; and */
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
@@ -139,8 +140,8 @@ choose_sizes(struct tiles *t)
     column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)
         column->tile = clamp(TILE_BYTES / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
-    else if (bytes * column->size > TILE_BYTES)
-        row->tile = clamp(row->tile * TILE_BYTES / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
+    else if (bytes * column->size > TILE_WHOLE)
+        row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
                           row->tile);
     t->n_tiles = t->others.total;
     for (int s = SLAB; s < N_SIDES; s++) {
