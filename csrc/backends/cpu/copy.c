@@ -276,7 +276,7 @@ transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, 
     }
 }
 
-enum { PREFETCH = 8 };   /* columns ahead: a cache line comes from memory in the time of so many */
+enum { PREFETCH = 16 };   /* columns ahead: a cache line comes from memory in the time of so many */
 
 void
 fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,

@@ -20,10 +20,10 @@ void fr_copy_fill(size_t n, int size, void *dst, const void *src);
 void fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                 ptrdiff_t dst_col, const void *src, ptrdiff_t src_row, ptrdiff_t src_col);
 
-/* A transposition: row r of dst, whose elements lie side by side, is element r of each column of src, whose
- * elements do so, too. For tiles of some cache lines' height, read from afar and written near: each line of
- * src is brought in once, ahead of its use. */
-void fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, const void *src,
-                    ptrdiff_t src_col);
+/* A transposition: row r of dst, whose elements lie side by side, is element r of each column of
+ * src, whose elements do so, too. For tiles of some cache lines' height, read from afar and written
+ * near: each line of src is brought in once, ahead of its use. */
+void fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
+                    const void *src, ptrdiff_t src_col);
 
 #endif

@@ -6,11 +6,13 @@
  * over, into scratch that stays in L2, and the executor runs over the tile with unit strides:
  *
  *     for each index of the other axes, for each tile of slabs x rows x columns:
- *         pack                                                                   (fr_copy_turned)
+ *         pack                                  (fr_copy_turned)
  *         for each slab: run its rows
  *
- * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row is on its own,
- * so any outer axis can be the rows, and a second one the slabs: for operands that lie along it. */
+ * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row
+ * is on its own, so any outer axis can be the rows, and a second one the slabs: for operands that
+ * lie along it. What is read ahead of its turn is not written before: a store and a load of one
+ * nest meet in no element or in the same one, which is in one tile. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"
@@ -20,8 +22,9 @@
 enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
-    TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2 */
-    TILE_RUN = 256,         /* bytes side by side; and */
+    TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
+    TILE_WHOLE = 256 << 10, /* of whole rows, where fewer of them would use up no cache line */
+    TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; and */
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -43,7 +46,7 @@ struct tiles {
     struct fr_space        others; /* the axes that are no side */
     struct side            side[N_SIDES];
     int64_t                from[N_SIDES][FR_MAX_OPERANDS]; /* strides in memory */
-    int64_t                walk[N_SIDES][FR_MAX_OPERANDS]; /* and of the tile: in scratch if packed */
+    int64_t                walk[N_SIDES][FR_MAX_OPERANDS]; /* and as it runs: of packed, in scratch */
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
     size_t                 bytes; /* of scratch */
@@ -137,8 +140,8 @@ choose_sizes(struct tiles *t)
     column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)
         column->tile = clamp(TILE_BYTES / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
-    else if (bytes * column->size > TILE_BYTES)
-        row->tile = clamp(row->tile * TILE_BYTES / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
+    else if (bytes * column->size > TILE_WHOLE)
+        row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
                           row->tile);
     t->n_tiles = t->others.total;
     for (int s = SLAB; s < N_SIDES; s++) {
@@ -168,12 +171,6 @@ place_packed(struct tiles *t)
 /* ---- running --------------------------------------------------------------------------------- */
 
 static void
-advance(const struct tiles *t, char **ptr, const int64_t *stride, int64_t by)
-{
-    fr_space_advance(t->b, ptr, stride, by);
-}
-
-static void
 pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
 {
     int     k = p->operand, other = p->side == ROW ? SLAB : ROW;
@@ -189,7 +186,7 @@ pack(const struct tiles *t, const struct packed *p, const char *from, char *to, 
                        by, from + i * t->from[other][k], t->from[COLUMN][k]);
 }
 
-/* Tiles are counted along the row first, so that what is not packed is read and written in order. */
+/* Tiles are counted along the row first: what is not packed is read and written in order. */
 static void
 run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
 {
@@ -205,7 +202,7 @@ run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
     }
     fr_space_move(t->b, &t->others, at, t->b->in->ptr, ptr);
     for (int s = SLAB; s < N_SIDES; s++)
-        advance(t, ptr, t->from[s], first[s]);
+        fr_space_advance(t->b, ptr, t->from[s], first[s]);
     for (int i = 0; i < t->n_packed; i++) {
         const struct packed *p = &t->packed[i];
         pack(t, p, ptr[p->operand], scratch + p->at, n);
@@ -214,7 +211,7 @@ run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
     for (int64_t i = 0; i < n[SLAB]; i++) {
         fr_exec_rows(t->b->exec, ptr, t->walk[ROW], t->walk[COLUMN], n[ROW], n[COLUMN],
                      t->b->in->scalars, mem);
-        advance(t, ptr, t->walk[SLAB], 1);
+        fr_space_advance(t->b, ptr, t->walk[SLAB], 1);
     }
 }
 
