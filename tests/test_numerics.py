@@ -385,6 +385,9 @@ def test_large_temporaries_are_computed_into(text, n):
     layout, and sums of it their order."""
     r = np.random.default_rng(7)
     a, b = (r.standard_normal((n, n)).astype("f4") for _ in range(2))
+    large = np.ones((512, 512), "f4")
+    if (large.T * 2 + large).flags.c_contiguous:
+        pytest.skip("NumPy does not know temporaries here: a sanitizer, or no backtrace()")
     run = eval(f"lambda np, a, b: {text}")
     want = run(np, a, b)
     for got in (np.asarray(run(frit, frit.asarray(a), frit.asarray(b))),

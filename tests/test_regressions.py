@@ -294,3 +294,25 @@ def test_results_that_are_parts_of_one_array_are_tensors():
         return rows, columns, turned
     for r in (run(frit, frit.asarray(x)), frit.accelerate(lambda x: run(np, x))(x)):
         assert [np.asarray(v).tolist() for v in r] == [v.tolist() for v in run(np, x)]
+
+
+def test_results_in_the_memory_of_an_operand_that_is_read_later():
+    """The reference stored one result of a kernel over an operand before another result was computed from it."""
+    def run(xp):
+        a = xp.asarray(np.linspace(-2, 1, 12).reshape(4, 3))
+        b = xp.clip(a, 0, 3)
+        xp.subtract(a, b, out=b)
+        c = a * 1
+        c[3:4] = 100
+        c %= b
+        return np.asarray(b), np.asarray(c)
+    with np.errstate(all="ignore"):
+        for got, want in zip(run(frit), run(np), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_rounded_integers_are_laid_out_as_copies():
+    x = np.broadcast_to(np.arange(4, dtype="i2"), (3, 5, 4))
+    for a in (x, x.T, np.arange(12).reshape(3, 4)[:, ::-1]):
+        got, want = np.asarray(frit.round(frit.asarray(a))), np.round(a)
+        assert got.strides == want.strides and got.tolist() == want.tolist()

@@ -417,9 +417,12 @@ static struct fr_signature round_signature = {
 PyObject *
 fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *s[3];
-    long      decimals = 0;
-    fr_dtype  d;
+    PyObject        *s[3];
+    long             decimals = 0;
+    fr_dtype         d;
+    struct fr_tensor copy;
+    struct fr_err    err;
+    fr_status        st;
 
     (void)module;
     if (fr_args_parse(&round_signature, args, nargs, kwnames, s) < 0)
@@ -432,8 +435,11 @@ fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *k
     if (!fr_is_tensor(s[0]) || !fr_args_none(s[2]) || decimals > 300 || decimals < -300)
         return fr_hand_name("round", args, nargs, kwnames);
     d = fr_of(s[0])->dtype;
-    if (fr_dtype_is_int(d) && decimals >= 0)
-        return fr_number_map(FR_OP_positive, s, 1, false);
+    if (fr_dtype_is_int(d) && decimals >= 0) { /* a copy, laid out as NumPy's copies are */
+        FR_TRACE_HERE();
+        st = fr_trace_cast(fr_of(s[0]), d, 'K', &copy, &err);
+        return fr_type_result_scalar(st, &copy, &err);
+    }
     if (d < FR_F16 || (decimals && fr_dtype_is_complex(d)))
         return fr_hand_name("round", args, nargs, kwnames);
     return decimals ? round_decimals(s[0], decimals) : fr_number_map(FR_OP_rint, s, 1, false);

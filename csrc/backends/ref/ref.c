@@ -419,13 +419,22 @@ run_inst(struct ref *r, int i, int64_t j)
         r->now[i] = v;
 }
 
+static bool
+stores(const struct fr_inst *inst)
+{
+    return inst->kind == FR_INST_STORE || inst->kind == FR_INST_ACCUM;
+}
+
+/* Stores come last: a result may lie in the memory of an operand, of which each element is loaded before. */
 static void
 run_level(struct ref *r, enum fr_level level, int stage, int64_t j)
 {
-    for (uint32_t i = 0; i < r->nest->n_insts; i++) {
+    for (uint32_t k = 0; k < 2 * r->nest->n_insts; k++) {
+        uint32_t              i = k % r->nest->n_insts;
         const struct fr_inst *inst = &r->nest->insts[i];
 
-        if (inst->level != level || (level != FR_LEVEL_SCALAR && inst->stage != stage))
+        if (inst->level != level || (level != FR_LEVEL_SCALAR && inst->stage != stage) ||
+            stores(inst) != (k >= r->nest->n_insts))
             continue;
         if (inst->kind == FR_INST_REDUCE)
             r->now[i] = reduce_row(r, (int)i);
