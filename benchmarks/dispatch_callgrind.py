@@ -76,21 +76,31 @@ def program(names, side, n):
     return "\n".join(parts)
 
 
-def per_call(names, side="frit", n=1000):
-    """Instructions of one statement each."""
+def environment():
+    """Of what is to take the same way each time."""
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
+                FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
+
+
+def dumps(n, code, *arguments):
+    """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
-        env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
-                   FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
         done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={out}",
-                               sys.executable, "-c", program(names, side, n), str(n), side],
-                              env=env, stderr=subprocess.PIPE, text=True)
+                               sys.executable, "-W", "ignore", "-c", code, *arguments],
+                              env=environment(), stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         counts = []
-        for i in range(3 * len(names)):
+        for i in range(n):
             with open(f"{out}.{i + 1}") as f:
                 counts.append(int(re.search(r"^(?:totals|summary): (\d+)", f.read(), re.M)[1]))
+    return counts
+
+
+def per_call(names, side="frit", n=1000):
+    """Instructions of one statement each."""
+    counts = dumps(3 * len(names), program(names, side, n), str(n), side)
     # A dump counts what came since the one before it: of each name the 2nd and 3rd are its loops.
     return [(counts[3 * i + 2] - counts[3 * i + 1]) / n for i in range(len(names))]
 

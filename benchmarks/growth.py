@@ -10,12 +10,12 @@ plan: the first evaluation of a structure that has not been seen. replay: the sa
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
+
+from .dispatch_callgrind import dumps, environment
 
 # name: what it does with n operations or a few times as many. `c` is another number at each run.
 PROGRAMS = {
@@ -144,11 +144,6 @@ for name, n in jobs:
 """
 
 
-def environment(**more):
-    return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
-                FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1", **more)
-
-
 def argument(names, jobs):
     return json.dumps([{name: PROGRAMS[name] for name in names}, jobs])
 
@@ -170,17 +165,7 @@ def count(names, small=400, large=4000):
     """{program: {phase: (instructions of an operation at `small`, at `large`)}}; of a program of LONG, which is
     evaluated while it is traced, `plan` and `replay` hold both."""
     jobs = [(name, n) for name in names for n in (small, large)]
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "out")
-        done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={out}",
-                               sys.executable, "-W", "ignore", "-c", COUNTS, argument(names, jobs)],
-                              env=environment(), stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr[-2000:])
-        counts = []
-        for i in range(6 * len(jobs)):
-            with open(f"{out}.{i + 1}") as f:
-                counts.append(int(re.search(r"^(?:totals|summary): (\d+)", f.read(), re.M)[1]))
+    counts = dumps(6 * len(jobs), COUNTS, argument(names, jobs))
     found = {}
     for i, (name, n) in enumerate(jobs):
         _, first, plan, _, trace, replay = (k / n for k in counts[6 * i:6 * i + 6])

@@ -2,6 +2,8 @@
 #ifndef FR_BASE_ENV_H
 #define FR_BASE_ENV_H
 
+#include <stdbool.h>
+
 #define FR_ENV_STR_LEN 512
 
 struct fr_env {
@@ -16,5 +18,12 @@ struct fr_env {
 extern struct fr_env fr_env;
 
 void fr_env_load(void);
+
+/* FRIT_JIT=always: whoever computes waits for machine code. */
+static inline bool
+fr_env_waits_for_code(void)
+{
+    return fr_env.jit[1] == 'l';
+}
 
 #endif

@@ -148,16 +148,13 @@ give_back(struct call *c, bool keep)
     return st == FR_OK;
 }
 
-/* The array that owns the memory of `a`, which may be `a`; NULL: that is no array's own, but neither a
- * tensor's, and may be the memory of several. */
+/* The array or tensor that owns the memory of `a`; NULL: it is neither's, and may be that of several. */
 static PyObject *
 owner_of(PyObject *a)
 {
-    PyObject *base;
+    PyObject *tensor, *root = fr_share_root(a, &tensor);
 
-    while ((base = PyArray_BASE(fr_array(a))) && PyArray_CheckExact(base))
-        a = base;
-    return !base || fr_is_tensor(base) ? a : NULL;
+    return tensor ? tensor : PyArray_BASE(fr_array(root)) ? NULL : root;
 }
 
 /* Whether no two of them can see one memory as different types: no storage does that. */
@@ -422,7 +419,7 @@ call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
 struct accelerated {
     PyObject_HEAD
     PyObject *dict, *weak;
-    PyObject *state; /* accelerate.py's: has prepare(), and call(args, kwargs) for the long way */
+    PyObject *state; /* accelerate.py's: current() makes the copy, call(args, kwargs) is the long way */
     PyObject *call;  /* the tuple above; NULL: always the long way */
     bool      is_prepared;
     vectorcallfunc vectorcall;
@@ -458,7 +455,7 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     PyObject           *call, *result;
 
     if (FR_UNLIKELY(!a->is_prepared)) {
-        if (!(result = PyObject_CallMethod(a->state, "prepare", NULL)))
+        if (!(result = PyObject_CallMethod(a->state, "current", NULL)))
             return NULL;
         Py_DECREF(result);
         a->is_prepared = true;

@@ -274,6 +274,8 @@ PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy sca
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
+/* The last ndarray in the chain of bases; *tensor is set where the memory is a Tensor's own. */
+PyObject *fr_share_root(PyObject *array, PyObject **tensor);
 /* The same for the length of a call, in which nobody else uses the memory, until it is given back: then what was
  * stored is there (keep), or what has not been computed of it is forgotten. */
 PyObject *fr_share_borrow(PyObject *array);

@@ -34,8 +34,9 @@ fast_pair(PyObject *a, PyObject *b, struct fr_arg *args)
     return fr_is_tensor(b) && fast_number(a, fr_of(b)->dtype, &args[0]);
 }
 
+/* The operation, into memory of this layout unless that is NULL. */
 static inline PyObject *
-trace(fr_op op, const struct fr_arg *args, int n)
+trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
 {
     struct fr_tensor_object *r = fr_type_new();
     struct fr_err            err;
@@ -44,7 +45,8 @@ trace(fr_op op, const struct fr_arg *args, int n)
     if (FR_UNLIKELY(!r))
         return NULL;
     FR_TRACE_HERE();
-    st = fr_trace_map(op, args, n, &r->t, &err);
+    st = layout ? fr_trace_map_like(op, args, n, layout, &r->t, &err)
+                : fr_trace_map(op, args, n, &r->t, &err);
     if (FR_LIKELY(st == FR_OK)) {
         r->scalar = r->t.layout->ndim == 0;
         return (PyObject *)r;
@@ -56,7 +58,7 @@ trace(fr_op op, const struct fr_arg *args, int n)
 PyObject *
 fr_number_trace(fr_op op, const struct fr_arg *args, int n)
 {
-    return trace(op, args, n);
+    return trace(op, args, n, NULL);
 }
 
 PyObject *
@@ -72,7 +74,7 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
     default: break;
     }
-    result = trace(op, args, n);
+    result = trace(op, args, n, NULL);
     for (int i = 0; i < n; i++)
         fr_value_clear(&x[i]);
     return result;
@@ -107,11 +109,8 @@ is_reused(PyObject *x, PyObject *other, bool inexact)
 static PyObject *
 binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
 {
-    struct fr_tensor_object *r;
-    struct fr_layout        *layout = NULL;
-    struct fr_err            err;
-    fr_status                st;
-    bool                     commutes = false;
+    struct fr_layout *layout = NULL;
+    bool              commutes = false;
 
     switch ((int)op) {
     case FR_OP_add:
@@ -128,22 +127,13 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
     case FR_OP_right_shift:
         break;
     default:
-        return trace(op, args, 2);
+        return trace(op, args, 2, NULL);
     }
     if (is_reused(a, b, op == FR_OP_divide))
         layout = fr_of(a)->layout;
     else if (commutes && is_reused(b, a, false))
         layout = fr_of(b)->layout;
-    if (!layout)
-        return trace(op, args, 2);
-    if (!(r = fr_type_new()))
-        return NULL;
-    FR_TRACE_HERE();
-    st = fr_trace_map_like(op, args, 2, layout, &r->t, &err);
-    if (st == FR_OK)
-        return (PyObject *)r;
-    Py_DECREF(r);
-    return fr_errors_raise_map(st, &err, op, args, 2, NULL, NULL);
+    return trace(op, args, 2, layout);
 }
 
 /* An operator on what is not two tensors of one dtype. */
@@ -155,7 +145,7 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     if (FR_LIKELY(fast_pair(a, b, args))) {
         if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
             return binary_layouts(op, a, b, args);
-        return trace(op, args, 2);
+        return trace(op, args, 2, NULL);
     }
     return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
 }
@@ -181,7 +171,7 @@ unary(fr_op op, PyObject *a)
 {
     struct fr_arg arg = {.t = fr_of(a)};
 
-    return trace(op, &arg, 1);
+    return trace(op, &arg, 1, NULL);
 }
 
 /* ---- in place */
@@ -341,7 +331,7 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
             args[1].n.weak == 'i' && args[1].n.v.i64 == 2)
             op = FR_OP_square;
         result = into ? map_into(op, args, fr_op_info[op].arity, into)
-                      : trace(op, args, fr_op_info[op].arity);
+                      : trace(op, args, fr_op_info[op].arity, NULL);
     }
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
@@ -395,7 +385,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     struct fr_arg            args[2];
 
     if (FR_LIKELY(fast_pair(a, b, args)))
-        return trace(ops[op], args, 2);
+        return trace(ops[op], args, 2, NULL);
     switch (fr_value_all(ops[op], objects, 2, true, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
@@ -403,7 +393,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     case FR_VALUE_HAND: return fr_hand_method(names[op], FR_READS, objects, 2, NULL);
     default: break;
     }
-    result = trace(ops[op], args, 2);
+    result = trace(ops[op], args, 2, NULL);
     for (int i = 0; i < 2; i++)
         fr_value_clear(&x[i]);
     return result;

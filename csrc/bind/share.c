@@ -95,9 +95,8 @@ not_shareable(PyObject *array, const char *why)
     return NULL;
 }
 
-/* The last ndarray in the chain of bases; *tensor is set where the memory is a Tensor's own. */
-static PyObject *
-root_of(PyObject *array, PyObject **tensor)
+PyObject *
+fr_share_root(PyObject *array, PyObject **tensor)
 {
     PyObject *base;
 
@@ -296,7 +295,7 @@ fr_share(PyObject *module, PyObject *array)
         return not_shareable(array, "too many dimensions");
     if (!PyArray_ISALIGNED(fr_array(array)))
         return not_shareable(array, "its elements are not aligned");
-    root = root_of(array, &tensor);
+    root = fr_share_root(array, &tensor);
     if (tensor) {
         if (fr_of(tensor)->dtype != d)
             return not_shareable(array, "its memory is a tensor of another dtype");

@@ -756,7 +756,7 @@ static void
 step_back(void)
 {
 #ifdef __linux__
-    if (fr_env.jit[1] != 'l') /* always: somebody waits */
+    if (!fr_env_waits_for_code())
         setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
 #endif
 }

@@ -55,17 +55,6 @@ struct body {
     bool            known[FR_MAX_INSTS];
 };
 
-static struct fr_mnum
-new_value(struct body *b, enum fr_mop op, fr_dtype d, int i)
-{
-    fr_dtype       m = fr_gcc_machine(d);
-    struct fr_mnum v = {fr_m_emit(&b->code, op, m, 0, 0, 0, 2 * (uint64_t)i), 0};
-
-    if (fr_dtype_is_complex(d))
-        v.im = fr_m_emit(&b->code, op, m, 0, 0, 0, 2 * (uint64_t)i + 1);
-    return v;
-}
-
 static fr_status
 add_op(const struct emit *e, struct body *b, int i)
 {
@@ -95,13 +84,14 @@ write_body(const struct emit *e, struct body *b)
             bool full = inst(e, a)->level == FR_LEVEL_FULL;
 
             if (!b->known[a])
-                b->value[a] = new_value(b, full ? FR_M_INPUT : FR_M_CONST, inst(e, a)->dtype, a);
+                b->value[a] = fr_gcc_numbered(&b->code, full ? FR_M_INPUT : FR_M_CONST,
+                                              inst(e, a)->dtype, a);
             b->known[a] = true;
         }
         if (in->kind == FR_INST_OP)
             TRY(add_op(e, b, i));
         else if (in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA)
-            b->value[i] = new_value(b, FR_M_INPUT, in->dtype, i);
+            b->value[i] = fr_gcc_numbered(&b->code, FR_M_INPUT, in->dtype, i);
         b->known[i] = true;
     }
     st = b->code.st;

@@ -143,7 +143,7 @@ spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char
     sigset_t                   none, all;
     char                       parent[24];
     /* Who does not wait for kernels is interpreting them, on the same processors. */
-    char                      *niceness = fr_env.jit[1] == 'l' /* always */ ? "0" : "19";
+    char                      *niceness = fr_env_waits_for_code() ? "0" : "19";
     char                      *argv[] = {"frit-cc", parent, niceness, NULL};
     char                      *env[FR_LEN(setup->env) + 2];
     int                        n = 0, rc;

@@ -536,15 +536,15 @@ static const char *
 check_part(const struct fuser *z, const struct fr_group *g)
 {
     const char *why = NULL;
+    bool        walks_anew = !same_walk(&z->merged, g);
 
-    if (!same_walk(&z->merged, g)) {
+    if (walks_anew) {
         if (g->kind != FR_GROUP_MAP)
             why = check_edges_inside(z, g);
         if (!why && z->merged.n_inner >= 2)
             why = check_row(z, g);
     }
-    if (!why &&
-        (!same_walk(&z->merged, g) || g->n_members == 1)) /* one that is alone was never checked */
+    if (!why && (walks_anew || g->n_members == 1)) /* one that is alone was never checked */
         why = check_stores(z, g, g);
     return why ? why : check_stores(z, g, g == z->a ? z->b : z->a);
 }

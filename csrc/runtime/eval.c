@@ -310,12 +310,12 @@ run_plan(struct fr_plan *p, struct fr_err *err)
     if (p->new_bytes + p->arena_bytes > (int64_t)stats.peak_planned_bytes)
         stats.peak_planned_bytes = (uint64_t)(p->new_bytes + p->arena_bytes);
     p->running = true;
-    if (p->work < KEEP_GIL_WORK && fr_env.jit[1] != 'l') {
+    if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
         st = run_steps(p, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
 
-        st = fr_env.jit[1] == 'l' /* always */ ? compile_first(p, err) : FR_OK;
+        st = fr_env_waits_for_code() ? compile_first(p, err) : FR_OK;
         if (st == FR_OK)
             st = run_steps(p, err);
         if (gil)

@@ -308,10 +308,6 @@ class _Function:
         self.wrapper = None     # the _core.Accelerated that is called
         self.n_rewrites = 0
 
-    def prepare(self):
-        """Before the first call."""
-        self.current()
-
     def current(self):
         """The copy that fits the globals of the moment, or None to run the function as it is."""
         r = self.rewritten

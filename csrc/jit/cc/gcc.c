@@ -430,16 +430,14 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
     return x[0];
 }
 
-/* Inputs of an operation as micro code sees them: input 2k and 2k + 1 are the parts of argument k.
- */
-static struct fr_mnum
-input(struct fr_gcc *c, fr_dtype d, int k)
+struct fr_mnum
+fr_gcc_numbered(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
 {
     fr_dtype       m = fr_gcc_machine(d);
-    struct fr_mnum v = {fr_m_emit(&c->code, FR_M_INPUT, m, 0, 0, 0, 2 * (uint64_t)k), 0};
+    struct fr_mnum v = {fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k), 0};
 
     if (fr_dtype_is_complex(d))
-        v.im = fr_m_emit(&c->code, FR_M_INPUT, m, 0, 0, 0, 2 * (uint64_t)k + 1);
+        v.im = fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k + 1);
     return v;
 }
 
@@ -487,7 +485,7 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
 
     c->code.n = 0;
     for (int k = 0; k < fr_op_info[op].arity; k++)
-        x[k] = input(c, fr_op_arg(op, k, in), k);
+        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, fr_op_arg(op, k, in), k);
     st = fr_recipe_op(&c->code, op, in, x, &r);
     flush(c, st, fr_op_result(op, in), r, n, args, out);
 }
@@ -500,7 +498,7 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
     fr_status      st;
 
     c->code.n = 0;
-    x = input(c, from, 0);
+    x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
     st = fr_recipe_cast(&c->code, from, to, x, &r);
     flush(c, st, to, r, n, args, out);
 }

@@ -105,5 +105,7 @@ void fr_gcc_casts(struct fr_gcc *, fr_dtype from, fr_dtype to, int n, const stru
 /* The machine type of a value's components: U16 for F16, F32 for C64, the dtype itself otherwise.
  */
 fr_dtype   fr_gcc_machine(fr_dtype);
+/* Appends INPUT (or CONST) 2k, and 2k + 1 for the imaginary part: the number k of the micro code. */
+struct fr_mnum fr_gcc_numbered(struct fr_mcode *, enum fr_mop, fr_dtype, int k);
 
 #endif
