@@ -7,6 +7,8 @@ uint32_t        fr_nodes_cap;
 uint32_t        fr_nodes_pending;
 uint64_t        fr_nodes_made;
 fr_ref          fr_nodes_free;
+fr_ref          fr_born[FR_MAX_BORN];
+uint64_t        fr_born_from;
 
 bool
 fr_nodes_grow(void)

@@ -44,6 +44,7 @@ struct fr_node {
     union {
         struct fr_buffer *buffer;  /* LEAF */
         uint64_t          bits_hi; /* SCALAR: second half of a complex number */
+        fr_dtype          number;  /* of u.bits, with FR_SCALAR_HERE */
     } v;
     uint32_t          mark;        /* the last traversal that came by; 0: none */
     uint32_t          index;       /* belongs to whoever traverses; on the free list the next free id */
@@ -55,6 +56,12 @@ extern FR_HIDDEN uint32_t fr_nodes_cap;       /* ids below this have been in use
 extern FR_HIDDEN uint32_t fr_nodes_pending;   /* computing nodes that are alive and not leaves */
 extern FR_HIDDEN uint64_t fr_nodes_made;      /* births; their low bits are `seq` */
 extern FR_HIDDEN fr_ref   fr_nodes_free;      /* head of the free list */
+
+/* The computing nodes in order of birth: fr_born[seq % FR_MAX_BORN] for each `seq` from fr_born_from on, before
+ * which none was born that is still alive. What is there is right if the node has that `seq` and computes. */
+enum { FR_MAX_BORN = 1 << 15 };
+extern FR_HIDDEN fr_ref   fr_born[FR_MAX_BORN];
+extern FR_HIDDEN uint64_t fr_born_from;
 
 /* What each traced operation runs through is inline: a call would cost as much as the work. */
 
@@ -80,7 +87,10 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
     n = &fr_nodes[id];
     fr_nodes_free = n->index;
     *n = (struct fr_node){.op = op, .dtype = dtype, .site = site, .seq = (uint32_t)fr_nodes_made++};
-    fr_nodes_pending += fr_node_computes(n);
+    if (fr_node_computes(n)) {
+        fr_nodes_pending++;
+        fr_born[n->seq % FR_MAX_BORN] = id;
+    }
     return id;
 }
 

@@ -532,6 +532,8 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     st = run_plan(p, err);
     if (st == FR_OK) {
         realise_outputs(p, gathered.id);
+        if (fr_nodes_pending == 0)
+            fr_born_from = fr_nodes_made;
         fr_storages_settle();
         if (fr_env.debug >= 1)
             fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p->n_kernels);

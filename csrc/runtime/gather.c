@@ -1,4 +1,6 @@
-/* Gathering: the pending nodes behind the roots, in order of birth, and their structure as words. */
+/* Gathering: the pending nodes behind the roots, and their structure as words.
+ *
+ * Computing nodes come in order of birth, each leaf before the first that reads it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +51,7 @@ sort_by_birth(fr_ref *id, int n)
     }
 }
 
-/* Visits what `root` depends on. Leaves and computing nodes go to z->id, views to z->views, for which there is
- * room; `index` counts the references from inside. */
+/* Visits what `root` depends on, and lists the computing nodes in z->order, for which there is room. */
 static void
 visit(struct fr_gathered *z, fr_ref root)
 {
@@ -59,32 +60,79 @@ visit(struct fr_gathered *z, fr_ref root)
     if (fr_nodes[root].mark == epoch)
         return;
     fr_nodes[root].mark = epoch;
-    fr_nodes[root].index = 0;
     z->stack[top++] = root;
     while (top > 0) {
         fr_ref          id = z->stack[--top];
         struct fr_node *n = &fr_nodes[id];
 
         if (FR_LIKELY(n->op != FR_OP_view)) {
-            z->id[z->n++] = id;
+            z->order[z->n_order++] = id;
             z->has_store |= n->op == FR_OP_store;
-        } else {
-            z->views[z->n_views++] = id;
         }
         for (int k = 0; k < n->n_args; k++) {
             struct fr_node *a = &fr_nodes[n->arg[k]];
 
-            if (a->mark != epoch) {
-                a->mark = epoch;
-                a->index = 0;
-                if (a->op == FR_OP_leaf)        /* has no arguments to be visited */
-                    z->id[z->n++] = n->arg[k];
-                else if (a->op != FR_OP_scalar)
-                    z->stack[top++] = n->arg[k];
-            }
-            a->index++;
+            if (a->op == FR_OP_leaf || a->op == FR_OP_scalar || a->mark == epoch)
+                continue;
+            a->mark = epoch;
+            z->stack[top++] = n->arg[k];
         }
     }
+}
+
+/* No node has this mark. */
+static void
+new_epoch(void)
+{
+    if (FR_LIKELY(++epoch != 0))
+        return;
+    for (uint32_t id = 0; id < fr_nodes_cap; id++)  /* after 2^32 of them: no old mark may pass for a new one */
+        fr_nodes[id].mark = 0;
+    epoch = 1;
+}
+
+/* The computing nodes behind the roots, in order of birth. */
+static fr_status
+order_behind(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
+{
+    /* A pending node has three arguments at most, which may be views. */
+    size_t room = 8 * ((size_t)fr_nodes_pending + (size_t)n_roots);
+
+    z->n_order = 0;
+    z->has_store = false;
+    if (!FR_GROW(z->order, z->cap_order, room) || !FR_GROW(z->stack, z->cap_stack, room))
+        return no_memory(err);
+    new_epoch();
+    for (int i = 0; i < n_roots; i++)
+        visit(z, roots[i]);
+    sort_by_birth(z->order, z->n_order);
+    return FR_OK;
+}
+
+/* Everything that is pending, in order of birth; false if too much has been born since the oldest of them. */
+static bool
+order_pending(struct fr_gathered *z)
+{
+    uint64_t n_born = fr_nodes_made - fr_born_from;
+    uint32_t n = 0, from = (uint32_t)fr_born_from, to = (uint32_t)fr_nodes_made;
+
+    if (n_born > FR_MAX_BORN || n_born > 4 * (uint64_t)fr_nodes_pending + 64 ||
+        !FR_GROW(z->order, z->cap_order, n_born))
+        return false;
+    z->has_store = false;
+    for (uint32_t seq = from; seq != to; seq++) {
+        fr_ref                id = fr_born[seq % FR_MAX_BORN];
+        const struct fr_node *node = &fr_nodes[id];
+
+        if (node->seq != seq || node->op == FR_N_OPS || !fr_node_computes(node))
+            continue;
+        z->has_store |= node->op == FR_OP_store;
+        z->order[n++] = id;
+    }
+    if (n > 0)
+        fr_born_from += fr_nodes[z->order[0]].seq - from;
+    z->n_order = (int)n;
+    return n == fr_nodes_pending;
 }
 
 static bool
@@ -100,28 +148,12 @@ is_pinned(const struct fr_buffer *b)
     return b->owner != NULL || b->pinned;
 }
 
-/* The dtype of a number that stands in the node itself. */
-static fr_dtype
-embedded_dtype(const struct fr_node *n, int k)
-{
-    uint8_t rule = fr_op_info[n->op].rule;
-
-    if (n->op == FR_OP_cast)
-        return n->dtype;
-    if (fr_op_arg(n->op, k, FR_F32) == fr_op_arg(n->op, k, FR_F64))
-        return fr_op_arg(n->op, k, FR_F32);     /* the same whatever it computes in */
-    for (int j = rule == FR_RULE_SELECT; j < n->n_args; j++)
-        if (j != k && n->arg[j] != FR_SCALAR_HERE && !(rule == FR_RULE_LDEXP && j == 1))
-            return fr_nodes[n->arg[j]].dtype;
-    return n->dtype;
-}
-
 enum { ARG_NODE, ARG_WINDOW, ARG_MOVING, ARG_SCALAR,
-       NODE_WORDS = 2 + 3 * 3 };    /* of the key, at most; room for them is made beforehand */
+       NODE_WORDS = 2 + 3 * (3 + 2) };  /* of the key, at most, with three leaves; room is made beforehand */
 
 /* The following write words at `w` and return where to go on; NULL: no memory. */
 
-static uint64_t *
+static inline uint64_t *
 push_scalar(struct fr_gathered *z, uint64_t *w, fr_dtype dtype, uint64_t lo, uint64_t hi)
 {
     if (!FR_GROW(z->scalar, z->cap_scalar, (size_t)z->n_scalars + 1))
@@ -154,11 +186,12 @@ push_moving(struct fr_gathered *z, uint64_t *w, uint32_t base, const struct fr_n
 }
 
 static uint64_t *
-push_window(struct fr_gathered *z, uint64_t *w, const struct fr_node *view)
+push_window(struct fr_gathered *z, uint64_t *w, struct fr_node *view)
 {
     const struct fr_node *base = &fr_nodes[view->arg[0]];
     bool                  moves = base->op == FR_OP_leaf && !z->has_store;
 
+    view->index++;
     *w++ = (moves ? ARG_MOVING : ARG_WINDOW) | (uint64_t)base->index << 8;
     *w++ = (uint64_t)(uintptr_t)view->layout;
     if (moves)
@@ -167,93 +200,153 @@ push_window(struct fr_gathered *z, uint64_t *w, const struct fr_node *view)
     return w;
 }
 
+/* The word of an argument that has been entered. */
+static inline uint64_t
+push_node_arg(struct fr_gathered *z, const struct fr_node *a)
+{
+    z->entry[a->index].n_uses++;
+    return ARG_NODE | (uint64_t)a->index << 8;
+}
+
 static inline uint64_t *
 push_arg(struct fr_gathered *z, uint64_t *w, const struct fr_node *n, int k)
 {
-    const struct fr_node *a = &fr_nodes[n->arg[k]];
+    struct fr_node *a = &fr_nodes[n->arg[k]];
 
     if (FR_UNLIKELY(a->op == FR_OP_scalar))
         return n->arg[k] == FR_SCALAR_HERE
-                   ? push_scalar(z, w, embedded_dtype(n, k), n->u.bits, 0)
+                   ? push_scalar(z, w, n->v.number, n->u.bits, 0)
                    : push_scalar(z, w, a->dtype, a->u.bits, a->v.bits_hi);
     if (FR_UNLIKELY(a->op == FR_OP_view))
         return push_window(z, w, a);
-    *w = ARG_NODE | (uint64_t)a->index << 8;
+    *w = push_node_arg(z, a);
     return w + 1;
 }
 
-static inline bool
-has_axes(const struct fr_node *n)
+/* The head of an entry: what the node is, without its flags. */
+static inline uint64_t
+head_word(const struct fr_node *n)
 {
-    uint8_t class_ = fr_op_info[n->op].class_;
+    uint8_t  class_ = fr_op_info[n->op].class_;
+    uint64_t axes = 0;
 
-    return class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN || class_ == FR_CLASS_CALL ||
-           n->op == FR_OP_iota;
+    if (FR_UNLIKELY(class_ != FR_CLASS_MAP) && (class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN ||
+                                                class_ == FR_CLASS_CALL || n->op == FR_OP_iota))
+        axes = n->u.axes;
+    return n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | axes << 32;
 }
 
-/* Writes node i to the key. `index` of earlier nodes is their place in z->id; of this one and later ones, the
- * number of references from inside. */
-static inline uint64_t *
-push_node(struct fr_gathered *z, uint64_t *w, uint32_t i)
+/* The next place among the gathered nodes. */
+static inline void
+enter(struct fr_gathered *z, const uint64_t *w, fr_ref id)
 {
-    struct fr_node *n = &fr_nodes[z->id[i]];
-    uint64_t        flags = 0;
-    bool            wanted = n->refs > n->index;
+    struct fr_node *n = &fr_nodes[id];
 
-    n->index = i;
-    if (n->op == FR_OP_leaf) {
-        if (is_pinned(n->v.buffer))
-            flags |= FR_KEY_PINNED;
-        else if (!wanted && from_pool(n->v.buffer))
-            flags |= FR_KEY_DYING;
-        if (wanted)
-            flags |= FR_KEY_OUTSIDE;
-    } else if (wanted) {
-        flags |= FR_KEY_OUTPUT;
+    n->mark = epoch;
+    n->index = (uint32_t)z->n;
+    z->id[z->n] = id;
+    z->entry[z->n++] = (struct fr_gathered_entry){(uint32_t)(w - z->key), 0};
+}
+
+/* Enters the leaf, or the view and its leaf, when it is met for the first time. NULL: it is, or shows, a computing
+ * node that was left out. */
+static uint64_t *
+meet(struct fr_gathered *z, uint64_t *w, fr_ref id)
+{
+    struct fr_node *n = &fr_nodes[id];
+
+    if (n->op == FR_OP_view) {
+        const struct fr_node *base = &fr_nodes[n->arg[0]];
+
+        if (base->mark != epoch && !(w = meet(z, w, n->arg[0])))
+            return NULL;
+        z->entry[base->index].n_uses++;
+        n->mark = epoch;
+        n->index = 0;
+        z->views[z->n_views++] = id;
+        return w;
     }
-    if (z->has_store) {
-        z->wanted[i] = wanted;
-        if (n->op == FR_OP_store) {
-            const struct fr_node *prev = &fr_nodes[n->arg[0]];
+    if (n->op != FR_OP_leaf) {
+        z->left_out = true;
+        return NULL;
+    }
+    enter(z, w, id);
+    w[0] = head_word(n);
+    w[1] = (uint64_t)(uintptr_t)n->layout;
+    return w + 2;
+}
 
-            /* The new content must land in memory that somebody outside still wants to read as it was. */
-            if (prev->op == FR_OP_leaf && is_pinned(prev->v.buffer) && z->wanted[prev->index]) {
-                if (!FR_GROW(z->unsettled, z->cap_unsettled, (size_t)z->n_unsettled + 1))
-                    return NULL;
-                z->unsettled[z->n_unsettled++] = n->arg[0];
-            }
+static inline bool
+is_entered(const struct fr_node *n)
+{
+    return n->mark == epoch && n->op != FR_OP_view;
+}
+
+/* Writes a computing node, and before it the leaves that nobody has read before. NULL: it reads a node that
+ * was left out, or there is no memory. */
+static inline uint64_t *
+push_node(struct fr_gathered *z, uint64_t *w, fr_ref id)
+{
+    const struct fr_node *n = &fr_nodes[id];
+
+    if (FR_LIKELY(n->n_args == 2)) { /* what most are: of two that are there */
+        const struct fr_node *x = &fr_nodes[n->arg[0]], *y = &fr_nodes[n->arg[1]];
+
+        if (FR_LIKELY(is_entered(x) && is_entered(y))) {
+            enter(z, w, id);
+            w[0] = head_word(n);
+            w[1] = (uint64_t)(uintptr_t)n->layout;
+            w[2] = push_node_arg(z, x);
+            w[3] = push_node_arg(z, y);
+            return w + 4;
         }
     }
-    *w++ = n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | flags << 26 |
-           (uint64_t)(has_axes(n) ? n->u.axes : 0) << 32;
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+        if (a->mark != epoch && a->op != FR_OP_scalar && !(w = meet(z, w, n->arg[k])))
+            return NULL;
+    }
+    enter(z, w, id);
+    *w++ = head_word(n);
     *w++ = (uint64_t)(uintptr_t)n->layout;
     for (int k = 0; w && k < n->n_args; k++)
         w = push_arg(z, w, n, k);
     return w;
 }
 
-/* Everything behind the roots, in order of birth. */
-static fr_status
-visit_all(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
-{
-    /* A pending node has three arguments at most, and a view one. */
-    size_t room = 8 * ((size_t)fr_nodes_pending + (size_t)n_roots);
+#define IS_ROOT (1u << 31)    /* beside the uses of an entry */
 
-    z->n = 0;
-    z->n_views = 0;
-    z->has_store = false;
-    if (!FR_GROW(z->id, z->cap_id, room) || !FR_GROW(z->stack, z->cap_stack, room) ||
-        !FR_GROW(z->views, z->cap_views, room))
-        return no_memory(err);
-    if (FR_UNLIKELY(++epoch == 0)) { /* after 2^32 traversals: no old mark may pass for a new one */
-        for (uint32_t id = 0; id < fr_nodes_cap; id++)
-            fr_nodes[id].mark = 0;
-        epoch = 1;
+/* Whether somebody outside reads gathered node i. */
+static inline bool
+is_wanted(const struct fr_gathered *z, int i)
+{
+    return fr_nodes[z->id[i]].refs > (z->entry[i].n_uses & ~IS_ROOT);
+}
+
+/* The new content of a store must land in memory that somebody outside still wants to read as it was: false. */
+static bool
+settles(const struct fr_gathered *z, fr_ref previous)
+{
+    const struct fr_node *n = &fr_nodes[previous];
+
+    return n->op != FR_OP_leaf || !is_pinned(n->v.buffer) || !is_wanted(z, (int)n->index);
+}
+
+/* Of the node and of the leaves that it reads. */
+static void
+clear_index(fr_ref id)
+{
+    const struct fr_node *n = &fr_nodes[id];
+
+    for (int k = 0; k < n->n_args; k++) {
+        struct fr_node *a = &fr_nodes[n->arg[k]];
+
+        if (a->op == FR_OP_view)
+            a = &fr_nodes[a->arg[0]];
+        a->index = 0;
     }
-    for (int i = 0; i < n_roots; i++)
-        visit(z, roots[i]);
-    sort_by_birth(z->id, z->n);
-    return FR_OK;
+    fr_nodes[id].index = 0;
 }
 
 /* Whether the node is marked by its index, or reads one that is. */
@@ -277,16 +370,16 @@ fr_gather_readers(struct fr_gathered *z, const fr_ref *what, int n_what, fr_ref 
                   struct fr_err *err)
 {
     int       n = 0;
-    fr_status st = visit_all(z, roots, *n_roots, err);
+    fr_status st = order_behind(z, roots, *n_roots, err);
 
     if (st != FR_OK)
         return st;
-    for (int i = 0; i < z->n; i++)
-        fr_nodes[z->id[i]].index = 0;
+    for (int i = 0; i < z->n_order; i++)
+        clear_index(z->order[i]);
     for (int i = 0; i < n_what; i++)
         fr_nodes[what[i]].index = 1;
-    for (int i = 0; i < z->n; i++)
-        fr_nodes[z->id[i]].index = is_reader(&fr_nodes[z->id[i]]);
+    for (int i = 0; i < z->n_order; i++)
+        fr_nodes[z->order[i]].index = is_reader(&fr_nodes[z->order[i]]);
     for (int i = 0; i < *n_roots; i++)
         if (fr_nodes[roots[i]].index)
             roots[n++] = roots[i];
@@ -294,31 +387,90 @@ fr_gather_readers(struct fr_gathered *z, const fr_ref *what, int n_what, fr_ref 
     return FR_OK;
 }
 
-fr_status
-fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
+/* Enters the nodes of z->order with what they read, and writes the key but for its flags. */
+static fr_status
+push_all(struct fr_gathered *z, struct fr_err *err)
 {
     uint64_t *w;
-    fr_status st = visit_all(z, roots, n_roots, err);
+    size_t    n = 4 * (size_t)z->n_order;   /* with three leaves each */
 
-    if (st != FR_OK)
-        return st;
-    z->n_scalars = z->n_moving = z->n_unsettled = 0;
-    if ((z->has_store && !FR_GROW(z->wanted, z->cap_wanted, (size_t)z->n)) ||
-        !FR_GROW(z->key, z->cap_key, (size_t)z->n * NODE_WORDS))
+    z->n = z->n_scalars = z->n_moving = z->n_unsettled = 0;
+    z->n_views = 0;
+    z->left_out = false;
+    if (!FR_GROW(z->id, z->cap_id, n) || !FR_GROW(z->entry, z->cap_entry, n) ||
+        !FR_GROW(z->views, z->cap_views, n) || !FR_GROW(z->key, z->cap_key, (size_t)z->n_order * NODE_WORDS))
         return no_memory(err);
+    new_epoch();
+    w = z->key;
+    for (int i = 0; i < z->n_order; i++)
+        if (!(w = push_node(z, w, z->order[i])))
+            return z->left_out ? FR_OK : no_memory(err);
+    z->n_key = (size_t)(w - z->key);
+    return FR_OK;
+}
+
+/* Adds to the key who is wanted by whom outside. *needed: the roots need all that was entered. */
+static fr_status
+push_flags(struct fr_gathered *z, const fr_ref *roots, int n_roots, bool *needed, struct fr_err *err)
+{
+    bool all = true;
+
+    for (int i = 0; i < n_roots; i++)
+        z->entry[fr_nodes[roots[i]].index].n_uses |= IS_ROOT;
     /* A view that somebody outside reads keeps its base wanted: as if the base itself were read. */
     for (size_t i = 0; i < z->n_views; i++) {
         const struct fr_node *view = &fr_nodes[z->views[i]];
 
         if (view->refs > view->index)
-            fr_nodes[view->arg[0]].index--;
+            z->entry[fr_nodes[view->arg[0]].index].n_uses--;
     }
-    w = z->key;
-    for (uint32_t i = 0; i < (uint32_t)z->n; i++)
-        if (!(w = push_node(z, w, i)))
-            return no_memory(err);
-    z->n_key = (size_t)(w - z->key);
+    for (int i = 0; i < z->n; i++) {
+        const struct fr_node *n = &fr_nodes[z->id[i]];
+        bool                  wanted = is_wanted(z, i);
+        uint64_t              flags = 0;
+
+        if (n->op == FR_OP_leaf) {
+            if (is_pinned(n->v.buffer))
+                flags |= FR_KEY_PINNED;
+            else if (!wanted && from_pool(n->v.buffer))
+                flags |= FR_KEY_DYING;
+            if (wanted)
+                flags |= FR_KEY_OUTSIDE;
+        } else {
+            if (wanted)
+                flags |= FR_KEY_OUTPUT;
+            all &= z->entry[i].n_uses != 0;
+            if (FR_UNLIKELY(n->op == FR_OP_store) && !settles(z, n->arg[0])) {
+                if (!FR_GROW(z->unsettled, z->cap_unsettled, (size_t)z->n_unsettled + 1))
+                    return no_memory(err);
+                z->unsettled[z->n_unsettled++] = n->arg[0];
+            }
+        }
+        z->key[z->entry[i].at] |= flags << 26;
+    }
+    *needed = all;
     return FR_OK;
+}
+
+fr_status
+fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err *err)
+{
+    bool      needed;
+    fr_status st;
+
+    /* Mostly the roots need all that is pending, which need not be looked for. Whoever asks for a part at a
+     * time does not pay for all each time: a vain attempt is the last one for twice its work. */
+    if (z->debt <= 0 && order_pending(z)) {
+        if ((st = push_all(z, err)) != FR_OK)
+            return st;
+        if (!z->left_out && ((st = push_flags(z, roots, n_roots, &needed, err)) != FR_OK || needed))
+            return st;
+        z->debt = 2 * (int64_t)z->n_order;
+    }
+    if ((st = order_behind(z, roots, n_roots, err)) != FR_OK || (st = push_all(z, err)) != FR_OK)
+        return st;
+    z->debt -= z->n_order;
+    return push_flags(z, roots, n_roots, &needed, err);
 }
 
 /* ---- the graph ---------------------------------------------------------------------------- */

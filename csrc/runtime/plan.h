@@ -24,23 +24,33 @@ struct fr_moving {
     const struct fr_layout *layout;
 };
 
+struct fr_gathered_entry {
+    uint32_t at;                         /* its first word in the key */
+    uint32_t n_uses;                     /* references from gathered nodes */
+};
+
 /* What one evaluation works on. The arrays are kept from call to call. */
 struct fr_gathered {
-    fr_ref                *id;           /* graph nodes in order of birth */
-    int                    n;
-    uint64_t              *key;
-    size_t                 n_key;
-    struct fr_scalar_bits *scalar;
-    int                    n_scalars;
-    struct fr_moving      *moving;
-    int                    n_moving;
-    bool                   has_store;
-    fr_ref                *unsettled;    /* leaves over pinned memory that are stored to here, and read */
-    int                    n_unsettled;  /* elsewhere too */
-    size_t cap_id, cap_key, cap_scalar, cap_moving, cap_stack, cap_views, cap_wanted, cap_unsettled;
-    fr_ref                *stack, *views;
-    bool                  *wanted;       /* [n] read from outside; filled in where there are stores */
-    size_t                 n_views;
+    fr_ref                   *id;        /* graph nodes: each after those that it reads */
+    struct fr_gathered_entry *entry;     /* [n] */
+    int                       n;
+    uint64_t                 *key;
+    size_t                    n_key;
+    struct fr_scalar_bits    *scalar;
+    int                       n_scalars;
+    struct fr_moving         *moving;
+    int                       n_moving;
+    bool                      has_store;
+    fr_ref                   *unsettled; /* leaves over pinned memory that are stored to here, and read */
+    int                       n_unsettled;  /* elsewhere too */
+    /* of gathering alone */
+    fr_ref                   *order;     /* computing nodes in order of birth */
+    int                       n_order;
+    bool                      left_out;  /* one of them reads a computing node that is not there */
+    int64_t                   debt;      /* nodes to be gathered before another look at everything pending */
+    fr_ref                   *stack, *views;
+    size_t                    n_views;
+    size_t cap_id, cap_entry, cap_key, cap_scalar, cap_moving, cap_unsettled, cap_order, cap_stack, cap_views;
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };

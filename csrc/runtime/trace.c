@@ -232,6 +232,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
     fr_ref            arg[3] = {0, 0, 0}, id = FR_NO_NODE;
     bool              embedded = false;
     uint64_t          bits[2], here = 0;
+    fr_dtype          number = FR_BOOL;
     int               n_tensors = 0;
     fr_status         st = FR_OK;
 
@@ -262,6 +263,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
         if (!embedded && n_tensors && want != FR_C128) {
             embedded = true;
             here = bits[0];
+            number = want;
             arg[k] = FR_SCALAR_HERE;
         } else {
             if (!(arg[k] = scalar_node(bits, want, err)))
@@ -276,6 +278,7 @@ map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype compute, stru
         fr_node_set_arg(id, k, arg[k]);
     fr_nodes[id].n_args = (uint8_t)n_args;
     fr_nodes[id].u.bits = here;
+    fr_nodes[id].v.number = number;
     *out = id;
 out:
     for (int k = 0; k < n_args; k++)
@@ -338,7 +341,7 @@ enum quick { QUICK_ONE, QUICK_TWO, QUICK_NUMBER };
  * node and *out hold by then is nobody's.) */
 FR_INLINE bool
 map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
-          struct fr_tensor *out)
+          fr_dtype number, struct fr_tensor *out)
 {
     struct fr_storage *s = fr_storages_free;
     struct fr_node    *n, *x, *y;
@@ -359,8 +362,10 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
         return false;
     if (how != QUICK_ONE)
         n->arg[1] = b;
-    if (how == QUICK_NUMBER)
+    if (how == QUICK_NUMBER) {
         n->u.bits = bits;
+        n->v.number = number;
+    }
     x->refs++;
     if (how != QUICK_ONE)
         y->refs++;
@@ -373,6 +378,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     n->held = 1;
     n->height = (uint16_t)height;
     n->seq = (uint32_t)fr_nodes_made++;
+    fr_born[n->seq % FR_MAX_BORN] = id;
     n->site = fr_trace_site;
     n->layout = layout;
     s->refs = 1;
@@ -407,7 +413,8 @@ fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor
             return false;
         layout = cache[h].out;
     }
-    return map_quick(r->head, QUICK_TWO, layout, a->storage->node, b->storage->node, 0, out);
+    return map_quick(r->head, QUICK_TWO, layout, a->storage->node, b->storage->node, 0, 0,
+                     out);
 }
 
 /* The bits of a weak number beside an array of dtype d, if that cannot fail. */
@@ -452,11 +459,11 @@ map_one(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out)
     if (!r->head)
         return false;
     if (n_args == 1)
-        return map_quick(r->head, QUICK_ONE, t->layout, node, FR_NO_NODE, 0, out);
+        return map_quick(r->head, QUICK_ONE, t->layout, node, FR_NO_NODE, 0, 0, out);
     if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || !quick_bits(n, t->dtype, &bits))
         return false;
     return map_quick(r->head, QUICK_NUMBER, t->layout, args[0].t ? node : FR_SCALAR_HERE,
-                     args[0].t ? FR_SCALAR_HERE : node, bits, out);
+                     args[0].t ? FR_SCALAR_HERE : node, bits, t->dtype, out);
 }
 
 fr_status
@@ -949,6 +956,7 @@ fr_trace_fill(int ndim, const int64_t *dims, fr_dtype dtype, const struct fr_num
     } else {
         number = FR_SCALAR_HERE;
         fr_nodes[id].u.bits = bits[0];
+        fr_nodes[id].v.number = dtype;
     }
     fr_nodes[id].n_args = 1;
     fr_node_set_arg(id, 0, number);
