@@ -858,3 +858,37 @@ def test_an_accelerated_function_is_a_function():
 @frit.accelerate
 def at_module_level(x):
     return np.sqrt(x)
+
+
+def test_the_copy_is_made_before_the_first_call():
+    names = {"np": np, "later": lambda x: x}
+    exec("def f(x): return np.exp(later(x)) + x", names)
+    f = frit.accelerate(names["f"])
+    copy = f._state.rewritten.copy
+    x = np.linspace(0, 1, 20_000)
+    f(x)
+    assert f._state.rewritten.copy is copy and f.stats.kernels == 1 and f.stats.fallbacks == 0
+
+
+def test_a_copy_waits_for_names_that_are_not_there_yet():
+    names = {}
+    exec("def f(x): return later(x) + x", names)
+    f = frit.accelerate(names["f"])
+    assert f._state.rewritten is None
+    x = np.linspace(0, 1, 20_000)
+    with pytest.raises(NameError, match="later"):
+        f(x)
+    names["np"] = np
+    exec("def later(x): return np.exp(x) * 2", names)
+    np.testing.assert_allclose(f(x), np.exp(x) * 2 + x)
+
+    def enclosing():
+        @frit.accelerate
+        def g(x):
+            return helper(x) - x
+        assert g._state.rewritten is None
+
+        def helper(x):
+            return np.sqrt(x)
+        return g
+    np.testing.assert_array_equal(enclosing()(x), np.sqrt(x) - x)

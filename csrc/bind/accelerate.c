@@ -419,9 +419,8 @@ call_short(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
 struct accelerated {
     PyObject_HEAD
     PyObject *dict, *weak;
-    PyObject *state; /* accelerate.py's: current() makes the copy, call(args, kwargs) is the long way */
+    PyObject *state; /* accelerate.py's: call(args, kwargs) is the long way */
     PyObject *call;  /* the tuple above; NULL: always the long way */
-    bool      is_prepared;
     vectorcallfunc vectorcall;
 };
 
@@ -454,12 +453,6 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
     PyObject           *call, *result;
 
-    if (FR_UNLIKELY(!a->is_prepared)) {
-        if (!(result = PyObject_CallMethod(a->state, "current", NULL)))
-            return NULL;
-        Py_DECREF(result);
-        a->is_prepared = true;
-    }
     if (!a->call || (names && PyTuple_GET_SIZE(names) > 0))
         return call_long(a, args, n_args, names);
     call = Py_NewRef(a->call); /* a call may come to make another */

@@ -21,6 +21,7 @@ protocols bring it back to us.
 Constants do not follow an assignment to the global, so what they were made from is remembered
 (`Rewritten.is_current`) and names that the functions themselves assign are left alone.
 """
+import builtins
 import dis
 import opcode
 import sys
@@ -64,6 +65,20 @@ class Rewritten:
             if _contents(cell) is not value:
                 return False
         return True
+
+    def is_settled(self):
+        """Whether everything that the functions look up was there to be looked up."""
+        names = self.copy.__globals__
+        return (all(n in names or hasattr(builtins, n) for n in self.globals_read)
+                and all(map(_is_filled, self.all_cells)))
+
+
+def _is_filled(cell):
+    try:
+        cell.cell_contents
+    except ValueError:      # not assigned yet
+        return False
+    return True
 
 
 def _contents(cell):

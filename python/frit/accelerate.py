@@ -299,7 +299,8 @@ def _finish(pairs, result):
 
 
 class _Function:
-    """One accelerated function: its copy, made at the first call and again when a global changed."""
+    """One accelerated function: its copy, made when it is decorated, or at the first call if names it looks up are
+    not there yet, and again when a global changed."""
 
     def __init__(self, f):
         self.f = f
@@ -307,6 +308,13 @@ class _Function:
         self.rewritten = None
         self.wrapper = None     # the _core.Accelerated that is called
         self.n_rewrites = 0
+
+    def prepare(self):
+        """Makes the copy, so that the first call need not, unless a later one may be better."""
+        if type(self.f) is types.FunctionType:
+            r = self.rewrite()
+            if r.is_settled():
+                self.adopt(r)
 
     def current(self):
         """The copy that fits the globals of the moment, or None to run the function as it is."""
@@ -316,15 +324,22 @@ class _Function:
         if type(self.f) is not types.FunctionType or self.n_rewrites >= _MAX_REWRITES:
             return None
         self.n_rewrites += 1
-        r = self.rewritten = rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
-        if self.wrapper is not None:
-            plain, calls = is_plain(self.f, _MAX_PLAIN)
-            # What is watched is known to be no array.
-            names = r.globals_read - {name for _, name, _ in r.watched}
-            self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
-                r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
-                tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
-        return r
+        self.adopt(self.rewrite())
+        return self.rewritten
+
+    def rewrite(self):
+        return rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
+
+    def adopt(self, r):
+        self.rewritten = r
+        if self.wrapper is None:
+            return
+        plain, calls = is_plain(self.f, _MAX_PLAIN)
+        # What is watched is known to be no array.
+        names = r.globals_read - {name for _, name, _ in r.watched}
+        self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
+            r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
+            tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
 
     def call(self, args, kwargs):
         r = self.current()
@@ -431,6 +446,7 @@ def accelerate(function=None):
             inspect.markcoroutinefunction(wrapper)
     else:
         wrapper = state.wrapper = _Accelerated(state)
+        state.prepare()
     functools.update_wrapper(wrapper, function)
     wrapper.stats = state.stats
     return wrapper
