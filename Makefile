@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo check bench soak asan bless layers clean
+.PHONY: all demo check bench soak asan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -32,6 +32,12 @@ bless:
 
 layers:
 	@python3 tests/layers.py
+
+# Hours: every float32, every level.
+accuracy:
+	.ci/setup check
+	$(PY) tests/accuracy.py --all --levels --samples 1e8 --keep build/accuracy.json
+	$(PY) tests/accuracy.py --table build/accuracy.json > csrc/jit/ACCURACY.md
 
 bench:
 	.ci/setup bench

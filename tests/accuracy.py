@@ -1,9 +1,11 @@
-"""How exact frit's transcendental functions are:  python tests/accuracy.py [--all] [--markdown] ...
+"""How exact frit's transcendental functions are:  python tests/accuracy.py [--all] [--levels] ...
 
 For each function and dtype: the largest error in units in the last place (ULP) that was seen,
 where, and the share of results that are correctly rounded.  Truth is the C library in twice the
 precision (see tests/c/math_truth.c); about the worst points MPFR is asked again, through gmpy2.
---all tries every float32 there is (about a minute per function and core).
+--all tries every float32 there is (about a minute per function and core). --levels also computes
+them at each instruction-set level and compares all bits.  --keep FILE notes the results there, and
+--table FILE prints what such a file knows as csrc/jit/ACCURACY.md (`make accuracy` does all of it).
 
 Results are those of the installed `frit` package.  Without one, or with --loops LEVEL, they are
 those of the recipes printed as C loops and compiled for that x86-64 level.
@@ -13,6 +15,7 @@ import argparse
 import ctypes
 import functools
 import hashlib
+import json
 import math
 import os
 import pathlib
@@ -31,6 +34,7 @@ UNARY = (
 BINARY = "arctan2 hypot power logaddexp logaddexp2".split()
 FUNCTIONS = UNARY + BINARY
 DTYPES = {"f32": np.float32, "f64": np.float64}
+LEVELS = ("generic", "v2", "v3", "v4")
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 
@@ -387,28 +391,72 @@ class Result:
         return 100.0 * self.n_rounded / max(self.n_finite, 1)
 
 
+def points(name, dtype, n, everything=False, seed=0):
+    """The arguments on which a function is measured, block by block."""
+    if everything and dtype == np.float32 and name in UNARY:
+        block = np.arange(1 << 20, dtype=np.uint32)
+        for start in range(0, 1 << 32, block.size):
+            yield [(block + np.uint32(start)).view(np.float32)]
+        return
+    k = 0
+    while n > 0:
+        xs = samples(name, dtype, min(n, 1 << 20), seed + k)
+        yield xs
+        n -= max(xs[0].size, 1)
+        k += 1
+
+
 def measure(name, dtype, n, evaluate, truth, everything=False, seed=0):
     result = Result(name, dtype)
-    if everything and dtype == np.float32 and name in UNARY:
-        step = 1 << 22
-        for start in range(0, 1 << 32, step):
-            result.add(
-                evaluate,
-                truth,
-                [
-                    np.arange(start, start + step, dtype=np.uint64)
-                    .astype(np.uint32)
-                    .view(np.float32)
-                ],
-            )
-    else:
-        left, k = n, 0
-        while left > 0:
-            xs = samples(name, dtype, min(left, 1 << 20), seed + k)
-            result.add(evaluate, truth, xs)
-            left -= max(xs[0].size, 1)
-            k += 1
+    for xs in points(name, dtype, n, everything, seed):
+        result.add(evaluate, truth, xs)
     return result.confirm()
+
+
+def digest(name, dtype, n, evaluate, everything=False, seed=0):
+    """Of all bits of all results, but for the payloads of NaN."""
+    sum_ = hashlib.sha256()
+    for xs in points(name, dtype, n, everything, seed):
+        got = evaluate(name, *xs)
+        got[np.isnan(got)] = np.nan
+        sum_.update(got)
+    return sum_.hexdigest()
+
+
+def levels_agree(name, code, args):
+    """Whether the package gives the same bits at each level that this processor has; their names."""
+    given = {}
+    for level in LEVELS:
+        options = ["--functions", name, "--dtype", code, "--samples", min(args.samples, 1e7), "--seed", args.seed]
+        done = run(sys.executable, __file__, "--digest", *options, *["--all"] * args.all, stdout=subprocess.PIPE,
+                   text=True, env={**os.environ, "FRIT_ISA": level})
+        used, sum_ = done.stdout.split()
+        given[used] = sum_
+    return len(set(given.values())) == 1, " ".join(given)
+
+
+DOCUMENT = """# How exact the functions are
+
+Made by `make accuracy`, which measures the installed package: errors in units in the last place (ULP) against the C
+library in twice the precision, the worst point of each once more against MPFR. f32: every one of the 2^32
+inputs; functions of two arguments, and f64: {samples} points each, evenly over exponents, over the intervals where the
+function does something, around 0, 1 and special values, and for sin, cos, tan at the numbers next to multiples of
+pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
+are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 10^7
+points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
+"""
+
+
+def table(known):
+    """The text of csrc/jit/ACCURACY.md."""
+    lines = ["| function | dtype | points | max ULP | at | rounded | same bits at |", "|" + " --- |" * 7]
+    for name in FUNCTIONS:
+        for code in DTYPES:
+            r = known.get(f"{name} {code}")
+            if r:
+                lines.append(f"| {name} | {code} | {r['points']:.3g} | {r['max_ulp']:.4f} | {', '.join(r['at'])} | "
+                             f"{r['rounded']:.2f} % | {r.get('levels', '')} |")
+    return DOCUMENT.format(samples="10^8") + "\n" + "\n".join(lines)
 
 
 def speed(name, dtype, evaluate, n=4096, repeat=7):
@@ -444,6 +492,17 @@ def speed(name, dtype, evaluate, n=4096, repeat=7):
     return best / n * 1e9
 
 
+def note(path, key, found):
+    try:
+        with open(path) as f:
+            known = json.load(f)
+    except FileNotFoundError:
+        known = {}
+    known[key] = found
+    with open(path, "w") as f:
+        json.dump(known, f, indent=1)
+
+
 def main(argv=None):
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--functions", default=",".join(FUNCTIONS))
@@ -451,38 +510,45 @@ def main(argv=None):
     ap.add_argument("--samples", type=float, default=1e6)
     ap.add_argument("--seed", type=int, default=0)
     ap.add_argument("--all", action="store_true", help="every float32 instead of samples")
-    ap.add_argument("--markdown", action="store_true")
+    ap.add_argument("--levels", action="store_true", help="compare the bits of all levels")
+    ap.add_argument("--keep", metavar="FILE", help="add the results to this file")
+    ap.add_argument("--table", metavar="FILE", help="print what that file knows, and measure nothing")
+    ap.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
     ap.add_argument(
         "--loops", metavar="LEVEL", choices=["v2", "v3", "v4"], help="measure the C loops"
     )
     ap.add_argument("--speed", action="store_true", help="also time 4096 elements")
     args = ap.parse_args(argv)
-    evaluate, truth = evaluator(args.loops), Truth()
-    head = ["function", "dtype", "max ULP", "rounded %", "points", "worst at"] + [
-        "ns/element"
-    ] * args.speed
-    if args.markdown:
-        print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
-    else:
-        print("{:<12}{:<7}{:>9}{:>11}{:>12}  {}".format(*head[:6]))
+    if args.table:
+        with open(args.table) as f:
+            print(table(json.load(f)))
+        return 0
+    evaluate = evaluator(args.loops)
+    if args.digest:
+        used = evaluate.frit._core.show_config()["isa"] if isinstance(evaluate, Package) else args.loops
+        print(used, digest(args.functions, DTYPES[args.dtype[0]], int(args.samples), evaluate, args.all, args.seed))
+        return 0
+    truth = Truth()
+    print("{:<12}{:<7}{:>9}{:>11}{:>12}  {}".format("function", "dtype", "max ULP", "rounded %", "points", "worst at"))
     bad = 0
     for name in args.functions.split(","):
         for code in args.dtype or DTYPES:
             r = measure(name, DTYPES[code], int(args.samples), evaluate, truth, args.all, args.seed)
-            bad += not r.max_ulp <= 1.0
-            at = ", ".join(float(v).hex() for v in r.at)
-            row = [name, code, f"{r.max_ulp:.4f}", f"{r.share:.2f}", f"{r.n:.3g}", at]
+            at = [float(v).hex() for v in r.at]
+            row = f"{name:<12}{code:<7}{r.max_ulp:>9.4f}{r.share:>11.2f}{r.n:>12.3g}  {', '.join(at)}"
+            found = {"max_ulp": r.max_ulp, "rounded": r.share, "points": r.n, "at": at}
+            if args.levels:
+                same, found["levels"] = levels_agree(name, code, args)
+                row += f"  {'the same at' if same else 'NOT THE SAME at'} {found['levels']}"
+                bad += not same
             if args.speed:
-                row.append(f"{speed(name, DTYPES[code], evaluate):.3f}")
-            if args.markdown:
-                print("| " + " | ".join(row) + " |", flush=True)
-            else:
-                print(
-                    "{:<12}{:<7}{:>9}{:>11}{:>12}  {}  {}".format(*row, *[""] * (7 - len(row))),
-                    flush=True,
-                )
+                row += f"  {speed(name, DTYPES[code], evaluate):.3f} ns"
+            bad += not r.max_ulp <= 1.0
+            print(row, flush=True)
+            if args.keep:
+                note(args.keep, f"{name} {code}", found)
     if bad:
-        print(f"{bad} above 1 ULP", file=sys.stderr)
+        print(f"{bad} above 1 ULP or of other bits", file=sys.stderr)
     return bad > 0
 
 

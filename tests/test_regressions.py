@@ -316,3 +316,15 @@ def test_rounded_integers_are_laid_out_as_copies():
     for a in (x, x.T, np.arange(12).reshape(3, 4)[:, ::-1]):
         got, want = np.asarray(frit.round(frit.asarray(a))), np.round(a)
         assert got.strides == want.strides and got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("order", "CFA")
+def test_arrays_without_elements_are_reshaped_as_views(order):
+    for empty in (np.zeros((0,)), np.zeros((3, 0)), np.zeros((0, 2)).T):
+        t = frit.broadcast_to(frit.asarray(empty), (2, *empty.shape))
+        want = np.broadcast_to(empty, (2, *empty.shape))
+        for got, like in ((frit.ravel(t, order), np.ravel(want, order)),
+                          (frit.reshape(t, (0, 5), order=order), np.reshape(want, (0, 5), order=order))):
+            assert got.shape == like.shape and not like.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                got += 1

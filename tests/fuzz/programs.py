@@ -277,6 +277,10 @@ class Draw:
     def is_complex(self, *operands):
         return any(np.result_type(eval(o, self.env)).kind == "c" for o in operands)
 
+    def orders_scalars(self, op, *operands):
+        """NumPy's operators order its complex scalars otherwise than arrays where one has a NaN."""
+        return op[0] in "<>" and not any(isinstance(eval(o, self.env), np.ndarray) for o in operands)
+
     def line_binary(self):
         v = self.pick()
         if not v:
@@ -286,7 +290,7 @@ class Draw:
             v, w = w, v
         if self.r.random() < 0.6:
             op = self.r.choice(list(OPERATORS))
-            if OPERATORS[op] in COMPLEX_INEXACT and self.is_complex(v, w):
+            if self.is_complex(v, w) and (OPERATORS[op] in COMPLEX_INEXACT or self.orders_scalars(op, v, w)):
                 return f"{self.new()} = xp.{OPERATORS[op]}({v}, {w})"
             return f"{self.new()} = {v} {op} {w}"
         if self.r.random() < 0.1:
