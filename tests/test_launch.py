@@ -586,6 +586,30 @@ def test_threads_and_cuts_do_not_change_bits(launcher):
             run_all(launcher, Case(rng, nest, shape), [(f"{t} threads", how, t) for t in (1, 2, 3, 5) for how in (0, 2)])
 
 
+# ---- what is cut, and into how many tasks
+
+
+def tasks(launcher, nest, shape, threads, arrays):
+    k = launcher.new(nest)
+    launcher.lib.test_tasks()
+    launcher.run(k, [Bound(nest, shape, arrays)], Launcher.INTERPRET, threads)
+    launcher.free(k)
+    return launcher.lib.test_tasks()
+
+
+def test_pieces_of_accumulators(launcher):
+    """No smaller than 1 KB of a row, unless threads would have none; sums down the columns are the same."""
+    n = Nest()
+    n.accum("sum", n.load("f32"))
+    rng = np.random.default_rng(15)
+    for columns, threads, want in [(1024, 2, 4), (4096, 2, 8), (128, 2, 2), (512, 2, 2), (1024, 3, 4), (1024, 8, 8),
+                                   (1024, 1, 0), (32, 8, 0)]:
+        x, out = rng.standard_normal((4000, columns)).astype("f4"), np.empty(columns, "f4")
+        to = np.lib.stride_tricks.as_strided(out, (4000, columns), (0, 4))
+        assert tasks(launcher, n, x.shape, threads, [x, to]) == want, (columns, threads)
+        assert np.array_equal(out, x.sum(0)), (columns, threads)
+
+
 def test_code_is_called(launcher):
     rng = np.random.default_rng(14)
     case = Case(rng, softmax(), (1, 500000))

@@ -150,6 +150,20 @@ test_time(struct fr_kernel *k, int n_threads, const struct fr_instance *in, int 
     return best;
 }
 
+/* Tasks that launches became since the last call, where threads shared them. */
+EXPORT int
+test_tasks(void)
+{
+    static uint64_t      before;
+    struct fr_pool_stats stats;
+    int                  n;
+
+    fr_pool_stats(&stats);
+    n = (int)(stats.n_tasks - before);
+    before = stats.n_tasks;
+    return n;
+}
+
 EXPORT int
 test_calls_of_code(void)
 {

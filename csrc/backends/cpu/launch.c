@@ -22,8 +22,9 @@
 #include "base/env.h"
 
 enum {
-    LANES_MAX = 16384, /* accumulators that stay in L2 while rows go by */
-    SHORT_ROW = 256,   /* elements at most; compiled code is never worse beyond */
+    LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
+    PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
+    SHORT_ROW = 256,    /* elements at most; compiled code is never worse beyond */
 };
 
 /* ---- scratch --------------------------------------------------------------------------------- */
@@ -209,6 +210,23 @@ may_cut_inner(const struct fr_bound *b)
     return true;
 }
 
+static int64_t
+at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* Each task that accumulates goes down the rows in steps of a whole row, which memory serves the
+ * worse the smaller the pieces are: exp(x).sum(0) of 4096x1024 f32 on two threads takes 0.74 ms in
+ * four pieces and 1.17 in eight. */
+static int64_t
+most_pieces(const struct fr_bound *b, int n_threads)
+{
+    int64_t n = fr_space_bytes(b, b->in->n_inner) / PIECE_BYTES;
+
+    return n > n_threads ? n : n_threads;
+}
+
 static void
 cut_instance(struct cut *c, const struct fr_bound *b, int64_t ps, int n_threads)
 {
@@ -220,6 +238,8 @@ cut_instance(struct cut *c, const struct fr_bound *b, int64_t ps, int n_threads)
     if (may_cut_inner(b)) {
         if (total < n)
             pieces = (n + total - 1) / (total ? total : 1);
+        if (p->accumulates && b->rest.total > 1)
+            pieces = at_most(pieces, most_pieces(b, n_threads));
         c->lanes = fr_space_share(n_inner, pieces, FR_CUT);
         if (p->accumulates && c->lanes > LANES_MAX && b->rest.total > 1)
             c->lanes = LANES_MAX;

@@ -134,6 +134,18 @@ fr_space_advance(const struct fr_bound *b, char **ptr, const int64_t *stride, in
             ptr[k] = (char *)((uintptr_t)ptr[k] + (uintptr_t)(by * stride[k]));
 }
 
+int64_t
+fr_space_bytes(const struct fr_bound *b, int64_t n)
+{
+    int64_t most = 0;
+
+    for (int k = 0; k < b->nest->n_operands; k++) {
+        int64_t by = b->inner_stride[k] < 0 ? -b->inner_stride[k] : b->inner_stride[k];
+        most = b->row_stride[k] && by > most ? by : most;
+    }
+    return fr_space_saturate((double)most * (double)n);
+}
+
 void
 fr_space_run(const struct fr_bound *b, const struct fr_space *sp, char *const *base, int64_t lo,
              int64_t hi, int64_t j0, int64_t n, const struct fr_stream *stream, void *mem)

@@ -88,6 +88,8 @@ void fr_space_bind(struct fr_bound *, const struct fr_exec *, const struct fr_in
 void fr_space_move(const struct fr_bound *, const struct fr_space *, int64_t at, char *const *from,
                    char **to);
 void fr_space_advance(const struct fr_bound *, char **ptr, const int64_t *stride, int64_t by);
+/* Bytes from one end of `n` elements of a row to the other, where they lie furthest apart. */
+int64_t fr_space_bytes(const struct fr_bound *, int64_t n);
 /* Runs rows [lo, hi) of a space, elements [j0, j0 + n) of each. `base` is at index 0 of the space.
  * With `stream`, the operands that it has go to its blocks. */
 void fr_space_run(const struct fr_bound *, const struct fr_space *, char *const *base, int64_t lo,
