@@ -29,6 +29,18 @@ fr_space_ps(const struct fr_program *p, const struct fr_instance *in)
     return fr_space_saturate(n * (double)fr_space_row_ps(p, in));
 }
 
+int64_t
+fr_space_row_cost(const struct fr_exec *e, const struct fr_instance *in)
+{
+    return fr_space_saturate((double)fr_space_row_ps(e->program, in) * e->rate);
+}
+
+int64_t
+fr_space_cost(const struct fr_exec *e, const struct fr_instance *in)
+{
+    return fr_space_saturate((double)fr_space_ps(e->program, in) * e->rate);
+}
+
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
 void
@@ -195,9 +207,9 @@ fr_space_tasks(int64_t ps, int n_threads)
     int64_t fine = ps / FR_GRAIN_PS, even = (int64_t)n_threads * FR_TASKS_PER_THREAD,
             most = ps / FR_TASK_PS;
 
-    if (n_threads == 1 || ps < FR_SERIAL_PS)
+    if (n_threads == 1)
         fine = 1;
-    fine = fine < even ? fine : even;
+    fine = fine < n_threads ? n_threads : fine < even ? fine : even;
     fine = fine > most ? fine : most;
     return fine < 1 ? 1 : fine < TASKS_MAX ? fine : TASKS_MAX;
 }

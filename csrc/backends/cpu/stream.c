@@ -307,6 +307,5 @@ bool
 fr_stream_wanted(const struct fr_bound *b, int64_t ps, int n_threads)
 {
     return b->exec->program->streams && b->rest.total > 1 && b->kept.total > 0 &&
-           (ps / b->kept.total > 8 * FR_TASK_PS ||
-            (n_threads > 1 && ps > FR_SERIAL_PS && b->kept.total < n_threads));
+           (ps / b->kept.total > 8 * FR_TASK_PS || (ps > FR_PHASE_PS && b->kept.total < n_threads));
 }
