@@ -11,18 +11,20 @@ enum {
      * 1.3 us; one that sleeps is there after 6 to 30, and its caller pays 5 of them. */
     AWAKE_PS = 4000000,
     ASLEEP_PS = 20000000,
-    UNTIMED_PS = 1000000,    /* nothing shorter is looked at */
-    CERTAIN_PS = 1000000000, /* threads pay for anything longer, whatever the estimate missed */
-    CLOSE_PS = 100000000,    /* up to here what is known is looked at again */
-    FOLLOWS_NS = 25000,      /* a worker that had run would still be awake */
-    FOLLOWS_TIMES = 3,       /* in a row: then it is woken for the next one */
-    FIRST_TIMED = 2,         /* the first runs find cold caches */
-    ALONE_EVERY = 8,         /* runs by one thread */
-    TRIED_ALONE_EVERY = 64,  /* runs by several */
+    UNTIMED_PS = 1000000,   /* nothing shorter is looked at */
+    CLOSE_PS = 100000000,   /* up to here what is known is looked at again */
+    FOLLOWS_NS = 25000,     /* a worker that had run would still be awake */
+    FOLLOWS_TIMES = 3,      /* in a row: then it is woken for the next one */
+    FIRST_TIMED = 2,        /* the first runs find cold caches */
+    ALONE_EVERY = 8,        /* runs by one thread */
+    TRIED_ALONE_EVERY = 64, /* runs by several */
     SLOWER = FR_COST_ONE * 19 / 20,
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
+    WORST = FR_COST_ONE * 4, /* a single run says no more: it may have waited for a processor */
+    FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten */
 };
+static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
 
 static __thread struct {
     int64_t ended_ns;
@@ -94,7 +96,7 @@ were_slower(struct fr_cost *c)
 
     if (shared <= SLOWER)
         return false;
-    set(&c->shared, shared - shared / 256.0);
+    set(&c->shared, shared - (double)shared / FORGET_RUNS);
     return true;
 }
 
@@ -157,8 +159,8 @@ ran_shared(struct fr_cost *c, double shared)
 {
     double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
 
-    shared = shared < MOST ? shared : MOST;
-    set(&c->shared, known + (shared - known) / 8);
+    shared = shared < WORST ? shared : WORST;
+    set(&c->shared, known + (shared - known) / 4);
 }
 
 void
