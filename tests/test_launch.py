@@ -47,7 +47,7 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "interp", "space", "stream", "long_rows", "tiles", "launch", "reduce", "copy", "pool")
+    cpu = ("program", "interp", "space", "stream", "long_rows", "tiles", "cost", "launch", "reduce", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 
@@ -584,6 +584,63 @@ def test_threads_and_cuts_do_not_change_bits(launcher):
     for shape in [(1, 1000000), (3, 300000), (2000, 300), (100000, 4), (40, 30, 500)]:
         for nest in (softmax("f64"), random_nest(rng, False)):
             run_all(launcher, Case(rng, nest, shape), [(f"{t} threads", how, t) for t in (1, 2, 3, 5) for how in (0, 2)])
+
+
+# ---- what is cut, and into how many tasks
+
+
+def tasks(launcher, nest, shape, threads, arrays, know=None):
+    k = launcher.new(nest)
+    if know:
+        launcher.lib.test_know(k, *know)
+    launcher.lib.test_tasks()
+    launcher.run(k, [Bound(nest, shape, arrays)], Launcher.INTERPRET, threads)
+    launcher.free(k)
+    return launcher.lib.test_tasks()
+
+
+def test_pieces_of_accumulators(launcher):
+    """No smaller than 1 KB of a row, unless threads would have none; sums down the columns are the same."""
+    n = Nest()
+    n.accum("sum", n.load("f32"))
+    rng = np.random.default_rng(15)
+    for columns, threads, want in [(1024, 2, 4), (4096, 2, 8), (128, 2, 2), (512, 2, 2), (1024, 3, 4), (1024, 8, 8),
+                                   (1024, 1, 0), (32, 8, 0)]:
+        x, out = rng.standard_normal((4000, columns)).astype("f4"), np.empty(columns, "f4")
+        to = np.lib.stride_tricks.as_strided(out, (4000, columns), (0, 4))
+        assert tasks(launcher, n, x.shape, threads, [x, to]) == want, (columns, threads)
+        assert np.array_equal(out, x.sum(0)), (columns, threads)
+
+
+def test_threads_where_they_pay(launcher):
+    pays = launcher.lib.test_pays
+    assert [bool(pays(us, 2, 0)) for us in (1, 15, 30, 60, 1000)] == [False, False, False, True, True]
+    assert [bool(pays(us, 2, 1)) for us in (1, 15, 30, 60, 1000)] == [False, False, True, True, True]
+    assert not pays(1000, 1, 1)
+    assert not pays(35, 2, 0) and pays(35, 8, 0)  # four have 8 us each
+
+
+def test_time_decides_not_the_estimate(launcher):
+    """x + x over 16 K to 1 M elements is thought to take 4 to 260 us."""
+    n = Nest()
+    x = n.load("f32")
+    n.store(n.op("add", x, x))
+    a, b = np.ones((1, 1 << 20), "f4"), np.empty((1, 1 << 20), "f4")
+    for size, know, want in [(1 << 14, None, 0), (1 << 14, (1, 0), 0), (1 << 14, (40, 0), 8), (1 << 14, (40, 2), 0),
+                             (1 << 20, None, 8), (1 << 20, (1, 0), 8), (1 << 20, (0.05, 0), 0), (1 << 20, (1, 2), 0)]:
+        assert tasks(launcher, n, (1, size), 2, [a[:, :size], b[:, :size]], know) == want, (size, know)
+
+
+def test_what_runs_teach(launcher):
+    shared = launcher.lib.test_shared
+    assert shared(5, 1, 0.5, 2, 200) == 0
+    assert shared(90, 1, 0.5, 2, 200) == 200 - 200 // 64       # one in 64 by one thread: is it still so?
+    assert shared(90, 0.1, 0.05, 2, 200) == 0                  # a tenth of what was expected
+    assert shared(5, 40, 20, 2, 200) == 200                    # 40 times
+    for us in (90, 5000):                                      # busy processors: seldom tried again
+        assert 0 < shared(us, 1, 3, 2, 2000) < 60
+    assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
+    assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two
 
 
 def test_code_is_called(launcher):

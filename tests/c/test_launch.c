@@ -150,6 +150,52 @@ test_time(struct fr_kernel *k, int n_threads, const struct fr_instance *in, int 
     return best;
 }
 
+/* Tasks that launches became since the last call, where threads shared them. */
+EXPORT int
+test_tasks(void)
+{
+    static uint64_t      before;
+    struct fr_pool_stats stats;
+    int                  n;
+
+    fr_pool_stats(&stats);
+    n = (int)(stats.n_tasks - before);
+    before = stats.n_tasks;
+    return n;
+}
+
+/* Tells the interpreter's runs of a kernel what they would have learnt. */
+EXPORT void
+test_know(struct fr_kernel *k, double rate, double shared)
+{
+    k->cost[0].rate = (unsigned)(rate * FR_COST_ONE);
+    k->cost[0].shared = (unsigned)(shared * FR_COST_ONE);
+}
+
+EXPORT int
+test_pays(int64_t us, int n_threads, int awake)
+{
+    return fr_cost_pays(us * 1000000, n_threads, awake != 0);
+}
+
+/* Runs of a kernel that is expected to take `us`, takes `alone` times as long by one thread and
+ * `shared` times by several. How many of `n` were shared, from the first on that knows. */
+EXPORT int
+test_shared(int64_t us, double alone, double shared, int n_threads, int n)
+{
+    struct fr_cost cost = {.n_runs = 0};
+    int            n_shared = 0;
+
+    fr_pool_set_size(n_threads);
+    for (int i = 0; i < n + 3; i++) {
+        struct fr_cost_run r = {.ps = us * 1000000};
+        fr_cost_begin(&r, &cost);
+        fr_cost_learn(&r, &cost, r.n_threads > 1 ? shared : alone);
+        n_shared += i >= 3 && r.n_threads > 1;
+    }
+    return n_shared;
+}
+
 EXPORT int
 test_calls_of_code(void)
 {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/cpu/cost.h"
 #include "base/status.h"
 #include "jit/loop.h"
 
@@ -30,6 +31,7 @@ struct fr_kernel {
     atomic_int                           jit_state; /* owned by jit/compile.c */
     void                                *jit;       /* likewise */
     uint64_t                             key[2];    /* of the packed nest */
+    struct fr_cost                       cost[2];   /* interpreted, compiled */
 };
 
 /* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`

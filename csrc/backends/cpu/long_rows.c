@@ -130,7 +130,7 @@ run_long_row(const struct fr_bound *b, char *const *ptr, int64_t max, struct fr_
 static int64_t
 long_piece(const struct fr_bound *b, int n_threads)
 {
-    int64_t n = fr_space_tasks(fr_space_row_ps(b->exec->program, b->in), n_threads);
+    int64_t n = fr_space_tasks(fr_space_row_cost(b->exec, b->in), n_threads);
     int64_t each = fr_space_share(b->in->n_inner, n, FR_CUT);
 
     return each < PIECE_MIN ? PIECE_MIN : each;
@@ -140,10 +140,11 @@ bool
 fr_long_rows_wanted(const struct fr_bound *b, int n_threads)
 {
     const struct fr_program *p = b->exec->program;
-    int64_t                  ps = fr_space_row_ps(p, b->in);
+    int64_t                  ps = fr_space_row_cost(b->exec, b->in);
 
     return p->may_cut_stages && b->in->n_inner >= LONG_ROW &&
-           ((b->kept.total < n_threads && ps > 2 * FR_SERIAL_PS) || ps > 2 * FR_TASK_PS);
+           ((b->kept.total < n_threads && ps > b->nest->n_stages * FR_PHASE_PS) ||
+            ps > 2 * FR_TASK_PS);
 }
 
 fr_status

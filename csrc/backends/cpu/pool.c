@@ -62,7 +62,7 @@ static struct {
 
 static struct {
     pthread_t               *thread;
-    int                      n;           /* workers, the caller not counted */
+    atomic_int               n;           /* workers, the caller not counted */
     int                      built_for;   /* the size it was started for; 0: not started */
     _Alignas(64) atomic_uint generation;  /* a run has begun, or `stop` is set */
     atomic_uint              n_asleep;
@@ -79,6 +79,10 @@ static _Thread_local bool is_caller; /* inside its own run */
 /* What fr_pool_size last told this thread. Its next run has no worker beyond, even if the size
  * was changed from elsewhere since: the caller has made room for so many. */
 static _Thread_local int size_told;
+
+static struct {
+    atomic_ullong n_runs, n_tasks;
+} stats;
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
@@ -260,7 +264,7 @@ run_parallel(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t 
 {
     unsigned s;
     int      team_size = team.n + 1 < size_told ? team.n + 1 : size_told;
-    int      parts = team_size < n ? team_size : (int)n;
+    int      parts = team_size < n ? team_size : (int)n, asleep;
 
     run.task = task;
     run.arg = arg;
@@ -278,8 +282,10 @@ run_parallel(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t 
     }
     atomic_store(&run.state, OPEN);
     atomic_fetch_add(&team.generation, 1);
-    if (atomic_load(&team.n_asleep) > 0)
-        word_wake(&team.generation, parts - 1); /* any of them: each may take from every range */
+    /* Only now: one that falls asleep meanwhile has seen the new generation, or is counted. */
+    asleep = parts - 1 - fr_pool_awake();
+    if (asleep > 0)
+        word_wake(&team.generation, asleep); /* any of them: each may take from every range */
     work(0);
     atomic_fetch_and(&run.state, ~OPEN);
     s = atomic_load(&run.state);
@@ -445,6 +451,19 @@ own_patiently(void)
     return true;
 }
 
+int
+fr_pool_awake(void)
+{
+    return team.n - (int)atomic_load(&team.n_asleep);
+}
+
+void
+fr_pool_stats(struct fr_pool_stats *out)
+{
+    out->n_runs = atomic_load(&stats.n_runs);
+    out->n_tasks = atomic_load(&stats.n_tasks);
+}
+
 bool
 fr_pool_run(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
 {
@@ -465,6 +484,8 @@ fr_pool_run(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n
         return run_serial(task, arg, n);
     }
     is_caller = true;
+    atomic_fetch_add_explicit(&stats.n_runs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats.n_tasks, (unsigned long long)n, memory_order_relaxed);
     run_parallel(task, arg, n);
     is_caller = false;
     done = !atomic_load(&run.cancelled);

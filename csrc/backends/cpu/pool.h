@@ -25,6 +25,14 @@ void      fr_pool_set_size(int n);
  * Returns false when the run was cancelled: tasks not yet begun are then skipped. */
 bool      fr_pool_run(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
 
+/* Workers that wait for the next run without sleeping: they begin within a microsecond. */
+int       fr_pool_awake(void);
+
+struct fr_pool_stats {
+    uint64_t n_runs, n_tasks; /* that were shared out, and what they consisted of */
+};
+void      fr_pool_stats(struct fr_pool_stats *);
+
 /* Asked from the calling thread every few milliseconds while it waits or works; true cancels the
  * run. Set by bind (Ctrl-C); NULL at first. */
 extern bool (*fr_pool_interrupted)(void);

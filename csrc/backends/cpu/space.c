@@ -29,6 +29,18 @@ fr_space_ps(const struct fr_program *p, const struct fr_instance *in)
     return fr_space_saturate(n * (double)fr_space_row_ps(p, in));
 }
 
+int64_t
+fr_space_row_cost(const struct fr_exec *e, const struct fr_instance *in)
+{
+    return fr_space_saturate((double)fr_space_row_ps(e->program, in) * e->rate);
+}
+
+int64_t
+fr_space_cost(const struct fr_exec *e, const struct fr_instance *in)
+{
+    return fr_space_saturate((double)fr_space_ps(e->program, in) * e->rate);
+}
+
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
 void
@@ -134,6 +146,18 @@ fr_space_advance(const struct fr_bound *b, char **ptr, const int64_t *stride, in
             ptr[k] = (char *)((uintptr_t)ptr[k] + (uintptr_t)(by * stride[k]));
 }
 
+int64_t
+fr_space_bytes(const struct fr_bound *b, int64_t n)
+{
+    int64_t most = 0;
+
+    for (int k = 0; k < b->nest->n_operands; k++) {
+        int64_t by = b->inner_stride[k] < 0 ? -b->inner_stride[k] : b->inner_stride[k];
+        most = b->row_stride[k] && by > most ? by : most;
+    }
+    return fr_space_saturate((double)most * (double)n);
+}
+
 void
 fr_space_run(const struct fr_bound *b, const struct fr_space *sp, char *const *base, int64_t lo,
              int64_t hi, int64_t j0, int64_t n, const struct fr_stream *stream, void *mem)
@@ -183,9 +207,9 @@ fr_space_tasks(int64_t ps, int n_threads)
     int64_t fine = ps / FR_GRAIN_PS, even = (int64_t)n_threads * FR_TASKS_PER_THREAD,
             most = ps / FR_TASK_PS;
 
-    if (n_threads == 1 || ps < FR_SERIAL_PS)
+    if (n_threads == 1)
         fine = 1;
-    fine = fine < even ? fine : even;
+    fine = fine < n_threads ? n_threads : fine < even ? fine : even;
     fine = fine > most ? fine : most;
     return fine < 1 ? 1 : fine < TASKS_MAX ? fine : TASKS_MAX;
 }

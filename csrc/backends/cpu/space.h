@@ -20,6 +20,7 @@ struct fr_exec {
     const struct fr_nest_code *code; /* NULL: interpret */
     const struct fr_nest      *nest;
     size_t                     scratch_bytes;
+    double                     rate; /* time over time expected (cost.h) */
 };
 
 static inline void
@@ -88,6 +89,8 @@ void fr_space_bind(struct fr_bound *, const struct fr_exec *, const struct fr_in
 void fr_space_move(const struct fr_bound *, const struct fr_space *, int64_t at, char *const *from,
                    char **to);
 void fr_space_advance(const struct fr_bound *, char **ptr, const int64_t *stride, int64_t by);
+/* Bytes from one end of `n` elements of a row to the other, where they lie furthest apart. */
+int64_t fr_space_bytes(const struct fr_bound *, int64_t n);
 /* Runs rows [lo, hi) of a space, elements [j0, j0 + n) of each. `base` is at index 0 of the space.
  * With `stream`, the operands that it has go to its blocks. */
 void fr_space_run(const struct fr_bound *, const struct fr_space *, char *const *base, int64_t lo,
@@ -106,8 +109,7 @@ fr_op fr_space_accumulator_op(const struct fr_inst *);
 
 /* ---- cutting: estimates in picoseconds ------------------------------------------------------- */
 
-#define FR_SERIAL_PS 60000000ll   /* 60 us; less does not pay for waking threads, least of all beside
-                                     a BLAS whose threads are still spinning */
+#define FR_PHASE_PS  30000000ll   /* of a step that threads share and then wait for each other */
 #define FR_GRAIN_PS  8000000ll    /* of a task at least */
 #define FR_TASK_PS   2000000000ll /* and at most: Ctrl-C is looked for between tasks */
 #define FR_POLL_PS   4000000000ll /* between two looks for Ctrl-C */
@@ -120,7 +122,10 @@ enum {
 int64_t fr_space_saturate(double ps);
 int64_t fr_space_row_ps(const struct fr_program *, const struct fr_instance *);
 int64_t fr_space_ps(const struct fr_program *, const struct fr_instance *);
-/* How many tasks work of `ps` should become. */
+/* The same, corrected by what runs of the kernel took. */
+int64_t fr_space_row_cost(const struct fr_exec *, const struct fr_instance *);
+int64_t fr_space_cost(const struct fr_exec *, const struct fr_instance *);
+/* How many tasks work of `ps` should become; enough for each of the threads, which pay. */
 int64_t fr_space_tasks(int64_t ps, int n_threads);
 /* n in `parts` nearly equal parts, as a multiple of `multiple`; at least that. */
 int64_t fr_space_share(int64_t n, int64_t parts, int64_t multiple);

@@ -1,0 +1,187 @@
+/* backends/cpu/cost.c -- see cost.h. */
+#include "backends/cpu/cost.h"
+
+#include <time.h>
+
+#include "backends/cpu/pool.h"
+#include "backends/cpu/space.h"
+
+enum {
+    /* Picoseconds that a run costs more than its share of the work. Two threads that spin meet in
+     * 1.3 us; one that sleeps is there after 6 to 30, and its caller pays 5 of them. */
+    AWAKE_PS = 4000000,
+    ASLEEP_PS = 20000000,
+    UNTIMED_PS = 1000000,   /* nothing shorter is looked at */
+    CLOSE_PS = 100000000,   /* up to here what is known is looked at again */
+    FOLLOWS_NS = 25000,     /* a worker that had run would still be awake */
+    FOLLOWS_TIMES = 3,      /* in a row: then it is woken for the next one */
+    FIRST_TIMED = 2,        /* the first runs find cold caches */
+    ALONE_EVERY = 8,        /* runs by one thread */
+    TRIED_ALONE_EVERY = 64, /* runs by several */
+    SLOWER = FR_COST_ONE * 19 / 20,
+    EXPECTED = FR_COST_ONE * 6 / 10,
+    MOST = FR_COST_ONE * 64,
+    WORST = FR_COST_ONE * 4, /* a single run says no more: it may have waited for a processor */
+    FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten */
+};
+static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
+
+static __thread struct {
+    int64_t ended_ns;
+    int     n_times;
+} follows;
+
+static int64_t
+now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static unsigned
+get(const atomic_uint *of)
+{
+    return atomic_load_explicit(of, memory_order_relaxed);
+}
+
+static void
+set(atomic_uint *of, double to)
+{
+    atomic_store_explicit(of, to < 1 ? 1 : to > MOST ? MOST : (unsigned)to, memory_order_relaxed);
+}
+
+double
+fr_cost_rate(const struct fr_cost *c)
+{
+    unsigned rate = get(&c->rate);
+
+    return rate ? (double)rate / FR_COST_ONE : 1;
+}
+
+/* As many as have something to do. */
+static int
+threads_for(int64_t ps, int n_threads)
+{
+    int64_t n = ps / FR_GRAIN_PS;
+
+    return n < 1 ? 1 : n < n_threads ? (int)n : n_threads;
+}
+
+bool
+fr_cost_pays(int64_t ps, int n_threads, bool awake)
+{
+    int64_t n = threads_for(ps, n_threads);
+
+    return n > 1 && ps - ps / n > (awake ? AWAKE_PS : ASLEEP_PS);
+}
+
+/* Work that pays only if threads are awake comes in loops, or it does not. Where several such
+ * launches have followed each other closely, the next will probably, too. */
+static bool
+follows_closely(void)
+{
+    bool soon = now_ns() - follows.ended_ns < FOLLOWS_NS;
+
+    follows.n_times = soon ? follows.n_times + 1 : 0;
+    return follows.n_times >= FOLLOWS_TIMES;
+}
+
+/* Whether threads were of no use to this kernel of late. Forgotten bit by bit. */
+static bool
+were_slower(struct fr_cost *c)
+{
+    unsigned shared = get(&c->shared);
+
+    if (shared <= SLOWER)
+        return false;
+    set(&c->shared, shared - (double)shared / FORGET_RUNS);
+    return true;
+}
+
+/* How to find out more by this run. The first ones find cold caches. */
+static enum fr_cost_timed
+what_to_time(const struct fr_cost *c, unsigned n_runs, int64_t ps, bool pays)
+{
+    bool known = get(&c->rate) != 0;
+
+    if (n_runs % ALONE_EVERY == FIRST_TIMED && (!pays || !known))
+        return FR_COST_ALONE;
+    if (n_runs % TRIED_ALONE_EVERY == FIRST_TIMED && ps < CLOSE_PS)
+        return FR_COST_ALONE;
+    return pays && known ? FR_COST_SHARED : FR_COST_UNTIMED;
+}
+
+void
+fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
+{
+    int      n_threads = fr_pool_size();
+    unsigned n_runs;
+    int64_t  ps;
+    bool     pays;
+
+    r->n_threads = 1;
+    r->timed = FR_COST_UNTIMED;
+    r->again = false;
+    if (n_threads == 1 || r->ps < UNTIMED_PS)
+        return;
+    n_runs = get(&c->n_runs);
+    atomic_store_explicit(&c->n_runs, n_runs + 1, memory_order_relaxed);
+    ps = fr_space_saturate((double)r->ps * fr_cost_rate(c));
+    if (ps >= CERTAIN_PS) {
+        r->n_threads = n_threads;
+        return;
+    }
+    n_threads = threads_for(ps, n_threads);
+    r->again = fr_cost_pays(ps, n_threads, true);
+    pays = fr_cost_pays(ps, n_threads, fr_pool_awake() >= n_threads - 1);
+    pays |= r->again && follows_closely();
+    pays = pays && !were_slower(c);
+    r->timed = what_to_time(c, n_runs, ps, pays);
+    if (pays && r->timed != FR_COST_ALONE)
+        r->n_threads = n_threads;
+    if (r->timed != FR_COST_UNTIMED)
+        r->began_ns = now_ns();
+}
+
+/* A run that took less than was thought is right: others were disturbed. */
+static void
+ran_alone(struct fr_cost *c, double rate)
+{
+    unsigned known = get(&c->rate);
+
+    set(&c->rate, !known || rate < known ? rate : known + (rate - known) / 8);
+}
+
+static void
+ran_shared(struct fr_cost *c, double shared)
+{
+    double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
+
+    shared = shared < WORST ? shared : WORST;
+    set(&c->shared, known + (shared - known) / 4);
+}
+
+void
+fr_cost_learn(const struct fr_cost_run *r, struct fr_cost *c, double times)
+{
+    if (r->timed == FR_COST_ALONE)
+        ran_alone(c, times * FR_COST_ONE);
+    else if (r->timed == FR_COST_SHARED)
+        ran_shared(c, times / fr_cost_rate(c) * FR_COST_ONE);
+}
+
+void
+fr_cost_end(const struct fr_cost_run *r, struct fr_cost *c)
+{
+    int64_t now;
+
+    if (r->timed == FR_COST_UNTIMED && !r->again)
+        return;
+    now = now_ns();
+    if (r->again)
+        follows.ended_ns = now;
+    if (r->timed != FR_COST_UNTIMED)
+        fr_cost_learn(r, c, (double)(now - r->began_ns) * 1000 / (double)r->ps);
+}
