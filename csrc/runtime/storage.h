@@ -65,8 +65,31 @@ void      fr_guard_loud(int change);
  * evaluate: called where no slab pointer is held and every list is whole. */
 void      fr_release_foreign(void);
 
-/* runtime/eval.c */
+/* ---- trace.c: what tracing functions are made of. A new node has no reference yet */
+
 void      fr_trace_init(void);
+/* A node with this layout, whose reference moves in, also on failure. */
+fr_ref    fr_trace_node(fr_op, fr_dtype, struct fr_layout *, struct fr_err *);
+/* The node of one number. */
+fr_ref    fr_trace_scalar(const uint64_t bits[2], fr_dtype, struct fr_err *);
+/* `from` converted to a dtype. The layout, which is the result's, moves in as above. */
+fr_ref    fr_trace_convert(fr_ref from, fr_dtype, struct fr_layout *, struct fr_err *);
+/* What to read for a handle in this dtype: its node, or a new one that converts it. */
+fr_status fr_trace_arg(const struct fr_tensor *, fr_dtype want, fr_ref *out, struct fr_err *);
+/* The broadcast layout of an element-wise result over n operands, 1 to 3; `what` is for messages. */
+fr_status fr_trace_layout(struct fr_layout *const *, int n, const char *what, struct fr_layout **out,
+                          struct fr_err *);
+/* The dtype in which an element-wise operation computes. */
+fr_status fr_trace_resolve(fr_op, const struct fr_arg *args, int n_args, fr_dtype *compute,
+                           struct fr_err *);
+/* The operation over these arguments in dtype `compute`; its layout is `into` unless that is NULL. */
+fr_status fr_trace_map_node(fr_op, const struct fr_arg *args, int n_args, fr_dtype compute,
+                            struct fr_layout *into, fr_ref *out, struct fr_err *);
+/* Wraps a new node and applies the guards of bounded laziness. */
+fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
+
+/* ---- eval.c */
+
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
 /* The same; when that fails, each by itself, so that one failure does not keep the others. */
 fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
