@@ -44,23 +44,6 @@ fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
-/* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
- * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
-fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
-/* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. begins:
- * it looks like the first one of a step, over data and parameters. */
-fr_status fr_guard_products(int64_t work, bool begins, struct fr_err *);
-enum { FR_MAX_HEIGHT = 400 };       /* nodes on the longest way down; a higher one is computed at once */
-/* With this many computing nodes there is something to look after: bounds are reached, or memory is loud. */
-extern FR_HIDDEN uint32_t fr_pending_max;
-/* True if fr_guard will do nothing for a new handle over one more node of this height. */
-static inline bool
-fr_guard_rests(int height)
-{
-    return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
-}
-/* Storages with looks that are not quiet: one more or less. */
-void      fr_guard_loud(int change);
 /* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
  * evaluate: called where no slab pointer is held and every list is whole. */
 void      fr_release_foreign(void);
@@ -98,7 +81,37 @@ fr_status fr_eval_all(struct fr_err *);
 /* The storage's version, and all held nodes that read it. */
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
+
+/* ---- guard.c: bounded laziness */
+
+/* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
+ * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
+fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
+/* Called before a matrix product of so many multiplications is traced: evaluates when much is pending. begins:
+ * it looks like the first one of a step, over data and parameters. */
+fr_status fr_guard_products(int64_t work, bool begins, struct fr_err *);
+enum { FR_MAX_HEIGHT = 400 };       /* nodes on the longest way down; a higher one is computed at once */
+/* With this many computing nodes there is something to look after: bounds are reached, or memory is loud. */
+extern FR_HIDDEN uint32_t fr_pending_max;
+/* True if fr_guard will do nothing for a new handle over one more node of this height. */
+static inline bool
+fr_guard_rests(int height)
+{
+    return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
+}
+/* Storages with looks that are not quiet: one more or less. */
+void      fr_guard_loud(int change);
+void      fr_guard_fresh(size_t n_bytes);   /* brought in by fr_tensor_from_* */
+/* An evaluation begins: what was brought in and traced so far does not count any more. */
+void      fr_guard_restart(void);
 extern uint64_t fr_n_guard_forces;
-void      fr_fresh_add(size_t n_bytes);   /* brought in by fr_tensor_from_* */
+
+/* ---- turn.c */
+
+/* Waits, without the GIL, until no other thread evaluates, and keeps others out until fr_turn_leave. FR_EINTR;
+ * FR_EBUG: this thread is in an evaluation already. */
+fr_status fr_turn_enter(struct fr_err *);
+void      fr_turn_leave(void);
+fr_status fr_turn_init(struct fr_err *);
 
 #endif
