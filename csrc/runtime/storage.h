@@ -1,4 +1,5 @@
-/* runtime/storage.h -- storages and handles from the inside.  Private to runtime/. */
+/* runtime/storage.h -- storages and handles from the inside, and what else the files of runtime/ share about
+ * tracing and evaluating (plans: plan.h).  Private to runtime/. */
 #ifndef FR_RUNTIME_STORAGE_H
 #define FR_RUNTIME_STORAGE_H
 
@@ -50,7 +51,7 @@ void      fr_release_foreign(void);
 
 /* ---- trace.c: what tracing functions are made of. A new node has no reference yet */
 
-void      fr_trace_init(void);
+void      fr_trace_init(void);   /* once, before anything is traced */
 /* A node with this layout, whose reference moves in, also on failure. */
 fr_ref    fr_trace_node(fr_op, fr_dtype, struct fr_layout *, struct fr_err *);
 /* The node of one number. */
@@ -59,7 +60,8 @@ fr_ref    fr_trace_scalar(const uint64_t bits[2], fr_dtype, struct fr_err *);
 fr_ref    fr_trace_convert(fr_ref from, fr_dtype, struct fr_layout *, struct fr_err *);
 /* What to read for a handle in this dtype: its node, or a new one that converts it. */
 fr_status fr_trace_arg(const struct fr_tensor *, fr_dtype want, fr_ref *out, struct fr_err *);
-/* The broadcast layout of an element-wise result over n operands, 1 to 3; `what` is for messages. */
+/* The broadcast layout of an element-wise result over n operands, 1 to 3, a new reference; `what` is for
+ * messages. */
 fr_status fr_trace_layout(struct fr_layout *const *, int n, const char *what, struct fr_layout **out,
                           struct fr_err *);
 /* The dtype in which an element-wise operation computes. */
@@ -101,10 +103,11 @@ fr_guard_rests(int height)
 }
 /* Storages with looks that are not quiet: one more or less. */
 void      fr_guard_loud(int change);
-void      fr_guard_fresh(size_t n_bytes);   /* brought in by fr_tensor_from_* */
+/* So many bytes were brought in by fr_tensor_from_*. */
+void      fr_guard_fresh(size_t n_bytes);
 /* An evaluation begins: what was brought in and traced so far does not count any more. */
 void      fr_guard_restart(void);
-extern uint64_t fr_n_guard_forces;
+extern uint64_t fr_n_guard_forces;   /* counted in fr_stats */
 
 /* ---- turn.c */
 
