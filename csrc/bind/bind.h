@@ -15,6 +15,7 @@
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
+ *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
  *
@@ -281,10 +282,17 @@ PyObject *fr_share_root(PyObject *array, PyObject **tensor);
 PyObject *fr_share_borrow(PyObject *array);
 fr_status fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *);
 
-/* ---- accelerate.c */
-int       fr_accelerate_init(PyObject *module);
-extern PyMethodDef fr_accelerate_methods[];
 void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
+
+/* ---- accelerate.c, accelerate_call.c */
+int       fr_accelerate_init(PyObject *module);
+int       fr_accelerate_call_init(PyObject *module);
+/* True for the tuple that stands for a function whose calls may go the short way. */
+bool      fr_accelerate_is_call(PyObject *);
+/* A call by the short way. Gives `call`, that tuple, back where that is too much for it, which no function
+ * returns. */
+PyObject *fr_accelerate_call(PyObject *call, fr_args args, Py_ssize_t n_args);
+extern PyMethodDef fr_accelerate_methods[];
 
 /* ---- hand.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */

@@ -1,5 +1,4 @@
 /* Evaluation: find the plan for what is asked, bind it to memory, run it, turn nodes into leaves. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,40 +12,14 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
-enum { PLAN_BUCKETS = 1024,
-       MAX_PLANS = 2048,
-       MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
-       MAX_FRESH = 1 << 30,     /* bytes of arrays brought in since the last evaluation; beyond, likewise,
-                                   for what is pending keeps them alive */
-       SOME_WORK = 1 << 22,     /* multiplications of pending matrix products: a tenth of a millisecond, beside
-                                   which an evaluation costs little. Enough where a step of a loop begins */
-       MUCH_WORK = 1 << 25,     /* enough where a line comes round again at which products were forced before */
-       MAX_WORK = 1 << 26,      /* enough anywhere */
-       COMPILE_FIRST_US = 120000000,
-       KEEP_GIL_WORK = 1 << 16  /* elements times instructions; below, giving the GIL away costs more */
+enum { COMPILE_FIRST_US = 120000000,
+       KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
 };
 
-static struct fr_plan    *plans[PLAN_BUCKETS], *last_plan;
-static int                n_plans;
-static uint64_t           clock_;
-static struct fr_gathered gathered;
-static struct fr_stats    stats;
-static struct fr_launch_stats stats_base;    /* the backend's counters at the last reset */
-static int64_t            product_work;          /* of products traced since the last evaluation */
-static uint32_t           products_forced_at;    /* fr_trace_site */
-static uint32_t           pending_limit = MAX_PENDING;
-uint64_t                  fr_n_guard_forces;
-uint32_t                  fr_pending_max = MAX_PENDING;    /* see update_bound */
-static int                n_loud;          /* storages with looks that are not quiet */
-static uint64_t           fresh_bytes;
-static uint64_t           n_nodes_base;    /* fr_nodes_made at the last reset of the counters */
-
-/* After a change of what the bound of pending nodes depends on. */
-static void
-update_bound(void)
-{
-    fr_pending_max = n_loud || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
-}
+static struct fr_gathered     gathered;
+static struct fr_stats        stats;
+static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
+static uint64_t               n_nodes_base; /* fr_nodes_made then */
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -70,90 +43,6 @@ fr_buffer_new(size_t n_bytes, struct fr_err *err)
     }
     fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
     return NULL;
-}
-
-/* ---- the plans ---------------------------------------------------------------------------- */
-
-static void
-hash_words(const uint64_t *w, size_t n, uint64_t out[2])
-{
-    uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu;
-
-    /* Every other word each, joined at the end: the plan that is found is compared word by word anyway. */
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        a = (a ^ w[i]) * 0xff51afd7ed558ccdu;
-        a ^= a >> 32;
-        b = (b ^ w[i + 1]) * 0xc4ceb9fe1a85ec53u;
-        b ^= b >> 29;
-    }
-    if (n % 2)
-        a = (a ^ w[n - 1]) * 0xff51afd7ed558ccdu;
-    out[0] = (a ^ a >> 32) + b;
-    out[1] = b;
-}
-
-static void
-drop_oldest_plan(void)
-{
-    struct fr_plan **oldest = NULL, *p;
-
-    last_plan = NULL;
-
-    for (int i = 0; i < PLAN_BUCKETS; i++)
-        for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next) {
-            (*link)->then = NULL;
-            if (!(*link)->running && (!oldest || (*link)->last_used < (*oldest)->last_used))
-                oldest = link;
-        }
-    if (!oldest)
-        return;
-    p = *oldest;
-    *oldest = p->next;
-    n_plans--;
-    fr_plan_free(p);
-}
-
-static bool
-has_key(const struct fr_plan *p)
-{
-    return p->n_key == gathered.n_key &&
-           !memcmp(p->key, gathered.key, gathered.n_key * sizeof *p->key);
-}
-
-static fr_status
-find_plan(struct fr_plan **out, struct fr_err *err)
-{
-    uint64_t        hash[2];
-    struct fr_plan *p = last_plan ? last_plan->then : NULL;
-    fr_status       st;
-
-    /* In a loop, what came after the last plan the time before comes again: that saves the hash. */
-    if (FR_UNLIKELY(!p || !has_key(p))) {
-        hash_words(gathered.key, gathered.n_key, hash);
-        for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
-            if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p))
-                break;
-    }
-    if (p) {
-        stats.n_plan_hits++;
-    } else {
-        if ((st = fr_plan_build(&gathered, &p, err)) != FR_OK)
-            return st;
-        p->hash[0] = hash[0];
-        p->hash[1] = hash[1];
-        if (n_plans >= MAX_PLANS)
-            drop_oldest_plan();
-        p->next = plans[hash[0] % PLAN_BUCKETS];
-        plans[hash[0] % PLAN_BUCKETS] = p;
-        n_plans++;
-        stats.n_plans++;
-    }
-    p->last_used = ++clock_;
-    if (last_plan)
-        last_plan->then = p;
-    last_plan = p;
-    *out = p;
-    return FR_OK;
 }
 
 /* ---- one run ------------------------------------------------------------------------------ */
@@ -355,116 +244,6 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
 
 /* ---- the way in --------------------------------------------------------------------------- */
 
-/* One evaluation at a time. The mutex guards these few words and is never held for long. */
-static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t  free;
-    bool            busy;
-    bool            forking;   /* taken for a fork: the thread that forks may still evaluate */
-    pthread_t       owner;
-} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .free = PTHREAD_COND_INITIALIZER};
-
-enum { SLICE_MS = 50 };        /* between looks for Ctrl-C while another thread evaluates */
-
-enum whose_turn { TURN_TAKEN, TURN_MINE, TURN_OTHERS };
-
-/* Takes the turn if it is free; MINE: this thread has it already. */
-static enum whose_turn
-take_turn(void)
-{
-    enum whose_turn whose = TURN_TAKEN;
-
-    pthread_mutex_lock(&turn.mutex);
-    if (turn.busy)
-        whose = pthread_equal(turn.owner, pthread_self()) ? TURN_MINE : TURN_OTHERS;
-    turn.busy = true;
-    if (whose == TURN_TAKEN)
-        turn.owner = pthread_self();
-    pthread_mutex_unlock(&turn.mutex);
-    return whose;
-}
-
-static void
-end_turn(void)
-{
-    pthread_mutex_lock(&turn.mutex);
-    turn.busy = false;
-    pthread_cond_signal(&turn.free);
-    pthread_mutex_unlock(&turn.mutex);
-}
-
-/* Sleeps until the turn may be free, a slice at most. */
-static void
-wait_slice(void)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SLICE_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&turn.mutex);
-    if (turn.busy)
-        pthread_cond_timedwait(&turn.free, &turn.mutex, &until);
-    pthread_mutex_unlock(&turn.mutex);
-}
-
-/* Without the GIL, which the thread that evaluates will want. */
-static fr_status
-wait_turn(struct fr_err *err)
-{
-    void     *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
-    fr_status st = FR_OK;
-
-    while (st == FR_OK) {
-        wait_slice();
-        if (take_turn() == TURN_TAKEN)
-            break;
-        if (fr_hooks.interrupted && fr_hooks.interrupted())
-            st = fr_fail(err, FR_EINTR, "interrupted while another thread computed");
-    }
-    if (gil)
-        fr_hooks.take_gil(gil);
-    return st;
-}
-
-static fr_status
-enter(struct fr_err *err)
-{
-    switch (take_turn()) {
-    case TURN_TAKEN: return FR_OK;
-    case TURN_OTHERS: return wait_turn(err);
-    default:
-        return turn.forking ? FR_OK : fr_fail(err, FR_EBUG, "evaluation from inside an evaluation");
-    }
-}
-
-static void
-leave(void)
-{
-    if (!turn.forking)
-        end_turn();
-}
-
-void
-fr_runtime_before_fork(void)
-{
-    enum whose_turn whose = take_turn();
-
-    /* From inside an evaluation (a signal's handler) there is nothing to wait for. */
-    if (whose == TURN_TAKEN || (whose == TURN_OTHERS && wait_turn(NULL) == FR_OK))
-        turn.forking = true;
-}
-
-void
-fr_runtime_after_fork(void)
-{
-    if (turn.forking) { /* set by this thread: it was its turn */
-        turn.forking = false;
-        end_turn();
-    }
-}
-
 /* Every computing node that Python holds; *out has room for `more` of them. */
 static fr_status
 held_roots(fr_ref **out, int *n, size_t more, struct fr_err *err)
@@ -520,12 +299,11 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     struct fr_plan *p;
     fr_status       st;
 
-    if ((st = gather(roots, n, err)) != FR_OK || (st = find_plan(&p, err)) != FR_OK)
+    if ((st = gather(roots, n, err)) != FR_OK ||
+        (st = fr_plans_find(&gathered, &stats, &p, err)) != FR_OK)
         return st;
     stats.n_evals++;
-    fresh_bytes = 0;
-    product_work = 0;
-    update_bound();
+    fr_guard_restart();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
@@ -550,13 +328,13 @@ eval_held(fr_ref *todo, int n, struct fr_err *err)
     fr_status st;
     int       n_todo = 0;
 
-    if ((st = enter(err)) != FR_OK)
+    if ((st = fr_turn_enter(err)) != FR_OK)
         return st;
     for (int i = 0; i < n; i++) /* another thread may have computed some */
         if (fr_node_computes(&fr_nodes[todo[i]]))
             todo[n_todo++] = todo[i];
     st = n_todo ? eval_locked(todo, n_todo, err) : FR_OK;
-    leave();
+    fr_turn_leave();
     return st;
 }
 
@@ -640,12 +418,12 @@ fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
 
     if (!fr_node_computes(&fr_nodes[s->node]) && fr_nodes[s->node].refs == 1)
         return FR_OK;
-    if ((st = enter(err)) != FR_OK)
+    if ((st = fr_turn_enter(err)) != FR_OK)
         return st;
     st = held_roots(&roots, &n, 0, err);
     if (st == FR_OK)
         st = fr_gather_readers(&gathered, &s->node, 1, roots, &n, err);
-    leave();
+    fr_turn_leave();
     if (st != FR_OK)
         return st;
     st = fr_eval_nodes(roots, n, err);
@@ -664,100 +442,20 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
 
     if (!roots)
         return fr_no_memory(err, "the list of roots");
-    if ((st = enter(err)) != FR_OK)
+    if ((st = fr_turn_enter(err)) != FR_OK)
         goto out;
     for (int i = 0; i < n; i++)
         if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
             roots[n_todo++] = t[i]->storage->node;
     st = fr_gather(&gathered, roots, n_todo, err);
     if (st == FR_OK)
-        st = find_plan(&p, err);
+        st = fr_plans_find(&gathered, &stats, &p, err);
     if (st == FR_OK)
         st = fr_plan_text(p, kind, text, err);
-    leave();
+    fr_turn_leave();
 out:
     fr_free(roots);
     return st;
-}
-
-void
-fr_fresh_add(size_t n_bytes)
-{
-    fresh_bytes += n_bytes;
-    update_bound();
-}
-
-void
-fr_guard_loud(int change)
-{
-    n_loud += change;
-    update_bound();
-}
-
-/* Whether the new node reads memory that others may write to at any time. Older nodes that did were
- * computed when they were traced, so it is enough to look past what was traced with this one. */
-static bool
-reads_loud(fr_ref id, int depth)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    if (n->op == FR_OP_leaf)
-        return n->v.buffer->loud;
-    for (int k = 0; k < n->n_args && depth > 0; k++)
-        if (n->arg[k] != FR_SCALAR_HERE && reads_loud(n->arg[k], depth - 1))
-            return true;
-    return false;
-}
-
-static FR_COLD fr_status
-guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
-{
-    enum { NEW_NODES = 4 };        /* from the operation's down to a leaf: a store, a cast, a view */
-    fr_status st;
-
-    if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
-        return fr_eval_nodes(&id, 1, err);
-    if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&
-        fresh_bytes < MAX_FRESH)
-        return FR_OK;
-    fr_n_guard_forces++;
-    if (fr_nodes_pending >= pending_limit || fresh_bytes >= MAX_FRESH) {
-        st = fr_eval_all(err);
-        fresh_bytes = 0;
-        pending_limit = st == FR_OK ? MAX_PENDING : fr_nodes_pending + MAX_PENDING;
-        update_bound();
-    } else {
-        st = fr_eval_nodes(&id, 1, err);
-    }
-    /* What cannot be computed now fails when somebody asks for it. */
-    return st == FR_EINTR ? st : FR_OK;
-}
-
-fr_status
-fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
-{
-    if (FR_LIKELY(fr_nodes_pending < fr_pending_max && fr_nodes[id].height <= FR_MAX_HEIGHT))
-        return FR_OK;
-    return guard(id, stored_to, err);
-}
-
-/* A loop must force at the same place of each of its steps, so that it finds its plan again; best where the
- * fewest results are on their way from one kernel to another. */
-fr_status
-fr_guard_products(int64_t work, bool begins, struct fr_err *err)
-{
-    if ((begins && product_work >= SOME_WORK) || product_work >= MAX_WORK ||
-        (product_work >= MUCH_WORK && fr_trace_site == products_forced_at)) {
-        fr_status st = fr_eval_all(err);
-
-        if (st != FR_OK)
-            return st;
-        fr_n_guard_forces++;
-        products_forced_at = fr_trace_site;
-        product_work = 0;
-    }
-    product_work = product_work + work < MAX_WORK ? product_work + work : MAX_WORK;
-    return FR_OK;
 }
 
 /* ---- counters and life time --------------------------------------------------------------- */
@@ -798,24 +496,13 @@ fr_stats_reset(void)
     fr_launch_stats(&stats_base);
 }
 
-/* In a child of fork only the forking thread lives on. What it was in goes on here; a run that another
- * thread was in (where fork was called without Python's hooks) never ends. */
-static void
-forget_other_threads(void)
-{
-    pthread_mutex_init(&turn.mutex, NULL);
-    pthread_cond_init(&turn.free, NULL);
-    if (!turn.busy || !pthread_equal(turn.owner, pthread_self()))
-        turn.busy = turn.forking = false;
-}
-
 fr_status
 fr_runtime_init(struct fr_err *err)
 {
     fr_status st;
 
-    if (pthread_atfork(NULL, NULL, forget_other_threads) != 0)
-        return fr_no_memory(err, "the fork handler");
+    if ((st = fr_turn_init(err)) != FR_OK)
+        return st;
     fr_env_load();
     fr_trace_init();
     if (!fr_log_init())

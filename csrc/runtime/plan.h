@@ -2,7 +2,7 @@
  *
  * gather.c takes the nodes that the roots need and writes their structure as words (the key), with what
  * changes from run to run beside it: leaf memory, scalar values, offsets of windows over leaves.
- * plan.c makes a plan for a key: graph, fusion, kernels, memory. eval.c keeps the plans and runs them. */
+ * plan.c makes a plan for a key: graph, fusion, kernels, memory. plans.c keeps the plans, eval.c runs them. */
 #ifndef FR_RUNTIME_PLAN_H
 #define FR_RUNTIME_PLAN_H
 
@@ -12,6 +12,8 @@
 #include "ir/node.h"
 #include "jit/lower.h"
 #include "passes/fuse.h"
+
+struct fr_stats;
 
 struct fr_scalar_bits {
     uint64_t word[2];
@@ -161,6 +163,10 @@ fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct
 /* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
 fr_status fr_plan_make(struct fr_graph *, bool *read_outside, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
+/* The plan for the gathered nodes, built if it is a new one, and counted. It lives until another is built, at
+ * least. */
+fr_status fr_plans_find(const struct fr_gathered *, struct fr_stats *, struct fr_plan **out,
+                        struct fr_err *);
 /* kind as in fr_explain; fr_malloc'ed */
 fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
 

@@ -1,4 +1,5 @@
-/* runtime/storage.h -- storages and handles from the inside.  Private to runtime/. */
+/* runtime/storage.h -- storages and handles from the inside, and what else the files of runtime/ share about
+ * tracing and evaluating (plans: plan.h).  Private to runtime/. */
 #ifndef FR_RUNTIME_STORAGE_H
 #define FR_RUNTIME_STORAGE_H
 
@@ -44,6 +45,47 @@ fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
 fr_status fr_no_memory(struct fr_err *, const char *what);
+/* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
+ * evaluate: called where no slab pointer is held and every list is whole. */
+void      fr_release_foreign(void);
+
+/* ---- trace.c: what tracing functions are made of. A new node has no reference yet */
+
+void      fr_trace_init(void);   /* once, before anything is traced */
+/* A node with this layout, whose reference moves in, also on failure. */
+fr_ref    fr_trace_node(fr_op, fr_dtype, struct fr_layout *, struct fr_err *);
+/* The node of one number. */
+fr_ref    fr_trace_scalar(const uint64_t bits[2], fr_dtype, struct fr_err *);
+/* `from` converted to a dtype. The layout, which is the result's, moves in as above. */
+fr_ref    fr_trace_convert(fr_ref from, fr_dtype, struct fr_layout *, struct fr_err *);
+/* What to read for a handle in this dtype: its node, or a new one that converts it. */
+fr_status fr_trace_arg(const struct fr_tensor *, fr_dtype want, fr_ref *out, struct fr_err *);
+/* The broadcast layout of an element-wise result over n operands, 1 to 3, a new reference; `what` is for
+ * messages. */
+fr_status fr_trace_layout(struct fr_layout *const *, int n, const char *what, struct fr_layout **out,
+                          struct fr_err *);
+/* The dtype in which an element-wise operation computes. */
+fr_status fr_trace_resolve(fr_op, const struct fr_arg *args, int n_args, fr_dtype *compute,
+                           struct fr_err *);
+/* The operation over these arguments in dtype `compute`; its layout is `into` unless that is NULL. */
+fr_status fr_trace_map_node(fr_op, const struct fr_arg *args, int n_args, fr_dtype compute,
+                            struct fr_layout *into, fr_ref *out, struct fr_err *);
+/* Wraps a new node and applies the guards of bounded laziness. */
+fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
+
+/* ---- eval.c */
+
+fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
+/* The same; when that fails, each by itself, so that one failure does not keep the others. */
+fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
+/* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */
+fr_status fr_eval_all(struct fr_err *);
+/* The storage's version, and all held nodes that read it. */
+fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
+struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
+
+/* ---- guard.c: bounded laziness */
+
 /* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending
  * (bounded laziness, loud memory). stored_to: the storage whose new version it is, or NULL. */
 fr_status fr_guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *);
@@ -61,21 +103,18 @@ fr_guard_rests(int height)
 }
 /* Storages with looks that are not quiet: one more or less. */
 void      fr_guard_loud(int change);
-/* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
- * evaluate: called where no slab pointer is held and every list is whole. */
-void      fr_release_foreign(void);
+/* So many bytes were brought in by fr_tensor_from_*. */
+void      fr_guard_fresh(size_t n_bytes);
+/* An evaluation begins: what was brought in and traced so far does not count any more. */
+void      fr_guard_restart(void);
+extern uint64_t fr_n_guard_forces;   /* counted in fr_stats */
 
-/* runtime/eval.c */
-void      fr_trace_init(void);
-fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
-/* The same; when that fails, each by itself, so that one failure does not keep the others. */
-fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
-/* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */
-fr_status fr_eval_all(struct fr_err *);
-/* The storage's version, and all held nodes that read it. */
-fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
-struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
-extern uint64_t fr_n_guard_forces;
-void      fr_fresh_add(size_t n_bytes);   /* brought in by fr_tensor_from_* */
+/* ---- turn.c */
+
+/* Waits, without the GIL, until no other thread evaluates, and keeps others out until fr_turn_leave. FR_EINTR;
+ * FR_EBUG: this thread is in an evaluation already. */
+fr_status fr_turn_enter(struct fr_err *);
+void      fr_turn_leave(void);
+fr_status fr_turn_init(struct fr_err *);
 
 #endif

@@ -580,7 +580,7 @@ wrap_leaf(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_la
     }
     fr_nodes[id].layout = fr_layout_ref(storage_layout);
     fr_nodes[id].v.buffer = buffer;
-    fr_fresh_add(buffer->n_bytes);
+    fr_guard_fresh(buffer->n_bytes);
     return fr_tensor_wrap(id, out, err);
 }
 

@@ -1,0 +1,462 @@
+/* bind/accelerate_call.c -- the short way of an accelerated call: ndarrays and numbers in, arrays and numbers
+ * out.
+ *
+ * python/frit/accelerate.py makes the copy of a function that runs, and looks for arrays in
+ * whatever it can reach. Where there is nothing to look for, which is nearly always, a call should
+ * cost little more than what it computes: positional arguments only, each an ndarray or a plain
+ * number, of a function that assigns nothing outside and reads no array from outside. Everything
+ * else is refused by the short way and goes the long one, which does the same to every argument. */
+#include "bind/bind.h"
+
+#include <structmember.h>
+
+#include "bind/npy.h"
+
+/* How many accelerated calls this thread is in. */
+static _Thread_local int depth;
+
+/* ---- what the last call did */
+
+struct call_stats {
+    PyObject_HEAD unsigned long long kernels, fallbacks, syncs, calls;
+};
+
+static PyObject *
+stats_repr(PyObject *self)
+{
+    const struct call_stats *s = (struct call_stats *)self;
+
+    return PyUnicode_FromFormat("CallStats(kernels=%llu, fallbacks=%llu, syncs=%llu, calls=%llu)",
+                                s->kernels, s->fallbacks, s->syncs, s->calls);
+}
+
+static PyMemberDef stats_members[] = {
+    {"kernels", T_ULONGLONG, offsetof(struct call_stats, kernels), 0, "Kernels run."},
+    {"fallbacks", T_ULONGLONG, offsetof(struct call_stats, fallbacks), 0, "Calls handed to NumPy."},
+    {"syncs", T_ULONGLONG, offsetof(struct call_stats, syncs), 0,
+     "Values that Python needed on the way."},
+    {"calls", T_ULONGLONG, offsetof(struct call_stats, calls), 0, "Calls so far."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot stats_slots[] = {
+    {Py_tp_doc,
+     "What the last call of an accelerated function did, and how many calls there were."},
+    {Py_tp_repr, stats_repr},
+    {Py_tp_members, stats_members},
+    {0, NULL},
+};
+
+static PyType_Spec   stats_spec = {"frit.accelerate.CallStats", sizeof(struct call_stats), 0,
+                                   Py_TPFLAGS_DEFAULT, stats_slots};
+static PyTypeObject *stats_type;
+
+/* ---- the function */
+
+/* The tuple that stands for a function: made by accelerate.py. */
+enum {
+    COPY,     /* the function to run */
+    GLOBALS,  /* its dictionary */
+    NAMES,    /* tuple of the globals that it reads, */
+    CELLS,    /* of the cells that it sees */
+    WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
+    REPLACED, /* of (cell, value), likewise */
+    FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
+    PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
+    REAL,     /* whether those are exact for real numbers only */
+    STATS,
+    N_PARTS
+};
+
+static bool
+is_current(PyObject *call)
+{
+    PyObject *watched = PyTuple_GET_ITEM(call, WATCHED),
+             *replaced = PyTuple_GET_ITEM(call, REPLACED);
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
+        PyObject *w = PyTuple_GET_ITEM(watched, i);
+        if (PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1)) !=
+            PyTuple_GET_ITEM(w, 2))
+            return false;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(replaced); i++) {
+        PyObject *r = PyTuple_GET_ITEM(replaced, i);
+        if (PyCell_GET(PyTuple_GET_ITEM(r, 0)) != PyTuple_GET_ITEM(r, 1))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the function reads arrays that are not its arguments: they may be the same memory. */
+static bool
+sees_arrays(PyObject *call)
+{
+    PyObject *names = PyTuple_GET_ITEM(call, NAMES), *cells = PyTuple_GET_ITEM(call, CELLS);
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *v =
+            PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(names, i));
+        if (v && fr_numpy_is_array(v))
+            return true;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); i++) {
+        PyObject *v = PyCell_GET(PyTuple_GET_ITEM(cells, i));
+        if (v && fr_numpy_is_array(v))
+            return true;
+    }
+    return false;
+}
+
+bool
+fr_accelerate_is_call(PyObject *call)
+{
+    return PyTuple_CheckExact(call) && PyTuple_GET_SIZE(call) == N_PARTS &&
+           Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type);
+}
+
+/* ---- one call */
+
+enum {
+    MAX_ARGS = 128,
+    MAX_RESULTS = 128,
+    SMALL_BYTES = 32768 /* arguments in which NumPy is through before our call has begun */
+};
+
+struct call {
+    PyObject *array[MAX_ARGS],
+        *tensor[MAX_ARGS]; /* of different arrays; tensors are our references */
+    int       n;
+    PyObject *in[MAX_ARGS]; /* what the function gets; borrowed */
+};
+
+static bool
+is_number(PyObject *o)
+{
+    return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None ||
+           PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
+}
+
+/* Lets go of the loans. On false an exception is set. */
+static bool
+give_back(struct call *c, bool keep)
+{
+    struct fr_err err;
+    fr_status     st = FR_OK;
+
+    for (int i = 0; i < c->n; i++) {
+        fr_status s = fr_share_give_back(c->tensor[i], keep, st == FR_OK ? &err : NULL);
+        st = st == FR_OK ? s : st;
+        Py_DECREF(c->tensor[i]);
+    }
+    c->n = 0;
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    return st == FR_OK;
+}
+
+/* The array or tensor that owns the memory of `a`; NULL: it is neither's, and may be that of several. */
+static PyObject *
+owner_of(PyObject *a)
+{
+    PyObject *tensor, *root = fr_share_root(a, &tensor);
+
+    return tensor ? tensor : PyArray_BASE(fr_array(root)) ? NULL : root;
+}
+
+/* Whether no two of them can see one memory as different types: no storage does that. */
+static bool
+are_apart(PyObject *const *array, PyObject *const *owner, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+            if (!owner[i] || !owner[j])
+                return false;
+            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) !=
+                                            PyArray_DESCR(fr_array(array[j])))
+                return false;
+        }
+    return true;
+}
+
+/* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
+ * Exception. */
+static int
+borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
+{
+    PyObject *array[MAX_ARGS], *owner[MAX_ARGS];
+    int       n = 0;
+
+    for (Py_ssize_t i = 0; i < n_args; i++) {
+        PyObject *a = args[i];
+        if (PyArray_CheckExact(a)) {
+            array[n] = a;
+            owner[n++] = owner_of(a);
+        } else if (!is_number(a)) {
+            return 0;
+        }
+    }
+    if (!are_apart(array, owner, n))
+        return 0;
+    for (Py_ssize_t i = 0; i < n_args; i++) {
+        PyObject *a = c->in[i] = args[i];
+        int       k = 0;
+        if (!PyArray_CheckExact(a))
+            continue;
+        while (k < c->n && c->array[k] != a)
+            k++;
+        if (k == c->n) {
+            PyObject *t = fr_share_borrow(a);
+            if (!t) {
+                bool go_on = PyErr_ExceptionMatches(PyExc_Exception);
+                if (go_on)
+                    PyErr_Clear();
+                give_back(c, false);
+                return go_on ? 0 : -1;
+            }
+            c->array[k] = a;
+            c->tensor[k] = t;
+            c->n++;
+        }
+        c->in[i] = c->tensor[k];
+    }
+    return 1;
+}
+
+static bool
+is_simple(PyObject *o)
+{
+    return fr_is_tensor(o) || is_number(o);
+}
+
+/* What the caller gets for one result of a call with n arrays. */
+static PyObject *
+shown(const struct call *c, int n, PyObject *x)
+{
+    if (!fr_is_tensor(x))
+        return Py_NewRef(x);
+    for (int i = 0; i < n; i++)
+        if (c->tensor[i] == x)
+            return Py_NewRef(c->array[i]);
+    return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
+}
+
+static PyObject *
+all_shown(const struct call *c, int n_arrays, PyObject *result)
+{
+    Py_ssize_t n;
+    PyObject  *out;
+
+    if (!PyTuple_CheckExact(result))
+        return shown(c, n_arrays, result);
+    n = PyTuple_GET_SIZE(result);
+    if (!(out = PyTuple_New(n)))
+        return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject  *x = PyTuple_GET_ITEM(result, i), *o;
+        Py_ssize_t k = 0;
+        while (k < i && PyTuple_GET_ITEM(result, k) != x)
+            k++;
+        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k))
+                  : shown(c, n_arrays, x); /* twice the same is one array */
+        if (!o) {
+            Py_DECREF(out);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(out, i, o);
+    }
+    return out;
+}
+
+static bool
+all_simple(PyObject *result)
+{
+    if (!PyTuple_CheckExact(result))
+        return is_simple(result);
+    if (PyTuple_GET_SIZE(result) > MAX_RESULTS)
+        return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+        if (!is_simple(PyTuple_GET_ITEM(result, i)))
+            return false;
+    return true;
+}
+
+/* Computes everything and gives the arguments back; steals the result. */
+static PyObject *
+finish(struct call *c, PyObject *result)
+{
+    const struct fr_tensor *list[MAX_ARGS + MAX_RESULTS];
+    int                     n = 0;
+    struct fr_err           err;
+    fr_status               st;
+    PyObject               *out = NULL, *keep[MAX_ARGS];
+    int                     n_keep = c->n;
+
+    for (int i = 0; i < c->n; i++) {
+        list[n++] = fr_of(c->tensor[i]);
+        keep[i] = Py_NewRef(c->tensor[i]);
+    }
+    if (fr_is_tensor(result))
+        list[n++] = fr_of(result);
+    else if (PyTuple_CheckExact(result))
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+            if (fr_is_tensor(PyTuple_GET_ITEM(result, i)))
+                list[n++] = fr_of(PyTuple_GET_ITEM(result, i));
+    st = fr_tensor_eval(list, n, &err);
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    if (give_back(c, st == FR_OK) && st == FR_OK)
+        out = all_shown(c, n_keep, result);
+    for (int i = 0; i < n_keep; i++)
+        Py_DECREF(keep[i]);
+    Py_DECREF(result);
+    return out;
+}
+
+/* The same by accelerate.py: for other results, and (NULL) after an exception, which stays. */
+static PyObject *
+finish_long(PyObject *call, struct call *c, PyObject *result)
+{
+    PyObject *type, *value, *trace, *pairs = PyList_New(c->n), *out = NULL;
+
+    PyErr_Fetch(&type, &value, &trace);
+    for (int i = 0; pairs && i < c->n; i++) {
+        PyObject *pair = PyTuple_Pack(2, c->array[i], c->tensor[i]);
+        if (!pair)
+            Py_CLEAR(pairs);
+        else
+            PyList_SET_ITEM(pairs, i, pair);
+    }
+    if (pairs)
+        out = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(call, FINISH), pairs,
+                                           result ? result : Py_None, NULL);
+    Py_XDECREF(pairs);
+    for (int i = 0; i < c->n; i++)
+        Py_DECREF(c->tensor[i]);
+    c->n = 0;
+    Py_XDECREF(result);
+    if (!type)
+        return out;
+    Py_XDECREF(out);
+    if (!out) { /* what went wrong at the end, with the function's own exception behind it */
+        PyObject *type2, *value2, *trace2;
+        PyErr_Fetch(&type2, &value2, &trace2);
+        PyErr_NormalizeException(&type2, &value2, &trace2);
+        PyErr_NormalizeException(&type, &value, &trace);
+        if (value2 && value)
+            PyException_SetContext(value2, Py_NewRef(value));
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        PyErr_Restore(type2, value2, trace2);
+    } else {
+        PyErr_Restore(type, value, trace);
+    }
+    return NULL;
+}
+
+static uint64_t
+minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
+{
+    return a > b ? a - b : 0;
+}
+
+/* Whether a few operations over these arguments are better left to NumPy. */
+static bool
+are_small(PyObject *const *args, Py_ssize_t n, bool real)
+{
+    npy_intp n_bytes = 0;
+
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyArray_CheckExact(args[i]) && !(real && PyArray_ISCOMPLEX(fr_array(args[i]))))
+            n_bytes += PyArray_NBYTES(fr_array(args[i]));
+        else if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i]))
+            return false;
+    return n_bytes <= SMALL_BYTES;
+}
+
+PyObject *
+fr_accelerate_call(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
+{
+    struct call             c;
+    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+    struct fr_call_counters before, body, after;
+    PyObject               *result;
+    bool                    raised;
+
+    if (n_args > MAX_ARGS || !is_current(call))
+        return Py_NewRef(call);
+    /* What is exact has the same bits here and there. */
+    if (PyTuple_GET_ITEM(call, PLAIN) != Py_None &&
+        are_small(args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True)) {
+        stats->kernels = stats->fallbacks = stats->syncs = 0;
+        stats->calls++;
+        return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
+    }
+    if (sees_arrays(call))
+        return Py_NewRef(call);
+    c.n = 0;
+    switch (borrow_all(&c, args, n_args)) {
+    case 0:
+        return Py_NewRef(call);
+    case -1:
+        return NULL;
+    default:
+        break;
+    }
+    fr_info_call_counters(&before);
+    depth++;
+    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
+    raised = !result;
+    fr_info_call_counters(&body);
+    result = result && all_simple(result) ? finish(&c, result) : finish_long(call, &c, result);
+    depth--;
+    fr_info_call_counters(&after);
+    stats->kernels = minus(after.n_kernels, before.n_kernels);
+    stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);
+    stats->syncs = minus(raised ? after.n_syncs : body.n_syncs, before.n_syncs);
+    stats->calls++;
+    return result;
+}
+
+/* ---- how deep we are */
+
+static PyObject *
+enter_call(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(depth++);
+}
+
+static PyObject *
+leave_call(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(--depth);
+}
+
+static PyObject *
+call_depth(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(depth);
+}
+
+PyMethodDef fr_accelerate_methods[] = {
+    {"call_depth", call_depth, METH_NOARGS,
+     "call_depth()\n--\n\nAccelerated calls that this thread is in."},
+    {"enter_call", enter_call, METH_NOARGS,
+     "enter_call()\n--\n\nOne more; returns how many there were."},
+    {"leave_call", leave_call, METH_NOARGS,
+     "leave_call()\n--\n\nOne less; returns how many are left."},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+fr_accelerate_call_init(PyObject *module)
+{
+    stats_type = (PyTypeObject *)PyType_FromSpec(&stats_spec);
+    if (!stats_type)
+        return -1;
+    return PyModule_AddObjectRef(module, "CallStats", (PyObject *)stats_type);
+}

@@ -1,0 +1,273 @@
+/* Tracing of new arrays and of stores: values into a window of an array, which makes a new version of its
+ * storage. */
+#include <string.h>
+
+#include "runtime/storage.h"
+
+/* ---- new arrays --------------------------------------------------------------------------- */
+
+/* A node without arguments over a checked shape. */
+static fr_status
+source(fr_op op, int ndim, const int64_t *dims, const int64_t *strides, fr_dtype dtype, fr_ref *out,
+       struct fr_err *err)
+{
+    struct fr_layout *l;
+    int64_t           n;
+    fr_status         st = fr_dims_count(ndim, dims, fr_dtype_size(dtype), &n, err);
+
+    if (st != FR_OK)
+        return st;
+    if (!(l = fr_layout_get(ndim, dims, strides)))
+        return fr_no_memory(err, "a layout");
+    return (*out = fr_trace_node(op, dtype, l, err)) ? FR_OK : FR_ENOMEM;
+}
+
+fr_status
+fr_trace_fill(int ndim, const int64_t *dims, fr_dtype dtype, const struct fr_number *v,
+              struct fr_tensor *out, struct fr_err *err)
+{
+    uint64_t  bits[2];
+    fr_ref    id = FR_NO_NODE, number;
+    fr_status st;
+
+    if ((st = fr_number_bits(v, dtype, bits, err)) != FR_OK)
+        return st;
+    if ((st = source(FR_OP_cast, ndim, dims, NULL, dtype, &id, err)) != FR_OK)
+        return st;
+    if (dtype == FR_C128) {
+        if (!(number = fr_trace_scalar(bits, dtype, err))) {
+            fr_node_drop_new(id);
+            return FR_ENOMEM;
+        }
+    } else {
+        number = FR_SCALAR_HERE;
+        fr_nodes[id].u.bits = bits[0];
+        fr_nodes[id].v.number = dtype;
+    }
+    fr_nodes[id].n_args = 1;
+    fr_node_set_arg(id, 0, number);
+    return fr_trace_finish(id, out, err);
+}
+
+fr_status
+fr_trace_iota(int ndim, const int64_t *dims, int axis, fr_dtype dtype, struct fr_tensor *out,
+              struct fr_err *err)
+{
+    struct fr_tensor t;
+    fr_ref           id;
+    fr_status        st;
+
+    if ((st = source(FR_OP_iota, ndim, dims, NULL, FR_I64, &id, err)) != FR_OK)
+        return st;
+    fr_nodes[id].u.axes = (uint32_t)axis;
+    if ((st = fr_trace_finish(id, &t, err)) != FR_OK)
+        return st;
+    if (dtype == FR_I64) {
+        *out = t;
+        return FR_OK;
+    }
+    st = fr_trace_cast(&t, dtype, 'K', out, err);
+    fr_tensor_clear(&t);
+    return st;
+}
+
+fr_status
+fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype dtype,
+               struct fr_tensor *out, struct fr_err *err)
+{
+    fr_ref    id = FR_NO_NODE;
+    fr_status st = source(FR_OP_empty, ndim, dims, strides, dtype, &id, err);
+
+    return st == FR_OK ? fr_trace_finish(id, out, err) : st;
+}
+
+/* ---- stores ------------------------------------------------------------------------------- */
+
+static fr_status
+check_target(const struct fr_tensor *dst, int ndim, const int64_t *dims, struct fr_err *err)
+{
+    const int64_t *d = fr_layout_dims(dst->layout);
+    char           from[200], to[200];
+    int            extra = ndim - dst->layout->ndim;
+
+    if (dst->readonly)
+        return fr_fail(err, FR_EVALUE, "assignment destination is read-only");
+    for (int k = 0; k < ndim; k++)
+        if (k < extra ? dims[k] != 1 : dims[k] != 1 && dims[k] != d[k - extra])
+            return fr_fail(err, FR_EVALUE, "could not broadcast input array from shape %s into shape %s",
+                           fr_dims_print(ndim, dims, from, sizeof from),
+                           fr_dims_print(dst->layout->ndim, d, to, sizeof to));
+    return FR_OK;
+}
+
+/* Makes `value` (of dst's dtype, dims that broadcast to dst's) the window's new content. */
+static fr_status
+store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
+{
+    struct fr_storage *s = dst->storage;
+    struct fr_tensor   as_view = *dst;
+    fr_ref             view, id;
+    fr_status          st;
+
+    as_view.whole = false;
+    fr_nodes[value].refs++;
+    if ((st = fr_tensor_node(&as_view, &view, err)) != FR_OK) {
+        fr_node_unref(value);
+        return st;
+    }
+    fr_nodes[view].refs++;
+    id = fr_trace_node(FR_OP_store, s->dtype, fr_layout_ref(s->layout), err);
+    if (id) {
+        fr_nodes[id].n_args = 3;
+        fr_node_set_arg(id, 0, s->node);
+        fr_node_set_arg(id, 1, value);
+        fr_node_set_arg(id, 2, view);
+        fr_storage_advance(s, id);
+    }
+    fr_node_unref(value);
+    fr_node_unref(view);
+    if (!id)
+        return FR_ENOMEM;
+    st = fr_guard(id, s, err);
+    if (st != FR_OK && s->node == id && fr_nodes[id].op == FR_OP_store)
+        fr_storage_advance(s, fr_nodes[id].arg[0]); /* an assignment that fails has not happened */
+    fr_release_foreign();
+    return st;
+}
+
+/* Makes `id`, a new node of the storage's layout, its next version. */
+static fr_status
+replace_version(struct fr_storage *s, fr_ref id, struct fr_err *err)
+{
+    fr_status st;
+
+    fr_nodes[id].refs++;
+    if ((st = fr_guard(id, NULL, err)) == FR_OK)
+        fr_storage_advance(s, id);
+    fr_node_unref(id);
+    fr_release_foreign();
+    return st;
+}
+
+/* True when a value of the window's shape simply becomes the storage's next version. */
+static bool
+replaces(const struct fr_tensor *dst)
+{
+    return dst->whole && !fr_storage_pinned(dst->storage);
+}
+
+/* x[1:] = x[:-1]: the value is other elements of the very memory that is written. */
+static bool
+overlaps_itself(const struct fr_tensor *dst, const struct fr_tensor *value)
+{
+    if (value->storage != dst->storage ||
+        (value->layout == dst->layout && value->offset == dst->offset))
+        return false;
+    return fr_overlap(value->layout, value->offset, dst->layout, dst->offset);
+}
+
+fr_status
+fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *err)
+{
+    struct fr_layout *l = value->t ? value->t->layout : NULL;
+    fr_ref            id;
+    fr_status         st;
+
+    if ((st = check_target(dst, l ? l->ndim : 0, l ? fr_layout_dims(l) : NULL, err)) != FR_OK)
+        return st;
+    if (dst->layout->n_elems == 0)
+        return FR_OK;
+    if (value->t && !replaces(dst) && overlaps_itself(dst, value->t)) {
+        struct fr_tensor copy;
+
+        if ((st = fr_trace_cast(value->t, dst->dtype, 'K', &copy, err)) != FR_OK)
+            return st;
+        st = fr_trace_store(dst, &(struct fr_arg){.t = &copy}, err);
+        fr_tensor_clear(&copy);
+        return st;
+    }
+    if (!value->t) {
+        uint64_t bits[2];
+
+        if ((st = fr_number_bits(&value->n, dst->dtype, bits, err)) != FR_OK)
+            return st;
+        if (!(id = fr_trace_scalar(bits, dst->dtype, err)))
+            return FR_ENOMEM;
+    } else if ((st = fr_trace_arg(value->t, dst->dtype, &id, err)) != FR_OK) {
+        return st;
+    }
+    if (replaces(dst)) {
+        fr_ref copy;
+
+        fr_nodes[id].refs++;
+        copy = fr_trace_convert(id, dst->dtype, fr_layout_ref(dst->layout), err);
+        fr_node_unref(id);
+        return copy ? replace_version(dst->storage, copy, err) : FR_ENOMEM;
+    }
+    return store_node(dst, id, err);
+}
+
+fr_status
+fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct fr_tensor *dst,
+                  struct fr_err *err)
+{
+    struct fr_layout *l[3], *layout = NULL;
+    fr_dtype          compute, result;
+    fr_ref            id;
+    int               n = 0;
+    fr_status         st;
+
+    if (dst->readonly)
+        return fr_fail(err, FR_EVALUE, "output array is read-only");
+    if ((st = fr_trace_resolve(op, args, n_args, &compute, err)) != FR_OK)
+        return st;
+    result = fr_op_result(op, compute);
+    if (!fr_dtype_same_kind(result, dst->dtype))
+        return fr_fail(err, FR_EUFUNC,
+                       "Cannot cast ufunc '%s' output from %s to %s with casting rule 'same_kind'",
+                       fr_op_info[op].name, fr_dtype_name(result), fr_dtype_name(dst->dtype));
+    for (int k = 0; k < n_args; k++)
+        if (args[k].t)
+            l[n++] = args[k].t->layout;
+    if (n && (st = fr_trace_layout(l, n, fr_op_info[op].name, &layout, err)) != FR_OK)
+        return st;
+    st = FR_OK;
+    if (layout) {
+        /* Unlike an assignment, out= never drops leading axes, and must have the full shape. */
+        bool fits = layout->ndim <= dst->layout->ndim;
+        int  extra = dst->layout->ndim - layout->ndim;
+
+        for (int k = 0; fits && k < layout->ndim; k++)
+            fits = fr_layout_dims(layout)[k] == fr_layout_dims(dst->layout)[k + extra] ||
+                   fr_layout_dims(layout)[k] == 1;
+        if (!fits) {
+            char from[200], to[200];
+
+            st = fr_fail(err, FR_EVALUE,
+                         "non-broadcastable output operand with shape %s doesn't match the "
+                         "broadcast shape %s",
+                         fr_dims_print(dst->layout->ndim, fr_layout_dims(dst->layout), to, sizeof to),
+                         fr_dims_print(layout->ndim, fr_layout_dims(layout), from, sizeof from));
+        }
+    }
+    if (st == FR_OK && dst->layout->n_elems != 0) {
+        bool same = layout && layout->ndim == dst->layout->ndim &&
+                    !memcmp(fr_layout_dims(layout), fr_layout_dims(dst->layout),
+                            (size_t)layout->ndim * sizeof(int64_t));
+
+        if (replaces(dst) && same && result == dst->dtype) {
+            st = fr_trace_map_node(op, args, n_args, compute, dst->layout, &id, err);
+            if (st == FR_OK)
+                st = replace_version(dst->storage, id, err);
+        } else if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK) {
+            struct fr_tensor value;
+
+            if ((st = fr_tensor_wrap(id, &value, err)) == FR_OK) {
+                st = fr_trace_store(dst, &(struct fr_arg){.t = &value}, err);
+                fr_tensor_clear(&value);
+            }
+        }
+    }
+    fr_layout_unref(layout);
+    return st;
+}
