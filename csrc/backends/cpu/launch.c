@@ -99,7 +99,7 @@ fr_launch_stats(struct fr_launch_stats *out)
     out->n_packed = n_packed;
 }
 
-/* One launch runs at a time (runtime/eval.c has a lock), others only read: no locked instruction is needed. */
+/* One launch runs at a time (runtime/turn.c has a lock), others only read: no locked instruction is needed. */
 static void
 count_more(atomic_ullong *c, unsigned n)
 {
