@@ -277,7 +277,7 @@ run_graph(const char *pass, char *text, struct fr_err *err)
         TRY(fr_graph_verify(g, err));
         print_graph(g);
     } else if (!strcmp(pass, "fuse")) {
-        TRY(fr_fuse(g, outside, true, &f, err));
+        TRY(fr_fuse(g, outside, true, &g->arena, &f, err));
         TRY(fr_fusion_verify(g, f, err));
         print_fusion(g, f);
     } else {
@@ -296,7 +296,6 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     }
 out:
     fr_plan_free(p);
-    fr_fusion_free(f);
     fr_graph_free(g);
     free(list);
     return st;
