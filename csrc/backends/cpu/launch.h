@@ -29,7 +29,7 @@ struct fr_kernel {
     atomic_uint                          n_runs;
     atomic_int                           jit_state; /* owned by jit/compile.c */
     void                                *jit;       /* likewise */
-    uint64_t                             key[2];    /* of the packed nest */
+    uint64_t                             key;       /* a hash of the nest */
 };
 
 /* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
