@@ -325,7 +325,7 @@ in_order_of_birth(const struct fuser *z)
             if (src >= 0 && z->of[src] && z->of[src]->first > z->of[n]->first)
                 return false;
         }
-        if (node->op != FR_OP_store || !z->f->in_place[n])
+        if (!z->of[n] || !fr_fuser_stores_over(z, n))
             continue;
         for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
             if (z->of[z->readers.node[i]]->first > z->of[n]->first)

@@ -63,6 +63,15 @@ fr_fuser_after(const struct fuser *z, int n, int place)
     return src >= 0 && z->info[src].over > n ? z->info[src].over : -1;
 }
 
+/* Whether node n writes over what others have read before, and waits for them. */
+static inline bool
+fr_fuser_stores_over(const struct fuser *z, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+
+    return node->op == FR_OP_store && z->info[node->arg[0].src].over == n;
+}
+
 /* The layout whose axes are the node's domain. */
 static inline const struct fr_layout *
 fr_domain_layout(const struct fr_gnode *n)

@@ -449,7 +449,7 @@ reach_back(struct fuser *z, int n, const struct fr_group *from, bool around)
     for (int k = 0; k < node->n_args; k++)
         if (node->arg[k].src >= 0 && reach(z, z->of[node->arg[k].src], from, around))
             return true;
-    if (node->op == FR_OP_store && z->f->in_place[n])
+    if (fr_fuser_stores_over(z, n))
         for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
             if (reach(z, z->of[z->readers.node[i]], from, around))
                 return true;
