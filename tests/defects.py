@@ -17,8 +17,7 @@ class Defect(NamedTuple):
 DEFECTS = {
     # Stores in place no longer wait for the readers of what they overwrite.
     "dropped ordering edge": Defect(
-        "passes/fuse.c", r"if \(node->op != FR_OP_store \|\| !z->f->in_place\[n\]\)", "if (n >= 0)",
-        ("fuzz",)),
+        "passes/fuse.c", r"z->info\[p\]\.over = n;", "z->info[p].over = -1;", ("fuzz",)),
     # A temporary's memory is given away in the group that still reads it.
     "lifetime one group short": Defect(
         "runtime/plan.c", r"\{from\[i\], to\[i\], p->place", "{from[i], to[i] - (to[i] > from[i]), p->place",

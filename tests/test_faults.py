@@ -128,7 +128,7 @@ def test_new_plans_may_fail(program):
         unrelated()
         for g, w in zip(got or (), program(np, a, v)):
             assert_same(np.array(g), w, ulp=4)
-    assert failed > 20
+    assert failed > 8                          # with a plan that is there: about 4
 
 
 def test_a_failing_assignment_has_not_happened():

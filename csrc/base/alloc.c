@@ -73,6 +73,46 @@ fr_free(void *p)
     free(p);
 }
 
+/* ---- blocks ----------------------------------------------------------------------------- */
+
+enum { MAX_SPARE = 8 };
+
+struct block {
+    struct block *next;
+};
+
+static struct block *spare;
+static int           n_spare;
+
+void *
+fr_block_get(void)
+{
+    struct block *b = spare;
+
+    if (!b)
+        return fr_malloc(FR_BLOCK_BYTES);
+    if (fr_alloc_may_fail())
+        return NULL;
+    spare = b->next;
+    n_spare--;
+    return counted(b);
+}
+
+void
+fr_block_put(void *p)
+{
+    struct block *b = p;
+
+    if (n_spare == MAX_SPARE) {
+        fr_free(b);
+        return;
+    }
+    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+    b->next = spare;
+    spare = b;
+    n_spare++;
+}
+
 bool
 fr_grow(void *p, size_t *cap, size_t n, size_t size)
 {

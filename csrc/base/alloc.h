@@ -12,6 +12,12 @@ void  *fr_calloc(size_t n, size_t n_bytes);
 void  *fr_realloc(void *p, size_t n_bytes);
 void   fr_free(void *p);                         /* NULL is fine */
 
+/* A block of FR_BLOCK_BYTES for work that comes again and again: a few of those put back are kept
+ * for the next who asks, and do not count as live. Under the GIL. */
+enum { FR_BLOCK_BYTES = 8192 };
+void  *fr_block_get(void);
+void   fr_block_put(void *);
+
 /* True when the running simulation wants this system call or allocation to fail. */
 bool   fr_alloc_may_fail(void);
 /* Makes the n-th call from now on fail (1 is the next); 0 switches the simulation off. */

@@ -5,45 +5,52 @@
 
 #include "base/alloc.h"
 
-enum { BLOCK_BYTES = 8192 };
-
 struct fr_arena_block {
     struct fr_arena_block *next;
-    size_t                 used, cap;
+    size_t                 cap;
     _Alignas(16) char      mem[];
 };
+
+enum { USUAL_BYTES = FR_BLOCK_BYTES - sizeof(struct fr_arena_block) };
+
+void *
+fr_arena_grow(struct fr_arena *a, size_t n_bytes)
+{
+    size_t                 n = n_bytes ? (n_bytes + 15) & ~(size_t)15 : 16;
+    size_t                 cap = n > USUAL_BYTES ? n : USUAL_BYTES;
+    struct fr_arena_block *b;
+
+    if (n < n_bytes || cap > SIZE_MAX - sizeof *b)
+        return NULL;
+    if (!(b = cap == USUAL_BYTES ? fr_block_get() : fr_malloc(sizeof *b + cap)))
+        return NULL;
+    b->next = a->blocks;
+    b->cap = cap;
+    a->blocks = b;
+    a->at = b->mem + n;
+    a->end = b->mem + cap;
+    return b->mem;
+}
 
 void *
 fr_arena_alloc(struct fr_arena *a, size_t n_bytes)
 {
-    struct fr_arena_block *b = a->blocks;
-    size_t                 n = (n_bytes + 15) & ~(size_t)15;
+    void *p = fr_arena_room(a, n_bytes);
 
-    if (n < n_bytes)
-        return NULL;
-    if (!b || b->cap - b->used < n) {
-        size_t cap = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-
-        if (!(b = fr_malloc(sizeof *b + cap)))
-            return NULL;
-        b->next = a->blocks;
-        b->used = 0;
-        b->cap = cap;
-        a->blocks = b;
-    }
-    b->used += n;
-    a->n_bytes += n;
-    return memset(b->mem + b->used - n, 0, n);
+    return p ? memset(p, 0, n_bytes) : NULL;
 }
 
 void
 fr_arena_clear(struct fr_arena *a)
 {
     while (a->blocks) {
-        struct fr_arena_block *next = a->blocks->next;
+        struct fr_arena_block *b = a->blocks;
 
-        fr_free(a->blocks);
-        a->blocks = next;
+        a->blocks = b->next;
+        if (b->cap == USUAL_BYTES)
+            fr_block_put(b);
+        else
+            fr_free(b);
     }
-    a->n_bytes = 0;
+    a->at = a->end = NULL;
 }

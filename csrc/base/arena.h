@@ -1,16 +1,35 @@
-/* base/arena.h -- many allocations, one free.  What belongs to one plan or one compilation. */
+/* base/arena.h -- many allocations, one free.  What belongs to one plan or one compilation, and
+ * what a function needs while it runs. Under the GIL, as the blocks of alloc.h. */
 #ifndef FR_BASE_ARENA_H
 #define FR_BASE_ARENA_H
 
 #include <stddef.h>
 
+#include "base/status.h"
+
 struct fr_arena_block;
 struct fr_arena {
     struct fr_arena_block *blocks;
-    size_t                 n_bytes;    /* handed out so far */
+    char                  *at, *end; /* what is free of the newest */
 };
 
-/* Zeroed memory aligned to 16 bytes, or NULL. */
+/* The slow way of fr_arena_room: in a new block. */
+void *fr_arena_grow(struct fr_arena *, size_t n_bytes);
+
+/* Memory aligned to 16 bytes, or NULL. */
+static inline void *
+fr_arena_room(struct fr_arena *a, size_t n_bytes)
+{
+    size_t n = (n_bytes + 15) & ~(size_t)15;
+    char  *p = a->at;
+
+    if (FR_UNLIKELY(n - 1 >= (size_t)(a->end - a->at))) /* 0, too, is for the other */
+        return fr_arena_grow(a, n_bytes);
+    a->at += n;
+    return p;
+}
+
+/* The same, zeroed. */
 void *fr_arena_alloc(struct fr_arena *, size_t n_bytes);
 void  fr_arena_clear(struct fr_arena *);
 

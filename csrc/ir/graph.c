@@ -36,15 +36,15 @@ fr_graph_readers(const struct fr_graph *g, struct fr_arena *arena, struct fr_rea
         return fr_fail(err, FR_ENOMEM, "out of memory: readers of %d nodes", g->n_nodes);
     /* Counted one place further on, so that filling in moves each beginning to where it belongs. */
     for (int n = 0; n < g->n_nodes; n++)
-        for (int k = 0; !g->node[n].dead && k < g->node[n].n_args; k++)
+        for (int k = 0, n_args = g->node[n].dead ? 0 : g->node[n].n_args; k < n_args; k++)
             if (reads_first(&g->node[n], k))
                 first[g->node[n].arg[k].src + 2]++;
     for (int n = 0; n < g->n_nodes; n++)
         first[n + 2] += first[n + 1];
-    if (!(node = fr_arena_alloc(arena, ((size_t)first[g->n_nodes + 1] + 1) * sizeof *node)))
+    if (!(node = fr_arena_room(arena, ((size_t)first[g->n_nodes + 1] + 1) * sizeof *node)))
         return fr_fail(err, FR_ENOMEM, "out of memory: readers of %d nodes", g->n_nodes);
     for (int n = 0; n < g->n_nodes; n++)
-        for (int k = 0; !g->node[n].dead && k < g->node[n].n_args; k++)
+        for (int k = 0, n_args = g->node[n].dead ? 0 : g->node[n].n_args; k < n_args; k++)
             if (reads_first(&g->node[n], k))
                 node[first[g->node[n].arg[k].src + 1]++] = n;
     *out = (struct fr_readers){first, node};

@@ -12,21 +12,6 @@ static const char *const kind_name[] = {"load", "scalar", "iota", "op", "reduce"
 static const char *const level_name[] = {"SCALAR", "ROW", "FULL"};
 static const char *const access_name[] = {"unit", "zero", "strided"};
 
-int
-fr_nest_n_args(const struct fr_inst *in)
-{
-    switch (in->kind) {
-    case FR_INST_OP:
-        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
-    case FR_INST_REDUCE:
-    case FR_INST_STORE:
-    case FR_INST_ACCUM:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 static bool
 writes(const struct fr_inst *in)
 {
@@ -86,9 +71,11 @@ is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
            first.full >= t && first.row > t;
 }
 
-static bool
+static inline bool
 is_root(const struct fr_inst *in, int stage)
 {
+    if (in->kind < FR_INST_REDUCE)
+        return false;
     if (in->kind == FR_INST_REDUCE)
         return in->stage == stage + 1;
     return writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage;
@@ -100,30 +87,32 @@ is_root(const struct fr_inst *in, int stage)
 static void
 walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, uint8_t *crosses)
 {
-    const struct first_writes first = find_writes(nest);
-    uint8_t                   done[FR_MAX_INSTS] = {0};
+    struct first_writes first = {0};
+    uint8_t             done[FR_MAX_INSTS];
 
     rowbuf = rowbuf && (nest->flags & FR_NEST_ROWBUF);
+    if (rowbuf)
+        first = find_writes(nest);
+    memset(done, 0, nest->n_insts);
     memset(crosses, 0, nest->n_insts);
     for (int s = rowbuf ? 0 : last; s <= last; s++) {
         memset(runs, 0, nest->n_insts);
         for (uint32_t i = nest->n_insts; i-- > 0;) {
             const struct fr_inst *in = &nest->insts[i];
 
-            if (is_root(in, s))
-                runs[i] = 1;
-            if (!runs[i])
+            if (!runs[i] && !is_root(in, s))
                 continue;
+            runs[i] = 1;
             if (rowbuf && done[i] && !is_free_again(nest, in, s, first)) {
                 runs[i] = 0;
                 crosses[i] = 1;
                 continue;
             }
-            for (int k = 0; k < fr_nest_n_args(in); k++)
+            for (int k = 0, n_args = fr_nest_n_args(in); k < n_args; k++)
                 if (nest->insts[in->a[k]].level == FR_LEVEL_FULL)
                     runs[in->a[k]] = 1;
         }
-        for (uint32_t i = 0; i < nest->n_insts; i++)
+        for (uint32_t i = 0; i < nest->n_insts && s < last; i++)
             done[i] |= runs[i];
     }
 }
@@ -149,6 +138,8 @@ rowbuf_before(const struct fr_nest *nest, uint32_t inst)
     uint8_t runs[FR_MAX_INSTS], crosses[FR_MAX_INSTS];
     size_t  n = 0;
 
+    if (!(nest->flags & FR_NEST_ROWBUF))
+        return inst < nest->n_insts ? SIZE_MAX : 0;
     walk_stages(nest, nest->n_stages - 1, true, runs, crosses);
     if (inst < nest->n_insts && !crosses[inst])
         return SIZE_MAX;
@@ -603,6 +594,16 @@ void
 fr_nest_free(struct fr_nest *nest)
 {
     fr_free(nest);
+}
+
+bool
+fr_nest_same(const struct fr_nest *a, const struct fr_nest *b)
+{
+    return a->n_insts == b->n_insts && a->n_operands == b->n_operands &&
+           a->n_scalars == b->n_scalars && a->n_stages == b->n_stages && a->flags == b->flags &&
+           !memcmp(a->insts, b->insts, a->n_insts * sizeof *a->insts) &&
+           !memcmp(a->operands, b->operands, a->n_operands * sizeof *a->operands) &&
+           !memcmp(a->scalar_dtype, b->scalar_dtype, a->n_scalars * sizeof *a->scalar_dtype);
 }
 
 /* ---- text --------------------------------------------------------------------------------------

@@ -110,6 +110,8 @@ fr_status fr_nest_unpack(const void *bytes, size_t n, struct fr_nest **out, stru
 /* A nest of its own memory; the original is one that our own lowering made. */
 fr_status fr_nest_copy(const struct fr_nest *, struct fr_nest **out, struct fr_err *);
 void      fr_nest_free(struct fr_nest *);
+/* Whether they are the same, byte for byte. */
+bool      fr_nest_same(const struct fr_nest *, const struct fr_nest *);
 /* One line per instruction, as in the head of this file. Returns the length needed. */
 int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 
@@ -117,7 +119,13 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
 /* How many of a[0..2] an instruction reads. */
-int       fr_nest_n_args(const struct fr_inst *);
+static inline int
+fr_nest_n_args(const struct fr_inst *in)
+{
+    if (in->kind == FR_INST_OP)
+        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+    return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
+}
 /* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
 

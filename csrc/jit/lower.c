@@ -14,10 +14,9 @@
 #include "base/env.h"
 
 struct operand {
-    struct fr_operand      form;
-    struct fr_operand_source source;
-    int64_t                stride[FR_MAX_DIMS];   /* elements, by position in `axes` */
-    bool                   packed;
+    int64_t *stride;    /* elements, by position in `axes` */
+    uint16_t load;      /* the instruction that loads it, or FR_LOWER_NO_INST */
+    bool     packed;
 };
 
 struct lowering {
@@ -32,13 +31,15 @@ struct lowering {
     uint8_t                 class_[FR_MAX_DIMS];  /* only axes of one class coalesce */
     uint32_t                inner;                /* positions that make up the row */
     int                     n_inner_axes;
+    struct fr_arena        *arena;
     struct fr_inst         *inst;
-    size_t                  n_inst, cap_inst;
+    size_t                  n_inst, n_op, n_scalar;
     struct operand         *op;
-    size_t                  n_op, cap_op;
-    int32_t                *scalar;
+    struct fr_operand      *form;                 /* [n_op], and so the next */
+    struct fr_operand_source *source;
+    int32_t                *scalar;               /* [n_scalar], and so the next two */
     fr_dtype               *scalar_dtype;
-    size_t                  n_scalar, cap_scalar, cap_scalar_dtype;
+    uint16_t               *scalar_inst;
     uint16_t               *value;                /* [n_nodes] instruction that holds a node's value */
     struct fr_err          *err;
 };
@@ -84,9 +85,15 @@ to_positions(const struct lowering *z, int n, const int64_t *strides, int level,
 {
     const struct fr_layout *l = domain_layout(&z->g->node[n]);
     uint32_t                missing = missing_axes(z, level);
-    int64_t                 by_axis[FR_MAX_DIMS] = {0};
+    int64_t                 by_axis[FR_MAX_DIMS];
     int                     k = 0;
 
+    if (!missing && l->ndim == z->n_axes) {
+        for (int p = 0; p < z->n_axes; p++)
+            out[p] = strides[z->axes[p]];
+        return;
+    }
+    memset(by_axis, 0, (size_t)z->n_axes * sizeof *by_axis);
     for (int d = 0; d < z->n_axes; d++) {
         if (missing >> d & 1)
             continue;
@@ -141,22 +148,24 @@ result_positions(const struct lowering *z, int n, int level, int64_t *out)
 static void
 map_order(struct lowering *z, int n_dims, const int64_t *dims)
 {
-    int64_t s[FR_MAX_DIMS] = {0};
-    int     i;
+    int64_t s[FR_MAX_DIMS];
+    int     decides = -1, i;
 
     z->n_axes = n_dims;
     for (int k = 0; k < n_dims; k++) {
         z->axes[k] = k;
         z->dims[k] = dims[k];
     }
-    for (int n = z->grp->first; n >= 0; n = z->f->next[n]) {
+    for (int n = n_dims > 1 ? z->grp->first : -1; n >= 0; n = z->f->next[n]) {
         if ((z->after && z->f->level[n] != FR_MEMBER_AFTER) || is_reduce(&z->g->node[n]))
             continue;
-        result_positions(z, n, FR_MEMBER_FULL, s);
+        decides = n;
         if (z->g->node[n].op == FR_OP_store)
-            break; /* a store into a window decides: its memory is the least regular */
+            break; /* into a window: its memory is the least regular */
     }
-    for (int k = 1; k < n_dims; k++) {
+    if (decides >= 0)
+        result_positions(z, decides, FR_MEMBER_FULL, s);
+    for (int k = 1; k < n_dims && decides >= 0; k++) {
         int ax = z->axes[k];
 
 #define SIZE(v) ((v) < 0 ? -(v) : (v))
@@ -238,8 +247,6 @@ append(struct lowering *z, struct fr_inst in, uint16_t *out)
     if (z->n_inst >= FR_MAX_INSTS)
         return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel",
                        z->grp->n_members);
-    if (!FR_GROW(z->inst, z->cap_inst, z->n_inst + 1))
-        return no_memory(z);
     z->inst[z->n_inst] = in;
     *out = (uint16_t)z->n_inst++;
     return FR_OK;
@@ -263,15 +270,17 @@ static fr_status
 add_operand(struct lowering *z, fr_dtype dtype, const struct fr_operand_source *src,
             const int64_t *stride, uint8_t flags, uint16_t *out)
 {
-    struct operand *o;
+    int64_t *s;
 
     if (z->n_op >= FR_MAX_OPERANDS)
         return fr_fail(z->err, FR_EBUG, "a group has more than %d operands", FR_MAX_OPERANDS);
-    if (!FR_GROW(z->op, z->cap_op, z->n_op + 1))
+    if (!(s = fr_arena_room(z->arena, (size_t)z->n_axes * sizeof *s)))
         return no_memory(z);
-    o = &z->op[z->n_op];
-    *o = (struct operand){.form = {.dtype = dtype, .flags = flags}, .source = *src};
-    memcpy(o->stride, stride, (size_t)z->n_axes * sizeof *stride);
+    for (int p = 0; p < z->n_axes; p++)
+        s[p] = stride[p];
+    z->op[z->n_op] = (struct operand){.stride = s, .load = FR_LOWER_NO_INST};
+    z->form[z->n_op] = (struct fr_operand){.dtype = dtype, .flags = flags};
+    z->source[z->n_op] = *src;
     *out = (uint16_t)z->n_op++;
     return FR_OK;
 }
@@ -284,41 +293,47 @@ load(struct lowering *z, fr_dtype dtype, const struct fr_operand_source *src, co
     uint16_t operand;
     fr_status st;
 
-    for (size_t i = 0; i < z->n_inst; i++) {
-        const struct fr_inst *in = &z->inst[i];
-        const struct operand *o = &z->op[in->operand];
+    for (size_t i = 0; i < z->n_op; i++) {
+        const struct operand           *o = &z->op[i];
+        const struct fr_operand_source *s = &z->source[i];
 
-        if (in->kind == FR_INST_LOAD && in->level == level && o->form.dtype == dtype &&
-            o->source.node == src->node && o->source.moving == src->moving &&
-            o->source.offset == src->offset &&
+        if (s->node == src->node && s->moving == src->moving && s->offset == src->offset &&
+            o->load != FR_LOWER_NO_INST && z->inst[o->load].level == level &&
+            z->form[i].dtype == dtype &&
             !memcmp(o->stride, stride, (size_t)z->n_axes * sizeof *stride)) {
-            *out = (uint16_t)i;
+            *out = o->load;
             return FR_OK;
         }
     }
-    if ((st = add_operand(z, dtype, src, stride, 0, &operand)) != FR_OK)
+    if ((st = add_operand(z, dtype, src, stride, 0, &operand)) != FR_OK ||
+        (st = append(z, (struct fr_inst){.kind = FR_INST_LOAD, .level = (uint8_t)level,
+                                         .dtype = dtype, .operand = operand}, out)) != FR_OK)
         return st;
-    return append(z, (struct fr_inst){.kind = FR_INST_LOAD, .level = (uint8_t)level, .dtype = dtype,
-                                      .operand = operand}, out);
+    z->op[operand].load = *out;
+    return FR_OK;
 }
 
 static fr_status
 scalar(struct lowering *z, int slot, uint16_t *out)
 {
-    fr_dtype dtype = z->g->scalar_dtype[slot];
+    fr_dtype  dtype = z->g->scalar_dtype[slot];
+    size_t    i = 0;
+    fr_status st;
 
-    for (size_t i = 0; i < z->n_inst; i++)
-        if (z->inst[i].kind == FR_INST_SCALAR && z->scalar[z->inst[i].operand] == slot) {
-            *out = (uint16_t)i;
-            return FR_OK;
-        }
-    if (!FR_GROW(z->scalar, z->cap_scalar, z->n_scalar + 1) ||
-        !FR_GROW(z->scalar_dtype, z->cap_scalar_dtype, z->n_scalar + 1))
-        return no_memory(z);
-    z->scalar[z->n_scalar] = slot;
-    z->scalar_dtype[z->n_scalar] = dtype;
-    return append(z, (struct fr_inst){.kind = FR_INST_SCALAR, .level = FR_LEVEL_SCALAR,
-                                      .dtype = dtype, .operand = (uint16_t)z->n_scalar++}, out);
+    while (i < z->n_scalar && z->scalar[i] != slot)
+        i++;
+    if (i < z->n_scalar) {
+        *out = z->scalar_inst[i];
+        return FR_OK;
+    }
+    if ((st = append(z, (struct fr_inst){.kind = FR_INST_SCALAR, .level = FR_LEVEL_SCALAR,
+                                         .dtype = dtype, .operand = (uint16_t)i}, out)) != FR_OK)
+        return st;
+    z->scalar[i] = slot;
+    z->scalar_dtype[i] = dtype;
+    z->scalar_inst[i] = *out;
+    z->n_scalar++;
+    return FR_OK;
 }
 
 /* The level at which member n reads its arguments. */
@@ -334,9 +349,9 @@ inst_level(const struct lowering *z, int n)
     return member_level(z, n) == FR_MEMBER_FULL ? FR_LEVEL_FULL : FR_LEVEL_ROW;
 }
 
-/* Argument k of member n as an instruction. */
+/* Argument k of member n as an instruction: a scalar's, or a load's. */
 static fr_status
-argument(struct lowering *z, int n, int k, uint16_t *out)
+outer_argument(struct lowering *z, int n, int k, uint16_t *out)
 {
     const struct fr_gnode   *node = &z->g->node[n];
     const struct fr_edge    *e = &node->arg[k];
@@ -346,15 +361,23 @@ argument(struct lowering *z, int n, int k, uint16_t *out)
 
     if (e->src == FR_SRC_SCALAR)
         return scalar(z, e->scalar, out);
-    if (z->value[e->src] != FR_LOWER_NO_INST) {
-        *out = z->value[e->src];
-        return FR_OK;
-    }
     src.offset = e->offset * fr_dtype_size(z->g->node[e->src].dtype);
     edge_positions(z, n, e, member_level(z, n), s);
     if (level == FR_LEVEL_FULL && constant_along_row(z, s))
         level = FR_LEVEL_ROW;
     return load(z, z->g->node[e->src].dtype, &src, s, level, out);
+}
+
+/* Argument k of member n as an instruction. */
+static inline fr_status
+argument(struct lowering *z, int n, int k, uint16_t *out)
+{
+    int src = z->g->node[n].arg[k].src;
+
+    if (src < 0 || z->value[src] == FR_LOWER_NO_INST)
+        return outer_argument(z, n, k, out);
+    *out = z->value[src];
+    return FR_OK;
 }
 
 /* The value at this level, so that it can be stored or reduced element by element. */
@@ -411,7 +434,7 @@ member(struct lowering *z, int n)
     const struct fr_gnode *node = &z->g->node[n];
     struct fr_inst         in = {.kind = FR_INST_OP, .level = (uint8_t)inst_level(z, n),
                                  .dtype = node->dtype, .op = node->op};
-    uint16_t               value;
+    uint16_t               value = FR_LOWER_NO_INST;
     fr_status              st;
 
     if (node->op == FR_OP_store) {
@@ -459,38 +482,21 @@ member(struct lowering *z, int n)
 
 /* ---- stages ------------------------------------------------------------------------------- */
 
-static int
-arity(const struct fr_inst *in)
-{
-    switch (in->kind) {
-    case FR_INST_OP: return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
-    case FR_INST_REDUCE:
-    case FR_INST_STORE:
-    case FR_INST_ACCUM: return 1;
-    default: return 0;
-    }
-}
-
 /* Sets every stage and sorts by it; n_stages counts the loops over the row. */
 static fr_status
 set_stages(struct lowering *z, int *n_stages)
 {
-    struct fr_inst *sorted = fr_malloc((z->n_inst + 1) * sizeof *sorted);
-    uint16_t       *place = fr_malloc((z->n_inst + 1) * sizeof *place);
+    struct fr_inst *sorted;
+    uint16_t       *place, *first;
     size_t          n = 0;
     int             last = 0;
 
-    if (!sorted || !place) {
-        fr_free(sorted);
-        fr_free(place);
-        return no_memory(z);
-    }
     *n_stages = 1;
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst *in = &z->inst[i];
         int             s = 0;
 
-        for (int k = 0; k < arity(in); k++)
+        for (int k = 0, n_args = fr_nest_n_args(in); k < n_args; k++)
             if (z->inst[in->a[k]].stage > s)
                 s = z->inst[in->a[k]].stage;
         if (in->level == FR_LEVEL_FULL && s + 1 > *n_stages)
@@ -499,35 +505,35 @@ set_stages(struct lowering *z, int *n_stages)
         if (in->stage > last)
             last = in->stage;
     }
+    if (last == 0)
+        return FR_OK;
+    sorted = fr_arena_room(z->arena, z->n_inst * sizeof *sorted);
+    place = fr_arena_room(z->arena, z->n_inst * sizeof *place);
+    first = fr_arena_alloc(z->arena, z->n_inst * sizeof *first); /* stage of a reader, and 1 */
+    if (!sorted || !place || !first)
+        return no_memory(z);
     /* A load belongs to its first reader's stage; a row's load is made before that loop. */
-    for (size_t i = 0; i < z->n_inst; i++) {
-        int first = 255;
+    for (size_t i = z->n_inst; i-- > 0;) {
+        struct fr_inst *in = &z->inst[i];
+        uint16_t        s;
 
-        if (z->inst[i].kind != FR_INST_LOAD)
-            continue;
-        for (size_t j = i + 1; j < z->n_inst; j++)
-            for (int k = 0; k < arity(&z->inst[j]); k++)
-                if (z->inst[j].a[k] == i) {
-                    int s = z->inst[j].stage - (z->inst[j].kind == FR_INST_REDUCE);
-
-                    if (s < first)
-                        first = s;
-                }
-        z->inst[i].stage = (uint8_t)(first == 255 ? 0 : first);
+        if (in->kind == FR_INST_LOAD)
+            in->stage = (uint8_t)(first[i] ? first[i] - 1 : 0);
+        s = (uint16_t)(in->stage - (in->kind == FR_INST_REDUCE) + 1);
+        for (int k = 0; k < fr_nest_n_args(in); k++)
+            if (!first[in->a[k]] || s < first[in->a[k]])
+                first[in->a[k]] = s;
     }
     for (int s = 0; s <= last; s++)
         for (size_t i = 0; i < z->n_inst; i++)
             if (z->inst[i].stage == s) {
                 place[i] = (uint16_t)n;
                 sorted[n] = z->inst[i];
-                for (int k = 0; k < arity(&sorted[n]); k++)
+                for (int k = 0; k < fr_nest_n_args(&sorted[n]); k++)
                     sorted[n].a[k] = place[sorted[n].a[k]];
                 n++;
             }
-    fr_free(z->inst);
-    fr_free(place);
     z->inst = sorted;
-    z->cap_inst = z->n_inst + 1;
     return FR_OK;
 }
 
@@ -566,9 +572,10 @@ enum {
 
 /* The axis along which the elements of a crosswise operand lie side by side, if it is worth packing; else -1. */
 static int
-pack_axis(const struct lowering *z, const struct operand *o, bool whole_rows)
+pack_axis(const struct lowering *z, int operand, bool whole_rows)
 {
-    int     size = fr_dtype_size(o->form.dtype), inner = z->n_axes - 1, axis = inner - 1;
+    const struct operand *o = &z->op[operand];
+    int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
     int64_t bytes = size, step, row;
 
     while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
@@ -596,20 +603,21 @@ pack(struct lowering *z)
     bool whole_rows = false;
     int  side[2], n_sides = 0, n_packed = 0;
 
+    if (z->n_axes < 2)
+        return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         bool                  stores = in->kind == FR_INST_STORE;
 
         whole_rows |= in->kind == FR_INST_REDUCE || (stores && in->level != FR_LEVEL_FULL);
-        if (in->kind == FR_INST_ACCUM || (stores && z->op[in->operand].form.flags & FR_OPERAND_STREAM))
+        if (in->kind == FR_INST_ACCUM || (stores && z->form[in->operand].flags & FR_OPERAND_STREAM))
             return 0;
     }
     for (size_t i = 0; i < z->n_inst; i++) {
-        struct operand *o = &z->op[z->inst[i].operand];
-        int             axis, s = 0;
+        int operand = z->inst[i].operand, axis, s = 0;
 
         if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
-            (axis = pack_axis(z, o, whole_rows)) < 0)
+            (axis = pack_axis(z, operand, whole_rows)) < 0)
             continue;
         while (s < n_sides && side[s] != axis)
             s++;
@@ -617,7 +625,7 @@ pack(struct lowering *z)
             continue;
         side[s] = axis;
         n_sides += s == n_sides;
-        o->packed = true;
+        z->op[operand].packed = true;
         n_packed++;
     }
     return n_packed;
@@ -627,20 +635,19 @@ static void
 set_access(struct lowering *z)
 {
     for (size_t i = 0; i < z->n_inst; i++) {
-        struct fr_inst *in = &z->inst[i];
-        struct operand *o;
+        struct fr_inst       *in = &z->inst[i];
+        const struct operand *o;
+        bool                  unit;
 
         if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
             in->kind != FR_INST_IOTA)
             continue;
         o = &z->op[in->operand];
-        if (in->level != FR_LEVEL_FULL)
-            o->form.access = FR_ACCESS_ZERO;
-        else if (z->n_axes && (o->packed || o->stride[z->n_axes - 1] == 1 ||
-                               z->dims[z->n_axes - 1] == 1))
-            o->form.access = FR_ACCESS_UNIT;
-        else
-            o->form.access = z->n_axes ? FR_ACCESS_STRIDED : FR_ACCESS_UNIT;
+        unit = !z->n_axes || o->packed || o->stride[z->n_axes - 1] == 1 ||
+               z->dims[z->n_axes - 1] == 1;
+        z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
+                                      : unit                     ? FR_ACCESS_UNIT
+                                                                 : FR_ACCESS_STRIDED;
     }
 }
 
@@ -649,7 +656,7 @@ static bool
 has_crossing(const struct lowering *z)
 {
     for (size_t i = 0; i < z->n_inst; i++)
-        for (int k = 0; k < arity(&z->inst[i]); k++) {
+        for (int k = 0; k < fr_nest_n_args(&z->inst[i]); k++) {
             const struct fr_inst *a = &z->inst[z->inst[i].a[k]];
             int s = z->inst[i].stage - (z->inst[i].kind == FR_INST_REDUCE);
 
@@ -672,64 +679,69 @@ finish(struct lowering *z, int n_stages, struct fr_lowered *out)
     out->nest.n_operands = (uint16_t)z->n_op;
     out->nest.n_scalars = (uint16_t)z->n_scalar;
     out->nest.n_stages = (uint8_t)n_stages;
-    out->nest.insts = fr_arena_alloc(&out->arena, (z->n_inst + 1) * sizeof *z->inst);
-    out->nest.operands = fr_arena_alloc(&out->arena, (z->n_op + 1) * sizeof *out->nest.operands);
-    out->nest.scalar_dtype = fr_arena_alloc(&out->arena, z->n_scalar + 1);
-    out->source = fr_arena_alloc(&out->arena, (z->n_op + 1) * sizeof *out->source);
-    out->stride = fr_arena_alloc(&out->arena,
-                                 (z->n_op + 1) * (size_t)(out->n_outer + 2) * sizeof *out->stride);
-    out->scalar = fr_arena_alloc(&out->arena, (z->n_scalar + 1) * sizeof *out->scalar);
-    if (!out->nest.insts || !out->nest.operands || !out->nest.scalar_dtype || !out->source ||
-        !out->stride || !out->scalar)
+    out->nest.insts = z->inst;
+    out->nest.operands = z->form;
+    out->nest.scalar_dtype = z->scalar_dtype;
+    out->source = z->source;
+    out->scalar = z->scalar;
+    out->stride = fr_arena_alloc(z->arena,
+                                 z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
+    if (!out->stride)
         return no_memory(z);
-    memcpy(out->nest.insts, z->inst, z->n_inst * sizeof *z->inst);
     for (size_t i = 0; i < z->n_inst; i++)
         if (z->inst[i].kind == FR_INST_REDUCE)
             out->nest.flags |= FR_NEST_REDUCES;
-    if (has_crossing(z) && out->n_inner <= FR_ROWBUF_MAX)
+    if (n_stages > 1 && has_crossing(z) && out->n_inner <= FR_ROWBUF_MAX)
         out->nest.flags |= FR_NEST_ROWBUF;
     for (size_t o = 0; o < z->n_op; o++) {
         int64_t *s = out->stride + o * (size_t)(out->n_outer + 2);
-        int      size = z->op[o].source.node < 0 ? 1 : fr_dtype_size(z->op[o].form.dtype);
+        int      size = z->source[o].node < 0 ? 1 : fr_dtype_size(z->form[o].dtype);
 
-        out->nest.operands[o] = z->op[o].form;
-        out->source[o] = z->op[o].source;
         for (int p = 0; p < n; p++)
             s[out->n_outer + 2 - n + p] = z->op[o].stride[p] * size;
         /* An inner axis of one element: any stride is right, and the kernel believes UNIT. */
-        if (out->n_inner == 1 && z->op[o].form.access == FR_ACCESS_UNIT)
+        if (out->n_inner == 1 && z->form[o].access == FR_ACCESS_UNIT)
             s[out->n_outer + 1] = size;
-    }
-    if (z->n_scalar) {
-        memcpy(out->nest.scalar_dtype, z->scalar_dtype, z->n_scalar);
-        memcpy(out->scalar, z->scalar, z->n_scalar * sizeof *z->scalar);
     }
     return FR_OK;
 }
 
-static void
-lowering_clear(struct lowering *z)
+/* Room for what the members can become: each may load what it reads, be spread, computed, spread
+ * again and stored. */
+static fr_status
+make_room(struct lowering *z)
 {
-    fr_free(z->inst);
-    fr_free(z->op);
-    fr_free(z->scalar);
-    fr_free(z->scalar_dtype);
+    size_t n_args = 0, n = 0;
+
+    for (int i = z->grp->first; i >= 0; i = z->f->next[i], n++)
+        n_args += z->g->node[i].n_args;
+    z->inst = fr_arena_room(z->arena, (n_args + 4 * n) * sizeof *z->inst);
+    z->op = fr_arena_room(z->arena, (n_args + 2 * n) * sizeof *z->op);
+    z->form = fr_arena_room(z->arena, (n_args + 2 * n) * sizeof *z->form);
+    z->source = fr_arena_room(z->arena, (n_args + 2 * n) * sizeof *z->source);
+    z->scalar = fr_arena_room(z->arena, n_args * sizeof *z->scalar);
+    z->scalar_dtype = fr_arena_room(z->arena, n_args * sizeof *z->scalar_dtype);
+    z->scalar_inst = fr_arena_room(z->arena, n_args * sizeof *z->scalar_inst);
+    return z->inst && z->op && z->form && z->source && z->scalar && z->scalar_dtype &&
+                   z->scalar_inst
+               ? FR_OK
+               : no_memory(z);
 }
 
 static fr_status
 lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
-              uint16_t *value, bool after, struct fr_lowered **out, struct fr_err *err)
+              uint16_t *value, bool after, struct fr_arena *arena, struct fr_lowered **out,
+              struct fr_err *err)
 {
-    struct lowering    z = {.g = g, .f = f, .grp = f->group[group], .stored = stored, .after = after,
-                            .value = value, .err = err};
-    struct fr_lowered *l = fr_calloc(1, sizeof *l);
+    struct lowering    z = {.g = g, .f = f, .grp = f->group[group], .stored = stored,
+                            .after = after, .value = value, .arena = arena, .err = err};
+    struct fr_lowered *l = fr_arena_alloc(arena, sizeof *l);
     int                n_stages = 1;
     fr_status          st;
 
-    if (!l) {
-        st = no_memory(&z);
-        goto out;
-    }
+    if (!l)
+        return no_memory(&z);
+    TRY(make_room(&z));
     set_axes(&z);
     for (int n = z.grp->first; n >= 0; n = f->next[n]) {
         bool late = f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
@@ -743,41 +755,26 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     set_access(&z);
     TRY(finish(&z, n_stages, l));
     *out = l;
-    l = NULL;
 out:
     for (int n = z.grp->first; n >= 0; n = f->next[n])
         value[n] = FR_LOWER_NO_INST;
-    lowering_clear(&z);
-    fr_lowered_free(l);
     return st;
 }
 
 fr_status
 fr_lower(const struct fr_graph *g, const struct fr_fusion *f, int group, const bool *stored,
-         uint16_t *value, struct fr_lowered **out, struct fr_err *err)
+         uint16_t *value, struct fr_arena *arena, struct fr_lowered **out, struct fr_err *err)
 {
-    struct fr_lowered *l = NULL;
+    struct fr_lowered *l;
     bool               more = false;
     fr_status          st;
 
     for (int n = f->group[group]->first; n >= 0; n = f->next[n])
         more |= f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
-    TRY(lower_members(g, f, group, stored, value, false, &l, err));
+    TRY(lower_members(g, f, group, stored, value, false, arena, &l, err));
     if (more)
-        TRY(lower_members(g, f, group, stored, value, true, &l->after, err));
+        TRY(lower_members(g, f, group, stored, value, true, arena, &l->after, err));
     *out = l;
-    l = NULL;
 out:
-    fr_lowered_free(l);
     return st;
-}
-
-void
-fr_lowered_free(struct fr_lowered *l)
-{
-    if (l) {
-        fr_lowered_free(l->after);
-        fr_arena_clear(&l->arena);
-        fr_free(l);
-    }
 }

@@ -14,8 +14,7 @@ struct fr_operand_source {
 };
 
 struct fr_lowered {
-    struct fr_arena           arena;
-    struct fr_nest            nest;      /* its arrays live in the arena */
+    struct fr_nest            nest;
     int                       n_outer, n_packed;
     int64_t                   outer[FR_MAX_DIMS];
     int64_t                   n_rows, n_inner;
@@ -28,9 +27,8 @@ struct fr_lowered {
 enum { FR_LOWER_NO_INST = 0xffff };
 
 /* `stored[n]`: node n must reach memory. `value` is scratch for all groups of the graph: [n_nodes],
- * every one FR_LOWER_NO_INST, and so again afterwards. */
+ * every one FR_LOWER_NO_INST, and so again afterwards. *out lives in the arena. */
 fr_status fr_lower(const struct fr_graph *, const struct fr_fusion *, int group, const bool *stored,
-                   uint16_t *value, struct fr_lowered **out, struct fr_err *);
-void      fr_lowered_free(struct fr_lowered *);   /* NULL is fine */
+                   uint16_t *value, struct fr_arena *, struct fr_lowered **out, struct fr_err *);
 
 #endif

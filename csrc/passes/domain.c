@@ -1,16 +1,5 @@
 #include "passes/fuser.h"
 
-const struct fr_layout *
-fr_domain_layout(const struct fr_gnode *n)
-{
-    switch (n->op) {
-    case FR_OP_store:
-        return n->arg[2].layout;
-    default:
-        return fr_op_info[n->op].class_ == FR_CLASS_REDUCE ? n->arg[0].layout : n->layout;
-    }
-}
-
 /* The axis that stays in the domain although it has size 1: a reduction keeps one to reduce. */
 static int
 kept_single(const struct fr_gnode *n, const struct fr_layout *l)
@@ -28,18 +17,28 @@ kept_single(const struct fr_gnode *n, const struct fr_layout *l)
     return last;
 }
 
-void
-fr_domain_fill(const struct fr_gnode *n, struct info *i)
+bool
+fr_domain_fill(struct fuser *z, int n)
 {
-    const struct fr_layout *l = fr_domain_layout(n);
-    int                     keep = kept_single(n, l);
+    const struct fr_gnode  *node = &z->g->node[n];
+    const struct fr_layout *l = fr_domain_layout(node);
+    struct info            *i = &z->info[n];
+    int                     keep = kept_single(node, l);
+    int64_t                *dims;
 
     i->ndim = 0;
     for (int k = 0; k < l->ndim; k++)
-        if (fr_layout_dims(l)[k] != 1 || k == keep) {
-            i->axis[i->ndim] = k;
-            i->dims[i->ndim++] = fr_layout_dims(l)[k];
-        }
+        if (fr_layout_dims(l)[k] != 1 || k == keep)
+            i->axis[i->ndim++] = (uint8_t)k;
+    i->dims = fr_layout_dims(l);
+    if (i->ndim == l->ndim)
+        return true;
+    if (!(dims = fr_arena_room(z->arena, (size_t)i->ndim * sizeof *dims)))
+        return false;
+    for (int k = 0; k < i->ndim; k++)
+        dims[k] = fr_layout_dims(l)[i->axis[k]];
+    i->dims = dims;
+    return true;
 }
 
 void

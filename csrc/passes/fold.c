@@ -13,11 +13,11 @@
 #include "passes/fold.h"
 
 #include <limits.h>
-
-#include "base/alloc.h"
+#include <string.h>
 
 struct folder {
     struct fr_graph *g;
+    struct fr_arena  scratch;
     struct fr_edge  *stands;        /* [n_nodes] what may be read instead; its layout is borrowed */
     bool            *stood_for;     /* [n_nodes] `stands` is filled in */
     int             *stored_over;   /* [n_nodes] the first store over it; INT_MAX: none */
@@ -240,6 +240,25 @@ static const struct rule {
 #include "passes/fold.def"
 };
 
+/* The rules for an operation: first_rule[op], next_rule[] of that and so on, up to FR_LEN(rules). */
+static uint8_t first_rule[FR_N_OPS], next_rule[FR_LEN(rules)];
+
+static void
+link_rules(void)
+{
+    static bool done;
+
+    _Static_assert(FR_LEN(rules) < 255, "rules are counted in a byte");
+    if (done)
+        return;
+    memset(first_rule, FR_LEN(rules), sizeof first_rule);
+    for (size_t i = FR_LEN(rules); i-- > 0;) {
+        next_rule[i] = first_rule[rules[i].outer];
+        first_rule[rules[i].outer] = (uint8_t)i;
+    }
+    done = true;
+}
+
 /* The node reads x instead of m. */
 static bool
 read_past(struct folder *z, int n, const struct match *t)
@@ -316,7 +335,7 @@ apply(struct folder *z, int n, const struct rule *r)
 
 /* Rewrites node n as far as the rules go. */
 static void
-rewrite(struct folder *z, const uint8_t *first_rule, int n)
+rewrite(struct folder *z, int n)
 {
     struct fr_gnode *node = &z->g->node[n];
     fr_op            op;
@@ -324,8 +343,8 @@ rewrite(struct folder *z, const uint8_t *first_rule, int n)
 
     do {
         op = node->op;
-        for (i = first_rule[op]; i < FR_LEN(rules) && !z->stood_for[n]; i++)
-            if (rules[i].outer == op && apply(z, n, &rules[i]))
+        for (i = first_rule[op]; i < FR_LEN(rules) && !z->stood_for[n]; i = next_rule[i])
+            if (apply(z, n, &rules[i]))
                 break;
     } while (i < FR_LEN(rules) && !z->stood_for[n]);
 }
@@ -339,17 +358,17 @@ mix(uint64_t h, uint64_t v)
     return h ^ h >> 32;
 }
 
-static uint64_t
+static inline uint64_t
 hash_edge(const struct fr_edge *e)
 {
     if (e->src < 0)
         return mix(1, (uint64_t)e->scalar);
-    return mix(mix(mix(2, (uint64_t)e->src), (uint64_t)(uintptr_t)e->layout),
-               (uint64_t)e->offset + ((uint64_t)(uint32_t)e->moving << 40));
+    return mix((uint64_t)e->src << 32 | (uint32_t)e->moving,
+               (uint64_t)(uintptr_t)e->layout + (uint64_t)e->offset * 0x9e3779b97f4a7c15u);
 }
 
 /* The two arguments may change places. Not of floats: of two NaNs the first one's sign comes out. */
-static bool
+static inline bool
 commutes(const struct fr_gnode *n)
 {
     return fr_op_info[n->op].flags & FR_OPF_COMM && n->n_args == 2 && whole_type(n->dtype);
@@ -425,8 +444,7 @@ bury(struct folder *z)
 {
     bool *read = z->stood_for;       /* no longer needed as what it was */
 
-    for (int n = 0; n < z->g->n_nodes; n++)
-        read[n] = false;
+    memset(read, 0, (size_t)z->g->n_nodes * sizeof *read);
     for (int n = z->g->n_nodes; n-- > 0;) {
         struct fr_gnode *node = &z->g->node[n];
 
@@ -447,28 +465,22 @@ fr_fold(struct fr_graph *g, struct fr_err *err)
 {
     struct folder z = {.g = g, .n_buckets = 16};
     size_t        cap = (size_t)g->n_nodes + 1;
-    uint8_t       first_rule[FR_N_OPS];
     struct fr_edge e;
     fr_status     st = FR_OK;
 
-    _Static_assert(FR_LEN(rules) < 255, "rules are counted in a byte");
+    link_rules();
     while (z.n_buckets < 2 * cap)
         z.n_buckets *= 2;
-    z.stands = fr_malloc(cap * sizeof *z.stands);
-    z.stood_for = fr_calloc(cap, sizeof *z.stood_for);
-    z.stored_over = fr_malloc(cap * sizeof *z.stored_over);
-    z.bucket = fr_malloc(z.n_buckets * sizeof *z.bucket);
-    z.next = fr_malloc(cap * sizeof *z.next);
+    z.stands = fr_arena_room(&z.scratch, cap * sizeof *z.stands);
+    z.stood_for = fr_arena_alloc(&z.scratch, cap * sizeof *z.stood_for);
+    z.stored_over = fr_arena_room(&z.scratch, cap * sizeof *z.stored_over);
+    z.bucket = fr_arena_room(&z.scratch, z.n_buckets * sizeof *z.bucket);
+    z.next = fr_arena_room(&z.scratch, cap * sizeof *z.next);
     if (!z.stands || !z.stood_for || !z.stored_over || !z.bucket || !z.next) {
         st = fr_fail(err, FR_ENOMEM, "out of memory: folding %d nodes", g->n_nodes);
         goto out;
     }
-    for (unsigned i = 0; i < z.n_buckets; i++)
-        z.bucket[i] = -1;
-    for (int op = 0; op < FR_N_OPS; op++)
-        first_rule[op] = FR_LEN(rules);
-    for (size_t i = FR_LEN(rules); i-- > 0;)
-        first_rule[rules[i].outer] = (uint8_t)i;
+    memset(z.bucket, 0xff, z.n_buckets * sizeof *z.bucket);
     find_stores(&z);
     for (int n = 0; n < g->n_nodes; n++) {
         struct fr_gnode *node = &g->node[n];
@@ -479,16 +491,12 @@ fr_fold(struct fr_graph *g, struct fr_err *err)
             while (node->arg[k].src >= 0 && z.stood_for[node->arg[k].src] &&
                    read_instead(&z, n, k, &z.stands[node->arg[k].src], &e))
                 set_arg(node, k, &e);
-        rewrite(&z, first_rule, n);
+        rewrite(&z, n);
         if (!z.stood_for[n])
             unify(&z, n);
     }
     bury(&z);
 out:
-    fr_free(z.stands);
-    fr_free(z.stood_for);
-    fr_free(z.stored_over);
-    fr_free(z.bucket);
-    fr_free(z.next);
+    fr_arena_clear(&z.scratch);
     return st;
 }

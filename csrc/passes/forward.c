@@ -3,8 +3,6 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/alloc.h"
-
 /* The edge shows exactly the elements that the store has written, in the same arrangement. */
 static bool
 reads_window(const struct fr_edge *e, const struct fr_gnode *store)
@@ -45,15 +43,27 @@ replace(struct fr_edge *e, const struct fr_edge *by)
     fr_layout_ref(e->layout);
 }
 
+static bool
+has_store(const struct fr_graph *g)
+{
+    for (int n = 0; n < g->n_nodes; n++)
+        if (g->node[n].op == FR_OP_store && !g->node[n].dead)
+            return true;
+    return false;
+}
+
 fr_status
 fr_forward(struct fr_graph *g, const bool *read_outside, struct fr_err *err)
 {
-    int *stored_over = fr_malloc(((size_t)g->n_nodes + 1) * sizeof *stored_over);
-    int *n_readers = fr_calloc((size_t)g->n_nodes + 1, sizeof *n_readers);
+    struct fr_arena scratch = {0};
+    int            *stored_over, *n_readers;
 
+    if (!has_store(g))
+        return FR_OK;
+    stored_over = fr_arena_room(&scratch, ((size_t)g->n_nodes + 1) * sizeof *stored_over);
+    n_readers = fr_arena_alloc(&scratch, ((size_t)g->n_nodes + 1) * sizeof *n_readers);
     if (!stored_over || !n_readers) {
-        fr_free(stored_over);
-        fr_free(n_readers);
+        fr_arena_clear(&scratch);
         return fr_fail(err, FR_ENOMEM, "out of memory: forwarding stores");
     }
     for (int n = 0; n < g->n_nodes; n++)
@@ -95,7 +105,6 @@ fr_forward(struct fr_graph *g, const bool *read_outside, struct fr_err *err)
             s->arg[2].src = s->arg[0].src;
         }
     }
-    fr_free(stored_over);
-    fr_free(n_readers);
+    fr_arena_clear(&scratch);
     return FR_OK;
 }

@@ -15,10 +15,15 @@
  *   - the operands fit a kernel. */
 #include "passes/fuser.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+
+static fr_status
+no_memory(const struct fuser *z, struct fr_err *err)
+{
+    return fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", z->g->n_nodes);
+}
 
 /* ---- first groups ------------------------------------------------------------------------- */
 
@@ -35,12 +40,12 @@ reduction_order(struct fuser *z, int r, struct fr_group *g)
     fr_domain_strides(z, r, &n->arg[0], s);
     fr_strides_keep_order(g->ndim, g->dims, 1, list, rank);
     for (int k = 0; k < g->ndim; k++) {
-        g->order[k] = k;
+        g->order[k] = (uint8_t)k;
         if (n->axes >> z->info[r].axis[k] & 1)
             mask |= 1u << k;
     }
     for (int k = 1; k < g->ndim; k++) { /* insertion sort by falling rank */
-        int ax = g->order[k];
+        uint8_t ax = g->order[k];
 
         for (i = k; i > 0 && rank[g->order[i - 1]] < rank[ax]; i--)
             g->order[i] = g->order[i - 1];
@@ -51,15 +56,16 @@ reduction_order(struct fuser *z, int r, struct fr_group *g)
     if (n->op == FR_OP_argmax || n->op == FR_OP_argmin) {
         /* An index needs its axis as the row, whatever the strides. Reducing several means C order.
          */
-        int j = 0, order[FR_MAX_DIMS];
+        uint8_t order[FR_MAX_DIMS];
+        int     j = 0;
 
         for (int k = 0; k < g->ndim; k++)
             if (!(mask >> k & 1))
-                order[j++] = k;
+                order[j++] = (uint8_t)k;
         for (int k = 0; k < g->ndim; k++)
             if (mask >> k & 1)
-                order[j++] = k;
-        memcpy(g->order, order, sizeof order);
+                order[j++] = (uint8_t)k;
+        memcpy(g->order, order, g->ndim);
     }
     /* The row: reduced axes from the innermost outwards, as far as NumPy would coalesce them. */
     for (i = g->ndim; i > 0; i--) {
@@ -90,16 +96,19 @@ first_groups(struct fuser *z, struct fr_err *err)
         z->f->next[n] = -1;
         if (!fr_gnode_computes(node))
             continue;
-        if (!(g = fr_arena_alloc(&z->f->arena, sizeof *g)))
-            return fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", z->g->n_nodes);
-        fr_domain_fill(node, &z->info[n]);
-        g->ndim = (uint8_t)z->info[n].ndim;
-        memcpy(g->dims, z->info[n].dims, sizeof g->dims);
-        g->first = g->last = n;
-        g->n_members = 1;
-        g->n_stores = node->op == FR_OP_store;
-        g->n_operands = node->n_args + 1;
-        g->n_results = node->output || node->op == FR_OP_store || fr_fuser_reduces(node);
+        if (!(g = fr_arena_room(z->arena, sizeof *g)) || !fr_domain_fill(z, n))
+            return no_memory(z, err);
+        *g = (struct fr_group){
+            .ndim = (uint8_t)z->info[n].ndim,
+            .dims = z->info[n].dims,
+            .first = n,
+            .last = n,
+            .n_members = 1,
+            .n_stores = node->op == FR_OP_store,
+            .n_operands = node->n_args + 1,
+            .n_results = node->output || node->op == FR_OP_store || fr_fuser_reduces(node),
+            .pos = n, /* nodes are born in a topological order */
+        };
         z->f->level[n] = FR_MEMBER_FULL;
         if (fr_fuser_reduces(node))
             reduction_order(z, n, g);
@@ -107,8 +116,8 @@ first_groups(struct fuser *z, struct fr_err *err)
             g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN   ? FR_GROUP_SCAN
                       : fr_op_info[node->op].class_ == FR_CLASS_CALL ? FR_GROUP_CALL
                                                                      : FR_GROUP_MAP;
+        z->n_edges += node->n_args;
         z->of[n] = g;
-        g->pos = n; /* nodes are born in a topological order */
     }
     return FR_OK;
 }
@@ -127,7 +136,7 @@ place_stores(struct fuser *z, const bool *read_outside)
         int                    p;
 
         z->info[n].buffer = n;
-        z->info[n].n_succ = z->info[n].n_pred = 0;
+        z->info[n].over = -1;
         z->f->in_place[n] = 0;
         if (node->dead || node->op != FR_OP_store)
             continue;
@@ -142,144 +151,109 @@ place_stores(struct fuser *z, const bool *read_outside)
             if (g->node[z->readers.node[i]].op == FR_OP_store &&
                 g->node[z->readers.node[i]].arg[0].src == p)
                 z->f->in_place[n] = 0;
-        if (z->f->in_place[n])
+        if (z->f->in_place[n]) {
             z->info[n].buffer = z->info[p].buffer;
+            z->info[p].over = n;
+        }
     }
-}
-
-/* Calls fn for every pair "from must come before to": data edges, and readers before stores. */
-static void
-each_dependence(struct fuser *z, void (*fn)(struct fuser *, int from, int to))
-{
-    const struct fr_graph *g = z->g;
-
-    for (int n = 0; n < g->n_nodes; n++) {
-        const struct fr_gnode *node = &g->node[n];
-
-        if (!fr_gnode_computes(node))
-            continue;
-        for (int k = 0; k < node->n_args; k++)
-            if (node->arg[k].src >= 0 && fr_gnode_computes(&g->node[node->arg[k].src]))
-                fn(z, node->arg[k].src, n);
-        if (node->op != FR_OP_store || !z->f->in_place[n])
-            continue;
-        /* The store is itself one of the readers. */
-        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
-            fn(z, z->readers.node[i], n);
-    }
-}
-
-static void
-count_dependence(struct fuser *z, int from, int to)
-{
-    z->info[from].n_succ++;
-    z->info[to].n_pred++;
-}
-
-static void
-add_dependence(struct fuser *z, int from, int to)
-{
-    z->succ[z->info[from].first_succ + z->info[from].n_succ++] = to;
-    z->pred[z->info[to].first_pred + z->info[to].n_pred++] = from;
-}
-
-static fr_status
-link_dependences(struct fuser *z, struct fr_err *err)
-{
-    int n_succ = 0, n_pred = 0;
-
-    each_dependence(z, count_dependence);
-    for (int n = 0; n < z->g->n_nodes; n++) {
-        z->info[n].first_succ = n_succ;
-        z->info[n].first_pred = n_pred;
-        n_succ += z->info[n].n_succ;
-        n_pred += z->info[n].n_pred;
-        z->info[n].n_succ = z->info[n].n_pred = 0;
-    }
-    z->succ = fr_arena_alloc(&z->f->arena, ((size_t)n_succ + 1) * sizeof *z->succ);
-    z->pred = fr_arena_alloc(&z->f->arena, ((size_t)n_pred + 1) * sizeof *z->pred);
-    if (!z->succ || !z->pred)
-        return fr_fail(err, FR_ENOMEM, "out of memory: dependences of %d nodes", z->g->n_nodes);
-    each_dependence(z, add_dependence);
-    return FR_OK;
 }
 
 /* ---- candidates --------------------------------------------------------------------------- */
 
 struct candidate {
     int64_t weight; /* bytes that no longer move */
-    int     a, b, rank;
+    int     a, b;
 };
 
+/* Producer and consumer; and consecutive readers of one memory through one window. */
 static int
-heaviest_first(const void *x, const void *y)
-{
-    const struct candidate *a = x, *b = y;
-
-    if (a->weight != b->weight)
-        return a->weight < b->weight ? 1 : -1;
-    return a->rank < b->rank ? -1 : a->rank > b->rank;
-}
-
-/* Producer and consumer; and consecutive readers of one memory through one window, which often save
- * half as much: written from the other end, the list then is in order as it comes. */
-static int
-collect(const struct fuser *z, struct candidate *c, int cap, int *last_reader)
+collect(const struct fuser *z, struct candidate *c, int *last_reader)
 {
     const struct fr_graph *g = z->g;
-    int                    n_c = 0, n_siblings = 0;
-    bool                   in_order = true;
+    int                    n_c = 0;
 
     for (int n = 0; n < g->n_nodes; n++) {
         const struct fr_gnode *node = &g->node[n];
 
-        if (!fr_gnode_computes(node))
+        if (!z->of[n])
             continue;
         for (int k = 0; k < node->n_args; k++) {
             const struct fr_edge *e = &node->arg[k];
             int64_t               bytes;
+            int                   last;
 
             if (e->src < 0)
                 continue;
             bytes = e->layout->n_elems * fr_dtype_size(g->node[e->src].dtype);
-            if (fr_gnode_computes(&g->node[e->src])) {
-                c[n_c] = (struct candidate){2 * bytes, e->src, n, n_c + n_siblings};
-                n_c++;
-            }
-            if (last_reader[e->src] >= 0 && last_reader[e->src] != n) {
-                n_siblings++;
-                c[cap - n_siblings] =
-                    (struct candidate){bytes, last_reader[e->src], n, n_c + n_siblings - 1};
-            }
-            last_reader[e->src] = n;
+            if (z->of[e->src])
+                c[n_c++] = (struct candidate){2 * bytes, e->src, n};
+            last = last_reader[e->src] - 1;
+            if (last >= 0 && last != n)
+                c[n_c++] = (struct candidate){bytes, last, n};
+            last_reader[e->src] = n + 1;
         }
     }
-    for (int i = 1; i <= n_siblings; i++)
-        c[n_c++] = c[cap - i];
-    for (int i = 1; i < n_c && in_order; i++)
-        in_order = heaviest_first(&c[i - 1], &c[i]) < 0;
-    if (!in_order)
-        qsort(c, (size_t)n_c, sizeof *c, heaviest_first);
     return n_c;
+}
+
+/* Mostly there are few weights: those of one weight after the other. False if there are many. */
+static bool
+sort_few(const struct candidate *c, struct candidate *sorted, int n)
+{
+    enum { FEW = 8 };
+    int64_t below = INT64_MAX;
+    int     n_sorted = 0;
+
+    for (int i = 0; i < FEW && n_sorted < n; i++) {
+        int64_t weight = -1;
+
+        for (int k = 0; k < n; k++)
+            if (c[k].weight > weight && c[k].weight < below)
+                weight = c[k].weight;
+        for (int k = 0; k < n; k++)
+            if (c[k].weight == weight)
+                sorted[n_sorted++] = c[k];
+        below = weight;
+    }
+    return n_sorted == n;
+}
+
+/* Merges sorted stretches of c into stretches of twice the length, to and fro between two arrays.
+ * Returns the one that has the last. */
+static struct candidate *
+sort_many(struct candidate *c, struct candidate *other, int n)
+{
+    for (int64_t length = 1; length < n; length *= 2) {
+        struct candidate *from = c;
+
+        for (int64_t first = 0, k = 0; first < n; first += 2 * length) {
+            int64_t mid = first + length < n ? first + length : n, i = first, j = mid;
+            int64_t end = mid + length < n ? mid + length : n;
+
+            while (i < mid || j < end)
+                other[k++] = j == end || (i < mid && from[i].weight >= from[j].weight) ? from[i++]
+                                                                                       : from[j++];
+        }
+        c = other;
+        other = from;
+    }
+    return c;
 }
 
 static fr_status
 merge_all(struct fuser *z, struct fr_err *err)
 {
-    size_t            cap = (size_t)z->g->n_nodes * 9 + 1; /* 3 and 3 at most, and 3 to move */
-    struct candidate *c = fr_malloc(cap * sizeof *c);
-    int              *last = fr_malloc(((size_t)z->g->n_nodes + 1) * sizeof *last);
-    int               n;
-    bool              again = true;
+    size_t            cap = 2 * (size_t)z->n_edges + 1;
+    struct candidate *c = fr_arena_room(&z->scratch, cap * sizeof *c);
+    struct candidate *other = fr_arena_room(&z->scratch, cap * sizeof *other);
+    int *last = fr_arena_alloc(&z->scratch, ((size_t)z->g->n_nodes + 1) * sizeof *last);
+    int  n;
+    bool again = true;
 
-    if (!c || !last) {
-        fr_free(c);
-        fr_free(last);
-        return fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", z->g->n_nodes);
-    }
-    for (int i = 0; i < z->g->n_nodes; i++)
-        last[i] = -1;
-    n = collect(z, c, (int)cap, last);
+    if (!c || !other || !last)
+        return no_memory(z, err);
+    n = collect(z, c, last);
+    c = sort_few(c, other, n) ? other : sort_many(c, other, n); /* heaviest first, else oldest */
     /* A merge can make another one legal (a reduction gives its neighbours their axes), so the
      * refused are tried again; three rounds are enough for the chains that occur. */
     for (int round = 0; round < 3 && again; round++) {
@@ -296,13 +270,11 @@ merge_all(struct fuser *z, struct fr_err *err)
             if (!why) {
                 fr_merge_apply(z);
                 again = true;
-            } else if (!z->f->why[b->first]) {
-                z->f->why[b->first] = why;
+            } else if (!z->why[b->first]) {
+                z->why[b->first] = why;
             }
         }
     }
-    fr_free(c);
-    fr_free(last);
     return FR_OK;
 }
 
@@ -340,27 +312,65 @@ pop(struct fr_group **heap, int *n)
     return top;
 }
 
+/* Does no group wait for a younger one? */
+static bool
+in_order_of_birth(const struct fuser *z)
+{
+    for (int n = 0; n < z->g->n_nodes; n++) {
+        const struct fr_gnode *node = &z->g->node[n];
+
+        for (int k = 0; z->of[n] && k < node->n_args; k++) {
+            int src = node->arg[k].src;
+
+            if (src >= 0 && z->of[src] && z->of[src]->first > z->of[n]->first)
+                return false;
+        }
+        if (!z->of[n] || !fr_fuser_stores_over(z, n))
+            continue;
+        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
+            if (z->of[z->readers.node[i]]->first > z->of[n]->first)
+                return false;
+    }
+    return true;
+}
+
+static void
+append_group(struct fuser *z, struct fr_group *g)
+{
+    z->f->why[z->f->n_groups] = z->why[g->first];
+    z->f->group[z->f->n_groups++] = g;
+}
+
 /* Oldest first, as far as the dependences allow. */
 static fr_status
 order_groups(struct fuser *z, struct fr_err *err)
 {
     struct fr_fusion *f = z->f;
     size_t            cap = (size_t)z->g->n_nodes + 1;
-    int              *waits = fr_calloc(cap, sizeof *waits), n_ready = 0;
-    struct fr_group **heap = fr_malloc(cap * sizeof *heap);
-    const char      **why = fr_arena_alloc(&f->arena, cap * sizeof *why);
-    fr_status         st = FR_OK;
+    int              *waits, n_ready = 0;
+    struct fr_group **heap;
 
-    if (!waits || !heap || !why) {
-        st = fr_fail(err, FR_ENOMEM, "out of memory: ordering groups");
-        goto out;
+    if (in_order_of_birth(z)) {
+        for (int n = 0; n < z->g->n_nodes; n++)
+            if (z->of[n]) {
+                if (z->of[n]->first == n) {
+                    z->of[n]->pos = f->n_groups;
+                    append_group(z, z->of[n]);
+                }
+                f->group_of[n] = z->of[n]->pos;
+            }
+        return FR_OK;
     }
+    waits = fr_arena_alloc(&z->scratch, cap * sizeof *waits);
+    heap = fr_arena_room(&z->scratch, cap * sizeof *heap);
+    if (!waits || !heap)
+        return no_memory(z, err);
     for (int n = 0; n < z->g->n_nodes; n++)
-        for (int i = 0; i < z->info[n].n_succ; i++) {
-            struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
+        for (int i = 0, end = z->of[n] ? fr_fuser_n_after(z, n) : 0; i < end; i++) {
+            int later = fr_fuser_after(z, n, i);
 
-            if (s != z->of[n])
-                waits[s->first]++;
+            if (later >= 0 && z->of[later] != z->of[n])
+                waits[z->of[later]->first]++;
         }
     for (int n = 0; n < z->g->n_nodes; n++)
         if (z->of[n] && z->of[n]->first == n && waits[n] == 0)
@@ -370,78 +380,58 @@ order_groups(struct fuser *z, struct fr_err *err)
 
         for (int n = g->first; n >= 0; n = f->next[n]) {
             f->group_of[n] = f->n_groups;
-            for (int i = 0; i < z->info[n].n_succ; i++) {
-                struct fr_group *s = z->of[z->succ[z->info[n].first_succ + i]];
+            for (int i = 0, end = fr_fuser_n_after(z, n); i < end; i++) {
+                int later = fr_fuser_after(z, n, i);
 
-                if (s != g && --waits[s->first] == 0)
-                    push(heap, &n_ready, s);
+                if (later >= 0 && z->of[later] != g && --waits[z->of[later]->first] == 0)
+                    push(heap, &n_ready, z->of[later]);
             }
         }
-        why[f->n_groups] = f->why[g->first];
-        f->group[f->n_groups++] = g;
+        append_group(z, g);
     }
-    f->why = why;
-out:
-    fr_free(waits);
-    fr_free(heap);
-    return st;
+    return FR_OK;
 }
 
 /* ---- the pass ----------------------------------------------------------------------------- */
 
-void
-fr_fusion_free(struct fr_fusion *f)
-{
-    if (f) {
-        fr_arena_clear(&f->arena);
-        fr_free(f);
-    }
-}
-
 fr_status
-fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct fr_fusion **out,
-        struct fr_err *err)
+fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct fr_arena *arena,
+        struct fr_fusion **out, struct fr_err *err)
 {
     size_t            n = (size_t)g->n_nodes + 1;
-    struct fr_fusion *f = fr_calloc(1, sizeof *f);
-    struct fuser      z = {.g = g, .f = f};
+    struct fr_fusion *f = fr_arena_alloc(arena, sizeof *f);
+    struct fuser      z = {.g = g, .f = f, .arena = arena};
     fr_status         st;
 
     if (!f)
-        return fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
-    f->group = fr_arena_alloc(&f->arena, n * sizeof *f->group);
-    f->group_of = fr_arena_alloc(&f->arena, n * sizeof *f->group_of);
-    f->level = fr_arena_alloc(&f->arena, n);
-    f->next = fr_arena_alloc(&f->arena, n * sizeof *f->next);
-    f->in_place = fr_arena_alloc(&f->arena, n * sizeof *f->in_place);
-    f->why = fr_arena_alloc(&f->arena, n * sizeof *f->why);
-    z.info = fr_malloc(n * sizeof *z.info);
-    z.of = fr_calloc(n, sizeof *z.of);
-    z.seen = fr_calloc(n, sizeof *z.seen);
-    z.before = fr_malloc(n * sizeof *z.before);
-    z.after = fr_malloc(n * sizeof *z.after);
-    z.position = fr_malloc(n * sizeof *z.position);
-    if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info ||
-        !z.of || !z.seen || !z.before || !z.after || !z.position) {
-        st = fr_fail(err, FR_ENOMEM, "out of memory: fusing %d nodes", g->n_nodes);
+        return no_memory(&z, err);
+    f->group = fr_arena_room(arena, n * sizeof *f->group);
+    f->group_of = fr_arena_room(arena, n * sizeof *f->group_of);
+    f->level = fr_arena_alloc(arena, n);
+    f->next = fr_arena_room(arena, n * sizeof *f->next);
+    f->in_place = fr_arena_room(arena, n * sizeof *f->in_place);
+    f->why = fr_arena_room(arena, n * sizeof *f->why);
+    z.why = fr_arena_alloc(&z.scratch, n * sizeof *z.why);
+    z.info = fr_arena_room(&z.scratch, n * sizeof *z.info);
+    z.of = fr_arena_alloc(&z.scratch, n * sizeof *z.of);
+    z.seen = fr_arena_alloc(&z.scratch, n * sizeof *z.seen);
+    z.before = fr_arena_room(&z.scratch, n * sizeof *z.before);
+    z.after = fr_arena_room(&z.scratch, n * sizeof *z.after);
+    z.position = fr_arena_room(&z.scratch, n * sizeof *z.position);
+    if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.why ||
+        !z.info || !z.of || !z.seen || !z.before || !z.after || !z.position) {
+        st = no_memory(&z, err);
         goto out;
     }
-    TRY(fr_graph_readers(g, &f->arena, &z.readers, err));
+    TRY(fr_graph_readers(g, arena, &f->readers, err));
+    z.readers = f->readers;
     TRY(first_groups(&z, err));
     place_stores(&z, read_outside);
-    TRY(link_dependences(&z, err));
     if (merge)
         TRY(merge_all(&z, err));
     TRY(order_groups(&z, err));
     *out = f;
-    f = NULL;
 out:
-    fr_fusion_free(f);
-    fr_free(z.info);
-    fr_free(z.of);
-    fr_free(z.seen);
-    fr_free(z.before);
-    fr_free(z.after);
-    fr_free(z.position);
+    fr_arena_clear(&z.scratch);
     return st;
 }

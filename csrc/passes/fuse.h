@@ -24,8 +24,8 @@ struct fr_group {
     uint8_t  ndim;              /* of D */
     uint32_t reduced;           /* mask over D: of the ROW reductions, or of POST's */
     uint32_t columns;           /* MIX: mask of the column reductions */
-    int64_t  dims[FR_MAX_DIMS]; /* D in logical order */
-    int      order[FR_MAX_DIMS];/* ROW, POST, MIX: axes of D from outermost to innermost (NumPy's order) */
+    const int64_t *dims;        /* D in logical order; a layout's of the graph, or the arena's */
+    uint8_t  order[FR_MAX_DIMS];/* ROW, POST, MIX: axes of D from outermost to innermost, as NumPy's */
     int      n_inner;           /* ROW, MIX: how many of the last axes in `order` make up the row */
     bool     ordered;           /* `order` is binding: a float sum depends on it */
     int      first, last;       /* members, by birth; linked through fr_fusion.next */
@@ -36,21 +36,21 @@ struct fr_group {
 };
 
 struct fr_fusion {
-    struct fr_arena  arena;
     int              n_groups;
     struct fr_group **group;    /* in an order in which they can run */
     int             *group_of;  /* [n_nodes]; -1: not computed */
     uint8_t         *level;     /* [n_nodes] enum fr_member_level */
     int             *next;      /* [n_nodes]; the next member of the same group, or -1 */
     int             *in_place;  /* [n_nodes]; STORE: 1 writes over its previous version's memory, 0 copies first */
+    struct fr_readers readers;  /* of every node */
     const char     **why;       /* [n_groups] why it was not merged with its heaviest neighbour, or NULL */
 };
 
 /* read_outside[i]: node i has readers outside of the graph; a store over such a node copies. Without
- * `merge` every node stays a group of its own. */
-fr_status fr_fuse(const struct fr_graph *, const bool *read_outside, bool merge,
+ * `merge` every node stays a group of its own. *out lives in the arena, and no longer than the
+ * graph. */
+fr_status fr_fuse(const struct fr_graph *, const bool *read_outside, bool merge, struct fr_arena *,
                   struct fr_fusion **out, struct fr_err *);
-void      fr_fusion_free(struct fr_fusion *);
 /* Every computing node is in one group, of its shape, and what it waits for is not in a later one. */
 fr_status fr_fusion_verify(const struct fr_graph *, const struct fr_fusion *, struct fr_err *);
 /* A line for each group:  group 0 = {%2 %3' %4} row reads %0 writes %4   where ' marks what exists once

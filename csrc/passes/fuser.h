@@ -11,20 +11,22 @@
 
 /* What fusing needs to know about one node. */
 struct info {
-    int     ndim; /* of the domain, without axes of size 1 */
-    int64_t dims[FR_MAX_DIMS];
-    int     axis[FR_MAX_DIMS];  /* squeezed axis -> axis of the node's own domain */
-    int     first_succ, n_succ; /* in fuser.succ: readers, and stores that must come later */
-    int     first_pred, n_pred; /* in fuser.pred: the same the other way round */
-    int     buffer;             /* node whose memory this node's value lives in */
+    int            ndim; /* of the domain, without axes of size 1 */
+    const int64_t *dims;
+    uint8_t        axis[FR_MAX_DIMS]; /* squeezed axis -> axis of the node's own domain */
+    int            buffer;            /* node whose memory this node's value lives in */
+    int            over;              /* the store that writes over it in place, or -1 */
 };
 
 struct fuser {
     const struct fr_graph *g;
     struct fr_fusion      *f;
     struct info           *info;
-    int                   *succ, *pred;
+    struct fr_arena       *arena; /* of the fusion */
+    struct fr_arena        scratch;
+    const char           **why; /* [n_nodes] by first member: why it was not merged, or NULL */
     struct fr_readers      readers;
+    int                    n_edges; /* arguments of computing nodes */
     struct fr_group      **of;   /* [n_nodes] */
     unsigned              *seen; /* [n_nodes], by first member of a group */
     unsigned               stamp;
@@ -42,10 +44,47 @@ fr_fuser_reduces(const struct fr_gnode *n)
     return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
 }
 
+/* What must come after node n stands at places 0 to n_after: its readers, and the stores over what
+ * it reads. -1: nothing at this place. */
+static inline int
+fr_fuser_n_after(const struct fuser *z, int n)
+{
+    return z->readers.first[n + 1] - z->readers.first[n] + z->g->node[n].n_args;
+}
+
+static inline int
+fr_fuser_after(const struct fuser *z, int n, int place)
+{
+    int n_readers = z->readers.first[n + 1] - z->readers.first[n], src;
+
+    if (place < n_readers)
+        return z->readers.node[z->readers.first[n] + place];
+    src = z->g->node[n].arg[place - n_readers].src;
+    return src >= 0 && z->info[src].over > n ? z->info[src].over : -1;
+}
+
+/* Whether node n writes over what others have read before, and waits for them. */
+static inline bool
+fr_fuser_stores_over(const struct fuser *z, int n)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+
+    return node->op == FR_OP_store && z->info[node->arg[0].src].over == n;
+}
+
+/* The layout whose axes are the node's domain. */
+static inline const struct fr_layout *
+fr_domain_layout(const struct fr_gnode *n)
+{
+    return n->op == FR_OP_store  ? n->arg[2].layout
+           : fr_fuser_reduces(n) ? n->arg[0].layout
+                                 : n->layout;
+}
+
 /* domain.c: the axes over which a node runs, those of size 1 left out */
 
-const struct fr_layout *fr_domain_layout(const struct fr_gnode *);
-void                    fr_domain_fill(const struct fr_gnode *, struct info *);
+/* Fills in the domain of node n; false when memory is out. */
+bool fr_domain_fill(struct fuser *, int n);
 /* Strides of an edge of node c over c's squeezed axes. */
 void fr_domain_strides(const struct fuser *, int c, const struct fr_edge *, int64_t *out);
 

@@ -409,10 +409,14 @@ fr_memory_pack(struct fr_interval *v, int n, int64_t wanted, int64_t max_steps,
 {
     size_t        room = (size_t)n + 1;
     struct packer p = {.peak = INT64_MAX};
-    int32_t      *numbers = fr_malloc(room * sizeof *numbers);
+    int32_t      *numbers;
     int64_t       n_pairs;
     fr_status     st = FR_OK;
 
+    *out = (struct fr_packing){0};
+    if (n == 0)
+        return FR_OK;
+    numbers = fr_malloc(room * sizeof *numbers);
     p.piece = fr_malloc(room * sizeof *p.piece);
     p.live = fr_malloc(room * sizeof *p.live);
     p.order = fr_malloc(room * sizeof *p.order);

@@ -37,7 +37,8 @@ keeps(const struct fr_group *d, uint32_t reduced, const struct fr_group *k)
 static bool
 same_dims(const struct fr_group *a, const struct fr_group *b)
 {
-    return a->ndim == b->ndim && !memcmp(a->dims, b->dims, a->ndim * sizeof a->dims[0]);
+    return a->ndim == b->ndim &&
+           (a->dims == b->dims || !memcmp(a->dims, b->dims, a->ndim * sizeof a->dims[0]));
 }
 
 /* The axes in `mask` come in the same order in both. */
@@ -201,13 +202,26 @@ result_level(const struct fuser *z, int n)
     return m->kind == FR_GROUP_MIX && reduces_columns(z, m, n) ? FR_MEMBER_AFTER : FR_MEMBER_KEPT;
 }
 
-/* May node c take the value of p straight from a register? */
-static const char *
-edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
+/* As nearly always: a map reads the whole of another over its own domain, as it lies. */
+static inline bool
+fuses_at_once(const struct fuser *z, const struct fr_gnode *node, int k)
 {
-    int     pl = result_level(z, p), cl = level_of(z, c), nd, j = 0;
-    int64_t dims[FR_MAX_DIMS], have[FR_MAX_DIMS], want[FR_MAX_DIMS];
+    const struct fr_edge *e = &node->arg[k];
 
+    return z->merged.kind == FR_GROUP_MAP && e->whole && node->op != FR_OP_store &&
+           z->g->node[e->src].op != FR_OP_store && fr_layout_same_dims(e->layout, node->layout);
+}
+
+/* May node c, of the same group then, take the value of its argument k straight from a register? */
+static const char *
+edge_fuses(const struct fuser *z, int c, int k)
+{
+    const struct fr_edge *e = &z->g->node[c].arg[k];
+    int                   p = e->src, pl = result_level(z, p), cl = level_of(z, c), nd, j = 0;
+    int64_t               dims[FR_MAX_DIMS], have[FR_MAX_DIMS], want[FR_MAX_DIMS];
+
+    if (z->g->node[c].op == FR_OP_store && k == 0)
+        return "stores into a result of the same kernel";
     if (z->g->node[p].op == FR_OP_store || e->offset != 0 || e->moving >= 0)
         return "a window of the result is read";
     if (pl == FR_MEMBER_AFTER && cl != FR_MEMBER_AFTER)
@@ -218,7 +232,7 @@ edge_fuses(const struct fuser *z, int p, int c, const struct fr_edge *e)
         return "row results and column results do not meet";
     if (pl == cl && e->layout == z->g->node[p].layout && !fr_fuser_reduces(&z->g->node[c]) &&
         fr_layout_same_dims(e->layout, fr_domain_layout(&z->g->node[c])))
-        return NULL; /* as nearly always: the whole result, as it lies */
+        return NULL; /* the whole result, as it lies */
     fr_domain_strides(z, c, e, have);
     nd = result_strides(&z->g->node[p], dims, want);
     if (pl == cl) {
@@ -251,17 +265,36 @@ in_merge(const struct fuser *z, int n)
     return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
 }
 
-/* Why member c may not read p, of the same group then, or NULL. */
+/* Why member c may not read what it reads of the members of `from`, or NULL. */
 static const char *
-check_edges_from(const struct fuser *z, int p, int c)
+check_edges_from(const struct fuser *z, const struct fr_group *from, int c)
 {
     const struct fr_gnode *node = &z->g->node[c];
     const char            *why = NULL;
 
     for (int k = 0; k < node->n_args && !why; k++)
-        if (node->arg[k].src == p)
-            why = node->op == FR_OP_store && k == 0 ? "stores into a result of the same kernel"
-                                                    : edge_fuses(z, p, c, &node->arg[k]);
+        if (node->arg[k].src >= 0 && z->of[node->arg[k].src] == from && !fuses_at_once(z, node, k))
+            why = edge_fuses(z, c, k);
+    return why;
+}
+
+/* What members of `by` read of node n, which is in `from`; looks at the readers or the members,
+ * whichever are fewer. */
+static const char *
+check_readers(const struct fuser *z, const struct fr_group *from, int n, const struct fr_group *by)
+{
+    const int *reader = z->readers.node + z->readers.first[n],
+              *end = z->readers.node + z->readers.first[n + 1];
+    const char *why = NULL;
+
+    if (end - reader > by->n_members) {
+        for (int m = by->first; m >= 0 && !why; m = z->f->next[m])
+            why = check_edges_from(z, from, m);
+        return why;
+    }
+    for (; reader < end && !why; reader++)
+        if (z->of[*reader] == by)
+            why = check_edges_from(z, from, *reader);
     return why;
 }
 
@@ -273,18 +306,9 @@ check_edges_between(const struct fuser *z)
                           *many = few == z->a ? z->b : z->a;
     const char *why = NULL;
 
-    for (int n = few->first; n >= 0; n = z->f->next[n]) {
-        const struct fr_gnode *node = &z->g->node[n];
-
-        for (int k = 0; k < node->n_args && !why; k++)
-            if (node->arg[k].src >= 0 && z->of[node->arg[k].src] == many)
-                why = check_edges_from(z, node->arg[k].src, n);
-        for (int i = z->readers.first[n]; i < z->readers.first[n + 1] && !why; i++)
-            if (z->of[z->readers.node[i]] == many)
-                why = check_edges_from(z, n, z->readers.node[i]);
-        if (why)
-            break;
-    }
+    for (int n = few->first; n >= 0 && !why; n = z->f->next[n])
+        if (!(why = check_edges_from(z, many, n)))
+            why = check_readers(z, few, n, many);
     return why;
 }
 
@@ -295,9 +319,7 @@ check_edges_inside(const struct fuser *z, const struct fr_group *g)
     const char *why = NULL;
 
     for (int n = g->first; n >= 0 && !why; n = z->f->next[n])
-        for (int k = 0; k < z->g->node[n].n_args && !why; k++)
-            if (z->g->node[n].arg[k].src >= 0 && z->of[z->g->node[n].arg[k].src] == g)
-                why = check_edges_from(z, z->g->node[n].arg[k].src, n);
+        why = check_edges_from(z, g, n);
     return why;
 }
 
@@ -397,10 +419,41 @@ check_stores(const struct fuser *z, const struct fr_group *g, const struct fr_gr
 {
     const char *why = NULL;
 
-    for (int n = g->first; n >= 0 && !why && g->n_stores > 0; n = z->f->next[n])
+    if (g->n_stores == 0)
+        return NULL;
+    for (int n = g->first; n >= 0 && !why; n = z->f->next[n])
         if (z->g->node[n].op == FR_OP_store)
             why = check_store(z, n, with);
     return why;
+}
+
+/* Notes that what is before `to` comes from g. True if that makes a way round. */
+static inline bool
+reach(struct fuser *z, struct fr_group *g, const struct fr_group *from, bool around)
+{
+    if (g == from)
+        return around;
+    if (g && g->pos > from->pos && z->seen[g->first] != z->stamp) {
+        z->seen[g->first] = z->stamp;
+        z->before[z->n_before++] = g;
+    }
+    return false;
+}
+
+/* The same for all that node n waits for: arguments, and readers of what it stores over. */
+static bool
+reach_back(struct fuser *z, int n, const struct fr_group *from, bool around)
+{
+    const struct fr_gnode *node = &z->g->node[n];
+
+    for (int k = 0; k < node->n_args; k++)
+        if (node->arg[k].src >= 0 && reach(z, z->of[node->arg[k].src], from, around))
+            return true;
+    if (fr_fuser_stores_over(z, n))
+        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++)
+            if (reach(z, z->of[z->readers.node[i]], from, around))
+                return true;
+    return false;
 }
 
 /* Is there a path from group `from` to group `to` through a third? Positions are a topological
@@ -416,16 +469,8 @@ path_around(struct fuser *z, struct fr_group *from, struct fr_group *to)
     z->n_before = 1;
     for (int k = 0; k < z->n_before; k++)
         for (int n = z->before[k]->first; n >= 0; n = z->f->next[n])
-            for (int i = 0; i < z->info[n].n_pred; i++) {
-                struct fr_group *g = z->of[z->pred[z->info[n].first_pred + i]];
-
-                if (g == from && k > 0)
-                    return true;
-                if (z->seen[g->first] != z->stamp && g->pos > from->pos) {
-                    z->seen[g->first] = z->stamp;
-                    z->before[z->n_before++] = g;
-                }
-            }
+            if (reach_back(z, n, from, k > 0))
+                return true;
     return false;
 }
 
@@ -439,10 +484,11 @@ find_after(struct fuser *z, struct fr_group *from, int end)
     z->after[0] = from;
     for (int k = 0; k < n_after; k++)
         for (int n = z->after[k]->first; n >= 0; n = z->f->next[n])
-            for (int i = 0; i < z->info[n].n_succ; i++) {
-                struct fr_group *g = z->of[z->succ[z->info[n].first_succ + i]];
+            for (int i = 0; i < fr_fuser_n_after(z, n); i++) {
+                int              later = fr_fuser_after(z, n, i);
+                struct fr_group *g = later < 0 ? NULL : z->of[later];
 
-                if (z->seen[g->first] != z->stamp && g->pos < end) {
+                if (g && z->seen[g->first] != z->stamp && g->pos < end) {
                     z->seen[g->first] = z->stamp;
                     z->after[n_after++] = g;
                 }
@@ -505,8 +551,11 @@ operands_fit(struct fuser *z)
             const struct fr_gnode *node = &z->g->node[n];
             bool out = node->output || node->op == FR_OP_store || fr_fuser_reduces(node);
 
-            for (int i = 0; !out && i < z->info[n].n_succ; i++)
-                out = !in_merge(z, z->succ[z->info[n].first_succ + i]);
+            for (int i = 0, n_after = fr_fuser_n_after(z, n); !out && i < n_after; i++) {
+                int later = fr_fuser_after(z, n, i);
+
+                out = later >= 0 && !in_merge(z, later);
+            }
             n_out += out;
             for (int k = 0; k < node->n_args; k++) {
                 const struct fr_edge *e = &node->arg[k];
@@ -554,6 +603,7 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
 {
     static const char too_many[] = "too many operands for one kernel";
     const char       *why;
+    bool              walk_as_they_did; /* and store nothing: they pass as parts */
 
     z->a = big;
     z->b = small;
@@ -567,8 +617,9 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
      */
     if (big->n_results + small->n_results > FR_FUSE_OPERANDS)
         return too_many;
-    if ((why = check_edges_between(z)) || (why = check_part(z, big)) ||
-        (why = check_part(z, small)))
+    walk_as_they_did = z->merged.kind == FR_GROUP_MAP && big->n_stores + small->n_stores == 0;
+    if ((why = check_edges_between(z)) ||
+        (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
         return why;
     if (!operands_fit(z))
         return too_many;
@@ -606,7 +657,7 @@ link_members(struct fuser *z, struct fr_group *m)
 void
 fr_merge_apply(struct fuser *z)
 {
-    struct fr_group *a = z->a, *b = z->b, m = z->merged,
+    struct fr_group *a = z->a, *b = z->b, *m = &z->merged,
                     *stays = a->n_members < b->n_members ? b : a, *goes = stays == a ? b : a;
 
     keep_topological(z, stays);
@@ -614,15 +665,15 @@ fr_merge_apply(struct fuser *z)
         z->f->level[n] = new_level(z, n);
     for (int n = goes->first; n >= 0; n = z->f->next[n])
         z->of[n] = stays;
-    m.pos = stays->pos;
-    m.n_members = a->n_members + b->n_members;
-    m.n_stores = a->n_stores + b->n_stores;
-    m.n_results = a->n_results + b->n_results;
-    link_members(z, &m);
-    *stays = m;
+    m->pos = stays->pos;
+    m->n_members = a->n_members + b->n_members;
+    m->n_stores = a->n_stores + b->n_stores;
+    m->n_results = a->n_results + b->n_results;
+    link_members(z, m);
+    *stays = *m;
     goes->n_members = 0;
     /* In a MIX the level tells the two sorts of reductions apart. */
-    for (int n = m.first; m.kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
+    for (int n = m->first; m->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
         if (fr_fuser_reduces(&z->g->node[n]))
             z->f->level[n] = reduces_columns(z, stays, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
 }

@@ -12,6 +12,7 @@
 struct state {
     struct fr_graph  *g;
     const bool       *read_outside;
+    struct fr_arena  *arena;
     struct fr_fusion *fusion;
     bool              skip;       /* this pass is to do as little as it can */
     struct fr_err    *err;
@@ -32,7 +33,7 @@ run_fold(struct state *z)
 static fr_status
 run_fuse(struct state *z)
 {
-    return fr_fuse(z->g, z->read_outside, !z->skip, &z->fusion, z->err);
+    return fr_fuse(z->g, z->read_outside, !z->skip, z->arena, &z->fusion, z->err);
 }
 
 static const struct {
@@ -97,10 +98,10 @@ verify(const struct state *z)
 }
 
 fr_status
-fr_passes_run(struct fr_graph *g, const bool *read_outside, struct fr_fusion **out,
-              struct fr_err *err)
+fr_passes_run(struct fr_graph *g, const bool *read_outside, struct fr_arena *arena,
+              struct fr_fusion **out, struct fr_err *err)
 {
-    struct state z = {.g = g, .read_outside = read_outside, .err = err};
+    struct state z = {.g = g, .read_outside = read_outside, .arena = arena, .err = err};
     fr_status    st = FR_OK;
 
     if (fr_env.verify)
@@ -114,8 +115,6 @@ fr_passes_run(struct fr_graph *g, const bool *read_outside, struct fr_fusion **o
             TRY(verify(&z));
     }
     *out = z.fusion;
-    z.fusion = NULL;
 out:
-    fr_fusion_free(z.fusion);
     return st;
 }

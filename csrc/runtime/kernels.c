@@ -23,23 +23,38 @@ enum { JIT_NONE, JIT_LOOKING, JIT_MISSED, JIT_COMPILING, JIT_DONE };
 
 static struct fr_kernel_entry *buckets[N_BUCKETS];
 
-static void
-hash_bytes(const uint8_t *p, size_t n, uint64_t out[2])
+static inline uint64_t
+mix(uint64_t h, uint64_t v)
 {
-    uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu, w;
+    h = (h ^ v) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
 
-    for (; n; p += w, n -= w) {
-        uint64_t v = 0;
+static uint64_t
+mix_bytes(uint64_t h, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    uint64_t    v;
 
-        w = n < 8 ? n : 8;
-        memcpy(&v, p, w);
-        a = (a ^ v) * 0xff51afd7ed558ccdu;
-        a ^= a >> 32;
-        b = (b + v) * 0xc4ceb9fe1a85ec53u;
-        b ^= b >> 29;
+    for (; n >= sizeof v; p += sizeof v, n -= sizeof v) {
+        memcpy(&v, p, sizeof v);
+        h = mix(h, v);
     }
-    out[0] = a ^ b >> 7;
-    out[1] = b;
+    v = 0;
+    for (size_t i = 0; i < n; i++)
+        v = v << 8 | (uint8_t)p[i];
+    return mix(h, v);
+}
+
+static uint64_t
+hash_nest(const struct fr_nest *nest)
+{
+    uint64_t h = nest->n_insts | (uint64_t)nest->n_operands << 32 | (uint64_t)nest->n_scalars << 48;
+
+    h = mix(h, nest->n_stages | (uint64_t)nest->flags << 8);
+    h = mix_bytes(h, nest->insts, nest->n_insts * sizeof *nest->insts);
+    h = mix_bytes(h, nest->operands, nest->n_operands * sizeof *nest->operands);
+    return mix_bytes(h, nest->scalar_dtype, nest->n_scalars * sizeof *nest->scalar_dtype);
 }
 
 static void
@@ -47,44 +62,30 @@ entry_free(struct fr_kernel_entry *e)
 {
     fr_program_free(e->k.program);
     fr_nest_free(e->k.nest);
-    fr_free(e->packed);
     fr_free(e);
 }
 
 fr_status
 fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
 {
-    size_t                  n = fr_nest_pack(nest, NULL, 0);
-    uint8_t                *packed = fr_malloc(n);
-    struct fr_kernel_entry *e = NULL;
-    uint64_t                key[2];
+    struct fr_kernel_entry *e;
+    uint64_t                key = hash_nest(nest);
     fr_status               st = FR_OK;
 
-    if (!packed)
-        return fr_no_memory(err, "a kernel");
-    fr_nest_pack(nest, packed, n);
-    hash_bytes(packed, n, key);
-    for (e = buckets[key[0] % N_BUCKETS]; e; e = e->next)
-        if (e->k.key[0] == key[0] && e->k.key[1] == key[1] && e->n_packed == n &&
-            !memcmp(e->packed, packed, n)) {
-            fr_free(packed);
+    for (e = buckets[key % N_BUCKETS]; e; e = e->next)
+        if (e->k.key == key && fr_nest_same(e->k.nest, nest)) {
             e->refs++;
             *out = e;
             return FR_OK;
         }
-    if (!(e = fr_calloc(1, sizeof *e))) {
-        fr_free(packed);
+    if (!(e = fr_calloc(1, sizeof *e)))
         return fr_no_memory(err, "a kernel");
-    }
-    e->packed = packed;
-    e->n_packed = n;
-    e->k.key[0] = key[0];
-    e->k.key[1] = key[1];
+    e->k.key = key;
     e->refs = 1;
     TRY(fr_nest_copy(nest, &e->k.nest, err));
     TRY(fr_program_build(e->k.nest, &e->k.program, err));
-    e->next = buckets[key[0] % N_BUCKETS];
-    buckets[key[0] % N_BUCKETS] = e;
+    e->next = buckets[key % N_BUCKETS];
+    buckets[key % N_BUCKETS] = e;
     *out = e;
     return FR_OK;
 out:
@@ -95,7 +96,7 @@ out:
 void
 fr_kernel_unref(struct fr_kernel_entry *e)
 {
-    struct fr_kernel_entry **link = &buckets[e->k.key[0] % N_BUCKETS];
+    struct fr_kernel_entry **link = &buckets[e->k.key % N_BUCKETS];
 
     /* While the compiler works on it, it stays: the answer is written into it. */
     if (--e->refs > 0 || atomic_load(&e->n_asked) > 0)

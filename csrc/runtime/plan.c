@@ -20,14 +20,13 @@ struct planner {
     struct fr_plan  *p;
     const struct fr_graph *g;
     struct fr_fusion *f;
+    struct fr_arena  scratch, lowering;  /* until the plan is made; until the group is lowered */
     bool            *read_outside;
     bool            *stored;
-    struct fr_readers readers;
     int             *step_of;        /* [n_groups] last step of a group */
     int             *root;           /* [n_nodes] */
     size_t           cap_steps;
     uint16_t        *value;          /* [n_nodes] scratch of lowering */
-    struct fr_lowered **lowered;     /* [n_groups], kept until the plan is complete */
     uint64_t         number;         /* of this plan among all that were made */
     struct fr_err   *err;
 };
@@ -55,8 +54,10 @@ find_stored(struct planner *z)
         const struct fr_gnode *node = &g->node[n];
         int                    grp = z->f->group_of[n];
 
-        if (grp < 0)
+        if (grp < 0) { /* empty memory is there when it is wanted */
+            z->stored[n] |= node->op == FR_OP_empty && node->output;
             continue;
+        }
         if (node->output || node->op == FR_OP_store ||
             (is_reduce(node) && (z->f->group[grp]->kind == FR_GROUP_POST ||
                                  z->f->level[n] == FR_MEMBER_AFTER)))
@@ -68,9 +69,6 @@ find_stored(struct planner *z)
                 z->stored[src] = true;
         }
     }
-    for (int n = 0; n < g->n_nodes; n++)      /* empty memory is there when it is wanted */
-        if (g->node[n].op == FR_OP_empty && g->node[n].output)
-            z->stored[n] = true;
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
@@ -80,9 +78,16 @@ new_step(struct planner *z, int kind, bool counts)
 {
     struct fr_plan *p = z->p;
 
-    if (!FR_GROW(p->step, z->cap_steps, (size_t)p->n_steps + 1)) {
-        no_memory(z);
-        return NULL;
+    if ((size_t)p->n_steps == z->cap_steps) {
+        struct fr_step *step = fr_arena_room(&p->arena, 2 * z->cap_steps * sizeof *step);
+
+        if (!step) {
+            no_memory(z);
+            return NULL;
+        }
+        memcpy(step, p->step, z->cap_steps * sizeof *step);
+        p->step = step;
+        z->cap_steps *= 2;
     }
     p->step[p->n_steps] = (struct fr_step){.kind = (uint8_t)kind, .counts = counts};
     p->n_kernels += counts;
@@ -90,9 +95,9 @@ new_step(struct planner *z, int kind, bool counts)
 }
 
 static bool
-room_for_instance(struct fr_step *s)
+room_for_instance(struct fr_arena *arena, struct fr_step *s)
 {
-    int cap = s->cap_instances ? s->cap_instances * 2 : 1;
+    size_t              n = (size_t)s->n_instances, cap = n ? 2 * n : 1;
     struct fr_instance *instance;
     struct fr_binding **binding;
     int32_t           **scalar;
@@ -100,17 +105,23 @@ room_for_instance(struct fr_step *s)
 
     if (s->n_instances < s->cap_instances)
         return true;
-    if ((instance = fr_realloc(s->instance, (size_t)cap * sizeof *instance)))
-        s->instance = instance;
-    if ((binding = fr_realloc(s->binding, (size_t)cap * sizeof *binding)))
-        s->binding = binding;
-    if ((scalar = fr_realloc(s->scalar, (size_t)cap * sizeof *scalar)))
-        s->scalar = scalar;
-    if ((group = fr_realloc(s->group, (size_t)cap * sizeof *group)))
-        s->group = group;
+    instance = fr_arena_room(arena, cap * sizeof *instance);
+    binding = fr_arena_room(arena, cap * sizeof *binding);
+    scalar = fr_arena_room(arena, cap * sizeof *scalar);
+    group = fr_arena_room(arena, cap * sizeof *group);
     if (!instance || !binding || !scalar || !group)
         return false;
-    s->cap_instances = cap;
+    if (n) {
+        memcpy(instance, s->instance, n * sizeof *instance);
+        memcpy(binding, s->binding, n * sizeof *binding);
+        memcpy(scalar, s->scalar, n * sizeof *scalar);
+        memcpy(group, s->group, n * sizeof *group);
+    }
+    s->instance = instance;
+    s->binding = binding;
+    s->scalar = scalar;
+    s->group = group;
+    s->cap_instances = (int)cap;
     return true;
 }
 
@@ -126,7 +137,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     char              **ptr;
     void               *values;
 
-    if (!room_for_instance(s))
+    if (!room_for_instance(&z->p->arena, s))
         return no_memory(z);
     bind = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * sizeof *bind);
     scalar = fr_arena_alloc(&z->p->arena, ((size_t)l->nest.n_scalars + 1) * sizeof *scalar);
@@ -143,7 +154,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     if (l->nest.n_scalars)
         memcpy(scalar, l->scalar, l->nest.n_scalars * sizeof *scalar);
     for (int k = 0; k < n_op; k++) {
-        int64_t n = l->n_rows * l->n_inner, touched = 1;
+        int64_t touched = 1;
 
         bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, l->source[k].offset};
         for (int a = 0; a < n_axes; a++) {
@@ -152,7 +163,6 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
             if (stride[k * n_axes + a] != 0)
                 touched *= dim;
         }
-        (void)n;
         touched *= fr_dtype_size(l->nest.operands[k].dtype);
         if (l->source[k].node < 0)
             continue;
@@ -182,6 +192,8 @@ earliest_step(const struct planner *z, int grp)
     const struct fr_graph *g = z->g;
     int                    first = 0;
 
+    if (z->p->n_steps == 0)
+        return 0;
     for (int n = z->f->group[grp]->first; n >= 0; n = z->f->next[n]) {
         const struct fr_gnode *node = &g->node[n];
 
@@ -196,8 +208,8 @@ earliest_step(const struct planner *z, int grp)
         if (!z->f->in_place[n] && g->node[node->arg[0].src].op != FR_OP_empty)
             return z->p->n_steps;        /* after its copy, the last step so far */
         /* What reads the version that is about to be overwritten. */
-        for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++) {
-            int other = z->f->group_of[z->readers.node[i]];
+        for (int i = z->f->readers.first[node->arg[0].src]; z->f->readers.node[i] < n; i++) {
+            int other = z->f->group_of[z->f->readers.node[i]];
 
             if (other != grp && z->step_of[other] + 1 > first)
                 first = z->step_of[other] + 1;
@@ -291,7 +303,8 @@ add_call(struct planner *z, int grp)
     struct fr_binding     *bind;
     char                 **ptr;
 
-    if (!(s = new_step(z, FR_STEP_CALL, node->op != FR_OP_matmul)) || !room_for_instance(s))
+    if (!(s = new_step(z, FR_STEP_CALL, node->op != FR_OP_matmul)) ||
+        !room_for_instance(&z->p->arena, s))
         return no_memory(z);
     bind = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *bind);
     ptr = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *ptr);
@@ -355,7 +368,7 @@ static fr_status
 add_group(struct planner *z, int grp)
 {
     const struct fr_group *group = z->f->group[grp];
-    int                    earliest;
+    struct fr_lowered     *l;
     fr_status              st;
 
     if (group->kind == FR_GROUP_SCAN)
@@ -365,12 +378,13 @@ add_group(struct planner *z, int grp)
     for (int n = group->first; n >= 0; n = z->f->next[n])
         if ((st = add_copy(z, n)) != FR_OK)
             return st;
-    if ((st = fr_lower(z->g, z->f, grp, z->stored, z->value, &z->lowered[grp], z->err)) != FR_OK)
-        return st;
-    earliest = earliest_step(z, grp);
-    if ((st = add_launch(z, z->lowered[grp], grp, earliest, true)) != FR_OK)
-        return st;
-    return z->lowered[grp]->after ? add_launch(z, z->lowered[grp]->after, grp, 0, false) : FR_OK;
+    TRY(fr_lower(z->g, z->f, grp, z->stored, z->value, &z->lowering, &l, z->err));
+    TRY(add_launch(z, l, grp, earliest_step(z, grp), true));
+    if (l->after)
+        TRY(add_launch(z, l->after, grp, 0, false));
+out:
+    fr_arena_clear(&z->lowering);
+    return st;
 }
 
 /* ---- places ------------------------------------------------------------------------------- */
@@ -403,12 +417,13 @@ first_places(struct planner *z)
             place[n].kind = FR_PLACE_ARENA;
         }
     }
-    for (int n = 0; n < z->g->n_nodes; n++) {
-        int r = root_of(z->p, n);
+    for (int n = 0; n < z->g->n_nodes; n++)
+        if (z->g->node[n].output) {
+            int r = root_of(z->p, n);
 
-        if (z->g->node[n].output && place[r].kind == FR_PLACE_ARENA)
-            place[r].kind = FR_PLACE_NEW;
-    }
+            if (place[r].kind == FR_PLACE_ARENA)
+                place[r].kind = FR_PLACE_NEW;
+        }
 }
 
 /* First and last step that touches the memory of each root. */
@@ -575,17 +590,15 @@ place_all(struct planner *z)
 {
     struct fr_plan     *p = z->p;
     int                 n = z->g->n_nodes, n_arena = 0;
-    int32_t            *from = fr_malloc(((size_t)n + 1) * sizeof *from);
-    int32_t            *to = fr_malloc(((size_t)n + 1) * sizeof *to);
-    int32_t            *uses = fr_calloc((size_t)n + 1, sizeof *uses);
-    struct fr_interval *v = fr_malloc(((size_t)n + 1) * sizeof *v);
+    int32_t            *from = fr_arena_room(&z->scratch, ((size_t)n + 1) * sizeof *from);
+    int32_t            *to = fr_arena_room(&z->scratch, ((size_t)n + 1) * sizeof *to);
+    int32_t            *uses = fr_arena_alloc(&z->scratch, ((size_t)n + 1) * sizeof *uses);
+    struct fr_interval *v = fr_arena_room(&z->scratch, ((size_t)n + 1) * sizeof *v);
     struct fr_packing   packing;
     fr_status           st = FR_OK;
 
-    if (!from || !to || !uses || !v) {
-        st = no_memory(z);
-        goto out;
-    }
+    if (!from || !to || !uses || !v)
+        return no_memory(z);
     first_places(z);
     find_lives(z, from, to);
     reuse_dying(z, from, to, uses);
@@ -598,11 +611,12 @@ place_all(struct planner *z)
         }
         if (z->g->node[i].output)
             p->output[p->n_outputs++] = i;
+        if (p->place[i].kind != FR_PLACE_NONE && p->place[i].kind != FR_PLACE_SAME)
+            p->placed[p->n_placed++] = i;
     }
-    for (int same = 0; same <= 1; same++)
-        for (int i = 0; i < n; i++)
-            if (p->place[i].kind != FR_PLACE_NONE && (p->place[i].kind == FR_PLACE_SAME) == same)
-                p->placed[p->n_placed++] = i;
+    for (int i = 0; i < n; i++)
+        if (p->place[i].kind == FR_PLACE_SAME)
+            p->placed[p->n_placed++] = i;
     mark_overwrites(p);
     TRY(fr_memory_pack(v, n_arena, 0, FR_MEMORY_PLAN_STEPS, &packing, z->err));
     p->n_arena = n_arena;
@@ -616,10 +630,6 @@ place_all(struct planner *z)
             p->place[i].root = root_of(p, i);
     }
 out:
-    fr_free(from);
-    fr_free(to);
-    fr_free(uses);
-    fr_free(v);
     return st;
 }
 
@@ -630,17 +640,10 @@ fr_plan_free(struct fr_plan *p)
 {
     if (!p)
         return;
-    for (int s = 0; s < p->n_steps; s++) {
+    for (int s = 0; s < p->n_steps; s++)
         if (p->step[s].kernel)
             fr_kernel_unref(p->step[s].kernel);
-        fr_free(p->step[s].instance);
-        fr_free(p->step[s].binding);
-        fr_free(p->step[s].scalar);
-        fr_free(p->step[s].group);
-    }
-    fr_free(p->step);
     fr_free(p->key);
-    fr_fusion_free(p->fusion);
     fr_graph_free(p->graph);
     fr_arena_clear(&p->arena);
     fr_free(p);
@@ -661,26 +664,25 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     }
     z.p = p;
     p->graph = g;
-    TRY(fr_passes_run(g, read_outside, &p->fusion, err));
+    TRY(fr_passes_run(g, read_outside, &p->arena, &p->fusion, err));
     z.f = p->fusion;
-    z.stored = fr_arena_alloc(&p->arena, n);
-    z.step_of = fr_arena_alloc(&p->arena, n * sizeof *z.step_of);
-    z.value = fr_arena_alloc(&p->arena, n * sizeof *z.value);
-    z.lowered = fr_calloc(n, sizeof *z.lowered);
+    z.stored = fr_arena_alloc(&z.scratch, n);
+    z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
+    z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
+    z.cap_steps = (size_t)p->fusion->n_groups + 1;
+    p->step = fr_arena_room(&p->arena, z.cap_steps * sizeof *p->step);
     p->place = fr_arena_alloc(&p->arena, n * sizeof *p->place);
     p->base = fr_arena_alloc(&p->arena, n * sizeof *p->base);
     p->fresh = fr_arena_alloc(&p->arena, n * sizeof *p->fresh);
-    p->new_ = fr_arena_alloc(&p->arena, n * sizeof *p->new_);
-    p->output = fr_arena_alloc(&p->arena, n * sizeof *p->output);
-    p->placed = fr_arena_alloc(&p->arena, n * sizeof *p->placed);
-    if (!z.stored || !z.step_of || !z.value || !z.lowered || !p->place || !p->base || !p->fresh ||
+    p->new_ = fr_arena_room(&p->arena, n * sizeof *p->new_);
+    p->output = fr_arena_room(&p->arena, n * sizeof *p->output);
+    p->placed = fr_arena_room(&p->arena, n * sizeof *p->placed);
+    if (!z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
         !p->new_ || !p->output || !p->placed) {
         st = no_memory(&z);
         goto out;
     }
-    TRY(fr_graph_readers(g, &p->arena, &z.readers, err));
-    for (size_t i = 0; i < n; i++)
-        z.value[i] = FR_LOWER_NO_INST;
+    memset(z.value, 0xff, n * sizeof *z.value); /* FR_LOWER_NO_INST */
     find_stored(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
@@ -688,9 +690,7 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     *out = p;
     p = NULL;
 out:
-    for (int i = 0; z.lowered && i < z.f->n_groups; i++)
-        fr_lowered_free(z.lowered[i]);
-    fr_free(z.lowered);
+    fr_arena_clear(&z.scratch);
     fr_plan_free(p);
     return st;
 }

@@ -75,8 +75,6 @@ struct fr_kernel_entry {
     uint64_t                cost;        /* of its runs before it was compiled */
     uint64_t                plan;        /* the last plan made with a step that instances may join, */
     int                     step;        /* and the last such step in it */
-    size_t                  n_packed;
-    uint8_t                *packed;
 };
 
 fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);

@@ -29,23 +29,18 @@ static struct fr_kernel_entry *kernels;
 fr_status
 fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
 {
-    size_t                  n = fr_nest_pack(nest, NULL, 0);
-    uint8_t                *packed = fr_malloc(n);
     struct fr_kernel_entry *e;
     fr_status               st;
 
-    fr_nest_pack(nest, packed, n);
     for (e = kernels; e; e = e->next)
-        if (e->n_packed == n && !memcmp(e->packed, packed, n)) {
-            fr_free(packed);
+        if (fr_nest_same(e->k.nest, nest)) {
             *out = e;
             return FR_OK;
         }
     e = fr_calloc(1, sizeof *e);
-    e->packed = packed;
-    e->n_packed = n;
     e->next = kernels;
-    if ((st = fr_nest_unpack(packed, n, &e->k.nest, err)) != FR_OK)
+    if ((st = fr_nest_verify(nest, err)) != FR_OK ||
+        (st = fr_nest_copy(nest, &e->k.nest, err)) != FR_OK)
         return st;
     kernels = e;
     *out = e;
@@ -277,7 +272,7 @@ run_graph(const char *pass, char *text, struct fr_err *err)
         TRY(fr_graph_verify(g, err));
         print_graph(g);
     } else if (!strcmp(pass, "fuse")) {
-        TRY(fr_fuse(g, outside, true, &f, err));
+        TRY(fr_fuse(g, outside, true, &g->arena, &f, err));
         TRY(fr_fusion_verify(g, f, err));
         print_fusion(g, f);
     } else {
@@ -296,7 +291,6 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     }
 out:
     fr_plan_free(p);
-    fr_fusion_free(f);
     fr_graph_free(g);
     free(list);
     return st;

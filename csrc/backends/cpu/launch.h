@@ -30,7 +30,7 @@ struct fr_kernel {
     atomic_uint                          n_runs;
     atomic_int                           jit_state; /* owned by jit/compile.c */
     void                                *jit;       /* likewise */
-    uint64_t                             key[2];    /* of the packed nest */
+    uint64_t                             key;       /* a hash of the nest */
     struct fr_cost                       cost[2];   /* interpreted, compiled */
 };
 

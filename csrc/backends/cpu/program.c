@@ -11,6 +11,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/space.h"
 #include "base/alloc.h"
+#include "base/arena.h"
 
 enum {
     BLOCK_MIN = 512, /* elements; below, calling the kernels shows */
@@ -27,18 +28,21 @@ struct builder {
     struct fr_program    *p;
     const struct fr_nest *nest;
     struct fr_err        *err;
+    struct fr_arena       scratch;
     size_t                cap_steps, n_steps, cap_hazards, n_hazards;
+    uint16_t             *order; /* [n_insts] loads, the rest, reductions: the order in a stage */
+    uint32_t              n_level[FR_LEVEL_FULL + 1]; /* instructions of each level */
     uint16_t             *expanded; /* [n_insts] place of a value's expansion, or NONE */
     uint8_t              *marked;   /* [n_insts] wanted in the list being made */
     uint8_t              *ready;    /* [n_insts] its expansion has been written in this list */
     uint8_t              *done;     /* [n_insts] in the tile already */
     uint16_t *parent;   /* [n_insts] by place - n_insts: of which value it is the expansion */
     uint32_t *last_use; /* [2 * n_insts] by place: the last step that reads it */
+    uint32_t *offset;   /* [2 * n_insts] by register or load: where it begins, or UINT32_MAX */
     uint16_t *reg;      /* [2 * n_insts] by place: its register in this list, or NONE */
     uint8_t  *reg_size; /* [2 * n_insts] of the list's registers: element size */
     uint8_t  *reg_free;
-    uint32_t *step_reg; /* [cap_steps] by step: its register, or NONE */
-    size_t    cap_step_reg;
+    uint32_t *step_reg; /* [n_steps] by step: its register, or NONE */
     uint32_t  n_regs;
     size_t    scalar_bytes; /* so far */
     int64_t   elem_bytes;   /* of the registers of the widest list made since it was set to 0 */
@@ -52,17 +56,34 @@ map_kernel(const struct builder *b, const struct fr_inst *in)
     return b->p->kernels->map[in->op][fr_nest_compute(b->nest, (int)(in - b->nest->insts))];
 }
 
+/* Room for one more of `n` items of `size` bytes, at least `first` to begin with. */
+static void *
+grow(struct builder *b, void *items, size_t *cap, size_t n, size_t first, size_t size)
+{
+    void *grown;
+
+    if (n < *cap)
+        return items;
+    *cap = n ? 2 * n : first;
+    if ((grown = fr_arena_room(&b->scratch, *cap * size)) && n)
+        memcpy(grown, items, n * size);
+    return grown;
+}
+
 static struct fr_step *
 new_step(struct builder *b, int kind)
 {
     struct fr_step *st;
 
-    if (!FR_GROW(b->p->steps, b->cap_steps, b->n_steps + 1))
-        return NULL;
+    if (b->n_steps == b->cap_steps) {
+        st = grow(b, b->p->steps, &b->cap_steps, b->n_steps, 2 * (size_t)b->nest->n_insts,
+                  sizeof *st);
+        if (!st)
+            return NULL;
+        b->p->steps = st;
+    }
     st = &b->p->steps[b->n_steps++];
-    memset(st, 0, sizeof *st);
-    st->kind = (uint8_t)kind;
-    st->operand = NONE;
+    *st = (struct fr_step){.kind = (uint8_t)kind, .operand = NONE};
     return st;
 }
 
@@ -116,13 +137,14 @@ emit_op(struct builder *b, uint16_t i, int level)
     static const uint8_t  kinds[] = {FR_STEP_ONE_OP, FR_STEP_ROW_OP, FR_STEP_OP};
     const struct fr_inst *in = &b->nest->insts[i];
     fr_map_fn            *fn = map_kernel(b, in);
+    int                   n_args = fr_nest_n_args(in);
     struct fr_step        made = {0}, *st;
     fr_status             s;
 
     if (!fn)
         return fr_fail(b->err, FR_ENOTSUP, "no block kernel for %s of %s", fr_op_info[in->op].name,
                        fr_dtype_code(b->nest->insts[in->a[0]].dtype));
-    for (int k = 0; k < fr_nest_n_args(in); k++) {
+    for (int k = 0; k < n_args; k++) {
         int from = b->nest->insts[in->a[k]].level;
         made.a[k] = in->a[k];
         if (from == FR_LEVEL_SCALAR) {
@@ -134,7 +156,7 @@ emit_op(struct builder *b, uint16_t i, int level)
         }
     }
     /* Arguments that the operation does not have point at one that it has. */
-    for (int k = fr_nest_n_args(in); k < 3; k++)
+    for (int k = n_args; k < 3; k++)
         made.a[k] = made.a[0];
     if (!(st = new_step(b, kinds[level])))
         return out_of_memory(b);
@@ -227,10 +249,23 @@ emit(struct builder *b, uint16_t i)
 
 /* The order within one stage: loads, the rest, reductions (which the long form wants at the end).
  */
-static int
-rank(const struct fr_inst *in)
+static void
+order_insts(struct builder *b)
 {
-    return in->kind == FR_INST_LOAD ? 0 : in->kind == FR_INST_REDUCE ? 2 : 1;
+    const struct fr_inst *insts = b->nest->insts;
+    uint32_t              n_loads = 0, n_reduces = 0, n = b->nest->n_insts, at[3];
+
+    for (uint32_t i = 0; i < n; i++) {
+        n_loads += insts[i].kind == FR_INST_LOAD;
+        n_reduces += insts[i].kind == FR_INST_REDUCE;
+        b->n_level[insts[i].level]++;
+    }
+    at[0] = 0;
+    at[1] = n_loads;
+    at[2] = n - n_reduces;
+    for (uint32_t i = 0; i < n; i++)
+        b->order[at[insts[i].kind == FR_INST_LOAD ? 0 : 1 + (insts[i].kind == FR_INST_REDUCE)]++] =
+            (uint16_t)i;
 }
 
 static fr_status
@@ -238,23 +273,27 @@ emit_marked(struct builder *b)
 {
     fr_status st;
 
-    for (int r = 0; r < 3; r++)
-        for (uint32_t i = 0; i < b->nest->n_insts; i++)
-            if (b->marked[i] && rank(&b->nest->insts[i]) == r &&
-                (st = emit(b, (uint16_t)i)) != FR_OK)
-                return st;
+    for (uint32_t i = 0; i < b->nest->n_insts; i++)
+        if (b->marked[b->order[i]] && (st = emit(b, b->order[i])) != FR_OK)
+            return st;
     return FR_OK;
 }
 
 /* The SCALAR instructions, or the ROW instructions of a stage that are not reductions. */
-static void
-mark(struct builder *b, int level, int stage)
+static fr_status
+emit_level(struct builder *b, int level, int stage)
 {
-    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
-        const struct fr_inst *in = &b->nest->insts[i];
-        b->marked[i] = in->level == level && in->kind != FR_INST_REDUCE &&
-                       (level == FR_LEVEL_SCALAR || in->stage == stage);
+    fr_status st;
+
+    for (uint32_t i = 0; i < b->nest->n_insts && b->n_level[level]; i++) {
+        const struct fr_inst *in = &b->nest->insts[b->order[i]];
+
+        if (in->level == level && in->kind != FR_INST_REDUCE &&
+            (level == FR_LEVEL_SCALAR || in->stage == stage) &&
+            (st = emit(b, b->order[i])) != FR_OK)
+            return st;
     }
+    return FR_OK;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -280,24 +319,16 @@ forward_stores(struct builder *b, struct fr_steps l)
     }
 }
 
-static int
+static inline int
 step_args(const struct fr_step *st)
 {
-    switch (st->kind) {
-    case FR_STEP_LOAD:
-    case FR_STEP_IOTA:
-    case FR_STEP_ROW_LOAD:
-    case FR_STEP_ROW_IOTA:
-    case FR_STEP_SCALAR:
-        return 0;
-    case FR_STEP_OP:
-    case FR_STEP_OP_STORE:
-    case FR_STEP_ROW_OP:
-    case FR_STEP_ONE_OP:
-        return 3;
-    default:
-        return 1;
-    }
+    static const uint8_t n_args[] = {
+        [FR_STEP_OP] = 3,    [FR_STEP_OP_STORE] = 3,  [FR_STEP_ROW_OP] = 3, [FR_STEP_ONE_OP] = 3,
+        [FR_STEP_STORE] = 1, [FR_STEP_ROW_STORE] = 1, [FR_STEP_EXPAND] = 1, [FR_STEP_REDUCE] = 1,
+        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,
+    };
+
+    return n_args[st->kind];
 }
 
 static bool
@@ -353,27 +384,27 @@ take_register(struct builder *b, int size)
     return (uint16_t)b->n_regs++;
 }
 
-static void
+static inline void
 release(struct builder *b, uint16_t place, uint32_t at)
 {
-    if (b->reg[place] != NONE && b->last_use[place] == at) {
-        b->reg_free[b->reg[place]] = 1;
-        b->reg[place] = NONE;
+    for (;; place = b->parent[place - b->nest->n_insts]) {
+        if (b->reg[place] != NONE && b->last_use[place] == at) {
+            b->reg_free[b->reg[place]] = 1;
+            b->reg[place] = NONE;
+        }
+        if (place < b->nest->n_insts)
+            break;
     }
-    if (place >= b->nest->n_insts)
-        release(b, b->parent[place - b->nest->n_insts], at);
 }
 
 /* Gives registers to the values of a list; step_reg keeps them until their width is known. In lists
  * of the long form ROW values live in slots. */
-static fr_status
+static void
 assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
 {
     struct fr_step *steps = b->p->steps;
     int64_t         bytes = 0;
 
-    if (!FR_GROW(b->step_reg, b->cap_step_reg, b->n_steps))
-        return out_of_memory(b);
     find_last_uses(b, l);
     memset(b->reg, 0xff, 2 * b->nest->n_insts * sizeof *b->reg);
     b->n_regs = 0;
@@ -407,7 +438,6 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
         bytes += b->reg_size[r];
     if (bytes > b->elem_bytes)
         b->elem_bytes = bytes;
-    return FR_OK;
 }
 
 /* Turns register numbers into offsets, `cap` elements each, and returns the end of the registers.
@@ -418,38 +448,44 @@ place_registers(struct builder *b, struct fr_steps l, size_t at, int64_t cap)
     struct fr_step *steps = b->p->steps;
     size_t          end = at;
 
-    memset(b->last_use, 0xff,
-           2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by register */
+    memset(b->offset, 0xff, 2 * b->nest->n_insts * sizeof *b->offset);
     for (uint32_t i = l.first; i < l.end; i++) {
         uint32_t r = b->step_reg[i];
         if (r == NONE)
             continue;
-        if (b->last_use[r] == UINT32_MAX) {
-            b->last_use[r] = (uint32_t)end;
+        if (b->offset[r] == UINT32_MAX) {
+            b->offset[r] = (uint32_t)end;
             end += (((size_t)cap * steps[i].size + 63) & ~(size_t)63) + PAD_BYTES;
         }
-        steps[i].offset = b->last_use[r];
+        steps[i].offset = b->offset[r];
     }
     return end;
 }
 
-/* Which loads would see what the list has already written, if they are not copied first. */
+/* Which loads would see what the list has already written, if they are not copied first. The last
+ * uses are those that assign_registers has just found. */
 static fr_status
 find_hazards(struct builder *b, struct fr_steps l)
 {
     struct fr_step *steps = b->p->steps;
+    uint32_t        first_write = l.first;
 
-    find_last_uses(b, l);
+    while (first_write < l.end && !writes_memory(&steps[first_write]))
+        first_write++;
     for (uint32_t i = l.first; i < l.end; i++) {
         if (!is_load(&steps[i]))
             continue;
-        for (uint32_t k = l.first; k < b->last_use[steps[i].dst]; k++) {
+        for (uint32_t k = first_write; k < b->last_use[steps[i].dst]; k++) {
+            struct fr_hazard *hazards;
+
             if (!writes_memory(&steps[k]) || b->nest->operands[steps[k].operand].dtype !=
                                                  b->nest->operands[steps[i].operand].dtype)
                 continue;
-            if (!FR_GROW(b->p->hazards, b->cap_hazards, b->n_hazards + 1))
+            if (!(hazards =
+                      grow(b, b->p->hazards, &b->cap_hazards, b->n_hazards, 16, sizeof *hazards)))
                 return out_of_memory(b);
-            b->p->hazards[b->n_hazards++] =
+            b->p->hazards = hazards;
+            hazards[b->n_hazards++] =
                 (struct fr_hazard){steps[i].load, steps[i].operand, steps[k].operand};
         }
     }
@@ -465,9 +501,15 @@ begin_list(struct builder *b, struct fr_steps *l)
 
 /* Numbers the loads, each with a register of its own (which it uses only if its elements must be
  * moved together); the same load has the same register in every list. */
-static void
-number_loads(struct builder *b, uint16_t *load_of)
+static fr_status
+number_loads(struct builder *b)
 {
+    uint16_t *load_of = fr_arena_room(&b->scratch, b->nest->n_insts * sizeof *load_of);
+
+    b->step_reg = fr_arena_room(&b->scratch, b->n_steps * sizeof *b->step_reg);
+    if (!load_of || !b->step_reg)
+        return out_of_memory(b);
+    memset(load_of, 0xff, b->nest->n_insts * sizeof *load_of);
     for (size_t i = 0; i < b->n_steps; i++) {
         struct fr_step *st = &b->p->steps[i];
         if (!is_load(st))
@@ -476,6 +518,7 @@ number_loads(struct builder *b, uint16_t *load_of)
             load_of[st->dst] = (uint16_t)b->p->n_loads++;
         st->load = load_of[st->dst];
     }
+    return FR_OK;
 }
 
 static size_t
@@ -484,16 +527,15 @@ place_loads(struct builder *b, uint32_t first, size_t at, int64_t cap)
     struct fr_step *steps = b->p->steps;
     size_t          end = at;
 
-    memset(b->last_use, 0xff,
-           2 * b->nest->n_insts * sizeof *b->last_use); /* now: offsets by load */
+    memset(b->offset, 0xff, 2 * b->nest->n_insts * sizeof *b->offset);
     for (uint32_t i = first; i < b->n_steps; i++) {
         if (!is_load(&steps[i]))
             continue;
-        if (b->last_use[steps[i].load] == UINT32_MAX) {
-            b->last_use[steps[i].load] = (uint32_t)end;
+        if (b->offset[steps[i].load] == UINT32_MAX) {
+            b->offset[steps[i].load] = (uint32_t)end;
             end += (((size_t)cap * steps[i].size + 63) & ~(size_t)63) + PAD_BYTES;
         }
-        steps[i].offset = b->last_use[steps[i].load];
+        steps[i].offset = b->offset[steps[i].load];
     }
     return end;
 }
@@ -507,8 +549,7 @@ build_once(struct builder *b)
     fr_status          st;
 
     begin_list(b, &p->once);
-    mark(b, FR_LEVEL_SCALAR, -1);
-    if ((st = emit_marked(b)) != FR_OK)
+    if ((st = emit_level(b, FR_LEVEL_SCALAR, -1)) != FR_OK)
         return st;
     p->once.end = (uint32_t)b->n_steps;
     for (uint32_t i = p->once.first; i < p->once.end; i++) {
@@ -527,8 +568,7 @@ build_tile(struct builder *b)
 
     begin_list(b, &p->tile);
     for (int s = 0; s <= b->nest->n_stages; s++) {
-        mark(b, FR_LEVEL_ROW, s);
-        if ((st = emit_marked(b)) != FR_OK)
+        if ((st = emit_level(b, FR_LEVEL_ROW, s)) != FR_OK)
             return st;
         if (s == 0)
             p->tile_rows_end = (uint32_t)b->n_steps;
@@ -572,13 +612,12 @@ build_stages(struct builder *b)
     struct fr_program *p = b->p;
     fr_status          st;
 
-    if (!(p->stages = fr_calloc(b->nest->n_stages + 1u, sizeof *p->stages)))
+    if (!(p->stages = fr_arena_alloc(&b->scratch, (b->nest->n_stages + 1u) * sizeof *p->stages)))
         return out_of_memory(b);
     for (int s = 0; s <= b->nest->n_stages; s++) {
         struct fr_long_stage *stage = &p->stages[s];
         begin_list(b, &stage->rows);
-        mark(b, FR_LEVEL_ROW, s);
-        if ((st = emit_marked(b)) != FR_OK)
+        if ((st = emit_level(b, FR_LEVEL_ROW, s)) != FR_OK)
             return st;
         stage->rows.end = (uint32_t)b->n_steps;
         begin_list(b, &stage->full);
@@ -648,32 +687,31 @@ place_all(struct builder *b)
     int64_t            cap;
     fr_status          st;
 
-    if ((st = assign_registers(b, p->tile, false)) != FR_OK)
+    assign_registers(b, p->tile, false);
+    if ((st = find_hazards(b, p->tile)) != FR_OK)
         return st;
+    p->tile_end_hazard = (uint32_t)b->n_hazards;
     p->tile_want = block_elements(b->elem_bytes);
     p->tile_cap = p->tile_want;
     if (p->stages)
         p->tile_cap = whole_row(b);
     high = place_registers(b, p->tile, at, p->tile_cap);
-    if ((st = find_hazards(b, p->tile)) != FR_OK)
-        return st;
-    p->tile_end_hazard = (uint32_t)b->n_hazards;
 
     cap = p->tile_cap;
     if (p->stages) {
         b->elem_bytes = 0;
-        for (int s = 0; s < b->nest->n_stages; s++)
-            if ((st = assign_registers(b, p->stages[s].full, true)) != FR_OK)
-                return st;
-        p->block_cap = block_elements(b->elem_bytes);
         for (int s = 0; s <= b->nest->n_stages; s++) {
+            assign_registers(b, p->stages[s].full, true);
             p->stages[s].first_hazard = (uint32_t)b->n_hazards;
-            end = place_registers(b, p->stages[s].full, at, p->block_cap);
-            if (end > high)
-                high = end;
             if ((st = find_hazards(b, p->stages[s].full)) != FR_OK)
                 return st;
             p->stages[s].end_hazard = (uint32_t)b->n_hazards;
+        }
+        p->block_cap = block_elements(b->elem_bytes);
+        for (int s = 0; s <= b->nest->n_stages; s++) {
+            end = place_registers(b, p->stages[s].full, at, p->block_cap);
+            if (end > high)
+                high = end;
         }
         if (cap < p->block_cap)
             cap = p->block_cap;
@@ -778,7 +816,7 @@ list_row_values(struct builder *b)
 {
     struct fr_program *p = b->p;
 
-    if (!(p->row_values = fr_malloc(b->nest->n_insts * sizeof *p->row_values)))
+    if (!(p->row_values = fr_arena_room(&b->scratch, b->nest->n_insts * sizeof *p->row_values)))
         return out_of_memory(b);
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
@@ -788,78 +826,99 @@ list_row_values(struct builder *b)
     return FR_OK;
 }
 
-static void
-builder_clear(struct builder *b)
+static fr_status
+make_room(struct builder *b)
 {
-    fr_free(b->expanded);
-    fr_free(b->marked);
-    fr_free(b->last_use);
-    fr_free(b->step_reg);
+    size_t n = b->nest->n_insts;
+
+    b->order = fr_arena_room(&b->scratch, n * sizeof *b->order);
+    b->expanded = fr_arena_room(&b->scratch, n * sizeof *b->expanded);
+    b->reg = fr_arena_room(&b->scratch, 2 * n * sizeof *b->reg);
+    b->parent = fr_arena_room(&b->scratch, n * sizeof *b->parent);
+    b->marked = fr_arena_alloc(&b->scratch, n);
+    b->ready = fr_arena_room(&b->scratch, n);
+    b->done = fr_arena_alloc(&b->scratch, n);
+    b->reg_size = fr_arena_room(&b->scratch, 2 * n);
+    b->reg_free = fr_arena_room(&b->scratch, 2 * n);
+    b->last_use = fr_arena_room(&b->scratch, 2 * n * sizeof *b->last_use);
+    b->offset = fr_arena_room(&b->scratch, 2 * n * sizeof *b->offset);
+    if (!b->order || !b->expanded || !b->reg || !b->parent || !b->marked || !b->ready || !b->done ||
+        !b->reg_size || !b->reg_free || !b->last_use || !b->offset)
+        return out_of_memory(b);
+    memset(b->expanded, 0xff, n * sizeof *b->expanded);
+    return FR_OK;
+}
+
+/* Appends a table of the program to its block of memory. */
+static void *
+move(char **at, const void *items, size_t n_bytes)
+{
+    void *moved = *at;
+
+    if (!items)
+        return NULL;
+    memcpy(moved, items, n_bytes);
+    *at += (n_bytes + 15) & ~(size_t)15;
+    return moved;
+}
+
+/* The program with its tables in one block of memory. */
+static struct fr_program *
+move_program(const struct builder *b)
+{
+    const struct fr_program *p = b->p;
+    size_t                   steps = b->n_steps * sizeof *p->steps;
+    size_t                   hazards = b->n_hazards * sizeof *p->hazards;
+    size_t                   stages = (b->nest->n_stages + 1u) * sizeof *p->stages;
+    size_t                   row_values = p->n_row_values * sizeof *p->row_values;
+    char              *at = fr_malloc(sizeof *p + steps + hazards + stages + row_values + 5 * 16);
+    struct fr_program *q;
+
+    if (!at)
+        return NULL;
+    q = move(&at, p, sizeof *p);
+    q->steps = move(&at, p->steps, steps);
+    q->hazards = move(&at, p->hazards, hazards);
+    q->stages = move(&at, p->stages, stages);
+    q->row_values = move(&at, p->row_values, row_values);
+    return q;
 }
 
 fr_status
 fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_err *err)
 {
-    struct builder     b = {.nest = nest, .err = err};
-    struct fr_program *p = NULL;
-    size_t             n = nest->n_insts;
-    uint16_t          *load_of;
-    fr_status          st = FR_OK;
+    struct fr_program p = {
+        .nest = nest, .kernels = fr_kernels, .reduce = fr_reduce, .n_places = nest->n_insts};
+    struct builder b = {.nest = nest, .p = &p, .err = err};
+    fr_status      st = FR_OK;
 
     if (!fr_kernels || !fr_reduce)
         return fr_fail(err, FR_EBUG, "the block kernels have not been chosen (fr_cpu_init)");
-    p = b.p = fr_calloc(1, sizeof *p);
-    b.expanded = fr_malloc(5 * n * sizeof(uint16_t));
-    b.marked = fr_calloc(8, n);
-    b.last_use = fr_malloc(2 * n * sizeof(uint32_t));
-    if (!p || !b.expanded || !b.marked || !b.last_use) {
-        st = out_of_memory(&b);
-        goto out;
-    }
-    b.reg = b.expanded + n;
-    b.parent = b.reg + 2 * n;
-    load_of = b.parent + n;
-    b.ready = b.marked + n;
-    b.reg_size = b.ready + n;
-    b.reg_free = b.reg_size + 2 * n;
-    b.done = b.reg_free + 2 * n;
-    memset(b.expanded, 0xff, n * sizeof *b.expanded);
-    memset(load_of, 0xff, n * sizeof *load_of);
-    p->nest = nest;
-    p->kernels = fr_kernels;
-    p->reduce = fr_reduce;
-    p->n_places = nest->n_insts;
-
+    TRY(make_room(&b));
+    order_insts(&b);
     TRY(build_once(&b));
     TRY(build_tile(&b));
     if (nest->flags & FR_NEST_REDUCES) {
         TRY(build_stages(&b));
         TRY(list_row_values(&b));
     }
-    number_loads(&b, load_of);
-    p->registers_at = fr_interp_frame_bytes(p);
+    TRY(number_loads(&b));
+    p.registers_at = fr_interp_frame_bytes(&p);
     TRY(place_all(&b));
-    p->scratch_bytes = p->temp_at + fr_interp_temp_bytes(p);
-    p->code_scratch_bytes = fr_nest_scratch(nest);
+    p.scratch_bytes = p.temp_at + fr_interp_temp_bytes(&p);
+    p.code_scratch_bytes = fr_nest_scratch(nest);
     estimate(&b);
     compare_with_code(&b);
     describe_nest(&b);
-    *out = p;
-    p = NULL;
+    if (!(*out = move_program(&b)))
+        st = out_of_memory(&b);
 out:
-    fr_program_free(p);
-    builder_clear(&b);
+    fr_arena_clear(&b.scratch);
     return st;
 }
 
 void
 fr_program_free(struct fr_program *p)
 {
-    if (!p)
-        return;
-    fr_free(p->steps);
-    fr_free(p->hazards);
-    fr_free(p->stages);
-    fr_free(p->row_values);
     fr_free(p);
 }
