@@ -644,6 +644,26 @@ set_access(struct lowering *z)
     }
 }
 
+/* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
+ * beginning has left the caches before its end comes, that is for nothing. */
+static void
+set_past(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        struct operand       *o = &z->op[in->operand];
+        int64_t               bytes = fr_dtype_size(in->dtype);
+
+        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL || o->form.access != FR_ACCESS_UNIT ||
+            o->form.flags != FR_OPERAND_WRITTEN)
+            continue;
+        for (int p = 0; p < z->n_axes; p++)
+            bytes *= z->dims[p];
+        if (bytes >= fr_env.past_bytes)
+            o->form.flags |= FR_OPERAND_PAST;
+    }
+}
+
 /* Does a FULL value of an earlier stage serve a later one? */
 static bool
 has_crossing(const struct lowering *z)
@@ -741,6 +761,7 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     coalesce(&z);
     l->n_packed = pack(&z);
     set_access(&z);
+    set_past(&z);
     TRY(finish(&z, n_stages, l));
     *out = l;
     l = NULL;
