@@ -154,8 +154,8 @@ store_vectors(struct emit *e, struct sink *k, bool past)
 
     vector = fr_emit_vector_of(e, type, lanes);
     for (int lane = 0; lane < n; lane += lanes) {
-        gj_lvalue *at = fr_emit_vector_at(
-            e, vector, size, fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
+        gj_lvalue *at = fr_emit_vector_at(e, vector, size,
+                                          fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
         gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
 
         if (past)

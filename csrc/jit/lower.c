@@ -561,31 +561,38 @@ coalesce(struct lowering *z)
 enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
-    PACK_ROWS = 256 << 10,  /* of PACK_EXTENT whole rows, which a tile has where they are reduced */
+    PACK_ROW = 64,          /* elements of a row that is gathered */
+    PACK_NEAR = 4 << 20,    /* bytes, and twice as many in memory: for more, memory is what a row waits for */
+    PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
-/* The axis along which the elements of a crosswise operand lie side by side, if it is worth packing; else -1. */
+/* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
+ * other one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
 static int
 pack_axis(const struct lowering *z, const struct operand *o, bool whole_rows)
 {
     int     size = fr_dtype_size(o->form.dtype), inner = z->n_axes - 1, axis = inner - 1;
     int64_t bytes = size, step, row;
+    bool    small;
 
+    if (inner < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
+        return -1;
     while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
         axis--;
-    if (axis < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
-        return -1;
     row = z->dims[inner] * size;
     step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
     for (int p = 0; p < z->n_axes; p++)
         bytes *= o->stride[p] ? z->dims[p] : 1;
     if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
         return -1;
-    if (fr_env.pack_bytes > 0 &&
-        (bytes < fr_env.pack_bytes || step < PACK_STEP || z->dims[inner] < PACK_EXTENT ||
-         z->dims[axis] < PACK_EXTENT))
+    if (axis < 0)
+        small = !(o->stride[inner] == -1 || (o->stride[inner] == 2 && bytes <= PACK_NEAR)) ||
+                z->dims[inner] < PACK_ROW;
+    else
+        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT;
+    if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
         return -1;
-    return axis;
+    return axis < 0 ? inner : axis;
 }
 
 /* Says which operands the launcher is to pack: what runs then finds them as if they were contiguous. A tile has
@@ -611,12 +618,14 @@ pack(struct lowering *z)
         if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
             (axis = pack_axis(z, o, whole_rows)) < 0)
             continue;
-        while (s < n_sides && side[s] != axis)
-            s++;
-        if (s == (whole_rows ? 1 : 2))
-            continue;
-        side[s] = axis;
-        n_sides += s == n_sides;
+        if (axis < z->n_axes - 1) {
+            while (s < n_sides && side[s] != axis)
+                s++;
+            if (s == (whole_rows ? 1 : 2))
+                continue;
+            side[s] = axis;
+            n_sides += s == n_sides;
+        }
         o->packed = true;
         n_packed++;
     }
