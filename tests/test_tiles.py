@@ -162,6 +162,44 @@ def test_small_and_flat_operands_are_read_where_they_lie():
         check(lambda x, y: x.T + y, a, b, packed=False, what=shape)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_backwards_and_every_other(dtype):
+    n = (1 << 14) // np.dtype(dtype).itemsize + 77
+    a, b = data((2 * n,), dtype), data((n,), dtype, 1)
+    check(lambda x, y: x[::2] + y, a, b, what=dtype)
+    check(lambda x, y: x[n - 1::-1] + y, a, b, what=dtype)
+    check(lambda x, y: (x[1::2] + y) + y[::-1], a, b, what=dtype)
+    c, d = data((70, 700), dtype, 2), data((70, 350), dtype, 3)
+    check(lambda x, y: x[::-1, ::2] + y, c, d, what=dtype)
+    check(lambda x, y: x[:, ::2] + y[::-1, ::-1], c, d, what=dtype)
+    rows = data((700,), dtype, 4)
+    check(lambda x, y: x[:, ::-1] + y[::-1], c, rows, what=dtype)
+    tall = data((350, 70), dtype, 5)
+    check(lambda x, y, z: x[:, ::2] + y[:, ::-1] + z.T, c, d, tall, what=dtype)     # a crosswise one beside them
+
+
+def test_backwards_in_rows_that_stay_whole():
+    a, b = data((300, 900), "d"), data((300, 900), "d", 1)
+
+    def total(x, y):
+        s = x[:, ::-1] + y
+        return s.sum(axis=1)
+
+    def scaled(x, y):
+        s = x[:, ::-1] * y
+        return s / s.max(axis=1, keepdims=True)
+    check(total, a, b)
+    check(scaled, a, b)
+
+
+def test_other_steps_are_read_where_they_lie():
+    a, b = data((300000,), "f"), data((100000,), "f", 1)
+    check(lambda x, y: x[::3] + y, a, b, packed=False)
+    check(lambda x, y: x[:200000][::-2] + y, a, b, packed=False)
+    a, b = data((5, 2000, 40), "f"), data((5, 2000, 40), "f", 1)
+    check(lambda x, y: x[:, :, ::-1] + y, a, b, packed=False)       # short rows
+
+
 def test_threads_change_nothing():
     a, b = data((700, 901), "f"), data((901, 700), "f", 1)
     results = set()

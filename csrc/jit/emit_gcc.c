@@ -217,6 +217,8 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         fr_gcc_set(c, at, fr_gcc_offset(c, fr_gcc_get(c, at), step[k]));
     }
     fr_gcc_end_for(c, l);
+    if (e->stores_past)
+        fr_gcc_fence(c);
     c->g->block_end_with_void_return(c->at, NULL);
 }
 
@@ -241,6 +243,17 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         c->g->context_new_array_constructor(c->ctxt, NULL, type, n, entry));
 }
 
+/* Only frit_rows has a fence at its end, not the functions of the table. */
+static bool
+stores_past(const struct fr_nest *nest, bool table)
+{
+    bool any = false;
+
+    for (int k = 0; k < nest->n_operands; k++)
+        any |= nest->operands[k].flags & FR_OPERAND_PAST;
+    return FR_GCC_PAST && any && !table;
+}
+
 static void
 emit_nest(struct emit *e)
 {
@@ -251,6 +264,7 @@ emit_nest(struct emit *e)
      * A nest with row buffers has short rows, which need not be cut. */
     bool table = reduces && !fr_nest_scratch(nest);
 
+    e->stores_past = stores_past(nest, table);
     for (int s = 0; s < nest->n_stages; s++)
         stage[s] = fr_emit_stage(e, s);
     for (int s = 0; s <= nest->n_stages; s++)

@@ -33,6 +33,8 @@ struct sink {
                                     (NULL: side by side) */
     gj_rvalue  *to_start, *step_start;
     gj_lvalue  *pad;             /* NULL: whole blocks always fit (row buffers) */
+    gj_lvalue  *past;            /* whether blocks go past the caches; NULL: never */
+    gj_rvalue  *past_start;
     /* reductions */
     int         lane_bytes;      /* of a bool: those of the stage's smallest number */
     gj_type    *lane;
@@ -62,6 +64,7 @@ struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
     const char           *name;           /* ends the name of each function */
+    bool                  stores_past;    /* the caches, where operands say so */
     int                   vector_bytes;
     struct fr_err        *err;
     bool                  has_steps, has_long_steps;   /* of several blocks, in some stage */

@@ -142,15 +142,35 @@ interleave(struct emit *e, struct sink *k)
     fr_gcc_end_for(c, l);
 }
 
+/* Block e->u of t to elements that lie side by side. */
+static void
+store_vectors(struct emit *e, struct sink *k, bool past)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *type = c->memory[k->dtype], *vector;
+    gj_rvalue     *j = times(e, fr_gcc_get(c, e->j), k->parts), *to = fr_gcc_get(c, k->to);
+    int            n = e->block * k->parts, size = fr_dtype_size(fr_dtype_info[k->dtype].component);
+    int            lanes = least(n, e->vector_bytes / size);
+
+    vector = fr_emit_vector_of(e, type, lanes);
+    for (int lane = 0; lane < n; lane += lanes) {
+        gj_lvalue *at = fr_emit_vector_at(e, vector, size,
+                                          fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
+        gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
+
+        if (past)
+            fr_gcc_set_past(c, e->vector_bytes, at, v);
+        else
+            fr_gcc_set(c, at, v);
+    }
+}
+
 /* Whole blocks of t to memory: as vectors where elements lie side by side. */
 static void
 store_block(struct emit *e, struct sink *k)
 {
     struct fr_gcc *c = &e->c;
     gj_rvalue     *j = fr_gcc_get(c, e->j), *to = fr_gcc_get(c, k->to);
-    gj_type       *type = c->memory[k->dtype], *vector;
-    int            n = e->block * k->parts, size = fr_dtype_size(fr_dtype_info[k->dtype].component);
-    int            lanes = least(n, e->vector_bytes / size);
 
     if (k->step) {
         struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
@@ -164,13 +184,19 @@ store_block(struct emit *e, struct sink *k)
         fr_gcc_end_for(c, l);
         return;
     }
-    vector = fr_emit_vector_of(e, type, lanes);
-    j = times(e, j, k->parts);
-    for (int lane = 0; lane < n; lane += lanes)
-        fr_gcc_set(c,
-                   fr_emit_vector_at(e, vector, size,
-                                     fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane)))),
-                   fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane)));
+    if (k->past) {
+        gj_block *past = fr_gcc_block(c), *near = fr_gcc_block(c), *done = fr_gcc_block(c);
+
+        fr_gcc_branch(c, fr_gcc_get(c, k->past), past, near);
+        c->at = past;
+        store_vectors(e, k, true);
+        c->g->block_end_with_jump(c->at, NULL, done);
+        c->at = near;
+        store_vectors(e, k, false);
+        fr_gcc_jump(c, done);
+        return;
+    }
+    store_vectors(e, k, false);
 }
 
 /* Narrow copies of `live` and of the place of this block, for comparing lane by lane. */
@@ -342,6 +368,8 @@ stores_to_pads(struct emit *e)
         if (!k->pad)
             continue;
         fr_gcc_set(c, k->to, pad_origin(e, k->pad, k->dtype));
+        if (k->past)
+            fr_gcc_set(c, k->past, fr_gcc_bits(c, FR_BOOL, 0));
         if (k->step)
             fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(k->dtype)));
     }
@@ -363,6 +391,8 @@ restore_operands(struct emit *e)
         if (!k->pad)
             continue;
         fr_gcc_set(c, k->to, k->to_start);
+        if (k->past)
+            fr_gcc_set(c, k->past, k->past_start);
         if (k->step)
             fr_gcc_set(c, k->step, k->step_start);
     }
@@ -556,11 +586,72 @@ choose_block(const struct emit *e)
     return fr_emit_stage_has(e, HOW_TREE) && n < 8 ? 8 : n;
 }
 
+/* ---- past the caches ------------------------------------------------------------------------- */
+
+/* Elements from j0 on, up to the first vector of sink `k` that is aligned. */
+static gj_rvalue *
+up_to_alignment(struct emit *e, const struct sink *k)
+{
+    struct fr_gcc *c = &e->c;
+    int            size = fr_dtype_size(k->dtype);
+    gj_rvalue     *at = fr_gcc_offset(c, k->to_start, times(e, e->j0, size));
+
+    at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
+    at = rest_of(e, minus(e, fr_gcc_i64(c, 0), at), e->vector_bytes);
+    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, at, fr_gcc_i64(c, size)));
+}
+
+/* Blocks from element j0 + head on are aligned, and nothing is read where they are stored: that
+ * would be in the caches already. */
+static gj_rvalue *
+goes_past(struct emit *e, const struct sink *k, gj_rvalue *head)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *at = times(e, plus(e, e->j0, head), fr_dtype_size(k->dtype)), *yes;
+
+    at = fr_gcc_offset(c, k->to_start, at);
+    at = rest_of(e, c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64), e->vector_bytes);
+    yes = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, at, fr_gcc_i64(c, 0)));
+    for (int s = 0; s < e->n_sources; s++) {
+        gj_rvalue *other = fr_gcc_cmp(c, GJ_NE, e->sources[s].from_start, k->to_start);
+        yes = fr_gcc_keep(c, c->t_bool, fr_gcc_and(c, yes, other));
+    }
+    return yes;
+}
+
+/* Returns how many elements come before whole blocks, so that the first store which goes past the
+ * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
+ * a sum begin where they must, so that nothing is stored past the caches beside it. */
+static gj_rvalue *
+find_past(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *head = NULL;
+    bool           only_stores = true, trees = fr_emit_stage_has(e, HOW_TREE);
+
+    for (int s = 0; s < e->n_sinks; s++)
+        only_stores &= e->sinks[s].how == HOW_STORE;
+    for (int s = 0; s < e->n_sinks && e->stores_past && !trees; s++) {
+        struct sink          *k = &e->sinks[s];
+        const struct fr_inst *in = inst(e, k->inst);
+
+        if (!writes(in) || !(e->nest->operands[in->operand].flags & FR_OPERAND_PAST))
+            continue;
+        if (!head && only_stores)
+            head = up_to_alignment(e, k);
+        k->past_start = goes_past(e, k, head ? head : fr_gcc_i64(c, 0));
+        k->past = fr_emit_copied(e, c->t_bool, k->past_start);
+    }
+    return head;
+}
+
 /* The loop over a range of the row. With sums it is walked leaf by leaf, left to right:
  *
  *     descend:  while m > leaf: push the right half, m = the left one
  *     leaf:     blocks, then what is left over
- *     climb:    while the top of the stack waits for this sum: add; then its right half is next */
+ *     climb:    while the top of the stack waits for this sum: add; then its right half is next
+ *
+ * Without sums there is one leaf; or two, of which the first is what find_past wants. */
 struct walk {
     gj_block  *descend, *leaf, *head, *body, *after, *done, *climb, *finish;
     gj_lvalue *m, *leaf_end, *whole_end, *in_tail, *left_over;
@@ -748,8 +839,20 @@ declare_walk(struct emit *e, struct walk *w)
     w->end = fr_gcc_keep(c, c->t_i64, plus(e, e->j0, e->n));
 }
 
+/* After the head the rest. */
 static void
-emit_walk(struct emit *e, int tree_parts)
+emit_second_leaf(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+
+    c->at = w->climb;
+    fr_gcc_set(c, w->m, minus(e, w->end, fr_gcc_get(c, e->j)));
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, fr_gcc_get(c, w->m), fr_gcc_i64(c, 0)), w->leaf,
+                  w->finish);
+}
+
+static void
+emit_walk(struct emit *e, int tree_parts, gj_rvalue *head)
 {
     struct fr_gcc *c = &e->c;
     struct walk    w;
@@ -760,6 +863,14 @@ emit_walk(struct emit *e, int tree_parts)
     fr_gcc_set(c, e->j, e->j0);
     fr_gcc_set(c, e->n_blocks, fr_gcc_i64(c, 0));
     fr_gcc_set(c, w.m, e->n);
+    if (head) {
+        gj_block *cut = fr_gcc_block(c), *whole = fr_gcc_block(c);
+
+        fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, head, e->n), cut, whole);
+        c->at = cut;
+        fr_gcc_set(c, w.m, head);
+        fr_gcc_jump(c, whole);
+    }
     fr_gcc_set(c, w.depth, fr_gcc_i64(c, 0));
     c->g->block_end_with_jump(c->at, NULL, w.descend);
     if (tree_parts) {
@@ -777,6 +888,8 @@ emit_walk(struct emit *e, int tree_parts)
     c->g->block_end_with_jump(c->at, NULL, w.climb);
     if (tree_parts) {
         emit_climb(e, &w);
+    } else if (head) {
+        emit_second_leaf(e, &w);
     } else {
         c->at = w.climb;
         c->g->block_end_with_jump(c->at, NULL, w.finish);
@@ -826,6 +939,8 @@ keep_roots(struct emit *e, bool complex_trees)
 static void
 emit_loop(struct emit *e, bool stores, int tree_parts)
 {
+    gj_rvalue *head;
+
     find_sinks(e, stores);
     if (!e->n_sinks)
         return;
@@ -838,7 +953,8 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
             declare_store(e, &e->sinks[k]);
         else
             fr_emit_declare_reduction(e, &e->sinks[k]);
-    emit_walk(e, tree_parts);
+    head = find_past(e);
+    emit_walk(e, tree_parts, head);
     fr_emit_write_partial_results(e);
 }
 

@@ -201,11 +201,14 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         const struct fr_operand *o = &n->operands[k];
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_STRIDED || o->pad ||
-            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM)))
+            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_PAST)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
                            o->dtype, o->access, o->flags);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
+        if ((o->flags & FR_OPERAND_PAST) &&
+            (o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) || o->access != FR_ACCESS_UNIT))
+            return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
     }
     return FR_OK;
 }
@@ -380,7 +383,8 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
-        ((o->flags & FR_OPERAND_STREAM) || fr_op_info[in->op].rule == FR_RULE_INDEX))
+        ((o->flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST)) ||
+         fr_op_info[in->op].rule == FR_RULE_INDEX))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);
     for (uint32_t j = 0; j < i; j++)
@@ -647,10 +651,11 @@ fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
         nest->flags & FR_NEST_ROWBUF ? " rowbuf" : "",
         nest->flags & FR_NEST_REDUCES ? " reduces" : "");
     for (int k = 0; k < nest->n_operands; k++)
-        fr_text_put(&o, "[%d] %s %s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
+        fr_text_put(&o, "[%d] %s %s%s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
-            nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "");
+            nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
+            nest->operands[k].flags & FR_OPERAND_PAST ? " past" : "");
     for (int k = 0; k < nest->n_scalars; k++)
         fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -762,6 +767,8 @@ parse_operand(struct line *l, struct fr_nest *nest)
         o->flags |= FR_OPERAND_WRITTEN;
     if (next_is(l, "stream"))
         o->flags |= FR_OPERAND_STREAM;
+    if (next_is(l, "past"))
+        o->flags |= FR_OPERAND_PAST;
     nest->n_operands++;
 }
 

@@ -85,8 +85,9 @@ struct fr_operand {    /* 4 bytes */
     uint8_t  pad;
 };
 enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
-       FR_OPERAND_STREAM = 2 }; /* a FULL or ROW store that the launcher folds over the rows, in
+       FR_OPERAND_STREAM = 2,   /* a FULL or ROW store that the launcher folds over the rows, in
                                    order, into the accumulator behind the operand */
+       FR_OPERAND_PAST = 4 };   /* a FULL unit store of so much that the caches need not see it */
 
 enum { FR_NEST_ROWBUF = 1, FR_NEST_REDUCES = 2 /* has a REDUCE */ };
 

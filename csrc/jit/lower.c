@@ -567,32 +567,39 @@ coalesce(struct lowering *z)
 enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
-    PACK_ROWS = 256 << 10,  /* of PACK_EXTENT whole rows, which a tile has where they are reduced */
+    PACK_ROW = 64,          /* elements of a row that is gathered */
+    PACK_NEAR = 4 << 20,    /* bytes, and twice as many in memory: for more, memory is what a row waits for */
+    PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
-/* The axis along which the elements of a crosswise operand lie side by side, if it is worth packing; else -1. */
+/* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
+ * other one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
 static int
 pack_axis(const struct lowering *z, int operand, bool whole_rows)
 {
     const struct operand *o = &z->op[operand];
     int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
     int64_t bytes = size, step, row;
+    bool    small;
 
+    if (inner < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
+        return -1;
     while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
         axis--;
-    if (axis < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
-        return -1;
     row = z->dims[inner] * size;
     step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
     for (int p = 0; p < z->n_axes; p++)
         bytes *= o->stride[p] ? z->dims[p] : 1;
     if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
         return -1;
-    if (fr_env.pack_bytes > 0 &&
-        (bytes < fr_env.pack_bytes || step < PACK_STEP || z->dims[inner] < PACK_EXTENT ||
-         z->dims[axis] < PACK_EXTENT))
+    if (axis < 0)
+        small = !(o->stride[inner] == -1 || (o->stride[inner] == 2 && bytes <= PACK_NEAR)) ||
+                z->dims[inner] < PACK_ROW;
+    else
+        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT;
+    if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
         return -1;
-    return axis;
+    return axis < 0 ? inner : axis;
 }
 
 /* Says which operands the launcher is to pack: what runs then finds them as if they were contiguous. A tile has
@@ -603,8 +610,6 @@ pack(struct lowering *z)
     bool whole_rows = false;
     int  side[2], n_sides = 0, n_packed = 0;
 
-    if (z->n_axes < 2)
-        return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         bool                  stores = in->kind == FR_INST_STORE;
@@ -619,12 +624,14 @@ pack(struct lowering *z)
         if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
             (axis = pack_axis(z, operand, whole_rows)) < 0)
             continue;
-        while (s < n_sides && side[s] != axis)
-            s++;
-        if (s == (whole_rows ? 1 : 2))
-            continue;
-        side[s] = axis;
-        n_sides += s == n_sides;
+        if (axis < z->n_axes - 1) {
+            while (s < n_sides && side[s] != axis)
+                s++;
+            if (s == (whole_rows ? 1 : 2))
+                continue;
+            side[s] = axis;
+            n_sides += s == n_sides;
+        }
         z->op[operand].packed = true;
         n_packed++;
     }
@@ -648,6 +655,25 @@ set_access(struct lowering *z)
         z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
                                       : unit                     ? FR_ACCESS_UNIT
                                                                  : FR_ACCESS_STRIDED;
+    }
+}
+
+/* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
+ * beginning has left the caches before its end comes, that is for nothing. */
+static void
+set_past(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        int64_t               bytes = fr_dtype_size(in->dtype);
+
+        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL || z->form[in->operand].access != FR_ACCESS_UNIT ||
+            z->form[in->operand].flags != FR_OPERAND_WRITTEN)
+            continue;
+        for (int p = 0; p < z->n_axes; p++)
+            bytes *= z->dims[p];
+        if (bytes >= fr_env.past_bytes)
+            z->form[in->operand].flags |= FR_OPERAND_PAST;
     }
 }
 
@@ -753,6 +779,7 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     coalesce(&z);
     l->n_packed = pack(&z);
     set_access(&z);
+    set_past(&z);
     TRY(finish(&z, n_stages, l));
     *out = l;
 out:

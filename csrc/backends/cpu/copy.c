@@ -31,7 +31,6 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 #define EVEN_2 {0, 2, 4, 6, 8, 10, 12, 14}
 #define EVEN_4 {0, 2, 4, 6}
 #define EVEN_8 {0, 2}
-#define BACK_1 {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}
 #define BACK_2 {7, 6, 5, 4, 3, 2, 1, 0}
 #define BACK_4 {3, 2, 1, 0}
 #define BACK_8 {1, 0}
@@ -44,13 +43,36 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 #define HIGH_4 {2, 6, 3, 7}
 #define HIGH_8 {1, 3}
 
+/* A vector backwards. No shuffle of bytes is in every x86-64: pairs are, and their bytes change
+ * places. */
+static v1
+backwards_1(v1 a)
+{
+    const v2 back = BACK_2;
+    v2       x = __builtin_shuffle((v2)a, back);
+
+    return (v1)(x << 8 | x >> 8);
+}
+#define BACKWARDS(S, V)                                                                            \
+    static V backwards_##S(V a)                                                                    \
+    {                                                                                              \
+        const V back = BACK_##S;                                                                   \
+                                                                                                   \
+        return __builtin_shuffle(a, back);                                                         \
+    }
+BACKWARDS(2, v2)
+BACKWARDS(4, v4)
+BACKWARDS(8, v8)
+
+enum { GATHER_AHEAD = 2048 };   /* bytes: at the end of a page the processor stops reading ahead */
+
 /* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that
  * nothing beyond them is read. Returns how many are done. */
 #define GATHER_NEAR(S, T, V)                                                                       \
     static size_t gather_near_##S(size_t n, char *out, const char *in, ptrdiff_t stride)           \
     {                                                                                              \
         const size_t lanes = 16 / S;                                                               \
-        const V      even = EVEN_##S, back = BACK_##S;                                             \
+        const V      even = EVEN_##S;                                                              \
         size_t       i = 0;                                                                        \
                                                                                                    \
         if (stride == 2 * S)                                                                       \
@@ -58,13 +80,15 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
                 V a = *(const V##_mem *)(in + 2 * i * S);                                          \
                 V b = *(const V##_mem *)(in + 2 * i * S + 16);                                     \
                                                                                                    \
+                __builtin_prefetch((const void *)((uintptr_t)in + 2 * i * S + GATHER_AHEAD));      \
                 *(V##_mem *)(out + i * S) = __builtin_shuffle(a, b, even);                         \
             }                                                                                      \
         else if (stride == -S)                                                                     \
             for (; i + lanes <= n; i += lanes) {                                                   \
                 V a = *(const V##_mem *)(in - (i + lanes - 1) * S);                                \
                                                                                                    \
-                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, back);                            \
+                __builtin_prefetch((const void *)((uintptr_t)in - i * S - GATHER_AHEAD));          \
+                *(V##_mem *)(out + i * S) = backwards_##S(a);                                      \
             }                                                                                      \
         return i;                                                                                  \
     }

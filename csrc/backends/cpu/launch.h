@@ -38,8 +38,8 @@ struct fr_kernel {
  * and `scalars` change from run to run.
  * strides are in bytes, [operand][n_outer + 2]: outer axes outermost first, then row, then inner.
  * n_packed operands are loaded with access UNIT although their elements lie side by side along the
- * rows or an outer axis: what runs sees copies of tiles of them (fr_lowered). Such a nest does not
- * accumulate, and they lie along one axis if its rows must stay whole, else along two at most.
+ * rows or an outer axis, or along none: what runs sees copies of tiles of them (fr_lowered). Such a nest does not
+ * accumulate, and those lie along one axis if its rows must stay whole, else along two at most.
  * Operands that accumulate (ACCUM, STREAM) have stride 0 along the axes that they reduce: those axes
  * are walked in order, by one thread per accumulator element. Their memory need not be initialised:
  * the launcher begins with the identity (sum -0.0 or 0, prod 1, max and min the first element). */

@@ -12,7 +12,11 @@
  * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row
  * is on its own, so any outer axis can be the rows, and a second one the slabs: for operands that
  * lie along it. What is read ahead of its turn is not written before: a store and a load of one
- * nest meet in no element or in the same one, which is in one tile. */
+ * nest meet in no element or in the same one, which is in one tile.
+ *
+ * An operand that goes backwards along the row, or takes every other element of it, has no such
+ * axis: its part of the tile is copied row by row (fr_copy_gather), and a tile that has no other
+ * packed operands is so small that it stays in L1. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"
@@ -24,6 +28,7 @@ enum { SLAB, ROW, COLUMN, N_SIDES };
 enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
     TILE_WHOLE = 256 << 10, /* of whole rows, where fewer of them would use up no cache line */
+    TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
     TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; and */
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
@@ -32,7 +37,7 @@ enum {
 
 struct packed {
     int    operand, size;
-    int    side;  /* along which its elements lie side by side: SLAB or ROW */
+    int    side;  /* along which its elements lie side by side; COLUMN: along none */
     size_t at;    /* of its tile in scratch */
 };
 
@@ -49,6 +54,7 @@ struct tiles {
     int64_t                walk[N_SIDES][FR_MAX_OPERANDS]; /* and as it runs: of packed, in scratch */
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
+    bool                   turns; /* some operand, which then gave the tile its sides */
     size_t                 bytes; /* of scratch */
     int64_t                n_tiles, per_task;
     atomic_int             failed;
@@ -62,14 +68,14 @@ clamp(int64_t v, int64_t lo, int64_t hi)
 
 /* ---- the form of the tiles ------------------------------------------------------------------- */
 
-/* The axis along which the operand's elements lie side by side. */
+/* The outer axis along which the operand's elements lie side by side; -1: there is none. */
 static int
 contiguous_axis(const struct fr_bound *b, int operand, int size)
 {
     const int64_t *stride = fr_space_strides(b, operand);
     int            d = b->in->n_outer;
 
-    while (d > 0 && stride[d] != size && stride[d] != -size)
+    while (d >= 0 && stride[d] != size && stride[d] != -size)
         d--;
     return d;
 }
@@ -80,6 +86,8 @@ find_side(struct tiles *t, int axis)
 {
     int s = t->side[ROW].axis == axis || t->side[ROW].axis < 0 ? ROW : SLAB;
 
+    if (axis < 0)
+        return COLUMN;
     t->side[s].axis = axis;
     return s;
 }
@@ -107,6 +115,9 @@ find_axes(struct tiles *t)
 {
     const struct fr_instance *in = t->b->in;
 
+    t->turns = t->side[ROW].axis >= 0;
+    if (!t->turns)
+        t->side[ROW].axis = in->n_outer;
     for (int s = SLAB; s <= ROW; s++) {
         int axis = t->side[s].axis;
         t->side[s].size = axis < 0 ? 1 : axis < in->n_outer ? in->outer[axis] : in->n_rows;
@@ -121,6 +132,33 @@ find_axes(struct tiles *t)
         for (int k = 0; k < t->b->nest->n_operands; k++)
             t->from[s][k] = t->walk[s][k] =
                 t->side[s].axis < 0 ? 0 : fr_space_strides(t->b, k)[t->side[s].axis];
+}
+
+static void
+count_tiles(struct tiles *t)
+{
+    t->n_tiles = t->others.total;
+    for (int s = SLAB; s < N_SIDES; s++) {
+        t->side[s].n_tiles = (t->side[s].size + t->side[s].tile - 1) / t->side[s].tile;
+        t->n_tiles *= t->side[s].n_tiles;
+    }
+}
+
+/* Where every packed operand only takes steps along the row: as much of a row, or as many rows, as
+ * L1 holds. */
+static void
+choose_row_sizes(struct tiles *t)
+{
+    struct side *row = &t->side[ROW], *column = &t->side[COLUMN];
+    int64_t      bytes = 0;
+
+    for (int i = 0; i < t->n_packed; i++)
+        bytes += t->packed[i].size;
+    t->side[SLAB].tile = 1;
+    column->tile = column->size;
+    if (t->b->exec->program->may_cut_inner)
+        column->tile = clamp(TILE_NEAR / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
+    row->tile = clamp(TILE_NEAR / (bytes * column->tile), 1, row->size);
 }
 
 static void
@@ -143,11 +181,6 @@ choose_sizes(struct tiles *t)
     else if (bytes * column->size > TILE_WHOLE)
         row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
                           row->tile);
-    t->n_tiles = t->others.total;
-    for (int s = SLAB; s < N_SIDES; s++) {
-        t->side[s].n_tiles = (t->side[s].size + t->side[s].tile - 1) / t->side[s].tile;
-        t->n_tiles *= t->side[s].n_tiles;
-    }
 }
 
 static void
@@ -169,6 +202,20 @@ place_packed(struct tiles *t)
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
+
+/* What takes steps along the row: each of its rows in the tile. */
+static void
+gather(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
+{
+    int     k = p->operand;
+    int64_t n_slabs = t->from[SLAB][k] ? n[SLAB] : 1, n_rows = t->from[ROW][k] ? n[ROW] : 1;
+
+    for (int64_t i = 0; i < n_slabs; i++)
+        for (int64_t r = 0; r < n_rows; r++)
+            fr_copy_gather((size_t)n[COLUMN], p->size,
+                           to + i * t->walk[SLAB][k] + r * t->walk[ROW][k],
+                           from + i * t->from[SLAB][k] + r * t->from[ROW][k], t->from[COLUMN][k]);
+}
 
 static void
 pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
@@ -205,7 +252,10 @@ run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
         fr_space_advance(t->b, ptr, t->from[s], first[s]);
     for (int i = 0; i < t->n_packed; i++) {
         const struct packed *p = &t->packed[i];
-        pack(t, p, ptr[p->operand], scratch + p->at, n);
+        if (p->side == COLUMN)
+            gather(t, p, ptr[p->operand], scratch + p->at, n);
+        else
+            pack(t, p, ptr[p->operand], scratch + p->at, n);
         ptr[p->operand] = scratch + p->at;
     }
     for (int64_t i = 0; i < n[SLAB]; i++) {
@@ -241,7 +291,11 @@ fr_tiles_run(const struct fr_bound *b, int n_threads)
 
     find_packed(&t);
     find_axes(&t);
-    choose_sizes(&t);
+    if (t.turns)
+        choose_sizes(&t);
+    else
+        choose_row_sizes(&t);
+    count_tiles(&t);
     place_packed(&t);
     t.per_task = fr_space_share(t.n_tiles, n, 1);
     if (!fr_pool_run(run_tiles, &t, (t.n_tiles + t.per_task - 1) / t.per_task))

@@ -91,6 +91,22 @@ fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
     c->g->block_add_assignment(c->at, NULL, to, v);
 }
 
+void
+fr_gcc_set_past(struct fr_gcc *c, int n_bytes, gj_lvalue *to, gj_rvalue *v)
+{
+    gj_asm *a = c->g->block_add_extended_asm(c->at, NULL,
+                                             n_bytes > 16 ? "vmovntps %1, %0" : "movntps %1, %0");
+
+    c->g->extended_asm_add_output_operand(a, NULL, "=m", to);
+    c->g->extended_asm_add_input_operand(a, NULL, n_bytes > 32 ? "v" : "x", v);
+}
+
+void
+fr_gcc_fence(struct fr_gcc *c)
+{
+    c->g->extended_asm_set_volatile_flag(c->g->block_add_extended_asm(c->at, NULL, "sfence"), 1);
+}
+
 gj_rvalue *
 fr_gcc_get(struct fr_gcc *c, gj_lvalue *v)
 {

@@ -78,6 +78,16 @@ struct fr_gval fr_gcc_load(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rval
 void       fr_gcc_store(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rvalue *i,
                         struct fr_gval);
 
+/* Stores past the caches: a whole vector of `n_bytes`, as much as a register holds, to an address
+ * that is a multiple of that. Others see it after the fence. FR_GCC_PAST: there are such stores. */
+#if defined __x86_64__
+enum { FR_GCC_PAST = 1 };
+#else
+enum { FR_GCC_PAST = 0 };
+#endif
+void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
+void       fr_gcc_fence(struct fr_gcc *);
+
 gj_block  *fr_gcc_block(struct fr_gcc *);
 void       fr_gcc_jump(struct fr_gcc *, gj_block *);                /* and goes on there */
 void       fr_gcc_branch(struct fr_gcc *, gj_rvalue *cond, gj_block *yes, gj_block *no);

@@ -63,6 +63,10 @@ enum { GJ_EQ, GJ_NE, GJ_LT, GJ_LE, GJ_GT, GJ_GE };
     FUNC(void, block_end_with_void_return, (gj_block *, gj_location *))                            \
     FUNC(gj_asm *, block_add_extended_asm, (gj_block *, gj_location *, const char *))              \
     FUNC(void, extended_asm_set_volatile_flag, (gj_asm *, int))                                    \
+    FUNC(void, extended_asm_add_output_operand,                                                    \
+         (gj_asm *, const char *name, const char *constraint, gj_lvalue *))                        \
+    FUNC(void, extended_asm_add_input_operand,                                                     \
+         (gj_asm *, const char *name, const char *constraint, gj_rvalue *))                        \
     FUNC(gj_lvalue *, context_new_global,                                                          \
          (gj_context *, gj_location *, int kind, gj_type *, const char *))                         \
     FUNC(gj_lvalue *, global_set_initializer_rvalue, (gj_lvalue *, gj_rvalue *))                   \

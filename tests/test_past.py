@@ -1,0 +1,128 @@
+"""Results too large for the caches are stored past them by machine code: which those are, that the code has such
+stores, and NumPy's bits wherever a result begins and whatever it is made of."""
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import ROOT
+
+pytestmark = pytest.mark.core
+
+REF = os.environ.get("FRIT_BACKEND") == "ref"
+FENCE = b"\x0f\xae\xf8"         # sfence, which ends a function with such stores and no other
+
+
+def data(*shape, seed=0, dtype="f4"):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def marked(f):
+    """In a call: what a comparison holds would be stored, too."""
+    return str(frit.explain(f(), "loops")).count("past")
+
+
+def test_which_results():
+    with frit.config(past_bytes=1 << 16):
+        a, b = frit.asarray(data(128, 128)), frit.asarray(data(128, 128, seed=1))
+        assert marked(lambda: a + b) == 1
+        assert marked(lambda: a.T + b) == 1
+        assert marked(lambda: a[:64] + b[:64]) == 0     # half as much
+        assert marked(lambda: (a + b).sum()) == 0
+        assert marked(lambda: (a + b).sum(axis=0)) == 0
+        wide = frit.asarray(data(128, 256))
+        wide[:, ::2] = a + b                            # no line of it is whole
+        assert marked(lambda: wide) == 0
+
+
+@pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such stores")
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_the_code_has_such_stores(tmp_path, limit):
+    tmp_path.chmod(0o700)
+    code = """
+import numpy as np, frit
+a, b = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in (0, 1))
+for _ in range(3):
+    frit.eval(a * b + a)
+print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
+"""
+    env = {**os.environ, "FRIT_JIT": "always", "FRIT_PAST_BYTES": str(limit), "FRIT_CACHE_DIR": str(tmp_path)}
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
+                         stdout=subprocess.PIPE, text=True).stdout
+    if out.strip() == "0":
+        pytest.skip("no compiler here")
+    assert any(FENCE in f.read_bytes() for f in tmp_path.glob("*.frit")) == (limit == 0)
+
+
+WHEREVER = """
+import itertools
+import numpy as np, frit
+
+def check(f, *arrays):
+    want = f(np, *[x.copy() for x in arrays])
+    tensors = [frit.asarray(x) for x in arrays]
+    for _ in range(2):
+        got = f(frit, *[t.copy() for t in tensors])
+        np.testing.assert_array_equal(np.asarray(got), want)
+
+def into(xp, y, a):     # a slice: a line is shared with what is beside it
+    y[first:first + n] = a[:n] * 2 + 1
+    return y
+
+def in_place(xp, y, a):
+    y += a
+    return y
+
+def window(xp, y, a):
+    y[1:-1, 1:-1] = a[1:-1, :-2] + a[1:-1, 2:]
+    return y
+
+def shifted(xp, y, a):
+    y[1:] = y[:-1] + a[1:]
+    return y
+
+r = np.random.default_rng(0)
+for dtype in "bhildDF":
+    a, y = (r.integers(0, 50, 300).astype(dtype) for _ in range(2))
+    for first, n in itertools.product((0, 1, 3, 15, 16), (1, 5, 15, 16, 17, 64, 65, 200)):
+        check(into, y, a)
+    check(in_place, y, a)
+    check(shifted, y, a)
+    check(lambda xp, y, a: y > a if dtype not in "DF" else y + a, y, a)
+for h, w in ((33, 70), (5, 17), (64, 64)):
+    a, y = (r.standard_normal((h, w)).astype("f4") for _ in range(2))
+    check(window, y, a)
+    check(lambda xp, y, a: y - xp.max(y, axis=1, keepdims=True) * a, y, a)
+    check(lambda xp, y, a: y / xp.sum(a, axis=1, keepdims=True), y, a)
+    check(lambda xp, y, a: xp.sum(y * a) + (y * a), y, a)
+    check(lambda xp, y, a: xp.max(y * a) + (y * a), y, a)
+    check(lambda xp, y, a: (y + a)[::-1, ::2] * 3, y, a)
+a, y = (r.standard_normal((80, 90)).astype("f4") for _ in range(2))
+check(lambda xp, y, a: y.T * 2 + a.T[::-1], y, a)
+check(lambda xp, y, a: xp.ascontiguousarray(y.T) + a.reshape(90, 80), y, a)
+assert frit.wait_for_compiles(60)
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"FRIT_ISA": "v2"}, {"FRIT_ISA": "v3"}, {"FRIT_NUM_THREADS": "2"}], ids=str)
+def test_bits_wherever_a_result_begins(env):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER], cwd=ROOT, check=True,
+                   env={**os.environ, **env, "FRIT_JIT": "always", "FRIT_PAST_BYTES": "0"})
+
+
+@pytest.mark.parametrize("env", [{"FRIT_JIT": "always"}, {"FRIT_JIT": "interpret"}], ids=str)
+def test_random_programs(env):
+    code = f"""
+from tests.fuzz.programs import draw
+from tests.fuzz.run import compare
+for seed in range({20 if "always" in env.values() else 100}):
+    wrong = compare(draw(seed).lines)
+    assert not wrong, (seed, wrong)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True,
+                   env={**os.environ, **env, "FRIT_PAST_BYTES": "0"})
