@@ -32,7 +32,7 @@ log_add(ldouble x, ldouble y, ldouble base)
     if (isnan(x) || isnan(y) || isinf(big))
         return isnan(x) || isnan(y) ? NAN : big;
     if (isinf(small))
-        return big;
+        return big + 0; /* the logarithm of 1, which makes a zero positive */
     z = base == 1 ? expl(d) : exp2l(d);
     /* What the difference has lost. */
     z += z * base * ((small - (d - part)) - (big + part));
