@@ -6,7 +6,8 @@
 
 Each library has a process of its own per number of threads, bound to as many processors; they take turns on
 each row, so that a change of the machine's mood meets all of them, and each warms up again before its
-turn.  Results are checked before anything is timed: a wrong result is no result.  The first call
+turn.  The tables of different numbers of threads come one after the other; how frit does with more threads is
+measured by itself, in turns.  Results are checked before anything is timed: a wrong result is no result.  The first call
 (planning, compiling) is told apart from the warm ones.  Numbers are medians, and ratios of medians; "spread" is
 the distance of the quartiles; "of copy" is the least traffic of the row over the time, as a share of
 the bandwidth of the best copy of as many bytes (plain or non-temporal stores) measured in the same run.
@@ -33,12 +34,12 @@ CLOSE = 1.05        # a row within so much of the best peer is not behind
 
 
 class Worker:
-    def __init__(self, library, threads):
-        self.name, self.threads, self.p = library, threads, None
+    def __init__(self, library, threads, name=None):
+        self.library, self.threads, self.name, self.p = library, threads, name or library, None
         self.start()
 
     def start(self):
-        self.p = subprocess.Popen([sys.executable, "-m", "benchmarks.worker", self.name, str(self.threads)],
+        self.p = subprocess.Popen([sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads)],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                   text=True, cwd=ROOT)
 
@@ -144,12 +145,22 @@ def show_bounds(saved):
         slow = [f"{n} {row[INTERPRETED] / row['numexpr']:.2f}" for n, row in table.items()
                 if INTERPRETED in row and "numexpr" in row and row[INTERPRETED] > row["numexpr"]]
         print(f"  and is behind numexpr in {len(slow)} of all rows{': ' * bool(slow)}{', '.join(slow)}")
-    one, two = (saved["threads"].get(t, {}) for t in (1, 2))
-    both = {n: one[n]["frit"] / two[n]["frit"] for n in one if n in two and "frit" in one[n] and "frit" in two[n]}
-    if both:
-        slower = [f"{n} {s:.2f}" for n, s in both.items() if s < 0.95]
-        print(f"\ntwo threads against one: median {statistics.median(both.values()):.2f} times as fast; slower in "
-              f"{len(slower)} of {len(both)} rows{': ' * bool(slower)}{', '.join(slower)}")
+
+
+def show_threads(rows, threads, rounds, budget):
+    """frit with more threads against frit with one, taking turns: between whole tables the machine changes."""
+    workers = [Worker("frit", t, t) for t in threads]
+    try:
+        found = {case.name: {t: statistics.median(r["warm"]) for t, r in measure(i, workers, rounds, budget).items()
+                             if "skip" not in r} for i, case in rows}
+    finally:
+        for w in workers:
+            w.close()
+    for t in threads[1:]:
+        times = {n: f[threads[0]] / f[t] for n, f in found.items() if threads[0] in f and t in f}
+        slower = [f"{n} {s:.2f}" for n, s in times.items() if s < 0.95]
+        print(f"\n{t} threads against {threads[0]}: median {statistics.median(times.values()):.2f} times as fast; slower "
+              f"in {len(slower)} of {len(times)} rows{': ' * bool(slower)}{', '.join(slower)}")
 
 
 def arguments():
@@ -219,6 +230,8 @@ def main():
         peak_memory.main()
         dispatch_callgrind.main()
     show_bounds(saved)
+    if len(threads) > 1 and "frit" in names:
+        show_threads(rows, threads, args.rounds, args.budget)
     n = len(rows) * len(threads)
     print(f"\nfrit is behind the best peer in {len({b.split(': ')[0] for b in behind})} of {n} rows"
           f"{':' if behind else '.'}")
