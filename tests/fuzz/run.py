@@ -37,6 +37,8 @@ def own_zeros(name, theirs):
     def both(*args, out=None, **kw):
         want = theirs(*args, **kw)
         w = np.asarray(want)
+        if w.dtype.kind in "biu" and out is not None:
+            return theirs(*args, out=out, **kw)     # which decides in what dtype NumPy computes
         if w.dtype.str[1:] in ("f4", "f8"):
             # Of shared memory, since the layout decides in which order a reduction meets the zeros.
             got = np.asarray(mine(*(frit.asarray(a, copy=False) if isinstance(a, np.ndarray) else a
