@@ -87,9 +87,10 @@ recipe_real_log10(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
 }
 
 /* 1 + u = 2^e (1 + r), with r = u 2^-e + (2^-e - 1) as a sum of two, so that r is u where e is 0;
- * then the logarithm of 2^*more (1 + u + *tail) as a sum of two.  `tail` and `more` may be NULL. */
+ * then the logarithm of 2^*more (1 + u + *tail) as a sum of two.  `tail` and `more` may be NULL.  `fine`: its
+ * error is some 2^-56 of it rather than 2^-54, for what goes on computing with both parts (f64 only). */
 static struct two
-log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval *more)
+log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval *more, bool fine)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
     uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
@@ -112,7 +113,13 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     square = product_exact(c, r, r);
-    lo = log_tail(c, t, r, square.hi, FMA(e, K(ln2[1]), sum.lo));
+    lo = FMA(e, K(ln2[1]), sum.lo);
+    if (fine) { /* what log_tail adds first is as large as the rest of it by far */
+        sum = sum_exact(c, sum.hi, MUL(square.hi, K(-0.5)));
+        lo = ADD(FMA(MUL(square.hi, r), POLY(r, LOG_F64), lo), sum.lo);
+    } else {
+        lo = log_tail(c, t, r, square.hi, lo);
+    }
     if (tail)
         rlo = FMA(square.lo, K(-0.5), rlo);
     /* The derivative 1 / (1 + r), roughly, is enough for the tail. */
@@ -123,14 +130,14 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
 struct two
 fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more)
 {
-    return log1p_parts(c, FR_F64, u, &tail, &more);
+    return log1p_parts(c, FR_F64, u, &tail, &more, false);
 }
 
 fr_status
 recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
     fr_mval u = in[0].re;
-    struct two l = log1p_parts(c, t, u, NULL, NULL);
+    struct two l = log1p_parts(c, t, u, NULL, NULL, false);
     fr_mval y = log_specials(c, t, ADD(l.hi, l.lo), ADD(u, K(1)));
 
     out->re = SEL(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
@@ -277,7 +284,7 @@ log_add_f64(code_t c, fr_mval x, fr_mval y, bool two)
     z = fr_math_exp_parts(c, t, d.hi, d.lo, 2 * BIAS);
     small.hi = scale(c, t, z.e.hi, z.biased);
     small.lo = scale(c, t, z.e.lo, z.biased);
-    l = fr_math_log1p_parts(c, small.hi, small.lo, K(0));
+    l = log1p_parts(c, t, small.hi, &small.lo, NULL, true);
     if (two) {
         /* e^d may be subnormal: the factor comes before the scale. */
         z.e = times_log2e(c, z.e);
