@@ -328,3 +328,26 @@ def test_arrays_without_elements_are_reshaped_as_views(order):
             assert got.shape == like.shape and not like.flags.writeable
             with pytest.raises(ValueError, match="read-only"):
                 got += 1
+
+
+def test_rounded_complex_numbers_are_laid_out_as_copies():
+    x = np.broadcast_to(np.arange(3) + 0.5j, (2, 3, 2, 3)).transpose(3, 1, 0, 2)
+    want, got = np.round(x), frit.round(frit.asarray(x, copy=False))
+    assert got.strides == want.strides
+    np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def test_arrays_without_elements_have_no_strides():
+    x = np.ones((1, 2, 3, 1), order="F")[..., ::-1, :-1, 63:63]
+    t = frit.cumsum(frit.asarray(x), axis=3)
+    want = np.cumsum(x, axis=3).sum(axis=3, initial=0)
+    assert t.sum(axis=3, initial=0).strides == want.strides
+
+
+def test_rows_without_elements_are_not_packed():
+    with frit.config(pack_bytes=0):
+        for shape in ((4, 0), (0, 4), (0, 0)):
+            x = np.ones(shape)
+            t = frit.asarray(x)
+            for f in (lambda a: a[:, ::-1] + 1, lambda a: (a[:, ::-1] + 1).sum(axis=1), lambda a: a.T[::-1] + a.T):
+                np.testing.assert_array_equal(np.asarray(f(t)), f(x))

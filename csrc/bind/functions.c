@@ -417,7 +417,7 @@ static struct fr_signature round_signature = {
 PyObject *
 fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject        *s[3];
+    PyObject        *s[3], *whole, *result;
     long             decimals = 0;
     fr_dtype         d;
     struct fr_tensor copy;
@@ -435,10 +435,16 @@ fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *k
     if (!fr_is_tensor(s[0]) || !fr_args_none(s[2]) || decimals > 300 || decimals < -300)
         return fr_hand_name("round", args, nargs, kwnames);
     d = fr_of(s[0])->dtype;
-    if (fr_dtype_is_int(d) && decimals >= 0) { /* a copy, laid out as NumPy's copies are */
+    if (fr_dtype_is_complex(d) ? decimals == 0 && !fr_of(s[0])->layout->dense
+                               : fr_dtype_is_int(d) && decimals >= 0) { /* laid out as NumPy's copies are */
         FR_TRACE_HERE();
         st = fr_trace_cast(fr_of(s[0]), d, 'K', &copy, &err);
-        return fr_type_result_scalar(st, &copy, &err);
+        whole = fr_type_result_scalar(st, &copy, &err);
+        if (!whole || fr_dtype_is_int(d))
+            return whole;
+        result = fr_number_map(FR_OP_rint, &whole, 1, false);
+        Py_DECREF(whole);
+        return result;
     }
     if (d < FR_F16 || (decimals && fr_dtype_is_complex(d)))
         return fr_hand_name("round", args, nargs, kwnames);

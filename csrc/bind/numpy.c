@@ -276,7 +276,7 @@ fr_numpy_view(PyObject *tensor, enum fr_view mode)
         return NULL;
     for (int i = 0; i < l->ndim; i++) {
         dims[i] = fr_layout_dims(l)[i];
-        strides[i] = fr_layout_strides(l)[i] * size;
+        strides[i] = l->n_elems ? fr_layout_strides(l)[i] * size : 0; /* as NumPy has them */
     }
     if (mode == FR_VIEW_EXPORT && !t->readonly)
         flags |= NPY_ARRAY_WRITEABLE;

@@ -610,6 +610,9 @@ pack(struct lowering *z)
     bool whole_rows = false;
     int  side[2], n_sides = 0, n_packed = 0;
 
+    for (int p = 0; p < z->n_axes; p++)
+        if (z->dims[p] == 0)
+            return 0; /* there is nothing to cut into tiles */
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         bool                  stores = in->kind == FR_INST_STORE;
