@@ -427,7 +427,7 @@ def levels_agree(name, code, args):
     """Whether the package gives the same bits at each level that this processor has; their names."""
     given = {}
     for level in LEVELS:
-        options = ["--functions", name, "--dtype", code, "--samples", min(args.samples, 1e7), "--seed", args.seed]
+        options = ["--functions", name, "--dtype", code, "--samples", min(args.samples, 3e6), "--seed", args.seed]
         done = run(sys.executable, __file__, "--digest", *options, *["--all"] * args.all, stdout=subprocess.PIPE,
                    text=True, env={**os.environ, "FRIT_ISA": level})
         used, sum_ = done.stdout.split()
@@ -442,7 +442,7 @@ library in twice the precision, the worst point of each once more against MPFR. 
 inputs; functions of two arguments, and f64: {samples} points each, evenly over exponents, over the intervals where the
 function does something, around 0, 1 and special values, and for sin, cos, tan at the numbers next to multiples of
 pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
-are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 10^7
+are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 3*10^6
 points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
 """
 

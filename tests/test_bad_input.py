@@ -367,3 +367,10 @@ def test_messages_name_operation_shapes_and_dtypes(expression, parts):
     assert isinstance(got, Exception)
     for part in parts:
         assert part in str(got), str(got)
+
+
+def test_an_int_that_does_not_fit_comes_first():
+    x = np.ones(3)
+    for xp in (np, frit):
+        with pytest.raises(OverflowError, match="-7"):
+            xp.bitwise_or(xp.asarray(x), -7, dtype="u8")

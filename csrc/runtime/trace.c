@@ -496,11 +496,19 @@ fr_trace_map_like(fr_op op, const struct fr_arg *args, int n_args, struct fr_lay
     return fr_trace_finish(id, out, err);
 }
 
+/* Whether the argument is a Python int that is to become a number of dtype `want`. */
+static bool
+is_plain_int(const struct fr_arg *arg, fr_dtype want)
+{
+    return !arg->t && arg->n.weak == 'i' && want != FR_BOOL;
+}
+
 fr_status
 fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dtype,
                    struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_op_type types[3];
+    uint64_t          bits[2];
     fr_dtype          compute;
     fr_ref            id;
     fr_status         st;
@@ -514,11 +522,16 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     if (compute != dtype && fr_op_result(op, compute) != dtype)
         return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
                        fr_dtype_name(dtype));
+    /* A Python int fits, or overflows before anything is said about the others. */
+    for (int k = 0; k < n_args; k++)
+        if (is_plain_int(&args[k], fr_op_arg(op, k, compute)) &&
+            (st = fr_number_bits(&args[k].n, fr_op_arg(op, k, compute), bits, err)) != FR_OK)
+            return st;
     for (int k = 0; k < n_args; k++) {
         fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
 
-        if (!args[k].t && args[k].n.weak == 'i' && fr_op_arg(op, k, compute) != FR_BOOL)
-            continue; /* it fits, or overflows */
+        if (is_plain_int(&args[k], fr_op_arg(op, k, compute)))
+            continue;
         if (!fr_dtype_same_kind(from, fr_op_arg(op, k, compute)))
             return fr_fail(err, FR_EUFUNC,
                            "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
