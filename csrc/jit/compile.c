@@ -25,10 +25,10 @@
 #ifdef __linux__
 #include <sys/syscall.h>
 #endif
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "jit/cache.h"
@@ -98,15 +98,6 @@ static struct {
        .wake = PTHREAD_COND_INITIALIZER,
        .done = PTHREAD_COND_INITIALIZER};
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int64_t
-now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
 
 static void
 push(struct list *l, struct job *j)
@@ -324,7 +315,7 @@ look_up(void)
     struct fr_err  err;
     void          *bytes;
     size_t         n;
-    int64_t        start = now_us();
+    int64_t        start = fr_now_us();
     bool           ok;
 
     make_key(j);
@@ -342,7 +333,7 @@ look_up(void)
         __attribute__((fallthrough));
     case FR_EBUG:
         count(&m.stats.n_bad_entries, 1);
-        say_compile(&j->key, "bad cache entry for", now_us() - start);
+        say_compile(&j->key, "bad cache entry for", fr_now_us() - start);
         return false;
     default:
         count(&m.stats.n_disk_misses, 1);
@@ -456,7 +447,7 @@ start_helper(struct fr_helper *h)
         set_unavailable(err.text);
         return false;
     }
-    h->since_us = now_us();
+    h->since_us = fr_now_us();
     count(&m.stats.n_helpers_started, 1);
     return true;
 }
@@ -550,7 +541,7 @@ assign(struct fr_helper *h)
     }
     if (n == 0)
         return;
-    h->since_us = now_us();
+    h->since_us = fr_now_us();
     if (fr_helper_request(h, (const char *const *)m.feature, nest, (uint32_t)n, &err) != FR_OK)
         bury(h, false, err.text);
 }
@@ -578,7 +569,7 @@ distribute(void)
 static void
 finish_compile(struct fr_helper *h)
 {
-    int64_t       us = now_us() - h->since_us;
+    int64_t       us = fr_now_us() - h->since_us;
     struct list  *work = work_of(h);
     bool          batch = is_batch(work), first = true;
     struct fr_key key;
@@ -615,7 +606,7 @@ fail_compile(struct fr_helper *h)
     }
     take_from(work);
     fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
-    say_compile(&m.current->key, "no code for", now_us() - h->since_us);
+    say_compile(&m.current->key, "no code for", fr_now_us() - h->since_us);
     give_up(true);
 }
 
@@ -653,7 +644,7 @@ on_frame(struct fr_helper *h)
         break;
     }
     fr_helper_consume(h);
-    h->since_us = now_us();
+    h->since_us = fr_now_us();
     if (end || h->n_compiles >= RECYCLE_AFTER) {
         if (work_of(h)->first)
             bury(h, false, "it talks nonsense");
@@ -724,9 +715,9 @@ hear_helpers(bool may_wait)
 
         if (pfd[i].revents)
             listen_to(who[i]);
-        else if (works && now_us() - who[i]->since_us > deadline_us(who[i]))
+        else if (works && fr_now_us() - who[i]->since_us > deadline_us(who[i]))
             bury(who[i], true, "it is stopped");
-        else if (!works && now_us() - who[i]->since_us > IDLE_US)
+        else if (!works && fr_now_us() - who[i]->since_us > IDLE_US)
             stop_helper(who[i]);
     }
 }
@@ -737,13 +728,11 @@ hear_helpers(bool may_wait)
 static void
 wait_for_work(void)
 {
-    struct timespec until;
+    struct timespec until = fr_time_in_ns(1000000000);
     bool            helpers = false;
 
     for (int i = 0; i < MAX_HELPERS; i++)
         helpers |= m.helper[i].pid != 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
     if (helpers)
         pthread_cond_timedwait(&m.wake, &m.lock, &until);
     else
@@ -940,18 +929,15 @@ fr_compile_want(const struct fr_nest *nest, bool                                
 bool
 fr_compile_wait(double timeout_s, bool (*interrupted)(void))
 {
-    int64_t end = now_us() + (int64_t)(timeout_s * 1e6);
+    int64_t end = fr_now_us() + (int64_t)(timeout_s * 1e6);
     bool    idle = false, asked = false;
 
-    while (!idle && !asked && now_us() < end) {
+    while (!idle && !asked && fr_now_us() < end) {
         struct timespec until;
 
         pthread_mutex_lock(&m.lock);
         if (m.stats.n_pending && start_manager()) {
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += (long)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7);
-            until.tv_sec += until.tv_nsec / 1000000000;
-            until.tv_nsec %= 1000000000;
+            until = fr_time_in_ns((int64_t)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7));
             pthread_cond_timedwait(&m.done, &m.lock, &until);
         }
         idle = m.stats.n_pending == 0;

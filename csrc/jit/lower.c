@@ -670,7 +670,8 @@ set_past(struct lowering *z)
         const struct fr_inst *in = &z->inst[i];
         int64_t               bytes = fr_dtype_size(in->dtype);
 
-        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL || z->form[in->operand].access != FR_ACCESS_UNIT ||
+        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL ||
+            z->form[in->operand].access != FR_ACCESS_UNIT ||
             z->form[in->operand].flags != FR_OPERAND_WRITTEN)
             continue;
         for (int p = 0; p < z->n_axes; p++)

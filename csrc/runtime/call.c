@@ -10,32 +10,27 @@ call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int ax
           struct fr_layout *layout, struct fr_tensor *out, struct fr_err *err)
 {
     const struct fr_tensor *arg[2] = {a, b};
-    fr_ref                  made[2] = {FR_NO_NODE, FR_NO_NODE}, id = FR_NO_NODE;
-    struct fr_tensor        t = {0};
+    fr_ref                  made[2] = {FR_NO_NODE, FR_NO_NODE}, id;
     fr_status               st = FR_OK;
 
     for (int k = 0; k < 2; k++) {
         TRY(fr_tensor_node(arg[k], &made[k], err));
         fr_node_ref(made[k]);
     }
-    if (!(id = fr_node_new(op, a->dtype, fr_trace_site)))
-        TRY(fr_no_memory(err, "a node"));
-    fr_nodes[id].layout = layout;
+    id = fr_trace_node(op, a->dtype, layout, err);
     layout = NULL;
+    if (!id)
+        TRY(FR_ENOMEM);
     fr_nodes[id].n_args = 2;
     fr_nodes[id].u.axes = (uint32_t)axis;
     for (int k = 0; k < 2; k++)
         fr_node_set_arg(id, k, made[k]);
-    TRY(fr_tensor_wrap(id, &t, err));
-    TRY(fr_guard(id, NULL, err));
-    *out = t;
-    t.storage = NULL;
+    st = fr_trace_finish(id, out, err);
 out:
     for (int k = 0; k < 2; k++)
         if (made[k])
             fr_node_unref(made[k]);
     fr_layout_unref(layout);
-    fr_tensor_clear(&t);
     return st;
 }
 

@@ -1,11 +1,11 @@
 /* Evaluation: find the plan for what is asked, bind it to memory, run it, turn nodes into leaves. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "jit/compile.h"
@@ -46,15 +46,6 @@ fr_buffer_new(size_t n_bytes, struct fr_err *err)
 }
 
 /* ---- one run ------------------------------------------------------------------------------ */
-
-static uint64_t
-now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void
 drop_fresh(struct fr_plan *p)
@@ -137,14 +128,14 @@ run_steps(struct fr_plan *p, struct fr_err *err)
 
     for (int i = 0; i < p->n_steps && st == FR_OK; i++) {
         struct fr_step *s = &p->step[i];
-        uint64_t        t0 = timed ? now_us() : 0, us;
+        uint64_t        t0 = timed ? (uint64_t)fr_now_us() : 0, us;
 
         /* From the first step on that writes over a leaf, Ctrl-C waits for the end: a run given up half
          * way could not be made again. */
         if (s->overwrites)
             fr_pool_interrupted = NULL;
         st = run_step(p, s, err);
-        us = timed ? now_us() - t0 : 0;
+        us = timed ? (uint64_t)fr_now_us() - t0 : 0;
         if (s->kind == FR_STEP_LAUNCH)
             fr_kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
         if (fr_env.debug >= 2)
@@ -165,7 +156,7 @@ static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
 {
     bool (*poll)(void) = fr_pool_interrupted;
-    uint64_t end = now_us() + COMPILE_FIRST_US;
+    int64_t end = fr_now_us() + COMPILE_FIRST_US;
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
@@ -173,7 +164,7 @@ compile_first(struct fr_plan *p, struct fr_err *err)
     /* Others may be compiled at the same time: they are not waited for. */
     for (int i = 0; i < p->n_steps; i++)
         while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&
-               now_us() < end) {
+               fr_now_us() < end) {
             fr_compile_wait(0.02, NULL);
             if (poll && poll())
                 return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");

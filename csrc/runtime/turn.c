@@ -1,8 +1,8 @@
 /* One evaluation at a time: threads take turns, and a fork takes one, too. Called by eval.c, and by bind around
  * a fork. */
 #include <pthread.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "runtime/storage.h"
 
 /* The mutex guards these few words and is never held for long. */
@@ -47,12 +47,8 @@ end_turn(void)
 static void
 wait_slice(void)
 {
-    struct timespec until;
+    struct timespec until = fr_time_in_ns(SLICE_MS * 1000000);
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SLICE_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&turn.mutex);
     if (turn.busy)
         pthread_cond_timedwait(&turn.free, &turn.mutex, &until);

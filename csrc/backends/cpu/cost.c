@@ -1,10 +1,9 @@
 /* backends/cpu/cost.c -- see cost.h. */
 #include "backends/cpu/cost.h"
 
-#include <time.h>
-
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
+#include "base/clock.h"
 
 enum {
     /* Picoseconds that a run costs more than its share of the work. Two threads that spin meet in
@@ -30,15 +29,6 @@ static __thread struct {
     int64_t ended_ns;
     int     n_times;
 } follows;
-
-static int64_t
-now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static unsigned
 get(const atomic_uint *of)
@@ -82,7 +72,7 @@ fr_cost_pays(int64_t ps, int n_threads, bool awake)
 static bool
 follows_closely(void)
 {
-    bool soon = now_ns() - follows.ended_ns < FOLLOWS_NS;
+    bool soon = fr_now_ns() - follows.ended_ns < FOLLOWS_NS;
 
     follows.n_times = soon ? follows.n_times + 1 : 0;
     return follows.n_times >= FOLLOWS_TIMES;
@@ -142,7 +132,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
     if (r->timed != FR_COST_UNTIMED)
-        r->began_ns = now_ns();
+        r->began_ns = fr_now_ns();
 }
 
 /* A run that took less than was thought is right: others were disturbed. */
@@ -179,7 +169,7 @@ fr_cost_end(const struct fr_cost_run *r, struct fr_cost *c)
 
     if (r->timed == FR_COST_UNTIMED && !r->again)
         return;
-    now = now_ns();
+    now = fr_now_ns();
     if (r->again)
         follows.ended_ns = now;
     if (r->timed != FR_COST_UNTIMED)

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>
@@ -31,6 +30,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
 
@@ -86,15 +86,6 @@ static struct {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static int64_t
-now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void
 relax(void)
 {
@@ -137,7 +128,7 @@ word_wake(atomic_uint *word, int n)
 static bool
 spin_while(atomic_uint *word, unsigned seen)
 {
-    int64_t until = now_ns() + SPIN_NS;
+    int64_t until = fr_now_ns() + SPIN_NS;
 
     do {
         for (int k = 0; k < 32; k++) {
@@ -145,7 +136,7 @@ spin_while(atomic_uint *word, unsigned seen)
                 return true;
             relax();
         }
-    } while (now_ns() < until);
+    } while (fr_now_ns() < until);
     return false;
 }
 
@@ -177,7 +168,7 @@ interrupted(void)
 static void
 work(int id)
 {
-    int64_t polled = id == 0 ? now_ns() : 0;
+    int64_t polled = id == 0 ? fr_now_ns() : 0;
 
     for (int k = 0; k < run.n_parts; k++) {
         struct range *r = &run.part[(id + k) % run.n_parts];
@@ -191,12 +182,12 @@ work(int id)
                 return;
             run.task(run.arg, i, id);
             if (id == 0) {
-                int64_t now = now_ns();
+                int64_t now = fr_now_ns();
 
                 if (now - polled > POLL_NS) {
                     if (interrupted())
                         atomic_store(&run.cancelled, true);
-                    polled = now_ns();
+                    polled = fr_now_ns();
                 }
             }
         }
@@ -244,16 +235,16 @@ run_serial(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
         task(arg, 0, 0);
         return true;
     }
-    polled = now_ns();
+    polled = fr_now_ns();
     for (int64_t i = 0; i < n; i++) {
         int64_t now;
 
         task(arg, i, 0);
-        now = now_ns();
+        now = fr_now_ns();
         if (now - polled > POLL_NS) {
             if (interrupted())
                 return false;
-            polled = now_ns();
+            polled = fr_now_ns();
         }
     }
     return true;
