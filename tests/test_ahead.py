@@ -21,10 +21,12 @@ PREFETCH = re.compile(rb"\x0f\x18[\x08-\x0f\x48-\x4f\x88-\x8f]")
 
 
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
-@pytest.mark.parametrize("expression,asks", [("(a * b).sum()", True), ("frit.exp(a - a.max(axis=1, keepdims=True))", True),
-                                             ("a.var(axis=1)", True), ("a * b + a", False), ("(a * b).sum(axis=0)", False),
-                                             ("a[:, ::3].sum(axis=1)", False)])
-def test_which_code_asks(tmp_path, expression, asks):
+@pytest.mark.parametrize("expression,lines", [
+    ("(a * b).sum()", 4),   # two of each operand: a step is four blocks of the eight numbers that a sum has in registers
+    ("frit.exp(a - a.max(axis=1, keepdims=True))", 1), ("a.var(axis=1)", 1), ("a * b + a", 0), ("(a * b).sum(axis=0)", 0),
+    ("a[:, ::3].sum(axis=1)", 0)])
+def test_which_code_asks(tmp_path, expression, lines):
+    """How many lines a step asks for, at least."""
     tmp_path.chmod(0o700)
     code = f"""
 import numpy as np, frit
@@ -38,7 +40,8 @@ print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
                          stdout=subprocess.PIPE, text=True).stdout
     if out.strip() == "0":
         pytest.skip("no compiler here")
-    assert any(PREFETCH.search(f.read_bytes()) for f in tmp_path.glob("*.frit")) == asks
+    found = max(len(PREFETCH.findall(f.read_bytes())) for f in tmp_path.glob("*.frit"))
+    assert found == 0 if lines == 0 else found >= lines
 
 
 @pytest.mark.parametrize("shape", [(3, 7), (64, 64), (5, 1000), (2, 20000), (1, 70000), (300, 1), (1, 1)])

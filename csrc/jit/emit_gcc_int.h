@@ -200,8 +200,8 @@ void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
 /* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
-/* Blocks of a step of the stage whose sinks and block size are known. */
-int fr_emit_abreast(struct emit *e);
+/* Elements of a block and blocks of a step, of the stage whose sinks are known. */
+void fr_emit_choose_blocks(struct emit *e);
 
 /* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
 /* Before the loop over stage `s`: what it asks for; needs e->ahead, bytes for each operand. */

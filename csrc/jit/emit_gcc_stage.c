@@ -254,7 +254,8 @@ emit_step(struct emit *e, int n)
     struct fr_gcc     *c = &e->c;
     struct fr_gcc_loop l;
 
-    fr_emit_ask(e, n);
+    if (n == e->abreast)
+        fr_emit_ask(e, n);
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
@@ -577,14 +578,6 @@ load_outer_values(struct emit *e)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
             e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
                                              (int64_t)sizeof(struct fr_slot) * i);
-}
-
-static int
-choose_block(const struct emit *e)
-{
-    int n = e->vector_bytes / fr_emit_smallest_number(e);
-
-    return fr_emit_stage_has(e, HOW_TREE) && n < 8 ? 8 : n;
 }
 
 /* ---- past the caches ------------------------------------------------------------------------- */
@@ -945,8 +938,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
     find_sinks(e, stores);
     if (!e->n_sinks)
         return;
-    e->block = choose_block(e);
-    e->abreast = fr_emit_abreast(e);
+    fr_emit_choose_blocks(e);
     load_outer_values(e);
     declare_operands(e);
     for (int k = 0; k < e->n_sinks; k++)
