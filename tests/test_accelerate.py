@@ -892,3 +892,106 @@ def test_a_copy_waits_for_names_that_are_not_there_yet():
             return np.sqrt(x)
         return g
     np.testing.assert_array_equal(enclosing()(x), np.sqrt(x) - x)
+
+# ---- what stands for an argument is used again
+
+def test_arguments_are_forgotten_after_the_call():
+    """What rests between two calls keeps no array alive, and takes up no memory of one."""
+    f = frit.accelerate(lambda a, b: np.exp(a) * b)
+    a, b = np.linspace(0, 1, 5000), np.linspace(1, 2, 5000).reshape(50, 100)[:25].ravel()
+    b = np.resize(b, 5000)
+    for _ in range(3):
+        f(a, b)
+    counts, dead = (sys.getrefcount(a), sys.getrefcount(b)), weakref.ref(a)
+    f(a, b)
+    assert (sys.getrefcount(a), sys.getrefcount(b)) == counts
+    del a
+    assert dead() is None
+
+
+def test_the_same_tensors_stand_for_other_arrays():
+    seen = []
+    kept = []
+
+    @frit.accelerate
+    def f(a, b):
+        seen.append((id(a), id(b)))
+        if keep:
+            kept.append(a)
+        return np.cumsum(a) + np.sum(b)
+
+    def call(shape=(30, 4)):
+        a, b = np.random.rand(*shape), np.random.rand(*shape)[:]     # one is a view
+        np.testing.assert_allclose(f(a, b), np.cumsum(a) + np.sum(b))
+        return a
+
+    keep = False
+    call()              # the copy is made: the long way
+    call()
+    call()
+    call((4, 30))
+    call()
+    assert seen[1] == seen[2] == seen[4]
+    assert seen[3] != seen[2]
+    keep = True
+    a = call()          # somebody has this one: it stays over its array
+    keep = False
+    call()
+    assert seen[-1][0] != seen[-2][0]
+    a[0, 0] = 77
+    assert float(kept[0][0, 0]) == 77
+
+
+def test_arguments_change_their_roles():
+    """Views, read-only arrays, one memory twice, writes, and errors, in any order, over few shapes."""
+    rng = np.random.default_rng(5)
+
+    def f(a, b, how):
+        if how == "write":
+            a += b
+            return a.sum()
+        if how == "window":
+            return a[1:], b * a
+        if how == "same":
+            return a
+        if how == "raise":
+            a *= 2
+            raise KeyError(how)
+        return np.sqrt(a) + b
+
+    g = frit.accelerate(f)
+    base = [rng.random((6, 7)) for _ in range(4)]
+    for k in base[:2]:
+        k.setflags(write=True)
+    ours, theirs = [x.copy() for x in base], [x.copy() for x in base]
+
+    def pick(where, i, j):
+        a = where[i]
+        a = (a, a.T.reshape(7, 6), a[:, :], a[::-1], a.ravel().reshape(6, 7), a.view())[j]
+        return a
+
+    for _ in range(2000):
+        i, k = rng.integers(0, 4, 2)
+        j, m = rng.integers(0, 6, 2)
+        how = ["write", "window", "same", "raise", "read", "read"][rng.integers(6)]
+        if (j == 1) != (m == 1):
+            m = j
+        got = []
+        for fn, where in ((g, ours), (f, theirs)):
+            a, b = pick(where, i, j), pick(where, k, m)
+            if how == "read" and rng.integers(2):
+                a = a.view()
+                a.flags.writeable = False
+            try:
+                got.append(fn(a, b, how))
+            except KeyError as e:
+                got.append(repr(e))
+            where[i] %= 3
+        x, y = got
+        for x, y in zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,), strict=True):
+            assert type(x) is type(y)
+            if isinstance(y, np.ndarray):
+                assert x.flags.writeable == y.flags.writeable and x.shape == y.shape
+            np.testing.assert_array_equal(x, y)
+        for x, y in zip(ours, theirs):
+            np.testing.assert_array_equal(x, y)

@@ -513,6 +513,23 @@ fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
     return st;
 }
 
+bool
+fr_storage_is_idle(const struct fr_storage *s)
+{
+    const struct fr_node *n = &fr_nodes[s->node];
+
+    return s->shared && s->refs == 1 && s->n_loans == 1 && !s->dirty && s->looks[0] == 0 && s->looks[1] == 1 &&
+           s->fresh[0] + s->fresh[1] == 0 && n->op == FR_OP_leaf && n->refs == 1 && n->v.buffer == s->seen &&
+           s->seen->refs == 2; /* the node and the look */
+}
+
+void
+fr_storage_exchange(struct fr_storage *s, void *memory)
+{
+    s->seen->mem = memory;
+    fr_guard_fresh(s->seen->n_bytes);
+}
+
 /* Copies `ndim` axes, strides in bytes. */
 static void
 copy_nd(int size, int ndim, const int64_t *dims, char *dst, const int64_t *ds, const char *src,
