@@ -307,7 +307,8 @@ finish(struct call *c, PyObject *result)
     PyObject               *out = NULL;
 
     for (int i = 0; i < c->n; i++)
-        list[n++] = fr_of(c->tensor[i]);
+        if (fr_tensor_is_pending(fr_of(c->tensor[i])))
+            list[n++] = fr_of(c->tensor[i]);
     if (fr_is_tensor(result))
         list[n++] = fr_of(result);
     else if (PyTuple_CheckExact(result))

@@ -349,9 +349,10 @@ fr_tensor_is_pending(const struct fr_tensor *t)
 fr_status
 fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
 {
-    fr_ref    few[32] = {0}, *roots = few;
+    fr_ref    few[32], *roots = few;
     fr_status st;
 
+    few[0] = FR_NO_NODE;
     if (n > (int)FR_LEN(few) && !(roots = fr_malloc((size_t)n * sizeof *roots)))
         return fr_no_memory(err, "the list of roots");
     for (int i = 0; i < n; i++)
