@@ -7,16 +7,18 @@
 #include "runtime/storage.h"
 
 /* Each evaluation takes a turn, and nearly always nobody wants it at the same time: one exchange each way. The
- * mutex is for those who sleep. */
+ * mutex is for those who sleep; it is handed to one of them, or a thread in a loop would always be sooner. */
 enum { FREE, TAKEN, WANTED };  /* WANTED: taken, and somebody waits, or has waited, for its end */
 
 static struct {
     atomic_int       state;
     atomic_uintptr_t owner;    /* the thread, while it is taken; else 0 */
     bool             forking;  /* taken for a fork: the thread that forks may still evaluate */
-    pthread_mutex_t  mutex;
-    pthread_cond_t   free;
-} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .free = PTHREAD_COND_INITIALIZER};
+    pthread_mutex_t  mutex;    /* guards what follows */
+    pthread_cond_t   end;
+    int              n_asleep;
+    bool             handed;   /* to one of them: it has ended, and is not free */
+} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 
 enum { SLICE_MS = 50 };        /* between looks for Ctrl-C while another thread evaluates */
 
@@ -44,15 +46,21 @@ take_turn(void)
 static void
 end_turn(void)
 {
+    int state = TAKEN;
+
     atomic_store_explicit(&turn.owner, 0, memory_order_relaxed);
-    if (atomic_exchange(&turn.state, FREE) != WANTED)
+    if (atomic_compare_exchange_strong(&turn.state, &state, FREE))
         return;
     pthread_mutex_lock(&turn.mutex);
-    pthread_cond_signal(&turn.free);
+    turn.handed = turn.n_asleep > 0;
+    if (turn.handed)
+        pthread_cond_signal(&turn.end);
+    else
+        atomic_store(&turn.state, FREE);
     pthread_mutex_unlock(&turn.mutex);
 }
 
-/* Takes the turn, or sleeps until it may be free, a slice at most. */
+/* Takes the turn, or sleeps until it is handed over, a slice at most. */
 static bool
 take_or_sleep(void)
 {
@@ -60,10 +68,15 @@ take_or_sleep(void)
     bool            taken;
 
     pthread_mutex_lock(&turn.mutex);
-    /* Whoever ends it from now on locks the mutex, and so finds this thread asleep. */
     taken = atomic_exchange(&turn.state, WANTED) == FREE;
-    if (!taken)
-        pthread_cond_timedwait(&turn.free, &turn.mutex, &until);
+    if (!taken) {
+        turn.n_asleep++;
+        if (!turn.handed)
+            pthread_cond_timedwait(&turn.end, &turn.mutex, &until);
+        turn.n_asleep--;
+        taken = turn.handed;
+        turn.handed = false;
+    }
     pthread_mutex_unlock(&turn.mutex);
     if (taken)
         atomic_store(&turn.owner, this_thread());
@@ -128,7 +141,9 @@ static void
 forget_other_threads(void)
 {
     pthread_mutex_init(&turn.mutex, NULL);
-    pthread_cond_init(&turn.free, NULL);
+    pthread_cond_init(&turn.end, NULL);
+    turn.n_asleep = 0;
+    turn.handed = false;
     if (atomic_load(&turn.owner) != this_thread()) {
         atomic_store(&turn.owner, 0);
         atomic_store(&turn.state, FREE);
