@@ -10,7 +10,7 @@
 #include "bind/bind.h"
 #include "jit/compile.h"
 
-static uint64_t syncs[FR_N_SYNCS];
+static uint64_t syncs[FR_N_SYNCS], n_syncs;
 
 static const char *const sync_names[] = {
 #define FR_SYNC_NAME(name) #name,
@@ -24,6 +24,7 @@ fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
     if (!fr_tensor_is_pending(t))
         return;
     syncs[why]++;
+    n_syncs++;
     if (FR_UNLIKELY(fr_env.log[0]) && strstr(fr_env.log, "syncs")) {
         PyObject *where = fr_site_text(fr_site_here());
         if (where)
@@ -100,9 +101,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), 0};
-    for (int i = 0; i < FR_N_SYNCS; i++)
-        c->n_syncs += syncs[i];
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs};
 }
 
 static PyObject *
@@ -124,6 +123,7 @@ stats_reset(PyObject *module, PyObject *unused)
     fr_memory_reset_peak();
     fr_names_reset();
     memset(syncs, 0, sizeof syncs);
+    n_syncs = 0;
     fr_info_copied_bytes = 0;
     Py_RETURN_NONE;
 }
