@@ -81,9 +81,10 @@ stats(PyObject *module, PyObject *unused)
     fr_compile_stats(&c);
     fr_memory_stats(&m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
-    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_evals) STAT(s, n_nodes)
-    STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted) STAT(s, n_ref) STAT(s, n_packed)
-    STAT(s, bytes_read) STAT(s, bytes_written) STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
+    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised)
+    STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
+    STAT(s, n_ref) STAT(s, n_packed) STAT(s, bytes_read) STAT(s, bytes_written)
+    STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
     STAT(c, n_objects)

@@ -190,6 +190,7 @@ struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
     uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
+    uint64_t n_recognised;     /* of the hits, without gathering */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
