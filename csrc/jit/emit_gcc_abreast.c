@@ -1,4 +1,5 @@
-/* jit/emit_gcc_abreast.c -- how many blocks a stage works on at once, from its micro code.
+/* jit/emit_gcc_abreast.c -- how large the blocks of a stage are, and how many it works on at once,
+ * from its micro code.
  *
  * A chain of dependent operations waits for each result. A processor that starts two vector
  * instructions a cycle is busy while 2 * latency of them are under way, `latency` being the cycles
@@ -9,7 +10,11 @@
  *     U * instructions + 144 >= 2 * latency
  *
  * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. U is at most what the
- * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second. */
+ * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second.
+ *
+ * A sum has eight numbers in its registers. A vector of sixteen f32 is taken apart for it, and beside
+ * such vectors the processor has one port less; so a block is eight where little else is done with
+ * them. Four of those are a step, or the loop around them would be most of the work. */
 #include "jit/emit_gcc_int.h"
 
 #include "base/alloc.h"
@@ -18,6 +23,8 @@ enum {
     STARTED_PER_CYCLE = 2,
     WAITING = 144,
     LOAD_LATENCY = 6,
+    SHORT = 5,               /* instructions for an element that is summed: as much as its sum is */
+    SHORT_STEP = 4,          /* blocks of such */
     LONG = 200,              /* instructions of one block */
     MAX_INSTRUCTIONS = 2400, /* of all blocks of a step */
     MAX_REFERENCES = 500,    /* to memory; GCC vectorises no loop with more than 1000 */
@@ -204,14 +211,39 @@ choose(const struct emit *e, const struct tally *t)
     return n < 1 ? 1 : n;
 }
 
-int
-fr_emit_abreast(struct emit *e)
+static bool
+is_short(const struct body *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < (int)b->code.n; i++)
+        n += b->code.inst[i].op != FR_M_INPUT && b->code.inst[i].op != FR_M_CONST;
+    return n <= SHORT;
+}
+
+/* Whether sums of numbers are most of what the stage does; narrow numbers fill vectors better. */
+static bool
+mostly_sums(const struct emit *e, const struct body *b)
+{
+    bool sums = fr_emit_smallest_number(e) >= 4 && is_short(b);
+
+    for (int s = 0; s < e->n_sinks; s++)
+        sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1;
+    return sums;
+}
+
+void
+fr_emit_choose_blocks(struct emit *e)
 {
     struct body *b = fr_calloc(1, sizeof *b);
     fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
     int         *room = NULL, n = 1;
     struct tally t;
+    bool         sums = st == FR_OK && mostly_sums(e, b);
 
+    e->block = e->vector_bytes / fr_emit_smallest_number(e);
+    if (sums || (fr_emit_stage_has(e, HOW_TREE) && e->block < 8))
+        e->block = 8;
     if (st == FR_OK && !(room = fr_calloc(2 * b->code.n + 1, sizeof *room)))
         st = FR_ENOMEM;
     if (st == FR_OK && b->code.n <= MAX_INSTRUCTIONS) {
@@ -226,5 +258,5 @@ fr_emit_abreast(struct emit *e)
     if (b)
         fr_mcode_clear(&b->code);
     fr_free(b);
-    return n;
+    e->abreast = sums && n < SHORT_STEP ? SHORT_STEP : n;
 }
