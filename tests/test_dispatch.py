@@ -40,12 +40,12 @@ def test_chain_of_10_traced_anew_and_forced(ratio):
 
 
 def test_planning_what_never_came_before(ratio):
-    """Measured 1.1 for 5 operations on some 1,000 elements, which are one group at once; 1.23 where merges are tried."""
+    """Measured 1.1 for 5 operations on some 1,000 elements, one group at once; 1.23 where merges are tried."""
     assert ratio["unseen"] <= 1.15
 
 
 def test_forcing_one_operation(ratio):
-    """Measured 0.9 for 100 elements."""
+    """Measured 0.95 for 100 elements."""
     assert ratio["single"] <= 1
 
 
@@ -60,8 +60,8 @@ def test_an_accelerated_call_of_one_operation(ratio):
 
 
 def test_an_accelerated_call_of_one_kernel(ratio):
-    """Measured 2.2 for 100 elements; the long way takes 20."""
-    assert ratio["accelerate call"] <= 2.5
+    """Measured 1.5 for 100 elements; 2.2 if what stands for the arguments is made anew, the long way takes 20."""
+    assert ratio["accelerate call"] <= 1.8
 
 
 def line_texts(t):
