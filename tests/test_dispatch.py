@@ -26,7 +26,7 @@ def ratio():
 
 def test_tracing_an_operation(ratio):
     """Measured 1,051 of 4,239."""
-    assert ratio["trace"] <= 0.25
+    assert ratio["trace"] <= 0.27
 
 
 def test_tracing_an_operation_with_a_number(ratio):
