@@ -77,6 +77,7 @@ struct emit {
     int                   block;      /* elements of a block (B) */
     int                   abreast;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
+    bool                  has_rare;   /* blocks are computed without RARE values first */
     int                   n_sinks, n_sources;
     struct sink           sinks[FR_MAX_INSTS];
     struct source         sources[FR_MAX_OPERANDS];
@@ -195,8 +196,14 @@ void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
 /* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
-/* Blocks of a step of the stage whose sinks and block size are known. */
+/* Blocks of a step of the stage whose sinks and block size are known; sets e->has_rare. */
 int fr_emit_abreast(struct emit *e);
+
+/* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
+/* Returns how many elements come before whole blocks, so that the first store which goes past the
+ * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
+ * a sum begin where they must, so that nothing is stored past the caches beside it. */
+gj_rvalue *fr_emit_find_past(struct emit *e);
 
 /* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
 gj_function *fr_emit_stage(struct emit *e, int s);

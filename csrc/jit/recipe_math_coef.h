@@ -271,7 +271,7 @@ static const double TWO_OVER_PI_DIGITS[] = {
 
 /* pi / 2 */
 static const double HALF_PI[] = {
-    0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+    0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110,
 };
 
 /* sin(pi f) / f in f^2, |f| <= 1/2, for floats: 2^-35.5 */

@@ -456,7 +456,7 @@ def trig_family():
             digits.append(d / gmpy2.exp2(53))
             v = v - d
         show("TWO_OVER_PI_DIGITS", "2 / pi in digits of base 2^53, as fractions of it", digits)
-    parts("HALF_PI", "pi / 2", PI / 2, 53, 53)
+    parts("HALF_PI", "pi / 2", PI / 2, 53, 53, 53)
     polynomial(
         "SINPI_SHORT",
         "sin(pi f) / f in f^2, |f| <= 1/2, for floats",
