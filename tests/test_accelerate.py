@@ -706,8 +706,8 @@ def refused(f, *args):
 
 def test_the_short_way_takes_arrays_and_numbers():
     x, y = np.arange(5.0), np.full(5, 2.0)
-    got, stats = short_way(lambda a, b, k: np.add(a, b) * k, x, y, 3.0)
-    assert type(got) is np.ndarray and got.tolist() == ((x + y) * 3.0).tolist() and got.flags.writeable
+    got, stats = short_way(lambda a, b, k: np.maximum(a, b) * k, x, y, 3.0)
+    assert type(got) is np.ndarray and got.tolist() == (np.maximum(x, y) * 3.0).tolist() and got.flags.writeable
     assert (stats.kernels, stats.fallbacks, stats.syncs, stats.calls) == (1, 0, 0, 1)
     got, _ = short_way(lambda a: np.sum(a), x)
     assert type(got) is np.float64 and got == 10
@@ -750,8 +750,8 @@ def test_the_short_way_writes_back():
 def test_what_the_short_way_refuses():
     x = np.arange(6.0)
     assert refused(lambda a: np.sqrt(a[0]), [x])
-    assert refused(lambda a, b: np.add(a, b), x, x.view("i8"))
-    assert refused(lambda a, b: np.add(a, b), x, np.frombuffer(bytearray(48)))
+    assert refused(lambda a, b: np.maximum(a, b), x, x.view("i8"))
+    assert refused(lambda a, b: np.maximum(a, b), x, np.frombuffer(bytearray(48)))
     assert refused(lambda a: np.add(a, OUTSIDE[0]), x)
     inside = x[1:]
     assert refused(lambda a: np.add(a[1:], inside), x)
@@ -783,18 +783,18 @@ def test_the_short_way_takes_parts_of_one_array():
     x = np.arange(6.0)
 
     def shift(a, b):
-        a += np.sqrt(b)
+        a += np.maximum(b, 1.5)
         return a, b
     (a, b), stats = short_way(shift, x[1:], x[:-1])
     want = np.arange(6.0)
-    want[1:] += np.sqrt(want[:-1])
+    want[1:] += np.maximum(want[:-1], 1.5)
     assert x.tolist() == want.tolist() == [0, *a] and b.base is x and stats.kernels >= 1
 
 
 @pytest.mark.parametrize("text, n", [
     ("a + b", 0), ("(a * b - 2) / a", 0), ("-a", 0), ("a // b % 3", 0), ("(a > b, a)", 0), ("a", 0),
     ("np.floor(a) + np.where(a > b, a, b)", 1), ("np.sqrt(a) - np.divide(a, b)", 0), ("np.abs(-a)", 0),
-    ("a ** b", 1), ("a @ b", None), ("np.maximum(a, b)", 1), ("a + b - a * b + a", 1), ("a.T", None),
+    ("a ** 2 - b", 0), ("a ** b", 1), ("a ** 3", 1), ("a @ b", None), ("np.maximum(a, b)", 1), ("a + b - a * b + a", 1), ("a.T", None),
     ("np.add(a, b, dtype='f4')", 1), ("np.add.reduce(a)", None), ("exp(a)", 1), ("np.exp(a)", None),
     ("a[1:]", None), ("a if len(a) else b", None)])
 def test_a_little_exact_arithmetic_on_small_arrays_is_left_to_numpy(text, n):
@@ -812,6 +812,16 @@ def test_a_little_exact_arithmetic_on_small_arrays_is_left_to_numpy(text, n):
     if n == 0 and text != "a":      # large arrays are worth a kernel
         f(np.linspace(1, 2, 9000), np.linspace(1, 2, 9000))
         assert f.stats.kernels == 1
+
+
+def test_what_is_left_to_numpy_is_found_where_numpy_is_imported():
+    """Python compiles calls of functions of an imported module otherwise, in some versions."""
+    names = {}
+    exec("import numpy as np\ndef f(a): return np.sqrt(a) + np.abs(a)\ndef g(a): return np.exp(a)", names)
+    f, g, x = frit.accelerate(names["f"]), frit.accelerate(names["g"]), np.linspace(1, 2, 50)
+    assert (f(x) == np.sqrt(x) + x).all() and f.stats.kernels == 0 and f.stats.calls == 1
+    g(x)
+    assert g.stats.kernels == 1
 
 
 def test_what_is_left_to_numpy_follows_its_globals():
@@ -892,3 +902,106 @@ def test_a_copy_waits_for_names_that_are_not_there_yet():
             return np.sqrt(x)
         return g
     np.testing.assert_array_equal(enclosing()(x), np.sqrt(x) - x)
+
+# ---- what stands for an argument is used again
+
+def test_arguments_are_forgotten_after_the_call():
+    """What rests between two calls keeps no array alive, and takes up no memory of one."""
+    f = frit.accelerate(lambda a, b: np.exp(a) * b)
+    a, b = np.linspace(0, 1, 5000), np.linspace(1, 2, 5000).reshape(50, 100)[:25].ravel()
+    b = np.resize(b, 5000)
+    for _ in range(3):
+        f(a, b)
+    counts, dead = (sys.getrefcount(a), sys.getrefcount(b)), weakref.ref(a)
+    f(a, b)
+    assert (sys.getrefcount(a), sys.getrefcount(b)) == counts
+    del a
+    assert dead() is None
+
+
+def test_the_same_tensors_stand_for_other_arrays():
+    seen = []
+    kept = []
+
+    @frit.accelerate
+    def f(a, b):
+        seen.append((id(a), id(b)))
+        if keep:
+            kept.append(a)
+        return np.cumsum(a) + np.sum(b)
+
+    def call(shape=(30, 4)):
+        a, b = np.random.rand(*shape), np.random.rand(*shape)[:]     # one is a view
+        np.testing.assert_allclose(f(a, b), np.cumsum(a) + np.sum(b))
+        return a
+
+    keep = False
+    call()              # the copy is made: the long way
+    call()
+    call()
+    call((4, 30))
+    call()
+    assert seen[1] == seen[2] == seen[4]
+    assert seen[3] != seen[2]
+    keep = True
+    a = call()          # somebody has this one: it stays over its array
+    keep = False
+    call()
+    assert seen[-1][0] != seen[-2][0]
+    a[0, 0] = 77
+    assert float(kept[0][0, 0]) == 77
+
+
+def test_arguments_change_their_roles():
+    """Views, read-only arrays, one memory twice, writes, and errors, in any order, over few shapes."""
+    rng = np.random.default_rng(5)
+
+    def f(a, b, how):
+        if how == "write":
+            a += b
+            return a.sum()
+        if how == "window":
+            return a[1:], b * a
+        if how == "same":
+            return a
+        if how == "raise":
+            a *= 2
+            raise KeyError(how)
+        return np.sqrt(a) + b
+
+    g = frit.accelerate(f)
+    base = [rng.random((6, 7)) for _ in range(4)]
+    for k in base[:2]:
+        k.setflags(write=True)
+    ours, theirs = [x.copy() for x in base], [x.copy() for x in base]
+
+    def pick(where, i, j):
+        a = where[i]
+        a = (a, a.T.reshape(7, 6), a[:, :], a[::-1], a.ravel().reshape(6, 7), a.view())[j]
+        return a
+
+    for _ in range(2000):
+        i, k = rng.integers(0, 4, 2)
+        j, m = rng.integers(0, 6, 2)
+        how = ["write", "window", "same", "raise", "read", "read"][rng.integers(6)]
+        if (j == 1) != (m == 1):
+            m = j
+        got = []
+        for fn, where in ((g, ours), (f, theirs)):
+            a, b = pick(where, i, j), pick(where, k, m)
+            if how == "read" and rng.integers(2):
+                a = a.view()
+                a.flags.writeable = False
+            try:
+                got.append(fn(a, b, how))
+            except KeyError as e:
+                got.append(repr(e))
+            where[i] %= 3
+        x, y = got
+        for x, y in zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,), strict=True):
+            assert type(x) is type(y)
+            if isinstance(y, np.ndarray):
+                assert x.flags.writeable == y.flags.writeable and x.shape == y.shape
+            np.testing.assert_array_equal(x, y)
+        for x, y in zip(ours, theirs):
+            np.testing.assert_array_equal(x, y)

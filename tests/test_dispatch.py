@@ -40,7 +40,7 @@ def test_chain_of_10_traced_anew_and_forced(ratio):
 
 
 def test_forcing_one_operation(ratio):
-    """Measured 0.9 for 100 elements."""
+    """Measured 0.95 for 100 elements."""
     assert ratio["single"] <= 1
 
 
@@ -55,8 +55,8 @@ def test_an_accelerated_call_of_one_operation(ratio):
 
 
 def test_an_accelerated_call_of_one_kernel(ratio):
-    """Measured 2.2 for 100 elements; the long way takes 20."""
-    assert ratio["accelerate call"] <= 2.5
+    """Measured 1.5 for 100 elements; 2.2 if what stands for the arguments is made anew, the long way takes 20."""
+    assert ratio["accelerate call"] <= 1.8
 
 
 def test_showing_an_array_computes_what_reads_it_and_nothing_else():

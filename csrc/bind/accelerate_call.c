@@ -137,22 +137,37 @@ is_number(PyObject *o)
            PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
 }
 
-/* Lets go of the loans. On false an exception is set. */
+/* Ends the loans for which something may be left to do. On false an exception is set. */
 static bool
 give_back(struct call *c, bool keep)
 {
     struct fr_err err;
     fr_status     st = FR_OK;
 
-    for (int i = 0; i < c->n; i++) {
-        fr_status s = fr_share_give_back(c->tensor[i], keep, st == FR_OK ? &err : NULL);
-        st = st == FR_OK ? s : st;
-        Py_DECREF(c->tensor[i]);
-    }
-    c->n = 0;
+    for (int i = 0; i < c->n; i++)
+        if (!fr_share_is_idle(c->tensor[i])) {
+            fr_status s = fr_share_give_back(c->tensor[i], keep, st == FR_OK ? &err : NULL);
+            st = st == FR_OK ? s : st;
+        }
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     return st == FR_OK;
+}
+
+/* Lets go of the tensors; after give_back. */
+static void
+let_go(struct call *c)
+{
+    struct fr_err err;
+
+    while (c->n > 0) {
+        PyObject *t = c->tensor[--c->n];
+
+        if (fr_share_rest(t))
+            continue;
+        fr_share_give_back(t, true, &err); /* somebody else has it, too: it was idle, so nothing can fail */
+        Py_DECREF(t);
+    }
 }
 
 /* The array or tensor that owns the memory of `a`; NULL: it is neither's, and may be that of several. */
@@ -212,6 +227,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
                 if (go_on)
                     PyErr_Clear();
                 give_back(c, false);
+                let_go(c);
                 return go_on ? 0 : -1;
             }
             c->array[k] = a;
@@ -229,26 +245,26 @@ is_simple(PyObject *o)
     return fr_is_tensor(o) || is_number(o);
 }
 
-/* What the caller gets for one result of a call with n arrays. */
+/* What the caller gets for one result. */
 static PyObject *
-shown(const struct call *c, int n, PyObject *x)
+shown(const struct call *c, PyObject *x)
 {
     if (!fr_is_tensor(x))
         return Py_NewRef(x);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < c->n; i++)
         if (c->tensor[i] == x)
             return Py_NewRef(c->array[i]);
     return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
 }
 
 static PyObject *
-all_shown(const struct call *c, int n_arrays, PyObject *result)
+all_shown(const struct call *c, PyObject *result)
 {
     Py_ssize_t n;
     PyObject  *out;
 
     if (!PyTuple_CheckExact(result))
-        return shown(c, n_arrays, result);
+        return shown(c, result);
     n = PyTuple_GET_SIZE(result);
     if (!(out = PyTuple_New(n)))
         return NULL;
@@ -257,8 +273,7 @@ all_shown(const struct call *c, int n_arrays, PyObject *result)
         Py_ssize_t k = 0;
         while (k < i && PyTuple_GET_ITEM(result, k) != x)
             k++;
-        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k))
-                  : shown(c, n_arrays, x); /* twice the same is one array */
+        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k)) : shown(c, x); /* twice the same is one array */
         if (!o) {
             Py_DECREF(out);
             return NULL;
@@ -289,13 +304,11 @@ finish(struct call *c, PyObject *result)
     int                     n = 0;
     struct fr_err           err;
     fr_status               st;
-    PyObject               *out = NULL, *keep[MAX_ARGS];
-    int                     n_keep = c->n;
+    PyObject               *out = NULL;
 
-    for (int i = 0; i < c->n; i++) {
-        list[n++] = fr_of(c->tensor[i]);
-        keep[i] = Py_NewRef(c->tensor[i]);
-    }
+    for (int i = 0; i < c->n; i++)
+        if (fr_tensor_is_pending(fr_of(c->tensor[i])))
+            list[n++] = fr_of(c->tensor[i]);
     if (fr_is_tensor(result))
         list[n++] = fr_of(result);
     else if (PyTuple_CheckExact(result))
@@ -306,10 +319,9 @@ finish(struct call *c, PyObject *result)
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     if (give_back(c, st == FR_OK) && st == FR_OK)
-        out = all_shown(c, n_keep, result);
-    for (int i = 0; i < n_keep; i++)
-        Py_DECREF(keep[i]);
+        out = all_shown(c, result);
     Py_DECREF(result);
+    let_go(c);
     return out;
 }
 

@@ -281,6 +281,11 @@ PyObject *fr_share_root(PyObject *array, PyObject **tensor);
  * stored is there (keep), or what has not been computed of it is forgotten. */
 PyObject *fr_share_borrow(PyObject *array);
 fr_status fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *);
+/* Instead of giving back and the last DECREF: a Tensor that is just as it was borrowed rests until an array that
+ * lies like this one is borrowed. False: it is not, and still the caller's. */
+bool      fr_share_rest(PyObject *tensor);
+/* A loan that only fr_share_rest or an error will end: nothing is to be computed for it. */
+bool      fr_share_is_idle(PyObject *tensor);
 
 void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_died */
 

@@ -10,7 +10,7 @@
 #include "bind/bind.h"
 #include "jit/compile.h"
 
-static uint64_t syncs[FR_N_SYNCS];
+static uint64_t syncs[FR_N_SYNCS], n_syncs;
 
 static const char *const sync_names[] = {
 #define FR_SYNC_NAME(name) #name,
@@ -24,6 +24,7 @@ fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
     if (!fr_tensor_is_pending(t))
         return;
     syncs[why]++;
+    n_syncs++;
     if (FR_UNLIKELY(fr_env.log[0]) && strstr(fr_env.log, "syncs")) {
         PyObject *where = fr_site_text(fr_site_here());
         if (where)
@@ -80,9 +81,10 @@ stats(PyObject *module, PyObject *unused)
     fr_compile_stats(&c);
     fr_memory_stats(&m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
-    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_evals) STAT(s, n_nodes)
-    STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted) STAT(s, n_ref) STAT(s, n_packed)
-    STAT(s, bytes_read) STAT(s, bytes_written) STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
+    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised)
+    STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
+    STAT(s, n_ref) STAT(s, n_packed) STAT(s, bytes_read) STAT(s, bytes_written)
+    STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
     STAT(c, n_objects)
@@ -100,9 +102,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), 0};
-    for (int i = 0; i < FR_N_SYNCS; i++)
-        c->n_syncs += syncs[i];
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs};
 }
 
 static PyObject *
@@ -124,6 +124,7 @@ stats_reset(PyObject *module, PyObject *unused)
     fr_memory_reset_peak();
     fr_names_reset();
     memset(syncs, 0, sizeof syncs);
+    n_syncs = 0;
     fr_info_copied_bytes = 0;
     Py_RETURN_NONE;
 }

@@ -287,7 +287,6 @@ fr_numpy_view(PyObject *tensor, enum fr_view mode)
         Py_DECREF(base);
         return NULL;
     }
-    PyArray_UpdateFlags(fr_array(array), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
     if (PyArray_SetBaseObject(fr_array(array), base) < 0) {
         Py_DECREF(array);
         return NULL;

@@ -12,7 +12,7 @@
 /* A storage over somebody's memory. Its storage pointer is not a reference; it goes when the last handle
  * does. The entry lives on until nothing pending reads the memory. */
 struct shared {
-    PyObject        *root;        /* ndarray that owns the memory, one reference */
+    PyObject        *root;        /* ndarray that owns the memory, one reference; NULL: it rests */
     struct fr_tensor whole;       /* over all of it; storage NULL: dead */
     char            *data;        /* of the first element of `whole` */
     char            *low, *high;  /* its bytes, high exclusive */
@@ -36,6 +36,24 @@ static struct shared **
 alive_of(const struct fr_storage *storage)
 {
     return &alive[((uintptr_t)storage >> 5) % N_BUCKETS];
+}
+
+static void
+link_root(struct shared *s)
+{
+    s->next = *bucket_of(s->root);
+    *bucket_of(s->root) = s;
+}
+
+static void
+unlink_root(struct shared *s)
+{
+    struct shared **p = bucket_of(s->root);
+
+    while (*p && *p != s)
+        p = &(*p)->next;
+    if (*p)
+        *p = s->next;
 }
 
 /* The entry of the block, dead or alive; one that is alive if there is one. */
@@ -66,20 +84,17 @@ fr_share_died(struct fr_storage *storage)
 static void
 forget(void *owner)
 {
-    struct shared   *s = owner, **p;
+    struct shared   *s = owner;
     PyGILState_STATE gil;
 
     if (!Py_IsInitialized())
         return;
     gil = PyGILState_Ensure();
-    for (p = bucket_of(s->root); *p && *p != s; p = &(*p)->next)
-        ;
-    if (*p)
-        *p = s->next;
+    unlink_root(s);
     n_partial -= s->partial;
     fr_share_died(s->whole.storage);
     fr_layout_unref(s->whole.layout);
-    Py_DECREF(s->root);
+    Py_XDECREF(s->root);
     fr_free(s);
     PyGILState_Release(gil);
 }
@@ -246,8 +261,7 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
     n_partial += b->partial;
     s->whole = *t;
     fr_layout_ref(t->layout);
-    s->next = *bucket_of(root);
-    *bucket_of(root) = s;
+    link_root(s);
     s->next_alive = *alive_of(t->storage);
     *alive_of(t->storage) = s;
     return s;
@@ -336,12 +350,117 @@ fr_share(PyObject *module, PyObject *array)
     return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
 }
 
-/* ---- loans: the caller of an accelerated function waits, so nobody else looks at the memory */
+/* ---- loans: the caller of an accelerated function waits, so nobody else looks at the memory
+ *
+ * The next call gets other arrays of the same shapes, as a rule. So what stands for an argument, Tensor, storage
+ * and node, is not made and dropped with each call: it rests, lent but over nobody's memory, and only the
+ * memory is exchanged. The last to rest is the first to go: arguments that are looked for in the order in which
+ * they are given, and rest in the reverse one, are found at once. */
+
+enum { MAX_RESTING = 64 };
+static struct resting {
+    PyObject      *tensor;
+    struct shared *s;
+} resting[MAX_RESTING];
+static int n_resting;
+
+bool
+fr_share_is_idle(PyObject *tensor)
+{
+    return fr_object(tensor)->end == FR_END_LOAN && fr_storage_is_idle(fr_of(tensor)->storage);
+}
+
+bool
+fr_share_rest(PyObject *tensor)
+{
+    struct shared *s;
+    PyObject      *root;
+
+    if (Py_REFCNT(tensor) != 1 || fr_object(tensor)->weakrefs || !fr_share_is_idle(tensor))
+        return false;
+    for (s = *alive_of(fr_of(tensor)->storage); s && s->whole.storage != fr_of(tensor)->storage;)
+        s = s->next_alive;
+    if (!s || s->partial)
+        return false;
+    if (n_resting == MAX_RESTING) { /* for the one that has been resting longest */
+        PyObject *oldest = resting[0].tensor;
+        memmove(resting, resting + 1, sizeof resting[0] * --n_resting);
+        Py_DECREF(oldest);
+    }
+    unlink_root(s);
+    root = s->root;
+    s->root = NULL;
+    resting[n_resting++] = (struct resting){tensor, s};
+    Py_DECREF(root);
+    return true;
+}
+
+static bool
+lies_like(PyObject *array, const struct fr_layout *l, int64_t size)
+{
+    PyArrayObject *a = fr_array(array);
+
+    if (PyArray_NDIM(a) != l->ndim)
+        return false;
+    for (int i = 0; i < l->ndim; i++)
+        if (PyArray_DIM(a, i) != fr_layout_dims(l)[i] || PyArray_STRIDE(a, i) != fr_layout_strides(l)[i] * size)
+            return false;
+    return true;
+}
+
+/* Whether the Tensor could stand for the array, which is a window of root. */
+static bool
+suits(const struct resting *r, PyObject *array, PyObject *root, fr_dtype d)
+{
+    const struct fr_tensor *t = fr_of(r->tensor);
+    int64_t                 size = fr_dtype_size(d);
+
+    if (t->dtype != d || !lies_like(root, r->s->whole.layout, size))
+        return false;
+    if (array == root)
+        return t->whole;
+    return lies_like(array, t->layout, size) &&
+           PyArray_BYTES(fr_array(array)) - PyArray_BYTES(fr_array(root)) == t->offset * size;
+}
+
+/* A Tensor that rests, over this array now; NULL, without an exception, if none suits. */
+static PyObject *
+wake(PyObject *array)
+{
+    PyObject *tensor, *root = fr_share_root(array, &tensor);
+    fr_dtype  d = fr_numpy_array_dtype(array);
+
+    if (tensor || n_partial || fr_numpy_array_dtype(root) != d || !PyArray_ISALIGNED(fr_array(root)))
+        return NULL;
+    for (struct shared *s = *bucket_of(root); s; s = s->next)
+        if (s->root == root)
+            return NULL;
+    for (int i = n_resting; i-- > 0;) {
+        struct shared *s = resting[i].s;
+
+        if (!suits(&resting[i], array, root, d))
+            continue;
+        tensor = resting[i].tensor;
+        memmove(resting + i, resting + i + 1, sizeof resting[0] * (size_t)(--n_resting - i));
+        s->root = Py_NewRef(root);
+        s->high += PyArray_BYTES(fr_array(root)) - s->data;
+        s->low = s->data = PyArray_BYTES(fr_array(root));
+        link_root(s);
+        fr_storage_exchange(fr_of(tensor)->storage, s->data);
+        fr_of(tensor)->readonly = !PyArray_ISWRITEABLE(fr_array(array));
+        return tensor;
+    }
+    return NULL;
+}
 
 PyObject *
 fr_share_borrow(PyObject *array)
 {
-    PyObject *o = fr_share(NULL, array);
+    PyObject *o = n_resting && PyArray_Check(array) ? wake(array) : NULL;
+
+    if (o)
+        return o;
+    o = fr_share(NULL, array);
 
     if (o) {
         fr_storage_lend(fr_of(o)->storage);

@@ -45,6 +45,16 @@ struct fr_op_info {
 };
 extern const struct fr_op_info fr_op_info[FR_N_OPS];
 
+/* Whether `axes` of a node say something. */
+static inline bool
+fr_op_has_axes(fr_op op)
+{
+    uint8_t c = fr_op_info[op].class_;
+
+    return FR_UNLIKELY(c != FR_CLASS_MAP) &&
+           (c == FR_CLASS_REDUCE || c == FR_CLASS_SCAN || c == FR_CLASS_CALL || op == FR_OP_iota);
+}
+
 /* The operation called `name`, or FR_N_OPS. */
 fr_op     fr_op_find(const char *name, int len);
 

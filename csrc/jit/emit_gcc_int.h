@@ -68,6 +68,7 @@ struct emit {
     int                   vector_bytes;
     struct fr_err        *err;
     bool                  has_steps, has_long_steps;   /* of several blocks, in some stage */
+    int                   n_tables;       /* of constants */
     /* the function being written */
     uint8_t               runs[FR_MAX_INSTS];
     uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
@@ -119,6 +120,12 @@ static inline gj_rvalue *
 rest_of(struct emit *e, gj_rvalue *a, int64_t n)
 {
     return fr_gcc_bin(&e->c, GJ_AND, e->c.t_i64, a, fr_gcc_i64(&e->c, n - 1));
+}
+
+static inline fr_dtype
+operand_dtype(const struct emit *e, int operand)
+{
+    return e->nest->operands[operand].dtype;
 }
 
 static inline gj_rvalue *
@@ -204,6 +211,20 @@ int fr_emit_abreast(struct emit *e);
  * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
  * a sum begin where they must, so that nothing is stored past the caches beside it. */
 gj_rvalue *fr_emit_find_past(struct emit *e);
+
+/* ---- emit_gcc_tail.c: what is left over after whole blocks, from element e->j on --------------- */
+/* Whether a whole block from element j on cannot be read where it is. */
+gj_rvalue *fr_emit_may_not_read(struct emit *e);
+/* Copies the n_left elements of every operand to its pad, and reads from there. */
+void fr_emit_gather(struct emit *e, gj_rvalue *n_left);
+/* The same, where whole blocks can be read, for those operands that could be slow with what comes after. */
+void fr_emit_drop_behind(struct emit *e, gj_rvalue *n_left);
+/* Results go to pads. */
+void fr_emit_stores_to_pads(struct emit *e);
+/* All operands are where they were before. */
+void fr_emit_restore_operands(struct emit *e);
+/* The first n_left elements of the pads to memory. */
+void fr_emit_scatter(struct emit *e, gj_rvalue *n_left);
 
 /* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
 gj_function *fr_emit_stage(struct emit *e, int s);

@@ -301,195 +301,6 @@ emit_step(struct emit *e, int n)
     e->u = 0;
 }
 
-/* ---- what is left over after whole blocks ---------------------------------------------------- */
-
-/* The address at which element 0 would be if element j were at the beginning of `pad`. */
-static gj_rvalue *
-pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
-{
-    struct fr_gcc *c = &e->c;
-    gj_rvalue     *back =
-        fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
-
-    return fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, pad, fr_gcc_i64(c, 0))), back);
-}
-
-static fr_dtype
-operand_dtype(const struct emit *e, int operand)
-{
-    return e->nest->operands[operand].dtype;
-}
-
-/* Copies what is left of every operand to its pad, and reads from there. The rest of a pad is zero:
- * what lies on the stack could be subnormal, and slow. */
-static void
-gather(struct emit *e, gj_rvalue *n_left)
-{
-    struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l;
-
-    for (int s = 0; s < e->n_sources; s++) {
-        struct source *k = &e->sources[s];
-        fr_dtype       d = operand_dtype(e, k->operand);
-        gj_type       *type = c->memory[d];
-        int            size = fr_dtype_size(fr_dtype_info[d].component);
-        int            n = e->block * n_parts(d), lanes = least(n, e->vector_bytes / size);
-        gj_rvalue     *zero = fr_gcc_bits(c, d == FR_BOOL ? FR_U8 : fr_gcc_machine(d), 0);
-        gj_type       *vector = fr_emit_vector_of(e, type, lanes);
-
-        for (int lane = 0; lane < n; lane += lanes)
-            fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane),
-                       fr_emit_splat(e, vector, lanes, zero));
-    }
-    l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
-    for (int s = 0; s < e->n_sources; s++) {
-        struct source *k = &e->sources[s];
-        fr_dtype       d = operand_dtype(e, k->operand);
-        gj_rvalue     *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
-        struct fr_gval v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), maybe(e, k->step), j);
-
-        fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                     times(e, i, n_parts(d)), v);
-    }
-    fr_gcc_end_for(c, l);
-    for (int s = 0; s < e->n_sources; s++) {
-        struct source *k = &e->sources[s];
-        fr_dtype       d = operand_dtype(e, k->operand);
-
-        fr_gcc_set(c, k->from, pad_origin(e, k->pad, d));
-        if (k->step)
-            fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(d)));
-    }
-}
-
-/* Whether a whole block from element j on cannot be read where it is: it may end in a page that
- * does not exist.  Within a page, what lies behind the last element is read and not used (as string
- * functions of the C library do). Strided operands are always copied. */
-static gj_rvalue *
-may_not_read(struct emit *e)
-{
-    enum { PAGE = 4096 };
-    struct fr_gcc *c = &e->c;
-    gj_rvalue     *any = fr_gcc_bits(c, FR_BOOL, 0);
-
-    for (int s = 0; s < e->n_sources; s++) {
-        const struct source *k = &e->sources[s];
-        fr_dtype             d = operand_dtype(e, k->operand);
-        gj_rvalue           *at;
-
-        if (k->step)
-            return fr_gcc_bits(c, FR_BOOL, 1);
-        at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
-                           times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
-        at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
-        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
-                        fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
-        any = fr_gcc_keep(c, c->t_bool, fr_gcc_or(c, any, at));
-    }
-    return any;
-}
-
-static void
-stores_to_pads(struct emit *e)
-{
-    struct fr_gcc *c = &e->c;
-
-    for (int s = 0; s < e->n_sinks; s++) {
-        struct sink *k = &e->sinks[s];
-
-        if (!k->pad)
-            continue;
-        fr_gcc_set(c, k->to, pad_origin(e, k->pad, k->dtype));
-        if (k->past)
-            fr_gcc_set(c, k->past, fr_gcc_bits(c, FR_BOOL, 0));
-        if (k->step)
-            fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(k->dtype)));
-    }
-}
-
-static void
-restore_operands(struct emit *e)
-{
-    struct fr_gcc *c = &e->c;
-
-    for (int s = 0; s < e->n_sources; s++) {
-        fr_gcc_set(c, e->sources[s].from, e->sources[s].from_start);
-        if (e->sources[s].step)
-            fr_gcc_set(c, e->sources[s].step, e->sources[s].step_start);
-    }
-    for (int s = 0; s < e->n_sinks; s++) {
-        struct sink *k = &e->sinks[s];
-
-        if (!k->pad)
-            continue;
-        fr_gcc_set(c, k->to, k->to_start);
-        if (k->past)
-            fr_gcc_set(c, k->past, k->past_start);
-        if (k->step)
-            fr_gcc_set(c, k->step, k->step_start);
-    }
-}
-
-/* The first n_left elements of a pad to memory from element j on, in pieces of 1, 2, 4 .. elements.
- */
-static void
-scatter_unit(struct emit *e, struct sink *k, gj_rvalue *n_left)
-{
-    struct fr_gcc *c = &e->c;
-    gj_type       *type = c->memory[k->dtype];
-    int            size = fr_dtype_size(fr_dtype_info[k->dtype].component);
-
-    for (int n = e->block / 2; n; n /= 2) {
-        gj_block  *copy = fr_gcc_block(c), *next = fr_gcc_block(c);
-        int        lanes = least(n * k->parts, e->vector_bytes / size);
-        gj_type   *vector = fr_emit_vector_of(e, type, lanes);
-        gj_rvalue *done = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, -2 * n)), *to;
-        gj_rvalue *bit = fr_gcc_bin(c, GJ_AND, c->t_i64, n_left, fr_gcc_i64(c, n));
-
-        fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, bit, fr_gcc_i64(c, 0)), copy, next);
-        c->at = copy;
-        done = fr_gcc_keep(c, c->t_i64, times(e, done, k->parts));
-        to = fr_gcc_keep(c, c->t_i64, plus(e, times(e, fr_gcc_get(c, e->j), k->parts), done));
-        for (int i = 0; i < n * k->parts; i += lanes) {
-            gj_lvalue *from = fr_gcc_elem(c, k->pad, plus(e, done, fr_gcc_i64(c, i)));
-            gj_lvalue *at = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, to, fr_gcc_i64(c, i)));
-
-            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, at),
-                       fr_gcc_get(c, fr_emit_vector_at(e, vector, size, from)));
-        }
-        fr_gcc_jump(c, next);
-    }
-}
-
-static void
-scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
-{
-    struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
-    gj_rvalue         *i = fr_gcc_get(c, l.i);
-    struct fr_gval     v;
-
-    v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                    times(e, i, k->parts));
-    fr_emit_store_element(e, k->dtype, fr_gcc_get(c, k->to), fr_gcc_get(c, k->step),
-                          plus(e, fr_gcc_get(c, e->j), i), v);
-    fr_gcc_end_for(c, l);
-}
-
-/* The valid part of the pads to memory; e->j is the first element left over. */
-static void
-scatter(struct emit *e, gj_rvalue *n_left)
-{
-    for (int s = 0; s < e->n_sinks; s++) {
-        struct sink *k = &e->sinks[s];
-
-        if (k->pad && k->step)
-            scatter_strided(e, k, n_left);
-        else if (k->pad)
-            scatter_unit(e, k, n_left);
-    }
-}
-
 /* ---- a stage --------------------------------------------------------------------------------- */
 
 static void
@@ -760,7 +571,7 @@ emit_after(struct emit *e, struct walk *w)
 {
     struct fr_gcc *c = &e->c;
     gj_block      *fix = fr_gcc_block(c), *check = fr_gcc_block(c), *tail = fr_gcc_block(c),
-             *near_end = fr_gcc_block(c), *pads = fr_gcc_block(c);
+             *near_end = fr_gcc_block(c), *pads = fr_gcc_block(c), *readable = fr_gcc_block(c);
     gj_rvalue *left = fr_gcc_get(c, w->left_over);
 
     c->at = w->after;
@@ -776,19 +587,22 @@ emit_after(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 1));
     fr_gcc_set(c, e->live, left);
     fr_gcc_set(c, w->whole_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
-    stores_to_pads(e);
+    fr_emit_stores_to_pads(e);
     /* In the middle of a range the elements after the leaf are there to be read. */
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, w->whole_end), w->end), w->head, near_end);
     c->at = near_end;
-    fr_gcc_branch(c, may_not_read(e), pads, w->head);
+    fr_gcc_branch(c, fr_emit_may_not_read(e), pads, readable);
+    c->at = readable;
+    fr_emit_drop_behind(e, left);
+    c->g->block_end_with_jump(c->at, NULL, w->head);
     c->at = pads;
-    gather(e, left);
+    fr_emit_gather(e, left);
     c->g->block_end_with_jump(c->at, NULL, w->head);
 
     c->at = fix;
     add_to(e, e->j, -e->block);
-    restore_operands(e);
-    scatter(e, left);
+    fr_emit_restore_operands(e);
+    fr_emit_scatter(e, left);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].how == HOW_TREE)
             fr_emit_add_left_over(e, &e->sinks[s], left);

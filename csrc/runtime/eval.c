@@ -287,11 +287,11 @@ out:
 static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
-    struct fr_plan *p;
+    struct fr_plan *p = fr_plans_recognise(roots, n, &gathered, &stats);
     fr_status       st;
 
-    if ((st = gather(roots, n, err)) != FR_OK ||
-        (st = fr_plans_find(&gathered, &stats, &p, err)) != FR_OK)
+    if (!p && ((st = gather(roots, n, err)) != FR_OK ||
+               (st = fr_plans_find(&gathered, &stats, &p, err)) != FR_OK))
         return st;
     stats.n_evals++;
     fr_guard_restart();

@@ -80,15 +80,14 @@ visit(struct fr_gathered *z, fr_ref root)
     }
 }
 
-/* No node has this mark. */
-static void
-new_epoch(void)
+uint32_t
+fr_gather_epoch(void)
 {
     if (FR_LIKELY(++epoch != 0))
-        return;
+        return epoch;
     for (uint32_t id = 0; id < fr_nodes_cap; id++)  /* after 2^32 of them: no old mark may pass for a new one */
         fr_nodes[id].mark = 0;
-    epoch = 1;
+    return epoch = 1;
 }
 
 /* The computing nodes behind the roots, in order of birth. */
@@ -102,7 +101,7 @@ order_behind(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_
     z->has_store = false;
     if (!FR_GROW(z->order, z->cap_order, room) || !FR_GROW(z->stack, z->cap_stack, room))
         return no_memory(err);
-    new_epoch();
+    fr_gather_epoch();
     for (int i = 0; i < n_roots; i++)
         visit(z, roots[i]);
     sort_by_birth(z->order, z->n_order);
@@ -133,12 +132,6 @@ order_pending(struct fr_gathered *z)
         fr_born_from += fr_nodes[z->order[0]].seq - from;
     z->n_order = (int)n;
     return n == fr_nodes_pending;
-}
-
-static bool
-from_pool(const struct fr_buffer *b)
-{
-    return b->owner == NULL && atomic_load_explicit(&b->refs, memory_order_relaxed) == 1;
 }
 
 /* Stores must land in this very memory. */
@@ -227,12 +220,8 @@ push_arg(struct fr_gathered *z, uint64_t *w, const struct fr_node *n, int k)
 static inline uint64_t
 head_word(const struct fr_node *n)
 {
-    uint8_t  class_ = fr_op_info[n->op].class_;
-    uint64_t axes = 0;
+    uint64_t axes = fr_op_has_axes((fr_op)n->op) ? n->u.axes : 0;
 
-    if (FR_UNLIKELY(class_ != FR_CLASS_MAP) && (class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN ||
-                                                class_ == FR_CLASS_CALL || n->op == FR_OP_iota))
-        axes = n->u.axes;
     return n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | axes << 32;
 }
 
@@ -315,13 +304,11 @@ push_node(struct fr_gathered *z, uint64_t *w, fr_ref id)
     return w;
 }
 
-#define IS_ROOT (1u << 31)    /* beside the uses of an entry */
-
 /* Whether somebody outside reads gathered node i. */
 static inline bool
 is_wanted(const struct fr_gathered *z, int i)
 {
-    return fr_nodes[z->id[i]].refs > (z->entry[i].n_uses & ~IS_ROOT);
+    return fr_nodes[z->id[i]].refs > (z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT);
 }
 
 /* The new content of a store must land in memory that somebody outside still wants to read as it was: false. */
@@ -400,7 +387,7 @@ push_all(struct fr_gathered *z, struct fr_err *err)
     if (!FR_GROW(z->id, z->cap_id, n) || !FR_GROW(z->entry, z->cap_entry, n) ||
         !FR_GROW(z->views, z->cap_views, n) || !FR_GROW(z->key, z->cap_key, (size_t)z->n_order * NODE_WORDS))
         return no_memory(err);
-    new_epoch();
+    fr_gather_epoch();
     w = z->key;
     for (int i = 0; i < z->n_order; i++)
         if (!(w = push_node(z, w, z->order[i])))
@@ -416,7 +403,7 @@ push_flags(struct fr_gathered *z, const fr_ref *roots, int n_roots, bool *needed
     bool all = true;
 
     for (int i = 0; i < n_roots; i++)
-        z->entry[fr_nodes[roots[i]].index].n_uses |= IS_ROOT;
+        z->entry[fr_nodes[roots[i]].index].n_uses |= FR_ENTRY_IS_ROOT;
     /* A view that somebody outside reads keeps its base wanted: as if the base itself were read. */
     for (size_t i = 0; i < z->n_views; i++) {
         const struct fr_node *view = &fr_nodes[z->views[i]];
@@ -430,12 +417,7 @@ push_flags(struct fr_gathered *z, const fr_ref *roots, int n_roots, bool *needed
         uint64_t              flags = 0;
 
         if (n->op == FR_OP_leaf) {
-            if (is_pinned(n->v.buffer))
-                flags |= FR_KEY_PINNED;
-            else if (!wanted && from_pool(n->v.buffer))
-                flags |= FR_KEY_DYING;
-            if (wanted)
-                flags |= FR_KEY_OUTSIDE;
+            flags = fr_gather_leaf_flags(n, z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT);
         } else {
             if (wanted)
                 flags |= FR_KEY_OUTPUT;

@@ -28,8 +28,9 @@ struct fr_moving {
 
 struct fr_gathered_entry {
     uint32_t at;                         /* its first word in the key */
-    uint32_t n_uses;                     /* references from gathered nodes */
+    uint32_t n_uses;                     /* references from gathered nodes; */
 };
+#define FR_ENTRY_IS_ROOT (1u << 31)      /* beside them */
 
 /* What one evaluation works on. The arrays are kept from call to call. */
 struct fr_gathered {
@@ -61,9 +62,32 @@ fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, stru
 /* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */
 fr_status fr_gather_readers(struct fr_gathered *, const fr_ref *what, int n_what, fr_ref *roots,
                             int *n_roots, struct fr_err *);
+/* The flags in the key of a leaf that gathered nodes read n_uses times. */
+static inline uint32_t
+fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
+{
+    const struct fr_buffer *b = leaf->v.buffer;
+    bool                    wanted = leaf->refs > n_uses, ours = b->owner == NULL;
+
+    if (!ours || b->pinned) /* stores must land in this very memory */
+        return FR_KEY_PINNED | (wanted ? FR_KEY_OUTSIDE : 0);
+    if (wanted)
+        return FR_KEY_OUTSIDE;
+    return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 ? FR_KEY_DYING : 0;
+}
+/* A mark that no node has. */
+uint32_t  fr_gather_epoch(void);
 /* The graph that the gathered nodes are. */
 fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, bool **read_outside,
                           struct fr_err *);
+
+/* ---- pattern.c ---- */
+
+/* What was gathered last, to be recognised; in the arena. NULL: there are windows or stores, or no memory. */
+struct fr_pattern *fr_pattern_new(const struct fr_gathered *, struct fr_arena *);
+/* Whether the roots need all that is pending, and that is the same but for the leaves and the numbers. Then it is in
+ * *out as if gathered, but for the key. */
+bool      fr_pattern_fits(const struct fr_pattern *, const fr_ref *roots, int n_roots, struct fr_gathered *out);
 
 /* ---- kernels, shared by plans ---- */
 
@@ -155,6 +179,8 @@ struct fr_plan {
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
     bool             running;
+    bool             has_no_pattern;     /* it was tried */
+    struct fr_pattern *pattern;          /* NULL before it was found for the second time */
 };
 
 fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
@@ -165,6 +191,9 @@ void      fr_plan_free(struct fr_plan *);
  * least. */
 fr_status fr_plans_find(const struct fr_gathered *, struct fr_stats *, struct fr_plan **out,
                         struct fr_err *);
+/* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
+ * not. */
+struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
 /* kind as in fr_explain; fr_malloc'ed */
 fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
 

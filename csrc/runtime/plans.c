@@ -74,6 +74,39 @@ add_plan(const struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **o
     return FR_OK;
 }
 
+/* One that is found again may come often. */
+static void
+note_hit(struct fr_plan *p, const struct fr_gathered *g, struct fr_stats *stats)
+{
+    stats->n_plan_hits++;
+    if (p->pattern || p->has_no_pattern)
+        return;
+    p->pattern = fr_pattern_new(g, &p->arena);
+    p->has_no_pattern = !p->pattern;
+}
+
+static void
+note_use(struct fr_plan *p)
+{
+    p->last_used = ++clock_;
+    if (last_plan)
+        last_plan->then = p;
+    last_plan = p;
+}
+
+struct fr_plan *
+fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, struct fr_stats *stats)
+{
+    struct fr_plan *p = last_plan ? last_plan->then : NULL;
+
+    if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g))
+        return NULL;
+    stats->n_plan_hits++;
+    stats->n_recognised++;
+    note_use(p);
+    return p;
+}
+
 fr_status
 fr_plans_find(const struct fr_gathered *g, struct fr_stats *stats, struct fr_plan **out, struct fr_err *err)
 {
@@ -89,16 +122,13 @@ fr_plans_find(const struct fr_gathered *g, struct fr_stats *stats, struct fr_pla
                 break;
     }
     if (p) {
-        stats->n_plan_hits++;
+        note_hit(p, g, stats);
     } else {
         if ((st = add_plan(g, hash, &p, err)) != FR_OK)
             return st;
         stats->n_plans++;
     }
-    p->last_used = ++clock_;
-    if (last_plan)
-        last_plan->then = p;
-    last_plan = p;
+    note_use(p);
     *out = p;
     return FR_OK;
 }

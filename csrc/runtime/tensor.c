@@ -349,9 +349,10 @@ fr_tensor_is_pending(const struct fr_tensor *t)
 fr_status
 fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
 {
-    fr_ref    few[32] = {0}, *roots = few;
+    fr_ref    few[32], *roots = few;
     fr_status st;
 
+    few[0] = FR_NO_NODE;
     if (n > (int)FR_LEN(few) && !(roots = fr_malloc((size_t)n * sizeof *roots)))
         return fr_no_memory(err, "the list of roots");
     for (int i = 0; i < n; i++)
@@ -511,6 +512,23 @@ fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
     s->n_loans--;
     update_looks(s, was);
     return st;
+}
+
+bool
+fr_storage_is_idle(const struct fr_storage *s)
+{
+    const struct fr_node *n = &fr_nodes[s->node];
+
+    return s->shared && s->refs == 1 && s->n_loans == 1 && !s->dirty && s->looks[0] == 0 && s->looks[1] == 1 &&
+           s->fresh[0] + s->fresh[1] == 0 && n->op == FR_OP_leaf && n->refs == 1 && n->v.buffer == s->seen &&
+           s->seen->refs == 2; /* the node and the look */
+}
+
+void
+fr_storage_exchange(struct fr_storage *s, void *memory)
+{
+    s->seen->mem = memory;
+    fr_guard_fresh(s->seen->n_bytes);
 }
 
 /* Copies `ndim` axes, strides in bytes. */

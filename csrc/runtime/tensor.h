@@ -131,6 +131,10 @@ void      fr_storage_unlook(struct fr_storage *, uint32_t look);
  * what is stored into it and what reads it, or (compute false, or that failed) takes back the stores. */
 void      fr_storage_lend(struct fr_storage *);
 fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *);
+/* Whether a lent storage over foreign memory is as it was made: one handle, nothing to compute, and nobody but
+ * the owner of the memory looks at it. Then it can be used again over other memory of the same size. */
+bool      fr_storage_is_idle(const struct fr_storage *);
+void      fr_storage_exchange(struct fr_storage *, void *memory);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
 bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */
 /* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
@@ -186,6 +190,7 @@ struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
     uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
+    uint64_t n_recognised;     /* of the hits, without gathering */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */

@@ -1,58 +1,86 @@
 /* One evaluation at a time: threads take turns, and a fork takes one, too. Called by eval.c, and by bind around
  * a fork. */
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "runtime/storage.h"
 
-/* The mutex guards these few words and is never held for long. */
+/* Each evaluation takes a turn, and nearly always nobody wants it at the same time: one exchange each way. The
+ * mutex is for those who sleep; it is handed to one of them, or a thread in a loop would always be sooner. */
+enum { FREE, TAKEN, WANTED };  /* WANTED: taken, and somebody waits, or has waited, for its end */
+
 static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t  free;
-    bool            busy;
-    bool            forking;   /* taken for a fork: the thread that forks may still evaluate */
-    pthread_t       owner;
-} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .free = PTHREAD_COND_INITIALIZER};
+    atomic_int       state;
+    atomic_uintptr_t owner;    /* the thread, while it is taken; else 0 */
+    bool             forking;  /* taken for a fork: the thread that forks may still evaluate */
+    pthread_mutex_t  mutex;    /* guards what follows */
+    pthread_cond_t   end;
+    int              n_asleep;
+    bool             handed;   /* to one of them: it has ended, and is not free */
+} turn = {.mutex = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 
 enum { SLICE_MS = 50 };        /* between looks for Ctrl-C while another thread evaluates */
 
 enum whose_turn { TURN_TAKEN, TURN_MINE, TURN_OTHERS };
 
+static uintptr_t
+this_thread(void)
+{
+    return (uintptr_t)pthread_self();
+}
+
 /* Takes the turn if it is free; MINE: this thread has it already. */
 static enum whose_turn
 take_turn(void)
 {
-    enum whose_turn whose = TURN_TAKEN;
+    int state = FREE;
 
-    pthread_mutex_lock(&turn.mutex);
-    if (turn.busy)
-        whose = pthread_equal(turn.owner, pthread_self()) ? TURN_MINE : TURN_OTHERS;
-    turn.busy = true;
-    if (whose == TURN_TAKEN)
-        turn.owner = pthread_self();
-    pthread_mutex_unlock(&turn.mutex);
-    return whose;
+    if (atomic_compare_exchange_strong(&turn.state, &state, TAKEN)) {
+        atomic_store_explicit(&turn.owner, this_thread(), memory_order_relaxed);
+        return TURN_TAKEN;
+    }
+    return atomic_load(&turn.owner) == this_thread() ? TURN_MINE : TURN_OTHERS;
 }
 
 static void
 end_turn(void)
 {
+    int state = TAKEN;
+
+    atomic_store_explicit(&turn.owner, 0, memory_order_relaxed);
+    if (atomic_compare_exchange_strong(&turn.state, &state, FREE))
+        return;
     pthread_mutex_lock(&turn.mutex);
-    turn.busy = false;
-    pthread_cond_signal(&turn.free);
+    turn.handed = turn.n_asleep > 0;
+    if (turn.handed)
+        pthread_cond_signal(&turn.end);
+    else
+        atomic_store(&turn.state, FREE);
     pthread_mutex_unlock(&turn.mutex);
 }
 
-/* Sleeps until the turn may be free, a slice at most. */
-static void
-wait_slice(void)
+/* Takes the turn, or sleeps until it is handed over, a slice at most. */
+static bool
+take_or_sleep(void)
 {
     struct timespec until = fr_time_in_ns(SLICE_MS * 1000000);
+    bool            taken;
 
     pthread_mutex_lock(&turn.mutex);
-    if (turn.busy)
-        pthread_cond_timedwait(&turn.free, &turn.mutex, &until);
+    taken = atomic_exchange(&turn.state, WANTED) == FREE;
+    if (!taken) {
+        turn.n_asleep++;
+        if (!turn.handed)
+            pthread_cond_timedwait(&turn.end, &turn.mutex, &until);
+        turn.n_asleep--;
+        taken = turn.handed;
+        turn.handed = false;
+    }
     pthread_mutex_unlock(&turn.mutex);
+    if (taken)
+        atomic_store(&turn.owner, this_thread());
+    return taken;
 }
 
 /* Without the GIL, which the thread that evaluates will want. */
@@ -62,13 +90,9 @@ wait_turn(struct fr_err *err)
     void     *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
     fr_status st = FR_OK;
 
-    while (st == FR_OK) {
-        wait_slice();
-        if (take_turn() == TURN_TAKEN)
-            break;
+    while (st == FR_OK && !take_or_sleep())
         if (fr_hooks.interrupted && fr_hooks.interrupted())
             st = fr_fail(err, FR_EINTR, "interrupted while another thread computed");
-    }
     if (gil)
         fr_hooks.take_gil(gil);
     return st;
@@ -117,9 +141,14 @@ static void
 forget_other_threads(void)
 {
     pthread_mutex_init(&turn.mutex, NULL);
-    pthread_cond_init(&turn.free, NULL);
-    if (!turn.busy || !pthread_equal(turn.owner, pthread_self()))
-        turn.busy = turn.forking = false;
+    pthread_cond_init(&turn.end, NULL);
+    turn.n_asleep = 0;
+    turn.handed = false;
+    if (atomic_load(&turn.owner) != this_thread()) {
+        atomic_store(&turn.owner, 0);
+        atomic_store(&turn.state, FREE);
+        turn.forking = false;
+    }
 }
 
 fr_status

@@ -165,18 +165,18 @@ def _called(null, after):
 
 
 def _plain_operations():
-    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact."""
+    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact or powers."""
     names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
              "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
              "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
              "RETURN_VALUE RETURN_CONST").split()
     exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
-    return ({_OP[n] for n in names if n in _OP},
-            {i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ()))
-             if symbol.removesuffix("=") in exact})
+    symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
+    return ({_OP[n] for n in names if n in _OP}, {i for i, s in enumerate(symbols) if s in exact},
+            {i for i, s in enumerate(symbols) if s == "**"})
 
 
-_PLAIN, _EXACT = _plain_operations()
+_PLAIN, _EXACT, _POWER = _plain_operations()
 _BINARY_OP = _OP.get("BINARY_OP", -1)
 _COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in _OP}
 _CALLS = {_OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in _OP}
@@ -188,25 +188,35 @@ _EXACT_CALLS = frozenset(
     "bitwise_xor invert bitwise_not left_shift right_shift where".split())
 
 
+def _loads_two(code, i):
+    """Whether the instruction loads the int 2, to whose power a number is a product."""
+    if i[1] == _OP.get("LOAD_SMALL_INT"):
+        return i[2] == 2
+    return i[1] == _OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
+
+
 def is_plain(f, n_operations):
     """(plain, calls): whether the function does nothing but up to so many operations, on its arguments and
     constants, that have the same bits in NumPy and in frit; and whether functions of NumPy are among them."""
     code = f.__code__
     if len(code.co_code) > 64 + 64 * n_operations or code.co_freevars or code.co_cellvars:
         return False, False
-    listed, n, calls, before = _decode(code), 0, False, None
-    for this, after in zip(listed, [*listed[1:], None]):
+    listed, n, calls = _decode(code), 0, False
+    for before, this, after in zip([(0, -1, 0), *listed], listed, [*listed[1:], None]):
         op, arg = this[1:]
         n += op in _COMPUTES
         if op == _LOAD_GLOBAL:
-            calls = fits = f.__globals__.get(_global_name(code, this)) is numpy and _is_attr(after, True)
+            # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
+            calls = fits = (f.__globals__.get(_global_name(code, this)) is numpy
+                            and (_is_attr(after, True) or _is_attr(after, False)))
         elif op in (_LOAD_ATTR, _LOAD_METHOD):
-            fits = before == _LOAD_GLOBAL and _attr_name(code, this) in _EXACT_CALLS
+            fits = before[1] == _LOAD_GLOBAL and _attr_name(code, this) in _EXACT_CALLS
+        elif op == _BINARY_OP:
+            fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
         else:
-            fits = op in _CALLS or op in _PLAIN and (op != _BINARY_OP or arg in _EXACT)
+            fits = op in _CALLS or op in _PLAIN
         if not fits:
             return False, False
-        before = op
     return n <= n_operations, calls
 
 

@@ -1,0 +1,132 @@
+"""What is traced again is recognised without being gathered: when it is the same, and only then."""
+import numpy as np
+import pytest
+
+import frit
+
+from .common import assert_same
+
+pytestmark = pytest.mark.core
+
+
+def recognised():
+    return frit.stats()["recognised"]
+
+
+@pytest.fixture
+def two():
+    frit.eval([])
+    a, b = np.linspace(1, 2, 40), np.linspace(3, 5, 40)
+    return frit.asarray(a), frit.asarray(b), a, b
+
+
+PROGRAMS = {
+    "operations": lambda np, a, b, k: (a + b) * a - b,
+    "numbers": lambda np, a, b, k: (a + k) * (k - b),
+    "a sum": lambda np, a, b, k: (a * b).sum() / (a + k),
+    "windows": lambda np, a, b, k: (a.reshape(5, 8) + 1).sum(1) + k,
+    "three arguments": lambda np, a, b, k: np.where(a < k, a, b),
+    "one leaf twice": lambda np, a, b, k: a * a + a,
+    "casts": lambda np, a, b, k: a.astype("f4") + b,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loop_is_recognised(two, name):
+    x, y, a, b = two
+    run = PROGRAMS[name]
+    for i in range(8):
+        before = recognised()
+        got = run(np, x * 1, y * 1, 1.5 + i)
+        frit.eval(got)
+        assert_same(np.asarray(got), np.asarray(run(np, a * 1, b * 1, 1.5 + i)))
+        if i >= 3 and name != "windows":
+            assert recognised() == before + 1
+
+
+def test_two_graphs_by_turns_are_recognised(two):
+    x, y, a, b = two
+    for i in range(8):
+        before = recognised()
+        for run in (lambda a, b: a * 2 + b, lambda a, b: a - b / 3 + a):
+            got = run(x, y)
+            frit.eval(got)
+            assert_same(np.asarray(got), run(a, b))
+        if i >= 3:
+            assert recognised() == before + 2
+
+
+def test_what_is_slightly_different_is_not_taken_for_the_same(two):
+    """After each other in every order, what differs in one respect."""
+    x, y, a, b = two
+    z, c = frit.asarray(np.linspace(7, 8, 40)), np.linspace(7, 8, 40)
+    h, g = frit.asarray(np.linspace(7, 8, 40).astype("f4")), np.linspace(7, 8, 40).astype("f4")
+    kept = []
+
+    def keep(v):
+        kept.append(v)
+        return v
+
+    def dead(v):
+        v * 3               # born, and gone
+        return v
+
+    variants = [
+        lambda a, b, c, g: (a + b) * c, lambda a, b, c, g: (b + a) * c, lambda a, b, c, g: (a + b) * a,
+        lambda a, b, c, g: (a + b) * b, lambda a, b, c, g: (a + a) * a, lambda a, b, c, g: (a + b) * g,
+        lambda a, b, c, g: c * (a + b), lambda a, b, c, g: (a - b) * c, lambda a, b, c, g: keep(a + b) * c,
+        lambda a, b, c, g: dead(a + b) * c, lambda a, b, c, g: (a + 2) * c, lambda a, b, c, g: (2 + a) * c,
+        lambda a, b, c, g: (a + 2.5) * c, lambda a, b, c, g: (a + b) * c[::-1], lambda a, b, c, g: (a + b) * c[:1],
+        lambda a, b, c, g: (a + b).sum() * c, lambda a, b, c, g: (a + b).max() * c,
+        lambda a, b, c, g: (g + g) * g, lambda a, b, c, g: (a + b.astype("f4")) * c,
+        lambda a, b, c, g: (a + (b + c)), lambda a, b, c, g: ((a + b) + c),
+        lambda a, b, c, g: (a * b) + (a * b), lambda a, b, c, g: (a * b) + (b * c),
+    ]
+    rng = np.random.default_rng(0)
+    before, n = recognised(), 0
+    for _ in range(400):
+        run = variants[rng.integers(len(variants))]
+        for _ in range(rng.integers(1, 4)):
+            kept.clear()
+            got, want = run(x, y, z, h), run(a, b, c, g)
+            frit.eval(got)
+            assert_same(np.asarray(got), want)
+            if kept:
+                assert_same(np.asarray(kept[0]), np.asarray(kept[1]))
+            n += 1
+    assert n / 8 < recognised() - before < n
+
+
+def test_only_a_part_is_asked_for(two):
+    """What nobody asked for stays pending."""
+    x, y, a, b = two
+    for i in range(6):
+        one, other = x + y, x - y
+        frit.eval(one if i % 2 else [one, other])
+        assert frit.stats()["pending_nodes"] == i % 2
+        assert_same(np.asarray(other), a - b)
+        assert_same(np.asarray(one), a + b)
+
+
+def test_memory_of_others_is_told_from_our_own(two):
+    x, y, a, b = two
+    lent = np.linspace(1, 2, 40)
+    f = frit.accelerate(lambda t, u: np.exp(t) * u)
+    for i in range(12):
+        t = (x * 1) if i % 3 == 0 else frit.asarray(lent, copy=False) if i % 3 == 1 else frit.asarray(lent)
+        frit.eval(t)
+        got = np.exp(t) * y
+        frit.eval(got)
+        assert_same(np.asarray(got), np.asarray(f(lent if i % 3 else a, b)))
+
+
+def test_steps_that_store_in_place(two):
+    x, y, a, b = two
+    x, a = x * 1, a * 1
+    for i in range(8):
+        x += y * 2
+        a += b * 2
+        x -= x.mean() * 0.5
+        a -= a.mean() * 0.5
+        frit.eval(x)
+    np.testing.assert_allclose(np.asarray(x), a, rtol=1e-14)
