@@ -24,7 +24,12 @@ def isa_levels():
 def configurations():
     """(name, environment, pytest arguments)"""
     empty = tempfile.mkdtemp(prefix="frit-no-tools-")
-    core = ["-m", "core and not soak"]
+    # These choose the ways in which they run by themselves.
+    own = ["--ignore=tests/test_past.py", "--ignore=tests/test_tiles.py"]
+    core = ["-m", "core and not soak", *own]
+    # What has nothing to do with the instruction set.
+    values = [*core, *(f"--ignore=tests/test_{name}.py" for name in
+                       ("accelerate", "bad_input", "faults", "guest", "sharing"))]
     yield "all", {}, ["-m", "not soak"]         # the longest two first
     # What is settled while tracing does not wait for a compilation of every pair of dtypes.
     yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "100",
@@ -35,7 +40,7 @@ def configurations():
     levels = isa_levels()
     for level in levels[:-1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", "FRIT_FUZZ": "300"},
-               core)       # compiled for each level: test_jit_parts
+               values)     # compiled for each level: test_jit_parts
     yield "no compiler, 2 threads", {
         "PATH": empty, "FRIT_GCCJIT": os.path.join(empty, "libgccjit.so.0"), "FRIT_CACHE": "0",
         "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "300"}, core
