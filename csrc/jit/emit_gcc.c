@@ -183,7 +183,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     gj_type           *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_rvalue         *ptr, *row_stride, *stride, *n_rows, *n, *scalars, *scratch, *slots, *row_ptr;
     int                n_operands = e->nest->n_operands ? e->nest->n_operands : 1;
-    gj_lvalue         *row, *slot_array;
+    gj_lvalue         *row, *slot_array, *ahead;
     gj_rvalue         *step[FR_MAX_OPERANDS];
     struct fr_gcc_loop l;
 
@@ -200,6 +200,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         fr_gcc_set(c, fr_gcc_elem(c, row, fr_gcc_i64(c, k)), fr_emit_table_entry(e, ptr, bytes, k));
         step[k] = fr_emit_table_entry(e, row_stride, i64, k);
     }
+    ahead = fr_emit_ahead_of_rows(e, row_stride, n);
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_rows, true);
     for (int s = 0; s <= e->nest->n_stages; s++) {
         if (mid[s])
@@ -207,8 +208,9 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         if (s == e->nest->n_stages)
             break;
         call_function(
-            e, stage[s], 8,
-            (gj_rvalue *[]){row_ptr, stride, fr_gcc_i64(c, 0), n, scalars, slots, slots, scratch});
+            e, stage[s], 9,
+            (gj_rvalue *[]){row_ptr, stride, fr_gcc_i64(c, 0), n, scalars, slots, slots, scratch,
+                            first_elem(e, ahead)});
         finish_reductions(e, s, slots);
     }
     for (int k = 0; k < e->nest->n_operands; k++) {
@@ -222,6 +224,29 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     c->g->block_end_with_void_return(c->at, NULL);
 }
 
+/* The fr_stage_fn of a stage. */
+static gj_function *
+emit_piece(struct emit *e, int s, gj_function *stage)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
+    gj_rvalue     *args[9];
+    gj_function   *fn;
+    char           name[24];
+
+    snprintf(name, sizeof name, "piece_%d", s);
+    fn = fr_emit_new_function(
+        e, GJ_FUNCTION_INTERNAL, name, 8,
+        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64), i64, i64, bytes,
+                      bytes, bytes, bytes},
+        (gj_rvalue * *[]){&args[0], &args[1], &args[2], &args[3], &args[4], &args[5], &args[6],
+                          &args[7]});
+    args[8] = first_elem(e, fr_emit_ahead_in_row(e));
+    call_function(e, stage, 9, args);
+    c->g->block_end_with_void_return(c->at, NULL);
+    return fn;
+}
+
 /* frit_stages: the table of stage and mid functions. */
 static void
 emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
@@ -233,7 +258,8 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     char           name[64];
 
     for (int s = 0; s < e->nest->n_stages; s++)
-        entry[n++] = fr_gcc_cast(c, c->g->function_get_address(stage[s], NULL), pointer);
+        entry[n++] = fr_gcc_cast(
+            c, c->g->function_get_address(emit_piece(e, s, stage[s]), NULL), pointer);
     for (int s = 0; s <= e->nest->n_stages; s++)
         entry[n++] = fr_gcc_cast(c, c->g->function_get_address(mid[s], NULL), pointer);
     type = c->g->context_new_array_type(c->ctxt, NULL, pointer, (int)n);

@@ -1,4 +1,5 @@
-/* jit/emit_gcc_abreast.c -- how many blocks a stage works on at once, from its micro code.
+/* jit/emit_gcc_abreast.c -- how large the blocks of a stage are, and how many it works on at once,
+ * from its micro code.
  *
  * A chain of dependent operations waits for each result. A processor that starts two vector
  * instructions a cycle is busy while 2 * latency of them are under way, `latency` being the cycles
@@ -13,7 +14,11 @@
  * from beyond the second cache values come after some 200 cycles, and a few blocks that wait for
  * theirs keep the next ones from asking (log of 2^20 f64: 1.8 ms instead of 3.7; f32: 0.8 and 1.3).
  * U is at most what the registers hold, what fills half of a sum's leaf, and what GCC compiles in
- * about half a second. */
+ * about half a second.
+ *
+ * A sum has eight numbers in its registers. A vector of sixteen f32 is taken apart for it, and beside
+ * such vectors the processor has one port less; so a block is eight where little else is done with
+ * them. Four of those are a step, or the loop around them would be most of the work. */
 #include "jit/emit_gcc_int.h"
 
 #include "base/alloc.h"
@@ -22,6 +27,8 @@ enum {
     STARTED_PER_CYCLE = 2,
     WAITING = 144,
     LOAD_LATENCY = 6,
+    SHORT = 5,               /* instructions for an element that is summed: as much as its sum is */
+    SHORT_STEP = 4,          /* blocks of such */
     PAIR = 32,               /* instructions of one block */
     LONG = 200,
     MAX_INSTRUCTIONS = 2400, /* of all blocks of a step */
@@ -215,15 +222,40 @@ choose(const struct emit *e, const struct tally *t)
     return n < 1 ? 1 : n;
 }
 
-int
-fr_emit_abreast(struct emit *e)
+static bool
+is_short(const struct body *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < (int)b->code.n; i++)
+        n += b->code.inst[i].op != FR_M_INPUT && b->code.inst[i].op != FR_M_CONST;
+    return n <= SHORT;
+}
+
+/* Whether sums of numbers are most of what the stage does; narrow numbers fill vectors better. */
+static bool
+mostly_sums(const struct emit *e, const struct body *b)
+{
+    bool sums = fr_emit_smallest_number(e) >= 4 && is_short(b);
+
+    for (int s = 0; s < e->n_sinks; s++)
+        sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1;
+    return sums;
+}
+
+void
+fr_emit_choose_blocks(struct emit *e)
 {
     struct body *b = fr_calloc(1, sizeof *b);
     fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
     int         *room = NULL, n = 1;
     uint8_t     *needed = NULL;
     struct tally t;
+    bool         sums = st == FR_OK && mostly_sums(e, b);
 
+    e->block = e->vector_bytes / fr_emit_smallest_number(e);
+    if (sums || (fr_emit_stage_has(e, HOW_TREE) && e->block < 8))
+        e->block = 8;
     if (st == FR_OK && (!(room = fr_calloc(2 * b->code.n + 1, sizeof *room)) ||
                         !(needed = fr_calloc(b->code.n + 1, sizeof *needed))))
         st = FR_ENOMEM;
@@ -243,5 +275,5 @@ fr_emit_abreast(struct emit *e)
     if (b)
         fr_mcode_clear(&b->code);
     fr_free(b);
-    return n;
+    e->abreast = sums && n < SHORT_STEP ? SHORT_STEP : n;
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { MAX_PARAMS = 8 };
+enum { MAX_PARAMS = 9 };
 
 gj_function *
 fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types,

@@ -73,7 +73,7 @@ struct emit {
     uint8_t               runs[FR_MAX_INSTS];
     uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
     struct fr_gval        val[MAX_ABREAST][FR_MAX_INSTS];   /* [0] of values of lower levels */
-    gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch;
+    gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch, *ahead;
     /* the stage being written */
     int                   block;      /* elements of a block (B) */
     int                   abreast;    /* blocks of a step (U) */
@@ -84,6 +84,11 @@ struct emit {
     struct source         sources[FR_MAX_OPERANDS];
     int16_t               source_of[FR_MAX_OPERANDS];
     gj_rvalue            *iota_start[FR_MAX_OPERANDS], *iota_step[FR_MAX_OPERANDS];
+    struct {
+        gj_rvalue *from;  /* element 0 of what is asked for */
+        int        size;
+    } asked[FR_MAX_OPERANDS];
+    int                   n_asked;
     gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
     int64_t               place_step;             /* from a block's place to the next one's */
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
@@ -203,8 +208,18 @@ void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
 /* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
-/* Blocks of a step of the stage whose sinks and block size are known; sets e->has_rare. */
-int fr_emit_abreast(struct emit *e);
+/* Elements of a block and blocks of a step, of the stage whose sinks are known; and
+ * e->has_rare. */
+void fr_emit_choose_blocks(struct emit *e);
+
+/* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
+/* Before the loop over stage `s`: what it asks for; needs e->ahead, bytes for each operand. */
+void fr_emit_find_asked(struct emit *e, int s);
+/* In the loop: for blocks as far ahead as those at e->j are from the row's beginning. */
+void fr_emit_ask(struct emit *e, int n_blocks);
+/* Bytes ahead, an array: for rows of `n` elements, and for pieces of a row. */
+gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n);
+gj_lvalue *fr_emit_ahead_in_row(struct emit *e);
 
 /* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
 /* Returns how many elements come before whole blocks, so that the first store which goes past the

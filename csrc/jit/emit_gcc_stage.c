@@ -285,6 +285,8 @@ emit_usual_blocks(struct emit *e, int n)
 static void
 emit_step(struct emit *e, int n)
 {
+    if (n == e->abreast)
+        fr_emit_ask(e, n);
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
@@ -419,14 +421,6 @@ load_outer_values(struct emit *e)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
             e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
                                              (int64_t)sizeof(struct fr_slot) * i);
-}
-
-static int
-choose_block(const struct emit *e)
-{
-    int n = e->vector_bytes / fr_emit_smallest_number(e);
-
-    return fr_emit_stage_has(e, HOW_TREE) && n < 8 ? 8 : n;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -733,8 +727,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
     find_sinks(e, stores);
     if (!e->n_sinks)
         return;
-    e->block = choose_block(e);
-    e->abreast = fr_emit_abreast(e);
+    fr_emit_choose_blocks(e);
     load_outer_values(e);
     declare_operands(e);
     for (int k = 0; k < e->n_sinks; k++)
@@ -747,7 +740,8 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
     fr_emit_write_partial_results(e);
 }
 
-/* Returns the fr_stage_fn of stage `s`. */
+/* Returns the loop over stage `s`: an fr_stage_fn that is also told how far ahead memory is asked
+ * for. */
 gj_function *
 fr_emit_stage(struct emit *e, int s)
 {
@@ -760,11 +754,13 @@ fr_emit_stage(struct emit *e, int s)
 
     snprintf(name, sizeof name, "stage_%d", s);
     fn =
-        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 8,
+        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 9,
                              (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                                           i64, i64, bytes, bytes, bytes, bytes},
+                                           i64, i64, bytes, bytes, bytes, bytes,
+                                           fr_emit_pointer_to(e, i64)},
                              (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
-                                               &e->slots, &e->slots_out, &e->scratch});
+                                               &e->slots, &e->slots_out, &e->scratch, &e->ahead});
+    fr_emit_find_asked(e, s);
     fr_nest_stage_runs(e->nest, s, true, e->runs);
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         complex_trees |= e->runs[i] && is_complex_tree(e, i);

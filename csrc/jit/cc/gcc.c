@@ -107,6 +107,15 @@ fr_gcc_fence(struct fr_gcc *c)
     c->g->extended_asm_set_volatile_flag(c->g->block_add_extended_asm(c->at, NULL, "sfence"), 1);
 }
 
+void
+fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at)
+{
+    gj_function *f = c->g->context_get_builtin_function(c->ctxt, "__builtin_prefetch");
+
+    at = fr_gcc_cast(c, at, c->g->type_get_pointer(c->t_void));
+    c->g->block_add_eval(c->at, NULL, c->g->context_new_call(c->ctxt, NULL, f, 1, &at));
+}
+
 gj_rvalue *
 fr_gcc_get(struct fr_gcc *c, gj_lvalue *v)
 {

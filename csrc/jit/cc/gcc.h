@@ -91,6 +91,8 @@ enum { FR_GCC_PAST = 0 };
 #endif
 void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
 void       fr_gcc_fence(struct fr_gcc *);
+/* Asks for the line of memory at an address (char *), which may be anywhere. */
+void       fr_gcc_prefetch(struct fr_gcc *, gj_rvalue *at);
 
 gj_block  *fr_gcc_block(struct fr_gcc *);
 void       fr_gcc_jump(struct fr_gcc *, gj_block *);                /* and goes on there */

@@ -1,0 +1,119 @@
+/* jit/emit_gcc_ahead.c -- memory that the next rows read is asked for in time.
+ *
+ * A row that is reduced and then gone through again comes from memory in its first stage and from
+ * the cache in the later ones: memory waits for the processor, then the processor for memory. So the
+ * stage after the one that reads an operand first asks for what the next row has of it, or, where
+ * rows are short, a later one. Layer norms of 4096 rows of 1024 f32 take 2.4 instead of 3.3 ms. A
+ * sum in the order of its tree keeps the processor too busy to run ahead by itself, so a stage that
+ * is alone asks as well. Where rows are so long that they would push each other out of the cache,
+ * and where they are one, it is what comes next in memory.
+ *
+ * The distance of each operand is an argument of the stage's function: frit_rows knows how far apart
+ * rows are; pieces of a long row (frit_stages) are read in order. */
+#include "jit/emit_gcc_int.h"
+
+enum {
+    LINE = 64,
+    NEAR = 1024,  /* elements until memory has answered */
+    FAR = 8192,   /* elements of a row too long to be held beside another */
+    AHEAD = 2048, /* bytes, where it is no row */
+};
+
+/* What is streamed into accumulators has the caches: with it, asking costs a backward layer norm 6 %.
+ */
+static bool
+has_streams(const struct emit *e)
+{
+    bool any = false;
+
+    for (int k = 0; k < e->nest->n_operands; k++)
+        any |= e->nest->operands[k].flags & FR_OPERAND_STREAM;
+    return any;
+}
+
+/* Whether the loop over stage `s` asks for what load `i` reads. */
+static bool
+asks(const struct emit *e, int i, int s)
+{
+    const struct fr_inst *in = inst(e, i);
+
+    return e->nest->flags & FR_NEST_REDUCES && in->kind == FR_INST_LOAD &&
+           in->level == FR_LEVEL_FULL && e->nest->operands[in->operand].access == FR_ACCESS_UNIT &&
+           s == least(in->stage + 1, e->nest->n_stages - 1);
+}
+
+void
+fr_emit_find_asked(struct emit *e, int s)
+{
+    bool known[FR_MAX_OPERANDS] = {false};
+
+    e->n_asked = 0;
+    if (has_streams(e))
+        return;
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        int k = inst(e, i)->operand;
+
+        if (!asks(e, i, s) || known[k])
+            continue;
+        known[k] = true;
+        e->asked[e->n_asked].size = fr_dtype_size(inst(e, i)->dtype);
+        e->asked[e->n_asked++].from =
+            fr_gcc_keep(&e->c, e->c.t_bytes,
+                        fr_gcc_offset(&e->c, fr_emit_entry_bytes(e, k),
+                                      fr_emit_table_entry(e, e->ahead, e->c.t_i64, k)));
+    }
+}
+
+void
+fr_emit_ask(struct emit *e, int n_blocks)
+{
+    for (int k = 0; k < e->n_asked; k++) {
+        int        size = e->asked[k].size;
+        gj_rvalue *at = times(e, fr_gcc_get(&e->c, e->j), size);
+
+        at = fr_gcc_offset(&e->c, e->asked[k].from, at);
+        for (int byte = 0; byte < n_blocks * e->block * size; byte += LINE)
+            fr_gcc_prefetch(&e->c, fr_gcc_offset(&e->c, at, fr_gcc_i64(&e->c, byte)));
+    }
+}
+
+/* rows * row_stride; `n` elements are a row. */
+gj_lvalue *
+fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n)
+{
+    struct fr_gcc *c = &e->c;
+    int            n_operands = e->nest->n_operands;
+    gj_lvalue     *ahead = fr_gcc_array(c, c->t_i64, n_operands ? n_operands : 1);
+    gj_rvalue     *rows, *is_far, *in_row;
+
+    if (!(e->nest->flags & FR_NEST_REDUCES))
+        return ahead;
+    rows = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, fr_gcc_i64(c, NEAR), plus(e, n, fr_gcc_i64(c, 1)));
+    rows = fr_gcc_keep(c, c->t_i64, plus(e, rows, fr_gcc_i64(c, 1)));
+    is_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
+    for (int k = 0; k < n_operands; k++) {
+        gj_rvalue *step = fr_emit_table_entry(e, row_stride, c->t_i64, k);
+
+        in_row = is_far;
+        if (e->nest->n_stages == 1) { /* rows without gaps are as one */
+            gj_rvalue *bytes = times(e, n, fr_dtype_size(e->nest->operands[k].dtype));
+            in_row = fr_gcc_or(c, in_row, fr_gcc_cmp(c, GJ_EQ, step, bytes));
+        }
+        step = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
+        fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)),
+                   fr_gcc_select(c, FR_I64, in_row, fr_gcc_i64(c, AHEAD), step));
+    }
+    return ahead;
+}
+
+gj_lvalue *
+fr_emit_ahead_in_row(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+    int            n_operands = e->nest->n_operands;
+    gj_lvalue     *ahead = fr_gcc_array(c, c->t_i64, n_operands ? n_operands : 1);
+
+    for (int k = 0; k < n_operands; k++)
+        fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)), fr_gcc_i64(c, AHEAD));
+    return ahead;
+}
