@@ -8,6 +8,7 @@ statement is counted on both sides.
     operations   the same for 1 .. 40 operations: one kernel each
     kernels      1 .. 20 times y / y.sum(), which cannot be one kernel
     single       one operation on 100 elements, forced; show: and shown as an ndarray
+    unseen       5 operations on a number of elements that never came before, so that a plan is made each time
     accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, which
                  small arrays leave to NumPy; and a call, which becomes a kernel
 """
@@ -56,12 +57,14 @@ PROGRAMS = {
     "single": (*forced("z + w"), ""),
     "show": ("np.asarray(z * w)", "z * w", ""),
     "chain": (*forced(chain(10)), ""),
+    "unseen": (*(f"i += 1; p = u[:i]; q = v[:i]; {s}" for s in forced("((p + q) * p - q) * p + q")),
+               "i = 100; u = array(np.ones(9999)); v = array(np.ones(9999))"),
     "accelerate": ("f(a, b)", "f(a, b)", "f = accelerate(lambda a, b: a * b); a = np.ones(100); b = np.ones(100)"),
     "accelerate call": ("g(a, b)", "g(a, b)", "g = accelerate(lambda a, b: np.maximum(a, b))"),
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
 }
-TESTED = ("trace", "number", "single", "show", "chain", "accelerate", "accelerate call")
+TESTED = ("trace", "number", "single", "show", "chain", "unseen", "accelerate", "accelerate call")
 
 
 def program(names, side, n):

@@ -39,6 +39,11 @@ def test_chain_of_10_traced_anew_and_forced(ratio):
     assert ratio["chain"] <= 0.5
 
 
+def test_planning_what_never_came_before(ratio):
+    """Measured 1.1 for 5 operations on some 1,000 elements, one group at once; 1.23 where merges are tried."""
+    assert ratio["unseen"] <= 1.15
+
+
 def test_forcing_one_operation(ratio):
     """Measured 0.95 for 100 elements."""
     assert ratio["single"] <= 1
@@ -57,6 +62,28 @@ def test_an_accelerated_call_of_one_operation(ratio):
 def test_an_accelerated_call_of_one_kernel(ratio):
     """Measured 1.5 for 100 elements; 2.2 if what stands for the arguments is made anew, the long way takes 20."""
     assert ratio["accelerate call"] <= 1.8
+
+
+def line_texts(t):
+    return str(frit.explain(t)).split("lines: ")[1].split("\n")[0]
+
+
+def test_lines_of_more_code_than_is_remembered():
+    """The table of lines grows, and begins anew when it is full. Of each function the lines are its own."""
+    def make(k):
+        names = {}
+        exec(compile("def f(x):\n" + "    x = x + 1\n" * 40 + "    return x\n", f"<made {k}>", "exec"), names)
+        return names["f"]
+
+    functions = [make(k) for k in range(250)]
+    n_cut = 0
+    for k, f in enumerate(functions):
+        t = f(frit.asarray(np.ones(k + 1)))     # a size for each: a plan has the lines that it was made for
+        known = line_texts(t).split("a line no longer remembered ")[-1]
+        assert " ".join(f"<made {k}>:{i + 2} in f" for i in range(40)).endswith(known)
+        n_cut += known.count(" in f") < 40
+        assert np.asarray(t)[0] == 41
+    assert n_cut <= 2           # those during which it began anew
 
 
 def test_showing_an_array_computes_what_reads_it_and_nothing_else():

@@ -18,13 +18,14 @@ struct fr_err {
     char      text[480];
 };
 
-/* Fills `err` (NULL is fine) with a printf-style message and returns `code`. */
+/* Fills `err` (NULL is fine) with a printf-style message and returns `code`. Cold, so that the compiler puts
+ * whatever leads there out of the way: what runs for the first time waits for each line of its code. */
 fr_status   fr_fail(struct fr_err *err, fr_status code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((cold, format(printf, 3, 4)));
 const char *fr_status_text(fr_status code);
 
 /* Called by TRY when a call failed; logs the place at FRIT_DEBUG >= 5. */
-void        fr_status_trace(const char *file, int line, fr_status st);
+void        fr_status_trace(const char *file, int line, fr_status st) __attribute__((cold));
 
 /* A broken invariant of ours: aborts in debug builds, and costs nothing in release builds. */
 #ifdef FR_DEBUG

@@ -71,10 +71,10 @@ typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 
 /* ---- errors.c */
 int       fr_errors_init(void);
-PyObject *fr_errors_raise(fr_status, const struct fr_err *);       /* always NULL */
+PyObject *fr_errors_raise(fr_status, const struct fr_err *) __attribute__((cold)); /* always NULL */
 /* The same for an operation (out, dtype: NULL if not given): casting errors are NumPy's own. */
 PyObject *fr_errors_raise_map(fr_status, const struct fr_err *, fr_op, const struct fr_arg *, int n,
-                              const struct fr_tensor *out, PyObject *dtype);
+                              const struct fr_tensor *out, PyObject *dtype) __attribute__((cold));
 /* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */
 PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 

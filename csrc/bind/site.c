@@ -20,25 +20,22 @@
 #include "base/alloc.h"
 #include "bind/bind.h"
 
-enum { N_SITES = 8192, N_SLOTS = 4 * N_SITES };
-#define SKIP UINT32_MAX
-
-struct slot {
-    uintptr_t key;      /* 0: empty */
-    uint32_t  id;       /* SKIP: ours, ask its caller */
-};
+enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 256 };
+#define SKIP ((uintptr_t)1)    /* added to a key of our own code, which is even: ask its caller */
 
 struct site {
+    uintptr_t     key;
     PyCodeObject *code;
     int           lasti;    /* byte offset of the instruction */
 };
 
-static struct slot  slots[N_SLOTS];
-static struct site *sites;          /* of ids first_id .. first_id + n_sites - 1 */
-static uint32_t     first_id = 1, n_sites;
-static uint32_t     n_used;         /* slots taken, those of our own code too */
-static PyObject   **skipped;        /* code objects of this package that are keys */
-static uint32_t     n_skipped;
+/* Sites lie in the order in which they were met, and there are as many slots as they need: a page that is touched
+ * for the first time costs more than tracing an operation. */
+static struct site  no_site, *sites = &no_site;     /* [n_sites]; the first is nobody's */
+static uint32_t     no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two: places in `sites`, or 0 */
+static uintptr_t    slot_bits;                      /* of the offset of a slot: 4 * last_slot */
+static uint32_t     last_slot, n_sites = 1, cap_sites;
+static uint32_t     first_id;                       /* id of the first site */
 static char         package_dir[1024];
 
 #if PY_VERSION_HEX < 0x030c0000
@@ -125,45 +122,73 @@ static void
 forget_all(void)
 {
     struct site *old = sites;
-    PyObject   **old_skipped = skipped;
-    uint32_t     n = n_sites, m = n_skipped;
+    uint32_t     n = n_sites;
 
     /* A code object that dies here may run Python code: the table is consistent before. */
-    memset(slots, 0, sizeof slots);
-    sites = NULL;
-    skipped = NULL;
+    memset(slots, 0, ((size_t)last_slot + 1) * sizeof *slots);
+    sites = &no_site;
     first_id += n;
-    n_sites = n_used = n_skipped = 0;
-    for (uint32_t i = 0; i < n; i++)
+    n_sites = 1;
+    cap_sites = 0;
+    for (uint32_t i = 1; i < n; i++)
         Py_DECREF(old[i].code);
-    for (uint32_t i = 0; i < m; i++)
-        Py_DECREF(old_skipped[i]);
     fr_free(old);
-    fr_free(old_skipped);
 }
 
+/* Where the search for a key, or for key | SKIP, begins. The instructions of a line have slots near each other:
+ * bits of the address are the offset of a slot. */
+static inline uint32_t *
+first_slot(uintptr_t key)
+{
+    return (uint32_t *)(void *)((char *)slots + ((key ^ key >> 10) & slot_bits));
+}
+
+/* Puts site i into a slot. */
+static void
+enter(uint32_t i)
+{
+    uint32_t at = (uint32_t)(first_slot(sites[i].key) - slots);
+
+    while (slots[at])
+        at = (at + 1) & last_slot;
+    slots[at] = i;
+}
+
+/* Room for four times as many sites; false when memory is out. */
+static bool
+more_room(void)
+{
+    uint32_t     cap = cap_sites ? 4 * cap_sites : FIRST_SITES, n = SPARSE * cap;
+    struct site *grown = fr_malloc(cap * sizeof *grown);
+    uint32_t    *fresh = fr_calloc(n, sizeof *fresh);
+
+    if (!grown || !fresh) {
+        fr_free(grown);
+        fr_free(fresh);
+        return false;
+    }
+    memcpy(grown, sites, n_sites * sizeof *sites);
+    if (sites != &no_site)
+        fr_free(sites);
+    if (slots != &no_slot)
+        fr_free(slots);
+    sites = grown;
+    slots = fresh;
+    cap_sites = cap;
+    last_slot = n - 1;
+    slot_bits = last_slot * sizeof *slots;
+    for (uint32_t i = 1; i < n_sites; i++)
+        enter(i);
+    return true;
+}
+
+/* For one more site. */
 static bool
 make_room(void)
 {
-    if (n_used >= N_SITES)
+    if (n_sites >= MAX_SITES)
         forget_all();
-    if (sites)
-        return true;
-    sites = fr_calloc(N_SITES, sizeof *sites);
-    skipped = fr_calloc(N_SITES, sizeof *skipped);
-    if (sites && skipped)
-        return true;
-    fr_free(sites);
-    fr_free(skipped);
-    sites = NULL;
-    skipped = NULL;
-    return false;
-}
-
-static inline uint32_t
-slot_of(uintptr_t key)
-{
-    return (uint32_t)(((uint64_t)key * 0x9e3779b97f4a7c15u) >> 40) % N_SLOTS;
+    return n_sites < cap_sites || more_room();
 }
 
 /* True if the code belongs to this package's own Python files. */
@@ -183,52 +208,48 @@ is_ours(PyCodeObject *code)
     return !strncmp(file, package_dir, n) && file[n] == '/';
 }
 
-/* The id of a new key; 0 when memory is out. */
+/* The place of a new key; 0 when memory is out. Takes the reference to the code. */
+static uint32_t
+add(uintptr_t key, PyCodeObject *code, int lasti)
+{
+    if (!make_room()) {
+        Py_DECREF(code);
+        return 0;
+    }
+    sites[n_sites] = (struct site){key, code, lasti};
+    enter(n_sites);
+    return n_sites++;
+}
+
 static FR_COLD uint32_t
 intern(frame_t f, uintptr_t key)
 {
-    PyCodeObject *code;
-    uint32_t      i, id;
+    PyCodeObject      *code = frame_code(f);
+    const struct site *last = &sites[n_sites - 1];
+    bool               ours = last->code == code ? last->key & SKIP : is_ours(code);
 
-    if (!make_room())
-        return 0;
-    code = frame_code(f);
-    if (is_ours(code)) {
-        skipped[n_skipped++] = (PyObject *)code;
-        id = SKIP;
-    } else {
-        sites[n_sites] = (struct site){code, frame_lasti(f)};
-        id = first_id + n_sites++;
-    }
-    n_used++;
-    for (i = slot_of(key); slots[i].key; i = (i + 1) % N_SLOTS)
-        ;
-    slots[i] = (struct slot){key, id};
-    return id;
+    return add(ours ? key | SKIP : key, code, frame_lasti(f));
 }
 
+/* The place of the key, or 0. */
 static uint32_t
-look_up(frame_t f)
+look_up(uintptr_t key)
 {
-    uintptr_t key = frame_key(f);
-
-    for (uint32_t i = slot_of(key);; i = (i + 1) % N_SLOTS) {
-        if (slots[i].key == key)
-            return slots[i].id;
-        if (!slots[i].key)
-            return intern(f, key);
-    }
+    for (uint32_t at = (uint32_t)(first_slot(key) - slots); slots[at]; at = (at + 1) & last_slot)
+        if ((sites[slots[at]].key & ~SKIP) == key)
+            return slots[at];
+    return 0;
 }
 
 /* True if the key is where it belongs: nearly always, in a table that is at most a quarter full. */
 static inline bool
 look_first(frame_t f, uint32_t *id)
 {
-    uintptr_t          key = frame_key(f);
-    const struct slot *s = &slots[slot_of(key)];
+    uintptr_t key = frame_key(f);
+    uint32_t  i = *first_slot(key);
 
-    *id = s->id;
-    return FR_LIKELY(s->key == key) && FR_LIKELY(s->id != SKIP);
+    *id = first_id + i;
+    return FR_LIKELY(sites[i].key == key);
 }
 
 #if PY_VERSION_HEX < 0x030c0000
@@ -237,9 +258,13 @@ static FR_COLD uint32_t
 look_further(frame_t f)
 {
     for (; f; f = outer_frame(f)) {
-        uint32_t id = look_up(f);
-        if (id != SKIP)
-            return id;
+        uintptr_t key = frame_key(f);
+        uint32_t  i = look_up(key);
+
+        if (!i && !(i = intern(f, key)))
+            return 0;
+        if (!(sites[i].key & SKIP))
+            return first_id + i;
     }
     return 0;
 }
@@ -255,21 +280,15 @@ look_outwards(void)
 
     while (f) {
         PyCodeObject *code = PyFrame_GetCode(f);
-        uintptr_t     key = (uintptr_t)code + (uintptr_t)PyFrame_GetLasti(f);
+        int           lasti = PyFrame_GetLasti(f);
+        uintptr_t     key = (uintptr_t)code + (uintptr_t)lasti;
         bool          ours = is_ours(code);
-        uint32_t      i;
+        uint32_t      i = ours ? 0 : look_up(key);
 
-        if (!ours && make_room()) {
-            for (i = slot_of(key); slots[i].key && slots[i].key != key; i = (i + 1) % N_SLOTS)
-                ;
-            if (!slots[i].key) {
-                sites[n_sites] = (struct site){(PyCodeObject *)Py_NewRef((PyObject *)code),
-                                               PyFrame_GetLasti(f)};
-                slots[i] = (struct slot){key, first_id + n_sites++};
-                n_used++;
-            }
-            id = slots[i].id;
-        }
+        if (!ours && !i)
+            i = add(key, (PyCodeObject *)Py_NewRef((PyObject *)code), lasti);
+        if (i)
+            id = first_id + i;
         Py_DECREF(code);
         if (!ours)
             break;
@@ -284,9 +303,12 @@ look_outwards(void)
 static FR_COLD uint32_t
 look_further(frame_t f)
 {
-    uint32_t id = look_up(f);
+    uintptr_t key = frame_key(f);
+    uint32_t  i = look_up(key);
 
-    return id != SKIP ? id : look_outwards();
+    if (!i && !(i = intern(f, key)))
+        return 0;
+    return sites[i].key & SKIP ? look_outwards() : first_id + i;
 }
 
 #endif
@@ -307,7 +329,7 @@ fr_site_text(uint32_t id)
 {
     const struct site *s;
 
-    if (id < first_id || id - first_id >= n_sites)
+    if (id <= first_id || id - first_id >= n_sites)
         return PyUnicode_FromString(id ? "a line no longer remembered" : "an unknown line");
     s = &sites[id - first_id];
     return PyUnicode_FromFormat("%U:%d in %U", s->code->co_filename,

@@ -42,7 +42,7 @@ struct fr_fusion {
     uint8_t         *level;     /* [n_nodes] enum fr_member_level */
     int             *next;      /* [n_nodes]; the next member of the same group, or -1 */
     int             *in_place;  /* [n_nodes]; STORE: 1 writes over its previous version's memory, 0 copies first */
-    struct fr_readers readers;  /* of every node */
+    struct fr_readers readers;  /* of every node; only where some node stores */
     const char     **why;       /* [n_groups] why it was not merged with its heaviest neighbour, or NULL */
 };
 

@@ -75,6 +75,12 @@ count_up_to(const int32_t *sorted, int n, int32_t x)
     return lo;
 }
 
+static int64_t
+padded(int64_t n_bytes)
+{
+    return (n_bytes + FR_MEMORY_ALIGN - 1) / FR_MEMORY_ALIGN * FR_MEMORY_ALIGN;
+}
+
 /* Makes the pieces, sorted by `from`; `begins` has room for n + 1. */
 static void
 cut_into_sections(struct packer *p, const struct fr_interval *v, int n, int32_t *begins)
@@ -88,13 +94,11 @@ cut_into_sections(struct packer *p, const struct fr_interval *v, int n, int32_t 
             begins[p->n_sections++] = (int32_t)p->order[i].key;
     for (int i = 0; i < p->n; i++) {
         const struct fr_interval *x = &v[p->order[i].index];
-        int64_t size = (x->n_bytes + FR_MEMORY_ALIGN - 1) / FR_MEMORY_ALIGN * FR_MEMORY_ALIGN;
-
         p->piece[i] = (struct fr_piece){.from = count_up_to(begins, p->n_sections, x->from) - 1,
                                         .to = count_up_to(begins, p->n_sections, x->to) - 1,
                                         .index = p->order[i].index,
                                         .n_bytes = x->n_bytes,
-                                        .size = size};
+                                        .size = padded(x->n_bytes)};
     }
 }
 
@@ -416,6 +420,11 @@ fr_memory_pack(struct fr_interval *v, int n, int64_t wanted, int64_t max_steps,
     *out = (struct fr_packing){0};
     if (n == 0)
         return FR_OK;
+    if (n == 1) {
+        v->offset = 0;
+        out->bound = out->quick_peak = out->peak = padded(v->n_bytes);
+        return FR_OK;
+    }
     numbers = fr_malloc(room * sizeof *numbers);
     p.piece = fr_malloc(room * sizeof *p.piece);
     p.live = fr_malloc(room * sizeof *p.live);

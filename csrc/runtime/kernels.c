@@ -115,6 +115,8 @@ code_ready(void *arg, const struct fr_nest_code *code)
     struct fr_kernel_entry *e = arg;
 
     if (code) {
+        if (e->k.program)
+            fr_program_meets_code(e->k.program);
         atomic_store_explicit(&e->k.code, code, memory_order_release);
         atomic_store(&e->k.jit_state, JIT_DONE);
     } else if (atomic_load(&e->n_asked) == 1) {

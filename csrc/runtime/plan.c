@@ -79,7 +79,7 @@ new_step(struct planner *z, int kind, bool counts)
     struct fr_plan *p = z->p;
 
     if ((size_t)p->n_steps == z->cap_steps) {
-        struct fr_step *step = fr_arena_room(&p->arena, 2 * z->cap_steps * sizeof *step);
+        struct fr_step *step = fr_arena_room(&p->graph->arena, 2 * z->cap_steps * sizeof *step);
 
         if (!step) {
             no_memory(z);
@@ -130,6 +130,7 @@ static fr_status
 add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, int group)
 {
     int                 n_op = l->nest.n_operands, n_axes = l->n_outer + 2;
+    struct fr_arena    *arena = &z->p->graph->arena;
     struct fr_instance *in;
     struct fr_binding  *bind;
     int32_t            *scalar;
@@ -137,13 +138,13 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     char              **ptr;
     void               *values;
 
-    if (!room_for_instance(&z->p->arena, s))
+    if (!room_for_instance(arena, s))
         return no_memory(z);
-    bind = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * sizeof *bind);
-    scalar = fr_arena_alloc(&z->p->arena, ((size_t)l->nest.n_scalars + 1) * sizeof *scalar);
-    stride = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * (size_t)n_axes * sizeof *stride);
-    ptr = fr_arena_alloc(&z->p->arena, ((size_t)n_op + 1) * sizeof *ptr);
-    values = fr_arena_alloc(&z->p->arena, ((size_t)l->nest.n_scalars + 1) * 16);
+    bind = fr_arena_room(arena, (size_t)n_op * sizeof *bind);
+    scalar = fr_arena_room(arena, ((size_t)l->nest.n_scalars + 1) * sizeof *scalar);
+    stride = fr_arena_room(arena, (size_t)n_op * (size_t)n_axes * sizeof *stride);
+    ptr = fr_arena_room(arena, (size_t)n_op * sizeof *ptr);
+    values = fr_arena_room(arena, ((size_t)l->nest.n_scalars + 1) * 16);
     if (!bind || !scalar || !stride || !ptr || !values)
         return no_memory(z);
     in = &s->instance[s->n_instances];
@@ -304,10 +305,10 @@ add_call(struct planner *z, int grp)
     char                 **ptr;
 
     if (!(s = new_step(z, FR_STEP_CALL, node->op != FR_OP_matmul)) ||
-        !room_for_instance(&z->p->arena, s))
+        !room_for_instance(&z->p->graph->arena, s))
         return no_memory(z);
-    bind = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *bind);
-    ptr = fr_arena_alloc(&z->p->arena, ((size_t)node->n_args + 1) * sizeof *ptr);
+    bind = fr_arena_alloc(&z->p->graph->arena, ((size_t)node->n_args + 1) * sizeof *bind);
+    ptr = fr_arena_alloc(&z->p->graph->arena, ((size_t)node->n_args + 1) * sizeof *ptr);
     if (!bind || !ptr)
         return no_memory(z);
     s->call = (struct fr_call){.op = node->op, .dtype = node->dtype, .axis = (int)node->axes,
@@ -643,10 +644,7 @@ fr_plan_free(struct fr_plan *p)
     for (int s = 0; s < p->n_steps; s++)
         if (p->step[s].kernel)
             fr_kernel_unref(p->step[s].kernel);
-    fr_free(p->key);
-    fr_graph_free(p->graph);
-    fr_arena_clear(&p->arena);
-    fr_free(p);
+    fr_graph_free(p->graph); /* with all that lies in its arena */
 }
 
 fr_status
@@ -654,7 +652,7 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
 {
     static uint64_t n_made;
     struct planner z = {.err = err, .g = g, .read_outside = read_outside, .number = ++n_made};
-    struct fr_plan *p = fr_calloc(1, sizeof *p);
+    struct fr_plan *p = fr_arena_alloc(&g->arena, sizeof *p);
     size_t          n = (size_t)g->n_nodes + 1;
     fr_status       st;
 
@@ -664,19 +662,19 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     }
     z.p = p;
     p->graph = g;
-    TRY(fr_passes_run(g, read_outside, &p->arena, &p->fusion, err));
+    TRY(fr_passes_run(g, read_outside, &p->graph->arena, &p->fusion, err));
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&z.scratch, n);
     z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
     z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
     z.cap_steps = (size_t)p->fusion->n_groups + 1;
-    p->step = fr_arena_room(&p->arena, z.cap_steps * sizeof *p->step);
-    p->place = fr_arena_alloc(&p->arena, n * sizeof *p->place);
-    p->base = fr_arena_alloc(&p->arena, n * sizeof *p->base);
-    p->fresh = fr_arena_alloc(&p->arena, n * sizeof *p->fresh);
-    p->new_ = fr_arena_room(&p->arena, n * sizeof *p->new_);
-    p->output = fr_arena_room(&p->arena, n * sizeof *p->output);
-    p->placed = fr_arena_room(&p->arena, n * sizeof *p->placed);
+    p->step = fr_arena_room(&p->graph->arena, z.cap_steps * sizeof *p->step);
+    p->place = fr_arena_alloc(&p->graph->arena, n * sizeof *p->place);
+    p->base = fr_arena_alloc(&p->graph->arena, n * sizeof *p->base);
+    p->fresh = fr_arena_alloc(&p->graph->arena, n * sizeof *p->fresh);
+    p->new_ = fr_arena_room(&p->graph->arena, n * sizeof *p->new_);
+    p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
+    p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
     if (!z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
         !p->new_ || !p->output || !p->placed) {
         st = no_memory(&z);
@@ -706,7 +704,7 @@ fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct f
     if ((st = fr_gather_graph(gathered, &g, &read_outside, err)) != FR_OK ||
         (st = fr_plan_make(g, read_outside, &p, err)) != FR_OK)
         return st;
-    if (!(p->key = fr_malloc(gathered->n_key * sizeof *p->key))) {
+    if (!(p->key = fr_arena_room(&p->graph->arena, gathered->n_key * sizeof *p->key))) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }

@@ -161,8 +161,7 @@ struct fr_plan {
     struct fr_plan  *next;               /* same bucket */
     struct fr_plan  *then;               /* that was wanted after this one */
     uint64_t         last_used;
-    struct fr_arena  arena;
-    struct fr_graph *graph;
+    struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
     int              n_steps;
     struct fr_step  *step;

@@ -81,7 +81,7 @@ note_hit(struct fr_plan *p, const struct fr_gathered *g, struct fr_stats *stats)
     stats->n_plan_hits++;
     if (p->pattern || p->has_no_pattern)
         return;
-    p->pattern = fr_pattern_new(g, &p->arena);
+    p->pattern = fr_pattern_new(g, &p->graph->arena);
     p->has_no_pattern = !p->pattern;
 }
 

@@ -44,7 +44,7 @@ fr_status fr_tensor_node(const struct fr_tensor *, fr_ref *out, struct fr_err *)
 fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
-fr_status fr_no_memory(struct fr_err *, const char *what);
+fr_status fr_no_memory(struct fr_err *, const char *what) __attribute__((cold));
 /* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
  * evaluate: called where no slab pointer is held and every list is whole. */
 void      fr_release_foreign(void);

@@ -25,6 +25,7 @@ enum {
     LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
     PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
     SHORT_ROW = 256,    /* elements at most; compiled code is never worse beyond */
+    SCRATCH_LEAST = 3 << 19, /* bytes, more than nearly all programs want; untouched, they cost nothing */
 };
 
 /* ---- scratch --------------------------------------------------------------------------------- */
@@ -66,6 +67,9 @@ scratch_grow(enum fr_scratch which, size_t n_bytes)
 {
     char *block;
 
+    /* To grow is to give back pages that are there and to have others made. */
+    if (which == FR_SCRATCH_EXEC && n_bytes < SCRATCH_LEAST)
+        n_bytes = SCRATCH_LEAST;
     pthread_once(&scratch_once, make_key);
     if (scratch_has_key)
         pthread_setspecific(scratch_key, &scratch);

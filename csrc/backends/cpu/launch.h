@@ -20,6 +20,8 @@ enum { FR_LAUNCH_AXES = 32 };
  * assigned. Built once per nest. */
 struct fr_program;
 fr_status fr_program_build(const struct fr_nest *, struct fr_program **out, struct fr_err *);
+/* Before a kernel with this program gets code: fills in what only then is asked for. On any thread. */
+void      fr_program_meets_code(struct fr_program *);
 void      fr_program_free(struct fr_program *);
 
 /* A nest with all the ways to run it; shared by every plan that holds it. */

@@ -2,7 +2,8 @@
  *
  * Three kinds of blocks, by size:
  *
- *     small   up to 32 KB     carved from slabs of 256 KB, whose first 64 bytes say how to find it
+ *     small   up to 32 KB     carved from slabs of 256 KB, whose first 64 bytes say how to find it;
+ *                             16 slabs are mapped together, and those untouched take no memory
  *     middle  below 2 MB      a mapping of its own, whole pages
  *     large   2 MB and more   a mapping of its own, aligned to 2 MB and advised to use huge pages
  *
@@ -27,6 +28,7 @@
 #define GRAIN ((size_t)64)
 #define PAGE (4 * KB)
 #define SLAB_BYTES (256 * KB)
+#define SLABS_BYTES (16 * SLAB_BYTES) /* asked for at once: a system call takes as long as a small evaluation */
 #define SMALL_MAX (32 * KB)
 #define HUGE (2 * MB)
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
@@ -52,6 +54,7 @@ static struct {
 } classes[N_CLASSES];
 
 static struct slab           *slabs;
+static char                  *next_slab, *end_slab; /* mapped, and not a slab yet */
 static struct fr_memory_stats stats;
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
 static bool                   at_fork_installed;
@@ -152,9 +155,25 @@ after_fork(void)
     if (atomic_flag_test_and_set(&lock)) {
         memset(classes, 0, sizeof classes);
         slabs = NULL;
+        next_slab = end_slab = NULL;
         stats.pooled_bytes = 0;
     }
     release();
+}
+
+/* Under the lock. */
+static struct slab *
+new_slab(void)
+{
+    if (next_slab == end_slab) {
+        if (!(next_slab = map_aligned(SLABS_BYTES, SLAB_BYTES))) {
+            end_slab = NULL;
+            return NULL;
+        }
+        end_slab = next_slab + SLABS_BYTES;
+    }
+    next_slab += SLAB_BYTES;
+    return (struct slab *)(void *)(next_slab - SLAB_BYTES);
 }
 
 /* Under the lock: a new block of class c from the system. */
@@ -166,7 +185,7 @@ new_block(int c)
     if (!at_fork_installed)
         at_fork_installed = pthread_atfork(NULL, NULL, after_fork) == 0;
     if (size <= SMALL_MAX) {
-        struct slab *s = map_aligned(SLAB_BYTES, SLAB_BYTES);
+        struct slab *s = new_slab();
 
         if (!s)
             return NULL;

@@ -764,10 +764,10 @@ used_in_full(const struct fr_nest *nest, uint32_t i)
  * of memory, and does not copy a row's value to each element. Measured on 12,800 elements in rows
  * of 2 to 200: a row takes it 3 ns (x - c), 6 (sum of x * x), 10 (max), 15 (layer norm) or 27
  * (softmax). With these figures the faster of the two was taken nearly everywhere. */
-static void
-compare_with_code(struct builder *b)
+void
+fr_program_meets_code(struct fr_program *p)
 {
-    const struct fr_nest *nest = b->nest;
+    const struct fr_nest *nest = p->nest;
     uint64_t              row = 3000 * (uint64_t)nest->n_stages, full = 0;
 
     for (uint32_t i = 0; i < nest->n_insts; i++) {
@@ -782,8 +782,9 @@ compare_with_code(struct builder *b)
         if (in->level == FR_LEVEL_ROW && used_in_full(nest, i))
             full += 50 * fr_dtype_size(in->dtype);
     }
-    b->p->code_more_ps_row = (uint32_t)row;
-    b->p->code_less_ps_full = (uint32_t)full;
+    p->code_more_ps_row = (uint32_t)row;
+    p->code_less_ps_full = (uint32_t)full;
+    p->code_scratch_bytes = fr_nest_scratch(nest);
 }
 
 /* What the launcher must know to cut the work. */
@@ -906,9 +907,7 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
     p.registers_at = fr_interp_frame_bytes(&p);
     TRY(place_all(&b));
     p.scratch_bytes = p.temp_at + fr_interp_temp_bytes(&p);
-    p.code_scratch_bytes = fr_nest_scratch(nest);
     estimate(&b);
-    compare_with_code(&b);
     describe_nest(&b);
     if (!(*out = move_program(&b)))
         st = out_of_memory(&b);

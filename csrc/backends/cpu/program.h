@@ -102,7 +102,6 @@ struct fr_program {
     size_t          registers_at; /* where registers begin in scratch */
     size_t          temp_at;      /* where fr_interp_temp_bytes begin */
     size_t          scratch_bytes;
-    size_t          code_scratch_bytes; /* what compiled code of the nest wants: fr_nest_scratch */
     bool strided;  /* has operands that may lie along the columns */
     bool has_rows; /* uses ROW values in FULL instructions, so tiles of several rows expand them */
     bool may_cut_inner;  /* elements of a row may go to several tasks */
@@ -110,7 +109,9 @@ struct fr_program {
     bool accumulates, streams;
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;
-    /* Compiled code in comparison: so much more for each row, so much less for each element. */
+    /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and how long it takes in comparison, so
+     * much more for each row and so much less for each element. */
+    size_t   code_scratch_bytes;
     uint32_t code_more_ps_row, code_less_ps_full;
 };
 
