@@ -477,6 +477,27 @@ def test_long_chains(jit, level):
 
 
 @needs_compiler
+@pytest.mark.parametrize("level", LEVELS)
+def test_rare_values(jit, level):
+    """Steps are computed without them first, and once more where there are some; but for extremes."""
+    jit.configure(LEVELS[level])
+    rng = np.random.default_rng(11)
+    for dtype in ("f32", "f64"):
+        for names, access in (("sum", "unit"), ("max sum", "strided"), ("", "unit"), ("", "strided")):
+            nest = Nest()
+            x = nest.load(dtype, access=access)
+            y = nest.op("multiply", nest.op("cos", nest.op("add", x, nest.scalar(dtype))), nest.op("tan", x))
+            nest.store(y, access=access)
+            nest.store(nest.op("sin", nest.cast(x, "f64")))
+            for name in names.split():
+                nest.store(nest.reduce(name, y))
+            code = jit.code(nest)
+            for special in (0, 0.005, 0.3):
+                for n in (1, 7, 16, 17, 63, 128, 257):
+                    against_ref(jit, nest, (3, n), rng, code, special, (1,))
+
+
+@needs_compiler
 def test_long_chain_over_its_input(jit):
     nest = Nest()
     nest.store(long_chain(nest, nest.load("f32"), 100, nest.scalar("f32")))

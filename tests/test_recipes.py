@@ -326,6 +326,14 @@ def test_well_formed(lib):
                 assert not bad, f"{name} {code}: {message.value.decode()}"
 
 
+@pytest.mark.parametrize("name,code", [(f, d) for f in ("sin", "cos", "tan") for d in ("f32", "f64")])
+def test_rare_values_cost_the_others_little(lib, name, code):
+    op = next(i for i in ops(lib) if lib.test_op_name(i).decode() == name)
+    usual, whole = (lib.test_instructions(op, number(lib, DTYPES[code]), k) for k in (1, 0))
+    most, factor = (80, 2.5) if code == "f64" else (30, 1.3)
+    assert usual <= most and usual * factor < whole
+
+
 # ---- random numbers
 
 

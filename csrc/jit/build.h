@@ -49,6 +49,11 @@ m_select(code_t c, fr_mval cond, fr_mval yes, fr_mval no)
     return fr_m_emit(c, FR_M_SELECT, m_type(c, yes), cond, yes, no, 0);
 }
 static inline fr_mval
+m_rare(code_t c, fr_mval cond, fr_mval yes, fr_mval no)
+{
+    return fr_m_emit(c, FR_M_RARE, m_type(c, yes), cond, yes, no, 0);
+}
+static inline fr_mval
 m_cvt(code_t c, fr_dtype to, fr_mval a)
 {
     return m_type(c, a) == to ? a : fr_m_emit(c, FR_M_CVT, to, a, 0, 0, 0);

@@ -9,8 +9,12 @@
  *
  *     U * instructions + 144 >= 2 * latency
  *
- * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. U is at most what the
- * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second.
+ * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. Whether some value is RARE
+ * is looked at once a step, so that U is 2 at least. It is, too, where a block has PAIR instructions:
+ * from beyond the second cache values come after some 200 cycles, and a few blocks that wait for
+ * theirs keep the next ones from asking (log of 2^20 f64: 1.8 ms instead of 3.7; f32: 0.8 and 1.3).
+ * U is at most what the registers hold, what fills half of a sum's leaf, and what GCC compiles in
+ * about half a second.
  *
  * A sum has eight numbers in its registers. A vector of sixteen f32 is taken apart for it, and beside
  * such vectors the processor has one port less; so a block is eight where little else is done with
@@ -25,7 +29,8 @@ enum {
     LOAD_LATENCY = 6,
     SHORT = 5,               /* instructions for an element that is summed: as much as its sum is */
     SHORT_STEP = 4,          /* blocks of such */
-    LONG = 200,              /* instructions of one block */
+    PAIR = 32,               /* instructions of one block */
+    LONG = 200,
     MAX_INSTRUCTIONS = 2400, /* of all blocks of a step */
     MAX_REFERENCES = 500,    /* to memory; GCC vectorises no loop with more than 1000 */
 };
@@ -131,20 +136,13 @@ count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *
         t->latency = *ready;
 }
 
-/* The last instruction that reads each one's result; the end for what a sink takes, because memory
- * is written only then. */
+/* Which instructions there are, and the last of them that reads each one's result; the end for what a
+ * sink takes, because memory is written only then. */
 static void
-find_last_readers(const struct emit *e, const struct body *b, int *last)
+find_last_readers(const struct emit *e, const struct body *b, int *last, uint8_t *needed)
 {
     int n = (int)b->code.n;
 
-    for (int i = 0; i < n; i++) {
-        const struct fr_minst *in = &b->code.inst[i];
-        const fr_mval          args[] = {in->a, in->b, in->c};
-
-        for (int k = 0; k < fr_mop_arity[in->op]; k++)
-            last[args[k]] = i;
-    }
     for (int s = 0; s < e->n_sinks; s++) {
         const struct fr_inst *in = inst(e, e->sinks[s].inst);
         bool                  takes = in->kind == FR_INST_REDUCE || writes(in);
@@ -154,22 +152,33 @@ find_last_readers(const struct emit *e, const struct body *b, int *last)
         if (fr_dtype_is_complex(inst(e, i)->dtype))
             last[b->value[i].im] = n;
     }
+    for (int i = 0; i < n; i++)
+        needed[i] = last[i] == n;
+    fr_m_needed(&b->code, e->has_rare ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
+    for (int i = 0; i < n; i++) {
+        const struct fr_minst *in = &b->code.inst[i];
+        const fr_mval          args[] = {in->a, in->b, in->c};
+
+        for (int k = 0; needed[i] && k < fr_mop_arity[in->op]; k++)
+            if (needed[args[k]] && last[args[k]] < n)
+                last[args[k]] = i;
+    }
 }
 
-/* Goes through the code as if each instruction began as soon as its arguments are ready. `ready`
- * and `last` have an entry for each. */
+/* Goes through the code as if each instruction began as soon as its arguments are ready. `ready`,
+ * `last` and `needed` have an entry for each. */
 static struct tally
-count(const struct emit *e, const struct body *b, int *ready, int *last)
+count(const struct emit *e, const struct body *b, int *ready, int *last, uint8_t *needed)
 {
     const struct fr_minst *code = b->code.inst;
     struct tally           t = {0};
     int                    alive = 0;
 
-    find_last_readers(e, b, last);
+    find_last_readers(e, b, last, needed);
     for (int i = 0; i < (int)b->code.n; i++) {
         const fr_mval args[] = {code[i].a, code[i].b, code[i].c};
 
-        if (code[i].op == FR_M_CONST)
+        if (code[i].op == FR_M_CONST || !needed[i])
             continue;
         for (int k = 0; k < fr_mop_arity[code[i].op]; k++) {
             ready[i] = ready[args[k]] > ready[i] ? ready[args[k]] : ready[i];
@@ -199,7 +208,9 @@ choose(const struct emit *e, const struct tally *t)
     int n = t->instructions ? (missing + t->instructions - 1) / t->instructions : 1;
     int registers = e->vector_bytes == 64 ? 32 : 16;
 
-    if (t->scalar || t->registers == 0 || missing <= 0)
+    if (n < 2 && (e->has_rare || t->instructions >= PAIR))
+        n = 2;
+    if (t->scalar || t->registers == 0 || n < 2)
         return 1;
     n = least(n, MAX_ABREAST);
     n = least(n, registers * 5 / 4 / t->registers);
@@ -238,16 +249,21 @@ fr_emit_choose_blocks(struct emit *e)
     struct body *b = fr_calloc(1, sizeof *b);
     fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
     int         *room = NULL, n = 1;
+    uint8_t     *needed = NULL;
     struct tally t;
     bool         sums = st == FR_OK && mostly_sums(e, b);
 
     e->block = e->vector_bytes / fr_emit_smallest_number(e);
     if (sums || (fr_emit_stage_has(e, HOW_TREE) && e->block < 8))
         e->block = 8;
-    if (st == FR_OK && !(room = fr_calloc(2 * b->code.n + 1, sizeof *room)))
+    if (st == FR_OK && (!(room = fr_calloc(2 * b->code.n + 1, sizeof *room)) ||
+                        !(needed = fr_calloc(b->code.n + 1, sizeof *needed))))
         st = FR_ENOMEM;
+    e->has_rare = st == FR_OK && b->code.n <= MAX_INSTRUCTIONS && fr_m_has_rare(&b->code);
+    for (int s = 0; s < e->n_sinks; s++)
+        e->has_rare &= !e->sinks[s].in_lanes; /* what is in lanes already cannot be taken back */
     if (st == FR_OK && b->code.n <= MAX_INSTRUCTIONS) {
-        t = count(e, b, room, room + b->code.n);
+        t = count(e, b, room, room + b->code.n, needed);
         n = choose(e, &t);
         e->has_steps |= n > 1;
         e->has_long_steps |= n > 1 && t.instructions >= LONG;
@@ -255,6 +271,7 @@ fr_emit_choose_blocks(struct emit *e)
     if (st != FR_OK)
         e->c.st = st;
     fr_free(room);
+    fr_free(needed);
     if (b)
         fr_mcode_clear(&b->code);
     fr_free(b);

@@ -78,6 +78,7 @@ struct emit {
     int                   block;      /* elements of a block (B) */
     int                   abreast;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
+    bool                  has_rare;   /* blocks are computed without RARE values first */
     int                   n_sinks, n_sources;
     struct sink           sinks[FR_MAX_INSTS];
     struct source         sources[FR_MAX_OPERANDS];
@@ -207,7 +208,8 @@ void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
 /* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
-/* Elements of a block and blocks of a step, of the stage whose sinks are known. */
+/* Elements of a block and blocks of a step, of the stage whose sinks are known; and
+ * e->has_rare. */
 void fr_emit_choose_blocks(struct emit *e);
 
 /* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
@@ -218,6 +220,12 @@ void fr_emit_ask(struct emit *e, int n_blocks);
 /* Bytes ahead, an array: for rows of `n` elements, and for pieces of a row. */
 gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n);
 gj_lvalue *fr_emit_ahead_in_row(struct emit *e);
+
+/* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
+/* Returns how many elements come before whole blocks, so that the first store which goes past the
+ * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
+ * a sum begin where they must, so that nothing is stored past the caches beside it. */
+gj_rvalue *fr_emit_find_past(struct emit *e);
 
 /* ---- emit_gcc_tail.c: what is left over after whole blocks, from element e->j on --------------- */
 /* Whether a whole block from element j on cannot be read where it is. */

@@ -247,22 +247,54 @@ finish_block(struct emit *e)
     fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
 }
 
+static void
+emit_blocks(struct emit *e, int n)
+{
+    struct fr_gcc     *c = &e->c;
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+
+    emit_elements(e, n, fr_gcc_get(c, l.i));
+    fr_gcc_end_for(c, l);
+}
+
+/* The blocks with the usual sides of RARE values, and all of it once more if an element wants the
+ * other side. Nothing has been stored by then but local copies of the results. */
+static void
+emit_usual_blocks(struct emit *e, int n)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *again = fr_gcc_block(c), *done = fr_gcc_block(c);
+    gj_rvalue     *any;
+
+    for (int size = 4; size <= 8; size += 4) {
+        c->rare[size] = fr_gcc_var(c, fr_gcc_int_type(c, size));
+        fr_gcc_set(c, c->rare[size], fr_gcc_int(c, fr_gcc_int_type(c, size), 0));
+    }
+    c->usual = true;
+    emit_blocks(e, n);
+    c->usual = false;
+    any = fr_gcc_bin(c, GJ_OR, c->t_i64, fr_gcc_cast(c, fr_gcc_get(c, c->rare[4]), c->t_i64),
+                     fr_gcc_get(c, c->rare[8]));
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, any, fr_gcc_i64(c, 0)), again, done);
+    c->at = again;
+    emit_blocks(e, n);
+    fr_gcc_jump(c, done);
+}
+
 /* A step of `n` blocks. */
 static void
 emit_step(struct emit *e, int n)
 {
-    struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l;
-
     if (n == e->abreast)
         fr_emit_ask(e, n);
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
             fr_emit_spill_lanes(e, &e->sinks[s]);
-    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
-    emit_elements(e, n, fr_gcc_get(c, l.i));
-    fr_gcc_end_for(c, l);
+    if (e->has_rare)
+        emit_usual_blocks(e, n);
+    else
+        emit_blocks(e, n);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
             fr_emit_fill_lanes(e, &e->sinks[s]);
@@ -391,64 +423,7 @@ load_outer_values(struct emit *e)
                                              (int64_t)sizeof(struct fr_slot) * i);
 }
 
-/* ---- past the caches ------------------------------------------------------------------------- */
-
-/* Elements from j0 on, up to the first vector of sink `k` that is aligned. */
-static gj_rvalue *
-up_to_alignment(struct emit *e, const struct sink *k)
-{
-    struct fr_gcc *c = &e->c;
-    int            size = fr_dtype_size(k->dtype);
-    gj_rvalue     *at = fr_gcc_offset(c, k->to_start, times(e, e->j0, size));
-
-    at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
-    at = rest_of(e, minus(e, fr_gcc_i64(c, 0), at), e->vector_bytes);
-    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, at, fr_gcc_i64(c, size)));
-}
-
-/* Blocks from element j0 + head on are aligned, and nothing is read where they are stored: that
- * would be in the caches already. */
-static gj_rvalue *
-goes_past(struct emit *e, const struct sink *k, gj_rvalue *head)
-{
-    struct fr_gcc *c = &e->c;
-    gj_rvalue     *at = times(e, plus(e, e->j0, head), fr_dtype_size(k->dtype)), *yes;
-
-    at = fr_gcc_offset(c, k->to_start, at);
-    at = rest_of(e, c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64), e->vector_bytes);
-    yes = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, at, fr_gcc_i64(c, 0)));
-    for (int s = 0; s < e->n_sources; s++) {
-        gj_rvalue *other = fr_gcc_cmp(c, GJ_NE, e->sources[s].from_start, k->to_start);
-        yes = fr_gcc_keep(c, c->t_bool, fr_gcc_and(c, yes, other));
-    }
-    return yes;
-}
-
-/* Returns how many elements come before whole blocks, so that the first store which goes past the
- * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
- * a sum begin where they must, so that nothing is stored past the caches beside it. */
-static gj_rvalue *
-find_past(struct emit *e)
-{
-    struct fr_gcc *c = &e->c;
-    gj_rvalue     *head = NULL;
-    bool           only_stores = true, trees = fr_emit_stage_has(e, HOW_TREE);
-
-    for (int s = 0; s < e->n_sinks; s++)
-        only_stores &= e->sinks[s].how == HOW_STORE;
-    for (int s = 0; s < e->n_sinks && e->stores_past && !trees; s++) {
-        struct sink          *k = &e->sinks[s];
-        const struct fr_inst *in = inst(e, k->inst);
-
-        if (!writes(in) || !(e->nest->operands[in->operand].flags & FR_OPERAND_PAST))
-            continue;
-        if (!head && only_stores)
-            head = up_to_alignment(e, k);
-        k->past_start = goes_past(e, k, head ? head : fr_gcc_i64(c, 0));
-        k->past = fr_emit_copied(e, c->t_bool, k->past_start);
-    }
-    return head;
-}
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 /* The loop over a range of the row. With sums it is walked leaf by leaf, left to right:
  *
@@ -456,7 +431,7 @@ find_past(struct emit *e)
  *     leaf:     blocks, then what is left over
  *     climb:    while the top of the stack waits for this sum: add; then its right half is next
  *
- * Without sums there is one leaf; or two, of which the first is what find_past wants. */
+ * Without sums there is one leaf; or two, of which the first is what fr_emit_find_past wants. */
 struct walk {
     gj_block  *descend, *leaf, *head, *body, *after, *done, *climb, *finish;
     gj_lvalue *m, *leaf_end, *whole_end, *in_tail, *left_over;
@@ -760,7 +735,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
             declare_store(e, &e->sinks[k]);
         else
             fr_emit_declare_reduction(e, &e->sinks[k]);
-    head = find_past(e);
+    head = fr_emit_find_past(e);
     emit_walk(e, tree_parts, head);
     fr_emit_write_partial_results(e);
 }

@@ -309,6 +309,7 @@ static const struct {
     [FR_M_LT] = {NULL, NULL, "%a < %b"},
     [FR_M_LE] = {NULL, NULL, "%a <= %b"},
     [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
+    [FR_M_RARE] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
 };
 
 /* Micro code on its way out; number[v] is what temporary v is called by, 0 if it gets no line. */
@@ -396,6 +397,11 @@ add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
     case FR_M_CONST:
         add_value(out, pr, v);
         return;
+    case FR_M_RARE:
+        if (!pr->lines->usual)
+            break;
+        add_value(out, pr, in->c);
+        return;
     case FR_M_CVT:
         add_convert(out, pr, in);
         return;
@@ -418,18 +424,13 @@ add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
 }
 
 void
-fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, uint8_t *needed)
+fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, bool usual,
+               uint8_t *needed)
 {
     memset(needed, 0, code->n);
     for (int r = 0; r < n_roots; r++)
         needed[roots[r]] = 1;
-    for (size_t i = code->n; i-- > 0;) {
-        const struct fr_minst *in = &code->inst[i];
-        const fr_mval          args[3] = {in->a, in->b, in->c};
-
-        for (int k = 0; needed[i] && k < fr_mop_arity[in->op]; k++)
-            needed[args[k]] = 1;
-    }
+    fr_m_needed(code, usual ? FR_SIDES_USUAL : FR_SIDES_ALL, needed);
 }
 
 /* Which values get a line and under what number: those needed that are no input and no constant. */
@@ -442,7 +443,7 @@ number_lines(struct printer *pr)
 
     pr->number = fr_calloc(code->n, sizeof *pr->number);
     if (needed && pr->number) {
-        fr_text_needed(code, pr->lines->roots, pr->lines->n_roots, needed);
+        fr_text_needed(code, pr->lines->roots, pr->lines->n_roots, pr->lines->usual, needed);
         for (size_t i = 0; i < code->n; i++)
             if (needed[i] && code->inst[i].op != FR_M_INPUT && code->inst[i].op != FR_M_CONST)
                 pr->number[i] = (uint16_t)++n;

@@ -46,11 +46,14 @@ struct fr_text_lines {
     const fr_mval     *roots;
     const char *const *root_names;
     int                n_roots;
+    bool               usual; /* of RARE values only the usual side */
 };
 void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_text_lines *);
 
-/* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included. */
-void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, uint8_t *needed);
+/* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included; `usual`: with
+ * the usual side of RARE values alone. */
+void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, bool usual,
+                    uint8_t *needed);
 
 /* What must stand before text that calls `helpers`: includes or type names, then small functions.
  */

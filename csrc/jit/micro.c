@@ -40,6 +40,28 @@ fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mv
 }
 
 void
+fr_m_needed(const struct fr_mcode *code, enum fr_sides sides, uint8_t *needed)
+{
+    for (size_t i = code->n; i-- > 0;) {
+        const struct fr_minst *in = &code->inst[i];
+        const fr_mval          args[3] = {in->a, in->b, in->c};
+
+        for (int k = 0; needed[i] && k < fr_mop_arity[in->op]; k++)
+            if (in->op != FR_M_RARE || (sides >> k & 1))
+                needed[args[k]] = 1;
+    }
+}
+
+bool
+fr_m_has_rare(const struct fr_mcode *code)
+{
+    for (size_t i = 0; i < code->n; i++)
+        if (code->inst[i].op == FR_M_RARE)
+            return true;
+    return false;
+}
+
+void
 fr_mcode_clear(struct fr_mcode *code)
 {
     fr_free(code->inst);

@@ -10,12 +10,15 @@
  *   - comparisons give BOOL; with a NaN they are false, NE true;
  *   - CVT float -> integer truncates; a value outside the target's range gives what the x86-64
  *     instruction gives (recipes that care test first);
- *   - SELECT evaluates both sides.
+ *   - SELECT evaluates both sides;
+ *   - RARE is a SELECT whose first side hardly any element wants: who computes many elements may leave
+ *     it, and what only it needs, out, and computes those elements anew of which one wants it.
  * Types are the machine types only: BOOL, I8..I64, U8..U64, F32, F64.  A half-precision number is
  * its 16 bits (U16) until a recipe widens it; a complex number is a pair of values. */
 #ifndef FR_JIT_MICRO_H
 #define FR_JIT_MICRO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +42,7 @@
     MICRO(MULHI, 2)   /* high half of the product; U32 only */                                     \
     MICRO(EQ, 2) MICRO(NE, 2) MICRO(LT, 2) MICRO(LE, 2) /* type is BOOL; arguments share theirs */ \
     MICRO(SELECT, 3)  /* a is BOOL: a ? b : c */                                                   \
+    MICRO(RARE, 3)    /* the same; a is hardly ever true */                                        \
     MICRO(CVT, 1)     /* value conversion from the argument's type */                              \
     MICRO(BITCAST, 1) /* same bits, same size, another type */
 
@@ -68,6 +72,11 @@ struct fr_mcode {
 fr_mval fr_m_emit(struct fr_mcode *, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c,
                   uint64_t imm);
 void    fr_mcode_clear(struct fr_mcode *);
+/* Marks in `needed` (of code->n) what the values marked there are made of. */
+enum fr_sides { FR_SIDES_ALL = 7, FR_SIDES_USUAL = 4, FR_SIDES_NOTED = 5 }; /* of RARE: bits for a, b, c */
+void    fr_m_needed(const struct fr_mcode *code, enum fr_sides, uint8_t *needed);
+/* True if some instruction is RARE. */
+bool    fr_m_has_rare(const struct fr_mcode *code);
 
 /* A value of any dtype: complex numbers have both parts, the others only `re`. */
 struct fr_mnum {

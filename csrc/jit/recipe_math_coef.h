@@ -54,11 +54,11 @@ static const double EXP2_F32[] = {
     0x1.62e43p-1, 0x1.ebfbdcp-3, 0x1.c6af7cp-5, 0x1.3b2dep-7, 0x1.5f083p-10, 0x1.416b52p-13,
 };
 
-/* (2^r - 1) / r, error against 2^r: 2^-59.7 */
+/* (2^r - 1) / r, error against 2^r: 2^-57.8 */
 static const double EXP2_F64[] = {
-    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58ep-3, 0x1.c6b08d704a1d5p-5, 0x1.3b2ab6fba51ap-7,
-    0x1.5d87fe7873f4dp-10, 0x1.430912f756354p-13, 0x1.ffcbfd4b69e9ep-17, 0x1.62c0272895c1fp-20,
-    0x1.b5232cca03893p-24, 0x1.e4bb9c66880a6p-28, 0x1.ec7a6fdff0de6p-32, 0x1.e0cbb2a419d48p-36,
+    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c59cp-3, 0x1.c6b08d704a0d4p-5, 0x1.3b2ab6fba11f5p-7,
+    0x1.5d87fe78b3b95p-10, 0x1.4309130c01399p-13, 0x1.ffcbfbf8ca834p-17, 0x1.62bfcdde09527p-20,
+    0x1.b5260d9837711p-24, 0x1.e611a14d0d8ecp-28, 0x1.e80ef2fa351a8p-32,
 };
 
 /* (cosh r - 1) / r^2 in r^2, for floats, error against cosh r: 2^-34.3 */
@@ -83,10 +83,15 @@ static const double SINH_F64[] = {
     0x1.af5ff31af35c5p-26,
 };
 
-/* (tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x: 2^-27.7 */
+/* x^3 / (tanh x - x) in x^2, |x| <= CUT, error against tanh x: 2^-30.6 */
 static const double TANH_F32[] = {
-    -0x1.55553cp-2, 0x1.110be4p-3, -0x1.b9623ap-5, 0x1.6009a6p-6, -0x1.045ff6p-7, 0x1.2da036p-9,
-    -0x1.77cddap-12,
+    -0x1.800002p+1, -0x1.3332fep+0, 0x1.75a394p-8, -0x1.e86164p-13,
+};
+
+/* x^3 / (tanh x - x) in x^2, |x| <= CUT, error against tanh x: 2^-60.0 */
+static const double TANH_F64[] = {
+    -0x1.8000000000003p+1, -0x1.33333333331fbp+0, 0x1.767dce41f1391p-8, -0x1.0a4e14ccead42p-12,
+    0x1.997c4c0e133cp-17, -0x1.41632439c279cp-21, 0x1.f82fde52d1e8ep-26, -0x1.5df5ce22c4d04p-30,
 };
 
 /* log2 2; the first part times an exponent is exact */
@@ -266,7 +271,7 @@ static const double TWO_OVER_PI_DIGITS[] = {
 
 /* pi / 2 */
 static const double HALF_PI[] = {
-    0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+    0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110,
 };
 
 /* sin(pi f) / f in f^2, |f| <= 1/2, for floats: 2^-35.5 */

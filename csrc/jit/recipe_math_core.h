@@ -26,6 +26,7 @@
 #define LE(x, y)     m_le(c, x, y)
 #define EQ(x, y)     m_eq(c, x, y)
 #define SEL(b, x, y) m_select(c, b, x, y)
+#define RARE(b, x, y) m_rare(c, b, x, y)
 /* The integer of the same width that holds a float's bits, and back. */
 #define UINT         (t == FR_F32 ? FR_U32 : FR_U64)
 #define BITS(x)      m_bitcast(c, UINT, x)

@@ -15,8 +15,8 @@ recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
     fr_mval q = t == FR_F32 ? POLY(b, ERF_F32_TOP) : POLY(b, ERF_F64_TOP);
     struct nearest k = nearest(c, t, q, 1, BIAS);
     fr_mval r = SUB(q, k.n), s = power_of_two(c, t, k.biased);
-    fr_mval p = MUL(r, t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64));
-    fr_mval far = FMA(p, NEG(s), SUB(K(1), s));
+    fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
+    fr_mval far = FMA(NEG(p), MUL(r, s), SUB(K(1), s));
 
     out->re = with_sign(c, t, SEL(LT(a, K(ERF_CUT)), near, far), x);
     return c->st;

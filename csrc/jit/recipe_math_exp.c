@@ -3,6 +3,8 @@
  * e^x = 2^n e^r with n the integer next to x / ln 2, |r| <= ln 2 / 2, and a polynomial for e^r. */
 #include "jit/recipe_math_core.h"
 
+#define TANH_CUT 0.8
+
 fr_status
 recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
@@ -199,44 +201,23 @@ recipe_real_cosh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     return c->st;
 }
 
-/* tanh x = 1 - 2 / (1 + e^2x), and an odd polynomial for |x| < 1. */
-static fr_mval
-tanh_f32(code_t c, fr_mval x)
-{
-    const fr_dtype t = FR_F32;
-    fr_mval a = ABS(x), z = MUL(x, x);
-    fr_mval near = FMA(MUL(a, z), POLY(z, TANH_F32), a);
-    fr_mval b = at_most(c, t, a, 9.5);
-    struct nearest k = nearest(c, t, b, 2 * LOG2E[0], BIAS);
-    fr_mval r = minus_ln2(c, t, ADD(b, b), k.n);
-    fr_mval e = FMA(r, POLY(r, EXP_F32), K(1));
-    fr_mval far = SUB(K(1), DIV(K(2), FMA(e, power_of_two(c, t, k.biased), K(1))));
-
-    return with_sign(c, t, SEL(LT(a, K(1)), near, far), x);
-}
-
-/* tanh x = -e / (2 + e) with e = e^-2x - 1. */
-static fr_mval
-tanh_f64(code_t c, fr_mval x)
-{
-    const fr_dtype t = FR_F64;
-    struct two e = expm1_parts(c, MUL(at_most(c, t, ABS(x), 22), K(-2)), 0);
-    struct two d;
-    fr_mval inverse, q, rest;
-
-    e = sum_sorted(c, e.hi, e.lo);
-    d = sum_sorted(c, K(2), e.hi);
-    inverse = DIV(K(-1), d.hi);
-    q = MUL(e.hi, inverse);
-    /* What the quotient left over. */
-    rest = FMA(q, ADD(d.lo, e.lo), FMA(q, d.hi, e.hi));
-    rest = ADD(rest, e.lo);
-    return with_sign(c, t, ABS(FMA(rest, inverse, q)), x);
-}
-
+/* tanh x = 1 - 2 / d with d = 1 + e^2x, as 3/4 + (d / 4 - 2) / d, and x + x^3 / q(x^2) for
+ * |x| < TANH_CUT: one division serves both, and no quotient is more than a third of the result, so
+ * that the errors of its parts count little.  q has its poles at tan y = y, 4.5 away; those of tanh
+ * are at pi / 2. */
 fr_status
 recipe_real_tanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    out->re = t == FR_F32 ? tanh_f32(c, in[0].re) : tanh_f64(c, in[0].re);
+    fr_mval x = in[0].re, a = ABS(x), z = MUL(x, x), near = LT(a, K(TANH_CUT));
+    fr_mval b = at_most(c, t, a, t == FR_F32 ? 9.5 : 20);
+    struct nearest k = nearest(c, t, b, 2 * LOG2E[0], BIAS);
+    fr_mval r = FMA(b, K(2 * LOG2E[0]), NEG(k.n)), s = power_of_two(c, t, k.biased);
+    fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
+    fr_mval q = t == FR_F32 ? POLY(z, TANH_F32) : POLY(z, TANH_F64);
+    fr_mval d = FMA(p, MUL(r, s), ADD(s, K(1)));
+    fr_mval top = SEL(near, MUL(a, z), FMA(d, K(0.25), K(-2)));
+    fr_mval quotient = DIV(top, SEL(near, q, d));
+
+    out->re = with_sign(c, t, ADD(SEL(near, a, K(0.75)), quotient), x);
     return c->st;
 }

@@ -3,19 +3,19 @@
  * The argument is taken in half or quarter turns, so that whole turns can be left out of the
  * product with 1 / pi: the leading bits of 1 / pi that give only whole turns with numbers of x's
  * size are never multiplied.  Which bits remain is selected by the size of x; the rest is the same
- * for all. */
+ * for all.  Nearly all numbers are small, and go a shorter way. */
 #include "jit/recipe_math_core.h"
 
 /* ---- floats, in doubles ---- */
 
-/* The two parts of 1 / pi (or 2 / pi) that matter for a float of x's size. */
+/* The two parts of 1 / pi (or 2 / pi) that matter for a float of that size. */
 static struct two
-select_parts(code_t c, fr_mval x, const double *parts)
+select_parts(code_t c, fr_mval input, const double *parts)
 {
     static const double from[] = {0x1p46, 0x1p67, 0x1p88, 0x1p109};
     const fr_dtype t = FR_F64;
-    struct two p = {K(parts[0]), K(parts[1])};
-    fr_mval a = ABS(x);
+    struct two first = {K(parts[0]), K(parts[1])}, p = first;
+    fr_mval size = ABS(input), a = widen(c, size), large = LE(m_real(c, FR_F32, from[0]), size);
 
     for (size_t k = 0; k < FR_LEN(from); k++) {
         fr_mval big = LE(K(from[k]), a);
@@ -23,7 +23,7 @@ select_parts(code_t c, fr_mval x, const double *parts)
         p.hi = SEL(big, K(parts[2 * k + 2]), p.hi);
         p.lo = SEL(big, K(parts[2 * k + 3]), p.lo);
     }
-    return p;
+    return (struct two){RARE(large, p.hi, first.hi), RARE(large, p.lo, first.lo)};
 }
 
 /* sin(pi f) with the sign bit in bit 0 of `turns`, for |f| <= 1/2. */
@@ -42,7 +42,7 @@ sin_f32(code_t c, fr_mval input)
 {
     const fr_dtype t = FR_F64;
     fr_mval x = widen(c, input);
-    struct two p = select_parts(c, x, INVERSE_PI);
+    struct two p = select_parts(c, input, INVERSE_PI);
     fr_mval sum = FMA(x, p.hi, K(MAGIC)), n = SUB(sum, K(MAGIC));
 
     return sin_pi(c, FMA(x, p.lo, FMA(x, p.hi, NEG(n))), BITS(sum));
@@ -54,7 +54,7 @@ cos_f32(code_t c, fr_mval input)
 {
     const fr_dtype t = FR_F64;
     fr_mval x = widen(c, input);
-    struct two p = select_parts(c, x, INVERSE_PI);
+    struct two p = select_parts(c, input, INVERSE_PI);
     fr_mval sum = ADD(FMA(x, p.hi, K(-0.5)), K(MAGIC + 1));
     fr_mval n = SUB(sum, K(MAGIC + 1)), half = ADD(n, K(0.5));
 
@@ -67,7 +67,7 @@ tan_f32(code_t c, fr_mval input)
 {
     const fr_dtype t = FR_F64;
     fr_mval x = widen(c, input);
-    struct two p = select_parts(c, x, TWO_OVER_PI);
+    struct two p = select_parts(c, input, TWO_OVER_PI);
     fr_mval sum = FMA(x, p.hi, K(MAGIC)), n = SUB(sum, K(MAGIC));
     fr_mval f = FMA(x, p.lo, FMA(x, p.hi, NEG(n)));
     fr_mval y = MUL(f, POLY(MUL(f, f), TAN_SHORT));
@@ -121,9 +121,9 @@ without_turns(code_t c, fr_mval v)
     return SUB(v, SUB(ADD(v, K(0x1.8p54)), K(0x1.8p54)));
 }
 
-/* x in quarter turns, for x >= 0. */
+/* x in quarter turns, for any x >= 0. */
 static struct reduced
-reduce(code_t c, fr_mval x)
+reduce_any(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
     fr_mval d[5], y = select_digits(c, x, d), p[5], e[4], turns, f, lo;
@@ -158,6 +158,33 @@ reduce(code_t c, fr_mval x)
     return (struct reduced){h, BITS(turns)};
 }
 
+/* x - k pi/2 for 0 <= x < 2^26: the first step is exact, since its result is less than 1 and a
+ * multiple of 2^-53. */
+static struct reduced
+reduce_small(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct nearest k = nearest(c, t, x, 1 / HALF_PI[0], 0);
+    struct two p = product_exact(c, k.n, K(HALF_PI[1]));
+    struct two r = sum_exact(c, FMA(k.n, K(-HALF_PI[0]), x), NEG(p.hi));
+
+    r.lo = FMA(k.n, K(-HALF_PI[2]), SUB(r.lo, p.lo));
+    return (struct reduced){r, k.biased};
+}
+
+static struct reduced
+reduce(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F64;
+    struct reduced any = reduce_any(c, x), small = reduce_small(c, x);
+    fr_mval big = LE(K(0x1p26), x);
+
+    small.r.hi = RARE(big, any.r.hi, small.r.hi);
+    small.r.lo = RARE(big, any.r.lo, small.r.lo);
+    small.turns = RARE(big, any.turns, small.turns);
+    return small;
+}
+
 /* sin r and cos r as sums of two. */
 static void
 sin_cos(code_t c, struct two r, struct two *sine, struct two *cosine)
@@ -189,8 +216,7 @@ sin_cos_f64(code_t c, fr_mval x, bool is_sin)
     sign = SHL(turns, 62);
     if (!is_sin)
         return REAL(XOR(BITS(y), AND(sign, U(SIGN_BIT))));
-    y = REAL(XOR(BITS(y), AND(XOR(sign, BITS(x)), U(SIGN_BIT))));
-    return SEL(LT(a, K(0x1p-30)), x, y);
+    return REAL(XOR(BITS(y), AND(XOR(sign, BITS(x)), U(SIGN_BIT))));
 }
 
 static fr_mval
@@ -214,8 +240,7 @@ tan_f64(code_t c, fr_mval x)
     rest = FMA(NEG(q), bottom.hi, top.hi);
     rest = FMA(NEG(q), bottom.lo, ADD(rest, top.lo));
     q = FMA(rest, inverse, q);
-    q = REAL(XOR(BITS(q), AND(XOR(SHL(turn.turns, 63), BITS(x)), U(SIGN_BIT))));
-    return SEL(LT(a, K(0x1p-30)), x, q);
+    return REAL(XOR(BITS(q), AND(XOR(SHL(turn.turns, 63), BITS(x)), U(SIGN_BIT))));
 }
 
 fr_status

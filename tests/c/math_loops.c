@@ -73,7 +73,7 @@ print_inst(const struct fr_mcode *code, size_t i)
         printf("%sv%u", in->type == FR_BOOL ? "!" : "~", in->a);
     else if (in->op == FR_M_MULHI)
         printf("(uint64_t)v%u * v%u >> 32", in->a, in->b);
-    else if (in->op == FR_M_SELECT)
+    else if (in->op == FR_M_SELECT || in->op == FR_M_RARE)
         printf("v%u ? v%u : v%u", in->a, in->b, in->c);
     else if (in->op == FR_M_CVT)
         printf("(%s)v%u", c_type[in->type], in->a);

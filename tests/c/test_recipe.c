@@ -108,6 +108,27 @@ test_cast(int from, int to, size_t n, const void *data, void *out)
     return st == FR_OK ? -n_insts : st;
 }
 
+/* How many instructions a real unary operation takes; `usual`: when no element has a RARE value. */
+EXPORT int
+test_instructions(int op, int in, int usual)
+{
+    struct fr_mcode code = {0};
+    struct fr_mnum  r = {0, 0}, x = input(&code, (fr_dtype)in, 0);
+    int             n = 0;
+    uint8_t        *needed;
+
+    if (fr_recipe_op(&code, (fr_op)op, (fr_dtype)in, &x, &r) == FR_OK &&
+        (needed = calloc(code.n, 1))) {
+        needed[r.re] = 1;
+        fr_m_needed(&code, usual ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
+        for (size_t i = 0; i < code.n; i++)
+            n += needed[i] && code.inst[i].op != FR_M_CONST && code.inst[i].op != FR_M_INPUT;
+        free(needed);
+    }
+    fr_mcode_clear(&code);
+    return n;
+}
+
 /* Every instruction has a machine type, and arguments that come before it and agree in type. */
 EXPORT int
 test_well_formed(int op, int in, const int *arg_types, char *message, size_t cap)
@@ -132,7 +153,7 @@ test_well_formed(int op, int in, const int *arg_types, char *message, size_t cap
         case FR_M_EQ: case FR_M_NE: case FR_M_LT: case FR_M_LE:
             bad |= m->type != FR_BOOL || a != b;
             break;
-        case FR_M_SELECT:
+        case FR_M_SELECT: case FR_M_RARE:
             bad |= a != FR_BOOL || b != m->type || code.inst[m->c].type != m->type;
             break;
         case FR_M_BITCAST: bad |= fr_dtype_size(a) != fr_dtype_size(m->type); break;

@@ -136,7 +136,7 @@ def exp_family():
         p1,
         -half,
         half,
-        12,
+        11,
         lambda r: abs(r) / gmpy2.exp2(r),
     )
     cosh1 = near0(lambda z: (gmpy2.cosh(gmpy2.sqrt(z)) - 1) / z, 0.5)
@@ -177,17 +177,20 @@ def exp_family():
         5,
         lambda z: z,
     )
-    t1 = near0(lambda z: (gmpy2.tanh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 3)
-    polynomial(
-        "TANH_F32",
-        "(tanh x / x - 1) / x^2 in x^2, |x| <= 1, error against tanh x",
-        t1,
-        mpfr("1e-9"),
-        1,
-        7,
-        lambda z: z**1.5 / gmpy2.tanh(gmpy2.sqrt(z)),
-        24,
-    )
+    # tanh has poles at distance pi / 2; this quotient's are at tan y = y, at distance 4.49.
+    cut = mpfr(0.8)
+
+    def cubic(z):
+        x = gmpy2.sqrt(z)
+        return z * x / (gmpy2.tanh(x) - x)
+
+    def tail(z):
+        x = gmpy2.sqrt(z)
+        return x * z / (cubic(z) ** 2 * gmpy2.tanh(x))
+
+    what = "x^3 / (tanh x - x) in x^2, |x| <= CUT, error against tanh x"
+    polynomial("TANH_F32", what, cubic, mpfr("1e-12"), cut**2, 4, tail, 24)
+    polynomial("TANH_F64", what, cubic, mpfr("1e-12"), cut**2, 8, tail)
 
 
 def log_family():
@@ -453,7 +456,7 @@ def trig_family():
             digits.append(d / gmpy2.exp2(53))
             v = v - d
         show("TWO_OVER_PI_DIGITS", "2 / pi in digits of base 2^53, as fractions of it", digits)
-    parts("HALF_PI", "pi / 2", PI / 2, 53, 53)
+    parts("HALF_PI", "pi / 2", PI / 2, 53, 53, 53)
     polynomial(
         "SINPI_SHORT",
         "sin(pi f) / f in f^2, |f| <= 1/2, for floats",

@@ -163,7 +163,8 @@ fr_micro_eval(const struct fr_mcode *code, const uint64_t *inputs, uint64_t *val
         case FR_M_NE:
         case FR_M_LT:
         case FR_M_LE: r = compare(in->op, from, a, b); break;
-        case FR_M_SELECT: r = a ? b : c; break;
+        case FR_M_SELECT:
+        case FR_M_RARE: r = a ? b : c; break;
         case FR_M_CVT: r = convert(from, in->type, a); break;
         case FR_M_BITCAST: r = a; break;
         default:

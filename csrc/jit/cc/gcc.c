@@ -387,6 +387,20 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, int_type, r), type);
 }
 
+/* The usual side, and a note if this element wants the other one. */
+static gj_rvalue *
+usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
+{
+    const struct fr_minst *cond = &c->code.inst[in->a];
+    int                    size = fr_dtype_size(c->code.inst[cond->a].type);
+    gj_type               *type = fr_gcc_int_type(c, size);
+    gj_lvalue             *note = c->rare[size];
+
+    fr_gcc_set(c, note,
+               fr_gcc_bin(c, GJ_OR, type, fr_gcc_get(c, note), fr_gcc_cast(c, vals[in->a], type)));
+    return vals[in->c];
+}
+
 static gj_rvalue *
 expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
        const struct fr_gval *args)
@@ -442,6 +456,10 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
         return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
     case FR_M_LE:
         return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
+    case FR_M_RARE:
+        if (c->usual)
+            return usual_value(c, in, vals);
+        return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_SELECT:
         return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_CVT:
@@ -472,21 +490,25 @@ static void
 flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
       const struct fr_gargs *args, struct fr_gval *out)
 {
-    size_t len = c->code.n;
+    size_t   len = c->code.n;
+    uint8_t *needed = NULL;
 
     memset(out, 0, (size_t)n * sizeof *out);
     if (st == FR_OK && c->code.st != FR_OK)
         st = c->code.st;
-    if (st == FR_OK && !FR_GROW(c->vals, c->vals_cap, (size_t)n * len))
+    if (st == FR_OK && (!FR_GROW(c->vals, c->vals_cap, (size_t)n * len) ||
+                        !(needed = fr_calloc(len, sizeof *needed))))
         st = FR_ENOMEM;
     if (st != FR_OK) {
         c->st = st;
         return;
     }
+    needed[r.re] = needed[fr_dtype_is_complex(result) ? r.im : r.re] = 1;
+    fr_m_needed(&c->code, c->usual ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
     for (size_t i = 0; i < len; i++) {
         const struct fr_minst *in = &c->code.inst[i];
 
-        for (int u = 0; u < n; u++) {
+        for (int u = 0; u < n && needed[i]; u++) {
             gj_rvalue **vals = c->vals + (size_t)u * len;
 
             vals[i] = expand(c, in, vals, args[u].x);
@@ -499,6 +521,7 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
         if (fr_dtype_is_complex(result))
             out[u].im = c->vals[(size_t)u * len + r.im];
     }
+    fr_free(needed);
 }
 
 void

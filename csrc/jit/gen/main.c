@@ -28,7 +28,7 @@
 #include "jit/emit_text.h"
 #include "jit/recipe.h"
 
-enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 24 };
+enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 24, MAX_RARE = 4 };
 
 struct kernel {
     char     name[64];  /* "add_f32", "cast_f16_i8" */
@@ -174,6 +174,56 @@ add_piece_end(struct fr_text *t, const struct shape *s)
     fr_text_add(t, "        }\n");
 }
 
+/* Whether elements are looked at in pieces first: has one of them a RARE value? */
+static bool
+looks_first(const struct shape *s)
+{
+    return s->out.n_parts == 1 && fr_m_has_rare(&s->code);
+}
+
+/* A piece without RARE values has a shorter loop. */
+static void
+add_looking_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines *lines)
+{
+    static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
+    struct fr_text_lines     look = *lines;
+    fr_mval                  conds[MAX_RARE];
+
+    look.roots = conds;
+    look.root_names = names;
+    look.n_roots = 0;
+    look.usual = true;
+    for (size_t i = 0; i < s->code.n; i++) {
+        const struct fr_minst *in = &s->code.inst[i];
+        bool                   seen = in->op != FR_M_RARE;
+
+        for (int k = 0; k < look.n_roots; k++)
+            seen |= conds[k] == in->a;
+        if (!seen && look.n_roots == MAX_RARE)
+            die("more than %d conditions of RARE values", MAX_RARE);
+        if (!seen)
+            conds[look.n_roots++] = in->a;
+    }
+    fr_text_add(t, "        for (size_t m; n > 0; n -= m) {\n        unsigned rare = 0;\n\n"
+                   "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n");
+    add_loads(t, s, 0, false);
+    fr_text_micro(t, &s->code, &look);
+    fr_text_add(t, "            rare |= 0");
+    for (int k = 0; k < look.n_roots; k++)
+        fr_text_add(t, " | %s", names[k]);
+    fr_text_add(t, ";\n        }\n        if (rare) LOOP(m) {\n");
+    for (int usual = 0; usual < 2; usual++) {
+        lines->usual = usual;
+        add_loads(t, s, 0, false);
+        fr_text_micro(t, &s->code, lines);
+        fr_text_add(t, "            r[i] = r0;\n        }%s",
+                    usual ? "\n        r += m;\n" : " else LOOP(m) {\n");
+    }
+    for (int k = 0; k < s->n_args; k++)
+        fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
+    fr_text_add(t, "        }\n        return;\n    }\n");
+}
+
 static void
 add_case(struct fr_text *t, const struct shape *s, unsigned once)
 {
@@ -194,6 +244,10 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
             inputs[i] = input_text[i];
         }
     fr_text_add(t, "    case %u: {\n", once);
+    if (looks_first(s)) {
+        add_looking_loops(t, s, &lines);
+        return;
+    }
     add_loads(t, s, once, true);
     if (in_pieces(s))
         fr_text_add(t,
@@ -220,7 +274,7 @@ find_needs(struct shape *s)
 
     if (!needed)
         die("out of memory");
-    fr_text_needed(&s->code, s->roots, s->out.n_parts, needed);
+    fr_text_needed(&s->code, s->roots, s->out.n_parts, false, needed);
     for (size_t i = 0; i < s->code.n; i++)
         if (needed[i] && s->code.inst[i].op == FR_M_INPUT)
             s->needs[s->code.inst[i].imm] = true;
@@ -232,7 +286,7 @@ find_needs(struct shape *s)
 static unsigned
 masks_of(const struct shape *s)
 {
-    if (s->code.n > LONG_RECIPE)
+    if (s->code.n > LONG_RECIPE || looks_first(s))
         return 1u << 0;
     switch (s->n_args) {
     case 2:

@@ -1,0 +1,56 @@
+/* jit/emit_gcc_past.c -- where a stage stores past the caches (see csrc/README.md, step 5). */
+#include "jit/emit_gcc_int.h"
+
+/* Elements from j0 on, up to the first vector of sink `k` that is aligned. */
+static gj_rvalue *
+up_to_alignment(struct emit *e, const struct sink *k)
+{
+    struct fr_gcc *c = &e->c;
+    int            size = fr_dtype_size(k->dtype);
+    gj_rvalue     *at = fr_gcc_offset(c, k->to_start, times(e, e->j0, size));
+
+    at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
+    at = rest_of(e, minus(e, fr_gcc_i64(c, 0), at), e->vector_bytes);
+    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, at, fr_gcc_i64(c, size)));
+}
+
+/* Blocks from element j0 + head on are aligned, and nothing is read where they are stored: that
+ * would be in the caches already. */
+static gj_rvalue *
+goes_past(struct emit *e, const struct sink *k, gj_rvalue *head)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *at = times(e, plus(e, e->j0, head), fr_dtype_size(k->dtype)), *yes;
+
+    at = fr_gcc_offset(c, k->to_start, at);
+    at = rest_of(e, c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64), e->vector_bytes);
+    yes = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, at, fr_gcc_i64(c, 0)));
+    for (int s = 0; s < e->n_sources; s++) {
+        gj_rvalue *other = fr_gcc_cmp(c, GJ_NE, e->sources[s].from_start, k->to_start);
+        yes = fr_gcc_keep(c, c->t_bool, fr_gcc_and(c, yes, other));
+    }
+    return yes;
+}
+
+gj_rvalue *
+fr_emit_find_past(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *head = NULL;
+    bool           only_stores = true, trees = fr_emit_stage_has(e, HOW_TREE);
+
+    for (int s = 0; s < e->n_sinks; s++)
+        only_stores &= e->sinks[s].how == HOW_STORE;
+    for (int s = 0; s < e->n_sinks && e->stores_past && !trees; s++) {
+        struct sink          *k = &e->sinks[s];
+        const struct fr_inst *in = inst(e, k->inst);
+
+        if (!writes(in) || !(e->nest->operands[in->operand].flags & FR_OPERAND_PAST))
+            continue;
+        if (!head && only_stores)
+            head = up_to_alignment(e, k);
+        k->past_start = goes_past(e, k, head ? head : fr_gcc_i64(c, 0));
+        k->past = fr_emit_copied(e, c->t_bool, k->past_start);
+    }
+    return head;
+}
