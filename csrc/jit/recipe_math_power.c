@@ -31,12 +31,13 @@ recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     return c->st;
 }
 
-/* sqrt(x^2 + y^2), scaled so that the larger is in [2, 4), with what squares and root lost. */
+/* sqrt(a^2 + b^2) of numbers without signs, scaled so that the larger is in [2, 4), with what squares and root
+ * lost. */
 static fr_mval
-hypot_f64(code_t c, fr_mval x, fr_mval y)
+hypot_f64(code_t c, fr_mval a, fr_mval b)
 {
     const fr_dtype t = FR_F64;
-    fr_mval a = ABS(x), b = ABS(y), swap = LT(a, b);
+    fr_mval swap = LT(a, b);
     fr_mval big = SEL(swap, b, a), small = SEL(swap, a, b);
     fr_mval exponent = AND(BITS(at_least(c, t, big, 0x1p-1022)), U(0x7ff0000000000000));
     fr_mval s = REAL(m_sub(c, U((uint64_t)(2 * BIAS + 1) << FRACTION), exponent));
@@ -56,7 +57,8 @@ fr_status
 recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
 {
     const fr_dtype t = in_type;
-    fr_mval x = in[0].re, y = in[1].re, r, infinite;
+    /* (of two NaNs either may be kept: without signs there is one result) */
+    fr_mval x = ABS(in[0].re), y = ABS(in[1].re), r, infinite;
 
     if (t == FR_F32) {
         fr_mval w = widen(c, x), v = widen(c, y);
@@ -66,7 +68,7 @@ recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
         r = hypot_f64(c, x, y);
         r = SEL(m_and(c, EQ(x, x), EQ(y, y)), r, ADD(x, y));
     }
-    infinite = m_or(c, EQ(ABS(x), K(INFINITY)), EQ(ABS(y), K(INFINITY)));
+    infinite = m_or(c, EQ(x, K(INFINITY)), EQ(y, K(INFINITY)));
     out->re = SEL(infinite, K(INFINITY), r);
     return c->st;
 }
