@@ -439,9 +439,9 @@ DOCUMENT = """# How exact the functions are
 
 Made by `make accuracy`, which measures the installed package: errors in units in the last place (ULP) against the C
 library in twice the precision, the worst point of each once more against MPFR. f32: every one of the 2^32
-inputs; functions of two arguments, and f64: {samples} points each, evenly over exponents, over the intervals where the
-function does something, around 0, 1 and special values, and for sin, cos, tan at the numbers next to multiples of
-pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
+inputs; functions of two arguments, and f64: {samples} points each (fewer where the row says so), evenly over
+exponents, over the intervals where the function does something, around 0, 1 and special values, and for sin, cos, tan at the
+numbers next to multiples of pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
 are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 3*10^6
 points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
 """
