@@ -351,3 +351,15 @@ def test_rows_without_elements_are_not_packed():
             t = frit.asarray(x)
             for f in (lambda a: a[:, ::-1] + 1, lambda a: (a[:, ::-1] + 1).sum(axis=1), lambda a: a.T[::-1] + a.T):
                 np.testing.assert_array_equal(np.asarray(f(t)), f(x))
+
+
+@pytest.mark.parametrize("n", [8133, 8156, 8171, 8188, 8191])
+def test_the_last_vector_of_a_row_buffer_has_room(n):
+    """A sum's leaves begin at multiples of 8, so a row of nearly 8192 elements was written past its buffer."""
+    a = np.random.default_rng(n).standard_normal(n) + 1
+    for _ in range(4):
+        t = frit.asarray(a)
+        got = [(t > 0).var(), t.var(), (np.exp(t) - np.exp(t).mean()).std()]
+        frit.eval(got)
+        assert float(got[0]) == (a > 0).var() and float(got[1]) == a.var()
+        frit.wait_for_compiles(60)

@@ -145,7 +145,7 @@ rowbuf_before(const struct fr_nest *nest, uint32_t inst)
         return SIZE_MAX;
     for (uint32_t i = 0; i < inst && i < nest->n_insts; i++)
         if (crosses[i])
-            n += (size_t)FR_ROWBUF_MAX * (size_t)fr_dtype_size(nest->insts[i].dtype);
+            n += (size_t)(FR_ROWBUF_MAX + FR_ROWBUF_MORE) * (size_t)fr_dtype_size(nest->insts[i].dtype);
     return n;
 }
 

@@ -44,7 +44,8 @@
 #include "core/dtype.h"
 #include "ir/op.h"
 
-enum { FR_ROWBUF_MAX = 8192,    /* elements of a row that a row buffer holds */
+enum { FR_ROWBUF_MAX = 8192,    /* elements of a row that a row buffer holds, */
+       FR_ROWBUF_MORE = 64,     /* behind which a last vector may be written as a whole */
        FR_MAX_OPERANDS = 96,    /* memory operands of one nest; fusion stops there */
        FR_MAX_INSTS = 2048 };
 
@@ -145,7 +146,7 @@ void      fr_nest_stage_runs(const struct fr_nest *, int stage, bool rowbuf, uin
 /* Whether the value of FULL instruction `inst` crosses, that is, has a row buffer. */
 bool      fr_nest_crosses(const struct fr_nest *, int inst);
 /* Bytes of scratch that frit_rows needs: for each crossing value, in instruction order, one row
- * buffer of FR_ROWBUF_MAX elements as they are in memory; each begins at a multiple of 64 bytes. */
+ * buffer of FR_ROWBUF_MAX + FR_ROWBUF_MORE elements as they are in memory; each begins at a multiple of 64 bytes. */
 size_t    fr_nest_scratch(const struct fr_nest *);
 /* Where in scratch the row buffer of `inst` begins; SIZE_MAX if it does not cross. */
 size_t    fr_nest_rowbuf(const struct fr_nest *, int inst);

@@ -118,7 +118,7 @@ frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stri
     struct row r;
 
     r.b0 = AT(double, scratch, 0);
-    r.b1 = AT(double, scratch, 65536);
+    r.b1 = AT(double, scratch, 66048);
     for (int64_t row = 0; row < n_rows; row++) {
         r.p0 = (const double *)(ptr[0] + row * row_stride[0]);
         r.p1 = ptr[1] + row * row_stride[1];

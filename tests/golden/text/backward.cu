@@ -202,8 +202,8 @@ frit_nest(const struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    r.b0 = AT(double, g.scratch + (size_t)blockIdx.x * 131072, 0);
-    r.b1 = AT(double, g.scratch + (size_t)blockIdx.x * 131072, 65536);
+    r.b0 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 0);
+    r.b1 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 66048);
     if (blockIdx.x > 0)
         return;
     for (int64_t row = 0; row < g.n_rows; row++) {

@@ -250,7 +250,7 @@ frit_nest(const struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    r.b3 = AT(float, g.scratch + (size_t)blockIdx.x * 32768, 0);
+    r.b3 = AT(float, g.scratch + (size_t)blockIdx.x * 33024, 0);
     for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {
         r.p0 = (const float *)(ptr[0] + row * row_stride[0]);
         r.p1 = (float *)(ptr[1] + row * row_stride[1]);
