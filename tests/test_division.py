@@ -110,6 +110,17 @@ def test_floats_of_every_size(dtype):
         same(np.tile(s, 40), np.repeat(s[:40], s.size))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats_beside_the_largest(dtype):
+    """A multiple of the divisor that is next to the dividend may be infinite."""
+    rng = np.random.default_rng(6)
+    d = np.dtype(dtype).type
+    a = (rng.random(5003) * 0.01 + 0.99).astype(dtype) * np.finfo(dtype).max
+    for q in (1.5, 2.5, 3, 6.6, 100.7, 30000.9):
+        same(a, a / d(q) * rng.choice([-1, 1], a.size).astype(dtype), f"quotient {q}")
+        same(a, np.finfo(dtype).max / d(q), f"quotient {q}")
+
+
 @pytest.mark.parametrize("rare", [np.nan, np.inf, -0.0, 1e30])
 def test_one_rare_quotient_among_usual_ones(rare):
     for dtype in ("f4", "f8"):

@@ -63,6 +63,16 @@ floor_rounded(code_t c, fr_mval a, struct inverse inverse)
     return rounded(c, m_add(c, m_mul(c, a, inverse.by), inverse.plus));
 }
 
+/* The smallest number has no quotient with -1; with 1 it has the remainder, and the bits. */
+static fr_mval
+divisor_of_min(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+{
+    fr_mval least = m_int(c, in, INT64_MIN >> (64 - 8 * fr_dtype_size(in)));
+    fr_mval off = m_and(c, m_eq(c, a, least), m_eq(c, b, m_int(c, in, -1)));
+
+    return m_select(c, off, m_int(c, in, 1), b);
+}
+
 /* Up to 16 bits by f32, 32 bits by f64. */
 static struct divmod
 floor_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
@@ -78,17 +88,20 @@ floor_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     return d;
 }
 
-/* Truncates, up to 16 bits.  With an inverse that is too large by 2^-20 of itself, no product comes
- * out below the whole number that it should be.  It is too large by less than 2^16 / |b| * 2^-19,
- * and a quotient that is not whole lies 1 / |b| or more below the next whole number. */
+/* Truncates, if i32 has the quotient.  With an inverse that is too large by 2^-20 of itself (f64:
+ * 2^-42), no product comes out below the whole number that it should be.  It is too large by less
+ * than 2^16 / |b| * 2^-19 (2^32 / |b| * 2^-41), and a quotient that is not whole lies 1 / |b| or
+ * more below the next whole number. */
 static struct divmod
-trunc_tiny(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+trunc_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
-    fr_mval       x = m_cvt(c, FR_F32, m_cvt(c, FR_I32, a));
-    fr_mval       y = m_cvt(c, FR_F32, m_cvt(c, FR_I32, b));
-    fr_mval       inverse = m_div(c, m_real(c, FR_F32, 1 + 0x1p-20), y);
+    fr_dtype      wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
+    fr_mval       x = m_cvt(c, wide, m_cvt(c, FR_I32, a)), y, inverse;
     struct divmod d;
 
+    b = in == FR_I32 ? divisor_of_min(c, in, a, b) : b;
+    y = m_cvt(c, wide, m_cvt(c, FR_I32, b));
+    inverse = m_div(c, m_real(c, wide, wide == FR_F32 ? 1 + 0x1p-20 : 1 + 0x1p-42), y);
     d.q = m_cvt(c, in, m_cvt(c, FR_I32, m_mul(c, x, inverse)));
     d.r = m_sub(c, a, m_mul(c, d.q, b));
     return d;
@@ -209,7 +222,7 @@ wrong_sign(code_t c, fr_mval r, fr_mval like)
     return m_and(c, m_ne(c, r, zero), m_lt(c, m_xor(c, r, like), zero));
 }
 
-/* All 64 bits; the quotient of the smallest number and -1, which is none, wraps. */
+/* All 64 bits. */
 static struct divmod
 floor_long(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
@@ -218,8 +231,7 @@ floor_long(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
     if (!is_signed(in))
         return divide_long(c, in, a, b);
-    off = m_and(c, m_eq(c, a, m_int(c, in, INT64_MIN)), m_eq(c, b, m_int(c, in, -1)));
-    by = m_select(c, off, m_int(c, in, 1), b);
+    by = divisor_of_min(c, in, a, b);
     d = divide_long(c, in, a, by);
     off = wrong_sign(c, d.r, by);
     d.q = m_select(c, off, m_sub(c, d.q, m_int(c, in, 1)), d.q);
@@ -235,8 +247,8 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum rounding how)
     struct divmod d, any;
     fr_mval       big, off;
 
-    if (fr_dtype_size(in) <= 2 && (how == TRUNC || !is_signed(in)))
-        return trunc_tiny(c, in, a, b);
+    if (is_signed(in) ? how == TRUNC && in != FR_I64 : fr_dtype_size(in) <= 2)
+        return trunc_short(c, in, a, b);
     if (fr_dtype_size(in) < 8) {
         d = floor_short(c, in, a, b);
     } else {
@@ -262,16 +274,38 @@ safe_divisor(code_t c, fr_dtype in, fr_mval b)
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
-/* a / b of numbers without signs: a quotient that is a whole number, and what it leaves.
+static fr_mval
+leading_half(code_t c, fr_mval x)
+{
+    fr_dtype t = m_type(c, x), word = m_uint_of(t);
+    fr_mval  mask = m_int(c, word, -(1ll << (t == FR_F32 ? 12 : 27)));
+
+    return m_bitcast(c, t, m_and(c, m_bitcast(c, word, x), mask));
+}
+
+/* a - q b, where it is no larger than b / 2 and q a whole number below 2^21 (f64: 2^50).  The
+ * products of halves are floats, and so is each difference: it is less than its first operand, or
+ * no more than b's last half times q, or q's times b, and a multiple of the last place of one of
+ * those products.  (FMA would do it at once, but is a call where the processor has none.) */
+static fr_mval
+subtract_product(code_t c, fr_mval a, fr_mval q, fr_mval b)
+{
+    fr_mval qh = leading_half(c, q), ql = m_sub(c, q, qh), bh = leading_half(c, b);
+    fr_mval bl = m_sub(c, b, bh);
+
+    a = m_sub(c, m_sub(c, a, m_mul(c, qh, bh)), m_mul(c, qh, bl));
+    return m_sub(c, m_sub(c, a, m_mul(c, ql, bh)), m_mul(c, ql, bl));
+}
+
+/* a / b of numbers without signs: the whole number next to the quotient, and what it leaves, which
+ * may be negative.
  *
- * Where the rounded quotient is below 2^53 (f32: 2^24), its whole part q is floor(a / b), or 1 more
- * if it was rounded up to a whole number.  So a - q b lies between -b and b.  Unless a < b, a's
- * last place is no lower than b's, and a - q b, a multiple of that, is a float: FMA gives it
- * exactly.  For a < b q is 0, as no quotient of two such floats rounds up to 1, and the rest is a,
- * also of infinity.
+ * Where the rounded quotient is below 2^50 (f32: 2^21), the whole number q next to it is floor(a /
+ * b) or 1 more.  So a - q b is b / 2 at most, and a multiple of the last place of a or b: it is a
+ * float.  If q is 0, it is a, also for infinite b.
  *
- * The limit is lower, for the sake of NumPy's quotient (floor_floats).  What reaches it, as NaN,
- * infinite dividends and divisors of 0 all do, is `large`. */
+ * What reaches the limit, as NaN, infinite dividends and divisors of 0 all do, is `large`, and so
+ * is what has a q b that overflows: its rest is infinite or NaN. */
 struct rest {
     fr_mval q, r, large;
 };
@@ -279,14 +313,14 @@ struct rest {
 static struct rest
 divide_sizes(code_t c, fr_mval a, fr_mval b)
 {
-    const fr_dtype t = m_type(c, a), word = t == FR_F32 ? FR_I32 : FR_I64;
-    fr_mval        ratio = m_div(c, a, b), limit = m_real(c, t, t == FR_F32 ? 0x1p21 : 0x1p50);
+    const fr_dtype t = m_type(c, a);
+    fr_mval        zero = m_real(c, t, 0), ratio = m_div(c, a, b), below;
     struct rest    d;
 
-    /* (of the bits, because a NaN is no less; it may have a sign) */
-    d.large = m_le(c, m_bitcast(c, word, limit), m_bitcast(c, word, m_abs(c, ratio)));
-    d.q = m_trunc(c, ratio);
-    d.r = m_select(c, m_lt(c, a, b), a, m_fma(c, m_neg(c, d.q), b, a));
+    d.q = m_sub(c, rounded(c, ratio), magic(c, t));
+    d.r = m_select(c, m_eq(c, d.q, zero), a, subtract_product(c, a, d.q, b));
+    below = m_lt(c, ratio, m_real(c, t, t == FR_F32 ? 0x1p21 : 0x1p50));
+    d.large = m_ne(c, m_select(c, below, m_mul(c, d.r, zero), m_real(c, t, 1)), zero);
     return d;
 }
 
@@ -317,9 +351,9 @@ floor_any(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 }
 
 /* The same from the quotient of sizes.  The rest takes the sign of a / b, the remainder that of b.
- * A rest that is negative then moves up by |b|: if the signs are equal, because the quotient had
- * been rounded up (the sum is exact), if they differ, because NumPy moves fmod's result there, with
- * the same rounding.  Where both is the case, the rest is what moving there and back leaves.
+ * A rest that is negative then moves up by |b|: if the signs are equal, because q is above the
+ * quotient (the sum is exact), if they differ, because NumPy moves fmod's result there, with the
+ * same rounding.  Where both is the case, moving there and back leaves what it is: both are exact.
  *
  * NumPy's quotient, (a - fmod) / b and perhaps 1 less, is rounded three times.  Below 2^50 (f32:
  * 2^21) it is off by less than 1/2 and snaps to the whole number that it is here.  A zero has the
