@@ -1,4 +1,5 @@
 """One test for each bug that random programs have found.  NumPy is the judge."""
+import itertools
 import numpy as np
 import pytest
 
@@ -118,8 +119,9 @@ def test_dtype_of_every_pair(name):
             assert got == want, (a, b)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-def test_zeros_of_clip(dtype):
+@pytest.mark.parametrize("dtype, bound", [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("f4", "f8"), ("f8", "f4"),
+                                          ("f4", "?"), ("f8", "i4")])
+def test_zeros_of_clip(dtype, bound):
     # Not bounds that are rows or columns: whether NumPy's iterator spreads them out in a buffer, where they
     # are arrays, or hands them over as they are, where they are numbers, depends on sizes and strides.
     shapes = [(), (1,), (5,), (1, 1), (1, 5), (5, 1), (4, 5), (4, 1), (2, 1, 1)]
@@ -129,7 +131,7 @@ def test_zeros_of_clip(dtype):
                 if any(np.prod(s or ()) > 1 and s != shape for s in (lo_shape, hi_shape)):
                     continue
                 for zero in 0.0, -0.0:
-                    x, lo = np.full(shape, zero, dtype), np.full(lo_shape, -zero, dtype)
+                    x, lo = np.full(shape, zero, dtype), np.full(lo_shape, -zero).astype(bound)
                     hi = 3.0 if hi_shape is None else np.full(hi_shape, 3, dtype)
                     try:
                         want = np.clip(x, lo, hi), np.clip(x, -3, lo), np.clip(x, None, lo)
@@ -139,6 +141,24 @@ def test_zeros_of_clip(dtype):
                     got = frit.clip(x, lo, hi), frit.clip(x, -3, lo), frit.clip(x, None, lo)
                     for g, w in zip(got, want):
                         assert_same(g, w, what=f"{shape} {lo_shape} {hi_shape} {zero}")
+
+
+@pytest.mark.parametrize("dtype", "b B h H i I l L".split())
+def test_bounds_of_clip_at_the_ends_of_the_range(dtype):
+    info = np.iinfo(dtype)
+    x, top = np.array([[info.min], [0], [info.max]], dtype), np.full((1, 1), -0.0)
+    ints = [b + d for b in (info.min, 0, info.max, -2**63, 2**63, 2**64) for d in (-1, 0, 1)]
+    for lo, hi in itertools.product([None, top, *ints], repeat=2):
+        for a in x, x[1:2]:
+            def clipped(xp):
+                try:
+                    return xp.clip(*(xp.asarray(v) if isinstance(v, np.ndarray) else v for v in (a, lo, hi)))
+                except OverflowError:
+                    return None
+            got, want = clipped(frit), clipped(np)
+            assert (got is None) == (want is None), (lo, hi)
+            if want is not None:
+                assert_same(got, want, what=f"{lo} {hi}")
 
 
 def test_zeros_of_a_number_as_bound():
