@@ -495,6 +495,18 @@ def test_rare_values(jit, level):
             for special in (0, 0.005, 0.3):
                 for n in (1, 7, 16, 17, 63, 128, 257):
                     against_ref(jit, nest, (3, n), rng, code, special, (1,))
+    for dtype in ("f32", "f64", "i32", "i64", "u64", "c64", "c128"):
+        nest = Nest()
+        x, y, s = nest.load(dtype), nest.load(dtype), nest.scalar(dtype)
+        for name in ("power",) if dtype[0] == "c" else ("floor_divide", "remainder", "fmod"):
+            nest.store(nest.op(name, x, y))
+            nest.store(nest.op(name, y, s))
+        if dtype[0] in "iu":
+            nest.store(nest.op("power", x, nest.op("bitwise_and", s, s)))
+        code = jit.code(nest)
+        for special in (0, 0.005, 0.3):
+            for n in (1, 17, 63, 257):
+                against_ref(jit, nest, (3, n), rng, code, special, (1,))
 
 
 @needs_compiler

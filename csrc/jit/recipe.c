@@ -1,5 +1,5 @@
 /* jit/recipe.c -- finds the recipe of an operation, takes half precision in and out, and states
- * casts.  The recipes themselves are in recipe_arith.c, recipe_complex.c and recipe_math.c. */
+ * casts.  The recipes themselves are in the other recipe_*.c. */
 #include "jit/recipe.h"
 
 #include "jit/recipe_int.h"

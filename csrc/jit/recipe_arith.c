@@ -361,198 +361,17 @@ RECIPE(reciprocal)
     out->re = m_select(c, m_eq(c, v, m_int(c, in, 0)), inf, r);
 }
 
-/* ---- division with remainder ----------------------------------------------------------------- */
+/* ---- whole powers -----------------------------------------------------------------------------
+ */
 
-struct divmod {
-    fr_mval q, r;
-};
+/* Integers by squaring; negative exponents have been refused, here they only must not harm.  The
+ * sixteenth power of most numbers has more bits than there are, so that few exponents are larger.
+ */
+enum { FEW_BITS = 4 };
 
-/* Up to 32 bits a float with more bits than the integers divides exactly enough: the quotient is
- * off by less than its distance to the next integer, which is at least 1/b.  Vectors divide floats,
- * not integers. */
-static struct divmod
-divide_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
-{
-    fr_dtype      wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
-    fr_mval       q = m_div(c, m_cvt(c, wide, a), m_cvt(c, wide, b));
-    struct divmod d;
-
-    if (in != FR_U32) {
-        d.q = m_cvt(c, in, m_cvt(c, FR_I32, q));
-    } else { /* in the binade of 2^52 the lowest bits of a double are its integer */
-        q = m_add(c, m_floor(c, q), m_real(c, FR_F64, 0x1p52));
-        d.q = m_cvt(c, in, m_bitcast(c, FR_U64, q));
-    }
-    d.r = m_sub(c, a, m_mul(c, d.q, b));
-    return d;
-}
-
-/* A 64-bit integer as a double, rounded once, without a conversion: most vector units have none.
- * Its halves become the low bits of doubles of the binades of 2^52 and 2^84. */
-static fr_mval
-long_to_double(code_t c, fr_mval x, bool sign)
-{
-    fr_mval u = m_cvt(c, FR_U64, x), low, high;
-
-    low = m_or(c, m_and(c, u, m_int(c, FR_U64, 0xffffffff)), m_bits(c, FR_U64, 0x4330000000000000));
-    high = m_xor(c, m_shr(c, u, m_int(c, FR_U64, 32)),
-                 m_bits(c, FR_U64, sign ? 0x4530000080000000 : 0x4530000000000000));
-    high = m_sub(c, m_bitcast(c, FR_F64, high),
-                 m_real(c, FR_F64, sign ? 0x1p84 + 0x1p63 + 0x1p52 : 0x1p84 + 0x1p52));
-    return m_add(c, high, m_bitcast(c, FR_F64, low));
-}
-
-/* Adding 1.5 * 2^52 rounds to an integer, which then stands in the lowest bits. */
-static fr_mval
-rounded(code_t c, fr_mval x)
-{
-    return m_add(c, x, m_real(c, FR_F64, 0x1.8p52));
-}
-
-static fr_mval
-integer_of(code_t c, fr_mval rounded_x)
-{
-    return m_sub(c, m_bitcast(c, FR_I64, rounded_x), m_bits(c, FR_I64, 0x4338000000000000));
-}
-
-/* The integer nearest to a double of any size, modulo 2^64: both halves as above. */
-static fr_mval
-double_to_long(code_t c, fr_mval x)
-{
-    fr_mval high = rounded(c, m_mul(c, x, m_real(c, FR_F64, 0x1p-32)));
-    fr_mval whole =
-        m_mul(c, m_sub(c, high, m_real(c, FR_F64, 0x1.8p52)), m_real(c, FR_F64, 0x1p32));
-    fr_mval low = integer_of(c, rounded(c, m_sub(c, x, whole)));
-
-    return m_add(c, m_shl(c, m_bitcast(c, FR_I64, high), m_int(c, FR_I64, 32)), low);
-}
-
-/* 64 bits by two roundings of doubles.  The first quotient is off by at most 2^63 * 2^-51 = 2^12,
- * and by less than 1 where b is so large that 2^12 b would not fit; so the rest fits, in wrapping
- * arithmetic.  The second quotient is below 2^13, and what it leaves is at most half of b, up to
- * its rounding: only the sign may still have to be made a's. */
-static struct divmod
-divide_long(code_t c, fr_dtype in, fr_mval a, fr_mval b)
-{
-    const bool    sign = is_signed(in);
-    fr_mval       zero = m_int(c, FR_I64, 0), one = m_int(c, FR_I64, 1), big = zero, by = b;
-    fr_mval       x, inverse, second, off, step;
-    struct divmod d;
-
-    if (!sign) { /* the rest would not fit where b has the highest bit; its quotient is 0 or 1 */
-        big = m_lt(c, m_cvt(c, FR_I64, b), zero);
-        by = m_select(c, big, m_int(c, in, 1), b);
-    }
-    inverse = m_div(c, m_real(c, FR_F64, 1.0), long_to_double(c, by, sign));
-    d.q = double_to_long(c, m_mul(c, long_to_double(c, a, sign), inverse));
-    x = m_cvt(c, FR_I64, a);
-    by = m_cvt(c, FR_I64, by);
-    d.r = m_sub(c, x, m_mul(c, d.q, by));
-    second = integer_of(c, rounded(c, m_mul(c, long_to_double(c, d.r, true), inverse)));
-    d.q = m_add(c, d.q, second);
-    d.r = m_sub(c, d.r, m_mul(c, second, by));
-
-    if (sign) {
-        off = m_and(c, m_ne(c, d.r, zero), m_lt(c, m_xor(c, d.r, x), zero));
-        step = m_select(c, m_lt(c, m_xor(c, x, by), zero), m_int(c, FR_I64, -1), one);
-    } else {
-        off = m_lt(c, d.r, zero);
-        step = one;
-    }
-    d.q = m_cvt(c, in, m_select(c, off, m_sub(c, d.q, step), d.q));
-    d.r = m_cvt(c, in, m_select(c, off, m_add(c, d.r, m_mul(c, step, by)), d.r));
-    if (!sign) {
-        fr_mval over = m_le(c, b, a);
-
-        d.q = m_select(c, big, m_cvt(c, in, over), d.q);
-        d.r = m_select(c, big, m_select(c, over, m_sub(c, a, b), a), d.r);
-    }
-    return d;
-}
-
-/* Truncating division of integers with a divisor that is safe: in place of 0 and of -1 below the
- * smallest number stands 1, which already gives NumPy's answers but for x // 0. */
-static struct divmod
-divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, fr_mval *divisor)
-{
-    fr_mval bad = m_eq(c, b, m_int(c, in, 0));
-
-    if (is_signed(in))
-        bad = m_or(c, bad, m_and(c, m_eq(c, a, m_min_int(c, in)), m_eq(c, b, m_int(c, in, -1))));
-    *divisor = m_select(c, bad, m_int(c, in, 1), b);
-    return fr_dtype_size(in) == 8 ? divide_long(c, in, a, *divisor)
-                                  : divide_short(c, in, a, *divisor);
-}
-
-static struct divmod
-floor_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b)
-{
-    fr_mval       divisor, off, zero = m_int(c, in, 0);
-    struct divmod d = divide_ints(c, in, a, b, &divisor);
-
-    if (is_signed(in)) {
-        off = m_and(c, m_ne(c, d.r, zero), m_lt(c, m_xor(c, d.r, divisor), zero));
-        d.q = m_select(c, off, m_sub(c, d.q, m_int(c, in, 1)), d.q);
-        d.r = m_select(c, off, m_add(c, d.r, divisor), d.r);
-    }
-    d.q = m_select(c, m_eq(c, b, zero), zero, d.q);
-    return d;
-}
-
-/* NumPy's division of floats: the exact remainder first, moved to the sign of the divisor, then the
- * quotient that belongs to it, snapped to an integer. */
-static struct divmod
-floor_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
-{
-    fr_mval       zero = m_real(c, in, 0.0), one = m_real(c, in, 1.0);
-    fr_mval       mod = m_fmod(c, a, b), ratio = m_div(c, a, b);
-    fr_mval       div = m_div(c, m_sub(c, a, mod), b);
-    fr_mval       some = m_ne(c, mod, zero), move, whole, above, by_zero = m_eq(c, b, zero);
-    struct divmod d;
-
-    move = m_and(c, some, m_xor(c, m_lt(c, b, zero), m_lt(c, mod, zero)));
-    d.r = m_select(c, move, m_add(c, mod, b), mod);
-    div = m_select(c, move, m_sub(c, div, one), div);
-    d.r = m_select(c, some, d.r, m_copysign(c, zero, b));
-
-    whole = m_floor(c, div);
-    above = m_lt(c, m_real(c, in, 0.5), m_sub(c, div, whole));
-    whole = m_select(c, above, m_add(c, whole, one), whole);
-    d.q = m_select(c, m_eq(c, div, zero), m_copysign(c, zero, ratio), whole);
-
-    d.q = m_select(c, by_zero, ratio, d.q);
-    d.r = m_select(c, by_zero, mod, d.r);
-    return d;
-}
-
-static struct divmod
-floor_numbers(code_t c, fr_dtype in, fr_mval a, fr_mval b)
-{
-    return is_float(in) ? floor_floats(c, in, a, b) : floor_ints(c, in, a, b);
-}
-
-RECIPE(floor_divide)
-{
-    out->re = floor_numbers(c, in, x[0].re, x[1].re).q;
-}
-
-RECIPE(remainder)
-{
-    out->re = floor_numbers(c, in, x[0].re, x[1].re).r;
-}
-
-RECIPE(fmod)
-{
-    fr_mval divisor;
-
-    out->re = is_float(in) ? m_fmod(c, x[0].re, x[1].re)
-                           : divide_ints(c, in, x[0].re, x[1].re, &divisor).r;
-}
-
-/* Integers by squaring; negative exponents have been refused, here they only must not harm. */
 RECIPE(power)
 {
-    fr_mval base = x[0].re, e = x[1].re, r;
+    fr_mval base = x[0].re, e = x[1].re, r, few = 0, many;
     int     n_bits = 8 * fr_dtype_size(in) - is_signed(in);
 
     COMPLEX_ELSEWHERE(power);
@@ -564,10 +383,13 @@ RECIPE(power)
     for (int k = 0; k < n_bits; k++) {
         fr_mval set = m_ne(c, m_and(c, e, m_int(c, in, (int64_t)(1ull << k))), m_int(c, in, 0));
 
+        if (k == FEW_BITS)
+            few = r;
         r = m_select(c, set, m_mul(c, r, base), r);
         base = m_mul(c, base, base);
     }
-    out->re = r;
+    many = m_ne(c, m_and(c, e, m_int(c, in, -(1ll << FEW_BITS))), m_int(c, in, 0));
+    out->re = fr_dtype_size(in) < 4 ? r : m_rare(c, many, r, few);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -645,8 +467,8 @@ enum extreme { LARGEST, SMALLEST };
 enum nans { NAN_WINS, NAN_LOSES };
 
 /* Of two zeros that compare equal NumPy's vector loops of f32 and f64 return the second, its loops
- * of f16 and complex numbers the first. (fmax and fmin of f32 and f64 return the one or the other as
- * the position in the vector has it; there ours is the second.) */
+ * of f16 and complex numbers the first. (fmax and fmin of f32 and f64 return the one or the other
+ * as the position in the vector has it; there ours is the second.) */
 static enum order
 equals_order(fr_dtype in)
 {

@@ -312,17 +312,15 @@ complex_log1p(code_t c, fr_dtype t, cnum z)
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* As NumPy: whole exponents below 100 by repeated squaring, others by exp(b log a). */
+/* As NumPy: whole exponents below 100 by repeated squaring, others by exp(b log a).  The usual
+ * ones, 0 to 15, need four of its seven steps. */
 RECIPE(complex_power)
 {
     fr_dtype t = fr_dtype_info[in].component;
-    cnum     a = x[0], b = x[1], one = {real(c, t, 1), real(c, t, 0)}, r, power, p = a, sq, w, la;
+    cnum     a = x[0], b = x[1], one = {real(c, t, 1), real(c, t, 0)}, r, power, p = a, sq;
     cnum     zero = {real(c, t, 0), real(c, t, 0)}, nan = {real(c, t, NAN), real(c, t, NAN)};
-    fr_mval  real_b = is_zero(c, t, b.im), n, whole, zero_a;
-
-    la = complex_log(c, t, a);
-    w = product(c, b, la);
-    r = complex_exp(c, t, w);
+    cnum     few = one;
+    fr_mval  real_b = is_zero(c, t, b.im), n, whole, zero_a, other;
 
     whole = m_and(c, real_b, m_lt(c, m_abs(c, b.re), real(c, t, 100)));
     whole = m_and(c, whole, m_eq(c, m_trunc(c, b.re), b.re));
@@ -332,14 +330,23 @@ RECIPE(complex_power)
     for (int k = 0; k < 7; k++) {
         fr_mval set = m_ne(c, m_and(c, n, m_int(c, FR_I32, 1 << k)), m_int(c, FR_I32, 0));
 
+        if (k == 4)
+            few = power;
         power = pick(c, set, product(c, power, p), power);
         p = k ? product(c, p, p) : sq;
     }
     power = pick(c, m_lt(c, b.re, zero.re), quotient(c, t, one, power), power);
-    power = pick(c, m_eq(c, b.re, real(c, t, 1)), a, power);
-    power = pick(c, m_eq(c, b.re, real(c, t, 2)), sq, power);
-    power = pick(c, m_eq(c, b.re, real(c, t, 3)), product(c, a, sq), power);
+    r = complex_exp(c, t, product(c, b, complex_log(c, t, a)));
     r = pick(c, whole, power, r);
+
+    /* (-1 for all others, because RARE takes the result of one comparison) */
+    other = m_select(c, m_and(c, whole, m_lt(c, b.re, real(c, t, 16))), b.re, real(c, t, -1));
+    other = m_lt(c, other, zero.re);
+    r = (cnum){m_rare(c, other, r.re, few.re), m_rare(c, other, r.im, few.im)};
+    for (int k = 1; k <= 3; k++) {
+        power = k == 1 ? a : k == 2 ? sq : product(c, a, sq);
+        r = pick(c, m_and(c, real_b, m_eq(c, b.re, real(c, t, k))), power, r);
+    }
 
     zero_a = m_and(c, is_zero(c, t, a.re), is_zero(c, t, a.im));
     r = pick(c, zero_a, pick(c, m_lt(c, zero.re, b.re), zero, nan), r);

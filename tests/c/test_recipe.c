@@ -108,21 +108,26 @@ test_cast(int from, int to, size_t n, const void *data, void *out)
     return st == FR_OK ? -n_insts : st;
 }
 
-/* How many instructions a real unary operation takes; `usual`: when no element has a RARE value. */
+/* How many instructions an operation takes, fmod as many as such a call; `usual`: when no element has
+ * a RARE value. */
 EXPORT int
 test_instructions(int op, int in, int usual)
 {
     struct fr_mcode code = {0};
-    struct fr_mnum  r = {0, 0}, x = input(&code, (fr_dtype)in, 0);
+    struct fr_mnum  r = {0, 0}, x[3];
     int             n = 0;
     uint8_t        *needed;
 
-    if (fr_recipe_op(&code, (fr_op)op, (fr_dtype)in, &x, &r) == FR_OK &&
+    for (int k = 0; k < fr_op_info[op].arity; k++)
+        x[k] = input(&code, (fr_dtype)in, k);
+    if (fr_recipe_op(&code, (fr_op)op, (fr_dtype)in, x, &r) == FR_OK &&
         (needed = calloc(code.n, 1))) {
         needed[r.re] = 1;
+        needed[fr_dtype_is_complex((fr_dtype)in) ? r.im : r.re] = 1;
         fr_m_needed(&code, usual ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
         for (size_t i = 0; i < code.n; i++)
-            n += needed[i] && code.inst[i].op != FR_M_CONST && code.inst[i].op != FR_M_INPUT;
+            if (needed[i] && code.inst[i].op != FR_M_CONST && code.inst[i].op != FR_M_INPUT)
+                n += code.inst[i].op == FR_M_FMOD ? 40 : 1;
         free(needed);
     }
     fr_mcode_clear(&code);

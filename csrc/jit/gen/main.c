@@ -28,7 +28,7 @@
 #include "jit/emit_text.h"
 #include "jit/recipe.h"
 
-enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 24, MAX_RARE = 4 };
+enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 20, MAX_RARE = 4 };
 
 struct kernel {
     char     name[64];  /* "add_f32", "cast_f16_i8" */
@@ -147,6 +147,22 @@ add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
     }
 }
 
+/* Which inputs these values are made of; `usual`: of RARE values only the usual side. */
+static void
+find_needs(struct shape *s, const fr_mval *roots, int n_roots, bool usual)
+{
+    uint8_t *needed = fr_malloc(s->code.n);
+
+    if (!needed)
+        die("out of memory");
+    memset(s->needs, 0, sizeof s->needs);
+    fr_text_needed(&s->code, roots, n_roots, usual, needed);
+    for (size_t i = 0; i < s->code.n; i++)
+        if (needed[i] && s->code.inst[i].op == FR_M_INPUT)
+            s->needs[s->code.inst[i].imm] = true;
+    fr_free(needed);
+}
+
 /* GCC 12 makes `a * b + c` and `d * e - f`, stored side by side, one instruction that rounds once,
  * and does not ask -ffp-contract=off first.  Complex kernels with such code keep their parts apart
  * in two small blocks and join them afterwards. */
@@ -185,6 +201,7 @@ looks_first(const struct shape *s)
 static void
 add_looking_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines *lines)
 {
+    struct shape             part = *s;
     static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
     struct fr_text_lines     look = *lines;
     fr_mval                  conds[MAX_RARE];
@@ -206,7 +223,8 @@ add_looking_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines
     }
     fr_text_add(t, "        for (size_t m; n > 0; n -= m) {\n        unsigned rare = 0;\n\n"
                    "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n");
-    add_loads(t, s, 0, false);
+    find_needs(&part, conds, look.n_roots, true);
+    add_loads(t, &part, 0, false);
     fr_text_micro(t, &s->code, &look);
     fr_text_add(t, "            rare |= 0");
     for (int k = 0; k < look.n_roots; k++)
@@ -214,7 +232,8 @@ add_looking_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines
     fr_text_add(t, ";\n        }\n        if (rare) LOOP(m) {\n");
     for (int usual = 0; usual < 2; usual++) {
         lines->usual = usual;
-        add_loads(t, s, 0, false);
+        find_needs(&part, s->roots, s->out.n_parts, usual);
+        add_loads(t, &part, 0, false);
         fr_text_micro(t, &s->code, lines);
         fr_text_add(t, "            r[i] = r0;\n        }%s",
                     usual ? "\n        r += m;\n" : " else LOOP(m) {\n");
@@ -267,18 +286,20 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
     fr_text_add(t, "        return;\n    }\n");
 }
 
-static void
-find_needs(struct shape *s)
+/* How many instructions the result is made of. */
+static size_t
+n_lines(const struct shape *s)
 {
     uint8_t *needed = fr_malloc(s->code.n);
+    size_t   n = 0;
 
     if (!needed)
         die("out of memory");
     fr_text_needed(&s->code, s->roots, s->out.n_parts, false, needed);
     for (size_t i = 0; i < s->code.n; i++)
-        if (needed[i] && s->code.inst[i].op == FR_M_INPUT)
-            s->needs[s->code.inst[i].imm] = true;
+        n += needed[i] && s->code.inst[i].op != FR_M_INPUT && s->code.inst[i].op != FR_M_CONST;
     fr_free(needed);
+    return n;
 }
 
 /* Which masks get a loop of their own, as bits: what programs use with cheap operations. Long
@@ -286,7 +307,7 @@ find_needs(struct shape *s)
 static unsigned
 masks_of(const struct shape *s)
 {
-    if (s->code.n > LONG_RECIPE || looks_first(s))
+    if (n_lines(s) > LONG_RECIPE || looks_first(s))
         return 1u << 0;
     switch (s->n_args) {
     case 2:
@@ -312,7 +333,7 @@ add_kernel(struct shape *s, const char *name, const char *place)
     snprintf(k->name, sizeof k->name, "%s", name);
     snprintf(k->place, sizeof k->place, "%s", place);
     make_plain(&s->code);
-    find_needs(s);
+    find_needs(s, s->roots, s->out.n_parts, false);
     masks = masks_of(s);
 
     fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"

@@ -1,0 +1,153 @@
+"""Division with remainder and whole powers against NumPy, bit by bit, where quotients are hard: all pairs
+of 8-bit integers, dividends beside multiples of the divisor, quotients of every size."""
+import numpy as np
+import pytest
+
+import frit
+from tests.common import assert_same, specials
+
+pytestmark = pytest.mark.core
+OPERATIONS = ("floor_divide", "remainder", "fmod")
+INTS = "i1 u1 i2 u2 i4 u4 i8 u8".split()
+FLOATS = "f2 f4 f8".split()
+
+
+def same(a, b, what=""):
+    for name in OPERATIONS:
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(a, b)
+        assert_same(getattr(frit, name)(frit.asarray(a), b), want, what=f"{name} {a.dtype} {what}")
+
+
+def both_ways(a, b, n_numbers=12):
+    """Arrays by arrays, and by some of their numbers; long enough for whole steps and a tail."""
+    same(a, b)
+    for k in np.linspace(0, b.size - 1, n_numbers).astype(int):
+        same(a, b[k], f"by {b[k]!r}")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+def test_every_pair_of_bytes(dtype):
+    a = np.arange(256).astype("u1").view(dtype)
+    same(np.repeat(a, 256), np.tile(a, 256))
+    for b in a:
+        same(a, b, f"by {b}")
+
+
+def integers(dtype, n, rng):
+    """Of every number of bits alike."""
+    bits = 8 * np.dtype(dtype).itemsize
+    a = rng.integers(0, 2**64, n, dtype=np.uint64) >> (64 - rng.integers(1, bits + 1, n)).astype(np.uint64)
+    a = np.where(rng.random(n) < 0.5, a, -a.view("i8").astype("u8")) if dtype[0] == "i" else a
+    return np.ascontiguousarray(a.astype(np.uint64).view("i8").astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_integers_beside_multiples(dtype):
+    rng = np.random.default_rng(1)
+    n = 20011
+    b, q = integers(dtype, n, rng), integers(dtype, n, rng)
+    with np.errstate(all="ignore"):
+        a = (q * b + rng.integers(-1, 2, n).astype(dtype)).astype(dtype)
+        small = (q // np.where(b == 0, 1, b) * b).astype(dtype)
+    for x in (a, small, (small - np.ones((), dtype)).astype(dtype), q):
+        both_ways(x, b)
+    s = specials(dtype)
+    both_ways(np.repeat(s, s.size), np.tile(s, s.size), s.size)
+
+
+def test_long_and_short_integers_in_one_array():
+    """64-bit integers of few bits take a shorter way, but not beside others."""
+    for dtype in ("i8", "u8"):
+        edges = np.array([2**k + d for k in range(44, 55) for d in (-2, -1, 0, 1)])
+        edges = np.concatenate([edges, -edges]).astype("i8").astype(dtype)
+        for a in (edges, np.tile(edges, 8)[::3]):
+            for b in (1, 2, 3, 7, 2**31 - 1, 2**48, 2**49 - 1, 2**49, 2**49 + 1, 2**62):
+                same(a, np.dtype(dtype).type(b), f"by {b}")
+        same(np.repeat(edges, edges.size), np.tile(edges, edges.size))
+
+
+def of_any_size(dtype, n, rng):
+    info = np.finfo(dtype)
+    exponents = rng.integers(info.minexp - info.nmant, info.maxexp, n)
+    with np.errstate(all="ignore"):
+        x = np.ldexp(rng.random(n) + 1, exponents) * rng.choice([-1.0, 1.0], n)
+        return x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats_beside_multiples(dtype):
+    rng = np.random.default_rng(2)
+    n = 30011
+    b = of_any_size(dtype, n, rng)
+    bits = np.finfo(dtype).nmant + 3
+    with np.errstate(all="ignore"):
+        q = np.floor(np.exp2(rng.random(n) * bits)).astype(dtype) * rng.choice([-1, 1], n).astype(dtype)
+        a = q * b
+        a = np.concatenate([a, np.nextafter(a, a * 0), np.nextafter(a, a * 2), b + np.nextafter(b, b * 0)])
+    same(a, np.tile(b, 4))
+    for k in (0.1, 1, 3, 7, 1e-3, 60000):
+        k = np.dtype(dtype).type(k)
+        with np.errstate(all="ignore"):
+            a = q * k
+        for x in (a, np.nextafter(a, -k), np.nextafter(a, k), q + k, b):
+            same(x, k, f"by {k!r}")
+            same(x, -k, f"by {-k!r}")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats_of_every_size(dtype):
+    rng = np.random.default_rng(3)
+    a, b = of_any_size(dtype, 40013, rng), of_any_size(dtype, 40013, rng)
+    same(a, b)
+    same(a, np.roll(a, 1) * np.dtype(dtype).type(0.37))
+    near = np.ldexp(b.astype("f8"), rng.integers(-3, 60, b.size))
+    with np.errstate(all="ignore"):
+        same(near.astype(dtype), b)
+    s = np.concatenate([specials(dtype), of_any_size(dtype, 30, rng)])
+    both_ways(np.repeat(s, s.size), np.tile(s, s.size), s.size)
+    with np.errstate(all="ignore"):
+        same(np.tile(s, 40), np.repeat(s[:40], s.size))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats_beside_the_largest(dtype):
+    """A multiple of the divisor that is next to the dividend may be infinite."""
+    rng = np.random.default_rng(6)
+    d = np.dtype(dtype).type
+    a = (rng.random(5003) * 0.01 + 0.99).astype(dtype) * np.finfo(dtype).max
+    for q in (1.5, 2.5, 3, 6.6, 100.7, 30000.9):
+        same(a, a / d(q) * rng.choice([-1, 1], a.size).astype(dtype), f"quotient {q}")
+        same(a, np.finfo(dtype).max / d(q), f"quotient {q}")
+
+
+@pytest.mark.parametrize("rare", [np.nan, np.inf, -0.0, 1e30])
+def test_one_rare_quotient_among_usual_ones(rare):
+    for dtype in ("f4", "f8"):
+        for at in range(0, 300, 17):
+            a, b = np.arange(1, 301).astype(dtype), np.full(300, 7, dtype)
+            a[at] = rare
+            same(a, b)
+            same(b, a)
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_whole_powers(dtype):
+    a = np.concatenate([integers(dtype, 1009, np.random.default_rng(4)), specials(dtype)])
+    for e in (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 63, 64, 100):
+        assert_same(frit.asarray(a) ** e, a ** e, what=f"{dtype} ** {e}")
+        n = np.dtype(dtype).type(e)
+        assert_same(frit.power(frit.asarray(a), n), np.power(a, n), what=f"power {dtype} {e}")
+    if dtype[0] == "u":
+        e = np.arange(a.size).astype(dtype) % np.dtype(dtype).type(70)
+        assert_same(frit.power(frit.asarray(a), frit.asarray(e)), np.power(a, e), what=f"{dtype} ** array")
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_whole_powers(dtype):
+    rng = np.random.default_rng(5)
+    a = (rng.standard_normal(517) + 1j * rng.standard_normal(517)).astype(dtype)
+    a[::50] = 0
+    for e in (0, 1, 2.0, 3, 4, 5, 7, 15, 16, 31, 99, -1, -3):
+        with np.errstate(all="ignore"):
+            assert_same(frit.asarray(a) ** e, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
