@@ -37,11 +37,12 @@ def lib(tmp_path_factory):
     jobs, objects = [], []
     for level in ["generic", "v2", "v3", "v4"] if X86 else ["generic"]:
         arch = [] if level == "generic" else [f"-march=x86-64-{level}"]
-        objects.append(str(out / f"reduce_{level}.o"))
-        # fmt: off
-        jobs.append(["cc", *FLAGS, "-O2", *arch, f"-DFR_LEVEL={level}", "-I", str(ROOT / "csrc"), "-c",
-                     str(CPU / "reduce.inc.c"), "-o", objects[-1]])
-        # fmt: on
+        for source in sorted(CPU.glob("*.inc.c")):
+            objects.append(str(out / f"{source.name}_{level}.o"))
+            # fmt: off
+            jobs.append(["cc", *FLAGS, "-O2", *arch, f"-DFR_LEVEL={level}", "-I", str(ROOT / "csrc"), "-c",
+                         str(source), "-o", objects[-1]])
+            # fmt: on
     parts = [CPU / f"{n}.c" for n in ("reduce", "isa", "memory", "pool", "copy", "scan")]
     parts += [*(ROOT / "csrc/base").glob("*.c"), ROOT / "csrc/core/dtype.c", ROOT / "csrc/ir/op.c"]
     for k in range(0, len(jobs), 2):

@@ -1,0 +1,147 @@
+"""What moves elements and computes nothing: transposed copies, repeats, takes. NumPy's values for every size of element and
+every layout; and instructions an element, counted, which tell whole vectors and tight loops from element by element."""
+import shutil
+
+import numpy as np
+import pytest
+
+import frit
+from benchmarks import dispatch_callgrind
+
+from .common import assert_same
+
+pytestmark = pytest.mark.core
+
+SIZES = ["u1", "i2", "f4", "f8", "c16"]
+
+
+def data(shape, dtype, seed=0):
+    r = np.random.default_rng([seed, *shape])
+    return (r.random(shape) * 200).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_transposed_copies(dtype):
+    """Turned over into their place, but for rows that are a multiple of a page apart."""
+    for shape in [(300, 100), (100, 300), (257, 129), (65, 1030), (512, 256), (4096, 40), (40, 4096), (1024, 64)]:
+        a = data(shape, dtype)
+        t = frit.asarray(a)
+        for f in (lambda x: x.T.copy(), lambda x: x[::-1].T.copy(), lambda x: x[:, ::-1].T.copy(),
+                  lambda x: x[3:, 1:].T.copy(), lambda x: x[:, ::2].copy(), lambda x: x[:, ::-1].copy()):
+            assert_same(f(t), f(a), what=(shape, dtype))
+    for shape in [(20, 64, 70), (70, 20, 64), (64, 70, 20)]:
+        a = data(shape, dtype)
+        t = frit.asarray(a)
+        for axes in [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]:
+            assert_same(t.transpose(axes).copy(), np.ascontiguousarray(a.transpose(axes)), what=(shape, axes, dtype))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_transposed_stores_into_windows(dtype):
+    for h, w in [(300, 100), (129, 257), (512, 512)]:
+        a, out = data((w, h), dtype), data((h + 3, w + 5), dtype, 1)
+        t, u = frit.asarray(a), frit.asarray(out.copy())
+        u[1:h + 1, 2:w + 2] = t.T
+        out[1:h + 1, 2:w + 2] = a.T
+        assert_same(u, out, what=(h, w))
+        square = data((h, h), dtype, 2)
+        u = frit.asarray(square.copy())
+        u[...] = u.T
+        square[...] = square.T.copy()
+        assert_same(u, square, what=(h, dtype))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_repeats(dtype):
+    for n in [1, 2, 15, 16, 17, 100, 1031]:
+        a = data((n,), dtype)
+        b = data((n, 6), dtype)
+        t, u = frit.asarray(a), frit.asarray(b)
+        for times in [0, 1, 2, 3, 4, 5, 16, 17, 40]:
+            assert_same(frit.repeat(t, times), np.repeat(a, times), what=(n, times))
+            assert_same(frit.repeat(t[::-1], times), np.repeat(a[::-1], times), what=(n, times))
+            assert_same(frit.repeat(t[::2], times), np.repeat(a[::2], times), what=(n, times))
+            for axis in (0, 1):
+                assert_same(frit.repeat(u, times, axis), np.repeat(b, times, axis), what=(n, times, axis))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_indices_of_any_kind(dtype):
+    """More than are read at a time, in any layout, of numpy and of frit; the first that is out of bounds is named."""
+    r = np.random.default_rng(5)
+    for size in [1, 5, 100]:
+        for source in SIZES:
+            a = data((size, 3), source)
+            low = -size if dtype[0] == "i" else 0
+            for shape in [(0,), (1,), (7,), (513,), (1500,), (40, 41), (3, 1, 600)]:
+                i = r.integers(low, size, shape).astype(dtype)
+                wide = np.broadcast_to(i[..., :1], shape)
+                for index in (i, i[::-1].copy(), i[..., ::-1], wide) if i.ndim == 1 else (i,):
+                    for j in (index, frit.asarray(index)):
+                        assert_same(frit.asarray(a)[j], a[index])
+                        assert_same(frit.take(frit.asarray(a[:, 1]), j), np.take(a[:, 1], index))
+                        assert_same(frit.asarray(a)[j, j % 3], a[index, index % 3])
+                for bad in (size, size + 20, *((-size - 1, -128) if low else ())):
+                    if i.size == 0:
+                        continue
+                    at = int(r.integers(0, i.size))
+                    wrong = i.copy()
+                    wrong.flat[at] = bad
+                    wrong.flat[-1] = wrong.flat[-1] if r.random() < 0.5 else 127
+                    for j in (wrong, frit.asarray(wrong)):
+                        with pytest.raises(IndexError) as want:
+                            a[wrong]
+                        with pytest.raises(IndexError) as got:
+                            frit.asarray(a)[j]
+                        assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("value", [np.iinfo("i8").min, np.iinfo("i8").max, np.iinfo("i8").min + 5, -11, 10])
+def test_indices_far_outside(value):
+    a = np.arange(10.0)
+    for n in (1, 600):
+        i = np.zeros(n, "i8")
+        i[-1] = value
+        for j in (i, frit.asarray(i)):
+            with pytest.raises(IndexError, match=f"index {value} is out of bounds for axis 0 with size 10"):
+                frit.asarray(a)[j]
+
+
+# Statement: most instructions an element that it may take, on any level; one by one it is 50 to 100 for those of
+# indices, 60 for repeats, and 13 for the copy by way of a tile.
+COSTS = {
+    "frit.take(a, index)": 20,
+    "a[index]": 20,
+    "a[narrow]": 20,
+    "frit.repeat(byte, 2)": 5,
+    "frit.repeat(pair, 2)": 20,
+    "matrix.T.copy()": 9,
+}
+SETUP = """
+import os, sys
+import numpy as np
+import frit
+n = 30000
+r = np.random.default_rng(0)
+a, f, byte = frit.asarray(r.random(n)), frit.asarray(r.random(n).astype("f4")), frit.asarray(np.arange(n).astype("u1"))
+index = r.integers(0, n, n)
+narrow = index.astype("i4")
+pair, matrix = frit.asarray(np.ones(n, "c16")), frit.asarray(r.random((300, 100)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cost():
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    parts = [SETUP]
+    for statement in COSTS:
+        parts += [f"for _ in range(3): frit.eval({statement})", "os.getppid()",
+                  f"for _ in range(4): frit.eval({statement})", "os.getppid()"]
+    counts = dispatch_callgrind.dumps(2 * len(COSTS), "\n".join(parts))
+    return {s: counts[2 * i + 1] / 4 / 30000 for i, s in enumerate(COSTS)}
+
+
+@pytest.mark.parametrize("statement", COSTS)
+def test_instructions_an_element(cost, statement):
+    assert cost[statement] <= COSTS[statement], cost
