@@ -1,5 +1,7 @@
-"""What moves elements and computes nothing: transposed copies, repeats, takes. NumPy's values for every size of element and
-every layout; and instructions an element, counted, which tell whole vectors and tight loops from element by element."""
+"""What moves elements and computes nothing: transposed copies, repeats, takes; and what searches them for an extreme. NumPy's
+values for every size of element and every layout; and instructions an element, counted, which tell whole vectors and tight
+loops from element by element."""
+import os
 import shutil
 
 import numpy as np
@@ -12,6 +14,7 @@ from .common import assert_same
 
 pytestmark = pytest.mark.core
 
+REF = os.environ.get("FRIT_BACKEND") == "ref"
 SIZES = ["u1", "i2", "f4", "f8", "c16"]
 
 
@@ -107,8 +110,57 @@ def test_indices_far_outside(value):
                 frit.asarray(a)[j]
 
 
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
+def test_places_of_extremes(dtype):
+    """The first of equals, of both zeros, the first NaN: in chunks, in rows abreast, and in what is left over."""
+    r = np.random.default_rng(3)
+    for n in [1, 3, 31, 33, 64, 100, 1000, 1025, 4096, 8195, 20000]:
+        for few in (2, 100):    # values, so that there are many equals, or some
+            x = r.integers(0, few, n)
+            a = (x - few // 2 if dtype[0] in "bhilfc" else x).astype(dtype)
+            if dtype[0] == "c":
+                a = (a + 1j * r.integers(0, 3, n)).astype(dtype)
+            cases = [a, np.zeros_like(a), np.ones_like(a)]
+            if dtype[0] in "fc":
+                zeros = np.where(r.random(n) < 0.5, a.dtype.type(-0.0), a.dtype.type(0))
+                holes = a.copy()
+                holes[r.integers(0, n, 2)] = np.nan
+                cases += [zeros, holes]
+            if dtype[0] == "c":
+                holes = a.copy()
+                holes[r.integers(0, n)] = complex(1, np.nan)
+                cases += [holes]
+            for b in cases:
+                rows = b[:n - n % 3].reshape(-1, n // 3) if n > 2 else b[:, None]
+                t, u = frit.asarray(b), frit.asarray(rows)
+                for name in ("argmax", "argmin"):
+                    assert int(getattr(t, name)()) == getattr(b, name)(), (n, name)
+                    assert_same(getattr(u, name)(1), getattr(rows, name)(1), what=(n, name))
+                    assert_same(getattr(u, name)(0), getattr(rows, name)(0), what=(n, name))
+                for name in ("max", "min"):
+                    want = getattr(b, name)()
+                    got = np.asarray(getattr(t, name)())
+                    assert np.array_equal(got, want, equal_nan=dtype[0] in "fc"), (n, name)
+
+
+@pytest.mark.skipif(os.environ.get("FRIT_JIT", "auto") != "auto" or REF, reason="asks which of two runs")
+@pytest.mark.parametrize("function, code", [
+    (lambda x: x.argmax(), False), (lambda x: x.max(), False), (lambda x: x.imag.copy() * 1.5 + 1, True),
+    (lambda x: x.astype("f4"), False), (lambda x: (x * 2).astype("f4"), True), (lambda x: (x * x).argmax(), True)])
+def test_a_better_loop_is_kept(function, code):
+    """Where there is a loop that compiled code does not reach, what has been compiled is left alone."""
+    t = frit.asarray(data((30000,), "c16"))
+    for _ in range(40):
+        frit.eval(function(t))
+        frit.wait_for_compiles(60)
+    before = frit.stats()
+    frit.eval(function(t))
+    after = frit.stats()
+    assert (after["jitted"] > before["jitted"]) == code
+
+
 # Statement: most instructions an element that it may take, on any level; one by one it is 50 to 100 for those of
-# indices, 60 for repeats, and 13 for the copy by way of a tile.
+# indices, 60 for repeats, 13 for the copy by way of a tile, and 32 for complex extremes.
 COSTS = {
     "frit.take(a, index)": 20,
     "a[index]": 20,
@@ -116,6 +168,13 @@ COSTS = {
     "frit.repeat(byte, 2)": 5,
     "frit.repeat(pair, 2)": 20,
     "matrix.T.copy()": 9,
+    "a.argmax()": 2.2,
+    "f.argmax()": 1.5,
+    "byte.argmax()": 1,
+    "mask.argmax()": 1,
+    "pair.argmax()": 12,
+    "pair.max()": 12,
+    "matrix.argmax(1)": 5.5,
 }
 SETUP = """
 import os, sys
@@ -126,7 +185,8 @@ r = np.random.default_rng(0)
 a, f, byte = frit.asarray(r.random(n)), frit.asarray(r.random(n).astype("f4")), frit.asarray(np.arange(n).astype("u1"))
 index = r.integers(0, n, n)
 narrow = index.astype("i4")
-pair, matrix = frit.asarray(np.ones(n, "c16")), frit.asarray(r.random((300, 100)))
+mask = frit.asarray(np.arange(n) == n - 1)
+pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 """
 
 

@@ -759,6 +759,25 @@ used_in_full(const struct fr_nest *nest, uint32_t i)
     return false;
 }
 
+/* Whether the nest is one call of a precompiled loop that compiled code does not reach. An extreme by
+ * itself is a fold that takes no notice of where it comes from until it knows it, half as long; complex
+ * numbers are parted by shuffles of whole vectors, where compiled code, whose blocks end with the last
+ * number that they want, takes one after the other. */
+static bool
+is_one_better_loop(const struct fr_nest *nest)
+{
+    const struct fr_inst *load = &nest->insts[0], *in = &nest->insts[1], *last = &nest->insts[nest->n_insts - 1];
+
+    if (nest->n_insts != 3 || load->kind != FR_INST_LOAD || load->level != FR_LEVEL_FULL ||
+        last->kind != FR_INST_STORE || nest->operands[last->operand].flags & FR_OPERAND_PAST)
+        return false;
+    if (in->kind == FR_INST_REDUCE)
+        return in->op == FR_OP_argmax || in->op == FR_OP_argmin ||
+               ((in->op == FR_OP_max || in->op == FR_OP_min) && load->dtype >= FR_F16);
+    return in->kind == FR_INST_OP && fr_dtype_is_complex(load->dtype) && !fr_dtype_is_complex(in->dtype) &&
+           (in->op == FR_OP_cast || in->op == FR_OP_real || in->op == FR_OP_imag);
+}
+
 /* How compiled code differs, in picoseconds. It enters each row's loops anew, where the steps of a
  * program run over tiles of many rows; it keeps in registers what the steps pass on through blocks
  * of memory, and does not copy a row's value to each element. Measured on 12,800 elements in rows
@@ -785,6 +804,7 @@ fr_program_meets_code(struct fr_program *p)
     p->code_more_ps_row = (uint32_t)row;
     p->code_less_ps_full = (uint32_t)full;
     p->code_scratch_bytes = fr_nest_scratch(nest);
+    p->better_than_code = is_one_better_loop(nest);
 }
 
 /* What the launcher must know to cut the work. */

@@ -316,6 +316,8 @@ COMPLEX(c128, f64, double, __builtin_fma)
 #define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 #define ROW_ORDER(kind, op)                                                                        \
     [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
+#define ROW_INDEX(kind, op)                                                                        \
+    [FR_BOOL] = kind##_##op##_b8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
 #define ROW_TRUTH(kind, op)                                                                        \
     [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 #define TABLE(kind)                                                                                \
@@ -326,8 +328,8 @@ COMPLEX(c128, f64, double, __builtin_fma)
         [FR_REDUCE_ROW(FR_OP_min)] = {ROW_ORDER(kind, min)},                                       \
         [FR_REDUCE_ROW(FR_OP_any)] = {ROW_TRUTH(kind, any)},                                       \
         [FR_REDUCE_ROW(FR_OP_all)] = {ROW_TRUTH(kind, all)},                                       \
-        [FR_REDUCE_ROW(FR_OP_argmax)] = {ROW_ORDER(kind, argmax)},                                 \
-        [FR_REDUCE_ROW(FR_OP_argmin)] = {ROW_ORDER(kind, argmin)},                                 \
+        [FR_REDUCE_ROW(FR_OP_argmax)] = {ROW_INDEX(kind, argmax)},                                 \
+        [FR_REDUCE_ROW(FR_OP_argmin)] = {ROW_INDEX(kind, argmin)},                                 \
     }
 
 const struct fr_reduce_kernels PASTE(fr_reduce_, FR_LEVEL) = {
