@@ -271,6 +271,10 @@ PLACE(min, f64, double, extreme_min_f64, <)
         for (size_t t = 0; t < n_rows; t++)                                                        \
             fold_##arg##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, index + t);            \
     }
+/* Row by row, for those that have no fold of rows abreast. */
+#define ARGS_ROWS(s, T, W)                                                                         \
+    ARG_ROWS(argmax, s, T, W)                                                                      \
+    ARG_ROWS(argmin, s, T, W)
 #define ARGS(s, T, W)                                                                              \
     ARG(argmax, max, s, T, W)                                                                      \
     ARG(argmin, min, s, T, W)
@@ -287,12 +291,9 @@ ARGS(f32, float, 1)
 ARGS(f64, double, 1)
 ARGS(c64, float, 2)
 ARGS(c128, double, 2)
-ARG_ROWS(argmax, f16, uint16_t, 1)
-ARG_ROWS(argmin, f16, uint16_t, 1)
-ARG_ROWS(argmax, c64, float, 2)
-ARG_ROWS(argmin, c64, float, 2)
-ARG_ROWS(argmax, c128, double, 2)
-ARG_ROWS(argmin, c128, double, 2)
+ARGS_ROWS(f16, uint16_t, 1)
+ARGS_ROWS(c64, float, 2)
+ARGS_ROWS(c128, double, 2)
 
 /* Of bools the first that is true, or is not: nothing has to be compared. */
 INLINE size_t
@@ -324,7 +325,6 @@ static size_t place_min_b8(size_t n, const uint8_t *a) { return first_false(n, a
 INLINE bool wins_max_b8(const uint8_t *x, const uint8_t *m) { return *x > *m; }
 INLINE bool wins_min_b8(const uint8_t *x, const uint8_t *m) { return *x < *m; }
 ARGS(b8, uint8_t, 1)
-ARG_ROWS(argmax, b8, uint8_t, 1)
-ARG_ROWS(argmin, b8, uint8_t, 1)
+ARGS_ROWS(b8, uint8_t, 1)
 
 #endif
