@@ -143,9 +143,27 @@ def test_places_of_extremes(dtype):
                     assert np.array_equal(got, want, equal_nan=dtype[0] in "fc"), (n, name)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u4", "f4", "f8"])
+def test_counts(dtype):
+    """Bools are counted as they are, in vectors of bytes; not where their integers are wanted, too."""
+    for n in [1, 15, 31, 33, 100, 8193, 20000, 100003]:
+        a = data((n,), dtype) if dtype == "?" else (data((n,), "f8") % 3).astype(dtype)
+        for b in (a, np.ones_like(a), np.zeros_like(a)):
+            rows = b[:n - n % 3].reshape(-1, n // 3) if n > 2 else b[:, None]
+            t, u = frit.asarray(b), frit.asarray(rows)
+            assert int(frit.count_nonzero(t)) == np.count_nonzero(b)
+            assert int((t != 0).sum()) == np.count_nonzero(b)
+            assert float((t == 1).mean()) == (b == 1).mean()
+            for axis in (0, 1):
+                assert_same((u != 0).sum(axis), (rows != 0).sum(axis), what=(n, axis))
+            wide = (u != 0).astype("i8")
+            total = wide.sum(1, keepdims=True)
+            assert_same(wide * 3 - total, (rows != 0) * 3 - np.count_nonzero(rows, axis=1, keepdims=True))
+
+
 @pytest.mark.skipif(os.environ.get("FRIT_JIT", "auto") != "auto" or REF, reason="asks which of two runs")
 @pytest.mark.parametrize("function, code", [
-    (lambda x: x.argmax(), False), (lambda x: x.max(), False), (lambda x: x.imag.copy() * 1.5 + 1, True),
+    (lambda x: x.argmax(), False), (lambda x: x.max(), False), (frit.count_nonzero, False), (lambda x: x.imag.copy() * 1.5 + 1, True),
     (lambda x: x.astype("f4"), False), (lambda x: (x * 2).astype("f4"), True), (lambda x: (x * x).argmax(), True)])
 def test_a_better_loop_is_kept(function, code):
     """Where there is a loop that compiled code does not reach, what has been compiled is left alone."""
@@ -175,6 +193,8 @@ COSTS = {
     "pair.argmax()": 12,
     "pair.max()": 12,
     "matrix.argmax(1)": 5.5,
+    "frit.count_nonzero(byte)": 1,
+    "mask.sum()": 0.6,
 }
 SETUP = """
 import os, sys
