@@ -58,6 +58,7 @@ struct source {                  /* an operand that FULL loads read */
     gj_lvalue *from, *step;      /* as in struct sink */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
+    gj_lvalue *gathered[MAX_ABREAST];   /* strided: the elements of each block of a step, side by side */
 };
 
 struct emit {
