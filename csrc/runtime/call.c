@@ -1,7 +1,8 @@
 /* Tracing of what is no loop nest: matrix products, takes.  Shapes, dtypes and layouts as NumPy has them. */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "backends/cpu/copy.h"
+#include "backends/cpu/index.h"
 #include "runtime/storage.h"
 
 /* A new CALL node over two handles. The layout's reference moves in, also on failure. */
@@ -112,79 +113,129 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
 
 /* ---- take --------------------------------------------------------------------------------- */
 
-/* Any whole number as NumPy converts it to an index. */
-static int64_t
-whole(fr_dtype d, const void *p)
-{
-    switch (d) {
-    case FR_I8: return *(const int8_t *)p;
-    case FR_I16: return *(const int16_t *)p;
-    case FR_I32: return *(const int32_t *)p;
-    case FR_I64: return *(const int64_t *)p;
-    case FR_U8: return *(const uint8_t *)p;
-    case FR_U16: return *(const uint16_t *)p;
-    case FR_U32: return *(const uint32_t *)p;
-    default: return (int64_t)*(const uint64_t *)p;
-    }
-}
-
-/* Calls for each element of an array in C order: its number, counted from 0, and its value. */
+/* An index array as it is read: runs along its last axis, in C order over the shape that it is broadcast to.
+ * The run is the whole array where that has one stride. */
 struct walk {
-    const char             *at;
-    const struct fr_layout *layout;
-    int64_t                 strides[FR_MAX_DIMS];    /* bytes; 0 where broadcast */
-    int64_t                 index[FR_MAX_DIMS];
+    const char *at;                    /* of the run */
+    int         n_outer;
+    int64_t     n, step;               /* of the run: elements, and bytes from one to the next */
+    int64_t     dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], index[FR_MAX_DIMS];     /* of the other axes */
 };
 
 static void
 walk_begin(struct walk *w, const struct fr_tensor *t, const void *data, const struct fr_layout *over)
 {
-    int skip = over->ndim - t->layout->ndim;
+    int skip = over->ndim - t->layout->ndim, size = fr_dtype_size(t->dtype), n = 0;
 
-    *w = (struct walk){.at = data, .layout = over};
-    for (int k = 0; k < over->ndim; k++)
-        w->strides[k] = k < skip || fr_layout_dims(t->layout)[k - skip] == 1
-                            ? 0
-                            : fr_layout_strides(t->layout)[k - skip] * fr_dtype_size(t->dtype);
+    w->at = data;
+    w->n = 1;
+    w->step = size;
+    for (int k = 0; k < over->ndim; k++) {
+        int64_t d = fr_layout_dims(over)[k];
+        int64_t by = k < skip || fr_layout_dims(t->layout)[k - skip] == 1
+                         ? 0
+                         : fr_layout_strides(t->layout)[k - skip] * size;
+
+        if (d == 1)
+            continue;
+        if (n && w->strides[n - 1] == by * d) {
+            w->dims[n - 1] *= d;
+            w->strides[n - 1] = by;
+        } else {
+            w->dims[n] = d;
+            w->strides[n] = by;
+            w->index[n++] = 0;
+        }
+    }
+    w->n_outer = n ? n - 1 : 0;
+    if (n) {
+        w->n = w->dims[n - 1];
+        w->step = w->strides[n - 1];
+    }
 }
 
 static void
 walk_on(struct walk *w)
 {
-    for (int k = w->layout->ndim; k-- > 0;) {
+    for (int k = w->n_outer; k-- > 0;) {
         w->at += w->strides[k];
-        if (++w->index[k] < fr_layout_dims(w->layout)[k])
+        if (++w->index[k] < w->dims[k])
             return;
         w->at -= w->strides[k] * w->index[k];
         w->index[k] = 0;
     }
 }
 
-/* Adds up what one index array says, times `scale`, over the shape `over`; to NULL only looks. *plain: it
- * could be used as it is. */
+/* The first of these numbers that is no index. */
+static fr_status
+bad_index(const int64_t *wrapped, int64_t n, int axis, struct fr_err *err)
+{
+    while (*wrapped >= 0 && *wrapped < n)
+        wrapped++;
+    return fr_fail(err, FR_EINDEX, "index %lld is out of bounds for axis %d with size %lld",
+                   (long long)(*wrapped < 0 ? *wrapped - n : *wrapped), axis, (long long)n);
+}
+
+enum { READ_BLOCK = 512 };     /* indices at a time: they stay in L1 until they are added */
+
+/* What one index array says over the shape `over`, from 0 on, times `scale`: put into `to`, or added to what is
+ * there. */
 static fr_status
 read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, int axis, int64_t scale,
-           int64_t *to, bool *plain, struct fr_err *err)
+           bool add, int64_t *to, struct fr_err *err)
 {
+    const int   size = fr_dtype_size(t->dtype);
+    int64_t     strided[READ_BLOCK], block[READ_BLOCK];
     struct walk w;
     void       *data;
     fr_status   st;
 
-    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over &&
-             !fr_storage_pinned(t->storage);
     if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
         return st;
     walk_begin(&w, t, data, over);
-    for (int64_t i = 0; i < over->n_elems; i++, walk_on(&w)) {
-        int64_t v = whole(t->dtype, w.at);
+    for (int64_t done = 0; done < over->n_elems; walk_on(&w))
+        for (int64_t i = 0, m; i < w.n; i += m, done += m, to += m) {
+            const void *from = w.at + i * w.step;
+            int64_t    *out = add || scale != 1 ? block : to;
 
-        if (FR_UNLIKELY(v < -n || v >= n))
-            return fr_fail(err, FR_EINDEX, "index %lld is out of bounds for axis %d with size %lld",
-                           (long long)v, axis, (long long)n);
-        *plain = *plain && v >= 0;
-        if (to)
-            to[i] += (v < 0 ? v + n : v) * scale;
+            m = w.n - i < READ_BLOCK ? w.n - i : READ_BLOCK;
+            if (w.step != size) {
+                fr_copy_gather((size_t)m, size, strided, from, w.step);
+                from = strided;
+            }
+            if (FR_UNLIKELY(fr_index->wrap[t->dtype]((size_t)m, from, n, out) & FR_INDEX_OUTSIDE))
+                return bad_index(out, n, axis, err);
+            for (int64_t k = 0; out == block && k < m; k++)
+                to[k] = (add ? to[k] : 0) + block[k] * scale;
+        }
+    return FR_OK;
+}
+
+/* Whether an index array can be used as it is: whole numbers of the right type that are in C order, change
+ * with frit's knowledge only, and are not negative. FR_EINDEX as above. */
+static fr_status
+is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, int axis, bool *plain,
+         struct fr_err *err)
+{
+    int64_t   block[READ_BLOCK];
+    unsigned  how = 0;
+    void     *data;
+    fr_status st;
+
+    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over &&
+             !fr_storage_pinned(t->storage);
+    if (!*plain)
+        return FR_OK;
+    if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
+        return st;
+    for (int64_t i = 0; i < over->n_elems; i += READ_BLOCK) {
+        int64_t m = over->n_elems - i < READ_BLOCK ? over->n_elems - i : READ_BLOCK;
+
+        how |= fr_index->wrap[FR_I64]((size_t)m, (const int64_t *)data + i, n, block);
+        if (FR_UNLIKELY(how & FR_INDEX_OUTSIDE))
+            return bad_index(block, n, axis, err);
     }
+    *plain = !how;
     return FR_OK;
 }
 
@@ -217,28 +268,29 @@ fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, 
                      struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_layout *l = NULL;
-    int64_t          *sum = NULL, strides[FR_MAX_DIMS], scale = 1;
+    struct fr_buffer *b = NULL;
+    int64_t           scale = 1;
     bool              plain;
     fr_status         st;
 
     TRY(index_layout(index, n, &l, err));
     /* One array that is fine as it is needs no other; looking costs less than copying. */
     if (n == 1) {
-        TRY(read_index(index[0], l, dims[0], first, 1, NULL, &plain, err));
+        TRY(is_plain(index[0], l, dims[0], first, &plain, err));
         if (plain) {
             fr_tensor_copy(index[0], out);
             goto out;
         }
     }
-    if (!(sum = fr_calloc((size_t)l->n_elems + 1, sizeof *sum)))
-        TRY(fr_no_memory(err, "an index"));
+    if (!(b = fr_buffer_new((size_t)l->n_elems * sizeof(int64_t), err)))
+        TRY(FR_ENOMEM);
     for (int i = n; i-- > 0; scale *= dims[i])
-        TRY(read_index(index[i], l, dims[i], first + i, scale, sum, &plain, err));
-    for (int k = 0; k < l->ndim; k++)
-        strides[k] = fr_layout_strides(l)[k] * (int64_t)sizeof *sum;
-    TRY(fr_tensor_from_copy(sum, FR_I64, l->ndim, fr_layout_dims(l), strides, out, err));
+        TRY(read_index(index[i], l, dims[i], first + i, scale, i < n - 1, b->mem, err));
+    st = fr_tensor_from_buffer(b, FR_I64, l, out, err);
+    b = NULL;
 out:
-    fr_free(sum);
+    if (b)
+        fr_buffer_unref(b);
     fr_layout_unref(l);
     return st;
 }

@@ -83,6 +83,9 @@ fr_status fr_eval_all(struct fr_err *);
 /* The storage's version, and all held nodes that read it. */
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
+/* A leaf over `buffer` (its reference moves in, also on failure) as a new storage of this layout. */
+fr_status         fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *,
+                                        struct fr_tensor *out, struct fr_err *);
 
 /* ---- guard.c: bounded laziness */
 

@@ -584,11 +584,9 @@ fr_release_foreign(void)
     }
 }
 
-/* A leaf over `buffer` (its reference moves in) as a new storage of `n` elements in a row or, when the
- * window itself is dense, of the window's layout. */
-static fr_status
-wrap_leaf(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_layout,
-          struct fr_tensor *out, struct fr_err *err)
+fr_status
+fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_layout,
+                      struct fr_tensor *out, struct fr_err *err)
 {
     fr_ref id = fr_node_new(FR_OP_leaf, dtype, fr_trace_site);
 
@@ -637,7 +635,7 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     }
     *f = (struct foreign){.b = {.mem = (char *)data + low * size, .n_bytes = (size_t)(n * size),
                                 .refs = 1, .release = release_foreign, .owner = f}};
-    st = wrap_leaf(&f->b, dtype, home, &base, err); /* the node's now, also on failure */
+    st = fr_tensor_from_buffer(&f->b, dtype, home, &base, err); /* the node's now, also on failure */
     if (st != FR_OK) {
         f = NULL;
         goto out;
@@ -688,7 +686,7 @@ fr_tensor_from_copy(const void *data, fr_dtype dtype, int ndim, const int64_t *d
         bytes[k] = k_order[k] * size;
     if (n)
         copy_nd(size, ndim, dims, b->mem, bytes, data, byte_strides);
-    st = wrap_leaf(b, dtype, l, out, err);
+    st = fr_tensor_from_buffer(b, dtype, l, out, err);
     fr_layout_unref(l);
     return st;
 }

@@ -129,11 +129,50 @@ fill_axes(struct take *t, const struct fr_call *c)
     }
 }
 
-#define GATHER(T)                                                                                  \
-    for (int64_t i = first; i < last; i++)                                                         \
-        *(T *)(dst + i * a->to) = *(const T *)(src + t->index[i] * a->from)
-
 typedef struct { uint64_t half[2]; } wide;
+
+/* dst[i] = src[index[i]]. Where elements lie side by side their size is known to the compiler; four at a time,
+ * for what is stored could otherwise be an index. */
+#define GATHER(name, T, BY, TO)                                                                    \
+    static void name(size_t n, char *dst, ptrdiff_t to, const char *src, ptrdiff_t from,           \
+                     const int64_t *restrict index)                                                \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        (void)from, (void)to;                                                                      \
+        for (; i + 4 <= n; i += 4, dst += 4 * TO) {                                                \
+            T a = *(const T *)(src + index[i] * BY), b = *(const T *)(src + index[i + 1] * BY);    \
+            T c = *(const T *)(src + index[i + 2] * BY);                                           \
+            T d = *(const T *)(src + index[i + 3] * BY);                                           \
+                                                                                                   \
+            *(T *)dst = a;                                                                         \
+            *(T *)(dst + TO) = b;                                                                  \
+            *(T *)(dst + 2 * TO) = c;                                                              \
+            *(T *)(dst + 3 * TO) = d;                                                              \
+        }                                                                                          \
+        for (; i < n; i++, dst += TO)                                                              \
+            *(T *)dst = *(const T *)(src + index[i] * BY);                                         \
+    }
+#define SIZE(T) (ptrdiff_t)sizeof(T)
+#define GATHERS(S, T)                                                                              \
+    GATHER(gather_near_##S, T, SIZE(T), SIZE(T))                                                   \
+    GATHER(gather_far_##S, T, from, to)
+GATHERS(1, uint8_t)
+GATHERS(2, uint16_t)
+GATHERS(4, uint32_t)
+GATHERS(8, uint64_t)
+GATHERS(16, wide)
+
+static void
+gather(size_t n, int size, char *dst, ptrdiff_t to, const char *src, ptrdiff_t from, const int64_t *index)
+{
+#define CASE(S)                                                                                    \
+    case S: (from == S && to == S ? gather_near_##S : gather_far_##S)(n, dst, to, src, from, index); break;
+    switch (size) {
+        CASE(1) CASE(2) CASE(4) CASE(8) CASE(16)
+    }
+#undef CASE
+}
 
 /* Elements first .. last - 1 of the innermost axis. */
 static void
@@ -141,13 +180,7 @@ take_row(const struct take *t, const struct axis *a, const char *src, char *dst,
          int64_t last)
 {
     if (a->index) {
-        switch (t->size) {
-        case 1: GATHER(uint8_t); break;
-        case 2: GATHER(uint16_t); break;
-        case 4: GATHER(uint32_t); break;
-        case 8: GATHER(uint64_t); break;
-        default: GATHER(wide);
-        }
+        gather((size_t)(last - first), t->size, dst + first * a->to, a->to, src, a->from, t->index + first);
     } else if (a->from == t->size && a->to == t->size) {
         memcpy(dst + first * a->to, src + first * a->from, (size_t)((last - first) * t->size));
     } else if (a->to == t->size) {

@@ -251,9 +251,22 @@ static void
 turn_16(size_t n_rows, size_t n_cols, char *out, ptrdiff_t out_row, const char *in,
         ptrdiff_t in_col)
 {
-    for (size_t r = 0; r < n_rows; r++)
-        for (size_t c = 0; c < n_cols; c++)
-            memcpy(out + (ptrdiff_t)r * out_row + 16 * c, in + (ptrdiff_t)c * in_col + 16 * r, 16);
+    for (size_t r = 0; r < n_rows; r++, in += 16, out += out_row) {
+        const char *column = in;
+        size_t      c = 0;
+
+        for (; c + 4 <= n_cols; c += 4, column += 4 * in_col) {
+            v1 a = *(const v1_mem *)column, b = *(const v1_mem *)(column + in_col);
+            v1 x = *(const v1_mem *)(column + 2 * in_col), y = *(const v1_mem *)(column + 3 * in_col);
+
+            *(v1_mem *)(out + 16 * c) = a;
+            *(v1_mem *)(out + 16 * c + 16) = b;
+            *(v1_mem *)(out + 16 * c + 32) = x;
+            *(v1_mem *)(out + 16 * c + 48) = y;
+        }
+        for (; c < n_cols; c++, column += in_col)
+            *(v1_mem *)(out + 16 * c) = *(const v1_mem *)column;
+    }
 }
 
 static void
@@ -300,14 +313,18 @@ transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, 
     }
 }
 
-enum { PREFETCH = 16 };   /* columns ahead: a cache line comes from memory in the time of so many */
+enum {
+    SET_BYTES = 4096,   /* rows that are a multiple of it apart share one set of the cache */
+    PREFETCH = 16,   /* columns ahead: a cache line comes from memory in the time of so many */
+    LINE = 64,       /* bytes of each row that are written one after the other */
+};
 
 void
 fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                const void *src, ptrdiff_t src_col)
 {
-    const size_t side = size < 16 ? 16 / (size_t)size : 1, row_bytes = n_rows * (size_t)size;
-    const size_t nr = n_rows - n_rows % side, nc = n_cols - n_cols % side;
+    const size_t square = 16 / (size_t)size, side = LINE / (size_t)size, row_bytes = n_rows * (size_t)size;
+    const size_t nr = n_rows - n_rows % square, nc = n_cols - n_cols % side;
     char        *d = dst;
     const char  *s = src;
 
@@ -352,11 +369,74 @@ move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff
         }
 }
 
+/* Each element n_cols times, side by side: few times, so that a call for each element would cost more than its
+ * copies. Pairs of neighbours come from whole vectors. */
+#define REPEAT(S, T)                                                                               \
+    static void repeat_##S(size_t n_rows, size_t n_cols, char *out, const char *in,                \
+                           ptrdiff_t stride)                                                       \
+    {                                                                                              \
+        size_t r = n_cols == 2 && stride == S ? double_##S(n_rows, out, in) : 0;                   \
+        T     *to = (T *)out + r * n_cols;                                                         \
+                                                                                                   \
+        in += (ptrdiff_t)r * stride;                                                               \
+        for (; r < n_rows; r++, in += stride) {                                                    \
+            T v = *(const T *)in;                                                                  \
+                                                                                                   \
+            for (size_t c = 0; c < n_cols; c++)                                                    \
+                *to++ = v;                                                                         \
+        }                                                                                          \
+    }
+/* Returns how many are done. */
+#define DOUBLE(S, V)                                                                               \
+    static size_t double_##S(size_t n, char *out, const char *in)                                  \
+    {                                                                                              \
+        const size_t lanes = 16 / S;                                                               \
+        const V      low = LOW_##S, high = HIGH_##S;                                               \
+        size_t       i = 0;                                                                        \
+                                                                                                   \
+        for (; i + lanes <= n; i += lanes, out += 32) {                                            \
+            V a = *(const V##_mem *)(in + i * S);                                                  \
+                                                                                                   \
+            *(V##_mem *)out = __builtin_shuffle(a, a, low);                                        \
+            *(V##_mem *)(out + 16) = __builtin_shuffle(a, a, high);                                \
+        }                                                                                          \
+        return i;                                                                                  \
+    }
+DOUBLE(1, v1)
+DOUBLE(2, v2)
+DOUBLE(4, v4)
+DOUBLE(8, v8)
+static size_t
+double_16(size_t n, char *out, const char *in)
+{
+    for (size_t i = 0; i < n; i++, out += 32) {
+        v1 a = *(const v1_mem *)(in + 16 * i);
+
+        *(v1_mem *)out = a;
+        *(v1_mem *)(out + 16) = a;
+    }
+    return n;
+}
+FOR_SIZES(REPEAT)
+
+static void
+repeat(size_t n_rows, size_t n_cols, int size, char *dst, const char *src, ptrdiff_t stride)
+{
+    switch (size) {
+#define CASE(S, T)                                                                                 \
+    case S: repeat_##S(n_rows, n_cols, dst, src, stride); return;
+        FOR_SIZES(CASE)
+#undef CASE
+    }
+}
+
 static size_t
 magnitude(ptrdiff_t stride)
 {
     return stride < 0 ? -(size_t)stride : (size_t)stride;
 }
+
+enum { REPEAT_MAX = 16 };   /* times; a fill of more is worth its call */
 
 void
 fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
@@ -386,13 +466,23 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         n_cols *= n_rows;
         n_rows = 1;
     }
+    if (n_rows > 1 && src_col == 0 && dst_col == size && dst_row == (ptrdiff_t)n_cols * size &&
+        n_cols <= REPEAT_MAX) {
+        repeat(n_rows, n_cols, size, d, s, src_row);
+        return;
+    }
     if (n_rows == 1 || magnitude(src_col) <= magnitude(src_row)) {
         for (size_t r = 0; r < n_rows; r++, d += dst_row, s += src_row)
             move(n_cols, size, d, dst_col, s, src_col);
         return;
     }
     if (dst_col == size && src_row == size) {
-        transpose(n_rows, n_cols, size, d, dst_row, s, src_col);
+        if (dst_row % SET_BYTES == 0)
+            transpose(n_rows, n_cols, size, d, dst_row, s, src_col);
+        else
+            for (size_t r = 0; r < n_rows; r += tile)
+                fr_copy_turned(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
+                               d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col);
         return;
     }
     /* The axes run crosswise: tiles, so that a cache line is used up while it is near. */

@@ -417,7 +417,8 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
-    if (e->code && mode[1] == 'u' && rows_are_short(e->program, in, n)) /* auto */
+    if (e->code && mode[1] == 'u' && /* auto */
+        (e->program->better_than_code || rows_are_short(e->program, in, n)))
         e->code = NULL;
     e->scratch_bytes = e->program->scratch_bytes;
     if (e->code && e->program->code_scratch_bytes > e->scratch_bytes)

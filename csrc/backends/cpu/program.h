@@ -113,6 +113,7 @@ struct fr_program {
      * much more for each row and so much less for each element. */
     size_t   code_scratch_bytes;
     uint32_t code_more_ps_row, code_less_ps_full;
+    bool     better_than_code; /* whatever the size */
 };
 
 /* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the

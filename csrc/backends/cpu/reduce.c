@@ -12,6 +12,8 @@ fr_reduce_acc(fr_op op, fr_dtype in)
         return FR_BOOL;
     if (in == FR_F16 && (op == FR_OP_sum || op == FR_OP_prod))
         return FR_F32;
+    if (in == FR_BOOL && op == FR_OP_sum)
+        return FR_I64;
     return in;
 }
 

@@ -49,7 +49,7 @@
 enum { FR_N_REDUCES = FR_OP_argmin - FR_OP_sum + 1 };
 #define FR_REDUCE_ROW(op) ((op) - FR_OP_sum)
 
-/* The dtype of an accumulator for elements of `in`: F32 for sum and prod of F16, BOOL for any and
+/* The dtype of an accumulator for elements of `in`: F32 for sum and prod of F16, I64 for sum of BOOL, BOOL for any and
  * all, `in` for the others (also argmax: the value; its index travels beside it). */
 fr_dtype fr_reduce_acc(fr_op op, fr_dtype in);
 
@@ -65,8 +65,8 @@ typedef void fr_fold_rows_fn(size_t n_rows, size_t n, const void *a, void *out, 
 typedef void fr_accum_fn(size_t n_rows, size_t n, void *acc, const void *x, ptrdiff_t row_stride,
                          int64_t *index, int64_t i0);
 
-/* [FR_REDUCE_ROW(op)][dtype of the elements]; NULL where there is no such reduction (sum of bool:
- * the loop form converts it to an integer first). */
+/* [FR_REDUCE_ROW(op)][dtype of the elements]; NULL where there is no such reduction (of bool: prod,
+ * and sum by rows; the loop form converts it to an integer first, even for the sums that are here). */
 struct fr_reduce_kernels {
     const char      *level;
     fr_fold_fn      *fold[FR_N_REDUCES][FR_N_DTYPES];   /* n >= 1 for max, min, argmax, argmin */

@@ -94,6 +94,31 @@ FOLD(prod, u16, uint16_t, uint16_t, 1, 0, (uint16_t)(1u * m * v))
 ACCUM(sum, u16, uint16_t, uint16_t, (uint16_t)(m + v))
 ACCUM(prod, u16, uint16_t, uint16_t, (uint16_t)(1u * m * v))
 
+/* How many are true: bytes in vectors, added up before one of them can be full. */
+static void
+fold_sum_b8(size_t n, const void *ap, void *out, int64_t *index)
+{
+    const uint8_t *a = ap;
+    int64_t        total = 0;
+
+    (void)index;
+    while (n >= VB) {
+        size_t m = n / VB < UINT8_MAX ? n / VB : UINT8_MAX;
+        vu8    lanes = {0};
+
+        for (size_t i = 0; i < m; i++)
+            lanes -= (vu8)(*(const vu8_mem *)(a + i * VB) != 0);
+        for (int k = 0; k < VB; k++)
+            total += lanes[k];
+        a += m * VB;
+        n -= m * VB;
+    }
+    for (; n; n--)
+        total += *a++ != 0;
+    *(int64_t *)out = total;
+}
+ROWS(sum, b8, uint8_t, int64_t)
+
 ACCUM(sum, f32, float, float, m + v)
 ACCUM(sum, f64, double, double, m + v)
 FOLD(prod, f32, float, float, 1, 0, m *v)
@@ -316,23 +341,26 @@ COMPLEX(c128, f64, double, __builtin_fma)
 #define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 #define ROW_ORDER(kind, op)                                                                        \
     [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
+#define ROW_INDEX(kind, op)                                                                        \
+    [FR_BOOL] = kind##_##op##_b8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
 #define ROW_TRUTH(kind, op)                                                                        \
     [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
-#define TABLE(kind)                                                                                \
+#define COUNTS(kind) [FR_BOOL] = kind##_sum_b8,
+#define TABLE(kind, counts)                                                                              \
     {                                                                                              \
-        [FR_REDUCE_ROW(FR_OP_sum)] = {ROW_RING(kind, sum)},                                        \
+        [FR_REDUCE_ROW(FR_OP_sum)] = {counts ROW_RING(kind, sum)},                                 \
         [FR_REDUCE_ROW(FR_OP_prod)] = {ROW_RING(kind, prod)},                                      \
         [FR_REDUCE_ROW(FR_OP_max)] = {ROW_ORDER(kind, max)},                                       \
         [FR_REDUCE_ROW(FR_OP_min)] = {ROW_ORDER(kind, min)},                                       \
         [FR_REDUCE_ROW(FR_OP_any)] = {ROW_TRUTH(kind, any)},                                       \
         [FR_REDUCE_ROW(FR_OP_all)] = {ROW_TRUTH(kind, all)},                                       \
-        [FR_REDUCE_ROW(FR_OP_argmax)] = {ROW_ORDER(kind, argmax)},                                 \
-        [FR_REDUCE_ROW(FR_OP_argmin)] = {ROW_ORDER(kind, argmin)},                                 \
+        [FR_REDUCE_ROW(FR_OP_argmax)] = {ROW_INDEX(kind, argmax)},                                 \
+        [FR_REDUCE_ROW(FR_OP_argmin)] = {ROW_INDEX(kind, argmin)},                                 \
     }
 
 const struct fr_reduce_kernels PASTE(fr_reduce_, FR_LEVEL) = {
     .level = TEXT(FR_LEVEL),
-    .fold = TABLE(fold),
-    .fold_rows = TABLE(rows),
-    .accum = TABLE(accum),
+    .fold = TABLE(fold, COUNTS(fold)),
+    .fold_rows = TABLE(rows, COUNTS(rows)),
+    .accum = TABLE(accum, ),
 };

@@ -50,7 +50,9 @@ INLINE bool half_is_nan(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
 EXTREME_HALF(max, >, 0)
 EXTREME_HALF(min, <, 0xffff)
 
-#define EXTREME_COMPLEX(op, c, T, beats)                                                           \
+/* The extreme of the real parts first, of which vectors of both parts take no other notice than whether there
+ * is a NaN; then the extreme of the imaginary parts beside it. */
+#define EXTREME_COMPLEX(op, c, s, I, T, pair, beats)                                                           \
     INLINE bool wins_##op##_##c(const T *x, const T *m)                                            \
     {                                                                                              \
         if (m[0] != m[0] || m[1] != m[1])                                                          \
@@ -60,16 +62,59 @@ EXTREME_HALF(min, <, 0xffff)
     }                                                                                              \
     static size_t place_##op##_##c(size_t n, const T *a)                                           \
     {                                                                                              \
-        size_t at = 0;                                                                             \
+        enum { L = VB / sizeof(T), GROUP = 8 };                                                    \
+        size_t at = 0, i = 0, k;                                                                   \
+        T      m;                                                                                  \
                                                                                                    \
-        for (size_t i = 1; i < n; i++)                                                             \
-            at = wins_##op##_##c(a + 2 * i, a + 2 * at) ? i : at;                                  \
+        if (2 * n < 4 * L) {                                                                       \
+            for (i = 1; i < n; i++)                                                                \
+                at = wins_##op##_##c(a + 2 * i, a + 2 * at) ? i : at;                              \
+            return at;                                                                             \
+        }                                                                                          \
+        {                                                                                          \
+            v##s best[4], x;                                                                       \
+            v##I nan = {0};                                                                        \
+                                                                                                   \
+            x = best[0] = best[1] = best[2] = best[3] = *(const v##s##_mem *)(a + 2 * n - L);      \
+            nan |= x != x;                                                                         \
+            for (; i + 4 * L <= 2 * n; i += 4 * L)                                                 \
+                for (k = 0; k < 4; k++) {                                                          \
+                    x = *(const v##s##_mem *)(a + i + k * L);                                      \
+                    best[k] = pair##_##s(x, best[k]);                                              \
+                    nan |= x != x;                                                                 \
+                }                                                                                  \
+            for (; i + L <= 2 * n; i += L) {                                                       \
+                x = *(const v##s##_mem *)(a + i);                                                  \
+                best[0] = pair##_##s(x, best[0]);                                                  \
+                nan |= x != x;                                                                     \
+            }                                                                                      \
+            if (any_##I(nan)) {                                                                    \
+                while (a[2 * at] == a[2 * at] && a[2 * at + 1] == a[2 * at + 1])                   \
+                    at++;                                                                          \
+                return at;                                                                         \
+            }                                                                                      \
+            x = pair##_##s(pair##_##s(best[0], best[1]), pair##_##s(best[2], best[3]));            \
+            m = x[0];                                                                              \
+            for (k = 2; k < L; k += 2)                                                             \
+                m = x[k] beats m ? x[k] : m;                                                       \
+        }                                                                                          \
+        for (i = 0, at = n; i < n; i += k) {                                                       \
+            unsigned found = i + GROUP > n;                                                        \
+                                                                                                   \
+            for (k = 0; k < GROUP && i + GROUP <= n; k++)                                          \
+                found |= a[2 * (i + k)] == m;                                                      \
+            for (k = 0; found && k < GROUP && i + k < n; k++)                                      \
+                if (a[2 * (i + k)] == m &&                                                         \
+                    (at == n || a[2 * (i + k) + 1] beats a[2 * at + 1]))                           \
+                    at = i + k;                                                                    \
+            k = GROUP;                                                                             \
+        }                                                                                          \
         return at;                                                                                 \
     }
-EXTREME_COMPLEX(max, c64, float, >)
-EXTREME_COMPLEX(min, c64, float, <)
-EXTREME_COMPLEX(max, c128, double, >)
-EXTREME_COMPLEX(min, c128, double, <)
+EXTREME_COMPLEX(max, c64, f32, i32, float, higher, >)
+EXTREME_COMPLEX(min, c64, f32, i32, float, lower, <)
+EXTREME_COMPLEX(max, c128, f64, i64, double, higher, >)
+EXTREME_COMPLEX(min, c128, f64, i64, double, lower, <)
 
 /* Folds and accumulations from place_ and wins_; W components to an element. */
 #define FROM_PLACE(op, s, T, W)                                                                    \
@@ -107,30 +152,74 @@ FROM_PLACE(max, c128, double, 2)
 FROM_PLACE(min, c128, double, 2)
 
 /* ---- argmax and argmin --------------------------------------------------------------------------
- * The extreme of a chunk that fits L1 first, which runs at full speed; then, once, where it is. */
-enum { ARG_CHUNK = 1024 };
+ * The extreme of a chunk that fits L1 first, which runs at full speed; then, once, where it is. Of rows
+ * the extremes first, several rows abreast. */
+enum { ARG_CHUNK_BYTES = 8192, FIND_GROUP = 32 };
+
+#define FIND(s, T)                                                                                 \
+    /* Where m is first, which it is; of a NaN the first NaN. Whole groups as vectors. */          \
+    INLINE size_t find_##s(size_t n, const T *a, T m)                                              \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        if (m != m) {                                                                              \
+            for (; a[i] == a[i]; i++)                                                              \
+                ;                                                                                  \
+            return i;                                                                              \
+        }                                                                                          \
+        for (; i + FIND_GROUP <= n; i += FIND_GROUP) {                                             \
+            unsigned found = 0;                                                                    \
+                                                                                                   \
+            for (int k = 0; k < FIND_GROUP; k++)                                                   \
+                found |= a[i + k] == m;                                                            \
+            if (found)                                                                             \
+                break;                                                                             \
+        }                                                                                          \
+        for (; a[i] != m; i++)                                                                     \
+            ;                                                                                      \
+        return i;                                                                                  \
+    }
+FIND(i8, int8_t)
+FIND(i16, int16_t)
+FIND(i32, int32_t)
+FIND(i64, int64_t)
+FIND(u8, uint8_t)
+FIND(u16, uint16_t)
+FIND(u32, uint32_t)
+FIND(u64, uint64_t)
+FIND(f32, float)
+FIND(f64, double)
 
 #define PLACE(op, s, T, EXTREME, beats)                                                            \
     static size_t place_##op##_##s(size_t n, const T *a)                                           \
     {                                                                                              \
+        enum { CHUNK = ARG_CHUNK_BYTES / sizeof(T) };                                              \
         T      best = a[0];                                                                        \
-        size_t from = 0, i;                                                                        \
+        size_t from = 0;                                                                           \
                                                                                                    \
-        for (i = 0; i < n; i += ARG_CHUNK) {                                                       \
-            T m = EXTREME(n - i < ARG_CHUNK ? n - i : ARG_CHUNK, a + i);                           \
+        for (size_t i = 0; i < n && best == best; i += CHUNK) {                                    \
+            T m = EXTREME(n - i < CHUNK ? n - i : CHUNK, a + i);                                   \
                                                                                                    \
-            if (m beats best) {                                                                    \
+            if (m beats best || m != m) { /* a NaN, and the first */                               \
                 best = m;                                                                          \
                 from = i;                                                                          \
-            } else if (m != m) { /* a NaN, and the first */                                        \
-                for (; a[i] == a[i]; i++)                                                          \
-                    ;                                                                              \
-                return i;                                                                          \
             }                                                                                      \
         }                                                                                          \
-        while (a[from] != best)                                                                    \
-            from++;                                                                                \
-        return from;                                                                               \
+        return from + find_##s(n - from, a + from, best);                                          \
+    }                                                                                              \
+    static void rows_arg##op##_##s(size_t n_rows, size_t n, const void *ap, void *outp,            \
+                                   int64_t *index)                                                 \
+    {                                                                                              \
+        const T *a = ap;                                                                           \
+        T       *out = outp;                                                                       \
+                                                                                                   \
+        rows_##op##_##s(n_rows, n, a, out, NULL);                                                  \
+        for (size_t t = 0; t < n_rows; t++, a += n) {                                              \
+            size_t at = find_##s(n, a, out[t]);                                                    \
+                                                                                                   \
+            out[t] = a[at]; /* of two zeros the first */                                           \
+            index[t] = (int64_t)at;                                                                \
+        }                                                                                          \
     }                                                                                              \
     INLINE bool wins_##op##_##s(const T *x, const T *m)                                            \
     {                                                                                              \
@@ -160,12 +249,6 @@ PLACE(min, f64, double, extreme_min_f64, <)
         memcpy(out, (const T *)a + W * at, W * sizeof(T));                                         \
         *index = (int64_t)at;                                                                      \
     }                                                                                              \
-    static void rows_##arg##_##s(size_t n_rows, size_t n, const void *a, void *out,                \
-                                 int64_t *index)                                                   \
-    {                                                                                              \
-        for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##arg##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, index + t);            \
-    }                                                                                              \
     static void accum_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
                                   ptrdiff_t row_stride, int64_t *index, int64_t i0)                \
     {                                                                                              \
@@ -181,6 +264,17 @@ PLACE(min, f64, double, extreme_min_f64, <)
                 }                                                                                  \
         }                                                                                          \
     }
+#define ARG_ROWS(arg, s, T, W)                                                                     \
+    static void rows_##arg##_##s(size_t n_rows, size_t n, const void *a, void *out,                \
+                                 int64_t *index)                                                   \
+    {                                                                                              \
+        for (size_t t = 0; t < n_rows; t++)                                                        \
+            fold_##arg##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, index + t);            \
+    }
+/* Row by row, for those that have no fold of rows abreast. */
+#define ARGS_ROWS(s, T, W)                                                                         \
+    ARG_ROWS(argmax, s, T, W)                                                                      \
+    ARG_ROWS(argmin, s, T, W)
 #define ARGS(s, T, W)                                                                              \
     ARG(argmax, max, s, T, W)                                                                      \
     ARG(argmin, min, s, T, W)
@@ -197,5 +291,40 @@ ARGS(f32, float, 1)
 ARGS(f64, double, 1)
 ARGS(c64, float, 2)
 ARGS(c128, double, 2)
+ARGS_ROWS(f16, uint16_t, 1)
+ARGS_ROWS(c64, float, 2)
+ARGS_ROWS(c128, double, 2)
+
+/* Of bools the first that is true, or is not: nothing has to be compared. */
+INLINE size_t
+first_true(size_t n, const uint8_t *a)
+{
+    size_t i = 0;
+
+    for (; i + 2 * FIND_GROUP <= n; i += 2 * FIND_GROUP) {
+        uint8_t found = 0;
+
+        for (int k = 0; k < 2 * FIND_GROUP; k++)
+            found |= a[i + k];
+        if (found)
+            break;
+    }
+    while (i < n && !a[i])
+        i++;
+    return i < n ? i : 0;
+}
+INLINE size_t
+first_false(size_t n, const uint8_t *a)
+{
+    const uint8_t *at = memchr(a, 0, n);
+
+    return at ? (size_t)(at - a) : 0;
+}
+static size_t place_max_b8(size_t n, const uint8_t *a) { return first_true(n, a); }
+static size_t place_min_b8(size_t n, const uint8_t *a) { return first_false(n, a); }
+INLINE bool wins_max_b8(const uint8_t *x, const uint8_t *m) { return *x > *m; }
+INLINE bool wins_min_b8(const uint8_t *x, const uint8_t *m) { return *x < *m; }
+ARGS(b8, uint8_t, 1)
+ARGS_ROWS(b8, uint8_t, 1)
 
 #endif

@@ -34,6 +34,8 @@ typedef float    vf32 __attribute__((vector_size(VB)));
 typedef double   vf64 __attribute__((vector_size(VB)));
 typedef int32_t  vi32 __attribute__((vector_size(VB)));
 typedef int64_t  vi64 __attribute__((vector_size(VB)));
+typedef uint8_t  vu8 __attribute__((vector_size(VB)));
+typedef uint8_t  vu8_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 typedef float    vf32_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 typedef double   vf64_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 typedef float    vf32x4 __attribute__((vector_size(16)));

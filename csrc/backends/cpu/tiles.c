@@ -16,7 +16,10 @@
  *
  * An operand that goes backwards along the row, or takes every other element of it, has no such
  * axis: its part of the tile is copied row by row (fr_copy_gather), and a tile that has no other
- * packed operands is so small that it stays in L1. */
+ * packed operands is so small that it stays in L1.
+ *
+ * A nest that only copies such an operand has nothing to run over the tile: it is turned over into its
+ * place. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"
@@ -33,6 +36,7 @@ enum {
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
+    PAGE_BYTES = 4096,
 };
 
 struct packed {
@@ -55,6 +59,7 @@ struct tiles {
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
     bool                   turns; /* some operand, which then gave the tile its sides */
+    int                    copy;  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes; /* of scratch */
     int64_t                n_tiles, per_task;
     atomic_int             failed;
@@ -134,6 +139,29 @@ find_axes(struct tiles *t)
                 t->side[s].axis < 0 ? 0 : fr_space_strides(t->b, k)[t->side[s].axis];
 }
 
+/* Whether all that happens is a copy to elements side by side, each along every side of the tile. Rows that are
+ * a multiple of a page apart share one set of the cache: those go by way of the tile. */
+static void
+find_copy(struct tiles *t)
+{
+    const struct fr_nest *nest = t->b->nest;
+    const struct fr_inst *store = &nest->insts[nest->n_insts - 1];
+    int                   k = store->operand;
+
+    t->copy = -1;
+    if (t->n_packed != 1 || store->kind != FR_INST_STORE || nest->n_insts > 3)
+        return;
+    if (nest->n_insts == 3 && (nest->insts[1].kind != FR_INST_OP || nest->insts[1].op != FR_OP_cast ||
+                               nest->insts[0].dtype != store->dtype))
+        return;
+    for (int s = SLAB; s < COLUMN; s++)
+        if (t->side[s].size > 1 &&
+            (!t->from[s][t->packed[0].operand] || t->from[s][k] % PAGE_BYTES == 0))
+            return;
+    if (t->from[COLUMN][k] == t->packed[0].size)
+        t->copy = k;
+}
+
 static void
 count_tiles(struct tiles *t)
 {
@@ -203,34 +231,39 @@ place_packed(struct tiles *t)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* What takes steps along the row: each of its rows in the tile. */
+/* What takes steps along the row: each of its rows in the tile. to_walk: strides of `to`. */
 static void
-gather(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
+gather(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *to_walk,
+       const int64_t *n)
 {
     int     k = p->operand;
     int64_t n_slabs = t->from[SLAB][k] ? n[SLAB] : 1, n_rows = t->from[ROW][k] ? n[ROW] : 1;
 
     for (int64_t i = 0; i < n_slabs; i++)
         for (int64_t r = 0; r < n_rows; r++)
-            fr_copy_gather((size_t)n[COLUMN], p->size,
-                           to + i * t->walk[SLAB][k] + r * t->walk[ROW][k],
+            fr_copy_gather((size_t)n[COLUMN], p->size, to + i * to_walk[SLAB] + r * to_walk[ROW],
                            from + i * t->from[SLAB][k] + r * t->from[ROW][k], t->from[COLUMN][k]);
 }
 
 static void
-pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *n)
+pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *to_walk,
+     const int64_t *n)
 {
     int     k = p->operand, other = p->side == ROW ? SLAB : ROW;
-    int64_t n_times = t->from[other][k] ? n[other] : 1, by = t->walk[p->side][k];
+    int64_t n_times = t->from[other][k] ? n[other] : 1, by = to_walk[p->side];
 
+    if (p->side == COLUMN) {
+        gather(t, p, from, to, to_walk, n);
+        return;
+    }
     if (t->from[p->side][k] < 0) { /* backwards, which is forwards from the other end */
         from += (n[p->side] - 1) * t->from[p->side][k];
         to += (n[p->side] - 1) * by;
         by = -by;
     }
     for (int64_t i = 0; i < n_times; i++)
-        fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * t->walk[other][k],
-                       by, from + i * t->from[other][k], t->from[COLUMN][k]);
+        fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
+                       from + i * t->from[other][k], t->from[COLUMN][k]);
 }
 
 /* Tiles are counted along the row first: what is not packed is read and written in order. */
@@ -252,10 +285,12 @@ run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
         fr_space_advance(t->b, ptr, t->from[s], first[s]);
     for (int i = 0; i < t->n_packed; i++) {
         const struct packed *p = &t->packed[i];
-        if (p->side == COLUMN)
-            gather(t, p, ptr[p->operand], scratch + p->at, n);
-        else
-            pack(t, p, ptr[p->operand], scratch + p->at, n);
+        int                  as = t->copy < 0 ? p->operand : t->copy;
+        const int64_t        walk[N_SIDES] = {t->walk[SLAB][as], t->walk[ROW][as], t->walk[COLUMN][as]};
+
+        pack(t, p, ptr[p->operand], t->copy < 0 ? scratch + p->at : ptr[t->copy], walk, n);
+        if (t->copy >= 0)
+            return;
         ptr[p->operand] = scratch + p->at;
     }
     for (int64_t i = 0; i < n[SLAB]; i++) {
@@ -291,6 +326,7 @@ fr_tiles_run(const struct fr_bound *b, int n_threads)
 
     find_packed(&t);
     find_axes(&t);
+    find_copy(&t);
     if (t.turns)
         choose_sizes(&t);
     else

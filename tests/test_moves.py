@@ -1,0 +1,227 @@
+"""What moves elements and computes nothing: transposed copies, repeats, takes; and what searches them for an extreme. NumPy's
+values for every size of element and every layout; and instructions an element, counted, which tell whole vectors and tight
+loops from element by element."""
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import frit
+from benchmarks import dispatch_callgrind
+
+from .common import assert_same
+
+pytestmark = pytest.mark.core
+
+REF = os.environ.get("FRIT_BACKEND") == "ref"
+SIZES = ["u1", "i2", "f4", "f8", "c16"]
+
+
+def data(shape, dtype, seed=0):
+    r = np.random.default_rng([seed, *shape])
+    return (r.random(shape) * 200).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_transposed_copies(dtype):
+    """Turned over into their place, but for rows that are a multiple of a page apart."""
+    for shape in [(300, 100), (100, 300), (257, 129), (65, 1030), (512, 256), (4096, 40), (40, 4096), (1024, 64)]:
+        a = data(shape, dtype)
+        t = frit.asarray(a)
+        for f in (lambda x: x.T.copy(), lambda x: x[::-1].T.copy(), lambda x: x[:, ::-1].T.copy(),
+                  lambda x: x[3:, 1:].T.copy(), lambda x: x[:, ::2].copy(), lambda x: x[:, ::-1].copy()):
+            assert_same(f(t), f(a), what=(shape, dtype))
+    for shape in [(20, 64, 70), (70, 20, 64), (64, 70, 20)]:
+        a = data(shape, dtype)
+        t = frit.asarray(a)
+        for axes in [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]:
+            assert_same(t.transpose(axes).copy(), np.ascontiguousarray(a.transpose(axes)), what=(shape, axes, dtype))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_transposed_stores_into_windows(dtype):
+    for h, w in [(300, 100), (129, 257), (512, 512)]:
+        a, out = data((w, h), dtype), data((h + 3, w + 5), dtype, 1)
+        t, u = frit.asarray(a), frit.asarray(out.copy())
+        u[1:h + 1, 2:w + 2] = t.T
+        out[1:h + 1, 2:w + 2] = a.T
+        assert_same(u, out, what=(h, w))
+        square = data((h, h), dtype, 2)
+        u = frit.asarray(square.copy())
+        u[...] = u.T
+        square[...] = square.T.copy()
+        assert_same(u, square, what=(h, dtype))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_repeats(dtype):
+    for n in [1, 2, 15, 16, 17, 100, 1031]:
+        a = data((n,), dtype)
+        b = data((n, 6), dtype)
+        t, u = frit.asarray(a), frit.asarray(b)
+        for times in [0, 1, 2, 3, 4, 5, 16, 17, 40]:
+            assert_same(frit.repeat(t, times), np.repeat(a, times), what=(n, times))
+            assert_same(frit.repeat(t[::-1], times), np.repeat(a[::-1], times), what=(n, times))
+            assert_same(frit.repeat(t[::2], times), np.repeat(a[::2], times), what=(n, times))
+            for axis in (0, 1):
+                assert_same(frit.repeat(u, times, axis), np.repeat(b, times, axis), what=(n, times, axis))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_indices_of_any_kind(dtype):
+    """More than are read at a time, in any layout, of numpy and of frit; the first that is out of bounds is named."""
+    r = np.random.default_rng(5)
+    for size in [1, 5, 100]:
+        for source in SIZES:
+            a = data((size, 3), source)
+            low = -size if dtype[0] == "i" else 0
+            for shape in [(0,), (1,), (7,), (513,), (1500,), (40, 41), (3, 1, 600)]:
+                i = r.integers(low, size, shape).astype(dtype)
+                wide = np.broadcast_to(i[..., :1], shape)
+                for index in (i, i[::-1].copy(), i[..., ::-1], wide) if i.ndim == 1 else (i,):
+                    for j in (index, frit.asarray(index)):
+                        assert_same(frit.asarray(a)[j], a[index])
+                        assert_same(frit.take(frit.asarray(a[:, 1]), j), np.take(a[:, 1], index))
+                        assert_same(frit.asarray(a)[j, j % 3], a[index, index % 3])
+                for bad in (size, size + 20, *((-size - 1, -128) if low else ())):
+                    if i.size == 0:
+                        continue
+                    at = int(r.integers(0, i.size))
+                    wrong = i.copy()
+                    wrong.flat[at] = bad
+                    wrong.flat[-1] = wrong.flat[-1] if r.random() < 0.5 else 127
+                    for j in (wrong, frit.asarray(wrong)):
+                        with pytest.raises(IndexError) as want:
+                            a[wrong]
+                        with pytest.raises(IndexError) as got:
+                            frit.asarray(a)[j]
+                        assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("value", [np.iinfo("i8").min, np.iinfo("i8").max, np.iinfo("i8").min + 5, -11, 10])
+def test_indices_far_outside(value):
+    a = np.arange(10.0)
+    for n in (1, 600):
+        i = np.zeros(n, "i8")
+        i[-1] = value
+        for j in (i, frit.asarray(i)):
+            with pytest.raises(IndexError, match=f"index {value} is out of bounds for axis 0 with size 10"):
+                frit.asarray(a)[j]
+
+
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
+def test_places_of_extremes(dtype):
+    """The first of equals, of both zeros, the first NaN: in chunks, in rows abreast, and in what is left over."""
+    r = np.random.default_rng(3)
+    for n in [1, 3, 31, 33, 64, 100, 1000, 1025, 4096, 8195, 20000]:
+        for few in (2, 100):    # values, so that there are many equals, or some
+            x = r.integers(0, few, n)
+            a = (x - few // 2 if dtype[0] in "bhilfc" else x).astype(dtype)
+            if dtype[0] == "c":
+                a = (a + 1j * r.integers(0, 3, n)).astype(dtype)
+            cases = [a, np.zeros_like(a), np.ones_like(a)]
+            if dtype[0] in "fc":
+                zeros = np.where(r.random(n) < 0.5, a.dtype.type(-0.0), a.dtype.type(0))
+                holes = a.copy()
+                holes[r.integers(0, n, 2)] = np.nan
+                cases += [zeros, holes]
+            if dtype[0] == "c":
+                holes = a.copy()
+                holes[r.integers(0, n)] = complex(1, np.nan)
+                cases += [holes]
+            for b in cases:
+                rows = b[:n - n % 3].reshape(-1, n // 3) if n > 2 else b[:, None]
+                t, u = frit.asarray(b), frit.asarray(rows)
+                for name in ("argmax", "argmin"):
+                    assert int(getattr(t, name)()) == getattr(b, name)(), (n, name)
+                    assert_same(getattr(u, name)(1), getattr(rows, name)(1), what=(n, name))
+                    assert_same(getattr(u, name)(0), getattr(rows, name)(0), what=(n, name))
+                for name in ("max", "min"):
+                    want = getattr(b, name)()
+                    got = np.asarray(getattr(t, name)())
+                    assert np.array_equal(got, want, equal_nan=dtype[0] in "fc"), (n, name)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u4", "f4", "f8"])
+def test_counts(dtype):
+    """Bools are counted as they are, in vectors of bytes; not where their integers are wanted, too."""
+    for n in [1, 15, 31, 33, 100, 8193, 20000, 100003]:
+        a = data((n,), dtype) if dtype == "?" else (data((n,), "f8") % 3).astype(dtype)
+        for b in (a, np.ones_like(a), np.zeros_like(a)):
+            rows = b[:n - n % 3].reshape(-1, n // 3) if n > 2 else b[:, None]
+            t, u = frit.asarray(b), frit.asarray(rows)
+            assert int(frit.count_nonzero(t)) == np.count_nonzero(b)
+            assert int((t != 0).sum()) == np.count_nonzero(b)
+            assert float((t == 1).mean()) == (b == 1).mean()
+            for axis in (0, 1):
+                assert_same((u != 0).sum(axis), (rows != 0).sum(axis), what=(n, axis))
+            wide = (u != 0).astype("i8")
+            total = wide.sum(1, keepdims=True)
+            assert_same(wide * 3 - total, (rows != 0) * 3 - np.count_nonzero(rows, axis=1, keepdims=True))
+
+
+@pytest.mark.skipif(os.environ.get("FRIT_JIT", "auto") != "auto" or REF, reason="asks which of two runs")
+@pytest.mark.parametrize("function, code", [
+    (lambda x: x.argmax(), False), (lambda x: x.max(), False), (frit.count_nonzero, False), (lambda x: x.imag.copy() * 1.5 + 1, True),
+    (lambda x: x.astype("f4"), False), (lambda x: (x * 2).astype("f4"), True), (lambda x: (x * x).argmax(), True)])
+def test_a_better_loop_is_kept(function, code):
+    """Where there is a loop that compiled code does not reach, what has been compiled is left alone."""
+    t = frit.asarray(data((30000,), "c16"))
+    for _ in range(40):
+        frit.eval(function(t))
+        frit.wait_for_compiles(60)
+    before = frit.stats()
+    frit.eval(function(t))
+    after = frit.stats()
+    assert (after["jitted"] > before["jitted"]) == code
+
+
+# Statement: most instructions an element that it may take, on any level; one by one it is 50 to 100 for those of
+# indices, 60 for repeats, 13 for the copy by way of a tile, and 32 for complex extremes.
+COSTS = {
+    "frit.take(a, index)": 20,
+    "a[index]": 20,
+    "a[narrow]": 20,
+    "frit.repeat(byte, 2)": 5,
+    "frit.repeat(pair, 2)": 20,
+    "matrix.T.copy()": 9,
+    "a.argmax()": 2.2,
+    "f.argmax()": 1.5,
+    "byte.argmax()": 1,
+    "mask.argmax()": 1,
+    "pair.argmax()": 12,
+    "pair.max()": 12,
+    "matrix.argmax(1)": 5.5,
+    "frit.count_nonzero(byte)": 1,
+    "mask.sum()": 0.6,
+}
+SETUP = """
+import os, sys
+import numpy as np
+import frit
+n = 30000
+r = np.random.default_rng(0)
+a, f, byte = frit.asarray(r.random(n)), frit.asarray(r.random(n).astype("f4")), frit.asarray(np.arange(n).astype("u1"))
+index = r.integers(0, n, n)
+narrow = index.astype("i4")
+mask = frit.asarray(np.arange(n) == n - 1)
+pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cost():
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    parts = [SETUP]
+    for statement in COSTS:
+        parts += [f"for _ in range(3): frit.eval({statement})", "os.getppid()",
+                  f"for _ in range(4): frit.eval({statement})", "os.getppid()"]
+    counts = dispatch_callgrind.dumps(2 * len(COSTS), "\n".join(parts))
+    return {s: counts[2 * i + 1] / 4 / 30000 for i, s in enumerate(COSTS)}
+
+
+@pytest.mark.parametrize("statement", COSTS)
+def test_instructions_an_element(cost, statement):
+    assert cost[statement] <= COSTS[statement], cost
