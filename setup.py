@@ -50,6 +50,7 @@ def compiler():
 
 def flags():
     f = ["-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
+         "-fno-builtin-fmod", "-fno-builtin-fmodf",     # x87 loops, without math-errno
          "-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-D_GNU_SOURCE="]
     f += ["-O1", "-g", "-DFR_DEBUG"] if DEBUG else ["-O2"]
     if SANITIZE:

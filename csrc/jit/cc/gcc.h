@@ -37,6 +37,7 @@ struct fr_gcc {
     fr_status               st;                  /* FR_ENOMEM, FR_ENOTSUP stick */
     bool                    has_fma;             /* the processor has it as one instruction */
     bool                    needs_libm;          /* some operation is a call */
+    gj_function            *fmod[2];             /* of f32 and f64, once one is called */
 };
 
 void       fr_gcc_init(struct fr_gcc *, const struct fr_gccjit *, gj_context *);
