@@ -5,7 +5,10 @@ import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import frit
 
 from .common import ROOT
 
@@ -70,3 +73,26 @@ def test_the_same_bits_without_the_instructions(jit):
     want = run(EVERYTHING, FRIT_BACKEND="ref")
     for level in ("v4", "v3", "v2", "generic"):
         assert run(EVERYTHING, FRIT_JIT=jit, FRIT_ISA=level) == want
+
+
+# Functions with short forms for half precision (recipe_math_half.c), and some without.
+FUNCTIONS = ("log log2 log10 exp exp2 expm1 sinh cosh sin cos tan arctan arcsinh arctanh cbrt log1p tanh arcsin "
+             "arccos arccosh").split()
+TOP = 2.0**16
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_argument(name):
+    x = np.arange(1 << 16, dtype="u2").view("f2")
+    got = np.asarray(getattr(frit, name)(frit.asarray(x))).astype("f8")
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(x.astype("f8"))
+    nan = np.isnan(want)
+    assert np.array_equal(np.isnan(got), nan)
+    got, want = got[~nan], want[~nan]
+    assert np.array_equal(np.signbit(got), np.signbit(want))
+    exact = (want == 0) | np.isinf(want)
+    assert np.array_equal(got[exact], want[exact])
+    unit = np.ldexp(1.0, np.clip(np.frexp(want)[1] - 1, -14, 15) - 10)
+    error = np.abs(np.clip(got, -TOP, TOP) - np.clip(want, -TOP, TOP)) / unit
+    assert error.max() <= 0.55

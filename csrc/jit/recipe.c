@@ -20,6 +20,13 @@ static const bool takes_half_bits[FR_N_OPS] = {
     [FR_OP_where] = true,
 };
 
+/* Half precision has these of its own, which take it as F32. */
+static fr_recipe_fn *const half_recipes[FR_N_OPS] = {
+#define HALF(name) [FR_OP_##name] = recipe_half_##name,
+    FR_HALF_RECIPES(HALF)
+#undef HALF
+};
+
 bool
 fr_recipe_exists(fr_op op, fr_dtype in)
 {
@@ -50,7 +57,7 @@ fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args, stru
         if (m_type(code, args[k].re) == FR_U16)
             wide[k].re = fr_half_widen(code, args[k].re);
     }
-    return recipes[op](code, FR_F32, wide, result);
+    return (half_recipes[op] ? half_recipes : recipes)[op](code, FR_F32, wide, result);
 }
 
 fr_mval

@@ -385,29 +385,38 @@ set_result(struct shape *s, fr_dtype d, struct fr_mnum r)
     s->roots[1] = r.im;
 }
 
-/* Half precision that goes through single precision is computed by that kernel. */
+/* Half precision that goes through single precision: a kernel that computes in floats, mostly that of
+ * single precision, and one that converts for it. */
 static void
 add_half_op(fr_op op)
 {
-    struct fr_text t = {0};
-    char           name[64], place[64];
-    size_t         i = 0;
+    const struct fr_op_info *info = &fr_op_info[op];
+    struct shape             s = {0};
+    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
+    struct fr_text           t = {0};
+    char                     name[64], place[64];
+    fr_status                st;
 
-    snprintf(name, sizeof name, "%s_%s", fr_op_info[op].name, fr_dtype_code(FR_F32));
-    while (i < n_kernels && strcmp(kernels[i].name, name) != 0)
-        i++;
-    if (i == n_kernels)
-        die("no kernel %s for half precision", name);
-    name[strlen(name) - 3] = 0;
-    strcat(name, fr_dtype_code(FR_F16));
-    snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", fr_op_info[op].name, FR_F16);
+    for (int k = 0; k < info->arity; k++)
+        args[k] = add_arg(&s, fr_op_arg(op, k, FR_F16) == FR_F16 ? FR_F32 : fr_op_arg(op, k, FR_F16));
+    st = fr_recipe_half(&s.code, op, args, &r);
+    if (st != FR_OK || s.code.st != FR_OK)
+        die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
+    set_result(&s, FR_F32, r);
+    snprintf(name, sizeof name, "%s_half", info->name);
+    add_kernel(&s, name, "");
+    fr_mcode_clear(&s.code);
+
+    snprintf(name, sizeof name, "%s", kernels[kernels[n_kernels - 1].same_as].name);
     fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
                     " unsigned once)\n{\n    fr_map_fn K(%s);\n\n"
                     "    half_map(K(%s), n, (const void *[]){a, b, c}, once, out, (const size_t[]){",
-                kernels[kernels[i].same_as].name, kernels[kernels[i].same_as].name);
-    for (int k = 0; k < fr_op_info[op].arity; k++)
+                name, name);
+    for (int k = 0; k < info->arity; k++)
         fr_text_add(&t, "%d, ", fr_dtype_size(fr_op_arg(op, k, FR_F16)));
-    fr_text_add(&t, "}, %d);\n}\n", fr_op_info[op].arity);
+    fr_text_add(&t, "}, %d);\n}\n", info->arity);
+    snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(FR_F16));
+    snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", info->name, FR_F16);
     add_text(name, place, &t, 8);
 }
 
@@ -568,7 +577,8 @@ write_table(const char *dir)
     fprintf(f, "\nconst struct fr_kernels PASTE(fr_kernels_, FR_LEVEL, , ) = {\n"
                "    .level = TEXT(FR_LEVEL),\n");
     for (size_t i = 0; i < n_kernels; i++)
-        fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
+        if (*kernels[i].place)
+            fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
     fprintf(f, "};\n");
     close_file(f);
 }
@@ -582,7 +592,7 @@ is_map(int op, int d)
 static bool
 is_half_map(int op, int d)
 {
-    return d == FR_F16 && is_map(op, d) && is_map(op, FR_F32) && fr_recipe_widens((fr_op)op);
+    return d == FR_F16 && is_map(op, d) && fr_recipe_widens((fr_op)op);
 }
 
 int
