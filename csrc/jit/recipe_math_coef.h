@@ -36,6 +36,11 @@ static const double EXP_F64_TAIL[] = {
     0x1.28ad8a104d3acp-22, 0x1.ad9c2860186e4p-26,
 };
 
+/* (e^r - 1 - r) / r^2, error against e^r - 1: 2^-31.1 */
+static const double EXPM1_F32[] = {
+    0x1p-1, 0x1.555554p-3, 0x1.5554f8p-5, 0x1.1112dap-7, 0x1.6d3a4p-10, 0x1.9e6f5ap-13,
+};
+
 /* (e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1: 2^-61.6 */
 static const double EXPM1_F64_TAIL[] = {
     0x1.5555555555559p-3, 0x1.5555555555558p-5, 0x1.111111110f702p-7, 0x1.6c16c16c1700cp-10,

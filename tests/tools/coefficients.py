@@ -99,6 +99,16 @@ def exp_family():
         10,
         lambda r: r * r / gmpy2.exp(r),
     )
+    polynomial(
+        "EXPM1_F32",
+        "(e^r - 1 - r) / r^2, error against e^r - 1",
+        e2,
+        -HALF_LN2,
+        HALF_LN2,
+        6,
+        lambda r: abs(r * r / gmpy2.expm1(r)) if r else mpfr(0),
+        24,
+    )
     e3 = near0(lambda r: (gmpy2.expm1(r) - r - r * r / 2) / r**3, mpfr(1) / 6)
     polynomial(
         "EXPM1_F64_TAIL",
