@@ -37,6 +37,10 @@ EXPRESSIONS = [line.strip() for line in """
     xp.add(np.array([1,2,3],dtype=object), v)
     xp.asarray([[1,2],[3]])
     xp.add([[1,2],[3]], 1)
+    i.astype("i1").__setitem__(1, i.sum() + 200)
+    i.astype("u1").__setitem__(slice(0, 2), i.astype("f4").max() - 300)
+    i.astype("i2").__setitem__(..., v.sum() / 0)
+    i.astype("i4").__setitem__(0, (i + 2**40)[2])
     v + [[1,2],[3]]
     xp.array([[1,[2]],[3,4]])
     v + np.datetime64("2020-01-01")

@@ -118,8 +118,9 @@ def test_dtype_of_every_pair(name):
             assert got == want, (a, b)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-def test_zeros_of_clip(dtype):
+@pytest.mark.parametrize("dtype, bound", [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("f4", "f8"), ("f8", "f4"),
+                                          ("f4", "?"), ("f8", "i4")])
+def test_zeros_of_clip(dtype, bound):
     # Not bounds that are rows or columns: whether NumPy's iterator spreads them out in a buffer, where they
     # are arrays, or hands them over as they are, where they are numbers, depends on sizes and strides.
     shapes = [(), (1,), (5,), (1, 1), (1, 5), (5, 1), (4, 5), (4, 1), (2, 1, 1)]
@@ -129,7 +130,7 @@ def test_zeros_of_clip(dtype):
                 if any(np.prod(s or ()) > 1 and s != shape for s in (lo_shape, hi_shape)):
                     continue
                 for zero in 0.0, -0.0:
-                    x, lo = np.full(shape, zero, dtype), np.full(lo_shape, -zero, dtype)
+                    x, lo = np.full(shape, zero, dtype), np.full(lo_shape, -zero).astype(bound)
                     hi = 3.0 if hi_shape is None else np.full(hi_shape, 3, dtype)
                     try:
                         want = np.clip(x, lo, hi), np.clip(x, -3, lo), np.clip(x, None, lo)

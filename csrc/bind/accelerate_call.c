@@ -63,7 +63,8 @@ enum {
     REPLACED, /* of (cell, value), likewise */
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
     PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
-    REAL,     /* whether those are exact for real numbers only */
+    REAL,     /* whether those are exact for real numbers only, */
+    N_FIRST,  /* and how many calls are NumPy's before ours pay, on small arrays */
     STATS,
     N_PARTS
 };
@@ -120,7 +121,8 @@ fr_accelerate_is_call(PyObject *call)
 enum {
     MAX_ARGS = 128,
     MAX_RESULTS = 128,
-    SMALL_BYTES = 32768 /* arguments in which NumPy is through before our call has begun */
+    SMALL_BYTES = 16384, /* of arguments with which NumPy is through before our call has begun */
+    SLOW_HALF = 64       /* times that NumPy is longer at half precision, which it converts one by one */
 };
 
 struct call {
@@ -373,18 +375,37 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
     return a > b ? a - b : 0;
 }
 
-/* Whether a few operations over these arguments are better left to NumPy. */
+/* Whether a few operations over these arguments are better left to NumPy: no more than a few elements, and no outer
+ * product of them. */
 static bool
 are_small(PyObject *const *args, Py_ssize_t n, bool real)
 {
-    npy_intp n_bytes = 0;
+    PyArrayObject *a, *first = NULL;
+    npy_intp       n_bytes = 0;
 
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (PyArray_CheckExact(args[i]) && !(real && PyArray_ISCOMPLEX(fr_array(args[i]))))
-            n_bytes += PyArray_NBYTES(fr_array(args[i]));
-        else if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i]))
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (PyFloat_CheckExact(args[i]) || PyLong_CheckExact(args[i]))
+            continue;
+        if (!PyArray_CheckExact(args[i]))
             return false;
+        a = fr_array(args[i]);
+        if ((real && PyArray_ISCOMPLEX(a)) || (first && !PyArray_SAMESHAPE(a, first)))
+            return false;
+        first = a;
+        n_bytes += PyArray_NBYTES(a) * (PyArray_TYPE(a) == NPY_HALF ? SLOW_HALF : 1);
+    }
     return n_bytes <= SMALL_BYTES;
+}
+
+/* Whether the function itself is to be called. */
+static bool
+is_numpys(PyObject *call, PyObject *const *args, Py_ssize_t n)
+{
+    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+
+    return PyTuple_GET_ITEM(call, PLAIN) != Py_None &&
+           stats->calls < PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(call, N_FIRST)) &&
+           are_small(args, n, PyTuple_GET_ITEM(call, REAL) == Py_True);
 }
 
 PyObject *
@@ -399,8 +420,7 @@ fr_accelerate_call(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
     if (n_args > MAX_ARGS || !is_current(call))
         return Py_NewRef(call);
     /* What is exact has the same bits here and there. */
-    if (PyTuple_GET_ITEM(call, PLAIN) != Py_None &&
-        are_small(args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True)) {
+    if (is_numpys(call, args, n_args)) {
         stats->kernels = stats->fallbacks = stats->syncs = 0;
         stats->calls++;
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);

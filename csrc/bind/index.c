@@ -430,6 +430,14 @@ fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
     return raised(fr_trace_store(dst, &arg, &err), &err);
 }
 
+/* Whether `value` stands for a scalar that may be out of range in dtype d, of which NumPy complains. */
+static bool
+may_overflow(PyObject *value, fr_dtype d)
+{
+    return fr_is_tensor(value) && fr_object(value)->scalar && fr_dtype_is_int(d) &&
+           fr_dtype_promote(fr_of(value)->dtype, d) != d;
+}
+
 int
 fr_index_assign(struct fr_tensor *dst, PyObject *value)
 {
@@ -440,6 +448,14 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
 
     if (dst->readonly)
         return read_only();
+    if (may_overflow(value, dst->dtype)) {
+        fr_info_sync(FR_SYNC_number, fr_of(value));
+        if (!(value = fr_numpy_scalar_of(value)))
+            return -1;
+        st = fr_index_assign(dst, value);
+        Py_DECREF(value);
+        return st;
+    }
     st = number_for(value, dst->dtype, &arg.n);
     if (st == FR_VALUE_HAND) {
         st = fr_value_get(value, false, &x);

@@ -197,16 +197,16 @@ fr_trace_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_er
 
 /* True when np.clip takes both bounds for numbers, not for arrays: they have one element. If the result
  * has only one element as well, NumPy's short way does not ask; the iterator comes in when an operand
- * lacks leading axes. */
+ * lacks leading axes, or has several and must be cast. */
 static bool
-bounds_are_numbers(const struct fr_arg *args, const struct fr_layout *result)
+bounds_are_numbers(const struct fr_arg *args, fr_dtype compute, const struct fr_layout *result)
 {
     bool one = true, scalars = true, short_way = result->n_elems == 1;
 
     for (int k = 0; k < 3; k++) {
         const struct fr_layout *l = args[k].t ? args[k].t->layout : NULL;
 
-        if (l && l->ndim && l->ndim < result->ndim)
+        if (l && ((l->ndim && l->ndim < result->ndim) || (l->ndim > 1 && args[k].t->dtype != compute)))
             short_way = false;
         if (k && l) {
             one &= l->n_elems == 1;
@@ -242,7 +242,7 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
     else if (!(layout = fr_layout_get(0, NULL, NULL)))
         TRY(fr_no_memory(err, "a layout"));
     if (FR_UNLIKELY(op == FR_OP_clip) && (compute == FR_F32 || compute == FR_F64) &&
-        !bounds_are_numbers(args, layout)) {
+        !bounds_are_numbers(args, compute, layout)) {
         st = clip_node(args, compute, layout, out, err);
         goto out;
     }

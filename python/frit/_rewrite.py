@@ -164,7 +164,7 @@ def _called(null, after):
     return null and not _is_attr(after, True) and not _is_attr(after, False)
 
 
-def _plain_operations():
+def _plain_opcodes():
     """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact or powers."""
     names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
              "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
@@ -176,7 +176,7 @@ def _plain_operations():
             {i for i, s in enumerate(symbols) if s == "**"})
 
 
-_PLAIN, _EXACT, _POWER = _plain_operations()
+_PLAIN, _EXACT, _POWER = _plain_opcodes()
 _BINARY_OP = _OP.get("BINARY_OP", -1)
 _COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in _OP}
 _CALLS = {_OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in _OP}
@@ -195,12 +195,13 @@ def _loads_two(code, i):
     return i[1] == _OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
 
 
-def is_plain(f, n_operations):
-    """(plain, calls): whether the function does nothing but up to so many operations, on its arguments and
-    constants, that have the same bits in NumPy and in frit; and whether functions of NumPy are among them."""
+def plain_operations(f, most):
+    """(n, calls): how many operations the function does, if it does nothing but up to `most` of them, on its
+    arguments and constants, and they have the same bits in NumPy and in frit, else None; and whether functions
+    of NumPy are among them."""
     code = f.__code__
-    if len(code.co_code) > 64 + 64 * n_operations or code.co_freevars or code.co_cellvars:
-        return False, False
+    if len(code.co_code) > 64 + 64 * most or code.co_freevars or code.co_cellvars:
+        return None, False
     listed, n, calls = _decode(code), 0, False
     for before, this, after in zip([(0, -1, 0), *listed], listed, [*listed[1:], None]):
         op, arg = this[1:]
@@ -216,8 +217,8 @@ def is_plain(f, n_operations):
         else:
             fits = op in _CALLS or op in _PLAIN
         if not fits:
-            return False, False
-    return n <= n_operations, calls
+            return None, False
+    return n if n <= most else None, calls
 
 
 class _Rewriter:

@@ -16,16 +16,20 @@ the function also reaches an argument's memory through a global, a closure or an
 """
 import functools
 import inspect
+import sys
 import types
 
 import numpy
 
 from . import _core, _namespace
-from ._rewrite import is_plain, rewrite
+from ._rewrite import plain_operations, rewrite
 
 _Tensor = _core.Tensor
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
-_MAX_PLAIN = 3          # operations that NumPy does on small arrays sooner than a call of ours begins
+# Of exact operations on small arrays NumPy does one sooner than a call of ours begins. Of more, a call of ours is
+# cheaper, but the first takes as long as so many of NumPy's operations take longer than ours.
+_MAX_PLAIN = 8
+_SAVED_BY_ONE_KERNEL = 40
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
                     types.BuiltinFunctionType, types.ModuleType, type})
@@ -334,12 +338,13 @@ class _Function:
         self.rewritten = r
         if self.wrapper is None:
             return
-        plain, calls = is_plain(self.f, _MAX_PLAIN)
+        n, calls = plain_operations(self.f, _MAX_PLAIN)
+        n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
         # What is watched is known to be no array.
         names = r.globals_read - {name for _, name, _ in r.watched}
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if plain else None, calls, self.stats))
+            tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, self.stats))
 
     def call(self, args, kwargs):
         r = self.current()
