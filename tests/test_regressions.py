@@ -1,4 +1,5 @@
 """One test for each bug that random programs have found.  NumPy is the judge."""
+import itertools
 import numpy as np
 import pytest
 
@@ -140,6 +141,24 @@ def test_zeros_of_clip(dtype, bound):
                     got = frit.clip(x, lo, hi), frit.clip(x, -3, lo), frit.clip(x, None, lo)
                     for g, w in zip(got, want):
                         assert_same(g, w, what=f"{shape} {lo_shape} {hi_shape} {zero}")
+
+
+@pytest.mark.parametrize("dtype", "b B h H i I l L".split())
+def test_bounds_of_clip_at_the_ends_of_the_range(dtype):
+    info = np.iinfo(dtype)
+    x, top = np.array([[info.min], [0], [info.max]], dtype), np.full((1, 1), -0.0)
+    ints = [b + d for b in (info.min, 0, info.max, -2**63, 2**63, 2**64) for d in (-1, 0, 1)]
+    for lo, hi in itertools.product([None, top, *ints], repeat=2):
+        for a in x, x[1:2]:
+            def clipped(xp):
+                try:
+                    return xp.clip(*(xp.asarray(v) if isinstance(v, np.ndarray) else v for v in (a, lo, hi)))
+                except OverflowError:
+                    return None
+            got, want = clipped(frit), clipped(np)
+            assert (got is None) == (want is None), (lo, hi)
+            if want is not None:
+                assert_same(got, want, what=f"{lo} {hi}")
 
 
 def test_zeros_of_a_number_as_bound():

@@ -354,6 +354,29 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 static struct fr_signature clip_signature = {
     "clip", 1, 4, 6, {"a", "a_min", "a_max", "out", "min", "max"}, {NULL}};
 
+/* Whether np.clip leaves a bound of integers out: a Python int at or beyond the end of their range. */
+static bool
+bounds_nothing(PyObject *bound, fr_dtype d, bool lower)
+{
+    int       bits = 8 * fr_dtype_size(d), beyond;
+    long long v;
+
+    if (!bound || !PyLong_CheckExact(bound) || !fr_dtype_is_int(d))
+        return false;
+    v = PyLong_AsLongLongAndOverflow(bound, &beyond);
+    if (lower)
+        return beyond ? beyond < 0 : v <= (fr_dtype_kind(d) == 'u' ? 0 : -1 - (long long)(UINT64_MAX >> (65 - bits)));
+    if (d == FR_U64 && beyond > 0) {
+        unsigned long long large = PyLong_AsUnsignedLongLong(bound);
+
+        PyErr_Clear(); /* of one that is larger yet: the result is the maximum, too */
+        return large == UINT64_MAX;
+    }
+    if (beyond || d == FR_U64)
+        return beyond > 0;
+    return v >= (long long)(UINT64_MAX >> (fr_dtype_kind(d) == 'u' ? 64 - bits : 65 - bits));
+}
+
 PyObject *
 fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -372,15 +395,15 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
         return NULL;
     lo = s[1] ? s[1] : s[4];
     hi = s[2] ? s[2] : s[5];
-    lo = lo == Py_None ? NULL : lo;
-    hi = hi == Py_None ? NULL : hi;
+    lo = lo == Py_None || (fr_is_tensor(s[0]) && bounds_nothing(lo, fr_of(s[0])->dtype, true)) ? NULL : lo;
+    hi = hi == Py_None || (fr_is_tensor(s[0]) && bounds_nothing(hi, fr_of(s[0])->dtype, false)) ? NULL : hi;
     op = lo && hi ? FR_OP_clip : lo ? FR_OP_maximum : hi ? FR_OP_minimum : FR_OP_positive;
     objects[n++] = s[0];
     if (lo)
         objects[n++] = lo;
     if (hi)
         objects[n++] = hi;
-    /* An int that the array's dtype cannot hold: np.clip leaves that bound out. */
+    /* Of what is no tensor, and for an int on the wrong side of the range, NumPy knows what to do. */
     for (int i = 1; i < n; i++) {
         struct fr_arg a;
         if (PyLong_CheckExact(objects[i]) && !fr_value_fast(objects[i], &a) &&
