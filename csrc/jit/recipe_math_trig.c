@@ -73,7 +73,7 @@ tan_f32(code_t c, fr_mval input)
     fr_mval y = MUL(f, POLY(MUL(f, f), TAN_SHORT));
     fr_mval odd = m_ne(c, AND(BITS(sum), U(1)), U(0));
 
-    return narrow(c, SEL(odd, NEG(inverse_short(c, y)), y));
+    return narrow(c, DIV(SEL(odd, K(-1), y), SEL(odd, y, K(1))));
 }
 
 /* ---- doubles ---- */
