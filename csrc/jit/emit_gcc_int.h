@@ -61,6 +61,7 @@ struct source {                  /* an operand that FULL loads read */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
     gj_lvalue *wide[MAX_ABREAST];  /* [B] each: half precision as floats (F16C), or NULL */
+    gj_lvalue *gathered[MAX_ABREAST];   /* strided: the elements of each block of a step, side by side */
 };
 
 struct emit {

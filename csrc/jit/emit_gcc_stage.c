@@ -2,17 +2,24 @@
  * (see emit_gcc.c). */
 #include "jit/emit_gcc_int.h"
 
+enum { GATHERED = 4 }; /* bytes of an element; of smaller ones a vector has too many to be put together */
+
 #include <stdio.h>
 #include <string.h>
 
 /* ---- the body: one block --------------------------------------------------------------------- */
 
+/* What FULL instructions read of an operand for element b of block e->u, which is element j. */
 static struct fr_gval
-load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j)
+load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j, gj_rvalue *b)
 {
     const struct source *s = &e->sources[e->source_of[operand]];
+    gj_lvalue           *gathered = s->gathered[e->u];
 
-    return fr_emit_load_element(e, d, fr_gcc_get(&e->c, s->from), maybe(e, s->step), j);
+    if (!gathered)
+        return fr_emit_load_element(e, d, fr_gcc_get(&e->c, s->from), maybe(e, s->step), j);
+    return fr_emit_load_element(
+        e, d, fr_gcc_address(&e->c, fr_gcc_elem(&e->c, gathered, fr_gcc_i64(&e->c, 0))), NULL, b);
 }
 
 /* Element b of the block being written, as a float. */
@@ -61,7 +68,7 @@ sink_value(struct emit *e, const struct sink *k)
     return v;
 }
 
-/* Memory that instruction `i` reads for element j, which is element b of its block; operations are for fr_emit_ops. */
+/* Memory that instruction `i` reads for element j, which is b of its block; operations are for fr_emit_ops. */
 static void
 emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
 {
@@ -71,14 +78,14 @@ emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
     load_crossing(e, in, j);
     switch (in->kind) {
     case FR_INST_LOAD:
-        *v = load_operand(e, in->operand, in->dtype, j);
+        *v = load_operand(e, in->operand, in->dtype, j, b);
         v->wide = load_wide(e, in->operand, b);
         break;
     case FR_INST_IOTA:
         *v = fr_emit_iota(e, in, j);
         break;
     case FR_INST_ACCUM:
-        old = load_operand(e, in->operand, in->dtype, j);
+        old = load_operand(e, in->operand, in->dtype, j, b);
         *v = fr_emit_combine(e, in->op, in->dtype, old, *fr_emit_value(e, in->a[0]));
         break;
     default:
@@ -268,6 +275,34 @@ finish_block(struct emit *e)
     fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
 }
 
+/* Block u of a strided operand, put together in registers. Left to the loop over the block, GCC would compute with
+ * two lanes at a time, and what they leave in memory piece by piece is late when it is read as a whole. */
+static void
+gather_block(struct emit *e, const struct source *k, int u)
+{
+    struct fr_gcc *c = &e->c;
+    fr_dtype       d = operand_dtype(e, k->operand);
+    gj_type       *type = c->memory[d], *vector;
+    gj_rvalue     *step = fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
+    int            parts = n_parts(d), n = e->block * parts, size = fr_dtype_size(d) / parts;
+    int            lanes = least(n, e->vector_bytes / size);
+
+    vector = fr_emit_vector_of(e, type, lanes);
+    at = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, u * e->block));
+    at = fr_gcc_offset(c, fr_gcc_get(c, k->from), fr_gcc_bin(c, GJ_MULT, c->t_i64, at, step));
+    for (int first = 0; first < n; first += lanes) {
+        for (int i = 0; i < lanes; i++) {
+            at = fr_gcc_keep(c, c->t_bytes, at);
+            lane[i] = fr_gcc_get(c, fr_gcc_at(c, type, at, fr_gcc_i64(c, i % parts)));
+            if (i % parts == parts - 1)
+                at = fr_gcc_offset(c, at, step);
+        }
+        fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->gathered[u], first),
+                   lanes == 1 ? lane[0]
+                              : c->g->context_new_rvalue_from_vector(c->ctxt, NULL, vector, (size_t)lanes, lane));
+    }
+}
+
 static void
 emit_blocks(struct emit *e, int n)
 {
@@ -313,6 +348,9 @@ emit_step(struct emit *e, int n)
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
             fr_emit_spill_lanes(e, &e->sinks[s]);
+    for (int s = 0; s < e->n_sources; s++)
+        for (int u = 0; u < n && e->sources[s].gathered[u]; u++)
+            gather_block(e, &e->sources[s], u);
     if (e->has_rare)
         emit_usual_blocks(e, n);
     else
@@ -384,6 +422,8 @@ declare_source(struct emit *e, int operand)
     if (strided(e, operand)) {
         s->step_start = fr_emit_entry_step(e, operand);
         s->step = fr_emit_copied(e, c->t_i64, s->step_start);
+        for (int u = 0; u < e->abreast && fr_dtype_size(fr_dtype_info[d].component) >= GATHERED; u++)
+            s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     }
     s->pad = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     fr_emit_declare_wide(e, s);

@@ -568,9 +568,21 @@ enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
     PACK_ROW = 64,          /* elements of a row that is gathered */
+    PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
     PACK_NEAR = 4 << 20,    /* bytes, and twice as many in memory: for more, memory is what a row waits for */
     PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
+
+/* Whether the lines of a row's elements, `step` bytes apart, stay in the first cache until the next row wants what lies
+ * beside them, among whatever else is there. Lines that are a multiple of 4 KB apart share a set. */
+static bool
+row_stays(int64_t n, int64_t step)
+{
+    enum { LINE = 64, SETS = 64, WAYS = 6 };
+    int64_t apart = step & -step;
+
+    return n <= WAYS * (apart <= LINE ? SETS : apart < LINE * SETS ? LINE * SETS / apart : 1);
+}
 
 /* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
  * other one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
@@ -594,9 +606,10 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows)
         return -1;
     if (axis < 0)
         small = !(o->stride[inner] == -1 || (o->stride[inner] == 2 && bytes <= PACK_NEAR)) ||
-                z->dims[inner] < PACK_ROW;
+                z->dims[inner] < PACK_ROW || size >= PACK_WIDE;
     else
-        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT;
+        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT ||
+                (size >= PACK_WIDE && row_stays(z->dims[inner], step));
     if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
         return -1;
     return axis < 0 ? inner : axis;

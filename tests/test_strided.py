@@ -1,0 +1,57 @@
+"""Machine code over strided operands computes with whole registers: blocks are put together first."""
+import os
+import platform
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import ROOT
+
+pytestmark = pytest.mark.core
+
+REF = os.environ.get("FRIT_BACKEND") == "ref"
+MULTIPLIES = {      # VEX without a second source in memory; the third bit of its second byte is the width
+    "xmm": re.compile(rb"\xc5[\x81\x89\x91\x99\xa1\xa9\xb1\xb9\xc1\xc9\xd1\xd9\xe1\xe9\xf1\xf9]\x59"),
+    "ymm": re.compile(rb"\xc5[\x85\x8d\x95\x9d\xa5\xad\xb5\xbd\xc5\xcd\xd5\xdd\xe5\xed\xf5\xfd]\x59"),
+}
+
+
+@pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
+@pytest.mark.parametrize("expression", ["a[::3] * b[::3] * 2", "a[::-1] * b[::5][:2000] * a[:2000]"])
+def test_products_of_strided_operands_take_whole_registers(tmp_path, expression):
+    tmp_path.chmod(0o700)
+    code = f"""
+import numpy as np, frit
+a, b = frit.asarray(np.arange(2000.0)), frit.asarray(np.arange(10000.0))
+b = b[:2000] if "::3" in {expression!r} else b
+for _ in range(3):
+    frit.eval({expression})
+print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
+"""
+    env = {**os.environ, "FRIT_JIT": "always", "FRIT_CACHE_DIR": str(tmp_path), "FRIT_ISA": "v3"}
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
+                         stdout=subprocess.PIPE, text=True).stdout
+    if out.strip() == "0":
+        pytest.skip("no compiler here")
+    found = b"".join(f.read_bytes() for f in tmp_path.glob("*.frit"))
+    assert MULTIPLIES["ymm"].search(found) and not MULTIPLIES["xmm"].search(found)
+
+
+@pytest.mark.parametrize("dtype", "i4 f4 u8 f8 c8 c16 f2 u1 ?".split())
+@pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 1000])
+def test_blocks_and_what_is_left_over(dtype, n):
+    r = np.random.default_rng(n)
+    a, b = ((r.standard_normal(7 * n) * 9).astype(dtype) for _ in range(2))
+    with frit.config(jit="always"):
+        for f in (lambda x, y: x[::7] * y[::-7], lambda x, y: x[3::7] + y[:n] * y[1::7][::-1],
+                  lambda x, y: (x[::7] * x[1::7] + x[2::7] * x[3::7] + y[:n]) * y[::7], lambda x, y: (x[::7] + y[::7]).sum()):
+            want = f(a, b)
+            for _ in range(2):
+                got = np.asarray(f(frit.asarray(a), frit.asarray(b)))
+                frit.wait_for_compiles(60)
+                np.testing.assert_array_equal(got, want)
