@@ -444,6 +444,9 @@ exponents, over the intervals where the function does something, around 0, 1 and
 numbers next to multiples of pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
 are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 3*10^6
 points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
+
+f16: most functions have short forms in floats (`recipe_math_half.c`), at most 0.53 ULP from the truth over all 2^16
+arguments; the others round what f32 has, 0.51 ULP. `tests/test_half.py` tries them all.
 """
 
 

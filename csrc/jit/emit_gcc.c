@@ -380,6 +380,7 @@ note_features(struct emit *e, const char *const *features)
         if (!strcmp(*features, "-mavx512f"))
             e->vector_bytes = 64;
         e->c.has_fma |= !strcmp(*features, "-mfma");
+        e->c.has_f16c |= !strcmp(*features, "-mf16c");
         if (!strcmp(*features, "-mavx2") && e->vector_bytes < 32)
             e->vector_bytes = 32;
     }

@@ -44,7 +44,7 @@ void
 fr_emit_ops(struct emit *e, int i, int n)
 {
     const struct fr_inst *in = inst(e, i);
-    struct fr_gargs       args[MAX_ABREAST] = {{{{NULL, NULL}}}};
+    struct fr_gargs       args[MAX_ABREAST] = {{{{.re = NULL}}}};
     struct fr_gval        out[MAX_ABREAST];
 
     for (e->u = 0; e->u < n; e->u++)
@@ -213,7 +213,7 @@ fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
 
     if (j)
         v = plus(e, start, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, e->iota_step[in->operand]));
-    return (struct fr_gval){fr_gcc_keep(c, c->t_i64, v), NULL};
+    return (struct fr_gval){.re = fr_gcc_keep(c, c->t_i64, v)};
 }
 
 /* Where an iota starts travels as the operand's pointer. */

@@ -27,8 +27,10 @@ struct sink {
     struct {
         gj_lvalue *t;            /* [B * parts] */
         gj_lvalue *part[2];      /* [B] each: what the loop computes; with one part it is t */
+        gj_lvalue *exact;        /* [B] floats that are rounded to t (F16C); NULL: t is computed */
     } of[MAX_ABREAST];           /* .. for each block of a step */
     /* HOW_STORE */
+    bool        rounds;          /* the loop leaves `exact` */
     gj_lvalue  *to, *step;       /* where element 0 would be (char *), bytes between elements
                                     (NULL: side by side) */
     gj_rvalue  *to_start, *step_start;
@@ -58,6 +60,7 @@ struct source {                  /* an operand that FULL loads read */
     gj_lvalue *from, *step;      /* as in struct sink */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
+    gj_lvalue *wide[MAX_ABREAST];  /* [B] each: half precision as floats (F16C), or NULL */
     gj_lvalue *gathered[MAX_ABREAST];   /* strided: the elements of each block of a step, side by side */
 };
 
@@ -221,6 +224,14 @@ void fr_emit_ask(struct emit *e, int n_blocks);
 /* Bytes ahead, an array: for rows of `n` elements, and for pieces of a row. */
 gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n);
 gj_lvalue *fr_emit_ahead_in_row(struct emit *e);
+
+/* ---- emit_gcc_half.c: half precision a register at a time (F16C) ------------------------------ */
+void fr_emit_declare_wide(struct emit *e, struct source *s);
+void fr_emit_declare_exact(struct emit *e, struct sink *k);
+/* What `n` blocks from element e->j on read, as floats. */
+void fr_emit_widen_blocks(struct emit *e, int n);
+/* t of block e->u from its floats. */
+void fr_emit_round_block(struct emit *e, struct sink *k);
 
 /* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
 /* Returns how many elements come before whole blocks, so that the first store which goes past the

@@ -225,9 +225,9 @@ from_lane(struct emit *e, const struct sink *k, gj_rvalue *const *part)
     struct fr_gcc *c = &e->c;
 
     if (k->dtype != FR_BOOL)
-        return (struct fr_gval){part[0], part[1]};
+        return (struct fr_gval){.re = part[0], .im = part[1]};
     return (struct fr_gval){
-        fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, part[0], fr_gcc_int(c, k->lane, 0))), NULL};
+        .re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, part[0], fr_gcc_int(c, k->lane, 0)))};
 }
 
 static gj_rvalue *
@@ -397,7 +397,7 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     }
     best = from_lane(e, k, part);
     if (k->how == HOW_LANES) {
-        struct fr_gval none = {fr_gcc_bits(c, m, identity_bits(k->op, k->dtype)), NULL};
+        struct fr_gval none = {.re = fr_gcc_bits(c, m, identity_bits(k->op, k->dtype))};
 
         v.re = fr_gcc_keep(c, k->dtype == FR_BOOL ? c->t_bool : k->lane,
                            fr_gcc_select(c, m, live, v.re, none.re));
@@ -457,8 +457,8 @@ row_product(struct emit *e, struct sink *k, struct fr_gval a, struct fr_gval b)
     p[2] = fr_gcc_bin(c, GJ_MULT, k->lane, a.re, b.im);
     p[3] = fr_gcc_bin(c, GJ_MULT, k->lane, a.im, b.re);
     return (struct fr_gval){
-        fr_gcc_keep(c, k->lane, fr_gcc_bin(c, GJ_SUB, k->lane, p[0], p[1])),
-        fr_gcc_keep(c, k->lane, fr_gcc_bin(c, GJ_PLUS, k->lane, p[2], p[3])),
+        .re = fr_gcc_keep(c, k->lane, fr_gcc_bin(c, GJ_SUB, k->lane, p[0], p[1])),
+        .im = fr_gcc_keep(c, k->lane, fr_gcc_bin(c, GJ_PLUS, k->lane, p[2], p[3])),
     };
 }
 
@@ -468,7 +468,7 @@ fr_emit_multiply_block(struct emit *e, struct sink *k)
 {
     struct fr_gcc     *c = &e->c;
     struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_get(c, e->live), true);
-    struct fr_gval     v = {fr_gcc_get(c, k->acc[0][0]), maybe(e, k->acc[1][0])};
+    struct fr_gval     v = {.re = fr_gcc_get(c, k->acc[0][0]), .im = maybe(e, k->acc[1][0])};
 
     v = row_product(e, k, v, from_t(e, k, fr_gcc_get(c, l.i)));
     fr_gcc_set(c, k->acc[0][0], v.re);
@@ -658,8 +658,8 @@ join_complex(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **
     for (int p = 0; p < 2; p++)
         part[p] =
             fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
-    v = (struct fr_gval){part[0], part[1]};
-    old = (struct fr_gval){fr_gcc_get(c, best[0]), fr_gcc_get(c, best[1])};
+    v = (struct fr_gval){.re = part[0], .im = part[1]};
+    old = (struct fr_gval){.re = fr_gcc_get(c, best[0]), .im = fr_gcc_get(c, best[1])};
     place = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
     place = fr_gcc_keep(c, c->t_i64, plus(e, times(e, place, e->block), fr_gcc_get(c, l.i)));
     take = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, place, fr_gcc_get(c, at)));
@@ -668,7 +668,7 @@ join_complex(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **
     fr_gcc_set(c, best[1], fr_gcc_select(c, m, take, v.im, old.im));
     fr_gcc_set(c, at, fr_gcc_select(c, FR_I64, take, place, fr_gcc_get(c, at)));
     fr_gcc_end_for(c, l);
-    *value = (struct fr_gval){fr_gcc_get(c, best[0]), fr_gcc_get(c, best[1])};
+    *value = (struct fr_gval){.re = fr_gcc_get(c, best[0]), .im = fr_gcc_get(c, best[1])};
     *index = element_of(e, fr_gcc_get(c, at));
 }
 
@@ -699,11 +699,11 @@ join_lanes(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **in
     l = fr_gcc_for(c, fr_gcc_i64(c, 1), fr_gcc_i64(c, e->block), true);
     part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i)));
     part[0] = fr_gcc_keep(c, k->lane, part[0]);
-    *value = fr_emit_combine(e, k->op, k->dtype, (struct fr_gval){fr_gcc_get(c, all), NULL},
+    *value = fr_emit_combine(e, k->op, k->dtype, (struct fr_gval){.re = fr_gcc_get(c, all)},
                              from_lane(e, k, part));
     fr_gcc_set(c, all, value->re);
     fr_gcc_end_for(c, l);
-    *value = (struct fr_gval){fr_gcc_get(c, all), NULL};
+    *value = (struct fr_gval){.re = fr_gcc_get(c, all)};
 }
 
 void
@@ -713,17 +713,17 @@ fr_emit_write_partial_results(struct emit *e)
 
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink   *k = &e->sinks[s];
-        struct fr_gval v = {NULL, NULL};
+        struct fr_gval v = {.re = NULL};
         gj_rvalue     *index = NULL, *slot;
 
         switch ((enum how)k->how) {
         case HOW_STORE:
             continue;
         case HOW_TREE:
-            v = (struct fr_gval){fr_gcc_get(c, k->sum[0]), maybe(e, k->sum[1])};
+            v = (struct fr_gval){.re = fr_gcc_get(c, k->sum[0]), .im = maybe(e, k->sum[1])};
             break;
         case HOW_SEQ:
-            v = (struct fr_gval){fr_gcc_get(c, k->acc[0][0]), maybe(e, k->acc[1][0])};
+            v = (struct fr_gval){.re = fr_gcc_get(c, k->acc[0][0]), .im = maybe(e, k->acc[1][0])};
             break;
         default:
             join_lanes(e, k, &v, &index);

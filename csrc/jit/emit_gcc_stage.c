@@ -22,6 +22,15 @@ load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j, gj_rvalue *b
         e, d, fr_gcc_address(&e->c, fr_gcc_elem(&e->c, gathered, fr_gcc_i64(&e->c, 0))), NULL, b);
 }
 
+/* Element b of the block being written, as a float. */
+static gj_rvalue *
+load_wide(struct emit *e, int operand, gj_rvalue *b)
+{
+    gj_lvalue *wide = e->sources[e->source_of[operand]].wide[e->u];
+
+    return wide ? fr_gcc_keep(&e->c, e->c.memory[FR_F32], fr_gcc_get(&e->c, fr_gcc_elem(&e->c, wide, b))) : NULL;
+}
+
 /* The arguments of `in` that an earlier stage left in row buffers. */
 static void
 load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
@@ -52,6 +61,8 @@ sink_value(struct emit *e, const struct sink *k)
     if (in->kind == FR_INST_REDUCE) {
         v = *fr_emit_value(e, in->a[0]);
         /* any and all take anything; f16 is summed in f32. */
+        if (k->dtype == FR_F32 && v.wide)
+            return (struct fr_gval){.re = v.wide};
         v = fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, k->dtype, v);
     }
     return v;
@@ -68,6 +79,7 @@ emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
     switch (in->kind) {
     case FR_INST_LOAD:
         *v = load_operand(e, in->operand, in->dtype, j, b);
+        v->wide = load_wide(e, in->operand, b);
         break;
     case FR_INST_IOTA:
         *v = fr_emit_iota(e, in, j);
@@ -95,6 +107,11 @@ emit_sinks(struct emit *e, gj_rvalue *b)
             fr_emit_combine_lane(e, k, v, b);
             continue;
         }
+        if (k->how == HOW_STORE && k->of[e->u].exact && v.exact) {
+            k->rounds = true;
+            fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].exact, b), v.exact);
+            continue;
+        }
         fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].part[0], b),
                    k->dtype == FR_BOOL ? fr_gcc_cast(c, v.re, c->memory[FR_BOOL]) : v.re);
         if (k->parts == 2)
@@ -116,7 +133,7 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
         j[u] = fr_gcc_keep(c, c->t_i64, j[u]);
         for (int i = 0; i < (int)e->nest->n_insts; i++)
             if (inst(e, i)->level == FR_LEVEL_FULL)
-                e->val[u][i] = (struct fr_gval){NULL, NULL};
+                e->val[u][i] = (struct fr_gval){.re = NULL};
     }
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         if (!e->runs[i])
@@ -159,6 +176,8 @@ store_vectors(struct emit *e, struct sink *k, bool past)
     int            n = e->block * k->parts, size = fr_dtype_size(fr_dtype_info[k->dtype].component);
     int            lanes = least(n, e->vector_bytes / size);
 
+    if (k->rounds) /* as they have come, half a register each */
+        lanes = least(n, e->vector_bytes / 4);
     vector = fr_emit_vector_of(e, type, lanes);
     for (int lane = 0; lane < n; lane += lanes) {
         gj_lvalue *at = fr_emit_vector_at(e, vector, size,
@@ -166,7 +185,7 @@ store_vectors(struct emit *e, struct sink *k, bool past)
         gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
 
         if (past)
-            fr_gcc_set_past(c, e->vector_bytes, at, v);
+            fr_gcc_set_past(c, lanes * size, at, v);
         else
             fr_gcc_set(c, at, v);
     }
@@ -243,6 +262,8 @@ finish_block(struct emit *e)
 
         if (!k->in_lanes && k->parts == 2)
             interleave(e, k);
+        if (k->rounds)
+            fr_emit_round_block(e, k);
         if (k->how == HOW_STORE)
             store_block(e, k);
         if (k->how == HOW_SEQ)
@@ -322,6 +343,7 @@ emit_step(struct emit *e, int n)
 {
     if (n == e->abreast)
         fr_emit_ask(e, n);
+    fr_emit_widen_blocks(e, n);
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
@@ -404,6 +426,7 @@ declare_source(struct emit *e, int operand)
             s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     }
     s->pad = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
+    fr_emit_declare_wide(e, s);
 }
 
 static void
@@ -413,6 +436,7 @@ declare_store(struct emit *e, struct sink *k)
     const struct fr_inst *in = inst(e, k->inst);
 
     fr_emit_declare_t(e, k);
+    fr_emit_declare_exact(e, k);
     if (!writes(in)) {
         gj_rvalue *at = fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, k->inst));
 

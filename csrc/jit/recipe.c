@@ -20,6 +20,13 @@ static const bool takes_half_bits[FR_N_OPS] = {
     [FR_OP_where] = true,
 };
 
+/* Half precision has these of its own, which take it as F32. */
+static fr_recipe_fn *const half_recipes[FR_N_OPS] = {
+#define HALF(name) [FR_OP_##name] = recipe_half_##name,
+    FR_HALF_RECIPES(HALF)
+#undef HALF
+};
+
 bool
 fr_recipe_exists(fr_op op, fr_dtype in)
 {
@@ -34,23 +41,42 @@ fr_recipe_exists(fr_op op, fr_dtype in)
     return !(in == FR_F16 && (op == FR_OP_random_uniform || op == FR_OP_random_normal));
 }
 
+bool
+fr_recipe_widens(fr_op op)
+{
+    return !takes_half_bits[op] && fr_op_result(op, FR_F16) == FR_F16;
+}
+
 fr_status
-fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
-             struct fr_mnum *result)
+fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args, struct fr_mnum *result)
 {
     struct fr_mnum wide[3] = {{0, 0}};
-    fr_status      st = FR_OK;
 
-    if (!fr_recipe_exists(op, in))
-        return FR_ENOTSUP;
-    if (in != FR_F16 || takes_half_bits[op])
-        return recipes[op](code, in, args, result);
     for (int k = 0; k < fr_op_info[op].arity; k++) {
         wide[k] = args[k];
         if (m_type(code, args[k].re) == FR_U16)
             wide[k].re = fr_half_widen(code, args[k].re);
     }
-    TRY(recipes[op](code, FR_F32, wide, result));
+    return (half_recipes[op] ? half_recipes : recipes)[op](code, FR_F32, wide, result);
+}
+
+fr_mval
+fr_recipe_round_half(struct fr_mcode *code, fr_mval v)
+{
+    return fr_half_round(code, v);
+}
+
+fr_status
+fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
+             struct fr_mnum *result)
+{
+    fr_status st = FR_OK;
+
+    if (!fr_recipe_exists(op, in))
+        return FR_ENOTSUP;
+    if (in != FR_F16 || takes_half_bits[op])
+        return recipes[op](code, in, args, result);
+    TRY(fr_recipe_half(code, op, args, result));
     if (fr_op_result(op, in) == FR_F16)
         result->re = fr_half_narrow(code, result->re);
     st = code->st;

@@ -14,6 +14,14 @@
 fr_status fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
                        struct fr_mnum *result);
 
+/* Half precision before the last rounding: where fr_recipe_widens(op), arguments that are F32 already
+ * are taken as they are, and the result is the F32 that the operation's result is rounded from. */
+bool      fr_recipe_widens(fr_op op);
+fr_status fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args,
+                         struct fr_mnum *result);
+/* F32 rounded to the nearest number that half precision has, and still F32. */
+fr_mval   fr_recipe_round_half(struct fr_mcode *code, fr_mval v);
+
 /* Conversion of one element, as NumPy's astype. */
 fr_status fr_recipe_cast(struct fr_mcode *code, fr_dtype from, fr_dtype to, struct fr_mnum arg,
                          struct fr_mnum *result);

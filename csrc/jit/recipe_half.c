@@ -54,3 +54,21 @@ fr_half_narrow(code_t c, fr_mval v)
     r = m_select(c, is_nan, m_or(c, payload, m_int(c, u, 0x7e00)), r);
     return m_cvt(c, FR_U16, m_or(c, r, sign));
 }
+
+fr_mval
+fr_half_round(code_t c, fr_mval v)
+{
+    fr_mval bits = m_bitcast(c, FR_U32, v), mag = m_bitcast(c, FR_U32, m_abs(c, v));
+    fr_mval sign = m_and(c, bits, m_int(c, FR_U32, 0x80000000));
+    fr_mval even = m_and(c, m_shr(c, mag, m_int(c, FR_U32, 13)), m_int(c, FR_U32, 1));
+    fr_mval high = m_int(c, FR_U32, 0xffffe000), half = m_real(c, FR_F32, 0.5), r;
+    fr_mval normal = m_and(c, m_add(c, mag, m_add(c, even, m_int(c, FR_U32, 0xfff))), high);
+    fr_mval sub = m_bitcast(c, FR_U32, m_sub(c, m_add(c, m_abs(c, v), half), half));
+    fr_mval nan = m_and(c, m_or(c, mag, m_int(c, FR_U32, 0x400000)), high);
+
+    r = m_select(c, m_lt(c, mag, m_int(c, FR_U32, (127 - HALF_BIAS + 1) << 23)), sub, normal);
+    r = m_select(c, m_le(c, m_int(c, FR_U32, (127 + HALF_BIAS + 1) << 23), normal),
+                 m_int(c, FR_U32, 0x7f800000), r);
+    r = m_select(c, m_lt(c, m_int(c, FR_U32, 0x7f800000), mag), nan, r);
+    return m_bitcast(c, FR_F32, m_or(c, r, sign));
+}

@@ -26,6 +26,14 @@ typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, s
 FR_REAL_RECIPES(REAL)
 #undef REAL
 
+/* The same for half precision as F32 (recipe_math_half.c): short forms of some. */
+#define FR_HALF_RECIPES(HALF)                                                                      \
+    HALF(log) HALF(log2) HALF(log10) HALF(exp) HALF(exp2) HALF(expm1) HALF(sinh) HALF(cosh)        \
+    HALF(sin) HALF(cos) HALF(tan) HALF(arctan) HALF(arcsinh) HALF(arctanh) HALF(cbrt)
+#define HALF(name) fr_recipe_fn recipe_half_##name;
+FR_HALF_RECIPES(HALF)
+#undef HALF
+
 /* Complex forms of operations that recipe_arith.c states for the other dtypes (recipe_complex.c). */
 #define FR_COMPLEX_RECIPES(COMPLEX)                                                                \
     COMPLEX(absolute) COMPLEX(sign) COMPLEX(square) COMPLEX(sqrt) COMPLEX(reciprocal)              \
@@ -85,5 +93,7 @@ fr_mval m_copysign(code_t c, fr_mval magnitude, fr_mval sign);
  * nearest even (recipe_half.c). */
 fr_mval fr_half_widen(code_t c, fr_mval bits);
 fr_mval fr_half_narrow(code_t c, fr_mval v);
+/* fr_half_widen(fr_half_narrow(v)) of F32, the shorter way. */
+fr_mval fr_half_round(code_t c, fr_mval v);
 
 #endif

@@ -36,6 +36,11 @@ static const double EXP_F64_TAIL[] = {
     0x1.28ad8a104d3acp-22, 0x1.ad9c2860186e4p-26,
 };
 
+/* (e^r - 1 - r) / r^2, error against e^r - 1: 2^-31.1 */
+static const double EXPM1_F32[] = {
+    0x1p-1, 0x1.555554p-3, 0x1.5554f8p-5, 0x1.1112dap-7, 0x1.6d3a4p-10, 0x1.9e6f5ap-13,
+};
+
 /* (e^r - 1 - r - r^2 / 2) / r^3, error against e^r - 1: 2^-61.6 */
 static const double EXPM1_F64_TAIL[] = {
     0x1.5555555555559p-3, 0x1.5555555555558p-5, 0x1.111111110f702p-7, 0x1.6c16c16c1700cp-10,
@@ -381,6 +386,81 @@ static const double POWER_C1[] = {
 static const double POWER_Q[] = {
     0x1.2776c50ef9bfcp-1, 0x1.a61762a7aedddp-2, 0x1.484b13d6acff3p-2, 0x1.0c9a853ae88c6p-2,
     0x1.c68ee966e5625p-3, 0x1.8a09b69f063cap-3, 0x1.58fce66827674p-3, 0x1.61eff7e948e2bp-3,
+};
+
+/* log(1 + r) / r, error against it, for half precision: 2^-17.0 */
+static const double LOG_HALF[] = {
+    0x1.00004cp+0, -0x1.ffe662p-2, 0x1.54902cp-2, -0x1.0420dcp-2, 0x1.c3b08cp-3, -0x1.24b19ep-3,
+};
+
+/* log2(1 + r) / r, error against it, for half precision: 2^-17.0 */
+static const double LOG2_HALF[] = {
+    0x1.7154e4p+0, -0x1.7141fcp-1, 0x1.eb5428p-2, -0x1.774922p-2, 0x1.45d35cp-2, -0x1.a6453ep-3,
+};
+
+/* log10(1 + r) / r, error against it, for half precision: 2^-17.0 */
+static const double LOG10_HALF[] = {
+    0x1.bcb836p-2, -0x1.bca16cp-3, 0x1.27cf0cp-3, -0x1.c3e41ap-4, 0x1.8857acp-4, -0x1.fc77dap-5,
+};
+
+/* log10 2 */
+static const double LOG10_2_HALF[] = {
+    0x1.344136p-2,
+};
+
+/* 2^r, error against it, for half precision: 2^-18.6 */
+static const double EXP2_HALF[] = {
+    0x1.ffffe8p-1, 0x1.62e0ep-1, 0x1.ec06c2p-3, 0x1.ca134ep-5, 0x1.399a6ep-7,
+};
+
+/* (e^r - 1) / r, error against it, for half precision: 2^-16.0 */
+static const double EXPM1_HALF[] = {
+    0x1.fffe0cp-1, 0x1.0001a6p-1, 0x1.576242p-3, 0x1.555474p-5,
+};
+
+/* cosh r in r^2, for half precision: 2^-23.0 */
+static const double COSH_HALF[] = {
+    0x1.000002p+0, 0x1.fffbf2p-2, 0x1.57bdeap-5,
+};
+
+/* sinh r / r in r^2, for half precision: 2^-16.0 */
+static const double SINH_HALF[] = {
+    0x1.fffe0ap-1, 0x1.5762c2p-3,
+};
+
+/* sin r / r in r^2, |r| <= pi / 2, for half precision: 2^-20.0 */
+static const double SIN_HALF[] = {
+    0x1.ffffep-1, -0x1.554f7p-3, 0x1.105c1cp-7, -0x1.83a3dp-13,
+};
+
+/* tan r / r in r^2, |r| <= pi / 4, for half precision: 2^-18.2 */
+static const double TAN_HALF[] = {
+    0x1.000036p+0, 0x1.551206p-2, 0x1.17a70cp-3, 0x1.4a25ccp-5, 0x1.67b87p-5,
+};
+
+/* arctan t / t in t^2, |t| <= 1, for half precision: 2^-17.8 */
+static const double ARCTAN_HALF[] = {
+    0x1.ffff6ep-1, -0x1.54fca2p-2, 0x1.90aa9ep-3, -0x1.f09d06p-4, 0x1.d6e3aep-5, -0x1.b9c724p-7,
+};
+
+/* arcsinh a / a in a^2, a <= 1/2, for half precision: 2^-20.6 */
+static const double ARCSINH_HALF[] = {
+    0x1.ffffecp-1, -0x1.552ab6p-3, 0x1.2c2eb8p-4, -0x1.0b9cfcp-5,
+};
+
+/* arctanh a / a in a^2, a <= 1/2, for half precision: 2^-17.4 */
+static const double ARCTANH_HALF[] = {
+    0x1.ffff4p-1, 0x1.560e7ep-2, 0x1.7e3386p-3, 0x1.c2a036p-3,
+};
+
+/* pi, the first part rounded down */
+static const double PI_HALF[] = {
+    0x1.921fb4p+1, 0x1.4442d2p-23,
+};
+
+/* pi / 2, the first part rounded down */
+static const double HALF_PI_HALF[] = {
+    0x1.921fb4p+0, 0x1.4442d2p-24,
 };
 
 #endif

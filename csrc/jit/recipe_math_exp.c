@@ -59,6 +59,24 @@ expm1_parts(code_t c, fr_mval x, int shift)
     return (struct two){sum.hi, ADD(sum.lo, FMA(s, tail, left))};
 }
 
+/* Half of 2^n (e^r - 1) + (2^n - 1), twice: 2^128 is no float. */
+static fr_mval
+expm1_f32(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F32;
+    fr_mval b = at_least(c, t, at_most(c, t, x, 89), -40);
+    struct nearest k = nearest(c, t, b, LOG2E[0], BIAS - 1);
+    struct two r = minus_ln2_two(c, t, b, k.n), sum;
+    fr_mval s = power_of_two(c, t, k.biased), s1 = SUB(s, K(0.5));
+    fr_mval left = SUB(SUB(s, s1), K(0.5)), tail, y;
+
+    tail = FMA(MUL(r.hi, r.hi), POLY(r.hi, EXPM1_F32), r.lo);
+    sum = sum_sorted(c, s1, MUL(s, r.hi));
+    y = ADD(sum.hi, FMA(s, tail, ADD(sum.lo, left)));
+    /* The sum has lost the sign of -0, and half of a subnormal number is none. */
+    return SEL(LT(ABS(x), K(0x1p-25)), x, ADD(y, y));
+}
+
 fr_status
 recipe_real_expm1(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
 {
@@ -66,12 +84,7 @@ recipe_real_expm1(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
     fr_mval x = in[0].re;
 
     if (in_type == FR_F32) {
-        fr_mval w = widen(c, at_least(c, FR_F32, at_most(c, FR_F32, x, 90), -40));
-        struct nearest k = nearest(c, t, w, LOG2E[0], BIAS);
-        fr_mval r = FMA(k.n, K(-LN2), w), s = power_of_two(c, t, k.biased);
-        fr_mval y = FMA(s, MUL(r, POLY(r, EXP_SHORT)), SUB(s, K(1)));
-
-        out->re = with_sign(c, FR_F32, narrow(c, y), x);      /* the sum has lost the sign of -0 */
+        out->re = expm1_f32(c, x);
     } else {
         struct two e = expm1_parts(c, at_least(c, t, at_most(c, t, x, 710), -45), -1);
         fr_mval y = ADD(e.hi, e.lo);

@@ -63,7 +63,7 @@ recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
     if (t == FR_F32) {
         fr_mval w = widen(c, x), v = widen(c, y);
 
-        r = narrow(c, m_sqrt(c, FMA(w, w, MUL(v, v))));
+        r = narrow(c, root_short(c, FMA(w, w, MUL(v, v))));
     } else {
         r = hypot_f64(c, x, y);
         r = SEL(m_and(c, EQ(x, x), EQ(y, y)), r, ADD(x, y));

@@ -99,6 +99,16 @@ def exp_family():
         10,
         lambda r: r * r / gmpy2.exp(r),
     )
+    polynomial(
+        "EXPM1_F32",
+        "(e^r - 1 - r) / r^2, error against e^r - 1",
+        e2,
+        -HALF_LN2,
+        HALF_LN2,
+        6,
+        lambda r: abs(r * r / gmpy2.expm1(r)) if r else mpfr(0),
+        24,
+    )
     e3 = near0(lambda r: (gmpy2.expm1(r) - r - r * r / 2) / r**3, mpfr(1) / 6)
     polynomial(
         "EXPM1_F64_TAIL",
@@ -494,6 +504,43 @@ def trig_family():
     )
 
 
+def half_family():
+    """For half precision, in floats."""
+
+    def short(name, what, f, at0, lo, hi, n, weight=None):
+        polynomial(f"{name}_HALF", what + ", for half precision", near0(f, at0), lo, hi, n, weight, 24)
+
+    lo, hi = SQRT_HALF - 1, gmpy2.sqrt(mpfr(2)) - 1
+    for name, base in (("LOG", None), ("LOG2", mpfr(2)), ("LOG10", mpfr(10))):
+        k = gmpy2.log(base) if base else mpfr(1)
+        what = f"log{int(base) if base else ''}(1 + r) / r, error against it"
+        short(
+            name, what, lambda r: gmpy2.log1p(r) / r / k, 1 / k, lo, hi, 6,
+            near0(lambda r: r * k / gmpy2.log1p(r), k),
+        )
+    parts("LOG10_2_HALF", "log10 2", LN2 / gmpy2.log(mpfr(10)), 24)
+    half = mpfr("0.50001")
+    short("EXP2", "2^r, error against it", gmpy2.exp2, 1, -half, half, 5, lambda r: 1 / gmpy2.exp2(r))
+    e1 = near0(lambda r: gmpy2.expm1(r) / r, 1)
+    short("EXPM1", "(e^r - 1) / r, error against it", e1, 1, -HALF_LN2, HALF_LN2, 4, lambda r: 1 / e1(r))
+    top = HALF_LN2**2
+    short("COSH", "cosh r in r^2", lambda z: gmpy2.cosh(gmpy2.sqrt(z)), 1, 0, top, 3)
+
+    def over_root(f):
+        return lambda z: f(gmpy2.sqrt(z)) / gmpy2.sqrt(z)
+
+    short("SINH", "sinh r / r in r^2", over_root(gmpy2.sinh), 1, 0, top, 2)
+    short("SIN", "sin r / r in r^2, |r| <= pi / 2", over_root(gmpy2.sin), 1, 0, (PI / 2) ** 2 * mpfr("1.001"), 4)
+    short("TAN", "tan r / r in r^2, |r| <= pi / 4", over_root(gmpy2.tan), 1, 0, (PI / 4) ** 2 * mpfr("1.001"), 5)
+    short("ARCTAN", "arctan t / t in t^2, |t| <= 1", over_root(gmpy2.atan), 1, 0, 1, 6)
+    short("ARCSINH", "arcsinh a / a in a^2, a <= 1/2", over_root(gmpy2.asinh), 1, 0, mpfr("0.25"), 4)
+    short("ARCTANH", "arctanh a / a in a^2, a <= 1/2", over_root(gmpy2.atanh), 1, 0, mpfr("0.25"), 4)
+    for name, what, value in (("PI_HALF", "pi", PI), ("HALF_PI_HALF", "pi / 2", PI / 2)):
+        unit = gmpy2.exp2(-22 if value > 2 else -23)
+        first = gmpy2.floor(value / unit) * unit
+        show(name, f"{what}, the first part rounded down", [first, round_to(value - first, 24)])
+
+
 def main():
     print("""/* jit/recipe_math_coef.h -- polynomials and constants of the math functions.
  * Made by tests/tools/coefficients.py; not to be edited by hand.  The figure at the end of each
@@ -509,6 +556,7 @@ def main():
         trig_family,
         arc_family,
         power_family,
+        half_family,
     ):
         family()
     print("#endif")

@@ -108,6 +108,16 @@ fr_gcc_fence(struct fr_gcc *c)
 }
 
 void
+fr_gcc_convert_halves(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *from, bool widen)
+{
+    gj_asm *a = c->g->block_add_extended_asm(c->at, NULL,
+                                             widen ? "vcvtph2ps %1, %0" : "vcvtps2ph $0, %1, %0");
+
+    c->g->extended_asm_add_output_operand(a, NULL, "=v", to);
+    c->g->extended_asm_add_input_operand(a, NULL, "v", from);
+}
+
+void
 fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at)
 {
     gj_function *f = c->g->context_get_builtin_function(c->ctxt, "__builtin_prefetch");
@@ -235,7 +245,7 @@ struct fr_gval
 fr_gcc_load(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i)
 {
     gj_type       *type = c->memory[d];
-    struct fr_gval v = {fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, i))), NULL};
+    struct fr_gval v = {.re = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, i)))};
 
     if (d == FR_BOOL)
         v.re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
@@ -438,6 +448,8 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
     switch ((enum fr_mop)in->op) {
     case FR_M_INPUT:
+        if (d == FR_F32 && args[in->imm / 2].wide)
+            return args[in->imm / 2].wide;
         return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
     case FR_M_CONST:
         return fr_gcc_bits(c, d, in->imm);
@@ -500,12 +512,20 @@ fr_gcc_numbered(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
     return v;
 }
 
+/* What a recipe gives: the value, and for half precision what `wide` and `exact` are, or NONE. */
+struct given {
+    struct fr_mnum r;
+    fr_mval        wide, exact;
+};
+enum { NONE = UINT16_MAX };
+
 /* Writes the code that a recipe has left in c->code for `n` elements, each instruction for all of
  * them before the next one. */
 static void
-flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
+flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct given given, int n,
       const struct fr_gargs *args, struct fr_gval *out)
 {
+    struct fr_mnum r = given.r;
     size_t   len = c->code.n;
     uint8_t *needed = NULL;
 
@@ -520,6 +540,8 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
         return;
     }
     needed[r.re] = needed[fr_dtype_is_complex(result) ? r.im : r.re] = 1;
+    if (given.exact != NONE)
+        needed[given.wide] = needed[given.exact] = 1;
     fr_m_needed(&c->code, c->usual ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
     for (size_t i = 0; i < len; i++) {
         const struct fr_minst *in = &c->code.inst[i];
@@ -536,41 +558,77 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct fr_mnum r, int n,
         out[u].re = c->vals[(size_t)u * len + r.re];
         if (fr_dtype_is_complex(result))
             out[u].im = c->vals[(size_t)u * len + r.im];
+        if (given.exact != NONE) {
+            out[u].wide = c->vals[(size_t)u * len + given.wide];
+            out[u].exact = c->vals[(size_t)u * len + given.exact];
+        }
     }
     fr_free(needed);
+}
+
+/* The 16 bits, and both floats; what nobody reads GCC leaves out. */
+static fr_status
+give_half(struct fr_gcc *c, struct fr_mnum exact, struct given *given)
+{
+    given->exact = exact.re;
+    given->wide = fr_recipe_round_half(&c->code, exact.re);
+    return fr_recipe_cast(&c->code, FR_F32, FR_F16, exact, &given->r);
+}
+
+static bool
+all_wide(int n, const struct fr_gargs *args, int k)
+{
+    for (int u = 0; u < n; u++)
+        if (!args[u].x[k].wide)
+            return false;
+    return true;
 }
 
 void
 fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
            struct fr_gval *out)
 {
-    struct fr_mnum x[3] = {{0, 0}}, r = {0, 0};
+    const bool     widens = c->has_f16c && in == FR_F16 && fr_recipe_widens(op);
+    struct fr_mnum x[3] = {{0, 0}}, exact;
+    struct given   given = {{0, 0}, NONE, NONE};
     fr_status      st;
 
     c->code.n = 0;
-    for (int k = 0; k < fr_op_info[op].arity; k++)
-        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, fr_op_arg(op, k, in), k);
-    st = fr_recipe_op(&c->code, op, in, x, &r);
-    flush(c, st, fr_op_result(op, in), r, n, args, out);
+    for (int k = 0; k < fr_op_info[op].arity; k++) {
+        fr_dtype d = fr_op_arg(op, k, in);
+
+        if (widens && d == FR_F16 && all_wide(n, args, k))
+            d = FR_F32;
+        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d, k);
+    }
+    if (!widens)
+        st = fr_recipe_op(&c->code, op, in, x, &given.r);
+    else if ((st = fr_recipe_half(&c->code, op, x, &exact)) == FR_OK)
+        st = give_half(c, exact, &given);
+    flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
 void
 fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
              struct fr_gval *out)
 {
-    struct fr_mnum x, r = {0, 0};
+    struct fr_mnum x;
+    struct given   given = {{0, 0}, NONE, NONE};
     fr_status      st;
 
     c->code.n = 0;
     x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
-    st = fr_recipe_cast(&c->code, from, to, x, &r);
-    flush(c, st, to, r, n, args, out);
+    if (c->has_f16c && from == FR_F32 && to == FR_F16)
+        st = give_half(c, x, &given);
+    else
+        st = fr_recipe_cast(&c->code, from, to, x, &given.r);
+    flush(c, st, to, given, n, args, out);
 }
 
 struct fr_gval
 fr_gcc_op(struct fr_gcc *c, fr_op op, fr_dtype in, const struct fr_gval *args)
 {
-    struct fr_gargs all = {{{NULL, NULL}}};
+    struct fr_gargs all = {{{.re = NULL}}};
     struct fr_gval  v;
 
     memcpy(all.x, args, (size_t)fr_op_info[op].arity * sizeof *args);

@@ -18,6 +18,8 @@
  * both parts, a bool is a C bool. */
 struct fr_gval {
     gj_rvalue *re, *im;
+    /* Half precision: the same number as F32, and an F32 that is rounded to it; each may be NULL. */
+    gj_rvalue *wide, *exact;
 };
 
 struct fr_gcc {
@@ -36,6 +38,7 @@ struct fr_gcc {
     bool                    usual;
     fr_status               st;                  /* FR_ENOMEM, FR_ENOTSUP stick */
     bool                    has_fma;             /* the processor has it as one instruction */
+    bool                    has_f16c;            /* and those of half precision */
     bool                    needs_libm;          /* some operation is a call */
     gj_function            *fmod[2];             /* of f32 and f64, once one is called */
 };
@@ -92,6 +95,8 @@ enum { FR_GCC_PAST = 0 };
 #endif
 void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
 void       fr_gcc_fence(struct fr_gcc *);
+/* A vector of half precision numbers to one of floats, or the other way, in one instruction (has_f16c). */
+void       fr_gcc_convert_halves(struct fr_gcc *, gj_lvalue *to, gj_rvalue *from, bool widen);
 /* Asks for the line of memory at an address (char *), which may be anywhere. */
 void       fr_gcc_prefetch(struct fr_gcc *, gj_rvalue *at);
 

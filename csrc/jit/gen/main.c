@@ -319,19 +319,38 @@ masks_of(const struct shape *s)
     }
 }
 
+/* Whether a kernel is the cast of floats to half precision, which is an instruction of some levels. */
+static bool
+rounds_halves(const char *name)
+{
+    return !strcmp(name, "cast_f32_f16");
+}
+
+/* Takes the text of a kernel over. */
+static void
+add_text(const char *name, const char *place, const struct fr_text *t, unsigned weight)
+{
+    struct kernel *k;
+
+    if (t->st != FR_OK)
+        die("%s: %s", name, fr_status_text(t->st));
+    if (!FR_GROW(kernels, cap_kernels, n_kernels + 1))
+        die("out of memory");
+    k = &kernels[n_kernels];
+    *k = (struct kernel){.body = t->s, .helpers = t->helpers, .weight = weight};
+    snprintf(k->name, sizeof k->name, "%s", name);
+    snprintf(k->place, sizeof k->place, "%s", place);
+    while (strcmp(kernels[k->same_as].body, k->body) != 0)
+        k->same_as++;
+    n_kernels++;
+}
+
 static void
 add_kernel(struct shape *s, const char *name, const char *place)
 {
     struct fr_text t = {0};
-    struct kernel *k;
     unsigned       masks, n_loops = 0;
 
-    if (!FR_GROW(kernels, cap_kernels, n_kernels + 1))
-        die("out of memory");
-    k = &kernels[n_kernels];
-    *k = (struct kernel){0};
-    snprintf(k->name, sizeof k->name, "%s", name);
-    snprintf(k->place, sizeof k->place, "%s", place);
     make_plain(&s->code);
     find_needs(s, s->roots, s->out.n_parts, false);
     masks = masks_of(s);
@@ -344,6 +363,9 @@ add_kernel(struct shape *s, const char *name, const char *place)
                     "abc"[i]);
     for (int i = s->n_args; i < MAX_ARGS; i++)
         fr_text_add(&t, "    (void)%c;\n", "abc"[i]);
+    if (rounds_halves(name))
+        fr_text_add(&t, "#ifdef __F16C__\n    if (!once) {\n        round_halves(n, r, x);\n"
+                        "        return;\n    }\n#endif\n");
     fr_text_add(&t, "    switch (once) {\n");
     for (unsigned once = 0; once < 8; once++)
         if (masks >> once & 1) {
@@ -355,15 +377,7 @@ add_kernel(struct shape *s, const char *name, const char *place)
     for (int i = 0; i < s->n_args; i++)
         fr_text_add(&t, "%d * sizeof *%c, ", s->args[i].n_parts, arg_name[i]);
     fr_text_add(&t, "%d * sizeof *r}, %d);\n}\n", s->out.n_parts, s->n_args);
-    if (t.st != FR_OK)
-        die("%s: %s", name, fr_status_text(t.st));
-
-    k->body = t.s;
-    k->helpers = t.helpers;
-    k->weight = (unsigned)s->code.n * n_loops;
-    while (strcmp(kernels[k->same_as].body, k->body) != 0)
-        k->same_as++;
-    n_kernels++;
+    add_text(name, place, &t, (unsigned)s->code.n * n_loops);
 }
 
 /* Declares an input of the recipe and what it looks like in memory. */
@@ -390,6 +404,41 @@ set_result(struct shape *s, fr_dtype d, struct fr_mnum r)
     s->out.n_parts = fr_dtype_is_complex(d) ? 2 : 1;
     s->roots[0] = r.re;
     s->roots[1] = r.im;
+}
+
+/* Half precision that goes through single precision: a kernel that computes in floats, mostly that of
+ * single precision, and one that converts for it. */
+static void
+add_half_op(fr_op op)
+{
+    const struct fr_op_info *info = &fr_op_info[op];
+    struct shape             s = {0};
+    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
+    struct fr_text           t = {0};
+    char                     name[64], place[64];
+    fr_status                st;
+
+    for (int k = 0; k < info->arity; k++)
+        args[k] = add_arg(&s, fr_op_arg(op, k, FR_F16) == FR_F16 ? FR_F32 : fr_op_arg(op, k, FR_F16));
+    st = fr_recipe_half(&s.code, op, args, &r);
+    if (st != FR_OK || s.code.st != FR_OK)
+        die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
+    set_result(&s, FR_F32, r);
+    snprintf(name, sizeof name, "%s_half", info->name);
+    add_kernel(&s, name, "");
+    fr_mcode_clear(&s.code);
+
+    snprintf(name, sizeof name, "%s", kernels[kernels[n_kernels - 1].same_as].name);
+    fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
+                    " unsigned once)\n{\n    fr_map_fn K(%s);\n\n"
+                    "    half_map(K(%s), n, (const void *[]){a, b, c}, once, out, (const size_t[]){",
+                name, name);
+    for (int k = 0; k < info->arity; k++)
+        fr_text_add(&t, "%d, ", fr_dtype_size(fr_op_arg(op, k, FR_F16)));
+    fr_text_add(&t, "}, %d);\n}\n", info->arity);
+    snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(FR_F16));
+    snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", info->name, FR_F16);
+    add_text(name, place, &t, 8);
 }
 
 static void
@@ -517,7 +566,7 @@ write_files(const char *dir, int n_files)
     for (int f = 0; f < n_files; f++) {
         snprintf(name, sizeof name, "kernels_%d.c", f);
         files[f] = open_file(dir, name);
-        fprintf(files[f], "%s\n%s%s%s", file_head, head.s, names_head, splat_text);
+        fprintf(files[f], "%s\n%s%s#include \"backends/cpu/half_map.h\"\n%s", file_head, head.s, names_head, splat_text);
     }
     fr_text_clear(&head);
     for (size_t i = 0; i < n_kernels; i++) {
@@ -549,9 +598,22 @@ write_table(const char *dir)
     fprintf(f, "\nconst struct fr_kernels PASTE(fr_kernels_, FR_LEVEL, , ) = {\n"
                "    .level = TEXT(FR_LEVEL),\n");
     for (size_t i = 0; i < n_kernels; i++)
-        fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
+        if (*kernels[i].place)
+            fprintf(f, "    %s = K(%s),\n", kernels[i].place, kernels[kernels[i].same_as].name);
     fprintf(f, "};\n");
     close_file(f);
+}
+
+static bool
+is_map(int op, int d)
+{
+    return fr_op_info[op].class_ == FR_CLASS_MAP && fr_recipe_exists((fr_op)op, (fr_dtype)d);
+}
+
+static bool
+is_half_map(int op, int d)
+{
+    return d == FR_F16 && is_map(op, d) && fr_recipe_widens((fr_op)op);
 }
 
 int
@@ -563,8 +625,11 @@ main(int argc, char **argv)
         die("usage: gen OUTDIR N     with N files, 1 to %d", MAX_FILES);
     for (int op = 0; op < FR_N_OPS; op++)
         for (int d = 0; d < FR_N_DTYPES; d++)
-            if (fr_op_info[op].class_ == FR_CLASS_MAP && fr_recipe_exists((fr_op)op, (fr_dtype)d))
+            if (is_map(op, d) && !is_half_map(op, d))
                 add_op((fr_op)op, (fr_dtype)d);
+    for (int op = 0; op < FR_N_OPS; op++)
+        if (is_half_map(op, FR_F16))
+            add_half_op((fr_op)op);
     for (int from = 0; from < FR_N_DTYPES; from++)
         for (int to = 0; to < FR_N_DTYPES; to++)
             add_cast((fr_dtype)from, (fr_dtype)to);
