@@ -185,7 +185,7 @@ COSTS = {
     "a[narrow]": 20,
     "frit.repeat(byte, 2)": 5,
     "frit.repeat(pair, 2)": 20,
-    "matrix.T.copy()": 9,
+    "paged.T.copy()": 9,
     "a.argmax()": 2.2,
     "f.argmax()": 1.5,
     "byte.argmax()": 1,
@@ -207,6 +207,7 @@ index = r.integers(0, n, n)
 narrow = index.astype("i4")
 mask = frit.asarray(np.arange(n) == n - 1)
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
+paged = frit.asarray(r.random((60, 512)))       # wide elements are turned over where lines of a row collide
 """
 
 
