@@ -462,19 +462,35 @@ row_product(struct emit *e, struct sink *k, struct fr_gval a, struct fr_gval b)
     };
 }
 
-/* Products of floats, element after element. */
+static void
+set_product(struct emit *e, struct sink *k, struct fr_gval v)
+{
+    fr_gcc_set(&e->c, k->acc[0][0], v.re);
+    if (k->parts == 2)
+        fr_gcc_set(&e->c, k->acc[1][0], v.im);
+}
+
+/* Products of floats, element after element: each waits for the one before, and around whole blocks for nothing else. */
 void
 fr_emit_multiply_block(struct emit *e, struct sink *k)
 {
     struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_get(c, e->live), true);
-    struct fr_gval     v = {.re = fr_gcc_get(c, k->acc[0][0]), .im = maybe(e, k->acc[1][0])};
+    gj_block          *whole = fr_gcc_block(c), *part = fr_gcc_block(c), *done = fr_gcc_block(c);
+    gj_rvalue         *is_whole = fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, e->live), fr_gcc_i64(c, e->block));
+    struct fr_gval     v = {.re = fr_gcc_get(c, k->acc[0][0]), .im = maybe(e, k->acc[1][0])}, first = v;
+    struct fr_gcc_loop l;
 
-    v = row_product(e, k, v, from_t(e, k, fr_gcc_get(c, l.i)));
-    fr_gcc_set(c, k->acc[0][0], v.re);
-    if (k->parts == 2)
-        fr_gcc_set(c, k->acc[1][0], v.im);
+    fr_gcc_branch(c, is_whole, whole, part);
+    c->at = whole;
+    for (int i = 0; i < e->block; i++)
+        v = row_product(e, k, v, from_t(e, k, fr_gcc_i64(c, i)));
+    set_product(e, k, v);
+    c->g->block_end_with_jump(c->at, NULL, done);
+    c->at = part;
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_get(c, e->live), true);
+    set_product(e, k, row_product(e, k, first, from_t(e, k, fr_gcc_get(c, l.i))));
     fr_gcc_end_for(c, l);
+    fr_gcc_jump(c, done);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

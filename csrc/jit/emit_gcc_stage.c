@@ -199,15 +199,17 @@ store_block(struct emit *e, struct sink *k)
     gj_rvalue     *j = fr_gcc_get(c, e->j), *to = fr_gcc_get(c, k->to);
 
     if (k->step) {
-        struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
-        gj_rvalue         *b = fr_gcc_get(c, l.i);
-        struct fr_gval     v;
+        gj_rvalue *t = fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0)));
+        gj_rvalue *step = fr_gcc_get(c, k->step);
 
-        v = fr_gcc_load(c, k->dtype,
-                        fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0))),
-                        times(e, b, k->parts));
-        fr_emit_store_element(e, k->dtype, to, fr_gcc_get(c, k->step), plus(e, j, b), v);
-        fr_gcc_end_for(c, l);
+        to = fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step));
+        for (int b = 0; b < e->block; b++) {
+            struct fr_gval v = fr_gcc_load(c, k->dtype, t, fr_gcc_i64(c, b * k->parts));
+
+            to = fr_gcc_keep(c, c->t_bytes, to);
+            fr_gcc_store(c, k->dtype, to, fr_gcc_i64(c, 0), v);
+            to = fr_gcc_offset(c, to, step);
+        }
         return;
     }
     if (k->past) {
