@@ -438,15 +438,12 @@ def levels_agree(name, code, args):
 DOCUMENT = """# How exact the functions are
 
 Made by `make accuracy`, which measures the installed package: errors in units in the last place (ULP) against the C
-library in twice the precision, the worst point of each once more against MPFR. f32: every one of the 2^32
-inputs; functions of two arguments, and f64: {samples} points each (fewer where the row says so), evenly over
-exponents, over the intervals where the function does something, around 0, 1 and special values, and for sin, cos, tan at the
-numbers next to multiples of pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share of results that
-are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs; otherwise on 3*10^6
-points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
-
-f16: most functions have short forms in floats (`recipe_math_half.c`), at most 0.53 ULP from the truth over all 2^16
-arguments; the others round what f32 has, 0.51 ULP. `tests/test_half.py` tries them all.
+library in twice the precision, the worst point of each once more against MPFR. f32: every one of the 2^32 inputs;
+functions of two arguments, and f64: {samples} points each (fewer where the row says so), evenly over exponents, over
+the intervals where the function does something, around 0, 1 and special values, and for sin, cos, tan at the numbers
+next to multiples of pi/2. logaddexp is measured in ULP of the larger of result and arguments. "rounded" is the share
+of results that are correctly rounded. The levels of x86-64 in a row gave the same bits there (f32: all inputs;
+otherwise on 3*10^6 points). Special values are C99's (annex F): `tests/test_accuracy.py` holds them.
 """
 
 
