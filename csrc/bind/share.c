@@ -430,7 +430,8 @@ wake(PyObject *array)
     PyObject *tensor, *root = fr_share_root(array, &tensor);
     fr_dtype  d = fr_numpy_array_dtype(array);
 
-    if (tensor || n_partial || fr_numpy_array_dtype(root) != d || !PyArray_ISALIGNED(fr_array(root)))
+    if (tensor || n_partial || d == FR_N_DTYPES || fr_numpy_array_dtype(root) != d ||
+        !PyArray_ISALIGNED(fr_array(root)))
         return NULL;
     for (struct shared *s = *bucket_of(root); s; s = s->next)
         if (s->root == root)
