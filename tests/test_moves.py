@@ -217,6 +217,8 @@ paged = frit.asarray(r.random((60, 512)))       # wide elements are turned over 
 def cost():
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("valgrind runs no sanitizer")
     if os.environ.get("FRIT_ISA") in ("generic", "v2"):
         pytest.skip("the bounds are for registers of 32 bytes")
     parts = [SETUP]
