@@ -361,6 +361,8 @@ class Draw:
                 fits = m and getattr(np, op)(eval(x, self.env), eval(w, self.env)).dtype == a.dtype
             except TypeError:
                 fits = m
+            except OverflowError:
+                return None
             # With a conversion and an overlap, NumPy writes where the mask says not to.
             return f"xp.{op}({x}, {w}, out={v}, where={m})" if fits else None
         if a.ndim and kind < 0.8:
