@@ -27,37 +27,25 @@ enum { HALF_LANES = 8 };
     _mm_storeu_si128((__m128i *)(to), _mm256_cvtps_ph(_mm256_loadu_ps(from), 0))
 #endif
 
-static inline void
-widen_halves(size_t n, float *to, const uint16_t *from)
-{
-    uint16_t last[HALF_LANES] = {0};
-    float    wide[HALF_LANES];
-    size_t   i;
-
-    for (i = 0; i + HALF_LANES <= n; i += HALF_LANES)
-        WIDEN_HALVES(to + i, from + i);
-    if (i < n) {
-        memcpy(last, from + i, (n - i) * sizeof *from);
-        WIDEN_HALVES(wide, last);
-        memcpy(to + i, wide, (n - i) * sizeof *to);
+/* Registers first, then what is left over by way of a whole one. */
+#define CONVERT(name, to_type, from_type, CONVERT_LANES)                                           \
+    static inline void name(size_t n, to_type *to, const from_type *from)                          \
+    {                                                                                              \
+        from_type last[HALF_LANES] = {0};                                                          \
+        to_type   done[HALF_LANES];                                                                \
+        size_t    i;                                                                               \
+                                                                                                   \
+        for (i = 0; i + HALF_LANES <= n; i += HALF_LANES)                                          \
+            CONVERT_LANES(to + i, from + i);                                                       \
+        if (i < n) {                                                                               \
+            memcpy(last, from + i, (n - i) * sizeof *from);                                        \
+            CONVERT_LANES(done, last);                                                             \
+            memcpy(to + i, done, (n - i) * sizeof *to);                                            \
+        }                                                                                          \
     }
-}
-
-static inline void
-round_halves(size_t n, uint16_t *to, const float *from)
-{
-    float    last[HALF_LANES] = {0};
-    uint16_t rounded[HALF_LANES];
-    size_t   i;
-
-    for (i = 0; i + HALF_LANES <= n; i += HALF_LANES)
-        ROUND_HALVES(to + i, from + i);
-    if (i < n) {
-        memcpy(last, from + i, (n - i) * sizeof *from);
-        ROUND_HALVES(rounded, last);
-        memcpy(to + i, rounded, (n - i) * sizeof *to);
-    }
-}
+CONVERT(widen_halves, float, uint16_t, WIDEN_HALVES)
+CONVERT(round_halves, uint16_t, float, ROUND_HALVES)
+#undef CONVERT
 #else
 fr_map_fn K(cast_f16_f32), K(cast_f32_f16);
 
