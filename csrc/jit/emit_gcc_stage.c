@@ -2,10 +2,10 @@
  * (see emit_gcc.c). */
 #include "jit/emit_gcc_int.h"
 
-enum { GATHERED = 4 }; /* bytes of an element; of smaller ones a vector has too many to be put together */
-
 #include <stdio.h>
 #include <string.h>
+
+enum { GATHERED = 4 }; /* bytes of an element; of smaller ones a vector has too many to be put together */
 
 /* ---- the body: one block --------------------------------------------------------------------- */
 
