@@ -383,3 +383,20 @@ def test_the_last_vector_of_a_row_buffer_has_room(n):
         frit.eval(got)
         assert float(got[0]) == (a > 0).var() and float(got[1]) == a.var()
         frit.wait_for_compiles(60)
+
+
+def test_a_store_after_an_older_version_was_read_reaches_the_array():
+    """The older version was wanted by what was still pending, and the store over it went into a copy."""
+    def program(a):
+        a += 1
+        older = a * 3
+        a[1] = 2.5
+        first = float(a[0, 0])
+        a[2] += first
+        return older, a + 0
+
+    x, y = np.arange(24.0).reshape(3, 8), np.arange(24.0).reshape(3, 8)
+    want, got = program(x), frit.accelerate(program)(y)
+    np.testing.assert_array_equal(y, x)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w)

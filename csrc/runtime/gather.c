@@ -311,13 +311,18 @@ is_wanted(const struct fr_gathered *z, int i)
     return fr_nodes[z->id[i]].refs > (z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT);
 }
 
-/* The new content of a store must land in memory that somebody outside still wants to read as it was: false. */
+/* The new content of a store must land in memory that somebody outside still wants to read as it was, before this
+ * store or between it and one before it: false. */
 static bool
 settles(const struct fr_gathered *z, fr_ref previous)
 {
     const struct fr_node *n = &fr_nodes[previous];
 
-    return n->op != FR_OP_leaf || !is_pinned(n->v.buffer) || !is_wanted(z, (int)n->index);
+    if (!is_wanted(z, (int)n->index))
+        return true;
+    while (n->op == FR_OP_store)
+        n = &fr_nodes[n->arg[0]];
+    return n->op != FR_OP_leaf || !is_pinned(n->v.buffer);
 }
 
 /* Of the node and of the leaves that it reads. */
