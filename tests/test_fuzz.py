@@ -3,9 +3,11 @@ import os
 
 import pytest
 
+import frit
+
 from .common import SOAK
 from .fuzz.programs import draw
-from .fuzz.run import compare
+from .fuzz.run import compare, compare_accelerated
 from .fuzz.shrink import shrink
 
 pytestmark = pytest.mark.core
@@ -27,6 +29,20 @@ def test_programs(first):
                     return False
             small = shrink(lines, fails, max_tries=300)
             pytest.fail(f"seed {seed}: {wrong}\n" + "\n".join(small))
+
+
+def test_programs_as_accelerated_functions():
+    """Of those that are functions of NumPy's names and look at no value, the later calls are replayed."""
+    n, before = 0, frit.stats()["replayed"]
+    for seed in range(N // 5):
+        lines = draw(seed).lines
+        try:
+            wrong = compare_accelerated(lines)
+        except ValueError:      # uses what only frit has
+            continue
+        n += 1
+        assert wrong is None, f"seed {seed}: {wrong}\n" + "\n".join(lines)
+    assert n >= N // 10 and frit.stats()["replayed"] - before >= n // 4
 
 
 def test_shrinking_finds_the_line_that_matters():

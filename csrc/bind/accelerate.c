@@ -8,7 +8,7 @@ struct accelerated {
     PyObject_HEAD
     PyObject *dict, *weak;
     PyObject *state; /* accelerate.py's: call(args, kwargs) is the long way */
-    PyObject *call;  /* for the short way; NULL: always the long one */
+    struct fr_callee callee; /* for the short way; without a call: always the long one */
     vectorcallfunc vectorcall;
 };
 
@@ -41,10 +41,10 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
     PyObject           *call, *result;
 
-    if (!a->call || (names && PyTuple_GET_SIZE(names) > 0))
+    if (!a->callee.call || (names && PyTuple_GET_SIZE(names) > 0))
         return call_long(a, args, n_args, names);
-    call = Py_NewRef(a->call); /* a call may come to make another */
-    result = fr_accelerate_call(call, args, n_args);
+    call = Py_NewRef(a->callee.call); /* a call may come to make another */
+    result = fr_accelerate_call(&a->callee, args, n_args);
     if (result == call) {
         Py_DECREF(result);
         result = call_long(a, args, n_args, NULL);
@@ -81,8 +81,19 @@ accelerated_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(a->dict);
     Py_VISIT(a->state);
-    Py_VISIT(a->call);
+    Py_VISIT(a->callee.call);
     return 0;
+}
+
+/* Calls that were recorded belong to the tuple. */
+static void
+set_call(struct accelerated *a, PyObject *call)
+{
+    struct fr_replays *replays = a->callee.replays;
+
+    a->callee.replays = NULL;
+    Py_XSETREF(a->callee.call, Py_XNewRef(call));
+    fr_replays_drop(replays);
 }
 
 static int
@@ -92,7 +103,7 @@ accelerated_clear(PyObject *self)
 
     Py_CLEAR(a->dict);
     Py_CLEAR(a->state);
-    Py_CLEAR(a->call);
+    set_call(a, NULL);
     return 0;
 }
 
@@ -156,7 +167,7 @@ accelerated_set_call(PyObject *self, PyObject *call)
         PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
         return NULL;
     }
-    Py_XSETREF(a->call, call == Py_None ? NULL : Py_NewRef(call));
+    set_call(a, call == Py_None ? NULL : call);
     Py_RETURN_NONE;
 }
 

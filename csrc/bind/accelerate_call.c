@@ -65,6 +65,7 @@ enum {
     PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
     REAL,     /* whether those are exact for real numbers only, */
     N_FIRST,  /* and how many calls are NumPy's before ours pay, on small arrays */
+    CLOSED,   /* whether calls may be made again without running the function: replay.c */
     STATS,
     N_PARTS
 };
@@ -132,8 +133,8 @@ struct call {
     PyObject *in[MAX_ARGS]; /* what the function gets; borrowed */
 };
 
-static bool
-is_number(PyObject *o)
+bool
+fr_accelerate_is_number(PyObject *o)
 {
     return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None ||
            PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
@@ -209,7 +210,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
         if (PyArray_CheckExact(a)) {
             array[n] = a;
             owner[n++] = owner_of(a);
-        } else if (!is_number(a)) {
+        } else if (!fr_accelerate_is_number(a)) {
             return 0;
         }
     }
@@ -244,7 +245,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
 static bool
 is_simple(PyObject *o)
 {
-    return fr_is_tensor(o) || is_number(o);
+    return fr_is_tensor(o) || fr_accelerate_is_number(o);
 }
 
 /* What the caller gets for one result. */
@@ -298,9 +299,11 @@ all_simple(PyObject *result)
     return true;
 }
 
-/* Computes everything and gives the arguments back; steals the result. */
+/* Computes everything and gives the arguments back; steals the result. `looks`: as fr_looks_taken were before a
+ * call that may be made again, else 0. */
 static PyObject *
-finish(struct call *c, PyObject *result)
+finish(struct fr_callee *f, PyObject *call, fr_args args, Py_ssize_t n_args, struct call *c, PyObject *result,
+       uint64_t looks)
 {
     const struct fr_tensor *list[MAX_ARGS + MAX_RESULTS];
     int                     n = 0;
@@ -320,6 +323,9 @@ finish(struct call *c, PyObject *result)
     st = fr_tensor_eval(list, n, &err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
+    else if (looks && fr_looks_taken == looks + 1 && f->call == call)
+        fr_replays_add(&f->replays, PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(call, NAMES),
+                       PyTuple_GET_ITEM(call, CELLS), args, c->in, n_args, result);
     if (give_back(c, st == FR_OK) && st == FR_OK)
         out = all_shown(c, result);
     Py_DECREF(result);
@@ -408,14 +414,47 @@ is_numpys(PyObject *call, PyObject *const *args, Py_ssize_t n)
            are_small(args, n, PyTuple_GET_ITEM(call, REAL) == Py_True);
 }
 
-PyObject *
-fr_accelerate_call(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
+/* Whether somebody follows the lines of the functions that run. */
+static bool
+is_traced(void)
 {
+    const PyThreadState *t = PyThreadState_Get();
+
+    return t->c_tracefunc || t->c_profilefunc;
+}
+
+/* The call made again as it was recorded; NULL without an exception if there was none like it. */
+static PyObject *
+replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+{
+    PyObject               *call = f->call, *result;
+    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+    const struct fr_record *r;
+    uint64_t                n_kernels;
+
+    if (depth > 0 || is_traced() ||
+        !(r = fr_replays_find(f->replays, PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(call, NAMES),
+                              PyTuple_GET_ITEM(call, CELLS), args, n_args)))
+        return NULL;
+    depth++;
+    result = fr_replays_call(f->replays, r, args, &n_kernels);
+    depth--;
+    stats->kernels = n_kernels;
+    stats->fallbacks = stats->syncs = 0;
+    stats->calls++;
+    return result;
+}
+
+PyObject *
+fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+{
+    PyObject               *call = f->call;
     struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body, after;
     PyObject               *result;
-    bool                    raised;
+    bool                    raised, records;
+    uint64_t                looks;
 
     if (n_args > MAX_ARGS || !is_current(call))
         return Py_NewRef(call);
@@ -425,6 +464,8 @@ fr_accelerate_call(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
         stats->calls++;
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
     }
+    if (f->replays && ((result = replay(f, args, n_args)) || PyErr_Occurred()))
+        return result;
     if (sees_arrays(call))
         return Py_NewRef(call);
     c.n = 0;
@@ -437,11 +478,17 @@ fr_accelerate_call(PyObject *call, PyObject *const *args, Py_ssize_t n_args)
         break;
     }
     fr_info_call_counters(&before);
+    /* The second call is recorded: most functions that are called twice are called often. */
+    records = depth == 0 && stats->calls > 0 && PyTuple_GET_ITEM(call, CLOSED) == Py_True &&
+              fr_replays_wanted(f->replays, n_args);
+    looks = fr_looks_taken;
     depth++;
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
-    result = result && all_simple(result) ? finish(&c, result) : finish_long(call, &c, result);
+    records = records && fr_looks_taken == looks && body.n_fallbacks == before.n_fallbacks;
+    result = result && all_simple(result) ? finish(f, call, args, n_args, &c, result, records ? looks : 0)
+                                          : finish_long(call, &c, result);
     depth--;
     fr_info_call_counters(&after);
     stats->kernels = minus(after.n_kernels, before.n_kernels);

@@ -15,7 +15,7 @@
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
- *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls
+ *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
  *
@@ -248,6 +248,7 @@ enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
                FR_VIEW_WATCH,     /* read-only; sees later stores */
                FR_VIEW_EXPORT };  /* sees later stores; writable as the tensor is */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
+PyObject *fr_numpy_view_of(const struct fr_tensor *, enum fr_view);
 /* A view for reading that somebody has kept: it looks at its tensor from now on. */
 int       fr_numpy_keep(PyObject *view);
 /* The tensor's memory stays where it is, also when this view is gone. */
@@ -272,11 +273,14 @@ PyObject *fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor);
 int       fr_numpy_pack(fr_dtype, void *bytes, PyObject *value);
 PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linalg.norm" too */
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
+PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one element without axes */
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
 /* The last ndarray in the chain of bases; *tensor is set where the memory is a Tensor's own. */
 PyObject *fr_share_root(PyObject *array, PyObject **tensor);
+/* The addresses between which the elements of an ndarray lie; equal if there are none. */
+void      fr_share_bounds(PyObject *array, char **low, char **high);
 /* The same for the length of a call, in which nobody else uses the memory, until it is given back: then what was
  * stored is there (keep), or what has not been computed of it is forgotten. */
 PyObject *fr_share_borrow(PyObject *array);
@@ -294,10 +298,31 @@ int       fr_accelerate_init(PyObject *module);
 int       fr_accelerate_call_init(PyObject *module);
 /* True for the tuple that stands for a function whose calls may go the short way. */
 bool      fr_accelerate_is_call(PyObject *);
-/* A call by the short way. Gives `call`, that tuple, back where that is too much for it, which no function
- * returns. */
-PyObject *fr_accelerate_call(PyObject *call, fr_args args, Py_ssize_t n_args);
+struct fr_replays;
+/* The tuple as the function has it now, and calls recorded with it. */
+struct fr_callee {
+    PyObject          *call;
+    struct fr_replays *replays;
+};
+/* A call by the short way. Gives the tuple back where that is too much for it, which no function returns. */
+PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args);
+bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str */
 extern PyMethodDef fr_accelerate_methods[];
+
+/* ---- replay.c: calls of one closed function that need not run it again */
+struct fr_record;
+/* The call that was like this one, where the function sees the same through its globals of these names and its
+ * cells; NULL: there was none. */
+const struct fr_record *fr_replays_find(struct fr_replays *, PyObject *globals, PyObject *names, PyObject *cells,
+                                        fr_args args, Py_ssize_t n_args);
+PyObject *fr_replays_call(struct fr_replays *, const struct fr_record *, fr_args args, uint64_t *n_kernels);
+/* Whether one more would be kept. */
+bool      fr_replays_wanted(const struct fr_replays *, Py_ssize_t n_args);
+/* Keeps the call whose evaluation has just ended, if it can be made again: `in` is what the function got for its
+ * arguments, `result` what it gave. */
+void      fr_replays_add(struct fr_replays **, PyObject *globals, PyObject *names, PyObject *cells, fr_args args,
+                         fr_args in, Py_ssize_t n_args, PyObject *result);
+void      fr_replays_drop(struct fr_replays *);
 
 /* ---- hand.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */

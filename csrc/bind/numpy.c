@@ -261,17 +261,15 @@ base_of_view(const struct fr_tensor *t, enum fr_view mode, void **data)
 }
 
 PyObject *
-fr_numpy_view(PyObject *tensor, enum fr_view mode)
+fr_numpy_view_of(const struct fr_tensor *t, enum fr_view mode)
 {
     static char             nowhere[64];
-    const struct fr_tensor *t = fr_of(tensor);
     const struct fr_layout *l = t->layout;
     npy_intp                dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     int                     size = fr_dtype_size(t->dtype), flags = NPY_ARRAY_ALIGNED;
     PyObject               *array, *base;
     void                   *data;
 
-    FR_TRACE_HERE();
     if (!(base = base_of_view(t, mode, &data)))
         return NULL;
     for (int i = 0; i < l->ndim; i++) {
@@ -292,6 +290,13 @@ fr_numpy_view(PyObject *tensor, enum fr_view mode)
         return NULL;
     }
     return array;
+}
+
+PyObject *
+fr_numpy_view(PyObject *tensor, enum fr_view mode)
+{
+    FR_TRACE_HERE();
+    return fr_numpy_view_of(fr_of(tensor), mode);
 }
 
 void
@@ -454,6 +459,16 @@ fr_numpy_scalar_of(PyObject *tensor)
         copy = PyArray_NewCopy(fr_array(view), NPY_KEEPORDER);
     Py_DECREF(view);
     return copy;
+}
+
+PyObject *
+fr_numpy_scalar_at(const struct fr_tensor *t)
+{
+    struct fr_err err;
+    void         *data;
+    fr_status     st = fr_tensor_data(t, &data, &err);
+
+    return st == FR_OK ? PyArray_Scalar(data, descrs[t->dtype], NULL) : fr_errors_raise(st, &err);
 }
 
 /* ---- names */

@@ -158,8 +158,8 @@ window_of(PyObject *array, const struct fr_tensor *t, const char *data)
     return fr_type_result(st, &out, &err);
 }
 
-static void
-byte_bounds(PyObject *array, char **low, char **high)
+void
+fr_share_bounds(PyObject *array, char **low, char **high)
 {
     PyArrayObject *a = fr_array(array);
 
@@ -250,7 +250,7 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
         return NULL;
     }
     *s = (struct shared){.data = b->data, .partial = b->partial};
-    byte_bounds(root, &s->low, &s->high);
+    fr_share_bounds(root, &s->low, &s->high);
     st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
         fr_free(s);
@@ -274,7 +274,7 @@ make_way(PyObject *root, const struct block *b)
 {
     char *low, *high;
 
-    byte_bounds(root, &low, &high);
+    fr_share_bounds(root, &low, &high);
     if (!(b->partial || n_partial) || !collides(low, high))
         return true;
     if (fr_runtime_flush(NULL) == FR_OK && !collides(low, high))

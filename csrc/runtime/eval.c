@@ -47,8 +47,8 @@ fr_buffer_new(size_t n_bytes, struct fr_err *err)
 
 /* ---- one run ------------------------------------------------------------------------------ */
 
-static void
-drop_fresh(struct fr_plan *p)
+void
+fr_plan_drop_fresh(struct fr_plan *p)
 {
     for (int i = 0; i < p->n_new; i++) {
         fr_buffer_unref(p->fresh[p->new_[i]]);
@@ -56,7 +56,7 @@ drop_fresh(struct fr_plan *p)
     }
 }
 
-/* Fills p->base for every node that has memory. */
+/* Fills p->base for every node that has memory, but for leaves. */
 static fr_status
 place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
 {
@@ -64,7 +64,7 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
         int n = p->new_[i];
 
         if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, err))) {
-            drop_fresh(p);
+            fr_plan_drop_fresh(p);
             fr_fail(err, FR_ENOMEM,
                     "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
                     "and %lld for temporaries",
@@ -73,11 +73,10 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
             return FR_ENOMEM;
         }
     }
-    for (int i = 0; i < p->n_placed; i++) {
+    for (int i = p->n_leaves; i < p->n_placed; i++) {
         int n = p->placed[i];
 
         switch (p->place[n].kind) {
-        case FR_PLACE_LEAF: p->base[n] = fr_nodes[gathered.id[n]].v.buffer->mem; break;
         case FR_PLACE_NEW: p->base[n] = p->fresh[n]->mem; break;
         case FR_PLACE_ARENA: p->base[n] = arena + p->place[n].offset; break;
         default: p->base[n] = p->base[p->place[n].root];
@@ -87,7 +86,7 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
 }
 
 static void
-bind_step(struct fr_plan *p, struct fr_step *s)
+bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
 {
     for (int i = 0; i < s->n_instances; i++) {
         const struct fr_binding *b = s->binding[i];
@@ -99,9 +98,9 @@ bind_step(struct fr_plan *p, struct fr_step *s)
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
                                        : p->base[b[k].node] + b[k].offset +
-                                             (b[k].moving >= 0 ? gathered.moving[b[k].moving].bytes : 0);
+                                             (b[k].moving >= 0 ? inputs->moving[b[k].moving].bytes : 0);
         for (int k = 0; k < n_scalars; k++)
-            values[k] = gathered.scalar[s->scalar[i][k]];
+            values[k] = inputs->scalar[s->scalar[i][k]];
     }
 }
 
@@ -172,8 +171,8 @@ compile_first(struct fr_plan *p, struct fr_err *err)
     return FR_OK;
 }
 
-static fr_status
-run_plan(struct fr_plan *p, struct fr_err *err)
+fr_status
+fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
     char     *arena = NULL;
     fr_status st;
@@ -186,9 +185,10 @@ run_plan(struct fr_plan *p, struct fr_err *err)
         goto out;
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind != FR_STEP_COPY)
-            bind_step(p, &p->step[i]);
+            bind_step(p, &p->step[i], inputs);
     if (p->new_bytes + p->arena_bytes > (int64_t)stats.peak_planned_bytes)
         stats.peak_planned_bytes = (uint64_t)(p->new_bytes + p->arena_bytes);
+    stats.n_evals++;
     p->running = true;
     if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
         st = run_steps(p, err);
@@ -205,7 +205,7 @@ run_plan(struct fr_plan *p, struct fr_err *err)
 out:
     fr_memory_free(arena, (size_t)p->arena_bytes);
     if (st != FR_OK)
-        drop_fresh(p);
+        fr_plan_drop_fresh(p);
     return st;
 }
 
@@ -230,7 +230,7 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
     /* Only now: realising one may free leaves that another one's memory was looked up through. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_realise(id[p->output[i]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
-    drop_fresh(p);
+    fr_plan_drop_fresh(p);
 }
 
 /* ---- the way in --------------------------------------------------------------------------- */
@@ -287,18 +287,22 @@ out:
 static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
-    struct fr_plan *p = fr_plans_recognise(roots, n, &gathered, &stats);
-    fr_status       st;
+    struct fr_plan  *p = fr_plans_recognise(roots, n, &gathered, &stats);
+    struct fr_inputs inputs;
+    fr_status        st;
 
     if (!p && ((st = gather(roots, n, err)) != FR_OK ||
                (st = fr_plans_find(&gathered, &stats, &p, err)) != FR_OK))
         return st;
-    stats.n_evals++;
+    fr_looks_taken++;
     fr_guard_restart();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->output[i]]);
-    st = run_plan(p, err);
+    for (int i = 0; i < p->n_leaves; i++)
+        p->base[p->placed[i]] = fr_nodes[gathered.id[p->placed[i]]].v.buffer->mem;
+    inputs = (struct fr_inputs){gathered.scalar, gathered.moving};
+    st = fr_plan_run(p, &inputs, err);
     if (st == FR_OK) {
         realise_outputs(p, gathered.id);
         if (fr_nodes_pending == 0)
@@ -310,6 +314,18 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_unref(gathered.id[p->output[i]]);
     return st;
+}
+
+const struct fr_gathered *
+fr_eval_gathered(void)
+{
+    return &gathered;
+}
+
+void
+fr_eval_count_replay(void)
+{
+    stats.n_replayed++;
 }
 
 /* For roots that the caller has references to. */

@@ -612,9 +612,13 @@ place_all(struct planner *z)
         }
         if (z->g->node[i].output)
             p->output[p->n_outputs++] = i;
-        if (p->place[i].kind != FR_PLACE_NONE && p->place[i].kind != FR_PLACE_SAME)
+        if (p->place[i].kind == FR_PLACE_LEAF)
             p->placed[p->n_placed++] = i;
     }
+    p->n_leaves = p->n_placed;
+    for (int i = 0; i < n; i++)
+        if (p->place[i].kind == FR_PLACE_NEW || p->place[i].kind == FR_PLACE_ARENA)
+            p->placed[p->n_placed++] = i;
     for (int i = 0; i < n; i++)
         if (p->place[i].kind == FR_PLACE_SAME)
             p->placed[p->n_placed++] = i;

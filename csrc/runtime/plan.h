@@ -171,13 +171,14 @@ struct fr_plan {
     int              n_new, n_outputs, n_arena;
     int32_t         *new_;               /* nodes with NEW memory */
     int32_t         *output;             /* nodes to be realised */
-    int32_t         *placed;             /* [n_placed] nodes with memory, those of kind SAME last */
-    int              n_placed;
+    int32_t         *placed;             /* [n_placed] nodes with memory: leaves first, those of kind SAME last */
+    int              n_placed, n_leaves;
     int64_t          arena_bytes, arena_bound, new_bytes;
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
     bool             running;
+    uint32_t         n_recordings;       /* that hold it */
     bool             has_no_pattern;     /* it was tried */
     struct fr_pattern *pattern;          /* NULL before it was found for the second time */
 };
@@ -190,9 +191,23 @@ void      fr_plan_free(struct fr_plan *);
  * least. */
 fr_status fr_plans_find(const struct fr_gathered *, struct fr_stats *, struct fr_plan **out,
                         struct fr_err *);
+/* The plan that was found or recognised last; NULL: it is no more. */
+struct fr_plan *fr_plans_last(void);
 /* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
  * not. */
 struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
+/* What changes from run to run of a plan, beside the memory of its leaves. */
+struct fr_inputs {
+    const struct fr_scalar_bits *scalar;
+    const struct fr_moving      *moving;
+};
+/* Runs it over the leaves' memory, which is in p->base, in this thread's turn. Results are in p->fresh, to be taken
+ * or dropped; on failure nothing is there. eval.c. */
+fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err *);
+void      fr_plan_drop_fresh(struct fr_plan *);
+/* What the last evaluation worked on: lasts until the next begins. */
+const struct fr_gathered *fr_eval_gathered(void);
+void      fr_eval_count_replay(void);
 /* kind as in fr_explain; fr_malloc'ed */
 fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
 

@@ -38,7 +38,7 @@ drop_oldest_plan(void)
     for (int i = 0; i < PLAN_BUCKETS; i++)
         for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next) {
             (*link)->then = NULL;
-            if (!(*link)->running && (!oldest || (*link)->last_used < (*oldest)->last_used))
+            if (!(*link)->running && !(*link)->n_recordings && (!oldest || (*link)->last_used < (*oldest)->last_used))
                 oldest = link;
         }
     if (!oldest)
@@ -92,6 +92,12 @@ note_use(struct fr_plan *p)
     if (last_plan)
         last_plan->then = p;
     last_plan = p;
+}
+
+struct fr_plan *
+fr_plans_last(void)
+{
+    return last_plan;
 }
 
 struct fr_plan *

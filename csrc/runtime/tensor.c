@@ -11,6 +11,7 @@ struct fr_hooks fr_hooks;
 uint32_t        fr_trace_site;
 
 struct fr_storage *fr_storages_free;
+uint64_t           fr_looks_taken;
 
 static struct fr_storage *dirty_list;
 static struct foreign    *to_release;    /* foreign memory that nothing reads any more */
@@ -368,6 +369,7 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
 {
     fr_status st;
 
+    fr_looks_taken++;
     /* While kernels ran, another thread may have stored into it. */
     do
         st = fr_eval_nodes(&t->storage->node, 1, err);

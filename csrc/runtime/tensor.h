@@ -176,6 +176,24 @@ fr_status fr_runtime_flush(struct fr_err *);
 /* Evaluates everything that is held. */
 fr_status fr_runtime_eval_all(struct fr_err *);
 
+/* ---- recordings (recording.c): an evaluation that is made again over other memory, without tracing */
+
+struct fr_recording;
+/* How often values were computed or shown so far. What was traced while it stood still depends on no value, only on
+ * operations, layouts and numbers. */
+extern FR_HIDDEN uint64_t fr_looks_taken;
+/* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
+ * no other memory than that of the `args`: handles of different storages each. Sets writes[n_args], of the args whose
+ * memory it wrote. NULL: it did something else, or memory is out. */
+struct fr_recording *fr_record(const struct fr_tensor *const *args, int n_args, bool *writes,
+                               const struct fr_tensor *const *results, int n_results);
+void      fr_recording_free(struct fr_recording *);
+/* The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
+ * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */
+fr_status fr_replay(const struct fr_recording *, char *const *memory, struct fr_tensor *results, struct fr_err *);
+/* Kernels that it runs. */
+int       fr_recording_kernels(const struct fr_recording *);
+
 /* ---- hooks that bind fills in: the engine below never sees Python */
 struct fr_hooks {
     void *(*release_gil)(void);          /* PyEval_SaveThread */
@@ -191,6 +209,7 @@ struct fr_stats {
     uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
     uint64_t n_recognised;     /* of the hits, without gathering */
+    uint64_t n_replayed;       /* evaluations made again from a recording */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */

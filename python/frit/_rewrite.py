@@ -31,7 +31,7 @@ import numpy
 
 # Since 3.13 the NULL of a call stands above the callable, before that below it.
 _NULL_ABOVE = sys.version_info >= (3, 13)
-_OP = dis.opmap
+OP = dis.opmap
 _CALLS_AS_METHOD = sys.version_info >= (3, 12)   # LOAD_ATTR has the bit, LOAD_METHOD is gone
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 
@@ -39,10 +39,11 @@ MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 class Rewritten:
     """The copy of one function and all that it was made from."""
 
-    __slots__ = ("copy", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
+    __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
                  "globals_read", "all_cells")
 
     def __init__(self):
+        self.copies = []            # of the function and those of its module that it calls
         self.watched = []           # (globals, name, value) that became constants
         self.cells = []             # (cell, value) that were replaced
         self.stored_globals = set() # names the functions assign
@@ -99,16 +100,16 @@ def _tree(code):
 
 
 _EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD = (
-    _OP.get(name, -1) for name in
+    OP.get(name, -1) for name in
     "EXTENDED_ARG LOAD_GLOBAL LOAD_DEREF PUSH_NULL LOAD_ATTR LOAD_METHOD".split())
 _CACHE = 0
-_STORES_GLOBAL = {_OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in _OP}
-_STORES_CELL = {_OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in _OP}
-_USES_CELL = _STORES_CELL | {_OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in _OP}
+_STORES_GLOBAL = {OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in OP}
+_STORES_CELL = {OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in OP}
+_USES_CELL = _STORES_CELL | {OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in OP}
 _LOOKS_UP = {_LOAD_GLOBAL, _LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
 
 
-def _decode(code):
+def decode(code):
     """[(offset, opcode, argument)] without inline caches and prefixes; dis takes ten times as long, and this
     is part of a first call."""
     raw, found, prefix = code.co_code, [], 0
@@ -124,11 +125,11 @@ def _decode(code):
     return found
 
 
-def _global_name(code, this):
+def global_name(code, this):
     return code.co_names[this[2] >> 1]      # the lowest bit asks for a NULL
 
 
-def _attr_name(code, this):
+def attr_name(code, this):
     return code.co_names[this[2] >> 1 if _CALLS_AS_METHOD else this[2]]
 
 
@@ -172,14 +173,14 @@ def _plain_opcodes():
              "RETURN_VALUE RETURN_CONST").split()
     exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
     symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
-    return ({_OP[n] for n in names if n in _OP}, {i for i, s in enumerate(symbols) if s in exact},
+    return ({OP[n] for n in names if n in OP}, {i for i, s in enumerate(symbols) if s in exact},
             {i for i, s in enumerate(symbols) if s == "**"})
 
 
 _PLAIN, _EXACT, _POWER = _plain_opcodes()
-_BINARY_OP = _OP.get("BINARY_OP", -1)
-_COMPUTES = {_OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in _OP}
-_CALLS = {_OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in _OP}
+_BINARY_OP = OP.get("BINARY_OP", -1)
+_COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
+_CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.
 _EXACT_CALLS = frozenset(
     "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint add subtract multiply "
@@ -190,9 +191,9 @@ _EXACT_CALLS = frozenset(
 
 def _loads_two(code, i):
     """Whether the instruction loads the int 2, to whose power a number is a product."""
-    if i[1] == _OP.get("LOAD_SMALL_INT"):
+    if i[1] == OP.get("LOAD_SMALL_INT"):
         return i[2] == 2
-    return i[1] == _OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
+    return i[1] == OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
 
 
 def plain_operations(f, most):
@@ -202,16 +203,16 @@ def plain_operations(f, most):
     code = f.__code__
     if len(code.co_code) > 64 + 64 * most or code.co_freevars or code.co_cellvars:
         return None, False
-    listed, n, calls = _decode(code), 0, False
+    listed, n, calls = decode(code), 0, False
     for before, this, after in zip([(0, -1, 0), *listed], listed, [*listed[1:], None]):
         op, arg = this[1:]
         n += op in _COMPUTES
         if op == _LOAD_GLOBAL:
             # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
-            calls = fits = (f.__globals__.get(_global_name(code, this)) is numpy
+            calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
                             and (_is_attr(after, True) or _is_attr(after, False)))
         elif op in (_LOAD_ATTR, _LOAD_METHOD):
-            fits = before[1] == _LOAD_GLOBAL and _attr_name(code, this) in _EXACT_CALLS
+            fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in _EXACT_CALLS
         elif op == _BINARY_OP:
             fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
         else:
@@ -246,7 +247,7 @@ class _Rewriter:
         """The instructions that look names up, each with the one before it and the two that follow."""
         known = self.decoded.get(id(code))
         if known is None:
-            listed = [None, *_decode(code), None, None]
+            listed = [None, *decode(code), None, None]
             found = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
             known = self.decoded[id(code)] = code, found
         return known[1]
@@ -266,7 +267,7 @@ class _Rewriter:
                 for _, this, _, _ in self.loads(code):
                     op = this[1]
                     if op == _LOAD_GLOBAL:
-                        name = _global_name(code, this)
+                        name = global_name(code, this)
                         self.out.globals_read.add(name)
                         h = self.helper(f.__globals__.get(name))
                         if h:
@@ -286,7 +287,7 @@ class _Rewriter:
         new = self.modules.get(id(value))
         if new is not None:
             # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
-            is_class = _is_attr(after, False) and _attr_name(code, after) == "ndarray"
+            is_class = _is_attr(after, False) and attr_name(code, after) == "ndarray"
             return new if is_class or _attribute_called(null, after, after2) else None
         new = self.classes.get(id(value))
         if new is not None or not _called(null, after):
@@ -298,7 +299,7 @@ class _Rewriter:
         return new
 
     def global_stand_in(self, f, code, this, after, after2):
-        name, names = _global_name(code, this), f.__globals__
+        name, names = global_name(code, this), f.__globals__
         if name in self.out.stored_globals or name not in names:
             return None
         value = names[name]
@@ -332,12 +333,12 @@ class _Rewriter:
                 end += 2
             if len(load) > end - start:
                 continue    # a Python whose LOAD_GLOBAL has no room; the protocols do the work
-            load += bytes([_OP["NOP"], 0]) * ((end - start - len(load)) // 2)
+            load += bytes([OP["NOP"], 0]) * ((end - start - len(load)) // 2)
             raw[start:end] = load
             # The prefixes of the old instruction would widen the argument of the new one.
             while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
                 start -= 2
-                raw[start:start + 2] = bytes([_OP["NOP"], 0])
+                raw[start:start + 2] = bytes([OP["NOP"], 0])
             changed = True
             self.out.n_redirected += 1
         if not changed:
@@ -350,8 +351,8 @@ class _Rewriter:
         for shift in (24, 16, 8):
             if index >> shift:
                 load += bytes([_EXTENDED_ARG, index >> shift & 255])
-        load += bytes([_OP["LOAD_CONST"], index & 255])
-        null = bytes([_OP["PUSH_NULL"], 0]) if push_null else b""
+        load += bytes([OP["LOAD_CONST"], index & 255])
+        null = bytes([OP["PUSH_NULL"], 0]) if push_null else b""
         return load + null if _NULL_ABOVE else null + load
 
     def redirects_cell(self, f, name, as_module):
@@ -406,6 +407,7 @@ class _Rewriter:
             self.out.stored_cells += [cell for name, cell in
                                       zip(f.__code__.co_freevars, f.__closure__ or ()) if name in stored]
         self.out.copy = self.copies[id(self.root)][1]
+        self.out.copies = [copy for _, copy in self.copies.values()]
         return self.out
 
 
@@ -435,4 +437,4 @@ def _self_test():
         return False
 
 
-_works = "LOAD_GLOBAL" in _OP and "PUSH_NULL" in _OP and _self_test()
+_works = "LOAD_GLOBAL" in OP and "PUSH_NULL" in OP and _self_test()

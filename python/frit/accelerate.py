@@ -22,6 +22,7 @@ import types
 import numpy
 
 from . import _core, _namespace
+from ._closed import is_closed
 from ._rewrite import plain_operations, rewrite
 
 _Tensor = _core.Tensor
@@ -344,7 +345,8 @@ class _Function:
         names = r.globals_read - {name for _, name, _ in r.watched}
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, self.stats))
+            tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, bool(r.copies) and is_closed(r),
+            self.stats))
 
     def call(self, args, kwargs):
         r = self.current()

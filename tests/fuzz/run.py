@@ -170,6 +170,65 @@ def force_now(*values):
             frit.eval(v)
 
 
+DATA = re.compile(r"data\('[^']*', \([^)]*\), \d+(?:, '\w')?\)")
+A_LINE = re.compile(rf"(v\d+) = ({DATA.pattern})")
+
+
+def as_function(lines, names):
+    """(text of f, {argument: how it is made}): the program as a function of its data, which returns all other
+    variables."""
+    args = {m[1]: m[2] for m in map(A_LINE.fullmatch, lines) if m}
+
+    def argument(m):
+        name = f"d{len(args)}"
+        args[name] = m[0]
+        return name
+
+    body = [DATA.sub(argument, line) for line in lines
+            if not A_LINE.fullmatch(line) and not line.startswith(("raises(", "force("))]
+    text = "".join(f"    {line}\n" for line in body)
+    return f"def f({', '.join(args)}):\n{text}    return {''.join(n + ', ' for n in names if n not in args) or None}\n", args
+
+
+def compare_accelerated(lines, runs=5):
+    """The same for the program as a function under frit.accelerate, called with other arrays of the same values
+    each time, so that the later calls are made again from what was recorded."""
+    def call(f, arrays):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return f(*arrays.values()) or ()
+
+    def copies():
+        return {name: v.copy(order="K") for name, v in given.items()}
+
+    try:
+        want, _ = run([line for line in lines if not line.startswith("raises(")], reference, lambda *v: None)
+        text, made = as_function(lines, want)
+        given = {name: eval(how, {"data": data}) for name, how in made.items()}
+        theirs, names = {"xp": reference, "np": np}, {"xp": np, "np": np}
+        exec(METHOD.sub(r"xp.\2(\1, ", text), theirs)
+        exec(text, names)
+        call(names["f"], copies())      # some names are frit's alone
+        after = copies()
+        want = call(theirs["f"], after)
+    except Mismatch as e:
+        return str(e)
+    except Exception as e:
+        raise ValueError("not a program") from e
+    f = frit.accelerate(names["f"])
+    for i in range(runs):
+        passed = copies()
+        try:
+            got = call(f, passed)
+        except Exception as e:
+            return f"call {i}: {type(e).__name__}: {e}"
+        for k, (mine, wanted) in enumerate([*zip(got, want), *zip(passed.values(), after.values())]):
+            wrong = difference(mine, wanted, strides=isinstance(mine, np.ndarray))
+            if wrong:
+                return f"call {i}: {k} of {len(got)} results and {len(passed)} arguments: {wrong}"
+    return None
+
+
 def compare(lines, runs=2):
     """None when frit agrees with NumPy, else a sentence.  A line that NumPy refuses makes the program
     invalid: ValueError.  `runs` times, so that plans made by the first are replayed."""

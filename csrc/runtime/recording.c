@@ -1,0 +1,208 @@
+/* Recordings: what one evaluation did, to be done again over other memory. Neither nodes nor handles are made for
+ * it but those of the results: the plan is run as it is, with the numbers that it had. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+struct leaf {
+    int32_t node;              /* of the plan's graph */
+    int32_t arg;               /* the argument whose memory it is, */
+    int64_t offset;            /* and where in it that begins: bytes */
+};
+
+struct result {
+    int32_t           root;    /* node whose memory it is */
+    struct fr_layout *storage; /* of all of that; a reference, */
+    struct fr_layout *layout;  /* and this to the window that is shown */
+    int64_t           offset;
+    fr_dtype          dtype;
+};
+
+struct fr_recording {
+    struct fr_plan        *plan;     /* kept by n_recordings */
+    struct fr_scalar_bits *scalar;
+    struct fr_moving      *moving;
+    struct leaf           *leaf;
+    struct result         *result;
+    int                    n_leaves, n_results;
+};
+
+static int
+root_of(const struct fr_plan *p, int n)
+{
+    return p->place[n].kind == FR_PLACE_SAME ? p->place[n].root : n;
+}
+
+/* Finds the argument behind each leaf: by its memory, for an argument that was stored to is another node by now. */
+static bool
+record_leaves(struct fr_recording *r, const struct fr_tensor *const *args, int n_args)
+{
+    const struct fr_plan *p = r->plan;
+
+    for (int i = 0; i < n_args; i++) {
+        if (fr_tensor_is_pending(args[i]))
+            return false;
+        for (int k = 0; k < i; k++)
+            if (args[i]->storage == args[k]->storage)
+                return false;
+    }
+    for (int i = 0; i < p->n_leaves; i++) {
+        int node = p->placed[i], k = 0;
+
+        while (k < n_args && fr_nodes[args[k]->storage->node].v.buffer->mem != p->base[node])
+            k++;
+        if (k == n_args)
+            return false;
+        r->leaf[r->n_leaves++] = (struct leaf){node, k, args[k]->offset * fr_dtype_size(args[k]->dtype)};
+    }
+    return true;
+}
+
+/* Finds what is written, and that this is either in an argument or new. */
+static bool
+record_writes(const struct fr_recording *r, const struct fr_gathered *g, const struct fr_tensor *const *args, int n_args,
+              bool *writes, int n_results)
+{
+    const struct fr_plan *p = r->plan;
+    int                   n_written = 0;
+
+    for (int i = 0; i < p->n_outputs; i++) {
+        int root = root_of(p, p->output[i]), k = 0;
+
+        if (p->place[root].kind != FR_PLACE_LEAF)
+            continue;
+        while (k < n_args && args[k]->storage->node != g->id[p->output[i]])
+            k++;
+        if (k == n_args || writes[k])
+            return false;
+        for (int l = 0; l < r->n_leaves; l++)
+            if (r->leaf[l].node == root && r->leaf[l].arg != k)
+                return false;
+        writes[k] = true;
+        n_written++;
+    }
+    return n_written + n_results == p->n_outputs;
+}
+
+/* Finds the memory of each result: new, and no other's. */
+static bool
+record_results(struct fr_recording *r, const struct fr_gathered *g, const struct fr_tensor *const *results, int n)
+{
+    const struct fr_plan *p = r->plan;
+
+    for (int i = 0; i < n; i++) {
+        const struct fr_tensor *t = results[i];
+        int                     k = 0, root;
+
+        while (k < p->n_outputs && g->id[p->output[k]] != t->storage->node)
+            k++;
+        if (k == p->n_outputs)
+            return false;
+        root = root_of(p, p->output[k]);
+        if (p->place[root].kind != FR_PLACE_NEW || t->readonly)
+            return false;
+        for (k = 0; k < r->n_results; k++)
+            if (r->result[k].root == root)
+                return false;
+        r->result[r->n_results++] = (struct result){root, fr_layout_ref(t->storage->layout), fr_layout_ref(t->layout),
+                                                    t->offset, t->dtype};
+    }
+    return true;
+}
+
+struct fr_recording *
+fr_record(const struct fr_tensor *const *args, int n_args, bool *writes, const struct fr_tensor *const *results,
+          int n_results)
+{
+    const struct fr_gathered *g = fr_eval_gathered();
+    struct fr_plan           *p = fr_plans_last();
+    struct fr_recording      *r;
+
+    if (!p || p->n_leaves > n_args || !(r = fr_calloc(1, sizeof *r)))
+        return NULL;
+    r->plan = p;
+    p->n_recordings++;
+    r->scalar = fr_malloc(((size_t)g->n_scalars + 1) * sizeof *r->scalar);
+    r->moving = fr_malloc(((size_t)g->n_moving + 1) * sizeof *r->moving);
+    r->leaf = fr_malloc(((size_t)p->n_leaves + 1) * sizeof *r->leaf);
+    r->result = fr_malloc(((size_t)n_results + 1) * sizeof *r->result);
+    if (!r->scalar || !r->moving || !r->leaf || !r->result || !record_leaves(r, args, n_args) ||
+        !record_writes(r, g, args, n_args, writes, n_results) || !record_results(r, g, results, n_results)) {
+        fr_recording_free(r);
+        return NULL;
+    }
+    memcpy(r->scalar, g->scalar, (size_t)g->n_scalars * sizeof *r->scalar);
+    memcpy(r->moving, g->moving, (size_t)g->n_moving * sizeof *r->moving);
+    return r;
+}
+
+void
+fr_recording_free(struct fr_recording *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < r->n_results; i++) {
+        fr_layout_unref(r->result[i].storage);
+        fr_layout_unref(r->result[i].layout);
+    }
+    r->plan->n_recordings--;
+    fr_free(r->scalar);
+    fr_free(r->moving);
+    fr_free(r->leaf);
+    fr_free(r->result);
+    fr_free(r);
+}
+
+int
+fr_recording_kernels(const struct fr_recording *r)
+{
+    return r->plan->n_kernels;
+}
+
+/* A handle of what the plan has computed. */
+static fr_status
+take_result(const struct fr_recording *r, const struct result *x, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_buffer *b = r->plan->fresh[x->root];
+    fr_status         st;
+
+    r->plan->fresh[x->root] = NULL;
+    st = fr_tensor_from_buffer(b, x->dtype, x->storage, out, err);
+    if (st == FR_OK && x->layout != x->storage) {
+        fr_layout_unref(out->layout);
+        out->layout = fr_layout_ref(x->layout);
+        out->offset = x->offset;
+        out->whole = false;
+    }
+    return st;
+}
+
+fr_status
+fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
+{
+    struct fr_plan  *p = r->plan;
+    struct fr_inputs inputs = {r->scalar, r->moving};
+    int              n = 0;
+    fr_status        st = fr_turn_enter(err);
+
+    if (st != FR_OK)
+        return st;
+    fr_looks_taken++;
+    fr_eval_count_replay();
+    for (int i = 0; i < r->n_leaves; i++)
+        p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
+    if ((st = fr_plan_run(p, &inputs, err)) == FR_OK) {
+        while (n < r->n_results && st == FR_OK)
+            if ((st = take_result(r, &r->result[n], &results[n], err)) == FR_OK)
+                n++;
+        fr_plan_drop_fresh(p);
+    }
+    fr_turn_leave();
+    if (fr_nodes_pending == 0)
+        fr_guard_restart();
+    while (st != FR_OK && n > 0)
+        fr_tensor_clear(&results[--n]);
+    return st;
+}

@@ -1,0 +1,394 @@
+"""Accelerated calls that are made again without running the function: where they are the same, and only there."""
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import frit
+
+pytestmark = pytest.mark.core
+
+SCALE = 2.0
+TABLE = np.arange(4.0)
+
+
+def replayed():
+    return frit.stats()["replayed"]
+
+
+def rand(*shape, seed=0, dtype="f8"):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def twin(a):
+    """The same values in other memory, where they lie alike."""
+    if not isinstance(a, np.ndarray):
+        return a
+    low, high = np.lib.array_utils.byte_bounds(a)
+    b = np.ndarray(a.shape, a.dtype, np.empty(high - low, "u1"), a.ctypes.data - low if a.size else 0, a.strides)
+    b[...] = a
+    return b
+
+
+def replays(f, *args):
+    """Calls f and tells whether the function was not run; the result is NumPy's."""
+    before, copies = replayed(), [twin(a) for a in args]
+    got, want = f(*args), f.__wrapped__(*copies)
+    for g, w in zip(got if type(got) is tuple else (got,), want if type(want) is tuple else (want,), strict=True):
+        assert type(g) is type(w)
+        if g is not None:
+            assert np.asarray(g).dtype == np.asarray(w).dtype
+            tol = 1e-5 if any(isinstance(a, np.ndarray) and a.itemsize < 8 for a in args) else 1e-12
+            np.testing.assert_allclose(g, w, rtol=tol, atol=tol)
+    for a, b in zip(args, copies):
+        if isinstance(a, np.ndarray):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    return replayed() - before
+
+
+def recorded(f, *args):
+    """f accelerated, and called with copies of these arguments until its calls are replayed."""
+    f = frit.accelerate(f)
+    for _ in range(50):
+        if replays(f, *map(twin, args)):
+            return f
+    return None
+
+
+# ---- what is replayed
+
+def chain(a, b):
+    x = np.exp(a) * b
+    for _ in range(3):
+        x = x * 0.5 + a
+    return x
+
+
+def branches(a, axis=None, keep=False):
+    if axis is None:
+        return np.tanh(a).sum()
+    if a.ndim > 1 and not keep:
+        return np.tanh(a).sum(axis=axis) / a.shape[axis]
+    return np.tanh(a).sum(axis=axis, keepdims=True)
+
+
+def helper(x):
+    return np.sqrt(np.abs(x) + SCALE)
+
+
+def calls_helper(a):
+    return helper(a) - helper(-a).mean()
+
+
+def several(a, b):
+    y = np.sin(a) @ b
+    return y, y, a, 3, y.max(), (y.T * 2)[1:], None
+
+
+def stencil(a):
+    y = np.zeros_like(a)
+    y[1:-1] = 0.25 * a[:-2] + 0.5 * a[1:-1] + 0.25 * a[2:]
+    y[0] += np.pi
+    return y
+
+
+def in_place(p, g, m):
+    m *= 0.9
+    m += g * g
+    p -= 0.1 * g / (np.sqrt(m) + 1e-8)
+
+
+@pytest.mark.parametrize("f, args", [
+    (chain, (rand(100), rand(100, seed=1))), (chain, (rand(7, 9, dtype="f4"), rand(9, seed=1, dtype="f4"))),
+    (chain, (rand(6, 5).T, rand(5, 12)[:, ::2])), (chain, (rand(0), rand(1))),
+    (chain, (np.array(1.5), rand(3))),
+    (branches, (rand(5, 6),)), (branches, (rand(5, 6), 1)), (branches, (rand(5, 6), 0, True)),
+    (calls_helper, (rand(50),)), (several, (rand(8, 8), rand(8, 8, seed=2))), (stencil, (rand(33),)),
+    (in_place, (rand(40), rand(40, seed=1), np.abs(rand(40, seed=2)))),
+    (in_place, (rand(80)[::2], rand(40, seed=1), np.abs(rand(50, seed=2))[5:45])),
+    (lambda a: a.astype("i4") // 3, (rand(20) * 100,)), (lambda a, b: a if b is None else a + b, (rand(9), rand(9))),
+    (lambda z: z.conj() * z + 1j, (rand(5) + 1j * rand(5),)), (lambda a: (np.exp(a) > 1).any(), (rand(5),)),
+])
+def test_the_same_call_again(f, args):
+    f = recorded(f, *args)
+    assert f
+    for seed in range(3):
+        others = [twin(a) for a in args]
+        for a in others:
+            if isinstance(a, np.ndarray):
+                a *= seed + 1
+        assert replays(f, *others) == 1
+        assert f.stats.kernels > 0 or args[0].size == 0
+        assert f.stats.fallbacks == f.stats.syncs == 0
+
+
+def test_results_are_new_arrays():
+    f = recorded(lambda a: (np.exp(a), np.exp(a).sum()), rand(10))
+    a = rand(10)
+    (x, s), (y, _) = f(a), f(a)
+    assert x is not y and not np.shares_memory(x, y) and type(s) is np.float64
+    x[:] = 0
+    assert np.array_equal(f(a)[0], y) and y[0] != 0
+    assert x.flags.writeable and x.flags.aligned
+    z = f(x)[0]         # a result goes in like any array
+    assert (z == 1).all()
+    x += 1
+    assert (f(x)[0] == np.exp(1.0)).all() and (z == 1).all()
+
+
+def test_what_a_call_costs_in_nodes_and_kernels():
+    f, a = recorded(chain, rand(100), rand(100)), rand(100)
+    before = frit.stats()
+    for _ in range(10):
+        f(a, a.copy())
+    after = frit.stats()
+    assert after["replayed"] - before["replayed"] == after["kernels"] - before["kernels"] == 10
+    assert after["nodes"] - before["nodes"] == 10       # the result's
+    assert after["plans"] == before["plans"] and after["plan_hits"] == before["plan_hits"]
+
+
+# ---- what is another call
+
+@pytest.mark.parametrize("other", [
+    (rand(101), rand(101)), (rand(100, dtype="f4"), rand(100)), (rand(200)[::2], rand(100)),
+    (rand(100), rand(1)), (rand(100)[::-1], rand(100)), (rand(100), 2.0), (rand(2, 100), rand(100)), (rand(100).astype(">f8"), rand(100)),
+])
+def test_arrays_that_lie_otherwise(other):
+    f = recorded(chain, rand(100), rand(100))
+    assert replays(f, *other) == 0
+    assert replays(f, rand(100), rand(100)) == 1
+
+
+def test_unaligned_arrays_and_subclasses():
+    f = recorded(chain, rand(10), rand(10))
+    odd = np.zeros(81, "u1")[1:].view("f8")
+    odd[:] = rand(10)
+    assert not odd.flags.aligned and replays(f, odd, rand(10)) == 0
+    before = replayed()
+    assert type(f(np.ma.masked_array(rand(10)), rand(10))) is np.ma.MaskedArray and replayed() == before
+
+
+@pytest.mark.parametrize("first, other", [(0.0, -0.0), (1, 1.0), (1, True), (2, 3), (0.5, 0.25), (1j, -1j), ("f4", "f8"),
+                                          (None, 0), (np.nan, 1.0)])
+def test_other_numbers(first, other):
+    def f(a, n):
+        if n is None:
+            return a * 2 + a
+        return a.astype(n) + a if isinstance(n, str) else np.copysign(1.0, n) * a if type(n) is float else a * n + a
+
+    def same(a, b):
+        return type(a) is type(b) and repr(a) == repr(b)
+
+    f = frit.accelerate(f)
+    for n in (first, first, first, other, first, other, other):
+        for _ in range(3):
+            a = rand(30)
+            got, want = f(a, n), f.__wrapped__(a, n)
+            assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
+
+
+def test_globals_and_cells():
+    global SCALE
+    scale = 3.0
+
+    def f(a):
+        return np.exp(a) * SCALE + scale
+
+    f = recorded(f, rand(10))
+    assert f
+    try:
+        SCALE = 5.0
+        assert replays(f, rand(10)) == 0
+        scale = 4.0
+        assert replays(f, rand(10)) == 0
+        SCALE = np.arange(10.0)
+        assert replays(f, rand(10)) == 0
+    finally:
+        SCALE = 2.0
+
+
+def test_the_same_array_twice():
+    def f(a, b):
+        return np.exp(a - b) if a is None else np.exp(a) - b
+
+    f, a = recorded(f, rand(10), rand(10, seed=1)), rand(10)
+    assert replays(f, a, a) == 0
+    assert replays(f, a, a) == 1 and replays(f, a, a.copy()) == 1
+
+
+def test_what_is_written_is_apart_and_writeable():
+    def f(a, b):
+        a += np.sqrt(b)
+        a *= 2
+
+    f, a = recorded(f, rand(10), np.abs(rand(10))), np.abs(rand(20))
+    assert replays(f, a[:10], a[10:]) == 1
+    b, before = a.copy(), replayed()
+    f(a[:10], a[5:15])
+    f.__wrapped__(b[:10], b[5:15])
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert replayed() == before     # they meet: the function runs
+    b = a[:10].copy()
+    b.flags.writeable = False
+    before = b.copy()
+    with pytest.raises(ValueError, match="read-only"):
+        f(b, a[10:])
+    np.testing.assert_array_equal(b, before)
+    assert replays(f, a[10:], b) == 1
+
+
+# ---- functions that are not closed
+
+def prints(a):
+    print(end="")
+    return np.exp(a) * 2
+
+
+def reads_an_array(a):
+    return np.exp(a) + TABLE
+
+
+def random_numbers(a):
+    return np.exp(a) + np.random.random(4)
+
+
+def remembers(a, seen=[]):
+    seen.append(len(seen))
+    return np.exp(a) + len(seen)
+
+
+def looks(a):
+    return np.exp(a) if a[0] > 0 else np.exp(-a)
+
+
+def looks_at_a_result(a):
+    y = np.exp(a)
+    return y * float(y.sum())
+
+
+def writes_a_file(a):
+    np.exp(a).tofile("/dev/null")
+    return np.exp(a) * 2
+
+
+@pytest.mark.parametrize("f", [prints, reads_an_array, looks, looks_at_a_result, writes_a_file])
+def test_functions_that_run_each_time(f):
+    assert recorded(f, rand(4)) is None
+
+
+def test_functions_with_a_memory_run_each_time():
+    f, before = frit.accelerate(remembers), replayed()
+    assert [float(f(np.zeros(4))[0]) for _ in range(4)] == [2, 3, 4, 5]
+    g = frit.accelerate(random_numbers)
+    assert len({float(g(np.zeros(4))[0]) for _ in range(4)}) == 4
+    assert replayed() == before
+
+
+def test_results_that_look_at_arguments_are_not_recorded():
+    f = frit.accelerate(lambda a: (np.exp(a), a[1:]))
+    a = rand(10)
+    for _ in range(4):
+        assert np.shares_memory(f(a)[1], a)
+    assert recorded(lambda a: (np.exp(a), a[1:]), rand(10)) is None
+
+
+def test_what_raises_is_not_recorded():
+    def f(a, b):
+        y = np.exp(a)
+        return y + b
+
+    f = frit.accelerate(f)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="broadcast"):
+            f(rand(3), rand(4))
+    assert replays(f, rand(3), rand(3)) == 0
+
+
+def test_somebody_who_follows_the_lines_sees_them():
+    f, lines = recorded(chain, rand(10), rand(10)), []
+
+    def trace(frame, event, arg):
+        lines.append(frame.f_code.co_name)
+        return trace
+
+    before, old = replayed(), sys.gettrace()
+    sys.settrace(trace)
+    try:
+        f(rand(10), rand(10))
+    finally:
+        sys.settrace(old)
+    assert "chain" in lines and replayed() == before
+
+
+def test_calls_from_accelerated_functions_run():
+    inner = recorded(chain, rand(10), rand(10))
+    outer = frit.accelerate(lambda a: inner(a, a) + 1)
+    for _ in range(4):
+        a = rand(10)
+        np.testing.assert_allclose(outer(a), chain(a, a) + 1, rtol=1e-12)
+
+
+# ---- how many, and how long they live
+
+def test_few_are_kept():
+    f = frit.accelerate(chain)
+    for n in range(3, 40):
+        for _ in range(3):
+            replays(f, rand(n), rand(n))
+    assert replays(f, rand(39), rand(39)) == 1
+    assert replays(f, rand(3), rand(3)) == 0
+
+
+def test_numbers_that_always_change_stop_being_recorded():
+    def f(a, t):
+        return np.exp(a) * t
+
+    f, a = frit.accelerate(f), rand(8)
+    for i in range(200):
+        np.testing.assert_allclose(f(a, float(i)), np.exp(a) * float(i), rtol=1e-12)
+    before = replayed()
+    assert np.array_equal(f(a, 199.0), f(a, 199.0)) and replayed() == before
+
+
+def test_plans_and_arrays_are_let_go():
+    def made():
+        f = recorded(chain, rand(50), rand(50))
+        return f(rand(50), rand(50)).sum()
+
+    def count():
+        frit.wait_for_compiles(60)
+        gc.collect()
+        return frit.stats()["live_bytes"], frit._core.alloc_live()
+
+    made()
+    first = count()
+    for _ in range(5):
+        made()
+    assert count() == first
+
+
+def test_more_plans_than_are_kept():
+    f, a = recorded(chain, rand(11), rand(11)), rand(11)
+    for n in range(2500):
+        frit.eval(frit.asarray(np.ones(3)) * 2.0 + frit.asarray(np.ones((n, 1))))
+    assert replays(f, a, a.copy()) == 1
+
+
+def test_several_threads():
+    f, failed = recorded(chain, rand(20000), rand(20000)), []
+    a, b = rand(20000), rand(20000)
+    want = f(a, b).tobytes()
+
+    def work():
+        for _ in range(30):
+            if f(a.copy(), b.copy()).tobytes() != want:
+                failed.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
