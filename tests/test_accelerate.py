@@ -700,7 +700,7 @@ def short_way(f, *args):
 
 def refused(f, *args):
     f = frit.accelerate(f)
-    f._state.call = lambda args, kwargs: "refused"
+    f._state.call = lambda args, kwargs, noted: "refused"
     return isinstance(result := f(*args), str) and result == "refused"
 
 

@@ -65,7 +65,8 @@ enum {
     PLAIN,    /* the function itself if it is nothing but a few exact operations, or None */
     REAL,     /* whether those are exact for real numbers only, */
     N_FIRST,  /* and how many calls are NumPy's before ours pay, on small arrays */
-    CLOSED,   /* whether calls may be made again without running the function: replay.c */
+    CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
+                 calls may be made again without running it (replay.c), or None */
     STATS,
     N_PARTS
 };
@@ -110,6 +111,42 @@ sees_arrays(PyObject *call)
     return false;
 }
 
+Py_ssize_t
+fr_accelerate_n_globals(PyObject *call)
+{
+    return PyTuple_GET_SIZE(PyTuple_GET_ITEM(call, NAMES));
+}
+
+PyObject *
+fr_accelerate_global(PyObject *call, Py_ssize_t i)
+{
+    return PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, NAMES), i));
+}
+
+Py_ssize_t
+fr_accelerate_n_cells(PyObject *call)
+{
+    return PyTuple_GET_SIZE(PyTuple_GET_ITEM(call, CELLS));
+}
+
+PyObject *
+fr_accelerate_cell(PyObject *call, Py_ssize_t i)
+{
+    return PyCell_GET(PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, CELLS), i));
+}
+
+bool
+fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
+{
+    PyObject *closed = PyTuple_GET_ITEM(call, CLOSED);
+
+    if (closed == Py_None)
+        return false;
+    *attributes = PyTuple_GET_ITEM(closed, 0);
+    *stores = PyTuple_GET_ITEM(closed, 1) == Py_True;
+    return true;
+}
+
 bool
 fr_accelerate_is_call(PyObject *call)
 {
@@ -127,10 +164,9 @@ enum {
 };
 
 struct call {
-    PyObject *array[MAX_ARGS],
-        *tensor[MAX_ARGS]; /* of different arrays; tensors are our references */
-    int       n;
-    PyObject *in[MAX_ARGS]; /* what the function gets; borrowed */
+    struct fr_loan loan[MAX_ARGS]; /* of different arrays; tensors are our references */
+    int            n;
+    PyObject      *in[MAX_ARGS];   /* what the function gets; borrowed */
 };
 
 bool
@@ -148,8 +184,8 @@ give_back(struct call *c, bool keep)
     fr_status     st = FR_OK;
 
     for (int i = 0; i < c->n; i++)
-        if (!fr_share_is_idle(c->tensor[i])) {
-            fr_status s = fr_share_give_back(c->tensor[i], keep, st == FR_OK ? &err : NULL);
+        if (!fr_share_is_idle(c->loan[i].tensor)) {
+            fr_status s = fr_share_give_back(c->loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
     if (st != FR_OK)
@@ -164,7 +200,7 @@ let_go(struct call *c)
     struct fr_err err;
 
     while (c->n > 0) {
-        PyObject *t = c->tensor[--c->n];
+        PyObject *t = c->loan[--c->n].tensor;
 
         if (fr_share_rest(t))
             continue;
@@ -221,7 +257,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
         int       k = 0;
         if (!PyArray_CheckExact(a))
             continue;
-        while (k < c->n && c->array[k] != a)
+        while (k < c->n && c->loan[k].array != a)
             k++;
         if (k == c->n) {
             PyObject *t = fr_share_borrow(a);
@@ -233,11 +269,11 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
                 let_go(c);
                 return go_on ? 0 : -1;
             }
-            c->array[k] = a;
-            c->tensor[k] = t;
+            c->loan[k].array = a;
+            c->loan[k].tensor = t;
             c->n++;
         }
-        c->in[i] = c->tensor[k];
+        c->in[i] = c->loan[k].tensor;
     }
     return 1;
 }
@@ -255,8 +291,8 @@ shown(const struct call *c, PyObject *x)
     if (!fr_is_tensor(x))
         return Py_NewRef(x);
     for (int i = 0; i < c->n; i++)
-        if (c->tensor[i] == x)
-            return Py_NewRef(c->array[i]);
+        if (c->loan[i].tensor == x)
+            return Py_NewRef(c->loan[i].array);
     return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
 }
 
@@ -299,11 +335,9 @@ all_simple(PyObject *result)
     return true;
 }
 
-/* Computes everything and gives the arguments back; steals the result. `looks`: as fr_looks_taken were before a
- * call that may be made again, else 0. */
+/* Computes everything and gives the arguments back; steals the result. `watch`: what is noted of the call, or NULL. */
 static PyObject *
-finish(struct fr_callee *f, PyObject *call, fr_args args, Py_ssize_t n_args, struct call *c, PyObject *result,
-       uint64_t looks)
+finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *watch)
 {
     const struct fr_tensor *list[MAX_ARGS + MAX_RESULTS];
     int                     n = 0;
@@ -312,8 +346,8 @@ finish(struct fr_callee *f, PyObject *call, fr_args args, Py_ssize_t n_args, str
     PyObject               *out = NULL;
 
     for (int i = 0; i < c->n; i++)
-        if (fr_tensor_is_pending(fr_of(c->tensor[i])))
-            list[n++] = fr_of(c->tensor[i]);
+        if (fr_tensor_is_pending(fr_of(c->loan[i].tensor)))
+            list[n++] = fr_of(c->loan[i].tensor);
     if (fr_is_tensor(result))
         list[n++] = fr_of(result);
     else if (PyTuple_CheckExact(result))
@@ -323,9 +357,8 @@ finish(struct fr_callee *f, PyObject *call, fr_args args, Py_ssize_t n_args, str
     st = fr_tensor_eval(list, n, &err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
-    else if (looks && fr_looks_taken == looks + 1 && f->call == call)
-        fr_replays_add(&f->replays, PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(call, NAMES),
-                       PyTuple_GET_ITEM(call, CELLS), args, c->in, n_args, result);
+    else if (watch)
+        fr_record_keep(watch, &f->replays, c->loan, c->n, result);
     if (give_back(c, st == FR_OK) && st == FR_OK)
         out = all_shown(c, result);
     Py_DECREF(result);
@@ -341,7 +374,7 @@ finish_long(PyObject *call, struct call *c, PyObject *result)
 
     PyErr_Fetch(&type, &value, &trace);
     for (int i = 0; pairs && i < c->n; i++) {
-        PyObject *pair = PyTuple_Pack(2, c->array[i], c->tensor[i]);
+        PyObject *pair = PyTuple_Pack(2, c->loan[i].array, c->loan[i].tensor);
         if (!pair)
             Py_CLEAR(pairs);
         else
@@ -352,7 +385,7 @@ finish_long(PyObject *call, struct call *c, PyObject *result)
                                            result ? result : Py_None, NULL);
     Py_XDECREF(pairs);
     for (int i = 0; i < c->n; i++)
-        Py_DECREF(c->tensor[i]);
+        Py_DECREF(c->loan[i].tensor);
     c->n = 0;
     Py_XDECREF(result);
     if (!type)
@@ -423,40 +456,54 @@ is_traced(void)
     return t->c_tracefunc || t->c_profilefunc;
 }
 
-/* The call made again as it was recorded; NULL without an exception if there was none like it. */
-static PyObject *
-replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+/* True, with *result, if the call was made again as one before. */
+static bool
+replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, PyObject **result)
 {
-    PyObject               *call = f->call, *result;
-    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
-    const struct fr_record *r;
-    uint64_t                n_kernels;
+    struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    uint64_t           n_kernels;
+    bool               found;
 
-    if (depth > 0 || is_traced() ||
-        !(r = fr_replays_find(f->replays, PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(call, NAMES),
-                              PyTuple_GET_ITEM(call, CELLS), args, n_args)))
-        return NULL;
+    if (!f->replays || depth > 0 || is_traced())
+        return false;
     depth++;
-    result = fr_replays_call(f->replays, r, args, &n_kernels);
+    found = fr_replays_call(f->replays, f->call, args, n_args, names, result, &n_kernels);
     depth--;
-    stats->kernels = n_kernels;
-    stats->fallbacks = stats->syncs = 0;
-    stats->calls++;
-    return result;
+    if (found) {
+        stats->kernels = n_kernels;
+        stats->fallbacks = stats->syncs = 0;
+        stats->calls++;
+    }
+    return found;
+}
+
+struct fr_watch *
+fr_accelerate_watch(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+
+    /* The second call is noted: most functions that are called twice are called often. */
+    if (depth > 0 || stats->calls == 0 || PyTuple_GET_ITEM(f->call, CLOSED) == Py_None ||
+        !fr_replays_wanted(f->replays))
+        return NULL;
+    return fr_record_watch(f->call, args, n_args, names);
 }
 
 PyObject *
-fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject               *call = f->call;
+    PyObject               *call = f->call, *result;
     struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body, after;
-    PyObject               *result;
-    bool                    raised, records;
-    uint64_t                looks;
+    struct fr_watch        *watch;
+    bool                    raised;
 
-    if (n_args > MAX_ARGS || !is_current(call))
+    if (!is_current(call))
+        return Py_NewRef(call);
+    if (replay(f, args, n_args, names, &result))
+        return result;
+    if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
         return Py_NewRef(call);
     /* What is exact has the same bits here and there. */
     if (is_numpys(call, args, n_args)) {
@@ -464,32 +511,31 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
         stats->calls++;
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
     }
-    if (f->replays && ((result = replay(f, args, n_args)) || PyErr_Occurred()))
-        return result;
     if (sees_arrays(call))
         return Py_NewRef(call);
+    watch = fr_accelerate_watch(f, args, n_args, NULL);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0:
+        fr_record_forget(watch);
         return Py_NewRef(call);
     case -1:
+        fr_record_forget(watch);
         return NULL;
     default:
         break;
     }
     fr_info_call_counters(&before);
-    /* The second call is recorded: most functions that are called twice are called often. */
-    records = depth == 0 && stats->calls > 0 && PyTuple_GET_ITEM(call, CLOSED) == Py_True &&
-              fr_replays_wanted(f->replays, n_args);
-    looks = fr_looks_taken;
+    if (watch)
+        fr_record_begin(watch);
     depth++;
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
-    records = records && fr_looks_taken == looks && body.n_fallbacks == before.n_fallbacks;
-    result = result && all_simple(result) ? finish(f, call, args, n_args, &c, result, records ? looks : 0)
+    result = result && all_simple(result) ? finish(f, &c, result, f->call == call ? watch : NULL)
                                           : finish_long(call, &c, result);
     depth--;
+    fr_record_forget(watch);
     fr_info_call_counters(&after);
     stats->kernels = minus(after.n_kernels, before.n_kernels);
     stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);

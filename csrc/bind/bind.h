@@ -15,7 +15,8 @@
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
- *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again
+ *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
+ *                  record.c: as they were noted
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
  *
@@ -304,25 +305,46 @@ struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
 };
-/* A call by the short way. Gives the tuple back where that is too much for it, which no function returns. */
-PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args);
+/* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
+ * which no function returns. */
+PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
+/* The same for whoever goes the long way: what is to be noted of the call; NULL: nothing, without an exception. */
+struct fr_watch *fr_accelerate_watch(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str */
-extern PyMethodDef fr_accelerate_methods[];
+/* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
+Py_ssize_t fr_accelerate_n_globals(PyObject *call);
+PyObject  *fr_accelerate_global(PyObject *call, Py_ssize_t i);
+Py_ssize_t fr_accelerate_n_cells(PyObject *call);
+PyObject  *fr_accelerate_cell(PyObject *call, Py_ssize_t i);
+/* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into arrays that
+ * it is not given. */
+bool       fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes);
+extern PyMethodDef fr_accelerate_methods[], fr_accelerate_noted_methods[];
 
 /* ---- replay.c: calls of one closed function that need not run it again */
 struct fr_record;
-/* The call that was like this one, where the function sees the same through its globals of these names and its
- * cells; NULL: there was none. */
-const struct fr_record *fr_replays_find(struct fr_replays *, PyObject *globals, PyObject *names, PyObject *cells,
-                                        fr_args args, Py_ssize_t n_args);
-PyObject *fr_replays_call(struct fr_replays *, const struct fr_record *, fr_args args, uint64_t *n_kernels);
+/* Makes the call again if one like it is kept: true, with *result (NULL: an exception) and how many kernels ran. */
+bool      fr_replays_call(struct fr_replays *, PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names,
+                          PyObject **result, uint64_t *n_kernels);
 /* Whether one more would be kept. */
-bool      fr_replays_wanted(const struct fr_replays *, Py_ssize_t n_args);
-/* Keeps the call whose evaluation has just ended, if it can be made again: `in` is what the function got for its
- * arguments, `result` what it gave. */
-void      fr_replays_add(struct fr_replays **, PyObject *globals, PyObject *names, PyObject *cells, fr_args args,
-                         fr_args in, Py_ssize_t n_args, PyObject *result);
+bool      fr_replays_wanted(const struct fr_replays *);
+/* Keeps the record, or counts that there was none (NULL). False: it is still the caller's. */
+bool      fr_replays_add(struct fr_replays **, struct fr_record *);
 void      fr_replays_drop(struct fr_replays *);
+
+/* ---- record.c: how a call comes to be kept */
+struct fr_watch;
+struct fr_loan {               /* an array, and the tensor that stands for it during a call */
+    PyObject *array, *tensor;
+};
+/* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
+struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
+void      fr_record_begin(struct fr_watch *);   /* the function is about to run */
+/* After the evaluation, while tensors still stand for the arrays: keeps the call, if it can be made again. */
+void      fr_record_keep(struct fr_watch *, struct fr_replays **, const struct fr_loan *, int n_loans, PyObject *result);
+void      fr_record_forget(struct fr_watch *);  /* the end of each; NULL is fine */
+/* A tensor was made with the values of this array. */
+void      fr_record_copied(PyObject *array, const struct fr_tensor *);
 
 /* ---- hand.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */

@@ -8,9 +8,11 @@
 
 struct leaf {
     int32_t node;              /* of the plan's graph */
-    int32_t arg;               /* the argument whose memory it is, */
+    int32_t arg;               /* the argument whose memory it is, or NOBODY, */
+    bool    copied;            /* or whose copy it was, */
     int64_t offset;            /* and where in it that begins: bytes */
 };
+enum { NOBODY = -1 };          /* of no bytes */
 
 struct result {
     int32_t           root;    /* node whose memory it is */
@@ -35,52 +37,65 @@ root_of(const struct fr_plan *p, int n)
     return p->place[n].kind == FR_PLACE_SAME ? p->place[n].root : n;
 }
 
-/* Finds the argument behind each leaf: by its memory, for an argument that was stored to is another node by now. */
+/* The argument whose memory a leaf of n bytes is; -1: none's, or that of several. */
+static int
+arg_at(const char *memory, int64_t n_bytes, const struct fr_reach *args, int n_args)
+{
+    int found = -1;
+
+    for (int k = 0; k < n_args; k++)
+        if (args[k].low < args[k].high && args[k].low >= memory && args[k].high <= memory + n_bytes) {
+            if (found >= 0)
+                return -1;
+            found = k;
+        }
+    return found;
+}
+
 static bool
-record_leaves(struct fr_recording *r, const struct fr_tensor *const *args, int n_args)
+record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args, const struct fr_copied *copied,
+              int n_copied)
 {
     const struct fr_plan *p = r->plan;
 
-    for (int i = 0; i < n_args; i++) {
-        if (fr_tensor_is_pending(args[i]))
-            return false;
-        for (int k = 0; k < i; k++)
-            if (args[i]->storage == args[k]->storage)
-                return false;
-    }
     for (int i = 0; i < p->n_leaves; i++) {
-        int node = p->placed[i], k = 0;
+        int     node = p->placed[i], k = 0, arg;
+        char   *memory = p->base[node];
+        int64_t offset = 0;
 
-        while (k < n_args && fr_nodes[args[k]->storage->node].v.buffer->mem != p->base[node])
+        while (k < n_copied && copied[k].memory != memory)
             k++;
-        if (k == n_args)
-            return false;
-        r->leaf[r->n_leaves++] = (struct leaf){node, k, args[k]->offset * fr_dtype_size(args[k]->dtype)};
+        if (k < n_copied) {
+            arg = copied[k].arg;
+        } else if (p->place[node].bytes == 0) {
+            arg = NOBODY;
+        } else {
+            if ((arg = arg_at(memory, p->place[node].bytes, args, n_args)) < 0)
+                return false;
+            offset = args[arg].first - memory;
+        }
+        r->leaf[r->n_leaves++] = (struct leaf){node, arg, k < n_copied, offset};
     }
     return true;
 }
 
-/* Finds what is written, and that this is either in an argument or new. */
+/* Finds what is written over a leaf: an argument's own memory, once. */
 static bool
-record_writes(const struct fr_recording *r, const struct fr_gathered *g, const struct fr_tensor *const *args, int n_args,
-              bool *writes, int n_results)
+record_writes(const struct fr_recording *r, bool *writes, int n_results)
 {
     const struct fr_plan *p = r->plan;
     int                   n_written = 0;
 
     for (int i = 0; i < p->n_outputs; i++) {
-        int root = root_of(p, p->output[i]), k = 0;
+        int root = root_of(p, p->output[i]), l = 0;
 
         if (p->place[root].kind != FR_PLACE_LEAF)
             continue;
-        while (k < n_args && args[k]->storage->node != g->id[p->output[i]])
-            k++;
-        if (k == n_args || writes[k])
+        while (r->leaf[l].node != root)
+            l++;
+        if (r->leaf[l].copied || r->leaf[l].arg == NOBODY || writes[r->leaf[l].arg] || !p->graph->node[root].pinned)
             return false;
-        for (int l = 0; l < r->n_leaves; l++)
-            if (r->leaf[l].node == root && r->leaf[l].arg != k)
-                return false;
-        writes[k] = true;
+        writes[r->leaf[l].arg] = true;
         n_written++;
     }
     return n_written + n_results == p->n_outputs;
@@ -113,14 +128,14 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
 }
 
 struct fr_recording *
-fr_record(const struct fr_tensor *const *args, int n_args, bool *writes, const struct fr_tensor *const *results,
-          int n_results)
+fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copied, int n_copied, bool *writes,
+          const struct fr_tensor *const *results, int n_results)
 {
     const struct fr_gathered *g = fr_eval_gathered();
     struct fr_plan           *p = fr_plans_last();
     struct fr_recording      *r;
 
-    if (!p || p->n_leaves > n_args || !(r = fr_calloc(1, sizeof *r)))
+    if (!p || !(r = fr_calloc(1, sizeof *r)))
         return NULL;
     r->plan = p;
     p->n_recordings++;
@@ -128,8 +143,8 @@ fr_record(const struct fr_tensor *const *args, int n_args, bool *writes, const s
     r->moving = fr_malloc(((size_t)g->n_moving + 1) * sizeof *r->moving);
     r->leaf = fr_malloc(((size_t)p->n_leaves + 1) * sizeof *r->leaf);
     r->result = fr_malloc(((size_t)n_results + 1) * sizeof *r->result);
-    if (!r->scalar || !r->moving || !r->leaf || !r->result || !record_leaves(r, args, n_args) ||
-        !record_writes(r, g, args, n_args, writes, n_results) || !record_results(r, g, results, n_results)) {
+    if (!r->scalar || !r->moving || !r->leaf || !r->result || !record_leaves(r, args, n_args, copied, n_copied) ||
+        !record_writes(r, writes, n_results) || !record_results(r, g, results, n_results)) {
         fr_recording_free(r);
         return NULL;
     }
@@ -192,7 +207,8 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     fr_looks_taken++;
     fr_eval_count_replay();
     for (int i = 0; i < r->n_leaves; i++)
-        p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
+        if (r->leaf[i].arg != NOBODY)
+            p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
     if ((st = fr_plan_run(p, &inputs, err)) == FR_OK) {
         while (n < r->n_results && st == FR_OK)
             if ((st = take_result(r, &r->result[n], &results[n], err)) == FR_OK)

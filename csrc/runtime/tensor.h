@@ -182,11 +182,18 @@ struct fr_recording;
 /* How often values were computed or shown so far. What was traced while it stood still depends on no value, only on
  * operations, layouts and numbers. */
 extern FR_HIDDEN uint64_t fr_looks_taken;
+struct fr_reach {              /* an array: its first element, and between which addresses all of them lie */
+    char *first, *low, *high;
+};
+struct fr_copied {             /* memory that holds the elements of array number `arg`, as they lie there */
+    void *memory;
+    int   arg;
+};
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
- * no other memory than that of the `args`: handles of different storages each. Sets writes[n_args], of the args whose
+ * no other memory than that of the arrays `args` and of copies of them, which somebody holds. Sets writes[n_args]: whose
  * memory it wrote. NULL: it did something else, or memory is out. */
-struct fr_recording *fr_record(const struct fr_tensor *const *args, int n_args, bool *writes,
-                               const struct fr_tensor *const *results, int n_results);
+struct fr_recording *fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *, int n_copied,
+                               bool *writes, const struct fr_tensor *const *results, int n_results);
 void      fr_recording_free(struct fr_recording *);
 /* The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
  * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */

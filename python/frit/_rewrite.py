@@ -137,7 +137,7 @@ def _cell_name(code, this):
     return code._varname_from_oparg(this[2])
 
 
-def _is_attr(i, as_method):
+def is_attr(i, as_method):
     """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
     if i is None:
         return False
@@ -149,20 +149,20 @@ def _is_attr(i, as_method):
 def _attribute_called(null, after, after2):
     """Whether the value loaded before `after` is only asked for an attribute that is called at once.
     `null`: the value was pushed above the NULL of that call (before 3.13)."""
-    if _is_attr(after, True):
+    if is_attr(after, True):
         return True
-    if not _is_attr(after, False):
+    if not is_attr(after, False):
         return False
     if _NULL_ABOVE:
         return after2 is not None and after2[1] == _PUSH_NULL
-    return null and not _is_attr(after2, True) and not _is_attr(after2, False)
+    return null and not is_attr(after2, True) and not is_attr(after2, False)
 
 
 def _called(null, after):
     """Whether the value loaded before `after` is itself called."""
     if _NULL_ABOVE:
         null = null or (after is not None and after[1] == _PUSH_NULL)
-    return null and not _is_attr(after, True) and not _is_attr(after, False)
+    return null and not is_attr(after, True) and not is_attr(after, False)
 
 
 def _plain_opcodes():
@@ -210,7 +210,7 @@ def plain_operations(f, most):
         if op == _LOAD_GLOBAL:
             # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
             calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
-                            and (_is_attr(after, True) or _is_attr(after, False)))
+                            and (is_attr(after, True) or is_attr(after, False)))
         elif op in (_LOAD_ATTR, _LOAD_METHOD):
             fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in _EXACT_CALLS
         elif op == _BINARY_OP:
@@ -287,7 +287,7 @@ class _Rewriter:
         new = self.modules.get(id(value))
         if new is not None:
             # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
-            is_class = _is_attr(after, False) and attr_name(code, after) == "ndarray"
+            is_class = is_attr(after, False) and attr_name(code, after) == "ndarray"
             return new if is_class or _attribute_called(null, after, after2) else None
         new = self.classes.get(id(value))
         if new is not None or not _called(null, after):

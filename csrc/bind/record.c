@@ -1,0 +1,463 @@
+/* bind/record.c -- notes an accelerated call, so that replay.c can make it again: before the function runs, all
+ * values that it can reach; while it runs, which memory holds copies of arrays that it met; after the evaluation,
+ * where its results and what it stored into containers came from. */
+#include "bind/replay.h"
+
+#include <structmember.h>
+
+struct fr_watch {
+    struct fr_record *record;
+    PyObject         *found[FR_REPLAY_LOOKS]; /* references to what the looks fetched */
+    PyObject         *attributes;             /* names, borrowed */
+    bool              stores;                 /* the function may store into what it is not given */
+    bool              begun;
+};
+
+/* ---- copies of arrays that are made while a function runs: they hold what the array held */
+
+enum { MAX_COPIES = 64 };
+static struct {
+    struct fr_watch *watch; /* whose function runs; NULL: none */
+    int              n;
+    struct {
+        PyObject *array;    /* borrowed, only to be compared */
+        uint32_t  hold;     /* keeps the memory from being used for something else */
+        void     *memory;
+    } copy[MAX_COPIES];
+} copies;
+
+void
+fr_record_copied(PyObject *array, const struct fr_tensor *t)
+{
+    PyArrayObject *a = fr_array(array);
+    void          *memory;
+    struct fr_err  err;
+    uint64_t       looks = fr_looks_taken;
+
+    if (FR_LIKELY(!copies.watch) || copies.n == MAX_COPIES || PyArray_SIZE(a) == 0)
+        return;
+    for (int k = 0; k < PyArray_NDIM(a); k++) /* only what lies as its copy does */
+        if (PyArray_DIM(a, k) > 1 && PyArray_STRIDE(a, k) != fr_layout_strides(t->layout)[k] * fr_dtype_size(t->dtype))
+            return;
+    if (fr_tensor_data(t, &memory, &err) != FR_OK)
+        return;
+    fr_looks_taken = looks; /* no value was seen */
+    copies.copy[copies.n].array = array;
+    copies.copy[copies.n].memory = memory;
+    copies.copy[copies.n++].hold = fr_tensor_hold(t);
+}
+
+static void
+end_copies(const struct fr_watch *w)
+{
+    if (copies.watch != w)
+        return;
+    copies.watch = NULL;
+    while (copies.n > 0)
+        fr_tensor_unhold(copies.copy[--copies.n].hold);
+}
+
+/* ---- before: what the function can reach */
+
+static bool note(struct fr_watch *w, struct fr_look l, PyObject *o, bool outside);
+
+/* An object of a class that has no other operations than those of every object. */
+static bool
+is_plain_type(const PyTypeObject *t)
+{
+    static const PyNumberMethods nothing;
+
+    return PyType_HasFeature((PyTypeObject *)t, Py_TPFLAGS_HEAPTYPE) && t->tp_getattro == PyObject_GenericGetAttr &&
+           t->tp_setattro == PyObject_GenericSetAttr &&
+           !t->tp_call && !t->tp_iter && t->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
+           !(t->tp_as_mapping && t->tp_as_mapping->mp_subscript) && !(t->tp_as_mapping && t->tp_as_mapping->mp_length) &&
+           !(t->tp_as_sequence && (t->tp_as_sequence->sq_item || t->tp_as_sequence->sq_length)) &&
+           (!t->tp_as_number || memcmp(t->tp_as_number, &nothing, sizeof nothing) == 0);
+}
+
+/* The attributes of an object that the function may read or store: the instance's own. */
+static bool
+note_attributes(struct fr_watch *w, int of, PyObject *o, bool outside)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->attributes); i++) {
+        struct fr_look l = {.from = FROM_ATTR, .of = of, .key = PyTuple_GET_ITEM(w->attributes, i)};
+        PyObject      *value = fr_look_attribute(o, l.key);
+        PyObject      *class = PyObject_GetAttr((PyObject *)Py_TYPE(o), l.key);
+        bool           fits = !class || (value && !Py_TYPE(class)->tp_descr_set);
+
+        if (!class)
+            PyErr_Clear();
+        Py_XDECREF(class);
+        if (!fits || !note(w, l, value, outside))
+            return false;
+    }
+    return true;
+}
+
+static bool
+note_items(struct fr_watch *w, int of, PyObject *o, bool outside)
+{
+    bool             is_tuple = PyTuple_CheckExact(o);
+    PyObject *const *item = PySequence_Fast_ITEMS(o);
+
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
+        struct fr_look l = {.from = FROM_ITEM, .of = of, .at = i};
+
+        if (!note(w, l, item[i], outside))
+            return false;
+    }
+    return is_tuple || !(outside && w->stores);
+}
+
+static bool
+note_values(struct fr_watch *w, int of, PyObject *o, bool outside)
+{
+    PyObject  *key, *value;
+    Py_ssize_t at = 0;
+
+    while (PyDict_Next(o, &at, &key, &value)) {
+        struct fr_look l = {.from = FROM_KEY, .of = of, .key = key};
+
+        if (!(PyUnicode_CheckExact(key) || PyLong_CheckExact(key)) || !note(w, l, value, outside))
+            return false;
+    }
+    return !(outside && w->stores);
+}
+
+static bool
+note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
+{
+    PyArrayObject *a = fr_array(o);
+
+    l->is = IS_ARRAY;
+    l->ndim = PyArray_NDIM(a);
+    l->descr = PyArray_DESCR(a);
+    Py_INCREF(l->descr);
+    if (!(l->lies = PyMem_Malloc((size_t)(2 * l->ndim + 1) * sizeof *l->lies)))
+        return false;
+    memcpy(l->lies, PyArray_DIMS(a), (size_t)l->ndim * sizeof *l->lies);
+    memcpy(l->lies + l->ndim, PyArray_STRIDES(a), (size_t)l->ndim * sizeof *l->lies);
+    return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && !(outside && w->stores);
+}
+
+/* Adds what a look fetched, and all that can be reached from it. False: it is more than can be told to be the same
+ * again. `outside`: it is not among the arguments. */
+static bool
+note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
+{
+    struct fr_record *r = w->record;
+    struct fr_look   *l = &r->look[r->n_looks];
+    int               i = r->n_looks;
+
+    if (i == FR_REPLAY_LOOKS)
+        return false;
+    *l = new;
+    l->same_as = -1;
+    Py_XINCREF(l->key);
+    w->found[r->n_looks++] = Py_XNewRef(o);
+    if (!o)
+        return true;
+    if (fr_accelerate_is_number(o)) {
+        l->is = IS_NUMBER;
+        l->value = Py_NewRef(o);
+        return true;
+    }
+    for (l->same_as = 0; w->found[l->same_as] != o;)
+        l->same_as++;
+    if (PyArray_CheckExact(o))
+        return note_array(w, l, o, outside);
+    if (l->same_as != i && !PyTuple_CheckExact(o))
+        return false; /* one container in two places: what is stored into it is seen in both */
+    l->size = PyTuple_CheckExact(o) || PyList_CheckExact(o) ? PySequence_Fast_GET_SIZE(o) : 0;
+    if (PyTuple_CheckExact(o)) {
+        l->same_as = -1;
+        l->is = IS_TUPLE;
+        return note_items(w, i, o, outside);
+    }
+    if (PyList_CheckExact(o)) {
+        l->is = IS_LIST;
+        return note_items(w, i, o, outside);
+    }
+    if (PyDict_CheckExact(o)) {
+        l->is = IS_DICT;
+        l->size = PyDict_GET_SIZE(o);
+        return note_values(w, i, o, outside);
+    }
+    l->is = IS_OBJECT;
+    l->value = Py_NewRef((PyObject *)Py_TYPE(o));
+    return !outside && is_plain_type(Py_TYPE(o)) && note_attributes(w, i, o, outside);
+}
+
+static bool
+note_all(struct fr_watch *w, PyObject *call, fr_args args, Py_ssize_t n_args)
+{
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (!note(w, (struct fr_look){.from = FROM_ARG, .at = i}, args[i], false))
+            return false;
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
+        if (!note(w, (struct fr_look){.from = FROM_NAME, .at = i}, fr_accelerate_global(call, i), true))
+            return false;
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
+        if (!note(w, (struct fr_look){.from = FROM_CELL, .at = i}, fr_accelerate_cell(call, i), true))
+            return false;
+    return true;
+}
+
+struct fr_watch *
+fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    struct fr_watch  *w = PyMem_Calloc(1, sizeof *w);
+    struct fr_record *r = w ? w->record = PyMem_Calloc(1, sizeof *r) : NULL;
+
+    if (r)
+        r->look = PyMem_Calloc(FR_REPLAY_LOOKS, sizeof *r->look);
+    if (!r || !r->look || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
+        fr_record_forget(w);
+        return NULL;
+    }
+    r->n_args = n_args;
+    r->names = Py_XNewRef(names);
+    if (!note_all(w, call, args, n_args)) {
+        fr_record_forget(w);
+        return NULL;
+    }
+    return w;
+}
+
+void
+fr_record_begin(struct fr_watch *w)
+{
+    struct fr_record *r = w->record;
+
+    w->begun = !copies.watch; /* else another thread is in a function that is watched */
+    if (w->begun)
+        copies.watch = w;
+    r->looks = fr_looks_taken;
+    r->fallbacks = fr_names_total();
+}
+
+void
+fr_record_forget(struct fr_watch *w)
+{
+    if (!w)
+        return;
+    end_copies(w);
+    for (int i = 0; w->record && i < w->record->n_looks; i++)
+        Py_XDECREF(w->found[i]);
+    fr_record_free(w->record);
+    PyMem_Free(w);
+}
+
+/* ---- after: where things came from */
+
+struct ending {
+    struct fr_watch        *w;
+    const struct fr_loan   *loan;    /* the arrays that tensors stood for */
+    int                     n_loans;
+    const struct fr_tensor *result[FR_REPLAY_RESULTS];
+    PyObject               *made[FR_REPLAY_PARTS]; /* containers that the function made */
+    int                     n_made;
+};
+
+/* The value that was looked at and is this object, or for which this tensor stood; -1: none. */
+static int
+look_of(const struct ending *e, PyObject *o)
+{
+    for (int k = 0; fr_is_tensor(o) && k < e->n_loans; k++)
+        if (e->loan[k].tensor == o)
+            o = e->loan[k].array;
+    for (int i = 0; i < e->w->record->n_looks; i++)
+        if (e->w->found[i] == o && e->w->record->look[i].same_as >= 0)
+            return i;
+    return -1;
+}
+
+/* The part that is not a container. False: nobody knows where it came from. */
+static bool
+leaf_part(struct ending *e, PyObject *o, struct fr_part *p)
+{
+    struct fr_record *r = e->w->record;
+    int               i = look_of(e, o);
+
+    if (i >= 0) {
+        *p = (struct fr_part){.from = PART_LOOK, .index = i};
+        return true;
+    }
+    if (!fr_is_tensor(o)) {
+        *p = (struct fr_part){.from = PART_VALUE, .value = Py_NewRef(o)};
+        return fr_accelerate_is_number(o);
+    }
+    *p = (struct fr_part){.from = fr_object(o)->scalar ? PART_SCALAR : PART_RESULT};
+    while (p->index < r->n_results && e->result[p->index] != fr_of(o))
+        p->index++;
+    if (p->index == r->n_results) {
+        if (r->n_results == FR_REPLAY_RESULTS)
+            return false;
+        e->result[r->n_results++] = fr_of(o);
+    }
+    return p->from == PART_RESULT || fr_of(o)->layout->ndim == 0;
+}
+
+static bool
+is_container(PyObject *o)
+{
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o);
+}
+
+static bool
+add_parts(struct ending *e, PyObject *o)
+{
+    struct fr_record *r = e->w->record;
+    struct fr_part    p = {.from = PART_DICT};
+    PyObject         *values = NULL;
+    bool              ok = true;
+
+    if (!is_container(o) || look_of(e, o) >= 0) {
+        if (r->n_parts == FR_REPLAY_PARTS)
+            return false;
+        return leaf_part(e, o, &r->part[r->n_parts++]);
+    }
+    for (int i = 0; i < e->n_made; i++)
+        if (e->made[i] == o && !PyTuple_CheckExact(o))
+            return false; /* one container in two places */
+    if (e->n_made == FR_REPLAY_PARTS)
+        return false;
+    e->made[e->n_made++] = o;
+    if (PyDict_CheckExact(o)) {
+        PyObject *keys = PyDict_Keys(o);
+
+        p.value = keys ? PyList_AsTuple(keys) : NULL;
+        Py_XDECREF(keys);
+        o = values = p.value ? PyDict_Values(o) : NULL;
+        for (Py_ssize_t i = 0; p.value && i < PyTuple_GET_SIZE(p.value); i++)
+            ok &= fr_accelerate_is_number(PyTuple_GET_ITEM(p.value, i));
+    } else {
+        p.from = PyTuple_CheckExact(o) ? PART_TUPLE : PART_LIST;
+    }
+    ok &= o != NULL;
+    for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(o); i++)
+        ok = add_parts(e, PySequence_Fast_GET_ITEM(o, i));
+    if (o)
+        p.index = (int)PySequence_Fast_GET_SIZE(o);
+    Py_XDECREF(values);
+    if (!ok || r->n_parts == FR_REPLAY_PARTS) {
+        Py_XDECREF(p.value);
+        return false;
+    }
+    r->part[r->n_parts++] = p;
+    return true;
+}
+
+/* Whether `now` stands where look i was fetched: the same value, or what the call put in its place. */
+static bool
+is_unchanged(const struct ending *e, int i, PyObject *now)
+{
+    const struct fr_record *r = e->w->record;
+
+    if (now == e->w->found[i] || (r->look[i].is == IS_ARRAY && look_of(e, now) == r->look[i].same_as))
+        return true;
+    if (r->look[i].is != IS_TUPLE || !PyTuple_CheckExact(now) || PyTuple_GET_SIZE(now) != r->look[i].size)
+        return false;
+    for (int k = i + 1; k < r->n_looks; k++)
+        if (r->look[k].of == i && r->look[k].from == FROM_ITEM &&
+            !is_unchanged(e, k, PyTuple_GET_ITEM(now, r->look[k].at)))
+            return false;
+    return true;
+}
+
+/* Notes what was stored in the place of a look. */
+static bool
+add_effect(struct ending *e, int i)
+{
+    struct fr_record *r = e->w->record;
+    struct fr_look   *l = &r->look[i];
+    PyObject         *into = e->w->found[l->of], *now;
+    struct fr_effect *x = &r->effect[r->n_effects];
+
+    if (l->from == FROM_ATTR)
+        now = fr_look_attribute(into, l->key);
+    else if (l->from == FROM_ITEM)
+        now = PyList_GET_SIZE(into) == r->look[l->of].size ? PyList_GET_ITEM(into, l->at) : NULL;
+    else
+        now = PyDict_GET_SIZE(into) == r->look[l->of].size ? PyDict_GetItemWithError(into, l->key) : NULL;
+    if (!now)
+        return l->is == IS_NOTHING;
+    if (is_unchanged(e, i, now))
+        return true;
+    *x = (struct fr_effect){.into = l->of, .at = l->at, .key = Py_XNewRef(l->key)};
+    r->n_effects++;
+    return leaf_part(e, now, &x->part);
+}
+
+static bool
+add_effects(struct ending *e)
+{
+    struct fr_record *r = e->w->record;
+
+    for (int i = 0; i < r->n_looks; i++) {
+        struct fr_look *l = &r->look[i];
+
+        if (l->from < FROM_ITEM)
+            continue;
+        if (r->look[l->of].is != IS_TUPLE && !add_effect(e, i))
+            return false;
+    }
+    return true;
+}
+
+/* Binds the evaluation to the arrays. */
+static bool
+record_evaluation(struct ending *e)
+{
+    struct fr_record *r = e->w->record;
+    struct fr_reach   reach[FR_REPLAY_LOOKS];
+    struct fr_copied  copied[MAX_COPIES];
+    bool              writes[FR_REPLAY_LOOKS] = {false};
+    int               index[FR_REPLAY_LOOKS], n = 0, n_copied = 0;
+
+    for (int i = 0; i < r->n_looks; i++)
+        if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i) {
+            fr_share_bounds(e->w->found[i], &reach[n].low, &reach[n].high);
+            reach[n].first = PyArray_BYTES(fr_array(e->w->found[i]));
+            index[i] = n++;
+        }
+    for (int k = 0; k < copies.n; k++) {
+        int i = look_of(e, copies.copy[k].array);
+
+        if (i >= 0 && r->look[i].is == IS_ARRAY)
+            copied[n_copied++] = (struct fr_copied){copies.copy[k].memory, index[i]};
+    }
+    if (!(r->recording = fr_record(reach, n, copied, n_copied, writes, e->result, r->n_results)))
+        return false;
+    for (int i = 0; i < r->n_looks; i++)
+        if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
+            r->writes |= r->look[i].written = writes[index[i]];
+    return true;
+}
+
+void
+fr_record_keep(struct fr_watch *w, struct fr_replays **replays, const struct fr_loan *loan, int n_loans,
+               PyObject *result)
+{
+    struct fr_record *r = w->record;
+    struct ending    *e = PyMem_Calloc(1, sizeof *e);
+    bool              ok;
+
+    r->part = PyMem_Calloc(FR_REPLAY_PARTS, sizeof *r->part);
+    r->effect = PyMem_Calloc((size_t)r->n_looks + 1, sizeof *r->effect);
+    ok = e && r->part && r->effect && w->begun && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks;
+    if (ok) {
+        e->w = w;
+        e->loan = loan;
+        e->n_loans = n_loans;
+        ok = add_parts(e, result) && add_effects(e) && record_evaluation(e);
+    }
+    PyMem_Free(e);
+    if (fr_replays_add(replays, ok ? r : NULL) && ok) {
+        for (int i = 0; i < r->n_looks; i++)
+            Py_CLEAR(w->found[i]);
+        w->record = NULL;
+    }
+    PyErr_Clear();
+    end_copies(w);
+}

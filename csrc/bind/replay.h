@@ -1,0 +1,64 @@
+/* bind/replay.h -- what a recorded call looked at and gave, as replay.c checks and makes it again and record.c
+ * notes it.  Private to these two. */
+#ifndef FR_BIND_REPLAY_H
+#define FR_BIND_REPLAY_H
+
+#include "bind/bind.h"
+
+#include "bind/npy.h"
+
+enum {
+    FR_REPLAY_LOOKS = 256,     /* values that one call looks at, */
+    FR_REPLAY_RESULTS = 128,   /* gives, */
+    FR_REPLAY_PARTS = 256      /* and parts that these are put together from */
+};
+
+/* One value that the function can reach, checked in the order in which they were found: whatever it is fetched from
+ * was checked before. */
+struct fr_look {
+    enum { FROM_ARG, FROM_NAME, FROM_CELL,         /* number `at` of the arguments, globals, cells */
+           FROM_ITEM, FROM_KEY, FROM_ATTR } from;  /* of value `of`: item `at`, or `key` */
+    enum { IS_NOTHING, IS_NUMBER, IS_ARRAY, IS_TUPLE, IS_LIST, IS_DICT, IS_OBJECT } is;
+    int            of, same_as;    /* same_as: the first value that is the same object */
+    Py_ssize_t     at, size;       /* size of a container */
+    PyObject      *key, *value;    /* value: the number; the type of an object; an array that must be this very one */
+    PyArray_Descr *descr;          /* of an array, whose dims and then strides lie as this says: */
+    npy_intp      *lies;
+    int            ndim;
+    bool           written;
+};
+
+/* The result, and what is stored into containers, in postfix. */
+struct fr_part {
+    enum { PART_LOOK, PART_VALUE, PART_RESULT, PART_SCALAR, /* one more: value `index` that was looked at, a constant, */
+           PART_TUPLE, PART_LIST, PART_DICT } from;         /* result `index`; or a container of the last `index` */
+    int       index;
+    PyObject *value;               /* or the keys of a dict */
+};
+
+struct fr_effect {
+    int            into;           /* value that was looked at: a list, a dict or an object */
+    Py_ssize_t     at;
+    PyObject      *key;
+    struct fr_part part;
+};
+
+struct fr_record {
+    struct fr_recording *recording;
+    int                  n_looks, n_parts, n_effects, n_results;
+    Py_ssize_t           n_args;   /* with those that were named, by `names`: a tuple or NULL */
+    PyObject            *names;
+    bool                 writes;
+    uint64_t             used;
+    struct fr_look      *look;
+    struct fr_part      *part;
+    struct fr_effect    *effect;
+    uint64_t             looks, fallbacks; /* counters when the function began to run */
+};
+
+void fr_record_free(struct fr_record *);
+/* What a look fetches: borrowed; NULL: nothing, without an exception. `found`: what was fetched before. */
+PyObject *fr_look_attribute(PyObject *o, PyObject *name);
+PyObject *fr_look_fetch(const struct fr_look *, PyObject *call, fr_args args, PyObject *const *found);
+
+#endif
