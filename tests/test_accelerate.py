@@ -692,7 +692,7 @@ def short_way(f, *args):
     """What the short way of an accelerated function gives; fails where it refuses the call."""
     f = frit.accelerate(f)
 
-    def long_way(args, kwargs):
+    def long_way(args, kwargs, noted):
         raise AssertionError("refused")
     f._state.call = long_way
     return f(*args), f.stats
@@ -745,6 +745,25 @@ def test_the_short_way_writes_back():
             a = frit.accelerate(lambda v: np.add(v, 1))(a)
         return a
     assert results_are_arguments(x).tolist() == (x + 3).tolist()
+
+
+@pytest.mark.parametrize("view", [np.asarray, np.asanyarray, np.ascontiguousarray, np.ravel, np.atleast_1d, np.flip,
+                                  lambda w: np.reshape(w, (5, 1)), lambda w: np.expand_dims(w, 0)])
+def test_views_of_arrays_from_outside_are_written(view):
+    def f(a):
+        t = view(TABLE)
+        t[0] = a[1]
+        t += 1
+        return np.exp(a) + t.sum()
+
+    before = TABLE.copy()
+    try:
+        want = f(rand(3)), TABLE.copy()
+        TABLE[:] = before
+        got = frit.accelerate(f)(rand(3)), TABLE.copy()
+        assert_equal(got, want, ulp=4)
+    finally:
+        TABLE[:] = before
 
 
 def test_what_the_short_way_refuses():

@@ -177,7 +177,7 @@ accelerated_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(a->dict);
     Py_VISIT(a->state);
     Py_VISIT(a->callee.call);
-    return 0;
+    return fr_replays_traverse(a->callee.replays, visit, arg);
 }
 
 /* Calls that were recorded belong to the tuple. */

@@ -331,6 +331,7 @@ bool      fr_replays_wanted(const struct fr_replays *);
 /* Keeps the record, or counts that there was none (NULL). False: it is still the caller's. */
 bool      fr_replays_add(struct fr_replays **, struct fr_record *);
 void      fr_replays_drop(struct fr_replays *);
+int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg);  /* NULL is fine */
 
 /* ---- record.c: how a call comes to be kept */
 struct fr_watch;

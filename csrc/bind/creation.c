@@ -283,13 +283,45 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 }
 
 /* ---- behind NumPy's names. Where somebody wrote np.array(["a"]), the answer is NumPy's array, whereas
- * frit.array(["a"]) is a TypeError. Each of these functions is a pair (name, the strict one). */
+ * frit.array(["a"]) is a TypeError; and what NumPy answers for an ndarray with a view, or with the ndarray itself, is
+ * that there too, for stores into it reach the ndarray. Each of these functions is a tuple (name, the strict one,
+ * whether NumPy's may be a view). */
+
+/* Whether NumPy's own answer looks at an ndarray's memory. */
+static bool
+looks_at_array(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
+
+    if (PyTuple_GET_ITEM(self, 2) != Py_True || nargs == 0 || !fr_numpy_is_array(args[0]))
+        return false;
+    for (Py_ssize_t i = 1; i < n; i++)
+        if (fr_is_tensor(args[i]))
+            return false;
+    return true;
+}
+
+static PyObject *
+view_of_array(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject *theirs = fr_numpy_attr(PyUnicode_AsUTF8(PyTuple_GET_ITEM(self, 0)));
+    PyObject *result = theirs ? PyObject_Vectorcall(theirs, args, (size_t)nargs, kw) : NULL, *out = result;
+
+    Py_XDECREF(theirs);
+    if (result && fr_numpy_is_array(result)) {
+        out = fr_numpy_wrap(result, NULL);
+        Py_DECREF(result);
+    }
+    return out;
+}
 
 static PyObject *
 behind_numpy(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *result;
 
+    if (looks_at_array(self, args, nargs, kw))
+        return view_of_array(self, args, nargs, kw);
     only_numpy = false;
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(self, 1), args, (size_t)nargs, kw);
     if (result || !only_numpy || !PyErr_ExceptionMatches(PyExc_TypeError))
@@ -301,10 +333,10 @@ behind_numpy(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyMethodDef behind_numpy_method = {"behind_numpy", FR_FAST(behind_numpy), NULL};
 
 static int
-add_behind(PyObject *dict, PyObject *module, const char *name)
+add_behind(PyObject *dict, PyObject *module, const char *name, bool views)
 {
     PyObject *strict = PyObject_GetAttrString(module, name);
-    PyObject *pair = strict ? Py_BuildValue("sN", name, strict) : NULL;
+    PyObject *pair = strict ? Py_BuildValue("sNO", name, strict, views ? Py_True : Py_False) : NULL;
     PyObject *f = pair ? PyCFunction_NewEx(&behind_numpy_method, pair, NULL) : NULL;
     int       st = f ? PyDict_SetItemString(dict, name, f) : -1;
 
@@ -318,12 +350,15 @@ fr_creation_behind_numpy(PyObject *module)
 {
     PyObject *dict = PyDict_New();
 
-    const PyMethodDef *tables[] = {fr_creation_methods, fr_fill_methods};
+    const PyMethodDef *tables[] = {fr_creation_methods, fr_fill_methods, fr_views_methods};
 
-    for (int k = 0; k < 2; k++)
-        for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++)
-            if (m->ml_name[0] != '_' && add_behind(dict, module, m->ml_name) < 0)
+    for (int k = 0; k < 3; k++)
+        for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++) {
+            bool views = tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2); /* asarray and its kin */
+
+            if (m->ml_name[0] != '_' && add_behind(dict, module, m->ml_name, views) < 0)
                 Py_CLEAR(dict);
+        }
     return dict;
 }
 /* Pickles and copies come back through here. */

@@ -51,6 +51,15 @@ fr_replays_drop(struct fr_replays *s)
     PyMem_Free(s);
 }
 
+int
+fr_replays_traverse(const struct fr_replays *s, visitproc visit, void *arg)
+{
+    for (int i = 0; s && i < s->n; i++)
+        for (int k = 0; k < s->record[i]->n_looks; k++)
+            Py_VISIT(s->record[i]->look[k].value); /* classes above all */
+    return 0;
+}
+
 /* ---- the same again? */
 
 /* Whether two numbers are of one type and the same to every operation. */

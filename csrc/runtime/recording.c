@@ -101,6 +101,26 @@ record_writes(const struct fr_recording *r, bool *writes, int n_results)
     return n_written + n_results == p->n_outputs;
 }
 
+/* Whether an argument is the whole memory of its leaf, or no step takes that as a whole. */
+static bool
+copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
+{
+    const struct fr_plan *p = r->plan;
+
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->step[i].kind != FR_STEP_COPY)
+            continue;
+        for (int l = 0; l < r->n_leaves; l++) {
+            int from = root_of(p, p->step[i].copy_from), to = root_of(p, p->step[i].copy_to), n = r->leaf[l].node;
+
+            if ((from == n || to == n) && !r->leaf[l].copied && r->leaf[l].arg != NOBODY &&
+                args[r->leaf[l].arg].high - args[r->leaf[l].arg].low != p->place[n].bytes)
+                return false;
+        }
+    }
+    return true;
+}
+
 /* Finds the memory of each result: new, and no other's. */
 static bool
 record_results(struct fr_recording *r, const struct fr_gathered *g, const struct fr_tensor *const *results, int n)
@@ -144,7 +164,8 @@ fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copie
     r->leaf = fr_malloc(((size_t)p->n_leaves + 1) * sizeof *r->leaf);
     r->result = fr_malloc(((size_t)n_results + 1) * sizeof *r->result);
     if (!r->scalar || !r->moving || !r->leaf || !r->result || !record_leaves(r, args, n_args, copied, n_copied) ||
-        !record_writes(r, writes, n_results) || !record_results(r, g, results, n_results)) {
+        !copies_arguments_only(r, args) || !record_writes(r, writes, n_results) ||
+        !record_results(r, g, results, n_results)) {
         fr_recording_free(r);
         return NULL;
     }

@@ -174,7 +174,26 @@ DATA = re.compile(r"data\('[^']*', \([^)]*\), \d+(?:, '\w')?\)")
 A_LINE = re.compile(rf"(v\d+) = ({DATA.pattern})")
 
 
-def as_function(lines, names):
+FORMS = {   # how a function gets its arrays: its parameters, what stands before its first line, and how it is called
+    "arguments": (", ".join, lambda names: "", lambda f, env, given: f(*given.values())),
+    "named": (", ".join, lambda names: "", lambda f, env, given: f(**given)),
+    "list": (lambda names: "p", lambda names: "".join(f"    {n} = p[{i}]\n" for i, n in enumerate(names)),
+             lambda f, env, given: f(list(given.values()))),
+    "dict": (lambda names: "p", lambda names: "".join(f"    {n} = p['{n}']\n" for n in names),
+             lambda f, env, given: f(given)),
+    "object": (lambda names: "p", lambda names: "".join(f"    {n} = p.{n}\n" for n in names),
+               lambda f, env, given: f(Holder(given))),
+    "global": (lambda names: "", lambda names: "".join(f"    {n} = outer_{n}\n" for n in names),
+               lambda f, env, given: env.update({f"outer_{n}": v for n, v in given.items()}) or f()),
+}
+
+
+class Holder:
+    def __init__(self, values):
+        vars(self).update(values)
+
+
+def as_function(lines, names, form):
     """(text of f, {argument: how it is made}): the program as a function of its data, which returns all other
     variables."""
     args = {m[1]: m[2] for m in map(A_LINE.fullmatch, lines) if m}
@@ -186,46 +205,50 @@ def as_function(lines, names):
 
     body = [DATA.sub(argument, line) for line in lines
             if not A_LINE.fullmatch(line) and not line.startswith(("raises(", "force("))]
-    text = "".join(f"    {line}\n" for line in body)
-    return f"def f({', '.join(args)}):\n{text}    return {''.join(n + ', ' for n in names if n not in args) or None}\n", args
+    parameters, before, _ = FORMS[form]
+    text = before(args) + "".join(f"    {line}\n" for line in body)
+    return (f"def f({parameters(args)}):\n{text}    return {''.join(n + ', ' for n in names if n not in args) or None}\n",
+            args)
 
 
 def compare_accelerated(lines, runs=5):
     """The same for the program as a function under frit.accelerate, called with other arrays of the same values
     each time, so that the later calls are made again from what was recorded."""
-    def call(f, arrays):
+    form = list(FORMS)[len("".join(lines)) % len(FORMS)]
+
+    def call(f, env, arrays):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return f(*arrays.values()) or ()
+            return FORMS[form][2](f, env, dict(arrays)) or ()
 
     def copies():
         return {name: v.copy(order="K") for name, v in given.items()}
 
     try:
         want, _ = run([line for line in lines if not line.startswith("raises(")], reference, lambda *v: None)
-        text, made = as_function(lines, want)
+        text, made = as_function(lines, want, form)
         given = {name: eval(how, {"data": data}) for name, how in made.items()}
-        theirs, names = {"xp": reference, "np": np}, {"xp": np, "np": np}
+        theirs, env = {"xp": reference, "np": np}, {"xp": np, "np": np}
         exec(METHOD.sub(r"xp.\2(\1, ", text), theirs)
-        exec(text, names)
-        call(names["f"], copies())      # some names are frit's alone
+        exec(text, env)
+        call(env["f"], env, copies())      # some names are frit's alone
         after = copies()
-        want = call(theirs["f"], after)
+        want = call(theirs["f"], theirs, after)
     except Mismatch as e:
         return str(e)
     except Exception as e:
         raise ValueError("not a program") from e
-    f = frit.accelerate(names["f"])
+    f = frit.accelerate(env["f"])
     for i in range(runs):
         passed = copies()
         try:
-            got = call(f, passed)
+            got = call(f, env, passed)
         except Exception as e:
             return f"call {i}: {type(e).__name__}: {e}"
         for k, (mine, wanted) in enumerate([*zip(got, want), *zip(passed.values(), after.values())]):
             wrong = difference(mine, wanted, strides=isinstance(mine, np.ndarray))
             if wrong:
-                return f"call {i}: {k} of {len(got)} results and {len(passed)} arguments: {wrong}"
+                return f"call {i} ({form}): {k} of {len(got)} results and {len(passed)} arguments: {wrong}"
     return None
 
 
