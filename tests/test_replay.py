@@ -2,6 +2,7 @@
 import gc
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -499,6 +500,36 @@ def test_numbers_that_always_change_stop_being_recorded():
         np.testing.assert_allclose(f(a, float(i)), np.exp(a) * float(i), rtol=1e-12)
     before = replayed()
     assert np.array_equal(f(a, 199.0), f(a, 199.0)) and replayed() == before
+
+
+def test_calls_that_cannot_be_noted_are_not_tried_for_ever():
+    class Odd:
+        def __len__(self):
+            return 3
+
+    f = frit.accelerate(lambda a, o: np.exp(a) * len(o))
+    for _ in range(100):
+        f(rand(3), Odd())
+    before = replayed()
+    for _ in range(5):
+        f(rand(3), [1, 2])      # could be, but is not tried any more
+    assert replayed() == before
+
+
+def test_classes_are_let_go():
+    class Local(Model):
+        go = frit.accelerate(Model.forward)
+
+    m = Local()
+    for _ in range(4):
+        m.go(rand(5, 6))
+    before = replayed()
+    m.go(rand(5, 6))
+    assert replayed() == before + 1
+    gone = weakref.ref(Local)
+    del m, Local
+    gc.collect()
+    assert gone() is None
 
 
 def test_plans_and_arrays_are_let_go():

@@ -481,12 +481,15 @@ struct fr_watch *
 fr_accelerate_watch(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    struct fr_watch         *watch;
 
     /* The second call is noted: most functions that are called twice are called often. */
     if (depth > 0 || stats->calls == 0 || PyTuple_GET_ITEM(f->call, CLOSED) == Py_None ||
         !fr_replays_wanted(f->replays))
         return NULL;
-    return fr_record_watch(f->call, args, n_args, names);
+    if (!(watch = fr_record_watch(f->call, args, n_args, names)))
+        fr_replays_add(&f->replays, NULL);
+    return watch;
 }
 
 PyObject *

@@ -453,6 +453,13 @@ fr_record_keep(struct fr_watch *w, struct fr_replays **replays, const struct fr_
         ok = add_parts(e, result) && add_effects(e) && record_evaluation(e);
     }
     PyMem_Free(e);
+    if (ok) { /* room for as many as there are */
+        void *look = PyMem_Realloc(r->look, ((size_t)r->n_looks + 1) * sizeof *r->look),
+             *part = PyMem_Realloc(r->part, ((size_t)r->n_parts + 1) * sizeof *r->part);
+
+        r->look = look ? look : r->look;
+        r->part = part ? part : r->part;
+    }
     if (fr_replays_add(replays, ok ? r : NULL) && ok) {
         for (int i = 0; i < r->n_looks; i++)
             Py_CLEAR(w->found[i]);
