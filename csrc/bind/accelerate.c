@@ -17,7 +17,7 @@ static PyTypeObject *accelerated_type;
 /* What is noted of a call that goes the long way: accelerate.py begins and keeps it, if it comes to that. */
 struct noted {
     struct fr_watch *watch;
-    PyObject        *accelerated, *call;
+    PyObject        *accelerated;
 };
 #define NOTED "frit.accelerate.noted"
 
@@ -26,9 +26,8 @@ free_noted(PyObject *capsule)
 {
     struct noted *n = PyCapsule_GetPointer(capsule, NOTED);
 
-    fr_record_forget(n->watch);
+    fr_record_end(n->watch);
     Py_DECREF(n->accelerated);
-    Py_DECREF(n->call);
     PyMem_Free(n);
 }
 
@@ -41,14 +40,13 @@ noted_call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyOb
     PyObject        *capsule;
 
     if (!n) {
-        fr_record_forget(w);
+        fr_record_end(w);
         Py_RETURN_NONE;
     }
-    *n = (struct noted){w, Py_NewRef((PyObject *)a), Py_NewRef(a->callee.call)};
+    *n = (struct noted){w, Py_NewRef((PyObject *)a)};
     if (!(capsule = PyCapsule_New(n, NOTED, free_noted))) {
         Py_DECREF(n->accelerated);
-        Py_DECREF(n->call);
-        fr_record_forget(w);
+            fr_record_end(w);
         PyMem_Free(n);
     }
     return capsule;
@@ -82,13 +80,13 @@ keep_noted(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
     }
     a = (struct accelerated *)n->accelerated;
     n_loans = PyList_GET_SIZE(args[1]);
-    if (a->callee.call != n->call || !(loan = PyMem_Malloc(((size_t)n_loans + 1) * sizeof *loan)))
+    if (!(loan = PyMem_Malloc(((size_t)n_loans + 1) * sizeof *loan)))
         Py_RETURN_NONE;
     for (Py_ssize_t i = 0; i < n_loans; i++) {
         PyObject *pair = PyList_GET_ITEM(args[1], i);
         loan[i] = (struct fr_loan){PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)};
     }
-    fr_record_keep(n->watch, &a->callee.replays, loan, (int)n_loans, args[2]);
+    fr_record_keep(n->watch, &a->callee, loan, (int)n_loans, args[2]);
     PyMem_Free(loan);
     Py_RETURN_NONE;
 }

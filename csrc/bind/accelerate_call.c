@@ -176,16 +176,15 @@ fr_accelerate_is_number(PyObject *o)
            PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
 }
 
-/* Ends the loans for which something may be left to do. On false an exception is set. */
-static bool
-give_back(struct call *c, bool keep)
+bool
+fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
 {
     struct fr_err err;
     fr_status     st = FR_OK;
 
-    for (int i = 0; i < c->n; i++)
-        if (!fr_share_is_idle(c->loan[i].tensor)) {
-            fr_status s = fr_share_give_back(c->loan[i].tensor, keep, st == FR_OK ? &err : NULL);
+    for (int i = 0; i < n; i++)
+        if (!fr_share_is_idle(loan[i].tensor)) {
+            fr_status s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
     if (st != FR_OK)
@@ -193,14 +192,13 @@ give_back(struct call *c, bool keep)
     return st == FR_OK;
 }
 
-/* Lets go of the tensors; after give_back. */
-static void
-let_go(struct call *c)
+void
+fr_loans_end(const struct fr_loan *loan, int n)
 {
     struct fr_err err;
 
-    while (c->n > 0) {
-        PyObject *t = c->loan[--c->n].tensor;
+    while (n > 0) {
+        PyObject *t = loan[--n].tensor;
 
         if (fr_share_rest(t))
             continue;
@@ -218,18 +216,20 @@ owner_of(PyObject *a)
     return tensor ? tensor : PyArray_BASE(fr_array(root)) ? NULL : root;
 }
 
-/* Whether no two of them can see one memory as different types: no storage does that. */
-static bool
-are_apart(PyObject *const *array, PyObject *const *owner, int n)
+bool
+fr_loans_are_apart(PyObject *const *array, int n)
 {
-    for (int i = 0; i < n; i++)
+    PyObject *owner[FR_LOANS_MAX];
+
+    for (int i = 0; i < n; i++) {
+        owner[i] = owner_of(array[i]);
         for (int j = 0; j < i; j++) {
             if (!owner[i] || !owner[j])
                 return false;
-            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) !=
-                                            PyArray_DESCR(fr_array(array[j])))
+            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) != PyArray_DESCR(fr_array(array[j])))
                 return false;
         }
+    }
     return true;
 }
 
@@ -238,19 +238,18 @@ are_apart(PyObject *const *array, PyObject *const *owner, int n)
 static int
 borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
 {
-    PyObject *array[MAX_ARGS], *owner[MAX_ARGS];
+    PyObject *array[MAX_ARGS];
     int       n = 0;
 
     for (Py_ssize_t i = 0; i < n_args; i++) {
         PyObject *a = args[i];
         if (PyArray_CheckExact(a)) {
-            array[n] = a;
-            owner[n++] = owner_of(a);
+            array[n++] = a;
         } else if (!fr_accelerate_is_number(a)) {
             return 0;
         }
     }
-    if (!are_apart(array, owner, n))
+    if (n > 1 && !fr_loans_are_apart(array, n))
         return 0;
     for (Py_ssize_t i = 0; i < n_args; i++) {
         PyObject *a = c->in[i] = args[i];
@@ -265,8 +264,8 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
                 bool go_on = PyErr_ExceptionMatches(PyExc_Exception);
                 if (go_on)
                     PyErr_Clear();
-                give_back(c, false);
-                let_go(c);
+                fr_loans_give_back(c->loan, c->n, false);
+                fr_loans_end(c->loan, c->n);
                 return go_on ? 0 : -1;
             }
             c->loan[k].array = a;
@@ -358,11 +357,11 @@ finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *w
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     else if (watch)
-        fr_record_keep(watch, &f->replays, c->loan, c->n, result);
-    if (give_back(c, st == FR_OK) && st == FR_OK)
+        fr_record_keep(watch, f, c->loan, c->n, result);
+    if (fr_loans_give_back(c->loan, c->n, st == FR_OK) && st == FR_OK)
         out = all_shown(c, result);
     Py_DECREF(result);
-    let_go(c);
+    fr_loans_end(c->loan, c->n);
     return out;
 }
 
@@ -392,16 +391,7 @@ finish_long(PyObject *call, struct call *c, PyObject *result)
         return out;
     Py_XDECREF(out);
     if (!out) { /* what went wrong at the end, with the function's own exception behind it */
-        PyObject *type2, *value2, *trace2;
-        PyErr_Fetch(&type2, &value2, &trace2);
-        PyErr_NormalizeException(&type2, &value2, &trace2);
-        PyErr_NormalizeException(&type, &value, &trace);
-        if (value2 && value)
-            PyException_SetContext(value2, Py_NewRef(value));
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(trace);
-        PyErr_Restore(type2, value2, trace2);
+        fr_errors_add_context(type, value, trace);
     } else {
         PyErr_Restore(type, value, trace);
     }
@@ -492,13 +482,51 @@ fr_accelerate_watch(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObje
     return watch;
 }
 
+static void
+note_stats(struct call_stats *stats, const struct fr_call_counters *before, const struct fr_call_counters *body,
+           bool raised)
+{
+    struct fr_call_counters after;
+
+    fr_info_call_counters(&after);
+    stats->kernels = minus(after.n_kernels, before->n_kernels);
+    stats->fallbacks = minus(after.n_fallbacks, before->n_fallbacks);
+    stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
+    stats->calls++;
+}
+
+/* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
+static PyObject *
+enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    PyObject               *call = f->call, *result;
+    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+    struct fr_call_counters before, body;
+    struct fr_watch        *watch;
+    bool                    refused, keeps = stats->calls > 0 && fr_replays_wanted(f->replays);
+
+    if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None ||
+        !(watch = fr_record_watch(call, args, n_args, names)))
+        return Py_NewRef(call);
+    fr_info_call_counters(&before);
+    depth++;
+    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, keeps ? f : NULL, &refused,
+                           &body);
+    depth--;
+    fr_record_end(watch);
+    if (refused)
+        return Py_NewRef(call);
+    note_stats(stats, &before, &body, !result);
+    return result;
+}
+
 PyObject *
 fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     PyObject               *call = f->call, *result;
     struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
-    struct fr_call_counters before, body, after;
+    struct fr_call_counters before, body;
     struct fr_watch        *watch;
     bool                    raised;
 
@@ -507,7 +535,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     if (replay(f, args, n_args, names, &result))
         return result;
     if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
-        return Py_NewRef(call);
+        return enter(f, args, n_args, names);
     /* What is exact has the same bits here and there. */
     if (is_numpys(call, args, n_args)) {
         stats->kernels = stats->fallbacks = stats->syncs = 0;
@@ -515,15 +543,15 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
     }
     if (sees_arrays(call))
-        return Py_NewRef(call);
+        return enter(f, args, n_args, names);
     watch = fr_accelerate_watch(f, args, n_args, NULL);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0:
-        fr_record_forget(watch);
-        return Py_NewRef(call);
+        fr_record_end(watch);
+        return enter(f, args, n_args, names);
     case -1:
-        fr_record_forget(watch);
+        fr_record_end(watch);
         return NULL;
     default:
         break;
@@ -535,15 +563,11 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
-    result = result && all_simple(result) ? finish(f, &c, result, f->call == call ? watch : NULL)
+    result = result && all_simple(result) ? finish(f, &c, result, watch)
                                           : finish_long(call, &c, result);
     depth--;
-    fr_record_forget(watch);
-    fr_info_call_counters(&after);
-    stats->kernels = minus(after.n_kernels, before.n_kernels);
-    stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);
-    stats->syncs = minus(raised ? after.n_syncs : body.n_syncs, before.n_syncs);
-    stats->calls++;
+    fr_record_end(watch);
+    note_stats(stats, &before, &body, raised);
     return result;
 }
 

@@ -16,7 +16,7 @@
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
- *                  record.c: as they were noted
+ *                  record.c: as they were noted;  enter.c: arguments that hold arrays
  *   dlpack.c       DLPack in and out
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
  *
@@ -76,6 +76,8 @@ PyObject *fr_errors_raise(fr_status, const struct fr_err *) __attribute__((cold)
 /* The same for an operation (out, dtype: NULL if not given): casting errors are NumPy's own. */
 PyObject *fr_errors_raise_map(fr_status, const struct fr_err *, fr_op, const struct fr_arg *, int n,
                               const struct fr_tensor *out, PyObject *dtype) __attribute__((cold));
+/* Puts what PyErr_Fetch gave, and steals it, behind the exception that is set now. */
+void      fr_errors_add_context(PyObject *type, PyObject *value, PyObject *trace);
 /* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */
 PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 
@@ -299,6 +301,16 @@ int       fr_accelerate_init(PyObject *module);
 int       fr_accelerate_call_init(PyObject *module);
 /* True for the tuple that stands for a function whose calls may go the short way. */
 bool      fr_accelerate_is_call(PyObject *);
+struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
+    PyObject *array, *tensor;
+};
+enum { FR_LOANS_MAX = 256 };
+/* Whether no two of the arrays can see one memory as different types: no storage does that. */
+bool      fr_loans_are_apart(PyObject *const *array, int n);
+/* Ends the loans for which something may be left to do. On false an exception is set. */
+bool      fr_loans_give_back(const struct fr_loan *, int n, bool keep);
+void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tensors, after that */
+
 struct fr_replays;
 /* The tuple as the function has it now, and calls recorded with it. */
 struct fr_callee {
@@ -335,15 +347,20 @@ int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg); 
 
 /* ---- record.c: how a call comes to be kept */
 struct fr_watch;
-struct fr_loan {               /* an array, and the tensor that stands for it during a call */
-    PyObject *array, *tensor;
-};
 /* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
 struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
 void      fr_record_begin(struct fr_watch *);   /* the function is about to run */
-/* After the evaluation, while tensors still stand for the arrays: keeps the call, if it can be made again. */
-void      fr_record_keep(struct fr_watch *, struct fr_replays **, const struct fr_loan *, int n_loans, PyObject *result);
-void      fr_record_forget(struct fr_watch *);  /* the end of each; NULL is fine */
+/* After the evaluation, while tensors still stand for the arrays: the call will be kept, if it can be made again. */
+void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,
+                         PyObject *result);
+void      fr_record_end(struct fr_watch *);     /* keeps or forgets it; NULL is fine */
+
+/* ---- enter.c: a call whose arguments hold arrays in lists, dicts and objects, as noted */
+/* Runs `function` with tensors for arrays and shows what it gave and stored as arrays; `into`: where the call may be
+ * kept, or NULL. *refused: it is not for this way, nothing was done. *body: the counters when the function ended. */
+struct fr_call_counters;
+PyObject *fr_enter_call(struct fr_watch *, PyObject *function, Py_ssize_t n_args, PyObject *names,
+                        struct fr_callee *into, bool *refused, struct fr_call_counters *body);
 /* A tensor was made with the values of this array. */
 void      fr_record_copied(PyObject *array, const struct fr_tensor *);
 

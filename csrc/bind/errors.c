@@ -112,6 +112,22 @@ fr_errors_raise_map(fr_status st, const struct fr_err *err, fr_op op, const stru
     return fr_errors_raise(st, err);
 }
 
+void
+fr_errors_add_context(PyObject *type, PyObject *value, PyObject *trace)
+{
+    PyObject *type2, *value2, *trace2;
+
+    PyErr_Fetch(&type2, &value2, &trace2);
+    PyErr_NormalizeException(&type2, &value2, &trace2);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value2 && value)
+        PyException_SetContext(value2, Py_NewRef(value));
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyErr_Restore(type2, value2, trace2);
+}
+
 PyObject *
 fr_errors_axis(long axis, int ndim, const char *name)
 {

@@ -5,14 +5,6 @@
 
 #include <structmember.h>
 
-struct fr_watch {
-    struct fr_record *record;
-    PyObject         *found[FR_REPLAY_LOOKS]; /* references to what the looks fetched */
-    PyObject         *attributes;             /* names, borrowed */
-    bool              stores;                 /* the function may store into what it is not given */
-    bool              begun;
-};
-
 /* ---- copies of arrays that are made while a function runs: they hold what the array held */
 
 enum { MAX_COPIES = 64 };
@@ -70,7 +62,7 @@ is_plain_type(const PyTypeObject *t)
     return PyType_HasFeature((PyTypeObject *)t, Py_TPFLAGS_HEAPTYPE) && t->tp_getattro == PyObject_GenericGetAttr &&
            t->tp_setattro == PyObject_GenericSetAttr &&
            !t->tp_call && !t->tp_iter && t->tp_richcompare == PyBaseObject_Type.tp_richcompare &&
-           !(t->tp_as_mapping && t->tp_as_mapping->mp_subscript) && !(t->tp_as_mapping && t->tp_as_mapping->mp_length) &&
+           !(t->tp_as_mapping && (t->tp_as_mapping->mp_subscript || t->tp_as_mapping->mp_length)) &&
            !(t->tp_as_sequence && (t->tp_as_sequence->sq_item || t->tp_as_sequence->sq_length)) &&
            (!t->tp_as_number || memcmp(t->tp_as_number, &nothing, sizeof nothing) == 0);
 }
@@ -82,13 +74,10 @@ note_attributes(struct fr_watch *w, int of, PyObject *o, bool outside)
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->attributes); i++) {
         struct fr_look l = {.from = FROM_ATTR, .of = of, .key = PyTuple_GET_ITEM(w->attributes, i)};
         PyObject      *value = fr_look_attribute(o, l.key);
-        PyObject      *class = PyObject_GetAttr((PyObject *)Py_TYPE(o), l.key);
-        bool           fits = !class || (value && !Py_TYPE(class)->tp_descr_set);
+        PyObject      *class = _PyType_Lookup(Py_TYPE(o), l.key); /* borrowed */
 
-        if (!class)
-            PyErr_Clear();
-        Py_XDECREF(class);
-        if (!fits || !note(w, l, value, outside))
+        /* What the class has is found instead, or may stand before the instance's own. */
+        if ((class && (!value || Py_TYPE(class)->tp_descr_set)) || !note(w, l, value, outside))
             return false;
     }
     return true;
@@ -153,6 +142,7 @@ note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
         return false;
     *l = new;
     l->same_as = -1;
+    l->outside = outside;
     Py_XINCREF(l->key);
     w->found[r->n_looks++] = Py_XNewRef(o);
     if (!o)
@@ -206,19 +196,25 @@ note_all(struct fr_watch *w, PyObject *call, fr_args args, Py_ssize_t n_args)
 struct fr_watch *
 fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    struct fr_watch  *w = PyMem_Calloc(1, sizeof *w);
-    struct fr_record *r = w ? w->record = PyMem_Calloc(1, sizeof *r) : NULL;
+    struct fr_watch  *w = PyMem_Malloc(sizeof *w);
+    struct fr_record *r = NULL;
 
+    if (w) { /* the arrays as they are: looks fill them */
+        w->record = r = PyMem_Calloc(1, sizeof *r);
+        w->call = Py_NewRef(call);
+        w->begun = false;
+        w->into = NULL;
+    }
     if (r)
-        r->look = PyMem_Calloc(FR_REPLAY_LOOKS, sizeof *r->look);
+        r->look = PyMem_Malloc(FR_REPLAY_LOOKS * sizeof *r->look);
     if (!r || !r->look || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
-        fr_record_forget(w);
+        fr_record_end(w);
         return NULL;
     }
     r->n_args = n_args;
     r->names = Py_XNewRef(names);
     if (!note_all(w, call, args, n_args)) {
-        fr_record_forget(w);
+        fr_record_end(w);
         return NULL;
     }
     return w;
@@ -237,14 +233,19 @@ fr_record_begin(struct fr_watch *w)
 }
 
 void
-fr_record_forget(struct fr_watch *w)
+fr_record_end(struct fr_watch *w)
 {
+    struct fr_record *r = w ? w->record : NULL;
+
     if (!w)
         return;
     end_copies(w);
-    for (int i = 0; w->record && i < w->record->n_looks; i++)
+    for (int i = 0; r && i < r->n_looks; i++)
         Py_XDECREF(w->found[i]);
-    fr_record_free(w->record);
+    /* Meanwhile the function may have come to be another one. */
+    if (!w->into || w->into->call != w->call || !fr_replays_add(&w->into->replays, r))
+        fr_record_free(r);
+    Py_DECREF(w->call);
     PyMem_Free(w);
 }
 
@@ -436,11 +437,11 @@ record_evaluation(struct ending *e)
 }
 
 void
-fr_record_keep(struct fr_watch *w, struct fr_replays **replays, const struct fr_loan *loan, int n_loans,
-               PyObject *result)
+fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan *loan, int n_loans, PyObject *result)
 {
     struct fr_record *r = w->record;
     struct ending    *e = PyMem_Calloc(1, sizeof *e);
+    void             *part;
     bool              ok;
 
     r->part = PyMem_Calloc(FR_REPLAY_PARTS, sizeof *r->part);
@@ -453,18 +454,13 @@ fr_record_keep(struct fr_watch *w, struct fr_replays **replays, const struct fr_
         ok = add_parts(e, result) && add_effects(e) && record_evaluation(e);
     }
     PyMem_Free(e);
-    if (ok) { /* room for as many as there are */
-        void *look = PyMem_Realloc(r->look, ((size_t)r->n_looks + 1) * sizeof *r->look),
-             *part = PyMem_Realloc(r->part, ((size_t)r->n_parts + 1) * sizeof *r->part);
-
-        r->look = look ? look : r->look;
-        r->part = part ? part : r->part;
-    }
-    if (fr_replays_add(replays, ok ? r : NULL) && ok) {
-        for (int i = 0; i < r->n_looks; i++)
-            Py_CLEAR(w->found[i]);
-        w->record = NULL;
-    }
     PyErr_Clear();
     end_copies(w);
+    if (!ok) {
+        fr_replays_add(&into->replays, NULL);
+        return;
+    }
+    if ((part = PyMem_Realloc(r->part, ((size_t)r->n_parts + 1) * sizeof *r->part)) != NULL)
+        r->part = part;
+    w->into = into;
 }

@@ -26,12 +26,13 @@ struct fr_look {
     npy_intp      *lies;
     int            ndim;
     bool           written;
+    bool           outside;        /* not reached through an argument */
 };
 
 /* The result, and what is stored into containers, in postfix. */
 struct fr_part {
-    enum { PART_LOOK, PART_VALUE, PART_RESULT, PART_SCALAR, /* one more: value `index` that was looked at, a constant, */
-           PART_TUPLE, PART_LIST, PART_DICT } from;         /* result `index`; or a container of the last `index` */
+    enum { PART_LOOK, PART_VALUE, PART_RESULT, PART_SCALAR, /* one more: value number `index`, a constant, result */
+           PART_TUPLE, PART_LIST, PART_DICT } from;         /* number `index`; or a container of the last `index` */
     int       index;
     PyObject *value;               /* or the keys of a dict */
 };
@@ -54,6 +55,17 @@ struct fr_record {
     struct fr_part      *part;
     struct fr_effect    *effect;
     uint64_t             looks, fallbacks; /* counters when the function began to run */
+};
+
+/* A call while it is noted. */
+struct fr_watch {
+    struct fr_record *record;
+    PyObject         *found[FR_REPLAY_LOOKS]; /* [n_looks] references to what the looks fetched */
+    PyObject         *call;                   /* the tuple that was called */
+    PyObject         *attributes;             /* names, borrowed from it */
+    bool              stores;                 /* the function may store into what it is not given */
+    bool              begun;
+    struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
 };
 
 void fr_record_free(struct fr_record *);

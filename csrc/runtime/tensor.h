@@ -190,8 +190,8 @@ struct fr_copied {             /* memory that holds the elements of array number
     int   arg;
 };
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
- * no other memory than that of the arrays `args` and of copies of them, which somebody holds. Sets writes[n_args]: whose
- * memory it wrote. NULL: it did something else, or memory is out. */
+ * no other memory than that of the arrays `args` and of copies of them, which somebody holds. Sets writes[n_args]:
+ * whose memory it wrote. NULL: it did something else, or memory is out. */
 struct fr_recording *fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *, int n_copied,
                                bool *writes, const struct fr_tensor *const *results, int n_results);
 void      fr_recording_free(struct fr_recording *);

@@ -1,9 +1,9 @@
-"""Whether a function is closed: what it does follows from its arguments, from the globals, cells and attributes that it
-reads, and from nothing else, and it changes nothing but arrays and containers that it is given or makes.
+"""Whether a function is closed: what it does follows from its arguments, from the globals, cells and attributes that
+it reads, and from nothing else, and it changes nothing but arrays and containers that it is given or makes.
 
 Such a function need not run again where all of that lies as it did and it did not look at a value: tracing it would
-give the same operations (csrc/bind/replay.c).  It is told from the code of the copy that runs (_rewrite.py): every instruction
-is one of those below, every name that it looks up is known.  What is not known here only costs speed."""
+give the same operations (csrc/bind/replay.c). It is told from the code of the copy that runs (_rewrite.py): every
+instruction is one of those below, every name that it looks up is known. What is not known here only costs speed."""
 import opcode
 import sys
 
@@ -16,29 +16,30 @@ _names = """
 RESUME NOP POP_TOP PUSH_NULL PRECALL KW_NAMES COPY SWAP COPY_FREE_VARS NOT_TAKEN END_FOR POP_ITER TO_BOOL
 LOAD_CONST LOAD_SMALL_INT LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW
 LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST DELETE_FAST LOAD_DEREF
-BINARY_OP BINARY_SUBSCR BINARY_SLICE STORE_SUBSCR STORE_SLICE BUILD_SLICE UNARY_NEGATIVE UNARY_POSITIVE UNARY_INVERT
-UNARY_NOT COMPARE_OP CALL_INTRINSIC_1 BUILD_TUPLE BUILD_LIST BUILD_MAP BUILD_CONST_KEY_MAP LIST_APPEND LIST_EXTEND LIST_TO_TUPLE UNPACK_SEQUENCE CALL CALL_KW
-GET_ITER FOR_ITER JUMP_FORWARD JUMP_BACKWARD POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE
-POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE
-POP_JUMP_BACKWARD_IF_TRUE POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE
-JUMP_IF_TRUE_OR_POP JUMP_IF_FALSE_OR_POP RETURN_VALUE RETURN_CONST"""
+BINARY_OP BINARY_SUBSCR BINARY_SLICE STORE_SUBSCR STORE_SLICE BUILD_SLICE UNARY_NEGATIVE UNARY_POSITIVE
+UNARY_INVERT UNARY_NOT COMPARE_OP CALL_INTRINSIC_1 BUILD_TUPLE BUILD_LIST BUILD_MAP BUILD_CONST_KEY_MAP
+LIST_APPEND LIST_EXTEND LIST_TO_TUPLE UNPACK_SEQUENCE CALL CALL_KW GET_ITER FOR_ITER JUMP_FORWARD JUMP_BACKWARD
+POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_TRUE
+POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE
+POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE JUMP_IF_TRUE_OR_POP
+JUMP_IF_FALSE_OR_POP RETURN_VALUE RETURN_CONST"""
 _OPCODES = frozenset(OP[n] for n in _names.split() if n in OP)
 _LOAD_CONST, _LOAD_GLOBAL, _LOAD_DEREF, _LOAD_ATTR, _LOAD_METHOD, _STORE_ATTR, _IS_OP, _BINARY_OP, _KW_NAMES = (
     OP.get(n, -1) for n in
     "LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_ATTR LOAD_METHOD STORE_ATTR IS_OP BINARY_OP KW_NAMES".split())
 _LOADS = frozenset(OP[n] for n in "LOAD_FAST LOAD_FAST_BORROW LOAD_CONST LOAD_SMALL_INT".split() if n in OP)
 
-_BUILTINS = frozenset("abs bool complex divmod enumerate float int isinstance len list max min range reversed round slice sum "
-                      "tuple zip".split())
+_BUILTINS = frozenset("abs bool complex divmod enumerate float int isinstance len list max min range reversed "
+                      "round slice sum tuple zip".split())
 # Functions that read something else than their arguments, or call what they are given.
 _OPEN = frozenset("apply_along_axis from_dlpack frombuffer fromfile fromfunction fromiter fromstring loadtxt "
                   "piecewise".split())
-_METHODS = frozenset("T all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod "
-                     "cumsum diagonal dot dtype fill flatten imag itemsize mT max mean min nbytes ndim nonzero partition "
-                     "prod put ravel real repeat reshape round searchsorted shape size sort squeeze std strides sum "
-                     "swapaxes take trace transpose var".split())
-_CONSTANTS = frozenset("bool bool_ complex128 complex64 e eps euler_gamma finfo float16 float32 float64 iinfo inf int16 "
-                       "int32 int64 int8 intp nan ndarray newaxis pi tiny uint16 uint32 uint64 uint8".split())
+_METHODS = frozenset("T all any argmax argmin argpartition argsort astype choose clip compress conj conjugate "
+                     "copy cumprod cumsum diagonal dot dtype fill flatten imag itemsize mT max mean min nbytes "
+                     "ndim nonzero partition prod put ravel real repeat reshape round searchsorted shape size "
+                     "sort squeeze std strides sum swapaxes take trace transpose var".split())
+_CONSTANTS = frozenset("bool bool_ complex128 complex64 e eps euler_gamma finfo float16 float32 float64 iinfo inf "
+                       "int16 int32 int64 int8 intp nan ndarray newaxis pi tiny uint16 uint32 uint64 uint8".split())
 _ATTRIBUTES = (frozenset(ours) - _OPEN) | _METHODS | _CONSTANTS
 _FUNCTIONS = {id(f) for name, f in ours.items() if name not in _OPEN}
 _NAMESPACES = {id(m) for m in modules.values()} | {id(numpy)}
@@ -46,8 +47,8 @@ _SINGLE = (None, True, False, Ellipsis)
 _NUMBERS = frozenset({bool, int, float, complex, str, type(None), type(Ellipsis)})
 _HOLD_ARRAYS = frozenset({numpy.ndarray, list, tuple, dict})
 # Methods and functions that change what they are given.
-_CHANGES = frozenset("append copyto delete fill fill_diagonal insert partition place put put_along_axis putmask resize "
-                     "sort".split())
+_CHANGES = frozenset("append copyto delete fill fill_diagonal insert partition place put put_along_axis putmask "
+                     "resize sort".split())
 _STORES = frozenset(OP[n] for n in ("STORE_SUBSCR", "STORE_SLICE") if n in OP)
 _IN_PLACE = frozenset(i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ())) if symbol.endswith("="))
 
