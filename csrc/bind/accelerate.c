@@ -64,7 +64,7 @@ begin_noted(PyObject *module, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* keep_noted(capsule, [(array, tensor), ...], result) */
+/* _keep_noted(capsule, [(array, tensor), ...], result) */
 static PyObject *
 keep_noted(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -75,7 +75,7 @@ keep_noted(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 
     (void)module;
     if (!n || !PyList_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "keep_noted() takes what call() was given, a list of pairs and a result");
+        PyErr_SetString(PyExc_TypeError, "_keep_noted() takes what call() was given, a list of pairs and a result");
         return NULL;
     }
     a = (struct accelerated *)n->accelerated;
@@ -92,10 +92,10 @@ keep_noted(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
 }
 
 PyMethodDef fr_accelerate_noted_methods[] = {
-    {"begin_noted", begin_noted, METH_O,
-     "begin_noted(noted, /)\n--\n\nThe function of a call that is noted, to be made again, is about to run."},
-    {"keep_noted", (PyCFunction)(void (*)(void))keep_noted, METH_FASTCALL,
-     "keep_noted(noted, pairs, result, /)\n--\n\n"
+    {"_begin_noted", begin_noted, METH_O,
+     "_begin_noted(noted, /)\n--\n\nThe function of a call that is noted, to be made again, is about to run."},
+    {"_keep_noted", (PyCFunction)(void (*)(void))keep_noted, METH_FASTCALL,
+     "_keep_noted(noted, pairs, result, /)\n--\n\n"
      "It ran and all was computed; tensors stand for arrays still, as the pairs (array, tensor) say."},
     {NULL, NULL, 0, NULL},
 };

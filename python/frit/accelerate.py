@@ -276,7 +276,7 @@ class _Arrays:
                 _core.eval(found)
             done = True
             if noted is not None:
-                _core.keep_noted(noted, self.keep, result)
+                _core._keep_noted(noted, self.keep, result)
         finally:
             try:
                 # Whatever we do not see and still wants to read the arguments' memory is computed, for
@@ -404,7 +404,7 @@ class _Function:
             for names, name, a in own:
                 names[name] = arrays.enter_array(a)
             if noted is not None:
-                _core.begin_noted(noted)
+                _core._begin_noted(noted)
             result = run(*args, **kwargs)
             body = _core.counters()
             return arrays.finish(r, result, noted)
