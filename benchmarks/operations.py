@@ -26,7 +26,7 @@ xp.count_nonzero(a); xp.diff(a); xp.nansum(a); xp.average(a)
 r.sum(0); r.sum(1); r.mean(1); r.var(0); r.max(0); r.max(1); r.argmax(0); r.argmax(1); r.cumsum(0); r.cumsum(1); (r > 3).any(1)
 a[::-1] + b; a[::2] + b[::2]; a[1:] - a[:-1]; r.T + r.T; r.T.copy(); r + r[0]; r * r[:, :1]; r[:, ::-1] + r
 xp.concatenate([a, b]); xp.stack([a, b], 1); xp.roll(a, 5); xp.pad(a, 3); xp.repeat(a, 2); xp.tile(a, 2)
-xp.take(a, k); a[k]; a[m]; r[k[:50] % 300]; xp.sort(a); xp.median(a); xp.dot(a, b); xp.outer(a[:100], b)
+xp.take(a, k); a[k]; a[m]; r[k[:50] % len(r)]; xp.sort(a); xp.median(a); xp.dot(a, b); xp.outer(a[:100], b)
 xp.ones_like(a); xp.interp(a, k[:50], k[50:100])
 """
 

@@ -144,6 +144,50 @@ def test_places_of_extremes(dtype):
                     assert np.array_equal(got, want, equal_nan=dtype[0] in "fc"), (n, name)
 
 
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
+def test_one_that_decides(dtype):
+    """Truth and extremes where one element is unlike all others, in whole vectors and in what is left over."""
+    r = np.random.default_rng(4)
+    for n in [1, 2, 15, 16, 17, 63, 64, 65, 130, 511, 512, 513, 1000, 8193, 70001]:
+        for common, other in [(0, 1), (1, 0), (3, 120), (120, 3)] + ([(1, -1), (1, np.nan), (-0.0, 0)] if dtype[0] in "fc" else []):
+            a = np.full(n, common, dtype)
+            a[r.integers(0, n)] = other
+            rows = np.tile(a[:1000], (5, 1))
+            for name in ("any", "all", "max", "min"):
+                for b, axis in ((a, None), (rows, 1), (rows, 0)):
+                    want, got = getattr(b, name)(axis), np.asarray(getattr(frit.asarray(b), name)(axis))
+                    assert np.array_equal(got, want, equal_nan=dtype[0] in "fc"), (n, name, common, other, axis)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_extremes_of_complex_columns(dtype):
+    r = np.random.default_rng(5)
+    for shape in [(1, 1), (7, 1), (9, 3), (33, 4), (20, 17), (5, 1030)]:
+        a = (r.integers(0, 3, shape) + 1j * r.integers(0, 3, shape)).astype(dtype)
+        holes = a.copy()
+        holes.real[r.random(shape) < 0.1] = np.nan
+        holes.imag[r.random(shape) < 0.1] = np.nan
+        for b in (a, holes):
+            for name in ("max", "min"):
+                got, want = np.asarray(getattr(frit.asarray(b), name)(0)), getattr(b, name)(0)
+                assert np.array_equal(got, want, equal_nan=True), (shape, name)
+                assert np.array_equal(np.isnan(got.real), np.isnan(want.real)), (shape, name)
+
+
+def test_bools_of_a_row():
+    """One bool for all elements of a row, or for all there are: compiled code has a vector of it."""
+    r = np.random.default_rng(6)
+    m, a, b = r.random((40, 130)) < 0.5, r.random((40, 130)), r.random((40, 130)).astype("f4")
+    t, u, v = frit.asarray(m), frit.asarray(a), frit.asarray(b)
+    for f in (lambda xp, m, a, b: m * m[:, :1], lambda xp, m, a, b: m | m[:, 1:2] & (a > 0.5),
+              lambda xp, m, a, b: xp.where(m[:, :1], a, b), lambda xp, m, a, b: xp.where(m[:, :1], b, m),
+              lambda xp, m, a, b: (a > a.mean(1, keepdims=True)) ^ m.any(1, keepdims=True),
+              lambda xp, m, a, b: xp.where(m[0, 0], a, -a), lambda xp, m, a, b: (m != m[3, 3]) & m[:, 5:6]):
+        for _ in range(3):
+            assert_same(f(frit, t, u, v), f(np, m, a, b))
+            frit.wait_for_compiles(60)
+
+
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u4", "f4", "f8"])
 def test_counts(dtype):
     """Bools are counted as they are, in vectors of bytes; not where their integers are wanted, too."""
@@ -165,6 +209,7 @@ def test_counts(dtype):
 @pytest.mark.skipif(os.environ.get("FRIT_JIT", "auto") != "auto" or REF, reason="asks which of two runs")
 @pytest.mark.parametrize("function, code", [
     (lambda x: x.argmax(), False), (lambda x: x.max(), False), (frit.count_nonzero, False), (lambda x: x.imag.copy() * 1.5 + 1, True),
+    (lambda x: x.copy(), False), (lambda x: frit.stack([x, x], 1), False),
     (lambda x: x.astype("f4"), False), (lambda x: (x * 2).astype("f4"), True), (lambda x: (x * x).argmax(), True)])
 @needs_compiler
 def test_a_better_loop_is_kept(function, code):
@@ -188,13 +233,22 @@ COSTS = {
     "frit.repeat(byte, 2)": 5,
     "frit.repeat(pair, 2)": 20,
     "paged.T.copy()": 9,
-    "a.argmax()": 2.2,
-    "f.argmax()": 1.5,
-    "byte.argmax()": 1,
-    "mask.argmax()": 1,
+    "a.argmax()": 1.7,
+    "f.argmax()": 1.05,
+    "byte.argmax()": 0.48,
+    "mask.argmax()": 0.65,
+    "half.any()": 1,
+    "half.max()": 1,
+    "half.all()": 1,
+    "mask.any()": 0.45,
+    "byte.max()": 0.42,
+    "a.max()": 1.45,
+    "f.prod()": 5.5,
+    "matrix.T.copy()": 8,
+    "pairs.max(0)": 15,
     "pair.argmax()": 12,
     "pair.max()": 12,
-    "matrix.argmax(1)": 5.5,
+    "matrix.argmax(1)": 3.9,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
 }
@@ -208,7 +262,9 @@ a, f, byte = frit.asarray(r.random(n)), frit.asarray(r.random(n).astype("f4")), 
 index = r.integers(0, n, n)
 narrow = index.astype("i4")
 mask = frit.asarray(np.arange(n) == n - 1)
+half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
+pairs = frit.asarray((r.random((300, 100)) + 0j))
 paged = frit.asarray(r.random((60, 512)))       # wide elements are turned over where lines of a row collide
 """
 

@@ -77,6 +77,7 @@ struct emit {
     uint8_t               runs[FR_MAX_INSTS];
     uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
     struct fr_gval        val[MAX_ABREAST][FR_MAX_INSTS];   /* [0] of values of lower levels */
+    gj_lvalue            *spread[FR_MAX_INSTS];   /* [B] a lower-level bool for each element of a block, or NULL */
     gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch, *ahead;
     /* the stage being written */
     int                   block;      /* elements of a block (B) */

@@ -126,6 +126,10 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
     struct fr_gcc *c = &e->c;
     gj_rvalue     *j[MAX_ABREAST];
 
+    for (int i = 0; i < (int)e->nest->n_insts; i++)
+        if (e->spread[i])
+            e->val[0][i] = fr_gcc_load(
+                c, FR_BOOL, fr_gcc_address(c, fr_gcc_elem(c, e->spread[i], fr_gcc_i64(c, 0))), b);
     for (int u = 0; u < n; u++) {
         j[u] = plus(e, fr_gcc_get(c, e->j), b);
         if (u)
@@ -201,13 +205,14 @@ store_block(struct emit *e, struct sink *k)
     if (k->step) {
         gj_rvalue *t = fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0)));
         gj_rvalue *step = fr_gcc_get(c, k->step);
+        fr_dtype   d = k->dtype == FR_BOOL ? FR_U8 : k->dtype; /* as they are */
 
         to = fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step));
         for (int b = 0; b < e->block; b++) {
-            struct fr_gval v = fr_gcc_load(c, k->dtype, t, fr_gcc_i64(c, b * k->parts));
+            struct fr_gval v = fr_gcc_load(c, d, t, fr_gcc_i64(c, b * k->parts));
 
             to = fr_gcc_keep(c, c->t_bytes, to);
-            fr_gcc_store(c, k->dtype, to, fr_gcc_i64(c, 0), v);
+            fr_gcc_store(c, d, to, fr_gcc_i64(c, 0), v);
             to = fr_gcc_offset(c, to, step);
         }
         return;
@@ -487,6 +492,30 @@ load_outer_values(struct emit *e)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
             e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
                                              (int64_t)sizeof(struct fr_slot) * i);
+}
+
+/* Bools of lower levels among the elements of a block: of one that is the same for all, GCC 12 makes a mask of a
+ * vector bit by bit, and anew for each block. */
+static void
+spread_bools(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+    gj_type       *type = c->memory[FR_BOOL];
+    int            lanes = least(e->block, e->vector_bytes);
+
+    memset(e->spread, 0, sizeof e->spread);
+    for (int i = 0; i < (int)e->nest->n_insts; i++) {
+        gj_type   *vector = fr_emit_vector_of(e, type, lanes);
+        gj_rvalue *v;
+
+        if (!e->wanted[i] || inst(e, i)->dtype != FR_BOOL)
+            continue;
+        v = fr_gcc_keep(c, type, fr_gcc_cast(c, e->val[0][i].re, type));
+        e->spread[i] = fr_gcc_array(c, type, e->block);
+        for (int first = 0; first < e->block; first += lanes)
+            fr_gcc_set(c, fr_emit_array_vector(e, vector, 1, e->spread[i], first),
+                       fr_emit_splat(e, vector, lanes, v));
+    }
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -795,6 +824,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
         return;
     fr_emit_choose_blocks(e);
     load_outer_values(e);
+    spread_bools(e);
     declare_operands(e);
     for (int k = 0; k < e->n_sinks; k++)
         if (e->sinks[k].how == HOW_STORE)

@@ -450,12 +450,31 @@ choose_tile(struct frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
     return n > 1 ? n : 1;
 }
 
+/* A copy as a whole, without a stop in a register on the way; not within one operand, which is read before it
+ * is written there. */
+static bool
+copied(const struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_step *from = &f->p->steps[f->p->tile.first], *to = &f->p->steps[f->p->tile.end - 1];
+    uint32_t              a = from->operand, b = to->operand;
+
+    if (!f->p->copies || f->ptr[a] == f->ptr[b])
+        return false;
+    fr_copy_2d((size_t)n_rows, (size_t)n_inner, to->size, f->ptr[b], n_rows > 1 ? f->row_stride[b] : 0,
+               n_inner > 1 ? f->inner_stride[b] : 0, f->ptr[a], n_rows > 1 ? f->row_stride[a] : 0,
+               n_inner > 1 ? f->inner_stride[a] : 0);
+    return true;
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
-    int64_t                  piece, tile_rows = choose_tile(f, n_rows, n_inner, &piece);
+    int64_t                  piece, tile_rows;
 
+    if (copied(f, n_rows, n_inner))
+        return;
+    tile_rows = choose_tile(f, n_rows, n_inner, &piece);
     begin_list(f, 0, p->tile_end_hazard);
     for (int64_t r = 0; r < n_rows; r += tile_rows) {
         f->row0 = r;
@@ -555,12 +574,24 @@ fold_piece(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stac
                  op == FR_OP_argmax || op == FR_OP_argmin ? &index : NULL);
 }
 
+/* Whether the stage only folds what lies in memory as folds want it: one call each does for any length, and may
+ * end early. (It has no stores, which might overwrite what it reads.) */
+static bool
+folds_memory(const struct frame *f, const struct fr_long_stage *stage)
+{
+    const struct fr_step *st = f->p->steps + stage->full.first;
+
+    return stage->first_reduce == stage->full.first + 1 && st->kind == FR_STEP_LOAD &&
+           f->inner_stride[st->operand] == st->size;
+}
+
 /* Stage over elements [j0, j0 + n) of the row at row0; partial results are left in the stacks. */
 static void
 run_stage(struct frame *f, const struct fr_long_stage *stage, int64_t j0, int64_t n)
 {
     const struct fr_step *reduces = f->p->steps + stage->first_reduce;
     uint32_t              n_reduces = stage->full.end - stage->first_reduce;
+    int64_t               most = folds_memory(f, stage) ? n : f->p->block_cap;
 
     f->n_rows = 1;
     begin_list(f, stage->first_hazard, stage->end_hazard);
@@ -582,7 +613,7 @@ run_stage(struct frame *f, const struct fr_long_stage *stage, int64_t j0, int64_
         if (!(wide ? stage->wide : stage->narrow))
             continue;
         f->quiet = wide && stage->narrow;
-        fr_tree_begin(&t, n, f->p->block_cap, wide);
+        fr_tree_begin(&t, n, most, wide);
         while (fr_tree_next(&t)) {
             f->j0 = j0 + t.start;
             f->n = t.n;

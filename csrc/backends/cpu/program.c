@@ -793,10 +793,25 @@ only_counts(const struct fr_nest *nest)
     return counts && nest->n_stages == 1;
 }
 
+/* Whether all that the nest does is copy, any strides to any. */
+static bool
+only_copies(const struct fr_nest *nest)
+{
+    const struct fr_inst *load = &nest->insts[0], *store = &nest->insts[nest->n_insts - 1], *cast = load + 1;
+    bool plain = nest->n_insts == 2 || (nest->n_insts == 3 && cast->kind == FR_INST_OP &&
+                                        cast->op == FR_OP_cast && cast->dtype == load->dtype);
+
+    return plain && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL &&
+           store->kind == FR_INST_STORE && store->level == FR_LEVEL_FULL &&
+           !(nest->operands[store->operand].flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST));
+}
+
 /* Whether the nest is one call of a precompiled loop that compiled code does not reach. An extreme by
- * itself is a fold that takes no notice of where it comes from until it knows it, half as long; complex
- * numbers are parted by shuffles of whole vectors, where compiled code, whose blocks end with the last
- * number that they want, takes one after the other. */
+ * itself is a fold that takes no notice of where it comes from until it knows it, half as long; whether any
+ * or all are true ends with the first answer; a product waits for nothing but the one before it, where the
+ * shuffles that compiled code takes its vectors apart with get in its way; complex numbers are parted by shuffles
+ * of whole vectors, where compiled code, whose blocks end with the last number that they want, takes one after
+ * the other. */
 static bool
 is_one_better_loop(const struct fr_nest *nest)
 {
@@ -806,8 +821,7 @@ is_one_better_loop(const struct fr_nest *nest)
         last->kind != FR_INST_STORE || nest->operands[last->operand].flags & FR_OPERAND_PAST)
         return false;
     if (in->kind == FR_INST_REDUCE)
-        return in->op == FR_OP_argmax || in->op == FR_OP_argmin ||
-               ((in->op == FR_OP_max || in->op == FR_OP_min) && load->dtype >= FR_F16);
+        return in->op == FR_OP_prod ? load->dtype == FR_F32 || load->dtype == FR_F64 : in->op != FR_OP_sum;
     return in->kind == FR_INST_OP && fr_dtype_is_complex(load->dtype) && !fr_dtype_is_complex(in->dtype) &&
            (in->op == FR_OP_cast || in->op == FR_OP_real || in->op == FR_OP_imag);
 }
@@ -838,7 +852,7 @@ fr_program_meets_code(struct fr_program *p)
     p->code_more_ps_row = (uint32_t)row;
     p->code_less_ps_full = (uint32_t)full;
     p->code_scratch_bytes = fr_nest_scratch(nest);
-    p->better_than_code = is_one_better_loop(nest) || only_counts(nest);
+    p->better_than_code = is_one_better_loop(nest) || only_counts(nest) || only_copies(nest);
 }
 
 /* What the launcher must know to cut the work. */
@@ -848,6 +862,7 @@ describe_nest(struct builder *b)
     struct fr_program *p = b->p;
 
     p->may_cut_inner = !p->stages;
+    p->copies = only_copies(b->nest);
     for (int k = 0; k < b->nest->n_operands; k++)
         p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {

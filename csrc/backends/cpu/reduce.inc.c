@@ -128,98 +128,109 @@ ACCUM(prod, f64, double, double, m *v)
 FOLD(prod, f16, uint16_t, float, 1, 0, m *half_to_float(v))
 ACCUM(prod, f16, uint16_t, uint16_t, float_to_half(half_to_float(m) * half_to_float(v)))
 
-#define EXTREME_INT(s, T)                                                                          \
-    FOLD(max, s, T, T, a[0], 1, v > m ? v : m)                                                     \
-    FOLD(min, s, T, T, a[0], 1, v < m ? v : m)                                                     \
-    ACCUM(max, s, T, T, v > m ? v : m)                                                             \
-    ACCUM(min, s, T, T, v < m ? v : m)
-EXTREME_INT(i8, int8_t)
-EXTREME_INT(i16, int16_t)
-EXTREME_INT(i32, int32_t)
-EXTREME_INT(u8, uint8_t)
-EXTREME_INT(u16, uint16_t)
-EXTREME_INT(u32, uint32_t)
-
-/* Before v4 a 64-bit extreme is a compare and a blend, five cycles: four quarters side by side
- * hide them. */
-#define QUARTERS(op, s, T, beats)                                                                  \
-    INLINE T left_##op##_##s(size_t n, const T *a)                                                 \
+#define EXTREME_INT(op, s, T, beats)                                                               \
+    INLINE T extreme_##op##_##s(size_t n, const T *a)                                              \
     {                                                                                              \
-        size_t   q = n / 4, i = 0;                                                                 \
-        const T *b = a + q, *c = b + q, *d = c + q;                                                \
-        T        m = a[0], mb = m, mc = m, md = m;                                                 \
+        uint64_t nan;                                                                              \
+        T        m = a[0];                                                                         \
                                                                                                    \
-        for (; i < q; i++) {                                                                       \
+        if (n >= WIDE_LANES(T))                                                                    \
+            return across_##op##_##s(peaks_##op##_##s(n, a, &nan));                                \
+        for (size_t i = 1; i < n; i++)                                                             \
             m = a[i] beats m ? a[i] : m;                                                           \
-            mb = b[i] beats mb ? b[i] : mb;                                                        \
-            mc = c[i] beats mc ? c[i] : mc;                                                        \
-            md = d[i] beats md ? d[i] : md;                                                        \
-        }                                                                                          \
-        for (i = 4 * q; i < n; i++)                                                                \
-            m = a[i] beats m ? a[i] : m;                                                           \
-        m = mb beats m ? mb : m;                                                                   \
-        mc = md beats mc ? md : mc;                                                                \
-        return mc beats m ? mc : m;                                                                \
+        return m;                                                                                  \
     }                                                                                              \
     static void fold_##op##_##s(size_t n, const void *a, void *out, int64_t *index)                \
     {                                                                                              \
         (void)index;                                                                               \
-        *(T *)out = left_##op##_##s(n, a);                                                         \
+        *(T *)out = extreme_##op##_##s(n, a);                                                      \
     }                                                                                              \
     ROWS(op, s, T, T)                                                                              \
     ACCUM(op, s, T, T, v beats m ? v : m)
-QUARTERS(max, i64, int64_t, >)
-QUARTERS(min, i64, int64_t, <)
-QUARTERS(max, u64, uint64_t, >)
-QUARTERS(min, u64, uint64_t, <)
+#define EXTREMES_INT(s, T)                                                                         \
+    EXTREME_INT(max, s, T, >)                                                                      \
+    EXTREME_INT(min, s, T, <)
+EXTREMES_INT(i8, int8_t)
+EXTREMES_INT(i16, int16_t)
+EXTREMES_INT(i32, int32_t)
+EXTREMES_INT(i64, int64_t)
+EXTREMES_INT(u8, uint8_t)
+EXTREMES_INT(u16, uint16_t)
+EXTREMES_INT(u32, uint32_t)
+EXTREMES_INT(u64, uint64_t)
 
 /* ---- truth -------------------------------------------------------------------------------------
- * TRUTH(v): nonzero; on the bits, so that loops stay in integer registers. A block at a time, so
- * that an answer found early ends the walk. */
-#define FOLD_TRUTH(s, T, TRUTH)                                                                    \
-    static void fold_any_##s(size_t n, const void *ap, void *out, int64_t *index)                  \
+ * MASK: the bits of a number that are not 0 for one that is true. Eight vectors at a time, so that an answer
+ * found early ends the walk. */
+#define FOLD_TRUTH(s, u, T, MASK)                                                                  \
+    INLINE bool any_##s(size_t n, const T *a)                                                      \
     {                                                                                              \
-        const T *a = ap;                                                                           \
-        T        r = 0;                                                                            \
+        enum { L = WIDE_LANES(T) };                                                                \
+        const w##u none = {0};                                                                     \
+        w##u       v = none;                                                                       \
+        size_t     i = 0;                                                                          \
+        T          r = 0;                                                                          \
                                                                                                    \
-        (void)index;                                                                               \
-        for (size_t i = 0; i < n && !r;) {                                                         \
-            size_t end = n - i > 512 ? i + 512 : n;                                                \
-                                                                                                   \
-            for (; i < end; i++)                                                                   \
-                r |= TRUTH(a[i]);                                                                  \
+        if (n < L) {                                                                               \
+            for (; i < n; i++)                                                                     \
+                r |= a[i] & (T)(MASK);                                                             \
+            return r != 0;                                                                         \
         }                                                                                          \
-        *(uint8_t *)out = r != 0;                                                                  \
+        for (; i + 8 * L <= n; i += 8 * L) {                                                       \
+            for (int k = 0; k < 8; k++)                                                            \
+                v |= *(const w##u##_mem *)(a + i + k * L);                                         \
+            if (wide_equal_##u(v & (T)(MASK), none) != WIDE_ALL(T))                                \
+                return true;                                                                       \
+        }                                                                                          \
+        for (; i + L <= n; i += L)                                                                 \
+            v |= *(const w##u##_mem *)(a + i);                                                     \
+        v |= *(const w##u##_mem *)(a + n - L);                                                     \
+        return wide_equal_##u(v & (T)(MASK), none) != WIDE_ALL(T);                                 \
     }                                                                                              \
-    static void fold_all_##s(size_t n, const void *ap, void *out, int64_t *index)                  \
+    INLINE bool all_##s(size_t n, const T *a)                                                      \
     {                                                                                              \
-        const T *a = ap;                                                                           \
-        T        r = 0;                                                                            \
+        enum { L = WIDE_LANES(T) };                                                                \
+        const w##u none = {0};                                                                     \
+        uint64_t   zeros = 0;                                                                      \
+        size_t     i = 0;                                                                          \
                                                                                                    \
-        (void)index;                                                                               \
-        for (size_t i = 0; i < n && !r;) {                                                         \
-            size_t end = n - i > 512 ? i + 512 : n;                                                \
-                                                                                                   \
-            for (; i < end; i++)                                                                   \
-                r |= (T)(TRUTH(a[i]) == 0);                                                        \
+        if (n < L) {                                                                               \
+            for (; i < n; i++)                                                                     \
+                zeros |= (a[i] & (T)(MASK)) == 0;                                                  \
+            return zeros == 0;                                                                     \
         }                                                                                          \
-        *(uint8_t *)out = r == 0;                                                                  \
+        for (; i + 8 * L <= n; i += 8 * L) {                                                       \
+            for (int k = 0; k < 8; k++)                                                            \
+                zeros |= wide_equal_##u(*(const w##u##_mem *)(a + i + k * L) & (T)(MASK), none);   \
+            if (zeros)                                                                             \
+                return false;                                                                      \
+        }                                                                                          \
+        for (; i + L <= n; i += L)                                                                 \
+            zeros |= wide_equal_##u(*(const w##u##_mem *)(a + i) & (T)(MASK), none);               \
+        zeros |= wide_equal_##u(*(const w##u##_mem *)(a + n - L) & (T)(MASK), none);               \
+        return zeros == 0;                                                                         \
+    }                                                                                              \
+    static void fold_any_##s(size_t n, const void *a, void *out, int64_t *index)                   \
+    {                                                                                              \
+        (void)index;                                                                               \
+        *(uint8_t *)out = any_##s(n, a);                                                           \
+    }                                                                                              \
+    static void fold_all_##s(size_t n, const void *a, void *out, int64_t *index)                   \
+    {                                                                                              \
+        (void)index;                                                                               \
+        *(uint8_t *)out = all_##s(n, a);                                                           \
     }                                                                                              \
     ROWS(any, s, T, uint8_t)                                                                       \
     ROWS(all, s, T, uint8_t)                                                                       \
-    ACCUM(any, s, T, uint8_t, (uint8_t)(m | (TRUTH(v) != 0)))                                      \
-    ACCUM(all, s, T, uint8_t, (uint8_t)(m & (TRUTH(v) != 0)))
-#define BITS(v) (v)
-#define BITS16(v) ((uint16_t)((v) & 0x7fff))
-#define BITS32(v) ((v) & 0x7fffffffu)
-#define BITS64(v) ((v) & 0x7fffffffffffffffu)
-FOLD_TRUTH(u8, uint8_t, BITS)
-FOLD_TRUTH(u16, uint16_t, BITS)
-FOLD_TRUTH(u32, uint32_t, BITS)
-FOLD_TRUTH(u64, uint64_t, BITS)
-FOLD_TRUTH(f16, uint16_t, BITS16)
-FOLD_TRUTH(f32, uint32_t, BITS32)
-FOLD_TRUTH(f64, uint64_t, BITS64)
+    ACCUM(any, s, T, uint8_t, (uint8_t)(m | ((v & (T)(MASK)) != 0)))                           \
+    ACCUM(all, s, T, uint8_t, (uint8_t)(m & ((v & (T)(MASK)) != 0)))
+FOLD_TRUTH(u8, u8, uint8_t, ~0)
+FOLD_TRUTH(u16, u16, uint16_t, ~0)
+FOLD_TRUTH(u32, u32, uint32_t, ~0)
+FOLD_TRUTH(u64, u64, uint64_t, ~0)
+FOLD_TRUTH(f16, u16, uint16_t, 0x7fff)
+FOLD_TRUTH(f32, u32, uint32_t, 0x7fffffff)
+FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
 
 #define COMPLEX_TRUTH(c, T)                                                                        \
     static void fold_any_##c(size_t n, const void *ap, void *out, int64_t *index)                  \
@@ -339,8 +350,9 @@ COMPLEX(c128, f64, double, __builtin_fma)
     [FR_U64] = kind##_##op##_##u64, [FR_F16] = kind##_##op##_f16, [FR_F32] = kind##_##op##_f32,    \
     [FR_F64] = kind##_##op##_f64, [FR_C64] = kind##_##op##_c64, [FR_C128] = kind##_##op##_c128
 #define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
-#define ROW_ORDER(kind, op)                                                                        \
-    [FR_BOOL] = kind##_##op##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
+/* The greatest of bools is whether any is true. */
+#define ROW_ORDER(kind, op, truth)                                                                 \
+    [FR_BOOL] = kind##_##truth##_u8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
 #define ROW_INDEX(kind, op)                                                                        \
     [FR_BOOL] = kind##_##op##_b8, ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)
 #define ROW_TRUTH(kind, op)                                                                        \
@@ -350,8 +362,8 @@ COMPLEX(c128, f64, double, __builtin_fma)
     {                                                                                              \
         [FR_REDUCE_ROW(FR_OP_sum)] = {counts ROW_RING(kind, sum)},                                 \
         [FR_REDUCE_ROW(FR_OP_prod)] = {ROW_RING(kind, prod)},                                      \
-        [FR_REDUCE_ROW(FR_OP_max)] = {ROW_ORDER(kind, max)},                                       \
-        [FR_REDUCE_ROW(FR_OP_min)] = {ROW_ORDER(kind, min)},                                       \
+        [FR_REDUCE_ROW(FR_OP_max)] = {ROW_ORDER(kind, max, any)},                                       \
+        [FR_REDUCE_ROW(FR_OP_min)] = {ROW_ORDER(kind, min, all)},                                       \
         [FR_REDUCE_ROW(FR_OP_any)] = {ROW_TRUTH(kind, any)},                                       \
         [FR_REDUCE_ROW(FR_OP_all)] = {ROW_TRUTH(kind, all)},                                       \
         [FR_REDUCE_ROW(FR_OP_argmax)] = {ROW_INDEX(kind, argmax)},                                 \

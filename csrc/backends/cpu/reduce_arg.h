@@ -116,7 +116,7 @@ EXTREME_COMPLEX(min, c64, f32, i32, float, lower, <)
 EXTREME_COMPLEX(max, c128, f64, i64, double, higher, >)
 EXTREME_COMPLEX(min, c128, f64, i64, double, lower, <)
 
-/* Folds and accumulations from place_ and wins_; W components to an element. */
+/* Folds from place_; W components to an element. */
 #define FROM_PLACE(op, s, T, W)                                                                    \
     static void fold_##op##_##s(size_t n, const void *a, void *out, int64_t *index)                \
     {                                                                                              \
@@ -128,7 +128,15 @@ EXTREME_COMPLEX(min, c128, f64, i64, double, lower, <)
         (void)index;                                                                               \
         for (size_t t = 0; t < n_rows; t++)                                                        \
             fold_##op##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, NULL);                  \
-    }                                                                                              \
+    }
+FROM_PLACE(max, f16, uint16_t, 1)
+FROM_PLACE(min, f16, uint16_t, 1)
+FROM_PLACE(max, c64, float, 2)
+FROM_PLACE(min, c64, float, 2)
+FROM_PLACE(max, c128, double, 2)
+FROM_PLACE(min, c128, double, 2)
+
+#define ACCUM_EXTREME_HALF(op, s, T)                                                               \
     static void accum_##op##_##s(size_t n_rows, size_t n, void *acc, const void *x,                \
                                  ptrdiff_t row_stride, int64_t *index, int64_t i0)                 \
     {                                                                                              \
@@ -139,45 +147,84 @@ EXTREME_COMPLEX(min, c128, f64, i64, double, lower, <)
         for (size_t t = 0; t < n_rows; t++) {                                                      \
             const T *row = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);               \
                                                                                                    \
-            for (size_t j = 0; j < W * n; j += W)                                                  \
+            for (size_t j = 0; j < n; j++)                                                         \
                 if (wins_##op##_##s(row + j, r + j))                                               \
-                    memcpy(r + j, row + j, W * sizeof(T));                                         \
+                    r[j] = row[j];                                                                 \
         }                                                                                          \
     }
-FROM_PLACE(max, f16, uint16_t, 1)
-FROM_PLACE(min, f16, uint16_t, 1)
-FROM_PLACE(max, c64, float, 2)
-FROM_PLACE(min, c64, float, 2)
-FROM_PLACE(max, c128, double, 2)
-FROM_PLACE(min, c128, double, 2)
+ACCUM_EXTREME_HALF(max, f16, uint16_t)
+ACCUM_EXTREME_HALF(min, f16, uint16_t)
+
+/* What holds for the real and for the imaginary parts of a vector of both, in both their lanes. */
+#if VB == 32
+#define REAL_f32 (vi32){0, 0, 2, 2, 4, 4, 6, 6}
+#define IMAG_f32 (vi32){1, 1, 3, 3, 5, 5, 7, 7}
+#define REAL_f64 (vi64){0, 0, 2, 2}
+#define IMAG_f64 (vi64){1, 1, 3, 3}
+#else
+#define REAL_f32 (vi32){0, 0, 2, 2}
+#define IMAG_f32 (vi32){1, 1, 3, 3}
+#define REAL_f64 (vi64){0, 0}
+#define IMAG_f64 (vi64){1, 1}
+#endif
+#define ACCUM_EXTREME_COMPLEX(op, c, s, I, T, beats)                                               \
+    INLINE v##I real_##op##_##c(v##I a) { return __builtin_shuffle(a, REAL_##s); }                 \
+    INLINE v##I imag_##op##_##c(v##I a) { return __builtin_shuffle(a, IMAG_##s); }                 \
+    static void accum_##op##_##c(size_t n_rows, size_t n, void *acc, const void *x,                \
+                                 ptrdiff_t row_stride, int64_t *index, int64_t i0)                 \
+    {                                                                                              \
+        enum { L = VB / sizeof(T) };                                                               \
+        T     *r = acc;                                                                            \
+        size_t j = 0;                                                                              \
+                                                                                                   \
+        (void)index;                                                                               \
+        (void)i0;                                                                                  \
+        for (; j + L <= 2 * n; j += L) {                                                           \
+            v##s m = *(v##s##_mem *)(r + j);                                                       \
+                                                                                                   \
+            for (size_t t = 0; t < n_rows; t++) {                                                  \
+                const T *row = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);           \
+                v##s     v = *(const v##s##_mem *)(row + j);                                       \
+                v##I     more = v beats m, nan = v != v, was = m != m, wins;                       \
+                                                                                                   \
+                wins = real_##op##_##c(more) |                                                     \
+                       (real_##op##_##c(v == m) & imag_##op##_##c(more)) |                         \
+                       real_##op##_##c(nan) | imag_##op##_##c(nan);                                \
+                m = pick_##s(wins & ~(real_##op##_##c(was) | imag_##op##_##c(was)), v, m);         \
+            }                                                                                      \
+            *(v##s##_mem *)(r + j) = m;                                                            \
+        }                                                                                          \
+        for (; j < 2 * n; j += 2)                                                                  \
+            for (size_t t = 0; t < n_rows; t++) {                                                  \
+                const T *row = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);           \
+                                                                                                   \
+                if (wins_##op##_##c(row + j, r + j))                                               \
+                    memcpy(r + j, row + j, 2 * sizeof(T));                                         \
+            }                                                                                      \
+    }
+ACCUM_EXTREME_COMPLEX(max, c64, f32, i32, float, >)
+ACCUM_EXTREME_COMPLEX(min, c64, f32, i32, float, <)
+ACCUM_EXTREME_COMPLEX(max, c128, f64, i64, double, >)
+ACCUM_EXTREME_COMPLEX(min, c128, f64, i64, double, <)
 
 /* ---- argmax and argmin --------------------------------------------------------------------------
- * The extreme of a chunk that fits L1 first, which runs at full speed; then, once, where it is. Of rows
- * the extremes first, several rows abreast. */
-enum { ARG_CHUNK_BYTES = 8192, FIND_GROUP = 32 };
+ * The extreme of a chunk that fits L1 first, lane by lane; where a lane beats what there was, the chunk holds
+ * the extreme so far. Then, once, where it is. Of rows the extremes first, several rows abreast. */
+enum { ARG_CHUNK_BYTES = 8192 };
 
+/* Where m is first; of a NaN the first NaN. */
 #define FIND(s, T)                                                                                 \
-    /* Where m is first, which it is; of a NaN the first NaN. Whole groups as vectors. */          \
-    INLINE size_t find_##s(size_t n, const T *a, T m)                                              \
+    INLINE size_t find_nan_##s(const T *a)                                                         \
     {                                                                                              \
         size_t i = 0;                                                                              \
                                                                                                    \
-        if (m != m) {                                                                              \
-            for (; a[i] == a[i]; i++)                                                              \
-                ;                                                                                  \
-            return i;                                                                              \
-        }                                                                                          \
-        for (; i + FIND_GROUP <= n; i += FIND_GROUP) {                                             \
-            unsigned found = 0;                                                                    \
-                                                                                                   \
-            for (int k = 0; k < FIND_GROUP; k++)                                                   \
-                found |= a[i + k] == m;                                                            \
-            if (found)                                                                             \
-                break;                                                                             \
-        }                                                                                          \
-        for (; a[i] != m; i++)                                                                     \
-            ;                                                                                      \
+        while (a[i] == a[i])                                                                       \
+            i++;                                                                                   \
         return i;                                                                                  \
+    }                                                                                              \
+    INLINE size_t find_or_nan_##s(size_t n, const T *a, T m)                                       \
+    {                                                                                              \
+        return m == m ? find_##s(n, a, m) : find_nan_##s(a);                                       \
     }
 FIND(i8, int8_t)
 FIND(i16, int16_t)
@@ -190,19 +237,33 @@ FIND(u64, uint64_t)
 FIND(f32, float)
 FIND(f64, double)
 
-#define PLACE(op, s, T, EXTREME, beats)                                                            \
+#define PLACE(op, s, T, beats)                                                                     \
+    INLINE bool wins_##op##_##s(const T *x, const T *m)                                            \
+    {                                                                                              \
+        return *x beats *m || (*x != *x && *m == *m);                                              \
+    }                                                                                              \
     static size_t place_##op##_##s(size_t n, const T *a)                                           \
     {                                                                                              \
-        enum { CHUNK = ARG_CHUNK_BYTES / sizeof(T) };                                              \
+        enum { L = WIDE_LANES(T), CHUNK = ARG_CHUNK_BYTES / sizeof(T) };                           \
         T      best = a[0];                                                                        \
         size_t from = 0;                                                                           \
                                                                                                    \
-        for (size_t i = 0; i < n && best == best; i += CHUNK) {                                    \
-            T m = EXTREME(n - i < CHUNK ? n - i : CHUNK, a + i);                                   \
+        if (n < L) {                                                                               \
+            for (size_t i = 1; i < n; i++)                                                         \
+                from = wins_##op##_##s(a + i, a + from) ? i : from;                                \
+            return from;                                                                           \
+        }                                                                                          \
+        for (size_t i = 0; i < n; i += CHUNK) {                                                    \
+            size_t   at = i + L <= n ? i : n - L; /* what has been seen does not win again */      \
+            uint64_t nan;                                                                          \
+            w##s     top = (w##s){0} + best, m;                                                    \
                                                                                                    \
-            if (m beats best || m != m) { /* a NaN, and the first */                               \
-                best = m;                                                                          \
-                from = i;                                                                          \
+            m = peaks_##op##_##s(n - at < CHUNK ? n - at : CHUNK, a + at, &nan);                   \
+            if (nan)                                                                               \
+                return at + find_nan_##s(a + at);                                                  \
+            if (wide_equal_##s(wide_##op##_##s(m, top), top) != WIDE_ALL(T)) {                     \
+                best = across_##op##_##s(m);                                                       \
+                from = at;                                                                         \
             }                                                                                      \
         }                                                                                          \
         return from + find_##s(n - from, a + from, best);                                          \
@@ -215,19 +276,15 @@ FIND(f64, double)
                                                                                                    \
         rows_##op##_##s(n_rows, n, a, out, NULL);                                                  \
         for (size_t t = 0; t < n_rows; t++, a += n) {                                              \
-            size_t at = find_##s(n, a, out[t]);                                                    \
+            size_t at = find_or_nan_##s(n, a, out[t]);                                             \
                                                                                                    \
             out[t] = a[at]; /* of two zeros the first */                                           \
             index[t] = (int64_t)at;                                                                \
         }                                                                                          \
-    }                                                                                              \
-    INLINE bool wins_##op##_##s(const T *x, const T *m)                                            \
-    {                                                                                              \
-        return *x beats *m || (*x != *x && *m == *m);                                              \
     }
 #define PLACE_INT(s, T)                                                                            \
-    PLACE(max, s, T, left_max_##s, >)                                                              \
-    PLACE(min, s, T, left_min_##s, <)
+    PLACE(max, s, T, >)                                                                            \
+    PLACE(min, s, T, <)
 PLACE_INT(i8, int8_t)
 PLACE_INT(i16, int16_t)
 PLACE_INT(i32, int32_t)
@@ -236,10 +293,10 @@ PLACE_INT(u8, uint8_t)
 PLACE_INT(u16, uint16_t)
 PLACE_INT(u32, uint32_t)
 PLACE_INT(u64, uint64_t)
-PLACE(max, f32, float, extreme_max_f32, >)
-PLACE(min, f32, float, extreme_min_f32, <)
-PLACE(max, f64, double, extreme_max_f64, >)
-PLACE(min, f64, double, extreme_min_f64, <)
+PLACE(max, f32, float, >)
+PLACE(min, f32, float, <)
+PLACE(max, f64, double, >)
+PLACE(min, f64, double, <)
 
 #define ARG(arg, op, s, T, W)                                                                      \
     static void fold_##arg##_##s(size_t n, const void *a, void *out, int64_t *index)               \
@@ -299,16 +356,13 @@ ARGS_ROWS(c128, double, 2)
 INLINE size_t
 first_true(size_t n, const uint8_t *a)
 {
-    size_t i = 0;
+    const wu8 none = {0};
+    uint64_t  found;
+    size_t    i = 0;
 
-    for (; i + 2 * FIND_GROUP <= n; i += 2 * FIND_GROUP) {
-        uint8_t found = 0;
-
-        for (int k = 0; k < 2 * FIND_GROUP; k++)
-            found |= a[i + k];
-        if (found)
-            break;
-    }
+    for (; i + WB <= n; i += WB)
+        if ((found = wide_equal_u8(*(const wu8_mem *)(a + i), none) ^ WIDE_ALL(uint8_t)))
+            return i + (size_t)__builtin_ctzll(found);
     while (i < n && !a[i])
         i++;
     return i < n ? i : 0;

@@ -5,7 +5,7 @@
 #ifndef FR_BACKENDS_CPU_REDUCE_EXTREME_H
 #define FR_BACKENDS_CPU_REDUCE_EXTREME_H
 
-#include "backends/cpu/reduce_vec.h"
+#include "backends/cpu/reduce_wide.h"
 
 /* ---- float max and min: the first NaN, else the last of equals ------------------------------ */
 
@@ -72,45 +72,21 @@ ACROSS4(min, lower)
     INLINE T pair_##op##_##s(T m, T x) { return m != m ? m : m beats x ? m : x; }                  \
     static T extreme_##op##_##s(size_t n, const T *a)                                              \
     {                                                                                              \
-        enum { L = VB / sizeof(T) };                                                               \
-        T      m;                                                                                  \
-        size_t i;                                                                                  \
+        uint64_t nan;                                                                              \
+        size_t   i;                                                                                \
+        T        m;                                                                                \
                                                                                                    \
-        if (n < L) {                                                                               \
+        if (n < WIDE_LANES(T)) {                                                                   \
             m = a[0];                                                                              \
             for (i = 1; i < n; i++)                                                                \
                 m = pair_##op##_##s(m, a[i]);                                                      \
             return m;                                                                              \
         }                                                                                          \
-        {                                                                                          \
-            v##s     best[4], x = *(const v##s##_mem *)a, y = *(const v##s##_mem *)(a + n - L);    \
-            v##I     nan = (x != x) | (y != y);                                                    \
-                                                                                                   \
-            best[0] = best[1] = best[2] = x;                                                       \
-            best[3] = pair##_##s(y, x);                                                            \
-            for (i = L; i + 4 * L <= n; i += 4 * L) {                                              \
-                v##s p[4];                                                                         \
-                                                                                                   \
-                for (int k = 0; k < 4; k++) {                                                      \
-                    p[k] = *(const v##s##_mem *)(a + i + k * L);                                   \
-                    best[k] = pair##_##s(p[k], best[k]);                                           \
-                    nan |= p[k] != p[k];                                                           \
-                }                                                                                  \
-            }                                                                                      \
-            for (; i + L <= n; i += L) {                                                           \
-                x = *(const v##s##_mem *)(a + i);                                                  \
-                best[0] = pair##_##s(x, best[0]);                                                  \
-                nan |= x != x;                                                                     \
-            }                                                                                      \
-            if (any_##I(nan)) {                                                                    \
-                for (i = 0; a[i] == a[i]; i++)                                                     \
-                    ;                                                                              \
-                return a[i];                                                                       \
-            }                                                                                      \
-            best[0] = pair##_##s(pair##_##s(best[0], best[1]), pair##_##s(best[2], best[3]));      \
-            m = best[0][0];                                                                        \
-            for (int k = 1; k < (int)L; k++)                                                       \
-                m = pair_##op##_##s(m, best[0][k]);                                                \
+        m = across_##op##_##s(peaks_##op##_##s(n, a, &nan));                                       \
+        if (nan) {                                                                                 \
+            for (i = 0; a[i] == a[i]; i++)                                                         \
+                ;                                                                                  \
+            return a[i];                                                                           \
         }                                                                                          \
         if (m == 0) {                                                                              \
             for (i = n; a[--i] != 0;)                                                              \

@@ -1,8 +1,8 @@
 /* backends/cpu/reduce_vec.h -- vectors of one instruction-set level: types and the few operations
  * that plain C cannot say. Part of reduce.inc.c.
  *
- * Vectors are 32 bytes from v3 on, 16 below. v4 gains nothing from 64 here: the pairwise tree of
- * f32 has eight lanes by definition, and the rest is bound by loads. */
+ * Vectors are 32 bytes from v3 on, 16 below. Sums gain nothing from 64 on v4: the pairwise tree of f32 has
+ * eight lanes by definition. Searches have their own (reduce_wide.h). */
 #ifndef FR_BACKENDS_CPU_REDUCE_VEC_H
 #define FR_BACKENDS_CPU_REDUCE_VEC_H
 

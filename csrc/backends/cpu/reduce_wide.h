@@ -1,0 +1,286 @@
+/* backends/cpu/reduce_wide.h -- vectors as wide as the level has, for searches: extremes and places, where no
+ * order of a sum is at stake. Part of reduce.inc.c.
+ *
+ * w<s> is a vector of WB bytes, w<s>_mem the same in memory.
+ *
+ *   wide_max_<s>(a, b)       a > b ? a : b lane by lane, so b where either is NaN or both are zeros; wide_min alike
+ *   wide_equal_<s>(a, b)     WIDE_BITS(T) bits for each lane where they are equal, from the lowest
+ *   wide_nan_<s>(a, b)       not 0 if some lane of one of them is NaN; 0 for integers
+ *   across_max_<s>(a)        the greatest lane; across_min alike */
+#ifndef FR_BACKENDS_CPU_REDUCE_WIDE_H
+#define FR_BACKENDS_CPU_REDUCE_WIDE_H
+
+#include "backends/cpu/reduce_vec.h"
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__)
+#define WB 64
+#define WIDE_BITS(T) 1
+#else
+#define WB VB
+#define WIDE_BITS(T) (sizeof(T) == 2 ? 2 : 1) /* two bytes have no mask of their own */
+#endif
+#define WIDE_LANES(T) (WB / sizeof(T))
+/* What wide_equal says of a whole vector of equals. */
+#define WIDE_ALL(T) (~(uint64_t)0 >> (64 - WIDE_LANES(T) * WIDE_BITS(T)))
+
+#define WIDE_TYPE(s, T)                                                                            \
+    typedef T w##s __attribute__((vector_size(WB)));                                               \
+    typedef T w##s##_mem __attribute__((vector_size(WB), aligned(1), may_alias));
+WIDE_TYPE(i8, int8_t)
+WIDE_TYPE(i16, int16_t)
+WIDE_TYPE(i32, int32_t)
+WIDE_TYPE(i64, int64_t)
+WIDE_TYPE(u8, uint8_t)
+WIDE_TYPE(u16, uint16_t)
+WIDE_TYPE(u32, uint32_t)
+WIDE_TYPE(u64, uint64_t)
+WIDE_TYPE(f32, float)
+WIDE_TYPE(f64, double)
+
+#define WIDE_NO_NAN(s)                                                                             \
+    INLINE uint64_t wide_nan_##s(w##s a, w##s b)                                                   \
+    {                                                                                              \
+        (void)a;                                                                                   \
+        (void)b;                                                                                   \
+        return 0;                                                                                  \
+    }
+WIDE_NO_NAN(i8)
+WIDE_NO_NAN(i16)
+WIDE_NO_NAN(i32)
+WIDE_NO_NAN(i64)
+WIDE_NO_NAN(u8)
+WIDE_NO_NAN(u16)
+WIDE_NO_NAN(u32)
+WIDE_NO_NAN(u64)
+
+#if WB == 64
+#define WIDE_ORDER(s, R, suffix)                                                                   \
+    INLINE w##s wide_max_##s(w##s a, w##s b) { return (w##s)_mm512_max_##suffix((R)a, (R)b); }     \
+    INLINE w##s wide_min_##s(w##s a, w##s b) { return (w##s)_mm512_min_##suffix((R)a, (R)b); }
+#define WIDE_INT(s, suffix, bits)                                                                  \
+    WIDE_ORDER(s, __m512i, suffix)                                                                 \
+    INLINE uint64_t wide_equal_##s(w##s a, w##s b)                                                 \
+    {                                                                                              \
+        return _mm512_cmpeq_epi##bits##_mask((__m512i)a, (__m512i)b);                              \
+    }
+#define WIDE_FLOAT(s, R, suffix)                                                                   \
+    WIDE_ORDER(s, R, suffix)                                                                       \
+    INLINE uint64_t wide_equal_##s(w##s a, w##s b)                                                 \
+    {                                                                                              \
+        return _mm512_cmp_##suffix##_mask((R)a, (R)b, _CMP_EQ_OQ);                                 \
+    }                                                                                              \
+    INLINE uint64_t wide_nan_##s(w##s a, w##s b)                                                   \
+    {                                                                                              \
+        return _mm512_cmp_##suffix##_mask((R)a, (R)b, _CMP_UNORD_Q);                               \
+    }
+WIDE_INT(i8, epi8, 8)
+WIDE_INT(i16, epi16, 16)
+WIDE_INT(i32, epi32, 32)
+WIDE_INT(i64, epi64, 64)
+WIDE_INT(u8, epu8, 8)
+WIDE_INT(u16, epu16, 16)
+WIDE_INT(u32, epu32, 32)
+WIDE_INT(u64, epu64, 64)
+WIDE_FLOAT(f32, __m512, ps)
+WIDE_FLOAT(f64, __m512d, pd)
+#else
+#define WIDE_SELECT(s, u)                                                                          \
+    INLINE w##s wide_max_##s(w##s a, w##s b)                                                       \
+    {                                                                                              \
+        w##u m = (w##u)(a > b);                                                                    \
+                                                                                                   \
+        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
+    }                                                                                              \
+    INLINE w##s wide_min_##s(w##s a, w##s b)                                                       \
+    {                                                                                              \
+        w##u m = (w##u)(a < b);                                                                    \
+                                                                                                   \
+        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
+    }
+#if defined(__AVX2__)
+#define WIDE_REGISTER __m256i
+#define WIDE_CALL(name) _mm256_##name
+#elif defined(__SSE4_1__)
+#define WIDE_REGISTER __m128i
+#define WIDE_CALL(name) _mm_##name
+#endif
+#if defined(WIDE_REGISTER)
+#define WIDE_ORDER(s, suffix)                                                                      \
+    INLINE w##s wide_max_##s(w##s a, w##s b)                                                       \
+    {                                                                                              \
+        return (w##s)WIDE_CALL(max_##suffix)((WIDE_REGISTER)a, (WIDE_REGISTER)b);                  \
+    }                                                                                              \
+    INLINE w##s wide_min_##s(w##s a, w##s b)                                                       \
+    {                                                                                              \
+        return (w##s)WIDE_CALL(min_##suffix)((WIDE_REGISTER)a, (WIDE_REGISTER)b);                  \
+    }
+WIDE_ORDER(i8, epi8)
+WIDE_ORDER(i16, epi16)
+WIDE_ORDER(i32, epi32)
+WIDE_ORDER(u8, epu8)
+WIDE_ORDER(u16, epu16)
+WIDE_ORDER(u32, epu32)
+#else
+WIDE_SELECT(i8, u8)
+WIDE_SELECT(i16, u16)
+WIDE_SELECT(i32, u32)
+WIDE_SELECT(u8, u8)
+WIDE_SELECT(u16, u16)
+WIDE_SELECT(u32, u32)
+#endif
+WIDE_SELECT(i64, u64)
+WIDE_SELECT(u64, u64)
+INLINE wf32 wide_max_f32(wf32 a, wf32 b) { return (wf32)higher_f32((vf32)a, (vf32)b); }
+INLINE wf32 wide_min_f32(wf32 a, wf32 b) { return (wf32)lower_f32((vf32)a, (vf32)b); }
+INLINE wf64 wide_max_f64(wf64 a, wf64 b) { return (wf64)higher_f64((vf64)a, (vf64)b); }
+INLINE wf64 wide_min_f64(wf64 a, wf64 b) { return (wf64)lower_f64((vf64)a, (vf64)b); }
+
+#if defined(__AVX2__)
+#define WIDE_MASK1(m) (uint32_t) _mm256_movemask_epi8((__m256i)(m))
+#define WIDE_MASK4(m) (uint32_t) _mm256_movemask_ps((__m256)(m))
+#define WIDE_MASK8(m) (uint32_t) _mm256_movemask_pd((__m256d)(m))
+#elif defined(__SSE2__)
+#define WIDE_MASK1(m) (uint32_t) _mm_movemask_epi8((__m128i)(m))
+#define WIDE_MASK4(m) (uint32_t) _mm_movemask_ps((__m128)(m))
+#define WIDE_MASK8(m) (uint32_t) _mm_movemask_pd((__m128d)(m))
+#else
+INLINE uint32_t
+wide_mask(wu8 m, int size)
+{
+    uint32_t r = 0;
+
+    for (int k = 0; k < WB / size; k++)
+        r |= (uint32_t)(m[k * size] & 1) << k;
+    return r;
+}
+#define WIDE_MASK1(m) wide_mask((wu8)(m), 1)
+#define WIDE_MASK4(m) wide_mask((wu8)(m), 4)
+#define WIDE_MASK8(m) wide_mask((wu8)(m), 8)
+#endif
+#define WIDE_EQUAL(s, size)                                                                        \
+    INLINE uint64_t wide_equal_##s(w##s a, w##s b) { return WIDE_MASK##size(a == b); }
+WIDE_EQUAL(i8, 1)
+WIDE_EQUAL(i16, 1)
+WIDE_EQUAL(i32, 4)
+WIDE_EQUAL(i64, 8)
+WIDE_EQUAL(u8, 1)
+WIDE_EQUAL(u16, 1)
+WIDE_EQUAL(u32, 4)
+WIDE_EQUAL(u64, 8)
+WIDE_EQUAL(f32, 4)
+WIDE_EQUAL(f64, 8)
+#if defined(__AVX2__)
+INLINE uint64_t wide_nan_f32(wf32 a, wf32 b)
+{
+    return WIDE_MASK4(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q));
+}
+INLINE uint64_t wide_nan_f64(wf64 a, wf64 b)
+{
+    return WIDE_MASK8(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_UNORD_Q));
+}
+#else
+INLINE uint64_t wide_nan_f32(wf32 a, wf32 b) { return WIDE_MASK4((a != a) | (b != b)); }
+INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b != b)); }
+#endif
+#endif
+
+/* ---- of whole vectors ------------------------------------------------------------------------ */
+
+#if WB == 64
+#define SWAP_4(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){4, 5, 6, 7, 0, 1, 2, 3}))
+#define SWAP_2(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){2, 3, 0, 1, 6, 7, 4, 5}))
+#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0, 3, 2, 5, 4, 7, 6}))
+#elif WB == 32
+#define SWAP_4(a) (a)
+#define SWAP_2(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){2, 3, 0, 1}))
+#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0, 3, 2}))
+#else
+#define SWAP_4(a) (a)
+#define SWAP_2(a) (a)
+#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0}))
+#endif
+
+#define WIDE_EXTREME(op, s, T)                                                                     \
+    INLINE T across_##op##_##s(w##s a)                                                             \
+    {                                                                                              \
+        a = wide_##op##_##s(a, (w##s)SWAP_4(a));                                                   \
+        a = wide_##op##_##s(a, (w##s)SWAP_2(a));                                                   \
+        a = wide_##op##_##s(a, (w##s)SWAP_1(a));                                                   \
+        for (size_t k = 4; k >= sizeof(T); k /= 2)                                                 \
+            a = wide_##op##_##s(a, (w##s)((wu64)a >> 8 * k));                                      \
+        return a[0];                                                                               \
+    }                                                                                              \
+    /* The extreme of each lane of n >= WIDE_LANES elements; *nan becomes not 0 if one is NaN. */  \
+    INLINE w##s peaks_##op##_##s(size_t n, const T *a, uint64_t *nan)                              \
+    {                                                                                              \
+        enum { L = WIDE_LANES(T) };                                                                \
+        w##s     best[4], x[4];                                                                    \
+        uint64_t found;                                                                            \
+        size_t   i = 0;                                                                            \
+                                                                                                   \
+        x[0] = *(const w##s##_mem *)(a + n - L);                                                   \
+        best[0] = best[1] = best[2] = best[3] = x[0];                                              \
+        found = wide_nan_##s(x[0], x[0]);                                                          \
+        for (; i + 4 * L <= n; i += 4 * L) {                                                       \
+            for (int k = 0; k < 4; k++) {                                                          \
+                x[k] = *(const w##s##_mem *)(a + i + k * L);                                       \
+                best[k] = wide_##op##_##s(x[k], best[k]);                                          \
+            }                                                                                      \
+            found |= wide_nan_##s(x[0], x[1]) | wide_nan_##s(x[2], x[3]);                          \
+        }                                                                                          \
+        for (; i + L <= n; i += L) {                                                               \
+            x[0] = *(const w##s##_mem *)(a + i);                                                   \
+            best[0] = wide_##op##_##s(x[0], best[0]);                                              \
+            found |= wide_nan_##s(x[0], x[0]);                                                     \
+        }                                                                                          \
+        *nan = found;                                                                              \
+        return wide_##op##_##s(wide_##op##_##s(best[0], best[1]),                                  \
+                               wide_##op##_##s(best[2], best[3]));                                 \
+    }
+#define WIDE_SEARCH(s, T)                                                                          \
+    WIDE_EXTREME(max, s, T)                                                                        \
+    WIDE_EXTREME(min, s, T)                                                                        \
+    /* Where m, which is no NaN, is first; it is somewhere. */                                     \
+    INLINE size_t find_##s(size_t n, const T *a, T m)                                              \
+    {                                                                                              \
+        enum {                                                                                     \
+            L = WIDE_LANES(T),                                                                     \
+            BITS = WIDE_BITS(T),                                                                   \
+            MOST = 64 / (L * BITS),                                                                \
+            GROUP = MOST < 8 ? MOST : 8,                                                           \
+        };                                                                                         \
+        const w##s x = (w##s){0} + m;                                                              \
+        uint64_t   found = 0;                                                                      \
+        size_t     i = 0, k;                                                                       \
+                                                                                                   \
+        for (; i + GROUP * L <= n; i += GROUP * L) {                                               \
+            for (k = 0; k < GROUP; k++)                                                            \
+                found |= wide_equal_##s(*(const w##s##_mem *)(a + i + k * L), x) << k * L * BITS;  \
+            if (found)                                                                             \
+                return i + (size_t)__builtin_ctzll(found) / BITS;                                  \
+        }                                                                                          \
+        if (n < L) {                                                                               \
+            while (a[i] != m)                                                                      \
+                i++;                                                                               \
+            return i;                                                                              \
+        }                                                                                          \
+        /* The last vector lies over those before it. */                                           \
+        for (k = 0; i + (k + 1) * L <= n; k++)                                                     \
+            found |= wide_equal_##s(*(const w##s##_mem *)(a + i + k * L), x) << k * L * BITS;      \
+        if (found)                                                                                 \
+            return i + (size_t)__builtin_ctzll(found) / BITS;                                      \
+        found = wide_equal_##s(*(const w##s##_mem *)(a + n - L), x);                               \
+        return n - L + (size_t)__builtin_ctzll(found) / BITS;                                      \
+    }
+WIDE_SEARCH(i8, int8_t)
+WIDE_SEARCH(i16, int16_t)
+WIDE_SEARCH(i32, int32_t)
+WIDE_SEARCH(i64, int64_t)
+WIDE_SEARCH(u8, uint8_t)
+WIDE_SEARCH(u16, uint16_t)
+WIDE_SEARCH(u32, uint32_t)
+WIDE_SEARCH(u64, uint64_t)
+WIDE_SEARCH(f32, float)
+WIDE_SEARCH(f64, double)
+
+#endif
