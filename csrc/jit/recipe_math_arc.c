@@ -42,46 +42,33 @@ recipe_real_arctan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnu
 }
 
 /* arctan(min / max) of the sizes, turned into the octant of (x, y). */
-static fr_mval
-arctan2_real(code_t c, fr_mval y, fr_mval x, bool is_short)
-{
-    const fr_dtype t = FR_F64;
-    fr_mval ax = ABS(x), ay = ABS(y), swap = LT(ax, ay);
-    fr_mval left = m_lt(c, m_bitcast(c, FR_I64, x), m_int(c, FR_I64, 0));
-    fr_mval top = SEL(swap, ax, ay), bottom = SEL(swap, ay, ax), q, rest;
-    fr_mval turned = m_xor(c, swap, left);
-    struct two base;
-
-    if (!is_short) {
-        fr_mval tiny = LT(bottom, K(0x1p-700));
-
-        top = SEL(tiny, MUL(top, K(0x1p600)), top);
-        bottom = SEL(tiny, MUL(bottom, K(0x1p600)), bottom);
-    }
-    /* 0 / 0 is 0 here, and inf / inf is 1. */
-    bottom = SEL(EQ(bottom, K(0)), K(1), bottom);
-    q = SEL(EQ(top, K(INFINITY)), K(1), DIV(top, bottom));
-    base.hi = SEL(swap, K(HALF_PI[0]), SEL(left, K(2 * HALF_PI[0]), K(0)));
-    if (is_short)
-        return FMA(SEL(turned, NEG(q), q), POLY(MUL(q, q), ARCTAN_SHORT), base.hi);
-    base.lo = SEL(swap, K(HALF_PI[1]), SEL(left, K(2 * HALF_PI[1]), K(0)));
-    rest = DIV(FMA(NEG(q), bottom, top), bottom);
-    rest = SEL(LT(bottom, K(INFINITY)), rest, K(0));
-    return arctan_sum(c, t, base, SEL(turned, NEG(q), q), SEL(turned, NEG(rest), rest));
-}
-
 fr_status
 recipe_real_arctan2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval y = in[0].re, x = in[1].re, r;
+    const fr_dtype word = t == FR_F32 ? FR_I32 : FR_I64;
+    const double   least = t == FR_F32 ? 0x1p-80 : 0x1p-700, most = t == FR_F32 ? 0x1p120 : 0x1p1000;
+    const double  *half = half_pi(t);
+    fr_mval        y = in[0].re, x = in[1].re, ax = ABS(x), ay = ABS(y), swap = LT(ax, ay), q, rest, r;
+    fr_mval        left = m_lt(c, m_bitcast(c, word, x), m_int(c, word, 0));
+    fr_mval        top = SEL(swap, ax, ay), bottom = SEL(swap, ay, ax);
+    fr_mval        special, infinite, factor, scaled;
+    struct two     base = {SEL(swap, K(half[0]), SEL(left, K(2 * half[0]), K(0))),
+                           SEL(swap, K(half[1]), SEL(left, K(2 * half[1]), K(0)))};
 
-    if (t == FR_F32)
-        r = narrow(c, arctan2_real(c, widen(c, y), widen(c, x), true));
-    else
-        r = arctan2_real(c, y, x, false);
-    r = with_sign(c, t, r, y);
+    special = LE(U(bits_of(t, most) - bits_of(t, least)), m_sub(c, BITS(bottom), U(bits_of(t, least))));
+    /* inf / inf is 1 here, 0 / 0 and what is divided by infinity is 0. */
+    infinite = EQ(bottom, K(INFINITY));
+    factor = SEL(LT(bottom, K(1)), K(1 / least), K(t == FR_F32 ? 0x1p-40 : 0x1p-100));
+    scaled = SEL(infinite, SEL(EQ(top, bottom), K(1), SUB(top, top)), MUL(top, factor));
+    top = RARE(special, scaled, top);
+    scaled = SEL(m_or(c, infinite, EQ(bottom, K(0))), K(1), MUL(bottom, factor));
+    bottom = RARE(special, scaled, bottom);
+    bottom = SEL(m_xor(c, swap, left), NEG(bottom), bottom);
+    q = DIV(top, bottom);
+    rest = MUL(FMA(NEG(q), bottom, top), inverse_about(c, t, bottom));
+    r = with_sign(c, t, arctan_sum(c, t, base, q, rest), y);
     /* A comparison with NaN selects the wrong octant at most, never a number. */
-    out->re = SEL(m_eq(c, x, x), r, x);
+    out->re = RARE(special, SEL(EQ(x, x), r, x), r);
     return c->st;
 }
 

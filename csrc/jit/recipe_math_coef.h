@@ -66,14 +66,9 @@ static const double EXP2_F64[] = {
     0x1.b5260d9837711p-24, 0x1.e611a14d0d8ecp-28, 0x1.e80ef2fa351a8p-32,
 };
 
-/* (cosh r - 1) / r^2 in r^2, for floats, error against cosh r: 2^-34.3 */
-static const double COSH_SHORT[] = {
-    0x1.00000044242f7p-1, 0x1.55547e7606382p-5, 0x1.6d97df9d653bcp-10,
-};
-
-/* (sinh r / r - 1) / r^2 in r^2, for floats, error against sinh r: 2^-37.5 */
-static const double SINH_SHORT[] = {
-    0x1.555555739a2ebp-3, 0x1.1110b19ca6179p-7, 0x1.a17037885c03bp-13,
+/* (sinh x / x - 1) / x^2 in x^2, |x| <= 1, error against sinh x: 2^-31.6 */
+static const double SINH_F32[] = {
+    0x1.555556p-3, 0x1.1110ep-7, 0x1.a022bap-13, 0x1.756cb4p-19,
 };
 
 /* (cosh r - 1) / r^2 in r^2, error against cosh r: 2^-58.0 */
@@ -119,10 +114,10 @@ static const double LOG2_F64_SLOPE[] = {
     0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56,
 };
 
-/* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-27.7 */
+/* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-30.2 */
 static const double LOG2_F32[] = {
-    -0x1.71547p-1, 0x1.ec7094p-2, -0x1.715afep-2, 0x1.277f44p-2, -0x1.eaa24ap-3, 0x1.a2c9ep-3,
-    -0x1.87f7f4p-3, 0x1.7f27e4p-3, -0x1.c39aa4p-4,
+    -0x1.715476p-1, 0x1.ec708cp-2, -0x1.7154acp-2, 0x1.277e64p-2, -0x1.ec71c6p-3, 0x1.a42b04p-3,
+    -0x1.6ef08ap-3, 0x1.5f59e8p-3, -0x1.574222p-3, 0x1.8adf1ep-4,
 };
 
 /* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-56.8 */
@@ -156,17 +151,17 @@ static const double LOG10_F64_SLOPE[] = {
 
 /* (log(1 + r) - r) / r^2 / ln 10, error against log: 2^-27.7 */
 static const double LOG10_F32[] = {
-    -0x1.bcb7aap-3, 0x1.287a7p-3, -0x1.bcbf52p-4, 0x1.63d06cp-4, -0x1.276a4cp-4, 0x1.f84b14p-5,
-    -0x1.d79202p-5, 0x1.cd0fc2p-5, -0x1.1090c8p-5,
+    -0x1.bcb7b2p-3, 0x1.287a32p-3, -0x1.bcb716p-4, 0x1.63f586p-4, -0x1.289f5ep-4, 0x1.f24b64p-5,
+    -0x1.b4fd3ap-5, 0x1.f1801ap-5, -0x1.b91804p-5,
 };
 
 /* (log(1 + r) - r) / r^2 / ln 10, error against log: 2^-56.8 */
 static const double LOG10_F64[] = {
-    -0x1.bcb7b1526e514p-3, 0x1.287a7636f432fp-3, -0x1.bcb7b1526c6a6p-4, 0x1.63c627752b92bp-4,
-    -0x1.287a7638594f6p-4, 0x1.fc3fa611699d6p-5, -0x1.bcb7b066a393bp-5, 0x1.8b4df2ed583b8p-5,
-    -0x1.63c65144fe68fp-5, 0x1.436e7d293148cp-5, -0x1.2876302664f81p-5, 0x1.11a427953700dp-5,
-    -0x1.fcc0a0eb693eap-6, 0x1.dbbc828cb7b9bp-6, -0x1.b8c239198289bp-6, 0x1.92a9c6a0408f5p-6,
-    -0x1.94068463b501dp-6, 0x1.d09b1946845b7p-6, -0x1.ab5c12247bcd6p-6, 0x1.747a76da3c527p-7,
+    -0x1.bcb7b1526e507p-3, 0x1.287a7636f436ep-3, -0x1.bcb7b15270963p-4, 0x1.63c6277521f4cp-4,
+    -0x1.287a76353c821p-4, 0x1.fc3fa617cd59cp-5, -0x1.bcb7b28318ff6p-5, 0x1.8b4df27b4b9fap-5,
+    -0x1.63c5ed9e57959p-5, 0x1.436e57ed570c7p-5, -0x1.2881095769c31p-5, 0x1.11ad0ef0994dp-5,
+    -0x1.fb51294d2dbf7p-6, 0x1.da0c625f47c8p-6, -0x1.c748acd5ecdb8p-6, 0x1.a7f209e6e13ffp-6,
+    -0x1.433d228585eecp-6, 0x1.46e20e3e3d39dp-6, -0x1.34b6ab8af22e3p-5, 0x1.123a8a00cd0fep-5,
 };
 
 /* log(1 + z) / z, 0 <= z <= 1, for floats: 2^-33.0 */
@@ -292,6 +287,17 @@ static const double TAN_SHORT[] = {
     0x1.1c7ec0dd887fdp+2,
 };
 
+/* pi / 2, each part rounded down */
+static const double HALF_PI_PARTS_F32[] = {
+    0x1.921fb4p+0, 0x1.444p-24, 0x1.68c234p-39,
+};
+
+/* (tan r / r - 1) / r^2 in r^2, |r| <= 0.8, error against tan r: 2^-32.8 */
+static const double TAN_F32[] = {
+    0x1.555554p-2, 0x1.11119ap-3, 0x1.b9f6d4p-5, 0x1.68aacep-6, 0x1.0d6246p-7, 0x1.5655f2p-8,
+    -0x1.ba70e2p-11, 0x1.199738p-9,
+};
+
 /* (sin r / r - 1) / r^2 in r^2, |r| <= pi / 4, error against sin r: 2^-58.0 */
 static const double SIN_F64[] = {
     -0x1.5555555555549p-3, 0x1.111111110f89cp-7, -0x1.a01a019c141b4p-13, 0x1.71de3578edd9ap-19,
@@ -319,13 +325,6 @@ static const double ARCTAN_F64[] = {
     -0x1.7a1fecf4602p-9, 0x1.b3d75e48a7e33p-11, -0x1.3f183fc5551b6p-13, 0x1.bbbe5f684b18dp-17,
 };
 
-/* arctan t / t in t^2, |t| <= 1, for floats: 2^-31.3 */
-static const double ARCTAN_SHORT[] = {
-    0x1.fffffffcce5edp-1, -0x1.55554f0699ca2p-2, 0x1.999786e6e7ae9p-3, -0x1.246feae137157p-3,
-    0x1.c4cacdbd5278fp-4, -0x1.6865a387035c6p-4, 0x1.13171316723a7p-4, -0x1.6b5f2db08ce3p-5,
-    0x1.6cef3ae3666d6p-6, -0x1.d7cd56fb5ec2cp-8, 0x1.1e03a84514c58p-10,
-};
-
 /* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-27.6 */
 static const double ARCSIN_F32[] = {
     0x1.5555c8p-3, 0x1.3301fcp-4, 0x1.747d06p-5, 0x1.8c2d82p-6, 0x1.596d66p-5,
@@ -343,14 +342,20 @@ static const double HALF_PI_F32[] = {
     0x1.921fb6p+0, -0x1.777a5cp-25,
 };
 
-/* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */
+/* ((1 - h)^(-1/3) - 1) / h, |h| <= 0.1022, error against (1 - h)^(-1/3): 2^-18.5 */
 static const double CBRT_F32[] = {
-    0x1.bb0fc8p+0, -0x1.4925b4p+0, 0x1.6d3af2p-1, -0x1.44b078p-3,
+    0x1.5553d4p-2, 0x1.c9ae82p-3, 0x1.65cb34p-3,
 };
 
-/* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start: 2^-11.9 */
+/* ((1 - h)^(-1/3) - 1) / h, |h| <= 0.1022, error against (1 - h)^(-1/3): 2^-32.3 */
 static const double CBRT_F64[] = {
-    0x1.bb0fc85c99313p+0, -0x1.4925b5a658845p+0, 0x1.6d3af56eea843p-1, -0x1.44b07ab491fcfp-3,
+    0x1.55555627e882fp-2, 0x1.c71c764216c67p-3, 0x1.61f4a6c5b88d6p-3, 0x1.26f2a714a4fa5p-3,
+    0x1.036e403059d2p-3, 0x1.cf3ff45c0af7ap-4,
+};
+
+/* m^(-1/3), sqrt(1/2) <= m <= sqrt(2), for half precision: 2^-11.9 */
+static const double CBRT_HALF[] = {
+    0x1.bb0fc8p+0, -0x1.4925b4p+0, 0x1.6d3af2p-1, -0x1.44b078p-3,
 };
 
 /* 2^(1/3) and 2^(-1/3) */

@@ -177,21 +177,32 @@ nearest(code_t c, fr_dtype t, fr_mval x, double factor, double bias)
     return (struct nearest){SUB(sum, K(MAGIC + bias)), BITS(sum)};
 }
 
-/* x = 2^e m with sqrt(1/2) <= m < sqrt(2), exactly, for positive finite x. */
+/* x = 2^e m with `from` <= m < 2 `from`, exactly, for positive finite x; `from` is between 1/2 and 1. */
 struct split {
     fr_mval e, m;
 };
 
+#define SQRT_HALF 0x1.6a09e667f3bcdp-1
+
+/* The bits of a constant. */
+static inline uint64_t
+bits_of(fr_dtype t, double v)
+{
+    uint64_t bits = 0;
+    float    f = (float)v;
+
+    memcpy(&bits, t == FR_F32 ? (void *)&f : (void *)&v, t == FR_F32 ? sizeof f : sizeof v);
+    return bits;
+}
+
 enum { LIFT = 54 };      /* subnormals are multiplied by 2^LIFT first */
 
 static inline struct split
-split(code_t c, fr_dtype t, fr_mval x, bool subnormals)
+split(code_t c, fr_dtype t, fr_mval x, double from, bool subnormals)
 {
-    /* The bits of sqrt(1/2), and what makes its exponent carry into that of 1. */
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
+    /* What makes the exponent of `from` carry into that of 1. */
+    uint64_t least = bits_of(t, from), one = bits_of(t, 1);
     double   top = ldexp(1, FRACTION);
-    uint64_t top_bits = t == FR_F32 ? 0x4b000000 : 0x4330000000000000;
     fr_mval  offset = K(top + BIAS), bits, m, e;
 
     if (subnormals) {
@@ -200,11 +211,57 @@ split(code_t c, fr_dtype t, fr_mval x, bool subnormals)
         x = SEL(tiny, MUL(x, K(ldexp(1, LIFT))), x);
         offset = SEL(tiny, K(top + BIAS + LIFT), offset);
     }
-    bits = m_add(c, BITS(x), U(one - root));
-    m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(root)));
+    bits = m_add(c, BITS(x), U(one - least));
+    m = REAL(m_add(c, AND(bits, U(((uint64_t)1 << FRACTION) - 1)), U(least)));
     /* An integer n below 2^FRACTION, in the fraction of that number, makes it 2^FRACTION + n. */
-    e = SUB(REAL(OR(SHR(bits, FRACTION), U(top_bits))), offset);
+    e = SUB(REAL(OR(SHR(bits, FRACTION), U(bits_of(t, top)))), offset);
     return (struct split){e, m};
+}
+
+/* The same with the exponent as e * `unit`; `field` is the exponent where a number has it, and `bias` more. */
+struct any_split {
+    fr_mval  e, m, field, special;
+    uint64_t bias;
+    double   unit;
+};
+
+static inline struct any_split
+split_normal(code_t c, fr_dtype t, fr_mval x, double from)
+{
+    struct any_split s = {.unit = 1, .bias = bits_of(t, 1)};
+    uint64_t         fractions = ((uint64_t)1 << FRACTION) - 1;
+    struct split     p;
+
+    if (t == FR_F32) {
+        /* A conversion makes a number of the field where it stands. */
+        s.bias = 0;
+        s.unit = ldexp(1, -FRACTION);
+        s.field = AND(m_sub(c, BITS(x), U(bits_of(t, from))), U(~fractions));
+        s.e = m_cvt(c, t, m_bitcast(c, FR_I32, s.field));
+        s.m = REAL(m_sub(c, BITS(x), s.field));
+    } else {
+        p = split(c, t, x, from, false);
+        s.field = AND(m_add(c, BITS(x), U(bits_of(t, 1) - bits_of(t, from))), U(~fractions));
+        s.e = p.e;
+        s.m = p.m;
+    }
+    return s;
+}
+
+/* For any x. What is neither subnormal nor negative, 0, infinite or NaN takes the shorter way; `special` (a comparison,
+ * as RARE wants it) is true for the others, and subnormals are right. */
+static inline struct any_split
+split_any(code_t c, fr_dtype t, fr_mval x, double from)
+{
+    uint64_t normal = (uint64_t)1 << FRACTION, usual = (uint64_t)(2 * BIAS) << FRACTION;
+    fr_mval  special = LE(U(usual), m_sub(c, BITS(x), U(normal))), tiny = LT(x, K(ldexp(1, 1 - BIAS)));
+    struct any_split s;
+
+    x = RARE(special, SEL(tiny, MUL(x, K(ldexp(1, LIFT))), x), x);
+    s = split_normal(c, t, x, from);
+    s.e = SUB(s.e, RARE(special, SEL(tiny, K(LIFT / s.unit), K(0)), K(0)));
+    s.special = special;
+    return s;
 }
 
 /* x - n ln 2, the first step exact. */
@@ -257,7 +314,7 @@ static inline fr_mval
 log_short(code_t c, fr_mval x)
 {
     const fr_dtype t = FR_F64;
-    struct split s = split(c, t, x, false);
+    struct split s = split(c, t, x, SQRT_HALF, false);
     fr_mval r = SUB(s.m, K(1));
 
     return FMA(s.e, K(LN2), FMA(MUL(r, r), POLY(r, LOG_SHORT), r));
@@ -286,6 +343,13 @@ inverse_root(code_t c, fr_dtype t, fr_mval x)
     return REAL(m_sub(c, U(t == FR_F32 ? 0x5f375a86 : 0x5fe6eb50c7b537a9), SHR(BITS(x), 1)));
 }
 
+/* About 1 / x to 12 percent, for normal x of normal inverse. */
+static inline fr_mval
+inverse_about(code_t c, fr_dtype t, fr_mval x)
+{
+    return REAL(m_sub(c, U(t == FR_F32 ? 0x7ef311c7 : 0x7fde623822fc16e6), BITS(x)));
+}
+
 /* sqrt(x.hi + x.lo) as a sum of two; the second part to 3.5 percent. */
 static inline struct two
 root(code_t c, fr_dtype t, struct two x)
@@ -304,8 +368,7 @@ struct exp_parts {
 };
 struct exp_parts fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias);
 
-/* The logarithm of 2^more * (1 + u + tail) as a sum of two, for F64 and u > -1, to about 2^-56;
- * `tail` is at most an ULP of u, `more` an integer. */
-struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more);
+/* The logarithm of 1 + u + tail as a sum of two, for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
+struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
 
 #endif

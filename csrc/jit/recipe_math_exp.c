@@ -142,7 +142,7 @@ recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struc
         fr_mval a = at_most(c, t, ABS(x), 750);
         struct exp_parts z = fr_math_exp_parts(c, t, NEG(a), K(0), 2 * BIAS);
         fr_mval whole = scale(c, t, z.e.hi, z.biased);
-        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased), K(0));
+        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
         struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
         fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
 
@@ -151,27 +151,29 @@ recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struc
     return c->st;
 }
 
-/* sinh x, or cosh x, with e^r and e^-r from the even and the odd part of one expansion:
- * with P = 2^(n-1) and M = 2^(-n-1), sinh x = (P - M) cosh r + (P + M) sinh r, and cosh x with the
- * signs of M turned. */
+/* sinh x, or cosh x, of a = |x| as e^a / 2 -+ 1 / (2 e^a), a quarter of it against overflow; for a below 1 sinh is a
+ * polynomial. */
 static fr_mval
 hyperbolic_f32(code_t c, fr_mval x, bool is_sinh)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval a = widen(c, at_most(c, FR_F32, m_abs(c, x), 100));
-    struct nearest k = nearest(c, t, a, LOG2E[0], BIAS - 1);
-    fr_mval r = FMA(k.n, K(-LN2), a), z = MUL(r, r);
-    fr_mval even = FMA(z, POLY(z, COSH_SHORT), K(1));
-    fr_mval odd = FMA(MUL(r, z), POLY(z, SINH_SHORT), r);
-    fr_mval p = SHL(k.biased, FRACTION);
-    fr_mval m = REAL(m_sub(c, U((uint64_t)(2 * BIAS - 2) << FRACTION), p));
-    fr_mval diff = SUB(REAL(p), m), sum = ADD(REAL(p), m);
+    const fr_dtype t = FR_F32;
+    fr_mval a = ABS(x), b = at_most(c, t, a, 90);
+    struct nearest k = nearest(c, t, b, LOG2E[0], BIAS - 3);
+    struct two r = minus_ln2_two(c, t, b, k.n), sum;
+    fr_mval s = power_of_two(c, t, k.biased), sr = MUL(s, r.hi), tail, inverse, y, z;
 
+    sum = sum_sorted(c, s, sr);
+    tail = FMA(MUL(sr, r.hi), POLY(r.hi, EXP_F32_TAIL), FMA(s, r.lo, sum.lo));
+    inverse = DIV(K(1.0 / 64), ADD(sum.hi, tail));
+    y = MUL(ADD(sum.hi, is_sinh ? SUB(tail, inverse) : ADD(tail, inverse)), K(4));
     if (!is_sinh)
-        return narrow(c, FMA(sum, even, MUL(diff, odd)));
-    return with_sign(c, FR_F32, narrow(c, FMA(diff, even, MUL(sum, odd))), x);
+        return y;
+    z = MUL(x, x);
+    return SEL(LT(a, K(1)), FMA(MUL(x, z), POLY(z, SINH_F32), x), with_sign(c, t, y, x));
 }
 
+/* The same with e^r and e^-r from the even and the odd part of one expansion: with P = 2^(n-1) and M = 2^(-n-1),
+ * sinh x = (P - M) cosh r + (P + M) sinh r, and cosh x with the signs of M turned. */
 static fr_mval
 hyperbolic_f64(code_t c, fr_mval x, bool is_sinh)
 {

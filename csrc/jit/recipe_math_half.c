@@ -18,7 +18,7 @@ static fr_mval
 half_log_of(code_t c, fr_mval v, double step, const double *p, size_t n)
 {
     const fr_dtype t = FR_F32;
-    struct split s = split(c, t, v, false);
+    struct split s = split(c, t, v, SQRT_HALF, false);
     fr_mval r = SUB(s.m, K(1)), big = step == 1 ? s.e : MUL(s.e, K(step));
 
     return FMA(r, horner(c, t, r, p, n, 1), big);
@@ -81,7 +81,7 @@ HALF(expm1)
     out->re = with_sign(c, t, FMA(s, MUL(r, POLY(r, EXPM1_HALF)), SUB(s, K(1))), v);
 }
 
-/* As hyperbolic_f32 in recipe_math_exp.c. */
+/* As hyperbolic_f64 in recipe_math_exp.c. */
 static fr_mval
 half_hyperbolic(code_t c, fr_mval v, bool is_sinh)
 {
@@ -195,10 +195,10 @@ HALF(cbrt)
 {
     BEGIN;
     fr_mval a = ABS(v);
-    struct split part = split(c, t, a, false);
+    struct split part = split(c, t, a, SQRT_HALF, false);
     struct nearest third = nearest(c, t, part.e, 1.0 / 3, BIAS);
     fr_mval j = FMA(third.n, K(-3), part.e), low = LT(j, K(0)), high = LT(K(0), j); /* -1, 0 or 1 */
-    fr_mval m = part.m, r = POLY(m, CBRT_F32), y, rest;
+    fr_mval m = part.m, r = POLY(m, CBRT_HALF), y, rest;
 
     y = MUL(MUL(m, r), r);
     rest = FMA(NEG(MUL(y, y)), y, m);

@@ -18,22 +18,27 @@ struct base {
     const double *slope;     /* in two parts */
     const double *p;
     size_t        n;
+    double        from;      /* r is from this, less 1, to twice as much */
 };
 
 static fr_mval
 log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
 {
-    struct split s = split(c, t, x, true);
-    fr_mval r = SUB(s.m, K(1)), p = poly(c, t, r, b->p, b->n);
-    fr_mval big = b->step[0] == 1 ? s.e : MUL(s.e, K(b->step[0]));
-    struct two linear = product_exact(c, r, K(b->slope[0])), square = product_exact(c, r, r);
-    struct two sum = sum_sorted(c, big, linear.hi);
-    fr_mval lo = ADD(FMA(r, K(b->slope[1]), linear.lo), sum.lo);
+    struct any_split s = split_any(c, t, x, b->from);
+    fr_mval r = SUB(s.m, K(1)), slope = K(b->slope[0]), y;
+    fr_mval low = FMA(r, poly(c, t, r, b->p, b->n), K(b->slope[1]));
 
-    lo = FMA(square.hi, p, FMA(square.lo, p, lo));
-    if (b->step[1] != 0)
-        lo = FMA(s.e, K(b->step[1]), lo);
-    return log_specials(c, t, ADD(sum.hi, lo), x);
+    if (b->step[0] == 1) {
+        /* A fraction of at most half the exponent may be rounded once by itself. */
+        y = FMA(s.e, K(s.unit), FMA(r, slope, MUL(r, low)));
+    } else {
+        fr_mval big = MUL(s.e, K(b->step[0] * s.unit)), hi = FMA(r, slope, big);
+
+        /* |r| is at most 0.34, and r times the slope half of `big`, so that the difference is exact. */
+        y = FMA(s.e, K(b->step[1] * s.unit), FMA(r, slope, SUB(big, hi)));
+        y = ADD(hi, FMA(r, low, y));
+    }
+    return RARE(s.special, log_specials(c, t, y, x), y);
 }
 
 /* log(1 + r) = r + what this adds to `lo`; `square` is r^2 rounded. */
@@ -51,12 +56,13 @@ static fr_mval
 log_natural(code_t c, fr_dtype t, fr_mval x)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
-    struct split s = split(c, t, x, true);
-    fr_mval r = SUB(s.m, K(1));
-    struct two sum = sum_sorted(c, MUL(s.e, K(ln2[0])), r);
-    fr_mval lo = log_tail(c, t, r, MUL(r, r), FMA(s.e, K(ln2[1]), sum.lo));
+    struct any_split s = split_any(c, t, x, SQRT_HALF);
+    fr_mval r = SUB(s.m, K(1)), step = K(ln2[0] * s.unit), hi = FMA(s.e, step, r);
+    fr_mval lo = ADD(FMA(s.e, step, NEG(hi)), r), y;
 
-    return log_specials(c, t, ADD(sum.hi, lo), x);
+    lo = log_tail(c, t, r, MUL(r, r), FMA(s.e, K(ln2[1] * s.unit), lo));
+    y = ADD(hi, lo);
+    return RARE(s.special, log_specials(c, t, y, x), y);
 }
 
 fr_status
@@ -69,8 +75,8 @@ recipe_real_log(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
 fr_status
 recipe_real_log2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    static const struct base f32 = {LOG2_F32_STEP, LOG2_F32_SLOPE, LOG2_F32, FR_LEN(LOG2_F32)};
-    static const struct base f64 = {LOG2_F64_STEP, LOG2_F64_SLOPE, LOG2_F64, FR_LEN(LOG2_F64)};
+    static const struct base f32 = {LOG2_F32_STEP, LOG2_F32_SLOPE, LOG2_F32, FR_LEN(LOG2_F32), SQRT_HALF};
+    static const struct base f64 = {LOG2_F64_STEP, LOG2_F64_SLOPE, LOG2_F64, FR_LEN(LOG2_F64), SQRT_HALF};
 
     out->re = log_real(c, t, t == FR_F32 ? &f32 : &f64, in[0].re);
     return c->st;
@@ -79,58 +85,56 @@ recipe_real_log2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
 fr_status
 recipe_real_log10(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    static const struct base f32 = {LOG10_F32_STEP, LOG10_F32_SLOPE, LOG10_F32, FR_LEN(LOG10_F32)};
-    static const struct base f64 = {LOG10_F64_STEP, LOG10_F64_SLOPE, LOG10_F64, FR_LEN(LOG10_F64)};
+    static const struct base f32 = {LOG10_F32_STEP, LOG10_F32_SLOPE, LOG10_F32, FR_LEN(LOG10_F32), 0.67};
+    static const struct base f64 = {LOG10_F64_STEP, LOG10_F64_SLOPE, LOG10_F64, FR_LEN(LOG10_F64), 0.67};
 
     out->re = log_real(c, t, t == FR_F32 ? &f32 : &f64, in[0].re);
     return c->st;
 }
 
 /* 1 + u = 2^e (1 + r), with r = u 2^-e + (2^-e - 1) as a sum of two, so that r is u where e is 0;
- * then the logarithm of 2^*more (1 + u + *tail) as a sum of two.  `tail` and `more` may be NULL.  `fine`: its
+ * then the logarithm of 2^-*fewer (1 + u + *tail) as a sum of two.  `tail` and `fewer` may be NULL.  `fine`: its
  * error is some 2^-56 of it rather than 2^-54, for what goes on computing with both parts (f64 only). */
 static struct two
-log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval *more, bool fine)
+log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval *fewer, bool fine)
 {
     const double *ln2 = t == FR_F32 ? LN2_F32 : LN2_F64;
-    uint64_t root = t == FR_F32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
-    uint64_t one = t == FR_F32 ? 0x3f800000 : 0x3ff0000000000000;
-    uint64_t top_bits = t == FR_F32 ? 0x4b000000 : 0x4330000000000000;
-    uint64_t exponents = (SIGN_BIT - 1) & ~(((uint64_t)1 << FRACTION) - 1);
-    fr_mval bits = m_add(c, BITS(ADD(u, K(1))), U(one - root));
-    fr_mval e = SUB(REAL(OR(SHR(bits, FRACTION), U(top_bits))), K(ldexp(1, FRACTION) + BIAS));
+    struct any_split whole = split_normal(c, t, ADD(u, K(1)), SQRT_HALF);
     /* Of 2^-e, four times as much: the largest exponent leaves a subnormal 2^-e. */
-    fr_mval four = REAL(m_sub(c, U((uint64_t)(2 * BIAS + 2) << FRACTION),
-                              AND(bits, U(exponents))));
+    fr_mval four = REAL(m_sub(c, U(bits_of(t, 4) + whole.bias), whole.field));
     fr_mval quarter = MUL(u, K(0.25)), rest = FMA(four, K(0.25), K(-1));
     fr_mval r = FMA(quarter, four, rest), rlo = FMA(quarter, four, SUB(rest, r));
-    fr_mval lo;
+    fr_mval e = whole.e, step = K(ln2[0] * whole.unit), slope, lo;
     struct two sum, square;
 
-    if (more)
-        e = ADD(e, *more);
-    sum = sum_sorted(c, MUL(e, K(ln2[0])), r);
+    if (fewer)
+        e = SUB(e, MUL(*fewer, K(1 / whole.unit)));
+    sum.hi = FMA(e, step, r);
+    sum.lo = ADD(FMA(e, step, NEG(sum.hi)), r);
     if (tail)
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     square = product_exact(c, r, r);
-    lo = FMA(e, K(ln2[1]), sum.lo);
+    lo = FMA(e, K(ln2[1] * whole.unit), sum.lo);
     if (fine) { /* what log_tail adds first is as large as the rest of it by far */
         sum = sum_exact(c, sum.hi, MUL(square.hi, K(-0.5)));
         lo = ADD(FMA(MUL(square.hi, r), POLY(r, LOG_F64), lo), sum.lo);
     } else {
         lo = log_tail(c, t, r, square.hi, lo);
     }
-    if (tail)
-        rlo = FMA(square.lo, K(-0.5), rlo);
     /* The derivative 1 / (1 + r), roughly, is enough for the tail. */
-    lo = FMA(rlo, FMA(r, K(-0.8), K(1)), lo);
+    slope = FMA(r, K(-0.8), K(1));
+    if (tail) {
+        rlo = FMA(square.lo, K(-0.5), rlo);
+        slope = FMA(square.hi, K(0.9), SUB(K(1), r));
+    }
+    lo = FMA(rlo, slope, lo);
     return (struct two){sum.hi, lo};
 }
 
 struct two
-fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail, fr_mval more)
+fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail)
 {
-    return log1p_parts(c, FR_F64, u, &tail, &more, false);
+    return log1p_parts(c, FR_F64, u, &tail, NULL, false);
 }
 
 fr_status
@@ -146,34 +150,23 @@ recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
 
 /* ---- inverse hyperbolic functions ---- */
 
-/* arcsinh x = sign(x) log(a + sqrt(1 + a^2)), a = |x|; for doubles the logarithm of 1 + u with
- * u = a + (sqrt(1 + a^2) - 1). */
+/* arcsinh x = sign(x) log(1 + u), u = a + (sqrt(1 + a^2) - 1), a = |x|. */
 fr_status
-recipe_real_arcsinh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+recipe_real_arcsinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval x = in[0].re;
+    fr_mval x = in[0].re, a = ABS(x), far = LE(K(t == FR_F32 ? 0x1p25 : 0x1p54), a);
+    fr_mval v = FMA(a, a, K(1)), s = SQRT(v), lost = FMA(a, a, SUB(K(1), v)), tail, fewer, y;
+    struct two u = sum_sorted(c, a, SUB(s, K(1))), l;
 
-    if (in_type == FR_F32) {
-        fr_mval a = widen(c, m_abs(c, x));
-        fr_mval y = log_short(c, ADD(a, SQRT(FMA(a, a, K(1)))));
-
-        y = SEL(LT(a, K(0x1p-14)), a, SEL(LT(a, K(INFINITY)), y, a));
-        out->re = with_sign(c, FR_F32, narrow(c, y), x);
-    } else {
-        fr_mval a = ABS(x), big = LE(K(0x1p54), a), lo, y;
-        struct two z = product_exact(c, a, a), v = sum_exact(c, K(1), z.hi), u, l;
-        fr_mval s = SQRT(v.hi);
-
-        v.lo = ADD(v.lo, z.lo);
-        lo = DIV(ADD(FMA(NEG(s), s, v.hi), v.lo), ADD(s, s));
-        u = sum_sorted(c, a, SUB(s, K(1)));
-        /* Beyond 2^54 the root is a, and 1 + u is 2 a. */
-        l = fr_math_log1p_parts(c, SEL(big, a, u.hi), SEL(big, K(0), ADD(u.lo, lo)),
-                                SEL(big, K(1), K(0)));
-        y = SEL(LT(a, K(INFINITY)), ADD(l.hi, l.lo), a);
-        out->re = SEL(LT(a, K(0x1p-28)), x, with_sign(c, t, y, x));
-    }
+    tail = ADD(u.lo, DIV(ADD(FMA(NEG(s), s, v), lost), ADD(s, s)));
+    /* Far away the root is a, and 1 + u is 2 a. */
+    u.hi = RARE(far, a, u.hi);
+    tail = RARE(far, K(0), tail);
+    fewer = RARE(far, K(-1), K(0));
+    l = log1p_parts(c, t, u.hi, &tail, &fewer, false);
+    y = ADD(l.hi, l.lo);
+    y = RARE(far, SEL(LT(a, K(INFINITY)), y, a), y);
+    out->re = SEL(LT(a, K(t == FR_F32 ? 0x1p-14 : 0x1p-28)), x, with_sign(c, t, y, x));
     return c->st;
 }
 
@@ -191,7 +184,7 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
         y = SEL(LT(w, K(INFINITY)), y, w);
         out->re = narrow(c, SEL(LT(w, K(1)), K(NAN), y));
     } else {
-        fr_mval big = LE(K(0x1p54), x), d = SUB(x, K(1)), s, lo, y;
+        fr_mval big = LE(K(0x1p54), x), d = SUB(x, K(1)), s, lo, fewer, y;
         struct two z = product_exact(c, d, d), v = sum_exact(c, ADD(d, d), z.hi), u, l;
 
         v.lo = ADD(v.lo, z.lo);
@@ -199,8 +192,9 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
         /* The constant keeps 0 / 0 away. */
         lo = DIV(ADD(FMA(NEG(s), s, v.hi), v.lo), ADD(ADD(s, s), K(0x1p-1000)));
         u = sum_sorted(c, s, d);
-        l = fr_math_log1p_parts(c, SEL(big, x, u.hi), SEL(big, K(0), ADD(u.lo, lo)),
-                                SEL(big, K(1), K(0)));
+        lo = SEL(big, K(0), ADD(u.lo, lo));
+        fewer = SEL(big, K(-1), K(0));
+        l = log1p_parts(c, t, SEL(big, x, u.hi), &lo, &fewer, false);
         y = SEL(LT(x, K(INFINITY)), ADD(l.hi, l.lo), x);
         out->re = SEL(LT(x, K(1)), K(NAN), y);
     }
@@ -209,31 +203,18 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
 
 /* arctanh x = sign(x) / 2 log(1 + u), u = 2 a / (1 - a), a = |x|. */
 fr_status
-recipe_real_arctanh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+recipe_real_arctanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval x = in[0].re, edge, y;
+    fr_mval x = in[0].re, a = ABS(x), top = ADD(a, a), inverse, q, tail, y;
+    struct two d = sum_sorted(c, K(1), NEG(a)), l;
 
-    if (in_type == FR_F32) {
-        fr_mval a = widen(c, m_abs(c, x));
-
-        y = MUL(log_short(c, DIV(ADD(K(1), a), SUB(K(1), a))), K(0.5));
-        y = SEL(LT(a, K(0x1p-14)), a, y);
-        edge = SEL(EQ(a, K(1)), K(INFINITY), K(NAN));
-        out->re = with_sign(c, FR_F32, narrow(c, SEL(LT(a, K(1)), y, edge)), x);
-    } else {
-        fr_mval a = ABS(x), top = ADD(a, a), inverse, q, rest;
-        struct two d = sum_sorted(c, K(1), NEG(a)), l;
-
-        inverse = DIV(K(1), d.hi);
-        q = MUL(top, inverse);
-        rest = FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, top));
-        l = fr_math_log1p_parts(c, q, MUL(rest, inverse), K(0));
-        y = MUL(ADD(l.hi, l.lo), K(0.5));
-        edge = SEL(EQ(a, K(1)), K(INFINITY), K(NAN));
-        y = with_sign(c, t, SEL(LT(a, K(1)), y, edge), x);
-        out->re = SEL(LT(a, K(0x1p-28)), x, y);
-    }
+    inverse = DIV(K(1), d.hi);
+    q = MUL(top, inverse);
+    tail = MUL(FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, top)), inverse);
+    l = log1p_parts(c, t, q, &tail, NULL, false);
+    y = MUL(ADD(l.hi, l.lo), K(0.5));
+    y = RARE(LE(K(1), a), SEL(EQ(a, K(1)), K(INFINITY), K(NAN)), y);
+    out->re = SEL(LT(a, K(t == FR_F32 ? 0x1p-14 : 0x1p-28)), x, with_sign(c, t, y, x));
     return c->st;
 }
 

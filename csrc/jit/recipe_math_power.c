@@ -1,33 +1,33 @@
 /* jit/recipe_math_power.c -- powers and roots of real numbers. */
 #include "jit/recipe_math_core.h"
 
-/* m 2^e = x: r starts as a polynomial near m^(-1/3), is refined, and y = m r^2 is corrected once
- * more with what y^3 lacks to m. */
+/* Makes the largest |h| below the smallest, 0.1021. */
+#define CBRT_START -0.068
+
+/* With a = |x|: a third of its bits, taken from a constant, are those of r = a^(-1/3) to 3.4 percent. A series in
+ * h = 1 - a r^3 refines it, and y = a r^2 is corrected with what y^3 lacks to a. Only numbers so small that this
+ * would underflow take another way; 0 does not. */
 fr_status
 recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval x = in[0].re, a = ABS(x);
-    struct split part = split(c, t, a, true);
-    struct nearest third = nearest(c, t, part.e, 1.0 / 3, BIAS);
-    fr_mval j = FMA(third.n, K(-3), part.e);                   /* -1, 0 or 1 */
-    fr_mval low = LT(j, K(0)), high = LT(K(0), j), m = part.m, r, h, y, rest;
-    struct two square;
+    /* Bits become a number in the fraction of 2^FRACTION, where there is no place for the last ones. */
+    int      spare = t == FR_F32 ? 9 : 12;
+    double   tiny = t == FR_F32 ? 0x1p-100 : 0x1p-900, lift = t == FR_F32 ? 0x1p90 : 0x1p300;
+    double   top = ldexp(1, FRACTION), start = ldexp(BIAS * 4.0 / 3 + CBRT_START, FRACTION - spare);
+    fr_mval  x = in[0].re, a = ABS(x), low = LT(a, K(tiny)), rare, r, h, s, y;
 
-    r = t == FR_F32 ? POLY(m, CBRT_F32) : POLY(m, CBRT_F64);
-    r = MUL(r, SEL(low, K(CBRT_2[0]), SEL(high, K(1 / CBRT_2[0]), K(1))));
-    m = MUL(m, SEL(low, K(0.5), SEL(high, K(2), K(1))));
-    h = FMA(NEG(MUL(MUL(m, r), r)), r, K(1));
-    r = FMA(MUL(r, h), FMA(h, K(2.0 / 9), K(1.0 / 3)), r);
-    y = MUL(MUL(m, r), r);
-    if (t == FR_F64) {
-        h = FMA(NEG(MUL(y, y)), y, m);
-        y = FMA(h, MUL(MUL(r, r), K(1.0 / 3)), y);
-    }
-    square = product_exact(c, y, y);
-    rest = FMA(NEG(square.lo), y, FMA(NEG(square.hi), y, m));
-    y = FMA(rest, MUL(MUL(r, r), K(1.0 / 3)), y);
-    y = with_sign(c, t, MUL(y, power_of_two(c, t, third.biased)), x);
-    out->re = SEL(m_and(c, LT(K(0), a), LT(a, K(INFINITY))), y, ADD(x, x));
+    rare = m_lt(c, m_sub(c, BITS(a), U(1)), U(bits_of(t, tiny) - 1));
+    a = RARE(rare, SEL(low, MUL(a, K(lift)), a), a);
+    r = FMA(REAL(OR(SHR(BITS(a), spare), U(bits_of(t, top)))), K(-1.0 / 3), K(top + start + top / 3));
+    r = REAL(SHL(BITS(r), spare));
+    h = FMA(NEG(MUL(r, r)), MUL(a, r), K(1));
+    r = FMA(MUL(r, h), t == FR_F32 ? POLY(h, CBRT_F32) : POLY(h, CBRT_F64), r);
+    s = MUL(r, r);
+    y = MUL(a, s);
+    h = FMA(NEG(MUL(y, y)), y, a);
+    y = FMA(h, MUL(s, K(1.0 / 3)), y);
+    y = RARE(rare, SEL(low, MUL(y, K(t == FR_F32 ? 0x1p-30 : 0x1p-100)), y), y);
+    out->re = with_sign(c, t, SEL(LT(a, K(INFINITY)), y, a), x);
     return c->st;
 }
 
@@ -97,7 +97,7 @@ static fr_mval
 power_f32(code_t c, fr_mval x, fr_mval y)
 {
     const fr_dtype t = FR_F64;
-    struct split s = split(c, t, widen(c, m_abs(c, x)), false);
+    struct split s = split(c, t, widen(c, m_abs(c, x)), SQRT_HALF, false);
     fr_mval r = SUB(s.m, K(1)), l, p;
     struct nearest k;
 
@@ -115,7 +115,7 @@ static struct two
 log2_two(code_t c, fr_mval a)
 {
     const fr_dtype t = FR_F64;
-    struct split part = split(c, t, a, true);
+    struct split part = split(c, t, a, SQRT_HALF, true);
     fr_mval r = SUB(part.m, K(1)), inverse, q;
     struct two d = sum_sorted(c, K(2), r), s, z, v, p, l, sum;
 

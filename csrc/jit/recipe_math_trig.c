@@ -6,6 +6,9 @@
  * for all.  Nearly all numbers are small, and go a shorter way. */
 #include "jit/recipe_math_core.h"
 
+/* From here on tan of floats computes in doubles. */
+#define TAN_FAR 0x1p10
+
 /* ---- floats, in doubles ---- */
 
 /* The two parts of 1 / pi (or 2 / pi) that matter for a float of that size. */
@@ -63,7 +66,7 @@ cos_f32(code_t c, fr_mval input)
 
 /* In quarter turns: y = tan of the rest, -1 / y after an odd number. */
 static fr_mval
-tan_f32(code_t c, fr_mval input)
+tan_any_f32(code_t c, fr_mval input)
 {
     const fr_dtype t = FR_F64;
     fr_mval x = widen(c, input);
@@ -74,6 +77,29 @@ tan_f32(code_t c, fr_mval input)
     fr_mval odd = m_ne(c, AND(BITS(sum), U(1)), U(0));
 
     return narrow(c, DIV(SEL(odd, K(-1), y), SEL(odd, y, K(1))));
+}
+
+/* x - n pi/2 = hi + lo with n the nearest. The first step is exact, since its result is below 2 and a multiple of the
+ * last digits' product; n times the second part is, and then so is what `hi` lost. The third part of a float is enough,
+ * since no float below TAN_FAR is nearer than 2^-27 to a multiple of pi/2. The parts are positive, so that -0 stays. */
+static fr_mval
+tan_f32(code_t c, fr_mval x)
+{
+    const fr_dtype t = FR_F32;
+    const double  *part = HALF_PI_PARTS_F32;
+    struct nearest k = nearest(c, t, x, 1 / HALF_PI[0], 0);
+    fr_mval        first = FMA(k.n, K(-part[0]), x), hi = FMA(k.n, K(-part[1]), first), less, cubic, q, e, odd;
+    struct two     z = product_exact(c, hi, hi), y;
+
+    less = FMA(k.n, K(part[2]), FMA(k.n, K(part[1]), SUB(hi, first)));
+    less = MUL(less, FMA(z.hi, K(1.55), K(1)));          /* the derivative, roughly */
+    cubic = MUL(hi, POLY(z.hi, TAN_F32));
+    y = sum_sorted(c, hi, FMA(cubic, z.hi, FMA(cubic, z.lo, NEG(less))));
+    /* -1 / y with what the quotient left over. */
+    q = DIV(K(-1), y.hi);
+    e = FMA(q, y.lo, FMA(q, y.hi, K(1)));
+    odd = m_ne(c, AND(k.biased, U(1)), U(0));
+    return RARE(LE(K(TAN_FAR), ABS(x)), tan_any_f32(c, x), SEL(odd, FMA(q, e, q), y.hi));
 }
 
 /* ---- doubles ---- */

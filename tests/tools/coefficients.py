@@ -152,22 +152,14 @@ def exp_family():
     cosh1 = near0(lambda z: (gmpy2.cosh(gmpy2.sqrt(z)) - 1) / z, 0.5)
     sinh1 = near0(lambda z: (gmpy2.sinh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
     polynomial(
-        "COSH_SHORT",
-        "(cosh r - 1) / r^2 in r^2, for floats, error against cosh r",
-        cosh1,
-        0,
-        HALF_LN2**2,
-        3,
-        lambda z: z,
-    )
-    polynomial(
-        "SINH_SHORT",
-        "(sinh r / r - 1) / r^2 in r^2, for floats, error against sinh r",
+        "SINH_F32",
+        "(sinh x / x - 1) / x^2 in x^2, |x| <= 1, error against sinh x",
         sinh1,
         0,
-        HALF_LN2**2,
-        3,
-        lambda z: z,
+        mpfr("1.0001"),
+        4,
+        near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.sinh(gmpy2.sqrt(z)), 0),
+        24,
     )
     polynomial(
         "COSH_F64",
@@ -218,11 +210,14 @@ def log_family():
                 long,
             )
             parts(f"{name}_{t}_SLOPE", f"1 / ln {int(base)}", 1 / k, long, long)
+        if name == "LOG10":
+            lo, hi = -mpfr("0.33"), mpfr("0.34")
         lb = near0(lambda r: (gmpy2.log1p(r) - r) / r**2 / k, -1 / k / 2)
         wb = near0(lambda r: r * r * k / abs(gmpy2.log1p(r)), 0)
         what = f"(log(1 + r) - r) / r^2 / ln {int(base)}, error against log"
-        polynomial(f"{name}_F32", what, lb, lo, hi, 9, wb, 24)
+        polynomial(f"{name}_F32", what, lb, lo, hi, 10 if name == "LOG2" else 9, wb, 24)
         polynomial(f"{name}_F64", what, lb, lo, hi, 20, wb)
+    lo, hi = SQRT_HALF - 1, gmpy2.sqrt(mpfr(2)) - 1
     lz = near0(lambda z: gmpy2.log1p(z) / z, 1)
     polynomial("LOG1P_SHORT", "log(1 + z) / z, 0 <= z <= 1, for floats", lz, 0, 1, 12)
     polynomial(
@@ -352,14 +347,6 @@ def arc_family():
             wt,
             bits,
         )
-    polynomial(
-        "ARCTAN_SHORT",
-        "arctan t / t in t^2, |t| <= 1, for floats",
-        near0(lambda z: gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z), 1),
-        0,
-        sure,
-        11,
-    )
     asn = near0(lambda z: (gmpy2.asin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
     ws = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.asin(gmpy2.sqrt(z)), 0)
     for t, n, bits in (("F32", 5, 24), ("F64", 12, 53)):
@@ -377,18 +364,21 @@ def arc_family():
 
 
 def power_family():
-    lo, hi = SQRT_HALF, gmpy2.sqrt(mpfr(2))
-    for t, n, bits in (("F32", 4, 24), ("F64", 4, 53)):
+    top = mpfr("0.1022")
+    for t, n, bits in (("F32", 3, 24), ("F64", 6, 53)):
         polynomial(
             f"CBRT_{t}",
-            "m^(-1/3), sqrt(1/2) <= m <= sqrt(2), a start",
-            lambda m: 1 / gmpy2.cbrt(m),
-            lo,
-            hi,
+            "((1 - h)^(-1/3) - 1) / h, |h| <= 0.1022, error against (1 - h)^(-1/3)",
+            near0(lambda h: (1 / gmpy2.cbrt(1 - h) - 1) / h, mpfr(1) / 3),
+            -top,
+            top,
             n,
-            None,
+            lambda h: abs(h),
             bits,
         )
+    lo, hi = SQRT_HALF, gmpy2.sqrt(mpfr(2))
+    what = "m^(-1/3), sqrt(1/2) <= m <= sqrt(2), for half precision"
+    polynomial("CBRT_HALF", what, lambda m: 1 / gmpy2.cbrt(m), lo, hi, 4, None, 24)
     parts("CBRT_2", "2^(1/3) and 2^(-1/3)", gmpy2.cbrt(mpfr(2)), 53)
     lo, hi = lo - 1, hi - 1
     polynomial(
@@ -482,6 +472,23 @@ def trig_family():
         0,
         mpfr("0.2501"),
         9,
+    )
+    rest, pieces = PI / 2, []
+    for bits in (24, 14, 24):
+        unit = gmpy2.exp2(gmpy2.frexp(rest)[0] - bits)
+        pieces.append(gmpy2.floor(rest / unit) * unit)
+        rest -= pieces[-1]
+    show("HALF_PI_PARTS_F32", "pi / 2, each part rounded down", pieces)
+    top = mpfr("0.8") ** 2
+    polynomial(
+        "TAN_F32",
+        "(tan r / r - 1) / r^2 in r^2, |r| <= 0.8, error against tan r",
+        near0(lambda z: (gmpy2.tan(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 3),
+        0,
+        top,
+        8,
+        near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.tan(gmpy2.sqrt(z)), 0),
+        24,
     )
     top = (PI / 4) ** 2 * mpfr("1.001")
     polynomial(
