@@ -109,6 +109,24 @@ def test_signal_dispositions_are_unchanged_after_compiles(compiler):
     """, timeout=700, FRIT_JIT="always", FRIT_CACHE=0)
 
 
+def test_what_is_asked_for_in_a_burst_is_answered_though_nobody_waits(compiler):
+    """After one request the manager looks for more by itself, and nobody wakes it; later it sleeps again."""
+    run("""
+        x = frit.asarray(rand(1000))
+        for k, pause in enumerate((0, 0, 0.03, 0.4, 0)):
+            end = time.time() + 60
+            before = frit.stats()["compiled"]
+            while frit.stats()["compiled"] == before and time.time() < end:
+                y = x
+                for _ in range(k + 1):
+                    y = y * x - 1
+                frit.eval(y)
+                del y
+            assert frit.stats()["compiled"] > before, k
+            time.sleep(pause)
+    """, FRIT_CACHE=0)
+
+
 def test_kernels_are_kept_on_disk_and_found_again(compiler, tmp_path):
     tmp_path.chmod(0o700)
     code = """

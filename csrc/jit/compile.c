@@ -49,6 +49,10 @@ enum {
 /* A nest of 1,200 instructions with 400 sines took 23 s. */
 #define DEADLINE_US(n_insts) (30 * 1000000ll + 50000ll * (n_insts))
 #define IDLE_US     (20 * 1000000ll)
+/* Waking the manager costs whoever asks as much as a run of a small kernel, and what is new comes with more of it: so
+ * until ATTENTIVE_US after the last request nobody does, and it looks every PEEK_NS. */
+#define ATTENTIVE_US (200 * 1000ll)
+#define PEEK_NS      2000000
 
 struct job {
     struct job *next;
@@ -79,6 +83,8 @@ static struct {
     pthread_cond_t          wake, done;
     pthread_t               thread;
     bool                    running, stop, configured;
+    bool                    peeks;    /* the manager looks at the inbox by itself */
+    int64_t                 asked_us; /* when something was last taken from the inbox */
     struct list             inbox, todo;
     struct job             *current; /* taken from a list, not yet on another */
     struct fr_helper        helper[MAX_HELPERS];
@@ -728,15 +734,17 @@ hear_helpers(bool may_wait)
 static void
 wait_for_work(void)
 {
-    struct timespec until = fr_time_in_ns(1000000000);
-    bool            helpers = false;
+    bool            attentive = fr_now_us() - m.asked_us < ATTENTIVE_US, helpers = false;
+    struct timespec until = fr_time_in_ns(attentive ? PEEK_NS : 1000000000);
 
     for (int i = 0; i < MAX_HELPERS; i++)
         helpers |= m.helper[i].pid != 0;
-    if (helpers)
+    m.peeks = attentive;
+    if (attentive || helpers)
         pthread_cond_timedwait(&m.wake, &m.lock, &until);
     else
         pthread_cond_wait(&m.wake, &m.lock);
+    m.peeks = false;
 }
 
 /* Where processors are few, whoever interprets comes first: looking kernels up, digesting the helper's files
@@ -764,8 +772,8 @@ manage(void *unused)
                 break;
         }
         stop = m.stop;
-        if (!stop)
-            m.current = pop(&m.inbox);
+        if (!stop && (m.current = pop(&m.inbox)))
+            m.asked_us = fr_now_us();
         more = m.inbox.first;
         pthread_mutex_unlock(&m.lock);
         if (stop)
@@ -834,7 +842,7 @@ after_fork_child(void)
     pthread_cond_init(&m.wake, NULL);
     pthread_cond_init(&m.done, NULL);
     fr_cache_after_fork();
-    m.running = m.stop = false;
+    m.running = m.stop = m.peeks = false;
     m.memo_read = m.compiler_known;
     if (m.current)
         push(&m.inbox, m.current);
@@ -915,7 +923,8 @@ fr_compile_want(const struct fr_nest *nest, bool                                
         if (start_manager()) {
             push(&m.inbox, j);
             m.stats.n_pending++;
-            pthread_cond_signal(&m.wake);
+            if (!m.peeks)
+                pthread_cond_signal(&m.wake);
             j = NULL;
             ready = NULL;
         }
@@ -937,6 +946,7 @@ fr_compile_wait(double timeout_s, bool (*interrupted)(void))
 
         pthread_mutex_lock(&m.lock);
         if (m.stats.n_pending && start_manager()) {
+            pthread_cond_signal(&m.wake);
             until = fr_time_in_ns((int64_t)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7));
             pthread_cond_timedwait(&m.done, &m.lock, &until);
         }
