@@ -31,10 +31,6 @@ DEBUG = os.environ.get("FRIT_DEBUG_BUILD", "") not in ("", "0")
 SANITIZE = os.environ.get("FRIT_SANITIZE", "")
 N_KERNEL_FILES = 24     # enough pieces to keep the processors busy to the end of the build
 
-# What nearly every plan is made by: it is linked side by side, and runtime/plans.c asks the caches for it at once.
-PLANNING = ("ir/graph.c", "passes/pipeline.c", "passes/forward.c", "passes/fold.c", "passes/fuse.c", "passes/domain.c",
-            "jit/lower.c", "runtime/plan.c", "runtime/kernels.c", "backends/cpu/program.c")
-
 LEVELS = {"generic": "x86-64", "v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 
@@ -211,14 +207,11 @@ def extension_objects(build):
     import numpy
     python = ["-I" + sysconfig.get_path("include"), "-isystem", numpy.get_include(),
               "-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"]
-    mark, *planning = (os.path.join(SOURCE, s) for s in ("runtime/planning_mark.c", *PLANNING))
     for s in sources("**/*.c"):
-        if s.endswith(".inc.c") or s in helper_only or s in planning or s == mark:
+        if s.endswith(".inc.c") or s in helper_only:
             continue
         in_bind = os.path.relpath(s, SOURCE).startswith("bind" + os.sep)
         objects.append(build.object(s, *(python if in_bind else [])))
-    objects += [build.object(mark, "-DFR_MARK=fr_planning_begin", tag="begin"), *map(build.object, planning),
-                build.object(mark, "-DFR_MARK=fr_planning_end", tag="end")]
     build.compile("frit._core")
     return objects
 

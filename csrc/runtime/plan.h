@@ -81,11 +81,6 @@ uint32_t  fr_gather_epoch(void);
 fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, bool **read_outside,
                           struct fr_err *);
 
-/* ---- planning_mark.c ---- */
-
-/* What lies between them is the code that makes plans. Nobody calls them. */
-void      fr_planning_begin(void), fr_planning_end(void);
-
 /* ---- pattern.c ---- */
 
 /* What was gathered last, to be recognised; in the arena. NULL: there are windows or stores, or no memory. */
