@@ -173,6 +173,32 @@ def test_an_accelerated_call_that_fails_leaves_its_arguments():
         assert_same(w, kept)
 
 
+def test_a_replayed_call_that_fails_has_not_happened():
+    def step(state, g):
+        state["w"] -= 0.5 * g
+        state["total"] = state["w"].sum(axis=0)
+        return state["w"] * 2, g.max()
+
+    fast = frit.accelerate(step)
+    step(want := {"w": A.copy(), "total": None}, A)
+    for _ in range(4):
+        fast({"w": A.copy(), "total": None}, A.copy())
+    before, failed = frit.stats()["replayed"], 0
+    for fail in Faults():
+        state, result = {"w": (w := A.copy()), "total": None}, None
+        with fail:
+            result = fast(state, A.copy())
+        failed += fail.raised
+        unrelated()
+        assert state["w"] is w and type(state["total"]) in (np.ndarray, type(None))
+        if not fail.raised or not (w == A).all():
+            assert_same(w, want["w"])
+        if not fail.raised:
+            assert_same(result[0], want["w"] * 2)
+            assert_same(state["total"], want["total"])
+    assert failed > 0 and frit.stats()["replayed"] > before
+
+
 def test_what_cannot_be_computed_fails_when_it_is_asked_for():
     one = frit.asarray(np.ones(3))
     huge = frit.broadcast_to(one[0], (1 << 43,)) + 1.0     # 64 TiB

@@ -290,27 +290,57 @@ show(struct entered *e, PyObject *x)
     return out;
 }
 
-/* Puts arrays back into what the caller holds; all of it, whatever fails. */
+/* The attribute behind a look, as show() has it. */
 static bool
+show_attribute(struct entered *e, const struct fr_look *l)
+{
+    PyObject *object = e->w->found[l->of], *now = fr_look_attribute(object, l->key), *new;
+    bool      ok;
+
+    if (!now)
+        return true;
+    Py_INCREF(now);
+    new = show(e, now);
+    ok = new && (new == now || put(object, l, new) == 0);
+    Py_DECREF(now);
+    Py_XDECREF(new);
+    return ok;
+}
+
+/* The first exception of several. */
+struct failure {
+    PyObject *type, *value, *trace;
+};
+
+static void
+keep_first(struct failure *f)
+{
+    if (f->type)
+        PyErr_Clear();
+    else
+        PyErr_Fetch(&f->type, &f->value, &f->trace);
+}
+
+/* Puts arrays back into what the caller holds. What cannot be shown stays a tensor, and the first failure is raised
+ * when all the rest is done. */
+static void
 show_containers(struct entered *e)
 {
-    bool ok = true;
+    struct failure failure = {NULL, NULL, NULL};
 
     for (int i = 0; i < n_looks(e); i++) {
         const struct fr_look *l = look_at(e, i);
-        PyObject             *now, *new;
+        bool                  ok = true;
 
-        if (is_mutable(l) && l->is == IS_LIST)
-            ok &= show_items(e, e->w->found[i]);
-        else if (is_mutable(l) && l->is == IS_DICT)
-            ok &= show_values(e, e->w->found[i]);
-        if (l->from != FROM_ATTR || l->outside || !(now = fr_look_attribute(e->w->found[l->of], l->key)))
-            continue;
-        new = show(e, now);
-        ok &= new && (new == now || put(e->w->found[l->of], l, new) == 0);
-        Py_XDECREF(new);
+        if (is_mutable(l) && l->is != IS_OBJECT)
+            ok = l->is == IS_LIST ? show_items(e, e->w->found[i]) : show_values(e, e->w->found[i]);
+        if (ok && l->from == FROM_ATTR && !l->outside)
+            ok = show_attribute(e, l);
+        if (!ok)
+            keep_first(&failure);
     }
-    return ok;
+    if (failure.type)
+        PyErr_Restore(failure.type, failure.value, failure.trace);
 }
 
 /* ---- the call */
@@ -331,44 +361,42 @@ run(struct entered *e, PyObject *function, Py_ssize_t n_args, PyObject *names)
 static PyObject *
 finish(struct entered *e, struct fr_watch *watch, PyObject *result, struct fr_callee *into)
 {
-    PyObject     *type, *value, *trace, *out = NULL;
-    struct fr_err err;
-    fr_status     st;
-    bool          raised = !result, ok;
+    PyObject      *type, *value, *trace, *out = NULL;
+    struct failure failure = {NULL, NULL, NULL};
+    struct fr_err  err;
+    fr_status      st;
+    bool           raised = !result, ok;
 
     PyErr_Fetch(&type, &value, &trace);
     if (raised)
         result = Py_NewRef(Py_None);
-    ok = add_all_pending(e, result) || PyErr_Occurred() || (PyErr_NoMemory(), false);
-    ok = ok && !PyErr_Occurred();
-    if (ok && (st = fr_tensor_eval(e->pending, (int)e->n_pending, &err)) != FR_OK)
-        ok = (fr_errors_raise(st, &err), false);
+    ok = add_all_pending(e, result);
+    if (!ok && !PyErr_Occurred())
+        PyErr_NoMemory();
+    if (ok && (st = fr_tensor_eval(e->pending, (int)e->n_pending, &err)) != FR_OK) {
+        fr_errors_raise(st, &err);
+        ok = false;
+    }
     if (ok && !raised && into)
         fr_record_keep(watch, into, e->loan, e->n_loans, result);
-    if (!ok) { /* the exception waits until all is put back */
-        PyObject *type2, *value2, *trace2;
-
-        PyErr_Fetch(&type2, &value2, &trace2);
-        fr_loans_give_back(e->loan, e->n_loans, false);
-        PyErr_Clear();
-        show_containers(e);
-        PyErr_Clear();
-        PyErr_Restore(type2, value2, trace2);
-    } else {
-        ok = fr_loans_give_back(e->loan, e->n_loans, true);
-        ok &= show_containers(e);
-        if (ok)
-            out = show(e, result);
-    }
+    /* An exception waits until all is put back. */
+    keep_first(&failure);
+    fr_loans_give_back(e->loan, e->n_loans, ok);
+    keep_first(&failure);
+    show_containers(e);
+    keep_first(&failure);
+    if (!failure.type)
+        out = show(e, result);
+    else
+        PyErr_Restore(failure.type, failure.value, failure.trace);
     Py_DECREF(result);
     if (!raised)
         return out;
     Py_XDECREF(out);
-    if (out) {
+    if (out)
         PyErr_Restore(type, value, trace);
-    } else {
+    else
         fr_errors_add_context(type, value, trace);
-    }
     return NULL;
 }
 

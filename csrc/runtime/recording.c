@@ -169,8 +169,10 @@ fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copie
         fr_recording_free(r);
         return NULL;
     }
-    memcpy(r->scalar, g->scalar, (size_t)g->n_scalars * sizeof *r->scalar);
-    memcpy(r->moving, g->moving, (size_t)g->n_moving * sizeof *r->moving);
+    if (g->n_scalars)
+        memcpy(r->scalar, g->scalar, (size_t)g->n_scalars * sizeof *r->scalar);
+    if (g->n_moving)
+        memcpy(r->moving, g->moving, (size_t)g->n_moving * sizeof *r->moving);
     return r;
 }
 
