@@ -124,8 +124,10 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
     Py_INCREF(l->descr);
     if (!(l->lies = PyMem_Malloc((size_t)(2 * l->ndim + 1) * sizeof *l->lies)))
         return false;
-    memcpy(l->lies, PyArray_DIMS(a), (size_t)l->ndim * sizeof *l->lies);
-    memcpy(l->lies + l->ndim, PyArray_STRIDES(a), (size_t)l->ndim * sizeof *l->lies);
+    for (int k = 0; k < l->ndim; k++) {
+        l->lies[k] = PyArray_DIM(a, k);
+        l->lies[l->ndim + k] = PyArray_STRIDE(a, k);
+    }
     return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && !(outside && w->stores);
 }
 
