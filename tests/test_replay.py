@@ -117,6 +117,15 @@ def in_place(p, g, m):
     p -= 0.1 * g / (np.sqrt(m) + 1e-8)
 
 
+def comprehensions(a, b):
+    if a.ndim != b.ndim:
+        raise ValueError(f"{a.ndim} and {b.ndim} axes")
+    rows = [x * 2 + b[i] for i, x in enumerate((a, b))]
+    names = {k: v.sum() for k, v in zip("xy", rows)}
+    square = lambda v: v * v + a     # noqa: E731
+    return [square(r) for r in rows], names
+
+
 @pytest.mark.parametrize("f, args", [
     (chain, (rand(100), rand(100, seed=1))), (chain, (rand(7, 9, dtype="f4"), rand(9, seed=1, dtype="f4"))),
     (chain, (rand(6, 5).T, rand(5, 12)[:, ::2])), (chain, (rand(0), rand(1))),
@@ -229,6 +238,19 @@ def test_attributes_are_looked_at_each_time():
 
 def containers(seed):
     return {"w": [rand(4, 3, seed=seed)], "b": rand(3, seed=seed)}, (rand(5, 4, seed=seed), rand(5, 3, seed=seed))
+
+
+def test_comprehensions_and_checks():
+    f, before = frit.accelerate(comprehensions), replayed()
+    for i in range(5):
+        a, b = rand(6, seed=i), rand(6, seed=i + 1)
+        got, want = f(a, b), comprehensions(a, b)
+        assert list(got[1]) == ["x", "y"]
+        for g, w in zip((*got[0], *got[1].values()), (*want[0], *want[1].values()), strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12)
+        with pytest.raises(ValueError, match="1 and 2 axes"):
+            f(a, b[None])
+    assert replayed() == before + 3
 
 
 def test_lists_dicts_and_names():
@@ -418,12 +440,20 @@ def looks_at_a_result(a):
     return y * float(y.sum())
 
 
+def random_number(a):
+    return np.exp(a) * np.random.power(2.0)
+
+
+def flags(a):
+    return np.exp(a) * 2 if a.flags.writeable else np.exp(a)
+
+
 def writes_a_file(a):
     np.exp(a).tofile("/dev/null")
     return np.exp(a) * 2
 
 
-@pytest.mark.parametrize("f", [prints, looks, looks_at_a_result, writes_a_file])
+@pytest.mark.parametrize("f", [prints, looks, looks_at_a_result, flags, writes_a_file])
 def test_functions_that_run_each_time(f):
     assert recorded(f, rand(4)) is None
 
@@ -431,8 +461,8 @@ def test_functions_that_run_each_time(f):
 def test_functions_with_a_memory_run_each_time():
     f, before = frit.accelerate(remembers), replayed()
     assert [float(f(np.zeros(4))[0]) for _ in range(4)] == [2, 3, 4, 5]
-    g = frit.accelerate(random_numbers)
-    assert len({float(g(np.zeros(4))[0]) for _ in range(4)}) == 4
+    for g in map(frit.accelerate, (random_numbers, random_number)):
+        assert len({float(g(np.zeros(4))[0]) for _ in range(4)}) == 4
     assert replayed() == before
 
 

@@ -185,6 +185,7 @@ set_call(struct accelerated *a, PyObject *call)
     struct fr_replays *replays = a->callee.replays;
 
     a->callee.replays = NULL;
+    a->callee.gives_more = false;
     Py_XSETREF(a->callee.call, Py_XNewRef(call));
     fr_replays_drop(replays);
 }

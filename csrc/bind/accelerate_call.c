@@ -542,7 +542,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         stats->calls++;
         return PyObject_Vectorcall(PyTuple_GET_ITEM(call, PLAIN), args, (size_t)n_args, NULL);
     }
-    if (sees_arrays(call))
+    if (sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
     watch = fr_accelerate_watch(f, args, n_args, NULL);
     c.n = 0;
@@ -563,8 +563,12 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
-    result = result && all_simple(result) ? finish(f, &c, result, watch)
-                                          : finish_long(call, &c, result);
+    if (result && all_simple(result)) {
+        result = finish(f, &c, result, watch);
+    } else {
+        f->gives_more |= !raised && PyTuple_GET_ITEM(call, CLOSED) != Py_None;
+        result = finish_long(call, &c, result);
+    }
     depth--;
     fr_record_end(watch);
     note_stats(stats, &before, &body, raised);

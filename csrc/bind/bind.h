@@ -316,6 +316,7 @@ struct fr_replays;
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
+    bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
 };
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */

@@ -4,8 +4,10 @@ it reads, and from nothing else, and it changes nothing but arrays and container
 Such a function need not run again where all of that lies as it did and it did not look at a value: tracing it would
 give the same operations (csrc/bind/replay.c). It is told from the code of the copy that runs (_rewrite.py): every
 instruction is one of those below, every name that it looks up is known. What is not known here only costs speed."""
+import builtins
 import opcode
 import sys
+import types
 
 import numpy
 
@@ -22,11 +24,18 @@ LIST_APPEND LIST_EXTEND LIST_TO_TUPLE UNPACK_SEQUENCE CALL CALL_KW GET_ITER FOR_
 POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_TRUE
 POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE
 POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE JUMP_IF_TRUE_OR_POP
-JUMP_IF_FALSE_OR_POP RETURN_VALUE RETURN_CONST"""
+JUMP_IF_FALSE_OR_POP RETURN_VALUE RETURN_CONST MAP_ADD MAKE_FUNCTION MAKE_CELL LOAD_CLOSURE STORE_DEREF
+SET_FUNCTION_ATTRIBUTE RERAISE RAISE_VARARGS LOAD_ASSERTION_ERROR LOAD_COMMON_CONSTANT FORMAT_VALUE FORMAT_SIMPLE
+FORMAT_WITH_SPEC CONVERT_VALUE BUILD_STRING"""
 _OPCODES = frozenset(OP[n] for n in _names.split() if n in OP)
 _LOAD_CONST, _LOAD_GLOBAL, _LOAD_DEREF, _LOAD_ATTR, _LOAD_METHOD, _STORE_ATTR, _IS_OP, _BINARY_OP, _KW_NAMES = (
     OP.get(n, -1) for n in
     "LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_ATTR LOAD_METHOD STORE_ATTR IS_OP BINARY_OP KW_NAMES".split())
+_EXCEPTIONS = frozenset(name for name, value in vars(builtins).items()
+                        if isinstance(value, type) and issubclass(value, Exception))
+# Attributes that are modules of NumPy's, and those of arrays that tell more than how they lie.
+_HIDDEN = frozenset("base char core ctypes ctypeslib data emath exceptions f2py fft flags flat lib linalg ma matlib "
+                    "polynomial random rec strings testing typing".split())
 _LOADS = frozenset(OP[n] for n in "LOAD_FAST LOAD_FAST_BORROW LOAD_CONST LOAD_SMALL_INT".split() if n in OP)
 
 _BUILTINS = frozenset("abs bool complex divmod enumerate float int isinstance len list max min range reversed "
@@ -62,15 +71,16 @@ class _Code:
         self.attributes = set()     # that it reads or stores, of whatever
         self.stores = False         # into arrays or containers
         self.hands_on = False       # what it reads outside of its arguments is more than an operand
-        code = f.__code__
-        if code.co_exceptiontable or code.co_cellvars or code.co_flags & 0x2a0:     # generators, coroutines
-            self.fits = False
-        elif not all(self.is_fixed(v) for v in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())):
-            self.fits = False
-        else:
-            listed = decode(code)
-            self.fits = all(map(self.instruction, [(0, -1, 0), *listed], listed, [*listed[1:], (0, -1, 0)],
-                                [*listed[2:], (0, -1, 0), (0, -1, 0)]))
+        self.fits = (all(map(self.is_fixed, (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())))
+                     and self.code_fits(f.__code__))
+
+    def code_fits(self, code):
+        """The same of the function's code, or of a function or comprehension written inside it."""
+        if code.co_flags & 0x2a0:       # generators, coroutines
+            return False
+        listed, none = decode(code), (0, -1, 0)
+        return all(self.instruction(code, *four) for four in zip([none, *listed], listed, [*listed[1:], none],
+                                                                 [*listed[2:], none, none]))
 
     def is_fixed(self, value):
         """Whether a constant is a value, or something to be called that is closed itself."""
@@ -79,6 +89,8 @@ class _Code:
         if type(value) in (tuple, frozenset):
             self.stores = self.stores or "out" in value     # the names of a call's arguments
             return all(map(self.is_fixed, value))
+        if isinstance(value, types.CodeType):
+            return self.code_fits(value)
         return (isinstance(value, (slice, numpy.generic)) or value is ndarray or id(value) in _NAMESPACES
                 or id(value) in _FUNCTIONS or id(value) in self.copies)
 
@@ -88,15 +100,16 @@ class _Code:
         left = after[1] in _LOADS and after2[1] == _BINARY_OP and after2[2] not in _IN_PLACE
         self.hands_on = self.hands_on or not (right or left)
 
-    def instruction(self, before, this, after, after2):
-        code, (op, arg) = self.f.__code__, this[1:]
+    def instruction(self, code, before, this, after, after2):
+        op, arg = this[1:]
         if op == _LOAD_GLOBAL:
             return self.global_name(global_name(code, this), after, after2)
         if op in (_LOAD_ATTR, _LOAD_METHOD):
             name = attr_name(code, this)
             self.stores = self.stores or name in _CHANGES
             self.attributes.add(name)
-            return name in _ATTRIBUTES or not is_attr(this, True)   # else the method of a class that is not known
+            # The methods of a class are not known, nor what is behind a module.
+            return name in _ATTRIBUTES or not (is_attr(this, True) or name in _HIDDEN or name.startswith("__"))
         elif op == _STORE_ATTR:
             self.attributes.add(code.co_names[arg])
             return True
@@ -116,7 +129,7 @@ class _Code:
 
     def global_name(self, name, after, after2):
         if name not in self.f.__globals__:
-            return name in _BUILTINS
+            return name in _BUILTINS or name in _EXCEPTIONS
         value = self.f.__globals__[name]
         if type(value) in _HOLD_ARRAYS:
             self.reads_outside(after, after2)
