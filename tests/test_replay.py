@@ -381,6 +381,20 @@ def test_globals_and_cells():
         SCALE = 2.0
 
 
+def test_functions_inside_functions():
+    import numpy
+    from numpy import tanh as squash
+
+    def twice(x):
+        return x * 2
+
+    def f(a):
+        return squash(twice(numpy.exp(a)))
+
+    f = recorded(f, rand(10))
+    assert f and replays(f, rand(10, seed=3)) == 1
+
+
 def test_the_same_array_twice():
     def f(a, b):
         return np.exp(a - b) if a is None else np.exp(a) - b

@@ -12,7 +12,7 @@ import types
 import numpy
 
 from ._namespace import modules, ndarray, ours
-from ._rewrite import OP, attr_name, decode, global_name, is_attr
+from ._rewrite import OP, attr_name, contents, decode, global_name, is_attr
 
 _names = """
 RESUME NOP POP_TOP PUSH_NULL PRECALL KW_NAMES COPY SWAP COPY_FREE_VARS NOT_TAKEN END_FOR POP_ITER TO_BOOL
@@ -72,7 +72,12 @@ class _Code:
         self.stores = False         # into arrays or containers
         self.hands_on = False       # what it reads outside of its arguments is more than an operand
         self.fits = (all(map(self.is_fixed, (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())))
-                     and self.code_fits(f.__code__))
+                     and all(map(self.cell_fits, f.__closure__ or ())) and self.code_fits(f.__code__))
+
+    def cell_fits(self, cell):
+        """Whether a cell holds what may be looked at when a call is noted, or what stands in for something."""
+        value = contents(cell)
+        return type(value) in _HOLD_ARRAYS or self.is_fixed(value)
 
     def code_fits(self, code):
         """The same of the function's code, or of a function or comprehension written inside it."""

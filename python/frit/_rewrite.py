@@ -56,14 +56,14 @@ class Rewritten:
         """The arrays that the functions reach other than through their arguments."""
         names = self.copy.__globals__
         found = [names[n] for n in self.globals_read if type(names.get(n)) is numpy.ndarray]
-        return found + [v for v in map(_contents, self.all_cells) if type(v) is numpy.ndarray]
+        return found + [v for v in map(contents, self.all_cells) if type(v) is numpy.ndarray]
 
     def is_current(self):
         for names, name, value in self.watched:
             if names.get(name) is not value:
                 return False
         for cell, value in self.cells:
-            if _contents(cell) is not value:
+            if contents(cell) is not value:
                 return False
         return True
 
@@ -82,7 +82,7 @@ def _is_filled(cell):
     return True
 
 
-def _contents(cell):
+def contents(cell):
     try:
         return cell.cell_contents
     except ValueError:      # not assigned yet
@@ -273,7 +273,7 @@ class _Rewriter:
                         if h:
                             todo.append(h)
                     elif op == _LOAD_DEREF and _cell_name(code, this) in cells:
-                        h = self.helper(_contents(cells[_cell_name(code, this)]))
+                        h = self.helper(contents(cells[_cell_name(code, this)]))
                         if h:
                             todo.append(h)
                     elif op in _STORES_GLOBAL:
@@ -372,7 +372,7 @@ class _Rewriter:
         """The closure of the copy of `f`; appends (cell, function to be copied) to `fill`."""
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            value = _contents(cell)
+            value = contents(cell)
             new = self.modules.get(id(value))
             as_module = new is not None
             if new is None:
@@ -423,7 +423,7 @@ def rewrite(function, modules, functions, classes=(), unwrap=lambda f: f):
 
 
 def _probe(x):
-    return types.SimpleNamespace(a=x), dis.findlabels(x), _contents(x)
+    return types.SimpleNamespace(a=x), dis.findlabels(x), contents(x)
 
 
 def _self_test():
@@ -431,7 +431,7 @@ def _self_test():
     fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
              id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
     try:
-        r = _Rewriter(_probe, fakes, {id(_contents): lambda x: ("contents", x)}, {}, lambda f: f).run()
+        r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f).run()
         return r.copy(1) == (("types", 1), ("dis", 1), ("contents", 1)) and r.is_current()
     except Exception:
         return False

@@ -357,8 +357,9 @@ class _Function:
         n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
         # What is watched is known to be no array.
         names = r.globals_read - {name for _, name, _ in r.watched}
+        cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
-            r.copy, r.copy.__globals__, tuple(names), tuple(r.all_cells), tuple(r.watched),
+            r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
             tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, found,
             self.stats))
 
