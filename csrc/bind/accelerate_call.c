@@ -160,6 +160,7 @@ enum {
     MAX_ARGS = 128,
     MAX_RESULTS = 128,
     SMALL_BYTES = 16384, /* of arguments with which NumPy is through before our call has begun */
+    NOTED_AFTER = 3,     /* calls: by then the next takes half of NumPy's time and can bear to be noted */
     SLOW_HALF = 64       /* times that NumPy is longer at half precision, which it converts one by one */
 };
 
@@ -473,8 +474,7 @@ fr_accelerate_watch(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObje
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
     struct fr_watch         *watch;
 
-    /* The second call is noted: most functions that are called twice are called often. */
-    if (depth > 0 || stats->calls == 0 || PyTuple_GET_ITEM(f->call, CLOSED) == Py_None ||
+    if (depth > 0 || stats->calls < NOTED_AFTER || PyTuple_GET_ITEM(f->call, CLOSED) == Py_None ||
         !fr_replays_wanted(f->replays))
         return NULL;
     if (!(watch = fr_record_watch(f->call, args, n_args, names)))
@@ -503,7 +503,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
-    bool                    refused, keeps = stats->calls > 0 && fr_replays_wanted(f->replays);
+    bool                    refused, keeps = stats->calls >= NOTED_AFTER && fr_replays_wanted(f->replays);
 
     if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None ||
         !(watch = fr_record_watch(call, args, n_args, names)))

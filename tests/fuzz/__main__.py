@@ -90,7 +90,7 @@ def main():
             print(f"# seed {seed}", draw(seed).text(), "", sep="\n")
         return 0
     if args.accelerate:
-        args.runs = max(args.runs, 4)       # the second is recorded
+        args.runs = max(args.runs, 6)       # the fourth is recorded
     runner, failed, refused, done, start = Child(args), [], [], 0, time.monotonic()
     for seed in range(first, end):
         if args.seconds and time.monotonic() - start > args.seconds:

@@ -211,7 +211,7 @@ def as_function(lines, names, form):
             args)
 
 
-def compare_accelerated(lines, runs=5):
+def compare_accelerated(lines, runs=7):
     """The same for the program as a function under frit.accelerate, called with other arrays of the same values
     each time, so that the later calls are made again from what was recorded."""
     form = list(FORMS)[len("".join(lines)) % len(FORMS)]
