@@ -519,7 +519,7 @@ def test_ctrl_c_while_another_thread_computes():
             return y
         far, near = long_work(), frit.sin(t) + 1
         def interrupt():
-            time.sleep(0.3)
+            time.sleep(0.05)
             sent.append(time.process_time())
             os.kill(os.getpid(), signal.SIGINT)
         sent = []
