@@ -692,7 +692,7 @@ def short_way(f, *args):
     """What the short way of an accelerated function gives; fails where it refuses the call."""
     f = frit.accelerate(f)
 
-    def long_way(args, kwargs, noted):
+    def long_way(args, kwargs):
         raise AssertionError("refused")
     f._state.call = long_way
     return f(*args), f.stats
@@ -700,7 +700,7 @@ def short_way(f, *args):
 
 def refused(f, *args):
     f = frit.accelerate(f)
-    f._state.call = lambda args, kwargs, noted: "refused"
+    f._state.call = lambda args, kwargs: "refused"
     return isinstance(result := f(*args), str) and result == "refused"
 
 
@@ -738,7 +738,7 @@ def test_the_short_way_of_closed_functions_takes_containers_too():
     o.x = z = np.arange(3.0)
     p, before = {"x": x}, frit.accelerate(change)
 
-    def long_way(args, kwargs, noted):
+    def long_way(args, kwargs):
         raise AssertionError("refused")
     before._state.call = long_way
     (q, r), same = before(p, (y, o), k=3)

@@ -14,112 +14,24 @@ struct accelerated {
 
 static PyTypeObject *accelerated_type;
 
-/* What is noted of a call that goes the long way: accelerate.py begins and keeps it, if it comes to that. */
-struct noted {
-    struct fr_watch *watch;
-    PyObject        *accelerated;
-};
-#define NOTED "frit.accelerate.noted"
-
-static void
-free_noted(PyObject *capsule)
-{
-    struct noted *n = PyCapsule_GetPointer(capsule, NOTED);
-
-    fr_record_end(n->watch);
-    Py_DECREF(n->accelerated);
-    PyMem_Free(n);
-}
-
-/* A capsule, or None where nothing is to be noted. */
-static PyObject *
-noted_call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
-{
-    struct fr_watch *w = a->callee.call ? fr_accelerate_watch(&a->callee, args, n_args, names) : NULL;
-    struct noted    *n = w ? PyMem_Malloc(sizeof *n) : NULL;
-    PyObject        *capsule;
-
-    if (!n) {
-        fr_record_end(w);
-        Py_RETURN_NONE;
-    }
-    *n = (struct noted){w, Py_NewRef((PyObject *)a)};
-    if (!(capsule = PyCapsule_New(n, NOTED, free_noted))) {
-        Py_DECREF(n->accelerated);
-            fr_record_end(w);
-        PyMem_Free(n);
-    }
-    return capsule;
-}
-
-static PyObject *
-begin_noted(PyObject *module, PyObject *capsule)
-{
-    struct noted *n = PyCapsule_GetPointer(capsule, NOTED);
-
-    (void)module;
-    if (!n)
-        return NULL;
-    fr_record_begin(n->watch);
-    Py_RETURN_NONE;
-}
-
-/* _keep_noted(capsule, [(array, tensor), ...], result) */
-static PyObject *
-keep_noted(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
-{
-    struct noted       *n = n_args == 3 ? PyCapsule_GetPointer(args[0], NOTED) : NULL;
-    struct accelerated *a;
-    struct fr_loan     *loan;
-    Py_ssize_t          n_loans;
-
-    (void)module;
-    if (!n || !PyList_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "_keep_noted() takes what call() was given, a list of pairs and a result");
-        return NULL;
-    }
-    a = (struct accelerated *)n->accelerated;
-    n_loans = PyList_GET_SIZE(args[1]);
-    if (!(loan = PyMem_Malloc(((size_t)n_loans + 1) * sizeof *loan)))
-        Py_RETURN_NONE;
-    for (Py_ssize_t i = 0; i < n_loans; i++) {
-        PyObject *pair = PyList_GET_ITEM(args[1], i);
-        loan[i] = (struct fr_loan){PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)};
-    }
-    fr_record_keep(n->watch, &a->callee, loan, (int)n_loans, args[2]);
-    PyMem_Free(loan);
-    Py_RETURN_NONE;
-}
-
-PyMethodDef fr_accelerate_noted_methods[] = {
-    {"_begin_noted", begin_noted, METH_O,
-     "_begin_noted(noted, /)\n--\n\nThe function of a call that is noted, to be made again, is about to run."},
-    {"_keep_noted", (PyCFunction)(void (*)(void))keep_noted, METH_FASTCALL,
-     "_keep_noted(noted, pairs, result, /)\n--\n\n"
-     "It ran and all was computed; tensors stand for arrays still, as the pairs (array, tensor) say."},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyObject *
 call_long(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject  *list, *keys, *noted, *out = NULL;
+    PyObject  *list, *keys, *out = NULL;
     Py_ssize_t n_names = names ? PyTuple_GET_SIZE(names) : 0;
 
     n_args -= n_names;
     list = PyTuple_New(n_args);
     keys = PyDict_New();
-    noted = noted_call(a, args, n_args + n_names, names);
-    if (!list || !keys || !noted)
+    if (!list || !keys)
         goto out;
     for (Py_ssize_t i = 0; i < n_args; i++)
         PyTuple_SET_ITEM(list, i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; i < n_names; i++)
         if (PyDict_SetItem(keys, PyTuple_GET_ITEM(names, i), args[n_args + i]) < 0)
             goto out;
-    out = PyObject_CallMethod(a->state, "call", "OOO", list, keys, noted);
+    out = PyObject_CallMethod(a->state, "call", "OO", list, keys);
 out:
-    Py_XDECREF(noted);
     Py_XDECREF(list);
     Py_XDECREF(keys);
     return out;

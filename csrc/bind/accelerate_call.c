@@ -91,26 +91,6 @@ is_current(PyObject *call)
     return true;
 }
 
-/* Whether the function reads arrays that are not its arguments: they may be the same memory. */
-static bool
-sees_arrays(PyObject *call)
-{
-    PyObject *names = PyTuple_GET_ITEM(call, NAMES), *cells = PyTuple_GET_ITEM(call, CELLS);
-
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
-        PyObject *v =
-            PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(names, i));
-        if (v && fr_numpy_is_array(v))
-            return true;
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); i++) {
-        PyObject *v = PyCell_GET(PyTuple_GET_ITEM(cells, i));
-        if (v && fr_numpy_is_array(v))
-            return true;
-    }
-    return false;
-}
-
 Py_ssize_t
 fr_accelerate_n_globals(PyObject *call)
 {
@@ -133,6 +113,21 @@ PyObject *
 fr_accelerate_cell(PyObject *call, Py_ssize_t i)
 {
     return PyCell_GET(PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, CELLS), i));
+}
+
+/* Whether the function reads arrays that are not its arguments: they may be the same memory. */
+static bool
+sees_arrays(PyObject *call)
+{
+    PyObject *v;
+
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
+        if ((v = fr_accelerate_global(call, i)) && fr_numpy_is_array(v))
+            return true;
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
+        if ((v = fr_accelerate_cell(call, i)) && fr_numpy_is_array(v))
+            return true;
+    return false;
 }
 
 bool
@@ -468,18 +463,14 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     return found;
 }
 
-struct fr_watch *
-fr_accelerate_watch(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+/* Whether the call may be noted, to be made again. */
+static bool
+is_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
-    struct fr_watch         *watch;
 
-    if (depth > 0 || stats->calls < NOTED_AFTER || PyTuple_GET_ITEM(f->call, CLOSED) == Py_None ||
-        !fr_replays_wanted(f->replays))
-        return NULL;
-    if (!(watch = fr_record_watch(f->call, args, n_args, names)))
-        fr_replays_add(&f->replays, NULL);
-    return watch;
+    return depth == 0 && stats->calls >= NOTED_AFTER && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+           fr_replays_wanted(f->replays);
 }
 
 static void
@@ -503,14 +494,18 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
-    bool                    refused, keeps = stats->calls >= NOTED_AFTER && fr_replays_wanted(f->replays);
+    bool                    refused, noted = is_noted(f);
 
-    if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None ||
-        !(watch = fr_record_watch(call, args, n_args, names)))
+    if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
         return Py_NewRef(call);
+    if (!(watch = fr_record_watch(call, args, n_args, names))) {
+        if (noted)
+            fr_replays_add(&f->replays, NULL);
+        return Py_NewRef(call);
+    }
     fr_info_call_counters(&before);
     depth++;
-    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, keeps ? f : NULL, &refused,
+    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, noted ? f : NULL, &refused,
                            &body);
     depth--;
     fr_record_end(watch);
@@ -527,7 +522,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body;
-    struct fr_watch        *watch;
+    struct fr_watch        *watch = NULL;
     bool                    raised;
 
     if (!is_current(call))
@@ -544,18 +539,15 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     if (sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    watch = fr_accelerate_watch(f, args, n_args, NULL);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
-    case 0:
-        fr_record_end(watch);
-        return enter(f, args, n_args, names);
-    case -1:
-        fr_record_end(watch);
-        return NULL;
-    default:
-        break;
+    case 0: return enter(f, args, n_args, names);
+    case -1: return NULL;
+    default: break;
     }
+    /* Arrays that are arguments themselves stay where they are: they can be noted when they are lent. */
+    if (is_noted(f) && !(watch = fr_record_watch(call, args, n_args, NULL)))
+        fr_replays_add(&f->replays, NULL);
     fr_info_call_counters(&before);
     if (watch)
         fr_record_begin(watch);

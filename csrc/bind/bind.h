@@ -284,6 +284,8 @@ PyObject *fr_share(PyObject *module, PyObject *array);
 PyObject *fr_share_root(PyObject *array, PyObject **tensor);
 /* The addresses between which the elements of an ndarray lie; equal if there are none. */
 void      fr_share_bounds(PyObject *array, char **low, char **high);
+/* Whether those of two ndarrays meet. */
+bool      fr_share_meet(PyObject *a, PyObject *b);
 /* The same for the length of a call, in which nobody else uses the memory, until it is given back: then what was
  * stored is there (keep), or what has not been computed of it is forgotten. */
 PyObject *fr_share_borrow(PyObject *array);
@@ -321,8 +323,6 @@ struct fr_callee {
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
-/* The same for whoever goes the long way: what is to be noted of the call; NULL: nothing, without an exception. */
-struct fr_watch *fr_accelerate_watch(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);
@@ -332,7 +332,7 @@ PyObject  *fr_accelerate_cell(PyObject *call, Py_ssize_t i);
 /* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into arrays that
  * it is not given. */
 bool       fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes);
-extern PyMethodDef fr_accelerate_methods[], fr_accelerate_noted_methods[];
+extern PyMethodDef fr_accelerate_methods[];
 
 /* ---- replay.c: calls of one closed function that need not run it again */
 struct fr_record;

@@ -46,18 +46,10 @@ may_lend(const struct entered *e)
     for (int i = 0; i < n_looks(e); i++)
         if (look_at(e, i)->is == IS_ARRAY && !look_at(e, i)->outside && look_at(e, i)->same_as == i)
             array[n++] = e->w->found[i];
-    for (int i = 0; i < n_looks(e); i++) {
-        char *low, *high, *from, *to;
-
-        if (look_at(e, i)->is != IS_ARRAY || !look_at(e, i)->outside)
-            continue;
-        fr_share_bounds(e->w->found[i], &low, &high);
-        for (int k = 0; k < n; k++) {
-            fr_share_bounds(array[k], &from, &to);
-            if (low < to && from < high)
+    for (int i = 0; i < n_looks(e); i++)
+        for (int k = 0; look_at(e, i)->is == IS_ARRAY && look_at(e, i)->outside && k < n; k++)
+            if (fr_share_meet(e->w->found[i], array[k]))
                 return false;
-        }
-    }
     return fr_loans_are_apart(array, n);
 }
 
@@ -155,19 +147,19 @@ add_pending(struct entered *e, PyObject *x)
         if (!FR_GROW(e->pending, e->cap_pending, e->n_pending + 1))
             return false;
         e->pending[e->n_pending++] = fr_of(x);
-    } else if (PyTuple_CheckExact(x) || PyList_CheckExact(x)) {
-        if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
-            return false;
-        for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(x); i++)
-            ok = add_pending(e, PySequence_Fast_GET_ITEM(x, i));
-        Py_LeaveRecursiveCall();
-    } else if (PyDict_CheckExact(x)) {
-        if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
-            return false;
+        return true;
+    }
+    if (!fr_is_container(x))
+        return true;
+    if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
+        return false;
+    if (PyDict_CheckExact(x))
         while (ok && PyDict_Next(x, &at, NULL, &value))
             ok = add_pending(e, value);
-        Py_LeaveRecursiveCall();
-    }
+    else
+        for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(x); i++)
+            ok = add_pending(e, PySequence_Fast_GET_ITEM(x, i));
+    Py_LeaveRecursiveCall();
     return ok;
 }
 
@@ -278,7 +270,7 @@ show(struct entered *e, PyObject *x)
 
     if (fr_is_tensor(x))
         return show_tensor(e, x);
-    if (!PyTuple_CheckExact(x) && !PyList_CheckExact(x) && !PyDict_CheckExact(x))
+    if (!fr_is_container(x))
         return Py_NewRef(x);
     if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
         return NULL;

@@ -451,14 +451,14 @@ fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor)
 PyObject *
 fr_numpy_scalar_of(PyObject *tensor)
 {
-    PyObject *view = fr_numpy_view(tensor, FR_VIEW_READ), *copy;
+    PyObject *view, *copy;
 
-    if (!view)
-        return NULL;
+    FR_TRACE_HERE();
     if (fr_of(tensor)->layout->ndim == 0)
-        copy = PyArray_ToScalar(PyArray_DATA(fr_array(view)), fr_array(view));
-    else
-        copy = PyArray_NewCopy(fr_array(view), NPY_KEEPORDER);
+        return fr_numpy_scalar_at(fr_of(tensor));
+    if (!(view = fr_numpy_view(tensor, FR_VIEW_READ)))
+        return NULL;
+    copy = PyArray_NewCopy(fr_array(view), NPY_KEEPORDER);
     Py_DECREF(view);
     return copy;
 }

@@ -302,12 +302,6 @@ leaf_part(struct ending *e, PyObject *o, struct fr_part *p)
 }
 
 static bool
-is_container(PyObject *o)
-{
-    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o);
-}
-
-static bool
 add_parts(struct ending *e, PyObject *o)
 {
     struct fr_record *r = e->w->record;
@@ -315,7 +309,7 @@ add_parts(struct ending *e, PyObject *o)
     PyObject         *values = NULL;
     bool              ok = true;
 
-    if (!is_container(o) || look_of(e, o) >= 0) {
+    if (!fr_is_container(o) || look_of(e, o) >= 0) {
         if (r->n_parts == FR_REPLAY_PARTS)
             return false;
         return leaf_part(e, o, &r->part[r->n_parts++]);

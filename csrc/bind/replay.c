@@ -162,19 +162,13 @@ static bool
 may_write(const struct fr_record *r, PyObject *const *found)
 {
     for (int i = 0; i < r->n_looks; i++) {
-        char *low, *high, *from, *to;
-
         if (!r->look[i].written)
             continue;
         if (!PyArray_ISWRITEABLE(fr_array(found[i])))
             return false;
-        fr_share_bounds(found[i], &low, &high);
         for (int k = 0; k < r->n_looks; k++)
-            if (r->look[k].is == IS_ARRAY && r->look[k].same_as != i) {
-                fr_share_bounds(found[k], &from, &to);
-                if (low < to && from < high)
-                    return false;
-            }
+            if (r->look[k].is == IS_ARRAY && r->look[k].same_as != i && fr_share_meet(found[i], found[k]))
+                return false;
     }
     return true;
 }

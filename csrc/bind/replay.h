@@ -68,6 +68,12 @@ struct fr_watch {
     struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
 };
 
+static inline bool
+fr_is_container(PyObject *o)
+{
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o);
+}
+
 void fr_record_free(struct fr_record *);
 /* What a look fetches: borrowed; NULL: nothing, without an exception. `found`: what was fetched before. */
 PyObject *fr_look_attribute(PyObject *o, PyObject *name);

@@ -176,6 +176,16 @@ fr_share_bounds(PyObject *array, char **low, char **high)
     *high += PyArray_ITEMSIZE(a);
 }
 
+bool
+fr_share_meet(PyObject *a, PyObject *b)
+{
+    char *low, *high, *from, *to;
+
+    fr_share_bounds(a, &low, &high);
+    fr_share_bounds(b, &from, &to);
+    return low < to && from < high;
+}
+
 /* Storages that cover only parts of a memory may meet: then one would not see the other's writes. */
 static bool
 collides(char *low, char *high)

@@ -115,14 +115,6 @@ class _Arrays:
                 return False
         return True
 
-    def own_attributes(self, wanted):
-        """[(names, name, array)]: the arrays in these attributes of the objects that were found so far."""
-        found = []
-        for x in self.objects.values():
-            names = _attributes(x)
-            found += [(names, n, names[n]) for n in wanted if type(names.get(n)) is numpy.ndarray]
-        return found
-
     def attribute_arrays(self):
         """The arrays that the functions reach through attributes; follows objects in attributes."""
         found, todo, seen = [], list(self.objects.values()), set(self.objects)
@@ -261,9 +253,8 @@ class _Arrays:
                 except ValueError:      # deleted
                     pass
 
-    def finish(self, rewritten, result=None, noted=None):
-        """Computes what is pending, puts arrays back, and returns `result` as arrays.  `noted`: what was noted of the
-        call, to be kept."""
+    def finish(self, rewritten, result=None):
+        """Computes what is pending, puts arrays back, and returns `result` as arrays."""
         behind = list(self.left_behind(rewritten))
         found, seen = [t for _, t in self.keep], set()
         self.pending(result, found, seen)
@@ -275,8 +266,6 @@ class _Arrays:
             if found:
                 _core.eval(found)
             done = True
-            if noted is not None:
-                _core._keep_noted(noted, self.keep, result)
         finally:
             try:
                 # Whatever we do not see and still wants to read the arguments' memory is computed, for
@@ -324,7 +313,6 @@ class _Function:
         self.rewritten = None
         self.wrapper = None     # the _core.Accelerated that is called
         self.n_rewrites = 0
-        self.attributes = ()    # that the copy reads or stores, if it is closed
 
     def prepare(self):
         """Makes the copy, so that the first call need not, unless a later one may be better."""
@@ -351,8 +339,6 @@ class _Function:
         self.rewritten = r
         if self.wrapper is None:
             return
-        found = closed(r)
-        self.attributes = found[0] if found else ()
         n, calls = plain_operations(self.f, _MAX_PLAIN)
         n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
         # What is watched is known to be no array.
@@ -360,10 +346,10 @@ class _Function:
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, found,
+            tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, closed(r),
             self.stats))
 
-    def call(self, args, kwargs, noted=None):
+    def call(self, args, kwargs):
         r = self.current()
         run = r.copy if r is not None else self.f
         arrays = _Arrays()
@@ -375,13 +361,7 @@ class _Function:
         shared = []
         arrays.find((args, kwargs), shared)
         arrays.containers.pop(id(kwargs))       # ours, not the caller's
-        own, others = [], []
-        if arrays.objects:
-            # A closed function is all that looks at them: they are tensors, too, while it runs.
-            own = arrays.own_attributes(self.attributes if r is not None else ())
-            shared += [a for _, _, a in own]
-            inside = set(map(id, shared))
-            others = [a for a in arrays.attribute_arrays() if id(a) not in inside]
+        others = arrays.attribute_arrays() if arrays.objects else []
         if arrays.functions:
             others += arrays.function_arrays()
         if r is not None:
@@ -402,13 +382,9 @@ class _Function:
             args = [arrays.enter(a) for a in args]
             kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
             arrays.enter_containers()
-            for names, name, a in own:
-                names[name] = arrays.enter_array(a)
-            if noted is not None:
-                _core._begin_noted(noted)
             result = run(*args, **kwargs)
             body = _core.counters()
-            return arrays.finish(r, result, noted)
+            return arrays.finish(r, result)
         finally:
             _core.leave_call()
             if body is None:

@@ -150,14 +150,7 @@ ACCUM(prod, f16, uint16_t, uint16_t, float_to_half(half_to_float(m) * half_to_fl
 #define EXTREMES_INT(s, T)                                                                         \
     EXTREME_INT(max, s, T, >)                                                                      \
     EXTREME_INT(min, s, T, <)
-EXTREMES_INT(i8, int8_t)
-EXTREMES_INT(i16, int16_t)
-EXTREMES_INT(i32, int32_t)
-EXTREMES_INT(i64, int64_t)
-EXTREMES_INT(u8, uint8_t)
-EXTREMES_INT(u16, uint16_t)
-EXTREMES_INT(u32, uint32_t)
-EXTREMES_INT(u64, uint64_t)
+EACH_INT(EXTREMES_INT)
 
 /* ---- truth -------------------------------------------------------------------------------------
  * MASK: the bits of a number that are not 0 for one that is true. Eight vectors at a time, so that an answer

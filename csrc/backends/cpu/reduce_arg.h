@@ -226,14 +226,7 @@ enum { ARG_CHUNK_BYTES = 8192 };
     {                                                                                              \
         return m == m ? find_##s(n, a, m) : find_nan_##s(a);                                       \
     }
-FIND(i8, int8_t)
-FIND(i16, int16_t)
-FIND(i32, int32_t)
-FIND(i64, int64_t)
-FIND(u8, uint8_t)
-FIND(u16, uint16_t)
-FIND(u32, uint32_t)
-FIND(u64, uint64_t)
+EACH_INT(FIND)
 FIND(f32, float)
 FIND(f64, double)
 
@@ -285,14 +278,7 @@ FIND(f64, double)
 #define PLACE_INT(s, T)                                                                            \
     PLACE(max, s, T, >)                                                                            \
     PLACE(min, s, T, <)
-PLACE_INT(i8, int8_t)
-PLACE_INT(i16, int16_t)
-PLACE_INT(i32, int32_t)
-PLACE_INT(i64, int64_t)
-PLACE_INT(u8, uint8_t)
-PLACE_INT(u16, uint16_t)
-PLACE_INT(u32, uint32_t)
-PLACE_INT(u64, uint64_t)
+EACH_INT(PLACE_INT)
 PLACE(max, f32, float, >)
 PLACE(min, f32, float, <)
 PLACE(max, f64, double, >)

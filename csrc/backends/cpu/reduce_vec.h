@@ -29,6 +29,17 @@
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
 
+/* MACRO(suffix, type) for every integer. */
+#define EACH_INT(MACRO)                                                                            \
+    MACRO(i8, int8_t)                                                                              \
+    MACRO(i16, int16_t)                                                                            \
+    MACRO(i32, int32_t)                                                                            \
+    MACRO(i64, int64_t)                                                                            \
+    MACRO(u8, uint8_t)                                                                             \
+    MACRO(u16, uint16_t)                                                                           \
+    MACRO(u32, uint32_t)                                                                           \
+    MACRO(u64, uint64_t)
+
 /* Registers, and the same in memory: of any alignment and aliasing anything. */
 typedef float    vf32 __attribute__((vector_size(VB)));
 typedef double   vf64 __attribute__((vector_size(VB)));

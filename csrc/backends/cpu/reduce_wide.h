@@ -26,14 +26,7 @@
 #define WIDE_TYPE(s, T)                                                                            \
     typedef T w##s __attribute__((vector_size(WB)));                                               \
     typedef T w##s##_mem __attribute__((vector_size(WB), aligned(1), may_alias));
-WIDE_TYPE(i8, int8_t)
-WIDE_TYPE(i16, int16_t)
-WIDE_TYPE(i32, int32_t)
-WIDE_TYPE(i64, int64_t)
-WIDE_TYPE(u8, uint8_t)
-WIDE_TYPE(u16, uint16_t)
-WIDE_TYPE(u32, uint32_t)
-WIDE_TYPE(u64, uint64_t)
+EACH_INT(WIDE_TYPE)
 WIDE_TYPE(f32, float)
 WIDE_TYPE(f64, double)
 
@@ -272,14 +265,7 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b !
         found = wide_equal_##s(*(const w##s##_mem *)(a + n - L), x);                               \
         return n - L + (size_t)__builtin_ctzll(found) / BITS;                                      \
     }
-WIDE_SEARCH(i8, int8_t)
-WIDE_SEARCH(i16, int16_t)
-WIDE_SEARCH(i32, int32_t)
-WIDE_SEARCH(i64, int64_t)
-WIDE_SEARCH(u8, uint8_t)
-WIDE_SEARCH(u16, uint16_t)
-WIDE_SEARCH(u32, uint32_t)
-WIDE_SEARCH(u64, uint64_t)
+EACH_INT(WIDE_SEARCH)
 WIDE_SEARCH(f32, float)
 WIDE_SEARCH(f64, double)
 
