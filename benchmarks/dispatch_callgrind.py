@@ -79,19 +79,19 @@ def program(names, side, n):
     return "\n".join(parts)
 
 
-def environment():
+def environment(jit="interpret"):
     """Of what is to take the same way each time."""
-    return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT="interpret",
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT=jit,
                 FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
 
 
-def dumps(n, code, *arguments):
+def dumps(n, code, *arguments, jit="interpret"):
     """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={out}",
                                sys.executable, "-W", "ignore", "-c", code, *arguments],
-                              env=environment(), stderr=subprocess.PIPE, text=True)
+                              env=environment(jit), stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         counts = []

@@ -1,13 +1,16 @@
 """Compiled kernels: the bits of the interpreter and of NumPy. Complex numbers in every operation of the
 table, with layouts, tails and special values, and signs of NaNs; which executor ran is counted."""
 import contextlib
+import os
 import re
+import shutil
 import warnings
 
 import numpy as np
 import pytest
 
 import frit
+from benchmarks import dispatch_callgrind
 from frit.testing import bits
 
 from .common import ROOT, complex_distance, specials
@@ -197,6 +200,78 @@ def test_real_and_complex_sums_of_one_row(dtype, rows):
         return xp.sum(m, axis=1), xp.sum(m.real + m.imag, axis=1), xp.sum(xp.isfinite(m), axis=1), xp.max(m, axis=1)
 
     check(f, [(m,) for special in (True, False) for m in rows_of(dtype, special, "C", rows)])
+
+
+def folds(name, m):
+    """Extremes of rows as the left fold gives them: the first NaN, the last of equals."""
+    out = []
+    for row in m:
+        best = row[0]
+        for v in row[1:]:
+            beyond = v >= best if name == "max" else v <= best
+            best = v if best == best and (beyond or v != v) else best
+        out.append(best)
+    return np.array(out, m.dtype)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_extremes_whose_bits_depend_on_the_order(dtype, name):
+    """NaNs with bits of their own and zeros of both signs, anywhere among other numbers; first and last, alone and several."""
+    r = np.random.default_rng(1)
+    nans = np.array([np.nan, -np.nan] * 2, dtype)
+    nans.view(f"u{nans.itemsize}")[2:] += 5
+    inputs = []
+    for n in [*range(1, 36), 63, 64, 65, 100, 127, 128, 129, 200, 1000]:
+        m = -np.abs(r.standard_normal((12, n))).astype(dtype) - 1
+        for row, special in zip(m, ([], nans[:1], nans, [0.0], [-0.0], [0.0, -0.0], [-0.0, 0.0, -0.0], [-np.inf], [np.inf, nans[3]],
+                                    [0.0, nans[1]], [-0.0, nans[2], np.inf], nans[::-1])):
+            at = np.sort(r.choice(n, min(n, len(special)), replace=False))
+            row[at] = special[:len(at)]
+        m[11] = np.where(r.random(n) < .5, 0.0, -0.0)
+        inputs.append((m if name == "max" else -m,))
+    minus_zero = np.array(-0.0, dtype)[()]
+
+    def f(m):
+        xp = frit if isinstance(m, frit.Tensor) else np
+        best = getattr(xp, name)(m + minus_zero, axis=1, keepdims=True)
+        return best[:, 0], xp.sum(m - best, axis=1)
+
+    with frit.config(jit="always"):
+        evaluated(f, inputs)
+    with executor("always"):
+        compiled = evaluated(f, inputs)
+    with executor("interpret"):
+        interpreted = evaluated(f, inputs)
+    for (m,), c, t in zip(inputs, compiled, interpreted):
+        equal(c[0], folds(name, m), f"compiled, {m.shape}")
+        for k in range(2):
+            equal(c[k], t[k], f"compiled and interpreted, {m.shape}")
+
+
+# Most instructions an element, on registers of 32 bytes; with the place of each extreme it is 2.5 and 4.7.
+COSTS = {"(f + f).max()": 1.5, "(d + d).min()": 2.8}
+SETUP = """
+import os
+import numpy as np
+import frit
+d = frit.asarray(np.random.default_rng(0).random(30000) - 0.5)
+f = d.astype("f4")
+"""
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="valgrind runs no sanitizer")
+@pytest.mark.skipif(os.environ.get("FRIT_ISA") in ("generic", "v2"), reason="the bounds are for registers of 32 bytes")
+def test_instructions_an_element():
+    parts = [SETUP]
+    for statement in COSTS:
+        parts += [f"for _ in range(3): frit.eval({statement}); frit.wait_for_compiles(60)", "before = frit.stats()",
+                  "os.getppid()", f"for _ in range(4): frit.eval({statement})", "os.getppid()",
+                  "assert frit.stats()['jitted'] == before['jitted'] + 4"]
+    counts = dispatch_callgrind.dumps(2 * len(COSTS), "\n".join(parts), jit="always")
+    cost = {s: counts[2 * i + 1] / 4 / 30000 for i, s in enumerate(COSTS)}
+    assert all(cost[s] <= COSTS[s] for s in COSTS), cost
 
 
 SIGNS = {

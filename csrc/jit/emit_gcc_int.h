@@ -15,6 +15,7 @@ enum how {
     HOW_SEQ,    /* one element after another: products of floats */
     HOW_LANES,  /* an accumulator per lane, any order */
     HOW_PICK,   /* the same with the place where it was found: extremes of floats, argmax */
+    HOW_PEAK,   /* the same with a note instead, which may call for HOW_PICK: max and min of f32 and f64 */
 };
 
 struct sink {
@@ -46,13 +47,13 @@ struct sink {
     gj_lvalue  *acc[2][MAX_CHUNKS];   /* registers; HOW_SEQ: acc[part][0], a scalar */
     gj_lvalue  *saved[MAX_CHUNKS];    /* HOW_TREE: the registers before the tail */
     gj_lvalue  *lanes[2];        /* arrays through which registers are combined lane by lane */
-    gj_type    *place_type;      /* HOW_PICK */
+    gj_type    *place_type;      /* HOW_PICK; HOW_PEAK: of the notes, whose place is where places would be */
     int         place_bytes;
     int         place_lanes, n_place_chunks;
     gj_type    *place_chunk;
     gj_lvalue  *place[MAX_CHUNKS], *places;
     gj_lvalue  *left[2];         /* HOW_TREE: sums of left halves that wait for their right ones */
-    gj_lvalue  *sum[2];          /* HOW_TREE: of the leaf; at the end, of everything */
+    gj_lvalue  *sum[2];          /* HOW_TREE: of the leaf; at the end, of everything; HOW_PEAK: the result */
 };
 
 struct source {                  /* an operand that FULL loads read */
@@ -84,6 +85,7 @@ struct emit {
     int                   abreast;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
     bool                  has_rare;   /* blocks are computed without RARE values first */
+    bool                  peaks;      /* extremes are HOW_PEAK where they may be */
     int                   n_sinks, n_sources;
     struct sink           sinks[FR_MAX_INSTS];
     struct source         sources[FR_MAX_OPERANDS];
@@ -205,12 +207,26 @@ void fr_emit_declare_t(struct emit *e, struct sink *k);
 void fr_emit_declare_reduction(struct emit *e, struct sink *k);
 void fr_emit_spill_lanes(struct emit *e, struct sink *k);
 void fr_emit_fill_lanes(struct emit *e, struct sink *k);
+gj_rvalue *fr_emit_or_identity(struct emit *e, const struct sink *k, gj_rvalue *v, gj_rvalue *b);
 void fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue *b);
 void fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *first);
 void fr_emit_multiply_block(struct emit *e, struct sink *k);
 void fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
+
+/* ---- emit_gcc_peak.c ------------------------------------------------------------------------- */
+static inline bool
+fr_emit_is_peak(fr_op op, fr_dtype d)
+{
+    return (op == FR_OP_max || op == FR_OP_min) && (d == FR_F32 || d == FR_F64);
+}
+/* Whether the stage has extremes that may be HOW_PEAK. */
+bool fr_emit_may_peak(const struct emit *e);
+/* Takes the values v of `n` blocks, in their order, into lane b; they are overwritten. */
+void fr_emit_peak_lane(struct emit *e, struct sink *k, int n, gj_rvalue **v, gj_rvalue *b);
+/* After the loop: k->sum[0] of each, and whether one of them is not known, so that everything is to be done again. */
+gj_rvalue *fr_emit_join_peaks(struct emit *e);
 
 /* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
 /* Elements of a block and blocks of a step, of the stage whose sinks are known; and

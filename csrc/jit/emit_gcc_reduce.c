@@ -24,6 +24,8 @@ fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in)
         return real_number ? HOW_SEQ : HOW_LANES;
     case FR_OP_max:
     case FR_OP_min:
+        if (e->peaks && fr_emit_is_peak(in->op, from))
+            return HOW_PEAK;
         return real_number ? HOW_PICK : HOW_LANES;
     case FR_OP_argmax:
     case FR_OP_argmin:
@@ -172,6 +174,8 @@ declare_places(struct emit *e, struct sink *k)
     /* With a tree in the same loop blocks begin anywhere: a place is then an element, not a block.
      */
     k->place_bytes = fr_emit_stage_has(e, HOW_TREE) ? 8 : k->lane_bytes < 4 ? 4 : k->lane_bytes;
+    if (k->how == HOW_PEAK)
+        k->place_bytes = k->lane_bytes;
     k->place_type = fr_gcc_int_type(c, k->place_bytes);
     k->place_lanes = least(e->block, e->vector_bytes / k->place_bytes);
     k->n_place_chunks = e->block / k->place_lanes;
@@ -210,12 +214,12 @@ fr_emit_declare_reduction(struct emit *e, struct sink *k)
         return;
     }
     declare_registers(e, k);
-    if (k->how == HOW_PICK)
+    if (k->how == HOW_PICK || k->how == HOW_PEAK)
         declare_places(e, k);
-    for (int p = 0; p < k->parts && k->how == HOW_TREE; p++) {
-        k->left[p] = fr_gcc_array(c, k->lane, TREE_DEPTH);
+    for (int p = 0; p < k->parts && (k->how == HOW_TREE || k->how == HOW_PEAK); p++)
         k->sum[p] = fr_gcc_var(c, k->lane);
-    }
+    for (int p = 0; p < k->parts && k->how == HOW_TREE; p++)
+        k->left[p] = fr_gcc_array(c, k->lane, TREE_DEPTH);
 }
 
 /* What lanes hold as a value, and back. */
@@ -381,12 +385,24 @@ place_here(struct emit *e, const struct sink *k)
                  : first;
 }
 
+/* `v` of lane `b`, or past the end the neutral element. */
+gj_rvalue *
+fr_emit_or_identity(struct emit *e, const struct sink *k, gj_rvalue *v, gj_rvalue *b)
+{
+    struct fr_gcc *c = &e->c;
+    gj_rvalue     *live = is_live(e, b, k->lane_bytes);
+    fr_dtype       m = fr_gcc_machine(k->dtype);
+    gj_rvalue     *none = fr_gcc_bits(c, m, identity_bits(k->op, k->dtype));
+
+    return fr_gcc_keep(c, k->dtype == FR_BOOL ? c->t_bool : k->lane, fr_gcc_select(c, m, live, v, none));
+}
+
 /* Takes value `v` of lane `b` into the accumulators of that lane, unless it is past the end. */
 void
 fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue *b)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *live = is_live(e, b, k->lane_bytes), *part[2] = {NULL, NULL}, *take, *place;
+    gj_rvalue     *part[2] = {NULL, NULL}, *take, *place;
     gj_lvalue     *lane[2] = {NULL, NULL};
     fr_dtype       m = fr_gcc_machine(k->dtype);
     struct fr_gval best;
@@ -397,15 +413,12 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     }
     best = from_lane(e, k, part);
     if (k->how == HOW_LANES) {
-        struct fr_gval none = {.re = fr_gcc_bits(c, m, identity_bits(k->op, k->dtype))};
-
-        v.re = fr_gcc_keep(c, k->dtype == FR_BOOL ? c->t_bool : k->lane,
-                           fr_gcc_select(c, m, live, v.re, none.re));
+        v.re = fr_emit_or_identity(e, k, v.re, b);
         v = fr_emit_combine(e, k->op, k->dtype, best, v);
         fr_gcc_set(c, lane[0], to_lane(e, k, v.re));
         return;
     }
-    take = fr_gcc_and(c, live, replaces(e, k, v, best, fr_gcc_bits(c, FR_BOOL, 1)));
+    take = fr_gcc_and(c, is_live(e, b, k->lane_bytes), replaces(e, k, v, best, fr_gcc_bits(c, FR_BOOL, 1)));
     take = fr_gcc_keep(c, c->t_bool, take);
     fr_gcc_set(c, lane[0], to_lane(e, k, fr_gcc_select(c, m, take, v.re, best.re)));
     if (k->parts == 2)
@@ -736,6 +749,7 @@ fr_emit_write_partial_results(struct emit *e)
         case HOW_STORE:
             continue;
         case HOW_TREE:
+        case HOW_PEAK:
             v = (struct fr_gval){.re = fr_gcc_get(c, k->sum[0]), .im = maybe(e, k->sum[1])};
             break;
         case HOW_SEQ:

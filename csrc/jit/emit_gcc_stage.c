@@ -103,6 +103,8 @@ emit_sinks(struct emit *e, gj_rvalue *b)
         struct sink   *k = &e->sinks[s];
         struct fr_gval v = sink_value(e, k);
 
+        if (k->how == HOW_PEAK)
+            continue;
         if (k->in_lanes) {
             fr_emit_combine_lane(e, k, v, b);
             continue;
@@ -116,6 +118,22 @@ emit_sinks(struct emit *e, gj_rvalue *b)
                    k->dtype == FR_BOOL ? fr_gcc_cast(c, v.re, c->memory[FR_BOOL]) : v.re);
         if (k->parts == 2)
             fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].part[1], b), v.im);
+    }
+}
+
+/* The same for peaks, of `n` blocks at once. */
+static void
+emit_peaks(struct emit *e, int n, gj_rvalue *b)
+{
+    gj_rvalue *v[MAX_ABREAST];
+
+    for (int s = 0; s < e->n_sinks; s++) {
+        if (e->sinks[s].how != HOW_PEAK)
+            continue;
+        for (e->u = 0; e->u < n; e->u++)
+            v[e->u] = sink_value(e, &e->sinks[s]).re;
+        e->u = 0;
+        fr_emit_peak_lane(e, &e->sinks[s], n, v, b);
     }
 }
 
@@ -151,6 +169,7 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
     for (e->u = 0; e->u < n; e->u++)
         emit_sinks(e, b);
     e->u = 0;
+    emit_peaks(e, n, b);
 }
 
 /* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
@@ -387,7 +406,7 @@ add_sink(struct emit *e, int i, enum how how)
             k->dtype = FR_F32;
     }
     k->parts = n_parts(k->dtype);
-    k->in_lanes = how == HOW_LANES || how == HOW_PICK;
+    k->in_lanes = how == HOW_LANES || how == HOW_PICK || how == HOW_PEAK;
 }
 
 static void
@@ -833,7 +852,30 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
             fr_emit_declare_reduction(e, &e->sinks[k]);
     head = fr_emit_find_past(e);
     emit_walk(e, tree_parts, head);
+}
+
+/* The same and its results; extremes without places first, if they may be. */
+static void
+emit_reductions(struct emit *e, bool stores, int tree_parts)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *done = fr_gcc_block(c);
+
+    e->peaks = fr_emit_may_peak(e);
+    if (e->peaks) {
+        gj_block *again = fr_gcc_block(c), *known = fr_gcc_block(c);
+
+        emit_loop(e, stores, tree_parts);
+        fr_gcc_branch(c, fr_emit_join_peaks(e), again, known);
+        c->at = known;
+        fr_emit_write_partial_results(e);
+        c->g->block_end_with_jump(c->at, NULL, done);
+        c->at = again;
+        e->peaks = false;
+    }
+    emit_loop(e, stores, tree_parts);
     fr_emit_write_partial_results(e);
+    fr_gcc_jump(c, done);
 }
 
 /* Returns the loop over stage `s`: an fr_stage_fn that is also told how far ahead memory is asked
@@ -867,12 +909,12 @@ fr_emit_stage(struct emit *e, int s)
          * a loop of their own: before the other one, which may store over what both read. */
         memcpy(runs, e->runs, sizeof runs);
         keep_roots(e, true);
-        emit_loop(e, false, 2);
+        emit_reductions(e, false, 2);
         memcpy(e->runs, runs, sizeof runs);
         keep_roots(e, false);
-        emit_loop(e, true, 1);
+        emit_reductions(e, true, 1);
     } else {
-        emit_loop(e, true, complex_trees ? 2 : real_trees);
+        emit_reductions(e, true, complex_trees ? 2 : real_trees);
     }
     c->g->block_end_with_void_return(c->at, NULL);
     return fn;
