@@ -468,6 +468,40 @@ def test_memory_reuses_and_counts(lib):
     assert memory_stats(lib).pooled_bytes == base.pooled_bytes
 
 
+def resident(addresses):
+    """How many pages of the range are in memory."""
+    lowest, highest = addresses
+    n = (highest - lowest) // 4096
+    pages = (C.c_ubyte * n)()
+    libc = C.CDLL(None, use_errno=True)
+    assert libc.mincore(C.c_void_p(lowest), C.c_size_t(highest - lowest), pages) == 0
+    return sum(p & 1 for p in pages)
+
+
+def test_middle_blocks_share_regions_and_are_given_back(lib):
+    lib.fr_memory_trim()
+    size, n = 256 << 10, 64                         # two regions
+    before = memory_stats(lib)
+    blocks = [lib.fr_memory_alloc(n_(size)) for _ in range(n)]
+    assert memory_stats(lib).n_system - before.n_system <= 3
+    for p in blocks:
+        assert p % 4096 == 0
+        C.memset(p, 0xA5, size)
+    assert all(resident((p, p + size)) == 64 for p in blocks)
+    for p in blocks:
+        lib.fr_memory_free(C.c_void_p(p), n_(size))
+    lib.fr_memory_trim()
+    assert memory_stats(lib).pooled_bytes == before.pooled_bytes
+    assert all(resident((p, p + size)) <= 1 for p in blocks)
+    asked = memory_stats(lib).n_system
+    again = [lib.fr_memory_alloc(n_(size)) for _ in range(n)]
+    assert sorted(again) == sorted(blocks) and memory_stats(lib).n_system == asked
+    for p in again:
+        C.memset(p, 0x5A, size)
+        lib.fr_memory_free(C.c_void_p(p), n_(size))
+    lib.fr_memory_trim()
+
+
 def test_memory_pool_is_capped(lib):
     lib.fr_memory_trim()
     blocks = [lib.fr_memory_alloc(n_(100 << 20)) for _ in range(12)]

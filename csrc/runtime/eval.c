@@ -516,6 +516,7 @@ fr_runtime_init(struct fr_err *err)
         return fr_no_memory(err, "the fork handler");
     if ((st = fr_cpu_init(err)) != FR_OK || (st = fr_pool_init(err)) != FR_OK)
         return st;
+    fr_memory_free(fr_memory_alloc(0), 0); /* its first page comes now, and not in somebody's first call */
     return FR_OK;
 }
 

@@ -3,9 +3,13 @@
  * Three kinds of blocks, by size:
  *
  *     small   up to 32 KB     carved from slabs of 256 KB, whose first 64 bytes say how to find it;
- *                             16 slabs are mapped together, and those untouched take no memory
- *     middle  below 2 MB      a mapping of its own, whole pages
- *     large   2 MB and more   a mapping of its own, aligned to 2 MB and advised to use huge pages
+ *                             16 slabs are mapped together
+ *     middle  below 2 MB      whole pages, carved from regions of 8 MB one after the other
+ *     large   2 MB and more   a mapping of its own
+ *
+ * All mappings are aligned to 2 MB and advised to use huge pages, of which those untouched take no
+ * memory: the kernel has one ready in the time of 24 small ones (31 us on a Zen 5 under KVM, where
+ * each fault takes 1.3), so that what a first call writes costs little more than what later ones do.
  *
  * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free
  * block holds the link of its class list. One spin lock guards everything: it is held for a few
@@ -29,6 +33,7 @@
 #define PAGE (4 * KB)
 #define SLAB_BYTES (256 * KB)
 #define SLABS_BYTES (16 * SLAB_BYTES) /* asked for at once: a system call takes as long as a small evaluation */
+#define REGION_BYTES (8 * MB)
 #define SMALL_MAX (32 * KB)
 #define HUGE (2 * MB)
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
@@ -50,11 +55,13 @@ struct slab {
 
 static struct {
     struct free_block *free;
+    struct free_block *dry;   /* middle: all but the first page of each is given back */
     char              *fresh, *fresh_end; /* of the newest slab: not yet handed out */
 } classes[N_CLASSES];
 
 static struct slab           *slabs;
 static char                  *next_slab, *end_slab; /* mapped, and not a slab yet */
+static char                  *next_middle, *end_middle; /* .. and not a block yet */
 static struct fr_memory_stats stats;
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
 static bool                   at_fork_installed;
@@ -115,20 +122,23 @@ map(size_t n_bytes)
     return p;
 }
 
-/* A mapping whose address is a multiple of `align`: a larger one, cut to size. */
+/* A mapping of huge pages: a larger one, cut to size. */
 static void *
-map_aligned(size_t n_bytes, size_t align)
+map_huge(size_t n_bytes)
 {
-    char  *p = map(n_bytes + align);
+    char  *p = map(n_bytes + HUGE);
     size_t before;
 
     if (!p)
         return NULL;
-    before = (align - (uintptr_t)p % align) % align;
+    before = (HUGE - (uintptr_t)p % HUGE) % HUGE;
     if (before)
         munmap(p, before);
-    if (before < align)
-        munmap(p + before + n_bytes, align - before);
+    if (before < HUGE)
+        munmap(p + before + n_bytes, HUGE - before);
+#if defined(MADV_HUGEPAGE)
+    madvise(p + before, n_bytes, MADV_HUGEPAGE);
+#endif
     return p + before;
 }
 
@@ -138,12 +148,6 @@ mapped_bytes(int c)
     size_t n = class_bytes(c);
 
     return (n + PAGE - 1) / PAGE * PAGE;
-}
-
-static void
-unmap(void *p, int c)
-{
-    munmap(p, mapped_bytes(c));
 }
 
 /* In the child. Where another thread held the lock, the lists may be half changed: they are
@@ -156,6 +160,7 @@ after_fork(void)
         memset(classes, 0, sizeof classes);
         slabs = NULL;
         next_slab = end_slab = NULL;
+        next_middle = end_middle = NULL;
         stats.pooled_bytes = 0;
     }
     release();
@@ -166,7 +171,7 @@ static struct slab *
 new_slab(void)
 {
     if (next_slab == end_slab) {
-        if (!(next_slab = map_aligned(SLABS_BYTES, SLAB_BYTES))) {
+        if (!(next_slab = map_huge(SLABS_BYTES))) {
             end_slab = NULL;
             return NULL;
         }
@@ -174,6 +179,22 @@ new_slab(void)
     }
     next_slab += SLAB_BYTES;
     return (struct slab *)(void *)(next_slab - SLAB_BYTES);
+}
+
+/* Under the lock. What is left of a region that is too short for a block is never touched. */
+static void *
+carve(size_t n_bytes)
+{
+    if ((size_t)(end_middle - next_middle) < n_bytes) {
+        char *region = map_huge(REGION_BYTES);
+
+        if (!region)
+            return map(n_bytes);
+        next_middle = region;
+        end_middle = region + REGION_BYTES;
+    }
+    next_middle += n_bytes;
+    return next_middle - n_bytes;
 }
 
 /* Under the lock: a new block of class c from the system. */
@@ -200,21 +221,19 @@ new_block(int c)
         classes[c].fresh += size;
         return classes[c].fresh - size;
     }
-    if (size < HUGE)
-        return map(mapped_bytes(c));
-    {
-        void *p = map_aligned(mapped_bytes(c), HUGE);
+    if (size < HUGE) {
+        struct free_block *b = classes[c].dry;
 
-#if defined(MADV_HUGEPAGE)
-        if (p)
-            madvise(p, mapped_bytes(c), MADV_HUGEPAGE);
-#endif
-        return p;
+        if (!b)
+            return carve(mapped_bytes(c));
+        classes[c].dry = b->next;
+        return b;
     }
+    return map_huge(mapped_bytes(c));
 }
 
-/* Under the lock: returns the pooled blocks of class c that have a mapping of their own, until
- * `keep` bytes are pooled. */
+/* Under the lock: gives back the memory of pooled blocks of class c, middle or large, until `keep`
+ * bytes are pooled. */
 static void
 drop_class(int c, uint64_t keep)
 {
@@ -225,7 +244,13 @@ drop_class(int c, uint64_t keep)
 
         classes[c].free = b->next;
         stats.pooled_bytes -= size;
-        unmap(b, c);
+        if (size < HUGE) {
+            madvise((char *)b + PAGE, mapped_bytes(c) - PAGE, MADV_DONTNEED);
+            b->next = classes[c].dry;
+            classes[c].dry = b;
+        } else {
+            munmap(b, mapped_bytes(c));
+        }
     }
 }
 
