@@ -632,7 +632,9 @@ def test_time_decides_not_the_estimate(launcher):
 
 
 def test_what_runs_teach(launcher):
-    shared = launcher.lib.test_shared
+    def shared(us, alone, shared, *rest, cold=None, n_bad=0):
+        return launcher.lib.test_shared(us, alone, shared if cold is None else cold, shared, n_bad, *rest)
+
     assert shared(5, 1, 0.5, 2, 200) == 0
     assert shared(90, 1, 0.5, 2, 200) == 200 - 200 // 64       # one in 64 by one thread: is it still so?
     assert shared(90, 0.1, 0.05, 2, 200) == 0                  # a tenth of what was expected
@@ -641,6 +643,7 @@ def test_what_runs_teach(launcher):
         assert 0 < shared(us, 1, 3, 2, 2000) < 60
     assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
     assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two
+    assert shared(5000, 1, 0.6, 2, 2000, cold=1.2, n_bad=6) > 1500    # not given up for the first run after others
 
 
 def test_code_is_called(launcher):

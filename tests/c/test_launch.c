@@ -178,19 +178,21 @@ test_pays(int64_t us, int n_threads, int awake)
     return fr_cost_pays(us * 1000000, n_threads, awake != 0);
 }
 
-/* Runs of a kernel that is expected to take `us`, takes `alone` times as long by one thread and
- * `shared` times by several. How many of `n` were shared, from the first on that knows. */
+/* Runs of a kernel that is expected to take `us`, takes `alone` times as long by one thread, `cold` times by several
+ * after a run by one, and `shared` times after one by several. How many of `n` were shared, from the first on that
+ * knows. The first `n_bad` shared runs are disturbed. */
 EXPORT int
-test_shared(int64_t us, double alone, double shared, int n_threads, int n)
+test_shared(int64_t us, double alone, double cold, double shared, int n_bad, int n_threads, int n)
 {
     struct fr_cost cost = {.n_runs = 0};
-    int            n_shared = 0;
+    int            n_shared = 0, n_now = 0;
 
     fr_pool_set_size(n_threads);
     for (int i = 0; i < n + 3; i++) {
         struct fr_cost_run r = {.ps = us * 1000000};
         fr_cost_begin(&r, &cost);
-        fr_cost_learn(&r, &cost, r.n_threads > 1 ? shared : alone);
+        fr_cost_learn(&r, &cost, r.n_threads == 1 ? alone : n_bad-- > 0 ? 10 : n_now ? shared : cold);
+        n_now = r.n_threads > 1;
         n_shared += i >= 3 && r.n_threads > 1;
     }
     return n_shared;

@@ -20,8 +20,10 @@ enum {
     SLOWER = FR_COST_ONE * 19 / 20,
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
-    WORST = FR_COST_ONE * 4, /* a single run says no more: it may have waited for a processor */
+    WORST = FR_COST_ONE * 2, /* a single run says no more: it may have waited for a processor */
     FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten */
+    USELESS = FR_COST_ONE * 5 / 4,
+    GATHERED_RUNS = 3, /* by several: then each processor's caches hold its part of the memory */
 };
 static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
 
@@ -78,7 +80,8 @@ follows_closely(void)
     return follows.n_times >= FOLLOWS_TIMES;
 }
 
-/* Whether threads were of no use to this kernel of late. Forgotten bit by bit. */
+/* Whether threads were of no use to this kernel of late. Forgotten bit by bit, and then tried for a while: of 32 MB
+ * in a third-level cache that each core has for itself, the first shared run takes twice the later ones. */
 static bool
 were_slower(struct fr_cost *c)
 {
@@ -131,6 +134,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->timed = what_to_time(c, n_runs, ps, pays);
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
+    atomic_store_explicit(&c->n_shared, r->n_threads > 1 ? get(&c->n_shared) + 1 : 0, memory_order_relaxed);
     if (r->timed != FR_COST_UNTIMED)
         r->began_ns = fr_now_ns();
 }
@@ -149,8 +153,11 @@ ran_shared(struct fr_cost *c, double shared)
 {
     double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
 
+    if (get(&c->n_shared) <= GATHERED_RUNS && shared < USELESS)
+        return;
     shared = shared < WORST ? shared : WORST;
-    set(&c->shared, known + (shared - known) / 4);
+    known += (shared - known) / 4;
+    set(&c->shared, known <= SLOWER ? known : shared < USELESS ? USELESS : shared);
 }
 
 void
