@@ -40,7 +40,8 @@ fr_nest_compute(const struct fr_nest *nest, int inst)
 
 /* ---- which instruction runs where ------------------------------------------------------------ */
 
-/* The first stages whose loop, and whose ROW level, write anything; above all if none does. */
+/* The first stages whose loop, and whose ROW level, write anything that may be an operand; above all if none does.
+ * What is streamed into accumulators goes to memory of its own. */
 struct first_writes {
     int full, row;
 };
@@ -53,7 +54,8 @@ find_writes(const struct fr_nest *nest)
     for (uint32_t i = nest->n_insts; i-- > 0;) {
         const struct fr_inst *in = &nest->insts[i];
 
-        if (writes(in)) /* stages do not fall, so the last one seen is the first */
+        /* Stages do not fall, so the last one seen is the first. */
+        if (writes(in) && !(nest->operands[in->operand].flags & FR_OPERAND_STREAM))
             *(in->level == FR_LEVEL_FULL ? &first.full : &first.row) = in->stage;
     }
     return first;
