@@ -20,10 +20,11 @@ enum {
     SLOWER = FR_COST_ONE * 19 / 20,
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
-    WORST = FR_COST_ONE * 2, /* a single run says no more: it may have waited for a processor */
+    WORST = FR_COST_ONE * 3 / 2, /* a single run says no more: it may have waited for a processor */
     FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten */
-    USELESS = FR_COST_ONE * 5 / 4,
-    GATHERED_RUNS = 3, /* by several: then each processor's caches hold its part of the memory */
+    GATHERED_RUNS = 3, /* by several: then each processor's caches hold its part of the memory, */
+    HOPELESS = FR_COST_ONE * 2, /* unless they take so long */
+    AGAIN_LATER = FR_COST_ONE * 5 / 4, /* the least that is to be forgotten after runs in vain */
 };
 static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
 
@@ -153,11 +154,11 @@ ran_shared(struct fr_cost *c, double shared)
 {
     double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
 
-    if (get(&c->n_shared) <= GATHERED_RUNS && shared < USELESS)
+    if (get(&c->n_shared) <= GATHERED_RUNS && shared < HOPELESS)
         return;
     shared = shared < WORST ? shared : WORST;
-    known += (shared - known) / 4;
-    set(&c->shared, known <= SLOWER ? known : shared < USELESS ? USELESS : shared);
+    known += (shared - known) / 8;
+    set(&c->shared, known <= SLOWER ? known : shared < AGAIN_LATER ? AGAIN_LATER : shared);
 }
 
 void
