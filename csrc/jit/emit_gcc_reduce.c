@@ -411,9 +411,17 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
         lane[p] = fr_gcc_elem(c, k->lanes[p], b);
         part[p] = fr_gcc_keep(c, k->lane, fr_gcc_get(c, lane[p]));
     }
+    if (k->how == HOW_LANES)
+        v.re = fr_emit_or_identity(e, k, v.re, b);
+    if (k->how == HOW_LANES && k->dtype == FR_BOOL) {
+        /* As integers: what a lane holds is no mask, and to make it one takes longer than all the rest. */
+        int op = k->op == FR_OP_any || k->op == FR_OP_max ? GJ_OR : GJ_AND;
+
+        fr_gcc_set(c, lane[0], fr_gcc_bin(c, op, k->lane, part[0], to_lane(e, k, v.re)));
+        return;
+    }
     best = from_lane(e, k, part);
     if (k->how == HOW_LANES) {
-        v.re = fr_emit_or_identity(e, k, v.re, b);
         v = fr_emit_combine(e, k->op, k->dtype, best, v);
         fr_gcc_set(c, lane[0], to_lane(e, k, v.re));
         return;

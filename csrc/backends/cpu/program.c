@@ -817,8 +817,12 @@ is_one_better_loop(const struct fr_nest *nest)
 {
     const struct fr_inst *load = &nest->insts[0], *in = &nest->insts[1], *last = &nest->insts[nest->n_insts - 1];
 
-    if (nest->n_insts != 3 || load->kind != FR_INST_LOAD || load->level != FR_LEVEL_FULL ||
-        last->kind != FR_INST_STORE || nest->operands[last->operand].flags & FR_OPERAND_PAST)
+    if (load->kind != FR_INST_LOAD || load->level != FR_LEVEL_FULL || last->kind != FR_INST_STORE ||
+        nest->operands[last->operand].flags & FR_OPERAND_PAST)
+        return false;
+    if (nest->n_insts == 4 && in->op == FR_OP_cast && in->dtype == FR_BOOL)
+        return in[1].kind == FR_INST_REDUCE && (in[1].op == FR_OP_any || in[1].op == FR_OP_all);
+    if (nest->n_insts != 3)
         return false;
     if (in->kind == FR_INST_REDUCE)
         return in->op == FR_OP_prod ? load->dtype == FR_F32 || load->dtype == FR_F64 : in->op != FR_OP_sum;
