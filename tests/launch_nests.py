@@ -153,6 +153,7 @@ class Launcher:
         self.lib.test_time.restype = ct.c_double
         self.lib.test_know.argtypes = [ct.c_void_p, ct.c_double, ct.c_double]
         self.lib.test_pays.argtypes = [ct.c_int64, ct.c_int, ct.c_int]
+        self.lib.test_duel.argtypes = [ct.c_int64, ct.c_int64, ct.c_double, ct.c_double, ct.c_double, ct.c_double, ct.c_int]
         self.lib.test_shared.argtypes = [ct.c_int64, ct.c_double, ct.c_double, ct.c_double, ct.c_int, ct.c_int, ct.c_int]
 
     def new(self, nest):

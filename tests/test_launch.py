@@ -47,7 +47,7 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "interp", "space", "stream", "long_rows", "tiles", "cost", "launch", "reduce", "copy", "pool")
+    cpu = ("program", "interp", "space", "stream", "long_rows", "tiles", "cost", "duel", "launch", "reduce", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 
@@ -644,6 +644,22 @@ def test_what_runs_teach(launcher):
     assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
     assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two
     assert shared(5000, 1, 0.6, 2, 2000, cold=1.2, n_bad=6) > 1500    # not given up for the first run after others
+
+
+def test_the_faster_executor_is_found(launcher):
+    def compiled(interpreted, code, us=10, n_inner=1000, n=10000, then=None):
+        then = then or (interpreted, code)
+        return launcher.lib.test_duel(us, n_inner, interpreted, code, *then, n)
+
+    assert compiled(1, 0.1) >= 10000 - 5 - 10000 // 4096 - 1       # in turns ten times, then seldom looked at again
+    assert compiled(0.1, 1) <= 5 + 10000 // 4096 + 1
+    assert compiled(1, 0.9) >= 10000 - 5 - 10000 // 256 - 1        # so close that it is looked at more often
+    assert compiled(1, 1) > 9900                                   # of equals the code
+    assert compiled(0.9, 1) < 100
+    assert 4000 < compiled(1, 0.9, then=(1, 1.3)) < 6000           # it has become slower, and that is noticed
+    assert 4000 < compiled(0.9, 1, then=(1.3, 1)) < 6000
+    for us, n_inner in [(1, 10), (1, 100), (1, 10**6), (1000, 10), (1000, 100), (1000, 10**6)]:
+        assert compiled(1, 0.1, us, n_inner) > 9900
 
 
 def test_code_is_called(launcher):

@@ -198,6 +198,27 @@ test_shared(int64_t us, double alone, double cold, double shared, int n_bad, int
     return n_shared;
 }
 
+/* Runs of a kernel with code that take so many times `us`: how many of `n` were compiled. From run `n` / 2 on the
+ * times are `interpreted_then` and `compiled_then`. */
+EXPORT int
+test_duel(int64_t us, int64_t n_inner, double interpreted, double compiled, double interpreted_then, double compiled_then,
+          int n)
+{
+    struct fr_duel duel = {.of[0].n_runs = 0};
+    int            n_compiled = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct fr_duel_run r;
+        int                code = fr_duel_begin(&r, &duel, us * 1000000, n_inner) == FR_DUEL_COMPILED;
+        bool               first = i < n / 2;
+
+        if (r.of)
+            fr_duel_learn(&r, code ? (first ? compiled : compiled_then) : first ? interpreted : interpreted_then);
+        n_compiled += code;
+    }
+    return n_compiled;
+}
+
 EXPORT int
 test_calls_of_code(void)
 {

@@ -24,7 +24,8 @@
 enum {
     LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
     PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
-    SHORT_ROW = 256,    /* elements at most; compiled code is never worse beyond */
+    SHORT_ROW = 256,    /* elements at most; beyond, an estimate says nothing */
+    DUEL_PS = 200000,   /* of shorter runs an estimate chooses the executor */
     SCRATCH_LEAST = 3 << 19, /* bytes, more than nearly all programs want; untouched, they cost nothing */
 };
 
@@ -407,8 +408,21 @@ rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
     return more > 0;
 }
 
+/* Whether there is something faster than the code of the kernel; `run` is to end with the launch. */
+static bool
+is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, const struct fr_instance *in, int n,
+                      int64_t ps, struct fr_duel_run *run)
+{
+    if (p->better_than_code)
+        return true;
+    if (ps < DUEL_PS)
+        return rows_are_short(p, in, n);
+    return fr_duel_begin(run, &kernel->duel, ps, in[0].n_inner) == FR_DUEL_INTERPRETED;
+}
+
 static void
-choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n)
+choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
+                struct fr_duel_run *run)
 {
     const char *mode = fr_env.jit;
 
@@ -417,8 +431,8 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
-    if (e->code && mode[1] == 'u' && /* auto */
-        (e->program->better_than_code || rows_are_short(e->program, in, n)))
+    run->of = NULL;
+    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, n, ps, run))
         e->code = NULL;
     e->scratch_bytes = e->program->scratch_bytes;
     if (e->code && e->program->code_scratch_bytes > e->scratch_bytes)
@@ -490,6 +504,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     struct fr_exec           e;
     const struct fr_program *p = kernel->program;
     struct fr_cost_run       run = {.n_threads = 1};
+    struct fr_duel_run       duel;
     struct fr_cost          *cost;
     fr_status                st;
 
@@ -497,17 +512,18 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     count(&n_launches);
     if (fr_env.backend[0] == 'r' || !p)
         return launch_ref(kernel, in, n, err);
-    choose_executor(&e, kernel, in, n);
+    run.ps = all_ps(p, in, n);
+    choose_executor(&e, kernel, in, n, run.ps, &duel);
     count(e.code ? &n_jitted : &n_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
-    run.ps = all_ps(p, in, n);
     fr_cost_begin(&run, cost);
     if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))
         st = launch_plain(&e, in);
     else
         st = launch_all(&e, in, n, run.n_threads, run.ps);
     fr_cost_end(&run, cost);
+    fr_duel_end(&duel, run.n_threads);
     if (st == FR_ENOMEM)
         return fr_fail(err, st, "scratch of %zu bytes for a kernel", e.scratch_bytes);
     if (st == FR_EINTR)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "backends/cpu/cost.h"
+#include "backends/cpu/duel.h"
 #include "base/status.h"
 #include "jit/loop.h"
 
@@ -34,6 +35,7 @@ struct fr_kernel {
     void                                *jit;       /* likewise */
     uint64_t                             key;       /* a hash of the nest */
     struct fr_cost                       cost[2];   /* interpreted, compiled */
+    struct fr_duel                       duel;
 };
 
 /* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
