@@ -245,6 +245,21 @@ mostly_sums(const struct emit *e, const struct body *b)
     return sums;
 }
 
+bool
+fr_emit_is_long(struct emit *e)
+{
+    struct body *b = fr_calloc(1, sizeof *b);
+    fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
+    bool         is_long = st == FR_OK && b->code.n >= LONG;
+
+    if (st != FR_OK)
+        e->c.st = st;
+    if (b)
+        fr_mcode_clear(&b->code);
+    fr_free(b);
+    return is_long;
+}
+
 void
 fr_emit_choose_blocks(struct emit *e)
 {

@@ -222,7 +222,7 @@ fr_emit_is_peak(fr_op op, fr_dtype d)
     return (op == FR_OP_max || op == FR_OP_min) && (d == FR_F32 || d == FR_F64);
 }
 /* Whether the stage has extremes that may be HOW_PEAK. */
-bool fr_emit_may_peak(const struct emit *e);
+bool fr_emit_may_peak(struct emit *e);
 /* Takes the values v of `n` blocks, in their order, into lane b; they are overwritten. */
 void fr_emit_peak_lane(struct emit *e, struct sink *k, int n, gj_rvalue **v, gj_rvalue *b);
 /* After the loop: k->sum[0] of each, and whether one of them is not known, so that everything is to be done again. */
@@ -232,6 +232,8 @@ gj_rvalue *fr_emit_join_peaks(struct emit *e);
 /* Elements of a block and blocks of a step, of the stage whose sinks are known; and
  * e->has_rare. */
 void fr_emit_choose_blocks(struct emit *e);
+/* Whether what e->runs says is so much for an element that to write it twice takes long. */
+bool fr_emit_is_long(struct emit *e);
 
 /* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
 /* Before the loop over stage `s`: what it asks for; needs e->ahead, bytes for each operand. */

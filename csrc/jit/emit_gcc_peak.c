@@ -4,11 +4,12 @@
  * different bits are the zeros. So a lane needs no place of what it holds: one instruction an element
  * (the greater one, and the later of equals, which is what the processor's own maximum gives), and
  * beside it a note whether a NaN has come. If one has, or lanes end with zeros of both signs, the
- * stage runs again with places; therefore it stores nothing but row buffers. */
+ * stage runs again with places; therefore it stores nothing but row buffers. Where there is much to do for an
+ * element, a place is the least of it, and the code is not written twice. */
 #include "jit/emit_gcc_int.h"
 
 bool
-fr_emit_may_peak(const struct emit *e)
+fr_emit_may_peak(struct emit *e)
 {
     bool found = false;
 
@@ -21,7 +22,7 @@ fr_emit_may_peak(const struct emit *e)
             return false;
         found |= in->kind == FR_INST_REDUCE && fr_emit_is_peak(in->op, inst(e, in->a[0])->dtype);
     }
-    return found;
+    return found && !fr_emit_is_long(e);
 }
 
 static gj_rvalue *
