@@ -400,3 +400,22 @@ def test_a_store_after_an_older_version_was_read_reaches_the_array():
     np.testing.assert_array_equal(y, x)
     for g, w in zip(got, want, strict=True):
         np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_unsigned_numbers_beside_signed_ones_are_compared_exactly(name, dtype):
+    """As floats, their common dtype, 2**63 is 2**63 - 1. Arrays, single numbers on either side, and into an array."""
+    u = np.array([0, 1, 7, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 3, 2**64 - 1], "u8")
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    s = np.array([0, 1, 7, -1, -3, low, low + 1, high, high - 1], dtype)
+    columns = u[:, None], s[:, None]
+
+    def program(xp, force):
+        f = getattr(xp, name)
+        a, b, c, d = [xp.asarray(v) for v in (u, s, *columns)]
+        out = xp.zeros((9, 9), bool)
+        f(d, a, out=out)
+        return [f(c, b), f(b, c), out, *(f(a, v) for v in s), *(f(v, a) for v in s), *(f(b, v) for v in u), *(f(v, b) for v in u)]
+
+    both(program)

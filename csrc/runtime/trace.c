@@ -216,6 +216,72 @@ bounds_are_numbers(const struct fr_arg *args, fr_dtype compute, const struct fr_
     return short_way ? scalars : one;
 }
 
+static bool
+is_comparison(fr_op op)
+{
+    return op == FR_OP_equal || op == FR_OP_not_equal || op == FR_OP_less || op == FR_OP_less_equal ||
+           op == FR_OP_greater || op == FR_OP_greater_equal;
+}
+
+static bool
+is_u64(const struct fr_arg *arg)
+{
+    return arg->t ? arg->t->dtype == FR_U64 : arg->n.dtype == FR_U64 && !arg->n.weak;
+}
+
+static bool
+is_signed(const struct fr_arg *arg)
+{
+    return arg->t ? fr_dtype_kind(arg->t->dtype) == 'i' : fr_dtype_kind(arg->n.dtype) == 'i' && !arg->n.weak;
+}
+
+/* Whether one is u64 and the other a signed integer. */
+static bool
+differ_in_sign(const struct fr_arg *args)
+{
+    return (args[0].t || args[1].t) &&
+           ((is_u64(&args[0]) && is_signed(&args[1])) || (is_signed(&args[0]) && is_u64(&args[1])));
+}
+
+/* `op` of two tensors. */
+static fr_status
+node_of_two(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, fr_dtype compute, struct fr_layout *layout,
+            fr_ref *out, struct fr_err *err)
+{
+    return fr_trace_map_node(op, (struct fr_arg[]){{.t = a}, {.t = b}}, 2, compute, layout, out, err);
+}
+
+/* u64 beside signed integers, whose common dtype f64 does not hold them all: compared as u64, unless the signed one
+ * is negative. */
+static fr_status
+compare_signs(fr_op op, const struct fr_arg *args, struct fr_layout *layout, fr_ref *out, struct fr_err *err)
+{
+    int               s = is_signed(&args[0]) ? 0 : 1;
+    bool              below = s == 0 ? op == FR_OP_less || op == FR_OP_less_equal
+                                     : op == FR_OP_greater || op == FR_OP_greater_equal;
+    bool              if_negative = below || op == FR_OP_not_equal;
+    struct fr_arg     beside_0[] = {args[s], {.n = {.dtype = FR_I64, .weak = 'i'}}}, as_u64[] = {args[0], args[1]};
+    struct fr_tensor  sign = {0}, size = {0};
+    fr_ref            id;
+    fr_status         st;
+
+    if (!args[s].t && args[s].n.v.i64 < 0)
+        return node_of_two(if_negative ? FR_OP_equal : FR_OP_not_equal, args[1 - s].t, args[1 - s].t, FR_U64, layout, out,
+                           err);
+    as_u64[s].n.dtype = FR_U64;
+    if (!args[s].t)
+        return fr_trace_map_node(op, as_u64, 2, FR_U64, layout, out, err);
+    TRY(fr_trace_map_node(if_negative ? FR_OP_less : FR_OP_greater_equal, beside_0, 2, args[s].t->dtype, NULL, &id, err));
+    TRY(fr_tensor_wrap(id, &sign, err));
+    TRY(fr_trace_map_node(op, as_u64, 2, FR_U64, NULL, &id, err));
+    TRY(fr_tensor_wrap(id, &size, err));
+    st = node_of_two(if_negative ? FR_OP_logical_or : FR_OP_logical_and, &sign, &size, FR_BOOL, layout, out, err);
+out:
+    fr_tensor_clear(&sign);
+    fr_tensor_clear(&size);
+    return st;
+}
+
 static fr_status
 clip_node(const struct fr_arg *args, fr_dtype compute, struct fr_layout *layout, fr_ref *out,
           struct fr_err *err);
@@ -244,6 +310,10 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
     if (FR_UNLIKELY(op == FR_OP_clip) && (compute == FR_F32 || compute == FR_F64) &&
         !bounds_are_numbers(args, compute, layout)) {
         st = clip_node(args, compute, layout, out, err);
+        goto out;
+    }
+    if (FR_UNLIKELY(compute == FR_F64) && is_comparison(op) && differ_in_sign(args)) {
+        st = compare_signs(op, args, layout, out, err);
         goto out;
     }
     for (int k = 0; k < n_args; k++) {
