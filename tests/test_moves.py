@@ -249,6 +249,8 @@ COSTS = {
     "matrix.argmax(1)": 3.9,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
+    "long.max(0)": 7,
+    "long.sum(0)": 5,
 }
 SETUP = """
 import os, sys
@@ -263,6 +265,7 @@ mask = frit.asarray(np.arange(n) == n - 1)
 half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
+long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time
 paged = frit.asarray(r.random((60, 512)))       # wide elements are turned over where lines of a row collide
 """
 

@@ -419,3 +419,27 @@ def test_unsigned_numbers_beside_signed_ones_are_compared_exactly(name, dtype):
         return [f(c, b), f(b, c), out, *(f(a, v) for v in s), *(f(v, a) for v in s), *(f(b, v) for v in u), *(f(v, b) for v in u)]
 
     both(program)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.sum(0), lambda x: (x + 1).sum(0), lambda x: x[..., ::-1].max(-1), lambda x: x.var(0, keepdims=True),
+    lambda x: x * 2, lambda x: x.astype("f4"), lambda x: x.copy(), lambda x: x.reshape(x.shape), lambda x: x.reshape(0, 7),
+    lambda x: x.reshape(*x.shape[::-1]), lambda x: x.ravel(), lambda x: x[None, ::-1], lambda x: x @ x.swapaxes(-1, -2)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_strides_where_there_are_no_elements(empty, order, function):
+    """Fresh memory has strides of 0 then, as NumPy's has; windows of an array keep theirs, and reductions their order."""
+    shape = [3, 4, 5]
+    shape[order.index(empty)] = 6
+    base = np.zeros(shape).transpose(order)
+    window = base[tuple(slice(6, None) if k == empty else slice(None) for k in range(3))]
+    for x in (window, np.zeros(window.shape).transpose(order)):
+        try:
+            want = function(x)
+        except ValueError as e:
+            with pytest.raises(type(e)):
+                frit.eval(function(frit.asarray(x)))
+            continue
+        got = frit.accelerate(function)(x)
+        assert_same(got, want)
+        assert_same(function(frit.asarray(x)), function(x.copy()))

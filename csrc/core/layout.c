@@ -134,10 +134,10 @@ fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
     if (!strides) {
         int64_t step = 1;
 
-        for (int k = ndim; k-- > 0;) {
+        for (int k = ndim; k-- > 0; step *= dims[k])
             c_order[k] = step;
-            step *= dims[k] ? dims[k] : 1;
-        }
+        for (int k = 0; step == 0 && k < ndim; k++)
+            c_order[k] = 0;
         strides = c_order;
     }
     if (!dims) /* none to compare, but memcmp wants an address */
@@ -304,13 +304,21 @@ magnitude(int64_t v)
     return v < 0 ? -v : v;
 }
 
-void
-fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands, const int64_t *const *strides,
-                      int64_t *out)
+/* Strides in C order of the axes perm[0] (the innermost), perm[1], ...; all 0 where there are no elements. */
+static void
+fresh_strides(int ndim, const int64_t *dims, const int *perm, int64_t *out)
 {
-    int     perm[FR_MAX_DIMS];         /* perm[0] is the innermost axis */
     int64_t step = 1;
 
+    for (int k = 0; k < ndim; step *= dims[perm[k++]])
+        out[perm[k]] = step;
+    for (int k = 0; step == 0 && k < ndim; k++)
+        out[k] = 0;
+}
+
+void
+fr_axes_inwards(int ndim, const int64_t *dims, int n_operands, const int64_t *const *strides, int *perm)
+{
     /* An insertion sort that moves an axis inwards past another only where the operands that
      * tell the two apart agree; the first operand to say "keep" wins, as in NumPy's iterator. */
     for (int k = 0; k < ndim; k++)
@@ -344,29 +352,31 @@ fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands, const int64
             perm[k] = perm[k - 1];
         perm[ipos] = ax0;
     }
-    for (int k = 0; k < ndim; k++) {
-        out[perm[k]] = step;
-        step *= dims[perm[k]] ? dims[perm[k]] : 1;
-    }
+}
+
+void
+fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands, const int64_t *const *strides,
+                      int64_t *out)
+{
+    int perm[FR_MAX_DIMS];
+
+    fr_axes_inwards(ndim, dims, n_operands, strides, perm);
+    fresh_strides(ndim, dims, perm, out);
 }
 
 void
 fr_strides_copy_order(int ndim, const int64_t *dims, const int64_t *strides, int64_t *out)
 {
-    int     perm[FR_MAX_DIMS];         /* perm[0] is the outermost axis */
-    int64_t step = 1;
+    int perm[FR_MAX_DIMS];
 
     for (int k = 0; k < ndim; k++) {
-        int i = k;
+        int i = k, ax = ndim - 1 - k;
 
-        for (; i > 0 && magnitude(strides[perm[i - 1]]) < magnitude(strides[k]); i--)
+        for (; i > 0 && magnitude(strides[perm[i - 1]]) > magnitude(strides[ax]); i--)
             perm[i] = perm[i - 1];
-        perm[i] = k;
+        perm[i] = ax;
     }
-    for (int i = ndim; i-- > 0;) {
-        out[perm[i]] = step;
-        step *= dims[perm[i]] ? dims[perm[i]] : 1;
-    }
+    fresh_strides(ndim, dims, perm, out);
 }
 
 /* ---- overlap ------------------------------------------------------------------------------ */

@@ -42,7 +42,8 @@ fr_layout_same_dims(const struct fr_layout *a, const struct fr_layout *b)
     return true;
 }
 
-/* The interned layout; the caller owns one reference. NULL when memory is out. strides NULL: C order. */
+/* The interned layout; the caller owns one reference. NULL when memory is out. strides NULL: C order,
+ * or, as NumPy does for an array without elements, all 0. */
 struct fr_layout *fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides);
 static inline struct fr_layout *
 fr_layout_ref(struct fr_layout *l)
@@ -73,8 +74,12 @@ char     *fr_dims_print(int ndim, const int64_t *dims, char *buf, int cap);
  * without a copy); false when there is none. */
 bool      fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *dims,
                             int64_t *strides);
+/* The axes in the order in which NumPy's iterator walks them, perm[0] the innermost: by the strides of the
+ * operands (each already broadcast to ndim, 0 where broadcast). */
+void      fr_axes_inwards(int ndim, const int64_t *dims, int n_operands,
+                          const int64_t *const *strides, int *perm);
 /* The strides that NumPy gives a freshly allocated result of an element-wise operation with operands
- * of these strides (order 'K'; strides[k] already broadcast to ndim, 0 where broadcast). */
+ * of these strides (order 'K'): all 0 where it has no elements. */
 void      fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands,
                                 const int64_t *const *strides, int64_t *out);
 /* The same for a copy: axes sorted by stride, in C order where strides are equal. A broadcast axis

@@ -32,24 +32,17 @@ static void
 reduction_order(struct fuser *z, int r, struct fr_group *g)
 {
     const struct fr_gnode *n = &z->g->node[r];
-    int64_t                s[FR_MAX_DIMS], rank[FR_MAX_DIMS];
+    int64_t                s[FR_MAX_DIMS];
     const int64_t         *list[1] = {s};
     uint32_t               mask = 0;
-    int                    i;
+    int                    perm[FR_MAX_DIMS], i;
 
     fr_domain_strides(z, r, &n->arg[0], s);
-    fr_strides_keep_order(g->ndim, g->dims, 1, list, rank);
+    fr_axes_inwards(g->ndim, g->dims, 1, list, perm);
     for (int k = 0; k < g->ndim; k++) {
-        g->order[k] = (uint8_t)k;
+        g->order[k] = (uint8_t)perm[g->ndim - 1 - k];
         if (n->axes >> z->info[r].axis[k] & 1)
             mask |= 1u << k;
-    }
-    for (int k = 1; k < g->ndim; k++) { /* insertion sort by falling rank */
-        uint8_t ax = g->order[k];
-
-        for (i = k; i > 0 && rank[g->order[i - 1]] < rank[ax]; i--)
-            g->order[i] = g->order[i - 1];
-        g->order[i] = ax;
     }
     g->reduced = mask;
     g->ordered = fr_op_info[n->op].flags & FR_OPF_ORDERED;

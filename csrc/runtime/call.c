@@ -55,11 +55,11 @@ product_layout(const struct fr_layout *a, const struct fr_layout *b, struct fr_l
         int own = in[i]->ndim - (in[i]->ndim > 1 ? 2 : 1);
 
         for (int k = 0; k < own; k++)
-            if (fr_layout_dims(in[i])[k] != 1 && in[i]->n_elems) /* an empty one has no order */
+            if (fr_layout_dims(in[i])[k] != 1)
                 strides[i][n_outer - own + k] = fr_layout_strides(in[i])[k];
     }
     fr_strides_keep_order(ndim, dims, 2, list, order);
-    *out = fr_layout_get(ndim, dims, n ? order : NULL);
+    *out = fr_layout_get(ndim, dims, order);
     return *out ? FR_OK : fr_no_memory(err, "a layout");
 }
 

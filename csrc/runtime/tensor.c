@@ -290,8 +290,14 @@ fr_tensor_reshape(const struct fr_tensor *t, int ndim, const int64_t *dims, stru
     if (n != t->layout->n_elems)
         return fr_fail(err, FR_EVALUE, "cannot reshape array of size %lld into shape %s",
                        (long long)t->layout->n_elems, fr_dims_print(ndim, dims, to, sizeof to));
-    if (n == 0) /* in whatever way it lies */
-        return fr_tensor_window(t, ndim, dims, NULL, 0, out, err);
+    if (n == 0) { /* in whatever way it lies; NumPy's strides count an axis of 0 as one of 1 */
+        bool same = ndim == t->layout->ndim && !memcmp(dims, fr_layout_dims(t->layout), (size_t)ndim * sizeof *dims);
+
+        n = 1;
+        for (int k = ndim; k-- > 0; n *= dims[k] ? dims[k] : 1)
+            strides[k] = same ? fr_layout_strides(t->layout)[k] : n;
+        return fr_tensor_window(t, ndim, dims, strides, 0, out, err);
+    }
     if (fr_layout_reshape(t->layout, ndim, dims, strides))
         return fr_tensor_window(t, ndim, dims, strides, 0, out, err);
     if ((st = fr_trace_cast(t, t->dtype, 'C', &copy, err)) != FR_OK)

@@ -81,7 +81,7 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
     size_t         h = 0;
     fr_status      st;
 
-    if (n == 1 && l[0]->dense) {
+    if (n == 1 && l[0]->dense && l[0]->n_elems) {
         *out = fr_layout_ref(l[0]);
         return FR_OK;
     }
@@ -623,8 +623,8 @@ fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_t
     fr_status         st;
 
     if (order == 'C' || l->dense) {
-        l = l->c_contig || order != 'C' ? fr_layout_ref(l)
-                                        : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
+        l = l->n_elems && (l->c_contig || order != 'C') ? fr_layout_ref(l)
+                                                        : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
     } else if (order == 'I') {
         if ((st = fr_trace_layout(&l, 1, "cast", &l, err)) != FR_OK)
             return st;

@@ -6,20 +6,9 @@
 static void
 walk_order(const struct fr_layout *l, int *perm)
 {
-    int64_t        rank[FR_MAX_DIMS];
-    const int64_t *list[1] = {fr_layout_strides(l)};
+    const int64_t *strides = fr_layout_strides(l);
 
-    /* The rank of each axis, as strides of an all-twos array: distinct powers of two. */
-    int64_t twos[FR_MAX_DIMS], strides[FR_MAX_DIMS];
-
-    for (int k = 0; k < l->ndim; k++) {
-        twos[k] = 2;
-        strides[k] = fr_layout_dims(l)[k] == 1 ? 0 : list[0][k];
-    }
-    list[0] = strides;
-    fr_strides_keep_order(l->ndim, twos, 1, list, rank);
-    for (int k = 0; k < l->ndim; k++)
-        perm[63 - __builtin_clzll((uint64_t)rank[k])] = k;
+    fr_axes_inwards(l->ndim, fr_layout_dims(l), 1, &strides, perm);
 }
 
 /* The layout of a reduction's result without the axes in the mask. */
@@ -33,15 +22,14 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
     for (int i = 0; i < l->ndim; i++)
         if (!(axes >> perm[i] & 1)) {
             full[perm[i]] = step;
-            step *= fr_layout_dims(l)[perm[i]] ? fr_layout_dims(l)[perm[i]] : 1;
+            step *= fr_layout_dims(l)[perm[i]];
         }
     for (int k = 0; k < l->ndim; k++)
         if (!(axes >> k & 1)) {
             dims[n] = fr_layout_dims(l)[k];
             strides[n++] = full[k];
         }
-    /* NumPy gives every array without elements the strides 0, so nothing but C order is left. */
-    return fr_layout_get(n, dims, c_order || l->n_elems == 0 ? NULL : strides);
+    return fr_layout_get(n, dims, c_order || step == 0 ? NULL : strides);
 }
 
 enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_NUMPY };

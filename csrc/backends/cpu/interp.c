@@ -466,13 +466,28 @@ copied(const struct frame *f, int64_t n_rows, int64_t n_inner)
     return true;
 }
 
+/* Rows that are accumulated as they lie: many at a time, so that the accumulators are read and written once for
+ * all of them. */
+static bool
+accumulated(struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_step *from = &f->p->steps[f->p->tile.first], *by = &f->p->steps[f->p->tile.end - 1];
+
+    if (!f->p->only_accumulates || f->inner_stride[from->operand] != from->size ||
+        f->inner_stride[by->operand] != by->size)
+        return false;
+    by->fn.accum((size_t)n_rows, (size_t)n_inner, f->ptr[by->operand], f->ptr[from->operand],
+                 n_rows > 1 ? f->row_stride[from->operand] : 0, NULL, 0);
+    return true;
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
     int64_t                  piece, tile_rows;
 
-    if (copied(f, n_rows, n_inner))
+    if (copied(f, n_rows, n_inner) || accumulated(f, n_rows, n_inner))
         return;
     tile_rows = choose_tile(f, n_rows, n_inner, &piece);
     begin_list(f, 0, p->tile_end_hazard);

@@ -867,6 +867,8 @@ describe_nest(struct builder *b)
 
     p->may_cut_inner = !p->stages;
     p->copies = only_copies(b->nest);
+    p->only_accumulates = b->nest->n_insts == 2 && b->nest->insts[1].kind == FR_INST_ACCUM &&
+                          b->nest->insts[0].kind == FR_INST_LOAD && b->nest->insts[0].level == FR_LEVEL_FULL;
     for (int k = 0; k < b->nest->n_operands; k++)
         p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {

@@ -135,29 +135,39 @@ ACROSS4(min, lower)
         for (; t < n_rows; t++, a += n)                                                            \
             out[t] = extreme_##op##_##s(n, a);                                                     \
     }                                                                                              \
+    /* k rows, a constant that unrolls the loop; each vector waits for the row before, so they are two. */ \
+    INLINE void descend_##op##_##s(size_t k, size_t n, T *r, const char *x, ptrdiff_t row_stride)  \
+    {                                                                                              \
+        enum { L = VB / sizeof(T) };                                                               \
+        size_t j = 0;                                                                              \
+                                                                                                   \
+        for (; j + 2 * L <= n; j += 2 * L) {                                                       \
+            v##s m0 = *(v##s##_mem *)(r + j), m1 = *(v##s##_mem *)(r + j + L);                     \
+                                                                                                   \
+            for (size_t t = 0; t < k; t++) {                                                       \
+                const T *row = (const T *)(x + (ptrdiff_t)t * row_stride) + j;                     \
+                                                                                                   \
+                m0 = pick_##s(m0 != m0, m0, pair##_##s(m0, *(const v##s##_mem *)row));             \
+                m1 = pick_##s(m1 != m1, m1, pair##_##s(m1, *(const v##s##_mem *)(row + L)));       \
+            }                                                                                      \
+            *(v##s##_mem *)(r + j) = m0;                                                           \
+            *(v##s##_mem *)(r + j + L) = m1;                                                       \
+        }                                                                                          \
+        for (; j < n; j++)                                                                         \
+            for (size_t t = 0; t < k; t++)                                                         \
+                r[j] = pair_##op##_##s(r[j], ((const T *)(x + (ptrdiff_t)t * row_stride))[j]);     \
+    }                                                                                              \
     static void accum_##op##_##s(size_t n_rows, size_t n, void *acc, const void *x,                \
                                  ptrdiff_t row_stride, int64_t *index, int64_t i0)                 \
     {                                                                                              \
-        enum { L = VB / sizeof(T) };                                                               \
-        T     *r = acc;                                                                            \
-        size_t j = 0;                                                                              \
+        const char *row = x;                                                                       \
                                                                                                    \
         (void)index;                                                                               \
         (void)i0;                                                                                  \
-        for (; j + L <= n; j += L) {                                                               \
-            v##s m = *(v##s##_mem *)(r + j);                                                       \
-                                                                                                   \
-            for (size_t t = 0; t < n_rows; t++) {                                                  \
-                const char *row = (const char *)x + (ptrdiff_t)t * row_stride;                     \
-                                                                                                   \
-                m = pick_##s(m != m, m, pair##_##s(m, *(const v##s##_mem *)((const T *)row + j))); \
-            }                                                                                      \
-            *(v##s##_mem *)(r + j) = m;                                                            \
-        }                                                                                          \
-        for (; j < n; j++)                                                                         \
-            for (size_t t = 0; t < n_rows; t++)                                                    \
-                r[j] = pair_##op##_##s(                                                            \
-                    r[j], ((const T *)((const char *)x + (ptrdiff_t)t * row_stride))[j]);          \
+        for (; n_rows >= 8; n_rows -= 8, row += 8 * row_stride)                                    \
+            descend_##op##_##s(8, n, acc, row, row_stride);                                        \
+        if (n_rows)                                                                                \
+            descend_##op##_##s(n_rows, n, acc, row, row_stride);                                   \
     }
 EXTREME_FLOAT(max, f32, float, i32, higher, >)
 EXTREME_FLOAT(min, f32, float, i32, lower, <)
