@@ -283,6 +283,27 @@ def test_many_python_threads():
     """)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_workers_keep_off_the_processor_of_the_caller():
+    """Where every thread can have one of its own; they are ours, and the threads of the program stay as they are."""
+    n = len(os.sched_getaffinity(0))
+    for n_threads in (2, n + 1):
+        run(f"""
+            may = os.sched_getaffinity(0)
+            x = frit.asarray(rand(1_000_000))
+            for _ in range(50):
+                frit.eval(frit.tanh(x) * 2)
+            found = []
+            for task in os.listdir("/proc/self/task"):
+                with open(f"/proc/self/task/{{task}}/comm") as f:
+                    if f.read().startswith("frit-"):
+                        found.append(os.sched_getaffinity(int(task)))
+            assert len(found) == {n_threads} - 1
+            assert all(len(f) == len(may) - ({n_threads} <= {n}) and f <= may for f in found), (found, may)
+            assert len(set(map(frozenset, found))) == 1 and os.sched_getaffinity(0) == may
+        """, FRIT_NUM_THREADS=n_threads, FRIT_BACKEND=None)
+
+
 # Threads that trace, store into the same tensors, show them, hand them to NumPy, drop them and compute,
 # with a switch of threads every few instructions.
 STRESS = """
