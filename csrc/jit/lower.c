@@ -134,13 +134,15 @@ result_positions(const struct lowering *z, int n, int level, int64_t *out)
     if (node->op == FR_OP_store) {
         edge_positions(z, n, &node->arg[2], level, out);
     } else if (is_reduce(node)) {
-        const struct fr_layout *d = node->arg[0].layout, *own = node->layout;
+        const struct fr_layout *d = node->arg[0].layout;
+        int64_t                 room[FR_MAX_DIMS];
+        const int64_t          *own = fr_walked_strides(node->layout, room);
 
-        for (int k = 0; k < d->ndim; k++) /* of an empty result all strides are 0, but none is reduced */
-            s[k] = node->axes >> k & 1 ? 0 : own->n_elems ? fr_layout_strides(own)[j++] : 1;
+        for (int k = 0; k < d->ndim; k++)
+            s[k] = node->axes >> k & 1 ? 0 : own[j++];
         to_positions(z, n, s, FR_MEMBER_FULL, out);
     } else {
-        to_positions(z, n, fr_layout_strides(node->layout), level, out);
+        to_positions(z, n, fr_walked_strides(node->layout, s), level, out);
     }
 }
 

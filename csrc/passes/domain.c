@@ -41,18 +41,32 @@ fr_domain_fill(struct fuser *z, int n)
     return true;
 }
 
+const int64_t *
+fr_walked_strides(const struct fr_layout *l, int64_t *room)
+{
+    int64_t step = 1;
+
+    if (l->n_elems)
+        return fr_layout_strides(l);
+    for (int k = l->ndim; k-- > 0; step *= fr_layout_dims(l)[k] ? fr_layout_dims(l)[k] : 1)
+        room[k] = step;
+    return room;
+}
+
 void
 fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims,
                 int64_t *strides)
 {
     const struct fr_layout *l = e->layout;
+    int64_t                 room[FR_MAX_DIMS];
+    const int64_t          *own = fr_walked_strides(l, room);
     int                     skip = ndim - l->ndim;
 
     (void)g;
     for (int k = 0; k < ndim; k++)
         strides[k] = k < skip || dims[k] == 1 || fr_layout_dims(l)[k - skip] == 1
                          ? 0
-                         : fr_layout_strides(l)[k - skip];
+                         : own[k - skip];
 }
 
 void

@@ -57,6 +57,10 @@ fr_status fr_fusion_verify(const struct fr_graph *, const struct fr_fusion *, st
  * a row and " what exists after the last one. Returns the length needed. */
 int       fr_fusion_print(const struct fr_graph *, const struct fr_fusion *, char *out, size_t cap);
 
+/* The strides of a layout as kernels see them. Where there are no elements they are in C order, not 0 as NumPy's:
+ * along an axis of stride 0 a result is accumulated. `room` holds them then. */
+const int64_t *fr_walked_strides(const struct fr_layout *, int64_t *room);
+
 /* The strides with which `edge` walks a consumer's axes (`ndim` of `dims`): 0 where it is broadcast
  * or has size 1. */
 void      fr_edge_strides(const struct fr_graph *, const struct fr_edge *, int ndim,
