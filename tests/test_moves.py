@@ -222,6 +222,17 @@ def test_a_better_loop_is_kept(function, code):
     assert (frit.stats()["jitted"] > before["jitted"]) == code
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 3, 4, 16, 63, 64, 255, 256, 257])
+def test_copies_to_a_little_further_on_in_a_page(ahead):
+    for n in (1, 63, 1000, 1023, 1024, 1025, 1087, 4096, 5001, 70_000):
+        x = np.random.default_rng(n).integers(0, 256, n).astype("u1")
+        want = np.full(n + 300, 7, "u1")
+        got = frit.asarray(want)
+        want[ahead:ahead + n] = x
+        got[ahead:ahead + n] = frit.asarray(x)
+        assert_same(got, want)
+
+
 # Statement: most instructions an element that it may take, from v3 on; one by one it is 50 to 100 for those of
 # indices, 60 for repeats, 13 for the copy by way of a tile, and 32 for complex extremes.
 COSTS = {
