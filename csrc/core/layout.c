@@ -132,12 +132,10 @@ fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
     uint32_t          hash;
 
     if (!strides) {
-        int64_t step = 1;
-
-        for (int k = ndim; k-- > 0; step *= dims[k])
-            c_order[k] = step;
-        for (int k = 0; step == 0 && k < ndim; k++)
-            c_order[k] = 0;
+        fr_strides_c_order(ndim, dims, c_order);
+        for (int k = 0; k < ndim; k++)
+            if (dims[k] == 0)
+                memset(c_order, 0, (size_t)ndim * sizeof *c_order);
         strides = c_order;
     }
     if (!dims) /* none to compare, but memcmp wants an address */
@@ -302,6 +300,15 @@ static int64_t
 magnitude(int64_t v)
 {
     return v < 0 ? -v : v;
+}
+
+void
+fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out)
+{
+    int64_t step = 1;
+
+    for (int k = ndim; k-- > 0; step *= dims[k] ? dims[k] : 1)
+        out[k] = step;
 }
 
 /* Strides in C order of the axes perm[0] (the innermost), perm[1], ...; all 0 where there are no elements. */

@@ -74,6 +74,8 @@ char     *fr_dims_print(int ndim, const int64_t *dims, char *buf, int cap);
  * without a copy); false when there is none. */
 bool      fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *dims,
                             int64_t *strides);
+/* Strides in C order, an axis of 0 counted as one of 1. */
+void      fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out);
 /* The axes in the order in which NumPy's iterator walks them, perm[0] the innermost: by the strides of the
  * operands (each already broadcast to ndim, 0 where broadcast). */
 void      fr_axes_inwards(int ndim, const int64_t *dims, int n_operands,
@@ -83,7 +85,7 @@ void      fr_axes_inwards(int ndim, const int64_t *dims, int n_operands,
 void      fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands,
                                 const int64_t *const *strides, int64_t *out);
 /* The same for a copy: axes sorted by stride, in C order where strides are equal. A broadcast axis
- * (stride 0) becomes the innermost, unlike above. */
+ * (stride 0) becomes the innermost, unlike above. All 0 where there are no elements. */
 void      fr_strides_copy_order(int ndim, const int64_t *dims, const int64_t *strides, int64_t *out);
 
 /* Exact overlap of two windows over one storage: bounds first, then a bounded Diophantine search.

@@ -15,15 +15,6 @@
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-static bool
-accumulates(const struct fr_nest *nest)
-{
-    for (uint32_t i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].kind == FR_INST_ACCUM)
-            return true;
-    return false;
-}
-
 static void
 write_head(struct fr_writer *w)
 {
@@ -53,7 +44,7 @@ write_entry(struct fr_writer *w)
 static void
 write_maps(struct fr_writer *w)
 {
-    const bool columns = accumulates(w->nest);
+    const bool columns = fr_nest_accumulates(w->nest);
 
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
@@ -271,7 +262,7 @@ write_rows(struct fr_writer *w)
     fr_write_scalars(w, NULL, true);
     snprintf(text, sizeof text, "g.scratch + (size_t)blockIdx.x * %zu", scratch);
     fr_write_rowbufs(w, text);
-    if (accumulates(w->nest))
+    if (fr_nest_accumulates(w->nest))
         W("    if (blockIdx.x > 0)\n        return;\n"
           "    for (int64_t row = 0; row < g.n_rows; row++) {\n");
     else

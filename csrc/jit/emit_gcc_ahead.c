@@ -21,22 +21,19 @@ enum {
 };
 
 static bool
-folds(const struct emit *e)
+folds(const struct fr_nest *nest)
 {
-    for (uint32_t i = 0; i < e->nest->n_insts; i++)
-        if (inst(e, (int)i)->kind == FR_INST_REDUCE || inst(e, (int)i)->kind == FR_INST_ACCUM)
-            return true;
-    return false;
+    return nest->flags & FR_NEST_REDUCES || fr_nest_accumulates(nest);
 }
 
-/* Whether the loop over stage `s` asks for what load `i` reads. */
+/* Whether the loop over stage `s` of a nest that folds asks for what load `i` reads. */
 static bool
 asks(const struct emit *e, int i, int s)
 {
     const struct fr_inst *in = inst(e, i);
 
-    return folds(e) && in->kind == FR_INST_LOAD &&
-           in->level == FR_LEVEL_FULL && e->nest->operands[in->operand].access == FR_ACCESS_UNIT &&
+    return in->kind == FR_INST_LOAD && in->level == FR_LEVEL_FULL &&
+           e->nest->operands[in->operand].access == FR_ACCESS_UNIT &&
            s == least(in->stage + 1, e->nest->n_stages - 1);
 }
 
@@ -46,6 +43,8 @@ fr_emit_find_asked(struct emit *e, int s)
     bool known[FR_MAX_OPERANDS] = {false};
 
     e->n_asked = 0;
+    if (!folds(e->nest))
+        return;
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         int k = inst(e, i)->operand;
 
@@ -82,7 +81,7 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n)
     gj_lvalue     *ahead = fr_gcc_array(c, c->t_i64, n_operands ? n_operands : 1);
     gj_rvalue     *rows, *is_far, *in_row;
 
-    if (!folds(e))
+    if (!folds(e->nest))
         return ahead;
     rows = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, fr_gcc_i64(c, NEAR), plus(e, n, fr_gcc_i64(c, 1)));
     rows = fr_gcc_keep(c, c->t_i64, plus(e, rows, fr_gcc_i64(c, 1)));

@@ -128,6 +128,15 @@ fr_nest_stage_runs(const struct fr_nest *nest, int stage, bool rowbuf, uint8_t *
 }
 
 bool
+fr_nest_accumulates(const struct fr_nest *nest)
+{
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM)
+            return true;
+    return false;
+}
+
+bool
 fr_nest_crosses(const struct fr_nest *nest, int inst)
 {
     return fr_nest_rowbuf(nest, inst) != SIZE_MAX;

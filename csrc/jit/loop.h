@@ -120,6 +120,9 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 /* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
+/* Whether the nest accumulates rows (has an ACCUM). */
+bool      fr_nest_accumulates(const struct fr_nest *);
+
 /* How many of a[0..2] an instruction reads. */
 static inline int
 fr_nest_n_args(const struct fr_inst *in)

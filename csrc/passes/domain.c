@@ -44,12 +44,9 @@ fr_domain_fill(struct fuser *z, int n)
 const int64_t *
 fr_walked_strides(const struct fr_layout *l, int64_t *room)
 {
-    int64_t step = 1;
-
     if (l->n_elems)
         return fr_layout_strides(l);
-    for (int k = l->ndim; k-- > 0; step *= fr_layout_dims(l)[k] ? fr_layout_dims(l)[k] : 1)
-        room[k] = step;
+    fr_strides_c_order(l->ndim, fr_layout_dims(l), room);
     return room;
 }
 

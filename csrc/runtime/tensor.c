@@ -293,10 +293,8 @@ fr_tensor_reshape(const struct fr_tensor *t, int ndim, const int64_t *dims, stru
     if (n == 0) { /* in whatever way it lies; NumPy's strides count an axis of 0 as one of 1 */
         bool same = ndim == t->layout->ndim && !memcmp(dims, fr_layout_dims(t->layout), (size_t)ndim * sizeof *dims);
 
-        n = 1;
-        for (int k = ndim; k-- > 0; n *= dims[k] ? dims[k] : 1)
-            strides[k] = same ? fr_layout_strides(t->layout)[k] : n;
-        return fr_tensor_window(t, ndim, dims, strides, 0, out, err);
+        fr_strides_c_order(ndim, dims, strides);
+        return fr_tensor_window(t, ndim, dims, same ? fr_layout_strides(t->layout) : strides, 0, out, err);
     }
     if (fr_layout_reshape(t->layout, ndim, dims, strides))
         return fr_tensor_window(t, ndim, dims, strides, 0, out, err);

@@ -235,7 +235,7 @@ class Draw:
             shape[r.randrange(ndim)] = r.choice(LONG)
         if ndim >= 2 and r.random() < 0.2:
             shape[1] = shape[0]
-        while np.prod(shape) > MAX_ELEMS:
+        while np.prod([d or 1 for d in shape]) > MAX_ELEMS:     # also what is left when an axis of 0 is reduced
             shape[r.randrange(ndim)] = r.choice([1, 2, 3, 5])
         if r.random() < 0.05:
             shape = [r.choice([1, 2, 2, 3]) for _ in range(r.choice([5, 6, 7, 8]))]

@@ -806,6 +806,16 @@ only_copies(const struct fr_nest *nest)
            !(nest->operands[store->operand].flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST));
 }
 
+/* Whether all that the nest does is accumulate what it loads. */
+static bool
+only_accumulates(const struct fr_nest *nest)
+{
+    const struct fr_inst *load = &nest->insts[0];
+
+    return nest->n_insts == 2 && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL &&
+           nest->insts[1].kind == FR_INST_ACCUM;
+}
+
 /* Whether the nest is one call of a precompiled loop that compiled code does not reach. An extreme by
  * itself is a fold that takes no notice of where it comes from until it knows it, half as long; whether any
  * or all are true ends with the first answer; a product waits for nothing but the one before it, where the
@@ -867,16 +877,14 @@ describe_nest(struct builder *b)
 
     p->may_cut_inner = !p->stages;
     p->copies = only_copies(b->nest);
-    p->only_accumulates = b->nest->n_insts == 2 && b->nest->insts[1].kind == FR_INST_ACCUM &&
-                          b->nest->insts[0].kind == FR_INST_LOAD && b->nest->insts[0].level == FR_LEVEL_FULL;
+    p->only_accumulates = only_accumulates(b->nest);
+    p->accumulates = fr_nest_accumulates(b->nest);
     for (int k = 0; k < b->nest->n_operands; k++)
         p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
             p->may_cut_inner = false; /* done once per row */
-        if (in->kind == FR_INST_ACCUM)
-            p->accumulates = true;
         if (in->kind == FR_INST_STORE && b->nest->operands[in->operand].flags & FR_OPERAND_STREAM)
             p->streams = true;
     }

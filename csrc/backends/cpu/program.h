@@ -107,8 +107,8 @@ struct fr_program {
     bool may_cut_inner;  /* elements of a row may go to several tasks */
     bool may_cut_stages; /* and those of one stage of a long row */
     bool accumulates, streams;
-    bool copies;         /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
-    bool     only_accumulates; /* the tile is a LOAD and its ACCUM */
+    bool copies; /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
+    bool only_accumulates; /* the tile is a LOAD and its ACCUM */
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;
     /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and how long it takes in comparison, so

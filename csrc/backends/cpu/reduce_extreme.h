@@ -135,7 +135,7 @@ ACROSS4(min, lower)
         for (; t < n_rows; t++, a += n)                                                            \
             out[t] = extreme_##op##_##s(n, a);                                                     \
     }                                                                                              \
-    /* k rows, a constant that unrolls the loop; each vector waits for the row before, so they are two. */ \
+    /* k rows, a constant that unrolls the loop; a vector waits for the row before, so it is two. */ \
     INLINE void descend_##op##_##s(size_t k, size_t n, T *r, const char *x, ptrdiff_t row_stride)  \
     {                                                                                              \
         enum { L = VB / sizeof(T) };                                                               \
