@@ -130,3 +130,29 @@ def test_steps_that_store_in_place(two):
         a -= a.mean() * 0.5
         frit.eval(x)
     np.testing.assert_allclose(np.asarray(x), a, rtol=1e-14)
+
+
+def test_what_only_a_recognised_graph_held_is_freed(two):
+    """Leaves, numbers and steps in between die with it at once; what is held outside lives on."""
+    x, y, a, b = two
+
+    def step(v, w, kept):
+        t = v * 2.5 + w         # the caller's only reference to v dies with the call
+        kept.append(t - 1)
+        return (t * kept[-1] + v).sum() / (3 - t)
+
+    for i in range(8):
+        before, n = frit.stats(), recognised()
+        kept, expected = [], []
+        for _ in range(5):
+            got = step(x + 1, y, kept)
+            frit.eval(got)
+            want = step(a + 1, b, expected)
+            assert frit.stats()["pending_nodes"] == 0
+            assert_same(np.asarray(got), want)
+            del got
+        assert i < 3 or recognised() == n + 5
+        for k, e in zip(kept, expected):
+            assert_same(np.asarray(k), e)
+        del kept, k
+        assert frit.stats()["live_bytes"] == before["live_bytes"]

@@ -136,12 +136,50 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
     return trace(op, args, 2, layout);
 }
 
+/* A new object with what `traced` is the tracing of into its handle `r->t`; where that is false, on we go. */
+#define RETURN_IF_TRACED(r, traced)                                                                                    \
+    do {                                                                                                               \
+        if (FR_UNLIKELY(!((r) = fr_type_new())))                                                                       \
+            return NULL;                                                                                               \
+        FR_TRACE_HERE();                                                                                               \
+        if (FR_LIKELY(traced)) {                                                                                       \
+            (r)->scalar = (r)->t.layout->ndim == 0;                                                                    \
+            return (PyObject *)(r);                                                                                    \
+        }                                                                                                              \
+        Py_DECREF(r);                                                                                                  \
+    } while (0)
+
+/* Whether an operand is a number that a double holds, and of which kind. */
+static inline bool
+is_plain_number(PyObject *o, double *v, char *weak)
+{
+    int64_t i;
+
+    if (FR_LIKELY(PyFloat_CheckExact(o))) {
+        *v = PyFloat_AS_DOUBLE(o);
+        *weak = 'f';
+        return true;
+    }
+    if (!PyLong_CheckExact(o) || !fr_value_small_int(o, &i))
+        return false;
+    *v = (double)i;
+    *weak = 'i';
+    return true;
+}
+
 /* An operator on what is not two tensors of one dtype. */
 static PyObject *
 binary_any(fr_op op, PyObject *a, PyObject *b)
 {
-    struct fr_arg args[2];
+    struct fr_tensor_object *r;
+    struct fr_arg            args[2];
+    double                   v;
+    char                     weak;
 
+    if (fr_is_tensor(a) && is_plain_number(b, &v, &weak))
+        RETURN_IF_TRACED(r, fr_trace_map_number(op, fr_of(a), v, weak, false, &r->t));
+    else if (fr_is_tensor(b) && is_plain_number(a, &v, &weak))
+        RETURN_IF_TRACED(r, fr_trace_map_number(op, fr_of(b), v, weak, true, &r->t));
     if (FR_LIKELY(fast_pair(a, b, args))) {
         if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
             return binary_layouts(op, a, b, args);
@@ -155,14 +193,8 @@ binary(fr_op op, PyObject *a, PyObject *b)
 {
     struct fr_tensor_object *r;
 
-    if (FR_LIKELY(fr_is_tensor(a) && fr_is_tensor(b)) && (r = fr_type_new())) {
-        FR_TRACE_HERE();
-        if (FR_LIKELY(fr_trace_map_same(op, fr_of(a), fr_of(b), &r->t))) {
-            r->scalar = r->t.layout->ndim == 0;
-            return (PyObject *)r;
-        }
-        Py_DECREF(r);
-    }
+    if (FR_LIKELY(fr_is_tensor(a) && fr_is_tensor(b)))
+        RETURN_IF_TRACED(r, fr_trace_map_same(op, fr_of(a), fr_of(b), &r->t));
     return binary_any(op, a, b);
 }
 

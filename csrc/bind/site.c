@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "bind/bind.h"
 
-enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 256 };
+enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 64 };
 #define SKIP ((uintptr_t)1)    /* added to a key of our own code, which is even: ask its caller */
 
 struct site {
@@ -29,11 +29,18 @@ struct site {
     int           lasti;    /* byte offset of the instruction */
 };
 
+/* All that an operation traced again asks for. */
+struct slot {
+    uintptr_t key;      /* of the site; 0: free */
+    uint32_t  id;       /* first_id + place */
+    uint32_t  place;    /* in `sites` */
+};
+
 /* Sites lie in the order in which they were met, and there are as many slots as they need: a page that is touched
  * for the first time costs more than tracing an operation. */
 static struct site  no_site, *sites = &no_site;     /* [n_sites]; the first is nobody's */
-static uint32_t     no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two: places in `sites`, or 0 */
-static uintptr_t    slot_bits;                      /* of the offset of a slot: 4 * last_slot */
+static struct slot  no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two */
+static uintptr_t    slot_bits;                      /* of the offset of a slot */
 static uint32_t     last_slot, n_sites = 1, cap_sites;
 static uint32_t     first_id;                       /* id of the first site */
 static char         package_dir[1024];
@@ -136,11 +143,11 @@ forget_all(void)
 }
 
 /* Where the search for a key, or for key | SKIP, begins. The instructions of a line have slots near each other:
- * bits of the address are the offset of a slot. */
-static inline uint32_t *
+ * bits of the address are the offset of a slot, four bytes of code for each. */
+static inline struct slot *
 first_slot(uintptr_t key)
 {
-    return (uint32_t *)(void *)((char *)slots + ((key ^ key >> 10) & slot_bits));
+    return (struct slot *)(void *)((char *)slots + ((key ^ key >> 10) << 2 & slot_bits));
 }
 
 /* Puts site i into a slot. */
@@ -149,9 +156,9 @@ enter(uint32_t i)
 {
     uint32_t at = (uint32_t)(first_slot(sites[i].key) - slots);
 
-    while (slots[at])
+    while (slots[at].key)
         at = (at + 1) & last_slot;
-    slots[at] = i;
+    slots[at] = (struct slot){sites[i].key, first_id + i, i};
 }
 
 /* Room for four times as many sites; false when memory is out. */
@@ -160,7 +167,7 @@ more_room(void)
 {
     uint32_t     cap = cap_sites ? 4 * cap_sites : FIRST_SITES, n = SPARSE * cap;
     struct site *grown = fr_malloc(cap * sizeof *grown);
-    uint32_t    *fresh = fr_calloc(n, sizeof *fresh);
+    struct slot *fresh = fr_calloc(n, sizeof *fresh);
 
     if (!grown || !fresh) {
         fr_free(grown);
@@ -231,13 +238,19 @@ intern(frame_t f, uintptr_t key)
     return add(ours ? key | SKIP : key, code, frame_lasti(f));
 }
 
-/* The place of the key, or 0. */
+/* The place of the key, or 0. Who is asked for last is first from now on. */
 static uint32_t
 look_up(uintptr_t key)
 {
-    for (uint32_t at = (uint32_t)(first_slot(key) - slots); slots[at]; at = (at + 1) & last_slot)
-        if ((sites[slots[at]].key & ~SKIP) == key)
-            return slots[at];
+    struct slot *first = first_slot(key), found;
+
+    for (uint32_t at = (uint32_t)(first - slots); slots[at].key; at = (at + 1) & last_slot)
+        if ((slots[at].key & ~SKIP) == key) {
+            found = slots[at];
+            slots[at] = *first;    /* no free slot lies between, so that it will be found as well */
+            *first = found;
+            return found.place;
+        }
     return 0;
 }
 
@@ -245,11 +258,11 @@ look_up(uintptr_t key)
 static inline bool
 look_first(frame_t f, uint32_t *id)
 {
-    uintptr_t key = frame_key(f);
-    uint32_t  i = *first_slot(key);
+    uintptr_t          key = frame_key(f);
+    const struct slot *s = first_slot(key);
 
-    *id = first_id + i;
-    return FR_LIKELY(sites[i].key == key);
+    *id = s->id;
+    return FR_LIKELY(s->key == key);
 }
 
 #if PY_VERSION_HEX < 0x030c0000

@@ -211,7 +211,7 @@ out:
 
 /* Results become leaves; what only they needed dies. */
 static void
-realise_outputs(struct fr_plan *p, const fr_ref *id)
+realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
 {
     for (int i = 0; i < p->n_outputs; i++) {
         int n = p->output[i], r = n;
@@ -228,6 +228,8 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
         p->base[n] = (char *)b;
     }
     /* Only now: realising one may free leaves that another one's memory was looked up through. */
+    if (recognised)
+        fr_pattern_bury(p->pattern, id);
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_realise(id[p->output[i]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
     fr_plan_drop_fresh(p);
@@ -288,6 +290,7 @@ static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
     struct fr_plan  *p = fr_plans_recognise(roots, n, &gathered, &stats);
+    bool             recognised = p;
     struct fr_inputs inputs;
     fr_status        st;
 
@@ -304,7 +307,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     inputs = (struct fr_inputs){gathered.scalar, gathered.moving};
     st = fr_plan_run(p, &inputs, err);
     if (st == FR_OK) {
-        realise_outputs(p, gathered.id);
+        realise_outputs(p, gathered.id, recognised);
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;
         fr_storages_settle();

@@ -11,13 +11,21 @@ enum arg_kind {
     ARG_NUMBER                 /* in the node itself, of dtype `what` */
 };
 
+/* What nearly all nodes are, so that little is to be asked. */
+enum form {
+    FORM_ANY,
+    FORM_KNOWN,                /* two arguments, both known, and no axes */
+    FORM_NUMBER                /* one that is known, and a number, in any order; no axes */
+};
+
 struct node_pattern {
     uint32_t          head;    /* operation, dtype, number of arguments */
     uint32_t          seq;     /* births after the first node */
     uint32_t          axes;    /* if the operation has any */
     uint32_t          n_uses, entry;
     bool              has_axes, wanted;
-    bool              plain;   /* two arguments, both known, and no axes */
+    uint8_t           form;    /* enum form */
+    uint8_t           number;  /* FORM_NUMBER: which argument it is */
     struct fr_layout *layout;  /* the plan's graph has the reference */
     struct arg_pattern {
         enum arg_kind kind;
@@ -31,11 +39,17 @@ struct leaf_pattern {
     uint32_t          flags, n_uses, entry;
 };
 
+struct layout_pattern {
+    struct fr_layout *layout;
+    uint32_t          n_nodes;
+};
+
 struct fr_pattern {
-    int                  n_nodes, n_leaves, n_entries, n_numbers, n_sinks;
+    int                  n_nodes, n_leaves, n_entries, n_numbers, n_sinks, n_buried, n_layouts;
     struct node_pattern *node; /* in order of birth */
     struct leaf_pattern *leaf; /* in the order in which they are met */
     int                 *sink; /* entries that no other reads: roots */
+    struct layout_pattern *layout; /* of the n_buried nodes that nobody outside wants: runs of the same */
 };
 
 static void
@@ -46,6 +60,26 @@ note_leaf(struct fr_pattern *p, const struct fr_gathered *g, const struct fr_nod
 
     p->leaf[p->n_leaves++] = (struct leaf_pattern){.layout = a->layout, .dtype = a->dtype, .n_uses = n_uses,
                                                    .flags = fr_gather_leaf_flags(a, n_uses), .entry = a->index};
+}
+
+static enum form
+form_of(const struct node_pattern *p, int n_args, uint8_t *number)
+{
+    if (n_args != 2 || p->has_axes || p->arg[0].kind == ARG_LEAF || p->arg[1].kind == ARG_LEAF)
+        return FORM_ANY;
+    if (p->arg[0].kind == ARG_KNOWN && p->arg[1].kind == ARG_KNOWN)
+        return FORM_KNOWN;
+    *number = p->arg[1].kind == ARG_NUMBER;
+    return p->arg[!*number].kind == ARG_KNOWN ? FORM_NUMBER : FORM_ANY;
+}
+
+static void
+note_buried(struct fr_pattern *p, struct fr_layout *layout)
+{
+    p->n_buried++;
+    if (!p->n_layouts || p->layout[p->n_layouts - 1].layout != layout)
+        p->layout[p->n_layouts++] = (struct layout_pattern){layout, 0};
+    p->layout[p->n_layouts - 1].n_nodes++;
 }
 
 static bool
@@ -81,7 +115,9 @@ note_node(struct fr_pattern *p, const struct fr_gathered *g, fr_ref id, uint32_t
             out->arg[k].what = a->index;
         }
     }
-    out->plain = n->n_args == 2 && !out->has_axes && out->arg[0].kind == ARG_KNOWN && out->arg[1].kind == ARG_KNOWN;
+    out->form = form_of(out, n->n_args, &out->number);
+    if (!out->wanted)
+        note_buried(p, n->layout);
     return true;
 }
 
@@ -100,8 +136,9 @@ fr_pattern_new(const struct fr_gathered *g, struct fr_arena *arena)
     *p = (struct fr_pattern){.n_entries = g->n,
                              .node = fr_arena_alloc(arena, n * sizeof *p->node),
                              .leaf = fr_arena_alloc(arena, (n_leaves + 1) * sizeof *p->leaf),
-                             .sink = fr_arena_alloc(arena, n * sizeof *p->sink)};
-    if (!p->node || !p->leaf || !p->sink)
+                             .sink = fr_arena_alloc(arena, n * sizeof *p->sink),
+                             .layout = fr_arena_alloc(arena, n * sizeof *p->layout)};
+    if (!p->node || !p->leaf || !p->sink || !p->layout)
         return NULL;
     epoch = fr_gather_epoch();
     for (size_t i = 0; i < n; i++)
@@ -176,9 +213,18 @@ fits_nodes(const struct fr_pattern *p, uint32_t first, struct fr_gathered *z)
             (n->refs > want->n_uses) != want->wanted)
             return false;
         ids[want->entry] = id;
-        if (FR_LIKELY(want->plain)) {
+        if (FR_LIKELY(want->form == FORM_KNOWN)) {
             if (ids[want->arg[0].what] != n->arg[0] || ids[want->arg[1].what] != n->arg[1])
                 return false;
+            continue;
+        }
+        if (FR_LIKELY(want->form == FORM_NUMBER)) {
+            int k = want->number;
+
+            if (ids[want->arg[!k].what] != n->arg[!k] || n->arg[k] != FR_SCALAR_HERE ||
+                n->v.number != want->arg[k].what)
+                return false;
+            z->scalar[z->n_scalars++] = (struct fr_scalar_bits){{n->u.bits, 0}};
             continue;
         }
         if (want->has_axes && n->u.axes != want->axes)
@@ -215,4 +261,36 @@ fr_pattern_fits(const struct fr_pattern *p, const fr_ref *roots, int n_roots, st
     z->n_moving = z->n_unsettled = 0;
     z->n_key = 0;
     return true;
+}
+
+void
+fr_pattern_bury(const struct fr_pattern *p, const fr_ref *id)
+{
+    struct fr_node *nodes = fr_nodes;
+    fr_ref          free = fr_nodes_free;
+
+    /* The youngest first, so that their places are given out again in the order of these births. */
+    for (int i = p->n_nodes; i-- > 0;) {
+        const struct node_pattern *at = &p->node[i];
+        fr_ref                     it = id[at->entry];
+
+        if (FR_UNLIKELY(at->wanted)) {
+            nodes[it].refs -= at->n_uses;
+            nodes[it].n_args = 0;
+        } else {
+            fr_node_put_before(&nodes[it], free);
+            free = it;
+        }
+    }
+    fr_nodes_free = free;
+    fr_nodes_pending -= (uint32_t)p->n_buried;
+    for (int i = 0; i < p->n_layouts; i++)
+        p->layout[i].layout->refs -= p->layout[i].n_nodes;
+    fr_nodes[FR_SCALAR_HERE].refs -= (uint32_t)p->n_numbers;
+    for (int i = 0; i < p->n_leaves; i++) {
+        fr_ref leaf = id[p->leaf[i].entry];
+
+        if ((fr_nodes[leaf].refs -= p->leaf[i].n_uses) == 0)
+            fr_node_free(leaf);
+    }
 }

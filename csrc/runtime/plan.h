@@ -88,6 +88,9 @@ struct fr_pattern *fr_pattern_new(const struct fr_gathered *, struct fr_arena *)
 /* Whether the roots need all that is pending, and that is the same but for the leaves and the numbers. Then it is in
  * *out as if gathered, but for the key. */
 bool      fr_pattern_fits(const struct fr_pattern *, const fr_ref *roots, int n_roots, struct fr_gathered *out);
+/* When what fits has been computed: as if those whose values are wanted outside, which have been referred to since,
+ * were made leaves, they drop their arguments, and nodes that nobody wants die. One look at each. */
+void      fr_pattern_bury(const struct fr_pattern *, const fr_ref *id);
 
 /* ---- kernels, shared by plans ---- */
 

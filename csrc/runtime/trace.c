@@ -483,30 +483,24 @@ fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor
                      out);
 }
 
-/* The bits of a weak number beside an array of dtype d, if that cannot fail. */
-static inline bool
-quick_bits(const struct fr_number *n, fr_dtype d, uint64_t *bits)
+bool
+fr_trace_map_number(unsigned op, const struct fr_tensor *t, double v, char weak, bool first, struct fr_tensor *out)
 {
-    double v;
-    float  f;
+    const struct rule *r = &rules[op][t->dtype];
+    fr_ref             node = t->storage->node;
+    uint64_t           bits = 0;
+    float              f = (float)v;
 
-    if (n->huge || (n->weak != 'f' && n->weak != 'i') || (d != FR_F32 && d != FR_F64)) {
-        uint64_t both[2];
-
-        if (fr_number_bits(n, d, both, NULL) != FR_OK)
-            return false;
-        *bits = both[0];
-        return true;
-    }
-    v = n->weak == 'f' ? n->v.f64 : (double)n->v.i64;
-    *bits = 0;
-    if (d == FR_F64) {
-        memcpy(bits, &v, sizeof v);
-    } else {
-        f = (float)v;
-        memcpy(bits, &f, sizeof f);
-    }
-    return true;
+    if (FR_UNLIKELY(!t->whole) || FR_UNLIKELY(!(r->weak >> weak_bit(weak) & 1)))
+        return false;
+    if (t->dtype == FR_F64)
+        memcpy(&bits, &v, sizeof v);
+    else if (FR_LIKELY(t->dtype == FR_F32))
+        memcpy(&bits, &f, sizeof f);
+    else
+        return false;
+    return map_quick(r->head, QUICK_NUMBER, t->layout, first ? FR_SCALAR_HERE : node, first ? node : FR_SCALAR_HERE,
+                     bits, t->dtype, out);
 }
 
 static bool
@@ -515,7 +509,7 @@ map_one(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out)
     const struct fr_tensor *t = args[0].t ? args[0].t : n_args > 1 ? args[1].t : NULL;
     const struct fr_number *n = args[0].t ? &args[1].n : &args[0].n;
     const struct rule      *r;
-    uint64_t                bits = 0;
+    uint64_t                bits[2];
     fr_ref                  node;
 
     if (!t || !t->whole)
@@ -526,10 +520,10 @@ map_one(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out)
         return false;
     if (n_args == 1)
         return map_quick(r->head, QUICK_ONE, t->layout, node, FR_NO_NODE, 0, 0, out);
-    if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || !quick_bits(n, t->dtype, &bits))
+    if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || fr_number_bits(n, t->dtype, bits, NULL) != FR_OK)
         return false;
     return map_quick(r->head, QUICK_NUMBER, t->layout, args[0].t ? node : FR_SCALAR_HERE,
-                     args[0].t ? FR_SCALAR_HERE : node, bits, t->dtype, out);
+                     args[0].t ? FR_SCALAR_HERE : node, bits[0], t->dtype, out);
 }
 
 fr_status
