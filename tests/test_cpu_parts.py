@@ -478,6 +478,26 @@ def resident(addresses):
     return sum(p & 1 for p in pages)
 
 
+def test_small_blocks_of_all_sizes_share_few_huge_pages(lib):
+    """A huge page is not ready at once, so that another size asked for first should rarely need one."""
+    lib.fr_memory_trim()
+    sizes = sorted({*range(64, 1025, 64), *range(1280, 8193, 256)})
+    before = memory_stats(lib)
+    blocks = {size: [lib.fr_memory_alloc(n_(size)) for _ in range(3)] for size in [*sizes, 12_000, 16_384, 32_768]}
+    every = [p for of_one in blocks.values() for p in of_one]
+    assert memory_stats(lib).n_system - before.n_system <= 1
+    assert len({p >> 21 for p in every}) <= 3
+    assert len({p >> 21 for size in sizes for p in blocks[size]}) <= 2
+    taken = sorted((p, p + size) for size, of_one in blocks.items() for p in of_one)
+    assert all(end <= start for (_, end), (start, _) in zip(taken, taken[1:]))
+    for size, of_one in blocks.items():
+        for p in of_one:
+            C.memset(p, 0xA5, size)
+            lib.fr_memory_free(C.c_void_p(p), n_(size))
+    lib.fr_memory_trim()
+    assert memory_stats(lib).pooled_bytes == before.pooled_bytes
+
+
 def test_middle_blocks_share_regions_and_are_given_back(lib):
     lib.fr_memory_trim()
     size, n = 256 << 10, 64                         # two regions

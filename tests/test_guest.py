@@ -127,6 +127,37 @@ def test_what_is_asked_for_in_a_burst_is_answered_though_nobody_waits(compiler):
     """, FRIT_CACHE=0)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where threads have priorities of their own")
+def test_compiling_gives_way_to_everybody_else(compiler):
+    """The manager's thread and the helper neither preempt who computes nor keep it waiting; our own threads stay."""
+    run("""
+        def state(id):
+            return os.sched_getscheduler(id), os.getpriority(os.PRIO_PROCESS, id)
+
+        def helpers():
+            for id in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{id}/stat") as f:
+                        name, rest = f.read().rsplit(")", 1)
+                except OSError:
+                    continue
+                if name.endswith("(frit-cc") and int(rest.split()[1]) == os.getpid():
+                    yield state(int(id))
+
+        own = state(0)
+        assert own == (os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS, 0))
+        before = set(os.listdir("/proc/self/task"))
+        x, end = frit.asarray(rand(30_000)), time.time() + 60
+        while not frit.stats()["helpers_started"] and time.time() < end:
+            frit.eval(x * 2 + 1)
+        time.sleep(0.05)
+        threads = {state(int(t)) for t in set(os.listdir("/proc/self/task")) - before}
+        assert threads == {(os.SCHED_BATCH, max(own[1], 10))}, threads
+        assert set(helpers()) == {(os.SCHED_BATCH, 19)}, set(helpers())
+        assert state(0) == own
+    """, FRIT_CACHE=0, FRIT_NUM_THREADS=1)
+
+
 def test_kernels_are_kept_on_disk_and_found_again(compiler, tmp_path):
     tmp_path.chmod(0o700)
     code = """

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "bind/bind.h"
 
-enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 64 };
+enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 256, RECENT = 512 };
 #define SKIP ((uintptr_t)1)    /* added to a key of our own code, which is even: ask its caller */
 
 struct site {
@@ -29,21 +29,19 @@ struct site {
     int           lasti;    /* byte offset of the instruction */
 };
 
-/* All that an operation traced again asks for. */
-struct slot {
-    uintptr_t key;      /* of the site; 0: free */
-    uint32_t  id;       /* first_id + place */
-    uint32_t  place;    /* in `sites` */
-};
-
 /* Sites lie in the order in which they were met, and there are as many slots as they need: a page that is touched
  * for the first time costs more than tracing an operation. */
 static struct site  no_site, *sites = &no_site;     /* [n_sites]; the first is nobody's */
-static struct slot  no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two */
-static uintptr_t    slot_bits;                      /* of the offset of a slot */
+static uint32_t     no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two: places in `sites`, or 0 */
 static uint32_t     last_slot, n_sites = 1, cap_sites;
 static uint32_t     first_id;                       /* id of the first site */
 static char         package_dir[1024];
+
+/* Sites that operations were traced at of late, by bits of their keys: all that one traced again asks for. */
+static struct {
+    uintptr_t key;
+    uint32_t  id;
+} recent[RECENT];
 
 #if PY_VERSION_HEX < 0x030c0000
 
@@ -133,6 +131,7 @@ forget_all(void)
 
     /* A code object that dies here may run Python code: the table is consistent before. */
     memset(slots, 0, ((size_t)last_slot + 1) * sizeof *slots);
+    memset(recent, 0, sizeof recent);
     sites = &no_site;
     first_id += n;
     n_sites = 1;
@@ -142,32 +141,31 @@ forget_all(void)
     fr_free(old);
 }
 
-/* Where the search for a key, or for key | SKIP, begins. The instructions of a line have slots near each other:
- * bits of the address are the offset of a slot, four bytes of code for each. */
-static inline struct slot *
-first_slot(uintptr_t key)
+/* The instructions of a line are near each other here, and in the table of recent ones. */
+static inline uintptr_t
+hash_of(uintptr_t key)
 {
-    return (struct slot *)(void *)((char *)slots + ((key ^ key >> 10) << 2 & slot_bits));
+    return (key ^ key >> 10) >> 2;
 }
 
 /* Puts site i into a slot. */
 static void
 enter(uint32_t i)
 {
-    uint32_t at = (uint32_t)(first_slot(sites[i].key) - slots);
+    uint32_t at = hash_of(sites[i].key) & last_slot;
 
-    while (slots[at].key)
+    while (slots[at])
         at = (at + 1) & last_slot;
-    slots[at] = (struct slot){sites[i].key, first_id + i, i};
+    slots[at] = i;
 }
 
-/* Room for four times as many sites; false when memory is out. */
+/* Room for twice as many sites; false when memory is out. */
 static bool
 more_room(void)
 {
-    uint32_t     cap = cap_sites ? 4 * cap_sites : FIRST_SITES, n = SPARSE * cap;
+    uint32_t     cap = cap_sites ? 2 * cap_sites : FIRST_SITES, n = SPARSE * cap;
     struct site *grown = fr_malloc(cap * sizeof *grown);
-    struct slot *fresh = fr_calloc(n, sizeof *fresh);
+    uint32_t    *fresh = fr_calloc(n, sizeof *fresh);
 
     if (!grown || !fresh) {
         fr_free(grown);
@@ -183,7 +181,6 @@ more_room(void)
     slots = fresh;
     cap_sites = cap;
     last_slot = n - 1;
-    slot_bits = last_slot * sizeof *slots;
     for (uint32_t i = 1; i < n_sites; i++)
         enter(i);
     return true;
@@ -196,6 +193,16 @@ make_room(void)
     if (n_sites >= MAX_SITES)
         forget_all();
     return n_sites < cap_sites || more_room();
+}
+
+/* The id of site i, which will be asked for again. */
+static uint32_t
+remember(uint32_t i)
+{
+    uintptr_t at = hash_of(sites[i].key) % RECENT;
+
+    recent[at].key = sites[i].key;
+    return recent[at].id = first_id + i;
 }
 
 /* True if the code belongs to this package's own Python files. */
@@ -238,31 +245,14 @@ intern(frame_t f, uintptr_t key)
     return add(ours ? key | SKIP : key, code, frame_lasti(f));
 }
 
-/* The place of the key, or 0. Who is asked for last is first from now on. */
+/* The place of the key, or 0. */
 static uint32_t
 look_up(uintptr_t key)
 {
-    struct slot *first = first_slot(key), found;
-
-    for (uint32_t at = (uint32_t)(first - slots); slots[at].key; at = (at + 1) & last_slot)
-        if ((slots[at].key & ~SKIP) == key) {
-            found = slots[at];
-            slots[at] = *first;    /* no free slot lies between, so that it will be found as well */
-            *first = found;
-            return found.place;
-        }
+    for (uint32_t at = hash_of(key) & last_slot; slots[at]; at = (at + 1) & last_slot)
+        if ((sites[slots[at]].key & ~SKIP) == key)
+            return slots[at];
     return 0;
-}
-
-/* True if the key is where it belongs: nearly always, in a table that is at most a quarter full. */
-static inline bool
-look_first(frame_t f, uint32_t *id)
-{
-    uintptr_t          key = frame_key(f);
-    const struct slot *s = first_slot(key);
-
-    *id = s->id;
-    return FR_LIKELY(s->key == key);
 }
 
 #if PY_VERSION_HEX < 0x030c0000
@@ -277,7 +267,7 @@ look_further(frame_t f)
         if (!i && !(i = intern(f, key)))
             return 0;
         if (!(sites[i].key & SKIP))
-            return first_id + i;
+            return remember(i);
     }
     return 0;
 }
@@ -321,7 +311,7 @@ look_further(frame_t f)
 
     if (!i && !(i = intern(f, key)))
         return 0;
-    return sites[i].key & SKIP ? look_outwards() : first_id + i;
+    return sites[i].key & SKIP ? look_outwards() : remember(i);
 }
 
 #endif
@@ -329,12 +319,14 @@ look_further(frame_t f)
 uint32_t
 fr_site_here(void)
 {
-    frame_t  f = current_frame();
-    uint32_t id;
+    frame_t   f = current_frame();
+    uintptr_t key, at;
 
     if (FR_UNLIKELY(!f))
         return 0;
-    return FR_LIKELY(look_first(f, &id)) ? id : look_further(f);
+    key = frame_key(f);
+    at = hash_of(key) % RECENT;
+    return FR_LIKELY(recent[at].key == key) ? recent[at].id : look_further(f);
 }
 
 PyObject *

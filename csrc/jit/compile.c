@@ -21,13 +21,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#endif
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -752,10 +749,8 @@ wait_for_work(void)
 static void
 step_back(void)
 {
-#ifdef __linux__
     if (!fr_env_waits_for_code())
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
-#endif
+        fr_background(10);
 }
 
 static void *
@@ -933,6 +928,15 @@ fr_compile_want(const struct fr_nest *nest, bool                                
     }
     if (ready) /* nobody else will answer */
         ready(arg, NULL);
+}
+
+void
+fr_compile_start(void)
+{
+    pthread_mutex_lock(&m.lock);
+    if (m.configured)
+        start_manager();
+    pthread_mutex_unlock(&m.lock);
 }
 
 bool

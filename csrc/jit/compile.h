@@ -17,6 +17,9 @@
  * code lives until the process ends. Never blocks, never fails visibly. */
 void fr_compile_want(const struct fr_nest *, bool lookup_only,
                      void (*ready)(void *arg, const struct fr_nest_code *code), void *arg);
+/* Starts the manager thread, if it does not run: it takes as long as a small evaluation, so better before the first
+ * of a loop than within. */
+void fr_compile_start(void);
 /* Waits (in slices, asking interrupted() if not NULL) until nothing is under way, at most `timeout_s`
  * seconds; false on time-out. For tests, FRIT_JIT=always, frit.cache. */
 bool fr_compile_wait(double timeout_s, bool (*interrupted)(void));

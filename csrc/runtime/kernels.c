@@ -57,6 +57,13 @@ hash_nest(const struct fr_nest *nest)
     return mix_bytes(h, nest->scalar_dtype, nest->n_scalars * sizeof *nest->scalar_dtype);
 }
 
+/* FRIT_JIT is neither off nor interpret. */
+static bool
+may_compile(void)
+{
+    return fr_env.jit[0] != 'o' && fr_env.jit[0] != 'i';
+}
+
 static void
 entry_free(struct fr_kernel_entry *e)
 {
@@ -87,6 +94,8 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
     e->next = buckets[key % N_BUCKETS];
     buckets[key % N_BUCKETS] = e;
     *out = e;
+    if (may_compile())
+        fr_compile_start();
     return FR_OK;
 out:
     entry_free(e);
@@ -142,8 +151,7 @@ fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us, uint64_t n_bytes)
     int      state = atomic_load_explicit(&e->k.jit_state, memory_order_relaxed);
     uint64_t cost = elapsed_us ? elapsed_us : n_bytes / BYTES_PER_COST;
 
-    if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || fr_env.jit[0] == 'o' ||
-        fr_env.jit[0] == 'i')
+    if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || !may_compile())
         return;
     if (elapsed_us >= WORTH_AT_ONCE_US) {
         ask(e, JIT_COMPILING);

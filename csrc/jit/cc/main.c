@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/background.h"
 #include "base/blake2b.h"
 #include "jit/cc/protocol.h"
 #include "jit/emit_gcc.h"
@@ -180,7 +181,8 @@ settle_process(const char *parent, const char *niceness)
     if (getppid() != atoi(parent))
         return false;
     umask(077);
-    (void)!nice(atoi(niceness));
+    if (atoi(niceness))
+        fr_background(atoi(niceness));
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, (rlim_t)256 << 20);
 #ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of addresses */
