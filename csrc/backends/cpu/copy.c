@@ -342,8 +342,8 @@ transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, 
 
 enum {
     SET_BYTES = 4096,   /* rows that are a multiple of it apart share one set of the cache */
-    PREFETCH = 16,   /* columns ahead: a cache line comes from memory in the time of so many */
-    LINE = 64,       /* bytes of each row that are written one after the other */
+    PREFETCH = 32,      /* lines ahead: one comes from memory in the time of so many */
+    LINE = 64,          /* bytes of each row that are written one after the other */
 };
 
 void
@@ -352,14 +352,15 @@ fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_
 {
     const size_t square = 16 / (size_t)size, side = LINE / (size_t)size, row_bytes = n_rows * (size_t)size;
     const size_t nr = n_rows - n_rows % square, nc = n_cols - n_cols % side;
+    const size_t n_ahead = row_bytes > LINE ? PREFETCH * LINE / row_bytes : PREFETCH; /* columns */
     char        *d = dst;
     const char  *s = src;
 
     for (size_t c = 0; c < nc; c += side) {
         const char *column = s + (ptrdiff_t)c * src_col;
         for (size_t k = 0; k < side; k++) {
-            uintptr_t ahead = (uintptr_t)column + (k + PREFETCH) * (uintptr_t)src_col;
-            for (size_t i = 0; i < row_bytes; i += 64)
+            uintptr_t ahead = (uintptr_t)column + (k + n_ahead) * (uintptr_t)src_col;
+            for (size_t i = 0; i < row_bytes; i += LINE)
                 __builtin_prefetch((const void *)(ahead + i));
         }
         turn(nr, side, size, d + c * (size_t)size, dst_row, column, src_col);

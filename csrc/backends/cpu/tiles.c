@@ -32,7 +32,9 @@ enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
     TILE_WHOLE = 256 << 10, /* of whole rows, where fewer of them would use up no cache line */
     TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
-    TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; and */
+    TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; */
+    TILE_RUN_FAR = 256,     /* where the operand takes more than FAR_BYTES, and comes from memory; */
+    FAR_BYTES = 8 << 20,
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -193,10 +195,13 @@ static void
 choose_sizes(struct tiles *t)
 {
     struct side *slab = &t->side[SLAB], *row = &t->side[ROW], *column = &t->side[COLUMN];
-    int64_t      run = slab->axis < 0 ? TILE_RUN : TILE_RUN_OF_TWO, size = 16, bytes = 0;
+    int64_t      run, size = 16, bytes = 0;
 
     for (int i = 0; i < t->n_packed; i++)
         size = size < t->packed[i].size ? size : t->packed[i].size;
+    run = slab->axis >= 0                                ? TILE_RUN_OF_TWO
+          : row->size * column->size * size >= FAR_BYTES ? TILE_RUN_FAR
+                                                         : TILE_RUN;
     slab->tile = clamp(run / size, TILE_SIDE, slab->size);
     row->tile = clamp(run / size, TILE_SIDE, row->size);
     for (int i = 0; i < t->n_packed; i++)
