@@ -1,7 +1,8 @@
-"""Results too large for the caches are stored past them by machine code: which those are, that the code has such
+"""Results too large for the caches are stored past them: which those are, that machine code and the interpreter have such
 stores, and NumPy's bits wherever a result begins and whatever it is made of."""
 import os
 import platform
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import frit
+from benchmarks import dispatch_callgrind
 
 from .common import ROOT
 
@@ -113,6 +115,44 @@ assert frit.wait_for_compiles(60)
 def test_bits_wherever_a_result_begins(env):
     subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER], cwd=ROOT, check=True,
                    env={**os.environ, **env, "FRIT_JIT": "always", "FRIT_PAST_BYTES": "0"})
+
+
+INTERPRETED = """
+for dtype in ("i1", "f4", "f8", "c16"):
+    a, y = (r.integers(0, 50, 9000).astype(dtype) for _ in range(2))
+    for first, n in ((0, 9000), (1, 5000), (3, 4097), (7, 1100), (16, 8191)):
+        check(into, y, a)
+    check(in_place, y, a)
+    check(shifted, y, a)
+    check(lambda xp, y, a: y * a + a, y, a)
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"FRIT_NUM_THREADS": "2"}], ids=str)
+def test_bits_of_whole_blocks_that_the_interpreter_stores(env):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER.replace("assert frit.wait", INTERPRETED + "assert frit.wait")],
+                   cwd=ROOT, check=True, env={**os.environ, **env, "FRIT_JIT": "interpret", "FRIT_PAST_BYTES": "0"})
+
+
+@pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="interprets nothing; or has no such stores")
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="valgrind runs no sanitizer")
+def test_the_interpreter_has_such_stores(monkeypatch):
+    """By what they cost: they go from a register in memory to the result, which otherwise is computed where it is."""
+    count = []
+    for limit in (0, 1 << 30):
+        monkeypatch.setenv("FRIT_PAST_BYTES", str(limit))
+        count.append(dispatch_callgrind.dumps(2, """
+import os, numpy as np, frit
+a, b = (frit.asarray(np.arange(100_000, dtype="f4") + k) for k in (0, 1))
+for _ in range(3):
+    frit.eval(a * b + a)
+os.getppid()
+frit.eval(a * b + a)
+os.getppid()
+""")[1])
+    lines = 400_000 / 64
+    assert 10 * lines < count[0] - count[1] < 60 * lines, count
 
 
 @pytest.mark.parametrize("env", [{"FRIT_JIT": "always"}, {"FRIT_JIT": "interpret"}], ids=str)

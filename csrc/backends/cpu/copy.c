@@ -3,6 +3,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* An element that may lie anywhere. */
 typedef uint8_t  u1;
@@ -231,6 +234,39 @@ fr_copy_fill(size_t n, int size, void *dst, const void *src)
         CASE(2, u2) CASE(4, u4) CASE(8, u8) CASE(16, u16)
 #undef CASE
     }
+}
+
+/* Whole cache lines, each in one go. */
+void
+fr_copy_past(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead)
+{
+    size_t at = 0;
+#ifdef __SSE2__
+    char       *to = dst;
+    const char *from = src;
+    size_t      head = 64 - ((uintptr_t)to & 63);
+
+    if (n_bytes >= FEW_BYTES)
+        memcpy(to, from, at = head);
+    for (; at && at + 64 <= n_bytes; at += 64) {
+        for (int k = 0; k < n_ahead; k++)
+            __builtin_prefetch((const void *)((uintptr_t)ahead[k] + at));
+        _Pragma("GCC unroll 4") for (size_t i = at; i < at + 64; i += 16)
+            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+    }
+#else
+    (void)ahead;
+    (void)n_ahead;
+#endif
+    memcpy((char *)dst + at, (const char *)src + at, n_bytes - at);
+}
+
+void
+fr_copy_settle(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
 }
 
 /* ---- two dimensions ------------------------------------------------------------------------- */

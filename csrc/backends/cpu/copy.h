@@ -13,6 +13,10 @@
 void fr_copy_gather(size_t n, int size, void *dst, const void *src, ptrdiff_t stride);
 /* dst[i * stride] = src[i], src contiguous. */
 void fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src);
+/* n_bytes of src, past the caches; what another thread reads has been settled after the last of these. Memory would
+ * have no more to do meanwhile, so it is asked for as many from each of `ahead`, which need not be there. */
+void fr_copy_past(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead);
+void fr_copy_settle(void);
 /* dst[i] = *src. */
 void fr_copy_fill(size_t n, int size, void *dst, const void *src);
 /* dst[r * dst_row + c * dst_col] = src[r * src_row + c * src_col]; tiled when one side runs along

@@ -13,6 +13,7 @@ enum {
     REDUCE_ROWS = 256, /* rows whose accumulators fit the temporary room */
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
+    MOST_AHEAD = 8, /* operands of the next tile that are asked for */
 };
 
 /* How a load is served, by its number. */
@@ -177,6 +178,39 @@ row_load(struct frame *f, const struct fr_step *st)
     return to;
 }
 
+/* Whether an operand is to be stored past the caches, and is not there already because it is read as well. */
+static bool
+goes_past(const struct frame *f, uint32_t operand)
+{
+    const struct fr_nest *nest = f->p->nest;
+
+    if (!(nest->operands[operand].flags & FR_OPERAND_PAST))
+        return false;
+    for (uint32_t k = 0; k < nest->n_operands; k++)
+        if (k != operand && f->ptr[k] == f->ptr[operand])
+            return false;
+    return true;
+}
+
+/* The tile's value, past the caches, while what the next tile loads is on its way. */
+static void
+store_past(struct frame *f, char *to, const char *from, int size)
+{
+    const struct fr_nest *nest = f->p->nest;
+    size_t                n = (size_t)(f->n_rows * f->n);
+    const char           *ahead[MOST_AHEAD];
+    int                   n_ahead = 0;
+
+    for (uint32_t k = 0; k < nest->n_operands && n_ahead < MOST_AHEAD; k++) {
+        const struct fr_operand *o = &nest->operands[k];
+        int                      bytes = fr_dtype_size(o->dtype);
+
+        if (o->access == FR_ACCESS_UNIT && !(o->flags & FR_OPERAND_WRITTEN) && is_contiguous(f, k, bytes))
+            ahead[n_ahead++] = address(f, k, true) + n * (size_t)bytes;
+    }
+    fr_copy_past(to, from, n * (size_t)size, ahead, n_ahead);
+}
+
 static void
 store(struct frame *f, const struct fr_step *st)
 {
@@ -187,11 +221,15 @@ store(struct frame *f, const struct fr_step *st)
 
     if (from == to && !broadcast)
         return; /* computed in place */
-    if (!broadcast && is_contiguous(f, st->operand, st->size))
-        memmove(to, from, (size_t)(f->n_rows * f->n * st->size));
-    else
+    if (!broadcast && is_contiguous(f, st->operand, st->size)) {
+        if (goes_past(f, st->operand))
+            store_past(f, to, from, st->size);
+        else
+            memmove(to, from, (size_t)(f->n_rows * f->n * st->size));
+    } else {
         fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, row_stride(f, st->operand),
                    inner_stride(f, st->operand), from, from_row, from_col);
+    }
 }
 
 static void
@@ -681,6 +719,8 @@ fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_
         run_long(f, n_rows, n_inner);
     else
         run_tiles(f, n_rows, n_inner);
+    if (p->stores_past)
+        fr_copy_settle();
 }
 
 void
@@ -700,6 +740,8 @@ fr_interp_stage(const struct fr_program *p, int stage, char *const *ptr,
         memcpy(to->v.bytes, stack->value[0].bytes, sizeof to->v.bytes);
         to->index = stack->index[0];
     }
+    if (p->stores_past)
+        fr_copy_settle();
 }
 
 void

@@ -315,14 +315,16 @@ emit_level(struct builder *b, int level, int stage)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* A value that is stored in this list is computed where the first of its stores wants it. */
+/* A value that is stored in this list is computed where the first of its stores wants it, unless it is stored past
+ * the caches. */
 static void
 forward_stores(struct builder *b, struct fr_steps l)
 {
     struct fr_step *steps = b->p->steps;
 
     for (uint32_t i = l.first; i < l.end; i++) {
-        if (steps[i].kind != FR_STEP_STORE || steps[i].once || steps[i].row_args)
+        if (steps[i].kind != FR_STEP_STORE || steps[i].once || steps[i].row_args ||
+            b->nest->operands[steps[i].operand].flags & FR_OPERAND_PAST)
             continue;
         for (uint32_t k = i; k-- > l.first;) {
             if (steps[k].dst != steps[i].a[0])
@@ -881,6 +883,8 @@ describe_nest(struct builder *b)
     p->accumulates = fr_nest_accumulates(b->nest);
     for (int k = 0; k < b->nest->n_operands; k++)
         p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
+    for (int k = 0; k < b->nest->n_operands; k++)
+        p->stores_past |= (b->nest->operands[k].flags & FR_OPERAND_PAST) != 0;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)

@@ -107,6 +107,7 @@ struct fr_program {
     bool may_cut_inner;  /* elements of a row may go to several tasks */
     bool may_cut_stages; /* and those of one stage of a long row */
     bool accumulates, streams;
+    bool stores_past; /* the caches, some operand */
     bool copies; /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
     bool only_accumulates; /* the tile is a LOAD and its ACCUM */
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
