@@ -1,5 +1,6 @@
-"""Machine code of reductions asks for memory that the next rows read: which code does, and that it may be asked for
-wherever it would be, as there is no such row after the last."""
+"""Machine code of reductions asks for memory that the next rows read, and the interpreter for what the next block loads
+while it stores past the caches: which code does, and that it may be asked for wherever it would be, as there is no such
+row after the last."""
 import mmap
 import os
 import platform
@@ -44,16 +45,17 @@ print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
     assert found == 0 if lines == 0 else found >= lines
 
 
-@pytest.mark.parametrize("shape", [(3, 7), (64, 64), (5, 1000), (2, 20000), (1, 70000), (300, 1), (1, 1)])
-def test_to_the_end_of_memory(shape):
+@pytest.mark.parametrize("shape", [(3, 7), (64, 64), (5, 1000), (2, 20000), (1, 70000), (300, 1), (1, 1), (4, 90000)])
+@pytest.mark.parametrize("jit", ["always", "interpret"])
+def test_to_the_end_of_memory(shape, jit):
     """The last row ends with the last page that there is."""
     n = 4 * shape[0] * shape[1]
     room = mmap.mmap(-1, (n + 8191) // 4096 * 4096)
     a = np.frombuffer(room, "f4", shape[0] * shape[1], len(room) - n).reshape(shape)
     a[...] = np.random.default_rng(3).standard_normal(shape)
     t = frit.asarray(a)
-    with frit.config(jit="always"):
-        for f in (lambda x: x.sum(axis=1), lambda x: x.var(axis=1), lambda x: x[::-1].sum(axis=1),
+    with frit.config(jit=jit, past_bytes=0):
+        for f in (lambda x: x * 2 + x, lambda x: x.sum(axis=1), lambda x: x.var(axis=1), lambda x: x[::-1].sum(axis=1),
                   lambda x: (x - x.mean(axis=1, keepdims=True)) * 2, lambda x: x[:, :5].sum(axis=1)):
             want = f(a)
             for _ in range(2):
