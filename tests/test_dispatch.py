@@ -30,8 +30,8 @@ def test_tracing_an_operation(ratio):
 
 
 def test_tracing_an_operation_with_a_number(ratio):
-    """Measured 0.15."""
-    assert ratio["number"] <= 0.25
+    """Measured 0.17; 0.25 where the number is looked at like any other argument."""
+    assert ratio["number"] <= 0.21
 
 
 def test_chain_of_10_traced_anew_and_forced(ratio):

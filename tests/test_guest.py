@@ -158,6 +158,16 @@ def test_compiling_gives_way_to_everybody_else(compiler):
     """, FRIT_CACHE=0, FRIT_NUM_THREADS=1)
 
 
+def test_the_manager_is_there_before_it_is_asked(compiler):
+    """It starts with the first kernel, so that no later call, of a loop perhaps, makes a thread."""
+    run("""
+        before = len(os.listdir("/proc/self/task"))
+        frit.eval(frit.asarray(rand(100)) + 1)
+        assert frit.stats()["pending"] == 0
+        assert len(os.listdir("/proc/self/task")) == before + 1
+    """, FRIT_CACHE=0, FRIT_NUM_THREADS=1)
+
+
 def test_kernels_are_kept_on_disk_and_found_again(compiler, tmp_path):
     tmp_path.chmod(0o700)
     code = """

@@ -1,12 +1,14 @@
 /* jit/compile.c -- the manager: one thread that takes nests in, looks them up, has helpers compile
  * them and hands code back.
  *
- *     want() --> inbox --> memory, disk --hit--> ready()
- *                            |miss
- *                            v
- *                          todo --> helper 0..n --> load --> ready(), then disk
- *                              (several at a time)
+ *     want() --> mailbox --> inbox --> memory, disk --hit--> ready()
+ *                                        |miss
+ *                                        v
+ *                                      todo --> helper 0..n --> load --> ready(), then disk
+ *                                          (several at a time)
  *
+ * The manager gives way to who computes, so it may be stopped in the middle of anything, with m.lock in its hand: who
+ * wants code puts a job into the mailbox, without the lock, and takes that only to start the manager or to wake it.
  * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
  * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
  * loader's work) happens under `fork_lock`, which forking takes, too; want() never waits for it. The
@@ -19,6 +21,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,8 +84,11 @@ static struct {
     pthread_mutex_t         lock;
     pthread_cond_t          wake, done;
     pthread_t               thread;
-    bool                    running, stop, configured;
-    bool                    peeks;    /* the manager looks at the inbox by itself */
+    _Atomic(struct job *)   mailbox; /* the newest first */
+    atomic_bool             running;
+    atomic_bool             asleep;  /* the manager does not look into the mailbox until it is woken */
+    _Atomic(uint64_t)       n_pending;
+    bool                    stop, configured;
     int64_t                 asked_us; /* when something was last taken from the inbox */
     struct list             inbox, todo;
     struct job             *current; /* taken from a list, not yet on another */
@@ -195,7 +201,7 @@ answer(const struct fr_nest_code *code)
     j->ready(j->arg, code);
     pthread_mutex_lock(&m.lock);
     m.current = NULL;
-    m.stats.n_pending--;
+    m.n_pending--;
     pthread_cond_broadcast(&m.done);
     pthread_mutex_unlock(&m.lock);
     job_free(j);
@@ -729,6 +735,23 @@ hear_helpers(bool may_wait)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Lock held. */
+static void
+empty_mailbox(void)
+{
+    struct job *j = atomic_exchange(&m.mailbox, NULL), *next, *oldest = NULL;
+
+    for (; j; j = next) {
+        next = j->next;
+        j->next = oldest;
+        oldest = j;
+    }
+    for (; oldest; oldest = next) {
+        next = oldest->next;
+        push(&m.inbox, oldest);
+    }
+}
+
 /* Waits for a job while helpers have nothing to do; they are looked at every now and then. */
 static void
 wait_for_work(void)
@@ -738,12 +761,14 @@ wait_for_work(void)
 
     for (int i = 0; i < MAX_HELPERS; i++)
         helpers |= m.helper[i].pid != 0;
-    m.peeks = attentive;
-    if (attentive || helpers)
+    m.asleep = !attentive;
+    if (m.mailbox) /* put there before `asleep` was seen */
+        ;
+    else if (attentive || helpers)
         pthread_cond_timedwait(&m.wake, &m.lock, &until);
     else
         pthread_cond_wait(&m.wake, &m.lock);
-    m.peeks = false;
+    m.asleep = false;
 }
 
 /* Where processors are few, whoever interprets comes first: looking kernels up, digesting the helper's files
@@ -763,8 +788,10 @@ manage(void *unused)
         bool stop, more;
 
         pthread_mutex_lock(&m.lock);
+        empty_mailbox();
         while (!m.stop && !m.inbox.first && !m.todo.first && !somebody_works()) {
             wait_for_work();
+            empty_mailbox();
             if (!m.inbox.first)
                 break;
         }
@@ -809,7 +836,7 @@ start_manager(void)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     m.running = rc == 0;
-    return m.running;
+    return rc == 0;
 }
 
 /* ---- forking --------------------------------------------------------------------------------- */
@@ -839,7 +866,7 @@ after_fork_child(void)
     pthread_cond_init(&m.wake, NULL);
     pthread_cond_init(&m.done, NULL);
     fr_cache_after_fork();
-    m.running = m.stop = m.peeks = false;
+    m.running = m.asleep = m.stop = false;
     m.memo_read = m.compiler_known;
     if (m.current)
         push(&m.inbox, m.current);
@@ -852,6 +879,10 @@ after_fork_child(void)
         if (m.helper[i].pid)
             fr_helper_abandon(&m.helper[i]);
     }
+    empty_mailbox();
+    m.n_pending = 0; /* a thread that was about to put something there is not here */
+    for (j = m.inbox.first; j; j = j->next)
+        m.n_pending++;
 }
 
 /* ---- the interface --------------------------------------------------------------------------- */
@@ -910,31 +941,33 @@ void
 fr_compile_want(const struct fr_nest *nest, bool                                 lookup_only,
                 void (*ready)(void *arg, const struct fr_nest_code *code), void *arg)
 {
-    struct job *j = m.configured ? new_job(nest) : NULL;
+    struct job *j = new_job(nest);
 
-    if (j) {
-        j->lookup_only = lookup_only;
-        j->ready = ready;
-        j->arg = arg;
-        pthread_mutex_lock(&m.lock);
-        if (start_manager()) {
-            push(&m.inbox, j);
-            m.stats.n_pending++;
-            if (!m.peeks)
-                pthread_cond_signal(&m.wake);
-            j = NULL;
-            ready = NULL;
-        }
-        pthread_mutex_unlock(&m.lock);
+    fr_compile_start();
+    if (!j || !m.running) { /* nobody else will answer */
         job_free(j);
-    }
-    if (ready) /* nobody else will answer */
         ready(arg, NULL);
+        return;
+    }
+    j->lookup_only = lookup_only;
+    j->ready = ready;
+    j->arg = arg;
+    m.n_pending++;
+    j->next = m.mailbox;
+    while (!atomic_compare_exchange_weak(&m.mailbox, &j->next, j))
+        ;
+    if (m.asleep) {
+        pthread_mutex_lock(&m.lock);
+        pthread_cond_signal(&m.wake);
+        pthread_mutex_unlock(&m.lock);
+    }
 }
 
 void
 fr_compile_start(void)
 {
+    if (m.running)
+        return;
     pthread_mutex_lock(&m.lock);
     if (m.configured)
         start_manager();
@@ -951,12 +984,12 @@ fr_compile_wait(double timeout_s, bool (*interrupted)(void))
         struct timespec until;
 
         pthread_mutex_lock(&m.lock);
-        if (m.stats.n_pending && start_manager()) {
+        if (m.n_pending && start_manager()) {
             pthread_cond_signal(&m.wake);
             until = fr_time_in_ns((int64_t)(timeout_s < 0.05 ? timeout_s * 1e9 : 5e7));
             pthread_cond_timedwait(&m.done, &m.lock, &until);
         }
-        idle = m.stats.n_pending == 0;
+        idle = m.n_pending == 0;
         pthread_mutex_unlock(&m.lock);
         asked = interrupted && interrupted();
     }
@@ -968,6 +1001,7 @@ fr_compile_stats(struct fr_compile_stats *out)
 {
     pthread_mutex_lock(&m.lock);
     *out = m.stats;
+    out->n_pending = m.n_pending;
     pthread_mutex_unlock(&m.lock);
 }
 
@@ -997,8 +1031,9 @@ fr_compile_stop(void)
         pthread_join(m.thread, NULL);
     pthread_mutex_lock(&m.lock);
     m.running = m.stop = false;
+    empty_mailbox();
     while ((j = pop(&m.inbox)) || (j = pop(&m.todo))) {
-        m.stats.n_pending--;
+        m.n_pending--;
         job_free(j);
     }
     pthread_cond_broadcast(&m.done);

@@ -37,6 +37,7 @@ struct frame {
     int64_t                  j0, n;        /* and its elements in each row */
     bool                     whole;        /* tiles hold whole rows */
     bool                     quiet;        /* no stores: the stage runs more than once */
+    uint64_t                 past;         /* bit k: operand k is stored past the caches */
 };
 
 static size_t
@@ -78,6 +79,23 @@ fr_interp_temp_bytes(const struct fr_program *p)
     return reduce > accum ? reduce : accum;
 }
 
+/* Not past the caches, where it is already, goes what is read as well. Operands beyond the 64th are stored as ever. */
+static uint64_t
+stored_past(const struct fr_nest *nest, char *const *ptr)
+{
+    uint64_t past = 0;
+
+    for (int i = 0; i < nest->n_operands && i < 64; i++) {
+        bool shared = false;
+
+        for (int k = 0; k < nest->n_operands; k++)
+            shared |= k != i && ptr[k] == ptr[i];
+        if (nest->operands[i].flags & FR_OPERAND_PAST && !shared)
+            past |= UINT64_C(1) << i;
+    }
+    return past;
+}
+
 static struct frame *
 frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,
            const int64_t *inner_stride, const void *scalars, void *scratch)
@@ -105,6 +123,7 @@ frame_init(const struct fr_program *p, char *const *ptr, const int64_t *row_stri
     f->n_rows = f->n = 1;
     f->whole = true;
     f->quiet = false;
+    f->past = p->stores_past ? stored_past(p->nest, ptr) : 0;
     return f;
 }
 
@@ -178,20 +197,6 @@ row_load(struct frame *f, const struct fr_step *st)
     return to;
 }
 
-/* Whether an operand is to be stored past the caches, and is not there already because it is read as well. */
-static bool
-goes_past(const struct frame *f, uint32_t operand)
-{
-    const struct fr_nest *nest = f->p->nest;
-
-    if (!(nest->operands[operand].flags & FR_OPERAND_PAST))
-        return false;
-    for (uint32_t k = 0; k < nest->n_operands; k++)
-        if (k != operand && f->ptr[k] == f->ptr[operand])
-            return false;
-    return true;
-}
-
 /* The tile's value, past the caches, while what the next tile loads is on its way. */
 static void
 store_past(struct frame *f, char *to, const char *from, int size)
@@ -222,7 +227,7 @@ store(struct frame *f, const struct fr_step *st)
     if (from == to && !broadcast)
         return; /* computed in place */
     if (!broadcast && is_contiguous(f, st->operand, st->size)) {
-        if (goes_past(f, st->operand))
+        if (st->operand < 64 && f->past >> st->operand & 1)
             store_past(f, to, from, st->size);
         else
             memmove(to, from, (size_t)(f->n_rows * f->n * st->size));

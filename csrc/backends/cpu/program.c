@@ -881,10 +881,10 @@ describe_nest(struct builder *b)
     p->copies = only_copies(b->nest);
     p->only_accumulates = only_accumulates(b->nest);
     p->accumulates = fr_nest_accumulates(b->nest);
-    for (int k = 0; k < b->nest->n_operands; k++)
+    for (int k = 0; k < b->nest->n_operands; k++) {
         p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
-    for (int k = 0; k < b->nest->n_operands; k++)
         p->stores_past |= (b->nest->operands[k].flags & FR_OPERAND_PAST) != 0;
+    }
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
