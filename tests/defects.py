@@ -31,8 +31,8 @@ DEFECTS = {
         "jit/emit_gcc.c", '"-ffp-contract=off"', '"-ffp-contract=fast"', ("reductions",), "compiled"),
     # Compiled code forgets the last element after whole vectors.
     "wrong tail, compiled": Defect(
-        "jit/emit_gcc_stage.c", r"^    scatter\(e, left\);",
-        "    scatter(e, minus(e, left, fr_gcc_i64(c, 1)));", ("fuzz", "reductions"), "compiled"),
+        "jit/emit_gcc_stage.c", r"^    fr_emit_scatter\(e, left\);",
+        "    fr_emit_scatter(e, minus(e, left, fr_gcc_i64(&e->c, 1)));", ("fuzz", "reductions"), "compiled"),
     # Pieces of a long sum end where threads share the work, not where the tree of the sum divides.
     "split by threads": Defect(
         "backends/cpu/long_rows.c", r"row\.pieces\[n\+\+\] = \(struct piece\)\{t\.start, t\.n\};",
