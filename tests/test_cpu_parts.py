@@ -5,6 +5,7 @@ generated kernels are needed.
 """
 
 import ctypes as C
+import mmap
 import os
 import platform
 import shutil
@@ -301,7 +302,8 @@ def test_model_is_numpy():
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
-def test_gather_scatter_fill(lib, size):
+def test_gather_scatter_fill(lib, level, size):
+    lib.t_isa(level)
     rng = np.random.default_rng(6)
     t = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size]
     for n in [0, 1, 2, 3, 5, 8, 17, 64, 100, 1000]:
@@ -326,6 +328,30 @@ def test_gather_scatter_fill(lib, size):
                 at = ptr(back, skew + first * size)
                 lib.fr_copy_scatter(n_(n), size, at, C.c_ssize_t(step * size), ptr(out, skew))
                 assert (back == expect).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_gather_reads_nothing_behind_the_last(lib, level, size):
+    """The source ends where a page does that nobody may read."""
+    lib.t_isa(level)
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * page)
+    raw = np.frombuffer(memory, "u1")
+    raw[:] = np.random.default_rng(9).integers(0, 256, 3 * page)
+    for at in (0, 2 * page):
+        assert C.CDLL(None).mprotect(ptr(raw, at), C.c_size_t(page), 0) == 0
+    src = raw[page : 2 * page].view(f"u{size}")
+    for n in (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129):
+        for step in (-1, 2, 3, 4):
+            if (n - 1) * abs(step) + 1 > len(src):
+                continue
+            first = n - 1 if step < 0 else len(src) - (n - 1) * step - 1
+            want = src[first + np.arange(n) * step]
+            out = np.zeros(n, src.dtype)
+            lib.fr_copy_gather(n_(n), size, ptr(out), ptr(src, first * size), C.c_ssize_t(step * size))
+            assert out.tobytes() == want.tobytes(), (n, step)
+    for at in (0, 2 * page):
+        assert C.CDLL(None).mprotect(ptr(raw, at), C.c_size_t(page), 3) == 0
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])

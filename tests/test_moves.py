@@ -241,6 +241,9 @@ COSTS = {
     "a[narrow]": 20,
     "frit.repeat(byte, 2)": 5,
     "frit.repeat(pair, 2)": 20,
+    "byte4[:, 1].copy()": 2,
+    "byte3[:, 1] + byte": 2,
+    "pairs2[:, 1] + pairs2[:, 0]": 4.8,
     "paged.T.copy()": 9,
     "a.argmax()": 1.7,
     "f.argmax()": 1.05,
@@ -273,6 +276,8 @@ a, f, byte = frit.asarray(r.random(n)), frit.asarray(r.random(n).astype("f4")), 
 index = r.integers(0, n, n)
 narrow = index.astype("i4")
 mask = frit.asarray(np.arange(n) == n - 1)
+byte3, byte4 = (frit.asarray(np.arange(k * n).astype("u1").reshape(n, k)) for k in (3, 4))
+pairs2 = frit.asarray(np.arange(2 * n).astype("i2").reshape(n, 2))
 half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))

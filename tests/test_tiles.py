@@ -194,6 +194,27 @@ def test_backwards_and_every_other(dtype):
     check(lambda x, y, z: x[:, ::2] + y[:, ::-1] + z.T, c, d, tall, what=dtype)     # a crosswise one beside them
 
 
+@pytest.mark.parametrize("step", [3, 4])
+@pytest.mark.parametrize("dtype", "?bBhHefi")
+def test_every_third_and_fourth(dtype, step):
+    """Several of them lie in eight bytes, or they are read where they lie."""
+    packed = np.dtype(dtype).itemsize * step <= 8
+    for n in (16_500, 40_001):
+        x, y = data((n, step), dtype), data((n,), dtype, 1)
+        for k in range(step):
+            check(lambda x, y: x[:, k] + y, x, y, packed=packed, what=(n, k))
+    x, y = data((300, 200, step), dtype, 2), data((300, 200), dtype, 3)
+    check(lambda x, y: x[..., 0] + x[..., step - 1] + y, x, y, packed=packed)     # rows without an end join
+    check(lambda x, y: x[::2, 5:, 1] + y[::2, 5:], x, y, packed=packed)           # and do not
+
+
+def test_images_of_bytes_are_packed_whatever_their_size():
+    """Every fourth byte of 5 MB and every other one: memory brings them sooner than they are read one by one."""
+    x = data((5 << 20, 4), "B")
+    check(lambda x: x[:, 1] + x[:, 3], x)
+    check(lambda x: x.reshape(-1)[::2] + x.reshape(-1)[1::2], x)
+
+
 def test_backwards_in_rows_that_stay_whole():
     a, b = data((300, 900), "f"), data((300, 900), "f", 1)
 

@@ -570,8 +570,10 @@ enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
     PACK_ROW = 64,          /* elements of a row that is gathered */
+    PACK_APART = 4,         /* elements from one to the next, and PACK_WIDE bytes: FR_NEAR_STEP */
     PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
-    PACK_NEAR = 4 << 20,    /* bytes, and twice as many in memory: for more, memory is what a row waits for */
+    PACK_NEAR = 4 << 20,    /* bytes, and more in memory: for more, memory is what a row waits for, unless PACK_WIDE
+                             * bytes have several elements */
     PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
@@ -586,8 +588,15 @@ row_stays(int64_t n, int64_t step)
     return n <= WAYS * (apart <= LINE ? SETS : apart < LINE * SETS ? LINE * SETS / apart : 1);
 }
 
+/* Whether a row that takes every so many-th element is sooner copied by shuffles of whole vectors than read one by one. */
+static bool
+is_near(int64_t stride, int64_t step, int64_t bytes)
+{
+    return stride >= 2 && stride <= PACK_APART && (step < PACK_WIDE || (step == PACK_WIDE && bytes <= PACK_NEAR));
+}
+
 /* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
- * other one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
+ * second to fourth one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
 static int
 pack_axis(const struct lowering *z, int operand, bool whole_rows)
 {
@@ -607,7 +616,7 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows)
     if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
         return -1;
     if (axis < 0)
-        small = !(o->stride[inner] == -1 || (o->stride[inner] == 2 && bytes <= PACK_NEAR)) ||
+        small = !(o->stride[inner] == -1 || is_near(o->stride[inner], step, bytes)) ||
                 z->dims[inner] < PACK_ROW || size >= PACK_WIDE;
     else
         small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT ||

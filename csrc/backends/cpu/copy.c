@@ -7,6 +7,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "backends/cpu/near.h"
+
 /* An element that may lie anywhere. */
 typedef uint8_t  u1;
 typedef uint16_t u2 __attribute__((aligned(1), may_alias));
@@ -28,15 +30,7 @@ typedef uint16_t v2_mem __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint32_t v4_mem __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* Masks for two vectors a, b: the even elements of both; a backwards; their lower and upper
- * halves interleaved. */
-#define EVEN_1 {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
-#define EVEN_2 {0, 2, 4, 6, 8, 10, 12, 14}
-#define EVEN_4 {0, 2, 4, 6}
-#define EVEN_8 {0, 2}
-#define BACK_2 {7, 6, 5, 4, 3, 2, 1, 0}
-#define BACK_4 {3, 2, 1, 0}
-#define BACK_8 {1, 0}
+/* Masks for two vectors a, b: their lower and upper halves interleaved. */
 #define LOW_1 {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
 #define LOW_2 {0, 8, 1, 9, 2, 10, 3, 11}
 #define LOW_4 {0, 4, 1, 5}
@@ -46,74 +40,19 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 #define HIGH_4 {2, 6, 3, 7}
 #define HIGH_8 {1, 3}
 
-/* A vector backwards. No shuffle of bytes is in every x86-64: pairs are, and their bytes change
- * places. */
-static v1
-backwards_1(v1 a)
-{
-    const v2 back = BACK_2;
-    v2       x = __builtin_shuffle((v2)a, back);
-
-    return (v1)(x << 8 | x >> 8);
-}
-#define BACKWARDS(S, V)                                                                            \
-    static V backwards_##S(V a)                                                                    \
-    {                                                                                              \
-        const V back = BACK_##S;                                                                   \
-                                                                                                   \
-        return __builtin_shuffle(a, back);                                                         \
-    }
-BACKWARDS(2, v2)
-BACKWARDS(4, v4)
-BACKWARDS(8, v8)
-
-enum { GATHER_AHEAD = 2048 };   /* bytes: at the end of a page the processor stops reading ahead */
-
-/* Every other element, and backwards: whole vectors, shuffled. The last ones singly, so that
- * nothing beyond them is read. Returns how many are done. */
-#define GATHER_NEAR(S, T, V)                                                                       \
-    static size_t gather_near_##S(size_t n, char *out, const char *in, ptrdiff_t stride)           \
-    {                                                                                              \
-        const size_t lanes = 16 / S;                                                               \
-        const V      even = EVEN_##S;                                                              \
-        size_t       i = 0;                                                                        \
-                                                                                                   \
-        if (stride == 2 * S)                                                                       \
-            for (; i + lanes < n; i += lanes) {                                                    \
-                V a = *(const V##_mem *)(in + 2 * i * S);                                          \
-                V b = *(const V##_mem *)(in + 2 * i * S + 16);                                     \
-                                                                                                   \
-                __builtin_prefetch((const void *)((uintptr_t)in + 2 * i * S + GATHER_AHEAD));      \
-                *(V##_mem *)(out + i * S) = __builtin_shuffle(a, b, even);                         \
-            }                                                                                      \
-        else if (stride == -S)                                                                     \
-            for (; i + lanes <= n; i += lanes) {                                                   \
-                V a = *(const V##_mem *)(in - (i + lanes - 1) * S);                                \
-                                                                                                   \
-                __builtin_prefetch((const void *)((uintptr_t)in - i * S - GATHER_AHEAD));          \
-                *(V##_mem *)(out + i * S) = backwards_##S(a);                                      \
-            }                                                                                      \
-        return i;                                                                                  \
-    }
-GATHER_NEAR(1, u1, v1)
-GATHER_NEAR(2, u2, v2)
-GATHER_NEAR(4, u4, v4)
-GATHER_NEAR(8, u8, v8)
-
+/* Those that lie a few apart; returns how many are done, from the first on. */
 static size_t
-gather_near_16(size_t n, char *out, const char *in, ptrdiff_t stride)
+gather_near(size_t n, int size, char *out, const char *in, ptrdiff_t stride)
 {
-    (void)n;
-    (void)out;
-    (void)in;
-    (void)stride;
-    return 0;
+    if (size > 8 || stride > FR_NEAR_STEP * size || (stride < 0 && stride != -size) || stride % size)
+        return 0;
+    return fr_near->gather[size](n, out, in, stride / size);
 }
 
 #define GATHER(S, T)                                                                               \
     static void gather_##S(size_t n, char *out, const char *in, ptrdiff_t stride)                  \
     {                                                                                              \
-        size_t i = gather_near_##S(n, out, in, stride);                                            \
+        size_t i = gather_near(n, S, out, in, stride);                                             \
         T     *r = (T *)out + i;                                                                   \
                                                                                                    \
         in += (ptrdiff_t)i * stride;                                                               \

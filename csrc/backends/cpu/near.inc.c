@@ -1,0 +1,92 @@
+/* backends/cpu/near.inc.c -- the kernels of near.h for one level of instructions. Compiled as reduce.inc.c is.
+ *
+ * Of every other element, the even ones of two vectors are one shuffle; every fourth is every other of those. Of every
+ * third, no two that lie in three vectors are in the same lane, for 3 has no divisor in common with the number of
+ * lanes: so the three are laid over each other, and what lies in a wrong order then is one shuffle. */
+#include "backends/cpu/near.h"
+
+#include <stdint.h>
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+/* Vectors are as wide as a shuffle across all of them is one instruction. */
+#if defined(__AVX512BW__)
+#define FOR_SIZES(X) X(1, uint8_t, 16) X(2, uint16_t, 32) X(4, uint32_t, 16) X(8, uint64_t, 8)
+#elif defined(__AVX2__)
+#define FOR_SIZES(X) X(1, uint8_t, 16) X(2, uint16_t, 8) X(4, uint32_t, 8) X(8, uint64_t, 4)
+#else
+#define FOR_SIZES(X) X(1, uint8_t, 16) X(2, uint16_t, 8) X(4, uint32_t, 4) X(8, uint64_t, 2)
+#endif
+#if defined(__x86_64__) && !defined(__SSSE3__)
+#define SHUFFLED(S) ((S) >= 4)   /* bytes and pairs in any order would be moved one by one */
+#else
+#define SHUFFLED(S) 1
+#endif
+
+enum { AHEAD = 2048 };   /* bytes: at the end of a page the processor stops reading ahead */
+
+#define LIST_2(F, N) F(0, N), F(1, N)
+#define LIST_4(F, N) LIST_2(F, N), F(2, N), F(3, N)
+#define LIST_8(F, N) LIST_4(F, N), F(4, N), F(5, N), F(6, N), F(7, N)
+#define LIST_16(F, N)                                                                              \
+    LIST_8(F, N), F(8, N), F(9, N), F(10, N), F(11, N), F(12, N), F(13, N), F(14, N), F(15, N)
+#define LIST_32(F, N)                                                                              \
+    LIST_16(F, N), F(16, N), F(17, N), F(18, N), F(19, N), F(20, N), F(21, N), F(22, N), F(23, N), \
+        F(24, N), F(25, N), F(26, N), F(27, N), F(28, N), F(29, N), F(30, N), F(31, N)
+
+#define BACK(l, N) ((N) - 1 - (l))
+#define EVEN(l, N) (2 * (l))
+/* Element l of the result is element 3 * l of three vectors: in lane THIRD, and in the vector FROM says of that lane,
+ * whose element of the result is a third of it: times 43, for 3 * 43 is 1 more than a multiple of any N. */
+#define THIRD(l, N) (3 * (l) % (N))
+#define FROM(l, N) (3 * ((l) * 43 % (N)) / (N))
+#define FIRST_TWO(l, N) ((l) + (FROM(l, N) == 1 ? (N) : 0))
+#define LAST(l, N) ((l) + (FROM(l, N) == 2 ? (N) : 0))
+
+#define AT(S, k) ((vec_##S) * (const mem_##S *)(in + (k) * (ptrdiff_t)sizeof(vec_##S)))
+#define ASK() __builtin_prefetch((const void *)((uintptr_t)in + AHEAD))
+
+#define NEAR(S, T, N)                                                                              \
+    typedef T vec_##S __attribute__((vector_size((S) * (N))));                                     \
+    typedef T mem_##S __attribute__((vector_size((S) * (N)), aligned(1), may_alias));              \
+    static size_t near_##S(size_t n, char *out, const char *in, ptrdiff_t step)                    \
+    {                                                                                              \
+        const vec_##S even = {LIST_##N(EVEN, N)}, back = {LIST_##N(BACK, N)};                      \
+        const vec_##S two = {LIST_##N(FIRST_TWO, N)}, last = {LIST_##N(LAST, N)};                  \
+        const vec_##S third = {LIST_##N(THIRD, N)};                                                \
+        size_t        i = 0;                                                                       \
+                                                                                                   \
+        if (step == 2)                                                                             \
+            for (; i + (N) < n; i += (N), in += 2 * sizeof even) {                                 \
+                ASK();                                                                             \
+                *(mem_##S *)(out + i * (S)) = __builtin_shuffle(AT(S, 0), AT(S, 1), even);         \
+            }                                                                                      \
+        else if (step == 3 && SHUFFLED(S))                                                         \
+            for (; i + (N) < n; i += (N), in += 3 * sizeof even) {                                 \
+                vec_##S v = __builtin_shuffle(AT(S, 0), AT(S, 1), two);                            \
+                                                                                                   \
+                ASK();                                                                             \
+                v = __builtin_shuffle(v, AT(S, 2), last);                                          \
+                *(mem_##S *)(out + i * (S)) = __builtin_shuffle(v, third);                         \
+            }                                                                                      \
+        else if (step == 4)                                                                        \
+            for (; i + (N) < n; i += (N), in += 4 * sizeof even) {                                 \
+                vec_##S v = __builtin_shuffle(AT(S, 0), AT(S, 1), even);                           \
+                                                                                                   \
+                ASK();                                                                             \
+                v = __builtin_shuffle(v, __builtin_shuffle(AT(S, 2), AT(S, 3), even), even);       \
+                *(mem_##S *)(out + i * (S)) = v;                                                   \
+            }                                                                                      \
+        else if (step == -1 && (SHUFFLED(S) || (S) > 1))                                           \
+            for (in -= sizeof even - (S); i + (N) <= n; i += (N), in -= sizeof even) {             \
+                __builtin_prefetch((const void *)((uintptr_t)in - AHEAD));                         \
+                *(mem_##S *)(out + i * (S)) = __builtin_shuffle(AT(S, 0), back);                   \
+            }                                                                                      \
+        return i;                                                                                  \
+    }
+FOR_SIZES(NEAR)
+
+const struct fr_near_kernels PASTE(fr_near_, FR_LEVEL) = {
+    .gather = {[1] = near_1, [2] = near_2, [4] = near_4, [8] = near_8},
+};
