@@ -1,5 +1,7 @@
 /* jit/recipe_half.c -- half precision in integer micro code: widening to F32 and rounding back.
  * Nothing here needs hardware that knows the format, and a compiler can vectorise all of it. */
+#include <math.h>
+
 #include "jit/recipe_int.h"
 
 enum { HALF_MANT = 10, HALF_BIAS = 15 };
@@ -55,20 +57,23 @@ fr_half_narrow(code_t c, fr_mval v)
     return m_cvt(c, FR_U16, m_or(c, r, sign));
 }
 
+/* Adding 1.5 * 2^13 times the power of two below a number, and taking it away again, rounds it to the eleven bits that
+ * a half has: they are what is left of it in the sum. Below the normal range the distance of halves stays, and so
+ * does what is added. From 2^16 on, where what is added need not grow, all is infinite; NaNs keep what a half would. */
 fr_mval
 fr_half_round(code_t c, fr_mval v)
 {
-    fr_mval bits = m_bitcast(c, FR_U32, v), mag = m_bitcast(c, FR_U32, m_abs(c, v));
-    fr_mval sign = m_and(c, bits, m_int(c, FR_U32, 0x80000000));
-    fr_mval even = m_and(c, m_shr(c, mag, m_int(c, FR_U32, 13)), m_int(c, FR_U32, 1));
-    fr_mval high = m_int(c, FR_U32, 0xffffe000), half = m_real(c, FR_F32, 0.5), r;
-    fr_mval normal = m_and(c, m_add(c, mag, m_add(c, even, m_int(c, FR_U32, 0xfff))), high);
-    fr_mval sub = m_bitcast(c, FR_U32, m_sub(c, m_add(c, m_abs(c, v), half), half));
-    fr_mval nan = m_and(c, m_or(c, mag, m_int(c, FR_U32, 0x400000)), high);
+    fr_mval lowest = m_real(c, FR_F32, 0x1p-14), highest = m_real(c, FR_F32, 0x1p16);
+    fr_mval mag = m_abs(c, v), sign, power, magic, r;
 
-    r = m_select(c, m_lt(c, mag, m_int(c, FR_U32, (127 - HALF_BIAS + 1) << 23)), sub, normal);
-    r = m_select(c, m_le(c, m_int(c, FR_U32, (127 + HALF_BIAS + 1) << 23), normal),
-                 m_int(c, FR_U32, 0x7f800000), r);
-    r = m_select(c, m_lt(c, m_int(c, FR_U32, 0x7f800000), mag), nan, r);
-    return m_bitcast(c, FR_F32, m_or(c, r, sign));
+    sign = m_and(c, m_bitcast(c, FR_U32, v), m_int(c, FR_U32, 0x80000000));
+    power = m_and(c, m_bitcast(c, FR_U32, mag), m_int(c, FR_U32, 0x7f800000));
+    power = m_bitcast(c, FR_F32, power);
+    power = m_select(c, m_lt(c, power, lowest), lowest, power);
+    power = m_select(c, m_lt(c, highest, power), highest, power);
+    magic = m_mul(c, power, m_real(c, FR_F32, 0x1.8p13));
+    r = m_sub(c, m_add(c, mag, magic), magic);
+    r = m_select(c, m_le(c, highest, r), m_real(c, FR_F32, INFINITY), r);
+    r = m_bitcast(c, FR_F32, m_or(c, m_and(c, m_bitcast(c, FR_U32, r), m_int(c, FR_U32, 0xffffe000)), sign));
+    return r;
 }

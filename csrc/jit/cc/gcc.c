@@ -608,6 +608,16 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
     flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
+/* Whether argument 0 was computed: its NaNs are quiet, as the processor's widening leaves them. */
+static bool
+all_computed(int n, const struct fr_gargs *args)
+{
+    for (int u = 0; u < n; u++)
+        if (!args[u].x[0].exact)
+            return false;
+    return all_wide(n, args, 0);
+}
+
 void
 fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
              struct fr_gval *out)
@@ -617,6 +627,8 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
     fr_status      st;
 
     c->code.n = 0;
+    if (from == FR_F16 && (to == FR_F32 || to == FR_F64) && all_computed(n, args))
+        from = FR_F32;
     x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
     if (c->has_f16c && from == FR_F32 && to == FR_F16)
         st = give_half(c, x, &given);
