@@ -2,7 +2,12 @@
 every ISA level."""
 
 import math
+import os
 import pathlib
+import subprocess
+import sys
+import textwrap
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -237,3 +242,39 @@ def test_same_bits_at_every_level():
                     np.isnan(got) & np.isnan(first)
                 )
                 assert same.all(), (name, dtype, [x[~same][0] for x in xs])
+
+
+@pytest.mark.parametrize("jit", ["interpret", "always"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", [3, 4])
+def test_whole_powers(n, dtype, jit):
+    """x ** 3 and x ** 4 have recipes of their own: nearly the nearest number, and C99's specials."""
+    code = f"""
+        import sys
+        import numpy as np
+        import frit
+        x = np.frombuffer(sys.stdin.buffer.read(), {dtype!r})
+        sys.stdout.buffer.write(np.asarray(frit.asarray(x) ** {n}).tobytes())
+        assert frit.explain(frit.asarray(x) ** {n}, "graph").count({dict([(3, "cube"), (4, "fourth")])[n]!r}) == 1
+    """
+    rng = np.random.default_rng(n)
+    info = np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        x = np.concatenate([accuracy.edges(np.dtype(dtype).type), rng.uniform(-4, 4, 4000), rng.standard_normal(4000),
+                            np.exp2(rng.uniform(info.minexp / n - 9, info.maxexp / n + 1, 4000))]).astype(dtype)
+        env = {**os.environ, "FRIT_JIT": jit, "FRIT_CACHE": "0"}
+        got = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], input=x.tobytes(), env=env, check=True,
+                             stdout=subprocess.PIPE).stdout
+        got = np.frombuffer(got, dtype)
+        special = np.power(x, n)
+    assert np.array_equal(np.isnan(got), np.isnan(x))
+    assert np.array_equal(np.signbit(got)[~np.isnan(x)], (np.signbit(x) & (n == 3))[~np.isnan(x)])
+    worst = 0
+    for a, r, s in zip(x.tolist(), got.tolist(), special.tolist()):
+        if not math.isfinite(a) or not math.isfinite(s):
+            assert math.isnan(a) or r == s, (a, r, s)
+            continue
+        truth = Fraction(a) ** n
+        unit = Fraction(np.spacing(np.dtype(dtype).type(abs(s))).item())
+        worst = max(worst, abs(Fraction(r) - truth) / unit)
+    assert worst <= (0.5001 if dtype == "f4" else 0.75), float(worst)     # 0.5001 but for subnormal doubles

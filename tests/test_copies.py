@@ -119,38 +119,38 @@ def test_seeded_defect_is_caught(name, copy):
         assert "caught by" in done.stdout or done.returncode < 0, f"{check}: {done.stdout}"
 
 
-def add_cube(csrc):
+def add_fifth(csrc):
     """A row and a recipe, as csrc/README.md says."""
-    substitute(csrc / "ir" / "ops.def", r"^OP\(square,", 'OP(cube,          1, SAME,    "iuf",   '
-               'cube,          0, any)\nOP(square,')
+    substitute(csrc / "ir" / "ops.def", r"^OP\(square,", 'OP(fifth,         1, SAME,    "iuf",   '
+               'fifth,         0, any)\nOP(square,')
     substitute(csrc / "jit" / "recipe_arith.c", r"^RECIPE\(square\)", textwrap.dedent("""\
-        RECIPE(cube)
+        RECIPE(fifth)
         {
-            out->re = m_mul(c, m_mul(c, x[0].re, x[0].re), x[0].re);
+            out->re = m_mul(c, m_mul(c, m_mul(c, m_mul(c, x[0].re, x[0].re), x[0].re), x[0].re), x[0].re);
         }
 
         RECIPE(square)"""))
 
 
-CUBE = """
+FIFTH = """
     import numpy as np
     for dtype in ("f4", "f8", "i4", "u1", "i8", "f2"):
         x = np.arange(-5, 6).astype(dtype)
         for _ in range(4):
             t = frit.asarray(x)
-            got = np.asarray(frit.cube(t) + t)
-            assert got.dtype == dtype and (got == x * x * x + x).all(), (dtype, got)
+            got = np.asarray(frit.fifth(t) + t)
+            assert got.dtype == dtype and (got == x * x * x * x * x + x).all(), (dtype, got)
         frit.wait_for_compiles(60)
     x = np.arange(12.0).reshape(3, 4)
-    assert (np.asarray(frit.cube(frit.asarray(x)).sum(axis=1)) == (x ** 3).sum(axis=1)).all()
+    assert (np.asarray(frit.fifth(frit.asarray(x)).sum(axis=1)) == (x * x * x * x * x).sum(axis=1)).all()
     t = frit.asarray(np.ones(3))
-    assert any(r["name"] == "cube" for r in frit._core.op_table())
+    assert any(r["name"] == "fifth" for r in frit._core.op_table())
     for kind in ("graph", "plan", "loops", "c", "cuda"):
-        assert "cube" in frit._core.explain_text([frit.cube(t) + 1], kind), kind
+        assert "fifth" in frit._core.explain_text([frit.fifth(t) + 1], kind), kind
     try:
-        frit.cube(frit.asarray(np.ones(3, "c8")))
+        frit.fifth(frit.asarray(np.ones(3, "c8")))
     except TypeError as e:
-        assert "cube" in str(e)
+        assert "fifth" in str(e)
     else:
         raise AssertionError("a kind that the row does not name")
     s = frit.stats()
@@ -159,9 +159,9 @@ CUBE = """
 
 
 def test_operation_added_to_the_table_is_in_every_executor(copy):
-    copy.build(add_cube)
+    copy.build(add_fifth)
     for env, executor in (({"FRIT_JIT": "interpret"}, "interpreted"), ({"FRIT_JIT": "off"}, None),
                           ({"FRIT_JIT": "always"}, "jitted"), ({"FRIT_BACKEND": "ref"}, "ref")):
-        done = copy.run(CUBE, **env)
+        done = copy.run(FIFTH, **env)
         assert done.returncode == 0 and "executors:" in done.stdout, f"{env}\n{done.stdout}"
         assert executor is None or executor in done.stdout.split("executors:")[1].split(), done.stdout

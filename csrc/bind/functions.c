@@ -203,6 +203,8 @@ static bool
 numpy_has(fr_op op)
 {
     switch (op) {
+    case FR_OP_cube:
+    case FR_OP_fourth:
     case FR_OP_erf:
     case FR_OP_erfc:
     case FR_OP_sigmoid:

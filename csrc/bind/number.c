@@ -306,6 +306,8 @@ fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
            : e == 1   ? FR_OP_positive
            : e == 0.5 ? FR_OP_sqrt
            : e == -1  ? FR_OP_reciprocal
+           : e == 3   ? FR_OP_cube
+           : e == 4   ? FR_OP_fourth
                       : FR_OP_power;
 }
 

@@ -310,7 +310,7 @@ class Draw:
             return None
         if self.env[v].dtype.kind == "f":
             if r.random() < 0.3:
-                return f"{self.new()} = xp.power({v}, {r.choice([3, -2, 1.5, 'np.float32(0.7)', v])})"
+                return f"{self.new()} = xp.power({v}, {r.choice([3, 4, -2, 1.5, 'np.float32(0.7)', v])})"
             return f"{self.new()} = {v} ** {r.choice([2, 2, 2, 0.5, -1, 1])}"
         if r.random() < 0.2:
             return f"{v} **= {r.choice([0, 1, 2, 3])}"
