@@ -145,6 +145,22 @@ def test_places_of_extremes(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
+def test_places_of_extremes_in_short_rows(dtype):
+    r = np.random.default_rng(5)
+    kind = np.dtype(dtype).kind
+    for n in [*range(1, 19), 31, 33, 65]:
+        a = r.integers(0, 2 if kind == "b" else 7, (200, n))
+        a = (a - 3 if kind in "ifc" else a).astype(dtype)
+        if kind in "fc":
+            for value in (-0.0, np.nan, -np.nan, np.inf, -np.inf):
+                a.reshape(-1)[r.integers(0, a.size, 15 * n)] = value
+        t = frit.asarray(a)
+        for name in ("argmax", "argmin"):
+            assert_same(getattr(t, name)(1), getattr(a, name)(1), what=(n, name))
+            assert_same(getattr(t[0], name)(), np.asarray(getattr(a[0], name)()), what=(n, name))
+
+
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
 def test_one_that_decides(dtype):
     """Truth and extremes where one element is unlike all others, in whole vectors and in what is left over."""
     r = np.random.default_rng(4)

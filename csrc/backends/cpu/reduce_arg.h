@@ -230,10 +230,46 @@ EACH_INT(FIND)
 FIND(f32, float)
 FIND(f64, double)
 
+/* Numbers in whose order a NaN beats all others, and zeros are equal. */
+#define KEY_INT(s, T)                                                                              \
+    typedef T key_##s;                                                                             \
+    INLINE T  key_max_##s(T v) { return v; }                                                       \
+    INLINE T  key_min_##s(T v) { return v; }
+#define KEY_FLOAT(s, T, I, MAX, INFINITE)                                                          \
+    typedef I key_##s;                                                                             \
+    INLINE I  key_##s##_or(T v, I nan)                                                             \
+    {                                                                                              \
+        I bits, size;                                                                              \
+                                                                                                   \
+        memcpy(&bits, &v, sizeof v);                                                               \
+        size = bits & MAX;                                                                         \
+        bits = bits < 0 ? -size : size;                                                            \
+        return size > INFINITE ? nan : bits;                                                       \
+    }                                                                                              \
+    INLINE I key_max_##s(T v) { return key_##s##_or(v, MAX); }                                     \
+    INLINE I key_min_##s(T v) { return key_##s##_or(v, -MAX); }
+EACH_INT(KEY_INT)
+KEY_FLOAT(f32, float, int32_t, INT32_MAX, 0x7f800000)
+KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
+
 #define PLACE(op, s, T, beats)                                                                     \
     INLINE bool wins_##op##_##s(const T *x, const T *m)                                            \
     {                                                                                              \
         return *x beats *m || (*x != *x && *m == *m);                                              \
+    }                                                                                              \
+    /* Of few, without a branch. */                                                                \
+    INLINE size_t first_##op##_##s(size_t n, const T *a)                                           \
+    {                                                                                              \
+        size_t  at = 0;                                                                            \
+        key_##s m = key_##op##_##s(a[0]);                                                          \
+                                                                                                   \
+        for (size_t i = 1; i < n; i++) {                                                           \
+            key_##s v = key_##op##_##s(a[i]);                                                      \
+                                                                                                   \
+            at = v beats m ? i : at;                                                               \
+            m = v beats m ? v : m;                                                                 \
+        }                                                                                          \
+        return at;                                                                                 \
     }                                                                                              \
     static size_t place_##op##_##s(size_t n, const T *a)                                           \
     {                                                                                              \
@@ -241,11 +277,8 @@ FIND(f64, double)
         T      best = a[0];                                                                        \
         size_t from = 0;                                                                           \
                                                                                                    \
-        if (n < L) {                                                                               \
-            for (size_t i = 1; i < n; i++)                                                         \
-                from = wins_##op##_##s(a + i, a + from) ? i : from;                                \
-            return from;                                                                           \
-        }                                                                                          \
+        if (n < L)                                                                                 \
+            return first_##op##_##s(n, a);                                                         \
         for (size_t i = 0; i < n; i += CHUNK) {                                                    \
             size_t   at = i + L <= n ? i : n - L; /* what has been seen does not win again */      \
             uint64_t nan;                                                                          \
@@ -266,9 +299,16 @@ FIND(f64, double)
     {                                                                                              \
         const T *a = ap;                                                                           \
         T       *out = outp;                                                                       \
+        size_t   t = 0;                                                                            \
                                                                                                    \
-        rows_##op##_##s(n_rows, n, a, out, NULL);                                                  \
-        for (size_t t = 0; t < n_rows; t++, a += n) {                                              \
+        if (n < WIDE_LANES(T))                                                                     \
+            for (; t < n_rows; t++, a += n) {                                                      \
+                index[t] = (int64_t)first_##op##_##s(n, a);                                        \
+                out[t] = a[index[t]];                                                              \
+            }                                                                                      \
+        else                                                                                       \
+            rows_##op##_##s(n_rows, n, a, out, NULL);                                              \
+        for (; t < n_rows; t++, a += n) {                                                          \
             size_t at = find_or_nan_##s(n, a, out[t]);                                             \
                                                                                                    \
             out[t] = a[at]; /* of two zeros the first */                                           \

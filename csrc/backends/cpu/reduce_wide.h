@@ -233,7 +233,7 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b !
 #define WIDE_SEARCH(s, T)                                                                          \
     WIDE_EXTREME(max, s, T)                                                                        \
     WIDE_EXTREME(min, s, T)                                                                        \
-    /* Where m, which is no NaN, is first; it is somewhere. */                                     \
+    /* Where m, which is no NaN, is first among n >= WIDE_LANES elements; it is somewhere. */      \
     INLINE size_t find_##s(size_t n, const T *a, T m)                                              \
     {                                                                                              \
         enum {                                                                                     \
@@ -251,11 +251,6 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b !
                 found |= wide_equal_##s(*(const w##s##_mem *)(a + i + k * L), x) << k * L * BITS;  \
             if (found)                                                                             \
                 return i + (size_t)__builtin_ctzll(found) / BITS;                                  \
-        }                                                                                          \
-        if (n < L) {                                                                               \
-            while (a[i] != m)                                                                      \
-                i++;                                                                               \
-            return i;                                                                              \
         }                                                                                          \
         /* The last vector lies over those before it. */                                           \
         for (k = 0; i + (k + 1) * L <= n; k++)                                                     \
