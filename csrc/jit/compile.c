@@ -735,7 +735,7 @@ hear_helpers(bool may_wait)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Lock held. */
+/* Into the inbox, the oldest first. Lock held. */
 static void
 empty_mailbox(void)
 {
@@ -762,11 +762,10 @@ wait_for_work(void)
     for (int i = 0; i < MAX_HELPERS; i++)
         helpers |= m.helper[i].pid != 0;
     m.asleep = !attentive;
-    if (m.mailbox) /* put there before `asleep` was seen */
-        ;
-    else if (attentive || helpers)
+    /* Who put something there before could not see that we sleep. */
+    if (!m.mailbox && (attentive || helpers))
         pthread_cond_timedwait(&m.wake, &m.lock, &until);
-    else
+    else if (!m.mailbox)
         pthread_cond_wait(&m.wake, &m.lock);
     m.asleep = false;
 }
@@ -938,7 +937,7 @@ new_job(const struct fr_nest *nest)
 }
 
 void
-fr_compile_want(const struct fr_nest *nest, bool                                 lookup_only,
+fr_compile_want(const struct fr_nest *nest, bool lookup_only,
                 void (*ready)(void *arg, const struct fr_nest_code *code), void *arg)
 {
     struct job *j = new_job(nest);

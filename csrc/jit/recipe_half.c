@@ -74,6 +74,5 @@ fr_half_round(code_t c, fr_mval v)
     magic = m_mul(c, power, m_real(c, FR_F32, 0x1.8p13));
     r = m_sub(c, m_add(c, mag, magic), magic);
     r = m_select(c, m_le(c, highest, r), m_real(c, FR_F32, INFINITY), r);
-    r = m_bitcast(c, FR_F32, m_or(c, m_and(c, m_bitcast(c, FR_U32, r), m_int(c, FR_U32, 0xffffe000)), sign));
-    return r;
+    return m_bitcast(c, FR_F32, m_or(c, m_and(c, m_bitcast(c, FR_U32, r), m_int(c, FR_U32, 0xffffe000)), sign));
 }

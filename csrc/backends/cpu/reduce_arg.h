@@ -237,7 +237,7 @@ FIND(f64, double)
     INLINE T  key_min_##s(T v) { return v; }
 #define KEY_FLOAT(s, T, I, MAX, INFINITE)                                                          \
     typedef I key_##s;                                                                             \
-    INLINE I  key_##s##_or(T v, I nan)                                                             \
+    INLINE I  key_of_##s(T v, I nan)                                                               \
     {                                                                                              \
         I bits, size;                                                                              \
                                                                                                    \
@@ -246,8 +246,8 @@ FIND(f64, double)
         bits = bits < 0 ? -size : size;                                                            \
         return size > INFINITE ? nan : bits;                                                       \
     }                                                                                              \
-    INLINE I key_max_##s(T v) { return key_##s##_or(v, MAX); }                                     \
-    INLINE I key_min_##s(T v) { return key_##s##_or(v, -MAX); }
+    INLINE I key_max_##s(T v) { return key_of_##s(v, MAX); }                                     \
+    INLINE I key_min_##s(T v) { return key_of_##s(v, -MAX); }
 EACH_INT(KEY_INT)
 KEY_FLOAT(f32, float, int32_t, INT32_MAX, 0x7f800000)
 KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
