@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "backends/cpu/launch.h"
+#include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/program.h"
 #include "base/alloc.h"
@@ -22,6 +23,7 @@
 #define LEVEL(a, b)  LEVEL_(a, b)
 const struct fr_kernels        *fr_kernels = &LEVEL(fr_kernels_, TEST_LEVEL);
 const struct fr_reduce_kernels *fr_reduce = &LEVEL(fr_reduce_, TEST_LEVEL);
+const struct fr_near_kernels   *fr_near = &LEVEL(fr_near_, TEST_LEVEL);
 
 /* ---- compiled code, played by the interpreter ---------------------------------------------------
  * Entries of compiled code get no context, so there is one kernel at a time, and at most

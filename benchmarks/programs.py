@@ -1,0 +1,386 @@
+"""Small programs from many fields, which nothing here was tuned for: is any of them slower than with another library?
+
+    python -m benchmarks.programs                                   one thread
+    python -m benchmarks.programs --threads 2 --only life,grey
+    python -m benchmarks.programs --libraries "numpy,frit,jax"
+
+Each library has a process of its own; what it returns is held against NumPy's first. frit runs lazily, forced by
+frit.eval, and through accelerate; JAX by jit. Medians in the steady state, in microseconds."""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+LIBRARIES = ("numpy", "frit", "frit accelerate", "jax")
+BEHIND = 1.1
+PROGRAMS = {}       # name: (function of xp and arrays, function that makes the arrays from a generator)
+
+
+def program(make):
+    def keep(f):
+        PROGRAMS[f.__name__] = f, make
+        return f
+    return keep
+
+
+def normal(*shapes, dtype="f4"):
+    return lambda r: [r.standard_normal(s).astype(dtype) for s in shapes]
+
+
+def whole(high, shape, dtype, n=1):
+    return lambda r: [r.integers(0, high, shape).astype(dtype) for _ in range(n)]
+
+
+N = 1_000_000
+
+
+@program(normal((1024, 1024)))
+def batch_norm(xp, x):
+    m = x.mean(0)
+    return (x - m) / xp.sqrt(((x - m) ** 2).mean(0) + 1e-5)
+
+
+@program(normal((4096, 256)))
+def mean_log_softmax(xp, x):
+    m = x.max(1, keepdims=True)
+    return (x - m - xp.log(xp.exp(x - m).sum(1, keepdims=True))).mean()
+
+
+@program(normal((100_000, 10)))
+def softmax_of_ten(xp, x):
+    e = xp.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@program(normal((100_000, 10)))
+def class_of_ten(xp, x):
+    return x.argmax(1)
+
+
+@program(whole(10, 100_000, "i8"))
+def one_hot(xp, k):
+    return (k[:, None] == xp.arange(10)).astype("f4")
+
+
+@program(normal((64, 3, 128, 128)))
+def norm_of_channels(xp, x):
+    return (x - x.mean((0, 2, 3), keepdims=True)) / xp.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5)
+
+
+@program(normal((8192, 64)))
+def gelu_tanh(xp, x):
+    return 0.5 * x * (1 + xp.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
+
+
+@program(normal((2048, 512), (2048, 512)))
+def adam_first_step(xp, p, g):
+    return p - 0.01 * (0.1 * g / (xp.sqrt(0.001 * g * g) + 1e-8) + 0.01 * p)
+
+
+@program(lambda r: [r.standard_normal(s).astype("f4") for s in ((2000, 8), (64, 8))])
+def nearest_centre(xp, x, c):
+    return ((x[:, None, :] - c[None, :, :]) ** 2).sum(-1).argmin(1)
+
+
+@program(normal((1000, 3), dtype="f8"))
+def attraction(xp, p):
+    d = p[:, None, :] - p[None, :, :]
+    square = (d * d).sum(-1) + 1e-3
+    return (d * (1.0 / (square * xp.sqrt(square)))[:, :, None]).sum(1)
+
+
+@program(normal((200, 200), dtype="f8"))
+def distances(xp, x):
+    return xp.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(-1))
+
+
+@program(normal((300_000, 3)))
+def lengths(xp, p):
+    return xp.sqrt((p * p).sum(1))
+
+
+@program(normal((300_000, 3), dtype="f8"))
+def unit_vectors(xp, p):
+    return p / xp.sqrt((p * p).sum(1, keepdims=True))
+
+
+@program(normal((300_000, 3), (300_000, 3), dtype="f8"))
+def cross_product_z(xp, a, b):
+    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+
+
+@program(normal((300_000,), (300_000,), dtype="f8"))
+def haversine(xp, a, b):
+    h = xp.sin((b - a) / 2) ** 2 + xp.cos(a) * xp.cos(b) * xp.sin((b + a) / 2) ** 2
+    return 2 * xp.arcsin(xp.sqrt(xp.clip(h, 0, 1)))
+
+
+@program(lambda r: [(r.random((1024, 1024)) < 0.3).astype("u1")])
+def life(xp, b):
+    n = (b[:-2, :-2] + b[:-2, 1:-1] + b[:-2, 2:] + b[1:-1, :-2] + b[1:-1, 2:] + b[2:, :-2] + b[2:, 1:-1] + b[2:, 2:])
+    return ((n == 3) | ((n == 2) & (b[1:-1, 1:-1] == 1))).astype("u1")
+
+
+@program(whole(256, (1080, 1920, 3), "u1"))
+def grey(xp, image):
+    f = image.astype("f4") / 255.0
+    return 0.299 * f[:, :, 0] + 0.587 * f[:, :, 1] + 0.114 * f[:, :, 2]
+
+
+@program(whole(255, (1000, 1000), "u1"))
+def blur(xp, a):
+    f = a.astype("i4")
+    return ((f[:, :-2] + 2 * f[:, 1:-1] + f[:, 2:]) >> 2).astype("u1")
+
+
+@program(whole(255, (1000, 1000), "u1", 2))
+def difference_of_images(xp, a, b):
+    return xp.where(a > b, a - b, b - a)
+
+
+@program(lambda r: [r.random(N) < 0.5, r.random(N) < 0.5])
+def overlap(xp, a, b):
+    return (a & b).sum() / (a | b).sum()
+
+
+@program(normal((256, 256, 16)))
+def mean_pool(xp, x):
+    return (x[::2, ::2] + x[1::2, ::2] + x[::2, 1::2] + x[1::2, 1::2]) * 0.25
+
+
+@program(normal((64, 64, 64)))
+def laplacian(xp, u):
+    c = u[1:-1, 1:-1, 1:-1]
+    return (u[2:, 1:-1, 1:-1] + u[:-2, 1:-1, 1:-1] + u[1:-1, 2:, 1:-1] + u[1:-1, :-2, 1:-1] + u[1:-1, 1:-1, 2:]
+            + u[1:-1, 1:-1, :-2] - 6 * c)
+
+
+@program(normal((512, 512), (512, 512)))
+def mandelbrot(xp, a, b):
+    x, y, k = a * 0, b * 0, a * 0
+    for _ in range(12):
+        x, y = x * x - y * y + a, 2 * x * y + b
+        k = k + (x * x + y * y < 4)
+    return k
+
+
+@program(normal((N,), dtype="f8"))
+def running_mean(xp, x):
+    c = xp.cumsum(x)
+    return (c[20:] - c[:-20]) / 20
+
+
+@program(normal((N,)))
+def standardise(xp, x):
+    return (x - x.mean()) / x.std()
+
+
+@program(normal((N,)))
+def to_unit_range(xp, x):
+    return (x - x.min()) / (x.max() - x.min())
+
+
+@program(normal((2000, 500)))
+def z_scores(xp, x):
+    return (x - x.mean(0)) / x.std(0)
+
+
+@program(normal((1000, 1000)))
+def double_centred(xp, x):
+    return x - x.mean(0) - x.mean(1, keepdims=True) + x.mean()
+
+
+@program(normal((N,), (N,)))
+def cosine(xp, a, b):
+    return (a * b).sum() / (xp.sqrt((a * a).sum()) * xp.sqrt((b * b).sum()))
+
+
+@program(normal((N,), (N,)))
+def masked_mean(xp, x, y):
+    return xp.where(x > 0, y, 0).sum() / (x > 0).sum()
+
+
+@program(normal((500_000,), dtype="f8"))
+def entropy(xp, x):
+    p = xp.abs(x)
+    p = p / p.sum()
+    return -(p * xp.log(p)).sum()
+
+
+@program(normal((N,)))
+def huber(xp, r):
+    a = xp.abs(r)
+    return xp.where(a <= 1, 0.5 * r * r, a - 0.5).mean()
+
+
+@program(normal((N,)))
+def signed_log(xp, x):
+    return xp.sign(x) * xp.log1p(xp.abs(x))
+
+
+@program(normal((N,)))
+def powers(xp, x):
+    return x ** 2 + x ** 3 + 0.5 * x ** 4
+
+
+@program(normal((N,), dtype="f8"))
+def horner(xp, x):
+    return ((((0.1 * x + 0.2) * x + 0.3) * x + 0.4) * x + 0.5) * x + 0.6
+
+
+@program(normal((N,)))
+def clipped(xp, x):
+    return xp.clip(0.25 * x + 0.5, 0, 1) * 255
+
+
+@program(normal((N,), dtype="f8"))
+def slope_of_sigmoid(xp, x):
+    s = 1 / (1 + xp.exp(-x))
+    return s * (1 - s)
+
+
+@program(normal((1000, 1000)))
+def softplus_means(xp, x):
+    return xp.logaddexp(0.0, x).mean(1)
+
+
+@program(normal((1000, 1000), (1000, 1), (1, 1000)))
+def outer_added(xp, m, a, b):
+    return m + a * b
+
+
+@program(normal((1000, 1000)))
+def symmetric(xp, x):
+    return 0.5 * (x + x.T)
+
+
+@program(lambda r: [(r.standard_normal((500, 500)) + 1j * r.standard_normal((500, 500))).astype("c8")])
+def power_spectrum(xp, z):
+    return (z * xp.conj(z)).real.sum(1)
+
+
+@program(whole(1 << 31, N, "i8"))
+def xorshift(xp, s):
+    s = s ^ (s << 13)
+    s = s ^ (s >> 7)
+    return (s ^ (s << 17)) & 1023
+
+
+@program(whole(100, N, "i4"))
+def counted(xp, k):
+    return ((k % 7 == 0) & (k > 10)).sum()
+
+
+@program(normal((N,), dtype="f2"))
+def halves(xp, x):
+    return (x * x + x).astype("f4").sum()
+
+
+def median_us(call, seconds=0.25):
+    call(), call()
+    start = time.perf_counter()
+    call()
+    n = max(1, int(0.02 / max(time.perf_counter() - start, 1e-7)))
+    times, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        for _ in range(n):
+            call()
+        times.append((time.perf_counter() - start) / n)
+    return statistics.median(times) * 1e6
+
+
+def prepare(library, f, arrays):
+    """A call without arguments, which returns the result."""
+    import numpy as np
+    if library == "numpy":
+        return lambda: f(np, *arrays)
+    if library == "jax":
+        import jax
+        given, jitted = [jax.numpy.asarray(a) for a in arrays], jax.jit(lambda *a: f(jax.numpy, *a))
+        return lambda: jitted(*given).block_until_ready()
+    import frit
+    if library == "frit":
+        tensors = [frit.asarray(a) for a in arrays]
+        frit.eval(tensors)
+
+        def call():
+            out = f(frit, *tensors)
+            frit.eval(out)
+            return out
+    else:
+        fast = frit.accelerate(lambda *a: f(np, *a))
+
+        def call():
+            return fast(*arrays)
+    for _ in range(40):
+        call()
+    frit.wait_for_compiles(120)
+    return call
+
+
+def work(library, names):
+    """In the library's process: a line for each program."""
+    import numpy as np
+    np.seterr(all="ignore")
+    for name in names:
+        f, make = PROGRAMS[name]
+        arrays = make(np.random.default_rng(0))
+        want = np.asarray(f(np, *arrays))
+        call = prepare(library, f, arrays)
+        got = np.asarray(call())
+        tolerance = 1e-2 if arrays[0].dtype.itemsize < 4 else 1e-3 if want.dtype.itemsize <= 4 else 1e-6
+        right = got.shape == want.shape and np.allclose(got, want, tolerance, tolerance, equal_nan=True)
+        print(name, median_us(call) if right else "wrong", flush=True)
+
+
+def environment(threads):
+    names = "OMP MKL OPENBLAS NUMEXPR NUMBA FRIT".split()
+    return {**os.environ, **{f"{n}_NUM_THREADS": str(threads) for n in names}, "JAX_ENABLE_X64": "1",
+            "JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"}
+
+
+def run(library, names, threads):
+    """{program: microseconds}, or None where there is no such library."""
+    pinned = sorted(os.sched_getaffinity(0))[:threads] if hasattr(os, "sched_setaffinity") else None
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.programs", "--work", library, "--only",
+                           ",".join(names)], env=environment(threads), text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
+                          preexec_fn=(lambda: os.sched_setaffinity(0, pinned)) if pinned else None)
+    if done.returncode and "ModuleNotFoundError" in done.stderr:
+        return None
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return dict(line.split() for line in done.stdout.splitlines())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--libraries", default=",".join(LIBRARIES))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", help="names of programs")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    names = args.only.split(",") if args.only else list(PROGRAMS)
+    if args.work:
+        work(args.work, names)
+        return
+    results = {k: run(k, names, args.threads) for k in args.libraries.split(",")}
+    results = {k: r for k, r in results.items() if r}
+    print(f"{'us':<24}" + "".join(f"{k:>17}" for k in results))
+    n_behind = 0
+    for name in names:
+        row = {k: r[name] for k, r in results.items()}
+        peers = [float(v) for k, v in row.items() if not k.startswith("frit") and v != "wrong"]
+        behind = any(v == "wrong" or (peers and float(v) > BEHIND * min(peers))
+                     for k, v in row.items() if k.startswith("frit"))
+        n_behind += behind
+        print(f"{name:<24}" + "".join(f"{v if v == 'wrong' else format(float(v), '.1f'):>17}" for v in row.values())
+              + ("   behind" if behind else ""))
+    print(f"\nfrit takes more than {BEHIND} times the best of the others in {n_behind} of {len(names)}")
+
+
+if __name__ == "__main__":
+    main()
