@@ -249,13 +249,14 @@ def test_same_bits_at_every_level():
 @pytest.mark.parametrize("n", [3, 4])
 def test_whole_powers(n, dtype, jit):
     """x ** 3 and x ** 4 have recipes of their own: nearly the nearest number, and C99's specials."""
+    name = {3: "cube", 4: "fourth"}[n]
     code = f"""
         import sys
         import numpy as np
         import frit
         x = np.frombuffer(sys.stdin.buffer.read(), {dtype!r})
         sys.stdout.buffer.write(np.asarray(frit.asarray(x) ** {n}).tobytes())
-        assert frit.explain(frit.asarray(x) ** {n}, "graph").count({dict([(3, "cube"), (4, "fourth")])[n]!r}) == 1
+        assert frit.explain(frit.asarray(x) ** {n}, "graph").count({name!r}) == 1
     """
     rng = np.random.default_rng(n)
     info = np.finfo(dtype)
