@@ -44,6 +44,35 @@ def test_softmax_over_rows(shape):
     check(softmax, rand(*shape))
 
 
+def channels(xp, image):
+    f = image.astype("f4") / xp.asarray(255, "f4")
+    return 0.5 * f[..., 0] + 0.25 * f[..., 1] - f[..., 2]
+
+
+def scaled_transpose(xp, a, b):
+    return (2 * a - 1).T + b
+
+
+def reshaped(xp, a):
+    return xp.exp(a + 1).reshape(16, -1)[::-1] * 2
+
+
+def neighbours(xp, a):
+    f = a.astype("f8")
+    return f[:-2] + f[1:-1] + f[2:]
+
+
+def window_of_rows(xp, a):
+    return ((a - a.mean(1, keepdims=True)) * 2)[:, ::4]
+
+
+@pytest.mark.parametrize("f, arrays, kernels", [
+    (channels, [rand(30, 40, 3) * 50], 1), (scaled_transpose, [rand(64, 48), rand(48, 64)], 1), (reshaped, [rand(64, 64)], 1),
+    (neighbours, [rand(500)], 1), (window_of_rows, [rand(20, 64)], 1)])
+def test_windows_of_what_is_pending(f, arrays, kernels):
+    check(f, *arrays, kernels=kernels)
+
+
 def layer_norm(xp, x, g, b):
     mu = xp.mean(x, axis=-1, keepdims=True)
     d = x - mu

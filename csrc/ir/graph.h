@@ -2,7 +2,7 @@
  *
  * Windows are resolved: an argument says which node's memory it reads and through which layout. Made
  * by runtime/eval.c (from traced nodes) and ir/parse.c (from text); read by every pass. Nodes are in order of
- * birth, which is topological. A pass may replace arguments and mark nodes dead; it adds none. */
+ * birth, which is topological. A pass may replace arguments and mark nodes dead; only passes/push.c adds nodes. */
 #ifndef FR_IR_GRAPH_H
 #define FR_IR_GRAPH_H
 
@@ -30,7 +30,9 @@ struct fr_gnode {
     bool              output;       /* somebody wants its memory afterwards */
     bool              dying;        /* LEAF: nobody needs its memory after this graph, and it is the pool's */
     bool              pinned;       /* LEAF: stores must land in this very memory */
+    bool              outside;      /* somebody outside of this graph reads it: a store over it copies */
     bool              dead;         /* replaced by a pass */
+    int32_t           given;        /* its number in the graph that the passes were given */
     uint32_t          axes;         /* REDUCE: mask; SCAN, IOTA, TAKE: axis */
     uint32_t          site;
     struct fr_layout *layout;       /* of the result, dense */

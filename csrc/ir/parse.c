@@ -222,7 +222,7 @@ node_line(struct reader *r)
             return st;
         n->n_args++;
     }
-    r->g->n_nodes++;
+    n->given = r->g->n_nodes++;
     if (n->op == FR_OP_store) {
         n->arg[2] = (struct fr_edge){.src = n->arg[0].src, .moving = -1};
         if ((st = window(r, &n->arg[2])) != FR_OK)

@@ -53,7 +53,7 @@ has_store(const struct fr_graph *g)
 }
 
 fr_status
-fr_forward(struct fr_graph *g, const bool *read_outside, struct fr_err *err)
+fr_forward(struct fr_graph *g, struct fr_err *err)
 {
     struct fr_arena scratch = {0};
     int            *stored_over, *n_readers;
@@ -94,7 +94,7 @@ fr_forward(struct fr_graph *g, const bool *read_outside, struct fr_err *err)
             int p = s->arg[0].src;
 
             prev = &g->node[p];
-            if (prev->op != FR_OP_store || prev->output || read_outside[p] || n_readers[p] != 1)
+            if (prev->op != FR_OP_store || prev->output || prev->outside || n_readers[p] != 1)
                 break;
             prev->dead = true;
             for (int k = 0; k < prev->n_args; k++)

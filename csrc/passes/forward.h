@@ -9,6 +9,6 @@
  *   - a reader of just the window that a store wrote takes the stored value itself;
  *   - a version that is stored over completely, and that nobody reads, is not made at all.
  * An in-place update of momentum and parameter (v *= m; v -= g; w += v) so becomes one kernel. */
-fr_status fr_forward(struct fr_graph *, const bool *read_outside, struct fr_err *);
+fr_status fr_forward(struct fr_graph *, struct fr_err *);
 
 #endif

@@ -120,7 +120,7 @@ first_groups(struct fuser *z, struct fr_err *err)
 /* Decides for every store whether it writes over its previous version, and in which memory each
  * value lives. */
 static void
-place_stores(struct fuser *z, const bool *read_outside)
+place_stores(struct fuser *z)
 {
     const struct fr_graph *g = z->g;
 
@@ -138,7 +138,7 @@ place_stores(struct fuser *z, const bool *read_outside)
         if (prev->op == FR_OP_leaf)
             z->f->in_place[n] = prev->pinned || prev->dying;
         else
-            z->f->in_place[n] = !prev->output && !read_outside[p];
+            z->f->in_place[n] = !prev->output && !prev->outside;
         /* Of several stores over one version, the last one takes the memory. */
         for (int i = z->readers.first[p + 1]; i-- > z->readers.first[p] && z->readers.node[i] > n;)
             if (g->node[z->readers.node[i]].op == FR_OP_store &&
@@ -479,7 +479,7 @@ fuse_at_once(struct fuser *z, bool *made, struct fr_err *err)
 /* ---- the pass ----------------------------------------------------------------------------- */
 
 fr_status
-fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct fr_arena *arena,
+fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena,
         struct fr_fusion **out, struct fr_err *err)
 {
     size_t            n = (size_t)g->n_nodes + 1;
@@ -519,7 +519,7 @@ fr_fuse(const struct fr_graph *g, const bool *read_outside, bool merge, struct f
     TRY(fr_graph_readers(g, arena, &f->readers, err));
     z.readers = f->readers;
     TRY(first_groups(&z, err));
-    place_stores(&z, read_outside);
+    place_stores(&z);
     if (merge)
         TRY(merge_all(&z, err));
     TRY(order_groups(&z, err));

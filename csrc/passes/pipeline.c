@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "passes/fold.h"
 #include "passes/forward.h"
+#include "passes/push.h"
 
 struct state {
     struct fr_graph  *g;
-    const bool       *read_outside;
     struct fr_arena  *arena;
     struct fr_fusion *fusion;
     bool              skip;       /* this pass is to do as little as it can */
@@ -21,7 +21,13 @@ struct state {
 static fr_status
 run_forward(struct state *z)
 {
-    return z->skip ? FR_OK : fr_forward(z->g, z->read_outside, z->err);
+    return z->skip ? FR_OK : fr_forward(z->g, z->err);
+}
+
+static fr_status
+run_push(struct state *z)
+{
+    return z->skip ? FR_OK : fr_push(z->g, z->err);
 }
 
 static fr_status
@@ -33,7 +39,7 @@ run_fold(struct state *z)
 static fr_status
 run_fuse(struct state *z)
 {
-    return fr_fuse(z->g, z->read_outside, !z->skip, z->arena, &z->fusion, z->err);
+    return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err);
 }
 
 static const struct {
@@ -98,10 +104,10 @@ verify(const struct state *z)
 }
 
 fr_status
-fr_passes_run(struct fr_graph *g, const bool *read_outside, struct fr_arena *arena,
-              struct fr_fusion **out, struct fr_err *err)
+fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out,
+              struct fr_err *err)
 {
-    struct state z = {.g = g, .read_outside = read_outside, .arena = arena, .err = err};
+    struct state z = {.g = g, .arena = arena, .err = err};
     fr_status    st = FR_OK;
 
     if (fr_env.verify)

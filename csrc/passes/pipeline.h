@@ -7,10 +7,9 @@
 
 #include "passes/fuse.h"
 
-/* read_outside[i]: somebody outside of the graph reads node i. *out lives in the arena, and no longer
- * than the graph. */
-fr_status fr_passes_run(struct fr_graph *, const bool *read_outside, struct fr_arena *,
-                        struct fr_fusion **out, struct fr_err *);
+/* *out lives in the arena, and no longer than the graph. */
+fr_status fr_passes_run(struct fr_graph *, struct fr_arena *, struct fr_fusion **out,
+                        struct fr_err *);
 /* The pass at this place of the pipeline, or NULL. */
 const char *fr_pass_name(int i);
 

@@ -220,7 +220,7 @@ realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
         if (p->place[r].kind == FR_PLACE_SAME)
             r = p->place[r].root;
         if (p->place[r].kind == FR_PLACE_LEAF) {
-            b = fr_buffer_ref(fr_nodes[id[r]].v.buffer);
+            b = fr_buffer_ref(fr_nodes[id[p->given[r]]].v.buffer);
         } else {
             b = p->fresh[r];
             p->fresh[r] = NULL;
@@ -231,7 +231,7 @@ realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
     if (recognised)
         fr_pattern_bury(p->pattern, id);
     for (int i = 0; i < p->n_outputs; i++)
-        fr_node_realise(id[p->output[i]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
+        fr_node_realise(id[p->given[p->output[i]]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
     fr_plan_drop_fresh(p);
 }
 
@@ -301,9 +301,9 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     fr_guard_restart();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
-        fr_node_ref(gathered.id[p->output[i]]);
+        fr_node_ref(gathered.id[p->given[p->output[i]]]);
     for (int i = 0; i < p->n_leaves; i++)
-        p->base[p->placed[i]] = fr_nodes[gathered.id[p->placed[i]]].v.buffer->mem;
+        p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
     inputs = (struct fr_inputs){gathered.scalar, gathered.moving};
     st = fr_plan_run(p, &inputs, err);
     if (st == FR_OK) {
@@ -315,7 +315,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
             fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p->n_kernels);
     }
     for (int i = 0; i < p->n_outputs; i++)
-        fr_node_unref(gathered.id[p->output[i]]);
+        fr_node_unref(gathered.id[p->given[p->output[i]]]);
     return st;
 }
 

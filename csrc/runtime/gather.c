@@ -491,8 +491,7 @@ fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
 }
 
 fr_status
-fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, bool **read_outside,
-                struct fr_err *err)
+fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, struct fr_err *err)
 {
     const uint64_t  *key = z->key;
     struct fr_graph *g = fr_calloc(1, sizeof *g);
@@ -501,8 +500,7 @@ fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, bool **read_
         return no_memory(err);
     g->node = fr_arena_alloc(&g->arena, ((size_t)z->n + 1) * sizeof *g->node);
     g->scalar_dtype = fr_arena_alloc(&g->arena, (size_t)z->n_scalars + 1);
-    *read_outside = fr_arena_alloc(&g->arena, (size_t)z->n + 1);
-    if (!g->node || !g->scalar_dtype || !*read_outside) {
+    if (!g->node || !g->scalar_dtype) {
         fr_graph_free(g);
         return no_memory(err);
     }
@@ -516,7 +514,8 @@ fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, bool **read_
         n->output = flags & FR_KEY_OUTPUT;
         n->dying = flags & FR_KEY_DYING;
         n->pinned = flags & FR_KEY_PINNED;
-        (*read_outside)[i] = flags & FR_KEY_OUTSIDE;
+        n->outside = flags & FR_KEY_OUTSIDE;
+        n->given = i;
         n->axes = (uint32_t)(w >> 32);
         n->site = fr_nodes[z->id[i]].site;
         n->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*key++);

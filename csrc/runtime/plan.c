@@ -21,7 +21,6 @@ struct planner {
     const struct fr_graph *g;
     struct fr_fusion *f;
     struct fr_arena  scratch, lowering;  /* until the plan is made; until the group is lowered */
-    bool            *read_outside;
     bool            *stored;
     int             *step_of;        /* [n_groups] last step of a group */
     int             *root;           /* [n_nodes] */
@@ -652,12 +651,12 @@ fr_plan_free(struct fr_plan *p)
 }
 
 fr_status
-fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struct fr_err *err)
+fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
 {
     static uint64_t n_made;
-    struct planner z = {.err = err, .g = g, .read_outside = read_outside, .number = ++n_made};
+    struct planner z = {.err = err, .g = g, .number = ++n_made};
     struct fr_plan *p = fr_arena_alloc(&g->arena, sizeof *p);
-    size_t          n = (size_t)g->n_nodes + 1;
+    size_t          n;
     fr_status       st;
 
     if (!p) {
@@ -666,12 +665,14 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     }
     z.p = p;
     p->graph = g;
-    TRY(fr_passes_run(g, read_outside, &p->graph->arena, &p->fusion, err));
+    TRY(fr_passes_run(g, &p->graph->arena, &p->fusion, err));
+    n = (size_t)g->n_nodes + 1;
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&z.scratch, n);
     z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
     z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
     z.cap_steps = (size_t)p->fusion->n_groups + 1;
+    p->given = fr_arena_room(&p->graph->arena, n * sizeof *p->given);
     p->step = fr_arena_room(&p->graph->arena, z.cap_steps * sizeof *p->step);
     p->place = fr_arena_alloc(&p->graph->arena, n * sizeof *p->place);
     p->base = fr_arena_alloc(&p->graph->arena, n * sizeof *p->base);
@@ -680,11 +681,13 @@ fr_plan_make(struct fr_graph *g, bool *read_outside, struct fr_plan **out, struc
     p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
     p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
     if (!z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
-        !p->new_ || !p->output || !p->placed) {
+        !p->new_ || !p->output || !p->placed || !p->given) {
         st = no_memory(&z);
         goto out;
     }
     memset(z.value, 0xff, n * sizeof *z.value); /* FR_LOWER_NO_INST */
+    for (int i = 0; i < g->n_nodes; i++)
+        p->given[i] = g->node[i].given;
     find_stored(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
@@ -701,12 +704,11 @@ fr_status
 fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct fr_err *err)
 {
     struct fr_graph *g;
-    bool            *read_outside;
     struct fr_plan  *p;
     fr_status        st;
 
-    if ((st = fr_gather_graph(gathered, &g, &read_outside, err)) != FR_OK ||
-        (st = fr_plan_make(g, read_outside, &p, err)) != FR_OK)
+    if ((st = fr_gather_graph(gathered, &g, err)) != FR_OK ||
+        (st = fr_plan_make(g, &p, err)) != FR_OK)
         return st;
     if (!(p->key = fr_arena_room(&p->graph->arena, gathered->n_key * sizeof *p->key))) {
         fr_plan_free(p);

@@ -78,8 +78,7 @@ fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
 /* A mark that no node has. */
 uint32_t  fr_gather_epoch(void);
 /* The graph that the gathered nodes are. */
-fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, bool **read_outside,
-                          struct fr_err *);
+fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, struct fr_err *);
 
 /* ---- pattern.c ---- */
 
@@ -166,6 +165,7 @@ struct fr_plan {
     uint64_t         last_used;
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
+    int32_t         *given;              /* [n_nodes] numbers of what was gathered; -1: a pass made it */
     int              n_steps;
     struct fr_step  *step;
     struct fr_place *place;              /* [n_nodes] */
@@ -188,7 +188,7 @@ struct fr_plan {
 
 fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
 /* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
-fr_status fr_plan_make(struct fr_graph *, bool *read_outside, struct fr_plan **out, struct fr_err *);
+fr_status fr_plan_make(struct fr_graph *, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
 /* The plan for the gathered nodes, built if it is a new one, and counted. It lives until another is built, at
  * least. */

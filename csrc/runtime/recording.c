@@ -131,7 +131,7 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
         const struct fr_tensor *t = results[i];
         int                     k = 0, root;
 
-        while (k < p->n_outputs && g->id[p->output[k]] != t->storage->node)
+        while (k < p->n_outputs && g->id[p->given[p->output[k]]] != t->storage->node)
             k++;
         if (k == p->n_outputs)
             return false;

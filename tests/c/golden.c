@@ -1,7 +1,7 @@
 /* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
  * tests/test_golden.py; usage: golden FILE. The file:
  *
- *     # pass: fuse                forward, fold, fuse, schedule, plan, lower, memory
+ *     # pass: fuse                forward, push, fold, fuse, schedule, plan, lower, memory
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
@@ -20,6 +20,7 @@
 #include "passes/forward.h"
 #include "passes/memory.h"
 #include "passes/pipeline.h"
+#include "passes/push.h"
 #include "runtime/plan.h"
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
@@ -256,15 +257,17 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     struct fr_graph  *g = NULL;
     struct fr_fusion *f = NULL;
     struct fr_plan   *p = NULL;
-    bool             *outside = NULL;
     fr_status         st;
 
     TRY(fr_graph_parse(text, &g, err));
-    outside = fr_arena_alloc(&g->arena, (size_t)g->n_nodes + 1);
     for (char *at = list; at && (at = strchr(at, '%'));)
-        outside[strtol(at + 1, &at, 10)] = true;
+        g->node[strtol(at + 1, &at, 10)].outside = true;
     if (!strcmp(pass, "forward")) {
-        TRY(fr_forward(g, outside, err));
+        TRY(fr_forward(g, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "push")) {
+        TRY(fr_push(g, err));
         TRY(fr_graph_verify(g, err));
         print_graph(g);
     } else if (!strcmp(pass, "fold")) {
@@ -272,14 +275,14 @@ run_graph(const char *pass, char *text, struct fr_err *err)
         TRY(fr_graph_verify(g, err));
         print_graph(g);
     } else if (!strcmp(pass, "fuse")) {
-        TRY(fr_fuse(g, outside, true, &g->arena, &f, err));
+        TRY(fr_fuse(g, true, &g->arena, &f, err));
         TRY(fr_fusion_verify(g, f, err));
         print_fusion(g, f);
     } else {
         struct fr_graph *mine = g;
 
         g = NULL;
-        TRY(fr_plan_make(mine, outside, &p, err));
+        TRY(fr_plan_make(mine, &p, err));
         if (!strcmp(pass, "schedule"))
             print_schedule(p);
         else if (!strcmp(pass, "plan"))

@@ -1,0 +1,480 @@
+/* Pushing windows through element-wise nodes, from the last node to the first:
+ *
+ *     %1 = divide f32[64,48,3] %0 $0                 %1 = divide f32[64,48] %0{[64,48]/144,3} $0
+ *     %2 = add f32[64,48] %1{[64,48]/144,3}    --->  %2 = divide f32[64,48] %0{[64,48]/144,3+1} $0
+ *              %1{[64,48]/144,3+1}                   %4 = add f32[64,48] %1 %2
+ *
+ * The copies stand where the node stood, so they read the same versions of what is stored over later, and what
+ * they read sees windows in turn: a whole chain is pushed down to the memory that it begins with.
+ *
+ * It pays when no element is computed more often than before: all windows together have at most as many as
+ * the node. Overlapping ones, as those of a stencil, may compute cheap elements again, where that costs less than
+ * writing and reading them. */
+#include "passes/push.h"
+
+#include <string.h>
+
+enum {
+    MAX_WINDOWS = 9,        /* of one node: a stencil of three by three */
+    MAX_TIMES = 4,          /* that an element may be computed */
+    MAX_AGAIN = 4,          /* operations for each element of the node, beyond the first time */
+    SLOW = 6,               /* operations that one of these is worth: it occupies the processor's divider */
+    SPARE_COPIES = 32,      /* in all, beside one for each node: planning stays linear */
+};
+
+/* Argument `use % 3` of node `use / 3`. */
+struct pusher {
+    struct fr_graph *g;
+    struct fr_gnode *node;      /* [n_all] those of the graph, then the copies */
+    int              n_all, cap;
+    int             *first_use; /* [cap] of each node; -1: none */
+    int             *next_use;  /* [3 * cap] */
+    int             *copies;    /* [g->n_nodes] first copy that takes the node's place; -1: none */
+    int             *next_copy; /* [cap] */
+    struct fr_gnode *together;  /* [cap] all of them in order, and */
+    int             *number;    /* [cap] their places there */
+    struct fr_arena  scratch;
+};
+
+struct window {
+    struct fr_layout *layout;   /* borrowed from a reader */
+    int64_t           offset;
+    int               copy;
+};
+
+/* What a window does along the axes of the node: index i of its dimension k lies at start[axis[k]] + i * by[k],
+ * and other dimensions with the same axis add to that. */
+struct walk {
+    int64_t start[FR_MAX_DIMS], by[FR_MAX_DIMS];
+    int     axis[FR_MAX_DIMS];
+};
+
+static bool
+is_map(const struct fr_gnode *n)
+{
+    return !n->dead && (fr_op_info[n->op].class_ == FR_CLASS_MAP || n->op == FR_OP_cast);
+}
+
+/* Reads its argument k element by element, wherever those lie. */
+static bool
+reads_elements(const struct fr_gnode *n, int k)
+{
+    return is_map(n) || (n->op == FR_OP_store && k == 1);
+}
+
+/* The whole node as it lies, but for axes of size 1: no pass makes more of that than of the node itself. */
+static bool
+shows_all(const struct fr_gnode *n, const struct fr_edge *e)
+{
+    const struct fr_layout *a = n->layout, *b = e->layout;
+    int                     i = 0, j = 0;
+
+    if (e->whole)
+        return true;
+    if (b->n_elems != a->n_elems || e->offset != 0)
+        return false;
+    for (;; i++, j++) {
+        while (i < a->ndim && fr_layout_dims(a)[i] == 1)
+            i++;
+        while (j < b->ndim && fr_layout_dims(b)[j] == 1)
+            j++;
+        if (i == a->ndim || j == b->ndim)
+            return i == a->ndim && j == b->ndim;
+        if (fr_layout_dims(a)[i] != fr_layout_dims(b)[j] || fr_layout_strides(a)[i] != fr_layout_strides(b)[j])
+            return false;
+    }
+}
+
+static bool
+has_window_of_map(const struct fr_graph *g)
+{
+    for (int n = 0; n < g->n_nodes; n++)
+        for (int k = 0; k < g->node[n].n_args && !g->node[n].dead; k++) {
+            const struct fr_edge *e = &g->node[n].arg[k];
+
+            if (e->src >= 0 && !e->whole && is_map(&g->node[e->src]) && !g->node[e->src].output &&
+                reads_elements(&g->node[n], k) && !shows_all(&g->node[e->src], e))
+                return true;
+        }
+    return false;
+}
+
+/* ---- windows ------------------------------------------------------------------------------ */
+
+/* False where the window does not walk along single axes, as a diagonal or rows that go on in one another. */
+static bool
+walks_axes(const struct fr_layout *of, const struct window *w, struct walk *out)
+{
+    const int64_t *dims = fr_layout_dims(of), *strides = fr_layout_strides(of), *wd = fr_layout_dims(w->layout),
+                  *ws = fr_layout_strides(w->layout);
+    int64_t low[FR_MAX_DIMS], high[FR_MAX_DIMS], rest = w->offset;
+    bool    done[FR_MAX_DIMS] = {0};
+
+    for (int i = 0; i < of->ndim; i++) {
+        int widest = -1;
+
+        for (int k = 0; k < of->ndim; k++)
+            if (!done[k] && (widest < 0 || strides[k] > strides[widest]))
+                widest = k;
+        done[widest] = true;
+        out->start[widest] = dims[widest] > 1 ? rest / strides[widest] : 0;
+        rest -= out->start[widest] * (dims[widest] > 1 ? strides[widest] : 0);
+        low[widest] = high[widest] = out->start[widest];
+    }
+    if (rest)
+        return false;
+    for (int k = 0; k < w->layout->ndim; k++) {
+        int64_t step = ws[k] < 0 ? -ws[k] : ws[k], reach;
+        int     along = -1;
+
+        out->axis[k] = 0;
+        out->by[k] = 0;
+        if (wd[k] == 1 || step == 0)
+            continue;
+        for (int j = 0; j < of->ndim; j++)
+            if (dims[j] > 1 && strides[j] <= step && (along < 0 || strides[j] > strides[along]))
+                along = j;
+        if (along < 0 || step % strides[along])
+            return false;
+        out->axis[k] = along;
+        out->by[k] = ws[k] / strides[along];
+        reach = out->by[k] * (wd[k] - 1);
+        *(reach < 0 ? &low[along] : &high[along]) += reach;
+    }
+    for (int j = 0; j < of->ndim; j++)
+        if (low[j] < 0 || high[j] >= dims[j])
+            return false;
+    return true;
+}
+
+/* What argument `e` of node n is where n is seen through the window. False: it is no window of the argument's
+ * memory, or memory is out. out->layout is the caller's. */
+static bool
+window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struct fr_edge *e,
+                   const struct window *w, struct fr_edge *out)
+{
+    int64_t        strides[FR_MAX_DIMS];
+    struct walk    walk;
+    int            skip;
+
+    *out = *e;
+    if (e->src < 0)
+        return true;
+    if (e->layout == n->layout) { /* it lies as the node: the same steps in memory */
+        out->layout = fr_layout_ref(w->layout);
+        out->offset += w->offset;
+    } else {
+        if (!walks_axes(n->layout, w, &walk))
+            return false;
+        skip = n->layout->ndim - e->layout->ndim;
+        for (int k = 0; k < w->layout->ndim; k++) {
+            int axis = walk.axis[k] - skip;
+
+            strides[k] = axis < 0 || fr_layout_dims(e->layout)[axis] == 1
+                             ? 0
+                             : walk.by[k] * fr_layout_strides(e->layout)[axis];
+        }
+        for (int k = 0; k < e->layout->ndim; k++)
+            if (fr_layout_dims(e->layout)[k] != 1)
+                out->offset += walk.start[k + skip] * fr_layout_strides(e->layout)[k];
+        if (!(out->layout = fr_layout_get(w->layout->ndim, fr_layout_dims(w->layout), strides)))
+            return false;
+    }
+    out->whole = out->layout == z->node[e->src].layout && out->offset == 0 && out->moving < 0;
+    return true;
+}
+
+/* Whether the window is walked in another order than it lies in by the node that reads it. */
+static bool
+turns(const struct fr_gnode *reader, const struct fr_layout *w)
+{
+    const struct fr_layout *r = reader->op == FR_OP_store ? reader->arg[2].layout : reader->layout;
+    const int64_t          *ws = fr_layout_strides(w), *rs = fr_layout_strides(r) + (r->ndim - w->ndim);
+
+#define SIZE(v) ((v) < 0 ? -(v) : (v))
+    for (int j = 1; j < w->ndim; j++)
+        for (int i = 0; i < j; i++)
+            if (fr_layout_dims(w)[i] > 1 && fr_layout_dims(w)[j] > 1 &&
+                (SIZE(ws[i]) > SIZE(ws[j])) != (SIZE(rs[i]) > SIZE(rs[j])))
+                return true;
+#undef SIZE
+    return false;
+}
+
+/* ---- what pays ---------------------------------------------------------------------------- */
+
+/* Arguments of the node's own size, each array once. */
+static int
+n_large_arguments(const struct fr_gnode *n)
+{
+    int large = 0;
+
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_edge *e = &n->arg[k];
+        int                   j = 0;
+
+        while (j < k && (n->arg[j].src != e->src || n->arg[j].layout != e->layout || n->arg[j].offset != e->offset))
+            j++;
+        large += e->src >= 0 && j == k && e->layout->n_elems == n->layout->n_elems;
+    }
+    return large;
+}
+
+static int
+operations(const struct fr_gnode *n)
+{
+    int one = fr_dtype_info[n->dtype].kind == 'c' ? 4 : 1;
+
+    if (fr_op_info[n->op].flags & FR_OPF_COSTLY)
+        return MAX_AGAIN + 1;
+    switch (n->op) {
+    case FR_OP_divide:
+    case FR_OP_floor_divide:
+    case FR_OP_remainder:
+    case FR_OP_fmod:
+    case FR_OP_reciprocal:
+    case FR_OP_sqrt: return SLOW * one;
+    default: return one;
+    }
+}
+
+/* Operations to compute an element of node n from memory that is there anyway; more than MAX_AGAIN: too many, or
+ * they read more than one array, or somebody else reads what lies between. */
+static int
+chain_operations(const struct pusher *z, int n)
+{
+    int ops = 0, next;
+
+    for (; n >= 0 && ops <= MAX_AGAIN; n = next) {
+        const struct fr_gnode *node = &z->node[n];
+
+        if (!is_map(node) || n_large_arguments(node) > 1)
+            return MAX_AGAIN + 1;
+        ops += operations(node);
+        next = -1;
+        for (int k = 0; k < node->n_args; k++) {
+            int src = node->arg[k].src;
+
+            if (src < 0 || !fr_gnode_computes(&z->node[src]) ||
+                node->arg[k].layout->n_elems != node->layout->n_elems)
+                continue;
+            if (z->node[src].output || z->next_use[z->first_use[src]] >= 0)
+                return z->node[src].output ? ops : MAX_AGAIN + 1;
+            next = src;
+        }
+    }
+    return ops;
+}
+
+/* The windows through which node n is read, each once; 0: there are none, or too many, or something else reads it,
+ * or computing them instead of n would cost more. */
+static int
+find_windows(const struct pusher *z, int n, struct window *w)
+{
+    const struct fr_gnode *node = &z->node[n];
+    int64_t                total = 0;
+    int                    n_windows = 0;
+    bool                   all_whole = true, several = n_large_arguments(node) > 1;
+
+    for (int use = z->first_use[n]; use >= 0; use = z->next_use[use]) {
+        const struct fr_gnode *reader = &z->node[use / 3];
+        const struct fr_edge  *e = &reader->arg[use % 3];
+        int                    i = 0;
+
+        if (reader->dead)
+            continue;
+        if (!reads_elements(reader, use % 3) || e->moving >= 0 || (several && turns(reader, e->layout)))
+            return 0;
+        all_whole &= shows_all(node, e);
+        while (i < n_windows && (w[i].layout != e->layout || w[i].offset != e->offset))
+            i++;
+        if (i < n_windows)
+            continue;
+        if (n_windows == MAX_WINDOWS)
+            return 0;
+        w[n_windows++] = (struct window){e->layout, e->offset, -1};
+        total += e->layout->n_elems;
+    }
+    if (all_whole || total == 0)
+        return 0;
+    if (total > node->layout->n_elems &&
+        (total > MAX_TIMES * node->layout->n_elems ||
+         chain_operations(z, n) * (total - node->layout->n_elems) > MAX_AGAIN * node->layout->n_elems))
+        return 0;
+    return n_windows;
+}
+
+/* ---- copies ------------------------------------------------------------------------------- */
+
+static void
+add_use(struct pusher *z, int reader, int k)
+{
+    int src = z->node[reader].arg[k].src, use = 3 * reader + k;
+
+    if (src < 0)
+        return;
+    z->next_use[use] = z->first_use[src];
+    z->first_use[src] = use;
+}
+
+/* Node n as seen through the window, its result in this layout. False: there is no such node. */
+static bool
+add_copy(struct pusher *z, int n, struct window *w, struct fr_layout *layout)
+{
+    struct fr_gnode *copy = &z->node[z->n_all];
+
+    *copy = z->node[n];
+    copy->given = -1;
+    copy->layout = fr_layout_ref(layout);
+    memset(copy->arg, 0, sizeof copy->arg);
+    for (int k = 0; k < copy->n_args; k++)
+        if (!window_of_argument(z, &z->node[n], &z->node[n].arg[k], w, &copy->arg[k])) {
+            for (int j = 0; j < k; j++)
+                fr_layout_unref(copy->arg[j].layout);
+            fr_layout_unref(copy->layout);
+            return false;
+        }
+    w->copy = z->n_all++;
+    return true;
+}
+
+/* The layout of a window's own copy: as its reader lies, so that both can be one kernel. */
+static struct fr_layout *
+layout_of_copy(const struct fr_gnode *reader, const struct fr_layout *w)
+{
+    if (reader->op != FR_OP_store && fr_layout_same_dims(reader->layout, w))
+        return fr_layout_ref(reader->layout);
+    return fr_layout_get(w->ndim, fr_layout_dims(w), NULL);
+}
+
+static const struct fr_gnode *
+reader_through(const struct pusher *z, int n, const struct window *w)
+{
+    int use = z->first_use[n];
+
+    while (z->node[use / 3].dead || z->node[use / 3].arg[use % 3].layout != w->layout ||
+           z->node[use / 3].arg[use % 3].offset != w->offset)
+        use = z->next_use[use];
+    return &z->node[use / 3];
+}
+
+static void
+drop_copies(struct pusher *z, int n_all)
+{
+    while (z->n_all > n_all) {
+        struct fr_gnode *copy = &z->node[--z->n_all];
+
+        for (int k = 0; k < 3; k++)
+            fr_layout_unref(copy->arg[k].layout);
+        fr_layout_unref(copy->layout);
+    }
+}
+
+/* Every reader reads its window's copy, and nobody n any more. */
+static void
+redirect(struct pusher *z, int n, const struct window *w)
+{
+    for (int use = z->first_use[n], next; use >= 0; use = next) {
+        struct fr_edge *e = &z->node[use / 3].arg[use % 3];
+        int             i = 0, copy;
+
+        next = z->next_use[use];
+        if (z->node[use / 3].dead)
+            continue;
+        while (w[i].layout != e->layout || w[i].offset != e->offset)
+            i++;
+        copy = w[i].copy;
+        fr_layout_unref(e->layout);
+        *e = (struct fr_edge){.src = copy, .layout = fr_layout_ref(z->node[copy].layout), .moving = -1, .whole = true};
+        add_use(z, use / 3, use % 3);
+    }
+    z->node[n].dead = true;
+}
+
+static void
+push(struct pusher *z, int n)
+{
+    struct window w[MAX_WINDOWS];
+    int           n_windows = find_windows(z, n, w), n_before = z->n_all;
+
+    if (!n_windows || z->n_all + n_windows > z->cap)
+        return;
+    for (int i = 0; i < n_windows; i++) {
+        struct fr_layout *l = layout_of_copy(reader_through(z, n, &w[i]), w[i].layout);
+        bool              there = l && add_copy(z, n, &w[i], l);
+
+        fr_layout_unref(l);
+        if (!there) {
+            drop_copies(z, n_before);
+            return;
+        }
+    }
+    for (int i = n_before; i < z->n_all; i++) {
+        z->first_use[i] = -1;
+        z->next_copy[i] = z->copies[n];
+        z->copies[n] = i;
+        for (int k = 0; k < z->node[i].n_args; k++)
+            add_use(z, i, k);
+    }
+    redirect(z, n, w);
+}
+
+/* ---- the pass ----------------------------------------------------------------------------- */
+
+/* The graph of all nodes, each copy where its original stands. */
+static void
+put_together(struct pusher *z)
+{
+    struct fr_graph *g = z->g;
+    struct fr_gnode *node = z->together;
+    int             *number = z->number, n_nodes = 0;
+
+    for (int n = 0; n < g->n_nodes; n++) {
+        for (int c = z->copies[n]; c >= 0; c = z->next_copy[c]) {
+            number[c] = n_nodes;
+            node[n_nodes++] = z->node[c];
+        }
+        number[n] = n_nodes;
+        node[n_nodes++] = z->node[n];
+    }
+    for (int n = 0; n < n_nodes; n++)
+        for (int k = 0; k < 3; k++)
+            if (node[n].arg[k].layout && node[n].arg[k].src >= 0)
+                node[n].arg[k].src = number[node[n].arg[k].src];
+    g->node = node;
+    g->n_nodes = n_nodes;
+}
+
+fr_status
+fr_push(struct fr_graph *g, struct fr_err *err)
+{
+    struct pusher z = {.g = g, .n_all = g->n_nodes, .cap = 2 * g->n_nodes + SPARE_COPIES};
+    size_t        cap = (size_t)z.cap;
+
+    if (!has_window_of_map(g))
+        return FR_OK;
+    z.node = fr_arena_room(&z.scratch, cap * sizeof *z.node);
+    z.first_use = fr_arena_room(&z.scratch, cap * sizeof *z.first_use);
+    z.next_use = fr_arena_room(&z.scratch, 3 * cap * sizeof *z.next_use);
+    z.copies = fr_arena_room(&z.scratch, ((size_t)g->n_nodes + 1) * sizeof *z.copies);
+    z.next_copy = fr_arena_room(&z.scratch, cap * sizeof *z.next_copy);
+    z.number = fr_arena_room(&z.scratch, cap * sizeof *z.number);
+    z.together = fr_arena_room(&g->arena, cap * sizeof *z.together);
+    if (!z.node || !z.first_use || !z.next_use || !z.copies || !z.next_copy || !z.number || !z.together) {
+        fr_arena_clear(&z.scratch);
+        return fr_fail(err, FR_ENOMEM, "out of memory: windows of pending results");
+    }
+    memcpy(z.node, g->node, (size_t)g->n_nodes * sizeof *z.node);
+    for (int n = 0; n < g->n_nodes; n++) {
+        z.first_use[n] = z.copies[n] = -1;
+        for (int k = 0; k < z.node[n].n_args && !z.node[n].dead; k++)
+            add_use(&z, n, k);
+    }
+    for (int n = g->n_nodes; n-- > 0;)
+        if (is_map(&z.node[n]) && !z.node[n].output)
+            push(&z, n);
+    if (z.n_all > g->n_nodes)
+        put_together(&z);
+    fr_arena_clear(&z.scratch);
+    return FR_OK;
+}
