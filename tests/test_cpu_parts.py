@@ -330,17 +330,23 @@ def test_gather_scatter_fill(lib, level, size):
                 assert (back == expect).all()
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_gather_reads_nothing_behind_the_last(lib, level, size):
-    """The source ends where a page does that nobody may read."""
-    lib.t_isa(level)
+@pytest.fixture
+def one_page():
+    """Random bytes between pages that nobody may read."""
     page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, 3 * page)
-    raw = np.frombuffer(memory, "u1")
+    raw = np.frombuffer(mmap.mmap(-1, 3 * page), "u1")
     raw[:] = np.random.default_rng(9).integers(0, 256, 3 * page)
     for at in (0, 2 * page):
         assert C.CDLL(None).mprotect(ptr(raw, at), C.c_size_t(page), 0) == 0
-    src = raw[page : 2 * page].view(f"u{size}")
+    yield raw[page : 2 * page]
+    for at in (0, 2 * page):
+        assert C.CDLL(None).mprotect(ptr(raw, at), C.c_size_t(page), 3) == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_gather_reads_nothing_behind_the_last(lib, level, one_page, size):
+    lib.t_isa(level)
+    src = one_page.view(f"u{size}")
     for n in (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129):
         for step in (-1, 2, 3, 4):
             if (n - 1) * abs(step) + 1 > len(src):
@@ -350,8 +356,18 @@ def test_gather_reads_nothing_behind_the_last(lib, level, size):
             out = np.zeros(n, src.dtype)
             lib.fr_copy_gather(n_(n), size, ptr(out), ptr(src, first * size), C.c_ssize_t(step * size))
             assert out.tobytes() == want.tobytes(), (n, step)
-    for at in (0, 2 * page):
-        assert C.CDLL(None).mprotect(ptr(raw, at), C.c_size_t(page), 3) == 0
+
+
+@pytest.mark.parametrize("d", ["i8", "u16", "i32", "f32", "f64"])
+def test_rows_read_nothing_behind_the_last(lib, level, one_page, d):
+    for op in ("max", "argmin"):
+        for n in (1, 2, 3, 5, 7, 10, 15, 31, 33, 70):
+            for rows in (1, 2, 7):
+                x = one_page.view(DTYPES[d])[-n * rows :].reshape(rows, n)
+                out, index = np.zeros(rows, x.dtype), np.zeros(rows, "i8")
+                lib.t_fold_rows(level, *code(lib, op, d), n_(rows), n_(n), ptr(x), ptr(out), ptr(index))
+                want = getattr(x, op)(1)
+                assert (index == want).all() if op == "argmin" else same(out, want), (op, n, rows)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])

@@ -74,7 +74,7 @@ size_t
 fr_interp_temp_bytes(const struct fr_program *p)
 {
     int64_t cap = p->tile_cap > p->block_cap ? p->tile_cap : p->block_cap;
-    size_t  reduce = REDUCE_ROWS * (16 + sizeof(int64_t)), accum = ((size_t)cap + 1) * 16;
+    size_t  reduce = REDUCE_ROWS * 16, accum = ((size_t)cap + 1) * 16;
 
     return reduce > accum ? reduce : accum;
 }
@@ -325,15 +325,16 @@ reduce(struct frame *f, const struct fr_step *st)
         return to;
     }
     for (int64_t t = 0; t < f->n_rows; t += REDUCE_ROWS) {
-        int64_t  n = f->n_rows - t < REDUCE_ROWS ? f->n_rows - t : REDUCE_ROWS;
-        int64_t *index = (int64_t *)(f->temp + REDUCE_ROWS * 16);
+        int64_t     n = f->n_rows - t < REDUCE_ROWS ? f->n_rows - t : REDUCE_ROWS;
+        const char *rows = from + t * f->n * in_size;
+        int64_t    *index = indexed ? (int64_t *)(to + t * st->size) : NULL; /* the results themselves */
+
         if (n == 1)
-            k->fold[st->op_row][st->in]((size_t)f->n, from + t * f->n * in_size, f->temp, index);
+            k->fold[st->op_row][st->in]((size_t)f->n, rows, f->temp, index);
         else
-            st->fn.fold_rows((size_t)n, (size_t)f->n, from + t * f->n * in_size, f->temp, index);
-        for (int64_t i = 0; i < n; i++)
-            fr_reduce_finish(op, st->in, f->temp + i * acc_size, indexed ? index + i : NULL,
-                             to + (t + i) * st->size);
+            st->fn.fold_rows((size_t)n, (size_t)f->n, rows, f->temp, index);
+        for (int64_t i = 0; i < n && !indexed; i++)
+            fr_reduce_finish(op, st->in, f->temp + i * acc_size, NULL, to + (t + i) * st->size);
     }
     return to;
 }

@@ -271,6 +271,31 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
         }                                                                                          \
         return at;                                                                                 \
     }                                                                                              \
+    /* The same of rows that are shorter than a vector, which is read beyond a row's end and never the last one's. \
+     * Returns how many rows are done. */                                                          \
+    INLINE size_t firsts_##op##_##s(size_t n_rows, size_t n, const T *a, T *out, int64_t *index)   \
+    {                                                                                              \
+        w##s   place;                                                                              \
+        size_t t = 0;                                                                              \
+                                                                                                   \
+        for (size_t k = 0; k < WIDE_LANES(T); k++)                                                 \
+            place[k] = (T)k;                                                                       \
+        for (; (n_rows - t) * n >= WIDE_LANES(T); t++, a += n) {                                   \
+            __typeof__(place < place) in = place < (w##s){0} + (T)n, row, first;                   \
+            w##s                      x;                                                           \
+            uint64_t                  nan, at;                                                     \
+                                                                                                   \
+            row = (__typeof__(in)) * (const w##s##_mem *)a;                                        \
+            first = (__typeof__(in))(a[0] - (w##s){0});                                             \
+            x = (w##s)((row & in) | (first & ~in));                                                \
+            nan = wide_nan_##s(x, x);                                                              \
+            at = wide_equal_##s(x, across_##op##_##s(x) - (w##s){0});                              \
+            at = (uint64_t)__builtin_ctzll(nan ? nan : at) / WIDE_BITS(T);                         \
+            out[t] = a[at];                                                                        \
+            index[t] = (int64_t)at;                                                                \
+        }                                                                                          \
+        return t;                                                                                  \
+    }                                                                                              \
     static size_t place_##op##_##s(size_t n, const T *a)                                           \
     {                                                                                              \
         enum { L = WIDE_LANES(T), CHUNK = ARG_CHUNK_BYTES / sizeof(T) };                           \
@@ -301,13 +326,15 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
         T       *out = outp;                                                                       \
         size_t   t = 0;                                                                            \
                                                                                                    \
-        if (n < WIDE_LANES(T))                                                                     \
-            for (; t < n_rows; t++, a += n) {                                                      \
+        if (n < WIDE_LANES(T)) {                                                                   \
+            t = firsts_##op##_##s(n_rows, n, a, out, index);                                       \
+            for (a += t * n; t < n_rows; t++, a += n) {                                            \
                 index[t] = (int64_t)first_##op##_##s(n, a);                                        \
                 out[t] = a[index[t]];                                                              \
             }                                                                                      \
-        else                                                                                       \
+        } else {                                                                                   \
             rows_##op##_##s(n_rows, n, a, out, NULL);                                              \
+        }                                                                                          \
         for (; t < n_rows; t++, a += n) {                                                          \
             size_t at = find_or_nan_##s(n, a, out[t]);                                             \
                                                                                                    \

@@ -1,7 +1,7 @@
 /* backends/cpu/reduce_wide.h -- vectors as wide as the level has, for searches: extremes and places, where no
  * order of a sum is at stake. Part of reduce.inc.c.
  *
- * w<s> is a vector of WB bytes, w<s>_mem the same in memory.
+ * w<s> is a vector of WB bytes, w<s>_mem the same in memory, n<s> one of NB bytes.
  *
  *   wide_max_<s>(a, b)       a > b ? a : b lane by lane, so b where either is NaN or both are zeros; wide_min alike
  *   wide_equal_<s>(a, b)     WIDE_BITS(T) bits for each lane where they are equal, from the lowest
@@ -19,13 +19,15 @@
 #define WB VB
 #define WIDE_BITS(T) (sizeof(T) == 2 ? 2 : 1) /* two bytes have no mask of their own */
 #endif
+#define NB (WB == 64 ? 16 : WB) /* of the vector that across_ ends with */
 #define WIDE_LANES(T) (WB / sizeof(T))
 /* What wide_equal says of a whole vector of equals. */
 #define WIDE_ALL(T) (~(uint64_t)0 >> (64 - WIDE_LANES(T) * WIDE_BITS(T)))
 
 #define WIDE_TYPE(s, T)                                                                            \
     typedef T w##s __attribute__((vector_size(WB)));                                               \
-    typedef T w##s##_mem __attribute__((vector_size(WB), aligned(1), may_alias));
+    typedef T w##s##_mem __attribute__((vector_size(WB), aligned(1), may_alias));                  \
+    typedef T n##s __attribute__((vector_size(NB)));
 EACH_INT(WIDE_TYPE)
 WIDE_TYPE(f32, float)
 WIDE_TYPE(f64, double)
@@ -47,17 +49,35 @@ WIDE_NO_NAN(u32)
 WIDE_NO_NAN(u64)
 
 #if WB == 64
-#define WIDE_ORDER(s, R, suffix)                                                                   \
-    INLINE w##s wide_max_##s(w##s a, w##s b) { return (w##s)_mm512_max_##suffix((R)a, (R)b); }     \
-    INLINE w##s wide_min_##s(w##s a, w##s b) { return (w##s)_mm512_min_##suffix((R)a, (R)b); }
+/* narrow_<op> is wide_<op> of the extreme of each lane and the ones 16 bytes apart from it. */
+#define WIDE_EITHER(op, s, R, R2, R1, suffix)                                                      \
+    INLINE w##s wide_##op##_##s(w##s a, w##s b)                                                    \
+    {                                                                                              \
+        return (w##s)_mm512_##op##_##suffix((R)a, (R)b);                                           \
+    }                                                                                              \
+    INLINE n##s narrow_##op##_##s(n##s a, n##s b)                                                  \
+    {                                                                                              \
+        return (n##s)_mm_##op##_##suffix((R1)a, (R1)b);                                            \
+    }                                                                                              \
+    INLINE n##s narrowed_##op##_##s(w##s a)                                                        \
+    {                                                                                              \
+        __m256i lo = _mm512_castsi512_si256((__m512i)a), m;                                        \
+                                                                                                   \
+        m = (__m256i)_mm256_##op##_##suffix((R2)lo, (R2)_mm512_extracti64x4_epi64((__m512i)a, 1)); \
+        return narrow_##op##_##s((n##s)_mm256_castsi256_si128(m),                                  \
+                                 (n##s)_mm256_extracti128_si256(m, 1));                            \
+    }
+#define WIDE_ORDER(s, R, R2, R1, suffix)                                                           \
+    WIDE_EITHER(max, s, R, R2, R1, suffix)                                                         \
+    WIDE_EITHER(min, s, R, R2, R1, suffix)
 #define WIDE_INT(s, suffix, bits)                                                                  \
-    WIDE_ORDER(s, __m512i, suffix)                                                                 \
+    WIDE_ORDER(s, __m512i, __m256i, __m128i, suffix)                                               \
     INLINE uint64_t wide_equal_##s(w##s a, w##s b)                                                 \
     {                                                                                              \
         return _mm512_cmpeq_epi##bits##_mask((__m512i)a, (__m512i)b);                              \
     }
-#define WIDE_FLOAT(s, R, suffix)                                                                   \
-    WIDE_ORDER(s, R, suffix)                                                                       \
+#define WIDE_FLOAT(s, R, R2, R1, suffix)                                                           \
+    WIDE_ORDER(s, R, R2, R1, suffix)                                                               \
     INLINE uint64_t wide_equal_##s(w##s a, w##s b)                                                 \
     {                                                                                              \
         return _mm512_cmp_##suffix##_mask((R)a, (R)b, _CMP_EQ_OQ);                                 \
@@ -74,8 +94,8 @@ WIDE_INT(u8, epu8, 8)
 WIDE_INT(u16, epu16, 16)
 WIDE_INT(u32, epu32, 32)
 WIDE_INT(u64, epu64, 64)
-WIDE_FLOAT(f32, __m512, ps)
-WIDE_FLOAT(f64, __m512d, pd)
+WIDE_FLOAT(f32, __m512, __m256, __m128, ps)
+WIDE_FLOAT(f64, __m512d, __m256d, __m128d, pd)
 #else
 #define WIDE_SELECT(s, u)                                                                          \
     INLINE w##s wide_max_##s(w##s a, w##s b)                                                       \
@@ -179,29 +199,37 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b !
 
 /* ---- of whole vectors ------------------------------------------------------------------------ */
 
-#if WB == 64
-#define SWAP_4(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){4, 5, 6, 7, 0, 1, 2, 3}))
-#define SWAP_2(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){2, 3, 0, 1, 6, 7, 4, 5}))
-#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0, 3, 2, 5, 4, 7, 6}))
-#elif WB == 32
-#define SWAP_4(a) (a)
-#define SWAP_2(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){2, 3, 0, 1}))
-#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0, 3, 2}))
+/* The extreme of lanes 16 bytes apart. */
+#if WB == 32
+#define NARROWED(op, s)                                                                            \
+    INLINE w##s narrow_##op##_##s(w##s a, w##s b) { return wide_##op##_##s(a, b); }                \
+    INLINE w##s narrowed_##op##_##s(w##s a)                                                        \
+    {                                                                                              \
+        return wide_##op##_##s(a, (w##s)__builtin_shuffle((wi64)a, (wi64){2, 3, 0, 1}));           \
+    }
+#elif WB == 16
+#define NARROWED(op, s)                                                                            \
+    INLINE w##s narrow_##op##_##s(w##s a, w##s b) { return wide_##op##_##s(a, b); }                \
+    INLINE w##s narrowed_##op##_##s(w##s a) { return a; }
 #else
-#define SWAP_4(a) (a)
-#define SWAP_2(a) (a)
-#define SWAP_1(a) ((wi64)__builtin_shuffle((wi64)(a), (wi64){1, 0}))
+#define NARROWED(op, s)
+#endif
+#if NB == 32
+#define OTHER_HALF (ni64){1, 0, 3, 2}
+#else
+#define OTHER_HALF (ni64){1, 0}
 #endif
 
 #define WIDE_EXTREME(op, s, T)                                                                     \
+    NARROWED(op, s)                                                                                \
     INLINE T across_##op##_##s(w##s a)                                                             \
     {                                                                                              \
-        a = wide_##op##_##s(a, (w##s)SWAP_4(a));                                                   \
-        a = wide_##op##_##s(a, (w##s)SWAP_2(a));                                                   \
-        a = wide_##op##_##s(a, (w##s)SWAP_1(a));                                                   \
+        n##s m = narrowed_##op##_##s(a);                                                           \
+                                                                                                   \
+        m = narrow_##op##_##s(m, (n##s)__builtin_shuffle((ni64)m, OTHER_HALF));                    \
         for (size_t k = 4; k >= sizeof(T); k /= 2)                                                 \
-            a = wide_##op##_##s(a, (w##s)((wu64)a >> 8 * k));                                      \
-        return a[0];                                                                               \
+            m = narrow_##op##_##s(m, (n##s)((nu64)m >> 8 * k));                                    \
+        return m[0];                                                                               \
     }                                                                                              \
     /* The extreme of each lane of n >= WIDE_LANES elements; *nan becomes not 0 if one is NaN. */  \
     INLINE w##s peaks_##op##_##s(size_t n, const T *a, uint64_t *nan)                              \
