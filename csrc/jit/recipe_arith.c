@@ -488,6 +488,14 @@ extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme 
 
         return r;
     }
+    if (is_float(in) && !fr_dtype_is_complex(in) && nans == NAN_WINS) {
+        /* Said of the second, which mostly is a number for all elements: then its own part is none of the loop. */
+        enum order other = how == LESS ? LESS_EQUAL : LESS;
+
+        first = which == LARGEST ? in_order(c, in, wa, wb, other) : in_order(c, in, wb, wa, other);
+        first = m_and(c, m_not(c, first), m_eq(c, wb.re, wb.re));
+        return pick(c, in, first, a, b);
+    }
     first = which == LARGEST ? in_order(c, in, wb, wa, how) : in_order(c, in, wa, wb, how);
     if (is_float(in))
         first = m_or(c, first, is_nan(c, in, nans == NAN_WINS ? a : b));
@@ -531,12 +539,19 @@ clip_complex(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum ext
  * that are arrays do not come here (runtime/trace.c: clip_node). */
 RECIPE(clip)
 {
+    struct fr_mnum bound = x[2], lo = {comparable(c, in, x[1].re), 0}, hi = {comparable(c, in, x[2].re), 0};
+
     if (fr_dtype_is_complex(in)) {
         *out = clip_complex(c, in, x[0], x[1], LARGEST);
         *out = clip_complex(c, in, *out, x[2], SMALLEST);
-    } else {
-        *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS, LESS_EQUAL);
-        *out = extreme(c, in, *out, x[2], SMALLEST, NAN_WINS, LESS_EQUAL);
+        return;
+    }
+    /* The processor's own extremes; a NaN passes. */
+    *out = pick(c, in, m_lt(c, comparable(c, in, x[0].re), lo.re), x[1], x[0]);
+    *out = pick(c, in, m_lt(c, hi.re, comparable(c, in, out->re)), x[2], *out);
+    if (is_float(in)) {
+        bound = pick(c, in, m_eq(c, lo.re, lo.re), x[2], x[1]);
+        *out = pick(c, in, m_and(c, m_eq(c, lo.re, lo.re), m_eq(c, hi.re, hi.re)), *out, bound);
     }
 }
 

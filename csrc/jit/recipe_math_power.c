@@ -169,28 +169,27 @@ recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
     return c->st;
 }
 
-/* x^3 and x^4, which are neither general powers nor what two roundings would make of them. Singles are multiplied as
- * doubles and rounded once. Of doubles, what every product lost is added at the end, unless that is infinite. */
+/* x^3 and x^4, which are neither general powers nor what two roundings would make of them: a product with the square,
+ * and what the square lost of it, rounded together. The square is exact where it matters at all: where it is too
+ * small for that, the power is 0. Where it is at least `large`, the power is infinite. */
+static fr_status
+whole_power(code_t c, fr_dtype t, fr_mval x, bool fourth, double large, fr_mval *out)
+{
+    struct two square = product_exact(c, x, x);
+    fr_mval    lost = fourth ? MUL(ADD(square.lo, square.lo), square.hi) : MUL(square.lo, x);
+
+    *out = FMA(square.hi, fourth ? square.hi : x, SEL(LT(square.hi, K(large)), lost, K(0)));
+    return c->st;
+}
+
 fr_status
 recipe_cube(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval v = in == FR_F32 ? widen(c, x[0].re) : ABS(x[0].re);
-    struct two square = product_exact(c, v, v), r = product_exact(c, square.hi, v);
-    fr_mval all = ADD(r.hi, FMA(square.lo, v, r.lo));
-
-    out->re = in == FR_F32 ? narrow(c, r.hi) : with_sign(c, t, SEL(LT(r.hi, K(INFINITY)), all, r.hi), x[0].re);
-    return c->st;
+    return whole_power(c, in, x[0].re, false, in == FR_F32 ? 0x1p90 : 0x1p700, &out->re);
 }
 
 fr_status
 recipe_fourth(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
 {
-    const fr_dtype t = FR_F64;
-    fr_mval v = in == FR_F32 ? widen(c, x[0].re) : x[0].re;
-    struct two square = product_exact(c, v, v), r = product_exact(c, square.hi, square.hi);
-    fr_mval all = ADD(r.hi, FMA(ADD(square.hi, square.hi), square.lo, r.lo));
-
-    out->re = in == FR_F32 ? narrow(c, r.hi) : SEL(LT(r.hi, K(INFINITY)), all, r.hi);
-    return c->st;
+    return whole_power(c, in, x[0].re, true, in == FR_F32 ? 0x1p66 : 0x1p520, &out->re);
 }
