@@ -151,3 +151,48 @@ def test_complex_whole_powers(dtype):
     for e in (0, 1, 2.0, 3, 4, 5, 7, 15, 16, 31, 99, -1, -3):
         with np.errstate(all="ignore"):
             assert_same(frit.asarray(a) ** e, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "i1", "i8"])
+def test_division_by_powers_of_two(dtype):
+    """Multiplied by the inverse instead, where that has full precision: the quotient's bits, subnormal ones too."""
+    x, floats = specials(dtype), dtype in FLOATS
+    t = frit.asarray(x)
+    size = np.finfo(dtype if floats else "f8")
+    for k in {*range(size.minexp - 3, size.minexp + 4), -2, -1, 0, 1, 2, *range(size.maxexp - 4, size.maxexp)}:
+        for s in (2.0**k, -(2.0**k), 1.5 * 2.0 ** min(k, size.maxexp - 1)):
+            with np.errstate(all="ignore"):
+                assert_same(t / s, x / s, what=f"{dtype} / {s}")
+                if floats:
+                    assert_same(t / np.dtype(dtype).type(s), x / np.dtype(dtype).type(s))
+    if floats:
+        y = frit.array(x)
+        y /= 4
+        assert_same(y, x / np.dtype(dtype).type(4))
+    else:
+        with pytest.raises(TypeError, match="divide"):
+            t /= 2
+    for s, instead in ((2, True), (0.25, True), (-8.0, True), (3, False), (0.1, False), (0, False)):
+        text = frit.explain(t / s, "graph")
+        assert ("multiply" in text, "divide" in text) == (instead, not instead), (s, text)
+    assert "divide" in frit.explain(2 / t, "graph")
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_integer_division_by_powers_of_two(dtype):
+    """Shifted and masked instead."""
+    x = specials(dtype)
+    t, bits = frit.asarray(x), 8 * x.itemsize
+    for k in range(bits - 1 if dtype[0] == "i" else bits):
+        for s in (2**k, np.dtype(dtype).type(2**k), 2**k - 1 or 3):
+            with np.errstate(all="ignore"):
+                assert_same(t // s, x // s, what=f"{dtype} // {s}")
+                assert_same(t % s, x % s, what=f"{dtype} % {s}")
+    y, z = frit.array(x), frit.array(x)
+    y //= 4
+    z %= 8
+    assert_same(y, x // 4)
+    assert_same(z, x % 8)
+    assert "right_shift" in frit.explain(t // 4, "graph") and "bitwise_and" in frit.explain(t % 4, "graph")
+    for s in (3, -2 if dtype[0] == "i" else 6, 0):
+        assert "floor_divide" in frit.explain(t // s, "graph") and "remainder" in frit.explain(t % s, "graph")

@@ -167,6 +167,42 @@ is_plain_number(PyObject *o, double *v, char *weak)
     return true;
 }
 
+/* Of integers, n // 2^k is n >> k and n % 2^k is n & (2^k - 1), negative ones too. */
+static fr_op
+without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
+{
+    int64_t v = n->v.i64;
+
+    if (n->huge || v <= 0 || (v & (v - 1)) || !fr_dtype_is_int(d) || (n->weak ? n->weak != 'i' : n->dtype != d) ||
+        v >> (8 * fr_dtype_size(d) - 2) > 0)
+        return op;
+    n->v.i64 = op == FR_OP_remainder ? v - 1 : __builtin_ctzll((uint64_t)v);
+    return op == FR_OP_remainder ? FR_OP_bitwise_and : FR_OP_right_shift;
+}
+
+/* Dividing by a power of two is multiplying by its inverse, or shifting, which takes a fraction of the time. (Not so
+ * where the divisor follows from a shape, as in a mean: kernels are to serve every size.) */
+static fr_op
+without_division(fr_op op, struct fr_arg *args)
+{
+    struct fr_number *n = &args[1].n;
+    double            v;
+
+    if ((op != FR_OP_divide && op != FR_OP_floor_divide && op != FR_OP_remainder) || !args[0].t || args[1].t)
+        return op;
+    if (op != FR_OP_divide)
+        return without_integer_division(op, args[0].t->dtype, n);
+    if (n->huge || !(n->weak == 'i' || (fr_dtype_kind(n->dtype) == 'f' && (n->weak || n->dtype == args[0].t->dtype))))
+        return op;
+    v = n->weak == 'i' ? (double)n->v.i64 : n->v.f64;
+    if (!fr_number_invert(args[0].t->dtype, &v))
+        return op;
+    if (n->weak)
+        *n = (struct fr_number){.dtype = FR_F64, .weak = 'f'};
+    n->v.f64 = v;
+    return FR_OP_multiply;
+}
+
 /* An operator on what is not two tensors of one dtype. */
 static PyObject *
 binary_any(fr_op op, PyObject *a, PyObject *b)
@@ -176,14 +212,17 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     double                   v;
     char                     weak;
 
-    if (fr_is_tensor(a) && is_plain_number(b, &v, &weak))
-        RETURN_IF_TRACED(r, fr_trace_map_number(op, fr_of(a), v, weak, false, &r->t));
-    else if (fr_is_tensor(b) && is_plain_number(a, &v, &weak))
+    if (fr_is_tensor(a) && is_plain_number(b, &v, &weak)) {
+        fr_op as = op == FR_OP_divide && fr_number_invert(fr_of(a)->dtype, &v) ? FR_OP_multiply : op;
+
+        RETURN_IF_TRACED(r, fr_trace_map_number(as, fr_of(a), v, as == op ? weak : 'f', false, &r->t));
+    } else if (fr_is_tensor(b) && is_plain_number(a, &v, &weak)) {
         RETURN_IF_TRACED(r, fr_trace_map_number(op, fr_of(b), v, weak, true, &r->t));
+    }
     if (FR_LIKELY(fast_pair(a, b, args))) {
         if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
             return binary_layouts(op, a, b, args);
-        return trace(op, args, 2, NULL);
+        return trace(without_division(op, args), args, 2, NULL);
     }
     return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
 }
@@ -229,8 +268,11 @@ in_place(fr_op op, PyObject *a, PyObject *b)
 
     if (FR_UNLIKELY(fr_object(a)->scalar)) /* x += 1 on a NumPy scalar makes a new one */
         return binary(op, a, b);
-    if (fast_pair(a, b, args))
+    if (fast_pair(a, b, args)) {
+        if (op != FR_OP_divide || fr_dtype_is_float(fr_of(a)->dtype)) /* integers are refused */
+            op = without_division(op, args);
         return map_into(op, args, 2, a);
+    }
     switch (fr_value_all(op, objects, 2, true, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;

@@ -148,3 +148,17 @@ fr_number_bits(const struct fr_number *n, fr_dtype to, uint64_t bits[2], struct 
         return FR_OK;
     }
 }
+
+bool
+fr_number_invert(fr_dtype d, double *v)
+{
+    int      largest = d == FR_F16 ? 14 : d == FR_F32 ? 126 : 1022, exponent;
+    uint64_t bits;
+
+    memcpy(&bits, v, sizeof bits);
+    exponent = (int)(bits >> 52 & 2047) - 1023;
+    if (bits << 12 || exponent > largest || exponent < -largest || fr_dtype_is_complex(d))
+        return false;
+    *v = 1 / *v;
+    return true;
+}

@@ -488,14 +488,6 @@ extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme 
 
         return r;
     }
-    if (is_float(in) && !fr_dtype_is_complex(in) && nans == NAN_WINS) {
-        /* Said of the second, which mostly is a number for all elements: then its own part is none of the loop. */
-        enum order other = how == LESS ? LESS_EQUAL : LESS;
-
-        first = which == LARGEST ? in_order(c, in, wa, wb, other) : in_order(c, in, wb, wa, other);
-        first = m_and(c, m_not(c, first), m_eq(c, wb.re, wb.re));
-        return pick(c, in, first, a, b);
-    }
     first = which == LARGEST ? in_order(c, in, wb, wa, how) : in_order(c, in, wa, wb, how);
     if (is_float(in))
         first = m_or(c, first, is_nan(c, in, nans == NAN_WINS ? a : b));
