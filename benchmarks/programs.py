@@ -11,7 +11,8 @@ import os
 import statistics
 import subprocess
 import sys
-import time
+
+from benchmarks.timing import timed
 
 LIBRARIES = ("numpy", "frit", "frit accelerate", "jax")
 BEHIND = 1.1
@@ -278,18 +279,124 @@ def halves(xp, x):
     return (x * x + x).astype("f4").sum()
 
 
-def median_us(call, seconds=0.25):
-    call(), call()
-    start = time.perf_counter()
-    call()
-    n = max(1, int(0.02 / max(time.perf_counter() - start, 1e-7)))
-    times, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        for _ in range(n):
-            call()
-        times.append((time.perf_counter() - start) / n)
-    return statistics.median(times) * 1e6
+@program(normal((500, 500)))
+def neighbours_of_padded(xp, x):
+    p = xp.pad(x, 1)
+    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * x
+
+
+@program(normal((1000, 1000)))
+def rolled(xp, x):
+    return x - xp.roll(x, 1, 0) + xp.roll(x, -1, 1)
+
+
+@program(normal((1000, 1000)))
+def running_row_means(xp, x):
+    return xp.cumsum(x, 1) / xp.arange(1, 1001)
+
+
+@program(normal((300, 300), (300, 300)))
+def largest_differences(xp, a, b):
+    return xp.abs(a[:, None, :] - b[None, :, :]).max(-1)
+
+
+@program(normal((N,)))
+def elu(xp, x):
+    return xp.where(x > 0, x, xp.exp(xp.minimum(x, 0)) - 1)
+
+
+@program(normal((4096, 64), (64,)))
+def rms_norm(xp, x, g):
+    return x / xp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g
+
+
+@program(normal((8, 128, 64), (8, 128, 64)))
+def attention_weights(xp, q, k):
+    s = q @ xp.swapaxes(k, 1, 2) * 0.125
+    e = xp.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@program(whole(1000, N, "i8"))
+def collatz(xp, n):
+    return xp.where(n % 2 == 0, n // 2, 3 * n + 1)
+
+
+@program(whole(256, (1000, 1000, 3), "u1"))
+def gamma(xp, image):
+    return (xp.sqrt(image.astype("f4") / 255) * 255).astype("u1")
+
+
+@program(whole(256, (1000, 1000, 3), "u1"))
+def bright(xp, image):
+    return image.mean(2) > 127
+
+
+@program(normal((N,), dtype="f8"))
+def runge_kutta(xp, y):
+    def slope(v):
+        return -2 * v + 1
+
+    a = slope(y)
+    b = slope(y + 0.005 * a)
+    c = slope(y + 0.005 * b)
+    return y + 0.01 / 6 * (a + 2 * b + 2 * c + slope(y + 0.01 * c))
+
+
+@program(normal((1000, 1000), dtype="f8"))
+def size_of_gradient(xp, u):
+    x, y = (u[2:, 1:-1] - u[:-2, 1:-1]) / 2, (u[1:-1, 2:] - u[1:-1, :-2]) / 2
+    return xp.sqrt(x * x + y * y)
+
+
+@program(normal((N,), dtype="f8"))
+def skewness(xp, x):
+    d = x - x.mean()
+    return (d ** 3).mean() / (d * d).mean() ** 1.5
+
+
+@program(normal((1000, 1000)))
+def correlation_of_rows(xp, x):
+    d = x - x.mean(1, keepdims=True)
+    return (d[1:] * d[:-1]).sum(1) / xp.sqrt((d[1:] ** 2).sum(1) * (d[:-1] ** 2).sum(1))
+
+
+@program(lambda r: [r.integers(0, 1000, N), r.standard_normal(1000).astype("f4")])
+def looked_up(xp, i, table):
+    return table[i] * 2
+
+
+@program(normal((100, 100, 100)))
+def turned(xp, x):
+    return xp.transpose(x, (2, 0, 1)) * 2 + 1
+
+
+@program(whole(2, (1000, 1000), "u1"))
+def row_counts(xp, b):
+    return b.sum(1)
+
+
+@program(normal((50, 200, 200)))
+def spread_of_frames(xp, x):
+    return x.std(0)
+
+
+@program(whole(1 << 30, N, "u4"))
+def mixed_bits(xp, x):
+    x = x ^ (x >> 16)
+    x = x * xp.uint32(0x85EBCA6B)
+    x = x ^ (x >> 13)
+    return x * xp.uint32(0xC2B2AE35)
+
+
+@program(normal((1000,), dtype="f8"))
+def standardised_thousand(xp, x):
+    return (x - x.mean()) / x.std()
+
+
+@program(normal((3,), dtype="f8"))
+def direction(xp, x):
+    return x / xp.sqrt((x * x).sum())
 
 
 def prepare(library, f, arrays):
@@ -333,7 +440,7 @@ def work(library, names):
         got = np.asarray(call())
         tolerance = 1e-2 if arrays[0].dtype.itemsize < 4 else 1e-3 if want.dtype.itemsize <= 4 else 1e-6
         right = got.shape == want.shape and np.allclose(got, want, tolerance, tolerance, equal_nan=True)
-        print(name, median_us(call) if right else "wrong", flush=True)
+        print(name, statistics.median(timed(call, 0.25)) * 1e6 if right else "wrong", flush=True)
 
 
 def environment(threads):

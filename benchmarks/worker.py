@@ -26,8 +26,7 @@ if hasattr(os, "sched_setaffinity"):
 import numpy as np  # noqa: E402
 
 from benchmarks.cases import CASES  # noqa: E402
-
-WARM_UP = 0.02      # seconds of calls before each turn: another library has had the caches
+from benchmarks.timing import timed  # noqa: E402
 
 
 class TorchNames:
@@ -158,22 +157,6 @@ def prepare(case):
         frit.wait_for_compiles(60)
     wrong = wrong or check(case, f(), want)     # now by the code that is timed
     return (None, {**answer, "skip": wrong}) if wrong else (f, answer)
-
-
-def timed(f, budget):
-    """Times of one call, each the mean over enough calls to be read off the clock."""
-    start, n = time.perf_counter(), 0
-    while n < 2 or time.perf_counter() - start < WARM_UP:
-        f()
-        n += 1
-    inner = max(1, int(0.001 / ((time.perf_counter() - start) / n)))
-    times, end = [], time.perf_counter() + budget
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        for _ in range(inner):
-            f()
-        times.append((time.perf_counter() - start) / inner)
-    return times
 
 
 def main():

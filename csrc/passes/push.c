@@ -276,6 +276,9 @@ find_windows(const struct pusher *z, int n, struct window *w)
     int                    n_windows = 0;
     bool                   all_whole = true, several = n_large_arguments(node) > 1;
 
+    for (int k = 0; k < node->n_args; k++) /* which takes no memory as it is */
+        if (node->arg[k].src >= 0 && z->node[node->arg[k].src].op == FR_OP_iota)
+            return 0;
     for (int use = z->first_use[n]; use >= 0; use = z->next_use[use]) {
         const struct fr_gnode *reader = &z->node[use / 3];
         const struct fr_edge  *e = &reader->arg[use % 3];
