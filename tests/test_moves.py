@@ -277,6 +277,7 @@ COSTS = {
     "pair.argmax()": 12,
     "pair.max()": 12,
     "matrix.argmax(1)": 3.9,
+    "sevens.argmin(1)": 7,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
     "long.max(0)": 7,
@@ -295,6 +296,7 @@ mask = frit.asarray(np.arange(n) == n - 1)
 byte3, byte4 = (frit.asarray(np.arange(k * n).astype("u1").reshape(n, k)) for k in (3, 4))
 pairs2 = frit.asarray(np.arange(2 * n).astype("i2").reshape(n, 2))
 half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
+sevens = frit.asarray(r.random((4286, 7), "f4"))        # in one register
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
 long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time

@@ -269,6 +269,8 @@ void fr_emit_drop_behind(struct emit *e, gj_rvalue *n_left);
 void fr_emit_stores_to_pads(struct emit *e);
 /* All operands are where they were before. */
 void fr_emit_restore_operands(struct emit *e);
+/* The whole block of each pad to memory, from element e->j on; for stores of elements in a row. */
+void fr_emit_put_block(struct emit *e);
 /* The first n_left elements of the pads to memory. */
 void fr_emit_scatter(struct emit *e, gj_rvalue *n_left);
 

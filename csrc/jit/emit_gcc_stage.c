@@ -549,6 +549,7 @@ spread_bools(struct emit *e)
 struct walk {
     gj_block  *descend, *leaf, *head, *body, *after, *done, *climb, *finish;
     gj_lvalue *m, *leaf_end, *whole_end, *in_tail, *left_over;
+    gj_lvalue *waits;           /* the last block, to be stored; NULL: what is left over is a tail (see `lies_over`) */
     gj_lvalue *depth, *todo, *joined;
     gj_rvalue *end;
 };
@@ -645,6 +646,59 @@ emit_wide_steps(struct emit *e, struct walk *w)
     c->at = done;
 }
 
+/* Whether the last elements can be computed as a whole block that lies over the one before it. All that is done is
+ * reading and storing elements in a row; and as the block is computed before all others and stored after them, it
+ * does not matter that they may be stored over what it reads. */
+static bool
+lies_over(const struct emit *e)
+{
+    for (int s = 0; s < e->n_sources; s++)
+        if (e->sources[s].step)
+            return false;
+    for (int s = 0; s < e->n_sinks; s++)
+        if (e->sinks[s].how != HOW_STORE || inst(e, e->sinks[s].inst)->kind != FR_INST_STORE || e->sinks[s].step)
+            return false;
+    return true;
+}
+
+/* If there is a whole block, but not only such: the last one, to the pads, before all others. */
+static void
+emit_last_block(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *long_enough = fr_gcc_block(c), *now = fr_gcc_block(c), *start = fr_gcc_block(c);
+    gj_rvalue     *end = fr_gcc_get(c, w->leaf_end), *m = fr_gcc_get(c, w->m);
+
+    fr_gcc_set(c, w->waits, fr_gcc_bits(c, FR_BOOL, 0));
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, w->whole_end), end), long_enough, start);
+    c->at = long_enough;
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, m, fr_gcc_i64(c, e->block)), now, start);
+    c->at = now;
+    fr_gcc_set(c, w->waits, fr_gcc_bits(c, FR_BOOL, 1));
+    fr_gcc_set(c, e->j, minus(e, end, fr_gcc_i64(c, e->block)));
+    fr_emit_stores_to_pads(e);
+    emit_step(e, 1);
+    fr_emit_restore_operands(e);
+    fr_gcc_set(c, e->j, minus(e, end, m));
+    fr_gcc_jump(c, start);
+}
+
+/* After all others: to where it belongs. */
+static void
+put_last_block(struct emit *e, struct walk *w)
+{
+    struct fr_gcc *c = &e->c;
+    gj_block      *put = fr_gcc_block(c), *tail = fr_gcc_block(c);
+
+    fr_gcc_branch(c, fr_gcc_get(c, w->waits), put, tail);
+    c->at = put;
+    fr_gcc_set(c, e->j, minus(e, fr_gcc_get(c, w->leaf_end), fr_gcc_i64(c, e->block)));
+    fr_emit_put_block(e);
+    fr_gcc_set(c, e->j, fr_gcc_get(c, w->leaf_end));
+    c->g->block_end_with_jump(c->at, NULL, w->done);
+    c->at = tail;
+}
+
 static void
 emit_leaf(struct emit *e, struct walk *w)
 {
@@ -661,6 +715,8 @@ emit_leaf(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 0));
     fr_gcc_set(c, w->left_over, fr_gcc_i64(c, 0));
     fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
+    if (w->waits)
+        emit_last_block(e, w);
     if (e->abreast > 1)
         emit_wide_steps(e, w);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
@@ -689,6 +745,8 @@ emit_after(struct emit *e, struct walk *w)
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, left, fr_gcc_i64(c, 0)), w->done, tail);
 
     c->at = tail;
+    if (w->waits)
+        put_last_block(e, w);
     for (int s = 0; s < e->n_sinks; s++)
         for (int r = 0; r < e->sinks[s].n_chunks && e->sinks[s].how == HOW_TREE; r++)
             fr_gcc_set(c, e->sinks[s].saved[r], fr_gcc_get(c, e->sinks[s].acc[0][r]));
@@ -755,6 +813,7 @@ emit_walk(struct emit *e, int tree_parts, gj_rvalue *head)
     struct walk    w;
 
     declare_walk(e, &w);
+    w.waits = !tree_parts && !head && lies_over(e) && !fr_emit_is_long(e) ? fr_gcc_var(c, c->t_bool) : NULL;
     for (int s = 0; s < e->n_sinks; s++)
         fr_emit_reset_accumulator(e, &e->sinks[s]);
     fr_gcc_set(c, e->j, e->j0);

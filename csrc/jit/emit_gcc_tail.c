@@ -273,6 +273,28 @@ scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
 }
 
 void
+fr_emit_put_block(struct emit *e)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int s = 0; s < e->n_sinks; s++) {
+        struct sink *k = &e->sinks[s];
+        gj_type     *type = c->memory[k->dtype];
+        int          n = e->block * k->parts, size = fr_dtype_size(fr_dtype_info[k->dtype].component);
+        int          lanes = least(n, e->vector_bytes / size);
+        gj_type     *vector = fr_emit_vector_of(e, type, lanes);
+        gj_rvalue   *at = times(e, fr_gcc_get(c, e->j), k->parts);
+
+        for (int first = 0; first < n; first += lanes) {
+            gj_lvalue *to = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, at, fr_gcc_i64(c, first)));
+
+            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, to),
+                       fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->pad, first)));
+        }
+    }
+}
+
+void
 fr_emit_scatter(struct emit *e, gj_rvalue *n_left)
 {
     for (int s = 0; s < e->n_sinks; s++) {
