@@ -153,6 +153,11 @@ def test_complex_whole_powers(dtype):
             assert_same(frit.asarray(a) ** e, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
 
 
+def at_a_new_place(code, t, s):
+    """What the code makes of t and s, at a place that has not divided by anything yet."""
+    return eval(compile(code, "test", "eval"), {"t": t, "s": s})
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "i1", "i8"])
 def test_division_by_powers_of_two(dtype):
     """Multiplied by the inverse instead, where that has full precision: the quotient's bits, subnormal ones too."""
@@ -162,9 +167,10 @@ def test_division_by_powers_of_two(dtype):
     for k in {*range(size.minexp - 3, size.minexp + 4), -2, -1, 0, 1, 2, *range(size.maxexp - 4, size.maxexp)}:
         for s in (2.0**k, -(2.0**k), 1.5 * 2.0 ** min(k, size.maxexp - 1)):
             with np.errstate(all="ignore"):
-                assert_same(t / s, x / s, what=f"{dtype} / {s}")
+                assert_same(at_a_new_place("t / s", t, s), x / s, what=f"{dtype} / {s}")
                 if floats:
-                    assert_same(t / np.dtype(dtype).type(s), x / np.dtype(dtype).type(s))
+                    typed = np.dtype(dtype).type(s)
+                    assert_same(at_a_new_place("t / s", t, typed), x / typed)
     if floats:
         y = frit.array(x)
         y /= 4
@@ -173,7 +179,7 @@ def test_division_by_powers_of_two(dtype):
         with pytest.raises(TypeError, match="divide"):
             t /= 2
     for s, instead in ((2, True), (0.25, True), (-8.0, True), (3, False), (0.1, False), (0, False)):
-        text = frit.explain(t / s, "graph")
+        text = frit.explain(at_a_new_place("t / s", t, s), "graph")
         assert ("multiply" in text, "divide" in text) == (instead, not instead), (s, text)
     assert "divide" in frit.explain(2 / t, "graph")
 
@@ -186,8 +192,8 @@ def test_integer_division_by_powers_of_two(dtype):
     for k in range(bits - 1 if dtype[0] == "i" else bits):
         for s in (2**k, np.dtype(dtype).type(2**k), 2**k - 1 or 3):
             with np.errstate(all="ignore"):
-                assert_same(t // s, x // s, what=f"{dtype} // {s}")
-                assert_same(t % s, x % s, what=f"{dtype} % {s}")
+                assert_same(at_a_new_place("t // s", t, s), x // s, what=f"{dtype} // {s}")
+                assert_same(at_a_new_place("t % s", t, s), x % s, what=f"{dtype} % {s}")
     y, z = frit.array(x), frit.array(x)
     y //= 4
     z %= 8
@@ -195,4 +201,15 @@ def test_integer_division_by_powers_of_two(dtype):
     assert_same(z, x % 8)
     assert "right_shift" in frit.explain(t // 4, "graph") and "bitwise_and" in frit.explain(t % 4, "graph")
     for s in (3, -2 if dtype[0] == "i" else 6, 0):
-        assert "floor_divide" in frit.explain(t // s, "graph") and "remainder" in frit.explain(t % s, "graph")
+        assert "floor_divide" in frit.explain(at_a_new_place("t // s", t, s), "graph")
+        assert "remainder" in frit.explain(at_a_new_place("t % s", t, s), "graph")
+
+
+def test_divisors_that_vary():
+    """One kernel is to serve them all: where two have come, there is nothing but division."""
+    t, n = frit.asarray(np.ones(10)), frit.asarray(np.arange(10))
+    divided = []
+    for s in (2, 2, 3, 2, 4):
+        divided.append(["divide" in frit.explain(v, "graph") or "remainder" in frit.explain(v, "graph")
+                        for v in (t / s, n // s, n % s)])
+    assert divided == [[False] * 3] * 2 + [[True] * 3] * 3

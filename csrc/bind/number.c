@@ -167,21 +167,47 @@ is_plain_number(PyObject *o, double *v, char *weak)
     return true;
 }
 
+/* The number that each place in the user's code divided by last. */
+enum { DIVISORS = 512 };
+static struct {
+    uint32_t site;
+    bool     varies;
+    double   v;
+} divisors[DIVISORS];
+
+/* Whether this place, as far as is known, divides by this number always. */
+static bool
+divides_alike(double v)
+{
+    size_t i;
+
+    FR_TRACE_HERE();
+    i = fr_trace_site % DIVISORS;
+    if (divisors[i].site != fr_trace_site) {
+        divisors[i].site = fr_trace_site;
+        divisors[i].varies = false;
+        divisors[i].v = v;
+    }
+    divisors[i].varies |= divisors[i].v != v;
+    return !divisors[i].varies;
+}
+
 /* Of integers, n // 2^k is n >> k and n % 2^k is n & (2^k - 1), negative ones too. */
 static fr_op
 without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
 {
     int64_t v = n->v.i64;
 
-    if (n->huge || v <= 0 || (v & (v - 1)) || !fr_dtype_is_int(d) || (n->weak ? n->weak != 'i' : n->dtype != d) ||
-        v >> (8 * fr_dtype_size(d) - 2) > 0)
+    if (n->huge || !fr_dtype_is_int(d) || (n->weak ? n->weak != 'i' : n->dtype != d))
+        return op;
+    if (!divides_alike((double)v) || v <= 0 || (v & (v - 1)) || v >> (8 * fr_dtype_size(d) - 2) > 0)
         return op;
     n->v.i64 = op == FR_OP_remainder ? v - 1 : __builtin_ctzll((uint64_t)v);
     return op == FR_OP_remainder ? FR_OP_bitwise_and : FR_OP_right_shift;
 }
 
-/* Dividing by a power of two is multiplying by its inverse, or shifting, which takes a fraction of the time. (Not so
- * where the divisor follows from a shape, as in a mean: kernels are to serve every size.) */
+/* Dividing by a power of two is multiplying by its inverse, or shifting, which takes a fraction of the time; but it is
+ * another kernel, and one is to serve all numbers that vary, as all sizes. */
 static fr_op
 without_division(fr_op op, struct fr_arg *args)
 {
@@ -195,7 +221,7 @@ without_division(fr_op op, struct fr_arg *args)
     if (n->huge || !(n->weak == 'i' || (fr_dtype_kind(n->dtype) == 'f' && (n->weak || n->dtype == args[0].t->dtype))))
         return op;
     v = n->weak == 'i' ? (double)n->v.i64 : n->v.f64;
-    if (!fr_number_invert(args[0].t->dtype, &v))
+    if (!divides_alike(v) || !fr_number_invert(args[0].t->dtype, &v))
         return op;
     if (n->weak)
         *n = (struct fr_number){.dtype = FR_F64, .weak = 'f'};
@@ -213,7 +239,7 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     char                     weak;
 
     if (fr_is_tensor(a) && is_plain_number(b, &v, &weak)) {
-        fr_op as = op == FR_OP_divide && fr_number_invert(fr_of(a)->dtype, &v) ? FR_OP_multiply : op;
+        fr_op as = op == FR_OP_divide && divides_alike(v) && fr_number_invert(fr_of(a)->dtype, &v) ? FR_OP_multiply : op;
 
         RETURN_IF_TRACED(r, fr_trace_map_number(as, fr_of(a), v, as == op ? weak : 'f', false, &r->t));
     } else if (fr_is_tensor(b) && is_plain_number(a, &v, &weak)) {
