@@ -1,11 +1,15 @@
 """One test for each bug that random programs have found.  NumPy is the judge."""
 import itertools
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import frit
 
-from .common import assert_same
+from .common import ROOT, assert_same
 
 pytestmark = pytest.mark.core
 
@@ -443,3 +447,41 @@ def test_strides_where_there_are_no_elements(empty, order, function):
         got = frit.accelerate(function)(x)
         assert_same(got, want)
         assert_same(function(frit.asarray(x)), function(x.copy()))
+
+
+SHARED = """
+v0 = xp.asarray(data('f8', (), 291554101, 'C'))
+v1 = v0 * v0
+v2 = xp.asarray(data('f8', (), 291554102))
+v3 = v2 > v0
+v4 = xp.isneginf(v2)
+v2 += v2
+v5 = v4 % False
+v6 = xp.logical_and(v0, v3)
+v7 = xp.std(v6, axis=None, keepdims=True)
+v8 = xp.where(v3, v3, v7)
+v9 = xp.asarray(data('f2', (), 291554103))
+v10 = v9.min(axis=None)
+v11 = xp.asarray(data('f8', (), 291554104))
+v9 /= v11
+v12 = v10 <= v10
+xp.multiply(v11, v11, out=v2)
+v0 -= -1.0
+v11 -= v0
+raises('v13 = xp.sign(v12)')
+v15 = xp.nansum(v11, axis=None)
+v11 -= v15
+v16 = xp.prod(v7, axis=None, keepdims=True)
+v17 = xp.atleast_1d(v9)
+v18 = xp.asarray(data('c16', (), 291554105))
+force(v16)
+"""
+
+
+def test_readers_of_shared_arrays_by_turns():
+    """Stores over memory that others look at take what reads the old values along, which stores over other such memory,
+    and so on: each round must keep what the rounds before it have found, or they follow each other forever."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--child", "--runs", "6", "--accelerate"]
+    done = subprocess.run(command, input=json.dumps({"lines": SHARED.strip().split("\n")}) + "\n", cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, timeout=100, check=True)
+    assert json.loads(done.stdout) is None

@@ -262,17 +262,28 @@ static fr_status
 gather(const fr_ref *roots, int n, struct fr_err *err)
 {
     fr_ref   *all = NULL, *what = NULL;
-    int       n_all = 0, n_before = -1, n_what;
+    size_t    cap_what = 0;
+    int       n_all = 0, n_what = 0;
     fr_status st;
 
     TRY(fr_gather(&gathered, roots, n, err));
-    while (gathered.n_unsettled && n_all != n_before) {
-        n_before = n_all;
-        n_what = gathered.n_unsettled;
-        fr_free(what);
-        if (!(what = fr_malloc((size_t)n_what * sizeof *what)))
-            TRY(fr_no_memory(err, "the list of roots"));
-        memcpy(what, gathered.unsettled, (size_t)n_what * sizeof *what);
+    for (;;) {
+        int n_before = n_what;
+
+        /* All that was ever unsettled: what is settled now is so by its readers, which must stay. */
+        for (int i = 0; i < gathered.n_unsettled; i++) {
+            int k = 0;
+
+            while (k < n_what && what[k] != gathered.unsettled[i])
+                k++;
+            if (k < n_what)
+                continue;
+            if (!FR_GROW(what, cap_what, (size_t)n_what + 1))
+                TRY(fr_no_memory(err, "the list of roots"));
+            what[n_what++] = gathered.unsettled[i];
+        }
+        if (n_what == n_before)
+            break;
         fr_free(all);
         all = NULL;
         TRY(held_roots(&all, &n_all, (size_t)n, err));
