@@ -286,7 +286,7 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
             uint64_t                  nan, at;                                                     \
                                                                                                    \
             row = (__typeof__(in)) * (const w##s##_mem *)a;                                        \
-            first = (__typeof__(in))(a[0] - (w##s){0});                                             \
+            first = (__typeof__(in))(a[0] - (w##s){0});                                            \
             x = (w##s)((row & in) | (first & ~in));                                                \
             nan = wide_nan_##s(x, x);                                                              \
             at = wide_equal_##s(x, across_##op##_##s(x) - (w##s){0});                              \

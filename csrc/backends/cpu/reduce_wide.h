@@ -49,7 +49,7 @@ WIDE_NO_NAN(u32)
 WIDE_NO_NAN(u64)
 
 #if WB == 64
-/* narrow_<op> is wide_<op> of the extreme of each lane and the ones 16 bytes apart from it. */
+/* narrow_<op> is wide_<op> of vectors of NB bytes; narrowed_<op>(a) the extremes of a's lanes that are NB bytes apart. */
 #define WIDE_EITHER(op, s, R, R2, R1, suffix)                                                      \
     INLINE w##s wide_##op##_##s(w##s a, w##s b)                                                    \
     {                                                                                              \
@@ -199,7 +199,7 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b !
 
 /* ---- of whole vectors ------------------------------------------------------------------------ */
 
-/* The extreme of lanes 16 bytes apart. */
+/* The same where the vectors are no wider than 32 bytes, and are not made narrower. */
 #if WB == 32
 #define NARROWED(op, s)                                                                            \
     INLINE w##s narrow_##op##_##s(w##s a, w##s b) { return wide_##op##_##s(a, b); }                \
