@@ -184,6 +184,53 @@ def test_division_by_powers_of_two(dtype):
     assert "divide" in frit.explain(2 / t, "graph")
 
 
+def hard_quotients(bits, rng, n=400):
+    """Whole numbers and divisors of so many bits whose quotients are next to the middle of two floats: with m an odd
+    number of one bit more, x * 2^k = m * s + e."""
+    for s in (int(v) | 1 for v in rng.integers(2**(bits - 1), 2**bits, n)):
+        for e in (-5, -3, -1, 1, 3, 5):
+            k = bits + 1
+            m = -e * pow(s, -1, 2**k) % 2**k
+            if m >> bits:
+                yield (m * s + e) >> k, s
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_hard_quotients_of_whole_numbers(dtype):
+    pairs = list(hard_quotients(np.finfo(dtype).nmant + 1, np.random.default_rng(7)))
+    assert len(pairs) > 1000
+    x = np.array([p[0] for p in pairs])
+    whole = frit.asarray(x)
+    for k, (_, s) in enumerate(pairs[::7]):
+        v = np.ldexp(float(s), (0, -40, 6, -83)[k % 4]) * (1, -1)[k // 4 % 2]
+        got = whole.astype(dtype) / float(v)
+        if k < 20:
+            assert "divide_whole" in frit.explain(got, "graph")
+        assert_same(got, x.astype(dtype) / np.dtype(dtype).type(v), what=f"{dtype} / {v!r}")
+    for at, s in pairs[:200]:
+        assert_same(frit.asarray(np.full(9, at)).astype(dtype) / float(s), np.full(9, at).astype(dtype) / np.dtype(dtype).type(s))
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_dividing_whole_numbers(dtype):
+    """By a product with the inverse and what that leaves: far from the ends of the range, the quotient's bits."""
+    rng = np.random.default_rng(8)
+    x = np.concatenate([specials(dtype), integers(dtype, 3001, rng), np.arange(-128, 128).astype(dtype)])
+    t, sizes = frit.asarray(x), np.exp2(rng.uniform(-60, 60, 40))
+    outside = [0.0, -0.0, np.inf, np.nan, 5e-324, 2.0**-1022, 1e-300, 1e300, 1.7e308, 2.0**60 * 1.5, 2.0**-60 / 1.5]
+    for s in (3, 255, -7, 0.1, 2.0**60, -(2.0**-60), 1 + 2.0**-52, 2 - 2.0**-52, *sizes, *-sizes, *outside):
+        for wanted, got in ((lambda: x / s, lambda: t / s),
+                            (lambda: x.astype("f4") / s, lambda: t.astype("f4") / s),
+                            (lambda: x.astype("f8") / np.float64(s), lambda: t.astype("f8") / np.float64(s))):
+            with np.errstate(all="ignore"):
+                want, got = wanted(), got()
+            if s in (3, 255, 0.1, 1e-300, 1e300):
+                assert ("divide_whole" in frit.explain(got, "graph")) == (1e-300 < s < 1e300)
+            assert_same(got, want, what=f"{dtype} / {s!r}")
+    y = frit.array(t.astype("f4"))
+    assert "divide_whole" not in frit.explain(y / 3, "graph")         # its values are there: any floats
+
+
 @pytest.mark.parametrize("dtype", INTS)
 def test_integer_division_by_powers_of_two(dtype):
     """Shifted and masked instead."""

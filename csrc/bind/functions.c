@@ -205,6 +205,7 @@ numpy_has(fr_op op)
     switch (op) {
     case FR_OP_cube:
     case FR_OP_fourth:
+    case FR_OP_divide_whole:
     case FR_OP_erf:
     case FR_OP_erfc:
     case FR_OP_sigmoid:
@@ -580,6 +581,7 @@ imag_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwname
 
 /* ---- the table */
 
+#define INNER(...)
 #define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
     static PyObject *map_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)    \
     {                                                                                              \
@@ -601,6 +603,7 @@ imag_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwname
 #define TEXT_COUNT "The result is uint8."
 
 PyMethodDef fr_functions_methods[] = {
+#define INNER(...)
 #define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
     {#name, FR_FAST(map_##name),                                                                      \
      #name "(" ARGS_##n ", /, out=None, *, where=True, casting='same_kind', order='K', "           \

@@ -61,25 +61,6 @@ fr_number_trace(fr_op op, const struct fr_arg *args, int n)
     return trace(op, args, n, NULL);
 }
 
-PyObject *
-fr_number_map(fr_op op, fr_args objects, int n, bool binary)
-{
-    struct fr_value x[3];
-    struct fr_arg     args[3];
-    PyObject         *result;
-
-    switch (fr_value_all(op, objects, n, binary, x, args)) {
-    case FR_VALUE_ERROR: return NULL;
-    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
-    default: break;
-    }
-    result = trace(op, args, n, NULL);
-    for (int i = 0; i < n; i++)
-        fr_value_clear(&x[i]);
-    return result;
-}
-
 static bool
 is_temporary(PyObject *o)
 {
@@ -206,8 +187,30 @@ without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
     return op == FR_OP_remainder ? FR_OP_bitwise_and : FR_OP_right_shift;
 }
 
-/* Dividing by a power of two is multiplying by its inverse, or shifting, which takes a fraction of the time; but it is
- * another kernel, and one is to serve all numbers that vary, as all sizes. */
+/* t / *v by what gives the same bits sooner. A power of two is multiplied by its inverse; but that is another kernel,
+ * and one is to serve all numbers that vary, as all sizes. Whole numbers are far from the ends of a float's range, so
+ * that dividing them by a number that is, too, needs the divider once for all. */
+static fr_op
+division_by(const struct fr_tensor *t, bool may_invert, double *v)
+{
+    const double size = *v < 0 ? -*v : *v;
+
+    if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v))
+        return FR_OP_multiply;
+    return size >= 0x1p-60 && size <= 0x1p60 && fr_tensor_is_whole_numbers(t) ? FR_OP_divide_whole : FR_OP_divide;
+}
+
+/* A number that is divided by, if it is real and a double holds it. */
+static bool
+divisor(const struct fr_number *n, double *v)
+{
+    bool whole = n->weak == 'i' || (!n->weak && fr_dtype_kind(n->dtype) == 'i');
+
+    *v = whole ? (double)n->v.i64 : n->v.f64;
+    return !n->huge && (whole || fr_dtype_kind(n->dtype) == 'f');
+}
+
+/* What divides as `op` does, by a number, and that number in its place. */
 static fr_op
 without_division(fr_op op, struct fr_arg *args)
 {
@@ -218,15 +221,34 @@ without_division(fr_op op, struct fr_arg *args)
         return op;
     if (op != FR_OP_divide)
         return without_integer_division(op, args[0].t->dtype, n);
-    if (n->huge || !(n->weak == 'i' || (fr_dtype_kind(n->dtype) == 'f' && (n->weak || n->dtype == args[0].t->dtype))))
+    if (!divisor(n, &v))
         return op;
-    v = n->weak == 'i' ? (double)n->v.i64 : n->v.f64;
-    if (!divides_alike(v) || !fr_number_invert(args[0].t->dtype, &v))
+    op = division_by(args[0].t, n->weak || (n->dtype == args[0].t->dtype && fr_dtype_is_float(n->dtype)), &v);
+    if (op != FR_OP_multiply)
         return op;
     if (n->weak)
         *n = (struct fr_number){.dtype = FR_F64, .weak = 'f'};
     n->v.f64 = v;
-    return FR_OP_multiply;
+    return op;
+}
+
+PyObject *
+fr_number_map(fr_op op, fr_args objects, int n, bool binary)
+{
+    struct fr_value x[3];
+    struct fr_arg     args[3];
+    PyObject         *result;
+
+    switch (fr_value_all(op, objects, n, binary, x, args)) {
+    case FR_VALUE_ERROR: return NULL;
+    case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
+    case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
+    default: break;
+    }
+    result = trace(without_division(op, args), args, n, NULL);
+    for (int i = 0; i < n; i++)
+        fr_value_clear(&x[i]);
+    return result;
 }
 
 /* An operator on what is not two tensors of one dtype. */
@@ -239,7 +261,7 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     char                     weak;
 
     if (fr_is_tensor(a) && is_plain_number(b, &v, &weak)) {
-        fr_op as = op == FR_OP_divide && divides_alike(v) && fr_number_invert(fr_of(a)->dtype, &v) ? FR_OP_multiply : op;
+        fr_op as = op == FR_OP_divide ? division_by(fr_of(a), true, &v) : op;
 
         RETURN_IF_TRACED(r, fr_trace_map_number(as, fr_of(a), v, as == op ? weak : 'f', false, &r->t));
     } else if (fr_is_tensor(b) && is_plain_number(a, &v, &weak)) {

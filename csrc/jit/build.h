@@ -43,6 +43,12 @@ m_fma(code_t c, fr_mval x, fr_mval y, fr_mval z)
 {
     return fr_m_emit(c, FR_M_FMA, m_type(c, x), x, y, z, 0);
 }
+/* x / y, inverse being 1 / y rounded. */
+static inline fr_mval
+m_divby(code_t c, fr_mval x, fr_mval y, fr_mval inverse)
+{
+    return fr_m_emit(c, FR_M_DIVBY, m_type(c, x), x, y, inverse, 0);
+}
 static inline fr_mval
 m_select(code_t c, fr_mval cond, fr_mval yes, fr_mval no)
 {

@@ -206,6 +206,16 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
            "    return x >= " limit " ? (uint64_t)i64_" #from "(x - " limit ") ^ 1ull << 63\n"     \
            "                      : (uint64_t)i64_" #from "(x);\n}\n")
 
+/* With the inverse at hand: the quotient is at most 1.5 ulp off, what it leaves is a float, and rounding the sum
+ * of both parts of the quotient rounds as the division would (Brisebarre, Muller, Raina: Accelerating correctly rounded
+ * floating-point division when the divisor is known in advance, IEEE Transactions on Computers 53, 2004). */
+#define DIVIDE_BY(t, type, f, FAST)                                                                \
+    HELPER(by_##t##_##t,                                                                           \
+           #type "\nby_" #t "_" #t "(" #type " x, " #type " y, " #type " inverse)\n{\n"            \
+           "#if defined " #FAST " || defined __CUDACC__\n"                                         \
+           "    " #type " q = x * inverse;\n\n    return fma" #f "(fma" #f "(-q, y, x), inverse, q);\n" \
+           "#else\n    (void)inverse;\n    return x / y;\n#endif\n}\n")
+
 #define HELPERS                                                                                    \
     AS(u32, uint32_t, f32, float) AS(i32, int32_t, f32, float)                                     \
     AS(f32, float, u32, uint32_t) AS(f32, float, i32, int32_t)                                     \
@@ -215,7 +225,8 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
     CVT_SIGNED(i32, int32_t, f64, double, "0x1p31", "(-2147483647 - 1)")                           \
     CVT_SIGNED(i64, int64_t, f32, float, "0x1p63f", "(-9223372036854775807ll - 1)")                \
     CVT_SIGNED(i64, int64_t, f64, double, "0x1p63", "(-9223372036854775807ll - 1)")                \
-    CVT_U64(f32, float, "0x1p63f") CVT_U64(f64, double, "0x1p63")
+    CVT_U64(f32, float, "0x1p63f") CVT_U64(f64, double, "0x1p63")                                  \
+    DIVIDE_BY(f32, float, f, __FP_FAST_FMAF) DIVIDE_BY(f64, double, , __FP_FAST_FMA)
 
 enum {
 #define HELPER(name, text) HELPER_##name,
@@ -404,6 +415,10 @@ add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
         return;
     case FR_M_CVT:
         add_convert(out, pr, in);
+        return;
+    case FR_M_DIVBY:
+        add_helper(out, "by_", in->type, in->type);
+        add_pattern(out, pr, in, "(%a, %b, %c)");
         return;
     case FR_M_BITCAST:
         add_bitcast(out, in->type, pr->code->inst[in->a].type);

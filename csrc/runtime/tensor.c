@@ -351,6 +351,16 @@ fr_tensor_is_pending(const struct fr_tensor *t)
     return fr_node_computes(&fr_nodes[t->storage->node]);
 }
 
+bool
+fr_tensor_is_whole_numbers(const struct fr_tensor *t)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+
+    return fr_dtype_is_int(t->dtype) ||
+           (n->op == FR_OP_cast && n->dtype == t->dtype && fr_dtype_is_float(t->dtype) &&
+            fr_dtype_is_int(fr_nodes[n->arg[0]].dtype));
+}
+
 fr_status
 fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
 {

@@ -380,6 +380,23 @@ value_conversion(struct fr_gcc *c, fr_dtype from, fr_dtype to, gj_rvalue *v)
     return fr_gcc_cast(c, v, c->memory[to]);
 }
 
+/* a / b by its inverse: see the helpers of jit/emit_text.c. */
+static gj_rvalue *
+divide_by(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *inverse)
+{
+    gj_type   *type = c->memory[d];
+    gj_rvalue *q, *x[3];
+
+    if (!c->has_fma)
+        return fr_gcc_bin(c, GJ_DIVIDE, type, a, b);
+    q = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, a, inverse));
+    memcpy(x, (gj_rvalue *[]){unary(c, GJ_MINUS, d, q), b, a}, sizeof x);
+    x[0] = fr_gcc_keep(c, type, call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x));
+    x[1] = inverse;
+    x[2] = q;
+    return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
+}
+
 static gj_rvalue *
 high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
 {
@@ -462,6 +479,8 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
         for (int k = 0; k < 3; k++)
             x[k] = fma_operand(c, d, vals, (fr_mval[]){in->a, in->b, in->c}[k]);
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
+    case FR_M_DIVBY:
+        return divide_by(c, d, x[0], x[1], x[2]);
     case FR_M_FMOD:
         return call_fmod(c, d, x);
     case FR_M_SQRT:
