@@ -111,6 +111,25 @@ def test_indices_far_outside(value):
                 frit.asarray(a)[j]
 
 
+@pytest.mark.parametrize("dtype", ["?", "B", "h", "f4", "f8", "c8", "c16"])
+def test_a_number_for_each_row(dtype):
+    """Repeated along its row, in rows shorter than a vector, a little longer, and long; nothing is written behind the last."""
+    r = np.random.default_rng(9)
+    for n in [*range(1, 36), 63, 64, 65, 127, 129, 300, 2000]:
+        for m in (1, 2, 3, 17, 1000 if n < 100 else 9):
+            rows, a = r.integers(0, 99, (2 * m, 1)).astype(dtype), r.integers(0, 9, (m, n)).astype(dtype)
+            t, u = frit.asarray(rows), frit.asarray(a)
+            assert_same(frit.broadcast_to(t[:m], (m, n)).copy(), np.repeat(rows[:m], n, 1), what=(n, m))
+            assert_same(t[:m] * u, rows[:m] * a, what=(n, m))
+            assert_same(t[::2] * u, rows[::2] * a, what=(n, m))
+            assert_same(u * u.max(1, keepdims=True), a * a.max(1, keepdims=True), what=(n, m))
+            canvas = np.zeros(m * n + 99, dtype)
+            into, whole = frit.array(canvas), canvas.copy()
+            into[:m * n].reshape(m, n)[...] = t[-m:]
+            whole[:m * n].reshape(m, n)[...] = rows[-m:]
+            assert_same(into, whole, what=(n, m))
+
+
 @pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
 def test_places_of_extremes(dtype):
     """The first of equals, of both zeros, the first NaN: in chunks, in rows abreast, and in what is left over."""
@@ -278,6 +297,8 @@ COSTS = {
     "pair.max()": 12,
     "matrix.argmax(1)": 3.9,
     "sevens.argmin(1)": 7,
+    "sevens + seventh": 2.8,        # a number for each row, repeated by whole vectors
+    "sevens - sevens.max(1, keepdims=True)": 11,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
     "long.max(0)": 7,
@@ -297,6 +318,7 @@ byte3, byte4 = (frit.asarray(np.arange(k * n).astype("u1").reshape(n, k)) for k 
 pairs2 = frit.asarray(np.arange(2 * n).astype("i2").reshape(n, 2))
 half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
 sevens = frit.asarray(r.random((4286, 7), "f4"))        # in one register
+seventh = frit.asarray(r.random((4286, 1), "f4"))
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
 long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time

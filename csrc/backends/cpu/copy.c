@@ -372,13 +372,13 @@ move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff
         }
 }
 
-/* Each element n_cols times, side by side: few times, so that a call for each element would cost more than its
- * copies. Pairs of neighbours come from whole vectors. */
+/* Each element n_cols times, side by side. Pairs of neighbours come from whole vectors. */
 #define REPEAT(S, T)                                                                               \
     static void repeat_##S(size_t n_rows, size_t n_cols, char *out, const char *in,                \
                            ptrdiff_t stride)                                                       \
     {                                                                                              \
-        size_t r = n_cols == 2 && stride == S ? double_##S(n_rows, out, in) : 0;                   \
+        size_t r = n_cols == 2 && stride == S ? double_##S(n_rows, out, in)                        \
+                   : S <= 8 ? fr_near->repeat[S <= 8 ? S : 0](n_rows, n_cols * S, out, in, stride) : 0; \
         T     *to = (T *)out + r * n_cols;                                                         \
                                                                                                    \
         in += (ptrdiff_t)r * stride;                                                               \
@@ -439,8 +439,6 @@ magnitude(ptrdiff_t stride)
     return stride < 0 ? -(size_t)stride : (size_t)stride;
 }
 
-enum { REPEAT_MAX = 16 };   /* times; a fill of more is worth its call */
-
 void
 fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
            const void *src, ptrdiff_t src_row, ptrdiff_t src_col)
@@ -469,8 +467,7 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         n_cols *= n_rows;
         n_rows = 1;
     }
-    if (n_rows > 1 && src_col == 0 && dst_col == size && dst_row == (ptrdiff_t)n_cols * size &&
-        n_cols <= REPEAT_MAX) {
+    if (n_rows > 1 && src_col == 0 && dst_col == size && dst_row == (ptrdiff_t)n_cols * size) {
         repeat(n_rows, n_cols, size, d, s, src_row);
         return;
     }

@@ -244,13 +244,6 @@ row_store(struct frame *f, const struct fr_step *st)
                row_stride(f, st->operand), 0, f->at[st->a[0]], st->once ? 0 : st->size, 0);
 }
 
-#define EXPAND(type)                                                                               \
-    for (int64_t t = 0; t < n_rows; t++) {                                                         \
-        type v = ((const type *)from)[t], *o = (type *)to + t * n;                                 \
-        for (int64_t j = 0; j < n; j++)                                                            \
-            o[j] = v;                                                                              \
-    }
-
 static char *
 expand(struct frame *f, const struct fr_step *st)
 {
@@ -270,15 +263,7 @@ expand(struct frame *f, const struct fr_step *st)
     }
     if (n == 1)
         return from;
-    switch (st->size) {
-    case 4:
-        EXPAND(uint32_t) break;
-    case 8:
-        EXPAND(uint64_t) break;
-    default:
-        fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size,
-                   0);
-    }
+    fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size, 0);
     return to;
 }
 

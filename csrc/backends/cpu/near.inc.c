@@ -87,6 +87,48 @@ enum { AHEAD = 2048 };   /* bytes: at the end of a page the processor stops read
     }
 FOR_SIZES(NEAR)
 
+/* Rows shorter than the vectors that are stored: what one row's last vector has too much, the next row's first lies
+ * over. Only the last rows have none after them. */
+#ifdef __AVX2__
+enum { WIDE = 32 };
+#else
+enum { WIDE = 16 };
+#endif
+
+#define REPEAT(S, T)                                                                               \
+    typedef T wide_##S __attribute__((vector_size(WIDE)));                                         \
+    typedef T wide_mem_##S __attribute__((vector_size(WIDE), aligned(1), may_alias));              \
+    typedef T mem_one_##S __attribute__((aligned(1), may_alias));                                  \
+    static inline __attribute__((always_inline)) void rows_##S(                                    \
+        size_t n_rows, size_t n_bytes, size_t n_vectors, char *out, const char *in, ptrdiff_t stride) \
+    {                                                                                              \
+        for (size_t r = 0; r < n_rows; r++, out += n_bytes, in += stride) {                        \
+            wide_##S v = *(const mem_one_##S *)in - (wide_##S){0};                                 \
+                                                                                                   \
+            for (size_t k = 0; k < n_vectors; k++)                                                 \
+                *(wide_mem_##S *)(out + k * WIDE) = v;                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static size_t repeat_##S(size_t n_rows, size_t n_bytes, char *out, const char *in, ptrdiff_t stride) \
+    {                                                                                              \
+        size_t n_vectors = (n_bytes + WIDE - 1) / WIDE, all = n_rows * n_bytes;                    \
+        size_t n = all < n_vectors * WIDE ? 0 : (all - n_vectors * WIDE) / n_bytes + 1;            \
+                                                                                                   \
+        switch (n_vectors) {                                                                       \
+        case 1: rows_##S(n, n_bytes, 1, out, in, stride); break;                                   \
+        case 2: rows_##S(n, n_bytes, 2, out, in, stride); break;                                   \
+        case 3: rows_##S(n, n_bytes, 3, out, in, stride); break;                                   \
+        case 4: rows_##S(n, n_bytes, 4, out, in, stride); break;                                   \
+        default: rows_##S(n, n_bytes, n_vectors, out, in, stride);                                 \
+        }                                                                                          \
+        return n;                                                                                  \
+    }
+REPEAT(1, uint8_t)
+REPEAT(2, uint16_t)
+REPEAT(4, uint32_t)
+REPEAT(8, uint64_t)
+
 const struct fr_near_kernels PASTE(fr_near_, FR_LEVEL) = {
     .gather = {[1] = near_1, [2] = near_2, [4] = near_4, [8] = near_8},
+    .repeat = {[1] = repeat_1, [2] = repeat_2, [4] = repeat_4, [8] = repeat_8},
 };
