@@ -399,6 +399,248 @@ def direction(xp, x):
     return x / xp.sqrt((x * x).sum())
 
 
+@program(lambda r: [*whole(256, (720, 1280, 3), "u1", 2)(r), r.random((720, 1280, 1), "f4")])
+def alpha_blend(xp, a, b, alpha):
+    return a * alpha + b * (1 - alpha)
+
+
+@program(lambda r: [r.integers(0, 256, (720, 1280, 3)).astype("u1"), r.random(3, "f4"), r.random(3, "f4") + 1])
+def to_tensor(xp, image, mean, std):
+    x = (image.astype("f4") / 255 - mean) / std
+    return xp.transpose(x, (2, 0, 1)) * 1
+
+
+@program(lambda r: [r.random((720, 1280, 3), "f4")])
+def channel_means(xp, x):
+    return x.mean((0, 1))
+
+
+@program(lambda r: [r.random((720, 1280, 3), "f4")])
+def value_and_saturation(xp, x):
+    top, low = x.max(2), x.min(2)
+    return xp.where(top > 0, (top - low) / xp.maximum(top, 1e-6), 0)
+
+
+@program(normal((64, 128, 64)))
+def layer_norm_64(xp, x):
+    m = x.mean(-1, keepdims=True)
+    v = ((x - m) ** 2).mean(-1, keepdims=True)
+    return (x - m) / xp.sqrt(v + 1e-5)
+
+
+@program(normal((64, 100, 80)))
+def softmax_middle(xp, x):
+    e = xp.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@program(normal((1000, 1000)))
+def rolling_mean_cumsum(xp, x):
+    c = xp.cumsum(x, 1)
+    return (c[:, 20:] - c[:, :-20]) / 20
+
+
+@program(lambda r: [r.random((9, 200, 300), "f4")])
+def lattice_density(xp, f):
+    rho = f.sum(0)
+    ux = (f[1] - f[3] + f[5] - f[6] - f[7] + f[8]) / rho
+    uy = (f[2] - f[4] + f[5] + f[6] - f[7] - f[8]) / rho
+    return rho * (1 - 1.5 * (ux * ux + uy * uy))
+
+
+@program(lambda r: [r.random((512, 512), "f4"), r.random((512, 512), "f4")])
+def gray_scott(xp, u, v):
+    c = u[1:-1, 1:-1]
+    d = v[1:-1, 1:-1]
+    lu = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * c
+    lv = v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * d
+    uvv = c * d * d
+    return c + 0.16 * lu - uvv + 0.035 * (1 - c), d + 0.08 * lv + uvv - 0.095 * d
+
+
+@program(lambda r: [r.random((512, 512), "f8"), r.random((512, 512), "f8")])
+def wave(xp, u, old):
+    lap = (xp.roll(u, 1, 0) + xp.roll(u, -1, 0) + xp.roll(u, 1, 1) + xp.roll(u, -1, 1) - 4 * u)
+    return 2 * u - old + 0.1 * lap
+
+
+@program(lambda r: [r.standard_normal((20000, 20)), r.standard_normal(20), (r.random(20000) < 0.5).astype("f8")])
+def logistic_gradient(xp, x, w, y):
+    p = 1 / (1 + xp.exp(-(x @ w)))
+    return x.T @ (p - y) / 20000
+
+
+@program(lambda r: [r.standard_normal((5000, 100)).astype("f4"), r.integers(0, 100, 5000)])
+def cross_entropy(xp, z, k):
+    m = z.max(1)
+    s = xp.log(xp.exp(z - m[:, None]).sum(1)) + m
+    return (s - xp.take_along_axis(z, k[:, None], 1)[:, 0]).mean()
+
+
+@program(lambda r: [r.standard_normal((20000, 10)).astype("f4"), r.integers(0, 10, 20000)])
+def accuracy(xp, z, k):
+    return (z.argmax(1) == k).mean()
+
+
+@program(lambda r: [r.random((1024, 1024), "f4")])
+def sobel(xp, a):
+    gx = a[:-2, 2:] + 2 * a[1:-1, 2:] + a[2:, 2:] - a[:-2, :-2] - 2 * a[1:-1, :-2] - a[2:, :-2]
+    gy = a[2:, :-2] + 2 * a[2:, 1:-1] + a[2:, 2:] - a[:-2, :-2] - 2 * a[:-2, 1:-1] - a[:-2, 2:]
+    return xp.sqrt(gx * gx + gy * gy)
+
+
+@program(lambda r: [r.integers(0, 256, (1024, 1024)).astype("u1")])
+def box_filter(xp, a):
+    f = a.astype("u2")
+    r = f[:-2] + f[1:-1] + f[2:]
+    return ((r[:, :-2] + r[:, 1:-1] + r[:, 2:]) // 9).astype("u1")
+
+
+@program(whole(256, (3, 1024, 1024), "u1"))
+def median_of_frames(xp, a):
+    low, high = xp.minimum(a[0], a[1]), xp.maximum(a[0], a[1])
+    return xp.maximum(low, xp.minimum(high, a[2]))
+
+
+@program(normal((1024, 1024)))
+def half_size(xp, a):
+    return a.reshape(512, 2, 512, 2).mean((1, 3))
+
+
+@program(normal((512, 512)))
+def double_size(xp, a):
+    return xp.repeat(xp.repeat(a, 2, 0), 2, 1)
+
+
+@program(normal((1_000_000,)))
+def mu_law(xp, x):
+    y = xp.clip(x, -1, 1)
+    return (xp.sign(y) * xp.log1p(255 * xp.abs(y)) / 5.545177 + 1) * 127.5
+
+
+@program(lambda r: [r.random(1_000_000) + 1])
+def drawdown(xp, p):
+    top = xp.maximum.accumulate(p) if hasattr(xp.maximum, "accumulate") else xp.cummax(p)
+    return ((top - p) / top).max()
+
+
+@program(lambda r: [r.random((500, 2000)) + 1])
+def log_returns(xp, p):
+    r = xp.log(p[:, 1:] / p[:, :-1])
+    return r.mean(1), r.std(1)
+
+
+@program(whole(128, (2_000_000,), "u1"))
+def letters(xp, a):
+    lower = (a >= 97) & (a <= 122)
+    return xp.where(lower, a - 32, a)
+
+
+@program(normal((100_000, 3), (3, 3)))
+def rotate(xp, p, m):
+    return p @ m.T
+
+
+@program(normal((100_000, 3), (100_000, 3)))
+def cross(xp, a, b):
+    x, y, z = a[:, 0], a[:, 1], a[:, 2]
+    u, v, w = b[:, 0], b[:, 1], b[:, 2]
+    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], 1)
+
+
+@program(normal((100_000, 4)))
+def quaternion_norms(xp, q):
+    return q / xp.sqrt((q * q).sum(1, keepdims=True))
+
+
+@program(normal((200_000, 3)))
+def box_of_points(xp, p):
+    return (p - p.min(0)) / (p.max(0) - p.min(0))
+
+
+@program(normal((1000, 1000), dtype="f8"))
+def covariance(xp, x):
+    d = x - x.mean(0)
+    return d.T @ d / 999
+
+
+@program(normal((2000, 500)))
+def row_max_share(xp, x):
+    a = xp.abs(x)
+    return (a.max(1) / a.sum(1)).mean()
+
+
+@program(normal((500, 2000)))
+def column_std(xp, x):
+    return x.std(0)
+
+
+@program(normal((300, 300, 30)))
+def last_axis_norm(xp, x):
+    return xp.sqrt((x * x).sum(-1))
+
+
+@program(normal((30, 300, 300)))
+def first_axis_norm(xp, x):
+    return xp.sqrt((x * x).sum(0))
+
+
+@program(normal((100, 3, 3), (100, 3, 3)))
+def small_products(xp, a, b):
+    return (a[:, :, :, None] * b[:, None, :, :]).sum(2)
+
+
+@program(normal((1_000_000,), dtype="f2"))
+def half_gelu(xp, x):
+    return x * 0.5 * (1 + xp.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
+
+
+@program(lambda r: [(r.standard_normal(500_000) + 1j * r.standard_normal(500_000)).astype("c8")])
+def phases(xp, z):
+    return z / xp.abs(z)
+
+
+@program(lambda r: [r.integers(-1000, 1000, 1_000_000).astype("i4"), r.integers(1, 50, 1_000_000).astype("i4")])
+def quotients(xp, a, b):
+    return a // b + a % b
+
+
+@program(lambda r: [r.random(1_000_000), r.random(1_000_000)])
+def inside_circle(xp, x, y):
+    return 4 * (x * x + y * y <= 1).mean()
+
+
+@program(lambda r: [r.random(100), r.random(100)])
+def trapezoid(xp, x, y):
+    return ((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum() / 2
+
+
+@program(lambda r: [r.random((20, 20))])
+def small_laplace(xp, u):
+    return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+
+
+@program(normal((256, 784), (784, 128), (128,)))
+def dense_relu(xp, x, w, b):
+    return xp.maximum(x @ w + b, 0)
+
+
+@program(normal((2000, 2000)))
+def upper_part(xp, x):
+    return xp.triu(x).sum(1)
+
+
+@program(normal((1_000_000,)))
+def sorted_gaps(xp, x):
+    return xp.abs(x[1:] - x[:-1]).max()
+
+
+@program(lambda r: [r.standard_normal((1000, 1000)).astype("f4"), r.random((1000, 1000)) < 0.3])
+def filled(xp, x, bad):
+    m = xp.where(bad, 0, x).sum(0) / xp.maximum((~bad).sum(0), 1)
+    return xp.where(bad, m, x)
+
+
 def prepare(library, f, arrays):
     """A call without arguments, which returns the result."""
     import numpy as np
@@ -407,7 +649,7 @@ def prepare(library, f, arrays):
     if library == "jax":
         import jax
         given, jitted = [jax.numpy.asarray(a) for a in arrays], jax.jit(lambda *a: f(jax.numpy, *a))
-        return lambda: jitted(*given).block_until_ready()
+        return lambda: jax.block_until_ready(jitted(*given))
     import frit
     if library == "frit":
         tensors = [frit.asarray(a) for a in arrays]

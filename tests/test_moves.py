@@ -299,6 +299,11 @@ COSTS = {
     "sevens.argmin(1)": 7,
     "sevens + seventh": 2.8,        # a number for each row, repeated by whole vectors
     "sevens - sevens.max(1, keepdims=True)": 11,
+    "f.reshape(75, 2, 100, 2).sum((1, 3))": 13,    # neighbouring accumulators abreast
+    "f.reshape(75, 2, 100, 2).max((1, 3))": 16,
+    "f.reshape(1500, 2, 2, 5).sum(1)": 6.5,         # what is one axis on both sides of the rows
+    "f.reshape(-1, 3).max(1)": 3,                   # a column at a time
+    "byte.reshape(-1, 4).any(1)": 3,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
     "long.max(0)": 7,

@@ -10,7 +10,7 @@ import pytest
 
 import frit
 
-from .common import ROOT
+from .common import ROOT, assert_same
 
 pytestmark = pytest.mark.core
 
@@ -55,3 +55,34 @@ def test_blocks_and_what_is_left_over(dtype, n):
                 got = np.asarray(f(frit.asarray(a), frit.asarray(b)))
                 frit.wait_for_compiles(60)
                 np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "f2", "f4", "f8", "c8"])
+def test_reductions_of_short_rows_and_of_blocks(dtype):
+    """Neighbours abreast, columns of rows shorter than a register, axes that are one on both sides of a reduced one:
+    NumPy's results, the first NaN among them; which zero an extreme is, NumPy's machine decides."""
+    r = np.random.default_rng(11)
+    a = r.integers(-9, 99, (6, 5, 4, 3, 2, 7)) if dtype[0] in "if" else r.integers(0, 99, (6, 5, 4, 3, 2, 7))
+    a = (a % 2 == 0) if dtype == "?" else a.astype(dtype)
+    if dtype[0] == "f":
+        a.reshape(-1)[r.integers(0, a.size, 40)] = np.nan
+        a.reshape(-1)[r.integers(0, a.size, 40)] = np.inf
+    shapes = [(6, 5, 4, 3, 2, 7), (30, 12, 14), (2, 3, 5, 4, 6, 7), (420, 3, 4), (504, 2, 5), (5, 504, 2), (2, 2, 315, 4),
+              (1, 84, 2, 30), (360, 14), (7, 2, 180, 2)]
+    names = [n for n in ("sum", "prod", "max", "min", "any", "all", "argmax")
+             if not (dtype == "c8" and n in ("max", "min", "argmax"))]
+    for shape in shapes:
+        for x in (a.reshape(shape), np.asfortranarray(a.reshape(shape)), a.reshape(shape)[::-1, ..., ::-1], a.reshape(shape)[1:]):
+            t = frit.asarray(x)
+            for axes in [(0,), (x.ndim - 1,), (1,), (0, 2), (1, 3), (0, x.ndim - 1), (0, 1), (1, 2, 4)]:
+                if max(axes) >= x.ndim or x.size == 0:
+                    continue
+                for name in names:
+                    if name == "argmax" and len(axes) > 1:
+                        continue
+                    axis = axes[0] if name == "argmax" else axes
+                    with np.errstate(all="ignore"):
+                        want = getattr(x, name)(axis)
+                    assert_same(getattr(t, name)(axis), want, what=(name, shape, axes, x.strides))
+                assert_same((t + t).max(axes) if dtype != "c8" else (t + t).sum(axes),
+                            (x + x).max(axes) if dtype != "c8" else (x + x).sum(axes), what=(shape, axes))

@@ -573,8 +573,8 @@ def ops_table(lib):
     """(name, arity, kinds) of the element-wise rows."""
     rows = []
     for line in (ROOT / "csrc/ir/ops.def").read_text().splitlines():
-        if line.startswith("OP("):
-            name, arity, rule, kinds = (w.strip() for w in line[3:].split(",")[:4])
+        if line.startswith(("OP(", "INNER(")):
+            name, arity, rule, kinds = (w.strip() for w in line.split("(", 1)[1].split(",")[:4])
             rows.append((name, int(arity), rule, kinds.strip('"')))
     return rows
 
@@ -673,7 +673,7 @@ def kernels(tmp):
     subprocess.run(["cc", "-shared", *(f[:-2] + ".o" for f in files), "-o", out + "/k.so", "-lm"],
                    check=True)
     dll = ctypes.CDLL(out + "/k.so")
-    n_ops = sum(line.startswith(("OP(", "REDUCE(", "SCAN(", "CALL(", "NODE("))
+    n_ops = sum(line.startswith(("OP(", "INNER(", "REDUCE(", "SCAN(", "CALL(", "NODE("))
                 for line in (ROOT / "csrc/ir/ops.def").read_text().splitlines())
     n = len(DTYPES)
     table = (ctypes.c_void_p * (1 + n_ops * n + n * n)).in_dll(dll, f"fr_kernels_{level}")
@@ -713,7 +713,7 @@ def test_block_kernels(lib, tmp, kernels, code):
         full = filled(inputs, loads, once)
         k.run([*(full[at] for at, _, _ in loads), *outs], 1, n)
         for (name, args, _), want in zip(names, outs):
-            if once >> len(args):
+            if once >> len(args) or name == "divide_whole":     # of whole numbers only: test_division.py
                 continue
             op = lib.fr_op_find(name.encode(), len(name))
             pointer = table[maps + op * len(DTYPES) + index]

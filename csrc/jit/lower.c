@@ -19,6 +19,8 @@ struct operand {
     bool     packed;
 };
 
+enum axis_class { KEPT = 0, REDUCED = 1, COLUMNS = 2, INNER = 4 };
+
 struct lowering {
     const struct fr_graph  *g;
     const struct fr_fusion *f;
@@ -26,7 +28,7 @@ struct lowering {
     const bool             *stored;
     bool                    after;                /* lowering the AFTER members of a group */
     int                     n_axes;
-    int                     axes[FR_MAX_DIMS];    /* loop order: axis of D */
+    int                     axes[FR_MAX_DIMS];    /* loop order, until axes coalesce: axis of D */
     int64_t                 dims[FR_MAX_DIMS];    /* by position in `axes` */
     uint8_t                 class_[FR_MAX_DIMS];  /* only axes of one class coalesce */
     uint32_t                inner;                /* positions that make up the row */
@@ -178,32 +180,9 @@ map_order(struct lowering *z, int n_dims, const int64_t *dims)
     }
     for (int p = 0; p < n_dims; p++) {
         z->dims[p] = dims[z->axes[p]];
-        z->class_[p] = 0;
+        z->class_[p] = KEPT;
     }
     z->n_inner_axes = n_dims > 0;
-}
-
-/* The launcher adds rows up, so an axis along which results accumulate must be the rows (and, if there
- * are more, the axes outside of them). Among the outer axes those of this class move to the end; the order
- * of the others is free, and that of the reduced among themselves stays. */
-static void
-rows_last(struct lowering *z, uint8_t reduced)
-{
-    int     n_outer = z->n_axes - (z->n_inner_axes ? z->n_inner_axes : 1), n = 0;
-    int     axes[FR_MAX_DIMS];
-    int64_t dims[FR_MAX_DIMS];
-    uint8_t class_[FR_MAX_DIMS];
-
-    for (int pass = 0; pass < 2; pass++)
-        for (int p = 0; p < n_outer; p++)
-            if ((z->class_[p] == reduced) == pass) {
-                axes[n] = z->axes[p];
-                dims[n] = z->dims[p];
-                class_[n++] = z->class_[p];
-            }
-    memcpy(z->axes, axes, (size_t)n * sizeof *axes);
-    memcpy(z->dims, dims, (size_t)n * sizeof *dims);
-    memcpy(z->class_, class_, (size_t)n);
 }
 
 static void
@@ -232,13 +211,11 @@ set_axes(struct lowering *z)
 
         z->axes[p] = ax;
         z->dims[p] = grp->dims[ax];
-        z->class_[p] = (uint8_t)((grp->reduced >> ax & 1) | (grp->columns >> ax & 1) << 1);
+        z->class_[p] = (grp->reduced >> ax & 1 ? REDUCED : KEPT) | (grp->columns >> ax & 1 ? COLUMNS : KEPT);
         if (p >= grp->ndim - grp->n_inner)
-            z->class_[p] = 4;
+            z->class_[p] = INNER;
     }
     z->n_inner_axes = grp->n_inner;
-    if (grp->kind != FR_GROUP_ROW)
-        rows_last(z, grp->kind == FR_GROUP_MIX ? 2 : 1);
 }
 
 /* ---- instructions ------------------------------------------------------------------------- */
@@ -564,6 +541,37 @@ coalesce(struct lowering *z)
     }
 }
 
+/* The launcher adds rows up, so an axis along which results accumulate must be the rows (and, if there
+ * are more, the axes outside of them). Among the outer axes those of this class move to the end; the order
+ * of the others is free, and that of the reduced among themselves stays. What lies between axes that are one
+ * is no longer there then. */
+static void
+rows_last(struct lowering *z, uint8_t reduced)
+{
+    int     n_outer = z->n_axes - 1, n = 0, from[FR_MAX_DIMS];
+    int64_t moved[FR_MAX_DIMS];
+    uint8_t class_[FR_MAX_DIMS];
+
+    while (n_outer > 0 && z->class_[n_outer - 1] == INNER)
+        n_outer--;
+    for (int pass = 0; pass < 2; pass++)
+        for (int p = 0; p < n_outer; p++)
+            if ((z->class_[p] == reduced) == pass)
+                from[n++] = p;
+    for (int p = 0; p < n; p++) {
+        class_[p] = z->class_[from[p]];
+        moved[p] = z->dims[from[p]];
+    }
+    memcpy(z->class_, class_, (size_t)n);
+    memcpy(z->dims, moved, (size_t)n * sizeof *moved);
+    for (size_t o = 0; o < z->n_op; o++) {
+        for (int p = 0; p < n; p++)
+            moved[p] = z->op[o].stride[from[p]];
+        memcpy(z->op[o].stride, moved, (size_t)n * sizeof *moved);
+    }
+    coalesce(z);
+}
+
 /* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
 
 enum {
@@ -805,6 +813,8 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     }
     TRY(set_stages(&z, &n_stages));
     coalesce(&z);
+    if (!after && z.grp->kind != FR_GROUP_ROW && z.grp->kind != FR_GROUP_MAP)
+        rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
     l->n_packed = pack(&z);
     set_access(&z);
     set_past(&z);

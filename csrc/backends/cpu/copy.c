@@ -372,16 +372,17 @@ move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff
         }
 }
 
-/* Each element n_cols times, side by side. Pairs of neighbours come from whole vectors. */
+/* Each element n_cols times, side by side. */
 #define REPEAT(S, T)                                                                               \
     static void repeat_##S(size_t n_rows, size_t n_cols, char *out, const char *in,                \
                            ptrdiff_t stride)                                                       \
     {                                                                                              \
-        size_t r = n_cols == 2 && stride == S ? double_##S(n_rows, out, in)                        \
-                   : S <= 8 ? fr_near->repeat[S <= 8 ? S : 0](n_rows, n_cols * S, out, in, stride) : 0; \
+        size_t r = S <= 8 ? fr_near->repeat[S <= 8 ? S : 0](n_rows, n_cols * S, out, in, stride) : 0; \
         T     *to = (T *)out + r * n_cols;                                                         \
                                                                                                    \
         in += (ptrdiff_t)r * stride;                                                               \
+        for (; r < n_rows && n_cols == 2; r++, in += stride, to += 2)                              \
+            to[0] = to[1] = *(const T *)in;                                                        \
         for (; r < n_rows; r++, in += stride) {                                                    \
             T v = *(const T *)in;                                                                  \
                                                                                                    \
@@ -389,37 +390,6 @@ move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff
                 *to++ = v;                                                                         \
         }                                                                                          \
     }
-/* Returns how many are done. */
-#define DOUBLE(S, V)                                                                               \
-    static size_t double_##S(size_t n, char *out, const char *in)                                  \
-    {                                                                                              \
-        const size_t lanes = 16 / S;                                                               \
-        const V      low = LOW_##S, high = HIGH_##S;                                               \
-        size_t       i = 0;                                                                        \
-                                                                                                   \
-        for (; i + lanes <= n; i += lanes, out += 32) {                                            \
-            V a = *(const V##_mem *)(in + i * S);                                                  \
-                                                                                                   \
-            *(V##_mem *)out = __builtin_shuffle(a, a, low);                                        \
-            *(V##_mem *)(out + 16) = __builtin_shuffle(a, a, high);                                \
-        }                                                                                          \
-        return i;                                                                                  \
-    }
-DOUBLE(1, v1)
-DOUBLE(2, v2)
-DOUBLE(4, v4)
-DOUBLE(8, v8)
-static size_t
-double_16(size_t n, char *out, const char *in)
-{
-    for (size_t i = 0; i < n; i++, out += 32) {
-        v1 a = *(const v1_mem *)(in + 16 * i);
-
-        *(v1_mem *)out = a;
-        *(v1_mem *)(out + 16) = a;
-    }
-    return n;
-}
 FOR_SIZES(REPEAT)
 
 static void
@@ -438,6 +408,41 @@ magnitude(ptrdiff_t stride)
 {
     return stride < 0 ? -(size_t)stride : (size_t)stride;
 }
+
+/* Runs of a few bytes, at most FEW: in pieces of which the last may overlap, without a call for each. */
+enum { FEW = 128 };
+
+#define TWO(V)                                                                                     \
+    for (; n_rows; n_rows--, dst += dst_row, src += src_row) {                                     \
+        V first = *(const V *)src, last = *(const V *)(src + n - sizeof(V));                       \
+                                                                                                   \
+        *(V *)dst = first;                                                                         \
+        *(V *)(dst + n - sizeof(V)) = last;                                                        \
+    }
+static void
+copy_short_runs(size_t n_rows, size_t n, char *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t src_row)
+{
+    if (n > 32) {
+        for (; n_rows; n_rows--, dst += dst_row, src += src_row) {
+            v4 last = *(const v4_mem *)(src + n - 16);
+
+            for (size_t i = 0; i + 16 < n; i += 16)
+                *(v4_mem *)(dst + i) = *(const v4_mem *)(src + i);
+            *(v4_mem *)(dst + n - 16) = last;
+        }
+    } else if (n >= 16) {
+        TWO(v4_mem)
+    } else if (n >= 8) {
+        TWO(u8)
+    } else if (n >= 4) {
+        TWO(u4)
+    } else {
+        for (; n_rows; n_rows--, dst += dst_row, src += src_row)
+            for (size_t i = 0; i < n; i++)
+                dst[i] = src[i];
+    }
+}
+#undef TWO
 
 void
 fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
@@ -469,6 +474,10 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
     }
     if (n_rows > 1 && src_col == 0 && dst_col == size && dst_row == (ptrdiff_t)n_cols * size) {
         repeat(n_rows, n_cols, size, d, s, src_row);
+        return;
+    }
+    if (n_rows > 1 && src_col == size && dst_col == size && n_cols * (size_t)size <= FEW) {
+        copy_short_runs(n_rows, n_cols * (size_t)size, d, dst_row, s, src_row);
         return;
     }
     if (n_rows == 1 || magnitude(src_col) <= magnitude(src_row)) {

@@ -14,6 +14,7 @@ enum {
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
+    COLUMNS_BYTES = 32, /* of a row, below which its columns are folded */
 };
 
 /* How a load is served, by its number. */
@@ -286,6 +287,40 @@ reduce_op(const struct fr_step *st)
     return (fr_op)(FR_OP_sum + st->op_row);
 }
 
+/* Whether rows are so short that they are better folded a column at a time, and whether that is the same. */
+static bool
+folds_columns(const struct frame *f, const struct fr_step *st)
+{
+    bool floats = st->in >= FR_F16;
+
+    return f->n_rows > 1 && f->n > 1 && f->n * fr_dtype_size(st->in) < COLUMNS_BYTES &&
+           f->p->reduce->accum[st->op_row][st->in] && !fr_dtype_is_complex(st->in) &&
+           !(floats && reduce_op(st) == FR_OP_sum);
+}
+
+/* Element by element a row is one comparison that nobody foresees after the other; whole columns of some rows are
+ * accumulated in vectors. Both are left folds (reduce.h). */
+static void
+fold_columns(struct frame *f, const struct fr_step *st, const char *from, char *to)
+{
+    fr_op          op = reduce_op(st);
+    fr_dtype       acc = fr_reduce_acc(op, st->in);
+    const size_t   size = (size_t)fr_dtype_size(st->in), acc_size = (size_t)fr_dtype_size(acc), n = (size_t)f->n;
+    const size_t   room = REDUCE_ROWS * 16 / (n * size), first = acc == st->in;
+    _Alignas(16) char identity[16];
+
+    fr_reduce_identity(op, acc, 1, identity, NULL);
+    for (size_t left = (size_t)f->n_rows, m; left; left -= m, from += m * n * size, to += m * acc_size) {
+        m = left < room ? left : room;
+        for (size_t c = 0; c < n; c++)
+            fr_copy_gather(m, (int)size, c < first ? to : f->temp + c * m * size, from + c * size, (ptrdiff_t)(n * size));
+        if (!first)
+            fr_copy_fill(m, (int)acc_size, to, identity);
+        f->p->reduce->accum[st->op_row][st->in](n - first, m, to, f->temp + first * m * size, (ptrdiff_t)(m * size), NULL,
+                                                0);
+    }
+}
+
 /* One result per row of the tile. */
 static char *
 reduce(struct frame *f, const struct fr_step *st)
@@ -301,7 +336,9 @@ reduce(struct frame *f, const struct fr_step *st)
     if (!indexed && st->in != FR_F16) {
         /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
         static const _Alignas(16) char zero[16];
-        if (f->n_rows == 1)
+        if (folds_columns(f, st))
+            fold_columns(f, st, from, to);
+        else if (f->n_rows == 1)
             k->fold[st->op_row][st->in]((size_t)f->n, from, to, NULL);
         else
             st->fn.fold_rows((size_t)f->n_rows, (size_t)f->n, from, to, NULL);
@@ -324,6 +361,27 @@ reduce(struct frame *f, const struct fr_step *st)
     return to;
 }
 
+/* Each row of the tile into accumulators of its own. */
+static void
+accumulate_apart(struct frame *f, const struct fr_step *st, char *to, const char *from)
+{
+    int64_t n = f->n, n_rows = f->n_rows;
+
+    if (is_contiguous(f, st->operand, st->size)) {
+        n *= n_rows;
+        n_rows = 1;
+    }
+    for (int64_t r = 0; r < n_rows; r++, to += f->row_stride[st->operand], from += n * fr_dtype_size(st->in)) {
+        bool dense = n == 1 || f->inner_stride[st->operand] == st->size;
+
+        if (!dense)
+            fr_copy_gather((size_t)n, st->size, f->temp, to, f->inner_stride[st->operand]);
+        st->fn.accum(1, (size_t)n, dense ? to : f->temp, from, 0, NULL, 0);
+        if (!dense)
+            fr_copy_scatter((size_t)n, st->size, to, f->inner_stride[st->operand], f->temp);
+    }
+}
+
 static void
 accumulate(struct frame *f, const struct fr_step *st)
 {
@@ -333,7 +391,9 @@ accumulate(struct frame *f, const struct fr_step *st)
 
     if (f->n == 0 || f->n_rows == 0)
         return;
-    if (f->n == 1 || by == st->size) {
+    if (row_stride(f, st->operand)) {
+        accumulate_apart(f, st, to, from);
+    } else if (f->n == 1 || by == st->size) {
         st->fn.accum((size_t)f->n_rows, (size_t)f->n, to, from, f->n * size, NULL, 0);
     } else if (by == 0) { /* one accumulator for all elements of all rows */
         st->fn.accum((size_t)(f->n_rows * f->n), 1, to, from, size, NULL, 0);
@@ -503,7 +563,7 @@ accumulated(struct frame *f, int64_t n_rows, int64_t n_inner)
     const struct fr_step *from = &f->p->steps[f->p->tile.first], *by = &f->p->steps[f->p->tile.end - 1];
 
     if (!f->p->only_accumulates || f->inner_stride[from->operand] != from->size ||
-        f->inner_stride[by->operand] != by->size)
+        f->inner_stride[by->operand] != by->size || (n_rows > 1 && f->row_stride[by->operand]))
         return false;
     by->fn.accum((size_t)n_rows, (size_t)n_inner, f->ptr[by->operand], f->ptr[from->operand],
                  n_rows > 1 ? f->row_stride[from->operand] : 0, NULL, 0);

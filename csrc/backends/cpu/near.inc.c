@@ -20,8 +20,10 @@
 #endif
 #if defined(__x86_64__) && !defined(__SSSE3__)
 #define SHUFFLED(S) ((S) >= 4)   /* bytes and pairs in any order would be moved one by one */
+enum { ANY_ORDER = 0 };          /* and whatever is known only while this runs */
 #else
 #define SHUFFLED(S) 1
+enum { ANY_ORDER = 1 };
 #endif
 
 enum { AHEAD = 2048 };   /* bytes: at the end of a page the processor stops reading ahead */
@@ -87,6 +89,30 @@ enum { AHEAD = 2048 };   /* bytes: at the end of a page the processor stops read
     }
 FOR_SIZES(NEAR)
 
+/* Neighbours, each a few times: a vector of them becomes as many vectors, each by one shuffle. */
+enum { FEW = 4 };
+
+#define SPREAD(S, T, N)                                                                            \
+    static size_t spread_##S(size_t n, size_t times, char *out, const char *in)                    \
+    {                                                                                              \
+        vec_##S which[FEW];                                                                        \
+        size_t  i = 0;                                                                             \
+                                                                                                   \
+        if (times > FEW || !ANY_ORDER || n < 4 * (N))                                              \
+            return 0;                                                                              \
+        for (size_t k = 0; k < times; k++)                                                         \
+            for (size_t l = 0; l < (N); l++)                                                       \
+                which[k][l] = (T)((k * (N) + l) / times);                                          \
+        for (; i + (N) <= n; i += (N), in += sizeof(vec_##S)) {                                    \
+            vec_##S v = AT(S, 0);                                                                  \
+                                                                                                   \
+            for (size_t k = 0; k < times; k++, out += sizeof v)                                    \
+                *(mem_##S *)out = __builtin_shuffle(v, which[k]);                                  \
+        }                                                                                          \
+        return i;                                                                                  \
+    }
+FOR_SIZES(SPREAD)
+
 /* Rows shorter than the vectors that are stored: what one row's last vector has too much, the next row's first lies
  * over. Only the last rows have none after them. */
 #ifdef __AVX2__
@@ -111,9 +137,12 @@ enum { WIDE = 16 };
     }                                                                                              \
     static size_t repeat_##S(size_t n_rows, size_t n_bytes, char *out, const char *in, ptrdiff_t stride) \
     {                                                                                              \
-        size_t n_vectors = (n_bytes + WIDE - 1) / WIDE, all = n_rows * n_bytes;                    \
+        size_t r = stride == S ? spread_##S(n_rows, n_bytes / S, out, in) : 0;                     \
+        size_t n_vectors = (n_bytes + WIDE - 1) / WIDE, all = (n_rows - r) * n_bytes;              \
         size_t n = all < n_vectors * WIDE ? 0 : (all - n_vectors * WIDE) / n_bytes + 1;            \
                                                                                                    \
+        out += r * n_bytes;                                                                        \
+        in += r * S;                                                                               \
         switch (n_vectors) {                                                                       \
         case 1: rows_##S(n, n_bytes, 1, out, in, stride); break;                                   \
         case 2: rows_##S(n, n_bytes, 2, out, in, stride); break;                                   \
@@ -121,7 +150,7 @@ enum { WIDE = 16 };
         case 4: rows_##S(n, n_bytes, 4, out, in, stride); break;                                   \
         default: rows_##S(n, n_bytes, n_vectors, out, in, stride);                                 \
         }                                                                                          \
-        return n;                                                                                  \
+        return r + n;                                                                              \
     }
 REPEAT(1, uint8_t)
 REPEAT(2, uint16_t)

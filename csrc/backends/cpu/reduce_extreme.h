@@ -153,6 +153,18 @@ ACROSS4(min, lower)
             *(v##s##_mem *)(r + j) = m0;                                                           \
             *(v##s##_mem *)(r + j + L) = m1;                                                       \
         }                                                                                          \
+        /* One of a vector that was there before changes nothing when it comes again. */            \
+        for (; j < n && n >= L; j = j + L <= n ? j + L : n) {                                      \
+            size_t at = j + L <= n ? j : n - L;                                                    \
+            v##s   m = *(v##s##_mem *)(r + at);                                                    \
+                                                                                                   \
+            for (size_t t = 0; t < k; t++) {                                                       \
+                const T *row = (const T *)(x + (ptrdiff_t)t * row_stride) + at;                    \
+                                                                                                   \
+                m = pick_##s(m != m, m, pair##_##s(m, *(const v##s##_mem *)row));                  \
+            }                                                                                      \
+            *(v##s##_mem *)(r + at) = m;                                                           \
+        }                                                                                          \
         for (; j < n; j++)                                                                         \
             for (size_t t = 0; t < k; t++)                                                         \
                 r[j] = pair_##op##_##s(r[j], ((const T *)(x + (ptrdiff_t)t * row_stride))[j]);     \

@@ -163,6 +163,11 @@ fr_space_align(char *p)
  * bytes for each of n. */
 fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64_t j0, int64_t n,
                                int64_t lo, int64_t hi, void *mem);
+/* How many neighbours from index `at` of b->kept on, before `hi`, go together; and they: the same for each of these
+ * n > 1, `base` being at the first, mem scratch of the executor. */
+int64_t   fr_stream_abreast(const struct fr_bound *, int64_t at, int64_t hi);
+fr_status fr_stream_accumulate_abreast(const struct fr_bound *, char *const *base, int64_t n, int64_t j0,
+                                       int64_t n_inner, int64_t lo, int64_t hi, void *mem);
 /* Whether fr_stream_run is the way, and it: blocks of rows in parallel, then their elements. */
 bool      fr_stream_wanted(const struct fr_bound *, int64_t ps, int n_threads);
 fr_status fr_stream_run(const struct fr_bound *, int n_threads);

@@ -17,6 +17,9 @@ enum {
     AHEAD_ROWS = 8,
     AHEAD_BYTES = 8192, /* of one operand; the interpreter wants tiles of so much */
     AHEAD_LINES = 4,
+    ABREAST_INNER = 1024, /* elements of a row at most, where each row has an accumulator */
+    ABREAST_ELEMENTS = 512, /* that go to one row of accumulators */
+    ABREAST_ROWS = 64,    /* of each accumulator between two additions */
 };
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
@@ -207,6 +210,128 @@ fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t j0, in
         for (uint32_t i = 0; i < b->nest->n_insts; i++)
             if (b->nest->insts[i].kind == FR_INST_STORE && s.block[b->nest->insts[i].operand])
                 fold_stream(b, &b->nest->insts[i], base, &s, n_rows, 0, n, mem);
+    }
+    return FR_OK;
+}
+
+/* ---- neighbours abreast ------------------------------------------------------------------------
+ *
+ * Short rows, a few to each accumulator, as in x.reshape(h, 2, w, 2).mean((1, 3)) or x.reshape(n, 3, 3).sum(1): the
+ * rows that go first into so many neighbouring accumulators are one call of the executor, those that go second are the
+ * next, and each accumulator still takes its rows in order. */
+
+int64_t
+fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
+{
+    const struct fr_program *p = b->exec->program;
+    int64_t                  n_inner = b->in->n_inner, rows = b->rest.total, size, n, each;
+
+    if (!b->kept.n_axes || rows == 0 || n_inner == 0 || (p->streams && p->accumulates) ||
+        n_inner > (p->streams ? ABREAST_INNER : ABREAST_ELEMENTS / rows))
+        return 1;
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+
+        if (!fr_space_is_accumulator(b->nest, in))
+            continue;
+        if (b->row_stride[in->operand] ||
+            (p->streams ? in->level != FR_LEVEL_ROW : n_inner > 1 && b->inner_stride[in->operand] == 0))
+            return 1;
+        for (int d = 0; d < b->rest.n_axes; d++)
+            if (fr_space_strides(b, in->operand)[b->rest.axis[d]])
+                return 1;
+    }
+    size = b->kept.size[b->kept.n_axes - 1];
+    n = size - at % size < hi - at ? size - at % size : hi - at;
+    each = p->streams ? streamed_row_bytes(b) * (rows < ABREAST_ROWS ? rows : ABREAST_ROWS) : 16 * n_inner;
+    return n * each <= STREAM_BYTES ? n : STREAM_BYTES / each;
+}
+
+/* Elements [j0, j0 + n_inner) of rows [lo, hi) of b->rest, for each of n neighbours; streams to the blocks of `s`. */
+static void
+run_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner, int64_t lo, int64_t hi,
+            const struct fr_stream *s, void *mem)
+{
+    int     axis = b->kept.axis[b->kept.n_axes - 1];
+    int64_t by[FR_MAX_OPERANDS];
+    char   *ptr[FR_MAX_OPERANDS];
+
+    for (int k = 0; k < b->nest->n_operands; k++)
+        by[k] = s->block[k] ? s->bytes[k] : fr_space_strides(b, k)[axis];
+    for (int64_t r = lo; r < hi; r++) {
+        fr_space_move(b, &b->rest, r / b->rest.n_rows, base, ptr);
+        fr_space_advance(b, ptr, b->row_stride, r % b->rest.n_rows);
+        fr_space_advance(b, ptr, b->inner_stride, j0);
+        for (int k = 0; k < b->nest->n_operands; k++)
+            if (s->block[k])
+                ptr[k] = s->block[k] + (r - lo) * n * s->bytes[k];
+        fr_exec_rows(b->exec, ptr, by, b->inner_stride, n, n_inner, b->in->scalars, mem);
+    }
+}
+
+/* Adds n_rows rows of n values each to the n accumulators of one streamed store; `room` is for n elements. */
+static void
+fold_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, const struct fr_stream *s,
+             int64_t n_rows, int64_t n, bool begins, char *room)
+{
+    const struct fr_reduce_kernels *kernels = b->exec->program->reduce;
+    fr_op                           op = fr_space_accumulator_op(i);
+    int                             k = i->operand, size = fr_dtype_size(i->dtype);
+    int64_t                         by = fr_space_strides(b, k)[b->kept.axis[b->kept.n_axes - 1]];
+    char                           *acc = by == size ? base[k] : room;
+    _Alignas(16) char               identity[16];
+
+    if (begins) {
+        fr_reduce_identity(op, i->dtype, 1, identity, NULL);
+        fr_copy_fill((size_t)n, size, acc, identity);
+    } else if (acc == room) {
+        fr_copy_gather((size_t)n, size, room, base[k], by);
+    }
+    kernels->accum[FR_REDUCE_ROW(op)][i->dtype]((size_t)n_rows, (size_t)n, acc, s->block[k], n * size, NULL, 0);
+    if (acc == room)
+        fr_copy_scatter((size_t)n, size, base[k], by, room);
+}
+
+static void
+fill_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t n, int64_t j0, int64_t n_inner)
+{
+    int               k = i->operand;
+    int64_t           by = b->inner_stride[k];
+    _Alignas(16) char identity[16];
+
+    fr_reduce_identity(fr_space_accumulator_op(i), i->dtype, 1, identity, NULL);
+    fr_copy_2d((size_t)n, (size_t)n_inner, fr_dtype_size(i->dtype), base[k] + j0 * by,
+               fr_space_strides(b, k)[b->kept.axis[b->kept.n_axes - 1]], by, identity, 0, 0);
+}
+
+fr_status
+fr_stream_accumulate_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner,
+                             int64_t lo, int64_t hi, void *mem)
+{
+    static const struct fr_stream none;
+    int64_t                       block = b->rest.total < ABREAST_ROWS ? b->rest.total : ABREAST_ROWS;
+    size_t                        bytes;
+    char                         *room;
+    struct fr_stream              s;
+
+    hi = hi < b->rest.total ? hi : b->rest.total;
+    if (!b->exec->program->streams) {
+        for (uint32_t i = 0; lo == 0 && i < b->nest->n_insts; i++)
+            if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
+                fill_abreast(b, &b->nest->insts[i], base, n, j0, n_inner);
+        run_abreast(b, base, n, j0, n_inner, lo, hi, &none, mem);
+        return FR_OK;
+    }
+    bytes = stream_bytes(b, block * n);
+    if (!(room = fr_launch_scratch(FR_SCRATCH_STREAM, bytes + 16 * (size_t)n)))
+        return FR_ENOMEM;
+    stream_init(&s, b, room, block * n);
+    for (int64_t at = lo, end; at < hi; at = end) {
+        end = hi - at < block ? hi : at + block;
+        run_abreast(b, base, n, 0, n_inner, at, end, &s, mem);
+        for (uint32_t i = 0; i < b->nest->n_insts; i++)
+            if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
+                fold_abreast(b, &b->nest->insts[i], base, &s, end - at, n, at == 0, room + bytes);
     }
     return FR_OK;
 }
