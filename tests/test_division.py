@@ -208,7 +208,8 @@ def test_hard_quotients_of_whole_numbers(dtype):
             assert "divide_whole" in frit.explain(got, "graph")
         assert_same(got, x.astype(dtype) / np.dtype(dtype).type(v), what=f"{dtype} / {v!r}")
     for at, s in pairs[:200]:
-        assert_same(frit.asarray(np.full(9, at)).astype(dtype) / float(s), np.full(9, at).astype(dtype) / np.dtype(dtype).type(s))
+        few = np.full(9, at)
+        assert_same(frit.asarray(few).astype(dtype) / float(s), few.astype(dtype) / np.dtype(dtype).type(s))
 
 
 @pytest.mark.parametrize("dtype", INTS)

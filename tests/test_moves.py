@@ -113,7 +113,7 @@ def test_indices_far_outside(value):
 
 @pytest.mark.parametrize("dtype", ["?", "B", "h", "f4", "f8", "c8", "c16"])
 def test_a_number_for_each_row(dtype):
-    """Repeated along its row, in rows shorter than a vector, a little longer, and long; nothing is written behind the last."""
+    """Repeated along its row: shorter than a vector, a little longer, long. Nothing is written behind the last."""
     r = np.random.default_rng(9)
     for n in [*range(1, 36), 63, 64, 65, 127, 129, 300, 2000]:
         for m in (1, 2, 3, 17, 1000 if n < 100 else 9):

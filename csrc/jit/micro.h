@@ -32,7 +32,7 @@
     MICRO(CONST, 0)   /* imm: the bits */                                                          \
     MICRO(ADD, 2) MICRO(SUB, 2) MICRO(MUL, 2) MICRO(NEG, 1)                                        \
     MICRO(DIV, 2)     /* floats */                                                                 \
-    MICRO(DIVBY, 3)   /* a / b of floats, c being 1 / b rounded; nothing on the way is near an end of the range */                                                                 \
+    MICRO(DIVBY, 3)   /* a / b of floats, c being 1 / b rounded, far from the range's ends */      \
     MICRO(IDIV, 2) MICRO(IREM, 2)                                                                  \
     MICRO(FMA, 3)     /* a * b + c, rounded once */                                                \
     MICRO(FMOD, 2)    /* floats: C99 fmod, exact; fmodf and fmod of libm */                        \

@@ -313,11 +313,12 @@ fold_columns(struct frame *f, const struct fr_step *st, const char *from, char *
     for (size_t left = (size_t)f->n_rows, m; left; left -= m, from += m * n * size, to += m * acc_size) {
         m = left < room ? left : room;
         for (size_t c = 0; c < n; c++)
-            fr_copy_gather(m, (int)size, c < first ? to : f->temp + c * m * size, from + c * size, (ptrdiff_t)(n * size));
+            fr_copy_gather(m, (int)size, c < first ? to : f->temp + c * m * size, from + c * size,
+                           (ptrdiff_t)(n * size));
         if (!first)
             fr_copy_fill(m, (int)acc_size, to, identity);
-        f->p->reduce->accum[st->op_row][st->in](n - first, m, to, f->temp + first * m * size, (ptrdiff_t)(m * size), NULL,
-                                                0);
+        f->p->reduce->accum[st->op_row][st->in](n - first, m, to, f->temp + first * m * size,
+                                                (ptrdiff_t)(m * size), NULL, 0);
     }
 }
 

@@ -1,4 +1,4 @@
-/* backends/cpu/near.h -- elements that lie a few apart, brought side by side by whole vectors; or one of them many times.
+/* backends/cpu/near.h -- elements that lie a few apart, brought side by side by whole vectors; or one many times.
  *
  * Called by copy.c. near.inc.c is compiled once per instruction-set level, as reduce.inc.c is. */
 #ifndef FR_BACKENDS_CPU_NEAR_H

@@ -293,7 +293,8 @@ fold_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *bas
 }
 
 static void
-fill_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t n, int64_t j0, int64_t n_inner)
+fill_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t n, int64_t j0,
+             int64_t n_inner)
 {
     int               k = i->operand;
     int64_t           by = b->inner_stride[k];
