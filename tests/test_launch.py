@@ -540,6 +540,23 @@ def test_streams(launcher, dtype):
         run_all(launcher, Case(rng, n, shape, reduced))
 
 
+def test_streams_in_turn(launcher):
+    """Blocks of rows are shared out and added in the order of the rows: the same bits by any number of threads."""
+    rng = np.random.default_rng(16)
+    n = Nest()
+    x = n.load("f32")
+    s = n.reduce("sum", x)
+    d = n.op("subtract", x, s)
+    n.store(d)
+    n.store(n.op("multiply", d, x), stream=True, access="strided")
+    n.store(s, stream=True)
+    for shape, blocks in [((1000, 700), {2: 8, 3: 12, 7: 28}), ((20000, 300), {2: 46, 3: 46, 16: 64}), ((40, 9000), {2: 8, 3: 10})]:
+        case = Case(rng, n, shape, {0})
+        run_all(launcher, case, [(f"{t} threads", how, t) for t in (1, *blocks) for how in (0, 2)])
+        for threads, want in blocks.items():
+            assert tasks(launcher, n, shape, threads, case.arrays) == want, (shape, threads)
+
+
 # ---- many instances, threads, cuts
 
 

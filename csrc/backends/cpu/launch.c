@@ -2,12 +2,12 @@
  *
  * What the work is cut into depends on what the nest accumulates (space.h has the words):
  *
- *   nothing   every row on its own; rows of a map also in pieces. If the rows are few and very
- * long, they are done one after the other and each stage of a row is cut (long_rows.c). ACCUM the
- * axes that every accumulator keeps are shared out, and the elements of the row. The rest is walked
- * in order by one task. STREAM    as ACCUM, but a task may not have only a part of a row. If the
- * kept axes are too few, rows and then elements of a cache-sized block are shared out in turn
- * (stream.c).
+ *   nothing   every row on its own; rows of a map also in pieces. If the rows are few and very long, they are done
+ *             one after the other and each stage of a row is cut (long_rows.c).
+ *   ACCUM     the axes that every accumulator keeps are shared out, and the elements of the row. The rest is walked
+ *             in order by one task.
+ *   STREAM    as ACCUM, but a task may not have only a part of a row. If the kept axes are too few, cache-sized
+ *             blocks of rows are shared out, and added to the accumulators in turn (stream.c).
  *
  * Small work takes none of this: one call on the caller's thread. */
 #include "backends/cpu/launch.h"

@@ -89,16 +89,6 @@ static struct {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void
-relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Sleeps while *word == seen, at most `ns` (0: no limit). May return early. */
 static void
 word_wait(atomic_uint *word, unsigned seen, int64_t ns)
@@ -137,7 +127,7 @@ spin_while(atomic_uint *word, unsigned seen)
         for (int k = 0; k < 32; k++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen)
                 return true;
-            relax();
+            fr_pool_relax();
         }
     } while (fr_now_ns() < until);
     return false;

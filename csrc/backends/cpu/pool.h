@@ -37,6 +37,17 @@ void      fr_pool_stats(struct fr_pool_stats *);
  * run. Set by bind (Ctrl-C); NULL at first. */
 extern bool (*fr_pool_interrupted)(void);
 
+/* Between two looks at what another thread is about to write. */
+static inline void
+fr_pool_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 void      fr_pool_stop(void);
 /* Idle the team before fork and forget it in the child: installed by fr_pool_init. */
 fr_status fr_pool_init(struct fr_err *);

@@ -168,7 +168,7 @@ fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64
 int64_t   fr_stream_abreast(const struct fr_bound *, int64_t at, int64_t hi);
 fr_status fr_stream_accumulate_abreast(const struct fr_bound *, char *const *base, int64_t n, int64_t j0,
                                        int64_t n_inner, int64_t lo, int64_t hi, void *mem);
-/* Whether fr_stream_run is the way, and it: blocks of rows in parallel, then their elements. */
+/* Whether fr_stream_run is the way, and it: blocks of rows in parallel, then added in turn. */
 bool      fr_stream_wanted(const struct fr_bound *, int64_t ps, int n_threads);
 fr_status fr_stream_run(const struct fr_bound *, int n_threads);
 

@@ -1,9 +1,10 @@
 /* backends/cpu/stream.c -- accumulators: their beginning, and streams into them (space.h).
  *
  * The values of a STREAM operand for a block of rows go to scratch and are then added to the
- * accumulators in the order of the rows. One task does both in turn (fr_stream_accumulate); or, if
- * there are too few accumulators to share out, all threads do: first over the rows of the block,
- * then over their elements (fr_stream_run). */
+ * accumulators in the order of the rows: block after block by one task (fr_stream_accumulate); or, if
+ * there are too few accumulators to share out, by all threads, each adding its block when it is its turn
+ * (fr_stream_run). */
+#include <sched.h>
 #include <string.h>
 
 #include "backends/cpu/copy.h"
@@ -11,7 +12,9 @@
 #include "backends/cpu/space.h"
 
 enum {
-    STREAM_BYTES = 512 << 10, /* per thread between two phases; half an L2 of 1 MB */
+    STREAM_BYTES = 512 << 10, /* of a block; half an L2 of 1 MB */
+    MOST_PIECES = 16,         /* of a block, each added in its turn */
+    SPINS = 2000,             /* while one waits for it; then the one before may want the processor */
     PAGE_BYTES = 4096,
     LINE_BYTES = 64,
     AHEAD_ROWS = 8,
@@ -337,98 +340,93 @@ fr_stream_accumulate_abreast(const struct fr_bound *b, char *const *base, int64_
     return FR_OK;
 }
 
-/* ---- streams in two phases ------------------------------------------------------------------- */
+/* ---- blocks of rows in turn --------------------------------------------------------------------
+ *
+ * Whoever takes a block computes its rows into memory of its own and adds them to the accumulators when the block
+ * before it has been added, piece by piece of a row: rows stay where they were computed, only the accumulators go from
+ * core to core, and in the order of the rows. The gradients of a layer norm of 4096 x 1024 f32 on two cores without a
+ * cache in common. */
 
-struct phases {
+struct turns {
     const struct fr_bound *b;
     char *const           *base;
-    struct fr_stream       s;
-    int64_t                n_rows; /* of the block now */
-    int64_t                rows_each, lanes_each;
+    int64_t                block; /* rows */
+    int64_t                lanes; /* elements of a piece */
+    int                    n_pieces;
+    atomic_int_least64_t   next;                    /* block that nobody has taken */
+    atomic_int_least64_t   added[MOST_PIECES]; /* blocks, by piece */
     atomic_int             failed;
 };
 
+/* A block is taken when memory for it is there, and then added in any case: who waits for it does not wait in vain. */
 static void
-stream_rows_task(void *arg, int64_t i, int worker)
+await_turn(const atomic_int_least64_t *added, int64_t turn)
 {
-    struct phases         *ph = arg;
-    const struct fr_bound *b = ph->b;
-    int64_t                lo = i * ph->rows_each, hi = lo + ph->rows_each;
-    void                  *mem = fr_launch_scratch(FR_SCRATCH_EXEC, b->exec->scratch_bytes);
-
-    (void)worker;
-    hi = hi < ph->n_rows ? hi : ph->n_rows;
-    if (!mem)
-        fr_launch_fail(&ph->failed, FR_ENOMEM);
-    else
-        fr_space_run(b, &b->rest, ph->base, ph->s.first_row + lo, ph->s.first_row + hi, 0,
-                     b->in->n_inner, &ph->s, mem);
+    for (int spins = 0; atomic_load_explicit(added, memory_order_acquire) != turn; spins++)
+        if (spins < SPINS)
+            fr_pool_relax();
+        else
+            sched_yield();
 }
 
 static void
-stream_lanes_task(void *arg, int64_t i, int worker)
+run_turn(void *arg, int64_t i, int worker)
 {
-    struct phases         *ph = arg;
-    const struct fr_bound *b = ph->b;
-    int64_t                j0 = i * ph->lanes_each, n = b->in->n_inner - j0;
-    void                  *mem;
+    struct turns          *t = arg;
+    const struct fr_bound *b = t->b;
+    int64_t                n_inner = b->in->n_inner, n_rows;
+    size_t                 lanes = (size_t)n_inner * 16, need = b->exec->scratch_bytes;
+    void                  *mem = fr_launch_scratch(FR_SCRATCH_EXEC, need > lanes ? need : lanes);
+    char                  *room = fr_launch_scratch(FR_SCRATCH_STREAM, stream_bytes(b, t->block));
+    struct fr_stream       s;
 
-    (void)worker;
-    n = n < ph->lanes_each ? n : ph->lanes_each;
-    if (!(mem = fr_launch_scratch(FR_SCRATCH_EXEC, (size_t)n * 16))) {
-        fr_launch_fail(&ph->failed, FR_ENOMEM);
+    (void)i, (void)worker;
+    if (!mem || !room) {
+        fr_launch_fail(&t->failed, FR_ENOMEM);
         return;
     }
-    for (uint32_t k = 0; k < b->nest->n_insts; k++)
-        if (b->nest->insts[k].kind == FR_INST_STORE && ph->s.block[b->nest->insts[k].operand])
-            fold_stream(b, &b->nest->insts[k], ph->base, &ph->s, ph->n_rows, j0, n, mem);
-}
+    if (atomic_load_explicit(&t->failed, memory_order_relaxed) != FR_OK)
+        return;
+    i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+    stream_init(&s, b, room, t->block);
+    s.first_row = i * t->block;
+    n_rows = b->rest.total - s.first_row < t->block ? b->rest.total - s.first_row : t->block;
+    fr_space_run(b, &b->rest, t->base, s.first_row, s.first_row + n_rows, 0, n_inner, &s, mem);
+    for (int p = 0; p < t->n_pieces; p++) {
+        int64_t j0 = p * t->lanes, n = n_inner - j0 < t->lanes ? n_inner - j0 : t->lanes;
 
-static fr_status
-run_phases(const struct fr_bound *b, char *const *base, char *room, int64_t block, int n_threads,
-           int64_t *since_poll)
-{
-    struct phases ph = {.b = b, .base = base};
-    int64_t       n_inner = b->in->n_inner, n, block_ps;
-
-    block_ps = fr_space_saturate((double)fr_space_row_ps(b->exec->program, b->in) * (double)block);
-    fill_accumulators(b, base, 0, n_inner);
-    stream_init(&ph.s, b, room, block);
-    ph.lanes_each = fr_space_share(n_inner, n_threads, FR_CUT);
-    for (int64_t at = 0; at < b->rest.total; at += block) {
-        ph.s.first_row = at;
-        ph.n_rows = b->rest.total - at < block ? b->rest.total - at : block;
-        ph.rows_each = fr_space_share(ph.n_rows, n_threads * FR_TASKS_PER_THREAD, 1);
-        n = (ph.n_rows + ph.rows_each - 1) / ph.rows_each;
-        if (!fr_pool_run(stream_rows_task, &ph, n))
-            return FR_EINTR;
-        n = (n_inner + ph.lanes_each - 1) / ph.lanes_each;
-        if (!fr_pool_run(stream_lanes_task, &ph, n ? n : 1) ||
-            fr_launch_interrupted(since_poll, block_ps))
-            return FR_EINTR;
-        if (ph.failed != FR_OK)
-            return (fr_status)ph.failed;
+        await_turn(&t->added[p], i);
+        for (uint32_t k = 0; k < b->nest->n_insts; k++)
+            if (b->nest->insts[k].kind == FR_INST_STORE && s.block[b->nest->insts[k].operand])
+                fold_stream(b, &b->nest->insts[k], t->base, &s, n_rows, j0, n, mem);
+        atomic_store_explicit(&t->added[p], i + 1, memory_order_release);
     }
-    return FR_OK;
 }
 
 fr_status
 fr_stream_run(const struct fr_bound *b, int n_threads)
 {
-    int64_t   block = stream_rows(b, (int64_t)STREAM_BYTES * n_threads);
-    char     *room = fr_launch_scratch(FR_SCRATCH_STREAM, stream_bytes(b, block));
-    char     *base[FR_MAX_OPERANDS];
-    int64_t   since_poll = 0;
-    fr_status st = FR_OK;
+    int64_t      n_inner = b->in->n_inner, most = stream_rows(b, STREAM_BYTES);
+    int64_t      block = fr_space_share(b->rest.total, (int64_t)n_threads * FR_TASKS_PER_THREAD, 1);
+    struct turns t = {.b = b, .block = block < most ? block : most};
+    int64_t      n_blocks = (b->rest.total + t.block - 1) / t.block;
+    char        *base[FR_MAX_OPERANDS];
 
-    if (!room)
-        return FR_ENOMEM;
-    for (int64_t at = 0; at < b->kept.total && st == FR_OK; at++) {
+    t.base = base;
+    t.lanes = fr_space_share(n_inner, n_threads < MOST_PIECES ? n_threads : MOST_PIECES, FR_CUT);
+    t.n_pieces = n_inner ? (int)((n_inner + t.lanes - 1) / t.lanes) : 1;
+    for (int64_t at = 0; at < b->kept.total && t.failed == FR_OK; at++) {
         fr_space_move(b, &b->kept, at, b->in->ptr, base);
-        st = run_phases(b, base, room, block, n_threads, &since_poll);
+        fill_accumulators(b, base, 0, n_inner);
+        atomic_store(&t.next, 0);
+        for (int p = 0; p < t.n_pieces; p++)
+            atomic_store(&t.added[p], 0);
+        if (!fr_pool_run(run_turn, &t, n_blocks))
+            return FR_EINTR;
     }
-    return st;
+    return (fr_status)t.failed;
 }
+
 bool
 fr_stream_wanted(const struct fr_bound *b, int64_t ps, int n_threads)
 {
