@@ -47,7 +47,8 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "interp", "space", "stream", "long_rows", "tiles", "cost", "duel", "launch", "reduce", "copy", "pool")
+    cpu = ("program", "interp", "space", "stream", "long_rows", "short_rows", "tiles", "cost", "duel", "launch",
+           "reduce", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 
@@ -550,7 +551,8 @@ def test_streams_in_turn(launcher):
     n.store(d)
     n.store(n.op("multiply", d, x), stream=True, access="strided")
     n.store(s, stream=True)
-    for shape, blocks in [((1000, 700), {2: 8, 3: 12, 7: 28}), ((20000, 300), {2: 46, 3: 46, 16: 64}), ((40, 9000), {2: 8, 3: 10})]:
+    for shape, blocks in [((1000, 700), {2: 8, 3: 12, 7: 28}), ((20000, 300), {2: 46, 3: 46, 16: 64}),
+                          ((40, 9000), {2: 8, 3: 10})]:
         case = Case(rng, n, shape, {0})
         run_all(launcher, case, [(f"{t} threads", how, t) for t in (1, *blocks) for how in (0, 2)])
         for threads, want in blocks.items():

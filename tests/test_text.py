@@ -864,7 +864,7 @@ def make_operands(nest, rows, n, seed=0):
 class Instance(ctypes.Structure):
     _fields_ = [("n_outer", ctypes.c_int32), ("outer", ctypes.c_int64 * 32),
                 ("n_rows", ctypes.c_int64), ("n_inner", ctypes.c_int64), ("ptr", ctypes.c_void_p),
-                ("stride", ctypes.c_void_p), ("scalars", ctypes.c_void_p)]
+                ("stride", ctypes.c_void_p), ("scalars", ctypes.c_void_p), ("joined", ctypes.c_bool)]
 
 
 def run_reference(lib, nest, operands, n_rows, n_inner, scalars):

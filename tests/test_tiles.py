@@ -271,3 +271,85 @@ assert frit.stats()["packed"] > N / 10, frit.stats()["packed"]
     code = f"N = {20 if 'always' in env.values() else 250}\n" + code
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True,
                    env={**os.environ, **env, "FRIT_PACK_BYTES": "0"})
+
+
+# ---- short rows, run as one
+
+
+def joined(f, *arrays, what=""):
+    """f has NumPy's bits, and its plan says that short rows were run as one."""
+    check(f, *arrays, what=what)
+    assert "short rows, run as one" in str(frit.explain(f(*map(frit.asarray, arrays)))), what
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_short_rows(dtype):
+    """A number for each row, a row for all, both, of rows from pairs to three quarters of a cache line."""
+    size = np.dtype(dtype).itemsize
+    for n in (2, 3, 4, 5, 7, 12):
+        if n * size > 48:
+            continue
+        for h in (12000 // n, 9001):
+            if h * n * size < 1 << 14:
+                continue
+            a, column, row = data((h, n), dtype), data((h, 1), dtype, 1), data((n,), dtype, 2)
+            joined(lambda x, c: x * c + x, a, column, what=(dtype, n))
+            joined(lambda x, r: x * r, a, row, what=(dtype, n))
+            joined(lambda x, c, r: (x + r) * c, a, column, row, what=(dtype, n))
+            joined(lambda c, r: c * r, column, row, what=(dtype, n))
+
+
+def test_short_rows_of_images():
+    image, other = data((90, 110, 4), "B"), data((90, 110, 3), "f")
+    alpha, mean = data((90, 110, 1), "f", 1), data((3,), "f", 2)
+    joined(lambda x, y, a: x[:, :, :3] * a + y * (1 - a), image, other, alpha)
+    joined(lambda x: x[:, :, :3] * x[:, :, 3:] // 3, image)
+    joined(lambda x, m: (x[..., :3] / 255 - m).transpose(2, 0, 1) * 2, image, mean)
+    joined(lambda x, y, a: x[..., ::-1][..., 1:] * a + y, image, other, alpha)
+    joined(lambda x, y, a: y * a + x[:, ::-1, 0][..., None], image, other, alpha)
+
+
+def test_short_rows_within_outer_axes():
+    a, c, r = data((5, 7, 700, 3), "f"), data((5, 1, 700, 1), "f", 1), data((1, 7, 1, 3), "f", 2)
+    joined(lambda x, c, r: x * c - r, a, c, r)
+    joined(lambda x, c, r: x * c - r, a, c[:, :, ::-1], r[..., ::-1])
+    joined(lambda x, c: x[::2] * c[::2], a, c)
+
+
+def test_short_rows_are_stored_into_what_is_read():
+    a, c = data((8000, 3), "f"), data((8000, 1), "f", 1)
+    def f(x, c):
+        x = x * 1
+        x *= c
+        x[100:-50] -= c[100:-50] * 2
+        return x
+    check(f, a, c)
+    def g(x):
+        x = x * 1
+        x /= x[:, 1:2]         # what is read is overwritten
+        return x
+    with np.errstate(all="ignore"):
+        assert_same(g(frit.asarray(a)), g(a))
+
+
+def test_rows_that_are_not_joined():
+    """Few; longer ones; with gaps only; and where what is stored has gaps."""
+    h = data((40, 3), "f"), data((40, 1), "f", 1)
+    check(lambda x, c: x * c, *h, packed=False)
+    check(lambda x, c: x * c, data((3000, 13), "f"), data((3000, 1), "f", 1), packed=False)
+    check(lambda x: x[:, :3] * 2, data((9000, 4), "f"), packed=False)
+    def store(x, c):
+        y = x * 1
+        y[:, 1:3] = x[:, 1:3] * c
+        return y
+    check(store, data((9000, 4), "f"), data((9000, 1), "f", 1), packed=False)
+
+
+def test_threads_join_the_same_rows():
+    a, c, r = data((200000, 3), "f"), data((200000, 1), "f", 1), data((3,), "f", 2)
+    results = set()
+    for threads in (1, 2, 3, 5):
+        with frit.config(num_threads=threads):
+            x, y, z = map(frit.asarray, (a, c, r))
+            results.add(np.asarray((x - z) / y).tobytes())
+    assert len(results) == 1

@@ -5,7 +5,7 @@
  *     3. stages   each instruction as early as its arguments allow, each load as late as its readers do
  *     4. coalesce neighbouring axes that every operand walks with one stride; the last axis is the
  *                 inner one, the one before it the rows, the rest the launcher's
- *     5. pack     operands that run crosswise are the launcher's to turn over */
+ *     5. pack     operands that run crosswise are the launcher's to turn over, rows of a few elements its to join */
 #include "jit/lower.h"
 
 #include <string.h>
@@ -673,6 +673,85 @@ pack(struct lowering *z)
     return n_packed;
 }
 
+/* ---- short rows: backends/cpu/short_rows.c -------------------------------------------------- */
+
+enum {
+    JOIN_BYTES = 48, /* of a row at most: longer ones are vectors by themselves */
+    JOIN_ROWS = 64,
+};
+
+/* Whether the operand's rows lie one behind the other without a gap. */
+static bool
+rows_adjoin(const struct lowering *z, int operand)
+{
+    const int64_t *stride = z->op[operand].stride;
+    int            inner = z->n_axes - 1;
+
+    return stride[inner] == 1 && stride[inner - 1] == z->dims[inner];
+}
+
+/* Whether the rows are short and many, what is stored is adjoining rows, and something is computed for it. */
+static bool
+can_join(const struct lowering *z)
+{
+    int64_t most = 0, n = 1;
+    bool    computes = false;
+
+    if (z->n_axes < 2 || z->dims[z->n_axes - 1] < 2 ||
+        (z->dims[z->n_axes - 2] < JOIN_ROWS && fr_env.pack_bytes > 0))
+        return false;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+
+        if (in->kind == FR_INST_STORE) {
+            if (in->level != FR_LEVEL_FULL || (z->form[in->operand].flags & FR_OPERAND_STREAM) ||
+                !rows_adjoin(z, in->operand))
+                return false;
+            most = fr_dtype_size(in->dtype) > most ? fr_dtype_size(in->dtype) : most;
+        } else if (in->kind == FR_INST_OP) {
+            computes |= in->op != FR_OP_cast;
+        } else if (in->kind != FR_INST_LOAD && in->kind != FR_INST_SCALAR) {
+            return false;
+        }
+    }
+    for (int p = 0; p < z->n_axes; p++)
+        n *= z->dims[p];
+    return computes && most > 0 && z->dims[z->n_axes - 1] * most <= JOIN_BYTES && n > 0 &&
+           n * most >= fr_env.pack_bytes;
+}
+
+/* Makes one long row of short ones: what all elements of a row have in common is loaded for each of them. Returns how
+ * many operands the launcher is to pack for it; 0: the rows stay, as where there are but gaps between them, which
+ * compiled code steps over. */
+static int
+join_rows(struct lowering *z)
+{
+    int  row = z->n_axes - 2, n_packed = 0;
+    bool repeats = false;
+
+    if (!can_join(z))
+        return 0;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const int64_t *stride = z->inst[i].kind == FR_INST_LOAD ? z->op[z->inst[i].operand].stride : NULL;
+
+        repeats |= stride && (stride[row] == 0) != (stride[row + 1] == 0);
+    }
+    if (!repeats)
+        return 0;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst *in = &z->inst[i];
+        struct operand *o = &z->op[in->operand];
+
+        if (in->kind != FR_INST_LOAD || (in->level != FR_LEVEL_FULL && o->stride[row] == 0) ||
+            (in->level == FR_LEVEL_FULL && rows_adjoin(z, in->operand)))
+            continue;
+        in->level = FR_LEVEL_FULL;
+        o->packed = true;
+        n_packed++;
+    }
+    return n_packed;
+}
+
 static void
 set_access(struct lowering *z)
 {
@@ -815,7 +894,10 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     coalesce(&z);
     if (!after && z.grp->kind != FR_GROUP_ROW && z.grp->kind != FR_GROUP_MAP)
         rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
-    l->n_packed = pack(&z);
+    l->n_packed = join_rows(&z);
+    l->joined = l->n_packed > 0;
+    if (!l->joined)
+        l->n_packed = pack(&z);
     set_access(&z);
     set_past(&z);
     TRY(finish(&z, n_stages, l));

@@ -88,7 +88,8 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         for (int k = 0; k < s->n_instances; k++)
             n_packed += s->instance[k].n_packed;
         if (n_packed)
-            fr_text_add(t, ", %d packed: read crosswise, in tiles", n_packed);
+            fr_text_add(t, s->instance[0].joined ? ", %d packed: short rows, run as one"
+                                                 : ", %d packed: read crosswise, in tiles", n_packed);
         fr_text_add(t, "\n");
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);

@@ -147,8 +147,8 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     if (!bind || !scalar || !stride || !ptr || !values)
         return no_memory(z);
     in = &s->instance[s->n_instances];
-    *in = (struct fr_instance){.n_outer = l->n_outer, .n_packed = l->n_packed, .n_rows = l->n_rows, .n_inner = l->n_inner,
-                               .ptr = ptr, .stride = stride, .scalars = values};
+    *in = (struct fr_instance){.n_outer = l->n_outer, .n_packed = l->n_packed, .joined = l->joined, .n_rows = l->n_rows,
+                               .n_inner = l->n_inner, .ptr = ptr, .stride = stride, .scalars = values};
     memcpy(in->outer, l->outer, (size_t)l->n_outer * sizeof *l->outer);
     memcpy(stride, l->stride, (size_t)n_op * (size_t)n_axes * sizeof *stride);
     if (l->nest.n_scalars)

@@ -169,7 +169,7 @@ print_nest(const struct fr_plan *p, int i)
         printf("%s rows %lld inner %lld", in->n_outer ? "" : " -", (long long)in->n_rows,
                (long long)in->n_inner);
         if (in->n_packed)
-            printf(" packed %d", in->n_packed);
+            printf(in->joined ? " joined %d" : " packed %d", in->n_packed);
         printf("\n");
         for (int o = 0; o < (nest ? nest->n_operands : 2); o++) {
             const struct fr_binding *b = &s->binding[k][o];

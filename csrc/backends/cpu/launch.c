@@ -346,6 +346,12 @@ run_tasks(const struct fr_exec *e, const struct fr_instance *in, int n, int n_th
     return (fr_status)w.failed;
 }
 
+static fr_status
+run_packed(const struct fr_bound *b, int n_threads)
+{
+    return b->in->joined ? fr_short_rows_run(b, n_threads) : fr_tiles_run(b, n_threads);
+}
+
 /* Everything that is not one small call. */
 static fr_status
 launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads, int64_t ps)
@@ -359,7 +365,7 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     if (n_threads == 1 && ps < FR_TASK_PS) {
         for (int i = 0; i < n && st == FR_OK; i++) {
             fr_space_bind(&b, e, &in[i]);
-            st = in[i].n_packed ? fr_tiles_run(&b, 1)
+            st = in[i].n_packed ? run_packed(&b, 1)
                                 : run_part(&b, 0, b.kept.total, 0, b.in->n_inner, 0, INT64_MAX);
         }
         return st;
@@ -381,7 +387,7 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
             st = run_tasks(e, in + first, i - first, n_threads);
         first = i + 1;
         if (in_tiles && st == FR_OK)
-            st = fr_tiles_run(&b, n_threads);
+            st = run_packed(&b, n_threads);
         else if (is_long && st == FR_OK)
             st = fr_long_rows_run(&b, n_threads);
         else if (in_phases && st == FR_OK)
@@ -400,7 +406,7 @@ rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
 
     for (int i = 0; i < n; i++) {
         double rows = (double)in[i].n_rows;
-        if (in[i].n_inner > SHORT_ROW)
+        if (in[i].n_inner > SHORT_ROW || in[i].joined)
             return false;
         for (int d = 0; d < in[i].n_outer; d++)
             rows *= (double)in[i].outer[d];
@@ -419,7 +425,7 @@ is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, cons
         return true;
     if (ps < DUEL_PS)
         return rows_are_short(p, in, n);
-    return fr_duel_begin(run, &kernel->duel, ps, in[0].n_inner) == FR_DUEL_INTERPRETED;
+    return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
 static void

@@ -93,23 +93,36 @@ FOR_SIZES(NEAR)
 enum { FEW = 4 };
 
 #define SPREAD(S, T, N)                                                                            \
-    static size_t spread_##S(size_t n, size_t times, char *out, const char *in)                    \
+    static inline __attribute__((always_inline)) size_t times_##S(size_t n, size_t times, char *out, const char *in) \
     {                                                                                              \
         vec_##S which[FEW];                                                                        \
         size_t  i = 0;                                                                             \
                                                                                                    \
-        if (times > FEW || !ANY_ORDER || n < 4 * (N))                                              \
-            return 0;                                                                              \
         for (size_t k = 0; k < times; k++)                                                         \
             for (size_t l = 0; l < (N); l++)                                                       \
                 which[k][l] = (T)((k * (N) + l) / times);                                          \
-        for (; i + (N) <= n; i += (N), in += sizeof(vec_##S)) {                                    \
+        for (; i + (N) <= n; i += (N), in += sizeof(vec_##S), out += times * sizeof(vec_##S)) {    \
             vec_##S v = AT(S, 0);                                                                  \
                                                                                                    \
-            for (size_t k = 0; k < times; k++, out += sizeof v)                                    \
-                *(mem_##S *)out = __builtin_shuffle(v, which[k]);                                  \
+            *(mem_##S *)out = __builtin_shuffle(v, which[0]);                                      \
+            *(mem_##S *)(out + sizeof v) = __builtin_shuffle(v, which[1]);                         \
+            if (times > 2)                                                                         \
+                *(mem_##S *)(out + 2 * sizeof v) = __builtin_shuffle(v, which[2]);                 \
+            if (times > 3)                                                                         \
+                *(mem_##S *)(out + 3 * sizeof v) = __builtin_shuffle(v, which[3]);                 \
         }                                                                                          \
         return i;                                                                                  \
+    }                                                                                              \
+    static size_t spread_##S(size_t n, size_t times, char *out, const char *in)                    \
+    {                                                                                              \
+        if (!ANY_ORDER || n < 4 * (N))                                                             \
+            return 0;                                                                              \
+        switch (times) {                                                                           \
+        case 2: return times_##S(n, 2, out, in);                                                   \
+        case 3: return times_##S(n, 3, out, in);                                                   \
+        case FEW: return times_##S(n, FEW, out, in);                                               \
+        default: return 0;                                                                         \
+        }                                                                                          \
     }
 FOR_SIZES(SPREAD)
 

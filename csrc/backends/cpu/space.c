@@ -16,13 +16,13 @@ fr_space_saturate(double ps)
 int64_t
 fr_space_row_ps(const struct fr_program *p, const struct fr_instance *in)
 {
-    return fr_space_saturate((double)p->ps_row + (double)p->ps_full * (double)in->n_inner);
+    return fr_space_saturate((double)p->ps_row + (double)p->ps_full * (double)fr_space_n_inner(in));
 }
 
 int64_t
 fr_space_ps(const struct fr_program *p, const struct fr_instance *in)
 {
-    double n = (double)in->n_rows;
+    double n = in->joined ? 1 : (double)in->n_rows;
 
     for (int d = 0; d < in->n_outer; d++)
         n *= (double)in->outer[d];

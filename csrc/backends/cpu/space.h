@@ -1,5 +1,5 @@
 /* backends/cpu/space.h -- what one instance has to do, as sequences of rows.  Private to launch.c,
- * stream.c, long_rows.c and tiles.c.
+ * stream.c, long_rows.c, short_rows.c and tiles.c.
  *
  * A *space* is some of an instance's outer axes and perhaps its rows, counted as one long sequence
  * of rows. Binding an instance splits what it has to do into two of them: `kept`, whose indices may
@@ -120,6 +120,13 @@ enum {
 };
 
 int64_t fr_space_saturate(double ps);
+/* Elements of a row as the executor sees it. */
+static inline int64_t
+fr_space_n_inner(const struct fr_instance *in)
+{
+    return in->joined ? in->n_rows * in->n_inner : in->n_inner;
+}
+
 int64_t fr_space_row_ps(const struct fr_program *, const struct fr_instance *);
 int64_t fr_space_ps(const struct fr_program *, const struct fr_instance *);
 /* The same, corrected by what runs of the kernel took. */
@@ -179,9 +186,10 @@ fr_status fr_stream_run(const struct fr_bound *, int n_threads);
 bool      fr_long_rows_wanted(const struct fr_bound *, int n_threads);
 fr_status fr_long_rows_run(const struct fr_bound *, int n_threads);
 
-/* ---- tiles.c --------------------------------------------------------------------------------- */
+/* ---- tiles.c, short_rows.c ------------------------------------------------------------------- */
 
-/* The way of every instance with packed operands. */
+/* The ways of every instance with packed operands: of those whose rows are joined, and of the others. */
+fr_status fr_short_rows_run(const struct fr_bound *, int n_threads);
 fr_status fr_tiles_run(const struct fr_bound *, int n_threads);
 
 #endif

@@ -1,0 +1,135 @@
+/* backends/cpu/short_rows.c -- many rows of a few elements, run as one long row (space.h).
+ *
+ * The pixels of an image, the coordinates of points: what is computed lies row after row without a gap, and so
+ * does most of what is read. The rest -- a number for each row, a row that all have in common, a part of longer
+ * rows -- is packed: copied, for as many rows as stay in L1, to scratch where its rows lie so, too. The executor
+ * then sees a row of hundreds of elements side by side, whatever the operands were.
+ *
+ * What is read ahead of its turn is not written before: a store and a load of one nest meet in no element or in
+ * the same one, which is of one row. */
+#include "backends/cpu/copy.h"
+#include "backends/cpu/pool.h"
+#include "backends/cpu/space.h"
+
+enum {
+    TILE_BYTES = 4 << 10, /* of all packed operands together: more would keep loads from overlapping */
+    TILE_ROWS = 64,       /* a multiple: so that each tile is stored from a cache line on, if the first one is */
+};
+
+struct packed {
+    int    operand, size;
+    bool   common; /* one row for all */
+    size_t at;     /* in scratch */
+};
+
+struct short_rows {
+    const struct fr_bound *b;
+    struct fr_space        others; /* all axes but the rows and theirs */
+    struct packed          packed[FR_MAX_OPERANDS];
+    int                    n_packed;
+    int64_t                step[FR_MAX_OPERANDS]; /* along the long row */
+    size_t                 bytes;                 /* of scratch */
+    int64_t                tile;                  /* rows */
+    int64_t                n_tiles;               /* of each index of `others`; */
+    int64_t                n_all, per_task;       /* of all; of a task */
+    atomic_int             failed;
+};
+
+static void
+find_packed(struct short_rows *s)
+{
+    const struct fr_bound *b = s->b;
+
+    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+        int                   k = in->operand, size = fr_dtype_size(in->dtype);
+
+        if ((in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE) || in->level != FR_LEVEL_FULL)
+            continue;
+        s->step[k] = size;
+        if (b->inner_stride[k] != size || b->row_stride[k] != size * b->in->n_inner)
+            s->packed[s->n_packed++] = (struct packed){.operand = k, .size = size, .common = b->row_stride[k] == 0};
+    }
+}
+
+static void
+choose_tile(struct short_rows *s)
+{
+    int64_t n_rows = s->b->in->n_rows, n_inner = s->b->in->n_inner, bytes = 0;
+
+    for (int i = 0; i < s->n_packed; i++)
+        bytes += s->packed[i].size * n_inner;
+    s->tile = TILE_BYTES / bytes & -TILE_ROWS;
+    s->tile = s->tile < TILE_ROWS ? TILE_ROWS : s->tile;
+    s->tile = s->tile < n_rows ? s->tile : n_rows;
+    s->n_tiles = (n_rows + s->tile - 1) / s->tile;
+    for (int i = 0; i < s->n_packed; i++) {
+        s->packed[i].at = s->bytes;
+        s->bytes += (size_t)((s->packed[i].size * n_inner * s->tile + 63) & ~(int64_t)63);
+    }
+}
+
+static void
+pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, char *to, const char *from)
+{
+    const struct fr_bound *b = s->b;
+
+    fr_copy_2d((size_t)n_rows, (size_t)b->in->n_inner, p->size, to, p->size * b->in->n_inner, p->size, from,
+               b->row_stride[p->operand], b->inner_stride[p->operand]);
+}
+
+static void
+run_task(void *arg, int64_t i, int worker)
+{
+    static const int64_t   none[FR_MAX_OPERANDS];
+    struct short_rows     *s = arg;
+    const struct fr_bound *b = s->b;
+    char                  *base[FR_MAX_OPERANDS], *ptr[FR_MAX_OPERANDS];
+    char                  *scratch = fr_launch_scratch(FR_SCRATCH_TILE, s->bytes);
+    void                  *mem = fr_launch_scratch(FR_SCRATCH_EXEC, b->exec->scratch_bytes);
+    int64_t                end = (i + 1) * s->per_task, here = -1;
+
+    (void)worker;
+    if (!scratch || !mem) {
+        fr_launch_fail(&s->failed, FR_ENOMEM);
+        return;
+    }
+    end = end < s->n_all ? end : s->n_all;
+    for (int64_t at = i * s->per_task; at < end; at++) {
+        int64_t first = at % s->n_tiles * s->tile, left = b->in->n_rows - first;
+        bool    moved = at / s->n_tiles != here;
+
+        here = at / s->n_tiles;
+        if (moved)
+            fr_space_move(b, &s->others, here, b->in->ptr, base);
+        for (int k = 0; k < b->nest->n_operands; k++)
+            ptr[k] = base[k] + first * b->row_stride[k];
+        left = left < s->tile ? left : s->tile;
+        for (int p = 0; p < s->n_packed; p++) {
+            const struct packed *k = &s->packed[p];
+
+            if (moved || !k->common)
+                pack(s, k, k->common ? s->tile : left, scratch + k->at, ptr[k->operand]);
+            ptr[k->operand] = scratch + k->at;
+        }
+        fr_exec_rows(b->exec, ptr, none, s->step, 1, left * b->in->n_inner, b->in->scalars, mem);
+    }
+}
+
+fr_status
+fr_short_rows_run(const struct fr_bound *b, int n_threads)
+{
+    struct short_rows s = {.b = b};
+    int64_t           n = fr_space_tasks(fr_space_ps(b->exec->program, b->in), n_threads);
+
+    find_packed(&s);
+    choose_tile(&s);
+    fr_space_clear(&s.others);
+    for (int d = 0; d < b->in->n_outer; d++)
+        fr_space_add(&s.others, d, b->in->outer[d]);
+    s.n_all = s.others.total * s.n_tiles;
+    s.per_task = fr_space_share(s.n_all, n, 1);
+    if (!fr_pool_run(run_task, &s, (s.n_all + s.per_task - 1) / s.per_task))
+        return FR_EINTR;
+    return (fr_status)s.failed;
+}
