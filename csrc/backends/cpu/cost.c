@@ -82,8 +82,7 @@ follows_closely(void)
 }
 
 /* Whether threads were of no use to this kernel of late, as where cores have no cache in common and what one writes
- * comes slowly to the other: the gradients of a layer norm of 4096 x 1024 then take two threads 4.2 ms, and 1.5 on
- * neighbouring cores, 2.4 alone. Forgotten bit by bit, and tried again for a few runs. */
+ * comes slowly to the other. Forgotten bit by bit, and tried again for a few runs. */
 static bool
 were_slower(struct fr_cost *c)
 {
