@@ -690,15 +690,17 @@ rows_adjoin(const struct lowering *z, int operand)
     return stride[inner] == 1 && stride[inner - 1] == z->dims[inner];
 }
 
-/* Whether the rows are short and many, what is stored is adjoining rows, and something is computed for it. */
+/* Whether the rows are short and many, what is stored is adjoining rows, and something is computed for it from what has
+ * a number for each row, or one row for all. Compiled code steps over mere gaps between rows. */
 static bool
 can_join(const struct lowering *z)
 {
+    int     inner = z->n_axes - 1;
     int64_t most = 0, n = 1;
-    bool    computes = false;
+    bool    computes = false, repeats = false;
 
-    if (z->n_axes < 2 || z->dims[z->n_axes - 1] < 2 ||
-        (z->dims[z->n_axes - 2] < JOIN_ROWS && fr_env.pack_bytes > 0))
+    if (inner < 1 || z->dims[inner] < 2 || z->dims[inner] > JOIN_BYTES ||
+        (z->dims[inner - 1] < JOIN_ROWS && fr_env.pack_bytes > 0))
         return false;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -710,33 +712,28 @@ can_join(const struct lowering *z)
             most = fr_dtype_size(in->dtype) > most ? fr_dtype_size(in->dtype) : most;
         } else if (in->kind == FR_INST_OP) {
             computes |= in->op != FR_OP_cast;
-        } else if (in->kind != FR_INST_LOAD && in->kind != FR_INST_SCALAR) {
+        } else if (in->kind == FR_INST_LOAD) {
+            const int64_t *stride = z->op[in->operand].stride;
+
+            repeats |= (stride[inner - 1] == 0) != (stride[inner] == 0);
+        } else if (in->kind != FR_INST_SCALAR) {
             return false;
         }
     }
     for (int p = 0; p < z->n_axes; p++)
         n *= z->dims[p];
-    return computes && most > 0 && z->dims[z->n_axes - 1] * most <= JOIN_BYTES && n > 0 &&
+    return computes && repeats && most > 0 && z->dims[inner] * most <= JOIN_BYTES && n > 0 &&
            n * most >= fr_env.pack_bytes;
 }
 
 /* Makes one long row of short ones: what all elements of a row have in common is loaded for each of them. Returns how
- * many operands the launcher is to pack for it; 0: the rows stay, as where there are but gaps between them, which
- * compiled code steps over. */
+ * many operands the launcher is to pack for it; 0: the rows stay. */
 static int
 join_rows(struct lowering *z)
 {
-    int  row = z->n_axes - 2, n_packed = 0;
-    bool repeats = false;
+    int row = z->n_axes - 2, n_packed = 0;
 
     if (!can_join(z))
-        return 0;
-    for (size_t i = 0; i < z->n_inst; i++) {
-        const int64_t *stride = z->inst[i].kind == FR_INST_LOAD ? z->op[z->inst[i].operand].stride : NULL;
-
-        repeats |= stride && (stride[row] == 0) != (stride[row + 1] == 0);
-    }
-    if (!repeats)
         return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst *in = &z->inst[i];

@@ -101,6 +101,16 @@ fold_stream(const struct fr_bound *b, const struct fr_inst *i, char *const *base
     }
 }
 
+/* The same for every streamed store. */
+static void
+fold_streams(const struct fr_bound *b, char *const *base, const struct fr_stream *stream, int64_t n_rows,
+             int64_t j0, int64_t n, void *mem)
+{
+    for (uint32_t i = 0; i < b->nest->n_insts; i++)
+        if (b->nest->insts[i].kind == FR_INST_STORE && stream->block[b->nest->insts[i].operand])
+            fold_stream(b, &b->nest->insts[i], base, stream, n_rows, j0, n, mem);
+}
+
 static int64_t
 streamed_row_bytes(const struct fr_bound *b)
 {
@@ -211,9 +221,7 @@ fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t j0, in
         int64_t n_rows = hi - at < block ? hi - at : block;
         s.first_row = at;
         fr_space_run(b, &b->rest, base, at, at + n_rows, 0, n, &s, mem);
-        for (uint32_t i = 0; i < b->nest->n_insts; i++)
-            if (b->nest->insts[i].kind == FR_INST_STORE && s.block[b->nest->insts[i].operand])
-                fold_stream(b, &b->nest->insts[i], base, &s, n_rows, 0, n, mem);
+        fold_streams(b, base, &s, n_rows, 0, n, mem);
     }
     return FR_OK;
 }
@@ -353,7 +361,7 @@ struct turns {
     int64_t                block; /* rows */
     int64_t                lanes; /* elements of a piece */
     int                    n_pieces;
-    atomic_int_least64_t   next;                    /* block that nobody has taken */
+    atomic_int_least64_t   next;               /* block that nobody has taken */
     atomic_int_least64_t   added[MOST_PIECES]; /* blocks, by piece */
     atomic_int             failed;
 };
@@ -398,9 +406,7 @@ run_turn(void *arg, int64_t i, int worker)
         int64_t j0 = p * t->lanes, n = n_inner - j0 < t->lanes ? n_inner - j0 : t->lanes;
 
         await_turn(&t->added[p], i);
-        for (uint32_t k = 0; k < b->nest->n_insts; k++)
-            if (b->nest->insts[k].kind == FR_INST_STORE && s.block[b->nest->insts[k].operand])
-                fold_stream(b, &b->nest->insts[k], t->base, &s, n_rows, j0, n, mem);
+        fold_streams(b, t->base, &s, n_rows, j0, n, mem);
         atomic_store_explicit(&t->added[p], i + 1, memory_order_release);
     }
 }
