@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from benchmarks.timing import want_frit
+
 KINDS = "map reduction stencil broadcast mixed strided half integer complex".split()
 CALLS = 12              # timed one by one
 ROUNDS = 5
@@ -339,6 +341,7 @@ def main():
     if a.work:
         work(a.work, a.seed)
         return
+    want_frit()
     for size in a.size:
         report(a.seed, a.count, size, a.threads, a.show, a.rounds, a.calls)
 

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 
-from benchmarks.timing import timed
+from benchmarks.timing import timed, want_frit
 
 LIBRARIES = ("numpy", "frit", "frit accelerate", "jax")
 BEHIND = 1.1
@@ -716,6 +716,7 @@ def main():
     if args.work:
         work(args.work, names)
         return
+    want_frit()
     results = {k: run(k, names, args.threads) for k in args.libraries.split(",")}
     results = {k: r for k, r in results.items() if r}
     print(f"{'us':<24}" + "".join(f"{k:>17}" for k in results))

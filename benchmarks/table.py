@@ -24,6 +24,7 @@ import sys
 import time
 
 from .cases import CASES
+from .timing import want_frit
 
 LIBRARIES = {"numpy": "numpy", "frit": "frit", "frit accelerate": "frit", "frit interpreted": "frit", "numexpr": "numexpr", "numba": "numba",
              "jax": "jax", "torch": "torch", "torch compile": "torch"}
@@ -182,6 +183,7 @@ def main():
     if args.list:
         print(*(c.name for _, c in rows), sep="\n")
         return 0
+    want_frit()
     if not rows:
         print("no row has such a name; --list prints them")
         return 1

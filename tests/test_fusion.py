@@ -66,7 +66,51 @@ def window_of_rows(xp, a):
     return ((a - a.mean(1, keepdims=True)) * 2)[:, ::4]
 
 
+def blended(xp, a, b, alpha):
+    return a * alpha + b * (1 - alpha)
+
+
+def cross_product(xp, a, b):
+    x, y, z = a[:, 0], a[:, 1], a[:, 2]
+    u, v, w = b[:, 0], b[:, 1], b[:, 2]
+    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], 1)
+
+
+def rotated(xp, a):
+    y = xp.zeros_like(a)
+    y[:, 0] = 0.8 * a[:, 0] - 0.6 * a[:, 1]
+    y[:, 1] = 0.6 * a[:, 0] + 0.8 * a[:, 1]
+    return y
+
+
+def swapped(xp, a):
+    y = xp.array(a)
+    y[:, 0], y[:, 1] = y[:, 1] * 2, y[:, 0] * 3
+    return y
+
+
+def stacked(xp, a, b):
+    return xp.concatenate([a + 1, b * 2])
+
+
+def overlapping(xp, a):
+    y = xp.zeros_like(a)
+    y[1:] = a[1:] * 2
+    y[:-1] = a[:-1] + 1
+    return y
+
+
 @pytest.mark.parametrize("f, arrays, kernels", [
+    (cross_product, [rand(500, 3), rand(500, 3)], 1), (rotated, [rand(500, 2)], 2), (swapped, [rand(500, 2)], 2),
+    (stacked, [rand(500), rand(500)], 2),       # two places far apart, and nothing that both read
+    (overlapping, [rand(500)], 3)])
+def test_stores_into_parts_of_one_array(f, arrays, kernels):
+    check(f, *arrays, kernels=kernels)
+
+
+@pytest.mark.parametrize("f, arrays, kernels", [
+    (blended, [rand(30, 40, 3), rand(30, 40, 3), rand(30, 40, 1)], 1),
+    (blended, [rand(500, 40), rand(500, 40), rand(500, 1)], 2),     # repeated too often to be computed again
     (channels, [rand(30, 40, 3) * 50], 1), (scaled_transpose, [rand(64, 48), rand(48, 64)], 1), (reshaped, [rand(64, 64)], 1),
     (neighbours, [rand(500)], 1), (window_of_rows, [rand(20, 64)], 1)])
 def test_windows_of_what_is_pending(f, arrays, kernels):

@@ -58,7 +58,7 @@ static const struct {
     const char *reduce, *accumulate;
 } methods_of[] = {
     {FR_OP_add, "sum", "cumsum"},        {FR_OP_multiply, "prod", "cumprod"},
-    {FR_OP_maximum, "max", NULL},        {FR_OP_minimum, "min", NULL},
+    {FR_OP_maximum, "max", "cummax"},    {FR_OP_minimum, "min", "cummin"},
     {FR_OP_logical_or, "any", NULL},     {FR_OP_logical_and, "all", NULL},
 };
 

@@ -212,6 +212,47 @@ fuses_at_once(const struct fuser *z, const struct fr_gnode *node, int k)
            z->g->node[e->src].op != FR_OP_store && fr_layout_same_dims(e->layout, node->layout);
 }
 
+static bool
+in_merge(const struct fuser *z, int n)
+{
+    return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
+}
+
+/* Whether the merge lets anything of the one group's operands be read once that both read now. */
+static bool
+reads_the_same(const struct fuser *z)
+{
+    for (int n = z->b->first; n >= 0; n = z->f->next[n])
+        for (int k = z->g->node[n].op == FR_OP_store; k < z->g->node[n].n_args; k++) {
+            int src = z->g->node[n].arg[k].src;
+
+            if (src < 0 || in_merge(z, src))
+                continue;
+            for (int i = z->readers.first[src]; i < z->readers.first[src + 1]; i++)
+                if (z->of[z->readers.node[i]] == z->a)
+                    return true;
+        }
+    return false;
+}
+
+/* A store into another window of what store p of the merge has made, as for the columns of one array: each line is then
+ * written once for all of them, where their elements are neighbours. */
+static const char *
+check_base(const struct fuser *z, int c, int p)
+{
+    enum { BESIDE = 64 }; /* bytes: in one line */
+    const struct fr_edge *w = &z->g->node[c].arg[2], *v = &z->g->node[p].arg[2];
+    int64_t               apart = (w->offset - v->offset) * fr_dtype_size(z->g->node[c].dtype);
+
+    if (z->g->node[p].op != FR_OP_store || !z->f->in_place[c] || w->moving >= 0 || v->moving >= 0)
+        return "stores into a result of the same kernel";
+    if (w->layout != v->layout || fr_overlap(w->layout, w->offset, v->layout, v->offset))
+        return "stores into another part of the same array";
+    if (!(apart > -BESIDE && apart < BESIDE) && !reads_the_same(z))
+        return "stores elsewhere in the same array";
+    return NULL;
+}
+
 /* May node c, of the same group then, take the value of its argument k straight from a register? */
 static const char *
 edge_fuses(const struct fuser *z, int c, int k)
@@ -221,7 +262,7 @@ edge_fuses(const struct fuser *z, int c, int k)
     int64_t               dims[FR_MAX_DIMS], have[FR_MAX_DIMS], want[FR_MAX_DIMS];
 
     if (z->g->node[c].op == FR_OP_store && k == 0)
-        return "stores into a result of the same kernel";
+        return check_base(z, c, p);
     if (z->g->node[p].op == FR_OP_store || e->offset != 0 || e->moving >= 0)
         return "a window of the result is read";
     if (pl == FR_MEMBER_AFTER && cl != FR_MEMBER_AFTER)
@@ -257,12 +298,6 @@ edge_fuses(const struct fuser *z, int c, int k)
         }
     }
     return j == nd ? NULL : "the result is read in another order";
-}
-
-static bool
-in_merge(const struct fuser *z, int n)
-{
-    return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
 }
 
 /* Why member c may not read what it reads of the members of `from`, or NULL. */
@@ -408,8 +443,10 @@ check_store(const struct fuser *z, int s, const struct fr_group *with)
             if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
                 return "stores over elements that are read elsewhere in the loop";
         }
-        if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer)
-            return "two stores into one array";
+        if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer &&
+            (w->moving >= 0 || node->arg[2].moving >= 0 ||
+             fr_overlap(node->arg[2].layout, node->arg[2].offset, w->layout, w->offset)))
+            return "two stores into one part of an array";
     }
     return NULL;
 }

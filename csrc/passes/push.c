@@ -8,8 +8,9 @@
  * they read sees windows in turn: a whole chain is pushed down to the memory that it begins with.
  *
  * It pays when no element is computed more often than before: all windows together have at most as many as
- * the node. Overlapping ones, as those of a stencil, may compute cheap elements again, where that costs less than
- * writing and reading them. */
+ * the node. Overlapping ones, as those of a stencil, and readers that repeat each element a few times, as the channels
+ * of an image do with `1 - alpha`, may compute cheap elements again, where that costs less than writing and reading
+ * them. */
 #include "passes/push.h"
 
 #include <string.h>
@@ -29,6 +30,7 @@ struct pusher {
     int              n_all, cap;
     int             *first_use; /* [cap] of each node; -1: none */
     int             *next_use;  /* [3 * cap] */
+    int8_t          *window;    /* [3 * cap] which window of its node a use reads; of the node that is being pushed */
     int             *copies;    /* [g->n_nodes] first copy that takes the node's place; -1: none */
     int             *next_copy; /* [cap] */
     struct fr_gnode *together;  /* [cap] all of them in order, and */
@@ -37,9 +39,9 @@ struct pusher {
 };
 
 struct window {
-    struct fr_layout *layout;   /* borrowed from a reader */
+    struct fr_layout *layout;
     int64_t           offset;
-    int               copy;
+    int               reader, copy;     /* the first node that reads it, and the one that takes its place */
 };
 
 /* What a window does along the axes of the node: index i of its dimension k lies at start[axis[k]] + i * by[k],
@@ -85,6 +87,22 @@ shows_all(const struct fr_gnode *n, const struct fr_edge *e)
     }
 }
 
+/* What the node walks: its result, or what it stores to. */
+static const struct fr_layout *
+domain(const struct fr_gnode *n)
+{
+    return n->op == FR_OP_store ? n->arg[2].layout : n->layout;
+}
+
+/* Whether a reader repeats each element, but not often. */
+static bool
+repeats_few(const struct fr_gnode *reader, const struct fr_edge *e)
+{
+    int64_t n = domain(reader)->n_elems;
+
+    return n > e->layout->n_elems && n <= MAX_TIMES * e->layout->n_elems;
+}
+
 static bool
 has_window_of_map(const struct fr_graph *g)
 {
@@ -92,14 +110,29 @@ has_window_of_map(const struct fr_graph *g)
         for (int k = 0; k < g->node[n].n_args && !g->node[n].dead; k++) {
             const struct fr_edge *e = &g->node[n].arg[k];
 
-            if (e->src >= 0 && !e->whole && is_map(&g->node[e->src]) && !g->node[e->src].output &&
-                reads_elements(&g->node[n], k) && !shows_all(&g->node[e->src], e))
+            if (e->src >= 0 && is_map(&g->node[e->src]) && !g->node[e->src].output && reads_elements(&g->node[n], k) &&
+                (!shows_all(&g->node[e->src], e) || repeats_few(&g->node[n], e)))
                 return true;
         }
     return false;
 }
 
 /* ---- windows ------------------------------------------------------------------------------ */
+
+/* The window that the reader walks: what it repeats a few times is repeated in it. NULL: memory is out. */
+static struct fr_layout *
+window_of(const struct fr_gnode *reader, const struct fr_edge *e)
+{
+    const struct fr_layout *over = domain(reader);
+    int64_t                 strides[FR_MAX_DIMS];
+    int                     skip = over->ndim - e->layout->ndim;
+
+    if (!repeats_few(reader, e))
+        return fr_layout_ref(e->layout);
+    for (int k = 0; k < over->ndim; k++)
+        strides[k] = k < skip || fr_layout_dims(e->layout)[k - skip] == 1 ? 0 : fr_layout_strides(e->layout)[k - skip];
+    return fr_layout_get(over->ndim, fr_layout_dims(over), strides);
+}
 
 /* False where the window does not walk along single axes, as a diagonal or rows that go on in one another. */
 static bool
@@ -188,7 +221,7 @@ window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struc
 static bool
 turns(const struct fr_gnode *reader, const struct fr_layout *w)
 {
-    const struct fr_layout *r = reader->op == FR_OP_store ? reader->arg[2].layout : reader->layout;
+    const struct fr_layout *r = domain(reader);
     const int64_t          *ws = fr_layout_strides(w), *rs = fr_layout_strides(r) + (r->ndim - w->ndim);
 
 #define SIZE(v) ((v) < 0 ? -(v) : (v))
@@ -266,13 +299,30 @@ chain_operations(const struct pusher *z, int n)
     return ops;
 }
 
+/* Whether it costs less to compute what all windows of a node show than to store it. */
+static bool
+pays(const struct pusher *z, int n, int64_t n_shown)
+{
+    int64_t n_elems = z->node[n].layout->n_elems;
+
+    return n_shown <= n_elems ||
+           (n_shown <= MAX_TIMES * n_elems && chain_operations(z, n) * (n_shown - n_elems) <= MAX_AGAIN * n_elems);
+}
+
+static void
+drop_windows(struct window *w, int n_windows)
+{
+    while (n_windows > 0)
+        fr_layout_unref(w[--n_windows].layout);
+}
+
 /* The windows through which node n is read, each once; 0: there are none, or too many, or something else reads it,
  * or computing them instead of n would cost more. */
 static int
 find_windows(const struct pusher *z, int n, struct window *w)
 {
     const struct fr_gnode *node = &z->node[n];
-    int64_t                total = 0;
+    int64_t                n_shown = 0;
     int                    n_windows = 0;
     bool                   all_whole = true, several = n_large_arguments(node) > 1;
 
@@ -282,29 +332,32 @@ find_windows(const struct pusher *z, int n, struct window *w)
     for (int use = z->first_use[n]; use >= 0; use = z->next_use[use]) {
         const struct fr_gnode *reader = &z->node[use / 3];
         const struct fr_edge  *e = &reader->arg[use % 3];
+        struct fr_layout      *l;
         int                    i = 0;
 
         if (reader->dead)
             continue;
-        if (!reads_elements(reader, use % 3) || e->moving >= 0 || (several && turns(reader, e->layout)))
-            return 0;
-        all_whole &= shows_all(node, e);
-        while (i < n_windows && (w[i].layout != e->layout || w[i].offset != e->offset))
+        if (!reads_elements(reader, use % 3) || e->moving >= 0 || (several && turns(reader, e->layout)) ||
+            !(l = window_of(reader, e)))
+            goto none;
+        all_whole &= l == e->layout && shows_all(node, e);
+        while (i < n_windows && (w[i].layout != l || w[i].offset != e->offset))
             i++;
+        if (i < n_windows || i == MAX_WINDOWS)
+            fr_layout_unref(l);
+        if (i == MAX_WINDOWS)
+            goto none;
+        z->window[use] = (int8_t)i;
         if (i < n_windows)
             continue;
-        if (n_windows == MAX_WINDOWS)
-            return 0;
-        w[n_windows++] = (struct window){e->layout, e->offset, -1};
-        total += e->layout->n_elems;
+        w[n_windows++] = (struct window){l, e->offset, use / 3, -1};
+        n_shown += l->n_elems;
     }
-    if (all_whole || total == 0)
-        return 0;
-    if (total > node->layout->n_elems &&
-        (total > MAX_TIMES * node->layout->n_elems ||
-         chain_operations(z, n) * (total - node->layout->n_elems) > MAX_AGAIN * node->layout->n_elems))
-        return 0;
-    return n_windows;
+    if (!all_whole && n_shown > 0 && pays(z, n, n_shown))
+        return n_windows;
+none:
+    drop_windows(w, n_windows);
+    return 0;
 }
 
 /* ---- copies ------------------------------------------------------------------------------- */
@@ -350,17 +403,6 @@ layout_of_copy(const struct fr_gnode *reader, const struct fr_layout *w)
     return fr_layout_get(w->ndim, fr_layout_dims(w), NULL);
 }
 
-static const struct fr_gnode *
-reader_through(const struct pusher *z, int n, const struct window *w)
-{
-    int use = z->first_use[n];
-
-    while (z->node[use / 3].dead || z->node[use / 3].arg[use % 3].layout != w->layout ||
-           z->node[use / 3].arg[use % 3].offset != w->offset)
-        use = z->next_use[use];
-    return &z->node[use / 3];
-}
-
 static void
 drop_copies(struct pusher *z, int n_all)
 {
@@ -379,14 +421,12 @@ redirect(struct pusher *z, int n, const struct window *w)
 {
     for (int use = z->first_use[n], next; use >= 0; use = next) {
         struct fr_edge *e = &z->node[use / 3].arg[use % 3];
-        int             i = 0, copy;
+        int             copy;
 
         next = z->next_use[use];
         if (z->node[use / 3].dead)
             continue;
-        while (w[i].layout != e->layout || w[i].offset != e->offset)
-            i++;
-        copy = w[i].copy;
+        copy = w[z->window[use]].copy;
         fr_layout_unref(e->layout);
         *e = (struct fr_edge){.src = copy, .layout = fr_layout_ref(z->node[copy].layout), .moving = -1, .whole = true};
         add_use(z, use / 3, use % 3);
@@ -394,22 +434,22 @@ redirect(struct pusher *z, int n, const struct window *w)
     z->node[n].dead = true;
 }
 
-static void
-push(struct pusher *z, int n)
+/* Puts a copy for each window into the place of node n; false, and nothing is changed, where that cannot be. */
+static bool
+put_copies(struct pusher *z, int n, struct window *w, int n_windows)
 {
-    struct window w[MAX_WINDOWS];
-    int           n_windows = find_windows(z, n, w), n_before = z->n_all;
+    int n_before = z->n_all;
 
-    if (!n_windows || z->n_all + n_windows > z->cap)
-        return;
+    if (z->n_all + n_windows > z->cap)
+        return false;
     for (int i = 0; i < n_windows; i++) {
-        struct fr_layout *l = layout_of_copy(reader_through(z, n, &w[i]), w[i].layout);
+        struct fr_layout *l = layout_of_copy(&z->node[w[i].reader], w[i].layout);
         bool              there = l && add_copy(z, n, &w[i], l);
 
         fr_layout_unref(l);
         if (!there) {
             drop_copies(z, n_before);
-            return;
+            return false;
         }
     }
     for (int i = n_before; i < z->n_all; i++) {
@@ -419,7 +459,18 @@ push(struct pusher *z, int n)
         for (int k = 0; k < z->node[i].n_args; k++)
             add_use(z, i, k);
     }
-    redirect(z, n, w);
+    return true;
+}
+
+static void
+push(struct pusher *z, int n)
+{
+    struct window w[MAX_WINDOWS];
+    int           n_windows = find_windows(z, n, w);
+
+    if (n_windows && put_copies(z, n, w, n_windows))
+        redirect(z, n, w);
+    drop_windows(w, n_windows);
 }
 
 /* ---- the pass ----------------------------------------------------------------------------- */
@@ -459,11 +510,12 @@ fr_push(struct fr_graph *g, struct fr_err *err)
     z.node = fr_arena_room(&z.scratch, cap * sizeof *z.node);
     z.first_use = fr_arena_room(&z.scratch, cap * sizeof *z.first_use);
     z.next_use = fr_arena_room(&z.scratch, 3 * cap * sizeof *z.next_use);
+    z.window = fr_arena_room(&z.scratch, 3 * cap);
     z.copies = fr_arena_room(&z.scratch, ((size_t)g->n_nodes + 1) * sizeof *z.copies);
     z.next_copy = fr_arena_room(&z.scratch, cap * sizeof *z.next_copy);
     z.number = fr_arena_room(&z.scratch, cap * sizeof *z.number);
     z.together = fr_arena_room(&g->arena, cap * sizeof *z.together);
-    if (!z.node || !z.first_use || !z.next_use || !z.copies || !z.next_copy || !z.number || !z.together) {
+    if (!z.node || !z.first_use || !z.next_use || !z.window || !z.copies || !z.next_copy || !z.number || !z.together) {
         fr_arena_clear(&z.scratch);
         return fr_fail(err, FR_ENOMEM, "out of memory: windows of pending results");
     }

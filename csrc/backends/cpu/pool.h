@@ -1,4 +1,5 @@
-/* backends/cpu/pool.h -- the threads that run kernels.  Called by launch.c only.
+/* backends/cpu/pool.h -- the threads that run kernels.  Called by launch.c and the forms of a launch that share out
+ * by themselves (tiles.c, short_rows.c, long_rows.c, stream.c); its size, by whoever plans for threads.
  *
  * A fixed team, started at the first parallel run, never touching Python.  All signals are blocked
  * in its threads. After fork the child starts a new team when it needs one; at exit and at
