@@ -156,3 +156,30 @@ def test_what_only_a_recognised_graph_held_is_freed(two):
             assert_same(np.asarray(k), e)
         del kept, k
         assert frit.stats()["live_bytes"] == before["live_bytes"]
+
+
+def test_thousands_of_graphs_drop_those_that_were_wanted_longest_ago():
+    """More plans than are kept: a graph that comes again and again stays known, one of the first does not, and what
+    came after a plan that is gone is not taken for what has its place now."""
+    a = np.linspace(1, 2, 3000)
+    x = frit.asarray(a)
+    frit.eval(x)
+
+    def known(n):
+        """Whether the graph over n elements had a plan."""
+        before = frit.stats()
+        got = x[:n] * 2 + 1
+        frit.eval(got)
+        assert_same(np.asarray(got), a[:n] * 2 + 1)
+        after = frit.stats()
+        return after["plan_hits"] - before["plan_hits"] == 1
+
+    assert not known(1) and not known(2) and known(1) and known(2)
+    for n in range(3, 2400):
+        assert not known(n)
+        if n % 100 == 0:
+            assert known(1)
+    assert known(1) and not known(2)
+    assert all(known(n) for n in range(2300, 2400)) and not any(known(n) for n in range(3, 100))
+    for _ in range(4):
+        assert known(50) and known(2399)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_long n_calls, n_live, fail_at;
 
@@ -75,42 +76,77 @@ fr_free(void *p)
 
 /* ---- blocks ----------------------------------------------------------------------------- */
 
-enum { MAX_SPARE = 8 };
+enum {
+    FIRST_BLOCKS = 256, /* as many plans as most programs have */
+    MAX_SPARE = 8,      /* of the blocks beyond */
+};
 
 struct block {
     struct block *next;
 };
 
-static struct block *spare;
+static char         *first, *untouched, *first_end; /* the first blocks; those that nobody has had yet */
+static struct block *spare_first, *spare;
 static int           n_spare;
+
+void
+fr_blocks_init(void)
+{
+    const size_t n_bytes = (size_t)FIRST_BLOCKS * FR_BLOCK_BYTES;
+    char        *mem;
+
+    if (first || fr_alloc_may_fail())
+        return;
+    mem = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (mem == MAP_FAILED)
+        return;
+    first = untouched = mem;
+    first_end = first + n_bytes;
+}
+
+static struct block *
+take_from(struct block **list)
+{
+    struct block *b = *list;
+
+    if (b)
+        *list = b->next;
+    return b;
+}
 
 void *
 fr_block_get(void)
 {
-    struct block *b = spare;
+    void *b;
 
-    if (!b)
-        return fr_malloc(FR_BLOCK_BYTES);
     if (fr_alloc_may_fail())
         return NULL;
-    spare = b->next;
-    n_spare--;
-    return counted(b);
+    if ((b = take_from(&spare_first)))
+        return counted(b);
+    if (untouched < first_end) {
+        b = untouched;
+        untouched += FR_BLOCK_BYTES;
+        return counted(b);
+    }
+    if ((b = take_from(&spare)))
+        n_spare--;
+    return counted(b ? b : malloc(FR_BLOCK_BYTES));
 }
 
 void
 fr_block_put(void *p)
 {
-    struct block *b = p;
+    bool           is_first = (char *)p >= first && (char *)p < first_end;
+    struct block **list = is_first ? &spare_first : &spare, *b = p;
 
-    if (n_spare == MAX_SPARE) {
+    if (!is_first && n_spare == MAX_SPARE) {
         fr_free(b);
         return;
     }
     atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
-    b->next = spare;
-    spare = b;
-    n_spare++;
+    n_spare += !is_first;
+    b->next = *list;
+    *list = b;
 }
 
 bool

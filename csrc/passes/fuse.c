@@ -11,7 +11,7 @@
  * KEPT value along the reduced axes; other windows go through memory;
  *   - their reductions agree on the axes and on NumPy's order (or make a MIX);
  *   - no path leads from one to the other through a third group;
- *   - a store and the loads beside it touch the same elements or none in common;
+ *   - a store and the loads and stores beside it touch the same elements or none in common;
  *   - the operands fit a kernel. */
 #include "passes/fuser.h"
 

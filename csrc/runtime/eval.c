@@ -522,6 +522,7 @@ fr_runtime_init(struct fr_err *err)
 {
     fr_status st;
 
+    fr_blocks_init();
     if ((st = fr_turn_init(err)) != FR_OK)
         return st;
     fr_env_load();

@@ -161,8 +161,9 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
-    struct fr_plan  *then;               /* that was wanted after this one */
-    uint64_t         last_used;
+    uint32_t         slot;               /* plans.c: where it is kept, */
+    uint32_t         then;               /* and the slot of what was wanted after this one, */
+    uint64_t         birth, then_birth;  /* if that is still in it */
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
     int32_t         *given;              /* [n_nodes] numbers of what was gathered; -1: a pass made it */

@@ -1,15 +1,21 @@
 /* The plans that there are, found by their keys; the oldest goes when there are too many. Called by eval.c. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "runtime/plan.h"
+#include "runtime/storage.h"
 #include "runtime/tensor.h"
 
 enum { PLAN_BUCKETS = 1024,
        MAX_PLANS = 2048 };
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
-static int             n_plans;
-static uint64_t        clock_;
+static uint64_t        clock_, n_births;
+
+/* Where plans are kept. When each was last wanted lies side by side: thousands are looked through in no time. */
+static struct fr_plan **slots;     /* [n_slots] */
+static uint64_t        *wanted;    /* [n_slots] */
+static size_t           n_slots, cap_slots, cap_wanted;
 
 static void
 hash_words(const uint64_t *w, size_t n, uint64_t out[2])
@@ -29,24 +35,64 @@ hash_words(const uint64_t *w, size_t n, uint64_t out[2])
     out[1] = b;
 }
 
-static void
-drop_oldest_plan(void)
+/* What was wanted after p the last time, if it is still there. */
+static struct fr_plan *
+plan_after(const struct fr_plan *p)
 {
-    struct fr_plan **oldest = NULL, *p;
+    struct fr_plan *q = p && p->then < n_slots ? slots[p->then] : NULL;
 
-    last_plan = NULL;
-    for (int i = 0; i < PLAN_BUCKETS; i++)
-        for (struct fr_plan **link = &plans[i]; *link; link = &(*link)->next) {
-            (*link)->then = NULL;
-            if (!(*link)->running && !(*link)->n_recordings && (!oldest || (*link)->last_used < (*oldest)->last_used))
-                oldest = link;
-        }
-    if (!oldest)
-        return;
-    p = *oldest;
-    *oldest = p->next;
-    n_plans--;
+    return q && q->birth == p->then_birth ? q : NULL;
+}
+
+static bool
+is_held(const struct fr_plan *p)
+{
+    return p->running || p->n_recordings;
+}
+
+/* The slot of the plan that was wanted longest ago, of those that nobody holds; n_slots: there is none. */
+static size_t
+oldest_slot(void)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 1; i < n_slots; i++)
+        oldest = wanted[i] < wanted[oldest] ? i : oldest;
+    if (!is_held(slots[oldest]))
+        return oldest;
+    oldest = n_slots;
+    for (size_t i = 0; i < n_slots; i++)
+        if ((oldest == n_slots || wanted[i] < wanted[oldest]) && !is_held(slots[i]))
+            oldest = i;
+    return oldest;
+}
+
+static void
+drop_plan(struct fr_plan *p)
+{
+    struct fr_plan **link = &plans[p->hash[0] % PLAN_BUCKETS];
+
+    while (*link != p)
+        link = &(*link)->next;
+    *link = p->next;
+    if (last_plan == p)
+        last_plan = NULL;
     fr_plan_free(p);
+}
+
+/* A slot without a plan: a new one, unless there are enough and one of them can be emptied. False: memory is out. */
+static bool
+empty_slot(size_t *out)
+{
+    *out = n_slots < MAX_PLANS ? n_slots : oldest_slot();
+    if (*out < n_slots) {
+        drop_plan(slots[*out]);
+        return true;
+    }
+    if (!FR_GROW(slots, cap_slots, n_slots + 1) || !FR_GROW(wanted, cap_wanted, n_slots + 1))
+        return false;
+    n_slots++;
+    return true;
 }
 
 static bool
@@ -59,17 +105,22 @@ static FR_COLD fr_status
 add_plan(const struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
 {
     struct fr_plan *p;
+    size_t          slot;
     fr_status       st = fr_plan_build(g, &p, err);
 
     if (st != FR_OK)
         return st;
+    if (!empty_slot(&slot)) {
+        fr_plan_free(p);
+        return fr_no_memory(err, "a plan");
+    }
     p->hash[0] = hash[0];
     p->hash[1] = hash[1];
-    if (n_plans >= MAX_PLANS)
-        drop_oldest_plan();
+    p->slot = (uint32_t)slot;
+    p->birth = ++n_births;
+    slots[slot] = p;
     p->next = plans[hash[0] % PLAN_BUCKETS];
     plans[hash[0] % PLAN_BUCKETS] = p;
-    n_plans++;
     *out = p;
     return FR_OK;
 }
@@ -88,9 +139,11 @@ note_hit(struct fr_plan *p, const struct fr_gathered *g, struct fr_stats *stats)
 static void
 note_use(struct fr_plan *p)
 {
-    p->last_used = ++clock_;
-    if (last_plan)
-        last_plan->then = p;
+    wanted[p->slot] = ++clock_;
+    if (last_plan) {
+        last_plan->then = p->slot;
+        last_plan->then_birth = p->birth;
+    }
     last_plan = p;
 }
 
@@ -103,7 +156,7 @@ fr_plans_last(void)
 struct fr_plan *
 fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, struct fr_stats *stats)
 {
-    struct fr_plan *p = last_plan ? last_plan->then : NULL;
+    struct fr_plan *p = plan_after(last_plan);
 
     if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g))
         return NULL;
@@ -117,7 +170,7 @@ fr_status
 fr_plans_find(const struct fr_gathered *g, struct fr_stats *stats, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
-    struct fr_plan *p = last_plan ? last_plan->then : NULL;
+    struct fr_plan *p = plan_after(last_plan);
     fr_status       st;
 
     /* In a loop, what came after the last plan the time before comes again: that saves the hash. */
