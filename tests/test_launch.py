@@ -47,8 +47,8 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "interp", "space", "stream", "long_rows", "short_rows", "tiles", "cost", "duel", "launch",
-           "reduce", "copy", "pool")
+    cpu = ("program", "describe", "interp", "space", "stream", "long_rows", "short_rows", "tiles", "cost", "duel",
+           "launch", "reduce", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/launch.h"
-#include "backends/cpu/space.h"
+#include "backends/cpu/program_int.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 
@@ -169,29 +169,12 @@ emit_op(struct builder *b, uint16_t i, int level)
     return FR_OK;
 }
 
-/* Whether `i` makes integers of bools only for sums, which count the bools themselves: no step makes it. */
-static bool
-only_counted(const struct fr_nest *nest, uint16_t i)
-{
-    const struct fr_inst *in = &nest->insts[i];
-
-    if (in->kind != FR_INST_OP || in->op != FR_OP_cast || in->dtype != FR_I64 || in->level != FR_LEVEL_FULL ||
-        nest->insts[in->a[0]].dtype != FR_BOOL)
-        return false;
-    for (uint32_t k = i + 1u; k < nest->n_insts; k++)
-        for (int a = 0; a < fr_nest_n_args(&nest->insts[k]); a++)
-            if (nest->insts[k].a[a] == i &&
-                (nest->insts[k].kind != FR_INST_REDUCE || nest->insts[k].op != FR_OP_sum))
-                return false;
-    return true;
-}
-
 static fr_status
 emit_reduce(struct builder *b, uint16_t i)
 {
     const struct fr_inst *in = &b->nest->insts[i];
     bool                  accum = in->kind == FR_INST_ACCUM;
-    uint16_t              of = only_counted(b->nest, in->a[0]) ? b->nest->insts[in->a[0]].a[0] : in->a[0], place;
+    uint16_t              of = fr_program_only_counts(b->nest, in->a[0]) ? b->nest->insts[in->a[0]].a[0] : in->a[0], place;
     fr_dtype              from = b->nest->insts[of].dtype;
     struct fr_step       *st;
     fr_status             s = as_full(b, of, true, &place);
@@ -231,7 +214,7 @@ emit(struct builder *b, uint16_t i)
 
     switch (in->kind) {
     case FR_INST_OP:
-        return only_counted(b->nest, i) ? FR_OK : emit_op(b, i, level);
+        return fr_program_only_counts(b->nest, i) ? FR_OK : emit_op(b, i, level);
     case FR_INST_REDUCE:
     case FR_INST_ACCUM:
         return emit_reduce(b, i);
@@ -739,166 +722,6 @@ place_all(struct builder *b)
     return FR_OK;
 }
 
-/* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The
- * figures are those of AVX2 kernels on blocks in L1 and of memory in L2. */
-static void
-estimate(struct builder *b)
-{
-    uint64_t full = 0, row = 2000;
-
-    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
-        const struct fr_inst *in = &b->nest->insts[i];
-        bool                  memory = in->kind == FR_INST_LOAD || in->kind == FR_INST_STORE;
-        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * (memory ? 25 : 12);
-
-        if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
-            ps *= 10;
-        if (in->kind == FR_INST_LOAD && b->nest->operands[in->operand].access == FR_ACCESS_STRIDED)
-            ps = 1000;
-        if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
-            full += ps;
-        if (in->level == FR_LEVEL_ROW)
-            row += in->kind == FR_INST_REDUCE ? 4000 : 2 * ps;
-    }
-    b->p->ps_full = (uint32_t)full;
-    b->p->ps_row = (uint32_t)row;
-}
-
-/* Whether an instruction at every element takes the value of `i`. */
-static bool
-used_in_full(const struct fr_nest *nest, uint32_t i)
-{
-    for (uint32_t j = i + 1; j < nest->n_insts; j++) {
-        const struct fr_inst *in = &nest->insts[j];
-        int                   n_args = in->kind == FR_INST_OP ? fr_op_info[in->op].arity : 1;
-        for (int k = 0; k < n_args && in->level == FR_LEVEL_FULL && in->kind != FR_INST_LOAD; k++)
-            if (in->a[k] == i)
-                return true;
-    }
-    return false;
-}
-
-/* Whether all that the nest does is count: compiled code has integers of 64 bits where the fold has bytes. */
-static bool
-only_counts(const struct fr_nest *nest)
-{
-    bool counts = false;
-
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *in = &nest->insts[i];
-
-        if (in->kind == FR_INST_OP ? in->op != FR_OP_cast || in->level != FR_LEVEL_FULL
-                                   : in->kind == FR_INST_REDUCE && !only_counted(nest, in->a[0]))
-            return false;
-        counts |= in->kind == FR_INST_REDUCE;
-    }
-    return counts && nest->n_stages == 1;
-}
-
-/* Whether all that the nest does is copy, any strides to any. */
-static bool
-only_copies(const struct fr_nest *nest)
-{
-    const struct fr_inst *load = &nest->insts[0], *store = &nest->insts[nest->n_insts - 1], *cast = load + 1;
-    bool plain = nest->n_insts == 2 || (nest->n_insts == 3 && cast->kind == FR_INST_OP &&
-                                        cast->op == FR_OP_cast && cast->dtype == load->dtype);
-
-    return plain && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL &&
-           store->kind == FR_INST_STORE && store->level == FR_LEVEL_FULL &&
-           !(nest->operands[store->operand].flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST));
-}
-
-/* Whether all that the nest does is accumulate what it loads. */
-static bool
-only_accumulates(const struct fr_nest *nest)
-{
-    const struct fr_inst *load = &nest->insts[0];
-
-    return nest->n_insts == 2 && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL &&
-           nest->insts[1].kind == FR_INST_ACCUM;
-}
-
-/* Whether the nest is one call of a precompiled loop that compiled code does not reach. An extreme by
- * itself is a fold that takes no notice of where it comes from until it knows it, half as long; whether any
- * or all are true ends with the first answer; a product waits for nothing but the one before it, where the
- * shuffles that compiled code takes its vectors apart with get in its way; complex numbers are parted by shuffles
- * of whole vectors, where compiled code, whose blocks end with the last number that they want, takes one after
- * the other. */
-static bool
-is_one_better_loop(const struct fr_nest *nest)
-{
-    const struct fr_inst *load = &nest->insts[0], *in = &nest->insts[1], *last = &nest->insts[nest->n_insts - 1];
-
-    if (load->kind != FR_INST_LOAD || load->level != FR_LEVEL_FULL || last->kind != FR_INST_STORE ||
-        nest->operands[last->operand].flags & FR_OPERAND_PAST)
-        return false;
-    if (nest->n_insts == 4 && in->op == FR_OP_cast && in->dtype == FR_BOOL)
-        return in[1].kind == FR_INST_REDUCE && (in[1].op == FR_OP_any || in[1].op == FR_OP_all);
-    if (nest->n_insts != 3)
-        return false;
-    if (in->kind == FR_INST_REDUCE)
-        return in->op == FR_OP_prod ? load->dtype == FR_F32 || load->dtype == FR_F64 : in->op != FR_OP_sum;
-    return in->kind == FR_INST_OP && fr_dtype_is_complex(load->dtype) && !fr_dtype_is_complex(in->dtype) &&
-           (in->op == FR_OP_cast || in->op == FR_OP_real || in->op == FR_OP_imag);
-}
-
-/* How compiled code differs, in picoseconds. It enters each row's loops anew, where the steps of a
- * program run over tiles of many rows; it keeps in registers what the steps pass on through blocks
- * of memory, and does not copy a row's value to each element. Measured on 12,800 elements in rows
- * of 2 to 200: a row takes it 3 ns (x - c), 6 (sum of x * x), 10 (max), 15 (layer norm) or 27
- * (softmax). With these figures the faster of the two was taken nearly everywhere. */
-void
-fr_program_meets_code(struct fr_program *p)
-{
-    const struct fr_nest *nest = p->nest;
-    uint64_t              row = 3000 * (uint64_t)nest->n_stages, full = 0;
-
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *in = &nest->insts[i];
-        bool                  folds = in->kind == FR_INST_REDUCE ||
-                                      fr_space_is_accumulator(nest, in);
-
-        if (folds)
-            row += 6000;
-        if (folds || (in->kind == FR_INST_OP && in->level == FR_LEVEL_FULL))
-            full += 11 * fr_dtype_size(in->dtype);
-        if (in->level == FR_LEVEL_ROW && used_in_full(nest, i))
-            full += 50 * fr_dtype_size(in->dtype);
-    }
-    p->code_more_ps_row = (uint32_t)row;
-    p->code_less_ps_full = (uint32_t)full;
-    p->code_scratch_bytes = fr_nest_scratch(nest);
-    p->better_than_code = is_one_better_loop(nest) || only_counts(nest) || only_copies(nest);
-}
-
-/* What the launcher must know to cut the work. */
-static void
-describe_nest(struct builder *b)
-{
-    struct fr_program *p = b->p;
-
-    p->may_cut_inner = !p->stages;
-    p->copies = only_copies(b->nest);
-    p->only_accumulates = only_accumulates(b->nest);
-    p->accumulates = fr_nest_accumulates(b->nest);
-    for (int k = 0; k < b->nest->n_operands; k++) {
-        p->strided |= b->nest->operands[k].access == FR_ACCESS_STRIDED;
-        p->stores_past |= (b->nest->operands[k].flags & FR_OPERAND_PAST) != 0;
-    }
-    for (uint32_t i = 0; i < b->nest->n_insts; i++) {
-        const struct fr_inst *in = &b->nest->insts[i];
-        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_ROW)
-            p->may_cut_inner = false; /* done once per row */
-        if (in->kind == FR_INST_STORE && b->nest->operands[in->operand].flags & FR_OPERAND_STREAM)
-            p->streams = true;
-    }
-    p->may_cut_stages =
-        p->stages && !p->accumulates && !p->streams && !(b->nest->flags & FR_NEST_ROWBUF);
-    for (int s = 0; p->stages && s < b->nest->n_stages; s++)
-        if (p->stages[s].ordered || (p->stages[s].wide && p->stages[s].narrow))
-            p->may_cut_stages = false;
-}
-
 static fr_status
 list_row_values(struct builder *b)
 {
@@ -994,8 +817,7 @@ fr_program_build(const struct fr_nest *nest, struct fr_program **out, struct fr_
     p.registers_at = fr_interp_frame_bytes(&p);
     TRY(place_all(&b));
     p.scratch_bytes = p.temp_at + fr_interp_temp_bytes(&p);
-    estimate(&b);
-    describe_nest(&b);
+    fr_program_describe(&p);
     if (!(*out = move_program(&b)))
         st = out_of_memory(&b);
 out:

@@ -1,5 +1,5 @@
-/* backends/cpu/program.h -- the block interpreter's form of a nest.  Private to program.c, interp.c
- * and launch.c.
+/* backends/cpu/program.h -- the block interpreter's form of a nest.  Private to program.c,
+ * describe.c, interp.c and launch.c.
  *
  * A program is the nest's instructions as *steps*: calls of precompiled kernels over blocks of
  * elements, every value at a place known beforehand. It is laid out in two ways:
