@@ -218,38 +218,45 @@ in_merge(const struct fuser *z, int n)
     return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
 }
 
-/* Whether the merge lets anything of the one group's operands be read once that both read now. */
+/* Whether `by` reads what `other` has made or reads, too; a store's array does not count. Readers are looked through
+ * where they are not thousands, for planning stays linear. */
 static bool
-reads_the_same(const struct fuser *z)
+reads_the_same(const struct fuser *z, const struct fr_group *by, const struct fr_group *other)
 {
-    for (int n = z->b->first; n >= 0; n = z->f->next[n])
-        for (int k = z->g->node[n].op == FR_OP_store; k < z->g->node[n].n_args; k++) {
-            int src = z->g->node[n].arg[k].src;
+    enum { MANY = 256 };
 
-            if (src < 0 || in_merge(z, src))
+    for (int n = by->first; n >= 0; n = z->f->next[n])
+        for (int k = z->g->node[n].op == FR_OP_store; k < z->g->node[n].n_args; k++) {
+            int src = z->g->node[n].arg[k].src, i, end;
+
+            if (src < 0 || z->of[src] == by)
                 continue;
-            for (int i = z->readers.first[src]; i < z->readers.first[src + 1]; i++)
-                if (z->of[z->readers.node[i]] == z->a)
+            if (z->of[src] == other)
+                return true;
+            i = z->readers.first[src];
+            end = z->readers.first[src + 1];
+            while (end - i <= MANY && i < end)
+                if (z->of[z->readers.node[i++]] == other)
                     return true;
         }
     return false;
 }
 
-/* A store into another window of what store p of the merge has made, as for the columns of one array: each line is then
- * written once for all of them, where their elements are neighbours. */
+/* A store into another window of what store p of the merge has made, as for the columns of one array: worth while where
+ * both read the same, which then is read once. Mere copies have loops of their own. */
 static const char *
 check_base(const struct fuser *z, int c, int p)
 {
-    enum { BESIDE = 64 }; /* bytes: in one line */
     const struct fr_edge *w = &z->g->node[c].arg[2], *v = &z->g->node[p].arg[2];
-    int64_t               apart = (w->offset - v->offset) * fr_dtype_size(z->g->node[c].dtype);
 
-    if (z->g->node[p].op != FR_OP_store || !z->f->in_place[c] || w->moving >= 0 || v->moving >= 0)
+    if (z->g->node[p].op != FR_OP_store || !z->f->in_place[c])
         return "stores into a result of the same kernel";
-    if (w->layout != v->layout || fr_overlap(w->layout, w->offset, v->layout, v->offset))
+    if (w->layout != v->layout || w->moving >= 0 || v->moving >= 0 ||
+        fr_overlap(w->layout, w->offset, v->layout, v->offset))
         return "stores into another part of the same array";
-    if (!(apart > -BESIDE && apart < BESIDE) && !reads_the_same(z))
-        return "stores elsewhere in the same array";
+    if (!in_merge(z, z->g->node[c].arg[1].src) || !in_merge(z, z->g->node[p].arg[1].src) ||
+        !(reads_the_same(z, z->a, z->b) || reads_the_same(z, z->b, z->a)))
+        return "stores elsewhere in the same array, and reads nothing of the same";
     return NULL;
 }
 
