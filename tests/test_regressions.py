@@ -368,6 +368,13 @@ def test_arrays_without_elements_have_no_strides():
     assert t.sum(axis=3, initial=0).strides == want.strides
 
 
+def test_windows_without_elements_keep_their_strides():
+    x = np.ones((2, 2, 3, 2, 3, 3))
+    want, got = (a.transpose(5, 4, 3, 2, 1, 0)[0:0, :, -1] for a in (x, frit.asarray(x)))
+    assert got.strides == want.strides
+    assert got.sum(axis=(0, 2), initial=-2.5).strides == want.sum(axis=(0, 2), initial=-2.5).strides
+
+
 def test_rows_without_elements_are_not_packed():
     with frit.config(pack_bytes=0):
         for shape in ((4, 0), (0, 4), (0, 0)):

@@ -276,7 +276,7 @@ fr_numpy_view_of(const struct fr_tensor *t, enum fr_view mode)
         return NULL;
     for (int i = 0; i < l->ndim; i++) {
         dims[i] = fr_layout_dims(l)[i];
-        strides[i] = l->n_elems ? fr_layout_strides(l)[i] * size : 0; /* as NumPy has them */
+        strides[i] = fr_layout_strides(l)[i] * size;
     }
     if (mode == FR_VIEW_EXPORT && !t->readonly)
         flags |= NPY_ARRAY_WRITEABLE;
