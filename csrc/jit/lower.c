@@ -572,6 +572,34 @@ rows_last(struct lowering *z, uint8_t reduced)
     coalesce(z);
 }
 
+enum { FEW_ELEMENTS = 512 }; /* of all rows of one call of the executor, about as long as the call */
+
+/* Where rows are short and few, every index of the outer axes would be a call of its own: the longest of them becomes
+ * the rows. No row waits for another, whatever axes they have. */
+static void
+longest_rows(struct lowering *z)
+{
+    int     row = z->n_axes - 2, longest = row;
+    int64_t size;
+
+    if (row < 1 || z->dims[row] * z->dims[row + 1] >= FEW_ELEMENTS || z->class_[row] == INNER)
+        return;
+    for (int p = row; p >= 0; p--)
+        if (z->dims[p] > z->dims[longest])
+            longest = p;
+    if (longest == row)
+        return;
+    size = z->dims[longest];
+    z->dims[longest] = z->dims[row];
+    z->dims[row] = size;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t stride = z->op[o].stride[longest];
+
+        z->op[o].stride[longest] = z->op[o].stride[row];
+        z->op[o].stride[row] = stride;
+    }
+}
+
 /* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
 
 enum {
@@ -893,8 +921,11 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
         rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
     l->n_packed = join_rows(&z);
     l->joined = l->n_packed > 0;
-    if (!l->joined)
+    if (!l->joined) {
+        if (after || z.grp->kind == FR_GROUP_MAP || z.grp->kind == FR_GROUP_ROW)
+            longest_rows(&z);
         l->n_packed = pack(&z);
+    }
     set_access(&z);
     set_past(&z);
     TRY(finish(&z, n_stages, l));
