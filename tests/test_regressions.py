@@ -148,6 +148,20 @@ def test_zeros_of_clip(dtype, bound):
 
 
 @pytest.mark.parametrize("dtype", "b B h H i I l L".split())
+def test_clip_of_integers_stays_in_the_graph(dtype):
+    """Whatever the bounds, as long as they are in the range; NumPy is asked where it raises."""
+    x = np.arange(-100, 100).astype(dtype)
+    before = frit.stats()["fallbacks"].get("clip", 0)
+    for lo, hi in ((-5, 5), (3, 126), (-128, 100), (0, 255), (None, -7), (-40000, 3), (-3, 40000), (-2**40, 2**40)):
+        try:
+            want = np.clip(x, lo, hi)
+        except OverflowError:
+            continue
+        assert_same(frit.clip(frit.asarray(x), lo, hi), want, what=f"{lo} {hi}")
+    assert frit.stats()["fallbacks"].get("clip", 0) == before
+
+
+@pytest.mark.parametrize("dtype", "b B h H i I l L".split())
 def test_bounds_of_clip_at_the_ends_of_the_range(dtype):
     info = np.iinfo(dtype)
     x, top = np.array([[info.min], [0], [info.max]], dtype), np.full((1, 1), -0.0)

@@ -150,6 +150,8 @@ int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_
                          struct fr_arg *args);
 /* NEP 50: weak Python ints must fit the integer type that `op` computes in. Returns an FR_VALUE_*. */
 int       fr_value_fit(fr_op op, struct fr_value *, int n);
+/* Whether the Python int is in the range of the integer type. */
+bool      fr_value_int_fits(PyObject *, fr_dtype);
 /* The number as the dtype has it, converted by NumPy's rules of assignment. */
 int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
 /* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */

@@ -408,9 +408,11 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
         objects[n++] = hi;
     /* Of what is no tensor, and for an int on the wrong side of the range, NumPy knows what to do. */
     for (int i = 1; i < n; i++) {
+        fr_dtype      d = fr_is_tensor(s[0]) ? fr_of(s[0])->dtype : FR_BOOL;
         struct fr_arg a;
-        if (PyLong_CheckExact(objects[i]) && !fr_value_fast(objects[i], &a) &&
-            !(fr_is_tensor(s[0]) && fr_of(s[0])->dtype >= FR_F16))
+
+        if (PyLong_CheckExact(objects[i]) && !fr_value_fast(objects[i], &a) && d < FR_F16 &&
+            !(fr_dtype_is_int(d) && fr_value_int_fits(objects[i], d)))
             return fr_hand_name("clip", args, nargs, kwnames);
     }
     objects[n] = s[3];

@@ -166,6 +166,15 @@ int_fits(const struct fr_number *n, fr_dtype d)
                           n->v.i64 < (int64_t)1 << (bits - 1));
 }
 
+bool
+fr_value_int_fits(PyObject *o, fr_dtype d)
+{
+    int              beyond;
+    struct fr_number n = {.v.i64 = PyLong_AsLongLongAndOverflow(o, &beyond)};
+
+    return !beyond && int_fits(&n, d);
+}
+
 static bool
 fits_unsigned(PyObject *o)
 {
