@@ -292,3 +292,12 @@ fr_args_like(PyObject *like)
     PyErr_SetString(PyExc_TypeError, "The `like` argument must be a tensor or an ndarray");
     return -1;
 }
+
+bool
+fr_args_casting(PyObject *o, bool *unsafe)
+{
+    if (!PyUnicode_Check(o))
+        return false;
+    *unsafe = PyUnicode_CompareWithASCIIString(o, "unsafe") == 0;
+    return *unsafe || PyUnicode_CompareWithASCIIString(o, "same_kind") == 0;
+}

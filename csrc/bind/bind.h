@@ -86,7 +86,7 @@ uint32_t  fr_site_here(void);           /* id of the line of user code that runs
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
 /* `text` with every "@123" replaced by the site's text. */
 PyObject *fr_site_explain(const char *text);
-void      fr_site_init(const char *package_dir);   /* code below this folder is ours, not the user's */
+void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
 
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
 
@@ -214,8 +214,11 @@ struct fr_signature {
 /* Fills slots[0 .. n-1] with borrowed references, NULL where absent. */
 int       fr_args_parse(struct fr_signature *, fr_args args, Py_ssize_t nargs, PyObject *kwnames,
                         PyObject **slots);
+extern PyObject *fr_no_value;      /* numpy._NoValue: an argument that was not given; reductions.c */
 static inline bool fr_args_none(PyObject *o) { return !o || o == Py_None; }
 int       fr_args_bool(PyObject *o, bool dflt, bool *out);
+/* casting=: 'same_kind' or, which is noted, 'unsafe'; false where it is something else. */
+bool      fr_args_casting(PyObject *o, bool *unsafe);
 /* An int or a sequence of ints: a shape (no negative sizes unless allow_unknown, then -1 may occur). */
 int       fr_args_dims(PyObject *o, bool allow_unknown, int *ndim, int64_t *dims);
 /* A method's arguments: (2, 3) or ((2, 3),). */
@@ -388,8 +391,9 @@ struct fr_name {
     uint64_t    n_calls;
 };
 int       fr_names_init(void);
-/* Finds and counts; `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
+/* `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
 struct fr_name *fr_names_get(const char *name, bool method);
+void      fr_names_count(struct fr_name *);
 void      fr_names_count_function(PyObject *func);
 PyObject *fr_names_counts(void);
 uint64_t  fr_names_total(void);

@@ -91,7 +91,8 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key)
             return NULL;
-        if (strcmp(key, "axis") != 0 && (accumulate || strcmp(key, "keepdims") != 0))
+        if (strcmp(key, "axis") != 0 && (accumulate || strcmp(key, "keepdims") != 0) &&
+            (strcmp(key, "dtype") != 0 || args[nargs + i] != Py_None))
             return NULL; /* out, dtype, where, initial: NumPy's */
     }
     f = our_function(name);
@@ -102,7 +103,8 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
         int       bad = !first || PyDict_SetItem(dict, fr_str_axis, first) < 0;
         Py_XDECREF(first);
         for (Py_ssize_t i = 0; !bad && i < n_kw; i++)
-            bad = PyDict_SetItem(dict, PyTuple_GET_ITEM(kw, i), args[nargs + i]) < 0;
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, i), "dtype") != 0)
+                bad = PyDict_SetItem(dict, PyTuple_GET_ITEM(kw, i), args[nargs + i]) < 0;
         if (!bad)
             result = PyObject_Call(f, tuple, dict);
     }

@@ -11,6 +11,8 @@
 struct options {
     PyObject *out, *where, *dtype;    /* NULL: not given */
     bool      hand;                   /* something that only NumPy handles */
+    bool      unsafe;                 /* casting */
+    bool      array;                  /* out=...: an array, also where the result has no axes */
 };
 
 static int
@@ -22,15 +24,15 @@ read_options(const char *name, fr_args values, PyObject *kwnames, struct options
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i));
         if (!key)
             return -1;
-        if (!strcmp(key, "out"))
-            o->out = values[i] == Py_None ? NULL : values[i];
-        else if (!strcmp(key, "where"))
-            o->where = values[i] == Py_True ? NULL : values[i];
+        if (!strcmp(key, "out")) {
+            o->array = values[i] == Py_Ellipsis;
+            o->out = values[i] == Py_None || o->array ? NULL : values[i];
+        } else if (!strcmp(key, "where"))
+            o->where = values[i] == Py_True || values[i] == fr_no_value ? NULL : values[i];
         else if (!strcmp(key, "dtype"))
             o->dtype = values[i] == Py_None ? NULL : values[i];
         else if (!strcmp(key, "casting"))
-            o->hand |= !PyUnicode_Check(values[i]) ||
-                       PyUnicode_CompareWithASCIIString(values[i], "same_kind") != 0;
+            o->hand |= !fr_args_casting(values[i], &o->unsafe);
         else if (!strcmp(key, "order"))
             o->hand |= !PyUnicode_Check(values[i]) ||
                        PyUnicode_CompareWithASCIIString(values[i], "K") != 0;
@@ -46,6 +48,17 @@ read_options(const char *name, fr_args values, PyObject *kwnames, struct options
     if (o->out && !fr_is_tensor(o->out))
         o->hand = true;
     return o->out ? fr_args_out(o->out) : 0;
+}
+
+/* Whether unsafe casting is none: a float, or a complex number, takes whatever the operands make together. */
+static bool
+is_safe(const struct fr_arg *args, int n, const struct fr_tensor *out)
+{
+    bool safe = out && out->dtype >= FR_F16;
+
+    for (int i = 0; i < n; i++)
+        safe &= fr_dtype_same_kind(args[i].t ? args[i].t->dtype : args[i].n.dtype, out ? out->dtype : FR_F64);
+    return safe;
 }
 
 static bool
@@ -190,6 +203,8 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     } else if (st == FR_VALUE_OK) {
         *result = fr_type_result_scalar(fst, &t, &err);
         t.storage = NULL;
+        if (*result && o->array)
+            fr_object(*result)->scalar = false;
     }
 out:
     if (t.storage)
@@ -258,7 +273,9 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         return hand(op, args, nargs, kwnames);
     st = fr_value_all(op, args, n, false, x, a);
     if (st == FR_VALUE_OK) {
-        if (op == FR_OP_power) {
+        if (o.unsafe && !is_safe(a, n, o.out ? fr_of(o.out) : NULL))
+            st = FR_VALUE_HAND;
+        if (st == FR_VALUE_OK && op == FR_OP_power) {
             st = fr_number_power_check(&a[0], &a[1]);
             if (!o.dtype)
                 as = fr_number_power_op(&a[0], &a[1]);
@@ -352,6 +369,88 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     for (int i = 0; i < 3; i++)
         fr_value_clear(&x[i]);
     return result;
+}
+
+static struct fr_signature copyto_signature = {
+    "copyto", 2, 4, 4, {"dst", "src", "casting", "where"}, {NULL}};
+
+/* The value as the destination has it. HAND where NumPy has the words for what is wrong. */
+static int
+to_copy(PyObject *src, const struct fr_tensor *dst, bool unsafe, struct fr_value *x)
+{
+    fr_dtype d = dst->dtype;
+    int      st = fr_value_get(src, false, x);
+
+    if (st != FR_VALUE_OK)
+        return st;
+    if (x->arg.t)
+        return fr_dtype_same_kind(x->arg.t->dtype, d) ||
+                       (unsafe && (fr_dtype_is_complex(d) || !fr_dtype_is_complex(x->arg.t->dtype)))
+                   ? FR_VALUE_OK
+                   : FR_VALUE_HAND;
+    if (x->arg.n.huge || !fr_dtype_same_kind(x->arg.n.dtype, d) ||
+        (fr_dtype_is_int(d) && PyLong_CheckExact(src) && !fr_value_int_fits(src, d)))
+        return FR_VALUE_HAND;
+    return fr_value_store(src, d, &x->arg.n);
+}
+
+static PyObject *
+copyto(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct fr_value  x = {.own.storage = NULL}, mask = {.own.storage = NULL};
+    struct fr_tensor chosen = {.storage = NULL};
+    struct fr_tensor *dst;
+    PyObject        *s[4];
+    struct fr_err    err;
+    fr_status        fst;
+    bool             unsafe = false;
+    int              st = FR_VALUE_HAND;
+
+    (void)module;
+    if (fr_args_parse(&copyto_signature, args, nargs, kwnames, s) < 0)
+        return NULL;
+    if (!fr_is_tensor(s[0]) || fr_of(s[0])->readonly || (s[2] && !fr_args_casting(s[2], &unsafe)))
+        return fr_hand_name("copyto", args, nargs, kwnames);
+    dst = fr_of(s[0]);
+    st = to_copy(s[1], dst, unsafe, &x);
+    if (st == FR_VALUE_OK && x.arg.t && !covers(x.arg.t->layout, dst->layout))
+        st = FR_VALUE_HAND;
+    if (st == FR_VALUE_OK && s[3] && s[3] != Py_True) {
+        st = fr_value_tensor(s[3], &mask);
+        if (st == FR_VALUE_OK && (mask.arg.t->dtype != FR_BOOL || !covers(mask.arg.t->layout, dst->layout)))
+            st = FR_VALUE_HAND;
+    }
+    if (st == FR_VALUE_OK) {
+        FR_TRACE_HERE();
+        fst = FR_OK;
+        if (mask.arg.t) {
+            struct fr_tensor cast = {.storage = NULL};
+            struct fr_arg    three[3] = {{.t = mask.arg.t}, x.arg, {.t = dst}};
+
+            if (x.arg.t) {
+                fst = fr_trace_cast(x.arg.t, dst->dtype, 'K', &cast, &err);
+                three[1].t = &cast;
+            }
+            if (fst == FR_OK)
+                fst = fr_trace_map(FR_OP_where, three, 3, &chosen, &err);
+            x.arg = (struct fr_arg){.t = &chosen};
+            if (cast.storage)
+                fr_tensor_clear(&cast);
+        }
+        if (fst == FR_OK)
+            fst = fr_trace_store(dst, &x.arg, &err);
+        if (fst != FR_OK) {
+            fr_errors_raise(fst, &err);
+            st = FR_VALUE_ERROR;
+        }
+    }
+    if (chosen.storage)
+        fr_tensor_clear(&chosen);
+    fr_value_clear(&mask);
+    fr_value_clear(&x);
+    if (st == FR_VALUE_HAND)
+        return fr_hand_name("copyto", args, nargs, kwnames);
+    return st == FR_VALUE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static struct fr_signature clip_signature = {
@@ -619,6 +718,10 @@ PyMethodDef fr_functions_methods[] = {
     {"round", FR_FAST(fr_functions_round),
      "round(a, decimals=0, out=None)\n--\n\n"
      "Rounds to the nearest even at the given decimal, as numpy.round. Integers are copied."},
+    {"copyto", FR_FAST(copyto),
+     "copyto(dst, src, casting='same_kind', where=True)\n--\n\n"
+     "Stores src into the tensor dst, where the condition holds; src and where broadcast to dst's shape.\n"
+     "Raises TypeError where the dtypes do not fit, ValueError where the shapes do not broadcast."},
     {"divmod", FR_FAST(divmod),
      "divmod(x1, x2, /)\n--\n\n(floor_divide(x1, x2), remainder(x1, x2)); shapes broadcast."},
     {"modf", FR_FAST(modf_function),

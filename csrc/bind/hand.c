@@ -390,9 +390,60 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
     return retry ? attempt(func, name, args, n, kwnames, first, true, &retry) : result;
 }
 
+/* ---- functions that NumPy makes of others */
+
+static bool
+holds_tensor(PyObject *o, int depth)
+{
+    if (fr_is_tensor(o))
+        return true;
+    if (depth >= MAX_DEPTH || !(PyTuple_CheckExact(o) || PyList_CheckExact(o)))
+        return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+        if (holds_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
+            return true;
+    return false;
+}
+
+/* Calls what stands for NumPy's `func` where that is written in Python, of functions that are ours
+ * (python/frit/_composed.py), and has a tensor among its arguments. False: there is nothing such. */
+static bool
+call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
+{
+    static PyObject *table;
+    Py_ssize_t       n_all = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), i = 0;
+    PyObject        *module, *found;
+
+    *result = NULL;
+    if (!table) {
+        if (!(module = PyImport_ImportModule("frit._composed")))
+            return true;
+        table = PyObject_GetAttrString(module, "table");
+        Py_DECREF(module);
+        if (!table)
+            return true;
+    }
+    found = PyDict_GetItemWithError(table, func);
+    if (!found)
+        PyErr_Clear(); /* not hashable: not a function of NumPy's */
+    while (found && i < n_all && !holds_tensor(args[i], 0))
+        i++;
+    if (!found || i == n_all)
+        return false;
+    *result = PyObject_Vectorcall(found, args, (size_t)n, kwnames);
+    if (*result != Py_NotImplemented)
+        return true;
+    Py_CLEAR(*result);
+    return false;
+}
+
 PyObject *
 fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
+    PyObject *result;
+
+    if (call_composed(func, args, n, kwnames, &result))
+        return result;
     fr_names_count_function(func);
     return call(func, NULL, args, n, kwnames, FR_READS);
 }
@@ -401,8 +452,12 @@ PyObject *
 fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     struct fr_name *e = fr_names_get(name, false);
+    PyObject       *result;
 
-    return e ? call(e->object, NULL, args, n, kwnames, FR_READS) : NULL;
+    if (!e || call_composed(e->object, args, n, kwnames, &result))
+        return e ? result : NULL;
+    fr_names_count(e);
+    return call(e->object, NULL, args, n, kwnames, FR_READS);
 }
 
 PyObject *
@@ -411,7 +466,10 @@ fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t 
 {
     struct fr_name *e = fr_names_get(name, true);
 
-    return e ? call(NULL, e->object, args, n, kwnames, first) : NULL;
+    if (!e)
+        return NULL;
+    fr_names_count(e);
+    return call(NULL, e->object, args, n, kwnames, first);
 }
 
 PyObject *

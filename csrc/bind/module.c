@@ -115,7 +115,7 @@ call_with(const char *module, const char *name, PyObject *argument, const char *
     return r ? 0 : -1;
 }
 
-/* The folder of the package, where the helper program lies too. */
+/* The folder of a package, of which this is a module; in ours the helper program lies too. */
 static int
 find_package(PyObject *module, char *dir, size_t cap)
 {
@@ -137,11 +137,14 @@ find_package(PyObject *module, char *dir, size_t cap)
 static int
 start_engine(PyObject *module)
 {
-    char          dir[900], helper[1000];
+    char          dir[900], numpy_dir[900], helper[1000];
+    PyObject     *numpy = PyImport_ImportModule("numpy");
     struct fr_err err;
     fr_status     st;
+    int           found = numpy ? find_package(numpy, numpy_dir, sizeof numpy_dir) : -1;
 
-    if (find_package(module, dir, sizeof dir) < 0)
+    Py_XDECREF(numpy);
+    if (found < 0 || find_package(module, dir, sizeof dir) < 0)
         return -1;
     fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died};
     fr_pool_interrupted = interrupted;
@@ -153,7 +156,7 @@ start_engine(PyObject *module)
     }
     snprintf(helper, sizeof helper, "%s/frit-cc", dir);
     fr_compile_configure(helper, fr_cpu_features());
-    fr_site_init(dir);
+    fr_site_init(dir, numpy_dir);
     return 0;
 }
 

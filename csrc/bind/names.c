@@ -52,9 +52,14 @@ fr_names_get(const char *name, bool method)
         e->name = name;
         e->method = method;
     }
-    e->n_calls++;
-    log_call(name);
     return e;
+}
+
+void
+fr_names_count(struct fr_name *e)
+{
+    e->n_calls++;
+    log_call(e->name);
 }
 
 /* Adds to the count of a text; a statistic must not fail the call. */

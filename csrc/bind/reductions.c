@@ -12,7 +12,7 @@ struct reduction {
 
 #define FIELD(name) (uint8_t)(offsetof(struct fr_request, name) / sizeof(PyObject *))
 
-static PyObject *no_value;      /* numpy._NoValue: an argument that was not given */
+PyObject *fr_no_value;
 
 static int
 parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct fr_request *q)
@@ -23,7 +23,7 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
     if (fr_args_parse(&r->signature, args, nargs, kw, s) < 0)
         return -1;
     for (int i = 0; i < r->signature.n; i++)
-        fields[r->field[i]] = s[i] == no_value ? NULL : s[i];
+        fields[r->field[i]] = s[i] == fr_no_value ? NULL : s[i];
     return 0;
 }
 
@@ -190,8 +190,8 @@ FR_REDUCTIONS_METHODS(METHOD)
 int
 fr_reductions_init(void)
 {
-    no_value = fr_numpy_attr("_NoValue");
-    return no_value ? 0 : -1;
+    fr_no_value = fr_numpy_attr("_NoValue");
+    return fr_no_value ? 0 : -1;
 }
 
 #define AXES                                                                                       \

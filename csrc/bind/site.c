@@ -3,7 +3,7 @@
  * Asked for at every traced operation, so it costs a few nanoseconds: the running instruction's
  * address is looked up in a table. The table keeps its code objects alive (an address must not be
  * reused while it is a key); when it is full it starts over, and ids from before lose their text.
- * Code of this package is skipped: its caller's line counts.
+ * Code of this package and of NumPy is skipped: its caller's line counts.
  *
  * This is the one file that looks at the interpreter's own frames. */
 #include <Python.h>
@@ -35,7 +35,7 @@ static struct site  no_site, *sites = &no_site;     /* [n_sites]; the first is n
 static uint32_t     no_slot, *slots = &no_slot;     /* [last_slot + 1], a power of two: places in `sites`, or 0 */
 static uint32_t     last_slot, n_sites = 1, cap_sites;
 static uint32_t     first_id;                       /* id of the first site */
-static char         package_dir[1024];
+static char         skipped[2][1024];               /* folders */
 
 /* Sites that operations were traced at of late, by bits of their keys: all that one traced again asks for. */
 static struct {
@@ -118,9 +118,10 @@ frame_key(frame_t f)
 #endif
 
 void
-fr_site_init(const char *dir)
+fr_site_init(const char *package_dir, const char *numpy_dir)
 {
-    snprintf(package_dir, sizeof package_dir, "%s", dir);
+    snprintf(skipped[0], sizeof skipped[0], "%s", package_dir);
+    snprintf(skipped[1], sizeof skipped[1], "%s", numpy_dir);
 }
 
 static void
@@ -209,17 +210,22 @@ remember(uint32_t i)
 static bool
 is_ours(PyCodeObject *code)
 {
-    size_t      n = strlen(package_dir);
     const char *file;
+    bool        ours = false;
 
-    if (!n || !PyUnicode_Check(code->co_filename))
+    if (!PyUnicode_Check(code->co_filename))
         return false;
     file = PyUnicode_AsUTF8(code->co_filename);
     if (!file) {
         PyErr_Clear();
         return false;
     }
-    return !strncmp(file, package_dir, n) && file[n] == '/';
+    for (size_t i = 0; i < FR_LEN(skipped); i++) {
+        size_t n = strlen(skipped[i]);
+
+        ours |= n && !strncmp(file, skipped[i], n) && file[n] == '/';
+    }
+    return ours;
 }
 
 /* The place of a new key; 0 when memory is out. Takes the reference to the code. */

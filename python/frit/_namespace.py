@@ -16,10 +16,10 @@ _KEPT = frozenset({
 
 
 class _ArrayClass(type):
-    """isinstance(x, np.ndarray) is true of tensors in code that was written for arrays."""
+    """isinstance(x, np.ndarray) is true of tensors in code that was written for arrays, but where NumPy has a scalar."""
 
     def __instancecheck__(cls, x):
-        return isinstance(x, (numpy.ndarray, _core.Tensor))
+        return not x._is_scalar() if isinstance(x, _core.Tensor) else isinstance(x, numpy.ndarray)
 
     def __subclasscheck__(cls, c):
         return issubclass(c, (numpy.ndarray, _core.Tensor))

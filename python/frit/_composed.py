@@ -1,0 +1,117 @@
+"""Functions of NumPy that are themselves made of functions of NumPy, in Python: np.diff is a few slices and a
+subtraction.  With a Tensor among their arguments they run as NumPy has written them, in a copy whose calls of NumPy
+are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, dtypes, strides and errors of NumPy's.
+
+csrc/bind/hand.c looks here before it hands a function over."""
+import functools
+import sys
+import types
+
+import numpy
+
+from . import _core
+from ._namespace import classes, ndarray, ours
+from ._rewrite import rewrite
+
+# What they need is ours too.  Not here: what looks at values to know what to do (unique, percentile, interp), for which
+# NumPy on the data is as good.
+_NAMES = """
+ndim shape size diff outer meshgrid ptp average cross rot90 gradient trapezoid select sinc angle isclose allclose array_equal
+array_split split hsplit vsplit dsplit kron roll tensordot append take_along_axis cov corrcoef polyval nan_to_num
+isposinf isneginf nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nancumsum nancumprod pad apply_over_axes
+unwrap linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
+
+# What is NumPy's after all: writing into the parts of complex numbers, which are copies here; out=..., of which NumPy's
+# protocol does not tell.
+_REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1}
+
+# The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
+# NumPy's protocols; arrays that are made for results must be ours from the beginning.
+_MODULES = ("numpy", "numpy._core", "numpy._core.numeric", "numpy._core.multiarray")
+_MAKERS = ("empty", "zeros", "ones", "full")
+_CONVERTERS = ("array", "asarray", "asanyarray")
+
+
+def _holds_tensor(x):
+    return type(x) is _core.Tensor or type(x) in (list, tuple) and any(map(_holds_tensor, x))
+
+
+def _converter(name):
+    """What is no tensor is a parameter, whose values are wanted at once."""
+    mine, theirs = ours[name], getattr(numpy, name)
+
+    def convert(x, *args, **kwargs):
+        return (mine if _holds_tensor(x) else theirs)(x, *args, **kwargs)
+    return convert
+
+
+def _stand_ins():
+    """{id of a function of NumPy's: what is called instead}, {id of a module: the same}."""
+    instead = {id(getattr(numpy, name)): ours[name] for name in _MAKERS}
+    instead.update((id(getattr(numpy, name)), _converter(name)) for name in _CONVERTERS)
+    modules = {}
+    for name in filter(sys.modules.__contains__, _MODULES):
+        theirs = sys.modules[name]
+        module = types.ModuleType(name)
+        module.__dict__.update({k: instead[id(v)] for k, v in vars(theirs).items() if id(v) in instead},
+                               ndarray=ndarray, __getattr__=functools.partial(getattr, theirs))
+        modules[id(theirs)] = module
+    return instead, modules
+
+
+def _implementation(function):
+    """The function as it is written: behind what looks for other libraries' arrays among its arguments."""
+    while not isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function if isinstance(function, types.FunctionType) else None
+
+
+class _Composed:
+    """One of them, rewritten when it is called for the first time."""
+
+    __slots__ = ("function", "copy")
+
+    def __init__(self, function):
+        self.function, self.copy = function, None
+
+    def __call__(self, *args, **kwargs):
+        refused = _REFUSED.get(self.function.__name__)
+        if refused and any(type(x) is _core.Tensor and refused(x) for x in args):
+            return NotImplemented
+        if self.copy is None:
+            self.copy = rewrite(self.function, _modules, _functions, classes).copy
+        return self.copy(*args, **kwargs)
+
+
+class _OfDtypes:
+    """A function for which an array is its dtype, whatever its values."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        args = [numpy.empty(0, x.dtype) if type(x) is _core.Tensor else x for x in args]
+        return self.function(*args, **kwargs)
+
+
+def _table():
+    """{function of NumPy's: what is called instead where it meets a Tensor}."""
+    found = {}
+    for name in _NAMES:
+        function = numpy
+        for part in name.split("."):
+            function = getattr(function, part, None)
+        written = _implementation(function)
+        if written is not None:
+            found[function] = _Composed(written)
+    for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
+        found[function] = _OfDtypes(function)
+    return found
+
+
+_functions, _modules = _stand_ins()
+table = _table()

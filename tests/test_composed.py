@@ -1,0 +1,213 @@
+"""Functions that NumPy writes in Python of others: on tensors they stay in the graph, with NumPy's bits."""
+import warnings
+
+import numpy as np
+import pytest
+
+import frit
+from frit import _composed
+from tests.common import assert_same
+
+R = np.random.default_rng(5)
+X, Y, V = R.standard_normal((6, 8)), R.standard_normal((6, 8)), R.standard_normal(8)
+N = np.where(R.random((6, 8)) < 0.3, np.nan, X)
+N[:, 2] = np.nan
+S = np.where(np.arange(8) == np.arange(6)[:, None], np.nan, X)
+B, Z, I = X > 0, X + 1j * Y, R.integers(-50, 50, (6, 8))
+K = np.argsort(X, 1)
+
+# name: calls, each (arguments, keywords)
+CALLS = {
+    "ndim": [((X,), {})],
+    "shape": [((X,), {})],
+    "size": [((X,), {}), ((X, 1), {})],
+    "diff": [((X,), {}), ((X, 2), {"axis": 0}), ((B,), {}), ((I.astype("u1"), 3), {}), ((V,), {"prepend": 1.5})],
+    "outer": [((V, X), {}), ((I, V.astype("f4")), {})],
+    "meshgrid": [((V, V[:3]), {}), ((V, V[:3]), {"indexing": "ij", "sparse": True})],
+    "ptp": [((X,), {}), ((I, 0), {}), ((X, 1), {"keepdims": True})],
+    "average": [((X, 0), {}), ((X,), {"axis": 1, "weights": V}), ((I,), {"returned": True})],
+    "cross": [((X[:, :3], Y[:, :3]), {}), ((X[:, :2], Y[:, :2]), {}), ((X[:, 0:2], Y[:, :3]), {})],
+    "rot90": [((X,), {}), ((X, 2), {}), ((X, -1, (1, 0)), {})],
+    "gradient": [((V,), {}), ((X, 0.5), {}), ((X,), {"axis": 1, "edge_order": 2})],
+    "trapezoid": [((X,), {}), ((X, V), {}), ((X,), {"dx": 0.1, "axis": 0})],
+    "select": [(([X > 1, X < 0], [X, Y]), {}), (([B, ~B], [X, 0]), {"default": 2})],
+    "sinc": [((X,), {}), ((np.zeros(3),), {})],
+    "angle": [((Z,), {}), ((X,), {"deg": True})],
+    "isclose": [((X, Y), {}), ((N, N), {"equal_nan": True}), ((X, X + 1e-9), {})],
+    "allclose": [((X, X), {}), ((X, Y), {})],
+    "array_equal": [((X, X), {}), ((X, V), {}), ((N, N), {"equal_nan": True})],
+    "array_split": [((V, 3), {}), ((X, 3), {"axis": 1})],
+    "split": [((X, 2), {}), ((X, [1, 3]), {})],
+    "hsplit": [((X, 2), {})],
+    "vsplit": [((X, 2), {})],
+    "dsplit": [((X.reshape(2, 3, 8), 2), {})],
+    "kron": [((V, V), {}), ((X, np.eye(2)), {})],
+    "roll": [((X, (1, 2)), {"axis": (0, 1)})],
+    "tensordot": [((X, Y), {"axes": ([1], [1])})],
+    "append": [((V, V), {}), ((X, Y), {"axis": 0})],
+    "take_along_axis": [((X, K, 1), {})],
+    "cov": [((X,), {}), ((X, Y), {"ddof": 0})],
+    "corrcoef": [((X,), {})],
+    "polyval": [(([1.5, 2, 3], X), {})],
+    "nan_to_num": [((N,), {}), ((N,), {"nan": 7.0}), ((I,), {}), ((np.array([np.inf, -np.inf, np.nan], "f4"),), {})],
+    "isposinf": [((N / 0,), {})],
+    "isneginf": [((N / 0,), {})],
+    **{name: [((N,), {}), ((N,), {"axis": 0}), ((X, 1), {"keepdims": True}), ((N.astype("f4"), 1), {}), ((I, 0), {})]
+       for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin")},
+    "nanargmax": [((X, 1), {}), ((S, 1), {}), ((S,), {})],
+    "nanargmin": [((X, 1), {}), ((S, 1), {}), ((S,), {})],
+    "nancumsum": [((N,), {}), ((N, 1), {})],
+    "nancumprod": [((N, 0), {})],
+    "pad": [((X, 2), {"mode": m}) for m in ("edge", "reflect", "wrap", "symmetric")] + [((X, ((1, 0), (2, 3))), {})],
+    "apply_over_axes": [((np.sum, X, [0, 1]), {})],
+    "unwrap": [((V * 5,), {}), ((X * 5,), {"axis": 0})],
+    "linalg.norm": [((X,), {}), ((X,), {"axis": 1}), ((X, 1), {}), ((X, np.inf), {"axis": 0}), ((Z,), {}),
+                    ((V, 3), {})],
+    "linalg.vector_norm": [((X,), {}), ((X,), {"axis": 0, "ord": 1})],
+    "linalg.matrix_norm": [((X,), {}), ((X,), {"ord": 1})],
+    "linalg.outer": [((V, V), {})],
+    "linalg.cross": [((X[:, :3], Y[:, :3]), {})],
+}
+# Whose steps are frit's own functions with their own last bits, or matrix products.
+NOT_EXACT = {"sinc", "angle", "unwrap", "linalg.norm"}
+# Among whose steps is one that is NumPy's.
+HANDED = {"array_equal"}
+
+
+def find(module, name):
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def tensors(x):
+    if isinstance(x, np.ndarray):
+        return frit.asarray(x)
+    return type(x)(map(tensors, x)) if type(x) in (list, tuple) else x
+
+
+def same(got, want, name):
+    if isinstance(want, (tuple, list)):
+        assert type(got) is type(want) and len(got) == len(want)
+        for g, w in zip(got, want):
+            same(g, w, name)
+    elif isinstance(want, (int, np.bool)):
+        assert type(got) is type(want) and got == want
+    elif name in NOT_EXACT:
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-13, atol=1e-13)
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+    else:
+        assert_same(got, want)
+
+
+def test_each_is_called():
+    """Of what NumPy has in this version."""
+    assert CALLS.keys() == set(_composed._NAMES)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_numpys_bits_from_the_graph(name):
+    for args, kwargs in CALLS[name]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = find(np, name)(*args, **kwargs)
+            before = sum(frit.stats()["fallbacks"].values())
+            given = [tensors(a) for a in args], {k: tensors(v) for k, v in kwargs.items()}
+            got, by_protocol = find(frit, name)(*given[0], **given[1]), find(np, name)(*given[0], **given[1])
+            handed = sum(frit.stats()["fallbacks"].values()) - before
+        same(got, want, name)
+        same(by_protocol, want, name)
+        assert name in HANDED or not handed, (args, kwargs, frit.stats()["fallbacks"])
+
+
+def test_parts_of_complex_numbers_are_handed_over():
+    before = frit.stats()["fallbacks"].get("nan_to_num", 0)
+    assert_same(frit.nan_to_num(frit.asarray(N * 1j)), np.nan_to_num(N * 1j))
+    assert frit.stats()["fallbacks"]["nan_to_num"] == before + 1
+    assert_same(frit.cross(frit.asarray(V[:3]), frit.asarray(Y[0, :3])), np.cross(V[:3], Y[0, :3]))
+
+
+def test_an_array_instead_of_a_scalar():
+    t = frit.asarray(V).sum()
+    assert t._is_scalar() and (t + 1)._is_scalar() and not frit.add(t, 1, out=...)._is_scalar()
+
+
+def test_errors_are_numpys():
+    for name, args in (("diff", (X, -1)), ("cross", (X, Y)), ("split", (X, 5)), ("rot90", (V,)), ("gradient", (V[:1],)),
+                       ("nanargmax", (N, 0)), ("average", (X, None, V[:3]))):
+        with pytest.raises(Exception) as theirs:
+            find(np, name)(*args)
+        with pytest.raises(theirs.type) as ours:
+            find(frit, name)(*map(tensors, args))
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_warnings_are_numpys():
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        frit.nanmean(frit.asarray(N), 0)
+
+
+def test_composed_functions_fuse():
+    def f(x):
+        return np.diff(x, axis=0) * 2 + np.outer(x[0, 1:200], x[0])
+    g, x = frit.accelerate(f), R.standard_normal((200, 300))
+    for _ in range(6):
+        assert_same(g(x), f(x))
+    assert g.stats.fallbacks == 0 and g.stats.kernels == 1 and g.stats.calls == 6
+
+
+def test_composed_functions_are_the_line_that_called_them():
+    def f(x):
+        return np.diff(x)
+    assert "test_composed.py" in (text := frit.explain(f)(X)) and "numpy" not in text
+
+
+def test_what_only_counts_as_a_dtype_is_not_computed():
+    t = frit.asarray(X) + 1
+    evals = frit.stats()["evals"]
+    assert np.result_type(t, np.int8) == np.float64 and not np.iscomplexobj(t) and np.isrealobj(t)
+    assert frit.stats()["evals"] == evals
+
+
+# ---- copyto
+
+@pytest.mark.parametrize("dst", ["f4", "f8", "i4", "u1", "?", "c16"])
+def test_copyto(dst):
+    sources = [1, 1.5, 300, -1, True, 2j, np.float64(1.25), np.int64(300), X, V, I, B, Z, X[:, :1], X[0, :3], np.nan]
+    masks = [True, B, B[0], B[:, :1], np.True_, 1, np.ones((2, 6, 8), bool)]
+    for casting in ("same_kind", "unsafe", "no"):
+        for src in sources:
+            for mask in masks:
+                def run(xp, convert):
+                    x = convert(X.astype(dst) if dst != "c16" else Z.copy())
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        try:
+                            assert xp.copyto(x, convert(src), casting=casting, where=convert(mask)) is None
+                        except Exception as e:
+                            return type(e), str(e)
+                    return np.array(x)
+                want = run(np, lambda a: a)
+                got = run(frit, lambda a: frit.asarray(a) if isinstance(a, np.ndarray) and a.ndim else a)
+                assert type(want) is type(got) and (want == got if isinstance(want, tuple) else
+                                                    np.array_equal(want, got, equal_nan=dst not in "i4u1?")), (src, mask)
+
+
+def test_copyto_of_overlapping_windows():
+    a, t = V.copy(), frit.asarray(V)
+    np.copyto(a[1:], a[:-1], where=B[0, 1:])
+    frit.copyto(t[1:], t[:-1], where=frit.asarray(B[0, 1:]))
+    assert_same(t, a)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "divide", "floor_divide"])
+def test_unsafe_casting_into_what_takes_it_anyway(name):
+    for a, b, out in (("f8", "f4", "f8"), ("f4", "i4", "f8"), ("i4", "i4", "f8"), ("f8", "f8", "f4"), ("f8", "f8", "i4"),
+                      ("i8", "i8", "i4")):
+        x, y = (np.abs(X) * 9 + 1).astype(a), (np.abs(Y) * 9 + 1).astype(b)
+        want, got = np.zeros(X.shape, out), frit.zeros(X.shape, dtype=out)
+        before = frit.stats()["fallbacks"].get(name, 0)
+        getattr(np, name)(x, y, out=want, casting="unsafe")
+        getattr(frit, name)(frit.asarray(x), frit.asarray(y), out=got, casting="unsafe")
+        assert_same(got, want)
+        assert frit.stats()["fallbacks"].get(name, 0) == before + (out[0] == "i")
