@@ -316,6 +316,73 @@ def test_short_rows_within_outer_axes():
     joined(lambda x, c: x[::2] * c[::2], a, c)
 
 
+def right(f, *arrays, what=""):
+    with np.errstate(all="ignore"):
+        assert_same(f(*map(frit.asarray, arrays)), f(*arrays), what=what)
+
+
+def rows_in_another_order():
+    """Backwards, every other element, with gaps; of each size of element."""
+    for dtype in DTYPES:
+        for n in (2, 3, 4, 5, 8, 13):
+            for h in (9001, 12007):
+                a, b = data((h, n), dtype), data((h, n), dtype, 1)
+                run = joined if n * a.itemsize <= 128 and h * n * a.itemsize >= 1 << 14 else right
+                run(lambda x, y: x[:, ::-1] + y, a, b, what=(dtype, n))
+                run(lambda x, y: x[::-1, ::-1] + y[:, ::-1], a, b, what=(dtype, n))
+                right(lambda x, y: x[:, 1:] + x[:, :-1], a, b, what=(dtype, n))
+                right(lambda x, y: x[:, ::2] + y[:, ::2], a, b, what=(dtype, n))
+                right(lambda x, y: x[:, ::-2] + y[1::3, ::2][:1], a, b, what=(dtype, n))
+
+
+def small_matrices():
+    """Rows of two and three axes: transposed, repeated along either, backwards, with gaps."""
+    for dtype in DTYPES:
+        for shape in ((2, 2), (3, 3), (2, 3), (4, 4), (2, 2, 2), (1, 5), (3, 1, 2)):
+            h, n = 5003, int(np.prod(shape))
+            a, b, one = data((h, *shape), dtype), data((h, *shape[::-1]), dtype, 1), data(shape, dtype, 2)
+            last = tuple(range(1, len(shape) + 1))
+            run = joined if n * a.itemsize <= 128 and h * n * a.itemsize >= 1 << 14 and min(shape) > 1 else right
+            run(lambda x, y: x + y.transpose(0, *last[::-1]), a, b, what=(dtype, shape))
+            run(lambda x, y: x[..., :1] + y, a, a, what=(dtype, shape))
+            run(lambda x, y: x[:, :1] + y, a, a, what=(dtype, shape))
+            run(lambda x, y: x[:, ::-1] + y[..., ::-1], a, a, what=(dtype, shape))
+            right(lambda x, y: x + y + x, a, one, what=(dtype, shape))
+            right(lambda x, y: x[::2, :1] + y, a, one, what=(dtype, shape))
+
+
+@pytest.mark.parametrize("level", frit.isa_levels())
+@pytest.mark.parametrize("what", [rows_in_another_order, small_matrices])
+def test_short_rows_by_shuffles(what, level):
+    """On each level of instructions: its vectors, and what they cannot do."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", f"from tests.test_tiles import *; {what.__name__}()"],
+                   cwd=ROOT, check=True, env={**os.environ, "FRIT_ISA": level})
+
+
+def test_joined_rows_at_the_end_of_memory():
+    """What is shuffled is read a vector at a time, but not beyond the last element: the page behind it is not there."""
+    code = """
+import ctypes, mmap, numpy as np, frit
+libc = ctypes.CDLL(None, use_errno=True)
+page = mmap.PAGESIZE
+for dtype in "B", "H", "f", "d":
+    for n in 2, 3, 5, 9:
+        m = mmap.mmap(-1, 17 * page)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(m))
+        assert libc.mprotect(ctypes.c_void_p(address + 16 * page), page, 0) == 0
+        rows = 16 * page // (n * np.dtype(dtype).itemsize)
+        size = rows * n * np.dtype(dtype).itemsize
+        x = np.frombuffer(m, dtype, rows * n, 16 * page - size).reshape(rows, n)
+        x[:] = np.arange(rows * n).reshape(rows, n) % 100
+        f = frit.accelerate(lambda x, y: x[:, ::-1] + y)
+        y = np.ones((rows, n), dtype)
+        for _ in range(4):
+            assert (f(x, y) == x[:, ::-1] + y).all()
+            assert (frit.accelerate(lambda x, y: x[::-1, ::-1] + y)(x, y) == x[::-1, ::-1] + y).all()
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_short_rows_are_stored_into_what_is_read():
     a, c = data((8000, 3), "f"), data((8000, 1), "f", 1)
     def f(x, c):
@@ -333,11 +400,12 @@ def test_short_rows_are_stored_into_what_is_read():
 
 
 def test_rows_that_are_not_joined():
-    """Few; longer ones; with gaps only; and where what is stored has gaps."""
+    """Few; longer ones; long enough with gaps only; far from each other; and where what is stored has gaps."""
     h = data((40, 3), "f"), data((40, 1), "f", 1)
     check(lambda x, c: x * c, *h, packed=False)
     check(lambda x, c: x * c, data((3000, 13), "f"), data((3000, 1), "f", 1), packed=False)
-    check(lambda x: x[:, :3] * 2, data((9000, 4), "f"), packed=False)
+    check(lambda x: x[:, :5] * 2, data((9000, 6), "f"), packed=False)
+    check(lambda x, c: x[:, 1:] * x[:, :-1], data((9000, 6), "f"), data((1,), "f"), packed=False)
     def store(x, c):
         y = x * 1
         y[:, 1:3] = x[:, 1:3] * c

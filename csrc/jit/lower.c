@@ -704,77 +704,125 @@ pack(struct lowering *z)
 /* ---- short rows: backends/cpu/short_rows.c -------------------------------------------------- */
 
 enum {
-    JOIN_BYTES = 48, /* of a row at most: longer ones are vectors by themselves */
+    JOIN_BYTES = 48,  /* of a row at most: longer ones are vectors by themselves; */
+    JOIN_MORE = 128,  /* of one that several axes make up, or whose elements have another order; */
+    JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
+    JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
     JOIN_ROWS = 64,
 };
 
-/* Whether the operand's rows lie one behind the other without a gap. */
-static bool
-rows_adjoin(const struct lowering *z, int operand)
+/* How many elements lie from one end to the other of what the operand has of the axes from `first` on. */
+static int64_t
+row_span(const struct lowering *z, int operand, int first)
 {
-    const int64_t *stride = z->op[operand].stride;
-    int            inner = z->n_axes - 1;
+    int64_t span = 1;
 
-    return stride[inner] == 1 && stride[inner - 1] == z->dims[inner];
+    for (int p = first; p < z->n_axes; p++) {
+        int64_t stride = z->op[operand].stride[p];
+
+        span += (z->dims[p] - 1) * (stride < 0 ? -stride : stride);
+    }
+    return span;
 }
 
-/* Whether the rows are short and many, what is stored is adjoining rows, and something is computed for it from what has
- * a number for each row, or one row for all. Compiled code steps over mere gaps between rows. */
+/* Whether that lies in order, without a gap. */
 static bool
-can_join(const struct lowering *z)
+adjoins(const struct lowering *z, int operand, int first)
 {
-    int     inner = z->n_axes - 1;
-    int64_t most = 0, n = 1;
-    bool    computes = false, repeats = false;
+    int64_t n = 1;
 
-    if (inner < 1 || z->dims[inner] < 2 || z->dims[inner] > JOIN_BYTES ||
-        (z->dims[inner - 1] < JOIN_ROWS && fr_env.pack_bytes > 0))
+    for (int p = z->n_axes - 1; p >= first; n *= z->dims[p--])
+        if (z->op[operand].stride[p] != n)
+            return false;
+    return true;
+}
+
+/* Whether the axes from `first` on are short rows of the axis before them, which has many; what is stored is adjoining
+ * rows; and something is computed for it from what lies otherwise: a number for each row, one row for all, elements in
+ * another order or beside gaps. */
+static bool
+can_join(const struct lowering *z, int first)
+{
+    int     row = first - 1;
+    int64_t most = 0, n = 1, n_row = 1;
+    bool    computes = false, repeats = false, turns = first < z->n_axes - 1, far = false;
+
+    if (z->dims[row] < JOIN_ROWS && fr_env.pack_bytes > 0)
         return false;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
 
         if (in->kind == FR_INST_STORE) {
             if (in->level != FR_LEVEL_FULL || (z->form[in->operand].flags & FR_OPERAND_STREAM) ||
-                !rows_adjoin(z, in->operand))
+                !adjoins(z, in->operand, row))
                 return false;
             most = fr_dtype_size(in->dtype) > most ? fr_dtype_size(in->dtype) : most;
         } else if (in->kind == FR_INST_OP) {
             computes |= in->op != FR_OP_cast;
         } else if (in->kind == FR_INST_LOAD) {
-            const int64_t *stride = z->op[in->operand].stride;
+            int64_t span = row_span(z, in->operand, first);
+            bool    common = z->op[in->operand].stride[row] == 0;
 
-            repeats |= (stride[inner - 1] == 0) != (stride[inner] == 0);
+            repeats |= common != (span == 1);
+            turns |= span > 1 && !adjoins(z, in->operand, first);
+            far |= !common && span * fr_dtype_size(in->dtype) > JOIN_SPAN;
         } else if (in->kind != FR_INST_SCALAR) {
             return false;
         }
     }
-    for (int p = 0; p < z->n_axes; p++)
+    for (int p = 0; p < z->n_axes; p++) {
         n *= z->dims[p];
-    return computes && repeats && most > 0 && z->dims[inner] * most <= JOIN_BYTES && n > 0 &&
-           n * most >= fr_env.pack_bytes;
+        n_row *= p < first ? 1 : z->dims[p];
+    }
+    if (!computes || most == 0 || n == 0 || n * most < fr_env.pack_bytes || n_row == 1)
+        return false;
+    return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
+           (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
+}
+
+/* Moves one axis inwards, to position `to`. */
+static void
+move_axis(struct lowering *z, int from, int to)
+{
+    int64_t size = z->dims[from];
+    uint8_t class_ = z->class_[from];
+
+    memmove(z->dims + from, z->dims + from + 1, (size_t)(to - from) * sizeof *z->dims);
+    memmove(z->class_ + from, z->class_ + from + 1, (size_t)(to - from) * sizeof *z->class_);
+    z->dims[to] = size;
+    z->class_[to] = class_;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t *stride = z->op[o].stride, moved = stride[from];
+
+        memmove(stride + from, stride + from + 1, (size_t)(to - from) * sizeof *stride);
+        stride[to] = moved;
+    }
 }
 
 /* Makes one long row of short ones: what all elements of a row have in common is loaded for each of them. Returns how
- * many operands the launcher is to pack for it; 0: the rows stay. */
+ * many axes a short row has, the inner one and the last of those outside of the rows; 0: the rows stay. */
 static int
-join_rows(struct lowering *z)
+join_rows(struct lowering *z, int *n_packed)
 {
-    int row = z->n_axes - 2, n_packed = 0;
+    int first = z->n_axes - 1;
 
-    if (!can_join(z))
+    while (first > 0 && !can_join(z, first))
+        first--;
+    if (first <= 0)
         return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst *in = &z->inst[i];
         struct operand *o = &z->op[in->operand];
 
-        if (in->kind != FR_INST_LOAD || (in->level != FR_LEVEL_FULL && o->stride[row] == 0) ||
-            (in->level == FR_LEVEL_FULL && rows_adjoin(z, in->operand)))
+        if (in->kind != FR_INST_LOAD || adjoins(z, in->operand, first - 1) ||
+            (in->level != FR_LEVEL_FULL && o->stride[first - 1] == 0 && row_span(z, in->operand, first) == 1))
             continue;
         in->level = FR_LEVEL_FULL;
         o->packed = true;
-        n_packed++;
+        ++*n_packed;
     }
-    return n_packed;
+    move_axis(z, first - 1, z->n_axes - 2);
+    return z->n_axes - first;
 }
 
 static void
@@ -919,8 +967,7 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     coalesce(&z);
     if (!after && z.grp->kind != FR_GROUP_ROW && z.grp->kind != FR_GROUP_MAP)
         rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
-    l->n_packed = join_rows(&z);
-    l->joined = l->n_packed > 0;
+    l->joined = (uint8_t)join_rows(&z, &l->n_packed);
     if (!l->joined) {
         if (after || z.grp->kind == FR_GROUP_MAP || z.grp->kind == FR_GROUP_ROW)
             longest_rows(&z);

@@ -16,7 +16,7 @@ struct fr_operand_source {
 struct fr_lowered {
     struct fr_nest            nest;
     int                       n_outer, n_packed;
-    bool                      joined;    /* short rows, to be run as one (struct fr_instance) */
+    uint8_t                   joined;    /* short rows of so many axes, to be run as one (struct fr_instance) */
     int64_t                   outer[FR_MAX_DIMS];
     int64_t                   n_rows, n_inner;
     struct fr_operand_source *source;    /* [n_operands] */

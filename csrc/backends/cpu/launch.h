@@ -44,8 +44,8 @@ struct fr_kernel {
  * n_packed operands are loaded with access UNIT although their elements lie side by side along the
  * rows or an outer axis, or along none: what runs sees copies of tiles of them (fr_lowered). Such a nest does not
  * accumulate, and those lie along one axis if its rows must stay whole, else along two at most.
- * joined: the rows are short, and what runs sees many of them as one. What is stored lies so; every load of level FULL
- * has access UNIT, and those that lie otherwise are packed.
+ * joined: the rows are short, and what runs sees many of them as one: of so many axes, the inner one and the last of the
+ * outer ones. What is stored lies so; every load of level FULL has access UNIT, and those that lie otherwise are packed.
  * Operands that accumulate (ACCUM, STREAM) have stride 0 along the axes that they reduce: those axes
  * are walked in order, by one thread per accumulator element. Their memory need not be initialised:
  * the launcher begins with the identity (sum -0.0 or 0, prod 1, max and min the first element). */
@@ -57,7 +57,7 @@ struct fr_instance {
     char         **ptr;                   /* [n_operands] at index 0 of every axis */
     const int64_t *stride;                /* [n_operands * (n_outer + 2)] */
     const void    *scalars;               /* 16-byte slots */
-    bool           joined;
+    uint8_t        joined;
 };
 
 /* Runs `n` independent instances of one kernel as one dispatch ("a table of pointers and sizes").

@@ -6,6 +6,7 @@
 #include "backends/cpu/near.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
@@ -170,7 +171,147 @@ REPEAT(2, uint16_t)
 REPEAT(4, uint32_t)
 REPEAT(8, uint64_t)
 
+/* The widest vector that one shuffle takes in any order, and of what; what is smaller is shuffled as bytes. */
+#if defined(__AVX512BW__)
+enum { TURN_UNIT = 2, TURN_BYTES = 64 };
+typedef uint16_t unit_t;
+#elif defined(__AVX2__)
+enum { TURN_UNIT = 4, TURN_BYTES = 32 };
+typedef uint32_t unit_t;
+#else
+enum { TURN_UNIT = 1, TURN_BYTES = 16 };
+typedef uint8_t unit_t;
+#endif
+enum { FEW_BYTES = 16 };
+typedef unit_t  units_t __attribute__((vector_size(TURN_BYTES)));
+typedef unit_t  units_mem __attribute__((vector_size(TURN_BYTES), aligned(1), may_alias));
+typedef uint8_t bytes_t __attribute__((vector_size(FEW_BYTES)));
+typedef uint8_t bytes_mem __attribute__((vector_size(FEW_BYTES), aligned(1), may_alias));
+
+/* Vector v of a turn: elements [v * n, v * n + n) of its rows. False: they lie too far apart. */
+static bool
+plan_vector(struct fr_turn *t, int v, int size, int n_row, const int64_t *offset, int64_t stride)
+{
+    int     unit = t->bytes ? 1 : TURN_UNIT, width = t->bytes ? FEW_BYTES : TURN_BYTES;
+    int     n = width / size, n_all = t->n_rows * n_row, end = n_all - v * n < n ? n_all - v * n : n;
+    int64_t lowest = INT64_MAX, highest = INT64_MIN;
+    unit_t  lane[TURN_BYTES / TURN_UNIT];
+    uint8_t byte[FEW_BYTES];
+
+    for (int i = 0; i < end; i++) {
+        int     e = v * n + i;
+        int64_t at = e / n_row * stride + offset[e % n_row];
+
+        lowest = at < lowest ? at : lowest;
+        highest = at > highest ? at : highest;
+    }
+    if (highest - lowest + size > 2 * width)
+        return false;
+    t->two |= highest - lowest + size > width;
+    t->from[v] = lowest;
+    for (int i = 0; i < n; i++) {
+        int     e = v * n + (i < end ? i : 0);
+        int64_t at = e / n_row * stride + offset[e % n_row] - lowest;
+
+        for (int u = 0; u < size / unit; u++)
+            if (t->bytes)
+                byte[i * size + u] = (uint8_t)(at + u);
+            else
+                lane[i * (size / unit) + u] = (unit_t)(at / unit + u);
+    }
+    memcpy(t->lane[v], t->bytes ? (const void *)byte : (const void *)lane, (size_t)width);
+    return true;
+}
+
+/* A turn of so many rows. */
+static bool
+plan_rows(struct fr_turn *t, int n_rows, int size, int n, const int64_t *offset, int64_t stride)
+{
+    int  width = t->bytes ? FEW_BYTES : TURN_BYTES;
+    bool fits = true;
+
+    t->two = false;
+    t->n_rows = n_rows;
+    t->n_bytes = (size_t)(n_rows * n * size);
+    t->n_vectors = ((int)t->n_bytes + width - 1) / width;
+    for (int v = 0; fits && v < t->n_vectors; v++)
+        fits = t->n_vectors <= FR_TURN_VECTORS && plan_vector(t, v, size, n, offset, stride);
+    return fits;
+}
+
+static bool
+plan_turn(struct fr_turn *t, int size, int n, const int64_t *offset, int64_t stride)
+{
+    int width, whole = 1;
+
+    t->bytes = size < TURN_UNIT;
+    width = t->bytes ? FEW_BYTES : TURN_BYTES;
+    if (!ANY_ORDER || size > 8)
+        return false;
+    /* Whole numbers of units, or what a shuffle moves would be parts of elements. */
+    for (int i = 0; i < n; i++)
+        if ((offset[i] - offset[0]) % size || stride % size)
+            return false;
+    /* As many rows as are whole vectors; else as many as one vector has, the last of which lies over the next turn. */
+    while (whole * n * size % width)
+        whole *= 2;
+    if (plan_rows(t, whole, size, n, offset, stride))
+        return true;
+    for (int r = width / (n * size) > 1 ? width / (n * size) : 1; r > 0; r--)
+        if (plan_rows(t, r, size, n, offset, stride))
+            return true;
+    return false;
+}
+
+#define TURN(V, MEM, NAME)                                                                         \
+    static inline __attribute__((always_inline)) void NAME(                                        \
+        const struct fr_turn *t, size_t n, int n_vectors, bool two, char *out, const char *in, ptrdiff_t stride) \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++, out += t->n_bytes, in += stride)                            \
+            for (int v = 0; v < n_vectors; v++) {                                                  \
+                const V     lane = (V) * (const MEM *)(const void *)t->lane[v];                    \
+                const char *from = in + t->from[v];                                                \
+                V           x = (V) * (const MEM *)from;                                           \
+                                                                                                   \
+                x = two ? __builtin_shuffle(x, (V) * (const MEM *)(from + sizeof(V)), lane)        \
+                        : __builtin_shuffle(x, lane);                                              \
+                *(MEM *)(out + v * (int)sizeof(V)) = x;                                            \
+            }                                                                                      \
+    }                                                                                              \
+    static void NAME##_all(const struct fr_turn *t, size_t n, char *out, const char *in, ptrdiff_t stride) \
+    {                                                                                              \
+        if (t->n_vectors == 1 && !t->two)                                                          \
+            NAME(t, n, 1, false, out, in, stride);                                                 \
+        else if (t->n_vectors == 1)                                                                \
+            NAME(t, n, 1, true, out, in, stride);                                                  \
+        else if (!t->two)                                                                          \
+            NAME(t, n, t->n_vectors, false, out, in, stride);                                      \
+        else                                                                                       \
+            NAME(t, n, t->n_vectors, true, out, in, stride);                                       \
+    }
+TURN(units_t, units_mem, turn_units)
+TURN(bytes_t, bytes_mem, turn_bytes)
+
+static size_t
+turn(const struct fr_turn *t, size_t n_rows, size_t n_more, char *out, const char *in, ptrdiff_t stride)
+{
+    int64_t width = t->bytes ? FEW_BYTES : TURN_BYTES, reach = 0, step = stride * t->n_rows;
+    int64_t n = ((int64_t)n_rows + t->n_rows - 1) / t->n_rows, end = (int64_t)(n_rows + n_more - 1) * stride;
+
+    for (int v = 0; v < t->n_vectors; v++) {
+        int64_t to = t->from[v] + (t->two ? 2 : 1) * width;
+
+        reach = to > reach ? to : reach;
+    }
+    while (n > 0 && (n - 1) * step + reach > end)
+        n--;
+    (t->bytes ? turn_bytes_all : turn_units_all)(t, (size_t)n, out, in, step);
+    return (size_t)(n * t->n_rows) < n_rows ? (size_t)(n * t->n_rows) : n_rows;
+}
+
 const struct fr_near_kernels PASTE(fr_near_, FR_LEVEL) = {
     .gather = {[1] = near_1, [2] = near_2, [4] = near_4, [8] = near_8},
     .repeat = {[1] = repeat_1, [2] = repeat_2, [4] = repeat_4, [8] = repeat_8},
+    .plan_turn = plan_turn,
+    .turn = turn,
 };

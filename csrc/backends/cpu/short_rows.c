@@ -2,31 +2,40 @@
  *
  * The pixels of an image, the coordinates of points: what is computed lies row after row without a gap, and so
  * does most of what is read. The rest -- a number for each row, a row that all have in common, a part of longer
- * rows -- is packed: copied, for as many rows as stay in L1, to scratch where its rows lie so, too. The executor
- * then sees a row of hundreds of elements side by side, whatever the operands were.
+ * rows, rows backwards, small matrices transposed -- is packed: copied, for as many rows as stay in L1, to scratch
+ * where its rows lie so, too. The executor then sees a row of hundreds of elements side by side, whatever the operands
+ * were.
  *
  * What is read ahead of its turn is not written before: a store and a load of one nest meet in no element or in
  * the same one, which is of one row. */
+#include <string.h>
+
 #include "backends/cpu/copy.h"
+#include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
 
 enum {
     TILE_BYTES = 4 << 10, /* of all packed operands together: more would keep loads from overlapping */
     TILE_ROWS = 64,       /* a multiple: so that each tile is stored from a cache line on, if the first one is */
+    MAX_TURNS = 16,       /* operands: a plan is a few hundred bytes */
 };
 
 struct packed {
-    int    operand, size;
-    bool   common; /* one row for all */
-    size_t at;     /* in scratch */
+    int             operand, size;
+    bool            common; /* one row for all */
+    bool            same;   /* one element for the row */
+    struct fr_turn *turn;   /* NULL: it is copied in another way */
+    size_t          at;     /* in scratch */
 };
 
 struct short_rows {
     const struct fr_bound *b;
     struct fr_space        others; /* all axes but the rows and theirs */
+    int64_t                n_inner; /* elements of a short row */
     struct packed          packed[FR_MAX_OPERANDS];
-    int                    n_packed;
+    struct fr_turn         turn[MAX_TURNS];
+    int                    n_packed, n_turns;
     int64_t                step[FR_MAX_OPERANDS]; /* along the long row */
     size_t                 bytes;                 /* of scratch */
     int64_t                tile;                  /* rows */
@@ -34,6 +43,22 @@ struct short_rows {
     int64_t                n_all, per_task;       /* of all; of a task */
     atomic_int             failed;
 };
+
+/* Where the elements of a row lie, in bytes from the first one. */
+static void
+find_offsets(const struct short_rows *s, int operand, int64_t *offset)
+{
+    const struct fr_instance *in = s->b->in;
+    const int64_t            *stride = fr_space_strides(s->b, operand);
+    int64_t                   n = in->n_inner;
+
+    for (int64_t i = 0; i < n; i++)
+        offset[i] = i * s->b->inner_stride[operand];
+    for (int d = in->n_outer; --d > in->n_outer - in->joined; n *= in->outer[d])
+        for (int64_t i = 1; i < in->outer[d]; i++) /* from the innermost of its other axes on */
+            for (int64_t e = 0; e < n; e++)
+                offset[i * n + e] = offset[e] + i * stride[d];
+}
 
 static void
 find_packed(struct short_rows *s)
@@ -43,39 +68,70 @@ find_packed(struct short_rows *s)
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
         int                   k = in->operand, size = fr_dtype_size(in->dtype);
+        int64_t               offset[FR_TURN_ROW];
+        bool                  adjoins, same = true;
+        struct packed        *p;
 
         if ((in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE) || in->level != FR_LEVEL_FULL)
             continue;
+        find_offsets(s, k, offset);
+        adjoins = b->row_stride[k] == size * s->n_inner;
+        for (int64_t e = 0; e < s->n_inner; e++) {
+            adjoins &= offset[e] == e * size;
+            same &= offset[e] == 0;
+        }
         s->step[k] = size;
-        if (b->inner_stride[k] != size || b->row_stride[k] != size * b->in->n_inner)
-            s->packed[s->n_packed++] = (struct packed){.operand = k, .size = size, .common = b->row_stride[k] == 0};
+        if (adjoins)
+            continue;
+        p = &s->packed[s->n_packed++];
+        *p = (struct packed){.operand = k, .size = size, .common = b->row_stride[k] == 0, .same = same};
+        if (!same && b->row_stride[k] > 0 && s->n_turns < MAX_TURNS &&
+            fr_near->plan_turn(&s->turn[s->n_turns], size, (int)s->n_inner, offset, b->row_stride[k]))
+            p->turn = &s->turn[s->n_turns++];
     }
 }
 
 static void
 choose_tile(struct short_rows *s)
 {
-    int64_t n_rows = s->b->in->n_rows, n_inner = s->b->in->n_inner, bytes = 0;
+    int64_t n_rows = s->b->in->n_rows, bytes = 0;
 
     for (int i = 0; i < s->n_packed; i++)
-        bytes += s->packed[i].size * n_inner;
+        bytes += s->packed[i].size * s->n_inner;
     s->tile = TILE_BYTES / bytes & -TILE_ROWS;
     s->tile = s->tile < TILE_ROWS ? TILE_ROWS : s->tile;
     s->tile = s->tile < n_rows ? s->tile : n_rows;
     s->n_tiles = (n_rows + s->tile - 1) / s->tile;
     for (int i = 0; i < s->n_packed; i++) {
         s->packed[i].at = s->bytes;
-        s->bytes += (size_t)((s->packed[i].size * n_inner * s->tile + 63) & ~(int64_t)63);
+        s->bytes += (size_t)((s->packed[i].size * s->n_inner * s->tile + 63) & ~(int64_t)63);
+        s->bytes += s->packed[i].turn ? FR_TURN_ROOM : 0;
     }
 }
 
+/* `n_more` rows follow. */
 static void
-pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, char *to, const char *from)
+pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t n_more, char *to, const char *from)
 {
     const struct fr_bound *b = s->b;
+    int64_t                offset[FR_TURN_ROW], n = s->n_inner, row = p->size * n, by = b->row_stride[p->operand];
+    int64_t                done = 0;
 
-    fr_copy_2d((size_t)n_rows, (size_t)b->in->n_inner, p->size, to, p->size * b->in->n_inner, p->size, from,
-               b->row_stride[p->operand], b->inner_stride[p->operand]);
+    if (p->turn)
+        done = (int64_t)fr_near->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
+    if (done == n_rows)
+        return;
+
+    to += done * row;
+    from += done * by;
+    n_rows -= done;
+    if (p->same || n == b->in->n_inner) {
+        fr_copy_2d((size_t)n_rows, (size_t)n, p->size, to, row, p->size, from, by, p->same ? 0 : b->inner_stride[p->operand]);
+        return;
+    }
+    find_offsets(s, p->operand, offset);
+    for (int64_t e = 0; e < n; e++)
+        fr_copy_2d((size_t)n_rows, 1, p->size, to + e * p->size, row, p->size, from + offset[e], by, p->size);
 }
 
 static void
@@ -109,24 +165,33 @@ run_task(void *arg, int64_t i, int worker)
             const struct packed *k = &s->packed[p];
 
             if (moved || !k->common)
-                pack(s, k, k->common ? s->tile : left, scratch + k->at, ptr[k->operand]);
+                pack(s, k, k->common ? s->tile : left, b->in->n_rows - first - left, scratch + k->at,
+                     ptr[k->operand]);
             ptr[k->operand] = scratch + k->at;
         }
-        fr_exec_rows(b->exec, ptr, none, s->step, 1, left * b->in->n_inner, b->in->scalars, mem);
+        fr_exec_rows(b->exec, ptr, none, s->step, 1, left * s->n_inner, b->in->scalars, mem);
     }
 }
 
 fr_status
 fr_short_rows_run(const struct fr_bound *b, int n_threads)
 {
-    struct short_rows s = {.b = b};
+    struct short_rows s;
     int64_t           n = fr_space_tasks(fr_space_ps(b->exec->program, b->in), n_threads);
 
-    find_packed(&s);
-    choose_tile(&s);
+    s.b = b;
+    s.n_inner = b->in->n_inner;
+    s.n_packed = s.n_turns = 0;
+    s.bytes = 0;
+    s.failed = FR_OK;
     fr_space_clear(&s.others);
     for (int d = 0; d < b->in->n_outer; d++)
-        fr_space_add(&s.others, d, b->in->outer[d]);
+        if (d < b->in->n_outer - b->in->joined + 1)
+            fr_space_add(&s.others, d, b->in->outer[d]);
+        else
+            s.n_inner *= b->in->outer[d];
+    find_packed(&s);
+    choose_tile(&s);
     s.n_all = s.others.total * s.n_tiles;
     s.per_task = fr_space_share(s.n_all, n, 1);
     if (!fr_pool_run(run_task, &s, (s.n_all + s.per_task - 1) / s.per_task))
