@@ -127,8 +127,8 @@ enum { FEW = 4 };
     }
 FOR_SIZES(SPREAD)
 
-/* Rows shorter than the vectors that are stored: what one row's last vector has too much, the next row's first lies
- * over. Only the last rows have none after them. */
+/* Rows that are no whole vectors: what one row's last vector has too much, the next row's first lies over. The last
+ * rows have none after them, and end with a vector that lies over the one before it. */
 #ifdef __AVX2__
 enum { WIDE = 32 };
 #else
@@ -164,7 +164,14 @@ enum { WIDE = 16 };
         case 4: rows_##S(n, n_bytes, 4, out, in, stride); break;                                   \
         default: rows_##S(n, n_bytes, n_vectors, out, in, stride);                                 \
         }                                                                                          \
-        return r + n;                                                                              \
+        out += n * n_bytes;                                                                        \
+        in += (ptrdiff_t)n * stride;                                                               \
+        r += n;                                                                                    \
+        for (; r < n_rows && n_bytes >= WIDE; r++, out += n_bytes, in += stride) {                 \
+            rows_##S(1, 0, n_vectors - 1, out, in, 0);                                             \
+            rows_##S(1, 0, 1, out + n_bytes - WIDE, in, 0);                                        \
+        }                                                                                          \
+        return r;                                                                                  \
     }
 REPEAT(1, uint8_t)
 REPEAT(2, uint16_t)

@@ -13,6 +13,8 @@
 /* ---- what the vectoriser does well: one macro per shape of loop --------------------------------
  * acc and x do not overlap; eight rows are taken at a time so that acc is read and written once
  * for all. */
+enum { FEW_ROWS_PIECE = 2048 }; /* accumulators, which stay in L1 while the last rows, less than eight, go by */
+
 #define ACCUM(op, s, T, A, EXPR)                                                                   \
     static void accum_##op##_##s(size_t n_rows, size_t n, void *acc, const void *x,                \
                                  ptrdiff_t row_stride, int64_t *index, int64_t i0)                 \
@@ -47,14 +49,17 @@
                 r[j] = m;                                                                          \
             }                                                                                      \
         }                                                                                          \
-        for (; t < n_rows; t++, row += row_stride) {                                               \
-            const T *restrict x0 = (const T *)row;                                                 \
+        for (size_t from = 0, to; t < n_rows && from < n; from = to) {                             \
+            to = n - from < FEW_ROWS_PIECE ? n : from + FEW_ROWS_PIECE;                            \
+            for (size_t u = t; u < n_rows; u++) {                                                  \
+                const T *restrict x0 = (const T *)(row + (ptrdiff_t)(u - t) * row_stride);         \
                                                                                                    \
-            for (size_t j = 0; j < n; j++) {                                                       \
-                A m = r[j];                                                                        \
-                T v = x0[j];                                                                       \
+                for (size_t j = from; j < to; j++) {                                               \
+                    A m = r[j];                                                                    \
+                    T v = x0[j];                                                                   \
                                                                                                    \
-                r[j] = EXPR;                                                                       \
+                    r[j] = EXPR;                                                                   \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }
