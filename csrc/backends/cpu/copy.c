@@ -166,7 +166,7 @@ fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src
 void
 fr_copy_fill(size_t n, int size, void *dst, const void *src)
 {
-    if (size > 1 && size <= 8 && fr_near->repeat[size](1, n * (size_t)size, dst, src, 0))
+    if (n > 0 && size > 1 && size <= 8 && fr_near->repeat[size](1, n * (size_t)size, dst, src, 0))
         return;
     switch (size) {
     case 1: memset(dst, *(const uint8_t *)src, n); return;

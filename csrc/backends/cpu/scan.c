@@ -2,15 +2,17 @@
  *
  * A line is one walk along the scanned axis, element after element, as NumPy's accumulate does
  * it: f16 is rounded at each step, complex products are plain. Lines are independent: threads
- * share them, and one thread walks several side by side, in vector lanes where they are
- * neighbours in memory, else to hide the latency of each step. */
+ * share them, and one thread walks several side by side, in vector lanes, where they are
+ * neighbours in memory or short. */
 #include <string.h>
 
 #include "backends/cpu/half.h"
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 
-enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1 */
+enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1, */
+       LINE_BYTES = 64,             /* or of so many where there are no more */
+       SHORT = 16,                  /* steps of a line */
        TASK_ELEMENTS = 1 << 15 };   /* below this, waking a thread costs more than it saves */
 
 /* Lines [0, n) of one task; strides in bytes. */
@@ -29,75 +31,55 @@ typedef struct {
     double re, im;
 } c128;
 
-/* Neighbouring lines in lanes; else four lines at a time. */
+/* Many lines side by side: neighbours, whose number is a constant so that their running values stay in registers, and
+ * short ones, however they lie. Others one by one: each step waits for the one before it, but the processor is through
+ * with most of the next line meanwhile, and four by turns take twice as long. */
 #define SCAN(name, T, EXPR)                                                                        \
     static inline T step_##name(T m, T v) { return EXPR; }                                         \
+    static inline __attribute__((always_inline)) void abreast_##name(                              \
+        const struct lines *l, size_t k, size_t n, ptrdiff_t in_lane, ptrdiff_t out_lane,          \
+        ptrdiff_t in_step, ptrdiff_t out_step)                                                     \
+    {                                                                                              \
+        const char  *in = l->in + (ptrdiff_t)k * l->in_lane;                                       \
+        char        *out = l->out + (ptrdiff_t)k * l->out_lane;                                    \
+        const size_t length = l->length;                                                           \
+        T            m[LANE_BYTES / sizeof(T)];                                                    \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++)                                                             \
+            m[i] = *(const T *)(in + (ptrdiff_t)i * in_lane);                                      \
+        for (size_t j = 1;; j++, out += out_step) {                                                \
+            for (size_t i = 0; i < n; i++)                                                         \
+                *(T *)(out + (ptrdiff_t)i * out_lane) = m[i];                                      \
+            if (j == length)                                                                       \
+                return;                                                                            \
+            in += in_step;                                                                         \
+            for (size_t i = 0; i < n; i++)                                                         \
+                m[i] = step_##name(m[i], *(const T *)(in + (ptrdiff_t)i * in_lane));               \
+        }                                                                                          \
+    }                                                                                              \
     static void scan_##name(const struct lines *l)                                                 \
     {                                                                                              \
-        enum { LANES = LANE_BYTES / sizeof(T) };                                                   \
-        size_t k = 0;                                                                              \
+        const size_t    many = LANE_BYTES / sizeof(T), few = LINE_BYTES / sizeof(T);               \
+        const ptrdiff_t in_lane = l->in_lane, out_lane = l->out_lane, one = sizeof(T);             \
+        const ptrdiff_t in_step = l->in_step, out_step = l->out_step;                              \
+        size_t          k = 0;                                                                     \
                                                                                                    \
-        if (l->in_lane == sizeof(T) && l->out_lane == sizeof(T) && l->n > 1) {                     \
-            T m[LANES];                                                                            \
-                                                                                                   \
-            for (; k < l->n; k += LANES) {                                                         \
-                size_t      n = l->n - k < LANES ? l->n - k : LANES;                               \
-                const char *in = l->in + k * sizeof(T);                                            \
-                char       *out = l->out + k * sizeof(T);                                          \
-                                                                                                   \
-                memcpy(m, in, n * sizeof(T));                                                      \
-                memcpy(out, m, n * sizeof(T));                                                     \
-                for (size_t j = 1; j < l->length; j++) {                                           \
-                    const T *x = (const T *)(in += l->in_step);                                    \
-                    T       *r = (T *)(out += l->out_step);                                        \
-                                                                                                   \
-                    for (size_t i = 0; i < n; i++)                                                 \
-                        m[i] = step_##name(m[i], x[i]);                                            \
-                    memcpy(r, m, n * sizeof(T));                                                   \
-                }                                                                                  \
-            }                                                                                      \
-            return;                                                                                \
+        if (in_lane == one && out_lane == one) {                                                   \
+            for (; k + many <= l->n; k += many)                                                    \
+                abreast_##name(l, k, many, one, one, in_step, out_step);                           \
+            for (; k + few <= l->n; k += few)                                                      \
+                abreast_##name(l, k, few, one, one, in_step, out_step);                            \
+            for (; k + 2 <= l->n; k += 2)                                                          \
+                abreast_##name(l, k, 2, one, one, in_step, out_step);                              \
+        } else if (l->length <= SHORT) {                                                           \
+            for (; k + 4 < l->n; k += many)                                                        \
+                abreast_##name(l, k, l->n - k < many ? l->n - k : many, in_lane, out_lane, in_step, out_step); \
         }                                                                                          \
-        for (; k < l->n; k += 4) {                                                                 \
-            size_t      last = l->n - k - 1;                                                       \
-            const char *in[4];                                                                     \
-            char       *out[4];                                                                    \
-            T           m[4];                                                                      \
-                                                                                                   \
-            if (last == 0) { /* a line alone */                                                    \
-                const char *x = l->in + (ptrdiff_t)k * l->in_lane;                                 \
-                char       *r = l->out + (ptrdiff_t)k * l->out_lane;                               \
-                T           one = *(const T *)x;                                                   \
-                                                                                                   \
-                *(T *)r = one;                                                                     \
-                for (size_t j = 1; j < l->length; j++) {                                           \
-                    x += l->in_step;                                                               \
-                    r += l->out_step;                                                              \
-                    one = step_##name(one, *(const T *)x);                                         \
-                    *(T *)r = one;                                                                 \
-                }                                                                                  \
-                continue;                                                                          \
-            }                                                                                      \
-            for (size_t i = 0; i < 4; i++) {                                                       \
-                ptrdiff_t line = (ptrdiff_t)(k + (i < last ? i : last));                           \
-                                                                                                   \
-                in[i] = l->in + line * l->in_lane;                                                 \
-                out[i] = l->out + line * l->out_lane;                                              \
-                m[i] = *(const T *)in[i];                                                          \
-            }                                                                                      \
-            for (size_t i = 0; i < 4; i++)                                                         \
-                *(T *)out[i] = m[i];                                                               \
-            for (size_t j = 1; j < l->length; j++) {                                               \
-                ptrdiff_t from = (ptrdiff_t)j * l->in_step, to = (ptrdiff_t)j * l->out_step;       \
-                                                                                                   \
-                /* All are read before any is written: short groups walk their last line more      \
-                 * than once, maybe in place. */                                                   \
-                for (int i = 0; i < 4; i++)                                                        \
-                    m[i] = step_##name(m[i], *(const T *)(in[i] + from));                          \
-                for (int i = 0; i < 4; i++)                                                        \
-                    *(T *)(out[i] + to) = m[i];                                                    \
-            }                                                                                      \
-        }                                                                                          \
+        for (; k < l->n; k++)                                                                      \
+            if (in_step == one && out_step == one)                                                 \
+                abreast_##name(l, k, 1, 0, 0, one, one);                                           \
+            else                                                                                   \
+                abreast_##name(l, k, 1, 0, 0, in_step, out_step);                                  \
     }
 
 #define SCAN_RING(s, T)                                                                            \
@@ -174,7 +156,7 @@ static scan_fn *const scans[4][FR_N_DTYPES] = {
 
 struct scan {
     scan_fn  *fn;
-    int       n_axes;                         /* outermost first; the lane axis is not among them */
+    int       n_axes;                         /* outermost first; the lane axis has one index there */
     int64_t   size[FR_LAUNCH_AXES + 1];
     ptrdiff_t in_stride[FR_LAUNCH_AXES + 1], out_stride[FR_LAUNCH_AXES + 1];
     int64_t   n_lanes, lanes_per_task, tasks_per_group;
@@ -216,11 +198,29 @@ lanes_per_task(const struct scan *s, int size)
     return lanes < s->n_lanes ? lanes : s->n_lanes;
 }
 
+/* Adds an axis within the others, to the last one if both operands walk on from that. */
+static void
+add_axis(struct scan *s, int64_t n, ptrdiff_t in, ptrdiff_t out)
+{
+    int k = s->n_axes - 1;
+
+    if (n == 1)
+        return;
+    if (k >= 0 && s->in_stride[k] == n * in && s->out_stride[k] == n * out) {
+        n *= s->size[k];
+    } else {
+        k = s->n_axes++;
+    }
+    s->size[k] = n;
+    s->in_stride[k] = in;
+    s->out_stride[k] = out;
+}
+
 fr_status
 fr_launch_scan(fr_op op, fr_dtype d, const struct fr_instance *it, struct fr_err *err)
 {
     struct scan    s = {0};
-    int            n_axes = it->n_outer + 1, lane = -1, size = fr_dtype_size(d);
+    int            lane = -1, size = fr_dtype_size(d);
     const int64_t *in = it->stride, *out = it->stride + it->n_outer + 2;
     int64_t        n_groups = 1;
 
@@ -235,24 +235,21 @@ fr_launch_scan(fr_op op, fr_dtype d, const struct fr_instance *it, struct fr_err
     s.n_lanes = 1;
     if (it->n_inner == 0)
         return FR_OK;
-    /* Lanes run along the axis on which both operands are dense, else along the longest. */
-    for (int k = 0; k < n_axes; k++) {
+    for (int k = 0; k <= it->n_outer; k++) {
         int64_t n = k < it->n_outer ? it->outer[k] : it->n_rows;
 
         if (n == 0)
             return FR_OK;
-        s.size[k] = n;
-        s.in_stride[k] = in[k];
-        s.out_stride[k] = out[k];
+        add_axis(&s, n, in[k], out[k]);
         n_groups *= n;
-        if (n > 1 && in[k] == size && out[k] == size)
-            lane = k;
     }
-    for (int k = 0; k < n_axes && (lane < 0 || s.in_stride[lane] != size ||
-                                   s.out_stride[lane] != size); k++)
-        if (s.size[k] > 1 && (lane < 0 || s.size[k] > s.size[lane]))
+    /* Lanes run along the axis on which both operands are dense, else along the longest. */
+    for (int k = 0; k < s.n_axes; k++)
+        if (s.in_stride[k] == size && s.out_stride[k] == size)
             lane = k;
-    s.n_axes = n_axes;
+    for (int k = 0, dense = lane >= 0; k < s.n_axes && !dense; k++)
+        if (lane < 0 || s.size[k] > s.size[lane])
+            lane = k;
     if (lane >= 0) {
         s.n_lanes = s.size[lane];
         s.l.in_lane = s.in_stride[lane];
