@@ -308,6 +308,14 @@ COSTS = {
     "mask.sum()": 0.6,
     "long.max(0)": 7,
     "long.sum(0)": 5,
+    "f.reshape(3, 10000).sum(0)": 1.6,
+    "f.reshape(-1, 2)[:, ::-1] * 2": 4.5,           # rows in another order, by shuffles
+    "small + small.swapaxes(1, 2)": 6,
+    "small * small[:, :1]": 6,
+    "(small * third).sum(-1)": 9,                 # the longest axis is the rows
+    "f.reshape(100, 300) - f.reshape(100, 300).max(1, keepdims=True)": 3.6,    # the last rows of a repeat by vectors
+    "frit.cumsum(f.reshape(-1, 2), 0)": 6,
+    "frit.cumsum(f.reshape(-1, 3), 1)": 16,
 }
 SETUP = """
 import os, sys
@@ -324,6 +332,7 @@ pairs2 = frit.asarray(np.arange(2 * n).astype("i2").reshape(n, 2))
 half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the first two
 sevens = frit.asarray(r.random((4286, 7), "f4"))        # in one register
 seventh = frit.asarray(r.random((4286, 1), "f4"))
+small, third = frit.asarray(r.random((3333, 3, 3), "f4")), frit.asarray(r.random((3333, 1, 3), "f4"))
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
 long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time
