@@ -180,6 +180,22 @@ def test_places_of_extremes_in_short_rows(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
+def test_places_of_extremes_in_columns(dtype):
+    """Of any number of rows and columns, of equals the first, a NaN before all others; and more rows than a byte counts."""
+    r = np.random.default_rng(3)
+    for shape in [(2, 8), (2, 9), (3, 40), (4, 1000), (300, 17), (700, 5), (1000, 33), (3, 5, 100), (5, 300, 11), (20, 2, 300)]:
+        for values in (3, 100):
+            a = (r.integers(0, values, shape) - values // 2).astype(dtype)
+            if a.dtype.kind in "fc":
+                a[r.random(shape) < 0.02] = np.nan
+                a[r.random(shape) < 0.1] = -0.0
+            t = frit.asarray(a)
+            for axis in range(a.ndim):
+                for f in (lambda x: x.argmax(axis), lambda x: x.argmin(axis), lambda x: x[::-1].argmax(axis)):
+                    assert_same(f(t), f(a), what=(shape, axis))
+
+
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlL", "f2", "f4", "f8", "c8", "c16"])
 def test_one_that_decides(dtype):
     """Truth and extremes where one element is unlike all others, in whole vectors and in what is left over."""
     r = np.random.default_rng(4)
@@ -306,6 +322,9 @@ COSTS = {
     "byte.reshape(-1, 4).any(1)": 3,
     "frit.count_nonzero(byte)": 1,
     "mask.sum()": 0.6,
+    "matrix.argmax(0)": 3.5,                          # places of columns, in vectors
+    "f.reshape(3, 10000).argmin(0)": 4,
+    "f.reshape(-1, 2).argmax(1)": 11,
     "long.max(0)": 7,
     "long.sum(0)": 5,
     "f.reshape(3, 10000).sum(0)": 1.6,

@@ -128,6 +128,16 @@ fr_nest_stage_runs(const struct fr_nest *nest, int stage, bool rowbuf, uint8_t *
 }
 
 bool
+fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts)
+{
+    const struct fr_inst *load = insts, *in = insts + 1;
+
+    return n_insts == 3 && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL && in->kind == FR_INST_REDUCE &&
+           (in->op == FR_OP_argmax || in->op == FR_OP_argmin) && load->dtype != FR_BOOL && load->dtype != FR_F16 &&
+           !fr_dtype_is_complex(load->dtype) && in[1].kind == FR_INST_STORE;
+}
+
+bool
 fr_nest_accumulates(const struct fr_nest *nest)
 {
     for (uint32_t i = 0; i < nest->n_insts; i++)

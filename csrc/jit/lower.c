@@ -673,6 +673,9 @@ pack(struct lowering *z)
     for (int p = 0; p < z->n_axes; p++)
         if (z->dims[p] == 0)
             return 0; /* there is nothing to cut into tiles */
+    if (z->n_axes > 1 && fr_nest_finds_places(z->inst, z->n_inst) && z->op[z->inst[0].operand].stride[z->n_axes - 2] == 1 &&
+        z->dims[z->n_axes - 2] >= PACK_EXTENT)
+        return 0; /* read where they lie, many rows at once */
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         bool                  stores = in->kind == FR_INST_STORE;

@@ -161,6 +161,7 @@ fr_program_describe(struct fr_program *p)
     p->may_cut_inner = !p->stages;
     p->copies = only_copies(nest);
     p->only_accumulates = only_accumulates(nest);
+    p->only_places = fr_nest_finds_places(nest->insts, nest->n_insts);
     p->accumulates = fr_nest_accumulates(nest);
     for (int k = 0; k < nest->n_operands; k++) {
         p->strided |= nest->operands[k].access == FR_ACCESS_STRIDED;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backends/cpu/copy.h"
+#include "backends/cpu/near.h"
 #include "backends/cpu/program.h"
 
 enum {
@@ -15,6 +16,7 @@ enum {
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
     COLUMNS_BYTES = 32, /* of a row, below which its columns are folded */
+    PLACED_ROWS = 8, /* whose places are found side by side */
 };
 
 /* How a load is served, by its number. */
@@ -322,6 +324,28 @@ fold_columns(struct frame *f, const struct fr_step *st, const char *from, char *
     }
 }
 
+/* Whether places of extremes of such elements are found in vectors of columns. */
+static bool
+places_abreast(fr_dtype d)
+{
+    return d != FR_BOOL && d != FR_F16 && !fr_dtype_is_complex(d);
+}
+
+/* Those of very short rows. */
+static void
+place_columns(struct frame *f, const struct fr_step *st, const char *from, int64_t *index)
+{
+    const size_t size = (size_t)fr_dtype_size(st->in), n = (size_t)f->n, room = REDUCE_ROWS * 16 / (n * size);
+
+    memset(index, 0, (size_t)f->n_rows * sizeof *index);
+    for (size_t left = (size_t)f->n_rows, m; left; left -= m, from += m * n * size, index += m) {
+        m = left < room ? left : room;
+        for (size_t c = 0; c < n; c++)
+            fr_copy_gather(m, (int)size, f->temp + c * m * size, from + c * size, (ptrdiff_t)(n * size));
+        f->p->reduce->accum[st->op_row][st->in](n - 1, m, f->temp, f->temp + m * size, (ptrdiff_t)(m * size), index, 1);
+    }
+}
+
 /* One result per row of the tile. */
 static char *
 reduce(struct frame *f, const struct fr_step *st)
@@ -345,6 +369,10 @@ reduce(struct frame *f, const struct fr_step *st)
             st->fn.fold_rows((size_t)f->n_rows, (size_t)f->n, from, to, NULL);
         if (op == FR_OP_sum && st->in > FR_F16)
             f->p->kernels->map[FR_OP_add][st->in]((size_t)f->n_rows, to, to, zero, zero, 2);
+        return to;
+    }
+    if (indexed && f->n_rows > 1 && f->n > 1 && f->n <= FR_NEAR_STEP && places_abreast(st->in)) {
+        place_columns(f, st, from, (int64_t *)to);
         return to;
     }
     for (int64_t t = 0; t < f->n_rows; t += REDUCE_ROWS) {
@@ -571,6 +599,29 @@ accumulated(struct frame *f, int64_t n_rows, int64_t n_inner)
     return true;
 }
 
+/* Places of extremes of rows that lie crosswise, where all of an index lie side by side: those of some rows at once. */
+static bool
+placed(struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_inst *load = &f->p->nest->insts[0], *by = load + 1, *to = load + 2;
+    const int             size = fr_dtype_size(load->dtype);
+    const ptrdiff_t       step = f->inner_stride[load->operand], by_row = f->row_stride[to->operand];
+    char                 *from = f->ptr[load->operand], *out = f->ptr[to->operand];
+    int64_t              *index = (int64_t *)(f->temp + REDUCE_ROWS * 8);
+
+    if (!f->p->only_places || n_inner < 2 || n_rows < PLACED_ROWS || f->row_stride[load->operand] != size || step == size)
+        return false;
+    for (int64_t m; n_rows > 0; n_rows -= m, from += m * size, out += m * by_row) {
+        m = n_rows < REDUCE_ROWS ? n_rows : REDUCE_ROWS;
+        memcpy(f->temp, from, (size_t)(m * size));
+        memset(index, 0, (size_t)m * sizeof *index);
+        f->p->reduce->accum[FR_REDUCE_ROW(by->op)][load->dtype]((size_t)(n_inner - 1), (size_t)m, f->temp, from + step, step,
+                                                                 index, 1);
+        fr_copy_scatter((size_t)m, sizeof *index, out, by_row, index);
+    }
+    return true;
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
@@ -767,6 +818,8 @@ fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_
     if (n_rows <= 0)
         return;
     run(f, p->once.first, p->once.end);
+    if (placed(f, n_rows, n_inner))
+        return;
     if (p->stages && n_inner > p->tile_cap)
         run_long(f, n_rows, n_inner);
     else

@@ -358,8 +358,10 @@ PLACE(min, f64, double, <)
                                                                                                    \
         memcpy(out, (const T *)a + W * at, W * sizeof(T));                                         \
         *index = (int64_t)at;                                                                      \
-    }                                                                                              \
-    static void accum_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
+    }
+/* Of rows, one after the other. */
+#define ARG_ACCUM(name, arg, op, s, T, W)                                                          \
+    static void name##_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
                                   ptrdiff_t row_stride, int64_t *index, int64_t i0)                \
     {                                                                                              \
         T *r = acc;                                                                                \
@@ -374,6 +376,100 @@ PLACE(min, f64, double, <)
                 }                                                                                  \
         }                                                                                          \
     }
+
+/* Of columns, a few vectors of them at a time: their extremes, and beside each the number of the row where it was found,
+ * of as many bits, from 1 on. Of bytes that is as far as 255 rows. */
+enum { ARG_VECTORS = 4 };
+#define MORE(v, m) ((v) > (m))
+#define LESS(v, m) ((v) < (m))
+#define MORE_OR_NAN(v, m) (~((v) <= (m)) & ((m) == (m)))
+#define LESS_OR_NAN(v, m) (~((v) >= (m)) & ((m) == (m)))
+#define ARG_COLUMNS(arg, op, s, T, U, BEATS)                                                       \
+    INLINE void columns_##arg##_##s(size_t n_rows, size_t n_vectors, T *r, const char *x, ptrdiff_t row_stride, \
+                                    int64_t *index, int64_t i0)                                    \
+    {                                                                                              \
+        typedef arg_mask_##s mask;                                                                 \
+        enum { L = VB / sizeof(T) };                                                               \
+        arg_##s m[ARG_VECTORS];                                                                       \
+        mask at[ARG_VECTORS];                                                                      \
+        U    found[ARG_VECTORS * L];                                                               \
+                                                                                                   \
+        for (size_t k = 0; k < n_vectors; k++) {                                                   \
+            m[k] = (arg_##s) * (const arg_##s##_mem *)(r + k * L);                                       \
+            at[k] = (mask){0};                                                                     \
+        }                                                                                          \
+        for (size_t t = 1; t <= n_rows; t++, x += row_stride) {                                    \
+            const mask here = (mask){0} + (__typeof__(at[0][0]))t;                                 \
+                                                                                                   \
+            for (size_t k = 0; k < n_vectors; k++) {                                               \
+                arg_##s v = (arg_##s) * (const arg_##s##_mem *)(x + k * VB);                                \
+                mask beats = (mask)BEATS(v, m[k]);                                                       \
+                                                                                                   \
+                at[k] = (here & beats) | (at[k] & ~beats);                                         \
+                m[k] = (arg_##s)(((mask)v & beats) | ((mask)m[k] & ~beats));                          \
+            }                                                                                      \
+        }                                                                                          \
+        for (size_t k = 0; k < n_vectors; k++)                                                     \
+            *(arg_##s##_mem *)(r + k * L) = m[k];                                                     \
+        for (size_t k = 0; k < n_vectors && sizeof(T) == sizeof *index; k++) {                     \
+            arg_mask_##s##_mem *to = (arg_mask_##s##_mem *)(void *)(index + k * L);                \
+            mask                is = (mask)(at[k] != 0), was = (mask)*to;                          \
+                                                                                                   \
+            *to = ((at[k] + (__typeof__(at[0][0]))(i0 - 1)) & is) | (was & ~is);                   \
+        }                                                                                          \
+        memcpy(found, at, n_vectors * VB);                                                         \
+        for (size_t j = 0; j < n_vectors * L && sizeof(T) < sizeof *index; j++)                    \
+            index[j] = found[j] ? i0 + (int64_t)found[j] - 1 : index[j];                           \
+    }                                                                                              \
+    static void accum_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
+                                  ptrdiff_t row_stride, int64_t *index, int64_t i0)                \
+    {                                                                                              \
+        enum { L = VB / sizeof(T) };                                                               \
+        const size_t most = sizeof(T) == 1 ? UINT8_MAX : sizeof(T) == 2 ? UINT16_MAX : INT32_MAX;  \
+        const char  *row = x;                                                                      \
+        T           *r = acc;                                                                      \
+                                                                                                   \
+        for (size_t rows; n_rows; n_rows -= rows, i0 += (int64_t)rows, row += (ptrdiff_t)rows * row_stride) { \
+            size_t j = 0;                                                                          \
+                                                                                                   \
+            rows = n_rows < most ? n_rows : most;                                                  \
+            for (; j + ARG_VECTORS * L <= n; j += ARG_VECTORS * L)                                 \
+                columns_##arg##_##s(rows, ARG_VECTORS, r + j, row + j * sizeof(T), row_stride, index + j, i0); \
+            for (; j + L <= n; j += L)                                                             \
+                columns_##arg##_##s(rows, 1, r + j, row + j * sizeof(T), row_stride, index + j, i0); \
+            if (j < n && n >= L) /* columns that have been looked at are beaten by nothing */      \
+                columns_##arg##_##s(rows, 1, r + n - L, row + (n - L) * sizeof(T), row_stride, index + n - L, i0); \
+            else                                                                                   \
+                one_by_one_##arg##_##s(rows, n - j, r + j, row + j * sizeof(T), row_stride, index + j, i0); \
+        }                                                                                          \
+    }
+#define ARG_VECTOR(s, T, I)                                                                        \
+    typedef I arg_mask_##s __attribute__((vector_size(VB)));                                       \
+    typedef I arg_mask_##s##_mem __attribute__((vector_size(VB), aligned(1), may_alias));          \
+    typedef T arg_##s __attribute__((vector_size(VB)));                                            \
+    typedef T arg_##s##_mem __attribute__((vector_size(VB), aligned(1), may_alias));
+#define ARG_COLUMNS_INT(s, T, I, U)                                                                \
+    ARG_VECTOR(s, T, I)                                                                            \
+    ARG_ACCUM(one_by_one, argmax, max, s, T, 1)                                                    \
+    ARG_ACCUM(one_by_one, argmin, min, s, T, 1)                                                    \
+    ARG_COLUMNS(argmax, max, s, T, U, MORE)                                                        \
+    ARG_COLUMNS(argmin, min, s, T, U, LESS)
+#define ARG_COLUMNS_FLOAT(s, T, I, U)                                                              \
+    ARG_VECTOR(s, T, I)                                                                            \
+    ARG_ACCUM(one_by_one, argmax, max, s, T, 1)                                                    \
+    ARG_ACCUM(one_by_one, argmin, min, s, T, 1)                                                    \
+    ARG_COLUMNS(argmax, max, s, T, U, MORE_OR_NAN)                                                 \
+    ARG_COLUMNS(argmin, min, s, T, U, LESS_OR_NAN)
+ARG_COLUMNS_INT(i8, int8_t, int8_t, uint8_t)
+ARG_COLUMNS_INT(i16, int16_t, int16_t, uint16_t)
+ARG_COLUMNS_INT(i32, int32_t, int32_t, uint32_t)
+ARG_COLUMNS_INT(i64, int64_t, int64_t, uint64_t)
+ARG_COLUMNS_INT(u8, uint8_t, int8_t, uint8_t)
+ARG_COLUMNS_INT(u16, uint16_t, int16_t, uint16_t)
+ARG_COLUMNS_INT(u32, uint32_t, int32_t, uint32_t)
+ARG_COLUMNS_INT(u64, uint64_t, int64_t, uint64_t)
+ARG_COLUMNS_FLOAT(f32, float, int32_t, uint32_t)
+ARG_COLUMNS_FLOAT(f64, double, int64_t, uint64_t)
 #define ARG_ROWS(arg, s, T, W)                                                                     \
     static void rows_##arg##_##s(size_t n_rows, size_t n, const void *a, void *out,                \
                                  int64_t *index)                                                   \
@@ -383,6 +479,8 @@ PLACE(min, f64, double, <)
     }
 /* Row by row, for those that have no fold of rows abreast. */
 #define ARGS_ROWS(s, T, W)                                                                         \
+    ARG_ACCUM(accum, argmax, max, s, T, W)                                                         \
+    ARG_ACCUM(accum, argmin, min, s, T, W)                                                         \
     ARG_ROWS(argmax, s, T, W)                                                                      \
     ARG_ROWS(argmin, s, T, W)
 #define ARGS(s, T, W)                                                                              \
