@@ -6,6 +6,7 @@ statement is counted on both sides.
     number       the same beside a Python number
     chain        10 operations on 100 elements, traced anew and forced from a cached plan
     operations   the same for 1 .. 40 operations: one kernel each
+    watched      as chain, while an array looks at the memory of another result
     kernels      1 .. 20 times y / y.sum(), which cannot be one kernel
     single       one operation on 100 elements, forced; show: and shown as an ndarray
     unseen       5 operations on a number of elements that never came before, so that a plan is made each time
@@ -63,8 +64,9 @@ PROGRAMS = {
     "accelerate call": ("g(a, b)", "g(a, b)", "g = accelerate(lambda a, b: np.maximum(a, b))"),
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
+    "watched": (*forced(chain(10)), "look = np.asarray(z * 2)"),     # the last: what looks goes on looking
 }
-TESTED = ("trace", "number", "single", "show", "chain", "unseen", "accelerate", "accelerate call")
+TESTED = ("trace", "number", "single", "show", "chain", "unseen", "accelerate", "accelerate call", "watched")
 
 
 def program(names, side, n):

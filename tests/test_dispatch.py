@@ -39,6 +39,11 @@ def test_chain_of_10_traced_anew_and_forced(ratio):
     assert ratio["chain"] <= 0.5
 
 
+def test_chain_while_an_array_looks_at_another_result(ratio):
+    """Measured 0.27, where each operation asks whether what it reads is looked at."""
+    assert ratio["watched"] <= 1.15 * ratio["chain"]
+
+
 def test_planning_what_never_came_before(ratio):
     """Measured 1.1 for 5 operations on some 1,000 elements, one group at once; 1.23 where merges are tried."""
     assert ratio["unseen"] <= 1.15

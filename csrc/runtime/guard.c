@@ -15,6 +15,7 @@ uint64_t        fr_n_guard_forces;
 uint32_t        fr_pending_max = MAX_PENDING;    /* see update_bound */
 static uint32_t pending_limit = MAX_PENDING;
 static int      n_loud;                /* storages with looks that are not quiet */
+static uint32_t looked_past;           /* births up to which what reads loud memory has been computed */
 static uint64_t fresh_bytes;
 static int64_t  product_work;          /* of products traced since the last evaluation */
 static uint32_t products_forced_at;    /* fr_trace_site */
@@ -48,6 +49,12 @@ fr_guard_loud(int change)
     update_bound();
 }
 
+static bool
+is_loud(const struct fr_node *n)
+{
+    return n->op == FR_OP_leaf && n->v.buffer->loud;
+}
+
 /* Whether the new node reads memory that others may write to at any time. Older nodes that did were
  * computed when they were traced, so it is enough to look past what was traced with this one. */
 static bool
@@ -56,11 +63,20 @@ reads_loud(fr_ref id, int depth)
     const struct fr_node *n = &fr_nodes[id];
 
     if (n->op == FR_OP_leaf)
-        return n->v.buffer->loud;
+        return is_loud(n);
+    if ((int32_t)(n->seq - looked_past) < 0)
+        return false;
     for (int k = 0; k < n->n_args && depth > 0; k++)
         if (n->arg[k] != FR_SCALAR_HERE && reads_loud(n->arg[k], depth - 1))
             return true;
     return false;
+}
+
+bool
+fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
+{
+    return n_loud && height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < pending_limit && fresh_bytes < MAX_FRESH &&
+           !is_loud(a) && !is_loud(b);
 }
 
 static FR_COLD fr_status
@@ -71,6 +87,7 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 
     if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
         return fr_eval_nodes(&id, 1, err);
+    looked_past = (uint32_t)fr_nodes_made;
     if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&
         fresh_bytes < MAX_FRESH)
         return FR_OK;

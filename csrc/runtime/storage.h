@@ -104,6 +104,8 @@ fr_guard_rests(int height)
 {
     return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
 }
+/* The same where memory is loud: for a node that reads these two, and no windows of them. */
+bool      fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b);
 /* Storages with looks that are not quiet: one more or less. */
 void      fr_guard_loud(int change);
 /* So many bytes were brought in by fr_tensor_from_*. */

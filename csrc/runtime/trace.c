@@ -424,7 +424,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     n = &fr_nodes[id];
     n->arg[0] = a;
     out->layout = layout;
-    if (FR_UNLIKELY(!fr_guard_rests(height)))
+    if (FR_UNLIKELY(!fr_guard_rests(height)) && !fr_guard_lets(height, x, how == QUICK_ONE ? x : y))
         return false;
     if (how != QUICK_ONE)
         n->arg[1] = b;
