@@ -325,6 +325,7 @@ COSTS = {
     "matrix.argmax(0)": 3.5,                          # places of columns, in vectors
     "f.reshape(3, 10000).argmin(0)": 4,
     "f.reshape(-1, 2).argmax(1)": 11,
+    "frit.repeat(f.reshape(60, 500), 2, 0)": 3.2,               # rows, each copied whole
     "long.max(0)": 7,
     "long.sum(0)": 5,
     "f.reshape(3, 10000).sum(0)": 1.6,

@@ -482,7 +482,7 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         copy_short_runs(n_rows, n_cols * (size_t)size, d, dst_row, s, src_row);
         return;
     }
-    if (n_rows == 1 || magnitude(src_col) <= magnitude(src_row)) {
+    if (n_rows == 1 || src_row == 0 || magnitude(src_col) <= magnitude(src_row)) {
         for (size_t r = 0; r < n_rows; r++, d += dst_row, s += src_row)
             move(n_cols, size, d, dst_col, s, src_col);
         return;
