@@ -163,6 +163,29 @@ def test_pairwise_sum_at_its_boundaries(n):
             assert_same(t[::2].sum(), a[::2].sum(), what=dtype)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i4", "f2", "f4", "c8"])
+def test_sums_of_conversions_in_chunks(dtype):
+    """More than NumPy's buffer has: cut as it cuts, and not handed over; along any one run of reduced axes."""
+    rng = np.random.default_rng(11)
+    before = sum(frit.stats()["fallbacks"].values())
+    wide = "c16" if dtype == "c8" else "f8"
+    for n in (8192, 8193, 16384, 20000, 100001):
+        for shape, axes in (((n,), None), ((3, n), 1), ((5, 1, n), 2), ((100, n // 100 + 1), None), ((2, 70, n // 70 + 9), (1, 2)),
+                            ((2 * n,), 0)):
+            a = rng.standard_normal(shape) * 1000
+            a = (a * 2**44).astype(dtype) if dtype[1] == "8" and dtype[0] in "iu" else np.abs(a).astype(dtype)
+            t = frit.asarray(a)
+            if axes == 0:
+                a, t = a[::-2], t[::-2]
+            with np.errstate(all="ignore"):
+                for f in (lambda x: x.sum(axes, dtype=wide), lambda x: x.mean(axes), lambda x: x.mean(axes, keepdims=True),
+                          lambda x: x.std(axes), lambda x: (x + x).sum(axes, dtype=wide)):
+                    assert_same(f(t), f(a), what=(shape, axes))
+    zeros = np.full(10000, -0.0, "f4")
+    assert_same(frit.asarray(zeros).sum(dtype="f8"), zeros.sum(dtype="f8"))
+    assert sum(frit.stats()["fallbacks"].values()) == before
+
+
 def test_reductions_do_not_depend_on_threads():
     a = np.random.default_rng(1).standard_normal((700, 900)).astype("f4")
     results = []

@@ -32,17 +32,17 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
     return fr_layout_get(n, dims, c_order || step == 0 ? NULL : strides);
 }
 
-enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_NUMPY };
+enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_CHUNKS, ORDER_NUMPY };
 
 enum { NUMPY_BUFFER = 8192 };     /* elements in NumPy's iterator buffer */
 
-/* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or only
- * NumPy, whose iterator then cuts rows into buffers (csrc/README.md, "Numerics"). */
+/* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or chunk by chunk, as
+ * NumPy's iterator cuts rows into buffers, or only NumPy (csrc/README.md, "Numerics"). */
 static enum sum_order
 sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bool cast)
 {
     const int64_t *dims = fr_layout_dims(l), *strides = fr_layout_strides(l);
-    int            perm[FR_MAX_DIMS], p = 0, i = 0;
+    int            perm[FR_MAX_DIMS], p = 0, i = 0, n_kept = 0;
     int64_t        first = 1, all = 1, size = 1, stride = 0;
     bool           more = false;
 
@@ -69,8 +69,10 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
     }
     if (p == 0)
         return ORDER_OURS;
-    for (; i < l->ndim; i++)
+    for (; i < l->ndim; i++) {
         more |= dims[perm[i]] != 1 && (axes >> perm[i] & 1);
+        n_kept += dims[perm[i]] != 1;
+    }
     /* Rows that are added up one after the other: a product goes on from row to row element by element,
      * and half precision is rounded once per row; the loop form says neither. */
     more |= p > 1 && first > NUMPY_BUFFER / 2;
@@ -78,8 +80,10 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
         return ORDER_NUMPY;
     if (p == 1 && !cast)
         return ORDER_OURS;
+    if (cast && all > NUMPY_BUFFER)
+        return op == FR_OP_sum && dtype != FR_F16 && p == 1 && !more && n_kept <= 1 ? ORDER_CHUNKS : ORDER_NUMPY;
     if (cast)
-        return all <= NUMPY_BUFFER ? ORDER_OURS : ORDER_NUMPY;
+        return ORDER_OURS;
     if (first > NUMPY_BUFFER / 2)
         return ORDER_OURS;
     return all <= NUMPY_BUFFER ? ORDER_COPY : ORDER_NUMPY;
@@ -128,6 +132,80 @@ reduced_count(const struct fr_tensor *t, uint32_t axes)
     return n;
 }
 
+/* A sum of converted elements, which NumPy adds up chunk by chunk, and the sums of the chunks one after the other. The
+ * reduced axes follow each other in memory, and at most one is kept. */
+static fr_status
+sum_in_chunks(const struct fr_tensor *t, uint32_t axes, fr_dtype dtype, struct fr_tensor *out, struct fr_err *err)
+{
+    const int64_t   *own = fr_layout_dims(t->layout), *own_strides = fr_layout_strides(t->layout);
+    int64_t          n = reduced_count(t, axes), n_chunks = n / NUMPY_BUFFER, dims[3], strides[3], step = 0;
+    int              perm[FR_MAX_DIMS], kept = 0;
+    struct fr_tensor rows = {0}, sums = {0}, running = {0}, last = {0}, rest = {0}, tail = {0};
+    fr_status        st;
+
+    walk_order(t->layout, perm);
+    for (int i = t->layout->ndim; i-- > 0;) /* from outermost in */
+        if (!(axes >> perm[i] & 1) && own[perm[i]] != 1) {
+            dims[0] = own[perm[i]];
+            strides[0] = own_strides[perm[i]];
+            kept = 1;
+        } else if (own[perm[i]] != 1) {
+            step = own_strides[perm[i]];
+        }
+    dims[kept] = n_chunks;
+    strides[kept] = step * NUMPY_BUFFER;
+    dims[kept + 1] = NUMPY_BUFFER;
+    strides[kept + 1] = step;
+    TRY(fr_tensor_window(t, kept + 2, dims, strides, 0, &rows, err));
+    TRY(fr_trace_reduce(FR_OP_sum, &rows, 1u << (kept + 1), false, dtype, &sums, err));
+    TRY(fr_trace_scan(FR_OP_cumsum, &sums, kept, dtype, &running, err));
+    own_strides = fr_layout_strides(running.layout);
+    strides[0] = own_strides[0];
+    TRY(fr_tensor_window(&running, kept, dims, strides, (n_chunks - 1) * own_strides[kept], &last, err));
+    if (n % NUMPY_BUFFER == 0) {
+        TRY(fr_trace_cast(&last, dtype, 'C', out, err));
+        goto out;
+    }
+    own_strides = fr_layout_strides(rows.layout);
+    strides[0] = own_strides[0];
+    dims[kept] = n % NUMPY_BUFFER;
+    strides[kept] = step;
+    TRY(fr_tensor_window(t, kept + 1, dims, strides, n_chunks * NUMPY_BUFFER * step, &rest, err));
+    TRY(fr_trace_reduce(FR_OP_sum, &rest, 1u << kept, false, dtype, &tail, err));
+    TRY(fr_trace_map(FR_OP_add, (struct fr_arg[]){{.t = &last}, {.t = &tail}}, 2, out, err));
+out:
+    fr_tensor_clear(&rows);
+    fr_tensor_clear(&sums);
+    fr_tensor_clear(&running);
+    fr_tensor_clear(&last);
+    fr_tensor_clear(&rest);
+    fr_tensor_clear(&tail);
+    return st;
+}
+
+/* The same with the axes, and in the layout, that the reduction's result has. */
+static fr_status
+reduce_in_chunks(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype dtype, struct fr_tensor *out,
+                 struct fr_err *err)
+{
+    struct fr_tensor  flat = {0}, got;
+    struct fr_layout *l = reduced_layout(t->layout, axes, false);
+    fr_status         st;
+
+    if (!l)
+        return fr_no_memory(err, "a reduction");
+    TRY(sum_in_chunks(t, axes, dtype, &flat, err));
+    TRY(fr_tensor_reshape(&flat, l->ndim, fr_layout_dims(l), &got, err));
+    if (keepdims && (st = keep_dims(&got, t->layout, axes, err)) != FR_OK)
+        fr_tensor_clear(&got);
+    else
+        *out = got;
+out:
+    fr_layout_unref(l);
+    fr_tensor_clear(&flat);
+    return st;
+}
+
 fr_status
 fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype dtype,
                 struct fr_tensor *out, struct fr_err *err)
@@ -167,6 +245,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
         switch (sum_order(op, compute, t->layout, axes, compute != t->dtype)) {
         case ORDER_OURS: break;
         case ORDER_COPY: copy_order = 'I'; break;
+        case ORDER_CHUNKS: return reduce_in_chunks(t, axes, keepdims, compute, out, err);
         case ORDER_NUMPY:
             return fr_fail(err, FR_ENOTSUP, "%s in the order of NumPy's buffered iterator",
                            info->name);
