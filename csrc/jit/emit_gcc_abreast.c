@@ -234,14 +234,17 @@ is_short(const struct body *b)
     return n <= SHORT;
 }
 
-/* Whether sums of numbers are most of what the stage does; narrow numbers fill vectors better. */
+/* Whether sums of numbers are most of what the stage does; narrow numbers fill vectors better, and what is made wider
+ * for the sum leaves them as halves of vectors, which come late when eight of them are read as a whole. */
 static bool
 mostly_sums(const struct emit *e, const struct body *b)
 {
-    bool sums = fr_emit_smallest_number(e) >= 4 && is_short(b);
+    int  smallest = fr_emit_smallest_number(e);
+    bool sums = smallest >= 4 && is_short(b);
 
     for (int s = 0; s < e->n_sinks; s++)
-        sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1;
+        sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1 &&
+                fr_dtype_size(e->sinks[s].dtype) == smallest;
     return sums;
 }
 
