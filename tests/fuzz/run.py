@@ -27,7 +27,7 @@ class Mismatch(Exception):
 # vectorised max meet in the end.  There the reference takes frit's zero.  (maximum, minimum and clip of
 # any dtype and everything of f16 and of complex numbers do not depend on the place and are frit's exactly.)
 # The sign of a NaN that an operation makes is nobody's business.
-EITHER_ZERO = ("fmax", "fmin", "max", "min")
+EITHER_ZERO = ("fmax", "fmin", "max", "min", "nanmax", "nanmin")
 
 
 def own_zeros(name, theirs):
