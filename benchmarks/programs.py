@@ -12,28 +12,11 @@ import statistics
 import subprocess
 import sys
 
+from benchmarks.program_list import PROGRAMS, normal, program, whole
 from benchmarks.timing import timed, want_frit
 
 LIBRARIES = ("numpy", "frit", "frit accelerate", "jax")
 BEHIND = 1.1
-PROGRAMS = {}       # name: (function of xp and arrays, function that makes the arrays from a generator)
-
-
-def program(make):
-    def keep(f):
-        PROGRAMS[f.__name__] = f, make
-        return f
-    return keep
-
-
-def normal(*shapes, dtype="f4"):
-    return lambda r: [r.standard_normal(s).astype(dtype) for s in shapes]
-
-
-def whole(high, shape, dtype, n=1):
-    return lambda r: [r.integers(0, high, shape).astype(dtype) for _ in range(n)]
-
-
 N = 1_000_000
 
 
@@ -639,6 +622,9 @@ def sorted_gaps(xp, x):
 def filled(xp, x, bad):
     m = xp.where(bad, 0, x).sum(0) / xp.maximum((~bad).sum(0), 1)
     return xp.where(bad, m, x)
+
+
+import benchmarks.programs_more  # noqa: E402, F401  more of them
 
 
 def prepare(library, f, arrays):

@@ -120,10 +120,12 @@ def test_numpys_bits_from_the_graph(name):
         assert name in HANDED or not handed, (args, kwargs, frit.stats()["fallbacks"])
 
 
-def test_parts_of_complex_numbers_are_handed_over():
+def test_what_is_numpys_after_all():
     before = frit.stats()["fallbacks"].get("nan_to_num", 0)
     assert_same(frit.nan_to_num(frit.asarray(N * 1j)), np.nan_to_num(N * 1j))
     assert frit.stats()["fallbacks"]["nan_to_num"] == before + 1
+    wide = np.broadcast_to(V, (2, 4, 8))
+    assert_same(frit.nanmax(frit.broadcast_to(frit.asarray(V), (2, 4, 8)), axis=1), np.nanmax(wide, axis=1))
     assert_same(frit.cross(frit.asarray(V[:3]), frit.asarray(Y[0, :3])), np.cross(V[:3], Y[0, :3]))
 
 

@@ -572,7 +572,10 @@ rows_last(struct lowering *z, uint8_t reduced)
     coalesce(z);
 }
 
-enum { FEW_ELEMENTS = 512 }; /* of all rows of one call of the executor, about as long as the call */
+enum {
+    FEW_ELEMENTS = 512, /* of all rows of one call of the executor, about as long as the call */
+    ROWS_LINE = 64,     /* bytes of an operand that lie side by side along the rows: its line would be gone */
+};
 
 /* Where rows are short and few, every index of the outer axes would be a call of its own: the longest of them becomes
  * the rows. No row waits for another, whatever axes they have. */
@@ -584,6 +587,10 @@ longest_rows(struct lowering *z)
 
     if (row < 1 || z->dims[row] * z->dims[row + 1] >= FEW_ELEMENTS || z->class_[row] == INNER)
         return;
+    for (size_t o = 0; o < z->n_op; o++)
+        if (z->op[o].stride[row] == 1 && z->op[o].stride[row + 1] != 0 &&
+            z->dims[row] * fr_dtype_size(z->form[o].dtype) >= ROWS_LINE)
+            return;
     for (int p = row; p >= 0; p--)
         if (z->dims[p] > z->dims[longest])
             longest = p;
@@ -708,7 +715,7 @@ pack(struct lowering *z)
 
 enum {
     JOIN_BYTES = 48,  /* of a row at most: longer ones are vectors by themselves; */
-    JOIN_MORE = 128,  /* of one that several axes make up, or whose elements have another order; */
+    JOIN_MORE = 128,  /* of one that several axes make up, or whose elements have another order (FR_TURN_ROW); */
     JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
     JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
     JOIN_ROWS = 64,
@@ -750,7 +757,11 @@ can_join(const struct lowering *z, int first)
     int64_t most = 0, n = 1, n_row = 1;
     bool    computes = false, repeats = false, turns = first < z->n_axes - 1, far = false;
 
-    if (z->dims[row] < JOIN_ROWS && fr_env.pack_bytes > 0)
+    for (int p = 0; p < z->n_axes; p++) {
+        n *= z->dims[p];
+        n_row *= p < first ? 1 : z->dims[p];
+    }
+    if (n == 0 || n_row == 1 || n_row > JOIN_MORE || (z->dims[row] < JOIN_ROWS && fr_env.pack_bytes > 0))
         return false;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -773,11 +784,7 @@ can_join(const struct lowering *z, int first)
             return false;
         }
     }
-    for (int p = 0; p < z->n_axes; p++) {
-        n *= z->dims[p];
-        n_row *= p < first ? 1 : z->dims[p];
-    }
-    if (!computes || most == 0 || n == 0 || n * most < fr_env.pack_bytes || n_row == 1)
+    if (!computes || most == 0 || n * most < fr_env.pack_bytes)
         return false;
     return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
            (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));

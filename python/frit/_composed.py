@@ -21,9 +21,15 @@ array_split split hsplit vsplit dsplit kron roll tensordot append take_along_axi
 isposinf isneginf nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nancumsum nancumprod pad apply_over_axes
 unwrap linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
 
+
+def _is_broadcast(x):
+    return any(step == 0 and n > 1 for step, n in zip(x.strides, x.shape))
+
+
 # What is NumPy's after all: writing into the parts of complex numbers, which are copies here; out=..., of which NumPy's
-# protocol does not tell.
-_REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1}
+# protocol does not tell; and what is read in another order where an array is no ndarray.
+_REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1,
+            "nanmax": _is_broadcast, "nanmin": _is_broadcast}
 
 # The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
 # NumPy's protocols; arrays that are made for results must be ours from the beginning.

@@ -190,6 +190,7 @@ fr_short_rows_run(const struct fr_bound *b, int n_threads)
             fr_space_add(&s.others, d, b->in->outer[d]);
         else
             s.n_inner *= b->in->outer[d];
+    FR_ASSERT(s.n_inner <= FR_TURN_ROW);
     find_packed(&s);
     choose_tile(&s);
     s.n_all = s.others.total * s.n_tiles;
