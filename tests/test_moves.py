@@ -331,6 +331,7 @@ COSTS = {
     "f.reshape(3, 10000).sum(0)": 1.6,
     "f.reshape(-1, 2)[:, ::-1] * 2": 4.5,           # rows in another order, by shuffles
     "small + small.swapaxes(1, 2)": 6,
+    "small.swapaxes(1, 2).copy()": 4.5,
     "small * small[:, :1]": 6,
     "(small * third).sum(-1)": 9,                 # the longest axis is the rows
     "f.reshape(100, 300) - f.reshape(100, 300).max(1, keepdims=True)": 3.6,    # the last rows of a repeat by vectors

@@ -748,8 +748,8 @@ adjoins(const struct lowering *z, int operand, int first)
 }
 
 /* Whether the axes from `first` on are short rows of the axis before them, which has many; what is stored is adjoining
- * rows; and something is computed for it from what lies otherwise: a number for each row, one row for all, elements in
- * another order or beside gaps. */
+ * rows; and it is made of what lies otherwise: a number for each row, one row for all, elements in another order or
+ * beside gaps. */
 static bool
 can_join(const struct lowering *z, int first)
 {
@@ -784,7 +784,7 @@ can_join(const struct lowering *z, int first)
             return false;
         }
     }
-    if (!computes || most == 0 || n * most < fr_env.pack_bytes)
+    if (most == 0 || n * most < fr_env.pack_bytes || (repeats && !computes && !turns)) /* which is a copy by itself */
         return false;
     return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
            (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
