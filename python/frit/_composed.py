@@ -4,6 +4,7 @@ are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, 
 
 csrc/bind/hand.c looks here before it hands a function over."""
 import functools
+import inspect
 import sys
 import types
 
@@ -65,15 +66,6 @@ def _stand_ins():
     return instead, modules
 
 
-def _implementation(function):
-    """The function as it is written: behind what looks for other libraries' arrays among its arguments."""
-    while not isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return function if isinstance(function, types.FunctionType) else None
-
-
 class _Composed:
     """One of them, rewritten when it is called for the first time."""
 
@@ -111,8 +103,8 @@ def _table():
         function = numpy
         for part in name.split("."):
             function = getattr(function, part, None)
-        written = _implementation(function)
-        if written is not None:
+        written = inspect.unwrap(function)      # behind what looks for other libraries' arrays among its arguments
+        if isinstance(written, types.FunctionType):
             found[function] = _Composed(written)
     for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
         found[function] = _OfDtypes(function)

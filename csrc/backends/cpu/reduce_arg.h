@@ -448,28 +448,22 @@ enum { ARG_VECTORS = 4 };
     typedef I arg_mask_##s##_mem __attribute__((vector_size(VB), aligned(1), may_alias));          \
     typedef T arg_##s __attribute__((vector_size(VB)));                                            \
     typedef T arg_##s##_mem __attribute__((vector_size(VB), aligned(1), may_alias));
-#define ARG_COLUMNS_INT(s, T, I, U)                                                                \
+#define ARG_COLUMNS_OF(s, T, I, U, MORE_, LESS_)                                                   \
     ARG_VECTOR(s, T, I)                                                                            \
     ARG_ACCUM(one_by_one, argmax, max, s, T, 1)                                                    \
     ARG_ACCUM(one_by_one, argmin, min, s, T, 1)                                                    \
-    ARG_COLUMNS(argmax, max, s, T, U, MORE)                                                        \
-    ARG_COLUMNS(argmin, min, s, T, U, LESS)
-#define ARG_COLUMNS_FLOAT(s, T, I, U)                                                              \
-    ARG_VECTOR(s, T, I)                                                                            \
-    ARG_ACCUM(one_by_one, argmax, max, s, T, 1)                                                    \
-    ARG_ACCUM(one_by_one, argmin, min, s, T, 1)                                                    \
-    ARG_COLUMNS(argmax, max, s, T, U, MORE_OR_NAN)                                                 \
-    ARG_COLUMNS(argmin, min, s, T, U, LESS_OR_NAN)
-ARG_COLUMNS_INT(i8, int8_t, int8_t, uint8_t)
-ARG_COLUMNS_INT(i16, int16_t, int16_t, uint16_t)
-ARG_COLUMNS_INT(i32, int32_t, int32_t, uint32_t)
-ARG_COLUMNS_INT(i64, int64_t, int64_t, uint64_t)
-ARG_COLUMNS_INT(u8, uint8_t, int8_t, uint8_t)
-ARG_COLUMNS_INT(u16, uint16_t, int16_t, uint16_t)
-ARG_COLUMNS_INT(u32, uint32_t, int32_t, uint32_t)
-ARG_COLUMNS_INT(u64, uint64_t, int64_t, uint64_t)
-ARG_COLUMNS_FLOAT(f32, float, int32_t, uint32_t)
-ARG_COLUMNS_FLOAT(f64, double, int64_t, uint64_t)
+    ARG_COLUMNS(argmax, max, s, T, U, MORE_)                                                       \
+    ARG_COLUMNS(argmin, min, s, T, U, LESS_)
+ARG_COLUMNS_OF(i8, int8_t, int8_t, uint8_t, MORE, LESS)
+ARG_COLUMNS_OF(i16, int16_t, int16_t, uint16_t, MORE, LESS)
+ARG_COLUMNS_OF(i32, int32_t, int32_t, uint32_t, MORE, LESS)
+ARG_COLUMNS_OF(i64, int64_t, int64_t, uint64_t, MORE, LESS)
+ARG_COLUMNS_OF(u8, uint8_t, int8_t, uint8_t, MORE, LESS)
+ARG_COLUMNS_OF(u16, uint16_t, int16_t, uint16_t, MORE, LESS)
+ARG_COLUMNS_OF(u32, uint32_t, int32_t, uint32_t, MORE, LESS)
+ARG_COLUMNS_OF(u64, uint64_t, int64_t, uint64_t, MORE, LESS)
+ARG_COLUMNS_OF(f32, float, int32_t, uint32_t, MORE_OR_NAN, LESS_OR_NAN)
+ARG_COLUMNS_OF(f64, double, int64_t, uint64_t, MORE_OR_NAN, LESS_OR_NAN)
 #define ARG_ROWS(arg, s, T, W)                                                                     \
     static void rows_##arg##_##s(size_t n_rows, size_t n, const void *a, void *out,                \
                                  int64_t *index)                                                   \
