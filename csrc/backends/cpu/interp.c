@@ -609,7 +609,7 @@ placed(struct frame *f, int64_t n_rows, int64_t n_inner)
     char                 *from = f->ptr[load->operand], *out = f->ptr[to->operand];
     int64_t              *index = (int64_t *)(f->temp + REDUCE_ROWS * 8);
 
-    if (!f->p->only_places || n_inner < 2 || n_rows < PLACED_ROWS || f->row_stride[load->operand] != size || step == size)
+    if (n_inner < 2 || n_rows < PLACED_ROWS || f->row_stride[load->operand] != size || step == size)
         return false;
     for (int64_t m; n_rows > 0; n_rows -= m, from += m * size, out += m * by_row) {
         m = n_rows < REDUCE_ROWS ? n_rows : REDUCE_ROWS;
@@ -818,7 +818,7 @@ fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_
     if (n_rows <= 0)
         return;
     run(f, p->once.first, p->once.end);
-    if (placed(f, n_rows, n_inner))
+    if (p->only_places && placed(f, n_rows, n_inner))
         return;
     if (p->stages && n_inner > p->tile_cap)
         run_long(f, n_rows, n_inner);
