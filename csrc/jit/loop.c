@@ -133,8 +133,8 @@ fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts)
     const struct fr_inst *load = insts, *in = insts + 1;
 
     return n_insts == 3 && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL && in->kind == FR_INST_REDUCE &&
-           (in->op == FR_OP_argmax || in->op == FR_OP_argmin) && load->dtype != FR_BOOL && load->dtype != FR_F16 &&
-           !fr_dtype_is_complex(load->dtype) && in[1].kind == FR_INST_STORE;
+           (in->op == FR_OP_argmax || in->op == FR_OP_argmin) && fr_nest_places_compare(load->dtype) &&
+           in[1].kind == FR_INST_STORE;
 }
 
 bool

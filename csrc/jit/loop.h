@@ -120,6 +120,12 @@ int       fr_nest_print(const struct fr_nest *, char *out, size_t cap);
 /* Reads what fr_nest_print wrote, for tests; then verified as by fr_nest_unpack. */
 fr_status fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *);
 
+/* Whether places of extremes of such elements are found by comparing them as numbers. */
+static inline bool
+fr_nest_places_compare(fr_dtype d)
+{
+    return d != FR_BOOL && d != FR_F16 && !fr_dtype_is_complex(d);
+}
 /* Whether all that the instructions do is to find the places of extremes of what they load, of numbers that are
  * compared as such: the block kernels compare those of many rows at once, if they lie side by side. */
 bool      fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts);

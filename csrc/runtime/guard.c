@@ -64,7 +64,7 @@ reads_loud(fr_ref id, int depth)
 
     if (n->op == FR_OP_leaf)
         return is_loud(n);
-    if ((int32_t)(n->seq - looked_past) < 0)
+    if (fr_node_computes(n) && (int32_t)(n->seq - looked_past) < 0)
         return false;
     for (int k = 0; k < n->n_args && depth > 0; k++)
         if (n->arg[k] != FR_SCALAR_HERE && reads_loud(n->arg[k], depth - 1))

@@ -324,14 +324,7 @@ fold_columns(struct frame *f, const struct fr_step *st, const char *from, char *
     }
 }
 
-/* Whether places of extremes of such elements are found in vectors of columns. */
-static bool
-places_abreast(fr_dtype d)
-{
-    return d != FR_BOOL && d != FR_F16 && !fr_dtype_is_complex(d);
-}
-
-/* Those of very short rows. */
+/* Places of extremes of very short rows, in vectors of columns. */
 static void
 place_columns(struct frame *f, const struct fr_step *st, const char *from, int64_t *index)
 {
@@ -371,7 +364,7 @@ reduce(struct frame *f, const struct fr_step *st)
             f->p->kernels->map[FR_OP_add][st->in]((size_t)f->n_rows, to, to, zero, zero, 2);
         return to;
     }
-    if (indexed && f->n_rows > 1 && f->n > 1 && f->n <= FR_NEAR_STEP && places_abreast(st->in)) {
+    if (indexed && f->n_rows > 1 && f->n > 1 && f->n <= FR_NEAR_STEP && fr_nest_places_compare(st->in)) {
         place_columns(f, st, from, (int64_t *)to);
         return to;
     }

@@ -8,8 +8,6 @@
  *
  * What is read ahead of its turn is not written before: a store and a load of one nest meet in no element or in
  * the same one, which is of one row. */
-#include <string.h>
-
 #include "backends/cpu/copy.h"
 #include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
@@ -121,7 +119,6 @@ pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t
         done = (int64_t)fr_near->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
     if (done == n_rows)
         return;
-
     to += done * row;
     from += done * by;
     n_rows -= done;
