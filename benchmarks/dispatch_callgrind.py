@@ -9,7 +9,9 @@ statement is counted on both sides.
     watched      as chain, while an array looks at the memory of another result
     kernels      1 .. 20 times y / y.sum(), which cannot be one kernel
     single       one operation on 100 elements, forced; show: and shown as an ndarray
-    unseen       5 operations on a number of elements that never came before, so that a plan is made each time
+    unseen       5 operations on a number of elements that never came before: one by one, as by default
+    planned      the same, and a plan is made each time; it is for all others, too: then the counts do not depend on when
+                 the thread that makes plans has its turns
     accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, which
                  small arrays leave to NumPy; and a call, which becomes a kernel
 """
@@ -27,9 +29,10 @@ n = int(sys.argv[1])
 if sys.argv[2] == "frit":
     import frit
     array, ev, accelerate = lambda a: frit.asarray(a), frit._core.eval, frit.accelerate
+    eager = lambda n: frit._core.config_set("eager_elems", n)
     ev([])
 else:
-    array, ev, accelerate = lambda a: a, lambda a: a, lambda f: f
+    array, ev, accelerate, eager = lambda a: a, lambda a: a, lambda f: f, lambda n: None
 x, y, z, w = array(np.ones(8)), array(np.ones(8)), array(np.ones(100)), array(np.full(100, 0.5))
 """
 
@@ -51,6 +54,7 @@ def normalised(n):
     return f"{steps}; ev(q)", steps
 
 
+UNSEEN = [f"i += 1; p = u[:i]; q = v[:i]; {s}" for s in forced("((p + q) * p - q) * p + q")]
 # name: (statement for frit, statement for NumPy, more setup)
 PROGRAMS = {
     "trace": ("x + y", "x + y", ""),
@@ -58,15 +62,15 @@ PROGRAMS = {
     "single": (*forced("z + w"), ""),
     "show": ("np.asarray(z * w)", "z * w", ""),
     "chain": (*forced(chain(10)), ""),
-    "unseen": (*(f"i += 1; p = u[:i]; q = v[:i]; {s}" for s in forced("((p + q) * p - q) * p + q")),
-               "i = 100; u = array(np.ones(9999)); v = array(np.ones(9999))"),
+    "unseen": (*UNSEEN, "eager(32768); i = 100; u = array(np.ones(9999)); v = array(np.ones(9999))"),
+    "planned": (*UNSEEN, "eager(0); i = 100"),
     "accelerate": ("f(a, b)", "f(a, b)", "f = accelerate(lambda a, b: a * b); a = np.ones(100); b = np.ones(100)"),
     "accelerate call": ("g(a, b)", "g(a, b)", "g = accelerate(lambda a, b: np.maximum(a, b))"),
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
     "watched": (*forced(chain(10)), "look = np.asarray(z * 2)"),     # the last: what looks goes on looking
 }
-TESTED = ("trace", "number", "single", "show", "chain", "unseen", "accelerate", "accelerate call", "watched")
+TESTED = ("trace", "number", "single", "show", "chain", "unseen", "planned", "accelerate", "accelerate call", "watched")
 
 
 def program(names, side, n):
@@ -84,7 +88,7 @@ def program(names, side, n):
 def environment(jit="interpret"):
     """Of what is to take the same way each time."""
     return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), FRIT_NUM_THREADS="1", FRIT_JIT=jit,
-                FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
+                FRIT_EAGER_ELEMS="0", FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
 
 
 def dumps(n, code, *arguments, jit="interpret"):

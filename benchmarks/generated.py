@@ -10,6 +10,7 @@ the next calls, and the steady state after whatever the calls set going in the b
 call cannot be repeated, so the whole is: medians are taken over rounds of new processes.  A second NumPy beside the
 first shows how far such numbers are to be trusted."""
 import argparse
+import gc
 import json
 import os
 import random
@@ -211,6 +212,7 @@ def work(library, seed):
     if library != "numpy":
         import frit
         frit.eval(frit.asarray(np.ones(10)) + 1)     # starts the engine: threads, memory
+    gc.disable()        # the collector's turns are nobody's time
     cases = {}
     for line in sys.stdin:
         index, size, what = json.loads(line)

@@ -3,8 +3,8 @@ NumPy has allocated while it runs (tracemalloc), the most that frit has, and wha
 
     python -m benchmarks.peak_memory
 
-frit computes on tensors over the inputs' own memory and on a plan that it has; the prediction has to hold to the
-byte."""
+frit computes on tensors over the inputs' own memory. The first time it may have no plan and go node by node, which must
+not take more than NumPy either; with a plan the prediction has to hold to the byte."""
 import tracemalloc
 
 import numpy as np
@@ -24,30 +24,32 @@ def numpys(case, inputs):
 
 
 def ours(case, inputs):
-    """(measured, predicted)"""
+    """(measured, predicted, measured at the first call)"""
     import frit
     tensors = [frit.asarray(x) for x in inputs]
-    for _ in range(3):
-        out = case.run(frit, *tensors)
-        frit.eval(out)
-        del out
-    frit.reset_stats()
-    before = frit.stats()["live_bytes"]
-    out = case.run(frit, *tensors)
-    frit.eval(out)
-    s = frit.stats()
-    return s["peak_bytes"] - before, s["peak_planned_bytes"]
+
+    def peak():
+        frit.reset_stats()
+        before = frit.stats()["live_bytes"]
+        frit.eval(case.run(frit, *tensors))
+        return frit.stats()["peak_bytes"] - before
+
+    first = peak()
+    with frit.config(eager_elems=0):
+        for _ in range(2):
+            peak()
+        return peak(), frit.stats()["peak_planned_bytes"], first
 
 
 def main():
-    print(f"{'peak memory':<40}{'NumPy':>12}{'frit':>12}{'predicted':>12}{'ratio':>8}")
+    print(f"{'peak memory':<40}{'NumPy':>12}{'frit':>12}{'predicted':>12}{'first':>12}{'ratio':>8}")
     more = wrong = 0
     for case in CASES:
         inputs = case.inputs()
-        theirs, (mine, planned) = numpys(case, inputs), ours(case, inputs)
-        more += mine > theirs
+        theirs, (mine, planned, first) = numpys(case, inputs), ours(case, inputs)
+        more += max(mine, first) > theirs
         wrong += mine != planned
-        print(f"  {case.name:<38}{theirs:>12,}{mine:>12,}{planned:>12,}{mine / theirs:>8.2f}", flush=True)
+        print(f"  {case.name:<38}{theirs:>12,}{mine:>12,}{planned:>12,}{first:>12,}{mine / theirs:>8.2f}", flush=True)
     print(f"  more than NumPy in {more}, not as predicted in {wrong} of {len(CASES)}")
 
 

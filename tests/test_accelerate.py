@@ -78,6 +78,7 @@ def rand(*shape, seed=0):
 
 # ---- what goes in and out
 
+@pytest.mark.planned
 def test_array_in_array_out():
     def f(x, y):
         return np.maximum(x * 2 + y, 0.5) / (1 + x * x)
@@ -262,6 +263,7 @@ def deeper(x, scale):
     return sqrt(np.abs(x)) * scale + deeper(x, scale - 1)
 
 
+@pytest.mark.planned
 def test_helpers_of_the_module_and_recursion():
     def f(x):
         return helper(x)
@@ -704,6 +706,7 @@ def refused(f, *args):
     return isinstance(result := f(*args), str) and result == "refused"
 
 
+@pytest.mark.planned
 def test_the_short_way_takes_arrays_and_numbers():
     x, y = np.arange(5.0), np.full(5, 2.0)
     got, stats = short_way(lambda a, b, k: np.maximum(a, b) * k, x, y, 3.0)
@@ -849,6 +852,7 @@ def test_the_short_way_takes_parts_of_one_array():
     assert x.tolist() == want.tolist() == [0, *a] and b.base is x and stats.kernels >= 1
 
 
+@pytest.mark.planned
 @pytest.mark.parametrize("text, n_first", [
     ("a + b", 100), ("-a", 100), ("a", 100), ("np.sqrt(a)", 100), ("a ** 2", 100), ("a[1:]", None), ("a.T", None),
     ("a ** 2 - b", 20), ("np.abs(-a)", 20), ("(a > b, -a)", 20), ("a // b % 3", 20), ("(a * b - 2) / a", 13),

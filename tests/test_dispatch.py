@@ -34,6 +34,7 @@ def test_tracing_an_operation_with_a_number(ratio):
     assert ratio["number"] <= 0.21
 
 
+@pytest.mark.planned
 def test_chain_of_10_traced_anew_and_forced(ratio):
     """Measured 0.31 for 100 elements."""
     assert ratio["chain"] <= 0.5
@@ -44,9 +45,14 @@ def test_chain_while_an_array_looks_at_another_result(ratio):
     assert ratio["watched"] <= 1.15 * ratio["chain"]
 
 
+def test_what_never_came_before(ratio):
+    """Measured 0.85 for 5 operations on some 500 elements, one by one, and two slices; 0.29 without these."""
+    assert ratio["unseen"] <= 0.9
+
+
 def test_planning_what_never_came_before(ratio):
-    """Measured 1.1 for 5 operations on some 1,000 elements, one group at once; 1.23 where merges are tried."""
-    assert ratio["unseen"] <= 1.15
+    """Measured 1.14 for the same, one group at once; 1.23 where merges are tried."""
+    assert ratio["planned"] <= 1.2
 
 
 def test_forcing_one_operation(ratio):

@@ -8,7 +8,7 @@ import frit
 
 from .common import assert_same, kernels_of
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.planned]
 
 
 def rand(*shape, dtype="f4", seed=0):

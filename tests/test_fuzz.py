@@ -31,6 +31,7 @@ def test_programs(first):
             pytest.fail(f"seed {seed}: {wrong}\n" + "\n".join(small))
 
 
+@pytest.mark.planned
 def test_programs_as_accelerated_functions():
     """Of those that are functions of NumPy's names and look at no value, the later calls are replayed."""
     n, before = 0, frit.stats()["replayed"]

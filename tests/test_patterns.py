@@ -6,7 +6,7 @@ import frit
 
 from .common import assert_same
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.planned]
 
 
 def recognised():

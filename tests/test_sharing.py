@@ -121,6 +121,7 @@ def test_an_address_that_was_taken_stays():
         assert list((ctypes.c_double * 6).from_address(address)) == [float(k)] * 6
 
 
+@pytest.mark.planned
 def test_accelerated_functions_are_lazy_on_shown_memory():
     @frit.accelerate
     def step(w, g):

@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -85,6 +86,9 @@ struct block {
     struct block *next;
 };
 
+/* Plans are made on two threads (runtime/planner.c, which also keeps the lock from being held over a fork). */
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static char         *first, *untouched, *first_end; /* the first blocks; those that nobody has had yet */
 static struct block *spare_first, *spare;
 static int           n_spare;
@@ -121,15 +125,16 @@ fr_block_get(void)
 
     if (fr_alloc_may_fail())
         return NULL;
-    if ((b = take_from(&spare_first)))
-        return counted(b);
-    if (untouched < first_end) {
-        b = untouched;
-        untouched += FR_BLOCK_BYTES;
-        return counted(b);
+    pthread_mutex_lock(&blocks_lock);
+    if (!(b = take_from(&spare_first))) {
+        if (untouched < first_end) {
+            b = untouched;
+            untouched += FR_BLOCK_BYTES;
+        } else if ((b = take_from(&spare))) {
+            n_spare--;
+        }
     }
-    if ((b = take_from(&spare)))
-        n_spare--;
+    pthread_mutex_unlock(&blocks_lock);
     return counted(b ? b : malloc(FR_BLOCK_BYTES));
 }
 
@@ -139,14 +144,16 @@ fr_block_put(void *p)
     bool           is_first = (char *)p >= first && (char *)p < first_end;
     struct block **list = is_first ? &spare_first : &spare, *b = p;
 
-    if (!is_first && n_spare == MAX_SPARE) {
-        fr_free(b);
-        return;
+    pthread_mutex_lock(&blocks_lock);
+    if (is_first || n_spare < MAX_SPARE) {
+        atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+        n_spare += !is_first;
+        b->next = *list;
+        *list = b;
+        b = NULL;
     }
-    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
-    n_spare += !is_first;
-    b->next = *list;
-    *list = b;
+    pthread_mutex_unlock(&blocks_lock);
+    fr_free(b);
 }
 
 bool

@@ -1,5 +1,5 @@
 /* base/arena.h -- many allocations, one free.  What belongs to one plan or one compilation, and
- * what a function needs while it runs. Under the GIL, as the blocks of alloc.h. */
+ * what a function needs while it runs. Each is one thread's at a time. */
 #ifndef FR_BASE_ARENA_H
 #define FR_BASE_ARENA_H
 

@@ -469,14 +469,14 @@ is_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return depth == 0 && stats->calls >= NOTED_AFTER && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+    return depth == 0 && stats->calls >= NOTED_AFTER && f->is_planned && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
            fr_replays_wanted(f->replays);
 }
 
 static void
-note_stats(struct call_stats *stats, const struct fr_call_counters *before, const struct fr_call_counters *body,
-           bool raised)
+note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised)
 {
+    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
     struct fr_call_counters after;
 
     fr_info_call_counters(&after);
@@ -484,6 +484,7 @@ note_stats(struct call_stats *stats, const struct fr_call_counters *before, cons
     stats->fallbacks = minus(after.n_fallbacks, before->n_fallbacks);
     stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
+    f->is_planned = fr_eval_had_plan();
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -491,7 +492,6 @@ static PyObject *
 enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     PyObject               *call = f->call, *result;
-    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
     bool                    refused, noted = is_noted(f);
@@ -511,7 +511,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_record_end(watch);
     if (refused)
         return Py_NewRef(call);
-    note_stats(stats, &before, &body, !result);
+    note_stats(f, &before, &body, !result);
     return result;
 }
 
@@ -563,7 +563,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     depth--;
     fr_record_end(watch);
-    note_stats(stats, &before, &body, raised);
+    note_stats(f, &before, &body, raised);
     return result;
 }
 

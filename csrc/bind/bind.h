@@ -324,6 +324,7 @@ struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
+    bool               is_planned; /* the last call was: before, it is too early to note one */
 };
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */

@@ -440,6 +440,10 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
     void             *part;
     bool              ok;
 
+    if (!fr_eval_had_plan()) { /* it will be noted when it has one */
+        end_copies(w);
+        return;
+    }
     r->part = PyMem_Calloc(FR_REPLAY_PARTS, sizeof *r->part);
     r->effect = PyMem_Calloc((size_t)r->n_looks + 1, sizeof *r->effect);
     ok = e && r->part && r->effect && w->begun && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks;

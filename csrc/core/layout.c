@@ -18,6 +18,9 @@ static struct {
     size_t             sweep_at;
 } table;
 
+/* The calling thread's own; NULL: those of the table. */
+static _Thread_local struct fr_layouts *own __attribute__((tls_model("initial-exec")));
+
 static uint32_t
 hash_of(int ndim, const int64_t *dims, const int64_t *strides)
 {
@@ -124,6 +127,64 @@ fill_flags(struct fr_layout *l)
     l->dense = l->dense && span == l->n_elems;
 }
 
+static bool
+is_same(const struct fr_layout *l, uint32_t hash, int ndim, const int64_t *dims, const int64_t *strides)
+{
+    return l->hash == hash && l->ndim == ndim && !memcmp(fr_layout_dims(l), dims, (size_t)ndim * sizeof *dims) &&
+           !memcmp(fr_layout_strides(l), strides, (size_t)ndim * sizeof *strides);
+}
+
+static void
+fill(struct fr_layout *l, uint32_t hash, int ndim, const int64_t *dims, const int64_t *strides)
+{
+    l->refs = 1;
+    l->hash = hash;
+    l->ndim = (uint8_t)ndim;
+    memcpy(l->dims_strides, dims, (size_t)ndim * sizeof *dims);
+    memcpy(l->dims_strides + ndim, strides, (size_t)ndim * sizeof *strides);
+    fill_flags(l);
+}
+
+void
+fr_layouts_use(struct fr_layouts *l)
+{
+    own = l;
+}
+
+/* A small graph has a few: they are looked through. */
+static FR_COLD struct fr_layout *
+get_own(uint32_t hash, int ndim, const int64_t *dims, const int64_t *strides)
+{
+    struct fr_layout *l;
+
+    for (size_t i = 0; i < own->n; i++)
+        if (is_same(own->layout[i], hash, ndim, dims, strides)) {
+            own->layout[i]->refs++;
+            return own->layout[i];
+        }
+    if (own->n == own->cap) {
+        size_t             cap = own->cap ? 2 * own->cap : 16;
+        struct fr_layout **more = fr_arena_room(own->arena, cap * sizeof *more);
+
+        if (!more)
+            return NULL;
+        if (own->n)
+            memcpy(more, own->layout, own->n * sizeof *more);
+        own->layout = more;
+        own->cap = cap;
+    }
+    if (!(l = fr_arena_room(own->arena, sizeof *l + 2 * (size_t)ndim * sizeof *dims)))
+        return NULL;
+    fill(l, hash, ndim, dims, strides);
+    return own->layout[own->n++] = l;
+}
+
+struct fr_layout *
+fr_layout_here(struct fr_layout *l)
+{
+    return own ? get_own(l->hash, l->ndim, fr_layout_dims(l), fr_layout_strides(l)) : fr_layout_ref(l);
+}
+
 struct fr_layout *
 fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
 {
@@ -140,26 +201,21 @@ fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides)
     }
     if (!dims) /* none to compare, but memcmp wants an address */
         dims = c_order;
+    hash = hash_of(ndim, dims, strides);
+    if (FR_UNLIKELY(own))
+        return get_own(hash, ndim, dims, strides);
     if (!make_room())
         return NULL;
-    hash = hash_of(ndim, dims, strides);
     for (size_t i = hash & (table.n_slots - 1); (l = table.slot[i]);
          i = (i + 1) & (table.n_slots - 1)) {
-        if (l->hash == hash && l->ndim == ndim &&
-            !memcmp(fr_layout_dims(l), dims, (size_t)ndim * sizeof *dims) &&
-            !memcmp(fr_layout_strides(l), strides, (size_t)ndim * sizeof *strides)) {
+        if (is_same(l, hash, ndim, dims, strides)) {
             l->refs++;
             return l;
         }
     }
     if (!(l = fr_malloc(sizeof *l + 2 * (size_t)ndim * sizeof *dims)))
         return NULL;
-    l->refs = 1;
-    l->hash = hash;
-    l->ndim = (uint8_t)ndim;
-    memcpy(l->dims_strides, dims, (size_t)ndim * sizeof *dims);
-    memcpy(l->dims_strides + ndim, strides, (size_t)ndim * sizeof *strides);
-    fill_flags(l);
+    fill(l, hash, ndim, dims, strides);
     insert(l);
     table.n_used++;
     return l;

@@ -2,13 +2,14 @@
  *
  * Strides count elements, not bytes. A layout does not say where in memory its first element is;
  * that offset travels beside it, so that windows at different places share one layout.
- * References are counted; the table drops unreferenced layouts when it grows. Under the GIL. */
+ * References are counted; the table drops unreferenced layouts when it grows. Under the GIL, but for struct fr_layouts. */
 #ifndef FR_CORE_LAYOUT_H
 #define FR_CORE_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 
 enum { FR_MAX_DIMS = 32 };
@@ -45,6 +46,17 @@ fr_layout_same_dims(const struct fr_layout *a, const struct fr_layout *b)
 /* The interned layout; the caller owns one reference. NULL when memory is out. strides NULL: C order,
  * or, as NumPy does for an array without elements, all 0. */
 struct fr_layout *fr_layout_get(int ndim, const int64_t *dims, const int64_t *strides);
+/* Layouts that are not the process's: made in the arena, and equal only among themselves. From here on, until NULL is
+ * given, the calling thread's are those. They may then be used as long as the arena is there, by one thread at a time. */
+struct fr_layouts {
+    struct fr_arena   *arena;
+    struct fr_layout **layout;
+    size_t             n, cap;
+};
+void      fr_layouts_use(struct fr_layouts *);
+/* A reference to this layout, or, where the thread's are others, to theirs of the same dims and strides; NULL: no memory. */
+struct fr_layout *fr_layout_here(struct fr_layout *);
+
 static inline struct fr_layout *
 fr_layout_ref(struct fr_layout *l)
 {

@@ -44,6 +44,7 @@ struct fr_graph {
     int               n_nodes, n_scalars, n_moving;
     struct fr_gnode  *node;
     fr_dtype         *scalar_dtype;
+    struct fr_layouts own;          /* where the graph was not made under the GIL: its layouts */
 };
 
 /* True for nodes that something has to run for. */

@@ -156,3 +156,14 @@ fr_op_arg(fr_op op, int k, fr_dtype compute)
         return FR_I64;
     return compute;
 }
+
+int
+fr_op_compute_arg(fr_op op)
+{
+    switch (op) {
+    case FR_OP_random_bits:
+    case FR_OP_random_uniform:
+    case FR_OP_random_normal: return -1;
+    default: return fr_op_info[op].rule == FR_RULE_SELECT;
+    }
+}

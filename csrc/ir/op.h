@@ -71,5 +71,7 @@ fr_dtype  fr_op_result(fr_op op, fr_dtype compute);
 /* The dtype that argument k of a MAP operation is given in: `compute`, but a bool for the condition
  * of `where`, i64 for the exponent of `ldexp`, u64 for the random operations. */
 fr_dtype  fr_op_arg(fr_op op, int k, fr_dtype compute);
+/* Whose dtype a MAP operation that has been resolved computes in: that argument's; -1: the result's. */
+int       fr_op_compute_arg(fr_op op);
 
 #endif

@@ -28,14 +28,9 @@ fr_dtype
 fr_nest_compute(const struct fr_nest *nest, int inst)
 {
     const struct fr_inst *in = &nest->insts[inst];
+    int                   k = fr_op_compute_arg(in->op);
 
-    switch (in->op) {
-    case FR_OP_random_bits:
-    case FR_OP_random_uniform:
-    case FR_OP_random_normal:
-        return in->dtype;
-    }
-    return nest->insts[in->a[fr_op_info[in->op].rule == FR_RULE_SELECT]].dtype;
+    return k < 0 ? in->dtype : nest->insts[in->a[k]].dtype;
 }
 
 /* ---- which instruction runs where ------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 #include "passes/fold.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 
 struct folder {
@@ -241,22 +242,18 @@ static const struct rule {
 };
 
 /* The rules for an operation: first_rule[op], next_rule[] of that and so on, up to FR_LEN(rules). */
-static uint8_t first_rule[FR_N_OPS], next_rule[FR_LEN(rules)];
+static uint8_t        first_rule[FR_N_OPS], next_rule[FR_LEN(rules)];
+static pthread_once_t rules_linked = PTHREAD_ONCE_INIT;
 
 static void
 link_rules(void)
 {
-    static bool done;
-
     _Static_assert(FR_LEN(rules) < 255, "rules are counted in a byte");
-    if (done)
-        return;
     memset(first_rule, FR_LEN(rules), sizeof first_rule);
     for (size_t i = FR_LEN(rules); i-- > 0;) {
         next_rule[i] = first_rule[rules[i].outer];
         first_rule[rules[i].outer] = (uint8_t)i;
     }
-    done = true;
 }
 
 /* The node reads x instead of m. */
@@ -468,7 +465,7 @@ fr_fold(struct fr_graph *g, struct fr_err *err)
     struct fr_edge e;
     fr_status     st = FR_OK;
 
-    link_rules();
+    pthread_once(&rules_linked, link_rules);
     while (z.n_buckets < 2 * cap)
         z.n_buckets *= 2;
     z.stands = fr_arena_room(&z.scratch, cap * sizeof *z.stands);

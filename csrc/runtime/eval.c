@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/image.h"
 #include "base/log.h"
 #include "jit/compile.h"
 #include "runtime/plan.h"
@@ -17,6 +18,7 @@ enum { COMPILE_FIRST_US = 120000000,
 };
 
 static struct fr_gathered     gathered;
+static bool                   had_plan;     /* the last evaluation */
 static struct fr_stats        stats;
 static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
 static uint64_t               n_nodes_base; /* fr_nodes_made then */
@@ -297,37 +299,132 @@ out:
     return st;
 }
 
+/* Runs the plan of what has been gathered. */
 static fr_status
-eval_locked(const fr_ref *roots, int n, struct fr_err *err)
+run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
 {
-    struct fr_plan  *p = fr_plans_recognise(roots, n, &gathered, &stats);
-    bool             recognised = p;
-    struct fr_inputs inputs;
+    struct fr_inputs inputs = {gathered.scalar, gathered.moving};
     fr_status        st;
 
-    if (!p && ((st = gather(roots, n, err)) != FR_OK ||
-               (st = fr_plans_find(&gathered, &stats, &p, err)) != FR_OK))
-        return st;
-    fr_looks_taken++;
-    fr_guard_restart();
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
     for (int i = 0; i < p->n_leaves; i++)
         p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
-    inputs = (struct fr_inputs){gathered.scalar, gathered.moving};
     st = fr_plan_run(p, &inputs, err);
-    if (st == FR_OK) {
+    if (st == FR_OK)
         realise_outputs(p, gathered.id, recognised);
+    for (int i = 0; i < p->n_outputs; i++)
+        fr_node_unref(gathered.id[p->given[p->output[i]]]);
+    return st;
+}
+
+/* Computes a node of a graph that has no plan; its arguments are there. */
+static fr_status
+eval_node(fr_ref id, struct fr_err *err)
+{
+    struct fr_buffer *b;
+    struct fr_plan   *p;
+    fr_status         st = fr_eager_run(id, &b, err);
+
+    if (st != FR_OK)
+        return st;
+    if (b) {
+        stats.n_kernels++;
+        fr_node_realise(id, b);
+        return FR_OK;
+    }
+    if ((st = fr_gather_node(&gathered, id, err)) != FR_OK ||
+        (st = fr_plans_find(&gathered, FR_FIND_NODE, &stats, &p, err)) != FR_OK)
+        return st;
+    stats.n_evals--; /* it is a part of one */
+    return run_gathered(p, false, err);
+}
+
+/* What nobody has to be asked about. *out: whether it was computed. */
+static fr_status
+eval_alone(fr_ref id, bool *out, struct fr_err *err)
+{
+    struct fr_buffer *b = NULL;
+    fr_status         st = FR_OK;
+
+    *out = false;
+    if (!fr_eager_is_alone(id) || (st = fr_eager_run(id, &b, err)) != FR_OK || !b)
+        return st;
+    *out = true;
+    stats.n_evals++;
+    stats.n_eager++;
+    stats.n_kernels++;
+    fr_looks_taken++;
+    fr_guard_restart();
+    fr_node_ref(id);
+    fr_node_realise(id, b);
+    fr_node_unref(id);
+    fr_born_from = fr_nodes_made;
+    fr_storages_settle();
+    return FR_OK;
+}
+
+/* Computes what has been gathered node by node. */
+static fr_status
+eval_eagerly(struct fr_err *err)
+{
+    fr_ref    todo[FR_EAGER_NODES];
+    int       n = 0;
+    fr_status st = FR_OK;
+
+    for (int i = 0; i < gathered.n; i++)
+        if (fr_node_computes(&fr_nodes[gathered.id[i]])) {
+            todo[n++] = gathered.id[i];
+            fr_node_ref(gathered.id[i]);
+        }
+    stats.n_evals++;
+    stats.n_eager++;
+    for (int i = 0; i < n; i++) {
+        if (st == FR_OK && fr_node_computes(&fr_nodes[todo[i]]))
+            st = eval_node(todo[i], err);
+        fr_node_unref(todo[i]);
+    }
+    return st;
+}
+
+static fr_status
+eval_locked(const fr_ref *roots, int n, struct fr_err *err)
+{
+    struct fr_plan *p;
+    bool            recognised, done = false;
+    fr_status       st;
+
+    had_plan = false;
+    if (n == 1 && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+        return st;
+    p = fr_plans_recognise(roots, n, &gathered, &stats);
+    recognised = p;
+    if (!p) {
+        if ((st = gather(roots, n, err)) != FR_OK)
+            return st;
+        st = fr_plans_find(&gathered, fr_eager_suits(&gathered) ? FR_FIND_LATER : FR_FIND_MADE, &stats, &p, err);
+        if (st != FR_OK)
+            return st;
+    }
+    had_plan = p;
+    fr_looks_taken++;
+    fr_guard_restart();
+    st = p ? run_gathered(p, recognised, err) : eval_eagerly(err);
+    if (st == FR_OK) {
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;
         fr_storages_settle();
         if (fr_env.debug >= 1)
-            fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p->n_kernels);
+            fr_log(1, "evaluated %d nodes with %d kernels", gathered.n, p ? p->n_kernels : gathered.n);
     }
-    for (int i = 0; i < p->n_outputs; i++)
-        fr_node_unref(gathered.id[p->given[p->output[i]]]);
     return st;
+}
+
+bool
+fr_eval_had_plan(void)
+{
+    return had_plan;
 }
 
 const struct fr_gathered *
@@ -470,7 +567,7 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
             roots[n_todo++] = t[i]->storage->node;
     st = fr_gather(&gathered, roots, n_todo, err);
     if (st == FR_OK)
-        st = fr_plans_find(&gathered, &stats, &p, err);
+        st = fr_plans_find(&gathered, FR_FIND_MADE, &stats, &p, err);
     if (st == FR_OK)
         st = fr_plan_text(p, kind, text, err);
     fr_turn_leave();
@@ -522,6 +619,7 @@ fr_runtime_init(struct fr_err *err)
 {
     fr_status st;
 
+    fr_image_touch();
     fr_blocks_init();
     if ((st = fr_turn_init(err)) != FR_OK)
         return st;
@@ -538,6 +636,7 @@ fr_runtime_init(struct fr_err *err)
 void
 fr_runtime_stop(void)
 {
+    fr_planner_stop();
     fr_compile_stop();
     fr_pool_stop();
 }

@@ -460,9 +460,25 @@ fr_gather(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_err
     return push_flags(z, roots, n_roots, &needed, err);
 }
 
+fr_status
+fr_gather_node(struct fr_gathered *z, fr_ref id, struct fr_err *err)
+{
+    bool      needed;
+    fr_status st;
+
+    if (!FR_GROW(z->order, z->cap_order, 1))
+        return no_memory(err);
+    z->order[0] = id;
+    z->n_order = 1;
+    z->has_store = fr_nodes[id].op == FR_OP_store;
+    st = push_all(z, err);
+    return st == FR_OK ? push_flags(z, &id, 1, &needed, err) : st;
+}
+
 /* ---- the graph ---------------------------------------------------------------------------- */
 
-static void
+/* False: no memory. */
+static bool
 fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
 {
     uint64_t w = *(*key)++;
@@ -473,39 +489,68 @@ fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
         e->src = FR_SRC_SCALAR;
         e->scalar = g->n_scalars;
         g->scalar_dtype[g->n_scalars++] = (fr_dtype)(w >> 8);
-        return;
+        return true;
     case ARG_NODE:
         e->layout = fr_layout_ref(g->node[e->src].layout);
         e->whole = true;
-        return;
+        return true;
     case ARG_MOVING:
-        e->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*(*key)++);
+        e->layout = fr_layout_here((struct fr_layout *)(uintptr_t)*(*key)++);
         e->moving = (int32_t)*(*key)++;
         if (e->moving >= g->n_moving)
             g->n_moving = e->moving + 1;
-        return;
+        break;
     default:
-        e->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*(*key)++);
+        e->layout = fr_layout_here((struct fr_layout *)(uintptr_t)*(*key)++);
         e->offset = (int64_t)*(*key)++;
     }
+    return e->layout != NULL;
 }
 
 fr_status
-fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, struct fr_err *err)
+fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_err *err)
+{
+    if (!FR_GROW(z->site, z->cap_site, (size_t)z->n))
+        return no_memory(err);
+    for (int i = 0; i < z->n; i++)
+        z->site[i] = fr_nodes[z->id[i]].site;
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->site};
+    return FR_OK;
+}
+
+int
+fr_gather_layouts(const struct fr_gathered *z, struct fr_layout **out)
+{
+    int n = 0;
+
+    for (int i = 0; i < z->n; i++)
+        out[n++] = fr_layout_ref(fr_nodes[z->id[i]].layout);
+    for (size_t i = 0; i < z->n_views; i++)
+        out[n++] = fr_layout_ref(fr_nodes[z->views[i]].layout);
+    return n;
+}
+
+fr_status
+fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **out, struct fr_err *err)
 {
     const uint64_t  *key = z->key;
     struct fr_graph *g = fr_calloc(1, sizeof *g);
 
     if (!g)
         return no_memory(err);
-    g->node = fr_arena_alloc(&g->arena, ((size_t)z->n + 1) * sizeof *g->node);
+    if (apart) {
+        g->own.arena = &g->arena;
+        fr_layouts_use(&g->own);
+    }
+    g->node = fr_arena_alloc(&g->arena, ((size_t)z->n_nodes + 1) * sizeof *g->node);
     g->scalar_dtype = fr_arena_alloc(&g->arena, (size_t)z->n_scalars + 1);
     if (!g->node || !g->scalar_dtype) {
         fr_graph_free(g);
         return no_memory(err);
     }
-    for (int i = 0; i < z->n; i++) {
+    for (int i = 0; i < z->n_nodes; i++) {
         struct fr_gnode *n = &g->node[i];
+        bool             ok;
         uint64_t         w = *key++, flags = w >> 26 & 15;
 
         n->op = (fr_op)(w & 0xffff);
@@ -517,11 +562,15 @@ fr_gather_graph(const struct fr_gathered *z, struct fr_graph **out, struct fr_er
         n->outside = flags & FR_KEY_OUTSIDE;
         n->given = i;
         n->axes = (uint32_t)(w >> 32);
-        n->site = fr_nodes[z->id[i]].site;
-        n->layout = fr_layout_ref((struct fr_layout *)(uintptr_t)*key++);
+        n->site = z->site[i];
+        ok = (n->layout = fr_layout_here((struct fr_layout *)(uintptr_t)*key++)) != NULL;
         g->n_nodes = i + 1;
         for (int k = 0; k < n->n_args; k++)
-            fill_edge(g, &n->arg[k], &key);
+            ok = ok && fill_edge(g, &n->arg[k], &key);
+        if (!ok) {
+            fr_graph_free(g);
+            return no_memory(err);
+        }
         /* The window of a store is described by its third argument and read by nobody. */
         if (n->op == FR_OP_store)
             n->n_args = 2;

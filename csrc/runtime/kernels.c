@@ -1,4 +1,5 @@
 /* The kernels of the process: one per packed nest, shared by plans; when each is compiled. */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,8 @@ enum {
 /* Where a kernel stands with the compiler. */
 enum { JIT_NONE, JIT_LOOKING, JIT_MISSED, JIT_COMPILING, JIT_DONE };
 
+/* Plans are made on two threads (planner.c, which also keeps the lock from being held over a fork). */
+static pthread_mutex_t         lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_kernel_entry *buckets[N_BUCKETS];
 
 static inline uint64_t
@@ -64,12 +67,32 @@ may_compile(void)
     return fr_env.jit[0] != 'o' && fr_env.jit[0] != 'i';
 }
 
+void
+fr_kernels_begin(void)
+{
+    if (may_compile())
+        fr_compile_start();
+}
+
 static void
 entry_free(struct fr_kernel_entry *e)
 {
     fr_program_free(e->k.program);
     fr_nest_free(e->k.nest);
     fr_free(e);
+}
+
+/* Takes a reference. Lock held. */
+static struct fr_kernel_entry *
+find(const struct fr_nest *nest, uint64_t key)
+{
+    struct fr_kernel_entry *e = buckets[key % N_BUCKETS];
+
+    while (e && (e->k.key != key || !fr_nest_same(e->k.nest, nest)))
+        e = e->next;
+    if (e)
+        e->refs++;
+    return e;
 }
 
 fr_status
@@ -79,23 +102,27 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
     uint64_t                key = hash_nest(nest);
     fr_status               st = FR_OK;
 
-    for (e = buckets[key % N_BUCKETS]; e; e = e->next)
-        if (e->k.key == key && fr_nest_same(e->k.nest, nest)) {
-            e->refs++;
-            *out = e;
-            return FR_OK;
-        }
+    pthread_mutex_lock(&lock);
+    *out = find(nest, key);
+    pthread_mutex_unlock(&lock);
+    if (*out)
+        return FR_OK;
     if (!(e = fr_calloc(1, sizeof *e)))
         return fr_no_memory(err, "a kernel");
     e->k.key = key;
     e->refs = 1;
     TRY(fr_nest_copy(nest, &e->k.nest, err));
     TRY(fr_program_build(e->k.nest, &e->k.program, err));
-    e->next = buckets[key % N_BUCKETS];
-    buckets[key % N_BUCKETS] = e;
-    *out = e;
-    if (may_compile())
-        fr_compile_start();
+    pthread_mutex_lock(&lock);
+    if (!(*out = find(nest, key))) { /* else the other thread has made it meanwhile */
+        e->next = buckets[key % N_BUCKETS];
+        buckets[key % N_BUCKETS] = *out = e;
+        e = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (e)
+        entry_free(e);
+    fr_kernels_begin();
     return FR_OK;
 out:
     entry_free(e);
@@ -106,14 +133,18 @@ void
 fr_kernel_unref(struct fr_kernel_entry *e)
 {
     struct fr_kernel_entry **link = &buckets[e->k.key % N_BUCKETS];
+    bool                     stays;
 
+    pthread_mutex_lock(&lock);
     /* While the compiler works on it, it stays: the answer is written into it. */
-    if (--e->refs > 0 || atomic_load(&e->n_asked) > 0)
-        return;
-    while (*link != e)
+    stays = --e->refs > 0 || atomic_load(&e->n_asked) > 0;
+    while (!stays && *link != e)
         link = &(*link)->next;
-    *link = e->next;
-    entry_free(e);
+    if (!stays)
+        *link = e->next;
+    pthread_mutex_unlock(&lock);
+    if (!stays)
+        entry_free(e);
 }
 
 /* On the manager thread. A kernel may have been asked for twice, for a look into the cache and then for

@@ -7,6 +7,8 @@
  * of pointers and sizes (an optimizer's update of all its parameters). */
 #include "runtime/plan.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +17,12 @@
 #include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "runtime/storage.h"
+
+/* The last step with this kernel that instances may join. */
+struct joint {
+    const struct fr_kernel_entry *kernel;
+    int                           step;
+};
 
 struct planner {
     struct fr_plan  *p;
@@ -26,7 +34,8 @@ struct planner {
     int             *root;           /* [n_nodes] */
     size_t           cap_steps;
     uint16_t        *value;          /* [n_nodes] scratch of lowering */
-    uint64_t         number;         /* of this plan among all that were made */
+    struct joint    *joint;          /* [n_joints], a power of two */
+    size_t           n_joints;
     struct fr_err   *err;
 };
 
@@ -335,19 +344,32 @@ add_call(struct planner *z, int grp)
     return FR_OK;
 }
 
+/* Where the kernel's joint is, or is to be. */
+static struct joint *
+joint_of(struct planner *z, const struct fr_kernel_entry *k)
+{
+    size_t i = (size_t)((uintptr_t)k / _Alignof(max_align_t) * 0x9e3779b97f4a7c15u >> 20);
+
+    while (z->joint[i % z->n_joints].kernel && z->joint[i % z->n_joints].kernel != k)
+        i++;
+    return &z->joint[i % z->n_joints];
+}
+
 static fr_status
 add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
 {
     struct fr_kernel_entry *k;
     struct fr_step         *s;
     bool                    joins = counts && !l->after;    /* no later phase right behind */
+    struct joint           *joint;
     fr_status               st = fr_kernel_get(&l->nest, &k, z->err);
 
     if (st != FR_OK)
         return st;
-    if (joins && k->plan == z->number && k->step >= earliest) {
-        s = &z->p->step[k->step];
-        z->step_of[grp] = k->step;
+    joint = joint_of(z, k);
+    if (joins && joint->kernel == k && joint->step >= earliest) {
+        s = &z->p->step[joint->step];
+        z->step_of[grp] = joint->step;
         fr_kernel_unref(k);
     } else {
         if (!(s = new_step(z, FR_STEP_LAUNCH, counts))) {
@@ -356,10 +378,8 @@ add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest,
         }
         s->kernel = k;
         z->step_of[grp] = z->p->n_steps - 1;
-        if (joins) {
-            k->plan = z->number;
-            k->step = z->p->n_steps - 1;
-        }
+        if (joins)
+            *joint = (struct joint){k, z->p->n_steps - 1};
     }
     return add_instance(z, s, l, grp);
 }
@@ -647,14 +667,16 @@ fr_plan_free(struct fr_plan *p)
     for (int s = 0; s < p->n_steps; s++)
         if (p->step[s].kernel)
             fr_kernel_unref(p->step[s].kernel);
+    for (int i = 0; i < p->n_held; i++)
+        fr_layout_unref(p->held[i]);
+    fr_free(p->room);
     fr_graph_free(p->graph); /* with all that lies in its arena */
 }
 
 fr_status
 fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
 {
-    static uint64_t n_made;
-    struct planner z = {.err = err, .g = g, .number = ++n_made};
+    struct planner  z = {.err = err, .g = g, .n_joints = 2};
     struct fr_plan *p = fr_arena_alloc(&g->arena, sizeof *p);
     size_t          n;
     fr_status       st;
@@ -672,6 +694,9 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
     z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
     z.cap_steps = (size_t)p->fusion->n_groups + 1;
+    while (z.n_joints < 2 * z.cap_steps)
+        z.n_joints *= 2;
+    z.joint = fr_arena_alloc(&z.scratch, z.n_joints * sizeof *z.joint);
     p->given = fr_arena_room(&p->graph->arena, n * sizeof *p->given);
     p->step = fr_arena_room(&p->graph->arena, z.cap_steps * sizeof *p->step);
     p->place = fr_arena_alloc(&p->graph->arena, n * sizeof *p->place);
@@ -680,7 +705,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     p->new_ = fr_arena_room(&p->graph->arena, n * sizeof *p->new_);
     p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
     p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
-    if (!z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
+    if (!z.joint || !z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
         !p->new_ || !p->output || !p->placed || !p->given) {
         st = no_memory(&z);
         goto out;
@@ -701,21 +726,20 @@ out:
 }
 
 fr_status
-fr_plan_build(const struct fr_gathered *gathered, struct fr_plan **out, struct fr_err *err)
+fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, struct fr_err *err)
 {
     struct fr_graph *g;
     struct fr_plan  *p;
     fr_status        st;
 
-    if ((st = fr_gather_graph(gathered, &g, err)) != FR_OK ||
-        (st = fr_plan_make(g, &p, err)) != FR_OK)
+    if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK || (st = fr_plan_make(g, &p, err)) != FR_OK)
         return st;
-    if (!(p->key = fr_arena_room(&p->graph->arena, gathered->n_key * sizeof *p->key))) {
+    if (!(p->key = fr_arena_room(&p->graph->arena, of->n_key * sizeof *p->key))) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }
-    memcpy(p->key, gathered->key, gathered->n_key * sizeof *p->key);
-    p->n_key = gathered->n_key;
+    memcpy(p->key, of->key, of->n_key * sizeof *p->key);
+    p->n_key = of->n_key;
     *out = p;
     return FR_OK;
 }

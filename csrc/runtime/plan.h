@@ -46,6 +46,7 @@ struct fr_gathered {
     bool                      has_store;
     fr_ref                   *unsettled; /* leaves over pinned memory that are stored to here, and read */
     int                       n_unsettled;  /* elsewhere too */
+    uint32_t                 *site;      /* [n] when fr_gather_structure has filled it */
     /* of gathering alone */
     fr_ref                   *order;     /* computing nodes in order of birth */
     int                       n_order;
@@ -53,12 +54,22 @@ struct fr_gathered {
     int64_t                   debt;      /* nodes to be gathered before another look at everything pending */
     fr_ref                   *stack, *views;
     size_t                    n_views;
-    size_t cap_id, cap_entry, cap_key, cap_scalar, cap_moving, cap_unsettled, cap_order, cap_stack, cap_views;
+    size_t cap_id, cap_entry, cap_key, cap_scalar, cap_moving, cap_unsettled, cap_order, cap_stack, cap_views, cap_site;
+};
+
+/* What a plan is made for: a graph as words. */
+struct fr_structure {
+    const uint64_t *key;
+    size_t          n_key;
+    int             n_nodes, n_scalars;
+    const uint32_t *site;                /* [n_nodes] where in the user's code */
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
 
 fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, struct fr_err *);
+/* Only this node, whose arguments have been computed. */
+fr_status fr_gather_node(struct fr_gathered *, fr_ref, struct fr_err *);
 /* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */
 fr_status fr_gather_readers(struct fr_gathered *, const fr_ref *what, int n_what, fr_ref *roots,
                             int *n_roots, struct fr_err *);
@@ -77,8 +88,13 @@ fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
 }
 /* A mark that no node has. */
 uint32_t  fr_gather_epoch(void);
-/* The graph that the gathered nodes are. */
-fr_status fr_gather_graph(const struct fr_gathered *, struct fr_graph **out, struct fr_err *);
+/* What was gathered, until the next time. */
+fr_status fr_gather_structure(struct fr_gathered *, struct fr_structure *out, struct fr_err *);
+/* References to the layouts whose addresses are in the key. *out has room for n + n_views. */
+int       fr_gather_layouts(const struct fr_gathered *, struct fr_layout **out);
+/* The graph that it is. `apart`: not under the GIL, and with layouts of its own, which the calling thread uses from here
+ * on, also after a failure. The key's layouts must be there. */
+fr_status fr_structure_graph(const struct fr_structure *, bool apart, struct fr_graph **out, struct fr_err *);
 
 /* ---- pattern.c ---- */
 
@@ -99,10 +115,11 @@ struct fr_kernel_entry {
     uint32_t                refs;        /* plans */
     atomic_int              n_asked;     /* answers of the compiler that are still to come */
     uint64_t                cost;        /* of its runs before it was compiled */
-    uint64_t                plan;        /* the last plan made with a step that instances may join, */
-    int                     step;        /* and the last such step in it */
 };
 
+/* Has the compiler's manager begun, while nobody is in a hurry yet. */
+void      fr_kernels_begin(void);
+/* These two on any thread. */
 fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);
 void      fr_kernel_unref(struct fr_kernel_entry *);
 /* Called after a dispatch that moved so many bytes: asks for machine code when the runs so far make that
@@ -184,22 +201,52 @@ struct fr_plan {
     bool             running;
     uint32_t         n_recordings;       /* that hold it */
     bool             has_no_pattern;     /* it was tried */
+    struct fr_layout **held;             /* references to the key's layouts if the graph has others */
+    int              n_held;
+    void            *room;               /* what these are in; fr_malloc'ed */
     struct fr_pattern *pattern;          /* NULL before it was found for the second time */
 };
 
-fr_status fr_plan_build(const struct fr_gathered *, struct fr_plan **out, struct fr_err *);
-/* The same for a graph, which the plan owns from here on, also on failure. It has no key. */
+/* A plan for the graph, which it owns from here on, also on failure. It has no key. */
 fr_status fr_plan_make(struct fr_graph *, struct fr_plan **out, struct fr_err *);
+/* A plan with this key. `apart` as above: the plan does not keep the key's layouts. */
+fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
-/* The plan for the gathered nodes, built if it is a new one, and counted. It lives until another is built, at
- * least. */
-fr_status fr_plans_find(const struct fr_gathered *, struct fr_stats *, struct fr_plan **out,
+enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
+               FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
+               FR_FIND_LATER };          /* it is made in the background; *out is NULL until it is there */
+/* The plan for the gathered nodes, counted. It lives until another is built, at least. */
+fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_stats *, struct fr_plan **out,
                         struct fr_err *);
 /* The plan that was found or recognised last; NULL: it is no more. */
 struct fr_plan *fr_plans_last(void);
 /* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
  * not. */
 struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
+/* ---- planner.c ---- */
+
+/* Has the thread begun; false: there is none. */
+bool      fr_planner_start(void);
+struct fr_draft;
+/* Has a plan made for what was gathered, on another thread; NULL: memory is out, or there is no thread. */
+struct fr_draft *fr_planner_ask(struct fr_gathered *);
+/* Whether it is done; then *out is the plan, or NULL if that failed, and the draft is no more. */
+bool      fr_planner_done(struct fr_draft *, struct fr_plan **out);
+/* Ends the thread; the next one who asks begins another. */
+void      fr_planner_stop(void);
+
+/* ---- eager.c ---- */
+
+enum { FR_EAGER_NODES = 64 };            /* at most */
+/* Whether these are so few and so small that they are run node by node while they have no plan. */
+bool      fr_eager_suits(const struct fr_gathered *);
+/* Whether the node is pending alone, and so small that it is run without looking for a plan: a plan would save nothing. */
+bool      fr_eager_is_alone(fr_ref);
+/* Computes a node whose arguments have been computed; *out: its memory, or NULL where that takes a plan. */
+fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
+
+/* ---- eval.c ---- */
+
 /* What changes from run to run of a plan, beside the memory of its leaves. */
 struct fr_inputs {
     const struct fr_scalar_bits *scalar;

@@ -7,7 +7,9 @@
 #include "runtime/tensor.h"
 
 enum { PLAN_BUCKETS = 1024,
-       MAX_PLANS = 2048 };
+       MAX_PLANS = 2048,
+       N_METS = 4096,
+       WORTH_PLANNING = 12 };  /* nodes that have been run one by one */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
 static uint64_t        clock_, n_births;
@@ -101,15 +103,12 @@ has_key(const struct fr_plan *p, const struct fr_gathered *g)
     return p->n_key == g->n_key && !memcmp(p->key, g->key, g->n_key * sizeof *p->key);
 }
 
+/* Keeps a new plan; frees it where there is no memory. */
 static FR_COLD fr_status
-add_plan(const struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
+add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
 {
-    struct fr_plan *p;
-    size_t          slot;
-    fr_status       st = fr_plan_build(g, &p, err);
+    size_t slot;
 
-    if (st != FR_OK)
-        return st;
     if (!empty_slot(&slot)) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
@@ -121,7 +120,63 @@ add_plan(const struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **o
     slots[slot] = p;
     p->next = plans[hash[0] % PLAN_BUCKETS];
     plans[hash[0] % PLAN_BUCKETS] = p;
-    *out = p;
+    return FR_OK;
+}
+
+/* ---- plans that are not made yet ---- */
+
+/* What has been met, and has no plan. */
+static struct met {
+    uint64_t         hash[2];
+    struct fr_draft *draft;              /* NULL: it was not often, or large, enough */
+    uint32_t         n_run;              /* nodes, one by one, less what has come instead; 0: the place is free */
+} mets[N_METS];
+
+static FR_COLD fr_status
+build(struct fr_gathered *g, struct fr_plan **out, struct fr_err *err)
+{
+    struct fr_structure of;
+    fr_status           st = fr_gather_structure(g, &of, err);
+
+    return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
+}
+
+/* Has a plan made for what comes again: much comes but once. To ask for one takes as long as a small operation, and one of
+ * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent has it.
+ * *out is NULL before the plan is there. */
+static FR_COLD fr_status
+expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
+{
+    struct met     *m = &mets[hash[0] % N_METS];
+    bool            same = m->hash[0] == hash[0] && m->hash[1] == hash[1];
+    struct fr_plan *made;
+
+    *out = NULL;
+    if (m->draft) {
+        if (!fr_planner_done(m->draft, &made))
+            return FR_OK;
+        m->draft = NULL;
+        m->n_run = 0;
+        if (same && made && has_key(made, g)) {
+            *out = made;
+            return FR_OK;
+        }
+        if (made)
+            add_plan(made, m->hash, NULL); /* where it is looked for, it is found; if not, it comes again */
+        if (same)
+            return build(g, out, err);
+    }
+    if (m->n_run == 0) {
+        memcpy(m->hash, hash, sizeof m->hash);
+        m->n_run = g->n_order < WORTH_PLANNING ? (uint32_t)g->n_order : WORTH_PLANNING - 1;
+        fr_planner_start(); /* and not in a later call, which takes less time */
+        fr_kernels_begin();
+    } else if (!same) {
+        m->n_run--;
+    } else if ((m->n_run += (uint32_t)g->n_order) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
+        m->n_run = 0;
+        return build(g, out, err);
+    }
     return FR_OK;
 }
 
@@ -167,7 +222,8 @@ fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, stru
 }
 
 fr_status
-fr_plans_find(const struct fr_gathered *g, struct fr_stats *stats, struct fr_plan **out, struct fr_err *err)
+fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, struct fr_plan **out,
+              struct fr_err *err)
 {
     uint64_t        hash[2];
     struct fr_plan *p = plan_after(last_plan);
@@ -180,14 +236,21 @@ fr_plans_find(const struct fr_gathered *g, struct fr_stats *stats, struct fr_pla
             if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g))
                 break;
     }
-    if (p) {
-        note_hit(p, g, stats);
-    } else {
-        if ((st = add_plan(g, hash, &p, err)) != FR_OK)
+    if (!p) {
+        st = how == FR_FIND_LATER ? expect(g, hash, &p, err) : build(g, &p, err);
+        *out = p;
+        if (st != FR_OK || !p)
+            return st;
+        if ((st = add_plan(p, hash, err)) != FR_OK)
             return st;
         stats->n_plans++;
+    } else if (how != FR_FIND_NODE) {
+        note_hit(p, g, stats);
     }
-    note_use(p);
+    if (how == FR_FIND_NODE)
+        wanted[p->slot] = ++clock_;
+    else
+        note_use(p);
     *out = p;
     return FR_OK;
 }

@@ -222,6 +222,7 @@ struct fr_stats {
     uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
     uint64_t n_recognised;     /* of the hits, without gathering */
+    uint64_t n_eager;          /* evaluations node by node, for there was no plan yet */
     uint64_t n_replayed;       /* evaluations made again from a recording */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
@@ -241,6 +242,10 @@ fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, c
 
 fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
+/* Whether the last evaluation had a plan, and did not run node by node for want of one. */
+bool      fr_eval_had_plan(void);
+/* Waits until the plans that were asked for are made (planner.c), without the GIL; false: the time is over. */
+bool      fr_planner_wait(double timeout_s);
 /* Around a fork, in both processes: no evaluation is half done in the child. Waits without the GIL. */
 void      fr_runtime_before_fork(void);
 void      fr_runtime_after_fork(void);

@@ -118,6 +118,13 @@ count(atomic_ullong *c)
 }
 
 void
+fr_launch_count_direct(void)
+{
+    count(&n_launches);
+    count(&n_interpreted);
+}
+
+void
 fr_launch_fail(atomic_int *failed, fr_status st)
 {
     int ok = FR_OK;

@@ -71,6 +71,8 @@ struct fr_launch_stats {
     uint64_t n_packed;                         /* operands, unless the reference ran */
 };
 void fr_launch_stats(struct fr_launch_stats *);
+/* One launch, interpreted, that was none (direct.h). */
+void fr_launch_count_direct(void);
 /* Frees what the calling thread keeps for its next launch. */
 void fr_launch_trim(void);
 

@@ -67,6 +67,8 @@ static char                  *next_slabs, *end_slabs; /* mapped: huge pages not 
 static char                  *next_middle, *end_middle; /* .. and not a block yet */
 static struct fr_memory_stats stats;
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
+static atomic_bool            wants_ahead; /* a huge page has been begun: the next one is worth having */
+static atomic_bool            touching;    /* and somebody writes to it, without the lock: no slab may go */
 static bool                   at_fork_installed;
 static atomic_flag            lock = ATOMIC_FLAG_INIT;
 
@@ -121,7 +123,7 @@ map(size_t n_bytes)
     p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    stats.n_system++;
+    __atomic_fetch_add(&stats.n_system, 1, __ATOMIC_RELAXED);
     return p;
 }
 
@@ -166,6 +168,7 @@ after_fork(void)
         next_middle = end_middle = NULL;
         stats.pooled_bytes = 0;
     }
+    atomic_store(&touching, false);
     release();
 }
 
@@ -195,6 +198,7 @@ new_slab(size_t n_bytes)
         }
         low_slab = next_slabs;
         next_slabs += HUGE;
+        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
         high_slab = next_slabs;
     }
     if (n_bytes == SLAB_MIN) {
@@ -217,6 +221,8 @@ carve(size_t n_bytes)
         next_middle = region;
         end_middle = region + REGION_BYTES;
     }
+    if ((uintptr_t)next_middle % HUGE < n_bytes)
+        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
     next_middle += n_bytes;
     return next_middle - n_bytes;
 }
@@ -298,6 +304,8 @@ drop_slabs(void)
 {
     struct slab **at = &slabs, *s;
 
+    while (atomic_load(&touching))
+        sched_yield();
     for (s = slabs; s; s = s->next)
         s->n_free = 0;
     for (int c = 0; c < N_CLASSES && class_bytes(c) <= SMALL_MAX; c++) {
@@ -411,6 +419,46 @@ fr_memory_free(void *p, size_t n_bytes)
             drop_large(keep);
     }
     release();
+}
+
+/* Has the page there, if it is not yet, whatever another thread does with it. */
+static void
+touch(char *p)
+{
+    if (p)
+        __atomic_fetch_or(p, 0, __ATOMIC_RELAXED);
+}
+
+void
+fr_memory_look_ahead(void)
+{
+    char *slab, *middle, *more = NULL;
+    bool  none;
+
+    if (!atomic_exchange_explicit(&wants_ahead, false, memory_order_relaxed))
+        return;
+    acquire();
+    none = next_slabs && next_slabs == end_slabs;
+    release();
+    if (none && (more = map_huge(SLABS_BYTES)))
+        touch(more);
+    acquire();
+    if (more && next_slabs == end_slabs) {
+        next_slabs = more;
+        end_slabs = more + SLABS_BYTES;
+        more = NULL;
+    }
+    slab = next_slabs != end_slabs ? next_slabs : NULL;
+    middle = (char *)(((uintptr_t)next_middle + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    if (middle >= end_middle)
+        middle = NULL;
+    atomic_store(&touching, true);
+    release();
+    touch(slab);
+    touch(middle);
+    atomic_store(&touching, false);
+    if (more)
+        munmap(more, SLABS_BYTES);
 }
 
 void

@@ -14,6 +14,10 @@
 void *fr_memory_alloc(size_t n_bytes);
 void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for with */
 
+/* On a thread that nobody waits for: has the huge page that the next blocks will need, which takes as long as many small
+ * evaluations. */
+void  fr_memory_look_ahead(void);
+
 struct fr_memory_stats {
     uint64_t live_bytes;      /* asked for and not freed */
     uint64_t peak_bytes;      /* highest live_bytes since the last reset */

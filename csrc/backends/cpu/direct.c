@@ -1,0 +1,165 @@
+#include "backends/cpu/direct.h"
+
+#include <string.h>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/reduce.h"
+#include "base/env.h"
+
+enum { BLOCK = 256, ELEMENT = 16 };
+
+/* Room for blocks of what does not lie side by side. */
+struct room {
+    _Alignas(64) char of[FR_DIRECT_ARGS + 1][BLOCK * ELEMENT];
+};
+
+/* Elements of each size as they are: there is no block kernel for that. */
+#define COPY(size)                                                                                    \
+    static void copy_##size(size_t n, void *out, const void *a, const void *b, const void *c, unsigned once) \
+    {                                                                                                 \
+        (void)b, (void)c;                                                                             \
+        if (once & 1)                                                                                 \
+            fr_copy_fill(n, size, out, a);                                                            \
+        else                                                                                          \
+            memmove(out, a, n * size);                                                                \
+    }
+COPY(1)
+COPY(2)
+COPY(4)
+COPY(8)
+COPY(16)
+
+static fr_map_fn *
+cast_kernel(fr_dtype from, fr_dtype to)
+{
+    static fr_map_fn *const copies[ELEMENT + 1] = {[1] = copy_1, [2] = copy_2, [4] = copy_4, [8] = copy_8,
+                                                   [16] = copy_16};
+
+    return from == to ? copies[fr_dtype_size(to)] : fr_kernels->cast[from][to];
+}
+
+static bool
+is_ours(void)
+{
+    return fr_env.backend[0] != 'r';
+}
+
+static bool
+adjoins(const struct fr_direct *d)
+{
+    return d->step == fr_dtype_size(d->dtype);
+}
+
+static void
+map_row(fr_map_fn *fn, size_t n, char *out, const char *const *in, unsigned once)
+{
+    fn(n, out, in[0], in[1], in[2], once);
+}
+
+/* The same where some of it has to be copied, block by block. */
+static FR_COLD void
+map_apart(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *const *arg, unsigned once, ptrdiff_t r,
+          size_t n)
+{
+    struct room room;
+
+    for (size_t at = 0, m; at < n; at += m) {
+        const char *in[FR_DIRECT_ARGS];
+        char       *to = out->mem + r * out->row + (ptrdiff_t)at * out->step;
+
+        m = n - at < BLOCK ? n - at : BLOCK;
+        for (int k = 0; k < FR_DIRECT_ARGS; k++) {
+            in[k] = arg[k]->mem + r * arg[k]->row + (ptrdiff_t)at * arg[k]->step;
+            if (once >> k & 1 || adjoins(arg[k]))
+                continue;
+            fr_copy_gather(m, fr_dtype_size(arg[k]->dtype), room.of[k], in[k], arg[k]->step);
+            in[k] = room.of[k];
+        }
+        if (adjoins(out)) {
+            map_row(fn, m, to, in, once);
+        } else {
+            map_row(fn, m, room.of[FR_DIRECT_ARGS], in, once);
+            fr_copy_scatter(m, fr_dtype_size(out->dtype), to, out->step, room.of[FR_DIRECT_ARGS]);
+        }
+    }
+}
+
+bool
+fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg, int n_args, size_t n_rows, size_t n)
+{
+    /* Arguments that the operation does not have point at one that it has. */
+    const struct fr_direct *all[FR_DIRECT_ARGS] = {arg, &arg[n_args > 1], &arg[n_args > 2 ? 2 : 0]};
+    int                     k = fr_op_compute_arg(op);
+    fr_map_fn              *fn = op == FR_OP_cast ? cast_kernel(arg->dtype, out->dtype)
+                                                  : fr_kernels->map[op][k < 0 ? out->dtype : arg[k].dtype];
+    unsigned                once = 0;
+    bool                    whole = adjoins(out);
+
+    if (!fn || !is_ours())
+        return false;
+    for (int i = 0; i < n_args; i++) {
+        once |= (unsigned)(arg[i].step == 0) << i;
+        whole &= arg[i].step == 0 || adjoins(&arg[i]);
+    }
+    for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
+        const char *in[FR_DIRECT_ARGS] = {all[0]->mem + r * all[0]->row, all[1]->mem + r * all[1]->row,
+                                          all[2]->mem + r * all[2]->row};
+
+        if (FR_LIKELY(whole))
+            map_row(fn, n, out->mem + r * out->row, in, once);
+        else
+            map_apart(fn, out, all, once, r, n);
+    }
+    return true;
+}
+
+/* Whether op reduces elements of `in` to what `out` holds, without a conversion. */
+static bool
+reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
+{
+    return is_ours() && out->dtype == (op == FR_OP_any || op == FR_OP_all ? FR_BOOL : in->dtype);
+}
+
+bool
+fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
+{
+    fr_fold_fn            *fn = fr_reduce->fold[FR_REDUCE_ROW(op)][in->dtype];
+    _Alignas(ELEMENT) char acc[ELEMENT], last[ELEMENT];
+
+    if (!fn || !reduces_to(op, out, in) || !adjoins(in))
+        return false;
+    for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
+        fn(n, in->mem + r * in->row, acc, NULL);
+        fr_reduce_finish(op, in->dtype, acc, NULL, last);
+        memcpy(out->mem + r * out->row, last, (size_t)fr_dtype_size(out->dtype));
+    }
+    return true;
+}
+
+bool
+fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
+{
+    fr_accum_fn           *fn = fr_reduce->accum[FR_REDUCE_ROW(op)][in->dtype];
+    int                    size = fr_dtype_size(in->dtype);
+    _Alignas(ELEMENT) char identity[ELEMENT];
+
+    if (!fn || !reduces_to(op, out, in) || !adjoins(out))
+        return false;
+    fr_reduce_identity(op, out->dtype, 1, identity, NULL);
+    fr_copy_fill(n, fr_dtype_size(out->dtype), out->mem, identity);
+    if (adjoins(in)) {
+        fn(n_rows, n, out->mem, in->mem, in->row, NULL, 0);
+        return true;
+    }
+    for (size_t at = 0, m; at < n; at += m) {
+        _Alignas(64) char block[BLOCK * ELEMENT];
+
+        m = n - at < BLOCK ? n - at : BLOCK;
+        for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
+            fr_copy_gather(m, size, block, in->mem + r * in->row + (ptrdiff_t)at * in->step, in->step);
+            fn(1, m, out->mem + at * (size_t)fr_dtype_size(out->dtype), block, 0, NULL, 0);
+        }
+    }
+    return true;
+}

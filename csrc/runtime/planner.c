@@ -1,0 +1,226 @@
+/* Plans that are made in the background, for what runs node by node meanwhile (eager.c).
+ *
+ * One thread, which takes what is asked for from a ring. Waking it up costs whoever asks some microseconds, as much as
+ * an operation, so in a burst it is not woken: it looks by itself, every PAUSE, and sleeps when nothing has come for
+ * LINGER. A plan that is made here has layouts of its own (struct fr_layouts); beside them it shares with the rest of the
+ * process only the kernels and the blocks of arenas, each under its lock. Where graphs are new, results are, too: so the
+ * thread also looks whether there is memory for more of them.
+ *
+ * A child of fork has no such thread, and begins one when it asks. The fork waits for the end of what is being made, so
+ * nothing is torn, and no lock held. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/cpu/memory.h"
+#include "base/alloc.h"
+#include "base/background.h"
+#include "base/clock.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+enum {
+    N_RING = 256,
+    PAUSE_NS = 100000,
+    LINGER_US = 20000,
+    STACK = 1 << 20
+};
+
+struct fr_draft {
+    atomic_bool         done;
+    struct fr_structure of;     /* in the same memory */
+    struct fr_plan     *plan;   /* NULL: it failed */
+    struct fr_layout  **held;   /* references to the key's layouts, in the same memory */
+    int                 n_held;
+    uint64_t            words[];
+};
+
+static struct {
+    pthread_t        thread;
+    bool             running;   /* under the GIL, as all but the thread itself */
+    atomic_bool      stop, asleep;
+    sem_t            wake;
+    pthread_mutex_t  busy;      /* held while anything is done */
+    struct fr_draft *ring[N_RING];
+    atomic_uint      n_asked, n_taken;
+} p = {.busy = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the thread ---- */
+
+static bool
+is_empty(void)
+{
+    return atomic_load(&p.n_taken) == atomic_load(&p.n_asked);
+}
+
+static void
+make_next(void)
+{
+    struct fr_draft *d;
+
+    pthread_mutex_lock(&p.busy);
+    d = p.ring[atomic_load(&p.n_taken) % N_RING];
+    if (fr_plan_build(&d->of, true, &d->plan, NULL) != FR_OK)
+        d->plan = NULL;
+    fr_layouts_use(NULL);
+    atomic_store(&d->done, true);
+    atomic_fetch_add(&p.n_taken, 1);
+    pthread_mutex_unlock(&p.busy);
+}
+
+static void
+sleep_until_asked(void)
+{
+    atomic_store(&p.asleep, true);
+    if (is_empty() && !atomic_load(&p.stop))
+        sem_wait(&p.wake);
+    atomic_store(&p.asleep, false);
+}
+
+static void *
+make_plans(void *arg)
+{
+    const struct timespec pause = {0, PAUSE_NS};
+    int64_t               last = fr_now_us();
+
+    (void)arg;
+    fr_background(0);
+    while (!atomic_load(&p.stop)) {
+        pthread_mutex_lock(&p.busy);
+        fr_memory_look_ahead();
+        pthread_mutex_unlock(&p.busy);
+        if (!is_empty()) {
+            make_next();
+            last = fr_now_us();
+        } else if (fr_now_us() - last < LINGER_US) {
+            nanosleep(&pause, NULL);
+        } else {
+            sleep_until_asked();
+            last = fr_now_us();
+        }
+    }
+    return NULL;
+}
+
+/* ---- forking ---- */
+
+static void
+before_fork(void)
+{
+    pthread_mutex_lock(&p.busy);
+}
+
+static void
+after_fork_parent(void)
+{
+    pthread_mutex_unlock(&p.busy);
+}
+
+static void
+after_fork_child(void)
+{
+    pthread_mutex_init(&p.busy, NULL);
+    p.running = false;
+    atomic_store(&p.asleep, false);
+}
+
+/* ---- for those who ask ---- */
+
+/* Every signal blocked: the process's handlers run on its own threads. */
+bool
+fr_planner_start(void)
+{
+    static bool    prepared;
+    pthread_attr_t attr;
+    sigset_t       all, old;
+    int            rc;
+
+    if (p.running)
+        return true;
+    if (!prepared)
+        prepared = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
+    if (!prepared || fr_alloc_may_fail() || sem_init(&p.wake, 0, 0) != 0 || pthread_attr_init(&attr) != 0)
+        return false;
+    pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    atomic_store(&p.stop, false);
+    rc = pthread_create(&p.thread, &attr, make_plans, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return p.running = rc == 0;
+}
+
+struct fr_draft *
+fr_planner_ask(struct fr_gathered *g)
+{
+    struct fr_structure of;
+    struct fr_draft    *d;
+    uint32_t           *site;
+    unsigned            n_asked = atomic_load_explicit(&p.n_asked, memory_order_relaxed);
+
+    if (n_asked - atomic_load(&p.n_taken) == N_RING || !fr_planner_start() ||
+        fr_gather_structure(g, &of, NULL) != FR_OK ||
+        !(d = fr_malloc(sizeof *d + of.n_key * sizeof *of.key + (size_t)of.n_nodes * sizeof *of.site +
+                        ((size_t)of.n_nodes + g->n_views) * sizeof *d->held)))
+        return NULL;
+    memcpy(d->words, of.key, of.n_key * sizeof *of.key);
+    d->held = (struct fr_layout **)(d->words + of.n_key);
+    site = (uint32_t *)(d->held + of.n_nodes + g->n_views);
+    memcpy(site, of.site, (size_t)of.n_nodes * sizeof *site);
+    d->of = of;
+    d->of.key = d->words;
+    d->of.site = site;
+    d->plan = NULL;
+    d->n_held = fr_gather_layouts(g, d->held);
+    atomic_init(&d->done, false);
+    p.ring[n_asked % N_RING] = d;
+    atomic_store(&p.n_asked, n_asked + 1);
+    if (atomic_load(&p.asleep))
+        sem_post(&p.wake);
+    return d;
+}
+
+bool
+fr_planner_done(struct fr_draft *d, struct fr_plan **out)
+{
+    if (!atomic_load(&d->done)) {
+        fr_planner_start(); /* in a child of fork */
+        return false;
+    }
+    if ((*out = d->plan)) {
+        d->plan->held = d->held;
+        d->plan->n_held = d->n_held;
+        d->plan->room = d;
+        return true;
+    }
+    for (int i = 0; i < d->n_held; i++)
+        fr_layout_unref(d->held[i]);
+    fr_free(d);
+    return true;
+}
+
+bool
+fr_planner_wait(double timeout_s)
+{
+    const struct timespec pause = {0, PAUSE_NS};
+    int64_t               end = fr_now_us() + (int64_t)(timeout_s * 1e6);
+
+    while (p.running && !is_empty() && fr_now_us() < end)
+        nanosleep(&pause, NULL);
+    return !p.running || is_empty();
+}
+
+void
+fr_planner_stop(void)
+{
+    if (!p.running)
+        return;
+    atomic_store(&p.stop, true);
+    sem_post(&p.wake);
+    pthread_join(p.thread, NULL);
+    p.running = false;
+}

@@ -1,0 +1,272 @@
+"""What is met for the first time and small runs node by node, and its plan is made in the background: with the same bits,
+and until it is there."""
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import assert_same
+from .test_faults import PROGRAMS, A, V, every_allocation_may_fail
+
+pytestmark = pytest.mark.core
+
+RNG = np.random.default_rng(11)
+counts = pytest.mark.skipif(os.environ.get("FRIT_JIT") == "always", reason="what waits for machine code waits for a plan")
+
+
+@pytest.fixture(autouse=True)
+def eager():
+    frit.eval([])
+    with frit.config(eager_elems=32768):
+        yield
+
+
+def count(name, run, *args):
+    """How much the counter rises, and the values."""
+    before = frit.stats()[name]
+    out = run(*args)
+    frit.eval(out)
+    return frit.stats()[name] - before, out
+
+
+def planned(run, *args):
+    """The values by a plan."""
+    with frit.config(eager_elems=0):
+        out = run(*args)
+        frit.eval(out)
+    return out
+
+
+def rows(np, a, b):
+    return a - b, (a * b[0]).sum(1), np.exp(-abs(b)).max(0)
+
+
+def crossing(np, a, b):
+    return (a.T + b.T)[1:, ::2] * 2, np.where(a[:, ::-1] > b, a, 0.5).mean()
+
+
+def stored(np, a, b):
+    y = a.copy()
+    y[1:-1, 1:-1] = (a[:-2, 1:-1] + a[2:, 1:-1]) * 0.25
+    y[::2] += b[::2]
+    y[0] = 1
+    y[1:] += y[:-1] * 0.5
+    return y
+
+
+def kept(np, a, b):
+    """Versions that somebody still wants are copied."""
+    y = a * 1
+    old = y[2:] - 1
+    y[1] = b[0]
+    new = y * 2
+    y[:, 1] = 7
+    return old, new, y
+
+
+def reduced(np, a, b):
+    return a.sum(), a.min(0), (a * b).prod(1), (a > b).any(0), (a > b).all(), a.argmax(1), b.T.sum(0)
+
+
+def scanned(np, a, b):
+    return np.cumsum(a, 0), np.cumsum(a.ravel()), a @ b.T
+
+
+def three(np, a, b):
+    c = a.reshape(2, -1, a.shape[1])
+    return c.sum(1), c.transpose(1, 0, 2) + c.transpose(1, 0, 2), c.max(2), c[:, ::-1] * b[0]
+
+
+def converted(np, a, b):
+    return a.astype("f4") + 1, (a * 3).astype("i4") // 2, (b > 0) * a.astype("f2"), a.astype("c8") * 1j
+
+
+BODIES = [rows, crossing, stored, kept, reduced, scanned, three, converted]
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 3), (4, 2), (10, 32), (130, 5), (64, 50)])
+@pytest.mark.parametrize("run", BODIES)
+def test_the_same_bits_from_the_first_call_on(run, shape):
+    a, b = RNG.standard_normal(shape), RNG.standard_normal(shape)
+    ta, tb = frit.asarray(a), frit.asarray(b)
+    want = planned(run, np, ta, tb)
+    # A size that nobody has planned.
+    for k in range(20):
+        fresh = [frit.asarray(np.concatenate([x, x[:0]])) for x in (a, b)]
+        got = run(np, *fresh)
+        frit.eval(got)
+        for g, w in zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, want)), strict=True):
+            assert_same(np.array(g), np.array(w))
+        assert_same(np.array(fresh[0]), a)
+        if k == 10:
+            frit.wait_for_compiles()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (0, 4), (6, 0), (5, 1, 7)])
+def test_few_elements(shape):
+    x = RNG.standard_normal(shape)
+    t = frit.asarray(x)
+    for run in (lambda v: v * 2 + 1, lambda v: v[None] - v, lambda v: v.sum(), lambda v: v.all() | v.any(),
+                lambda v: (v + v.sum(-1, keepdims=True)).T if v.ndim else v):
+        for _ in range(3):
+            assert_same(np.array(run(t)), np.array(planned(run, t)))
+
+
+@pytest.mark.parametrize("dtype", "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split())
+def test_every_dtype_and_reduction(dtype):
+    x = (RNG.standard_normal((7, 40)) * 50).astype(dtype)
+    t = frit.asarray(x)
+    for name in ("sum", "max", "min", "any", "all", "prod"):
+        for axis in (None, 0, 1):
+            for view in (lambda v: v, lambda v: v[:, ::2], lambda v: v.T):
+                got, want = getattr(view(t), name)(axis=axis), planned(lambda v: getattr(v, name)(axis=axis), view(t))
+                assert_same(np.array(got), np.array(want))
+    for y in (t, t[::-1], t.T):
+        assert_same(np.array(y.astype("f8") if dtype[0] != "c" else y * 2),
+                    np.array(planned(lambda v: v.astype("f8") if dtype[0] != "c" else v * 2, y)))
+
+
+@counts
+def test_it_runs_node_by_node_until_there_is_a_plan():
+    def run(n):
+        x = frit.asarray(np.arange(float(n)))
+        return frit.sqrt(x * 2 + 1) - x
+
+    before = frit.stats()
+    n, _ = count("eager", run, 1237)
+    after = frit.stats()
+    assert n == 1 and after["plans"] == before["plans"] and after["kernels"] - before["kernels"] == 4
+    for _ in range(8):
+        count("eager", run, 1237)
+    assert frit.wait_for_compiles()
+    for _ in range(3):
+        (n, got), kernels = count("eager", run, 1237), frit.stats()["kernels"]
+        assert n == 0
+        frit.eval(run(1237))
+        assert frit.stats()["kernels"] - kernels == 1
+    assert_same(np.array(got), np.sqrt(np.arange(1237.0) * 2 + 1) - np.arange(1237.0))
+
+
+@counts
+def test_what_comes_once_is_never_planned():
+    plans = frit.stats()["plans"]
+    for n in range(1000, 1100):
+        frit.eval(frit.asarray(np.ones((n // 10, 10)))[1:] * 2.5 - 1, frit.asarray(np.ones(n)).sum())
+    frit.wait_for_compiles()
+    assert frit.stats()["plans"] == plans
+
+
+@counts
+def test_a_single_operation_never_is():
+    x = frit.asarray(np.arange(500.0))
+    before = frit.stats()
+    for _ in range(100):
+        frit.eval(x * 2)
+    after = frit.stats()
+    assert after["plans"] == before["plans"] and after["eager"] - before["eager"] == 100
+
+
+@pytest.mark.parametrize("size", [20000, 200000])
+def test_what_is_large_has_a_plan_at_once(size):
+    x = frit.asarray(np.arange(float(size)))
+    assert count("eager", lambda: x * 2 + x)[0] == 0
+    assert count("eager", lambda: [x[:100] * 2 + k for k in range(70)])[0] == 0      # many nodes
+
+
+def test_two_graphs_by_turns_get_their_plans():
+    x = frit.asarray(np.arange(300.0))
+    for k in range(30):
+        frit.eval((x + 1) * x - 3)
+        frit.eval((x - 1) / (x + 2), x * 3)
+        if k == 20:
+            frit.wait_for_compiles()
+    assert count("eager", lambda: (x + 1) * x - 3)[0] == 0
+    assert count("eager", lambda: ((x - 1) / (x + 2), x * 3))[0] == 0
+
+
+def test_an_accelerated_call_is_replayed_once_it_has_a_plan():
+    @frit.accelerate
+    def f(a, b):
+        return np.tanh(a * b) + np.sqrt(abs(a)) - b * 3
+
+    a, b = RNG.standard_normal(60), RNG.standard_normal(60)
+    want = np.tanh(a * b) + np.sqrt(abs(a)) - b * 3
+    before = frit.stats()["replayed"]
+    for _ in range(12):
+        assert_same(f(a, b), want, ulp=4)
+    frit.wait_for_compiles()
+    for _ in range(12):
+        assert_same(f(a, b), want, ulp=4)
+    assert frit.stats()["replayed"] - before >= 8
+    assert_same(f(b[:30], a[:30]), np.tanh(a * b)[:30] + np.sqrt(abs(b[:30])) - a[:30] * 3, ulp=4)   # eager again
+
+
+def test_stores_into_an_array_that_is_seen():
+    y = np.arange(24.0).reshape(4, 6)
+    want = y.copy()
+    t = frit.asarray(y, copy=False) if "copy" in frit.asarray.__doc__ else frit.asarray(y)
+    seen = np.asarray(t)
+    for k in range(3):
+        before = t * 1
+        t[1:] = t[:-1] * 2 + k
+        t[:, ::3] -= 1
+        old = want.copy()
+        want[1:] = want[:-1] * 2 + k
+        want[:, ::3] -= 1
+        assert_same(np.array(before), old)
+        assert_same(np.array(t), want)
+        assert_same(seen, want)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_memory_may_run_out(program):
+    every_allocation_may_fail(program, [np.array(w) for w in planned(program, frit, frit.asarray(A), frit.asarray(V))])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_plans_are_made_in_a_child_of_fork():
+    def run(x):
+        for _ in range(200):
+            frit.eval((x + 1) * 3 - x / 7)
+            if count("eager", lambda: (x + 1) * 3 - x / 7)[0] == 0:
+                return True
+            frit.wait_for_compiles(0.01)
+        return False
+
+    x = frit.asarray(np.arange(411.0))
+    for _ in range(4):                      # asked for, and perhaps not made
+        frit.eval((x + 1) * 3 - x / 7)
+    pid = os.fork()
+    if pid == 0:
+        ok = False
+        try:
+            ok = run(x) and run(frit.asarray(np.arange(412.0)))
+        finally:
+            os._exit(not ok)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert run(x)
+
+
+def test_threads():
+    """Graphs that have no plan, on several threads at once."""
+    wrong = []
+
+    def work(k):
+        for i in range(60):
+            n = 100 + 7 * (i % 20) + k
+            x = frit.asarray(np.arange(float(n)))
+            y = frit.maximum((x - 3) * x, x / 2 + k)
+            if not (np.array(y) == np.maximum((np.arange(float(n)) - 3) * np.arange(float(n)),
+                                              np.arange(float(n)) / 2 + k)).all():
+                wrong.append((k, i))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
