@@ -241,13 +241,13 @@ def work(library, seed):
                 start = time.perf_counter()
                 out = run()
                 times.append(time.perf_counter() - start)
-                if library != "numpy" and len(times) == 1:
-                    first = out
+                if len(times) == 1:
+                    first = out     # which the others find in use
                 del out
             if library != "numpy":
                 fn = Function(seed, index, size)
                 check(np, fn, first, compile_text(fn.text, {"np": np})(*fn.arrays(np)))
-                del first
+            del first
             answer = times
         elif what == "rest":
             if library != "numpy":

@@ -37,7 +37,7 @@ def configurations():
     yield "jit off, verified", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_FUZZ": "300"}, core
     yield "interpreter, 1 thread", {"FRIT_JIT": "interpret", "FRIT_NUM_THREADS": "1",
                                     "FRIT_FUZZ": "300"}, core
-    yield "node by node first", {"FRIT_EAGER_ELEMS": "32768", "FRIT_FUZZ": "300"}, [
+    yield "node by node first", {"FRIT_EAGER_ELEMS": "131072", "FRIT_FUZZ": "300"}, [
         "-m", "core and not soak and not planned", *own]
     levels = isa_levels()
     for level in levels[:-1]:

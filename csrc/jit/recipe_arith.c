@@ -546,9 +546,9 @@ RECIPE(clip)
     /* The processor's own extremes; a NaN passes. */
     *out = pick(c, in, m_lt(c, comparable(c, in, x[0].re), lo.re), x[1], x[0]);
     *out = pick(c, in, m_lt(c, hi.re, comparable(c, in, out->re)), x[2], *out);
-    if (is_float(in)) {
+    if (is_float(in)) { /* a bound that is a NaN, the first if both are; a truth of constants GCC does not make a mask of */
         bound = pick(c, in, m_eq(c, lo.re, lo.re), x[2], x[1]);
-        *out = pick(c, in, m_and(c, m_eq(c, lo.re, lo.re), m_eq(c, hi.re, hi.re)), *out, bound);
+        *out = pick(c, in, m_eq(c, comparable(c, in, bound.re), comparable(c, in, bound.re)), *out, bound);
     }
 }
 

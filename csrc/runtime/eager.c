@@ -17,6 +17,10 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
+/* Elements that a single operation reads and writes: for more, threads or machine code may be worth looking for. */
+enum { ALONE = 8192,
+       ALONE_COSTLY = 2048 };
+
 bool
 fr_eager_suits(const struct fr_gathered *g)
 {
@@ -54,12 +58,13 @@ fr_eager_is_alone(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
     int64_t               n_elems = n->layout->n_elems;
+    int64_t               most = fr_op_info[n->op].flags & FR_OPF_COSTLY ? ALONE_COSTLY : ALONE;
 
     if (fr_nodes_pending != 1 || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug)
         return false;
     for (int k = 0; k < n->n_args; k++)
         n_elems += is_number(n, k) ? 0 : fr_nodes[n->arg[k]].layout->n_elems;
-    return n_elems <= fr_env.eager_elems;
+    return n_elems <= most && n_elems <= fr_env.eager_elems;
 }
 
 /* ---- what a node reads and writes ---- */

@@ -129,6 +129,13 @@ after_fork_child(void)
 
 /* ---- for those who ask ---- */
 
+static void
+wake(void)
+{
+    if (atomic_load(&p.asleep))
+        sem_post(&p.wake);
+}
+
 /* Every signal blocked: the process's handlers run on its own threads. */
 bool
 fr_planner_start(void)
@@ -151,6 +158,7 @@ fr_planner_start(void)
     rc = pthread_create(&p.thread, &attr, make_plans, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
+    fr_memory_wants = wake;
     return p.running = rc == 0;
 }
 
@@ -179,8 +187,7 @@ fr_planner_ask(struct fr_gathered *g)
     atomic_init(&d->done, false);
     p.ring[n_asked % N_RING] = d;
     atomic_store(&p.n_asked, n_asked + 1);
-    if (atomic_load(&p.asleep))
-        sem_post(&p.wake);
+    wake();
     return d;
 }
 

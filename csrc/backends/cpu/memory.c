@@ -36,6 +36,7 @@
 #define SLAB_MAX (256 * KB)
 #define SLABS_BYTES (2 * HUGE) /* asked for at once: a system call takes as long as a small evaluation */
 #define REGION_BYTES (8 * MB)
+#define AHEAD (2 * HUGE)      /* of a region */
 #define SMALL_MAX (32 * KB)
 #define HUGE (2 * MB)
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
@@ -67,8 +68,12 @@ static char                  *next_slabs, *end_slabs; /* mapped: huge pages not 
 static char                  *next_middle, *end_middle; /* .. and not a block yet */
 static struct fr_memory_stats stats;
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
-static atomic_bool            wants_ahead; /* a huge page has been begun: the next one is worth having */
-static atomic_bool            touching;    /* and somebody writes to it, without the lock: no slab may go */
+/* fr_memory_look_ahead's: what is there beyond what has been begun. */
+static char                  *spare_slabs, *spare_region;  /* mappings */
+static char                  *ready_middle;  /* up to here the pages are there */
+static atomic_bool            wants_ahead; /* there is not much left of them */
+static atomic_bool            touching;    /* somebody has pages made, without the lock: no slab may go */
+void                        (*fr_memory_wants)(void);
 static bool                   at_fork_installed;
 static atomic_flag            lock = ATOMIC_FLAG_INIT;
 
@@ -165,7 +170,8 @@ after_fork(void)
         memset(classes, 0, sizeof classes);
         slabs = NULL;
         low_slab = high_slab = next_slabs = end_slabs = NULL;
-        next_middle = end_middle = NULL;
+        next_middle = end_middle = ready_middle = NULL;
+        spare_slabs = spare_region = NULL;
         stats.pooled_bytes = 0;
     }
     atomic_store(&touching, false);
@@ -190,10 +196,11 @@ new_slab(size_t n_bytes)
     /* What is left of the last page is too short for this one: nobody touches it any more. */
     if (((uintptr_t)high_slab & ~(uintptr_t)(n_bytes - 1)) < (uintptr_t)low_slab + n_bytes) {
         if (next_slabs == end_slabs) {
-            if (!(next_slabs = map_huge(SLABS_BYTES))) {
+            if (!(next_slabs = spare_slabs) && !(next_slabs = map_huge(SLABS_BYTES))) {
                 end_slabs = NULL;
                 return NULL;
             }
+            spare_slabs = NULL;
             end_slabs = next_slabs + SLABS_BYTES;
         }
         low_slab = next_slabs;
@@ -214,16 +221,18 @@ static void *
 carve(size_t n_bytes)
 {
     if ((size_t)(end_middle - next_middle) < n_bytes) {
-        char *region = map_huge(REGION_BYTES);
+        char *region = spare_region ? spare_region : map_huge(REGION_BYTES);
 
         if (!region)
             return map(n_bytes);
+        ready_middle = region == spare_region ? region + HUGE : region;
+        spare_region = NULL;
         next_middle = region;
         end_middle = region + REGION_BYTES;
     }
-    if ((uintptr_t)next_middle % HUGE < n_bytes)
-        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
     next_middle += n_bytes;
+    if (next_middle + AHEAD / 2 > ready_middle)
+        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
     return next_middle - n_bytes;
 }
 
@@ -359,6 +368,7 @@ void *
 fr_memory_alloc(size_t n_bytes)
 {
     int   c;
+    bool  wants = false;
     void *p;
 
     if (n_bytes > (size_t)1 << 46 || fr_alloc_may_fail())
@@ -380,6 +390,7 @@ fr_memory_alloc(size_t n_bytes)
             drop_slabs();
             p = new_block(c);
         }
+        wants = atomic_load_explicit(&wants_ahead, memory_order_relaxed);
         if (p && class_bytes(c) <= SMALL_MAX)
             stats.pooled_bytes -= class_bytes(c);
     }
@@ -392,6 +403,8 @@ fr_memory_alloc(size_t n_bytes)
             high_water = stats.live_bytes;
     }
     release();
+    if (wants && fr_memory_wants)
+        fr_memory_wants();
     return p;
 }
 
@@ -421,44 +434,63 @@ fr_memory_free(void *p, size_t n_bytes)
     release();
 }
 
-/* Has the page there, if it is not yet, whatever another thread does with it. */
+/* Has the pages there, if they are not yet, whatever another thread does with them. */
 static void
-touch(char *p)
+populate(char *from, char *to)
 {
-    if (p)
+    if (!from || from >= to)
+        return;
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(from, (size_t)(to - from), MADV_POPULATE_WRITE) == 0)
+        return;
+#endif
+    for (char *p = from; p < to; p += PAGE)
         __atomic_fetch_or(p, 0, __ATOMIC_RELAXED);
+}
+
+/* A mapping for later, of which the first part is there. */
+static char *
+map_ahead(size_t n_bytes)
+{
+    char *p = map_huge(n_bytes);
+
+    populate(p, p ? p + HUGE : NULL);
+    return p;
 }
 
 void
 fr_memory_look_ahead(void)
 {
-    char *slab, *middle, *more = NULL;
-    bool  none;
+    char *slab = NULL, *middle = NULL, *middle_end = NULL, *slabs_more = NULL, *region_more = NULL;
+    bool  wants_slabs, wants_region;
 
     if (!atomic_exchange_explicit(&wants_ahead, false, memory_order_relaxed))
         return;
     acquire();
-    none = next_slabs && next_slabs == end_slabs;
-    release();
-    if (none && (more = map_huge(SLABS_BYTES)))
-        touch(more);
-    acquire();
-    if (more && next_slabs == end_slabs) {
-        next_slabs = more;
-        end_slabs = more + SLABS_BYTES;
-        more = NULL;
+    wants_slabs = next_slabs && next_slabs == end_slabs && !spare_slabs;
+    wants_region = next_middle && (size_t)(end_middle - next_middle) < AHEAD && !spare_region;
+    if (next_slabs != end_slabs)
+        slab = next_slabs;
+    if (next_middle) {
+        middle = (char *)((uintptr_t)(ready_middle > next_middle ? ready_middle : next_middle) & ~(uintptr_t)(PAGE - 1));
+        middle_end = (size_t)(end_middle - next_middle) < AHEAD ? end_middle : next_middle + AHEAD;
+        ready_middle = middle_end;
     }
-    slab = next_slabs != end_slabs ? next_slabs : NULL;
-    middle = (char *)(((uintptr_t)next_middle + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
-    if (middle >= end_middle)
-        middle = NULL;
     atomic_store(&touching, true);
     release();
-    touch(slab);
-    touch(middle);
+    populate(middle, middle_end);
+    populate(slab, slab ? slab + HUGE : NULL);
     atomic_store(&touching, false);
-    if (more)
-        munmap(more, SLABS_BYTES);
+    if (wants_slabs)
+        slabs_more = map_ahead(SLABS_BYTES);
+    if (wants_region)
+        region_more = map_ahead(REGION_BYTES);
+    acquire();
+    if (slabs_more)
+        spare_slabs = slabs_more;
+    if (region_more)
+        spare_region = region_more;
+    release();
 }
 
 void

@@ -14,9 +14,10 @@
 void *fr_memory_alloc(size_t n_bytes);
 void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for with */
 
-/* On a thread that nobody waits for: has the huge page that the next blocks will need, which takes as long as many small
- * evaluations. */
+/* On a thread that nobody waits for: has the pages that the next blocks will need, which takes as long as many small
+ * evaluations (a huge page 30 us, 5 ms where the kernel has to make room for one). */
 void  fr_memory_look_ahead(void);
+extern void (*fr_memory_wants)(void);   /* called when there is something to do for it; NULL at first */
 
 struct fr_memory_stats {
     uint64_t live_bytes;      /* asked for and not freed */
