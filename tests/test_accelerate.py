@@ -945,6 +945,7 @@ def at_module_level(x):
     return np.sqrt(x)
 
 
+@pytest.mark.planned
 def test_the_copy_is_made_before_the_first_call():
     names = {"np": np, "later": lambda x: x}
     exec("def f(x): return np.exp(later(x)) + x", names)

@@ -152,6 +152,7 @@ def test_an_index_that_is_pending_is_computed_and_checked():
         t[j * 2]
 
 
+@pytest.mark.planned
 def test_a_take_is_one_step_and_what_follows_runs_over_its_memory():
     t = frit.asarray(np.random.default_rng(0).random((1000, 64), "f4"))
     rows = np.random.default_rng(1).permutation(1000)[:300]
