@@ -14,7 +14,7 @@ void   fr_free(void *p);                         /* NULL is fine */
 
 /* A block of FR_BLOCK_BYTES for work that comes again and again. The first ones are there from the beginning, pages and
  * all: a page that is touched for the first time takes as long as a pass over a small graph. A few of the others are
- * kept for the next who asks when they are put back, and do not count as live. Under the GIL. */
+ * kept for the next who asks when they are put back, and do not count as live. On any thread. */
 enum { FR_BLOCK_BYTES = 8192 };
 void   fr_blocks_init(void);                     /* without memory there are no first ones */
 void  *fr_block_get(void);
