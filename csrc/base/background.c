@@ -3,6 +3,32 @@
 #endif
 #include "base/background.h"
 
+#include <errno.h>
+#include <signal.h>
+
+#include "base/alloc.h"
+
+int
+fr_thread_start(pthread_t *out, void *(*run)(void *), void *arg, size_t stack_bytes)
+{
+    pthread_attr_t attr;
+    sigset_t       all, old;
+    int            error;
+
+    if (fr_alloc_may_fail())
+        return EAGAIN;
+    if ((error = pthread_attr_init(&attr)) != 0)
+        return error;
+    pthread_attr_setstacksize(&attr, stack_bytes);
+    /* Threads inherit the mask. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(out, &attr, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
 #ifdef __linux__
 
 #include <sched.h>

@@ -359,6 +359,24 @@ magnitude(int64_t v)
 }
 
 void
+fr_axes_by_stride(int *axes, int n, const int64_t *strides)
+{
+    for (int k = 1; k < n; k++) {
+        int     ax = axes[k], i = k;
+        int64_t size = strides[ax] < 0 ? -strides[ax] : strides[ax];
+
+        for (; i > 0; i--) {
+            int64_t other = strides[axes[i - 1]];
+
+            if ((other < 0 ? -other : other) >= size)
+                break;
+            axes[i] = axes[i - 1];
+        }
+        axes[i] = ax;
+    }
+}
+
+void
 fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out)
 {
     int64_t step = 1;

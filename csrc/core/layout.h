@@ -92,6 +92,8 @@ void      fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out);
  * operands (each already broadcast to ndim, 0 where broadcast). */
 void      fr_axes_inwards(int ndim, const int64_t *dims, int n_operands,
                           const int64_t *const *strides, int *perm);
+/* Sorts axes by falling size of their strides; those of one size keep their order. */
+void      fr_axes_by_stride(int *axes, int n, const int64_t *strides);
 /* The strides that NumPy gives a freshly allocated result of an element-wise operation with operands
  * of these strides (order 'K'): all 0 where it has no elements. */
 void      fr_strides_keep_order(int ndim, const int64_t *dims, int n_operands,

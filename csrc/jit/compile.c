@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -814,28 +813,15 @@ manage(void *unused)
     return unused;
 }
 
-/* Starts the manager, every signal blocked: the process's handlers run on its own threads. Lock
- * held. */
+/* Starts the manager. Lock held. */
 static bool
 start_manager(void)
 {
-    pthread_attr_t attr;
-    sigset_t       all, old;
-    int            rc;
-
-    if (m.running)
-        return true;
-    if (fr_alloc_may_fail() || pthread_attr_init(&attr))
-        return false;
-    pthread_attr_setstacksize(&attr, THREAD_STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    m.stop = false;
-    rc = pthread_create(&m.thread, &attr, manage, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    m.running = rc == 0;
-    return rc == 0;
+    if (!m.running) {
+        m.stop = false;
+        m.running = fr_thread_start(&m.thread, manage, NULL, THREAD_STACK) == 0;
+    }
+    return m.running;
 }
 
 /* ---- forking --------------------------------------------------------------------------------- */

@@ -153,7 +153,7 @@ static void
 map_order(struct lowering *z, int n_dims, const int64_t *dims)
 {
     int64_t s[FR_MAX_DIMS];
-    int     decides = -1, i;
+    int     decides = -1;
 
     z->n_axes = n_dims;
     for (int k = 0; k < n_dims; k++) {
@@ -167,16 +167,9 @@ map_order(struct lowering *z, int n_dims, const int64_t *dims)
         if (z->g->node[n].op == FR_OP_store)
             break; /* into a window: its memory is the least regular */
     }
-    if (decides >= 0)
+    if (decides >= 0) {
         result_positions(z, decides, FR_MEMBER_FULL, s);
-    for (int k = 1; k < n_dims && decides >= 0; k++) {
-        int ax = z->axes[k];
-
-#define SIZE(v) ((v) < 0 ? -(v) : (v))
-        for (i = k; i > 0 && SIZE(s[z->axes[i - 1]]) < SIZE(s[ax]); i--)
-            z->axes[i] = z->axes[i - 1];
-#undef SIZE
-        z->axes[i] = ax;
+        fr_axes_by_stride(z->axes, n_dims, s);
     }
     for (int p = 0; p < n_dims; p++) {
         z->dims[p] = dims[z->axes[p]];

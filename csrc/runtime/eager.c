@@ -175,7 +175,7 @@ reduced_strides(const struct loop *z, const struct fr_layout *domain, int64_t *o
 static void
 set_order(struct loop *z, const struct fr_layout *domain, const int64_t (*stride)[FR_MAX_DIMS])
 {
-    const int64_t *dims = fr_layout_dims(domain), *by = stride[z->n_operands - 1];
+    const int64_t *dims = fr_layout_dims(domain);
     int            order[FR_MAX_DIMS], perm[FR_MAX_DIMS], n = 0;
 
     if (z->form == ROWS) { /* NumPy's, in which it adds */
@@ -186,18 +186,10 @@ set_order(struct loop *z, const struct fr_layout *domain, const int64_t (*stride
             if (dims[perm[k]] != 1)
                 order[n++] = perm[k];
     } else {
-        for (int d = 0; d < domain->ndim; d++) {
-            int i = n;
-
-            if (dims[d] == 1)
-                continue;
-#define SIZE(v) ((v) < 0 ? -(v) : (v))
-            for (; i > 0 && SIZE(by[order[i - 1]]) < SIZE(by[d]); i--)
-                order[i] = order[i - 1];
-#undef SIZE
-            order[i] = d;
-            n++;
-        }
+        for (int d = 0; d < domain->ndim; d++)
+            if (dims[d] != 1)
+                order[n++] = d;
+        fr_axes_by_stride(order, n, stride[z->n_operands - 1]);
     }
     z->n_axes = n;
     for (int p = 0; p < n; p++) {

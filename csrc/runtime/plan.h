@@ -223,6 +223,7 @@ struct fr_plan *fr_plans_last(void);
 /* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
  * not. */
 struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
+
 /* ---- planner.c ---- */
 
 /* Has the thread begun; false: there is none. */

@@ -10,7 +10,6 @@
  * nothing is torn, and no lock held. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -136,30 +135,20 @@ wake(void)
         sem_post(&p.wake);
 }
 
-/* Every signal blocked: the process's handlers run on its own threads. */
 bool
 fr_planner_start(void)
 {
-    static bool    prepared;
-    pthread_attr_t attr;
-    sigset_t       all, old;
-    int            rc;
+    static bool prepared;
 
     if (p.running)
         return true;
     if (!prepared)
         prepared = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
-    if (!prepared || fr_alloc_may_fail() || sem_init(&p.wake, 0, 0) != 0 || pthread_attr_init(&attr) != 0)
+    if (!prepared || sem_init(&p.wake, 0, 0) != 0)
         return false;
-    pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     atomic_store(&p.stop, false);
-    rc = pthread_create(&p.thread, &attr, make_plans, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     fr_memory_wants = wake;
-    return p.running = rc == 0;
+    return p.running = fr_thread_start(&p.thread, make_plans, NULL, STACK) == 0;
 }
 
 struct fr_draft *

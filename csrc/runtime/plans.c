@@ -139,7 +139,6 @@ build(struct fr_gathered *g, struct fr_plan **out, struct fr_err *err)
     fr_status           st = fr_gather_structure(g, &of, err);
 
     fr_planner_start(); /* which has memory ready for what is new */
-
     return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
 }
 

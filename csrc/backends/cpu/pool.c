@@ -18,7 +18,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -381,27 +381,17 @@ fr_pool_size(void)
 static void
 team_start(void)
 {
-    int            want = pool_size() - 1, error = 0;
-    pthread_attr_t attr;
-    sigset_t       all, old;
+    int want = pool_size() - 1, error = 0;
 
     team.built_for = want + 1;
     if (want < 1 || !(team.thread = fr_calloc((size_t)want, sizeof *team.thread)))
         return;
-    if (pthread_attr_init(&attr) != 0)
-        return;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
     atomic_store(&team.stop, false);
     atomic_store(&team.generation, 0);
     atomic_store(&team.n_asleep, 0);
     team.kept_off = 0;
-    /* Threads inherit the mask: no signal of the host is ever delivered to them. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (team.n < want && error == 0) {
-        error = fr_alloc_may_fail() ? EAGAIN
-                                    : pthread_create(&team.thread[team.n], &attr, worker_main,
-                                                     (void *)(intptr_t)(team.n + 1));
+        error = fr_thread_start(&team.thread[team.n], worker_main, (void *)(intptr_t)(team.n + 1), STACK_BYTES);
         if (error == 0) {
 #if defined(__linux__)
             char name[32];
@@ -412,8 +402,6 @@ team_start(void)
             team.n++;
         }
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     if (error != 0)
         fr_warn_once("threads", "only %d of %d threads could be started (%s)", team.n + 1, want + 1,
                      strerror(error));
