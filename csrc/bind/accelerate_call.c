@@ -154,7 +154,7 @@ fr_accelerate_is_call(PyObject *call)
 enum {
     MAX_ARGS = 128,
     MAX_RESULTS = 128,
-    SMALL_BYTES = 16384, /* of arguments with which NumPy is through before our call has begun */
+    SMALL_BYTES = 32768, /* of arguments with which NumPy is through before our call has begun */
     NOTED_AFTER = 3,     /* calls: by then the next takes half of NumPy's time and can bear to be noted */
     SLOW_HALF = 64       /* times that NumPy is longer at half precision, which it converts one by one */
 };

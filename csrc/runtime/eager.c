@@ -53,6 +53,15 @@ number_dtype(const struct fr_node *n, int k)
     return n->arg[k] == FR_SCALAR_HERE ? n->v.number : fr_nodes[n->arg[k]].dtype;
 }
 
+static struct fr_scalar_bits
+number_of(const struct fr_node *n, int k)
+{
+    const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+    return n->arg[k] == FR_SCALAR_HERE ? (struct fr_scalar_bits){{n->u.bits, 0}}
+                                       : (struct fr_scalar_bits){{a->u.bits, a->v.bits_hi}};
+}
+
 bool
 fr_eager_is_alone(fr_ref id)
 {
@@ -108,6 +117,13 @@ offset_of(fr_ref id)
     return n->op == FR_OP_view ? n->u.offset * fr_dtype_size(n->dtype) : 0;
 }
 
+/* The first element that is shown. */
+static char *
+memory_of(fr_ref id)
+{
+    return (char *)base_of(id)->v.buffer->mem + offset_of(id);
+}
+
 static void
 add_operand(struct loop *z, int k)
 {
@@ -116,7 +132,7 @@ add_operand(struct loop *z, int k)
 
     z->dtype[o] = fr_nodes[id].dtype;
     z->layout[o] = fr_nodes[id].layout;
-    z->mem[o] = (char *)base_of(id)->v.buffer->mem + offset_of(id);
+    z->mem[o] = memory_of(id);
 }
 
 /* The arguments. False: a store of what overlaps it. */
@@ -139,27 +155,6 @@ add_arguments(struct loop *z)
 }
 
 /* ---- axes ---- */
-
-/* Whether every operand is one element or has the layout of what is computed: then all is one row. */
-static bool
-is_linear(const struct loop *z, const struct fr_layout *domain)
-{
-    if (!domain->dense)
-        return false;
-    for (int o = 0; o < z->n_operands; o++)
-        if (z->layout[o] != domain && z->layout[o]->n_elems != 1)
-            return false;
-    return true;
-}
-
-static void
-set_row(struct loop *z, const struct fr_layout *domain)
-{
-    z->n_axes = 1;
-    z->dims[0] = domain->n_elems;
-    for (int o = 0; o < z->n_operands; o++)
-        z->stride[o][0] = z->layout[o]->n_elems != 1;
-}
 
 /* Where what a reduction writes lies, over the axes of its argument. */
 static void
@@ -308,28 +303,26 @@ lower(struct loop *z)
     }
     if (domain->n_elems == 0)
         return false;
-    if (z->form != ROWS && is_linear(z, domain)) {
-        set_row(z, domain);
-    } else {
-        set_axes(z, domain);
-        if ((z->form == ROWS && !set_reduction(z)) || !has_good_rows(z))
-            return false;
-    }
-    return true;
+    set_axes(z, domain);
+    return (z->form != ROWS || set_reduction(z)) && has_good_rows(z);
 }
 
-/* The memory of an argument that nobody needs any more, if the result fits into it just so. */
-static struct fr_buffer *
-dying_argument(const struct fr_node *n)
+/* Whether nobody needs the argument any more, and the result fits into its memory just so. */
+static bool
+makes_way(const struct fr_node *a, const struct fr_node *n)
 {
-    for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
+    return a->op == FR_OP_leaf && a->refs == 1 && a->dtype == n->dtype && a->layout == n->layout &&
+           fr_gather_leaf_flags(a, 1) == FR_KEY_DYING;
+}
 
-        if (a->op == FR_OP_leaf && a->refs == 1 && a->dtype == n->dtype && a->layout == n->layout &&
-            fr_gather_leaf_flags(a, 1) == FR_KEY_DYING)
-            return fr_buffer_ref(a->v.buffer);
-    }
-    return NULL;
+/* What the result is written to. */
+static struct fr_buffer *
+result_memory(const struct fr_node *n, struct fr_err *err)
+{
+    for (int k = 0; k < n->n_args; k++)
+        if (n->arg[k] != FR_SCALAR_HERE && makes_way(&fr_nodes[n->arg[k]], n))
+            return fr_buffer_ref(fr_nodes[n->arg[k]].v.buffer);
+    return fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
 }
 
 /* The memory of what a store stores into: its own if nobody wants to see it as it was, else a copy. */
@@ -394,13 +387,9 @@ run_all(const struct loop *z)
     int64_t               index[FR_MAX_DIMS] = {0};
     int                   n_numbers = 0, p;
 
-    for (int k = z->first_arg; k < z->end_args; k++) {
-        const struct fr_node *a = &fr_nodes[z->n->arg[k]];
-
+    for (int k = z->first_arg; k < z->end_args; k++)
         if (is_number(z->n, k))
-            number[n_numbers++] = z->n->arg[k] == FR_SCALAR_HERE ? (struct fr_scalar_bits){{z->n->u.bits, 0}}
-                                                                 : (struct fr_scalar_bits){{a->u.bits, a->v.bits_hi}};
-    }
+            number[n_numbers++] = number_of(z->n, k);
     do {
         if (!run_rows(z, number, index))
             return false; /* at once, or never */
@@ -409,6 +398,55 @@ run_all(const struct loop *z)
     } while (p >= 0);
     fr_launch_count_direct();
     return true;
+}
+
+/* ---- the plain case ---- */
+
+struct plain {
+    struct fr_direct      arg[FR_DIRECT_ARGS];
+    struct fr_scalar_bits number[FR_DIRECT_ARGS];
+};
+
+/* An element-wise operation over numbers and what lies as the result does: most are, and need no loop made of them. */
+static bool
+is_plain(const struct fr_node *n, struct plain *z)
+{
+    const struct fr_layout *l = n->layout;
+
+    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || !l->dense || l->n_elems == 0)
+        return false;
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+        struct fr_direct     *d = &z->arg[k];
+
+        if (is_number(n, k)) {
+            z->number[k] = number_of(n, k);
+            *d = (struct fr_direct){(char *)&z->number[k], 0, 0, number_dtype(n, k)};
+        } else if (a->layout == l) {
+            *d = (struct fr_direct){memory_of(n->arg[k]), 0, fr_dtype_size(a->dtype), a->dtype};
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static fr_status
+run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out, struct fr_err *err)
+{
+    struct fr_buffer *b = result_memory(n, err);
+    struct fr_direct  to;
+
+    if (!b)
+        return FR_ENOMEM;
+    to = (struct fr_direct){b->mem, 0, fr_dtype_size(n->dtype), n->dtype};
+    if (fr_direct_map(n->op, &to, z->arg, n->n_args, 1, (size_t)n->layout->n_elems)) {
+        fr_launch_count_direct();
+        *out = b;
+    } else {
+        fr_buffer_unref(b);
+    }
+    return FR_OK;
 }
 
 /* Whether a store puts what is there into its place again, as the second half of x[i] += y does. */
@@ -429,17 +467,18 @@ fr_status
 fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
     struct loop           z;
+    struct plain          plain;
     const struct fr_node *n = z.n = &fr_nodes[id];
     struct fr_buffer     *b;
 
     *out = NULL;
     if (is_there(n))
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
+    if (is_plain(n, &plain))
+        return run_plain(n, &plain, out, err);
     if (!lower(&z))
         return FR_OK;
-    b = z.form == STORE ? stored_into(n, err) : z.form == MAP ? dying_argument(n) : NULL;
-    if (!b && z.form != STORE)
-        b = fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
     if (!b)
         return FR_ENOMEM;
     z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? offset_of(n->arg[2]) : 0);
