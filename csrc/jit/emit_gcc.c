@@ -330,6 +330,10 @@ static const char *const order_options[] = {"-fno-tree-ter"};
  * Black-Scholes prices in f64. In short ones it puts constants before everything else, and rows of
  * 8 elements take a quarter longer (gelu). */
 static const char *const schedule_options[] = {"-fschedule-insns", "-fsched-pressure"};
+/* Where vectors are as long as a cache line, one that does not begin with a line is in two of them, as in all large arrays
+ * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice: then
+ * (a - b) / (a + b) of 1 M such f64 takes 460 us, instead of 270. */
+static const char *const wide_options[] = {"-mprefer-vector-width=512", "-mtune=icelake-server"};
 /* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
  * not have the files that linking against libc takes. */
 static const char *const link_options[] = {
@@ -367,7 +371,7 @@ set_options(const struct fr_gccjit *g, gj_context *ctxt, const char *const *feat
     for (; *features; features++) {
         g->context_add_command_line_option(ctxt, *features);
         if (!strcmp(*features, "-mavx512f"))
-            g->context_add_command_line_option(ctxt, "-mprefer-vector-width=512");
+            add_options(g, ctxt, wide_options, FR_LEN(wide_options));
     }
 }
 
