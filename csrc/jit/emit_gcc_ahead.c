@@ -17,7 +17,7 @@ enum {
     LINE = 64,
     NEAR = 1024,  /* elements until memory has answered */
     FAR = 8192,   /* elements of a row too long to be held beside another */
-    AHEAD = 2048, /* bytes, where it is no row */
+    AHEAD = 3584, /* bytes, where it is no row: sum(a * b) of 16 M f32 takes 5 % longer with 2048, of 1 M with 6144 */
 };
 
 static bool
