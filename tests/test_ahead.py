@@ -45,6 +45,56 @@ print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
     assert found == 0 if lines == 0 else found >= lines
 
 
+FIVE = "a[1:-1, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:] + a[2:, 1:-1] + a[:-2, 1:-1]"
+
+
+@pytest.mark.parametrize("expression,ahead,behind", [
+    (FIVE, 1, 2), (f"np.sqrt({FIVE}) * b[1:-1, 1:-1]", 1, 2), (f"{FIVE} + b[1:-1, 1:-1] + c[1:-1, 1:-1]", 0, 0),
+    ("a[2:, 1:] - a[:-2, 1:]", 1, 1),
+    ("a[:, :300] * a[:, 300:]", 0, 0), ("a[1:] - a[:-1]", 0, 0), ("a[:30] * a[-30:]", 0, 0), (f"({FIVE}).sum(1)", 0, 0),
+    ("a[1:-1, :40] + a[2:, :40] + a[:-2, :40]", 1, 2)])
+def test_which_rows_are_asked_for(expression, ahead, behind):
+    """Of stencils whose results are stored past the caches, the row that is read first and those behind it."""
+    f = eval(f"lambda a, b, c: {expression}", {"np": np})
+    for limit, n_rows, want in ((0, 60, (ahead, behind)), (1 << 30, 61, (0, 0))):
+        args = [np.arange(600. * n_rows).reshape(n_rows, 600) + k for k in range(3)]
+        with frit.config(past_bytes=limit):
+            text = str(frit.explain(f, "loops")(*args))
+        assert (text.count(" ahead"), text.count(" behind")) == want
+
+
+@pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_stencils_ask(tmp_path, limit):
+    tmp_path.chmod(0o700)
+    code = f"""
+import numpy as np, frit
+a = frit.asarray(np.arange(60. * 600).reshape(60, 600))
+for _ in range(3):
+    frit.eval({FIVE})
+print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
+"""
+    env = {**os.environ, "FRIT_JIT": "always", "FRIT_CACHE_DIR": str(tmp_path), "FRIT_PAST_BYTES": str(limit)}
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
+                         stdout=subprocess.PIPE, text=True).stdout
+    if out.strip() == "0":
+        pytest.skip("no compiler here")
+    found = max(len(PREFETCH.findall(f.read_bytes())) for f in tmp_path.glob("*.frit"))
+    assert found == 0 if limit else found >= 3
+
+
+@pytest.mark.parametrize("jit", ["always", "interpret"])
+def test_rows_of_a_plan_that_lie_otherwise(jit):
+    """Which row leads is what it was when the plan was made: others may follow that lead, or are not in order."""
+    a = np.random.default_rng(5).standard_normal((80, 600))
+    t = frit.asarray(a)
+    with frit.config(past_bytes=0, jit=jit):
+        for i, j, k in ((2, 1, 0), (0, 1, 2), (20, 0, 60), (5, 5, 5), (1, 60, 2), (2, 1, 0)):
+            got = t[i:i + 20, 1:-1] * t[j:j + 20, :-2] + t[k:k + 20, 2:]
+            want = a[i:i + 20, 1:-1] * a[j:j + 20, :-2] + a[k:k + 20, 2:]
+            assert np.array_equal(np.asarray(got), want)
+
+
 @pytest.mark.parametrize("shape", [(3, 7), (64, 64), (5, 1000), (2, 20000), (1, 70000), (300, 1), (1, 1), (4, 90000)])
 @pytest.mark.parametrize("jit", ["always", "interpret"])
 def test_to_the_end_of_memory(shape, jit):

@@ -9,6 +9,9 @@
  * f32 on two threads: 0.8 ms instead of 1.1). Where rows are so long that they would push each other out of the cache,
  * and where they are one, it is what comes next in memory.
  *
+ * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_OPERAND_AHEAD): the
+ * five points of 2000 x 2000 f64 take 1.4 instead of 2.1 ms, 1.5 instead of 2.7 where the result begins between lines.
+ *
  * The distance of each operand is an argument of the stage's function: frit_rows knows how far apart
  * rows are; pieces of a long row (frit_stages) are read in order. */
 #include "jit/emit_gcc_int.h"
@@ -17,6 +20,8 @@ enum {
     LINE = 64,
     NEAR = 1024,  /* elements until memory has answered */
     FAR = 8192,   /* elements of a row too long to be held beside another */
+    LEADING = 8192, /* bytes, in a stencil: of the row that is read first, from memory, */
+    BEHIND = 512,   /* and of those that are read again, from the second cache */
     AHEAD = 3584, /* bytes, where it is no row: sum(a * b) of 16 M f32 takes 5 % longer with 2048, of 1 M with 6144 */
 };
 
@@ -26,15 +31,16 @@ folds(const struct fr_nest *nest)
     return nest->flags & FR_NEST_REDUCES || fr_nest_accumulates(nest);
 }
 
-/* Whether the loop over stage `s` of a nest that folds asks for what load `i` reads. */
+/* Whether the loop over stage `s` asks for what load `i` reads. */
 static bool
 asks(const struct emit *e, int i, int s)
 {
     const struct fr_inst *in = inst(e, i);
 
-    return in->kind == FR_INST_LOAD && in->level == FR_LEVEL_FULL &&
-           e->nest->operands[in->operand].access == FR_ACCESS_UNIT &&
-           s == least(in->stage + 1, e->nest->n_stages - 1);
+    if (in->kind != FR_INST_LOAD || in->level != FR_LEVEL_FULL || e->nest->operands[in->operand].access != FR_ACCESS_UNIT)
+        return false;
+    return folds(e->nest) ? s == least(in->stage + 1, e->nest->n_stages - 1)
+                          : (e->nest->operands[in->operand].flags & (FR_OPERAND_AHEAD | FR_OPERAND_BEHIND)) != 0;
 }
 
 void
@@ -43,8 +49,6 @@ fr_emit_find_asked(struct emit *e, int s)
     bool known[FR_MAX_OPERANDS] = {false};
 
     e->n_asked = 0;
-    if (!folds(e->nest))
-        return;
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         int k = inst(e, i)->operand;
 
@@ -72,6 +76,14 @@ fr_emit_ask(struct emit *e, int n_blocks)
     }
 }
 
+static void
+set_distance(struct emit *e, gj_lvalue *ahead, int k, gj_rvalue *bytes)
+{
+    struct fr_gcc *c = &e->c;
+
+    fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)), bytes);
+}
+
 /* rows * row_stride; `n` elements are a row. */
 gj_lvalue *
 fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n)
@@ -81,8 +93,12 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n)
     gj_lvalue     *ahead = fr_gcc_array(c, c->t_i64, n_operands ? n_operands : 1);
     gj_rvalue     *rows, *is_far, *in_row;
 
-    if (!folds(e->nest))
+    if (!folds(e->nest)) {
+        for (int k = 0; k < n_operands; k++)
+            set_distance(e, ahead, k,
+                         fr_gcc_i64(c, e->nest->operands[k].flags & FR_OPERAND_AHEAD ? LEADING : BEHIND));
         return ahead;
+    }
     rows = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, fr_gcc_i64(c, NEAR), plus(e, n, fr_gcc_i64(c, 1)));
     rows = fr_gcc_keep(c, c->t_i64, plus(e, rows, fr_gcc_i64(c, 1)));
     is_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
@@ -95,8 +111,7 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n)
             in_row = fr_gcc_or(c, in_row, fr_gcc_cmp(c, GJ_EQ, step, bytes));
         }
         step = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
-        fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)),
-                   fr_gcc_select(c, FR_I64, in_row, fr_gcc_i64(c, AHEAD), step));
+        set_distance(e, ahead, k, fr_gcc_select(c, FR_I64, in_row, fr_gcc_i64(c, AHEAD), step));
     }
     return ahead;
 }
@@ -109,6 +124,6 @@ fr_emit_ahead_in_row(struct emit *e)
     gj_lvalue     *ahead = fr_gcc_array(c, c->t_i64, n_operands ? n_operands : 1);
 
     for (int k = 0; k < n_operands; k++)
-        fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)), fr_gcc_i64(c, AHEAD));
+        set_distance(e, ahead, k, fr_gcc_i64(c, AHEAD));
     return ahead;
 }

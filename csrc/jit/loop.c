@@ -207,6 +207,8 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
+enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND };
+
 static fr_status
 check_operands(const struct fr_nest *n, struct fr_err *err)
 {
@@ -217,7 +219,7 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         const struct fr_operand *o = &n->operands[k];
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_STRIDED || o->pad ||
-            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_PAST)))
+            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_PAST | ROWS_OF_A_STENCIL)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
                            o->dtype, o->access, o->flags);
         if (o->flags == FR_OPERAND_STREAM)
@@ -225,6 +227,9 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         if ((o->flags & FR_OPERAND_PAST) &&
             (o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) || o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
+        if ((o->flags & ROWS_OF_A_STENCIL) &&
+            ((o->flags != FR_OPERAND_AHEAD && o->flags != FR_OPERAND_BEHIND) || o->access != FR_ACCESS_UNIT))
+            return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read ahead of others, or behind", k);
     }
     return FR_OK;
 }
@@ -667,11 +672,13 @@ fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
         nest->flags & FR_NEST_ROWBUF ? " rowbuf" : "",
         nest->flags & FR_NEST_REDUCES ? " reduces" : "");
     for (int k = 0; k < nest->n_operands; k++)
-        fr_text_put(&o, "[%d] %s %s%s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
+        fr_text_put(&o, "[%d] %s %s%s%s%s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
             nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
-            nest->operands[k].flags & FR_OPERAND_PAST ? " past" : "");
+            nest->operands[k].flags & FR_OPERAND_PAST ? " past" : "",
+            nest->operands[k].flags & FR_OPERAND_AHEAD ? " ahead" : "",
+            nest->operands[k].flags & FR_OPERAND_BEHIND ? " behind" : "");
     for (int k = 0; k < nest->n_scalars; k++)
         fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -785,6 +792,10 @@ parse_operand(struct line *l, struct fr_nest *nest)
         o->flags |= FR_OPERAND_STREAM;
     if (next_is(l, "past"))
         o->flags |= FR_OPERAND_PAST;
+    if (next_is(l, "ahead"))
+        o->flags |= FR_OPERAND_AHEAD;
+    if (next_is(l, "behind"))
+        o->flags |= FR_OPERAND_BEHIND;
     nest->n_operands++;
 }
 

@@ -88,7 +88,10 @@ struct fr_operand {    /* 4 bytes */
 enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
        FR_OPERAND_STREAM = 2,   /* a FULL or ROW store that the launcher folds over the rows, in
                                    order, into the accumulator behind the operand */
-       FR_OPERAND_PAST = 4 };   /* a FULL unit store of so much that the caches need not see it */
+       FR_OPERAND_PAST = 4,     /* a FULL unit store of so much that the caches need not see it */
+       FR_OPERAND_AHEAD = 8,    /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
+                                   nest that folds nothing; */
+       FR_OPERAND_BEHIND = 16 };/* one of each row that follows */
 
 enum { FR_NEST_ROWBUF = 1, FR_NEST_REDUCES = 2 /* has a REDUCE */ };
 

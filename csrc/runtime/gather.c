@@ -514,7 +514,7 @@ fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_e
         return no_memory(err);
     for (int i = 0; i < z->n; i++)
         z->site[i] = fr_nodes[z->id[i]].site;
-    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->site};
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->site, z->moving, z->n_moving};
     return FR_OK;
 }
 
@@ -544,10 +544,13 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
     }
     g->node = fr_arena_alloc(&g->arena, ((size_t)z->n_nodes + 1) * sizeof *g->node);
     g->scalar_dtype = fr_arena_alloc(&g->arena, (size_t)z->n_scalars + 1);
-    if (!g->node || !g->scalar_dtype) {
+    g->moving_bytes = fr_arena_alloc(&g->arena, ((size_t)z->n_moving + 1) * sizeof *g->moving_bytes);
+    if (!g->node || !g->scalar_dtype || !g->moving_bytes) {
         fr_graph_free(g);
         return no_memory(err);
     }
+    for (int i = 0; i < z->n_moving; i++)
+        g->moving_bytes[i] = z->moving[i].bytes;
     for (int i = 0; i < z->n_nodes; i++) {
         struct fr_gnode *n = &g->node[i];
         bool             ok;

@@ -63,6 +63,8 @@ struct fr_structure {
     size_t          n_key;
     int             n_nodes, n_scalars;
     const uint32_t *site;                /* [n_nodes] where in the user's code */
+    const struct fr_moving *moving;      /* [n_moving] */
+    int             n_moving;
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
