@@ -19,6 +19,7 @@ enum { COMPILE_FIRST_US = 120000000,
 
 static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
+static bool                   has_begun;
 static struct fr_stats        stats;
 static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
 static uint64_t               n_nodes_base; /* fr_nodes_made then */
@@ -388,6 +389,17 @@ eval_eagerly(struct fr_err *err)
     return st;
 }
 
+/* The threads that work in the background, and how many may compute, for which files are read: the first evaluation of all
+ * takes that time, whatever it is, and no later one. */
+static FR_COLD void
+begin(void)
+{
+    fr_planner_start();
+    fr_kernels_begin();
+    fr_pool_size();
+    has_begun = true;
+}
+
 static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
@@ -396,6 +408,8 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     fr_status       st;
 
     had_plan = false;
+    if (FR_UNLIKELY(!has_begun))
+        begin();
     if (n == 1 && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
     p = fr_plans_recognise(roots, n, &gathered, &stats);

@@ -170,8 +170,6 @@ expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, stru
     if (m->n_run == 0) {
         memcpy(m->hash, hash, sizeof m->hash);
         m->n_run = g->n_order < WORTH_PLANNING ? (uint32_t)g->n_order : WORTH_PLANNING - 1;
-        fr_planner_start(); /* and not in a later call, which takes less time */
-        fr_kernels_begin();
     } else if (!same) {
         m->n_run--;
     } else if ((m->n_run += (uint32_t)g->n_order) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {

@@ -468,7 +468,7 @@ fr_memory_look_ahead(void)
         return;
     acquire();
     wants_slabs = next_slabs && next_slabs == end_slabs && !spare_slabs;
-    wants_region = next_middle && (size_t)(end_middle - next_middle) < AHEAD && !spare_region;
+    wants_region = (size_t)(end_middle - next_middle) < AHEAD && !spare_region; /* the first one, too */
     if (next_slabs != end_slabs)
         slab = next_slabs;
     if (next_middle) {
