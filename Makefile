@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo check bench soak asan accuracy bless layers clean
+.PHONY: all demo check bench soak asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -25,6 +25,10 @@ soak:
 asan:
 	.ci/setup check
 	$(PY) -m tests.check --sanitize
+
+tsan:
+	.ci/setup check
+	$(PY) -m tests.check --race
 
 bless:
 	.ci/setup check

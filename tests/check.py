@@ -1,6 +1,6 @@
 """What `make check` runs: all tests once, then the core tests in every way in which frit can run.
 
-    python -m tests.check [--sanitize] [--list] [NAME...]
+    python -m tests.check [--sanitize | --race] [--list] [NAME...]
 
 Each configuration is a pytest process of its own, two of them at a time; the last line counts the tests of
 all of them."""
@@ -48,23 +48,30 @@ def configurations():
         "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "300"}, core
 
 
-def sanitized():
-    """The same under the address and undefined-behaviour sanitizers, built apart."""
-    build = dict(os.environ, FRIT_SANITIZE="address,undefined", FRIT_DEBUG_BUILD="1")
-    out = os.path.join(ROOT, "build", "sanitized")
+def built_with(sanitizer, libraries):
+    """The environment in which a sanitizer looks at frit, built apart."""
+    out = os.path.join(ROOT, "build", "with-" + sanitizer.replace(",", "-"))
     subprocess.run([sys.executable, "setup.py", "--quiet", "build", "--build-lib", out], cwd=ROOT,
-                   env=build, check=True)
-    libs = []
-    for lib in ("libasan.so", "libubsan.so"):
-        found = subprocess.run([os.environ.get("CC", "cc"), "-print-file-name=" + lib],
-                               stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        libs.append(found)
-    env = {"LD_PRELOAD": " ".join(libs), "PYTHONPATH": out, "PYTHONMALLOC": "malloc", "FRIT_FUZZ": "300",
+                   env=dict(os.environ, FRIT_SANITIZE=sanitizer, FRIT_DEBUG_BUILD="1"), check=True)
+    found = [subprocess.run([os.environ.get("CC", "cc"), "-print-file-name=" + lib], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout.strip() for lib in libraries]
+    return {"LD_PRELOAD": " ".join(found), "PYTHONPATH": out, "PYTHONMALLOC": "malloc", "FRIT_FUZZ": "300"}
+
+
+def sanitized():
+    """The same under the address and undefined-behaviour sanitizers."""
+    env = {**built_with("address,undefined", ["libasan.so", "libubsan.so"]),
            # Python itself leaks at exit, and NumPy asks for memory that is not there on purpose.
            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=1",
            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     # What a sanitizer says goes to the descriptor, and the process ends at once.
     yield "sanitized", env, ["--capture=sys", "-m", "core and not soak"]
+
+
+def raced():
+    """What threads do beside each other, under the thread sanitizer."""
+    env = {**built_with("thread", ["libtsan.so"]), "TSAN_OPTIONS": "die_after_fork=0:halt_on_error=1"}
+    yield "raced", env, ["--capture=sys", "-m", "not soak", "-k", "test_eager or test_memory or test_patterns or test_sharing"]
 
 
 def run(name, env, pytest_args):
@@ -81,7 +88,7 @@ def run(name, env, pytest_args):
 
 def main(args):
     chosen = [a for a in args if not a.startswith("-")]
-    ways = list(sanitized() if "--sanitize" in args else configurations())
+    ways = list(sanitized() if "--sanitize" in args else raced() if "--race" in args else configurations())
     if "--list" in args:
         print(*(name for name, _, _ in ways), sep="\n")
         return 0

@@ -1,0 +1,165 @@
+/* jit/lower_reach.c -- how operands are reached: their access along the rows, and what is known about the caches; step 6
+ * of lowering (lower.c). */
+#include "jit/lower_int.h"
+
+#include <stdlib.h>
+
+#include "base/env.h"
+
+enum {
+    APART_BYTES = 1024, /* from one load to another of the same memory: they are in different rows */
+    ROWS_BEHIND = 8,    /* at most, of one that is read again */
+    MOST_SOURCES = 2,   /* beside which that is asked for */
+};
+
+static void
+set_access(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst       *in = &z->inst[i];
+        const struct operand *o;
+        bool                  unit;
+
+        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
+            in->kind != FR_INST_IOTA)
+            continue;
+        o = &z->op[in->operand];
+        unit = !z->n_axes || o->packed || o->stride[z->n_axes - 1] == 1 ||
+               z->dims[z->n_axes - 1] == 1;
+        z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
+                                      : unit                     ? FR_ACCESS_UNIT
+                                                                 : FR_ACCESS_STRIDED;
+    }
+}
+
+/* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
+ * beginning has left the caches before its end comes, that is for nothing. */
+static void
+set_past(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        int64_t               bytes = fr_dtype_size(in->dtype);
+
+        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL ||
+            z->form[in->operand].access != FR_ACCESS_UNIT ||
+            z->form[in->operand].flags != FR_OPERAND_WRITTEN)
+            continue;
+        for (int p = 0; p < z->n_axes; p++)
+            bytes *= z->dims[p];
+        if (bytes >= fr_env.past_bytes)
+            z->form[in->operand].flags |= FR_OPERAND_PAST;
+    }
+}
+
+/* Whether the operand is loaded along rows, and *at, where it begins now. A plan runs wherever its windows lie, and is as
+ * fast if they lie as they do now. */
+static bool
+begins(const struct lowering *z, size_t o, int64_t *at)
+{
+    const struct fr_operand_source *s = &z->source[o];
+
+    *at = s->offset + (s->moving >= 0 && z->g->moving_bytes ? z->g->moving_bytes[s->moving] : 0);
+    return z->op[o].load != FR_LOWER_NO_INST && !z->op[o].packed && z->form[o].access == FR_ACCESS_UNIT &&
+           (s->moving < 0 || z->g->moving_bytes);
+}
+
+/* Bytes from operand k to operand o where both are loads of rows of the same memory, else 0. */
+static int64_t
+distance(const struct lowering *z, size_t k, size_t o)
+{
+    int64_t from, to;
+
+    return z->source[k].node == z->source[o].node && begins(z, k, &from) && begins(z, o, &to) ? to - from : 0;
+}
+
+/* Whether what operand o reads is read again, so many bytes behind it, some rows later. */
+static bool
+comes_again(const struct lowering *z, size_t o, int64_t by)
+{
+    int     last = z->n_axes - 1, size = fr_dtype_size(z->form[o].dtype);
+    int64_t row = last >= 0 ? z->dims[last] * size : 0;
+
+    for (int p = 0; p < last; p++) {
+        int64_t step = llabs(z->op[o].stride[p]) * size;
+
+        if (step >= row && step >= APART_BYTES && by > step - row && by < ROWS_BEHIND * step + row &&
+            (by + row) % step < 2 * row)
+            return true;
+    }
+    return false;
+}
+
+/* Whether nothing is loaded of operand o's memory before operand o is, and something rows behind it. */
+static bool
+leads(const struct lowering *z, size_t o)
+{
+    bool again = false;
+
+    for (size_t k = 0; k < z->n_op; k++) {
+        int64_t by = distance(z, k, o);
+
+        if (by < 0)
+            return false;
+        again |= comes_again(z, o, by);
+    }
+    return again;
+}
+
+/* Marks one operand of each row behind the one that leads. */
+static void
+set_behind(struct lowering *z, size_t lead)
+{
+    for (size_t o = 0; o < z->n_op; o++) {
+        bool apart = distance(z, o, lead) >= APART_BYTES;
+
+        for (size_t k = 0; apart && k < o; k++)
+            apart = z->form[k].flags != FR_OPERAND_BEHIND || !distance(z, k, o) ||
+                    llabs(distance(z, k, o)) >= APART_BYTES;
+        if (apart)
+            z->form[o].flags = FR_OPERAND_BEHIND;
+    }
+}
+
+/* Of how many arrays rows are loaded. */
+static int
+n_sources(const struct lowering *z)
+{
+    int n = 0;
+
+    for (size_t o = 0; o < z->n_op; o++) {
+        size_t k = 0;
+
+        while (k < o && (z->op[k].load == FR_LOWER_NO_INST || z->source[k].node != z->source[o].node))
+            k++;
+        n += k == o && z->op[o].load != FR_LOWER_NO_INST && z->form[o].access == FR_ACCESS_UNIT;
+    }
+    return n;
+}
+
+/* A stencil reads its rows several times: as the other times are between, the processor does not see that the first goes
+ * on through memory, and rows that have been read are no longer in the nearest cache, where loads that are in two lines are
+ * cheap. What the caches hold, and other arrays beside it, come better without being asked for. */
+static void
+set_ahead(struct lowering *z)
+{
+    bool past = false;
+
+    for (size_t o = 0; o < z->n_op; o++)
+        past |= (z->form[o].flags & FR_OPERAND_PAST) != 0;
+    for (size_t i = 0; i < z->n_inst; i++)
+        past &= z->inst[i].kind != FR_INST_REDUCE && z->inst[i].kind != FR_INST_ACCUM;
+    for (size_t o = 0; past && n_sources(z) <= MOST_SOURCES && o < z->n_op; o++)
+        if (z->form[o].flags == 0 && leads(z, o)) {
+            z->form[o].flags = FR_OPERAND_AHEAD;
+            set_behind(z, o);
+        }
+}
+
+void
+fr_lower_set_reach(struct lowering *z)
+{
+    set_access(z);
+    set_past(z);
+    set_ahead(z);
+}

@@ -1,0 +1,235 @@
+/* jit/lower_rows.c -- rows that are read as other rows, step 5 of lowering (lower.c).
+ *
+ * Operands that run crosswise are packed: the launcher turns them over, and the nest reads the copy along its rows. Rows
+ * of a few elements are joined: the nest has one long row of them. */
+#include "jit/lower_int.h"
+
+#include <string.h>
+
+#include "base/env.h"
+
+/* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
+
+enum {
+    PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
+    PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
+    PACK_ROW = 64,          /* elements of a row that is gathered */
+    PACK_APART = 4,         /* elements from one to the next, and PACK_WIDE bytes: FR_NEAR_STEP */
+    PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
+    PACK_NEAR = 4 << 20,    /* bytes, and more in memory: for more, memory is what a row waits for, unless PACK_WIDE
+                             * bytes have several elements */
+    PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
+};
+
+/* Whether the lines of a row's elements, `step` bytes apart, stay in the first cache until the next row wants what lies
+ * beside them, among whatever else is there. Lines that are a multiple of 4 KB apart share a set. */
+static bool
+row_stays(int64_t n, int64_t step)
+{
+    enum { LINE = 64, SETS = 64, WAYS = 6 };
+    int64_t apart = step & -step;
+
+    return n <= WAYS * (apart <= LINE ? SETS : apart < LINE * SETS ? LINE * SETS / apart : 1);
+}
+
+/* Whether a row that takes every so many-th element is sooner copied by shuffles of whole vectors than read one by one. */
+static bool
+is_near(int64_t stride, int64_t step, int64_t bytes)
+{
+    return stride >= 2 && stride <= PACK_APART && (step < PACK_WIDE || (step == PACK_WIDE && bytes <= PACK_NEAR));
+}
+
+/* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
+ * second to fourth one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
+static int
+pack_axis(const struct lowering *z, int operand, bool whole_rows)
+{
+    const struct operand *o = &z->op[operand];
+    int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
+    int64_t bytes = size, step, row;
+    bool    small;
+
+    if (inner < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
+        return -1;
+    while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
+        axis--;
+    row = z->dims[inner] * size;
+    step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
+    for (int p = 0; p < z->n_axes; p++)
+        bytes *= o->stride[p] ? z->dims[p] : 1;
+    if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
+        return -1;
+    if (axis < 0)
+        small = !(o->stride[inner] == -1 || is_near(o->stride[inner], step, bytes)) ||
+                z->dims[inner] < PACK_ROW || size >= PACK_WIDE;
+    else
+        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT ||
+                (size >= PACK_WIDE && row_stays(z->dims[inner], step));
+    if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
+        return -1;
+    return axis < 0 ? inner : axis;
+}
+
+/* Says which operands the launcher is to pack: what runs then finds them as if they were contiguous. A tile has
+ * two sides beside the row, and but one where it must hold whole rows. Accumulators keep their rows in order. */
+int
+fr_lower_pack(struct lowering *z)
+{
+    bool whole_rows = false;
+    int  side[2], n_sides = 0, n_packed = 0;
+
+    for (int p = 0; p < z->n_axes; p++)
+        if (z->dims[p] == 0)
+            return 0; /* there is nothing to cut into tiles */
+    if (z->n_axes > 1 && fr_nest_finds_places(z->inst, z->n_inst) && z->op[z->inst[0].operand].stride[z->n_axes - 2] == 1 &&
+        z->dims[z->n_axes - 2] >= PACK_EXTENT)
+        return 0; /* read where they lie, many rows at once */
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        bool                  stores = in->kind == FR_INST_STORE;
+
+        whole_rows |= in->kind == FR_INST_REDUCE || (stores && in->level != FR_LEVEL_FULL);
+        if (in->kind == FR_INST_ACCUM || (stores && z->form[in->operand].flags & FR_OPERAND_STREAM))
+            return 0;
+    }
+    for (size_t i = 0; i < z->n_inst; i++) {
+        int operand = z->inst[i].operand, axis, s = 0;
+
+        if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
+            (axis = pack_axis(z, operand, whole_rows)) < 0)
+            continue;
+        if (axis < z->n_axes - 1) {
+            while (s < n_sides && side[s] != axis)
+                s++;
+            if (s == (whole_rows ? 1 : 2))
+                continue;
+            side[s] = axis;
+            n_sides += s == n_sides;
+        }
+        z->op[operand].packed = true;
+        n_packed++;
+    }
+    return n_packed;
+}
+
+/* ---- joining: backends/cpu/short_rows.c -------------------------------------------------- */
+
+enum {
+    JOIN_BYTES = 48,  /* of a row at most: longer ones are vectors by themselves; */
+    JOIN_MORE = 128,  /* of one that several axes make up, or whose elements have another order (FR_TURN_ROW); */
+    JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
+    JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
+    JOIN_ROWS = 64,
+};
+
+/* How many elements lie from one end to the other of what the operand has of the axes from `first` on. */
+static int64_t
+row_span(const struct lowering *z, int operand, int first)
+{
+    int64_t span = 1;
+
+    for (int p = first; p < z->n_axes; p++) {
+        int64_t stride = z->op[operand].stride[p];
+
+        span += (z->dims[p] - 1) * (stride < 0 ? -stride : stride);
+    }
+    return span;
+}
+
+/* Whether that lies in order, without a gap. */
+static bool
+adjoins(const struct lowering *z, int operand, int first)
+{
+    int64_t n = 1;
+
+    for (int p = z->n_axes - 1; p >= first; n *= z->dims[p--])
+        if (z->op[operand].stride[p] != n)
+            return false;
+    return true;
+}
+
+/* Whether the axes from `first` on are short rows of the axis before them, which has many; what is stored is adjoining
+ * rows; and it is made of what lies otherwise: a number for each row, one row for all, elements in another order or
+ * beside gaps. */
+static bool
+can_join(const struct lowering *z, int first)
+{
+    int     row = first - 1;
+    int64_t most = 0, n = 1, n_row = 1;
+    bool    computes = false, repeats = false, turns = first < z->n_axes - 1, far = false;
+
+    for (int p = 0; p < z->n_axes; p++) {
+        n *= z->dims[p];
+        n_row *= p < first ? 1 : z->dims[p];
+    }
+    if (n == 0 || n_row == 1 || n_row > JOIN_MORE || (z->dims[row] < JOIN_ROWS && fr_env.pack_bytes > 0))
+        return false;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+
+        if (in->kind == FR_INST_STORE) {
+            if (in->level != FR_LEVEL_FULL || (z->form[in->operand].flags & FR_OPERAND_STREAM) ||
+                !adjoins(z, in->operand, row))
+                return false;
+            most = fr_dtype_size(in->dtype) > most ? fr_dtype_size(in->dtype) : most;
+        } else if (in->kind == FR_INST_OP) {
+            computes |= in->op != FR_OP_cast;
+        } else if (in->kind == FR_INST_LOAD) {
+            int64_t span = row_span(z, in->operand, first);
+            bool    common = z->op[in->operand].stride[row] == 0;
+
+            repeats |= common != (span == 1);
+            turns |= span > 1 && !adjoins(z, in->operand, first);
+            far |= !common && span * fr_dtype_size(in->dtype) > JOIN_SPAN;
+        } else if (in->kind != FR_INST_SCALAR) {
+            return false;
+        }
+    }
+    if (most == 0 || n * most < fr_env.pack_bytes || (repeats && !computes && !turns)) /* which is a copy by itself */
+        return false;
+    return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
+           (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
+}
+
+/* Moves one axis inwards, to position `to`. */
+static void
+move_axis(struct lowering *z, int from, int to)
+{
+    int64_t size = z->dims[from];
+    uint8_t class_ = z->class_[from];
+
+    memmove(z->dims + from, z->dims + from + 1, (size_t)(to - from) * sizeof *z->dims);
+    memmove(z->class_ + from, z->class_ + from + 1, (size_t)(to - from) * sizeof *z->class_);
+    z->dims[to] = size;
+    z->class_[to] = class_;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t *stride = z->op[o].stride, moved = stride[from];
+
+        memmove(stride + from, stride + from + 1, (size_t)(to - from) * sizeof *stride);
+        stride[to] = moved;
+    }
+}
+
+int
+fr_lower_join_rows(struct lowering *z, int *n_packed)
+{
+    int first = z->n_axes - 1;
+
+    while (first > 0 && !can_join(z, first))
+        first--;
+    if (first <= 0)
+        return 0;
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst *in = &z->inst[i];
+        struct operand *o = &z->op[in->operand];
+
+        if (in->kind != FR_INST_LOAD || adjoins(z, in->operand, first - 1) ||
+            (in->level != FR_LEVEL_FULL && o->stride[first - 1] == 0 && row_span(z, in->operand, first) == 1))
+            continue;
+        in->level = FR_LEVEL_FULL;
+        o->packed = true;
+        ++*n_packed;
+    }
+    move_axis(z, first - 1, z->n_axes - 2);
+    return z->n_axes - first;
+}
