@@ -1,7 +1,10 @@
 """What the tests share: comparing a result with NumPy's, bit by bit or within a few ULP."""
 import os
+import subprocess
+import sys
 
 import numpy as np
+import pytest
 
 import frit
 from frit.testing import bits as bits_of, ulp_distance  # noqa: F401
@@ -9,6 +12,24 @@ from frit.testing import bits as bits_of, ulp_distance  # noqa: F401
 SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
+
+
+def machine_code(folder, setup, expression, **settings):
+    """The kernels into which an evaluation of the expression is compiled, as files of the cache; skips without a compiler."""
+    folder.chmod(0o700)
+    code = f"""
+import numpy as np, frit
+{setup}
+for _ in range(3):
+    frit.eval({expression})
+print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
+"""
+    env = {**os.environ, "FRIT_JIT": "always", "FRIT_CACHE_DIR": str(folder), **settings}
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
+                         stdout=subprocess.PIPE, text=True).stdout
+    if out.strip() == "0":
+        pytest.skip("no compiler here")
+    return [f.read_bytes() for f in folder.glob("*.frit")]
 
 
 def complex_distance(a, b):

@@ -5,15 +5,13 @@ import mmap
 import os
 import platform
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import frit
 
-from .common import ROOT
+from .common import machine_code
 
 pytestmark = pytest.mark.core
 
@@ -28,20 +26,8 @@ PREFETCH = re.compile(rb"\x0f\x18[\x08-\x0f\x48-\x4f\x88-\x8f]")
     ("a[:, ::3].sum(axis=1)", 0)])
 def test_which_code_asks(tmp_path, expression, lines):
     """How many lines a step asks for, at least."""
-    tmp_path.chmod(0o700)
-    code = f"""
-import numpy as np, frit
-a, b = (frit.asarray(np.arange(5000, dtype="f4").reshape(50, 100) + k) for k in (0, 1))
-for _ in range(3):
-    frit.eval({expression})
-print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
-"""
-    env = {**os.environ, "FRIT_JIT": "always", "FRIT_CACHE_DIR": str(tmp_path)}
-    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
-                         stdout=subprocess.PIPE, text=True).stdout
-    if out.strip() == "0":
-        pytest.skip("no compiler here")
-    found = max(len(PREFETCH.findall(f.read_bytes())) for f in tmp_path.glob("*.frit"))
+    setup = 'a, b = (frit.asarray(np.arange(5000, dtype="f4").reshape(50, 100) + k) for k in (0, 1))'
+    found = max(len(PREFETCH.findall(code)) for code in machine_code(tmp_path, setup, expression))
     assert found == 0 if lines == 0 else found >= lines
 
 
@@ -66,20 +52,9 @@ def test_which_rows_are_asked_for(expression, ahead, behind):
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_stencils_ask(tmp_path, limit):
-    tmp_path.chmod(0o700)
-    code = f"""
-import numpy as np, frit
-a = frit.asarray(np.arange(60. * 600).reshape(60, 600))
-for _ in range(3):
-    frit.eval({FIVE})
-print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
-"""
-    env = {**os.environ, "FRIT_JIT": "always", "FRIT_CACHE_DIR": str(tmp_path), "FRIT_PAST_BYTES": str(limit)}
-    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
-                         stdout=subprocess.PIPE, text=True).stdout
-    if out.strip() == "0":
-        pytest.skip("no compiler here")
-    found = max(len(PREFETCH.findall(f.read_bytes())) for f in tmp_path.glob("*.frit"))
+    setup = "a = frit.asarray(np.arange(60. * 600).reshape(60, 600))"
+    kernels = machine_code(tmp_path, setup, FIVE, FRIT_PAST_BYTES=str(limit))
+    found = max(len(PREFETCH.findall(code)) for code in kernels)
     assert found == 0 if limit else found >= 3
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -15,7 +14,7 @@ import frit
 from benchmarks import dispatch_callgrind
 from frit.testing import bits
 
-from .common import ROOT, complex_distance, specials
+from .common import ROOT, complex_distance, machine_code, specials
 from .fuzz.programs import COMPLEX_INEXACT, INEXACT_1
 from .test_jit_parts import LEVELS, needs_compiler
 
@@ -285,15 +284,9 @@ def test_instructions_an_element():
 @pytest.mark.skipif(not shutil.which("objdump") or "v4" not in LEVELS, reason="needs objdump and AVX-512")
 def test_what_is_used_twice_is_loaded_once(tmp_path):
     """Each load of a vector as long as a cache line is two where the array does not begin with a line."""
-    tmp_path.chmod(0o700)
-    code = """
-import numpy as np, frit
-a, b = (frit.asarray(np.arange(5000.) + k) for k in (1, 2))
-frit.eval((a - b) / (a + b))
-"""
-    env = {**os.environ, "FRIT_JIT": "always", "FRIT_ISA": "v4", "FRIT_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env)
-    kernel, = [k for k in (f.read_bytes().partition(b"\x7fELF") for f in tmp_path.glob("*.frit")) if k[1]]
+    setup = "a, b = (frit.asarray(np.arange(5000.) + k) for k in (1, 2))"
+    kernels = machine_code(tmp_path, setup, "(a - b) / (a + b)", FRIT_ISA="v4")
+    kernel, = [k for k in (code.partition(b"\x7fELF") for code in kernels) if k[1]]
     code = tmp_path / "code"
     code.write_bytes(kernel[1] + kernel[2])
     text = subprocess.run(["objdump", "-d", str(code)], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -46,8 +46,8 @@ def test_chain_while_an_array_looks_at_another_result(ratio):
 
 
 def test_what_never_came_before(ratio):
-    """Measured 0.85 for 5 operations on some 500 elements, one by one, and two slices; 0.29 without these."""
-    assert ratio["unseen"] <= 0.9
+    """Measured 0.79 for 5 operations on some 500 elements, one by one, and two slices."""
+    assert ratio["unseen"] <= 0.82     # 0.84 where each operation is made a loop
 
 
 def test_planning_what_never_came_before(ratio):

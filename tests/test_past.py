@@ -12,7 +12,7 @@ import pytest
 import frit
 from benchmarks import dispatch_callgrind
 
-from .common import ROOT
+from .common import ROOT, machine_code
 
 pytestmark = pytest.mark.core
 
@@ -45,20 +45,9 @@ def test_which_results():
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such stores")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_the_code_has_such_stores(tmp_path, limit):
-    tmp_path.chmod(0o700)
-    code = """
-import numpy as np, frit
-a, b = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in (0, 1))
-for _ in range(3):
-    frit.eval(a * b + a)
-print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
-"""
-    env = {**os.environ, "FRIT_JIT": "always", "FRIT_PAST_BYTES": str(limit), "FRIT_CACHE_DIR": str(tmp_path)}
-    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, env=env,
-                         stdout=subprocess.PIPE, text=True).stdout
-    if out.strip() == "0":
-        pytest.skip("no compiler here")
-    assert any(FENCE in f.read_bytes() for f in tmp_path.glob("*.frit")) == (limit == 0)
+    setup = 'a, b = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in (0, 1))'
+    kernels = machine_code(tmp_path, setup, "a * b + a", FRIT_PAST_BYTES=str(limit))
+    assert any(FENCE in code for code in kernels) == (limit == 0)
 
 
 WHEREVER = """

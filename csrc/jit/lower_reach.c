@@ -149,7 +149,9 @@ set_ahead(struct lowering *z)
         past |= (z->form[o].flags & FR_OPERAND_PAST) != 0;
     for (size_t i = 0; i < z->n_inst; i++)
         past &= z->inst[i].kind != FR_INST_REDUCE && z->inst[i].kind != FR_INST_ACCUM;
-    for (size_t o = 0; past && n_sources(z) <= MOST_SOURCES && o < z->n_op; o++)
+    if (!past || n_sources(z) > MOST_SOURCES)
+        return;
+    for (size_t o = 0; o < z->n_op; o++)
         if (z->form[o].flags == 0 && leads(z, o)) {
             z->form[o].flags = FR_OPERAND_AHEAD;
             set_behind(z, o);
