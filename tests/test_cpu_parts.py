@@ -44,7 +44,7 @@ def lib(tmp_path_factory):
             jobs.append(["cc", *FLAGS, "-O2", *arch, f"-DFR_LEVEL={level}", "-I", str(ROOT / "csrc"), "-c",
                          str(source), "-o", objects[-1]])
             # fmt: on
-    parts = [CPU / f"{n}.c" for n in ("reduce", "isa", "memory", "pool", "copy", "scan")]
+    parts = [CPU / f"{n}.c" for n in ("reduce", "isa", "memory", "runs", "mapping", "pool", "copy", "scan")]
     parts += [*(ROOT / "csrc/base").glob("*.c"), ROOT / "csrc/core/dtype.c", ROOT / "csrc/ir/op.c"]
     for k in range(0, len(jobs), 2):
         running = [subprocess.Popen(j) for j in jobs[k : k + 2]]
@@ -542,7 +542,7 @@ def test_small_blocks_of_all_sizes_share_few_huge_pages(lib):
 
 def test_middle_blocks_share_regions_and_are_given_back(lib):
     lib.fr_memory_trim()
-    size, n = 256 << 10, 64                         # two regions
+    size, n = 256 << 10, 64                         # three regions: 31 in each, as one page is the region's own
     before = memory_stats(lib)
     blocks = [lib.fr_memory_alloc(n_(size)) for _ in range(n)]
     assert memory_stats(lib).n_system - before.n_system <= 3
@@ -550,18 +550,67 @@ def test_middle_blocks_share_regions_and_are_given_back(lib):
         assert p % 4096 == 0
         C.memset(p, 0xA5, size)
     assert all(resident((p, p + size)) == 64 for p in blocks)
-    for p in blocks:
+    held = [next(p for p in blocks if p >> 23 == region) for region in {p >> 23 for p in blocks}]
+    for p in set(blocks) - set(held):
         lib.fr_memory_free(C.c_void_p(p), n_(size))
-    lib.fr_memory_trim()
+    lib.fr_memory_trim()                            # one block of each region is in use: the others lose their memory
     assert memory_stats(lib).pooled_bytes == before.pooled_bytes
-    assert all(resident((p, p + size)) <= 1 for p in blocks)
+    assert all(resident((p, p + size)) == (64 if p in held else 0) for p in blocks)
     asked = memory_stats(lib).n_system
-    again = [lib.fr_memory_alloc(n_(size)) for _ in range(n)]
-    assert sorted(again) == sorted(blocks) and memory_stats(lib).n_system == asked
-    for p in again:
+    again = [lib.fr_memory_alloc(n_(size)) for _ in range(n - len(held))]
+    assert sorted(again + held) == sorted(blocks) and memory_stats(lib).n_system == asked
+    for p in again + held:
         C.memset(p, 0x5A, size)
         lib.fr_memory_free(C.c_void_p(p), n_(size))
+    lib.fr_memory_trim()                            # and now the regions are gone
+    assert memory_stats(lib).pooled_bytes == before.pooled_bytes
+
+
+def test_middle_blocks_of_all_sizes_use_the_same_pages(lib):
+    """What was freed last is in the caches, whatever size comes next."""
     lib.fr_memory_trim()
+    sizes = [40_000, 1_000_000, 240_000, 120_000, 32_769, 500_000, 240_001, 1_500_000]
+    first = lib.fr_memory_alloc(n_(sizes[0]))
+    lib.fr_memory_free(C.c_void_p(first), n_(sizes[0]))
+    asked = memory_stats(lib)
+    highest = 0
+    for size in sizes[1:] * 3:
+        p = lib.fr_memory_alloc(n_(size))
+        assert p == first
+        C.memset(p, 1, size)
+        highest = max(highest, size)
+        lib.fr_memory_free(C.c_void_p(p), n_(size))
+        assert memory_stats(lib).pooled_bytes - asked.pooled_bytes <= highest + 4096
+    a, b, c = (lib.fr_memory_alloc(n_(200_000)) for _ in range(3))
+    for p in (a, c, b):                             # the last one joins what is free on either side
+        lib.fr_memory_free(C.c_void_p(p), n_(200_000))
+    assert lib.fr_memory_alloc(n_(600_000)) == a
+    lib.fr_memory_free(C.c_void_p(a), n_(600_000))
+    assert memory_stats(lib).n_system == asked.n_system
+    lib.fr_memory_trim()
+
+
+def test_many_regions(lib):
+    """Blocks of all sizes in a hundred regions, freed in any order, lie apart and come back."""
+    lib.fr_memory_trim()
+    base = memory_stats(lib)
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(32_769, 1_790_000, 1_000).tolist()
+    blocks = [lib.fr_memory_alloc(n_(size)) for size in sizes]
+    assert memory_stats(lib).n_system - base.n_system < 1.25 * sum(sizes) / (8 << 20)
+    live = dict(zip(blocks, sizes))
+    for k in rng.permutation(1_000)[:600].tolist():
+        lib.fr_memory_free(C.c_void_p(blocks[k]), n_(live.pop(blocks[k])))
+    mapped = memory_stats(lib).n_system
+    for size in rng.integers(32_769, 200_000, 1_500).tolist():
+        live[lib.fr_memory_alloc(n_(size))] = size
+    assert memory_stats(lib).n_system == mapped       # they fit between the others
+    taken = sorted((p, p + size) for p, size in live.items())
+    assert len(taken) == 1_900 and all(end <= start for (_, end), (start, _) in zip(taken, taken[1:]))
+    for p, size in live.items():
+        lib.fr_memory_free(C.c_void_p(p), n_(size))
+    lib.fr_memory_trim()
+    assert memory_stats(lib).pooled_bytes == base.pooled_bytes
 
 
 def test_memory_pool_is_capped(lib):

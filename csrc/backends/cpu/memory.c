@@ -4,18 +4,15 @@
  *
  *     small   up to 32 KB     carved from slabs of some eight blocks, 64 to 256 KB, whose first 64 bytes
  *                             say how to find it
- *     middle  below 2 MB      whole pages, carved from regions of 8 MB one after the other
+ *     middle  below 2 MB      runs of pages
  *     large   2 MB and more   a mapping of its own
  *
- * All mappings are aligned to 2 MB and advised to use huge pages, of which those untouched take no
- * memory: the kernel has one ready in the time of 24 small ones (31 us on a Zen 5 under KVM, where
- * each fault takes 1.3), so that what a first call writes costs little more than what later ones do.
- * Where one takes longer (200 us on a Zen 4 of 2.6 GHz) it is felt, so slabs lie close to each other.
+ * Slabs are runs of pages, too (runs.h), so that what is small lies close together: a huge page that takes longer to
+ * come than usual (200 us on a Zen 4 of 2.6 GHz) is felt.
  *
- * Classes are multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free
+ * Small and large blocks have classes: multiples of 64 bytes up to 1 KB, then four steps to each power of two. A free
  * block holds the link of its class list. One spin lock guards everything: it is held for a few
  * nanoseconds, or for a system call when the pool is empty. */
-#define _GNU_SOURCE
 #include "backends/cpu/memory.h"
 
 #include <pthread.h>
@@ -23,22 +20,19 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "backends/cpu/mapping.h"
+#include "backends/cpu/runs.h"
 #include "base/alloc.h"
 #include "base/status.h"
 
 #define KB ((size_t)1 << 10)
 #define MB ((size_t)1 << 20)
 #define GRAIN ((size_t)64)
-#define PAGE (4 * KB)
 #define SLAB_MIN (64 * KB)
 #define SLAB_MAX (256 * KB)
-#define SLABS_BYTES (2 * HUGE) /* asked for at once: a system call takes as long as a small evaluation */
-#define REGION_BYTES (8 * MB)
-#define AHEAD (2 * HUGE)      /* of a region */
 #define SMALL_MAX (32 * KB)
-#define HUGE (2 * MB)
+#define LARGE_MIN (2 * MB)    /* of a class */
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
 
 enum { N_EXACT = 16,          /* 64 .. 1024 by 64 */
@@ -58,21 +52,14 @@ struct slab {
 
 static struct {
     struct free_block *free;
-    struct free_block *dry;   /* middle: all but the first page of each is given back */
     char              *fresh, *fresh_end; /* of the newest slab: not yet handed out */
 } classes[N_CLASSES];
 
 static struct slab           *slabs;
-static char                  *low_slab, *high_slab; /* of a huge page: not a slab yet, the least from below */
-static char                  *next_slabs, *end_slabs; /* mapped: huge pages not begun */
-static char                  *next_middle, *end_middle; /* .. and not a block yet */
-static struct fr_memory_stats stats;
+static struct fr_memory_stats stats;      /* pooled_bytes: of small and large blocks only */
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
-/* fr_memory_look_ahead's: what is there beyond what has been begun. */
-static char                  *spare_slabs, *spare_region;  /* mappings */
-static char                  *ready_middle;  /* up to here the pages are there */
-static atomic_bool            wants_ahead; /* there is not much left of them */
-static atomic_bool            touching;    /* somebody has pages made, without the lock: no slab may go */
+static atomic_bool            wants_ahead; /* fr_memory_look_ahead has something to do */
+static atomic_bool            touching;    /* it has pages made, without the lock: no region may go */
 void                        (*fr_memory_wants)(void);
 static bool                   at_fork_installed;
 static atomic_flag            lock = ATOMIC_FLAG_INIT;
@@ -116,49 +103,15 @@ class_bytes(int c)
     return ((size_t)5 + (size_t)(c % 4)) << (log - 2);
 }
 
-/* ---- the system ----------------------------------------------------------------------------- */
-
-static void *
-map(size_t n_bytes)
-{
-    void *p;
-
-    if (fr_alloc_may_fail())
-        return NULL;
-    p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    __atomic_fetch_add(&stats.n_system, 1, __ATOMIC_RELAXED);
-    return p;
-}
-
-/* A mapping of huge pages: a larger one, cut to size. */
-static void *
-map_huge(size_t n_bytes)
-{
-    char  *p = map(n_bytes + HUGE);
-    size_t before;
-
-    if (!p)
-        return NULL;
-    before = (HUGE - (uintptr_t)p % HUGE) % HUGE;
-    if (before)
-        munmap(p, before);
-    if (before < HUGE)
-        munmap(p + before + n_bytes, HUGE - before);
-#if defined(MADV_HUGEPAGE)
-    madvise(p + before, n_bytes, MADV_HUGEPAGE);
-#endif
-    return p + before;
-}
-
 static size_t
 mapped_bytes(int c)
 {
     size_t n = class_bytes(c);
 
-    return (n + PAGE - 1) / PAGE * PAGE;
+    return (n + FR_PAGE - 1) / FR_PAGE * FR_PAGE;
 }
+
+/* ---- new blocks ----------------------------------------------------------------------------- */
 
 /* In the child. Where another thread held the lock, the lists may be half changed: they are
  * forgotten, and what was free in them is lost to the child. (Holding the lock across fork
@@ -169,9 +122,7 @@ after_fork(void)
     if (atomic_flag_test_and_set(&lock)) {
         memset(classes, 0, sizeof classes);
         slabs = NULL;
-        low_slab = high_slab = next_slabs = end_slabs = NULL;
-        next_middle = end_middle = ready_middle = NULL;
-        spare_slabs = spare_region = NULL;
+        fr_runs_forget();
         stats.pooled_bytes = 0;
     }
     atomic_store(&touching, false);
@@ -190,114 +141,63 @@ slab_bytes(int c)
 }
 
 /* Under the lock. */
-static struct slab *
-new_slab(size_t n_bytes)
+static bool
+add_slab(int c)
 {
-    /* What is left of the last page is too short for this one: nobody touches it any more. */
-    if (((uintptr_t)high_slab & ~(uintptr_t)(n_bytes - 1)) < (uintptr_t)low_slab + n_bytes) {
-        if (next_slabs == end_slabs) {
-            if (!(next_slabs = spare_slabs) && !(next_slabs = map_huge(SLABS_BYTES))) {
-                end_slabs = NULL;
-                return NULL;
-            }
-            spare_slabs = NULL;
-            end_slabs = next_slabs + SLABS_BYTES;
-        }
-        low_slab = next_slabs;
-        next_slabs += HUGE;
-        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
-        high_slab = next_slabs;
-    }
-    if (n_bytes == SLAB_MIN) {
-        low_slab += n_bytes;
-        return (struct slab *)(void *)(low_slab - n_bytes);
-    }
-    high_slab -= n_bytes + (uintptr_t)high_slab % n_bytes;
-    return (struct slab *)(void *)high_slab;
+    size_t       n = slab_bytes(c), size = class_bytes(c);
+    struct slab *s = fr_run_take(n, n);
+
+    if (!s)
+        return false;
+    *s = (struct slab){.next = slabs, .block_bytes = size, .n_blocks = (n - GRAIN) / size};
+    slabs = s;
+    classes[c].fresh = (char *)s + GRAIN;
+    classes[c].fresh_end = classes[c].fresh + s->n_blocks * size;
+    stats.pooled_bytes += s->n_blocks * size;
+    return true;
 }
 
-/* Under the lock. What is left of a region that is too short for a block is never touched. */
+/* Under the lock. */
 static void *
-carve(size_t n_bytes)
+new_block(int c, size_t n_bytes)
 {
-    if ((size_t)(end_middle - next_middle) < n_bytes) {
-        char *region = spare_region ? spare_region : map_huge(REGION_BYTES);
-
-        if (!region)
-            return map(n_bytes);
-        ready_middle = region == spare_region ? region + HUGE : region;
-        spare_region = NULL;
-        next_middle = region;
-        end_middle = region + REGION_BYTES;
-    }
-    next_middle += n_bytes;
-    if (next_middle + AHEAD / 2 > ready_middle)
-        atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
-    return next_middle - n_bytes;
-}
-
-/* Under the lock: a new block of class c from the system. */
-static void *
-new_block(int c)
-{
-    size_t size = class_bytes(c);
-
     if (!at_fork_installed)
         at_fork_installed = pthread_atfork(NULL, NULL, after_fork) == 0;
-    if (size <= SMALL_MAX) {
-        struct slab *s = new_slab(slab_bytes(c));
-
-        if (!s)
-            return NULL;
-        s->next = slabs;
-        s->block_bytes = size;
-        s->n_blocks = (slab_bytes(c) - GRAIN) / size;
-        s->n_free = 0;
-        slabs = s;
-        classes[c].fresh = (char *)s + GRAIN;
-        classes[c].fresh_end = classes[c].fresh + s->n_blocks * size;
-        stats.pooled_bytes += s->n_blocks * size;
-        classes[c].fresh += size;
-        return classes[c].fresh - size;
-    }
-    if (size < HUGE) {
-        struct free_block *b = classes[c].dry;
-
-        if (!b)
-            return carve(mapped_bytes(c));
-        classes[c].dry = b->next;
-        return b;
-    }
-    return map_huge(mapped_bytes(c));
+    if (class_bytes(c) >= LARGE_MIN)
+        return fr_map(mapped_bytes(c), FR_HUGE);
+    if (class_bytes(c) > SMALL_MAX)
+        return fr_run_take(n_bytes, FR_PAGE);
+    if (!add_slab(c))
+        return NULL;
+    stats.pooled_bytes -= class_bytes(c);
+    classes[c].fresh += class_bytes(c);
+    return classes[c].fresh - class_bytes(c);
 }
 
-/* Under the lock: gives back the memory of pooled blocks of class c, middle or large, until `keep`
- * bytes are pooled. */
-static void
-drop_class(int c, uint64_t keep)
+/* ---- giving back ---------------------------------------------------------------------------- */
+
+static uint64_t
+pooled(void)
 {
-    size_t size = class_bytes(c);
+    return stats.pooled_bytes + fr_runs_kept();
+}
 
-    while (classes[c].free && stats.pooled_bytes > keep) {
-        struct free_block *b = classes[c].free;
+/* Under the lock: the memory of free blocks of whole pages goes back until `keep` bytes are pooled. */
+static void
+drop(uint64_t keep)
+{
+    while (atomic_load(&touching))
+        sched_yield();
+    for (int c = N_CLASSES - 1; c >= 0 && class_bytes(c) >= LARGE_MIN; c--)
+        while (classes[c].free && pooled() > keep) {
+            struct free_block *b = classes[c].free;
 
-        classes[c].free = b->next;
-        stats.pooled_bytes -= size;
-        if (size < HUGE) {
-            madvise((char *)b + PAGE, mapped_bytes(c) - PAGE, MADV_DONTNEED);
-            b->next = classes[c].dry;
-            classes[c].dry = b;
-        } else {
-            munmap(b, mapped_bytes(c));
+            classes[c].free = b->next;
+            stats.pooled_bytes -= class_bytes(c);
+            fr_unmap(b, mapped_bytes(c));
         }
-    }
-}
-
-static void
-drop_large(uint64_t keep)
-{
-    for (int c = N_CLASSES - 1; c >= 0 && class_bytes(c) > SMALL_MAX; c--)
-        drop_class(c, keep);
+    if (pooled() > keep)
+        fr_runs_drop(keep > stats.pooled_bytes ? keep - stats.pooled_bytes : 0);
 }
 
 /* Of a block of class c. */
@@ -307,14 +207,12 @@ slab_of(const void *p, int c)
     return (struct slab *)((uintptr_t)p & ~(uintptr_t)(slab_bytes(c) - 1));
 }
 
-/* Under the lock: slabs with no block in use go back. */
+/* Under the lock: slabs with no block in use are free pages again. */
 static void
 drop_slabs(void)
 {
     struct slab **at = &slabs, *s;
 
-    while (atomic_load(&touching))
-        sched_yield();
     for (s = slabs; s; s = s->next)
         s->n_free = 0;
     for (int c = 0; c < N_CLASSES && class_bytes(c) <= SMALL_MAX; c++) {
@@ -342,7 +240,7 @@ drop_slabs(void)
         if (s->n_free == s->n_blocks) {
             *at = s->next;
             stats.pooled_bytes -= s->n_blocks * s->block_bytes;
-            munmap(s, slab_bytes(class_of(s->block_bytes)));
+            fr_run_give(s, slab_bytes(class_of(s->block_bytes)));
         } else {
             at = &s->next;
         }
@@ -384,15 +282,14 @@ fr_memory_alloc(size_t n_bytes)
         classes[c].fresh += class_bytes(c);
         stats.pooled_bytes -= class_bytes(c);
     } else {
-        p = new_block(c);
-        if (!p && stats.pooled_bytes) {
-            drop_large(0);
+        p = new_block(c, n_bytes);
+        if (!p && pooled()) {
             drop_slabs();
-            p = new_block(c);
+            drop(0);
+            p = new_block(c, n_bytes);
         }
-        wants = atomic_load_explicit(&wants_ahead, memory_order_relaxed);
-        if (p && class_bytes(c) <= SMALL_MAX)
-            stats.pooled_bytes -= class_bytes(c);
+        if ((wants = fr_runs_are_short()))
+            atomic_store_explicit(&wants_ahead, true, memory_order_relaxed);
     }
     if (FR_LIKELY(p != NULL)) {
         stats.n_allocs++;
@@ -411,9 +308,8 @@ fr_memory_alloc(size_t n_bytes)
 void
 fr_memory_free(void *p, size_t n_bytes)
 {
-    struct free_block *b = p;
-    int                c;
-    size_t             size;
+    int    c;
+    size_t size;
 
     if (!p)
         return;
@@ -422,74 +318,38 @@ fr_memory_free(void *p, size_t n_bytes)
     acquire();
     FR_ASSERT(stats.live_bytes >= n_bytes);
     stats.live_bytes -= n_bytes;
-    b->next = classes[c].free;
-    classes[c].free = b;
-    stats.pooled_bytes += size;
-    if (size > SMALL_MAX && stats.pooled_bytes > POOLED_MIN) {
-        uint64_t keep = keep_limit();
+    if (size > SMALL_MAX && size < LARGE_MIN) {
+        fr_run_give(p, n_bytes);
+    } else {
+        struct free_block *b = p;
 
-        if (stats.pooled_bytes > keep)
-            drop_large(keep);
+        b->next = classes[c].free;
+        classes[c].free = b;
+        stats.pooled_bytes += size;
     }
+    if (size > SMALL_MAX && pooled() > POOLED_MIN)
+        drop(keep_limit());
     release();
-}
-
-/* Has the pages there, if they are not yet, whatever another thread does with them. */
-static void
-populate(char *from, char *to)
-{
-    if (!from || from >= to)
-        return;
-#ifdef MADV_POPULATE_WRITE
-    if (madvise(from, (size_t)(to - from), MADV_POPULATE_WRITE) == 0)
-        return;
-#endif
-    for (char *p = from; p < to; p += PAGE)
-        __atomic_fetch_or(p, 0, __ATOMIC_RELAXED);
-}
-
-/* A mapping for later, of which the first part is there. */
-static char *
-map_ahead(size_t n_bytes)
-{
-    char *p = map_huge(n_bytes);
-
-    populate(p, p ? p + HUGE : NULL);
-    return p;
 }
 
 void
 fr_memory_look_ahead(void)
 {
-    char *slab = NULL, *middle = NULL, *middle_end = NULL, *slabs_more = NULL, *region_more = NULL;
-    bool  wants_slabs, wants_region;
+    struct fr_runs_ahead ahead;
+    char                *region;
 
     if (!atomic_exchange_explicit(&wants_ahead, false, memory_order_relaxed))
         return;
     acquire();
-    wants_slabs = next_slabs && next_slabs == end_slabs && !spare_slabs;
-    wants_region = (size_t)(end_middle - next_middle) < AHEAD && !spare_region; /* the first one, too */
-    if (next_slabs != end_slabs)
-        slab = next_slabs;
-    if (next_middle) {
-        middle = (char *)((uintptr_t)(ready_middle > next_middle ? ready_middle : next_middle) & ~(uintptr_t)(PAGE - 1));
-        middle_end = (size_t)(end_middle - next_middle) < AHEAD ? end_middle : next_middle + AHEAD;
-        ready_middle = middle_end;
-    }
+    ahead = fr_runs_look_ahead();
     atomic_store(&touching, true);
     release();
-    populate(middle, middle_end);
-    populate(slab, slab ? slab + HUGE : NULL);
+    fr_map_populate(ahead.from, ahead.to);
     atomic_store(&touching, false);
-    if (wants_slabs)
-        slabs_more = map_ahead(SLABS_BYTES);
-    if (wants_region)
-        region_more = map_ahead(REGION_BYTES);
+    region = ahead.wants_region ? fr_runs_map_ahead() : NULL;
     acquire();
-    if (slabs_more)
-        spare_slabs = slabs_more;
-    if (region_more)
-        spare_region = region_more;
+    if (region)
+        fr_runs_add(region);
     release();
 }
 
@@ -498,7 +358,9 @@ fr_memory_stats(struct fr_memory_stats *out)
 {
     acquire();
     *out = stats;
+    out->pooled_bytes = pooled();
     release();
+    out->n_system = fr_map_count();
 }
 
 void
@@ -513,8 +375,8 @@ void
 fr_memory_trim(void)
 {
     acquire();
-    drop_large(0);
     drop_slabs();
+    drop(0);
     high_water = stats.live_bytes;
     release();
 }
