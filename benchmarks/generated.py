@@ -317,7 +317,7 @@ def report(seed, count, size, threads, show, n_rounds=ROUNDS, calls=False):
           f"{n_rounds} rounds: time over NumPy's")
     for name in list(LIBRARIES)[1:]:
         print(f"  {name}")
-        for call in (0, 1, 2, CALLS - 1, CALLS):
+        for call in range(CALLS + 1):
             # Against NumPy's call of the same number: its first ones find cold caches and fresh memory, too.
             ratios = {i: f[name][call] / f["numpy"][call] for i, f in found.items()}
             print(f"    {'steady ' if call == CALLS else f'call {call + 1:2d}'}   {describe(list(ratios.values()))}")

@@ -8,7 +8,8 @@
  *                                          (several at a time)
  *
  * The manager gives way to who computes, so it may be stopped in the middle of anything, with m.lock in its hand: who
- * wants code puts a job into the mailbox, without the lock, and takes that only to start the manager or to wake it.
+ * wants code puts a job into the mailbox, without the lock, and takes that only to start the manager; waking it is
+ * somebody else's turn (fr_compile_nudge).
  * Lists change under m.lock only, so that a forked child finds them whole: there all jobs go back
  * to the inbox, and a new manager starts when it is needed. What must not be torn by a fork (the
  * loader's work) happens under `fork_lock`, which forking takes, too; want() never waits for it. The
@@ -941,7 +942,12 @@ fr_compile_want(const struct fr_nest *nest, bool lookup_only,
     j->next = m.mailbox;
     while (!atomic_compare_exchange_weak(&m.mailbox, &j->next, j))
         ;
-    if (m.asleep) {
+}
+
+void
+fr_compile_nudge(void)
+{
+    if (m.mailbox && m.asleep) {
         pthread_mutex_lock(&m.lock);
         pthread_cond_signal(&m.wake);
         pthread_mutex_unlock(&m.lock);

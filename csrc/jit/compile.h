@@ -14,9 +14,12 @@
 
 /* Asks for code of `nest` (packed form copied at once). `lookup_only` looks in the disk cache and does
  * not compile. `ready(arg, code)` is called once on the manager thread, code NULL if there is none;
- * code lives until the process ends. Never blocks, never fails visibly. */
+ * code lives until the process ends. Never blocks, never fails visibly. A manager that is asleep stays so until
+ * somebody nudges it. */
 void fr_compile_want(const struct fr_nest *, bool lookup_only,
                      void (*ready)(void *arg, const struct fr_nest_code *code), void *arg);
+/* Wakes the manager thread if it is asleep and something is wanted: 4 to 9 us on a virtual machine. */
+void fr_compile_nudge(void);
 /* Starts the manager thread, if it does not run: it takes as long as a small evaluation, so better before the first
  * of a loop than within. */
 void fr_compile_start(void);

@@ -48,6 +48,13 @@ fr_buffer_new(size_t n_bytes, struct fr_err *err)
     return NULL;
 }
 
+static void
+count_evaluation(void)
+{
+    stats.n_evals++;
+    fr_planner_notice();
+}
+
 /* ---- one run ------------------------------------------------------------------------------ */
 
 void
@@ -191,7 +198,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
             bind_step(p, &p->step[i], inputs);
     if (p->new_bytes + p->arena_bytes > (int64_t)stats.peak_planned_bytes)
         stats.peak_planned_bytes = (uint64_t)(p->new_bytes + p->arena_bytes);
-    stats.n_evals++;
+    count_evaluation();
     p->running = true;
     if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
         st = run_steps(p, err);
@@ -353,7 +360,7 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     if (!fr_eager_is_alone(id) || (st = fr_eager_run(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
-    stats.n_evals++;
+    count_evaluation();
     stats.n_eager++;
     stats.n_kernels++;
     fr_looks_taken++;
@@ -379,7 +386,7 @@ eval_eagerly(struct fr_err *err)
             todo[n++] = gathered.id[i];
             fr_node_ref(gathered.id[i]);
         }
-    stats.n_evals++;
+    count_evaluation();
     stats.n_eager++;
     for (int i = 0; i < n; i++) {
         if (st == FR_OK && fr_node_computes(&fr_nodes[todo[i]]))

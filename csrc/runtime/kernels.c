@@ -174,6 +174,8 @@ ask(struct fr_kernel_entry *e, int state)
     atomic_store(&e->k.jit_state, state);
     atomic_fetch_add(&e->n_asked, 1);
     fr_compile_want(e->k.nest, state == JIT_LOOKING, code_ready, e);
+    if (!fr_planner_is_up())
+        fr_compile_nudge();
 }
 
 void

@@ -230,6 +230,10 @@ struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_g
 
 /* Has the thread begun; false: there is none. */
 bool      fr_planner_start(void);
+/* Another evaluation: the thread does not sleep while they go on. From one thread at a time. */
+void      fr_planner_notice(void);
+/* Whether the thread looks by itself for what there is to do, and nudges who has something to compile. */
+bool      fr_planner_is_up(void);
 struct fr_draft;
 /* Has a plan made for what was gathered, on another thread; NULL: memory is out, or there is no thread. */
 struct fr_draft *fr_planner_ask(struct fr_gathered *);

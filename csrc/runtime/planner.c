@@ -1,8 +1,9 @@
 /* Plans that are made in the background, for what runs node by node meanwhile (eager.c).
  *
  * One thread, which takes what is asked for from a ring. Waking it up costs whoever asks some microseconds, as much as
- * an operation, so in a burst it is not woken: it looks by itself, every PAUSE, and sleeps when nothing has come for
- * LINGER. A plan that is made here has layouts of its own (struct fr_layouts); beside them it shares with the rest of the
+ * an operation, so it is rarely woken: in a burst it looks by itself, every PAUSE, and when nothing has come for LINGER,
+ * every NAP while anything is evaluated. It sleeps when nothing has been for IDLE. For the same reason it is
+ * who wakes the thread that manages compilation. A plan that is made here has layouts of its own (struct fr_layouts); beside them it shares with the rest of the
  * process only the kernels and the blocks of arenas, each under its lock. Where graphs are new, results are, too: so the
  * thread also looks whether there is memory for more of them.
  *
@@ -18,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/background.h"
 #include "base/clock.h"
+#include "jit/compile.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
@@ -25,6 +27,8 @@ enum {
     N_RING = 256,
     PAUSE_NS = 100000,
     LINGER_US = 20000,
+    NAP_NS = 2000000,      /* which takes some 5 us of a processor */
+    IDLE_US = 200000,
     STACK = 1 << 20
 };
 
@@ -45,6 +49,7 @@ static struct {
     pthread_mutex_t  busy;      /* held while anything is done */
     struct fr_draft *ring[N_RING];
     atomic_uint      n_asked, n_taken;
+    atomic_uint      n_evaluated;
 } p = {.busy = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the thread ---- */
@@ -74,6 +79,7 @@ static void
 sleep_until_asked(void)
 {
     atomic_store(&p.asleep, true);
+    fr_compile_nudge(); /* whoever wanted code before could not see that we sleep */
     if (is_empty() && !atomic_load(&p.stop))
         sem_wait(&p.wake);
     atomic_store(&p.asleep, false);
@@ -82,20 +88,32 @@ sleep_until_asked(void)
 static void *
 make_plans(void *arg)
 {
-    const struct timespec pause = {0, PAUSE_NS};
-    int64_t               last = fr_now_us();
+    const struct timespec pause = {0, PAUSE_NS}, nap = {0, NAP_NS};
+    int64_t               last = fr_now_us(), last_evaluated = last;
+    unsigned              n_seen = 0;
 
     (void)arg;
     fr_background(0);
     while (!atomic_load(&p.stop)) {
+        unsigned n_evaluated;
+        int64_t  now;
+
         pthread_mutex_lock(&p.busy);
         fr_memory_look_ahead();
         pthread_mutex_unlock(&p.busy);
+        fr_compile_nudge();
+        now = fr_now_us();
+        n_evaluated = atomic_load_explicit(&p.n_evaluated, memory_order_relaxed);
+        if (n_evaluated != n_seen)
+            last_evaluated = now;
+        n_seen = n_evaluated;
         if (!is_empty()) {
             make_next();
             last = fr_now_us();
-        } else if (fr_now_us() - last < LINGER_US) {
+        } else if (now - last < LINGER_US) {
             nanosleep(&pause, NULL);
+        } else if (now - last_evaluated < IDLE_US) {
+            nanosleep(&nap, NULL);
         } else {
             sleep_until_asked();
             last = fr_now_us();
@@ -149,6 +167,20 @@ fr_planner_start(void)
     atomic_store(&p.stop, false);
     fr_memory_wants = wake;
     return p.running = fr_thread_start(&p.thread, make_plans, NULL, STACK) == 0;
+}
+
+void
+fr_planner_notice(void)
+{
+    unsigned n = atomic_load_explicit(&p.n_evaluated, memory_order_relaxed);
+
+    atomic_store_explicit(&p.n_evaluated, n + 1, memory_order_relaxed);
+}
+
+bool
+fr_planner_is_up(void)
+{
+    return p.running && !atomic_load(&p.asleep);
 }
 
 struct fr_draft *
