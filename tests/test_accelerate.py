@@ -286,6 +286,77 @@ def test_isinstance_of_ndarray():
     check(f, rand(3))
 
 
+def of_module(xp, x, *, lib=np):
+    i = xp.arange(50)[:, None] + xp.arange(40)
+    MADE.append(type(i))
+    return lib.where(i % 2 == 0, x, xp.float32(2) * x) + xp.pi if isinstance(x, xp.ndarray) else None
+
+
+def default_module(x, xp=np):
+    i = xp.linspace(0, 1, 40)
+    MADE.append(type(i))
+    return i * x
+
+
+MADE = []
+
+
+@pytest.mark.planned
+def test_numpy_as_an_argument():
+    """What makes arrays from nothing but numbers is ours, too."""
+    x = rand(50, 40)
+    for f, args, kwargs in ((of_module, (np, x), {}), (of_module, (), {"x": x, "xp": np}),
+                            (of_module, (np, x), {"lib": np}), (default_module, (x,), {}),
+                            (default_module, (x, np), {}), (default_module, (), {"xp": np, "x": x})):
+        fast = frit.accelerate(f)
+        want = f(*args, **kwargs)
+        assert MADE.pop() is np.ndarray
+        assert_equal(fast(*args, **kwargs), want)
+        assert MADE.pop() is frit.Tensor and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
+    fast = frit.accelerate(of_module)
+    with pytest.raises(AttributeError):
+        fast(types.SimpleNamespace(arange=np.arange), x)
+    with pytest.raises(TypeError):
+        fast(np, x, np)
+    assert default_module.__defaults__ == (np,) and of_module.__kwdefaults__ == {"lib": np}
+
+
+def test_numpy_as_an_argument_is_itself_where_it_is_looked_at():
+    held = types.SimpleNamespace()
+
+    def by_identity(xp, x):
+        return xp is np, xp.sqrt(x), xp
+
+    def handed_on(xp, x):
+        return by_identity(xp, x)
+
+    def assigned(xp, x):
+        xp = xp if xp.pi else None
+        return xp.sqrt(x), xp
+
+    def kept(xp, x):
+        held.xp = xp
+        return xp.sqrt(x), held.xp
+
+    def seen_inside(xp, x):
+        def inner():
+            return xp, xp.sqrt(x)
+        return inner()
+
+    def functions(xp, x):
+        return xp.sqrt is np.sqrt, {np.sqrt: 1}[xp.sqrt], xp.add.reduce(x), xp.sqrt(x)
+
+    def later(x, xp=np):
+        del x
+        return xp.pi, xp
+    x = np.arange(5.0)
+    for f in (by_identity, handed_on, assigned, kept, seen_inside, functions):
+        fast = frit.accelerate(f)
+        for _ in range(6):
+            assert_equal(fast(np, x), f(np, x))
+    assert_equal(frit.accelerate(later)(x), later(x))
+
+
 def test_name_that_is_also_an_attribute():
     class Box:
         np = 5

@@ -2,6 +2,7 @@
 import gc
 import sys
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -61,6 +62,18 @@ def recorded(f, *args):
 
 
 # ---- what is replayed
+
+def test_numpy_is_an_argument_like_a_number():
+    def f(xp, x, lib=np):
+        return xp.arange(7.0) * x + lib.pi
+    fast = recorded(f, np, rand(5, 7))
+    assert fast and replays(fast, np, rand(5, 7, seed=1)) and not replays(fast, np, rand(5, 7, seed=2), np)
+    fast = recorded(lambda x, xp: xp.hypot(x, 1), rand(9), np)
+    before = replayed()
+    np.testing.assert_array_equal(fast(xp=np, x=np.arange(9.0)), np.hypot(np.arange(9.0), 1))
+    assert fast(np.arange(9.0), types.SimpleNamespace(hypot=lambda a, b: "another")) == "another"
+    assert replayed() == before
+
 
 def chain(a, b):
     x = np.exp(a) * b

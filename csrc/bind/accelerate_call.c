@@ -67,6 +67,7 @@ enum {
     N_FIRST,  /* and how many calls are NumPy's before ours pay, on small arrays */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
                  calls may be made again without running it (replay.c), or None */
+    TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
     STATS,
     N_PARTS
 };
@@ -165,9 +166,14 @@ struct call {
     PyObject      *in[MAX_ARGS];   /* what the function gets; borrowed */
 };
 
+/* NumPy, and what stands in for it where a function takes it as an argument. */
+static PyObject *numpy_module, *stand_in;
+
 bool
 fr_accelerate_is_number(PyObject *o)
 {
+    if (PyModule_CheckExact(o))
+        return o == numpy_module || o == stand_in;
     return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None ||
            PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
 }
@@ -515,10 +521,42 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     return result;
 }
 
+/* Whether argument i, of which the last are named, may be the stand-in. */
+static bool
+takes_module(PyObject *call, Py_ssize_t i, Py_ssize_t n_args, PyObject *names)
+{
+    PyObject  *takes = PyTuple_GET_ITEM(call, TAKES_MODULE);
+    Py_ssize_t n_named = names ? PyTuple_GET_SIZE(names) : 0, n_plain = n_args - n_named;
+
+    if (i < n_plain)
+        return i < PyTuple_GET_SIZE(takes) && PyTuple_GET_ITEM(takes, i) != Py_None;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(takes); k++)
+        if (PyTuple_GET_ITEM(takes, k) != Py_None &&
+            PyUnicode_Compare(PyTuple_GET_ITEM(takes, k), PyTuple_GET_ITEM(names, i - n_plain)) == 0)
+            return true;
+    return false;
+}
+
+/* The arguments with the stand-in for NumPy where it may be; those in `own` if it is among them. */
+static fr_args
+with_stand_in(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names, PyObject **own)
+{
+    bool changed = false;
+
+    for (Py_ssize_t i = 0; i < n_args && n_args <= MAX_ARGS; i++)
+        if (args[i] == numpy_module && takes_module(call, i, n_args, names)) {
+            if (!changed)
+                memcpy(own, args, (size_t)n_args * sizeof *own);
+            own[i] = stand_in;
+            changed = true;
+        }
+    return changed ? own : args;
+}
+
 PyObject *
 fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject               *call = f->call, *result;
+    PyObject               *call = f->call, *result, *own[MAX_ARGS];
     struct call             c;
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
     struct fr_call_counters before, body;
@@ -527,6 +565,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
 
     if (!is_current(call))
         return Py_NewRef(call);
+    args = with_stand_in(call, args, n_args, names, own);
     if (replay(f, args, n_args, names, &result))
         return result;
     if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
@@ -590,7 +629,22 @@ call_depth(PyObject *module, PyObject *unused)
     return PyLong_FromLong(depth);
 }
 
+static PyObject *
+name_modules(PyObject *module, PyObject *args)
+{
+    PyObject *theirs, *ours;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyModule_Type, &theirs, &PyModule_Type, &ours))
+        return NULL;
+    Py_XSETREF(numpy_module, Py_NewRef(theirs));
+    Py_XSETREF(stand_in, Py_NewRef(ours));
+    Py_RETURN_NONE;
+}
+
 PyMethodDef fr_accelerate_methods[] = {
+    {"name_modules", name_modules, METH_VARARGS,
+     "name_modules(numpy, stand_in, /)\n--\n\nThe modules that are arguments like numbers are."},
     {"call_depth", call_depth, METH_NOARGS,
      "call_depth()\n--\n\nAccelerated calls that this thread is in."},
     {"enter_call", enter_call, METH_NOARGS,

@@ -329,7 +329,7 @@ struct fr_callee {
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
-bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str */
+bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);
 PyObject  *fr_accelerate_global(PyObject *call, Py_ssize_t i);

@@ -14,6 +14,9 @@ moves.  Three other ways were weighed: a second globals dictionary loses writes;
 co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
 not ours.
 
+A parameter that the function does nothing with but ask it for attributes may come as the stand-in instead of NumPy:
+`xp` in f(xp, x) (`Rewritten.takes_module`).
+
 Only calls are redirected.  A function that is used as a value (a key of a dictionary, `f is np.exp`,
 a default argument) stays the same object as outside; when it meets a frit.Tensor, NumPy's own
 protocols bring it back to us.
@@ -40,7 +43,7 @@ class Rewritten:
     """The copy of one function and all that it was made from."""
 
     __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
-                 "globals_read", "all_cells")
+                 "globals_read", "all_cells", "takes_module")
 
     def __init__(self):
         self.copies = []            # of the function and those of its module that it calls
@@ -51,6 +54,7 @@ class Rewritten:
         self.n_redirected = 0
         self.globals_read = set()   # names
         self.all_cells = []
+        self.takes_module = ()      # the parameters by number: a name, or None if it must come as it is
 
     def outer_arrays(self):
         """The arrays that the functions reach other than through their arguments."""
@@ -163,6 +167,13 @@ def _called(null, after):
     if _NULL_ABOVE:
         null = null or (after is not None and after[1] == _PUSH_NULL)
     return null and not is_attr(after, True) and not is_attr(after, False)
+
+
+_LOCAL = frozenset(dis.haslocal)
+_LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
+    frozenset(OP[n] for n in names.split() if n in OP) for names in
+    ("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+     "STORE_FAST DELETE_FAST LOAD_FAST_AND_CLEAR", "STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST"))
 
 
 def _plain_opcodes():
@@ -387,12 +398,57 @@ class _Rewriter:
             cells.append(cell)
         return tuple(cells) if cells else None
 
+    def asks_attribute(self, code, after, after2):
+        """Whether a module of NumPy's loaded before `after` is asked for an attribute that is the stand-in's, too, or
+        is called at once."""
+        if is_attr(after, False):
+            value = getattr(numpy, attr_name(code, after), None)
+            return id(value) not in self.functions and (id(value) not in self.classes or value is numpy.ndarray)
+        return _attribute_called(False, after, after2)
+
+    def module_parameters(self, f):
+        """The parameters by number: a name, or None if a module must come by it as it is."""
+        code = f.__code__
+        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        good = {i for i, name in enumerate(names) if name not in code.co_cellvars}
+        listed = [*decode(code), None, None]
+        for (_, op, arg), after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
+            if op in _LOADS_LOCAL or op in _LOADS_LOCALS:
+                last = arg if op in _LOADS_LOCAL else arg & 15
+                if not self.asks_attribute(code, after, after2):
+                    good.discard(last)
+                if op in _LOADS_LOCALS:
+                    good.discard(arg >> 4)
+            elif op in _CHANGES_LOCAL:
+                good.discard(arg)
+            elif op in _CHANGES_LOCALS:
+                good -= {arg >> 4, arg & 15}
+            elif op in _LOCAL:      # of a Python that we do not know
+                good.clear()
+        return tuple(name if i in good else None for i, name in enumerate(names))
+
+    def with_stand_ins(self, names, values):
+        """The defaults of these parameters, with the stand-in for NumPy where it may be taken."""
+        return [self.modules.get(id(v), v) if name is not None else v for name, v in zip(names, values)]
+
+    def defaults(self, f):
+        """The same of all parameters of `f` that have some, as Python keeps them."""
+        names, n = self.out.takes_module, f.__code__.co_argcount
+        plain, named = f.__defaults__, f.__kwdefaults__
+        if plain:
+            plain = tuple(self.with_stand_ins(names[n - len(plain):n], plain))
+        if named:
+            named = dict(zip(named, self.with_stand_ins([name if name in names else None for name in named],
+                                                        named.values())))
+        return plain, named
+
     def run(self):
         fill = []
+        self.out.takes_module = self.module_parameters(self.root)
         for f in self.collect():
-            copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__,
-                                      self.cells_of(f, fill))
-            copy.__kwdefaults__ = f.__kwdefaults__
+            plain, named = self.defaults(f) if f is self.root else (f.__defaults__, f.__kwdefaults__)
+            copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, plain, self.cells_of(f, fill))
+            copy.__kwdefaults__ = named
             copy.__qualname__ = f.__qualname__
             copy.__module__ = f.__module__
             copy.__annotations__ = f.__annotations__

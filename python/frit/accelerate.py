@@ -169,6 +169,14 @@ class _Arrays:
             return self.map_tuple(x, self.enter)
         return x
 
+    def enter_arguments(self, rewritten, args, kwargs):
+        takes = rewritten.takes_module if rewritten is not None else ()
+        args = [self.enter(a) if a is not numpy or i >= len(takes) or takes[i] is None else _namespace.namespace
+                for i, a in enumerate(args)]
+        kwargs = {k: self.enter(a) if a is not numpy or k not in takes else _namespace.namespace
+                  for k, a in kwargs.items()}
+        return args, kwargs
+
     def enter_containers(self):
         for c in self.containers.values():
             for k, v in list(c.items() if isinstance(c, dict) else enumerate(c)):
@@ -303,6 +311,9 @@ def _finish(pairs, result):
     return arrays.finish(None, result)
 
 
+_core.name_modules(numpy, _namespace.namespace)
+
+
 class _Function:
     """One accelerated function: its copy, made when it is decorated, or at the first call if names it looks up are
     not there yet, and again when a global changed."""
@@ -347,7 +358,7 @@ class _Function:
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
             tuple(r.cells), _finish, self.f if n_first else None, calls, n_first, closed(r),
-            self.stats))
+            r.takes_module, self.stats))
 
     def call(self, args, kwargs):
         r = self.current()
@@ -379,8 +390,7 @@ class _Function:
         before, body = _core.counters(), None
         _core.enter_call()
         try:
-            args = [arrays.enter(a) for a in args]
-            kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
+            args, kwargs = arrays.enter_arguments(r, args, kwargs)
             arrays.enter_containers()
             result = run(*args, **kwargs)
             body = _core.counters()
@@ -405,8 +415,7 @@ def explained(f, args, kwargs, describe):
     arrays.find((args, kwargs), [])
     arrays.containers.pop(id(kwargs))
     try:
-        args = [arrays.enter(a) for a in args]
-        kwargs = {k: arrays.enter(a) for k, a in kwargs.items()}
+        args, kwargs = arrays.enter_arguments(r, args, kwargs)
         arrays.enter_containers()
         result = (r.copy if r is not None else state.f)(*args, **kwargs)
         arrays.pending(result, found, seen)
@@ -434,7 +443,8 @@ def accelerate(function=None):
     Use it as a decorator, with or without parentheses.  The result behaves as the function did:
     arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
     the same lines.  `function.stats` tells what the last call did: kernels run, calls handed to NumPy
-    (fallbacks), and values that Python needed on the way (syncs).
+    (fallbacks), and values that Python needed on the way (syncs).  NumPy may be an argument or a default,
+    as in `f(xp, x)` and `f(x, xp=np)`.
     """
     if function is None:
         return accelerate

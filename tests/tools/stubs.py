@@ -67,7 +67,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "enter_call": "int", "leave_call": "int", "counters": "tuple[int, int, int]", "numpy_call": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
-           "alloc_fail_at": "None", "memory_trim": "None", "site_text": "str", "site_here": "int"}
+           "alloc_fail_at": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
              "rshift"]
 DUNDERS = {"__array__": "numpy.ndarray[Any, Any]", "__array_namespace__": "Any", "__array_ufunc__": "Any",
