@@ -159,6 +159,41 @@ def test_compiling_gives_way_to_everybody_else(compiler):
     """, FRIT_CACHE=0, FRIT_NUM_THREADS=1)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where the times a thread has slept are counted")
+def test_who_makes_plans_naps_while_anything_is_evaluated_and_sleeps_after():
+    """Nobody has to wake it up then, which takes as long as a small evaluation."""
+    run("""
+        def naps():
+            found = 0
+            for t in os.listdir("/proc/self/task"):
+                if int(t) != os.getpid():
+                    with open(f"/proc/self/task/{t}/status") as f:
+                        found += sum(int(line.split()[1]) for line in f if line.startswith("voluntary"))
+            return found
+
+        def evaluate(seconds):
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                frit.eval(x + 1)
+                time.sleep(0.001)
+
+        x = frit.asarray(np.ones(100))
+        evaluate(0.5)           # it looked often at first, for more to come
+        for _ in range(30):
+            before = naps()
+            evaluate(0.5)
+            if naps() - before >= 30:
+                break
+        assert naps() - before >= 30
+        for _ in range(30):     # it sleeps when nothing has been evaluated for a while
+            before = naps()
+            time.sleep(1)
+            if naps() - before <= 2:
+                break
+        assert naps() - before <= 2
+    """, FRIT_JIT="interpret", FRIT_NUM_THREADS=1)
+
+
 def test_our_threads_are_there_before_they_are_asked(compiler):
     """The compiler's manager and the planner start with the first kernel, so that no later call, of a loop perhaps, makes
     a thread."""
