@@ -1,5 +1,7 @@
 """The numerics contract: NumPy's bits, dtypes, shapes and strides."""
+import ctypes
 import os
+import platform
 import subprocess
 import sys
 import warnings
@@ -316,6 +318,26 @@ def test_inexact_functions_are_close_and_have_the_same_specials(dtype):
         at = int(np.argmax(d))
         assert d[at] <= limit, f"{name}({', '.join(repr(a[at]) for a in args)}) = " \
                                f"{np.asarray(got)[at]!r}, NumPy {want[at]!r}"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="knows the flags of x86-64")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "sigmoid", "softplus", "power", "logaddexp"])
+def test_what_is_masked_costs_no_underflow(name, dtype):
+    """A product that underflows takes a hundred cycles on many processors, and of masked logits each vector has some."""
+    underflow, libm = 0x10, ctypes.CDLL("libm.so.6")
+    x = np.linspace(-20, 20, 999).astype(dtype)
+    x[::3], x[1::7], x[2::11], x[3::13] = -np.inf, -1e9, -104.5 if dtype == "f4" and name != "exp2" else -1100, -3e4
+    args = (3.0, frit.asarray(x)) if name == "power" else (frit.asarray(x), 0.0)[:1 + (name == "logaddexp")]
+    libm.feclearexcept(underflow)
+    got = getattr(frit, name)(*args)
+    frit.eval(got)
+    assert not libm.fetestexcept(underflow)
+    assert np.isfinite(np.asarray(got)).all() and (np.asarray(got)[::3] == 0).all()
+    libm.feclearexcept(underflow)
+    tiny = frit.asarray(np.full(999, np.finfo(dtype).tiny * 1.5, dtype))
+    frit.eval(tiny * tiny)
+    assert libm.fetestexcept(underflow)     # or nobody would see it
 
 
 def test_inexact_results_do_not_depend_on_place():

@@ -163,6 +163,25 @@ scale(code_t c, fr_dtype t, fr_mval y, fr_mval biased)
     return MUL(MUL(y, s.hi), s.lo);
 }
 
+/* x; where 2^(x / unit) rounds to 0, an x of which both factors of 2^n are 0. A product that underflows takes a hundred
+ * cycles on many processors, and where parts of rows are masked by -1e9 or infinity each vector has one. */
+static inline fr_mval
+or_nothing(code_t c, fr_dtype t, fr_mval x, double unit)
+{
+    double least = t == FR_F32 ? -150.03 : -1075.03;
+
+    return SEL(LT(x, K(least * unit)), K(-2 * BIAS * unit), x);
+}
+
+/* The same in doubles with 2^n as one factor, for a result that becomes a float. */
+static inline fr_mval
+or_nothing_short(code_t c, fr_mval x, double unit)
+{
+    const fr_dtype t = FR_F64;
+
+    return SEL(LT(x, K(-150.03 * unit)), K(-BIAS * unit), x);
+}
+
 /* The nearest integer n: as a number, and n + bias in the low bits of an integer. */
 struct nearest {
     fr_mval n, biased;

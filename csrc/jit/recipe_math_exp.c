@@ -8,9 +8,8 @@
 fr_status
 recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    /* Beyond these everything overflows, or rounds to 0. */
-    fr_mval x = at_least(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 89 : 710),
-                         t == FR_F32 ? -105 : -746);
+    /* Above this everything overflows. */
+    fr_mval x = or_nothing(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 89 : 710), M_LN2);
     struct nearest k = nearest(c, t, x, LOG2E[0], 2 * BIAS);
     fr_mval r = minus_ln2(c, t, x, k.n), y;
 
@@ -28,8 +27,7 @@ recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
 fr_status
 recipe_real_exp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval x = at_least(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 129 : 1025),
-                         t == FR_F32 ? -151 : -1076);
+    fr_mval x = or_nothing(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 129 : 1025), 1);
     struct nearest k = nearest(c, t, x, 1, 2 * BIAS);
     fr_mval r = SUB(x, k.n);
     fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
@@ -110,8 +108,8 @@ fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias)
 fr_status
 recipe_real_sigmoid(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval x = in[0].re, a = at_most(c, t, ABS(x), t == FR_F32 ? 105 : 750);
-    struct exp_parts z = fr_math_exp_parts(c, t, NEG(a), K(0), 2 * BIAS);
+    fr_mval x = in[0].re, a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
+    struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
     struct two s = power_of_two_factors(c, t, z.biased);
     struct two d = sum_sorted(c, K(1), MUL(MUL(z.e.hi, s.hi), s.lo));
     fr_mval inverse = DIV(K(1), d.hi), negative = LT(x, K(0)), q, rest, y;
@@ -135,12 +133,12 @@ recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struc
 
     if (in_type == FR_F32) {
         fr_mval w = widen(c, x);
-        fr_mval z = exp_short(c, NEG(at_most(c, t, ABS(w), 120)));
+        fr_mval z = exp_short(c, or_nothing_short(c, NEG(ABS(w)), M_LN2));
 
         out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
     } else {
-        fr_mval a = at_most(c, t, ABS(x), 750);
-        struct exp_parts z = fr_math_exp_parts(c, t, NEG(a), K(0), 2 * BIAS);
+        fr_mval a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
+        struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
         fr_mval whole = scale(c, t, z.e.hi, z.biased);
         struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
         struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);

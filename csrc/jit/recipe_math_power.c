@@ -102,7 +102,7 @@ power_f32(code_t c, fr_mval x, fr_mval y)
     struct nearest k;
 
     l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), s.e));
-    l = at_least(c, t, at_most(c, t, l, 200), -200);
+    l = or_nothing_short(c, at_most(c, t, l, 200), 1);
     k = nearest(c, t, l, 1, BIAS);
     r = SUB(l, k.n);
     p = FMA(r, POLY(r, EXP2_SHORT), K(1));
@@ -149,7 +149,7 @@ power_f64(code_t c, fr_mval x, fr_mval y)
     p = product_exact(c, y, l.hi);
     p.lo = FMA(y, l.lo, p.lo);
     p.lo = SEL(LT(ABS(p.hi), K(1100)), p.lo, K(0));
-    p.hi = at_least(c, t, at_most(c, t, p.hi, 1100), -1100);
+    p.hi = or_nothing(c, t, at_most(c, t, p.hi, 1100), 1);
     k = nearest(c, t, p.hi, 1, 2 * BIAS);
     rest = SUB(p.hi, k.n);
     r = product_exact(c, rest, K(LN2));
