@@ -346,15 +346,26 @@ def test_numpy_as_an_argument_is_itself_where_it_is_looked_at():
     def functions(xp, x):
         return xp.sqrt is np.sqrt, {np.sqrt: 1}[xp.sqrt], xp.add.reduce(x), xp.sqrt(x)
 
+    def made(xp, x):
+        return xp.arange(5.0) * x, xp is np
+
     def later(x, xp=np):
         del x
         return xp.pi, xp
+
+    def more(x, *rest, lib=np):
+        return lib.sqrt(x), rest, lib.pi
+
+    def named(xp, /, **rest):
+        return xp.pi, rest["xp"]
     x = np.arange(5.0)
-    for f in (by_identity, handed_on, assigned, kept, seen_inside, functions):
+    for f in (by_identity, handed_on, assigned, kept, seen_inside, functions, made):
         fast = frit.accelerate(f)
-        for _ in range(6):
-            assert_equal(fast(np, x), f(np, x))
+        for k in range(30):
+            assert_equal(fast(np, x + k), f(np, x + k))
     assert_equal(frit.accelerate(later)(x), later(x))
+    assert_equal(frit.accelerate(more)(x, np), more(x, np))
+    assert_equal(frit.accelerate(named)(np, xp=np), named(np, xp=np))
 
 
 def test_name_that_is_also_an_attribute():

@@ -2,10 +2,12 @@
  *
  * One thread, which takes what is asked for from a ring. Waking it up costs whoever asks some microseconds, as much as
  * an operation, so it is rarely woken: in a burst it looks by itself, every PAUSE, and when nothing has come for LINGER,
- * every NAP while anything is evaluated. It sleeps when nothing has been for IDLE. For the same reason it is
- * who wakes the thread that manages compilation. A plan that is made here has layouts of its own (struct fr_layouts); beside them it shares with the rest of the
- * process only the kernels and the blocks of arenas, each under its lock. Where graphs are new, results are, too: so the
- * thread also looks whether there is memory for more of them.
+ * every NAP while anything is evaluated. It sleeps when nothing has been for IDLE. For the same reason it is who wakes
+ * the thread that manages compilation. Where graphs are new, results are, too: so it also looks whether there is memory
+ * for more of them.
+ *
+ * A plan that is made here has layouts of its own (struct fr_layouts); beside them it shares with the rest of the
+ * process only the kernels and the blocks of arenas, each under its lock.
  *
  * A child of fork has no such thread, and begins one when it asks. The fork waits for the end of what is being made, so
  * nothing is torn, and no lock held. */

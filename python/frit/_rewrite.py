@@ -26,6 +26,7 @@ Constants do not follow an assignment to the global, so what they were made from
 """
 import builtins
 import dis
+import inspect
 import opcode
 import sys
 import types
@@ -411,6 +412,10 @@ class _Rewriter:
         code = f.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         good = {i for i, name in enumerate(names) if name not in code.co_cellvars}
+        if code.co_flags & inspect.CO_VARARGS:          # what is number i of the arguments may be another's
+            good -= set(range(code.co_argcount, len(names)))
+        if code.co_flags & inspect.CO_VARKEYWORDS:      # and what has the name
+            good -= set(range(code.co_posonlyargcount))
         listed = [*decode(code), None, None]
         for (_, op, arg), after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
             if op in _LOADS_LOCAL or op in _LOADS_LOCALS:
