@@ -20,6 +20,9 @@ import os, sys, time, signal, threading
 import numpy as np
 import frit
 
+# What runs in the background may have been told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def rand(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape)
 
