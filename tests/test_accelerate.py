@@ -320,6 +320,13 @@ def test_numpy_as_an_argument():
         fast(np, x, np)
     assert default_module.__defaults__ == (np,) and of_module.__kwdefaults__ == {"lib": np}
 
+    def later(x, *, by=2.0):
+        return x * by
+    fast = frit.accelerate(later)
+    assert_equal(fast(x), x * 2)
+    later.__kwdefaults__["by"] = 3.0
+    assert_equal(fast(x), x * 3)
+
 
 def test_numpy_as_an_argument_is_itself_where_it_is_looked_at():
     held = types.SimpleNamespace()

@@ -227,7 +227,7 @@ log_add_f32(code_t c, fr_mval x, fr_mval y, bool two)
     const fr_dtype t = FR_F64;
     fr_mval big = SEL(LT(x, y), y, x), d = SUB(SEL(LT(x, y), x, y), big), e, small;
 
-    /* As or_nothing_short says; what the logarithm makes of 2^d is up to 2.9 times as much. */
+    /* As or_nothing_short says; log2(1 + 2^d) is up to 1.45 times 2^d. */
     fr_mval near = SEL(LT(d, K(two ? -151 : -104)), K(two ? -BIAS : -BIAS * M_LN2), d), sum;
 
     e = exp_short(c, two ? MUL(near, K(LN2)) : near);

@@ -432,19 +432,16 @@ class _Rewriter:
                 good.clear()
         return tuple(name if i in good else None for i, name in enumerate(names))
 
-    def with_stand_ins(self, names, values):
-        """The defaults of these parameters, with the stand-in for NumPy where it may be taken."""
-        return [self.modules.get(id(v), v) if name is not None else v for name, v in zip(names, values)]
-
     def defaults(self, f):
-        """The same of all parameters of `f` that have some, as Python keeps them."""
-        names, n = self.out.takes_module, f.__code__.co_argcount
-        plain, named = f.__defaults__, f.__kwdefaults__
+        """The defaults of `f` for parameters by place and by name, with the stand-in for NumPy where it may be taken."""
+        def stand_in(name, value):
+            return self.modules.get(id(value), value) if name in self.out.takes_module else value
+        plain, named, n = f.__defaults__, f.__kwdefaults__, f.__code__.co_argcount
         if plain:
-            plain = tuple(self.with_stand_ins(names[n - len(plain):n], plain))
-        if named:
-            named = dict(zip(named, self.with_stand_ins([name if name in names else None for name in named],
-                                                        named.values())))
+            plain = tuple(map(stand_in, f.__code__.co_varnames[n - len(plain):n], plain))
+        # (One dictionary, if it can be: what is changed in it later holds for the copy, too.)
+        if named and any(stand_in(*item) is not item[1] for item in named.items()):
+            named = {name: stand_in(name, value) for name, value in named.items()}
         return plain, named
 
     def run(self):

@@ -16,6 +16,7 @@ the function also reaches an argument's memory through a global, a closure or an
 """
 import functools
 import inspect
+import itertools
 import sys
 import types
 
@@ -38,6 +39,7 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, sl
 
 CallStats = _core.CallStats
 _Accelerated = _core.Accelerated
+_core.name_modules(numpy, _namespace.namespace)
 
 
 def _attributes(x):
@@ -170,12 +172,13 @@ class _Arrays:
         return x
 
     def enter_arguments(self, rewritten, args, kwargs):
+        """The arguments of a call with tensors for arrays, and the stand-in for NumPy where it may be taken."""
         takes = rewritten.takes_module if rewritten is not None else ()
-        args = [self.enter(a) if a is not numpy or i >= len(takes) or takes[i] is None else _namespace.namespace
-                for i, a in enumerate(args)]
-        kwargs = {k: self.enter(a) if a is not numpy or k not in takes else _namespace.namespace
-                  for k, a in kwargs.items()}
-        return args, kwargs
+
+        def enter(name, x):
+            return _namespace.namespace if x is numpy and name is not None and name in takes else self.enter(x)
+        return ([enter(name, x) for name, x in itertools.zip_longest(takes[:len(args)], args)],
+                {name: enter(name, x) for name, x in kwargs.items()})
 
     def enter_containers(self):
         for c in self.containers.values():
@@ -309,9 +312,6 @@ def _finish(pairs, result):
         arrays.array_of[id(tensor)] = array
         arrays.keep.append((array, tensor))
     return arrays.finish(None, result)
-
-
-_core.name_modules(numpy, _namespace.namespace)
 
 
 class _Function:

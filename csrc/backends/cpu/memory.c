@@ -32,7 +32,7 @@
 #define SLAB_MIN (64 * KB)
 #define SLAB_MAX (256 * KB)
 #define SMALL_MAX (32 * KB)
-#define LARGE_MIN (2 * MB)    /* of a class */
+#define LARGE_MIN FR_RUN_MAX  /* of a class */
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
 
 enum { N_EXACT = 16,          /* 64 .. 1024 by 64 */
@@ -157,6 +157,15 @@ add_slab(int c)
     return true;
 }
 
+/* Under the lock: one that has not been handed out, of which there is some. */
+static void *
+next_fresh(int c)
+{
+    stats.pooled_bytes -= class_bytes(c);
+    classes[c].fresh += class_bytes(c);
+    return classes[c].fresh - class_bytes(c);
+}
+
 /* Under the lock. */
 static void *
 new_block(int c, size_t n_bytes)
@@ -167,11 +176,7 @@ new_block(int c, size_t n_bytes)
         return fr_map(mapped_bytes(c), FR_HUGE);
     if (class_bytes(c) > SMALL_MAX)
         return fr_run_take(n_bytes, FR_PAGE);
-    if (!add_slab(c))
-        return NULL;
-    stats.pooled_bytes -= class_bytes(c);
-    classes[c].fresh += class_bytes(c);
-    return classes[c].fresh - class_bytes(c);
+    return add_slab(c) ? next_fresh(c) : NULL;
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
@@ -278,9 +283,7 @@ fr_memory_alloc(size_t n_bytes)
         classes[c].free = classes[c].free->next;
         stats.pooled_bytes -= class_bytes(c);
     } else if (classes[c].fresh != classes[c].fresh_end) {
-        p = classes[c].fresh;
-        classes[c].fresh += class_bytes(c);
-        stats.pooled_bytes -= class_bytes(c);
+        p = next_fresh(c);
     } else {
         p = new_block(c, n_bytes);
         if (!p && pooled()) {
