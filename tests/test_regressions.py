@@ -506,3 +506,29 @@ def test_readers_of_shared_arrays_by_turns():
     done = subprocess.run(command, input=json.dumps({"lines": SHARED.strip().split("\n")}) + "\n", cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, timeout=100, check=True)
     assert json.loads(done.stdout) is None
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1, 4), (2, 0, 3)])
+def test_axis_order_of_a_masked_truth(shape):
+    """all and any under where= order the result's axes by the strides of the numbers and of the mask: neither a copy to
+    bool nor the masked copy of no elements may come between."""
+    masks = [np.arange(shape[-1]) % 2 == 0, np.ones(shape, bool), np.asfortranarray(np.ones(shape, bool))]
+    for perm, wide, mask in itertools.product(itertools.permutations(range(3)), range(4), masks):
+        less = [1 if k == wide else n for k, n in enumerate(shape)]
+        x = np.random.default_rng(1).standard_normal([less[p] for p in perm])
+
+        def program(xp, force):
+            a = xp.broadcast_to(xp.transpose(xp.asarray(x.copy()), tuple(int(i) for i in np.argsort(perm))), shape)
+            where = xp.asarray(mask.copy(order="K"))
+            return [f(a, axis=axes, where=where) for f in (xp.all, xp.any)
+                    for n in (1, 2) for axes in itertools.combinations(range(3), n)]
+        both(program)
+
+
+def test_new_memory_for_nothing_has_no_strides():
+    """... which a result with elements, reduced from it, shows."""
+    def program(xp, force):
+        a = xp.asarray(np.zeros((4, 3, 2)))[:, 1:1, ::-1]
+        made = [xp.concatenate([a, a]), xp.roll(a, 1, axis=0), xp.repeat(a, 2, axis=0), xp.stack([a, a])[0]]
+        return [xp.sum(m, axis=1) for m in made] + [xp.any(m.transpose(2, 1, 0), axis=1) for m in made]
+    both(program)

@@ -182,6 +182,10 @@ apply_where(struct subject *s, PyObject *where, const struct fr_arg *neutral)
         fr_tensor_clear(&t);
         return FR_VALUE_HAND;
     }
+    if (t.layout->n_elems == 0) { /* nothing to mask, and what is made anew forgets the order of the axes */
+        fr_tensor_clear(&t);
+        return FR_VALUE_OK;
+    }
     if (s->window.storage)
         fr_tensor_clear(&s->window);
     s->window = t;
@@ -257,26 +261,6 @@ join_initial(fr_op op, struct fr_tensor *t, const struct fr_arg *initial, struct
 
 /* ---- sum prod max min any all */
 
-/* What is asked of any and all is whether elements are zero. */
-static int
-as_truth(struct subject *s)
-{
-    struct fr_tensor t;
-    struct fr_err    err;
-    fr_status        st;
-
-    if (s->t->dtype == FR_BOOL)
-        return FR_VALUE_OK;
-    st = fr_trace_cast(s->t, FR_BOOL, 'K', &t, &err);
-    if (st != FR_OK)
-        return failed(st, &err);
-    if (s->window.storage)
-        fr_tensor_clear(&s->window);
-    s->window = t;
-    s->t = &s->window;
-    return FR_VALUE_OK;
-}
-
 int
 fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
 {
@@ -297,8 +281,6 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
     /* A sum in bool is a logical or. */
     if (((q->initial || q->where) && d != FR_N_DTYPES) || d == FR_BOOL)
         st = FR_VALUE_HAND;
-    else if ((op == FR_OP_any || op == FR_OP_all) && q->where)
-        st = as_truth(&s); /* for the neutral element in bool */
     if (st == FR_VALUE_OK)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
@@ -465,6 +447,26 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
 }
 
 /* ---- count_nonzero, scans */
+
+/* Whether elements are zero, laid out like a copy, as NumPy counts them. */
+static int
+as_truth(struct subject *s)
+{
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st;
+
+    if (s->t->dtype == FR_BOOL)
+        return FR_VALUE_OK;
+    st = fr_trace_cast(s->t, FR_BOOL, 'K', &t, &err);
+    if (st != FR_OK)
+        return failed(st, &err);
+    if (s->window.storage)
+        fr_tensor_clear(&s->window);
+    s->window = t;
+    s->t = &s->window;
+    return FR_VALUE_OK;
+}
 
 int
 fr_reduce_trace_count(const struct fr_request *q, PyObject **result)

@@ -214,7 +214,14 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             }
         }
     }
-    result = spread(fr_of(flat), l->ndim + 1, dims, strides, l->ndim, out);
+    if (l->n_elems == 0 || times == 0) { /* new memory, where a reshape would keep its strides */
+        struct fr_tensor none;
+        struct fr_err    err;
+        fr_status        st = fr_trace_empty(l->ndim, out, NULL, fr_of(flat)->dtype, &none, &err);
+        result = fr_type_result(st, &none, &err);
+    } else {
+        result = spread(fr_of(flat), l->ndim + 1, dims, strides, l->ndim, out);
+    }
     Py_DECREF(flat);
     return result;
 }

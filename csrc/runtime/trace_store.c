@@ -76,8 +76,12 @@ fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype d
                struct fr_tensor *out, struct fr_err *err)
 {
     fr_ref    id = FR_NO_NODE;
-    fr_status st = source(FR_OP_empty, ndim, dims, strides, dtype, &id, err);
+    fr_status st;
 
+    for (int k = 0; k < ndim; k++)
+        if (dims[k] == 0)
+            strides = NULL; /* new memory for nothing has one layout, all strides 0 */
+    st = source(FR_OP_empty, ndim, dims, strides, dtype, &id, err);
     return st == FR_OK ? fr_trace_finish(id, out, err) : st;
 }
 
