@@ -4,6 +4,7 @@ The C files are built here into a library of their own (tests/c/test_launch.c); 
 is taken instead."""
 
 import glob
+import itertools
 import os
 import platform
 import subprocess
@@ -47,7 +48,7 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "describe", "interp", "space", "stream", "long_rows", "short_rows", "tiles", "cost", "duel",
+    cpu = ("program", "pairs", "describe", "interp", "space", "stream", "long_rows", "short_rows", "tiles", "cost", "duel",
            "launch", "reduce", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/ref/*.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
@@ -288,7 +289,7 @@ def random_nest(rng, reduces):
         what = rng.integers(10)
         a, b = pick(), pick()
         if what < 4:
-            f.append(n.op(str(rng.choice(["add", "subtract", "multiply"])), a, b))
+            f.append(n.op(str(rng.choice(["add", "subtract", "multiply", "divide"])), a, b))
         elif what == 4:
             f.append(n.op("sqrt", n.op("absolute", a)))
         elif what == 5:
@@ -387,6 +388,50 @@ def test_one_value_to_several_places(launcher):
     n.store(s)
     for shape in [(1, 1), (5, 64), (3, 5000), (7, 3, 4)]:
         run_all(launcher, Case(rng, n, shape))
+
+
+INNER = ["add", "subtract", "multiply", "divide", "square"]
+OUTER = ["add", "subtract", "multiply", "divide", "square", "sqrt"]
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+def test_pairs(launcher, kind, inner, outer):
+    """An operation and the only reader of its result are one step, whichever operands are single elements."""
+    rng = np.random.default_rng(6)
+    n_inner, n_outer = 1 + (inner != "square"), 1 + (outer not in ("square", "sqrt"))
+    for levels in itertools.product(["FULL", "ROW", "SCALAR"], repeat=n_inner + n_outer - 1):
+        if "FULL" not in levels[:n_inner]:
+            continue
+        for at in range(n_outer):
+            n = Nest()
+            args = [n.scalar(kind) if level == "SCALAR" else n.load(kind, level) for level in levels]
+            outer_args = [n.op(inner, *args[:n_inner]), *args[n_inner:]]
+            n.store(n.op(outer, *(outer_args[::-1] if at else outer_args)))
+            k = launcher.new(n)
+            assert launcher.lib.test_operations(k) == 1, (levels, at)
+            launcher.free(k)
+            for shape in [(1, 70), (9, 13), (2, 4100)]:
+                run_all(launcher, Case(rng, n, shape))
+
+
+def test_pairs_leave_what_others_read(launcher):
+    """A result with two readers is made once, and what is read after a store over it is read before."""
+    rng = np.random.default_rng(7)
+    for stored in (False, True):
+        n = Nest()
+        x, y = n.load("f32"), n.load("f32")
+        product = n.op("multiply", x, y)
+        if stored:
+            n.store(n.op("negative", x))
+        n.store(n.op("add", product, x))
+        n.store(n.op("sqrt", product) if not stored else x)
+        k = launcher.new(n)
+        assert launcher.lib.test_operations(k) == 3
+        launcher.free(k)
+        for shape in [(1, 70), (9, 13), (2, 4100)]:
+            run_all(launcher, Case(rng, n, shape, in_place={2: 0}))
 
 
 def test_row_values_once_per_row(launcher):

@@ -106,6 +106,17 @@ test_free(struct fr_kernel *k)
     fr_free(k);
 }
 
+/* Operations of all elements that the interpreter runs for a tile. */
+EXPORT int
+test_operations(const struct fr_kernel *k)
+{
+    int n = 0;
+
+    for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
+        n += k->program->steps[i].kind == FR_STEP_OP || k->program->steps[i].kind == FR_STEP_OP_STORE;
+    return n;
+}
+
 enum { HOW_INTERPRET, HOW_REF, HOW_CODE };
 
 EXPORT int

@@ -321,18 +321,6 @@ forward_stores(struct builder *b, struct fr_steps l)
     }
 }
 
-static inline int
-step_args(const struct fr_step *st)
-{
-    static const uint8_t n_args[] = {
-        [FR_STEP_OP] = 3,    [FR_STEP_OP_STORE] = 3,  [FR_STEP_ROW_OP] = 3, [FR_STEP_ONE_OP] = 3,
-        [FR_STEP_STORE] = 1, [FR_STEP_ROW_STORE] = 1, [FR_STEP_EXPAND] = 1, [FR_STEP_REDUCE] = 1,
-        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,
-    };
-
-    return n_args[st->kind];
-}
-
 static bool
 makes_value(const struct fr_step *st)
 {
@@ -345,13 +333,6 @@ is_load(const struct fr_step *st)
     return st->kind == FR_STEP_LOAD || st->kind == FR_STEP_ROW_LOAD;
 }
 
-static bool
-writes_memory(const struct fr_step *st)
-{
-    return st->kind == FR_STEP_STORE || st->kind == FR_STEP_OP_STORE ||
-           st->kind == FR_STEP_ROW_STORE || st->kind == FR_STEP_ACCUM;
-}
-
 static void
 find_last_uses(struct builder *b, struct fr_steps l)
 {
@@ -359,7 +340,7 @@ find_last_uses(struct builder *b, struct fr_steps l)
 
     for (uint32_t i = l.first; i < l.end; i++) {
         b->last_use[steps[i].dst] = i;
-        for (int k = 0; k < step_args(&steps[i]); k++)
+        for (int k = 0; k < fr_step_args(&steps[i]); k++)
             b->last_use[steps[i].a[k]] = i;
     }
     /* The ROW values of a nest that may cut its rows are computed once for all pieces. */
@@ -431,7 +412,7 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
             b->reg[st->dst] = r;
             b->step_reg[i] = r;
         }
-        for (int k = 0; k < step_args(st); k++)
+        for (int k = 0; k < fr_step_args(st); k++)
             release(b, st->a[k], i);
         if (makes_value(st))
             release(b, st->dst, i);
@@ -472,7 +453,7 @@ find_hazards(struct builder *b, struct fr_steps l)
     struct fr_step *steps = b->p->steps;
     uint32_t        first_write = l.first;
 
-    while (first_write < l.end && !writes_memory(&steps[first_write]))
+    while (first_write < l.end && !fr_step_writes(&steps[first_write]))
         first_write++;
     for (uint32_t i = l.first; i < l.end; i++) {
         if (!is_load(&steps[i]))
@@ -480,7 +461,7 @@ find_hazards(struct builder *b, struct fr_steps l)
         for (uint32_t k = first_write; k < b->last_use[steps[i].dst]; k++) {
             struct fr_hazard *hazards;
 
-            if (!writes_memory(&steps[k]) || b->nest->operands[steps[k].operand].dtype !=
+            if (!fr_step_writes(&steps[k]) || b->nest->operands[steps[k].operand].dtype !=
                                                  b->nest->operands[steps[i].operand].dtype)
                 continue;
             if (!(hazards =
@@ -499,6 +480,15 @@ begin_list(struct builder *b, struct fr_steps *l)
 {
     l->first = (uint32_t)b->n_steps;
     memset(b->ready, 0, b->nest->n_insts);
+}
+
+/* The list that was made last has all its operations. */
+static void
+finish_list(struct builder *b, struct fr_steps *l)
+{
+    forward_stores(b, *l);
+    l->end = fr_pairs_join(b->nest, b->p->kernels, b->p->steps, *l, b->reg, b->last_use);
+    b->n_steps = l->end;
 }
 
 /* Numbers the loads, each with a register of its own (which it uses only if its elements must be
@@ -585,7 +575,7 @@ build_tile(struct builder *b)
             return st;
     }
     p->tile.end = (uint32_t)b->n_steps;
-    forward_stores(b, p->tile);
+    finish_list(b, &p->tile);
     return FR_OK;
 }
 
@@ -629,7 +619,7 @@ build_stages(struct builder *b)
                 return st;
         }
         stage->full.end = (uint32_t)b->n_steps;
-        forward_stores(b, stage->full);
+        finish_list(b, &stage->full);
         describe_stage(b, stage);
     }
     return FR_OK;

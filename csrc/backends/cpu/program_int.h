@@ -10,4 +10,29 @@ bool fr_program_only_counts(const struct fr_nest *, uint16_t i);
 /* Fills in what can be said of the nest as it is: costs, and how its work may be cut. The program's stages are there. */
 void fr_program_describe(struct fr_program *);
 
+/* How many places `st` reads, of its three. */
+static inline int
+fr_step_args(const struct fr_step *st)
+{
+    static const uint8_t n_args[] = {
+        [FR_STEP_OP] = 3,    [FR_STEP_OP_STORE] = 3,  [FR_STEP_ROW_OP] = 3, [FR_STEP_ONE_OP] = 3,
+        [FR_STEP_STORE] = 1, [FR_STEP_ROW_STORE] = 1, [FR_STEP_EXPAND] = 1, [FR_STEP_REDUCE] = 1,
+        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,
+    };
+
+    return n_args[st->kind];
+}
+
+static inline bool
+fr_step_writes(const struct fr_step *st)
+{
+    return st->kind == FR_STEP_STORE || st->kind == FR_STEP_OP_STORE || st->kind == FR_STEP_ROW_STORE ||
+           st->kind == FR_STEP_ACCUM;
+}
+
+/* Joins operations of the list in pairs, and returns where it ends then. uses and maker: room for as many places as
+ * there may be, 2 * n_insts. */
+uint32_t fr_pairs_join(const struct fr_nest *, const struct fr_kernels *, struct fr_step *, struct fr_steps,
+                       uint16_t *uses, uint32_t *maker);
+
 #endif

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/kernels.h"
 #include "base/alloc.h"
 #include "ir/op.h"
 #include "jit/emit_text.h"
@@ -345,15 +346,17 @@ add_text(const char *name, const char *place, const struct fr_text *t, unsigned 
     n_kernels++;
 }
 
+/* masks: which get a loop of their own; 0: those that masks_of says. */
 static void
-add_kernel(struct shape *s, const char *name, const char *place)
+add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
 {
     struct fr_text t = {0};
-    unsigned       masks, n_loops = 0;
+    unsigned       n_loops = 0;
 
     make_plain(&s->code);
     find_needs(s, s->roots, s->out.n_parts, false);
-    masks = masks_of(s);
+    if (!masks)
+        masks = masks_of(s);
 
     fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
                     " unsigned once)\n{\n");
@@ -425,7 +428,7 @@ add_half_op(fr_op op)
         die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
     set_result(&s, FR_F32, r);
     snprintf(name, sizeof name, "%s_half", info->name);
-    add_kernel(&s, name, "");
+    add_kernel(&s, name, "", 0);
     fr_mcode_clear(&s.code);
 
     snprintf(name, sizeof name, "%s", kernels[kernels[n_kernels - 1].same_as].name);
@@ -461,7 +464,7 @@ add_op(fr_op op, fr_dtype d)
     set_result(&s, fr_op_result(op, d), r);
     snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(d));
     snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", info->name, d);
-    add_kernel(&s, name, place);
+    add_kernel(&s, name, place, 0);
     fr_mcode_clear(&s.code);
 }
 
@@ -479,10 +482,52 @@ add_cast(fr_dtype from, fr_dtype to)
         set_result(&s, to, r);
         snprintf(name, sizeof name, "cast_%.5s_%.5s", fr_dtype_code(from), fr_dtype_code(to));
         snprintf(place, sizeof place, ".cast[%d][%d]", from, to);
-        add_kernel(&s, name, place);
+        add_kernel(&s, name, place, 0);
     } else if (st != FR_ENOTSUP) {
         die("cast of %s to %s: %s", fr_dtype_code(from), fr_dtype_code(to), fr_status_text(st));
     }
+    fr_mcode_clear(&s.code);
+}
+
+/* One of the pairs of kernels.h. Programs put the single element of an inner sum or product second. */
+static void
+add_pair(int row, int column, fr_dtype d)
+{
+#define INNER(op) FR_OP_##op,
+#define OUTER(op, at) {FR_OP_##op, at},
+    static const fr_op inners[FR_PAIR_N_INNER] = {FR_PAIR_INNER(INNER)};
+    static const struct {
+        fr_op op;
+        int   at;
+    } outers[FR_PAIR_N_OUTER] = {FR_PAIR_OUTER(OUTER)};
+#undef INNER
+#undef OUTER
+    fr_op          inner = inners[row], outer = outers[column].op;
+    int            at = outers[column].at;
+    struct shape   s = {0};
+    struct fr_mnum args[2], both[2], r = {UINT16_MAX, UINT16_MAX};
+    unsigned       masks = 1u << 0 | 1u << 2;
+    char           name[128], place[64];
+    fr_status      st;
+
+    args[0] = add_arg(&s, d);
+    args[1] = add_arg(&s, d);
+    st = fr_recipe_op(&s.code, inner, d, args, &both[at]);
+    if (inner == FR_OP_subtract || inner == FR_OP_divide)
+        masks |= 1u << 1;
+    if (fr_op_info[outer].arity == 2) {
+        both[!at] = add_arg(&s, d);
+        masks |= masks << 4;
+    }
+    if (st == FR_OK)
+        st = fr_recipe_op(&s.code, outer, d, both, &r);
+    if (st != FR_OK || s.code.st != FR_OK)
+        die("recipe of %s and %s: %s", fr_op_info[inner].name, fr_op_info[outer].name,
+            fr_status_text(st ? st : s.code.st));
+    set_result(&s, d, r);
+    snprintf(name, sizeof name, "%s_%s_%d_%s", fr_op_info[inner].name, fr_op_info[outer].name, at, fr_dtype_code(d));
+    snprintf(place, sizeof place, ".pair[%d][%d][%d]", row, column, d == FR_F64);
+    add_kernel(&s, name, place, masks);
     fr_mcode_clear(&s.code);
 }
 
@@ -633,6 +678,11 @@ main(int argc, char **argv)
     for (int from = 0; from < FR_N_DTYPES; from++)
         for (int to = 0; to < FR_N_DTYPES; to++)
             add_cast((fr_dtype)from, (fr_dtype)to);
+    for (int row = 0; row < FR_PAIR_N_INNER; row++)
+        for (int column = 0; column < FR_PAIR_N_OUTER; column++) {
+            add_pair(row, column, FR_F32);
+            add_pair(row, column, FR_F64);
+        }
     write_files(argv[1], n_files);
     write_table(argv[1]);
     for (size_t i = 0; i < n_kernels; i++)
