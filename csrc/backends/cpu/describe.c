@@ -99,6 +99,19 @@ only_accumulates(const struct fr_nest *nest)
            nest->insts[1].kind == FR_INST_ACCUM;
 }
 
+/* Whether those are rows as they lie, of which the interpreter's loop takes eight at a time: x.sum(0) of 128 x 32768 f32
+ * takes it 0.18 ms, compiled code, row by row, 0.27; of 65536 x 16, 0.06 and 0.21. (Extremes of floats have more to do
+ * for each element, and of 64 MB compiled code is faster.) */
+static bool
+accumulates_rows(const struct fr_nest *nest)
+{
+    const struct fr_inst *load = &nest->insts[0], *by = &nest->insts[1];
+
+    return only_accumulates(nest) && nest->operands[load->operand].access == FR_ACCESS_UNIT &&
+           nest->operands[by->operand].access == FR_ACCESS_UNIT &&
+           (load->dtype < FR_F16 || (by->op != FR_OP_max && by->op != FR_OP_min));
+}
+
 /* Whether the nest is one call of a precompiled loop that compiled code does not reach. An extreme by
  * itself is a fold that takes no notice of where it comes from until it knows it, half as long; whether any
  * or all are true ends with the first answer; a product waits for nothing but the one before it, where the
@@ -149,7 +162,7 @@ fr_program_meets_code(struct fr_program *p)
     p->code_more_ps_row = (uint32_t)row;
     p->code_less_ps_full = (uint32_t)full;
     p->code_scratch_bytes = fr_nest_scratch(nest);
-    p->better_than_code = is_one_better_loop(nest) || only_counts(nest) || only_copies(nest);
+    p->better_than_code = is_one_better_loop(nest) || only_counts(nest) || only_copies(nest) || accumulates_rows(nest);
 }
 
 void

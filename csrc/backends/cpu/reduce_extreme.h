@@ -138,32 +138,32 @@ ACROSS4(min, lower)
     /* k rows, a constant that unrolls the loop; a vector waits for the row before, so it is two. */ \
     INLINE void descend_##op##_##s(size_t k, size_t n, T *r, const char *x, ptrdiff_t row_stride)  \
     {                                                                                              \
-        enum { L = VB / sizeof(T) };                                                               \
+        enum { L = WIDE_LANES(T) };                                                                \
         size_t j = 0;                                                                              \
                                                                                                    \
         for (; j + 2 * L <= n; j += 2 * L) {                                                       \
-            v##s m0 = *(v##s##_mem *)(r + j), m1 = *(v##s##_mem *)(r + j + L);                     \
+            w##s m0 = *(w##s##_mem *)(r + j), m1 = *(w##s##_mem *)(r + j + L);                     \
                                                                                                    \
             for (size_t t = 0; t < k; t++) {                                                       \
                 const T *row = (const T *)(x + (ptrdiff_t)t * row_stride) + j;                     \
                                                                                                    \
-                m0 = pick_##s(m0 != m0, m0, pair##_##s(m0, *(const v##s##_mem *)row));             \
-                m1 = pick_##s(m1 != m1, m1, pair##_##s(m1, *(const v##s##_mem *)(row + L)));       \
+                m0 = wide_fold_##op##_##s(m0, *(const w##s##_mem *)row);                           \
+                m1 = wide_fold_##op##_##s(m1, *(const w##s##_mem *)(row + L));                     \
             }                                                                                      \
-            *(v##s##_mem *)(r + j) = m0;                                                           \
-            *(v##s##_mem *)(r + j + L) = m1;                                                       \
+            *(w##s##_mem *)(r + j) = m0;                                                           \
+            *(w##s##_mem *)(r + j + L) = m1;                                                       \
         }                                                                                          \
-        /* One of a vector that was there before changes nothing when it comes again. */            \
+        /* One of a vector that was there before changes nothing when it comes again. */           \
         for (; j < n && n >= L; j = j + L <= n ? j + L : n) {                                      \
             size_t at = j + L <= n ? j : n - L;                                                    \
-            v##s   m = *(v##s##_mem *)(r + at);                                                    \
+            w##s   m = *(w##s##_mem *)(r + at);                                                    \
                                                                                                    \
             for (size_t t = 0; t < k; t++) {                                                       \
                 const T *row = (const T *)(x + (ptrdiff_t)t * row_stride) + at;                    \
                                                                                                    \
-                m = pick_##s(m != m, m, pair##_##s(m, *(const v##s##_mem *)row));                  \
+                m = wide_fold_##op##_##s(m, *(const w##s##_mem *)row);                             \
             }                                                                                      \
-            *(v##s##_mem *)(r + at) = m;                                                           \
+            *(w##s##_mem *)(r + at) = m;                                                           \
         }                                                                                          \
         for (; j < n; j++)                                                                         \
             for (size_t t = 0; t < k; t++)                                                         \

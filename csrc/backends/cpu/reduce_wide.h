@@ -5,6 +5,7 @@
  *
  *   wide_max_<s>(a, b)       a > b ? a : b lane by lane, so b where either is NaN or both are zeros; wide_min alike
  *   wide_equal_<s>(a, b)     WIDE_BITS(T) bits for each lane where they are equal, from the lowest
+ *   wide_fold_max_<s>(a, b)  of floats, a from the left: the first NaN, else the greater, b of equals; wide_fold_min alike
  *   wide_nan_<s>(a, b)       not 0 if some lane of one of them is NaN; 0 for integers
  *   across_max_<s>(a)        the greatest lane; across_min alike */
 #ifndef FR_BACKENDS_CPU_REDUCE_WIDE_H
@@ -195,6 +196,24 @@ INLINE uint64_t wide_nan_f64(wf64 a, wf64 b)
 INLINE uint64_t wide_nan_f32(wf32 a, wf32 b) { return WIDE_MASK4((a != a) | (b != b)); }
 INLINE uint64_t wide_nan_f64(wf64 a, wf64 b) { return WIDE_MASK8((a != a) | (b != b)); }
 #endif
+#endif
+
+#if WB == 64
+#define WIDE_FOLD(op, s, R, suffix)                                                                \
+    INLINE w##s wide_fold_##op##_##s(w##s a, w##s b)                                               \
+    {                                                                                              \
+        return (w##s)_mm512_mask_##op##_##suffix(                                                  \
+            (R)a, _mm512_cmp_##suffix##_mask((R)a, (R)a, _CMP_ORD_Q), (R)a, (R)b);                 \
+    }
+WIDE_FOLD(max, f32, __m512, ps)
+WIDE_FOLD(min, f32, __m512, ps)
+WIDE_FOLD(max, f64, __m512d, pd)
+WIDE_FOLD(min, f64, __m512d, pd)
+#else
+INLINE wf32 wide_fold_max_f32(wf32 a, wf32 b) { return pick_f32(a != a, a, wide_max_f32(a, b)); }
+INLINE wf32 wide_fold_min_f32(wf32 a, wf32 b) { return pick_f32(a != a, a, wide_min_f32(a, b)); }
+INLINE wf64 wide_fold_max_f64(wf64 a, wf64 b) { return pick_f64(a != a, a, wide_max_f64(a, b)); }
+INLINE wf64 wide_fold_min_f64(wf64 a, wf64 b) { return pick_f64(a != a, a, wide_min_f64(a, b)); }
 #endif
 
 /* ---- of whole vectors ------------------------------------------------------------------------ */
