@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ir/op.h"
+#include "jit/pairs.h"
 
 /* out[i] = op(a[i], b[i], c[i]) for i < n over contiguous blocks. Bit k of `once` set: argument k is
  * one element, the same for every i. out may be the same memory as an argument of equal element
@@ -22,20 +23,11 @@ typedef void fr_map_fn(size_t n, void *out, const void *a, const void *b, const 
  * (REDUCE's result dtype; sums of f16 have an f32 accumulator) and for argmax, argmin *index. */
 typedef void fr_fold_fn(size_t n, const void *a, void *out, int64_t *index);
 
-/* Two operations of f32 or f64 in one loop, so that what is between them stays in a register of the processor:
- * outer(inner(a, b), c) where the column says 0, outer(c, inner(a, b)) where it says 1. An outer operation of one
- * argument has no c. Both are rounded, as apart. */
-#define FR_PAIR_INNER(X) X(add) X(subtract) X(multiply) X(divide)
-#define FR_PAIR_OUTER(X)                                                                           \
-    X(add, 0) X(subtract, 0) X(subtract, 1) X(multiply, 0) X(divide, 0) X(divide, 1) X(square, 0) X(sqrt, 0)
-
-enum { FR_PAIR_N_INNER = 4, FR_PAIR_N_OUTER = 8 };
-
 struct fr_kernels {
     const char *level;                                    /* "v3" */
     fr_map_fn  *map[FR_N_OPS][FR_N_DTYPES];               /* [op][compute dtype]; NULL: no such op */
     fr_map_fn  *cast[FR_N_DTYPES][FR_N_DTYPES];           /* [from][to] */
-    fr_map_fn  *pair[FR_PAIR_N_INNER][FR_PAIR_N_OUTER][2]; /* [row][column][is f64] */
+    fr_map_fn  *pair[FR_PAIR_N_INNER][FR_PAIR_N_OUTER][2]; /* [is f64] */
 };
 
 extern const struct fr_kernels fr_kernels_v2, fr_kernels_v3, fr_kernels_v4, fr_kernels_generic;

@@ -2,23 +2,19 @@
  *
  * A step reads its arguments from blocks in L1 and writes one. Of a*b + c, joined, the product is never written: the
  * step has three loads, one store and two operations where two steps have four loads and two stores. A step of Adam
- * over 1.1 M f32 has 8 steps instead of 14. Which operations can be joined is in kernels.h. */
+ * over 1.1 M f32 has 8 steps instead of 14. Which operations can be joined is in jit/pairs.h. */
 #include <string.h>
 
 #include "backends/cpu/program_int.h"
 
-/* The row of kernels.h for an inner operation, or -1. A square is the product of an argument with itself. */
+/* The row for an inner operation, or -1. A square is the product of an argument with itself. */
 static int
 row_of(fr_op op)
 {
-#define INNER(name) FR_OP_##name,
-    static const fr_op inners[FR_PAIR_N_INNER] = {FR_PAIR_INNER(INNER)};
-#undef INNER
-
     if (op == FR_OP_square)
         op = FR_OP_multiply;
     for (int i = 0; i < FR_PAIR_N_INNER; i++)
-        if (inners[i] == op)
+        if (fr_pair_inner[i].op == op)
             return i;
     return -1;
 }
@@ -27,17 +23,10 @@ row_of(fr_op op)
 static int
 column_of(fr_op op, int at)
 {
-#define OUTER(name, at) {FR_OP_##name, at},
-    static const struct {
-        fr_op op;
-        int   at;
-    } outers[FR_PAIR_N_OUTER] = {FR_PAIR_OUTER(OUTER)};
-#undef OUTER
-
     if (op == FR_OP_add || op == FR_OP_multiply)
         at = 0;
     for (int i = 0; i < FR_PAIR_N_OUTER; i++)
-        if (outers[i].op == op && outers[i].at == at)
+        if (fr_pair_outer[i].op == op && fr_pair_outer[i].at == at)
             return i;
     return -1;
 }
@@ -57,11 +46,9 @@ swapped(uint8_t bits)
 
 /* Makes `st` compute what `inner`, its argument `at`, computes, too. */
 static void
-take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *inner, int at, fr_map_fn *fn)
+take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *inner, int at, int row, fr_map_fn *fn)
 {
     bool           square = nest->insts[inner->dst].op == FR_OP_square, of_two = fr_nest_n_args(&nest->insts[st->dst]) == 2;
-    bool           either = row_of(nest->insts[inner->dst].op) != row_of(FR_OP_subtract) &&
-                  row_of(nest->insts[inner->dst].op) != row_of(FR_OP_divide);
     struct fr_step made = *st;
 
     made.fn.map = fn;
@@ -70,7 +57,7 @@ take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *
     made.a[2] = of_two ? st->a[!at] : inner->a[0];
     made.once = square ? 3 * (inner->once & 1) : inner->once & 3;
     made.row_args = square ? 3 * (inner->row_args & 1) : inner->row_args & 3;
-    if (either && ((made.once | made.row_args) & 3) == 1) { /* the single element comes second */
+    if (fr_pair_inner[row].commutes && ((made.once | made.row_args) & 3) == 1) { /* the single element comes second */
         made.a[0] = made.a[1];
         made.a[1] = inner->a[0];
         made.once = swapped(made.once);
@@ -105,7 +92,7 @@ join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_ste
         column = column_of(nest->insts[st->dst].op, at);
         if (row < 0 || column < 0 || !kernels->pair[row][column][d == FR_F64])
             continue;
-        take_over(nest, st, &steps[k], at, kernels->pair[row][column][d == FR_F64]);
+        take_over(nest, st, &steps[k], at, row, kernels->pair[row][column][d == FR_F64]);
         steps[k].fn.map = NULL;
         return true;
     }

@@ -23,10 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/kernels.h"
 #include "base/alloc.h"
 #include "ir/op.h"
 #include "jit/emit_text.h"
+#include "jit/pairs.h"
 #include "jit/recipe.h"
 
 enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 20, MAX_RARE = 4 };
@@ -489,21 +489,12 @@ add_cast(fr_dtype from, fr_dtype to)
     fr_mcode_clear(&s.code);
 }
 
-/* One of the pairs of kernels.h. Programs put the single element of an inner sum or product second. */
+/* One of the pairs of jit/pairs.h. */
 static void
 add_pair(int row, int column, fr_dtype d)
 {
-#define INNER(op) FR_OP_##op,
-#define OUTER(op, at) {FR_OP_##op, at},
-    static const fr_op inners[FR_PAIR_N_INNER] = {FR_PAIR_INNER(INNER)};
-    static const struct {
-        fr_op op;
-        int   at;
-    } outers[FR_PAIR_N_OUTER] = {FR_PAIR_OUTER(OUTER)};
-#undef INNER
-#undef OUTER
-    fr_op          inner = inners[row], outer = outers[column].op;
-    int            at = outers[column].at;
+    fr_op          inner = fr_pair_inner[row].op, outer = fr_pair_outer[column].op;
+    int            at = fr_pair_outer[column].at;
     struct shape   s = {0};
     struct fr_mnum args[2], both[2], r = {UINT16_MAX, UINT16_MAX};
     unsigned       masks = 1u << 0 | 1u << 2;
@@ -513,7 +504,7 @@ add_pair(int row, int column, fr_dtype d)
     args[0] = add_arg(&s, d);
     args[1] = add_arg(&s, d);
     st = fr_recipe_op(&s.code, inner, d, args, &both[at]);
-    if (inner == FR_OP_subtract || inner == FR_OP_divide)
+    if (!fr_pair_inner[row].commutes)
         masks |= 1u << 1;
     if (fr_op_info[outer].arity == 2) {
         both[!at] = add_arg(&s, d);
