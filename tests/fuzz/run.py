@@ -40,7 +40,7 @@ def own_zeros(name, theirs):
         result = None if out is None else np.copy(out)      # an operand may lie in it
         want = theirs(*args, **kw) if out is None else theirs(*args, out=result, **kw)
         w = np.asarray(want)
-        if w.dtype.str[1:] in ("f4", "f8", "c8", "c16"):
+        if w.dtype.str[1:] in ("f4", "f8") or (w.dtype.kind == "c" and np.asarray(args[0]).dtype.kind != "c"):
             # Of shared memory, since the layout decides in which order a reduction meets the zeros.
             if out is not None:
                 kw = kw | {"out": frit.asarray(out)}
@@ -168,12 +168,15 @@ def depends_on_class(lines, values):
     def empty_mask(v):
         return np.asarray(v).dtype == bool and np.size(v) == 0
 
+    def fits(v, target):
+        return target in values and np.can_cast(v.dtype, values[target].dtype)
+
     def may_be(test, name):     # a deleted one may be like any other
         return test(values[name]) if name in values else any(map(test, values.values()))
 
     return (any(may_be(product_of_one, v) for line in lines for m in IN_PLACE.finditer(line) for v in m.groups() if v)
             or any(may_be(empty_mask, v) for line in lines for v in MASKED.findall(line))
-            or any(may_be(lambda v: isinstance(v, np.integer), m[2])
+            or any(may_be(lambda v: isinstance(v, np.integer) and not fits(v, m[1]), m[2])
                    for m in map(SCALAR_ASSIGNED.fullmatch, lines) if m))
 
 

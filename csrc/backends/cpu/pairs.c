@@ -37,18 +37,19 @@ is_operation(const struct fr_step *st)
     return st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE;
 }
 
-/* Bits 0 and 1 exchanged. */
+/* Two bits exchanged. */
 static uint8_t
 swapped(uint8_t bits)
 {
-    return (uint8_t)((bits & 1) << 1 | (bits & 2) >> 1 | (bits & 4));
+    return (uint8_t)((bits & 1) << 1 | bits >> 1);
 }
 
 /* Makes `st` compute what `inner`, its argument `at`, computes, too. */
 static void
 take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *inner, int at, int row, fr_map_fn *fn)
 {
-    bool           square = nest->insts[inner->dst].op == FR_OP_square, of_two = fr_nest_n_args(&nest->insts[st->dst]) == 2;
+    bool           square = nest->insts[inner->dst].op == FR_OP_square;
+    bool           of_two = fr_nest_n_args(&nest->insts[st->dst]) == 2;
     struct fr_step made = *st;
 
     made.fn.map = fn;
@@ -70,27 +71,27 @@ take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *
     *st = made;
 }
 
+/* maker: by place, the step that may be taken over, or UINT32_MAX; steps before `written` come before a store, over what
+ * they read perhaps, and stay there. */
 static bool
-join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, uint32_t i, uint32_t last_write,
-     const uint16_t *uses, uint32_t *maker)
+join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_step *st,
+     uint32_t written, const uint16_t *uses, const uint32_t *maker)
 {
-    struct fr_step *st = &steps[i];
-    fr_dtype        d = fr_nest_compute(nest, st->dst);
-    int             n_args = fr_nest_n_args(&nest->insts[st->dst]);
+    fr_dtype d = fr_nest_compute(nest, st->dst);
+    int      n_args = fr_nest_n_args(&nest->insts[st->dst]);
 
-    if ((d != FR_F32 && d != FR_F64) || nest->insts[st->dst].op == FR_OP_cast)
+    if (d != FR_F32 && d != FR_F64)
         return false;
     for (int at = 0; at < n_args; at++) {
         uint16_t from = st->a[at];
         uint32_t k = maker[from];
         int      row, column;
 
-        if (k == UINT32_MAX || uses[from] != 1 || (last_write != UINT32_MAX && last_write > k) ||
-            fr_nest_compute(nest, from) != d)
+        if (k == UINT32_MAX || k < written || uses[from] != 1 || fr_nest_compute(nest, from) != d)
             continue;
         row = row_of(nest->insts[from].op);
         column = column_of(nest->insts[st->dst].op, at);
-        if (row < 0 || column < 0 || !kernels->pair[row][column][d == FR_F64])
+        if (row < 0 || column < 0)
             continue;
         take_over(nest, st, &steps[k], at, row, kernels->pair[row][column][d == FR_F64]);
         steps[k].fn.map = NULL;
@@ -103,7 +104,7 @@ uint32_t
 fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_steps l,
               uint16_t *uses, uint32_t *maker)
 {
-    uint32_t last_write = UINT32_MAX, end = l.first;
+    uint32_t written = l.first, end = l.first;
 
     memset(uses, 0, 2 * nest->n_insts * sizeof *uses);
     memset(maker, 0xff, 2 * nest->n_insts * sizeof *maker);
@@ -117,10 +118,10 @@ fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, stru
     for (uint32_t i = l.first; i < l.end; i++) {
         struct fr_step *st = &steps[i];
 
-        if (is_operation(st) && !join(nest, kernels, steps, i, last_write, uses, maker) && st->kind == FR_STEP_OP)
+        if (is_operation(st) && !join(nest, kernels, steps, st, written, uses, maker) && st->kind == FR_STEP_OP)
             maker[st->dst] = i;
         if (fr_step_writes(st))
-            last_write = i;
+            written = i + 1;
     }
     for (uint32_t i = l.first; i < l.end; i++)
         if (!is_operation(&steps[i]) || steps[i].fn.map)
