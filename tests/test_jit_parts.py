@@ -45,7 +45,7 @@ def sources(*patterns):
 def build(directory):
     """The test library and a helper program of its own."""
     shared = sources("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
-    parts = sources(*(f"jit/{f}.c" for f in ("compile", "helper", "cache", "key", "load", "memo")),
+    parts = sources(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "key", "load", "memo")),
                     "backends/ref/*.c")
     helper = sources("jit/cc/*.c", "jit/emit_gcc*.c")
     objects = {}

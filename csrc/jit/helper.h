@@ -31,7 +31,7 @@ struct fr_helper {
     struct fr_frame head;
     char   *bytes;
     size_t  n_in;              /* of head and bytes together */
-    /* kept by compile.c */
+    /* kept by compile_helpers.c */
     int     n_compiles;
     int64_t since_us;          /* start of what it is doing, or of idleness */
     bool    greeted;

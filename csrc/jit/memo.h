@@ -1,5 +1,5 @@
 /* jit/memo.h -- the cache remembers which compiler its entries were made with, so that they can be
- * looked up without starting a helper. Called by jit/compile.c. */
+ * looked up without starting a helper. Called by jit/compile_job.c. */
 #ifndef FR_JIT_MEMO_H
 #define FR_JIT_MEMO_H
 

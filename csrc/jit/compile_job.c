@@ -1,0 +1,273 @@
+/* jit/compile_job.c -- a job of the manager, from its key to its answer: lists, what is known of keys, the disk. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "jit/cache.h"
+#include "jit/compile_int.h"
+#include "jit/load.h"
+#include "jit/memo.h"
+
+static struct fr_manager *const m = &fr_manager;
+
+void
+fr_jobs_push(struct fr_jobs *l, struct fr_job *j)
+{
+    j->next = NULL;
+    *(l->first ? &l->last->next : &l->first) = j;
+    l->last = j;
+}
+
+struct fr_job *
+fr_jobs_pop(struct fr_jobs *l)
+{
+    struct fr_job *j = l->first;
+
+    if (j)
+        l->first = j->next;
+    return j;
+}
+
+bool
+fr_jobs_take(struct fr_jobs *l)
+{
+    pthread_mutex_lock(&m->lock);
+    m->current = fr_jobs_pop(l);
+    pthread_mutex_unlock(&m->lock);
+    return m->current != NULL;
+}
+
+void
+fr_jobs_put(struct fr_jobs *l)
+{
+    pthread_mutex_lock(&m->lock);
+    fr_jobs_push(l, m->current);
+    m->current = NULL;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void
+fr_job_free(struct fr_job *j)
+{
+    if (j)
+        fr_free(j->nest);
+    fr_free(j);
+}
+
+void
+fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
+{
+    if (strstr(fr_env.log, "compiles"))
+        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
+                key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
+}
+
+/* ---- finished jobs --------------------------------------------------------------------------- */
+
+const struct fr_known_code *
+fr_job_known(const struct fr_key *key)
+{
+    for (size_t i = 0; i < m->n_known; i++)
+        if (fr_key_equal(&m->known[i]->key, key))
+            return m->known[i];
+    return NULL;
+}
+
+/* Remembers what came of a key; without memory it is forgotten, which costs a second compilation. */
+static const struct fr_known_code *
+keep(const struct fr_key *key, const struct fr_nest_code *code)
+{
+    struct fr_known_code *k = fr_calloc(1, sizeof *k);
+
+    pthread_mutex_lock(&m->lock);
+    if (k && FR_GROW(m->known, m->known_cap, m->n_known + 1)) {
+        k->key = *key;
+        k->code = *code;
+        m->known[m->n_known++] = k;
+    } else {
+        fr_free(k);
+        k = NULL;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return k;
+}
+
+void
+fr_job_answer(const struct fr_nest_code *code)
+{
+    struct fr_job *j = m->current;
+
+    j->ready(j->arg, code);
+    pthread_mutex_lock(&m->lock);
+    m->current = NULL;
+    m->n_pending--;
+    pthread_cond_broadcast(&m->done);
+    pthread_mutex_unlock(&m->lock);
+    fr_job_free(j);
+}
+
+void
+fr_job_answer_known(const struct fr_known_code *k)
+{
+    fr_job_answer(k->code.rows ? &k->code : NULL);
+}
+
+void
+fr_compile_count(uint64_t *what, uint64_t n)
+{
+    pthread_mutex_lock(&m->lock);
+    *what += n;
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool
+fr_job_answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
+{
+    struct fr_nest_code         code;
+    const struct fr_known_code *k;
+    char                        name[FR_KERNEL_NAME];
+    fr_status                   st;
+
+    fr_key_name(&m->current->key, name);
+    pthread_mutex_lock(&m->fork_lock);
+    st = fr_load_code(bytes, n, name, m->current->n_stages, &code, err);
+    pthread_mutex_unlock(&m->fork_lock);
+    if (st != FR_OK)
+        return false;
+    k = keep(&m->current->key, &code);
+    fr_compile_count(what, 1);
+    fr_job_answer(k ? &k->code : NULL);
+    return true;
+}
+
+void
+fr_job_give_up(bool for_good)
+{
+    static const struct fr_nest_code none = {NULL, NULL, NULL};
+
+    if (for_good) {
+        keep(&m->current->key, &none);
+        fr_compile_count(&m->stats.n_failed, 1);
+    }
+    fr_job_answer(NULL);
+}
+
+void
+fr_compile_set_unavailable(const char *why)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->is_unavailable)
+        snprintf(m->unavailable, sizeof m->unavailable, "%s", why);
+    m->is_unavailable = true;
+    pthread_mutex_unlock(&m->lock);
+    fr_warn_once("compile", "kernels are interpreted, not compiled: %s", why);
+}
+
+/* ---- which compiler -------------------------------------------------------------------------- */
+
+static void
+set_compiler(const uint8_t *digest)
+{
+    memcpy(m->maker.compiler, digest, FR_DIGEST_BYTES);
+    m->compiler_known = true;
+    m->n_compilers++;
+}
+
+void
+fr_compile_learn_compiler(const char *hello, size_t n)
+{
+    uint8_t digest[FR_DIGEST_BYTES];
+
+    if (n <= sizeof digest)
+        return;
+    memcpy(digest, hello, sizeof digest);
+    if (m->compiler_known && !memcmp(digest, m->maker.compiler, sizeof digest))
+        return;
+    set_compiler(digest);
+    fr_memo_write(&m->maker, hello + sizeof digest, n - sizeof digest);
+}
+
+/* Whether keys can be made; if not, the first helper will tell. */
+static bool
+know_compiler(void)
+{
+    uint8_t       digest[FR_DIGEST_BYTES];
+    struct fr_err err;
+
+    if (!m->helper_hashed && !m->is_unavailable) {
+        if (fr_key_hash_file(m->setup.program, m->maker.helper, &err) == FR_OK)
+            m->helper_hashed = true;
+        else
+            fr_compile_set_unavailable(err.text);
+    }
+    if (m->helper_hashed && !m->compiler_known && !m->memo_read) {
+        m->memo_read = true;
+        if (fr_memo_read(&m->maker, digest))
+            set_compiler(digest);
+    }
+    return m->compiler_known;
+}
+
+/* ---- looking up ------------------------------------------------------------------------------ */
+
+void
+fr_job_key(struct fr_job *j)
+{
+    if (j->compiler == m->n_compilers)
+        return;
+    fr_key_of_nest(&j->key, &m->maker, (const char *const *)m->feature, j->nest, j->n_nest);
+    j->compiler = m->n_compilers;
+}
+
+/* Answers m->current from memory or disk if possible. */
+static bool
+look_up(void)
+{
+    struct fr_job              *j = m->current;
+    const struct fr_known_code *k;
+    struct fr_err               err;
+    void                       *bytes;
+    size_t                      n;
+    int64_t                     start = fr_now_us();
+    bool                        ok;
+
+    fr_job_key(j);
+    if ((k = fr_job_known(&j->key))) {
+        fr_job_answer_known(k);
+        return true;
+    }
+    switch (fr_cache_get(&j->key, &bytes, &n, &err)) {
+    case FR_OK:
+        ok = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
+        fr_free(bytes);
+        if (ok)
+            return true;
+        fr_cache_drop(&j->key); /* as good as damaged */
+        __attribute__((fallthrough));
+    case FR_EBUG:
+        fr_compile_count(&m->stats.n_bad_entries, 1);
+        fr_compile_say(&j->key, "bad cache entry for", fr_now_us() - start);
+        return false;
+    default:
+        fr_compile_count(&m->stats.n_disk_misses, 1);
+        return false;
+    }
+}
+
+void
+fr_job_take_in(void)
+{
+    bool known = know_compiler();
+
+    if (known && look_up())
+        return;
+    /* What was never compiled by this program cannot be in the cache. */
+    if (m->current->lookup_only || m->is_unavailable) {
+        fr_job_answer(NULL);
+        return;
+    }
+    fr_jobs_put(&m->todo);
+}
