@@ -251,7 +251,17 @@ set_reduction(struct loop *z)
     return true;
 }
 
-/* Whether rows are few or long, and none of what is long lies crosswise: the launcher copies that in tiles. */
+/* Whether rows to be reduced lie side by side, and so do their results: those are reduced together. */
+static bool
+is_one_block(const struct loop *z)
+{
+    const int64_t *in = z->stride[0], *out = z->stride[1];
+
+    return z->form == ROWS && z->n_axes == 2 && in[1] == 1 && in[0] == z->dims[1] && out[0] == 1;
+}
+
+/* Whether rows are few or long, or one block, and none of what is long lies crosswise: the launcher copies that in
+ * tiles. */
 static bool
 has_good_rows(const struct loop *z)
 {
@@ -265,7 +275,7 @@ has_good_rows(const struct loop *z)
         if (step != 0 && step != 1 && n_rows * n * fr_dtype_size(z->dtype[o]) >= fr_env.pack_bytes)
             return false;
     }
-    return (n_rows <= MAX_ROWS || n >= LONG_ROW) && fr_env.pack_bytes > 0;
+    return (n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z)) && fr_env.pack_bytes > 0;
 }
 
 /* ---- one node ---- */

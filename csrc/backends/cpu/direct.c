@@ -124,16 +124,16 @@ reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 bool
 fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
 {
-    fr_fold_fn            *fn = fr_reduce->fold[FR_REDUCE_ROW(op)][in->dtype];
-    _Alignas(ELEMENT) char acc[ELEMENT], last[ELEMENT];
+    _Alignas(ELEMENT) char room[FR_REDUCE_ROOM];
+    size_t                 at_once = n_rows;
+    int                    size = fr_dtype_size(in->dtype);
 
-    if (!fn || !reduces_to(op, out, in) || !adjoins(in))
+    if (!fr_reduce->fold[FR_REDUCE_ROW(op)][in->dtype] || !reduces_to(op, out, in) || !adjoins(in))
         return false;
-    for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
-        fn(n, in->mem + r * in->row, acc, NULL);
-        fr_reduce_finish(op, in->dtype, acc, NULL, last);
-        memcpy(out->mem + r * out->row, last, (size_t)fr_dtype_size(out->dtype));
-    }
+    if (n_rows > 1 && (in->row != (ptrdiff_t)n * size || out->row != fr_dtype_size(out->dtype)))
+        at_once = 1;
+    for (size_t r = 0; r < n_rows; r += at_once)
+        fr_reduce_rows(op, in->dtype, at_once, n, in->mem + (ptrdiff_t)r * in->row, out->mem + (ptrdiff_t)r * out->row, room);
     return true;
 }
 

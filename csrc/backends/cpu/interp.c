@@ -11,12 +11,11 @@
 #include "backends/cpu/program.h"
 
 enum {
-    REDUCE_ROWS = 256, /* rows whose accumulators fit the temporary room */
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
-    COLUMNS_BYTES = 32, /* of a row, below which its columns are folded */
     PLACED_ROWS = 8, /* whose places are found side by side */
+    PLACED_AT_ONCE = FR_REDUCE_ROOM / 16, /* of them, at most */
 };
 
 /* How a load is served, by its number. */
@@ -77,9 +76,9 @@ size_t
 fr_interp_temp_bytes(const struct fr_program *p)
 {
     int64_t cap = p->tile_cap > p->block_cap ? p->tile_cap : p->block_cap;
-    size_t  reduce = REDUCE_ROWS * 16, accum = ((size_t)cap + 1) * 16;
+    size_t  accum = ((size_t)cap + 1) * 16;
 
-    return reduce > accum ? reduce : accum;
+    return FR_REDUCE_ROOM > accum ? FR_REDUCE_ROOM : accum;
 }
 
 /* Not past the caches, where it is already, goes what is read as well. Operands beyond the 64th are stored as ever. */
@@ -289,97 +288,13 @@ reduce_op(const struct fr_step *st)
     return (fr_op)(FR_OP_sum + st->op_row);
 }
 
-/* Whether rows are so short that they are better folded a column at a time, and whether that is the same. */
-static bool
-folds_columns(const struct frame *f, const struct fr_step *st)
-{
-    bool floats = st->in >= FR_F16;
-
-    return f->n_rows > 1 && f->n > 1 && f->n * fr_dtype_size(st->in) < COLUMNS_BYTES &&
-           f->p->reduce->accum[st->op_row][st->in] && !fr_dtype_is_complex(st->in) &&
-           !(floats && reduce_op(st) == FR_OP_sum);
-}
-
-/* Element by element a row is one comparison that nobody foresees after the other; whole columns of some rows are
- * accumulated in vectors. Both are left folds (reduce.h). */
-static void
-fold_columns(struct frame *f, const struct fr_step *st, const char *from, char *to)
-{
-    fr_op          op = reduce_op(st);
-    fr_dtype       acc = fr_reduce_acc(op, st->in);
-    const size_t   size = (size_t)fr_dtype_size(st->in), acc_size = (size_t)fr_dtype_size(acc), n = (size_t)f->n;
-    const size_t   room = REDUCE_ROWS * 16 / (n * size), first = acc == st->in;
-    _Alignas(16) char identity[16];
-
-    fr_reduce_identity(op, acc, 1, identity, NULL);
-    for (size_t left = (size_t)f->n_rows, m; left; left -= m, from += m * n * size, to += m * acc_size) {
-        m = left < room ? left : room;
-        for (size_t c = 0; c < n; c++)
-            fr_copy_gather(m, (int)size, c < first ? to : f->temp + c * m * size, from + c * size,
-                           (ptrdiff_t)(n * size));
-        if (!first)
-            fr_copy_fill(m, (int)acc_size, to, identity);
-        f->p->reduce->accum[st->op_row][st->in](n - first, m, to, f->temp + first * m * size,
-                                                (ptrdiff_t)(m * size), NULL, 0);
-    }
-}
-
-/* Places of extremes of very short rows, in vectors of columns. */
-static void
-place_columns(struct frame *f, const struct fr_step *st, const char *from, int64_t *index)
-{
-    const size_t size = (size_t)fr_dtype_size(st->in), n = (size_t)f->n, room = REDUCE_ROWS * 16 / (n * size);
-
-    memset(index, 0, (size_t)f->n_rows * sizeof *index);
-    for (size_t left = (size_t)f->n_rows, m; left; left -= m, from += m * n * size, index += m) {
-        m = left < room ? left : room;
-        for (size_t c = 0; c < n; c++)
-            fr_copy_gather(m, (int)size, f->temp + c * m * size, from + c * size, (ptrdiff_t)(n * size));
-        f->p->reduce->accum[st->op_row][st->in](n - 1, m, f->temp, f->temp + m * size, (ptrdiff_t)(m * size), index, 1);
-    }
-}
-
 /* One result per row of the tile. */
 static char *
 reduce(struct frame *f, const struct fr_step *st)
 {
-    const struct fr_reduce_kernels *k = f->p->reduce;
-    const char                     *from = f->at[st->a[0]];
-    char                           *to = f->registers + st->offset;
-    fr_op                           op = reduce_op(st);
-    fr_dtype                        acc = fr_reduce_acc(op, st->in);
-    int                             acc_size = fr_dtype_size(acc), in_size = fr_dtype_size(st->in);
-    bool                            indexed = op == FR_OP_argmax || op == FR_OP_argmin;
+    char *to = f->registers + st->offset;
 
-    if (!indexed && st->in != FR_F16) {
-        /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
-        static const _Alignas(16) char zero[16];
-        if (folds_columns(f, st))
-            fold_columns(f, st, from, to);
-        else if (f->n_rows == 1)
-            k->fold[st->op_row][st->in]((size_t)f->n, from, to, NULL);
-        else
-            st->fn.fold_rows((size_t)f->n_rows, (size_t)f->n, from, to, NULL);
-        if (op == FR_OP_sum && st->in > FR_F16)
-            f->p->kernels->map[FR_OP_add][st->in]((size_t)f->n_rows, to, to, zero, zero, 2);
-        return to;
-    }
-    if (indexed && f->n_rows > 1 && f->n > 1 && f->n <= FR_NEAR_STEP && fr_nest_places_compare(st->in)) {
-        place_columns(f, st, from, (int64_t *)to);
-        return to;
-    }
-    for (int64_t t = 0; t < f->n_rows; t += REDUCE_ROWS) {
-        int64_t     n = f->n_rows - t < REDUCE_ROWS ? f->n_rows - t : REDUCE_ROWS;
-        const char *rows = from + t * f->n * in_size;
-        int64_t    *index = indexed ? (int64_t *)(to + t * st->size) : NULL; /* the results themselves */
-
-        if (n == 1)
-            k->fold[st->op_row][st->in]((size_t)f->n, rows, f->temp, index);
-        else
-            st->fn.fold_rows((size_t)n, (size_t)f->n, rows, f->temp, index);
-        for (int64_t i = 0; i < n && !indexed; i++)
-            fr_reduce_finish(op, st->in, f->temp + i * acc_size, NULL, to + (t + i) * st->size);
-    }
+    fr_reduce_rows(reduce_op(st), st->in, (size_t)f->n_rows, (size_t)f->n, f->at[st->a[0]], to, f->temp);
     return to;
 }
 
@@ -600,12 +515,12 @@ placed(struct frame *f, int64_t n_rows, int64_t n_inner)
     const int             size = fr_dtype_size(load->dtype);
     const ptrdiff_t       step = f->inner_stride[load->operand], by_row = f->row_stride[to->operand];
     char                 *from = f->ptr[load->operand], *out = f->ptr[to->operand];
-    int64_t              *index = (int64_t *)(f->temp + REDUCE_ROWS * 8);
+    int64_t              *index = (int64_t *)(f->temp + PLACED_AT_ONCE * 8);
 
     if (n_inner < 2 || n_rows < PLACED_ROWS || f->row_stride[load->operand] != size || step == size)
         return false;
     for (int64_t m; n_rows > 0; n_rows -= m, from += m * size, out += m * by_row) {
-        m = n_rows < REDUCE_ROWS ? n_rows : REDUCE_ROWS;
+        m = n_rows < PLACED_AT_ONCE ? n_rows : PLACED_AT_ONCE;
         memcpy(f->temp, from, (size_t)(m * size));
         memset(index, 0, (size_t)m * sizeof *index);
         f->p->reduce->accum[FR_REDUCE_ROW(by->op)][load->dtype]((size_t)(n_inner - 1), (size_t)m, f->temp, from + step, step,

@@ -44,7 +44,6 @@ enum fr_step_kind {
 struct fr_step {
     union {
         fr_map_fn       *map;
-        fr_fold_rows_fn *fold_rows;
         fr_accum_fn     *accum;
     } fn;
     uint8_t  kind;     /* enum fr_step_kind */

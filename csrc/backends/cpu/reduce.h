@@ -3,7 +3,7 @@
  *
  * Called by the block interpreter (interp.c) and the launcher. reduce.inc.c has the kernels; it
  * is compiled once per instruction-set level with -DFR_LEVEL=v2|v3|v4|generic. reduce.c has what
- * does not depend on the level: combining, identities, trees.
+ * does not depend on the level: combining, identities, trees; reduce_rows.c reduces rows by them.
  *
  * The result of each is fixed by its definition here, so it is the same at every level and for
  * every cut into blocks and threads:
@@ -89,6 +89,11 @@ void fr_reduce_identity(fr_op op, fr_dtype acc, size_t n, void *out, int64_t *in
  * `in`): sum adds NumPy's +0.0 (so that a row of -0.0 gives 0.0), f16 is rounded, argmax and
  * argmin store the index. */
 void fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *index, void *out);
+
+/* The results of n_rows rows of n elements each, side by side, by the kernels of the level in use: to[t] as
+ * fr_reduce_finish stores it. `room` is FR_REDUCE_ROOM bytes to work in, aligned to 16. */
+enum { FR_REDUCE_ROOM = 4096 };
+void fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from, char *to, char *room);
 
 /* ---- the pairwise tree in pieces ---------------------------------------------------------------
  * Walks the subtrees of at most `max` elements (max >= 128) from left to right:
