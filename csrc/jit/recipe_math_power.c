@@ -97,11 +97,12 @@ static fr_mval
 power_f32(code_t c, fr_mval x, fr_mval y)
 {
     const fr_dtype t = FR_F64;
-    struct split s = split(c, t, widen(c, m_abs(c, x)), SQRT_HALF, false);
-    fr_mval r = SUB(s.m, K(1)), l, p;
+    fr_mval a = widen(c, m_abs(c, x));
+    struct split s = split(c, t, a, SQRT_HALF, false);
+    fr_mval r = SUB(s.m, K(1)), e = SEL(EQ(a, K(0)), K(-0x1p300), s.e), l, p;
     struct nearest k;
 
-    l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), s.e));
+    l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), e));
     l = or_nothing_short(c, at_most(c, t, l, 200), 1);
     k = nearest(c, t, l, 1, BIAS);
     r = SUB(l, k.n);
@@ -110,7 +111,7 @@ power_f32(code_t c, fr_mval x, fr_mval y)
 }
 
 /* log2 m = s (c0 + s^2 (c1 + s^2 q(s^2))), s = (m - 1) / (m + 1), all but q in sums of two: the
- * exponent has 11 bits, which the logarithm must have more than a double. */
+ * exponent has 11 bits, which the logarithm must have more than a double. Of 0, the first part is minus infinity. */
 static struct two
 log2_two(code_t c, fr_mval a)
 {
@@ -134,7 +135,7 @@ log2_two(code_t c, fr_mval a)
     v.lo = ADD(v.lo, ADD(p.lo, K(POWER_C0[1])));
     l = product_exact(c, s.hi, v.hi);
     l.lo = FMA(s.hi, v.lo, FMA(s.lo, v.hi, l.lo));
-    sum = sum_sorted(c, part.e, l.hi);
+    sum = sum_sorted(c, SEL(EQ(a, K(0)), K(-INFINITY), part.e), l.hi);
     return (struct two){sum.hi, ADD(sum.lo, l.lo)};
 }
 
@@ -159,13 +160,18 @@ power_f64(code_t c, fr_mval x, fr_mval y)
     return scale(c, t, ADD(sum.hi, FMA(r.lo, ADD(sum.hi, q), q)), k.biased);
 }
 
+/* Nearly always the base is 0 or positive, the exponent not 0, and both are finite. (That the power is, too, would take a
+ * logarithm to see.) */
 fr_status
 recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
     fr_mval x = in[0].re, y = in[1].re;
-    fr_mval size = t == FR_F32 ? power_f32(c, x, y) : power_f64(c, x, y);
+    fr_mval size = t == FR_F32 ? power_f32(c, x, y) : power_f64(c, x, y), base, exponent, special;
 
-    out->re = power_specials(c, t, x, y, size);
+    base = LE(U(bits_of(t, INFINITY)), BITS(x));
+    exponent = LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(ABS(y)), U(1)));
+    special = power_specials(c, t, x, y, size);
+    out->re = RARE(base, special, RARE(exponent, special, size));
     return c->st;
 }
 
