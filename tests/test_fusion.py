@@ -287,3 +287,16 @@ def test_plain_loop_hits_the_plan_from_its_third_step():
         x = x * np.float32(0.5) + 1
         frit.eval(x)
     assert frit.stats()["plans"] == before
+
+
+def test_products_of_small_matrices_are_two_kernels():
+    """Each as one long row; whatever is one row for each of its steps anyway is one kernel."""
+    def product(xp, a, b):
+        return (a[:, :, :, None] * b[:, None]).sum(2)
+
+    for dtype in "f4", "f8":
+        check(product, rand(100, 3, 3, dtype=dtype), rand(100, 3, 3, dtype=dtype), kernels=2)
+    check(product, rand(100, 8, 8, dtype="f8"), rand(100, 8, 8, dtype="f8"))     # 4 KB for each
+    check(product, rand(10, 3, 3), rand(10, 3, 3))                               # few
+    check(lambda xp, a, w: (a * w).sum(2), rand(100, 3, 3, 3), rand(100, 3, 3, 1))   # the outer axes are one
+    check(lambda xp, a, w: (a * w).sum(1), rand(100, 3, 3), rand(100, 3, 1))

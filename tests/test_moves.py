@@ -333,6 +333,10 @@ COSTS = {
     "f.reshape(-1, 2)[:, ::-1] * 2": 4.5,           # rows in another order, by shuffles
     "small + small.swapaxes(1, 2)": 6,
     "small.swapaxes(1, 2).copy()": 4.5,
+    "four[:, :, :, None] * four[:, None]": 7.5,             # rows of three axes, by shuffles
+    "(four[:, :, :, None] * four[:, None]).sum(2)": 20,
+    "(small[:, :, :, None] * small[:, None]).sum(2)": 40,
+    "(six[:, :, :, None] * six[:, None]).sum(2)": 41,       # the longest axis is next to what is accumulated
     "small * small[:, :1]": 6,
     "(small * third).sum(-1)": 9,                 # the longest axis is the rows
     "f.reshape(100, 300) - f.reshape(100, 300).max(1, keepdims=True)": 3.6,    # the last rows of a repeat by vectors
@@ -355,6 +359,7 @@ half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the f
 sevens = frit.asarray(r.random((4286, 7), "f4"))        # in one register
 seventh = frit.asarray(r.random((4286, 1), "f4"))
 small, third = frit.asarray(r.random((3333, 3, 3), "f4")), frit.asarray(r.random((3333, 1, 3), "f4"))
+four, six = frit.asarray(r.random((469, 4, 4))), frit.asarray(r.random((140, 6, 6)))
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
 long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time

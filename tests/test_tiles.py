@@ -351,8 +351,21 @@ def small_matrices():
             right(lambda x, y: x[::2, :1] + y, a, one, what=(dtype, shape))
 
 
+def small_products():
+    """Rows of three axes, up to 512 bytes, of which each operand lacks one."""
+    for dtype in DTYPES:
+        for i, k, j in ((2, 2, 2), (3, 3, 3), (2, 3, 4), (4, 4, 4), (5, 5, 5), (1, 3, 2), (6, 6, 6)):
+            a, b = data((2503, i, k), dtype), data((2503, k, j), dtype, 1)
+            size = a.itemsize
+            fits = i * k * j <= min(128, 512 // size) and max(i * k, k * j) * size <= 128 and j * size <= 48 and i > 1
+            run = joined if fits else right
+            run(lambda x, y: x[..., None] * y[:, None], a, b, what=(dtype, i, k, j))
+            right(lambda x, y: (x[..., None] * y[:, None]).sum(2), a, b, what=(dtype, i, k, j))
+            right(lambda x, y: (x[:, ::-1, :, None] * y[:, None]).max(2), a, b, what=(dtype, i, k, j))
+
+
 @pytest.mark.parametrize("level", frit.isa_levels())
-@pytest.mark.parametrize("what", [rows_in_another_order, small_matrices])
+@pytest.mark.parametrize("what", [rows_in_another_order, small_matrices, small_products])
 def test_short_rows_by_shuffles(what, level):
     """On each level of instructions: its vectors, and what they cannot do."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", f"from tests.test_tiles import *; {what.__name__}()"],

@@ -539,13 +539,40 @@ enum {
     ROWS_LINE = 64,     /* bytes of an operand that lie side by side along the rows: its line would be gone */
 };
 
+/* Two axes of one class change places. */
+static void
+swap_axes(struct lowering *z, int p, int q)
+{
+    int64_t size = z->dims[p];
+
+    z->dims[p] = z->dims[q];
+    z->dims[q] = size;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t stride = z->op[o].stride[p];
+
+        z->op[o].stride[p] = z->op[o].stride[q];
+        z->op[o].stride[q] = stride;
+    }
+}
+
+/* The longest of the axes up to `last`. */
+static int
+longest_axis(const struct lowering *z, int last)
+{
+    int longest = last;
+
+    for (int p = last; p >= 0; p--)
+        if (z->dims[p] > z->dims[longest])
+            longest = p;
+    return longest;
+}
+
 /* Where rows are short and few, every index of the outer axes would be a call of its own: the longest of them becomes
  * the rows. No row waits for another, whatever axes they have. */
 static void
 longest_rows(struct lowering *z)
 {
-    int     row = z->n_axes - 2, longest = row;
-    int64_t size;
+    int row = z->n_axes - 2;
 
     if (row < 1 || z->dims[row] * z->dims[row + 1] >= FEW_ELEMENTS || z->class_[row] == INNER)
         return;
@@ -553,20 +580,25 @@ longest_rows(struct lowering *z)
         if (z->op[o].stride[row] == 1 && z->op[o].stride[row + 1] != 0 &&
             z->dims[row] * fr_dtype_size(z->form[o].dtype) >= ROWS_LINE)
             return;
-    for (int p = row; p >= 0; p--)
-        if (z->dims[p] > z->dims[longest])
-            longest = p;
-    if (longest == row)
-        return;
-    size = z->dims[longest];
-    z->dims[longest] = z->dims[row];
-    z->dims[row] = size;
-    for (size_t o = 0; o < z->n_op; o++) {
-        int64_t stride = z->op[o].stride[longest];
+    swap_axes(z, row, longest_axis(z, row));
+}
 
-        z->op[o].stride[longest] = z->op[o].stride[row];
-        z->op[o].stride[row] = stride;
-    }
+/* What is short and accumulated into few neighbours is a call for each few as well: the longest of the axes that are
+ * kept becomes theirs. Accumulators do not wait for each other. */
+static void
+longest_neighbours(struct lowering *z)
+{
+    int     last = z->n_axes - 2;
+    int64_t n = z->dims[z->n_axes - 1];
+
+    for (; last >= 0 && z->class_[last] != KEPT; last--)
+        n *= z->dims[last];
+    if (last < 1 || n * z->dims[last] >= FEW_ELEMENTS)
+        return;
+    for (int p = 0; p < last; p++)
+        if (z->class_[p] != KEPT)
+            return;
+    swap_axes(z, last, longest_axis(z, last));
 }
 
 /* Does a FULL value of an earlier stage serve a later one? */
@@ -671,6 +703,8 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     coalesce(&z);
     if (!after && z.grp->kind != FR_GROUP_ROW && z.grp->kind != FR_GROUP_MAP)
         rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
+    if (!after && z.grp->kind == FR_GROUP_POST)
+        longest_neighbours(&z);
     l->joined = (uint8_t)fr_lower_join_rows(&z, &l->n_packed);
     if (!l->joined) {
         if (after || z.grp->kind == FR_GROUP_MAP || z.grp->kind == FR_GROUP_ROW)

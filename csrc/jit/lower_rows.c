@@ -116,7 +116,8 @@ fr_lower_pack(struct lowering *z)
 
 enum {
     JOIN_BYTES = 48,  /* of a row at most: longer ones are vectors by themselves; */
-    JOIN_MORE = 128,  /* of one that several axes make up, or whose elements have another order (FR_TURN_ROW); */
+    JOIN_MORE = 128,  /* of one whose elements have another order (FR_TURN_ROW); */
+    JOIN_MOST = 512,  /* of one that several axes make up, the innermost of JOIN_BYTES at most; */
     JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
     JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
     JOIN_ROWS = 64,
@@ -187,6 +188,8 @@ can_join(const struct lowering *z, int first)
     }
     if (most == 0 || n * most < fr_env.pack_bytes || (repeats && !computes && !turns)) /* which is a copy by itself */
         return false;
+    if (first < z->n_axes - 1 && z->dims[z->n_axes - 1] * most <= JOIN_BYTES)
+        return !far && n_row * most <= JOIN_MOST;
     return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
            (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
 }

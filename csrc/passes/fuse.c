@@ -463,9 +463,9 @@ fuse_at_once(struct fuser *z, bool *made, struct fr_err *err)
         for (int k = 0; k < domain->ndim; k++)
             n_full += fr_layout_dims(domain)[k] != 1;
         reduction_order(z, last, m);
-        /* Reducing an axis of size 1 is not the others' domain, and a row that is made of several axes must be
-         * one for every operand. */
-        if (n_members > 1 && (n_full != m->ndim || (m->n_inner > 1 && !like_domain)))
+        /* Reducing an axis of size 1 is not the others' domain, a row that is made of several axes must be one for
+         * every operand, and accumulating over many axes may be in bits. */
+        if (n_members > 1 && (n_full != m->ndim || ((m->n_inner > 1 || (m->n_inner == 0 && m->ndim > 3)) && !like_domain)))
             return FR_OK;
     }
     memset(f->in_place, 0, (size_t)g->n_nodes * sizeof *f->in_place);

@@ -642,6 +642,70 @@ check_part(const struct fuser *z, const struct fr_group *g)
     return why ? why : check_stores(z, g, g == z->a ? z->b : z->a);
 }
 
+enum {
+    FEW_BYTES = 512,  /* of what belongs to one index of the longest axis, which rows of several axes are joined up to */
+    ROW_BYTES = 48,   /* and of its innermost axis (jit/lower_rows.c) */
+    MANY = 64,        /* indices of the longest axis */
+};
+
+/* The two kept axes outside of all that is accumulated, and whether there are more or less. */
+static bool
+find_outer(const struct fr_group *m, int outer[2])
+{
+    int n = 0;
+
+    for (int i = 0; i + 1 < m->ndim; i++)
+        if (m->dims[m->order[i]] != 1 && !(m->reduced >> m->order[i] & 1)) {
+            if (n == 2)
+                return false;
+            outer[n++] = m->order[i];
+        }
+    return n == 2;
+}
+
+/* Whether those are one axis to all that the merged group reads. */
+static bool
+outer_are_one(const struct fuser *z, const int outer[2])
+{
+    const struct fr_group *both[2] = {z->a, z->b}, *m = &z->merged;
+    int64_t                s[FR_MAX_DIMS];
+
+    for (int side = 0; side < 2; side++)
+        for (int c = both[side]->first; c >= 0; c = z->f->next[c]) {
+            const struct fr_gnode *node = &z->g->node[c];
+
+            for (int k = 0; level_of(z, c) == FR_MEMBER_FULL && k < node->n_args; k++) {
+                if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src))
+                    continue;
+                fr_domain_strides(z, c, &node->arg[k], s);
+                if (s[outer[0]] != s[outer[1]] * m->dims[outer[1]])
+                    return false;
+            }
+        }
+    return true;
+}
+
+/* Whether accumulating what a map makes would be walked in bits: products of many small matrices, (a[:, :, :, None] *
+ * b[:, None]).sum(2), where each row of few elements meets others along each of two axes. By itself the map is one long
+ * row for each of its steps, and neighbours are accumulated abreast: 3 x 3 f32 in a fourth of the time. */
+static bool
+walks_in_bits(const struct fuser *z)
+{
+    const struct fr_group *m = &z->merged;
+    const int64_t          size = fr_dtype_size(z->g->node[z->a->first].dtype);
+    int                    outer[2];
+    int64_t                longest, few = 1;
+
+    if (m->kind != FR_GROUP_POST || m->ndim < 4 || (z->a->kind == FR_GROUP_MAP) == (z->b->kind == FR_GROUP_MAP) ||
+        m->reduced >> m->order[m->ndim - 1] & 1 || !find_outer(m, outer))
+        return false;
+    longest = m->dims[outer[0]] > m->dims[outer[1]] ? m->dims[outer[0]] : m->dims[outer[1]];
+    for (int i = 0; i < m->ndim; i++)
+        few *= m->dims[i];
+    return longest >= MANY && few / longest * size <= FEW_BYTES && m->dims[m->order[m->ndim - 1]] * size <= ROW_BYTES &&
+           !outer_are_one(z, outer);
+}
+
 const char *
 fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
 {
@@ -657,6 +721,8 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
         return "the neighbour is no loop nest";
     if ((why = join(z, big, small)))
         return why;
+    if (walks_in_bits(z))
+        return "few elements for each of two axes: apart, each is one long row";
     /* Among thousands of results nearly every pair is refused here, without a look at the members.
      */
     if (big->n_results + small->n_results > FR_FUSE_OPERANDS)
