@@ -319,6 +319,8 @@ COSTS = {
     "f.reshape(75, 2, 100, 2).sum((1, 3))": 13,    # neighbouring accumulators abreast
     "f.reshape(75, 2, 100, 2).max((1, 3))": 16,
     "f.reshape(1500, 2, 2, 5).sum(1)": 6.5,         # what is one axis on both sides of the rows
+    "small.sum((0, 2))": 5,                         # all rows of a block in one call,
+    "(small * third).max((0, 2))": 14,              # or those of one neighbour after those of the other
     "f.reshape(-1, 3).max(1)": 3,                   # a column at a time
     "byte.reshape(-1, 4).any(1)": 3,
     "frit.count_nonzero(byte)": 1,

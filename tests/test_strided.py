@@ -87,3 +87,20 @@ def test_reductions_of_short_rows_and_of_blocks(dtype):
                     assert_same(getattr(t, name)(axis), want, what=(name, shape, axes, x.strides))
                 assert_same((t + t).max(axes) if dtype != "c8" else (t + t).sum(axes),
                             (x + x).max(axes) if dtype != "c8" else (x + x).sum(axes), what=(shape, axes))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f2", "f4", "f8", "c8"])
+def test_many_short_rows_to_few_accumulators(dtype, threads):
+    """More rows than a block has, one axis with the neighbours or not, that neighbours share or that lie far apart."""
+    r = np.random.default_rng(5)
+    for h, n, k in ((5003, 3, 3), (3001, 2, 5), (1500, 7, 2), (2500, 1, 4), (700, 40, 3), (300, 2, 50)):
+        x, rows, columns = ((r.standard_normal(shape) * 9).astype(dtype) for shape in ((h, n, k), (h, 1, k), (n, 1)))
+        with frit.config(num_threads=threads):
+            for f in (lambda a, b, c: a.sum((0, 2)), lambda a, b, c: (a * b).sum((0, -1)), lambda a, b, c: (a * c).sum((0, 2)),
+                      lambda a, b, c: (a[::-1, ::-1] + b).sum((0, 2)), lambda a, b, c: (a[:, :, ::-1] * a).max((0, 2)),
+                      lambda a, b, c: (a[::2] * a[1::2, :1]).sum((0, 2)) if h % 2 == 0 else a[1:].mean((0, 2)),
+                      lambda a, b, c: ((a * b).sum(2), (a * b).sum((0, 2)))):
+                want, got = f(x, rows, columns), f(*map(frit.asarray, (x, rows, columns)))
+                for g, w in zip(got, want) if isinstance(got, tuple) else [(got, want)]:
+                    assert_same(g, w, what=(h, n, k))

@@ -23,7 +23,8 @@ enum {
     AHEAD_LINES = 4,
     ABREAST_INNER = 1024, /* elements of a row at most, where each row has an accumulator */
     ABREAST_ELEMENTS = 512, /* that go to one row of accumulators */
-    ABREAST_ROWS = 64,    /* of each accumulator between two additions */
+    ABREAST_ROWS = 64,    /* of each accumulator between two additions; or more, where so many */
+    ABREAST_VALUES = 2048,/* are not for all together */
 };
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
@@ -259,25 +260,48 @@ fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
     return n * each <= STREAM_BYTES ? n : STREAM_BYTES / each;
 }
 
-/* Elements [j0, j0 + n_inner) of rows [lo, hi) of b->rest, for each of n neighbours; streams to the blocks of `s`. */
+/* Whether neighbours of one row, then those of the next, are rows one behind the other to every operand: values that
+ * are streamed are, in their blocks. */
+static bool
+are_one_axis(const struct fr_bound *b, const int64_t *by, int64_t n, const struct fr_stream *s)
+{
+    for (int k = 0; k < b->nest->n_operands; k++)
+        if (!s->block[k] && b->row_stride[k] != n * by[k])
+            return false;
+    return true;
+}
+
+/* Elements [j0, j0 + n_inner) of rows [lo, hi) of b->rest, for each of n neighbours; streams to the blocks of `s`. Where
+ * all is streamed, no row waits for another yet: then a call of the executor is for as many as can be. */
 static void
 run_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner, int64_t lo, int64_t hi,
             const struct fr_stream *s, void *mem)
 {
     int     axis = b->kept.axis[b->kept.n_axes - 1];
-    int64_t by[FR_MAX_OPERANDS];
+    int64_t by[FR_MAX_OPERANDS], down[FR_MAX_OPERANDS], n_rows = b->rest.n_rows, m;
+    bool    streams = b->exec->program->streams, one;
     char   *ptr[FR_MAX_OPERANDS];
 
-    for (int k = 0; k < b->nest->n_operands; k++)
+    for (int k = 0; k < b->nest->n_operands; k++) {
         by[k] = s->block[k] ? s->bytes[k] : fr_space_strides(b, k)[axis];
-    for (int64_t r = lo; r < hi; r++) {
-        fr_space_move(b, &b->rest, r / b->rest.n_rows, base, ptr);
-        fr_space_advance(b, ptr, b->row_stride, r % b->rest.n_rows);
+        down[k] = s->block[k] ? n * s->bytes[k] : b->row_stride[k];
+    }
+    one = streams && are_one_axis(b, by, n, s);
+    for (int64_t r = lo; r < hi; r += m) {
+        m = n_rows - r % n_rows < hi - r ? n_rows - r % n_rows : hi - r;
+        m = streams && (one || m > n) ? m : 1;
+        fr_space_move(b, &b->rest, r / n_rows, base, ptr);
+        fr_space_advance(b, ptr, b->row_stride, r % n_rows);
         fr_space_advance(b, ptr, b->inner_stride, j0);
         for (int k = 0; k < b->nest->n_operands; k++)
             if (s->block[k])
-                ptr[k] = s->block[k] + (r - lo) * n * s->bytes[k];
-        fr_exec_rows(b->exec, ptr, by, b->inner_stride, n, n_inner, b->in->scalars, mem);
+                ptr[k] = s->block[k] + (r - lo) * down[k];
+        if (one || m == 1) {
+            fr_exec_rows(b->exec, ptr, by, b->inner_stride, m * n, n_inner, b->in->scalars, mem);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++, fr_space_advance(b, ptr, by, 1))
+            fr_exec_rows(b->exec, ptr, down, b->inner_stride, m, n_inner, b->in->scalars, mem);
     }
 }
 
@@ -322,12 +346,13 @@ fr_stream_accumulate_abreast(const struct fr_bound *b, char *const *base, int64_
                              int64_t lo, int64_t hi, void *mem)
 {
     static const struct fr_stream none;
-    int64_t                       block = b->rest.total < ABREAST_ROWS ? b->rest.total : ABREAST_ROWS;
+    int64_t                       block = n * ABREAST_ROWS > ABREAST_VALUES ? ABREAST_ROWS : ABREAST_VALUES / n;
     size_t                        bytes;
     char                         *room;
     struct fr_stream              s;
 
     hi = hi < b->rest.total ? hi : b->rest.total;
+    block = block < b->rest.total ? block : b->rest.total;
     if (!b->exec->program->streams) {
         for (uint32_t i = 0; lo == 0 && i < b->nest->n_insts; i++)
             if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
