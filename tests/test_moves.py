@@ -378,14 +378,18 @@ COSTS_ALONE = {
 }
 
 
-@pytest.fixture(scope="module")
-def cost():
+def needs_callgrind():
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
     if "asan" in os.environ.get("LD_PRELOAD", ""):
         pytest.skip("valgrind runs no sanitizer")
     if os.environ.get("FRIT_ISA") in ("generic", "v2"):
         pytest.skip("the bounds are for registers of 32 bytes")
+
+
+@pytest.fixture(scope="module")
+def cost():
+    needs_callgrind()
     parts = [SETUP]
     for statement in {**COSTS, **COSTS_ALONE}:
         if statement in COSTS_ALONE:
@@ -399,3 +403,20 @@ def cost():
 @pytest.mark.parametrize("statement", COSTS | COSTS_ALONE)
 def test_instructions_an_element(cost, statement):
     assert cost[statement] <= (COSTS | COSTS_ALONE)[statement], cost
+
+
+# Cache lines missed for each line of operands and results, where rows that reach far have others between them.
+LACED = {
+    "frit.repeat(rows, 5, 0)": (6 * 20000 * 40, 1.5),
+    "rows5 + rows5.swapaxes(1, 2)": (2 * 5000 * 25 * 8, 2.5),
+}
+
+
+def test_rows_that_others_lie_between_go_through_the_cache_once():
+    needs_callgrind()
+    parts = [SETUP, "rows, rows5 = frit.asarray(r.random((20000, 10), 'f4')), frit.asarray(r.random((5000, 5, 5)))"]
+    for statement in LACED:
+        parts += [f"for _ in range(3): frit.eval({statement})", "os.getppid()", f"frit.eval({statement})", "os.getppid()"]
+    counts = dispatch_callgrind.dumps(2 * len(LACED), "\n".join(parts), misses=True)
+    found = {s: counts[2 * i + 1] / (LACED[s][0] / 64) for i, s in enumerate(LACED)}
+    assert all(found[s] <= LACED[s][1] for s in LACED), found

@@ -104,3 +104,18 @@ def test_many_short_rows_to_few_accumulators(dtype, threads):
                 want, got = f(x, rows, columns), f(*map(frit.asarray, (x, rows, columns)))
                 for g, w in zip(got, want) if isinstance(got, tuple) else [(got, want)]:
                     assert_same(g, w, what=(h, n, k))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_rows_between_which_other_rows_lie(threads):
+    """Rows that reach far, run a tile at a time for each of the indices that lie between them; the last tile is shorter."""
+    r = np.random.default_rng(9)
+    with frit.config(num_threads=threads):
+        for h, n, k in ((5003, 5, 5), (40001, 2, 3), (901, 12, 12), (9001, 3, 6)):
+            for dtype in ("f4", "f8", "i2"):
+                a, w = (r.standard_normal(shape) * 90 for shape in ((h, n, k), (h, 1, k)))
+                a, w = a.astype(dtype), w.astype(dtype)
+                for f in (lambda a, w: a * w, lambda a, w: a[::-1, :, ::-1] - w, lambda a, w: np.repeat(a, 2, 0),
+                          lambda a, w: a.swapaxes(1, 2) + w.swapaxes(1, 2), lambda a, w: (a[:, ::-1] * w).max(2),
+                          lambda a, w: np.repeat(a[:, 0], 5, 0) if threads > 1 else np.moveaxis(a, 0, 1) + 1):
+                    assert_same(f(*map(frit.asarray, (a, w))), f(a, w), what=(h, n, k, dtype))
