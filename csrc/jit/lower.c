@@ -535,7 +535,8 @@ rows_last(struct lowering *z, uint8_t reduced)
 }
 
 enum {
-    FEW_ELEMENTS = 512, /* of all rows of one call of the executor, about as long as the call */
+    FEW_ELEMENTS = 2048, /* of all rows of one call of the executor, a few times as long as the call */
+    FEW_ACCUMULATED = 512, /* elements that go into a row of neighbours; what is more keeps to its lines */
     ROWS_LINE = 64,     /* bytes of an operand that lie side by side along the rows: its line would be gone */
 };
 
@@ -593,7 +594,7 @@ longest_neighbours(struct lowering *z)
 
     for (; last >= 0 && z->class_[last] != KEPT; last--)
         n *= z->dims[last];
-    if (last < 1 || n * z->dims[last] >= FEW_ELEMENTS)
+    if (last < 1 || n * z->dims[last] >= FEW_ACCUMULATED)
         return;
     for (int p = 0; p < last; p++)
         if (z->class_[p] != KEPT)

@@ -444,6 +444,22 @@ add_half_op(fr_op op)
     add_text(name, place, &t, 8);
 }
 
+/* Products of bytes, which have a way of their own. */
+static void
+add_byte_op(fr_op op, fr_dtype d)
+{
+    bool           square = op == FR_OP_square;
+    struct fr_text t = {0};
+    char           name[160], place[160];
+
+    fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c, unsigned once)\n{\n"
+                    "    %s(void)c;\n    if (n > 0)\n        multiply_bytes(n, out, a, %s, %s);\n}\n",
+                square ? "(void)b, " : "", square ? "a" : "b", square ? "once & 1 ? 3 : 0" : "once");
+    snprintf(name, sizeof name, "%s_%s", fr_op_info[op].name, fr_dtype_code(d));
+    snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", fr_op_info[op].name, d);
+    add_text(name, place, &t, 8);
+}
+
 static void
 add_op(fr_op op, fr_dtype d)
 {
@@ -602,7 +618,8 @@ write_files(const char *dir, int n_files)
     for (int f = 0; f < n_files; f++) {
         snprintf(name, sizeof name, "kernels_%d.c", f);
         files[f] = open_file(dir, name);
-        fprintf(files[f], "%s\n%s%s#include \"backends/cpu/half_map.h\"\n%s", file_head, head.s, names_head, splat_text);
+        fprintf(files[f], "%s\n%s%s#include \"backends/cpu/half_map.h\"\n"
+                          "#include \"backends/cpu/byte_map.h\"\n%s", file_head, head.s, names_head, splat_text);
     }
     fr_text_clear(&head);
     for (size_t i = 0; i < n_kernels; i++) {
@@ -652,6 +669,12 @@ is_half_map(int op, int d)
     return d == FR_F16 && is_map(op, d) && fr_recipe_widens((fr_op)op);
 }
 
+static bool
+is_byte_map(int op, int d)
+{
+    return (op == FR_OP_multiply || op == FR_OP_square) && (d == FR_I8 || d == FR_U8);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -661,7 +684,9 @@ main(int argc, char **argv)
         die("usage: gen OUTDIR N     with N files, 1 to %d", MAX_FILES);
     for (int op = 0; op < FR_N_OPS; op++)
         for (int d = 0; d < FR_N_DTYPES; d++)
-            if (is_map(op, d) && !is_half_map(op, d))
+            if (is_byte_map(op, d))
+                add_byte_op((fr_op)op, (fr_dtype)d);
+            else if (is_map(op, d) && !is_half_map(op, d))
                 add_op((fr_op)op, (fr_dtype)d);
     for (int op = 0; op < FR_N_OPS; op++)
         if (is_half_map(op, FR_F16))
