@@ -324,6 +324,8 @@ COSTS = {
     "f.reshape(-1, 3).max(1)": 3,                   # a column at a time
     "byte.reshape(-1, 4).any(1)": 3,
     "frit.count_nonzero(byte)": 1,
+    "byte * byte": 0.82,                              # two at a time
+    "byte >> 2": 0.9,
     "mask.sum()": 0.6,
     "matrix.argmax(0)": 3.5,                          # places of columns, in vectors
     "f.reshape(3, 10000).argmin(0)": 4,
