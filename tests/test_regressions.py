@@ -532,3 +532,13 @@ def test_new_memory_for_nothing_has_no_strides():
         made = [xp.concatenate([a, a]), xp.roll(a, 1, axis=0), xp.repeat(a, 2, axis=0), xp.stack([a, a])[0]]
         return [xp.sum(m, axis=1) for m in made] + [xp.any(m.transpose(2, 1, 0), axis=1) for m in made]
     both(program)
+
+
+def test_new_axes_of_nothing():
+    """expand_dims reshapes, so that what has no elements gets the strides of its new shape; None only adds an axis."""
+    a = np.ones((2, 2, 3, 1, 2)).astype("f2", order="F")[..., ::-1, 1:, 2:]
+    t = frit.asarray(np.ones((2, 2, 3, 1, 2))).astype("f2", order="F")[..., ::-1, 1:, 2:]
+    for axis in (0, 2, -1, (0, 3)):
+        assert frit.expand_dims(t, axis).strides == np.expand_dims(a, axis).strides, axis
+        assert_same(frit.expand_dims(t, axis).sum((-1, -2), keepdims=True), np.expand_dims(a, axis).sum((-1, -2), keepdims=True))
+    assert t[:, None].shape == a[:, None].shape

@@ -32,6 +32,21 @@ moveaxis_of(const struct fr_tensor *t, PyObject *source, PyObject *destination)
     return fr_shape_transpose(t, axes);
 }
 
+/* NumPy's expand_dims reshapes, and what has no elements has the strides of its new shape then. */
+static PyObject *
+expand_nothing(const struct fr_tensor *t, uint32_t mask, int ndim)
+{
+    int64_t          dims[FR_MAX_DIMS];
+    struct fr_tensor out;
+    struct fr_err    err;
+    fr_status        st;
+
+    for (int i = 0, k = 0; i < ndim; i++)
+        dims[i] = mask >> i & 1 ? 1 : fr_layout_dims(t->layout)[k++];
+    st = fr_tensor_reshape(t, ndim, dims, &out, &err);
+    return fr_type_result(st, &out, &err);
+}
+
 static PyObject *
 expand_of(const struct fr_tensor *t, PyObject *axis)
 {
@@ -47,7 +62,7 @@ expand_of(const struct fr_tensor *t, PyObject *axis)
         return NULL;
     for (int i = 0; i < count; i++)
         mask |= 1u << axes[i];
-    return fr_shape_expand(t, mask, ndim);
+    return t->layout->n_elems ? fr_shape_expand(t, mask, ndim) : expand_nothing(t, mask, ndim);
 }
 
 static struct fr_signature diagonal_signature = {
