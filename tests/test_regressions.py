@@ -542,3 +542,11 @@ def test_new_axes_of_nothing():
         assert frit.expand_dims(t, axis).strides == np.expand_dims(a, axis).strides, axis
         assert_same(frit.expand_dims(t, axis).sum((-1, -2), keepdims=True), np.expand_dims(a, axis).sum((-1, -2), keepdims=True))
     assert t[:, None].shape == a[:, None].shape
+
+
+def test_broadcast_axes_of_one_element_stand_still():
+    for shape, to in (((1, 1), (2, 31, 1)), ((3, 1), (3, 1)), ((1, 3), (1, 1, 3)), ((4, 1, 3), (2, 4, 1, 3)), ((0, 1), (2, 0, 1)), ((), (1, 1))):
+        a = np.ones(shape)
+        t, w = frit.broadcast_to(frit.asarray(a), to), np.broadcast_to(a, to)
+        assert t.strides == w.strides, (shape, to)
+        assert_same(t + 1, w + 1)

@@ -322,7 +322,7 @@ fr_tensor_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims, st
 
         if (has && d[nd - k] != 1 && d[nd - k] != dims[ndim - k])
             break;
-        strides[ndim - k] = has && d[nd - k] != 1 ? s[nd - k] : dims[ndim - k] == 1 && has ? s[nd - k] : 0;
+        strides[ndim - k] = has && d[nd - k] != 1 ? s[nd - k] : 0;
         if (k == ndim && nd <= ndim) {
             if ((st = fr_tensor_window(t, ndim, dims, strides, 0, out, err)) == FR_OK && n != 0)
                 out->readonly = out->readonly || out->layout != t->layout;
