@@ -306,7 +306,7 @@ void
 fr_compile_stop(void)
 {
     struct fr_job *j;
-    bool        running;
+    bool           running;
 
     pthread_mutex_lock(&m->lock);
     running = m->running;

@@ -62,7 +62,7 @@ static void
 bury(struct fr_helper *h, bool late, const char *why)
 {
     struct fr_jobs *work = work_of(h);
-    bool         greeted = h->greeted;
+    bool            greeted = h->greeted;
 
     stop_helper(h);
     fr_warn_once("compile", "a compiler helper %s: %s", late ? "took too long" : "died", why);
@@ -165,7 +165,7 @@ static void
 assign(struct fr_helper *h)
 {
     struct fr_packed_nest nest[FR_BATCH_MAX];
-    struct fr_jobs          *work = work_of(h);
+    struct fr_jobs       *work = work_of(h);
     struct fr_err         err;
     int                   n = 0, size = batch_size(), room = BATCH_INSTS;
 
@@ -214,11 +214,11 @@ fr_helpers_distribute(void)
 static void
 finish_compile(struct fr_helper *h)
 {
-    int64_t       us = fr_now_us() - h->since_us;
-    struct fr_jobs  *work = work_of(h);
-    bool          batch = is_batch(work), first = true;
-    struct fr_key key;
-    struct fr_err err;
+    int64_t         us = fr_now_us() - h->since_us;
+    struct fr_jobs *work = work_of(h);
+    bool            batch = is_batch(work), first = true;
+    struct fr_key   key;
+    struct fr_err   err;
 
     h->n_compiles++;
     fr_compile_count(&m->stats.compile_us, (uint64_t)us);

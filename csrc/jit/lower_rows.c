@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "passes/nest_limits.h"
 
 /* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
 
@@ -115,12 +116,9 @@ fr_lower_pack(struct lowering *z)
 /* ---- joining: backends/cpu/short_rows.c -------------------------------------------------- */
 
 enum {
-    JOIN_BYTES = 48,  /* of a row at most: longer ones are vectors by themselves; */
-    JOIN_MORE = 128,  /* of one whose elements have another order (FR_TURN_ROW); */
-    JOIN_MOST = 512,  /* of one that several axes make up, the innermost of JOIN_BYTES at most; */
+    JOIN_MORE = 128,  /* of one whose elements have another order, and elements of any (FR_TURN_ROW); */
     JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
     JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
-    JOIN_ROWS = 64,
 };
 
 /* How many elements lie from one end to the other of what the operand has of the axes from `first` on. */
@@ -163,7 +161,7 @@ can_join(const struct lowering *z, int first)
         n *= z->dims[p];
         n_row *= p < first ? 1 : z->dims[p];
     }
-    if (n == 0 || n_row == 1 || n_row > JOIN_MORE || (z->dims[row] < JOIN_ROWS && fr_env.pack_bytes > 0))
+    if (n == 0 || n_row == 1 || n_row > JOIN_MORE || (z->dims[row] < FR_JOIN_ROWS && fr_env.pack_bytes > 0))
         return false;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -188,9 +186,9 @@ can_join(const struct lowering *z, int first)
     }
     if (most == 0 || n * most < fr_env.pack_bytes || (repeats && !computes && !turns)) /* which is a copy by itself */
         return false;
-    if (first < z->n_axes - 1 && z->dims[z->n_axes - 1] * most <= JOIN_BYTES)
-        return !far && n_row * most <= JOIN_MOST;
-    return (repeats && first == z->n_axes - 1 && n_row * most <= JOIN_BYTES) ||
+    if (first < z->n_axes - 1 && z->dims[z->n_axes - 1] * most <= FR_JOIN_BYTES)
+        return !far && n_row * most <= FR_JOIN_MOST;
+    return (repeats && first == z->n_axes - 1 && n_row * most <= FR_JOIN_BYTES) ||
            (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
 }
 

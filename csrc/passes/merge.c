@@ -642,13 +642,7 @@ check_part(const struct fuser *z, const struct fr_group *g)
     return why ? why : check_stores(z, g, g == z->a ? z->b : z->a);
 }
 
-enum {
-    FEW_BYTES = 512,  /* of what belongs to one index of the longest axis, which rows of several axes are joined up to */
-    ROW_BYTES = 48,   /* and of its innermost axis (jit/lower_rows.c) */
-    MANY = 64,        /* indices of the longest axis */
-};
-
-/* The two kept axes outside of all that is accumulated, and whether there are more or less. */
+/* The kept axes but for the innermost; false unless those are two. */
 static bool
 find_outer(const struct fr_group *m, int outer[2])
 {
@@ -702,8 +696,8 @@ walks_in_bits(const struct fuser *z)
     longest = m->dims[outer[0]] > m->dims[outer[1]] ? m->dims[outer[0]] : m->dims[outer[1]];
     for (int i = 0; i < m->ndim; i++)
         few *= m->dims[i];
-    return longest >= MANY && few / longest * size <= FEW_BYTES && m->dims[m->order[m->ndim - 1]] * size <= ROW_BYTES &&
-           !outer_are_one(z, outer);
+    return longest >= FR_JOIN_ROWS && few / longest * size <= FR_JOIN_MOST &&
+           m->dims[m->order[m->ndim - 1]] * size <= FR_JOIN_BYTES && !outer_are_one(z, outer);
 }
 
 const char *
