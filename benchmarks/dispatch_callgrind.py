@@ -28,7 +28,7 @@ import numpy as np
 n = int(sys.argv[1])
 if sys.argv[2] == "frit":
     import frit
-    array, ev, accelerate = lambda a: frit.asarray(a), frit._core.eval, frit.accelerate
+    array, ev, accelerate = lambda a: frit.asarray(a), frit.eval, frit.accelerate
     eager = lambda n: frit._core.config_set("eager_elems", n)
     ev([])
 else:

@@ -116,7 +116,7 @@ def run(f, n):
     start = time.perf_counter()
     out = f(n)
     traced = time.perf_counter()
-    frit._core.eval(out)
+    frit.eval(out)
     return (traced - start) / n, (time.perf_counter() - traced) / n
 
 for name, n in jobs:
@@ -138,7 +138,7 @@ for name, n in jobs:
         os.getppid()
         out = f(n)
         os.getppid()
-        frit._core.eval(out)
+        frit.eval(out)
         os.getppid()
         del out
 """

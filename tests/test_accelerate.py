@@ -328,6 +328,53 @@ def test_numpy_as_an_argument():
     assert_equal(fast(x), x * 3)
 
 
+def handed_to_others(x):
+    return made_by(np, x, scale=2), made_by(lib=np, x=x), made_by(*(np, x))
+
+
+def made_by(lib, x, scale=1):
+    return made_deeper(x, scale, lib) if scale else made_by(lib, x)
+
+
+def made_deeper(x, scale, xp=np):
+    i = xp.arange(float(x.size))
+    MADE.append(type(i))
+    return i * scale + x
+
+
+@pytest.mark.planned
+def test_numpy_is_handed_on(monkeypatch):
+    """To functions that do nothing with it but ask it for attributes, be they copied or another module's."""
+    x, away = rand(50), types.FunctionType(made_deeper.__code__, {"MADE": MADE})
+
+    def in_cell(x):
+        return away(x, 3, np)
+
+    def starred(*args):
+        return made_by(np, *args)
+    for f, args, n_ours in ((handed_to_others, (x,), 3), (in_cell, (x,), 1), (starred, (x,), 1), (made_by, (np, x), 1),
+                            (functools.partial(made_by, np, scale=3), (x,), 1), (made_deeper, (x, 2), 1),
+                            (functools.partial(starred, x), (), 1)):
+        MADE.clear()
+        want = f(*args)
+        assert MADE == [np.ndarray] * len(MADE)
+        fast = frit.accelerate(f)
+        MADE.clear()
+        assert_equal(fast(*args), want)
+        assert MADE.count(frit.Tensor) == n_ours and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
+    fast = frit.accelerate(in_cell)
+    fast(x)
+    away = lambda x, scale, xp: (x * scale, xp)      # noqa: E731
+    assert fast(x)[1] is np
+    fast = frit.accelerate(handed_to_others)
+    fast(x)
+    monkeypatch.setattr(sys.modules[__name__], "made_by", lambda lib, x, scale=1: (lib, x))
+    assert fast(x)[0][0] is np
+    bound = frit.accelerate(functools.partial(np.add, x))
+    assert_equal(bound(1), x + 1)
+    assert bound.stats.calls == 1
+
+
 def test_numpy_as_an_argument_is_itself_where_it_is_looked_at():
     held = types.SimpleNamespace()
 

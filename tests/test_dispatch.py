@@ -97,6 +97,26 @@ def test_lines_of_more_code_than_is_remembered():
     assert n_cut <= 2           # those during which it began anew
 
 
+def test_eval_computes_everything_in_any_nesting_in_one_plan():
+    x = frit.asarray(np.arange(5.0))
+    frit.eval(x)
+    parts = [x + k for k in range(4)]
+    given = parts[0], [parts[1], {"a": (parts[2], 7), "b": None}], {"c": [parts[3]]}, "text"
+    before, pending = frit.stats(), frit.stats()["pending_nodes"]
+    got = frit.eval(*given)
+    after = frit.stats()
+    assert len(got) == 4 and all(a is b for a, b in zip(got, given))
+    assert pending - after["pending_nodes"] == 4 and after["evals"] - before["evals"] == 1
+    assert after["syncs"]["eval"] - before["syncs"].get("eval", 0) == 4
+    assert frit.eval() == () and frit.eval(parts) is parts and frit.eval(3) == 3
+    endless = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        frit.eval(x + 1, endless)
+    with pytest.raises(TypeError):
+        frit.eval(tensors=x)
+
+
 def test_showing_an_array_computes_what_reads_it_and_nothing_else():
     x, y = frit.asarray(np.arange(5.0)), frit.asarray(np.ones(5))
     frit.eval([x, y])

@@ -21,12 +21,10 @@ call_long(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObj
     Py_ssize_t n_names = names ? PyTuple_GET_SIZE(names) : 0;
 
     n_args -= n_names;
-    list = PyTuple_New(n_args);
+    list = fr_args_tuple(args, n_args);
     keys = PyDict_New();
     if (!list || !keys)
         goto out;
-    for (Py_ssize_t i = 0; i < n_args; i++)
-        PyTuple_SET_ITEM(list, i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; i < n_names; i++)
         if (PyDict_SetItem(keys, PyTuple_GET_ITEM(names, i), args[n_args + i]) < 0)
             goto out;

@@ -108,6 +108,16 @@ one_dim(PyObject *o, bool allow_unknown, int64_t *dim)
     return 0;
 }
 
+PyObject *
+fr_args_tuple(fr_args args, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    return tuple;
+}
+
 static int
 too_many_dims(Py_ssize_t n)
 {

@@ -13,6 +13,7 @@
  *   methods.c      the methods of Tensor
  *   dispatch.c     __array_ufunc__ and __array_function__
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
+ *   handles.c      the tensors among objects
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
@@ -215,6 +216,7 @@ struct fr_signature {
 int       fr_args_parse(struct fr_signature *, fr_args args, Py_ssize_t nargs, PyObject *kwnames,
                         PyObject **slots);
 extern PyObject *fr_no_value;      /* numpy._NoValue: an argument that was not given; reductions.c */
+PyObject *fr_args_tuple(fr_args args, Py_ssize_t n);   /* of the first n */
 static inline bool fr_args_none(PyObject *o) { return !o || o == Py_None; }
 int       fr_args_bool(PyObject *o, bool dflt, bool *out);
 /* casting=: 'same_kind' or, which is noted, 'unsafe'; false where it is something else. */
@@ -419,6 +421,20 @@ void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if i
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_explain(PyObject *tensors, const char *kind);
 extern PyMethodDef fr_info_methods[];
+
+/* ---- handles.c: the tensors among objects, borrowed from these */
+struct fr_handles {
+    const struct fr_tensor **v;        /* `few` until there are more */
+    size_t                   n, cap;
+    const struct fr_tensor  *few[4];
+};
+#define FR_HANDLES(self) {.v = (self).few, .cap = FR_LEN((self).few)}
+enum { FR_ANY_DEPTH = -1 };
+/* Adds each tensor in `o`, itself or at most so many lists, tuples and dicts deep; MemoryError, RecursionError. */
+int       fr_handles_add(struct fr_handles *, PyObject *o, int depth);
+/* Computes them in one plan, and counts why. */
+fr_status fr_handles_eval(const struct fr_handles *, enum fr_sync why, struct fr_err *);
+void      fr_handles_free(struct fr_handles *);
 
 /* ---- number.c: slots and what functions.c needs of them */
 extern PyType_Slot fr_number_slots[];

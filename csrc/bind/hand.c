@@ -31,73 +31,23 @@ enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed a
 
 /* ---- arguments in */
 
-struct handles {
-    const struct fr_tensor **v;         /* `few` until there are more */
-    size_t                   n, cap;
-    const struct fr_tensor  *few[FEW];
-};
-
-static int
-add_handle(struct handles *h, const struct fr_tensor *t)
-{
-    if (h->n == h->cap) {
-        const struct fr_tensor **more = fr_malloc(2 * h->cap * sizeof *more);
-        if (!more) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        memcpy(more, h->v, h->n * sizeof *more);
-        if (h->v != h->few)
-            fr_free(h->v);
-        h->v = more;
-        h->cap *= 2;
-    }
-    h->v[h->n++] = t;
-    return 0;
-}
-
-/* Lists every tensor below `o`; -1 when memory is out. */
-static int
-collect(struct handles *h, PyObject *o, int depth)
-{
-    if (fr_is_tensor(o)) {
-        fr_info_sync(FR_SYNC_fallback, fr_of(o));
-        return add_handle(h, fr_of(o));
-    }
-    if (depth >= MAX_DEPTH)
-        return 0;
-    if (PyTuple_Check(o) || PyList_Check(o)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-            if (collect(h, PySequence_Fast_GET_ITEM(o, i), depth + 1) < 0)
-                return -1;
-    } else if (PyDict_CheckExact(o)) {
-        PyObject  *key, *value;
-        Py_ssize_t pos = 0;
-        while (PyDict_Next(o, &pos, &key, &value))
-            if (collect(h, value, depth + 1) < 0)
-                return -1;
-    }
-    return 0;
-}
-
 /* Everything that NumPy will look at, computed in one plan. */
 static int
 evaluate(fr_args args, Py_ssize_t n_args)
 {
-    struct handles h = {.v = h.few, .cap = FEW};
-    struct fr_err  err;
-    fr_status      st = FR_OK;
-    int            failed = 0;
+    struct fr_handles h = FR_HANDLES(h);
+    struct fr_err     err;
+    fr_status         st = FR_OK;
+    int               failed = 0;
 
     FR_TRACE_HERE();
     for (Py_ssize_t i = 0; !failed && i < n_args; i++)
-        failed = collect(&h, args[i], 0);
+        failed = fr_handles_add(&h, args[i], MAX_DEPTH);
     if (!failed && h.n)
-        st = fr_tensor_eval(h.v, (int)h.n, &err);
+        st = fr_handles_eval(&h, FR_SYNC_fallback, &err);
     if (!failed && st == FR_OK)
         st = fr_runtime_flush(&err);
-    if (h.v != h.few)
-        fr_free(h.v);
+    fr_handles_free(&h);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     return failed || st != FR_OK ? -1 : 0;

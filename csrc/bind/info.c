@@ -343,83 +343,46 @@ wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 
 /* ---- evaluation and explanation of several tensors */
 
-/* The tensors of a sequence, or the one tensor given; the caller frees *list. */
-static Py_ssize_t
-handles_of(PyObject *o, const struct fr_tensor ***list, PyObject **keep)
-{
-    Py_ssize_t n;
-
-    *keep = fr_is_tensor(o) ? PyTuple_Pack(1, o)
-                            : PySequence_Fast(o, "a Tensor or a sequence of Tensors is wanted");
-    if (!*keep)
-        return -1;
-    n = PySequence_Fast_GET_SIZE(*keep);
-    *list = fr_malloc((size_t)n * sizeof **list);
-    if (!*list) {
-        PyErr_NoMemory();
-        n = -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(*keep, i);
-        if (!fr_is_tensor(item)) {
-            PyErr_Format(PyExc_TypeError, "a Tensor is wanted, not %s", Py_TYPE(item)->tp_name);
-            fr_free(*list);
-            n = -1;
-            break;
-        }
-        (*list)[i] = fr_of(item);
-    }
-    if (n < 0)
-        Py_CLEAR(*keep);
-    return n;
-}
-
 static PyObject *
-eval_all(PyObject *module, PyObject *o)
+eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    const struct fr_tensor **list, *one;
-    PyObject                *keep;
-    struct fr_err            err;
-    fr_status                st;
-    Py_ssize_t               n;
+    struct fr_handles h = FR_HANDLES(h);
+    struct fr_err     err;
+    fr_status         st = FR_OK;
+    int               failed = 0;
 
     (void)module;
     FR_TRACE_HERE();
-    if (fr_is_tensor(o)) {
-        one = fr_of(o);
-        fr_info_sync(FR_SYNC_eval, one);
-        st = fr_tensor_eval(&one, 1, &err);
-        return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
-    }
-    if ((n = handles_of(o, &list, &keep)) < 0)
+    for (Py_ssize_t i = 0; !failed && i < n; i++)
+        failed = fr_handles_add(&h, args[i], FR_ANY_DEPTH);
+    if (!failed)
+        st = fr_handles_eval(&h, FR_SYNC_eval, &err);
+    fr_handles_free(&h);
+    if (failed)
         return NULL;
-    for (Py_ssize_t i = 0; i < n; i++)
-        fr_info_sync(FR_SYNC_eval, list[i]);
-    st = fr_tensor_eval(list, (int)n, &err);
-    fr_free(list);
-    Py_DECREF(keep);
-    return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+    if (st != FR_OK)
+        return fr_errors_raise(st, &err);
+    return n == 1 ? Py_NewRef(args[0]) : fr_args_tuple(args, n);
 }
 
 PyObject *
 fr_info_explain(PyObject *tensors, const char *kind)
 {
-    const struct fr_tensor **list;
-    char                    *text = NULL;
-    PyObject                *keep, *result;
-    struct fr_err            err;
-    fr_status                st;
-    Py_ssize_t               n = handles_of(tensors, &list, &keep);
+    struct fr_handles h = FR_HANDLES(h);
+    char             *text = NULL;
+    PyObject         *result = NULL;
+    struct fr_err     err;
+    fr_status         st = FR_OK;
 
-    if (n < 0)
-        return NULL;
-    st = fr_explain(list, (int)n, kind, &text, &err);
-    fr_free(list);
-    Py_DECREF(keep);
-    if (st != FR_OK)
-        return fr_errors_raise(st, &err);
-    result = fr_site_explain(text);
+    if (fr_handles_add(&h, tensors, FR_ANY_DEPTH) < 0)
+        goto out;
+    if ((st = fr_explain(h.v, (int)h.n, kind, &text, &err)) == FR_OK)
+        result = fr_site_explain(text);
+    else
+        fr_errors_raise(st, &err);
     fr_free(text);
+out:
+    fr_handles_free(&h);
     return result;
 }
 
@@ -537,8 +500,10 @@ PyMethodDef fr_info_methods[] = {
     {"wait_compiles", PLAIN(wait_compiles),
      "wait_compiles(timeout=None, /)\n--\n\n"
      "Waits until no kernel is being compiled; False when the seconds run out first."},
-    {"eval", eval_all, METH_O,
-     "eval(tensors, /)\n--\n\nComputes a Tensor or a sequence of them together, in one plan."},
+    {"eval", PLAIN(eval_all),
+     "eval(*tensors)\n--\n\n"
+     "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
+     "Returns its argument, or the tuple of them."},
     {"explain_text", PLAIN(explain_text),
      "explain_text(tensors, kind='plan', /)\n--\n\n"
      "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},

@@ -152,9 +152,7 @@ transpose(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         return fr_shape_transpose(fr_of(self), NULL);
     if (nargs == 1 && (args[0] == Py_None || PySequence_Check(args[0])))
         return fr_shape_transpose_by(fr_of(self), args[0]);
-    axes = PyTuple_New(nargs);
-    for (Py_ssize_t i = 0; axes && i < nargs; i++)
-        PyTuple_SET_ITEM(axes, i, Py_NewRef(args[i]));
+    axes = fr_args_tuple(args, nargs);
     o = axes ? fr_shape_transpose_by(fr_of(self), axes) : NULL;
     Py_XDECREF(axes);
     return o;

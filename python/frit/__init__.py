@@ -22,7 +22,7 @@ globals().update({_name: getattr(_core, _name) for _name in dir(_core)
 from .accelerate import accelerate  # noqa: E402
 from .explain import explain  # noqa: E402
 from .info import (  # noqa: E402
-    eval, isa_levels, reset_stats, show_config, stats, wait_for_compiles)
+    isa_levels, reset_stats, show_config, stats, wait_for_compiles)
 
 __version__ = "0.1.0"
 

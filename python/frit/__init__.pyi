@@ -30,48 +30,49 @@ from ._core import (
     deg2rad as deg2rad, degrees as degrees, delete as delete, diag as diag, diagflat as diagflat,
     diagonal as diagonal, diff as diff, digitize as digitize, divide as divide, divmod as divmod,
     dot as dot, dsplit as dsplit, dstack as dstack, ediff1d as ediff1d, einsum as einsum, empty as
-    empty, empty_like as empty_like, equal as equal, erf as erf, erfc as erfc, exp as exp, exp2 as
-    exp2, expand_dims as expand_dims, expm1 as expm1, extract as extract, eye as eye, fabs as fabs,
-    fill_diagonal as fill_diagonal, flatnonzero as flatnonzero, flip as flip, fliplr as fliplr,
-    flipud as flipud, float_power as float_power, floor as floor, floor_divide as floor_divide, fmax
-    as fmax, fmin as fmin, fmod as fmod, frexp as frexp, from_dlpack as from_dlpack, frombuffer as
-    frombuffer, fromfile as fromfile, fromfunction as fromfunction, fromiter as fromiter, fromstring
-    as fromstring, full as full, full_like as full_like, gcd as gcd, geomspace as geomspace,
-    gradient as gradient, greater as greater, greater_equal as greater_equal, hamming as hamming,
-    hanning as hanning, heaviside as heaviside, histogram as histogram, hsplit as hsplit, hstack as
-    hstack, hypot as hypot, i0 as i0, identity as identity, imag as imag, indices as indices, inner
-    as inner, insert as insert, interp as interp, intersect1d as intersect1d, invert as invert,
-    isclose as isclose, isfinite as isfinite, isin as isin, isinf as isinf, isnan as isnan, kaiser
-    as kaiser, kron as kron, lcm as lcm, ldexp as ldexp, left_shift as left_shift, less as less,
-    less_equal as less_equal, lexsort as lexsort, linspace as linspace, loadtxt as loadtxt, log as
-    log, log10 as log10, log1p as log1p, log2 as log2, logaddexp as logaddexp, logaddexp2 as
-    logaddexp2, logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
-    logical_xor as logical_xor, logspace as logspace, matmul as matmul, matrix_transpose as
-    matrix_transpose, max as max, maximum as maximum, may_share_memory as may_share_memory, mean as
-    mean, median as median, meshgrid as meshgrid, min as min, minimum as minimum, mod as mod, modf
-    as modf, moveaxis as moveaxis, multiply as multiply, nan_to_num as nan_to_num, nanargmax as
-    nanargmax, nanargmin as nanargmin, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin,
-    nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar, negative as negative,
-    nextafter as nextafter, nonzero as nonzero, not_equal as not_equal, ones as ones, ones_like as
-    ones_like, outer as outer, pad as pad, partition as partition, percentile as percentile,
-    permute_dims as permute_dims, piecewise as piecewise, place as place, positive as positive, pow
-    as pow, power as power, prod as prod, ptp as ptp, put as put, put_along_axis as put_along_axis,
-    putmask as putmask, quantile as quantile, rad2deg as rad2deg, radians as radians, random_bits as
-    random_bits, random_normal as random_normal, random_uniform as random_uniform, ravel as ravel,
-    real as real, reciprocal as reciprocal, remainder as remainder, repeat as repeat, reshape as
-    reshape, resize as resize, right_shift as right_shift, rint as rint, roll as roll, rollaxis as
-    rollaxis, rot90 as rot90, round as round, searchsorted as searchsorted, select as select,
-    setdiff1d as setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sign as sign,
-    signbit as signbit, sin as sin, sinc as sinc, sinh as sinh, softplus as softplus, sort as sort,
-    spacing as spacing, split as split, sqrt as sqrt, square as square, squeeze as squeeze, stack as
-    stack, std as std, subtract as subtract, sum as sum, swapaxes as swapaxes, take as take,
-    take_along_axis as take_along_axis, tan as tan, tanh as tanh, tensordot as tensordot, tile as
-    tile, trace as trace, transpose as transpose, trapezoid as trapezoid, tri as tri, tril as tril,
-    triu as triu, true_divide as true_divide, trunc as trunc, union1d as union1d, unique as unique,
-    unique_all as unique_all, unique_counts as unique_counts, unique_inverse as unique_inverse,
-    unique_values as unique_values, unstack as unstack, unwrap as unwrap, vander as vander, var as
-    var, vdot as vdot, vecdot as vecdot, vsplit as vsplit, vstack as vstack, where as where, zeros
-    as zeros, zeros_like as zeros_like)
+    empty, empty_like as empty_like, equal as equal, erf as erf, erfc as erfc, eval as eval, exp as
+    exp, exp2 as exp2, expand_dims as expand_dims, expm1 as expm1, extract as extract, eye as eye,
+    fabs as fabs, fill_diagonal as fill_diagonal, flatnonzero as flatnonzero, flip as flip, fliplr
+    as fliplr, flipud as flipud, float_power as float_power, floor as floor, floor_divide as
+    floor_divide, fmax as fmax, fmin as fmin, fmod as fmod, frexp as frexp, from_dlpack as
+    from_dlpack, frombuffer as frombuffer, fromfile as fromfile, fromfunction as fromfunction,
+    fromiter as fromiter, fromstring as fromstring, full as full, full_like as full_like, gcd as
+    gcd, geomspace as geomspace, gradient as gradient, greater as greater, greater_equal as
+    greater_equal, hamming as hamming, hanning as hanning, heaviside as heaviside, histogram as
+    histogram, hsplit as hsplit, hstack as hstack, hypot as hypot, i0 as i0, identity as identity,
+    imag as imag, indices as indices, inner as inner, insert as insert, interp as interp,
+    intersect1d as intersect1d, invert as invert, isclose as isclose, isfinite as isfinite, isin as
+    isin, isinf as isinf, isnan as isnan, kaiser as kaiser, kron as kron, lcm as lcm, ldexp as
+    ldexp, left_shift as left_shift, less as less, less_equal as less_equal, lexsort as lexsort,
+    linspace as linspace, loadtxt as loadtxt, log as log, log10 as log10, log1p as log1p, log2 as
+    log2, logaddexp as logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not
+    as logical_not, logical_or as logical_or, logical_xor as logical_xor, logspace as logspace,
+    matmul as matmul, matrix_transpose as matrix_transpose, max as max, maximum as maximum,
+    may_share_memory as may_share_memory, mean as mean, median as median, meshgrid as meshgrid, min
+    as min, minimum as minimum, mod as mod, modf as modf, moveaxis as moveaxis, multiply as
+    multiply, nan_to_num as nan_to_num, nanargmax as nanargmax, nanargmin as nanargmin, nanmax as
+    nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as nanstd, nansum as
+    nansum, nanvar as nanvar, negative as negative, nextafter as nextafter, nonzero as nonzero,
+    not_equal as not_equal, ones as ones, ones_like as ones_like, outer as outer, pad as pad,
+    partition as partition, percentile as percentile, permute_dims as permute_dims, piecewise as
+    piecewise, place as place, positive as positive, pow as pow, power as power, prod as prod, ptp
+    as ptp, put as put, put_along_axis as put_along_axis, putmask as putmask, quantile as quantile,
+    rad2deg as rad2deg, radians as radians, random_bits as random_bits, random_normal as
+    random_normal, random_uniform as random_uniform, ravel as ravel, real as real, reciprocal as
+    reciprocal, remainder as remainder, repeat as repeat, reshape as reshape, resize as resize,
+    right_shift as right_shift, rint as rint, roll as roll, rollaxis as rollaxis, rot90 as rot90,
+    round as round, searchsorted as searchsorted, select as select, setdiff1d as setdiff1d,
+    shares_memory as shares_memory, sigmoid as sigmoid, sign as sign, signbit as signbit, sin as
+    sin, sinc as sinc, sinh as sinh, softplus as softplus, sort as sort, spacing as spacing, split
+    as split, sqrt as sqrt, square as square, squeeze as squeeze, stack as stack, std as std,
+    subtract as subtract, sum as sum, swapaxes as swapaxes, take as take, take_along_axis as
+    take_along_axis, tan as tan, tanh as tanh, tensordot as tensordot, tile as tile, trace as trace,
+    transpose as transpose, trapezoid as trapezoid, tri as tri, tril as tril, triu as triu,
+    true_divide as true_divide, trunc as trunc, union1d as union1d, unique as unique, unique_all as
+    unique_all, unique_counts as unique_counts, unique_inverse as unique_inverse, unique_values as
+    unique_values, unstack as unstack, unwrap as unwrap, vander as vander, var as var, vdot as vdot,
+    vecdot as vecdot, vsplit as vsplit, vstack as vstack, where as where, zeros as zeros, zeros_like
+    as zeros_like)
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -109,7 +110,6 @@ def accelerate(function: None = None) -> Callable[[_F], _F]: ...
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
-def eval(*tensors: Any) -> Any: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...
 def show_config(file: Any = None) -> None: ...

@@ -14,8 +14,9 @@ moves.  Three other ways were weighed: a second globals dictionary loses writes;
 co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
 not ours.
 
-A parameter that the function does nothing with but ask it for attributes may come as the stand-in instead of NumPy:
-`xp` in f(xp, x) (`Rewritten.takes_module`).
+A parameter that the function does nothing with but ask it for attributes, or hand it on to a function of which the
+same is true, may come as the stand-in instead of NumPy: `xp` in f(xp, x) (`Rewritten.takes_module`), and `np` where such a
+function is called with it.
 
 Only calls are redirected.  A function that is used as a value (a key of a dictionary, `f is np.exp`,
 a default argument) stays the same object as outside; when it meets a frit.Tensor, NumPy's own
@@ -33,11 +34,14 @@ import types
 
 import numpy
 
+from ._passing import arguments
+
 # Since 3.13 the NULL of a call stands above the callable, before that below it.
 _NULL_ABOVE = sys.version_info >= (3, 13)
 OP = dis.opmap
 _CALLS_AS_METHOD = sys.version_info >= (3, 12)   # LOAD_ATTR has the bit, LOAD_METHOD is gone
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
+MAX_HANDED_ON = 20      # times that NumPy is handed on by what it was handed to
 
 
 class Rewritten:
@@ -247,6 +251,10 @@ class _Rewriter:
         self.copies = {}                # id of a function -> (function, its copy)
         self.stored_cells = {}          # id of a function -> names
         self.decoded = {}               # id of a code object -> (code object, its instructions)
+        self.looking = {}               # id of a code object -> what loads() found
+        self.n_looking = 0              # functions, one called by another, whose parameters are being looked at
+        self.taken = {}                 # id of a function -> (function, its module_parameters)
+        self.arguments = {}             # id of a code object -> {load: (callee, place)}
 
     def helper(self, value):
         """The plain function behind `value` if it belongs to the module of the decorated one."""
@@ -255,14 +263,20 @@ class _Rewriter:
             return value
         return None
 
-    def loads(self, code):
-        """The instructions that look names up, each with the one before it and the two that follow."""
+    def instructions(self, code):
         known = self.decoded.get(id(code))
         if known is None:
-            listed = [None, *decode(code), None, None]
-            found = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
-            known = self.decoded[id(code)] = code, found
+            known = self.decoded[id(code)] = code, decode(code)
         return known[1]
+
+    def loads(self, code):
+        """The instructions that look names up, each with the one before it and the two that follow."""
+        known = self.looking.get(id(code))
+        if known is None:
+            listed = [None, *self.instructions(code), None, None]
+            known = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
+            self.looking[id(code)] = known
+        return known
 
     def collect(self):
         """Every function that will be copied, found through the names by which they are called."""
@@ -294,13 +308,14 @@ class _Rewriter:
                         self.stored_cells[id(f)].add(_cell_name(code, this))
         return list(seen.values())
 
-    def stand_in(self, code, value, null, after, after2):
+    def stand_in(self, f, code, value, this, after, after2):
         """What to load instead of the global `value`, or None to leave it."""
-        new = self.modules.get(id(value))
+        new, null = self.modules.get(id(value)), this[2] & 1
         if new is not None:
             # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
             is_class = is_attr(after, False) and attr_name(code, after) == "ndarray"
-            return new if is_class or _attribute_called(null, after, after2) else None
+            fits = is_class or _attribute_called(null, after, after2) or self.is_handed_on(f, code, this)
+            return new if fits else None
         new = self.classes.get(id(value))
         if new is not None or not _called(null, after):
             return new
@@ -315,7 +330,7 @@ class _Rewriter:
         if name in self.out.stored_globals or name not in names:
             return None
         value = names[name]
-        new = self.stand_in(code, value, this[2] & 1, after, after2)
+        new = self.stand_in(f, code, value, this, after, after2)
         if new is not None:
             self.out.watched.append((names, name, value))
         return new
@@ -375,7 +390,7 @@ class _Rewriter:
                     return False
                 if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
                     null = before is not None and before[1] == _PUSH_NULL
-                    if not (_attribute_called(null, after, after2) if as_module
+                    if not (_attribute_called(null, after, after2) or self.is_handed_on(f, code, this) if as_module
                             else _called(null, after)):
                         return False
         return True
@@ -407,8 +422,58 @@ class _Rewriter:
             return id(value) not in self.functions and (id(value) not in self.classes or value is numpy.ndarray)
         return _attribute_called(False, after, after2)
 
+    def callee(self, f, code, load):
+        """(function, what the name was found to be, where: (globals, name) or (cell, None)) of what is called after this
+        load, or None."""
+        if load[1] == _LOAD_GLOBAL:
+            where = f.__globals__, global_name(code, load)
+            value = None if where[1] in self.out.stored_globals else f.__globals__.get(where[1])
+        elif load[1] == _LOAD_DEREF and code is f.__code__ and _cell_name(code, load) in code.co_freevars:
+            where = f.__closure__[code.co_freevars.index(_cell_name(code, load))], None
+            value = contents(where[0])
+        else:
+            return None
+        g = self.unwrap(value)
+        return (g, value, where) if type(g) is types.FunctionType else None
+
+    def arguments_of(self, code):
+        """{load: (callee, place)}"""
+        known = self.arguments.get(id(code))
+        if known is None:
+            found = {load: called for load, *called in arguments(code, self.instructions(code))}
+            known = self.arguments[id(code)] = found
+        return known
+
+    def is_handed_on(self, f, code, load):
+        """Whether what this instruction of `f` loads becomes an argument that may be a stand-in."""
+        callee, place = self.arguments_of(code).get(load, (None, None))
+        callee = callee and self.callee(f, code, callee)
+        if callee is None:
+            return False
+        g, value, (where, name) = callee
+        if type(place) is int:
+            place = g.__code__.co_varnames[place] if place < g.__code__.co_argcount else None
+        by_itself = g is f and (load[1] in _LOADS_LOCAL or load[1] in _LOADS_LOCALS) and code.co_varnames[load[2]] == place
+        if place is None or not (by_itself or place in self.module_parameters(g)):
+            return False
+        if name is None:
+            self.out.cells.append((where, value))
+        else:
+            self.out.watched.append((where, name, value))
+        return True
+
     def module_parameters(self, f):
         """The parameters by number: a name, or None if a module must come by it as it is."""
+        known = self.taken.get(id(f))
+        if known is None:
+            known = self.taken[id(f)] = f, ()       # while it is being looked at
+            if self.n_looking < MAX_HANDED_ON:
+                self.n_looking += 1
+                known = self.taken[id(f)] = f, self.find_module_parameters(f)
+                self.n_looking -= 1
+        return known[1]
+
+    def find_module_parameters(self, f):
         code = f.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         good = {i for i, name in enumerate(names) if name not in code.co_cellvars}
@@ -416,27 +481,38 @@ class _Rewriter:
             good -= set(range(code.co_argcount, len(names)))
         if code.co_flags & inspect.CO_VARKEYWORDS:      # and what has the name
             good -= set(range(code.co_posonlyargcount))
-        listed = [*decode(code), None, None]
-        for (_, op, arg), after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
+        listed, others = [*self.instructions(code), None, None], []
+        for this, after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
+            op, arg = this[1:]
             if op in _LOADS_LOCAL or op in _LOADS_LOCALS:
                 last = arg if op in _LOADS_LOCAL else arg & 15
                 if not self.asks_attribute(code, after, after2):
-                    good.discard(last)
+                    others.append((*this[:2], last))
                 if op in _LOADS_LOCALS:
-                    good.discard(arg >> 4)
+                    others.append((*this[:2], arg >> 4))
             elif op in _CHANGES_LOCAL:
                 good.discard(arg)
             elif op in _CHANGES_LOCALS:
                 good -= {arg >> 4, arg & 15}
             elif op in _LOCAL:      # of a Python that we do not know
                 good.clear()
+        others = [load for load in others if load[2] in good]
+        # First those that are no arguments, of which there is nothing to ask.
+        good -= {load[2] for load in others if load not in self.arguments_of(code)}
+        for load in others:
+            if load[2] in good and not self.is_handed_on(f, code, load):
+                good.discard(load[2])
         return tuple(name if i in good else None for i, name in enumerate(names))
 
     def defaults(self, f):
         """The defaults of `f` for parameters by place and by name, with the stand-in for NumPy where it may be taken."""
-        def stand_in(name, value):
-            return self.modules.get(id(value), value) if name in self.out.takes_module else value
         plain, named, n = f.__defaults__, f.__kwdefaults__, f.__code__.co_argcount
+        if not any(id(value) in self.modules for value in (*(plain or ()), *(named or {}).values())):
+            return plain, named
+        takes = self.module_parameters(f)
+
+        def stand_in(name, value):
+            return self.modules.get(id(value), value) if name in takes else value
         if plain:
             plain = tuple(map(stand_in, f.__code__.co_varnames[n - len(plain):n], plain))
         # (One dictionary, if it can be: what is changed in it later holds for the copy, too.)
@@ -448,7 +524,7 @@ class _Rewriter:
         fill = []
         self.out.takes_module = self.module_parameters(self.root)
         for f in self.collect():
-            plain, named = self.defaults(f) if f is self.root else (f.__defaults__, f.__kwdefaults__)
+            plain, named = self.defaults(f)
             copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, plain, self.cells_of(f, fill))
             copy.__kwdefaults__ = named
             copy.__qualname__ = f.__qualname__
@@ -466,6 +542,8 @@ class _Rewriter:
                                       zip(f.__code__.co_freevars, f.__closure__ or ()) if name in stored]
         self.out.copy = self.copies[id(self.root)][1]
         self.out.copies = [copy for _, copy in self.copies.values()]
+        self.out.watched = list({(id(names), name): (names, name, value)
+                                 for names, name, value in self.out.watched}.values())
         return self.out
 
 

@@ -353,7 +353,7 @@ class _Function:
         n, calls = plain_operations(self.f, _MAX_PLAIN)
         n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
         # What is watched is known to be no array.
-        names = r.globals_read - {name for _, name, _ in r.watched}
+        names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
@@ -444,7 +444,7 @@ def accelerate(function=None):
     arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
     the same lines.  `function.stats` tells what the last call did: kernels run, calls handed to NumPy
     (fallbacks), and values that Python needed on the way (syncs).  NumPy may be an argument or a default,
-    as in `f(xp, x)` and `f(x, xp=np)`.
+    as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by functools.partial.
     """
     if function is None:
         return accelerate
@@ -452,6 +452,11 @@ def accelerate(function=None):
         return type(function)(accelerate(function.__func__))
     if isinstance(function, types.MethodType):
         return types.MethodType(accelerate(function.__func__), function.__self__)
+    if type(function) is functools.partial:
+        inner = accelerate(function.func)
+        bound = functools.partial(inner, *function.args, **function.keywords)
+        bound.__dict__.update(function.__dict__, stats=inner.stats)
+        return bound
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"accelerate() takes a function, not {function!r}")
     function = _unwrap(function)

@@ -33,29 +33,6 @@ def isa_levels():
     return _core.show_config()["isa_levels"]
 
 
-def eval(*tensors):  # noqa: A001
-    """Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.
-
-    Returns its argument, or the tuple of them."""
-    if len(tensors) == 1 and type(tensors[0]) is _core.Tensor:
-        return tensors[0].eval()
-    found = []
-    _tensors(tensors, found)
-    _core.eval(found)
-    return tensors[0] if len(tensors) == 1 else tensors
-
-
-def _tensors(x, found):
-    if type(x) is _core.Tensor:
-        found.append(x)
-    elif isinstance(x, (list, tuple)):
-        for v in x:
-            _tensors(v, found)
-    elif isinstance(x, dict):
-        for v in x.values():
-            _tensors(v, found)
-
-
 def show_config(file=None):
     """Prints what frit found on this machine and how it is set."""
     from . import __version__

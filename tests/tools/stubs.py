@@ -46,7 +46,6 @@ def accelerate(function: None = None) -> Callable[[_F], _F]: ...
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
-def eval(*tensors: Any) -> Any: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...
 def show_config(file: Any = None) -> None: ...
@@ -62,12 +61,13 @@ ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": 
               "real": "Tensor", "imag": "Tensor", "device": "str", "base": "Tensor | None"}
 RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
-           "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool", "eval": "None",
+           "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
            "explain_text": "str", "give_back": "None", "call_depth": "int",
            "enter_call": "int", "leave_call": "int", "counters": "tuple[int, int, int]", "numpy_call": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
            "alloc_fail_at": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
+OF_FUNCTIONS = {**RETURNS, "eval": "Any"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
              "rshift"]
 DUNDERS = {"__array__": "numpy.ndarray[Any, Any]", "__array_namespace__": "Any", "__array_ufunc__": "Any",
@@ -140,7 +140,7 @@ def core():
         value = getattr(_core, name)
         if name.startswith("_") or isinstance(value, type) or not callable(value):
             continue
-        lines.append(f"def {name}({parameters(value, False)}) -> {RETURNS.get(name, 'Tensor')}: ...")
+        lines.append(f"def {name}({parameters(value, False)}) -> {OF_FUNCTIONS.get(name, 'Tensor')}: ...")
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
 
 
