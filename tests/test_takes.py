@@ -1,8 +1,12 @@
 """Takes: arrays of integers as indices are lazy nodes with NumPy's shapes, strides, values and errors."""
+import ctypes
+import shutil
+
 import numpy as np
 import pytest
 
 import frit
+from benchmarks import dispatch_callgrind
 
 from .common import assert_same
 
@@ -176,3 +180,130 @@ def test_large(shape, axis):
     t = frit.asarray(a)
     assert_same(t[(slice(None),) * axis + (i,)], a[(slice(None),) * axis + (i,)])
     assert_same(np.take(t, i, axis), np.take(a, i, axis))
+
+
+def accelerated(f, *args):
+    """The function, accelerated and called until its calls are made again without it."""
+    fast = frit.accelerate(f)
+    for _ in range(30):
+        assert_same(fast(*args), f(*args))
+    before = frit.stats()["replayed"]
+    fast(*args)
+    assert frit.stats()["replayed"] == before + 1
+    return fast
+
+
+@pytest.mark.planned
+@pytest.mark.parametrize("shape, axis", [((1000,), 0), ((50, 40), 1), ((40, 3), 0)])
+def test_calls_with_takes_are_made_again_and_their_indices_looked_at(shape, axis):
+    rng = np.random.default_rng(0)
+    x, n = rng.standard_normal(shape), shape[axis]
+    i = rng.integers(0, n, 700)
+
+    def f(x, i):
+        return x.take(i, axis) * 2
+    fast = accelerated(f, x, i)
+    for bad in (n, -n - 1, 2**62, -2**63):
+        j = i.copy()
+        j[len(i) // 2] = bad
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for axis {axis} with size {n}"):
+            fast(x, j)
+    assert_same(fast(x, -1 - i), f(x, -1 - i))      # with negative ones it is not the same call
+    assert_same(fast(x, i), f(x, i))
+
+
+@pytest.mark.planned
+def test_indices_are_looked_at_before_anything_is_written():
+    x, i, y = np.arange(50.0), np.arange(10), np.ones(10)
+
+    def f(x, i, y):
+        y *= 0.5
+        y += x[i]
+    fast = frit.accelerate(f)
+    for _ in range(30):
+        fast(x, i, y)
+    frit.reset_stats()
+    fast(x, i, y)
+    assert frit.stats()["replayed"] == 1
+    before, bad = y.copy(), np.where(i == 7, 50, i)
+    with pytest.raises(IndexError):
+        fast(x, bad, y)
+    assert np.array_equal(y, before * 0.5)      # what came before that line, once
+    fast(x, i, y)
+    assert np.array_equal(y, before * 0.25 + x[i])
+
+
+@pytest.mark.planned
+def test_an_index_whose_values_nobody_needs_is_looked_at_all_the_same():
+    x, i = np.arange(50.0), np.arange(10)
+
+    def f(x, i):
+        x[i]
+        return x + 1
+    fast = frit.accelerate(f)
+    for _ in range(30):
+        fast(x, i)
+    with pytest.raises(IndexError):
+        fast(x, i + 45)
+
+
+@pytest.mark.planned
+def test_an_index_that_changes_after_it_was_looked_at_is_an_error():
+    """By who goes round Python: nothing is read where the table is not."""
+    x, i = np.arange(5000.0), np.arange(3000)
+
+    def f(x, i, at):
+        y = x[i] + 1
+        if at is not None:
+            ctypes.c_int64.from_address(at + 8 * 2000).value = 2**40
+        return y
+    fast = frit.accelerate(f)
+    assert_same(fast(x, i, None), f(x, i, None))
+    with pytest.raises(IndexError, match="an index has changed"):
+        fast(x, i, i.ctypes.data)
+    assert i[2000] == 2**40
+
+
+@pytest.mark.planned
+def test_what_is_known_of_an_index_is_not_taken_for_another():
+    rng = np.random.default_rng(0)
+    for n in (100, 50, 200):
+        x = frit.asarray(rng.standard_normal(n))
+        for _ in range(200):        # nodes are used again
+            i = rng.integers(0, 100, 20)
+            j = frit.asarray(i)
+            k = j[5:]
+            for index, mine in ((i, j), (i[5:], k), (i, j)):
+                if index.max() < n:
+                    assert_same(x[mine], np.asarray(x)[index])
+                else:
+                    with pytest.raises(IndexError):
+                        x[mine]
+            j[3] = 99
+            i[3] = 99
+            if i.max() < n:
+                assert_same(x[j], np.asarray(x)[i])
+            else:
+                with pytest.raises(IndexError):
+                    x[j]
+            frit.eval(x[j * 0])
+    a = np.asarray(j)       # somebody else may write to it now
+    with pytest.raises(IndexError):
+        a[:] = 1000
+        x[j]
+
+
+def test_an_index_is_looked_at_once():
+    """Tracing a take of 100,000 elements; frit's own memory does not change."""
+    code = """
+import os
+import numpy as np
+import frit
+x, i = frit.asarray(np.arange(1000.0)), frit.asarray(np.arange(100_000) % 1000)
+for _ in range(3): frit.eval(x[:5][i[:4] * 0])
+os.getppid(); x[i]; os.getppid(); x[i]; os.getppid()
+"""
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    _, first, again = dispatch_callgrind.dumps(3, code)
+    assert again < 20_000 < first

@@ -231,6 +231,7 @@ fr_record_begin(struct fr_watch *w)
     if (w->begun)
         copies.watch = w;
     r->looks = fr_looks_taken;
+    r->takes = fr_takes_plain;
     r->fallbacks = fr_names_total();
 }
 
@@ -424,7 +425,8 @@ record_evaluation(struct ending *e)
         if (i >= 0 && r->look[i].is == IS_ARRAY)
             copied[n_copied++] = (struct fr_copied){copies.copy[k].memory, index[i]};
     }
-    if (!(r->recording = fr_record(reach, n, copied, n_copied, writes, e->result, r->n_results)))
+    if (!(r->recording = fr_record(reach, n, copied, n_copied, writes, e->result, r->n_results,
+                                   fr_takes_plain - r->takes)))
         return false;
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)

@@ -312,23 +312,34 @@ note_scalars(const struct fr_part *p, int n, bool *scalar)
             scalar[p[i].index] = true;
 }
 
-static PyObject *
-replay(const struct fr_record *r, PyObject *const *found)
+/* The evaluation. FR_EINDEX: an array of indices holds what it must not hold; nothing is changed. */
+static fr_status
+compute(const struct fr_record *r, PyObject *const *found, struct fr_tensor *results, struct fr_err *err)
 {
-    struct fr_tensor t[FR_REPLAY_RESULTS];
-    PyObject        *shown[FR_REPLAY_RESULTS], *out = NULL;
-    bool             scalar[FR_REPLAY_RESULTS];
-    char            *memory[FR_REPLAY_LOOKS];
-    struct fr_err    err;
-    fr_status        st;
-    int              n = 0;
+    char *memory[FR_REPLAY_LOOKS];
+    int   n = 0;
 
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
             memory[n++] = PyArray_BYTES(fr_array(found[i]));
     FR_TRACE_HERE();
-    if ((st = fr_replay(r->recording, memory, t, &err)) != FR_OK)
-        return fr_errors_raise(st, &err);
+    return fr_recording_fits(r->recording, memory) ? fr_replay(r->recording, memory, results, err) : FR_EINDEX;
+}
+
+/* *refused: it is not the same again after all. */
+static PyObject *
+replay(const struct fr_record *r, PyObject *const *found, bool *refused)
+{
+    struct fr_tensor t[FR_REPLAY_RESULTS];
+    PyObject        *shown[FR_REPLAY_RESULTS], *out = NULL;
+    bool             scalar[FR_REPLAY_RESULTS];
+    struct fr_err    err;
+    fr_status        st;
+
+    if (FR_UNLIKELY((st = compute(r, found, t, &err)) != FR_OK)) {
+        *refused = st == FR_EINDEX; /* whoever made it knows how to say so */
+        return *refused ? NULL : fr_errors_raise(st, &err);
+    }
     memset(shown, 0, (size_t)r->n_results * sizeof *shown);
     memset(scalar, 0, (size_t)r->n_results * sizeof *scalar);
     note_scalars(r->part, r->n_parts, scalar);
@@ -346,6 +357,7 @@ fr_replays_call(struct fr_replays *s, PyObject *call, fr_args args, Py_ssize_t n
                 PyObject **result, uint64_t *n_kernels)
 {
     PyObject *found[FR_REPLAY_LOOKS];
+    bool      refused = false;
 
     for (int i = 0; i < s->n; i++) {
         struct fr_record *r = s->record[i];
@@ -357,11 +369,11 @@ fr_replays_call(struct fr_replays *s, PyObject *call, fr_args args, Py_ssize_t n
         s->refs++;                /* or of the records */
         r->used = ++s->n_used;
         *n_kernels = (uint64_t)fr_recording_kernels(r->recording);
-        *result = replay(r, found);
+        *result = replay(r, found, &refused);
         for (int k = 0; k < r->n_looks; k++)
             Py_XDECREF(found[k]);
         fr_replays_drop(s);
-        return true;
+        return !refused;
     }
     return false;
 }

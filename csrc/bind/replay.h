@@ -54,7 +54,7 @@ struct fr_record {
     struct fr_look      *look;
     struct fr_part      *part;
     struct fr_effect    *effect;
-    uint64_t             looks, fallbacks; /* counters when the function began to run */
+    uint64_t             looks, takes, fallbacks; /* counters when the function began to run */
 };
 
 /* A call while it is noted. */

@@ -211,31 +211,54 @@ read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, i
     return FR_OK;
 }
 
-/* Whether an index array can be used as it is: whole numbers of the right type that are in C order, change
- * with frit's knowledge only, and are not negative. FR_EINDEX as above. */
-static fr_status
-is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, int axis, bool *plain,
-         struct fr_err *err)
-{
-    int64_t   block[READ_BLOCK];
-    unsigned  how = 0;
-    void     *data;
-    fr_status st;
+uint64_t fr_takes_plain;
 
-    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over &&
-             !fr_storage_pinned(t->storage);
+bool
+fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n)
+{
+    int64_t block[READ_BLOCK];
+
+    for (int64_t i = 0; i < n_elems; i += READ_BLOCK) {
+        int64_t m = n_elems - i < READ_BLOCK ? n_elems - i : READ_BLOCK;
+
+        if (fr_index->wrap[FR_I64]((size_t)m, index + i, n, block))
+            return false;
+    }
+    return true;
+}
+
+/* Index arrays that were looked at. What frit's own memory holds does not change as long as its node lives. */
+enum { KNOWN = 64 };
+static struct known {
+    fr_ref   node;
+    uint32_t seq;
+    int64_t  offset, n_elems, n;       /* so many numbers, all of them from 0 on and below n */
+} known[KNOWN];
+
+/* Whether an index array can be used as it is: whole numbers of the right type that are in C order, and inside. What
+ * does not fit is told by who reads it number by number. */
+static fr_status
+is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, bool *plain, struct fr_err *err)
+{
+    const struct fr_node *node;
+    struct known         *k;
+    void                 *data;
+    fr_status             st;
+
+    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over;
     if (!*plain)
         return FR_OK;
     if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
         return st;
-    for (int64_t i = 0; i < over->n_elems; i += READ_BLOCK) {
-        int64_t m = over->n_elems - i < READ_BLOCK ? over->n_elems - i : READ_BLOCK;
-
-        how |= fr_index->wrap[FR_I64]((size_t)m, (const int64_t *)data + i, n, block);
-        if (FR_UNLIKELY(how & FR_INDEX_OUTSIDE))
-            return bad_index(block, n, axis, err);
-    }
-    *plain = !how;
+    node = &fr_nodes[t->storage->node];
+    k = &known[t->storage->node % KNOWN];
+    if (k->node == t->storage->node && k->seq == node->seq && k->offset == t->offset && k->n_elems == over->n_elems &&
+        k->n <= n && !fr_storage_pinned(t->storage))
+        return FR_OK;
+    if (!(*plain = fr_index_fits(data, over->n_elems, n)))
+        return FR_OK;
+    if (!fr_storage_pinned(t->storage))
+        *k = (struct known){t->storage->node, node->seq, t->offset, over->n_elems, n};
     return FR_OK;
 }
 
@@ -274,10 +297,12 @@ fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, 
     fr_status         st;
 
     TRY(index_layout(index, n, &l, err));
-    /* One array that is fine as it is needs no other; looking costs less than copying. */
+    /* One array that is fine as it is needs no other; looking costs less than copying. A recording looks again. */
     if (n == 1) {
-        TRY(is_plain(index[0], l, dims[0], first, &plain, err));
+        TRY(is_plain(index[0], l, dims[0], &plain, err));
         if (plain) {
+            fr_looks_taken--;
+            fr_takes_plain++;
             fr_tensor_copy(index[0], out);
             goto out;
         }

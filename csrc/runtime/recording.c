@@ -14,6 +14,12 @@ struct leaf {
 };
 enum { NOBODY = -1 };          /* of no bytes */
 
+struct take {                  /* an argument whose elements say what is taken: */
+    int32_t arg;
+    int64_t offset, n_elems;   /* from here on, so many */
+    int64_t n;                 /* of those from which they choose */
+};
+
 struct result {
     int32_t           root;    /* node whose memory it is */
     struct fr_layout *storage; /* of all of that; a reference, */
@@ -27,8 +33,10 @@ struct fr_recording {
     struct fr_scalar_bits *scalar;
     struct fr_moving      *moving;
     struct leaf           *leaf;
+    struct take           *take;
     struct result         *result;
-    int                    n_leaves, n_results;
+    int                    n_leaves, n_takes, n_results;
+    bool                   writes;   /* over an argument */
 };
 
 static int
@@ -81,7 +89,7 @@ record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args, c
 
 /* Finds what is written over a leaf: an argument's own memory, once. */
 static bool
-record_writes(const struct fr_recording *r, bool *writes, int n_results)
+record_writes(struct fr_recording *r, bool *writes, int n_results)
 {
     const struct fr_plan *p = r->plan;
     int                   n_written = 0;
@@ -95,7 +103,7 @@ record_writes(const struct fr_recording *r, bool *writes, int n_results)
             l++;
         if (r->leaf[l].copied || r->leaf[l].arg == NOBODY || writes[r->leaf[l].arg] || !p->graph->node[root].pinned)
             return false;
-        writes[r->leaf[l].arg] = true;
+        writes[r->leaf[l].arg] = r->writes = true;
         n_written++;
     }
     return n_written + n_results == p->n_outputs;
@@ -119,6 +127,32 @@ copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
         }
     }
     return true;
+}
+
+/* Finds the indices of takes: arguments, or copies of them. */
+static bool
+record_takes(struct fr_recording *r, uint64_t n_takes)
+{
+    const struct fr_plan *p = r->plan;
+
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct fr_step    *s = &p->step[i];
+        const struct fr_binding *b = s->kind == FR_STEP_CALL && s->call.op == FR_OP_take ? &s->binding[0][1] : NULL;
+        int                      l = 0;
+
+        if (!b)
+            continue;
+        while (l < r->n_leaves && (b->node < 0 || r->leaf[l].node != root_of(p, b->node)))
+            l++;
+        if (l == r->n_leaves || b->moving >= 0 || !s->call.wary) /* a replay's indices are always somebody's */
+            return false;
+        if (r->leaf[l].arg != NOBODY)
+            r->take[r->n_takes] = (struct take){r->leaf[l].arg, b->offset - r->leaf[l].offset, s->call.in[1]->n_elems,
+                                                fr_layout_dims(s->call.in[0])[s->call.axis]};
+        r->n_takes += r->leaf[l].arg != NOBODY;
+        n_takes--;
+    }
+    return n_takes == 0; /* else one was looked at that is not in the plan, or that nobody has looked at */
 }
 
 /* Finds the memory of each result: new, and no other's. */
@@ -149,7 +183,7 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
 
 struct fr_recording *
 fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copied, int n_copied, bool *writes,
-          const struct fr_tensor *const *results, int n_results)
+          const struct fr_tensor *const *results, int n_results, uint64_t n_takes)
 {
     const struct fr_gathered *g = fr_eval_gathered();
     struct fr_plan           *p = fr_plans_last();
@@ -162,8 +196,10 @@ fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copie
     r->scalar = fr_malloc(((size_t)g->n_scalars + 1) * sizeof *r->scalar);
     r->moving = fr_malloc(((size_t)g->n_moving + 1) * sizeof *r->moving);
     r->leaf = fr_malloc(((size_t)p->n_leaves + 1) * sizeof *r->leaf);
+    r->take = fr_malloc(((size_t)p->n_steps + 1) * sizeof *r->take);
     r->result = fr_malloc(((size_t)n_results + 1) * sizeof *r->result);
-    if (!r->scalar || !r->moving || !r->leaf || !r->result || !record_leaves(r, args, n_args, copied, n_copied) ||
+    if (!r->scalar || !r->moving || !r->leaf || !r->take || !r->result ||
+        !record_leaves(r, args, n_args, copied, n_copied) || !record_takes(r, n_takes) ||
         !copies_arguments_only(r, args) || !record_writes(r, writes, n_results) ||
         !record_results(r, g, results, n_results)) {
         fr_recording_free(r);
@@ -189,6 +225,7 @@ fr_recording_free(struct fr_recording *r)
     fr_free(r->scalar);
     fr_free(r->moving);
     fr_free(r->leaf);
+    fr_free(r->take);
     fr_free(r->result);
     fr_free(r);
 }
@@ -197,6 +234,18 @@ int
 fr_recording_kernels(const struct fr_recording *r)
 {
     return r->plan->n_kernels;
+}
+
+bool
+fr_recording_fits(const struct fr_recording *r, char *const *memory)
+{
+    for (int i = 0; r->writes && i < r->n_takes; i++) {
+        const struct take *t = &r->take[i];
+
+        if (!fr_index_fits((const int64_t *)(const void *)(memory[t->arg] + t->offset), t->n_elems, t->n))
+            return false;
+    }
+    return true;
 }
 
 /* A handle of what the plan has computed. */

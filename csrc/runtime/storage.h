@@ -73,6 +73,11 @@ fr_status fr_trace_map_node(fr_op, const struct fr_arg *args, int n_args, fr_dty
 /* Wraps a new node and applies the guards of bounded laziness. */
 fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
+/* ---- call.c */
+
+/* Whether numbers are all from 0 on and below n. */
+bool      fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n);
+
 /* ---- eval.c */
 
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);

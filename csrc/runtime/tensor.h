@@ -188,6 +188,8 @@ struct fr_recording;
 /* How often values were computed or shown so far. What was traced while it stood still depends on no value, only on
  * operations, layouts and numbers. */
 extern FR_HIDDEN uint64_t fr_looks_taken;
+/* How often an array was looked at and then used as the index of a take: not counted above, for that is repeated. */
+extern FR_HIDDEN uint64_t fr_takes_plain;
 struct fr_reach {              /* an array: its first element, and between which addresses all of them lie */
     char *first, *low, *high;
 };
@@ -197,9 +199,12 @@ struct fr_copied {             /* memory that holds the elements of array number
 };
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
  * no other memory than that of the arrays `args` and of copies of them, which somebody holds. Sets writes[n_args]:
- * whose memory it wrote. NULL: it did something else, or memory is out. */
+ * whose memory it wrote. n_takes: of fr_takes_plain. NULL: it did something else, or memory is out. */
 struct fr_recording *fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *, int n_copied,
-                               bool *writes, const struct fr_tensor *const *results, int n_results);
+                               bool *writes, const struct fr_tensor *const *results, int n_results, uint64_t n_takes);
+/* Whether all numbers in memory of the arguments that are indices of takes can be such, [n_args] as below; or fr_replay
+ * will tell, by FR_EINDEX, for nothing else is written than results. */
+bool      fr_recording_fits(const struct fr_recording *, char *const *memory);
 void      fr_recording_free(struct fr_recording *);
 /* The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
  * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */

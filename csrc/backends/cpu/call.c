@@ -1,8 +1,10 @@
 #include "backends/cpu/call.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backends/cpu/copy.h"
+#include "backends/cpu/index.h"
 #include "backends/cpu/pool.h"
 
 bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
@@ -89,6 +91,9 @@ struct take {
     struct axis    axis[FR_MAX_DIMS + 1];     /* outermost first, by what is written */
     int            n_axes, size;
     const int64_t *index;
+    uint64_t       last;                      /* that an index may be, */
+    bool           wary;                      /* which has to be looked at, */
+    atomic_bool    outside;                   /* and one is not */
     const char    *src;
     char          *dst;
     int64_t        chunk;                     /* of the first axis, for one task */
@@ -174,11 +179,29 @@ gather(size_t n, int size, char *dst, ptrdiff_t to, const char *src, ptrdiff_t f
 #undef CASE
 }
 
-/* Elements first .. last - 1 of the innermost axis. */
-static void
+/* The same with indices that somebody may be writing to: they are read once, and looked at in L1. */
+static uint64_t
+gather_warily(const struct take *t, const struct axis *a, size_t n, char *dst, const char *src, const int64_t *index)
+{
+    enum { BLOCK = 512 };
+    int64_t  block[BLOCK];
+    uint64_t outside = 0;
+
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < BLOCK ? n - i : BLOCK;
+        outside |= fr_index->bound(m, index + i, t->last, block);
+        gather(m, t->size, dst + (int64_t)i * a->to, a->to, src, a->from, block);
+    }
+    return outside;
+}
+
+/* Elements first .. last - 1 of the innermost axis. Both return 0 if all indices were inside. */
+static uint64_t
 take_row(const struct take *t, const struct axis *a, const char *src, char *dst, int64_t first,
          int64_t last)
 {
+    if (a->index && t->wary)
+        return gather_warily(t, a, (size_t)(last - first), dst + first * a->to, src, t->index + first);
     if (a->index) {
         gather((size_t)(last - first), t->size, dst + first * a->to, a->to, src, a->from, t->index + first);
     } else if (a->from == t->size && a->to == t->size) {
@@ -190,30 +213,36 @@ take_row(const struct take *t, const struct axis *a, const char *src, char *dst,
         fr_copy_2d(1, (size_t)(last - first), t->size, dst + first * a->to, 0, a->to,
                    src + first * a->from, 0, a->from);
     }
+    return 0;
 }
 
-static void
+static uint64_t
 take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last)
 {
     const struct axis *a = &t->axis[k];
+    uint64_t           outside = 0;
 
-    if (k == t->n_axes - 1) {
-        take_row(t, a, src, dst, first, last);
-        return;
+    if (k == t->n_axes - 1)
+        return take_row(t, a, src, dst, first, last);
+    for (int64_t i = first; i < last; i++) {
+        int64_t from = i;
+
+        if (a->index)
+            outside |= fr_index->bound(1, t->index + i, t->last, &from);
+        outside |= take_axes(t, k + 1, src + from * a->from, dst + i * a->to, 0, t->axis[k + 1].n);
     }
-    for (int64_t i = first; i < last; i++)
-        take_axes(t, k + 1, src + (a->index ? t->index[i] : i) * a->from, dst + i * a->to, 0,
-                  t->axis[k + 1].n);
+    return outside;
 }
 
 static void
 take_task(void *arg, int64_t i, int worker)
 {
-    const struct take *t = arg;
-    int64_t            first = i * t->chunk, last = first + t->chunk;
+    struct take *t = arg;
+    int64_t      first = i * t->chunk, last = first + t->chunk;
 
     (void)worker;
-    take_axes(t, 0, t->src, t->dst, first, last < t->axis[0].n ? last : t->axis[0].n);
+    if (FR_UNLIKELY(take_axes(t, 0, t->src, t->dst, first, last < t->axis[0].n ? last : t->axis[0].n)))
+        atomic_store_explicit(&t->outside, true, memory_order_relaxed);
 }
 
 enum { TASK_BYTES = 1 << 16 };     /* as much as makes waking a thread worth while */
@@ -221,17 +250,22 @@ enum { TASK_BYTES = 1 << 16 };     /* as much as makes waking a thread worth whi
 static fr_status
 run_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
-    struct take t = {.size = fr_dtype_size(c->dtype), .src = ptr[0],
+    struct take t = {.size = fr_dtype_size(c->dtype), .wary = c->wary, .src = ptr[0],
                      .index = (const int64_t *)(const void *)ptr[1], .dst = ptr[2]};
     int64_t     n_tasks;
 
     if (c->out->n_elems == 0)
         return FR_OK;
+    t.last = (uint64_t)fr_layout_dims(c->in[0])[c->axis] - 1;
     fill_axes(&t, c);
     t.chunk = t.axis[0].n * TASK_BYTES / (c->out->n_elems * t.size);
     t.chunk = t.chunk < 1 ? 1 : t.chunk > t.axis[0].n ? t.axis[0].n : t.chunk;
     n_tasks = (t.axis[0].n + t.chunk - 1) / t.chunk;
-    return fr_pool_run(take_task, &t, n_tasks) ? FR_OK : fr_fail(err, FR_EINTR, "interrupted");
+    if (!fr_pool_run(take_task, &t, n_tasks))
+        return fr_fail(err, FR_EINTR, "interrupted");
+    return t.outside ? fr_fail(err, FR_EINDEX, "take: an index has changed, and is out of bounds for axis %d with size %lld",
+                               c->axis, (long long)t.last + 1)
+                     : FR_OK;
 }
 
 fr_status

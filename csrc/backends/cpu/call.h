@@ -3,7 +3,7 @@
  * Called by runtime/eval.c. A matrix product is NumPy's: the very routine that numpy.matmul would end
  * in, over the same strides, so that it makes the same choices (BLAS or not, transposed or not) and
  * gives the same bits. It touches no Python object and needs no GIL. A take copies slices along one axis
- * in the order of an array of indices, which are in bounds (runtime/call.c has looked). */
+ * in the order of an array of indices, which are in bounds (runtime/call.c has looked), unless they have changed since. */
 #ifndef FR_BACKENDS_CPU_CALL_H
 #define FR_BACKENDS_CPU_CALL_H
 
@@ -16,11 +16,13 @@ struct fr_call {
     fr_op                   op;
     fr_dtype                dtype;       /* of the result */
     int                     n_in;
-    int                     axis;        /* take */
+    int                     axis;        /* take: */
+    bool                    wary;        /* others may write to the indices at any time */
     const struct fr_layout *in[2], *out; /* borrowed from the graph */
 };
 
-/* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR. */
+/* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an index is
+ * out of bounds, the result is not what it should be. */
 fr_status fr_call_run(const struct fr_call *, char *const *ptr, struct fr_err *);
 
 /* One matrix product out = a b, set by bind: dims {1, m, k, n}; steps in bytes {-, -, -, a along m and k,

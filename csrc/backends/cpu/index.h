@@ -16,8 +16,12 @@ enum { FR_INDEX_BELOW = 1, FR_INDEX_OUTSIDE = 2 };   /* some index is negative; 
  * all of out is written. */
 typedef unsigned fr_index_fn(size_t n, const void *in, int64_t size, int64_t *out);
 
+/* out[i] = in[i], which is read once, or `last` if it is not in [0, last]; returns 0 if all are. */
+typedef uint64_t fr_index_bound_fn(size_t n, const int64_t *in, uint64_t last, int64_t *out);
+
 struct fr_index_kernels {
-    fr_index_fn *wrap[FR_N_DTYPES];    /* of whole numbers */
+    fr_index_fn       *wrap[FR_N_DTYPES];    /* of whole numbers */
+    fr_index_bound_fn *bound;
 };
 extern const struct fr_index_kernels fr_index_v2, fr_index_v3, fr_index_v4, fr_index_generic;
 extern const struct fr_index_kernels *fr_index;        /* the level in use, as fr_reduce */

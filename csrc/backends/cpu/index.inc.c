@@ -30,7 +30,22 @@ WRAP(u8, uint8_t)
 WRAP(u16, uint16_t)
 WRAP(u32, uint32_t)
 
+static uint64_t
+bound(size_t n, const int64_t *in, uint64_t last, int64_t *restrict out)
+{
+    uint64_t outside = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v = (uint64_t)in[i], is = v < last ? v : last;
+
+        outside |= v ^ is;
+        out[i] = (int64_t)is;
+    }
+    return outside;
+}
+
 const struct fr_index_kernels PASTE(fr_index_, FR_LEVEL) = {
     .wrap = {[FR_I8] = wrap_i8, [FR_I16] = wrap_i16, [FR_I32] = wrap_i32, [FR_I64] = wrap_i64,
              [FR_U8] = wrap_u8, [FR_U16] = wrap_u16, [FR_U32] = wrap_u32, [FR_U64] = wrap_i64},
+    .bound = bound,
 };
