@@ -281,17 +281,33 @@ def test_instructions_an_element():
     assert all(cost[s] <= COSTS[s] for s in COSTS), cost
 
 
+def assembly(tmp_path, setup, expression, **settings):
+    """The one kernel that evaluates the expression, as objdump shows it."""
+    kernels = machine_code(tmp_path, setup, expression, **settings)
+    kernel, = [k for k in (code.partition(b"\x7fELF") for code in kernels) if k[1]]
+    code = tmp_path / "code"
+    code.write_bytes(kernel[1] + kernel[2])
+    return subprocess.run(["objdump", "-d", str(code)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
 @pytest.mark.skipif(not shutil.which("objdump") or "v4" not in LEVELS, reason="needs objdump and AVX-512")
 def test_what_is_used_twice_is_loaded_once(tmp_path):
     """Each load of a vector as long as a cache line is two where the array does not begin with a line."""
     setup = "a, b = (frit.asarray(np.arange(5000.) + k) for k in (1, 2))"
-    kernels = machine_code(tmp_path, setup, "(a - b) / (a + b)", FRIT_ISA="v4")
-    kernel, = [k for k in (code.partition(b"\x7fELF") for code in kernels) if k[1]]
-    code = tmp_path / "code"
-    code.write_bytes(kernel[1] + kernel[2])
-    text = subprocess.run(["objdump", "-d", str(code)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text = assembly(tmp_path, setup, "(a - b) / (a + b)", FRIT_ISA="v4")
     wide = re.findall(r"v(?:add|sub)pd .*zmm.*", text)
     assert wide and not [line for line in wide if "(" in line]
+
+
+@pytest.mark.skipif(not shutil.which("objdump") or "v3" not in LEVELS, reason="needs objdump and AVX2")
+@pytest.mark.parametrize("dtype, wide", [("u1", "vpmovzxbd"), ("i1", "vpmovsxbd"), ("u2", "vpmovzxwd"), ("i2", "vpmovsxwd")])
+@pytest.mark.parametrize("expression", ["((a.astype('i4') * 3 + b) >> 2).astype(a.dtype)", "(a * x).sum()", "a * 0.5 + b * x"])
+def test_small_integers_are_read_as_wide_ones(tmp_path, dtype, wide, expression):
+    """Not by whole vectors that are taken apart, step by step."""
+    setup = f"a, b, x = (frit.asarray(np.arange(5000).astype(t)) for t in ('{dtype}', '{dtype}', 'f4'))"
+    text = assembly(tmp_path, setup, expression, FRIT_ISA="v3")
+    converted = set(re.findall(r"\b(?:vpmov[sz]x|vpunpck)\w+", text))
+    assert converted == {wide}
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c8"])
@@ -312,6 +328,25 @@ def test_last_block_of_short_rows(dtype):
     for (m,), c in zip(inputs, compiled):
         for got, want in zip(c, f(m)):
             equal(got, want, f"{m.shape}")
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i1", "u2", "i2"])
+def test_small_integers_in_all_widths(dtype):
+    """Converted from what they are as wide ones, where nothing else is done with them, and from themselves."""
+    def f(a, b, x):
+        xp = frit if isinstance(a, frit.Tensor) else np
+        wide = [a.astype(t) * xp.asarray(3).astype(t) + b.astype(t) for t in ("i4", "u4", "i8", "u8", "f4", "f8", "c8")]
+        narrow = (wide[0] >> 1).astype(dtype), a + b, (a.astype("i2") + b).astype("i1"), a.astype("f2") + b
+        return *wide, *narrow, (a * x).sum(), a.sum(), (a.astype("i4") > 100).any(), xp.where(a > b, a.astype("f4"), x)
+
+    r = np.random.default_rng(2)
+    inputs = [(r.integers(0, 256, n).astype(dtype), r.integers(0, 256, n).astype(dtype), r.random(n, "f4"))
+              for n in [*range(1, 40), 63, 64, 65, 127, 129, 200, 1000]]
+    with executor("always"):
+        compiled = evaluated(f, inputs)
+    for arrays, c in zip(inputs, compiled):
+        for k, (got, want) in enumerate(zip(c, f(*arrays))):
+            equal(got, want, f"result {k} of {arrays[0].shape}")
 
 
 SIGNS = {

@@ -245,6 +245,8 @@ mostly_sums(const struct emit *e, const struct body *b)
     for (int s = 0; s < e->n_sinks; s++)
         sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1 &&
                 fr_dtype_size(e->sinks[s].dtype) == smallest;
+    for (int i = 0; sums && i < (int)e->nest->n_insts; i++)
+        sums = !(e->runs[i] && inst(e, i)->kind == FR_INST_LOAD && fr_emit_is_wide_integer(e, inst(e, i)->operand));
     return sums;
 }
 

@@ -61,7 +61,7 @@ struct source {                  /* an operand that FULL loads read */
     gj_lvalue *from, *step;      /* as in struct sink */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
-    gj_lvalue *wide[MAX_ABREAST];  /* [B] each: half precision as floats (F16C), or NULL */
+    gj_lvalue *wide[MAX_ABREAST];  /* [B] each: the elements as floats or as 32-bit integers, or NULL */
     gj_lvalue *gathered[MAX_ABREAST];   /* strided: the elements of each block of a step, side by side */
 };
 
@@ -138,6 +138,12 @@ static inline fr_dtype
 operand_dtype(const struct emit *e, int operand)
 {
     return e->nest->operands[operand].dtype;
+}
+
+static inline bool
+strided(const struct emit *e, int operand)
+{
+    return e->nest->operands[operand].access == FR_ACCESS_STRIDED;
 }
 
 static inline gj_rvalue *
@@ -244,10 +250,14 @@ void fr_emit_ask(struct emit *e, int n_blocks);
 gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n);
 gj_lvalue *fr_emit_ahead_in_row(struct emit *e);
 
-/* ---- emit_gcc_half.c: half precision a register at a time (F16C) ------------------------------ */
+/* ---- emit_gcc_widen.c: half precision and small integers a register at a time ------------------ */
+/* What numbers of this dtype are in registers, where their source is wide. */
+fr_dtype fr_emit_widened(fr_dtype);
+/* Whether the stage reads an operand of small integers as wide ones only. */
+bool fr_emit_is_wide_integer(const struct emit *e, int operand);
 void fr_emit_declare_wide(struct emit *e, struct source *s);
 void fr_emit_declare_exact(struct emit *e, struct sink *k);
-/* What `n` blocks from element e->j on read, as floats. */
+/* What `n` blocks from element e->j on read, of wide sources. */
 void fr_emit_widen_blocks(struct emit *e, int n);
 /* t of block e->u from its floats. */
 void fr_emit_round_block(struct emit *e, struct sink *k);

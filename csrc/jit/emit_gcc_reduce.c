@@ -48,6 +48,8 @@ fr_emit_smallest_number(const struct emit *e)
 
         if (in->level != FR_LEVEL_FULL || !e->runs[i] || (d == FR_BOOL && !in_memory))
             continue;
+        if (in->kind == FR_INST_LOAD && fr_emit_is_wide_integer(e, in->operand))
+            d = FR_I32;
         d = fr_dtype_info[d].component;
         if (fr_dtype_size(d) < least)
             least = fr_dtype_size(d);

@@ -22,13 +22,14 @@ load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j, gj_rvalue *b
         e, d, fr_gcc_address(&e->c, fr_gcc_elem(&e->c, gathered, fr_gcc_i64(&e->c, 0))), NULL, b);
 }
 
-/* Element b of the block being written, as a float. */
+/* Element b of the block being written, if the source is wide. */
 static gj_rvalue *
 load_wide(struct emit *e, int operand, gj_rvalue *b)
 {
     gj_lvalue *wide = e->sources[e->source_of[operand]].wide[e->u];
+    gj_type   *type = e->c.memory[fr_emit_widened(operand_dtype(e, operand))];
 
-    return wide ? fr_gcc_keep(&e->c, e->c.memory[FR_F32], fr_gcc_get(&e->c, fr_gcc_elem(&e->c, wide, b))) : NULL;
+    return wide ? fr_gcc_keep(&e->c, type, fr_gcc_get(&e->c, fr_gcc_elem(&e->c, wide, b))) : NULL;
 }
 
 /* The arguments of `in` that an earlier stage left in row buffers. */
@@ -423,12 +424,6 @@ find_sinks(struct emit *e, bool stores)
         else if (stores && (writes(in) || fr_nest_crosses(e->nest, i)))
             add_sink(e, i, HOW_STORE);
     }
-}
-
-static bool
-strided(const struct emit *e, int operand)
-{
-    return e->nest->operands[operand].access == FR_ACCESS_STRIDED;
 }
 
 static void

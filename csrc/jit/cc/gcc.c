@@ -1,5 +1,6 @@
 #include "jit/cc/gcc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -108,11 +109,13 @@ fr_gcc_fence(struct fr_gcc *c)
 }
 
 void
-fr_gcc_convert_halves(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *from, bool widen)
+fr_gcc_convert_vector(struct fr_gcc *c, const char *instruction, gj_lvalue *to, gj_rvalue *from)
 {
-    gj_asm *a = c->g->block_add_extended_asm(c->at, NULL,
-                                             widen ? "vcvtph2ps %1, %0" : "vcvtps2ph $0, %1, %0");
+    char    text[40];
+    gj_asm *a;
 
+    snprintf(text, sizeof text, "%s %%1, %%0", instruction);
+    a = c->g->block_add_extended_asm(c->at, NULL, text);
     c->g->extended_asm_add_output_operand(a, NULL, "=v", to);
     c->g->extended_asm_add_input_operand(a, NULL, "v", from);
 }
@@ -465,7 +468,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
     switch ((enum fr_mop)in->op) {
     case FR_M_INPUT:
-        if (d == FR_F32 && args[in->imm / 2].wide)
+        if ((d == FR_F32 || d == FR_I32) && args[in->imm / 2].wide)
             return args[in->imm / 2].wide;
         return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
     case FR_M_CONST:
@@ -627,6 +630,12 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
     flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
+bool
+fr_gcc_keeps_word(fr_dtype to)
+{
+    return fr_dtype_size(to) >= 4;
+}
+
 /* Whether argument 0 was computed: its NaNs are quiet, as the processor's widening leaves them. */
 static bool
 all_computed(int n, const struct fr_gargs *args)
@@ -648,6 +657,8 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
     c->code.n = 0;
     if (from == FR_F16 && (to == FR_F32 || to == FR_F64) && all_computed(n, args))
         from = FR_F32;
+    if (fr_dtype_is_int(from) && fr_dtype_size(from) < 4 && fr_gcc_keeps_word(to) && all_wide(n, args, 0))
+        from = FR_I32;
     x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
     if (c->has_f16c && from == FR_F32 && to == FR_F16)
         st = give_half(c, x, &given);
