@@ -337,7 +337,14 @@ COSTS = {
     "f.reshape(3, 10000).sum(0)": 1.6,
     "f.reshape(-1, 2)[:, ::-1] * 2": 4.5,           # rows in another order, by shuffles
     "small + small.swapaxes(1, 2)": 6,
-    "small.swapaxes(1, 2).copy()": 4.5,
+    "small.swapaxes(1, 2).copy()": 2.4,                       # to its place, not by way of L1
+    "f.reshape(-1, 2)[:, ::-1].copy()": 2,
+    "f.reshape(3, 10000).T.copy()": 4.5,                        # a few planes, a tile of one after that of the other
+    "f.reshape(3, 10000).T + f.reshape(10000, 3)": 6.2,
+    "byte3.reshape(2, 15000, 3).transpose(0, 2, 1).copy()": 3.5,    # 90,000: channels to planes, by shuffles
+    "eight.swapaxes(1, 2).copy()": 6,                           # one by one, by a table
+    "eight + eight.swapaxes(1, 2)": 7.5,
+    "paired.swapaxes(1, 2).copy()": 7.5,
     "four[:, :, :, None] * four[:, None]": 7.5,             # rows of three axes, by shuffles
     "(four[:, :, :, None] * four[:, None]).sum(2)": 20,
     "(small[:, :, :, None] * small[:, None]).sum(2)": 40,
@@ -364,6 +371,7 @@ half = frit.asarray(np.arange(100 * n) % 2 == 1)        # the answer is in the f
 sevens = frit.asarray(r.random((4286, 7), "f4"))        # in one register
 seventh = frit.asarray(r.random((4286, 1), "f4"))
 small, third = frit.asarray(r.random((3333, 3, 3), "f4")), frit.asarray(r.random((3333, 1, 3), "f4"))
+eight, paired = frit.asarray(r.random((469, 8, 8), "f4")), frit.asarray(r.random((3333, 3, 3)) + 0j)
 four, six = frit.asarray(r.random((469, 4, 4))), frit.asarray(r.random((140, 6, 6)))
 pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100)))
 pairs = frit.asarray((r.random((300, 100)) + 0j))

@@ -72,6 +72,33 @@ subject_get(struct subject *s, const struct fr_request *q)
     return st;
 }
 
+/* Whether NumPy walks the axes in another order because of how out= lies, at which its iterator looks first. */
+static bool
+out_turns(const struct subject *s, PyObject *out)
+{
+    const struct fr_layout *l = s->t->layout, *o;
+    int64_t                 strides[FR_MAX_DIMS];
+    const int64_t          *both[2] = {strides, fr_layout_strides(l)};
+    int                     alone[FR_MAX_DIMS], together[FR_MAX_DIMS], n = 0;
+
+    if (out && PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1)
+        out = PyTuple_GET_ITEM(out, 0);
+    if (fr_args_none(out) || !fr_is_tensor(out))
+        return false;
+    o = fr_of(out)->layout;
+    for (int k = 0; k < l->ndim; k++) {
+        bool reduced = s->axes >> k & 1;
+
+        if (!reduced && n == o->ndim)
+            return false; /* it does not fit */
+        strides[k] = reduced ? 0 : fr_layout_strides(o)[n];
+        n += !reduced || s->keepdims;
+    }
+    fr_axes_inwards(l->ndim, fr_layout_dims(l), 1, both + 1, alone);
+    fr_axes_inwards(l->ndim, fr_layout_dims(l), 2, both, together);
+    return memcmp(alone, together, (size_t)l->ndim * sizeof *alone) != 0;
+}
+
 /* Stores into out= what was computed, or hands the call to NumPy where the dtypes or shapes are not
  * simply equal. Takes over the handle. */
 static int
@@ -283,6 +310,8 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
         st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK)
         st = prepare(&s, op, q, &initial, &joined);
+    if (st == FR_VALUE_OK && !order_is_free(op, d == FR_N_DTYPES ? s.t->dtype : d) && out_turns(&s, q->out))
+        st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
         s.t->layout->n_elems == 0)
         st = FR_VALUE_HAND; /* nothing but the initial value */
@@ -382,7 +411,8 @@ fr_reduce_trace_mean(const struct fr_request *q, PyObject **result)
         st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
-    if (s.t->dtype == FR_F16 && !fr_args_none(q->out)) { /* NumPy sums in half precision then */
+    /* NumPy sums in half precision then, or in another order. */
+    if ((s.t->dtype == FR_F16 && !fr_args_none(q->out)) || out_turns(&s, q->out)) {
         subject_clear(&s);
         return FR_VALUE_HAND;
     }
@@ -439,6 +469,10 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
         st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
+    if (out_turns(&s, q->out)) {
+        subject_clear(&s);
+        return FR_VALUE_HAND;
+    }
     FR_TRACE_HERE();
     fst = fr_trace_var(s.t, s.axes, s.keepdims, d, ddof, take_sqrt, &t, &err);
     st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);

@@ -13,13 +13,12 @@
 
 enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
-    PACK_EXTENT = 16,       /* elements along the row and along the line, or there is nothing to turn over */
     PACK_ROW = 64,          /* elements of a row that is gathered */
     PACK_APART = 4,         /* elements from one to the next, and PACK_WIDE bytes: FR_NEAR_STEP */
     PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
     PACK_NEAR = 4 << 20,    /* bytes, and more in memory: for more, memory is what a row waits for, unless PACK_WIDE
                              * bytes have several elements */
-    PACK_ROWS = 256 << 10,  /* bytes of PACK_EXTENT whole rows, which a tile has where they are reduced */
+    PACK_ROWS = 256 << 10,  /* bytes of FR_PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
 /* Whether the lines of a row's elements, `step` bytes apart, stay in the first cache until the next row wants what lies
@@ -40,10 +39,24 @@ is_near(int64_t stride, int64_t step, int64_t bytes)
     return stride >= 2 && stride <= PACK_APART && (step < PACK_WIDE || (step == PACK_WIDE && bytes <= PACK_NEAR));
 }
 
+/* Whether the nest does nothing but bring elements to other places. */
+static bool
+only_moves(const struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        const struct fr_inst *in = &z->inst[i];
+        bool                  same = in->kind == FR_INST_OP && in->op == FR_OP_cast && z->inst[in->a[0]].dtype == in->dtype;
+
+        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && !same)
+            return false;
+    }
+    return true;
+}
+
 /* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
  * second to fourth one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
 static int
-pack_axis(const struct lowering *z, int operand, bool whole_rows)
+pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
 {
     const struct operand *o = &z->op[operand];
     int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
@@ -52,19 +65,21 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows)
 
     if (inner < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
         return -1;
-    while (axis >= 0 && o->stride[axis] != 1 && o->stride[axis] != -1)
+    while (axis >= 0 && ((o->stride[axis] != 1 && o->stride[axis] != -1) || z->dims[axis] < FR_PACK_EXTENT))
         axis--;
     row = z->dims[inner] * size;
     step = (o->stride[inner] < 0 ? -o->stride[inner] : o->stride[inner]) * size;
     for (int p = 0; p < z->n_axes; p++)
         bytes *= o->stride[p] ? z->dims[p] : 1;
-    if (whole_rows && row * PACK_EXTENT > PACK_ROWS)
+    if (whole_rows && row * FR_PACK_EXTENT > PACK_ROWS)
         return -1;
-    if (axis < 0)
+    if (axis < 0 && moves)
+        small = o->stride[inner] < 2 || o->stride[inner] > PACK_APART || z->dims[inner] < PACK_ROW || size > PACK_WIDE;
+    else if (axis < 0)
         small = !(o->stride[inner] == -1 || is_near(o->stride[inner], step, bytes)) ||
                 z->dims[inner] < PACK_ROW || size >= PACK_WIDE;
     else
-        small = step < PACK_STEP || z->dims[inner] < PACK_EXTENT || z->dims[axis] < PACK_EXTENT ||
+        small = step < PACK_STEP || z->dims[inner] < FR_PACK_EXTENT ||
                 (size >= PACK_WIDE && row_stays(z->dims[inner], step));
     if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
         return -1;
@@ -76,14 +91,14 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows)
 int
 fr_lower_pack(struct lowering *z)
 {
-    bool whole_rows = false;
+    bool whole_rows = false, moves = only_moves(z);
     int  side[2], n_sides = 0, n_packed = 0;
 
     for (int p = 0; p < z->n_axes; p++)
         if (z->dims[p] == 0)
             return 0; /* there is nothing to cut into tiles */
     if (z->n_axes > 1 && fr_nest_finds_places(z->inst, z->n_inst) && z->op[z->inst[0].operand].stride[z->n_axes - 2] == 1 &&
-        z->dims[z->n_axes - 2] >= PACK_EXTENT)
+        z->dims[z->n_axes - 2] >= FR_PACK_EXTENT)
         return 0; /* read where they lie, many rows at once */
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -97,7 +112,7 @@ fr_lower_pack(struct lowering *z)
         int operand = z->inst[i].operand, axis, s = 0;
 
         if (z->inst[i].kind != FR_INST_LOAD || z->inst[i].level != FR_LEVEL_FULL ||
-            (axis = pack_axis(z, operand, whole_rows)) < 0)
+            (axis = pack_axis(z, operand, whole_rows, moves)) < 0)
             continue;
         if (axis < z->n_axes - 1) {
             while (s < n_sides && side[s] != axis)
@@ -116,7 +131,9 @@ fr_lower_pack(struct lowering *z)
 /* ---- joining: backends/cpu/short_rows.c -------------------------------------------------- */
 
 enum {
-    JOIN_MORE = 128,  /* of one whose elements have another order, and elements of any (FR_TURN_ROW); */
+    JOIN_MOVED = 1024, /* elements of a row that nothing is computed of (FR_TURN_ROW); */
+    JOIN_COMPUTED = 256, /* of one that crosswise elements are brought to; */
+    JOIN_MORE = 128,  /* of any other, and bytes of one whose elements have another order; */
     JOIN_LESS = 16,   /* of one beside gaps, over which compiled code steps otherwise */
     JOIN_SPAN = 128,  /* bytes from one end to the other of what a row takes: two of the widest vectors */
 };
@@ -155,13 +172,14 @@ can_join(const struct lowering *z, int first)
 {
     int     row = first - 1;
     int64_t most = 0, n = 1, n_row = 1;
-    bool    computes = false, repeats = false, turns = first < z->n_axes - 1, far = false;
+    bool    computes = false, repeats = false, several = first < z->n_axes - 1, turns = several, far = false;
+    bool    crosswise = false, steps = true;
 
     for (int p = 0; p < z->n_axes; p++) {
         n *= z->dims[p];
         n_row *= p < first ? 1 : z->dims[p];
     }
-    if (n == 0 || n_row == 1 || n_row > JOIN_MORE || (z->dims[row] < FR_JOIN_ROWS && fr_env.pack_bytes > 0))
+    if (n == 0 || n_row == 1 || n_row > JOIN_MOVED || (z->dims[row] < FR_JOIN_ROWS && fr_env.pack_bytes > 0))
         return false;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -180,15 +198,24 @@ can_join(const struct lowering *z, int first)
             repeats |= common != (span == 1);
             turns |= span > 1 && !adjoins(z, in->operand, first);
             far |= !common && span * fr_dtype_size(in->dtype) > JOIN_SPAN;
+            if (!common && span > 1 && !adjoins(z, in->operand, row)) {
+                crosswise |= z->op[in->operand].stride[z->n_axes - 1] != 1;
+                steps &= z->op[in->operand].stride[z->n_axes - 1] != 1;
+            }
         } else if (in->kind != FR_INST_SCALAR) {
             return false;
         }
     }
     if (most == 0 || n * most < fr_env.pack_bytes || (repeats && !computes && !turns)) /* which is a copy by itself */
         return false;
-    if (first < z->n_axes - 1 && z->dims[z->n_axes - 1] * most <= FR_JOIN_BYTES)
+    /* What is not where it is by whole pieces is brought there one by one, be it here or there. */
+    if ((several || n_row <= FR_PACK_EXTENT) && crosswise && steps && (n_row <= JOIN_COMPUTED || only_moves(z)))
+        return true;
+    if (n_row > JOIN_MORE)
+        return false;
+    if (several && z->dims[z->n_axes - 1] * most <= FR_JOIN_BYTES)
         return !far && n_row * most <= FR_JOIN_MOST;
-    return (repeats && first == z->n_axes - 1 && n_row * most <= FR_JOIN_BYTES) ||
+    return (repeats && !several && n_row * most <= FR_JOIN_BYTES) ||
            (!far && n_row * most <= (turns ? JOIN_MORE : JOIN_LESS));
 }
 

@@ -446,6 +446,60 @@ copy_short_runs(size_t n_rows, size_t n, char *dst, ptrdiff_t dst_row, const cha
 }
 #undef TWO
 
+/* Four at a time, for what is stored could otherwise be an offset. */
+#define PICK(S, T)                                                                                 \
+    static void pick_##S(size_t n_rows, size_t n, char *dst, const char *src, ptrdiff_t src_row,   \
+                         const ptrdiff_t *restrict offset)                                         \
+    {                                                                                              \
+        for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row) {                           \
+            T     *d = (T *)(void *)dst;                                                           \
+            size_t i = 0;                                                                          \
+                                                                                                   \
+            for (; i + 4 <= n; i += 4) {                                                           \
+                T v0 = *(const T *)(const void *)(src + offset[i]);                                \
+                T v1 = *(const T *)(const void *)(src + offset[i + 1]);                            \
+                T v2 = *(const T *)(const void *)(src + offset[i + 2]);                            \
+                T v3 = *(const T *)(const void *)(src + offset[i + 3]);                            \
+                                                                                                   \
+                d[i] = v0;                                                                         \
+                d[i + 1] = v1;                                                                     \
+                d[i + 2] = v2;                                                                     \
+                d[i + 3] = v3;                                                                     \
+            }                                                                                      \
+            for (; i < n; i++)                                                                     \
+                d[i] = *(const T *)(const void *)(src + offset[i]);                                \
+        }                                                                                          \
+    }
+PICK(1, uint8_t)
+PICK(2, u2)
+PICK(4, u4)
+PICK(8, u8)
+PICK(16, v8_mem)
+
+void
+fr_copy_picked(size_t n_rows, size_t n, int size, void *dst, const void *src, ptrdiff_t src_row, const ptrdiff_t *offset)
+{
+    enum { PLANES = 16, BLOCK = 4096 /* bytes of dst: they stay in L1 */ };
+
+    if (n <= PLANES && src_row == size) {
+        size_t row = n * (size_t)size, most = BLOCK / row;
+
+        for (size_t r = 0, m; r < n_rows; r += m) {
+            m = n_rows - r < most ? n_rows - r : most;
+            for (size_t i = 0; i < n; i++)
+                fr_copy_scatter(m, size, (char *)dst + r * row + i * (size_t)size, (ptrdiff_t)row,
+                                (const char *)src + (ptrdiff_t)r * src_row + offset[i]);
+        }
+        return;
+    }
+#define CASE(S)                                                                                    \
+    case S: pick_##S(n_rows, n, dst, src, src_row, offset); break;
+    switch (size) {
+        CASE(1) CASE(2) CASE(4) CASE(8) CASE(16)
+    }
+#undef CASE
+}
+
 void
 fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
            const void *src, ptrdiff_t src_row, ptrdiff_t src_col)

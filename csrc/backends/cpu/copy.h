@@ -24,6 +24,11 @@ void fr_copy_fill(size_t n, int size, void *dst, const void *src);
 void fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                 ptrdiff_t dst_col, const void *src, ptrdiff_t src_row, ptrdiff_t src_col);
 
+/* Row r of dst, n elements side by side and the rows too, becomes the elements at offset[0 .. n - 1] bytes from
+ * src + r * src_row. */
+void fr_copy_picked(size_t n_rows, size_t n, int size, void *dst, const void *src, ptrdiff_t src_row,
+                    const ptrdiff_t *offset);
+
 /* A transposition: row r of dst, whose elements lie side by side, is element r of each column of
  * src, whose elements do so, too. For tiles of some cache lines' height, read from afar and written
  * near: each line of src is brought in once, ahead of its use. */

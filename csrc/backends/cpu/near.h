@@ -20,11 +20,12 @@ typedef size_t fr_repeat_fn(size_t n_rows, size_t n_bytes, char *out, const char
 
 /* Rows of elements that lie anywhere within a few cache lines, side by side: a turn makes a few rows of vectors, of
  * which each is one shuffle of one or two that lie beside each other. */
-enum { FR_TURN_VECTORS = 16, FR_TURN_ROOM = 64 * FR_TURN_VECTORS, FR_TURN_ROW = 128 /* elements of a row at most */ };
+enum { FR_TURN_VECTORS = 16, FR_TURN_ROOM = 64 * FR_TURN_VECTORS, FR_TURN_ROW = 1024 /* elements of a row at most */ };
 struct fr_turn {
     int       n_rows, n_vectors;
     bool      bytes, two;             /* bytes are what is shuffled; two vectors are */
-    size_t    n_bytes;                /* of a turn's rows */
+    size_t    n_bytes;                /* of a turn's rows; */
+    size_t    spare;                  /* and that its vectors have more */
     ptrdiff_t from[FR_TURN_VECTORS];  /* where what a vector takes begins, from the first row's first element */
     _Alignas(64) char lane[FR_TURN_VECTORS][64];
 };

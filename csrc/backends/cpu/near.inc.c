@@ -241,6 +241,7 @@ plan_rows(struct fr_turn *t, int n_rows, int size, int n, const int64_t *offset,
     t->n_rows = n_rows;
     t->n_bytes = (size_t)(n_rows * n * size);
     t->n_vectors = ((int)t->n_bytes + width - 1) / width;
+    t->spare = (size_t)(t->n_vectors * width) - t->n_bytes;
     for (int v = 0; fits && v < t->n_vectors; v++)
         fits = t->n_vectors <= FR_TURN_VECTORS && plan_vector(t, v, size, n, offset, stride);
     return fits;

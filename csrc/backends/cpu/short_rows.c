@@ -4,7 +4,7 @@
  * does most of what is read. The rest -- a number for each row, a row that all have in common, a part of longer
  * rows, rows backwards, small matrices transposed -- is packed: copied, for as many rows as stay in L1, to scratch
  * where its rows lie so, too. The executor then sees a row of hundreds of elements side by side, whatever the operands
- * were.
+ * were. A nest that only copies such an operand has nothing to run: what would be packed is copied to its place.
  *
  * What is read ahead of its turn is not written before: a store and a load of one nest meet in no element or in
  * the same one, which is of one row. */
@@ -15,6 +15,8 @@
 
 enum {
     TILE_BYTES = 4 << 10, /* of all packed operands together: more would keep loads from overlapping */
+    COPY_BYTES = 64 << 10,  /* where nothing is computed */
+    LONG_BYTES = 16 << 10,  /* of so long rows that they are no more than a few */
     TILE_ROWS = 64,       /* a multiple: so that each tile is stored from a cache line on, if the first one is */
     MAX_TURNS = 16,       /* operands: a plan is a few hundred bytes */
 };
@@ -35,6 +37,7 @@ struct short_rows {
     struct fr_turn         turn[MAX_TURNS];
     int                    n_packed, n_turns;
     int64_t                step[FR_MAX_OPERANDS]; /* along the long row */
+    int                    copy;                  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes;                 /* of scratch */
     int64_t                tile;                  /* rows */
     int64_t                n_tiles;               /* of each index of `others`; */
@@ -89,22 +92,43 @@ find_packed(struct short_rows *s)
     }
 }
 
+/* Where nothing is computed what would be packed goes to its place; a row that all have is better taken from L1. */
+static void
+find_copy(struct short_rows *s)
+{
+    int k = fr_space_copies_to(s->b->nest);
+
+    s->copy = s->n_packed == 1 && s->packed[0].operand != k && !s->packed[0].common ? k : -1;
+}
+
 static void
 choose_tile(struct short_rows *s)
 {
-    int64_t n_rows = s->b->in->n_rows, bytes = 0;
+    int64_t n_rows = s->b->in->n_rows, bytes = 0, usual = s->copy < 0 ? TILE_BYTES : COPY_BYTES;
+    int64_t most = s->copy < 0 ? LONG_BYTES : COPY_BYTES;
 
     for (int i = 0; i < s->n_packed; i++)
         bytes += s->packed[i].size * s->n_inner;
-    s->tile = TILE_BYTES / bytes & -TILE_ROWS;
-    s->tile = s->tile < TILE_ROWS ? TILE_ROWS : s->tile;
+    s->tile = usual / bytes & -TILE_ROWS;
+    if (s->tile < TILE_ROWS)
+        s->tile = bytes * TILE_ROWS <= most ? TILE_ROWS : most / bytes < 1 ? 1 : most / bytes;
     s->tile = s->tile < n_rows ? s->tile : n_rows;
     s->n_tiles = (n_rows + s->tile - 1) / s->tile;
-    for (int i = 0; i < s->n_packed; i++) {
+    for (int i = 0; i < s->n_packed && s->copy < 0; i++) {
         s->packed[i].at = s->bytes;
         s->bytes += (size_t)((s->packed[i].size * s->n_inner * s->tile + 63) & ~(int64_t)63);
         s->bytes += s->packed[i].turn ? FR_TURN_ROOM : 0;
     }
+}
+
+/* Whole turns that write nothing behind the rows; `row`: bytes of one. */
+static int64_t
+turn_in_place(const struct fr_turn *t, int64_t n_rows, int64_t n_more, int64_t row, char *to, const char *from, int64_t by)
+{
+    int64_t n = n_rows - ((int64_t)t->spare + row - 1) / row;
+
+    n -= n > 0 ? n % t->n_rows : n;
+    return n ? (int64_t)fr_near->turn(t, (size_t)n, (size_t)(n_more + n_rows - n), to, from, by) : 0;
 }
 
 /* `n_more` rows follow. */
@@ -115,20 +139,21 @@ pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t
     int64_t                offset[FR_TURN_ROW], n = s->n_inner, row = p->size * n, by = b->row_stride[p->operand];
     int64_t                done = 0;
 
-    if (p->turn)
+    if (p->turn && s->copy < 0)
         done = (int64_t)fr_near->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
+    else if (p->turn)
+        done = turn_in_place(p->turn, n_rows, n_more, row, to, from, by);
     if (done == n_rows)
         return;
     to += done * row;
     from += done * by;
     n_rows -= done;
-    if (p->same || n == b->in->n_inner) {
-        fr_copy_2d((size_t)n_rows, (size_t)n, p->size, to, row, p->size, from, by, p->same ? 0 : b->inner_stride[p->operand]);
+    if (p->same) {
+        fr_copy_2d((size_t)n_rows, (size_t)n, p->size, to, row, p->size, from, by, 0);
         return;
     }
     find_offsets(s, p->operand, offset);
-    for (int64_t e = 0; e < n; e++)
-        fr_copy_2d((size_t)n_rows, 1, p->size, to + e * p->size, row, p->size, from + offset[e], by, p->size);
+    fr_copy_picked((size_t)n_rows, (size_t)n, p->size, to, from, by, offset);
 }
 
 static void
@@ -161,12 +186,15 @@ run_task(void *arg, int64_t i, int worker)
         for (int p = 0; p < s->n_packed; p++) {
             const struct packed *k = &s->packed[p];
 
-            if (moved || !k->common)
+            if (s->copy >= 0)
+                pack(s, k, left, b->in->n_rows - first - left, ptr[s->copy], ptr[k->operand]);
+            else if (moved || !k->common)
                 pack(s, k, k->common ? s->tile : left, b->in->n_rows - first - left, scratch + k->at,
                      ptr[k->operand]);
             ptr[k->operand] = scratch + k->at;
         }
-        fr_exec_rows(b->exec, ptr, none, s->step, 1, left * s->n_inner, b->in->scalars, mem);
+        if (s->copy < 0)
+            fr_exec_rows(b->exec, ptr, none, s->step, 1, left * s->n_inner, b->in->scalars, mem);
     }
 }
 
@@ -189,6 +217,7 @@ fr_short_rows_run(const struct fr_bound *b, int n_threads)
             s.n_inner *= b->in->outer[d];
     FR_ASSERT(s.n_inner <= FR_TURN_ROW);
     find_packed(&s);
+    find_copy(&s);
     choose_tile(&s);
     s.n_all = s.others.total * s.n_tiles;
     s.per_task = fr_space_share(s.n_all, n, 1);

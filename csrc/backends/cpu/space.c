@@ -65,6 +65,18 @@ space_rows(struct fr_space *sp, int64_t n_rows)
     sp->total *= n_rows;
 }
 
+int
+fr_space_copies_to(const struct fr_nest *nest)
+{
+    const struct fr_inst *in = nest->insts, *store = &in[nest->n_insts - 1];
+
+    if (nest->n_insts < 2 || nest->n_insts > 3 || store->kind != FR_INST_STORE || in->kind != FR_INST_LOAD)
+        return -1;
+    if (nest->n_insts == 3 && (in[1].kind != FR_INST_OP || in[1].op != FR_OP_cast || in->dtype != store->dtype))
+        return -1;
+    return store->operand;
+}
+
 bool
 fr_space_is_accumulator(const struct fr_nest *nest, const struct fr_inst *i)
 {

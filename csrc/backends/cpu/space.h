@@ -103,6 +103,8 @@ fr_space_strides(const struct fr_bound *b, int operand)
     return b->in->stride + (int64_t)operand * (b->in->n_outer + 2);
 }
 
+/* The operand that the nest does nothing but copy its only other one to; -1: it does more. */
+int fr_space_copies_to(const struct fr_nest *);
 bool fr_space_is_accumulator(const struct fr_nest *, const struct fr_inst *);
 /* The reduction that an ACCUM, or a store to a STREAM operand, performs. */
 fr_op fr_space_accumulator_op(const struct fr_inst *);

@@ -25,6 +25,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
+#include "passes/nest_limits.h"
 
 enum { SLAB, ROW, COLUMN, N_SIDES };
 
@@ -75,14 +76,15 @@ clamp(int64_t v, int64_t lo, int64_t hi)
 
 /* ---- the form of the tiles ------------------------------------------------------------------- */
 
-/* The outer axis along which the operand's elements lie side by side; -1: there is none. */
+/* The outer axis along which the operand's elements lie side by side, not only a few; -1: there is none. */
 static int
 contiguous_axis(const struct fr_bound *b, int operand, int size)
 {
     const int64_t *stride = fr_space_strides(b, operand);
     int            d = b->in->n_outer;
 
-    while (d >= 0 && stride[d] != size && stride[d] != -size)
+    while (d >= 0 && ((stride[d] != size && stride[d] != -size) ||
+                      (d < b->in->n_outer ? b->in->outer[d] : b->in->n_rows) < FR_PACK_EXTENT))
         d--;
     return d;
 }
@@ -146,19 +148,14 @@ find_axes(struct tiles *t)
 static void
 find_copy(struct tiles *t)
 {
-    const struct fr_nest *nest = t->b->nest;
-    const struct fr_inst *store = &nest->insts[nest->n_insts - 1];
-    int                   k = store->operand;
+    int k = fr_space_copies_to(t->b->nest);
 
     t->copy = -1;
-    if (t->n_packed != 1 || store->kind != FR_INST_STORE || nest->n_insts > 3)
-        return;
-    if (nest->n_insts == 3 && (nest->insts[1].kind != FR_INST_OP || nest->insts[1].op != FR_OP_cast ||
-                               nest->insts[0].dtype != store->dtype))
+    if (t->n_packed != 1 || k < 0)
         return;
     for (int s = SLAB; s < COLUMN; s++)
         if (t->side[s].size > 1 &&
-            (!t->from[s][t->packed[0].operand] || t->from[s][k] % PAGE_BYTES == 0))
+            (!t->from[s][t->packed[0].operand] || (t->turns && t->from[s][k] % PAGE_BYTES == 0)))
             return;
     if (t->from[COLUMN][k] == t->packed[0].size)
         t->copy = k;
