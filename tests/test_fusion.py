@@ -93,6 +93,10 @@ def stacked(xp, a, b):
     return xp.concatenate([a + 1, b * 2])
 
 
+def interlaced(xp, a, b):
+    return xp.stack([a, b + 1, b, a * 2], -1)
+
+
 def overlapping(xp, a):
     y = xp.zeros_like(a)
     y[1:] = a[1:] * 2
@@ -103,6 +107,7 @@ def overlapping(xp, a):
 @pytest.mark.parametrize("f, arrays, kernels", [
     (cross_product, [rand(500, 3), rand(500, 3)], 1), (rotated, [rand(500, 2)], 2), (swapped, [rand(500, 2)], 2),
     (stacked, [rand(500), rand(500)], 2),       # nothing that both read
+    (interlaced, [rand(500), rand(500)], 1), (interlaced, [rand(20, 30), rand(20, 30)], 1),
     (overlapping, [rand(500)], 3)])
 def test_stores_into_parts_of_one_array(f, arrays, kernels):
     check(f, *arrays, kernels=kernels)

@@ -242,8 +242,25 @@ reads_the_same(const struct fuser *z, const struct fr_group *by, const struct fr
     return false;
 }
 
+/* Whether what is stored into one window lies between what is stored into the other one, and in the same cache lines: each
+ * of those is then written once, and read before it is. */
+static bool
+interlace(const struct fr_edge *w, const struct fr_edge *v, fr_dtype d)
+{
+    enum { LINE = 64 };
+    int64_t step = INT64_MAX, apart = w->offset < v->offset ? v->offset - w->offset : w->offset - v->offset;
+
+    for (int k = 0; k < w->layout->ndim; k++) {
+        int64_t s = fr_layout_strides(w->layout)[k];
+
+        if (fr_layout_dims(w->layout)[k] > 1 && s && (s < 0 ? -s : s) < step)
+            step = s < 0 ? -s : s;
+    }
+    return step <= LINE && step * fr_dtype_size(d) <= LINE && apart < step;
+}
+
 /* A store into another window of what store p of the merge has made, as for the columns of one array: worth while where
- * both read the same, which then is read once. Mere copies have loops of their own. */
+ * both read the same, which then is read once, or where the windows interlace. */
 static const char *
 check_base(const struct fuser *z, int c, int p)
 {
@@ -254,6 +271,8 @@ check_base(const struct fuser *z, int c, int p)
     if (w->layout != v->layout || w->moving >= 0 || v->moving >= 0 ||
         fr_overlap(w->layout, w->offset, v->layout, v->offset))
         return "stores into another part of the same array";
+    if (interlace(w, v, z->g->node[c].dtype))
+        return NULL;
     if (!in_merge(z, z->g->node[c].arg[1].src) || !in_merge(z, z->g->node[p].arg[1].src) ||
         !(reads_the_same(z, z->a, z->b) || reads_the_same(z, z->b, z->a)))
         return "stores elsewhere in the same array, and reads nothing of the same";
