@@ -3,6 +3,7 @@ values for every size of element and every layout; and instructions an element, 
 loops from element by element."""
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -431,3 +432,31 @@ def test_rows_that_others_lie_between_go_through_the_cache_once():
     counts = dispatch_callgrind.dumps(2 * len(LACED), "\n".join(parts), misses=True)
     found = {s: counts[2 * i + 1] / (LACED[s][0] / 64) for i, s in enumerate(LACED)}
     assert all(found[s] <= LACED[s][1] for s in LACED), found
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "wrap", "reflect", "symmetric"])
+def test_pad(mode):
+    """Borders of all widths that NumPy has, as its own; those that are parts of the array without its code."""
+    rng = np.random.default_rng(0)
+    for shape in ((5,), (4, 6), (3, 4, 5), (1, 3), (100, 120), (0, 3), (2, 0)):
+        for order in "CF":
+            a = np.array(rng.standard_normal(shape).astype("f4"), order=order)
+            for width in (0, 1, 2, (1, 2), ((1, 2),), [(0, 1)] * len(shape), [(2, 0)] * len(shape), 3, 5, -1):
+                try:
+                    want = np.pad(a, width, mode)
+                except ValueError:
+                    with pytest.raises(ValueError):
+                        frit.pad(frit.asarray(a, copy=False), width, mode)
+                    continue
+                assert_same(frit.pad(frit.asarray(a, copy=False), width, mode), want, what=(shape, order, width))
+    a = np.array(rng.standard_normal((30, 400)))
+    t = frit.asarray(a)
+    frit.eval(t)
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    got = frit.pad(t, ((1, 2), (3, 0)), mode)
+    sys.setprofile(None)
+    assert not called       # nothing of NumPy's Python
+    want = np.pad(a, ((1, 2), (3, 0)), mode)
+    t[0] = 7            # what is read is as it was
+    assert_same(got, want)

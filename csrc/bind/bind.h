@@ -9,7 +9,7 @@
  *   reduce.c       sum, mean, argmax, cumsum, ...;  reductions.c: as functions and as methods
  *   creation.c     asarray and array;  fill.c: zeros, arange, eye, ...
  *   shape.c        reshape, transpose, ... of handles;  views.c: as functions
- *   join.c         concatenate, stack, roll;  spread.c: pad, tile, repeat
+ *   join.c         concatenate, stack, roll;  spread.c: tile, repeat;  pad.c
  *   methods.c      the methods of Tensor
  *   dispatch.c     __array_ufunc__ and __array_function__
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
@@ -525,7 +525,7 @@ int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* o
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
-    fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[],
+    fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[], fr_pad_methods[],
     fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[],
     fr_product_methods[], fr_take_methods[];
 /* Methods of Tensor; fr_methods_init joins the tables. */

@@ -85,7 +85,8 @@ add_methods(PyObject *module)
 {
     PyMethodDef *tables[] = {own_methods,         fr_functions_methods, fr_reductions_methods,
                              fr_creation_methods, fr_fill_methods,      fr_views_methods,
-                             fr_join_methods,     fr_spread_methods,    fr_dlpack_methods,
+                             fr_join_methods,     fr_spread_methods,    fr_pad_methods,
+                             fr_dlpack_methods,
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
                              fr_handed_functions, fr_product_methods,   fr_take_methods,
                              fr_accelerate_methods};

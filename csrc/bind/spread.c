@@ -1,116 +1,7 @@
-/* bind/spread.c -- pad, tile, repeat: more elements than there were, by a window and a copy. */
+/* bind/spread.c -- tile, repeat: more elements than there were, by a window and a copy. */
 #include <string.h>
 
 #include "bind/bind.h"
-
-/* ---- pad */
-
-/* pad_width: n, (before, after), or a pair per axis. False: NumPy has a look. */
-static bool
-pad_widths(PyObject *o, int ndim, int64_t (*w)[2])
-{
-    int64_t flat[2 * FR_MAX_DIMS];
-    int     n;
-
-    if (PyLong_CheckExact(o)) {
-        if (fr_args_dims(o, false, &n, flat) < 0)
-            goto odd;
-        for (int i = 0; i < ndim; i++)
-            w[i][0] = w[i][1] = flat[0];
-        return true;
-    }
-    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o))
-        return false;
-    Py_ssize_t len = PySequence_Fast_GET_SIZE(o);
-    if (len == 2 && PyLong_CheckExact(PySequence_Fast_GET_ITEM(o, 0)) &&
-        PyLong_CheckExact(PySequence_Fast_GET_ITEM(o, 1))) {
-        if (fr_args_dims(o, false, &n, flat) < 0)
-            goto odd;
-        for (int i = 0; i < ndim; i++)
-            memcpy(w[i], flat, sizeof w[i]);
-        return true;
-    }
-    if (len != ndim && len != 1)
-        return false;
-    for (int i = 0; i < ndim; i++) {
-        PyObject *pair = PySequence_Fast_GET_ITEM(o, len == 1 ? 0 : i);
-        if (!PyTuple_CheckExact(pair) && !PyList_CheckExact(pair))
-            return false;
-        if (fr_args_dims(pair, false, &n, flat) < 0 || n != 2)
-            goto odd;
-        memcpy(w[i], flat, sizeof w[i]);
-    }
-    return true;
-odd:
-    PyErr_Clear();
-    return false;
-}
-
-static struct fr_signature pad_signature = {
-    "pad", 2, 3, 4, {"array", "pad_width", "mode", "constant_values"}, {NULL}};
-
-static PyObject *
-pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    PyObject               *s[4], *result = NULL;
-    const struct fr_tensor *t;
-    struct fr_tensor        out, inner;
-    struct fr_arg           value = {.n = {.dtype = FR_I64, .weak = 'i'}}, arg;
-    struct fr_err           err;
-    fr_status               st;
-    int64_t                 dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], w[FR_MAX_DIMS][2];
-    int64_t                 offset = 0, step = 1, count;
-    int                     ndim;
-
-    (void)module;
-    if (fr_args_parse(&pad_signature, args, nargs, kw, s) < 0) {
-        PyErr_Clear(); /* stat_length, end_values, reflect_type */
-        return fr_hand_name("pad", args, nargs, kw);
-    }
-    if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim == 0 ||
-        (s[2] && (!PyUnicode_Check(s[2]) ||
-                  PyUnicode_CompareWithASCIIString(s[2], "constant") != 0)))
-        return fr_hand_name("pad", args, nargs, kw);
-    t = fr_of(s[0]);
-    ndim = t->layout->ndim;
-    if (!pad_widths(s[1], ndim, w))
-        return fr_hand_name("pad", args, nargs, kw);
-    if (s[3]) {
-        if (!PyLong_CheckExact(s[3]) && !PyFloat_CheckExact(s[3]))
-            return fr_hand_name("pad", args, nargs, kw);
-        if (fr_value_store(s[3], t->dtype, &value.n) != FR_VALUE_OK)
-            return NULL;
-    }
-    for (int k = 0; k < ndim; k++) {
-        bool columns = t->layout->f_contig && !t->layout->c_contig;
-        int  i = columns ? k : ndim - 1 - k;
-        dims[i] = fr_layout_dims(t->layout)[i] + w[i][0] + w[i][1];
-        strides[i] = step;
-        if (__builtin_mul_overflow(step, dims[i] ? dims[i] : 1, &step))
-            return fr_hand_name("pad", args, nargs, kw);
-        offset += w[i][0] * strides[i];
-    }
-    FR_TRACE_HERE();
-    st = fr_dims_count(ndim, dims, fr_dtype_size(t->dtype), &count, &err);
-    if (st == FR_OK)
-        st = fr_trace_empty(ndim, dims, strides, t->dtype, &out, &err);
-    if (st != FR_OK)
-        return fr_errors_raise(st, &err);
-    arg.t = t;
-    st = fr_trace_store(&out, &value, &err);
-    if (st == FR_OK && t->layout->n_elems) {
-        st = fr_tensor_window(&out, ndim, fr_layout_dims(t->layout), strides, offset, &inner, &err);
-        if (st == FR_OK) {
-            st = fr_trace_store(&inner, &arg, &err);
-            fr_tensor_clear(&inner);
-        }
-    }
-    if (st == FR_OK)
-        result = fr_type_take(&out);
-    else
-        fr_tensor_clear(&out);
-    return result ? result : PyErr_Occurred() ? NULL : fr_errors_raise(st, &err);
-}
 
 /* ---- tile, repeat: an axis of stride 0 beside each axis, and a reshape that copies */
 
@@ -227,10 +118,6 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 }
 
 PyMethodDef fr_spread_methods[] = {
-    {"pad", FR_FAST(pad),
-     "pad(array, pad_width, mode='constant', *, constant_values=0)\n--\n\n"
-     "The array with a border. pad_width is n, (before, after) or a pair per axis. Modes other than\n"
-     "'constant' are NumPy's."},
     {"tile", FR_FAST(tile),
      "tile(A, reps)\n--\n\nThe array repeated as a block, reps[i] times along axis i."},
     {"repeat", FR_FAST(fr_spread_repeat),
