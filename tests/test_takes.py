@@ -287,10 +287,15 @@ def test_what_is_known_of_an_index_is_not_taken_for_another():
                 with pytest.raises(IndexError):
                     x[j]
             frit.eval(x[j * 0])
-    a = np.asarray(j)       # somebody else may write to it now
-    with pytest.raises(IndexError):
+    for hold in (True, False):      # somebody else may write to it, or has
+        x, j = frit.asarray(np.arange(50.0)), frit.asarray(np.arange(20))
+        frit.eval(x[j])
+        a = np.asarray(j)
         a[:] = 1000
-        x[j]
+        if not hold:
+            del a
+        with pytest.raises(IndexError):
+            x[j]
 
 
 def test_an_index_is_looked_at_once():

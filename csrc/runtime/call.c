@@ -227,13 +227,23 @@ fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n)
     return true;
 }
 
-/* Index arrays that were looked at. What frit's own memory holds does not change as long as its node lives. */
+/* Index arrays that were looked at. What frit's own memory holds does not change as long as its node lives, unless it is
+ * shown to somebody, who may write to it. */
 enum { KNOWN = 64 };
 static struct known {
     fr_ref   node;
     uint32_t seq;
     int64_t  offset, n_elems, n;       /* so many numbers, all of them from 0 on and below n */
 } known[KNOWN];
+
+void
+fr_index_forget(fr_ref node)
+{
+    struct known *k = &known[node % KNOWN];
+
+    if (k->node == node)
+        k->node = FR_NO_NODE;
+}
 
 /* Whether an index array can be used as it is: whole numbers of the right type that are in C order, and inside. What
  * does not fit is told by who reads it number by number. */

@@ -77,6 +77,8 @@ fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
 /* Whether numbers are all from 0 on and below n. */
 bool      fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n);
+/* What this leaf holds will be seen by somebody who may change it. */
+void      fr_index_forget(fr_ref node);
 
 /* ---- eval.c */
 

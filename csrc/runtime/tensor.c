@@ -467,6 +467,7 @@ fr_tensor_export(const struct fr_tensor *t, bool writes, void **data, uint32_t *
     TRY(fr_tensor_data(t, data, err));
     if (!s->seen)
         s->seen = fr_buffer_ref(fr_nodes[s->node].v.buffer);
+    fr_index_forget(s->node);
     s->looks[writes]++;
     s->fresh[writes]++;
     *look = s->era << 1 | writes;
