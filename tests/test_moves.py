@@ -262,7 +262,7 @@ def test_counts(dtype):
 @pytest.mark.parametrize("function, code", [
     (lambda x: x.argmax(), False), (lambda x: x.max(), False), (frit.count_nonzero, False), (lambda x: x.imag.copy() * 1.5 + 1, True),
     (lambda x: x.reshape(100, 300).sum(0), False), (lambda x: (x * 2).reshape(100, 300).sum(0), True),
-    (lambda x: x.copy(), False), (lambda x: frit.stack([x, x], 1), False),
+    (lambda x: x.copy(), False), (lambda x: frit.stack([x, x], 1), True), (lambda x: x[::-3].copy(), False),
     (lambda x: x.astype("f4"), False), (lambda x: (x * 2).astype("f4"), True), (lambda x: (x * x).argmax(), True)])
 @needs_compiler
 def test_a_better_loop_is_kept(function, code):

@@ -61,7 +61,7 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
     const struct operand *o = &z->op[operand];
     int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
     int64_t bytes = size, step, row;
-    bool    small;
+    bool    near, small;
 
     if (inner < 0 || o->stride[inner] == 0 || o->stride[inner] == 1)
         return -1;
@@ -73,11 +73,9 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
         bytes *= o->stride[p] ? z->dims[p] : 1;
     if (whole_rows && row * FR_PACK_EXTENT > PACK_ROWS)
         return -1;
-    if (axis < 0 && moves)
-        small = o->stride[inner] < 2 || o->stride[inner] > PACK_APART || z->dims[inner] < PACK_ROW || size > PACK_WIDE;
-    else if (axis < 0)
-        small = !(o->stride[inner] == -1 || is_near(o->stride[inner], step, bytes)) ||
-                z->dims[inner] < PACK_ROW || size >= PACK_WIDE;
+    near = moves ? o->stride[inner] >= 2 && o->stride[inner] <= PACK_APART : is_near(o->stride[inner], step, bytes);
+    if (axis < 0)
+        small = !(o->stride[inner] == -1 || near) || z->dims[inner] < PACK_ROW || (moves ? size > PACK_WIDE : size >= PACK_WIDE);
     else
         small = step < PACK_STEP || z->dims[inner] < FR_PACK_EXTENT ||
                 (size >= PACK_WIDE && row_stays(z->dims[inner], step));
