@@ -432,9 +432,9 @@ struct fr_handles {
 enum { FR_ANY_DEPTH = -1 };
 /* Adds each tensor in `o`, itself or at most so many lists, tuples and dicts deep; MemoryError, RecursionError. */
 int       fr_handles_add(struct fr_handles *, PyObject *o, int depth);
-/* Computes them in one plan, and counts why. */
-fr_status fr_handles_eval(const struct fr_handles *, enum fr_sync why, struct fr_err *);
 void      fr_handles_free(struct fr_handles *);
+/* Computes all that are in the arguments, so deep, in one plan, and counts why. */
+int       fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why);
 
 /* ---- number.c: slots and what functions.c needs of them */
 extern PyType_Slot fr_number_slots[];

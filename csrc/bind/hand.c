@@ -35,22 +35,16 @@ enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed a
 static int
 evaluate(fr_args args, Py_ssize_t n_args)
 {
-    struct fr_handles h = FR_HANDLES(h);
-    struct fr_err     err;
-    fr_status         st = FR_OK;
-    int               failed = 0;
+    struct fr_err err;
+    fr_status     st;
 
     FR_TRACE_HERE();
-    for (Py_ssize_t i = 0; !failed && i < n_args; i++)
-        failed = fr_handles_add(&h, args[i], MAX_DEPTH);
-    if (!failed && h.n)
-        st = fr_handles_eval(&h, FR_SYNC_fallback, &err);
-    if (!failed && st == FR_OK)
-        st = fr_runtime_flush(&err);
-    fr_handles_free(&h);
+    if (fr_handles_eval(args, n_args, MAX_DEPTH, FR_SYNC_fallback) < 0)
+        return -1;
+    st = fr_runtime_flush(&err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
-    return failed || st != FR_OK ? -1 : 0;
+    return st != FR_OK ? -1 : 0;
 }
 
 static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);

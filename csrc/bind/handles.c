@@ -64,10 +64,22 @@ fr_handles_free(struct fr_handles *h)
         fr_free(h->v);
 }
 
-fr_status
-fr_handles_eval(const struct fr_handles *h, enum fr_sync why, struct fr_err *err)
+int
+fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why)
 {
-    for (size_t i = 0; i < h->n; i++)
-        fr_info_sync(why, h->v[i]);
-    return fr_tensor_eval(h->v, (int)h->n, err);
+    struct fr_handles h = FR_HANDLES(h);
+    struct fr_err     err;
+    fr_status         st = FR_OK;
+    int               failed = 0;
+
+    for (Py_ssize_t i = 0; !failed && i < n_args; i++)
+        failed = fr_handles_add(&h, args[i], depth);
+    for (size_t i = 0; !failed && i < h.n; i++)
+        fr_info_sync(why, h.v[i]);
+    if (!failed)
+        st = fr_tensor_eval(h.v, (int)h.n, &err);
+    fr_handles_free(&h);
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    return failed || st != FR_OK ? -1 : 0;
 }

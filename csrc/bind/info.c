@@ -346,22 +346,10 @@ wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    struct fr_handles h = FR_HANDLES(h);
-    struct fr_err     err;
-    fr_status         st = FR_OK;
-    int               failed = 0;
-
     (void)module;
     FR_TRACE_HERE();
-    for (Py_ssize_t i = 0; !failed && i < n; i++)
-        failed = fr_handles_add(&h, args[i], FR_ANY_DEPTH);
-    if (!failed)
-        st = fr_handles_eval(&h, FR_SYNC_eval, &err);
-    fr_handles_free(&h);
-    if (failed)
+    if (fr_handles_eval(args, n, FR_ANY_DEPTH, FR_SYNC_eval) < 0)
         return NULL;
-    if (st != FR_OK)
-        return fr_errors_raise(st, &err);
     return n == 1 ? Py_NewRef(args[0]) : fr_args_tuple(args, n);
 }
 

@@ -72,6 +72,13 @@ subject_get(struct subject *s, const struct fr_request *q)
     return st;
 }
 
+/* out= itself, where it is the only one of a tuple. */
+static PyObject *
+sole(PyObject *out)
+{
+    return out && PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1 ? PyTuple_GET_ITEM(out, 0) : out;
+}
+
 /* Whether NumPy walks the axes in another order because of how out= lies, at which its iterator looks first. */
 static bool
 out_turns(const struct subject *s, PyObject *out)
@@ -81,8 +88,7 @@ out_turns(const struct subject *s, PyObject *out)
     const int64_t          *both[2] = {strides, fr_layout_strides(l)};
     int                     alone[FR_MAX_DIMS], together[FR_MAX_DIMS], n = 0;
 
-    if (out && PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1)
-        out = PyTuple_GET_ITEM(out, 0);
+    out = sole(out);
     if (fr_args_none(out) || !fr_is_tensor(out))
         return false;
     o = fr_of(out)->layout;
@@ -112,8 +118,7 @@ finish(struct fr_tensor *t, PyObject *out, PyObject **result)
         *result = fr_type_result_scalar(FR_OK, t, NULL);
         return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
     }
-    if (PyTuple_CheckExact(out) && PyTuple_GET_SIZE(out) == 1)
-        out = PyTuple_GET_ITEM(out, 0);
+    out = sole(out);
     if (fr_args_out(out) < 0) {
         fr_tensor_clear(t);
         return FR_VALUE_ERROR;

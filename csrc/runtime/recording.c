@@ -129,7 +129,7 @@ copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
     return true;
 }
 
-/* Finds the indices of takes: arguments, or copies of them. */
+/* Finds the indices of takes: arguments. */
 static bool
 record_takes(struct fr_recording *r, uint64_t n_takes)
 {
@@ -147,9 +147,8 @@ record_takes(struct fr_recording *r, uint64_t n_takes)
         if (l == r->n_leaves || b->moving >= 0 || !s->call.wary) /* a replay's indices are always somebody's */
             return false;
         if (r->leaf[l].arg != NOBODY)
-            r->take[r->n_takes] = (struct take){r->leaf[l].arg, b->offset - r->leaf[l].offset, s->call.in[1]->n_elems,
-                                                fr_layout_dims(s->call.in[0])[s->call.axis]};
-        r->n_takes += r->leaf[l].arg != NOBODY;
+            r->take[r->n_takes++] = (struct take){r->leaf[l].arg, b->offset - r->leaf[l].offset, s->call.in[1]->n_elems,
+                                                  fr_layout_dims(s->call.in[0])[s->call.axis]};
         n_takes--;
     }
     return n_takes == 0; /* else one was looked at that is not in the plan, or that nobody has looked at */

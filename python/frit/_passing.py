@@ -7,8 +7,8 @@ import dis
 import sys
 
 OP = dis.opmap
-_NULL_ABOVE = sys.version_info >= (3, 13)           # of the callable, in a call
-_ATTR_HAS_BIT = sys.version_info >= (3, 12)         # which says that a method is loaded, for a call
+NULL_ABOVE = sys.version_info >= (3, 13)            # of the callable, in a call; before that below it
+CALLS_AS_METHOD = sys.version_info >= (3, 12)       # LOAD_ATTR has the bit, LOAD_METHOD is gone
 
 
 def _numbers(names):
@@ -64,12 +64,12 @@ def arguments(code, listed):
         elif op in _LOADS_TWO:
             stack += (*this[:2], arg >> 4), (*this[:2], arg & 15)
         elif op == _GLOBAL:
-            stack += ([this, None] if _NULL_ABOVE else [None, this]) if arg & 1 else [this]
+            stack += ([this, None] if NULL_ABOVE else [None, this]) if arg & 1 else [this]
         elif op == _NULL:
             stack.append(None)
         elif op in (_ATTR, _METHOD):
             stack.take(1)
-            stack += [None] * (1 + (op == _METHOD or bool(_ATTR_HAS_BIT and arg & 1)))
+            stack += [None] * (1 + (op == _METHOD or bool(CALLS_AS_METHOD and arg & 1)))
         elif op in _TAKES:
             n, leaves = _TAKES[op]
             stack.take(n)

@@ -29,17 +29,12 @@ import builtins
 import dis
 import inspect
 import opcode
-import sys
 import types
 
 import numpy
 
-from ._passing import arguments
+from ._passing import CALLS_AS_METHOD, NULL_ABOVE, OP, arguments
 
-# Since 3.13 the NULL of a call stands above the callable, before that below it.
-_NULL_ABOVE = sys.version_info >= (3, 13)
-OP = dis.opmap
-_CALLS_AS_METHOD = sys.version_info >= (3, 12)   # LOAD_ATTR has the bit, LOAD_METHOD is gone
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 MAX_HANDED_ON = 20      # times that NumPy is handed on by what it was handed to
 
@@ -139,7 +134,7 @@ def global_name(code, this):
 
 
 def attr_name(code, this):
-    return code.co_names[this[2] >> 1 if _CALLS_AS_METHOD else this[2]]
+    return code.co_names[this[2] >> 1 if CALLS_AS_METHOD else this[2]]
 
 
 def _cell_name(code, this):
@@ -152,7 +147,7 @@ def is_attr(i, as_method):
         return False
     if i[1] == _LOAD_METHOD:
         return as_method
-    return i[1] == _LOAD_ATTR and bool(_CALLS_AS_METHOD and i[2] & 1) == as_method
+    return i[1] == _LOAD_ATTR and bool(CALLS_AS_METHOD and i[2] & 1) == as_method
 
 
 def _attribute_called(null, after, after2):
@@ -162,14 +157,14 @@ def _attribute_called(null, after, after2):
         return True
     if not is_attr(after, False):
         return False
-    if _NULL_ABOVE:
+    if NULL_ABOVE:
         return after2 is not None and after2[1] == _PUSH_NULL
     return null and not is_attr(after2, True) and not is_attr(after2, False)
 
 
 def _called(null, after):
     """Whether the value loaded before `after` is itself called."""
-    if _NULL_ABOVE:
+    if NULL_ABOVE:
         null = null or (after is not None and after[1] == _PUSH_NULL)
     return null and not is_attr(after, True) and not is_attr(after, False)
 
@@ -380,7 +375,7 @@ class _Rewriter:
                 load += bytes([_EXTENDED_ARG, index >> shift & 255])
         load += bytes([OP["LOAD_CONST"], index & 255])
         null = bytes([OP["PUSH_NULL"], 0]) if push_null else b""
-        return load + null if _NULL_ABOVE else null + load
+        return load + null if NULL_ABOVE else null + load
 
     def redirects_cell(self, f, name, as_module):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""

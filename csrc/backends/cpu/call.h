@@ -21,8 +21,8 @@ struct fr_call {
     const struct fr_layout *in[2], *out; /* borrowed from the graph */
 };
 
-/* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an index is
- * out of bounds, the result is not what it should be. */
+/* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an
+ * index is out of bounds, the result is not what it should be. */
 fr_status fr_call_run(const struct fr_call *, char *const *ptr, struct fr_err *);
 
 /* One matrix product out = a b, set by bind: dims {1, m, k, n}; steps in bytes {-, -, -, a along m and k,

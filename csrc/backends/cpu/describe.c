@@ -80,13 +80,10 @@ only_counts(const struct fr_nest *nest)
 static bool
 only_copies(const struct fr_nest *nest)
 {
-    const struct fr_inst *load = &nest->insts[0], *store = &nest->insts[nest->n_insts - 1], *cast = load + 1;
-    bool plain = nest->n_insts == 2 || (nest->n_insts == 3 && cast->kind == FR_INST_OP &&
-                                        cast->op == FR_OP_cast && cast->dtype == load->dtype);
+    int to = fr_space_copies_to(nest);
 
-    return plain && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL &&
-           store->kind == FR_INST_STORE && store->level == FR_LEVEL_FULL &&
-           !(nest->operands[store->operand].flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST));
+    return to >= 0 && nest->insts[0].level == FR_LEVEL_FULL && nest->insts[nest->n_insts - 1].level == FR_LEVEL_FULL &&
+           !(nest->operands[to].flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST));
 }
 
 /* Whether all that the nest does is accumulate what it loads. */

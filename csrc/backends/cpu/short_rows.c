@@ -26,7 +26,8 @@ struct packed {
     bool            common; /* one row for all */
     bool            same;   /* one element for the row */
     struct fr_turn *turn;   /* NULL: it is copied in another way */
-    size_t          at;     /* in scratch */
+    size_t          at;     /* in scratch; */
+    size_t          places; /* there, too: where the elements of a row lie, unless they are the same */
 };
 
 struct short_rows {
@@ -119,6 +120,10 @@ choose_tile(struct short_rows *s)
         s->bytes += (size_t)((s->packed[i].size * s->n_inner * s->tile + 63) & ~(int64_t)63);
         s->bytes += s->packed[i].turn ? FR_TURN_ROOM : 0;
     }
+    for (int i = 0; i < s->n_packed; i++) {
+        s->packed[i].places = s->bytes;
+        s->bytes += s->packed[i].same ? 0 : (size_t)s->n_inner * sizeof(int64_t);
+    }
 }
 
 /* Whole turns that write nothing behind the rows; `row`: bytes of one. */
@@ -133,11 +138,10 @@ turn_in_place(const struct fr_turn *t, int64_t n_rows, int64_t n_more, int64_t r
 
 /* `n_more` rows follow. */
 static void
-pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t n_more, char *to, const char *from)
+pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t n_more, char *to, const char *from,
+     const int64_t *places)
 {
-    const struct fr_bound *b = s->b;
-    int64_t                offset[FR_TURN_ROW], n = s->n_inner, row = p->size * n, by = b->row_stride[p->operand];
-    int64_t                done = 0;
+    int64_t n = s->n_inner, row = p->size * n, by = s->b->row_stride[p->operand], done = 0;
 
     if (p->turn && s->copy < 0)
         done = (int64_t)fr_near->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
@@ -148,12 +152,10 @@ pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t
     to += done * row;
     from += done * by;
     n_rows -= done;
-    if (p->same) {
+    if (p->same)
         fr_copy_2d((size_t)n_rows, (size_t)n, p->size, to, row, p->size, from, by, 0);
-        return;
-    }
-    find_offsets(s, p->operand, offset);
-    fr_copy_picked((size_t)n_rows, (size_t)n, p->size, to, from, by, offset);
+    else
+        fr_copy_picked((size_t)n_rows, (size_t)n, p->size, to, from, by, places);
 }
 
 static void
@@ -172,6 +174,9 @@ run_task(void *arg, int64_t i, int worker)
         fr_launch_fail(&s->failed, FR_ENOMEM);
         return;
     }
+    for (int p = 0; p < s->n_packed; p++)
+        if (!s->packed[p].same)
+            find_offsets(s, s->packed[p].operand, (int64_t *)(void *)(scratch + s->packed[p].places));
     end = end < s->n_all ? end : s->n_all;
     for (int64_t at = i * s->per_task; at < end; at++) {
         int64_t first = at % s->n_tiles * s->tile, left = b->in->n_rows - first;
@@ -185,12 +190,11 @@ run_task(void *arg, int64_t i, int worker)
         left = left < s->tile ? left : s->tile;
         for (int p = 0; p < s->n_packed; p++) {
             const struct packed *k = &s->packed[p];
+            const int64_t       *places = (const int64_t *)(const void *)(scratch + k->places);
+            char                *to = s->copy < 0 ? scratch + k->at : ptr[s->copy];
 
-            if (s->copy >= 0)
-                pack(s, k, left, b->in->n_rows - first - left, ptr[s->copy], ptr[k->operand]);
-            else if (moved || !k->common)
-                pack(s, k, k->common ? s->tile : left, b->in->n_rows - first - left, scratch + k->at,
-                     ptr[k->operand]);
+            if (moved || !k->common)
+                pack(s, k, k->common ? s->tile : left, b->in->n_rows - first - left, to, ptr[k->operand], places);
             ptr[k->operand] = scratch + k->at;
         }
         if (s->copy < 0)
