@@ -627,6 +627,25 @@ def test_memory_pool_is_capped(lib):
     lib.fr_memory_trim()
 
 
+def test_memory_of_a_loop_stays(lib):
+    """What was left by work before it goes first, and one block is taken while another of its size is still held."""
+    lib.fr_memory_trim()
+    left = [lib.fr_memory_alloc(n_(size << 20)) for size in (40, 40, 60, 60)]
+    for p, size in zip(left, (40, 40, 60, 60)):
+        lib.fr_memory_free(C.c_void_p(p), n_(size << 20))
+    for size in (96, 130, 260, 520):
+        held = lib.fr_memory_alloc(n_(size << 20))
+        for turn in range(100):
+            p = lib.fr_memory_alloc(n_(size << 20))
+            lib.fr_memory_free(C.c_void_p(held), n_(size << 20))
+            held = p
+            if turn == 0:
+                mapped = memory_stats(lib).n_system
+        assert memory_stats(lib).n_system == mapped, f"{size} MB"
+        lib.fr_memory_free(C.c_void_p(held), n_(size << 20))
+    lib.fr_memory_trim()
+
+
 def test_memory_failures(lib):
     lib.fr_memory_trim()
     for size in (100, 50000, 3 << 20):

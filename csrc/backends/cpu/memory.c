@@ -53,11 +53,13 @@ struct slab {
 static struct {
     struct free_block *free;
     char              *fresh, *fresh_end; /* of the newest slab: not yet handed out */
+    uint64_t           asked;             /* of a large class: the last time, by n_large */
 } classes[N_CLASSES];
 
 static struct slab           *slabs;
 static struct fr_memory_stats stats;      /* pooled_bytes: of small and large blocks only */
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
+static uint64_t               n_large;    /* blocks asked for */
 static atomic_bool            wants_ahead; /* fr_memory_look_ahead has something to do */
 static atomic_bool            touching;    /* it has pages made, without the lock: no region may go */
 void                        (*fr_memory_wants)(void);
@@ -187,20 +189,34 @@ pooled(void)
     return stats.pooled_bytes + fr_runs_kept();
 }
 
-/* Under the lock: the memory of free blocks of whole pages goes back until `keep` bytes are pooled. */
+/* The large class with free blocks that nobody has asked for the longest; -1: there is none. */
+static int
+stalest(void)
+{
+    int found = -1;
+
+    for (int c = N_CLASSES - 1; c >= 0 && class_bytes(c) >= LARGE_MIN; c--)
+        if (classes[c].free && (found < 0 || classes[c].asked < classes[found].asked))
+            found = c;
+    return found;
+}
+
+/* Under the lock: the memory of free blocks of whole pages goes back until `keep` bytes are pooled. What a loop makes
+ * and drops stays, whatever was left by work before it. */
 static void
 drop(uint64_t keep)
 {
+    int c;
+
     while (atomic_load(&touching))
         sched_yield();
-    for (int c = N_CLASSES - 1; c >= 0 && class_bytes(c) >= LARGE_MIN; c--)
-        while (classes[c].free && pooled() > keep) {
-            struct free_block *b = classes[c].free;
+    while (pooled() > keep && (c = stalest()) >= 0) {
+        struct free_block *b = classes[c].free;
 
-            classes[c].free = b->next;
-            stats.pooled_bytes -= class_bytes(c);
-            fr_unmap(b, mapped_bytes(c));
-        }
+        classes[c].free = b->next;
+        stats.pooled_bytes -= class_bytes(c);
+        fr_unmap(b, mapped_bytes(c));
+    }
     if (pooled() > keep)
         fr_runs_drop(keep > stats.pooled_bytes ? keep - stats.pooled_bytes : 0);
 }
@@ -251,9 +267,9 @@ drop_slabs(void)
         }
 }
 
-/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that
- * frees its temporaries asks for them again. The mark falls by 1/64 with each large block freed
- * below it. */
+/* How much may stay pooled: what brings live + pooled back to a recent peak, since a loop that frees its temporaries
+ * asks for them again; and half as much more, as classes round a block up by as much as a quarter, and small ones are
+ * pooled beside it. The mark falls by 1/64 with each large block freed below it. */
 static uint64_t
 keep_limit(void)
 {
@@ -261,7 +277,7 @@ keep_limit(void)
 
     if (high_water > stats.live_bytes)
         high_water -= (high_water - stats.live_bytes) / 64;
-    room = high_water - stats.live_bytes;
+    room = (high_water - stats.live_bytes) / 2 * 3;
     return room > POOLED_MIN ? room : POOLED_MIN;
 }
 
@@ -278,6 +294,8 @@ fr_memory_alloc(size_t n_bytes)
         return NULL;
     c = class_of(n_bytes);
     acquire();
+    if (n_bytes >= LARGE_MIN)
+        classes[c].asked = ++n_large;
     if (FR_LIKELY(classes[c].free != NULL)) {
         p = classes[c].free;
         classes[c].free = classes[c].free->next;
