@@ -3,6 +3,7 @@ stores, and NumPy's bits wherever a result begins and whatever it is made of."""
 import os
 import platform
 import shutil
+import shutil
 import subprocess
 import sys
 
@@ -40,6 +41,15 @@ def test_which_results():
         wide = frit.asarray(data(128, 256))
         wide[:, ::2] = a + b                            # no line of it is whole
         assert marked(lambda: wide) == 0
+
+
+@pytest.mark.skipif("FRIT_PAST_BYTES" in os.environ, reason="it is said in the environment")
+@pytest.mark.skipif(not shutil.which("getconf"), reason="nobody says how large the caches are")
+def test_how_much_is_stored_past_the_last_cache():
+    known = subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], capture_output=True, text=True).stdout.strip()
+    share = (int(known) if known.isdigit() else 0) // 12
+    [value] = [s["value"] for s in frit.config.settings() if s["name"] == "past_bytes"]
+    assert value == min(max(share, 24 << 20), 1 << 30)
 
 
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such stores")
