@@ -3,7 +3,6 @@ stores, and NumPy's bits wherever a result begins and whatever it is made of."""
 import os
 import platform
 import shutil
-import shutil
 import subprocess
 import sys
 

@@ -53,13 +53,13 @@ struct slab {
 static struct {
     struct free_block *free;
     char              *fresh, *fresh_end; /* of the newest slab: not yet handed out */
-    uint64_t           asked;             /* of a large class: the last time, by n_large */
+    uint64_t           asked;             /* of a class that is not small: the last time, by n_asked */
 } classes[N_CLASSES];
 
 static struct slab           *slabs;
 static struct fr_memory_stats stats;      /* pooled_bytes: of small and large blocks only */
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
-static uint64_t               n_large;    /* blocks asked for */
+static uint64_t               n_asked;    /* blocks that are not small, so far */
 static atomic_bool            wants_ahead; /* fr_memory_look_ahead has something to do */
 static atomic_bool            touching;    /* it has pages made, without the lock: no region may go */
 void                        (*fr_memory_wants)(void);
@@ -294,8 +294,8 @@ fr_memory_alloc(size_t n_bytes)
         return NULL;
     c = class_of(n_bytes);
     acquire();
-    if (n_bytes >= LARGE_MIN)
-        classes[c].asked = ++n_large;
+    if (n_bytes > SMALL_MAX)
+        classes[c].asked = ++n_asked;
     if (FR_LIKELY(classes[c].free != NULL)) {
         p = classes[c].free;
         classes[c].free = classes[c].free->next;
