@@ -677,13 +677,20 @@ def environment(threads):
             "JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"}
 
 
+def pinning(threads):
+    """For a process to come: no more processors than threads, whatever its library does; None where that cannot be."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    processors = sorted(os.sched_getaffinity(0))[:threads]
+    return lambda: os.sched_setaffinity(0, processors)
+
+
 def run(library, names, threads):
     """{program: microseconds}, or None where there is no such library."""
-    pinned = sorted(os.sched_getaffinity(0))[:threads] if hasattr(os, "sched_setaffinity") else None
     done = subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.programs", "--work", library, "--only",
                            ",".join(names)], env=environment(threads), text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE,
-                          preexec_fn=(lambda: os.sched_setaffinity(0, pinned)) if pinned else None)
+                          preexec_fn=pinning(threads))
     if done.returncode and "ModuleNotFoundError" in done.stderr:
         return None
     if done.returncode:

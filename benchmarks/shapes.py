@@ -4,18 +4,21 @@
     python -m benchmarks.shapes --only "argmax,flip" --show 40
 
 Short rows, small matrices, few long rows, cubes; what computes, what moves and what reduces. NumPy, frit (lazily, forced
-by frit.eval) and JAX (by jit) each in a process of its own, on one thread; medians in microseconds, results checked."""
+by frit.eval) and JAX (by jit) each in a process of its own, on one processor, by turns; medians in microseconds, results
+checked."""
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
 
-from benchmarks.programs import environment
+from benchmarks.programs import environment, pinning
 from benchmarks.timing import want_frit
 
 LIBRARIES = ("numpy", "frit", "jax")
 BEHIND = 1.15
+TURNS = 4
 SHAPES = [(30000, 3, 3), (60000, 4), (20000, 2, 2, 2), (3, 90000), (3, 3, 20000), (4000, 8, 8), (64, 64, 64), (500, 500),
           (300, 1000), (1000, 300), (100, 10, 10, 20), (200000,), (50000, 2), (10, 200, 100), (2, 3, 4, 5000), (60, 50)]
 DTYPES = ("f4", "f8", "i4", "u1")
@@ -94,29 +97,60 @@ def prepare(library, f, a, b):
 
 
 def work(library, only):
-    """In the library's process: a line for each combination."""
+    """In the library's process: each line that it is sent is answered, first with the name of a combination, then TURNS
+    times with how long its calls took."""
     import numpy as np
     np.seterr(all="ignore")
     for shape, dtype, name, f in combinations(only):
+        input()
         r = np.random.default_rng(0)
         call = prepare(library, f, *((r.random(shape) * 100).astype(dtype) for _ in range(2)))
-        times, end = [], time.perf_counter() + 0.03
-        while len(times) < 5 or (time.perf_counter() < end and len(times) < 400):
-            start = time.perf_counter()
+        print(json.dumps(f"{name} {dtype} {shape}"), flush=True)
+        for _ in range(TURNS):
+            input()
             call()
-            times.append(time.perf_counter() - start)
-        print(json.dumps([f"{name} {dtype} {shape}", sorted(times)[len(times) // 2] * 1e6]), flush=True)
+            times, end = [], time.perf_counter() + 0.01
+            while len(times) < 3 or (time.perf_counter() < end and len(times) < 150):
+                start = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - start)
+            print(json.dumps(times), flush=True)
 
 
-def run(library, only):
-    """{combination: microseconds}, or None where there is no such library."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.shapes", "--work", library, "--only", only],
-                          env=environment(1), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode and "ModuleNotFoundError" in done.stderr:
-        return None
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return dict(map(json.loads, done.stdout.splitlines()))
+class Worker:
+    def __init__(self, library, only):
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.shapes", "--work", library, "--only", only],
+            env=environment(1), preexec_fn=pinning(1), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def ask(self):
+        """What it answers; None where there is no such library."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        error = self.process.stderr.read()
+        if "ModuleNotFoundError" in error:
+            return None
+        raise RuntimeError(error[-2000:])
+
+
+def measure(only):
+    """{library: {combination: microseconds}}: the libraries take turns at each combination."""
+    workers = {k: Worker(k, only) for k in LIBRARIES}
+    results = {k: {} for k in LIBRARIES}
+    for _ in combinations([o for o in only.split(",") if o]):
+        for k in list(workers):
+            if (name := workers[k].ask()) is None:
+                del workers[k], results[k]
+        times = {k: [] for k in workers}
+        for _ in range(TURNS):
+            for k, w in workers.items():
+                times[k] += w.ask()
+        for k in workers:
+            results[k][name] = statistics.median(times[k]) * 1e6
+    return results
 
 
 def main():
@@ -129,7 +163,7 @@ def main():
         work(args.work, [o for o in args.only.split(",") if o])
         return
     want_frit()
-    results = {k: r for k in LIBRARIES if (r := run(k, args.only))}
+    results = measure(args.only)
     ours = results.pop("frit")
     over = {k: v / min(r[k] for r in results.values()) for k, v in ours.items()}
     behind = sorted((k for k in over if over[k] > BEHIND), key=over.get, reverse=True)
