@@ -7,6 +7,7 @@
  * headers beside. */
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/reduce_extreme.h"
+#include "backends/cpu/reduce_short.h"
 #include "backends/cpu/reduce_sum.h"
 #include "backends/cpu/reduce_vec.h"
 
@@ -150,7 +151,12 @@ ACCUM(prod, f16, uint16_t, uint16_t, float_to_half(half_to_float(m) * half_to_fl
         (void)index;                                                                               \
         *(T *)out = extreme_##op##_##s(n, a);                                                      \
     }                                                                                              \
-    ROWS(op, s, T, T)                                                                              \
+    static void rows_##op##_##s(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \
+    {                                                                                              \
+        (void)index;                                                                               \
+        for (size_t t = short_##op##_##s(n_rows, n, a, out); t < n_rows; t++)                      \
+            ((T *)out)[t] = extreme_##op##_##s(n, (const T *)a + t * n);                           \
+    }                                                                                              \
     ACCUM(op, s, T, T, v beats m ? v : m)
 #define EXTREMES_INT(s, T)                                                                         \
     EXTREME_INT(max, s, T, >)                                                                      \

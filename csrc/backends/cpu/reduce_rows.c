@@ -11,6 +11,9 @@
 
 enum {
     COLUMNS_BYTES = 32,          /* of a row, below which its columns are folded */
+    EXTREME_BYTES = 16,          /* the same where integers' extremes of rows (reduce_short.h) are the other way, */
+    EXTREME_LEAST = 8,           /* and where there are FEW_COLUMNS or more */
+    FEW_COLUMNS = 6,
     ROWS = FR_REDUCE_ROOM / 16,  /* whose accumulators fit the room */
 };
 
@@ -18,9 +21,11 @@ enum {
 static bool
 folds_columns(fr_op op, fr_dtype in, size_t n_rows, size_t n)
 {
-    bool floats = in >= FR_F16;
+    bool   floats = in >= FR_F16, extreme = !floats && in != FR_BOOL && (op == FR_OP_max || op == FR_OP_min);
+    size_t n_bytes = n * (size_t)fr_dtype_size(in);
 
-    return n_rows > 1 && n > 1 && n * (size_t)fr_dtype_size(in) < COLUMNS_BYTES &&
+    return n_rows > 1 && n > 1 &&
+           n_bytes < (!extreme ? COLUMNS_BYTES : n < FEW_COLUMNS ? EXTREME_BYTES : EXTREME_LEAST) &&
            fr_reduce->accum[FR_REDUCE_ROW(op)][in] && !fr_dtype_is_complex(in) && !(floats && op == FR_OP_sum);
 }
 

@@ -111,6 +111,21 @@ INLINE void store_half8(uint16_t *a, vf32 v)
 }
 #endif
 
+/* <name>_max_<s>(a, b), the greater lane by lane, and <name>_min_<s>, of vectors w<s> that no instruction compares. */
+#define BY_MASK(name, w, s, u)                                                                     \
+    INLINE w##s name##_max_##s(w##s a, w##s b)                                                     \
+    {                                                                                              \
+        w##u m = (w##u)(a > b);                                                                    \
+                                                                                                   \
+        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
+    }                                                                                              \
+    INLINE w##s name##_min_##s(w##s a, w##s b)                                                     \
+    {                                                                                              \
+        w##u m = (w##u)(a < b);                                                                    \
+                                                                                                   \
+        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
+    }
+
 /* Folds of many rows by the fold of one; A is the type of the result. */
 #define ROWS(op, s, T, A)                                                                          \
     static void rows_##op##_##s(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \

@@ -98,19 +98,6 @@ WIDE_INT(u64, epu64, 64)
 WIDE_FLOAT(f32, __m512, __m256, __m128, ps)
 WIDE_FLOAT(f64, __m512d, __m256d, __m128d, pd)
 #else
-#define WIDE_SELECT(s, u)                                                                          \
-    INLINE w##s wide_max_##s(w##s a, w##s b)                                                       \
-    {                                                                                              \
-        w##u m = (w##u)(a > b);                                                                    \
-                                                                                                   \
-        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
-    }                                                                                              \
-    INLINE w##s wide_min_##s(w##s a, w##s b)                                                       \
-    {                                                                                              \
-        w##u m = (w##u)(a < b);                                                                    \
-                                                                                                   \
-        return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
-    }
 #if defined(__AVX2__)
 #define WIDE_REGISTER __m256i
 #define WIDE_CALL(name) _mm256_##name
@@ -135,15 +122,15 @@ WIDE_ORDER(u8, epu8)
 WIDE_ORDER(u16, epu16)
 WIDE_ORDER(u32, epu32)
 #else
-WIDE_SELECT(i8, u8)
-WIDE_SELECT(i16, u16)
-WIDE_SELECT(i32, u32)
-WIDE_SELECT(u8, u8)
-WIDE_SELECT(u16, u16)
-WIDE_SELECT(u32, u32)
+BY_MASK(wide, w, i8, u8)
+BY_MASK(wide, w, i16, u16)
+BY_MASK(wide, w, i32, u32)
+BY_MASK(wide, w, u8, u8)
+BY_MASK(wide, w, u16, u16)
+BY_MASK(wide, w, u32, u32)
 #endif
-WIDE_SELECT(i64, u64)
-WIDE_SELECT(u64, u64)
+BY_MASK(wide, w, i64, u64)
+BY_MASK(wide, w, u64, u64)
 INLINE wf32 wide_max_f32(wf32 a, wf32 b) { return (wf32)higher_f32((vf32)a, (vf32)b); }
 INLINE wf32 wide_min_f32(wf32 a, wf32 b) { return (wf32)lower_f32((vf32)a, (vf32)b); }
 INLINE wf64 wide_max_f64(wf64 a, wf64 b) { return (wf64)higher_f64((vf64)a, (vf64)b); }
