@@ -689,8 +689,7 @@ def run(library, names, threads):
     """{program: microseconds}, or None where there is no such library."""
     done = subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.programs", "--work", library, "--only",
                            ",".join(names)], env=environment(threads), text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE,
-                          preexec_fn=pinning(threads))
+                          stderr=subprocess.PIPE, preexec_fn=pinning(threads))
     if done.returncode and "ModuleNotFoundError" in done.stderr:
         return None
     if done.returncode:

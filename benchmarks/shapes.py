@@ -1,6 +1,6 @@
 """Is any operation slower than with another library, on arrays of any shape and dtype?
 
-    python -m benchmarks.shapes                           1,400 combinations of an operation, a shape and a dtype; minutes
+    python -m benchmarks.shapes                           2,180 combinations of an operation, a shape and a dtype; minutes
     python -m benchmarks.shapes --only "argmax,flip" --show 40
 
 Short rows, small matrices, few long rows, cubes; what computes, what moves and what reduces. NumPy, frit (lazily, forced
@@ -121,7 +121,8 @@ class Worker:
     def __init__(self, library, only):
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.shapes", "--work", library, "--only", only],
-            env=environment(1), preexec_fn=pinning(1), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            env=environment(1), preexec_fn=pinning(1), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
 
     def ask(self):
         """What it answers; None where there is no such library."""

@@ -111,7 +111,7 @@ INLINE void store_half8(uint16_t *a, vf32 v)
 }
 #endif
 
-/* <name>_max_<s>(a, b), the greater lane by lane, and <name>_min_<s>, of vectors w<s> that no instruction compares. */
+/* <name>_max_<s>(a, b), the greater lane by lane, and <name>_min_<s>, where the level has no instruction for it. */
 #define BY_MASK(name, w, s, u)                                                                     \
     INLINE w##s name##_max_##s(w##s a, w##s b)                                                     \
     {                                                                                              \
