@@ -234,7 +234,7 @@ def test_accumulations(lib, level, op):
             continue
         codes = code(lib, op, d)
         for n in [*range(20), 31, 32, 33, 64, 100, 257]:
-            rows, pad = int(rng.integers(0, 21)), int(rng.integers(0, 3))
+            rows, pad = int(rng.integers(0, 600 if n in (2, 9) else 61)), int(rng.integers(0, 3))
             x = data(rng, d, (n + pad) * rows).reshape(rows, n + pad)
             acc = data(rng, "bool" if op in ("any", "all") else d, n, 0)
             index = np.full(n, -1, "i8")
@@ -368,6 +368,20 @@ def test_rows_read_nothing_behind_the_last(lib, level, one_page, d):
                 lib.t_fold_rows(level, *code(lib, op, d), n_(rows), n_(n), ptr(x), ptr(out), ptr(index))
                 want = getattr(x, op)(1)
                 assert (index == want).all() if op == "argmin" else same(out, want), (op, n, rows)
+
+
+@pytest.mark.parametrize("d", ["i8", "u16", "i32", "f32", "f64"])
+def test_columns_read_nothing_behind_the_last(lib, level, one_page, d):
+    for n in (1, 2, 3, 5, 7, 10, 15, 31, 33, 70):
+        for rows in (1, 9, 12, 20, 50):
+            x = one_page.view(DTYPES[d])[-n * rows :]
+            if len(x) < n * rows:
+                continue
+            x = x.reshape(rows, n)
+            acc, index = x[0].copy(), np.zeros(n, "i8")
+            lib.t_accum(level, *code(lib, "argmax", d), n_(rows), n_(n), ptr(acc), ptr(x), C.c_ssize_t(n * x.itemsize),
+                        ptr(index), i_(0))
+            assert (index == x.argmax(0)).all(), (n, rows)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])

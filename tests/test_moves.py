@@ -357,6 +357,8 @@ COSTS = {
     "word.reshape(-1, 30).min(1)": 1.4,
     "wide.reshape(-1, 5).max(1)": 6,
     "byte.reshape(-1, 10).min(1)": 1.4,
+    "byte.reshape(-1, 10).argmax(0)": 2.1,          # fewer columns than a vector has, with what lies behind them
+    "f.reshape(-1, 6).argmin(0)": 3.2,
     "frit.cumsum(f.reshape(-1, 2), 0)": 6,
     "frit.cumsum(f.reshape(-1, 3), 1)": 16,
 }

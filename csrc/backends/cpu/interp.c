@@ -14,7 +14,8 @@ enum {
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
-    PLACED_ROWS = 8, /* whose places are found side by side */
+    PLACED_ROWS = 5,      /* whose places are found side by side, */
+    PLACED_WIDE = 8,      /* the same of elements of 8 bytes */
     PLACED_AT_ONCE = FR_REDUCE_ROOM / 16, /* of them, at most */
 };
 
@@ -517,7 +518,8 @@ placed(struct frame *f, int64_t n_rows, int64_t n_inner)
     char                 *from = f->ptr[load->operand], *out = f->ptr[to->operand];
     int64_t              *index = (int64_t *)(f->temp + PLACED_AT_ONCE * 8);
 
-    if (n_inner < 2 || n_rows < PLACED_ROWS || f->row_stride[load->operand] != size || step == size)
+    if (n_inner < 2 || n_rows < (size < 8 ? PLACED_ROWS : PLACED_WIDE) || f->row_stride[load->operand] != size ||
+        step == size)
         return false;
     for (int64_t m; n_rows > 0; n_rows -= m, from += m * size, out += m * by_row) {
         m = n_rows < PLACED_AT_ONCE ? n_rows : PLACED_AT_ONCE;
