@@ -42,15 +42,6 @@ def test_which_results():
         assert marked(lambda: wide) == 0
 
 
-@pytest.mark.skipif("FRIT_PAST_BYTES" in os.environ, reason="it is said in the environment")
-@pytest.mark.skipif(not shutil.which("getconf"), reason="nobody says how large the caches are")
-def test_how_much_is_stored_past_the_last_cache():
-    known = subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], capture_output=True, text=True).stdout.strip()
-    share = (int(known) if known.isdigit() else 0) // 12
-    [value] = [s["value"] for s in frit.config.settings() if s["name"] == "past_bytes"]
-    assert value == min(max(share, 24 << 20), 1 << 30)
-
-
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such stores")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_the_code_has_such_stores(tmp_path, limit):

@@ -2,21 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct fr_env fr_env;
-
-/* The caches hold the operands of a loop as well as its result, and others' data. */
-static int
-past_bytes(void)
-{
-    long least = 24L << 20, most = 1L << 30, share = 0;
-
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    share = sysconf(_SC_LEVEL3_CACHE_SIZE) / 12;
-#endif
-    return (int)(share < least ? least : share > most ? most : share);
-}
 
 static void
 load_int(int *field, const char *name, int dflt)
@@ -32,7 +19,7 @@ load_int(int *field, const char *name, int dflt)
     if (*end == '\0' && v >= 0 && v <= 1 << 30)
         *field = (int)v;
     else
-        fprintf(stderr, "frit: %s=%s is not a whole number up to 2^30; using the default\n", name, s);
+        fprintf(stderr, "frit: %s=%s is not a whole number; using %d\n", name, s, dflt);
 }
 
 static void
@@ -52,6 +39,4 @@ fr_env_load(void)
 #include "base/env.def"
 #undef ENV_INT
 #undef ENV_STR
-    if (fr_env.past_bytes < 0)
-        fr_env.past_bytes = past_bytes();
 }
