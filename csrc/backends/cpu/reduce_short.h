@@ -19,33 +19,11 @@ enum {
 EACH_INT(SHORT_TYPE)
 
 /* either_max_<s>(a, b): the greater, lane by lane; either_min alike. */
-#define SHORT_CALL(s, suffix)                                                                      \
-    INLINE q##s either_max_##s(q##s a, q##s b)                                                     \
-    {                                                                                              \
-        return (q##s)_mm_max_##suffix((__m128i)a, (__m128i)b);                                     \
-    }                                                                                              \
-    INLINE q##s either_min_##s(q##s a, q##s b)                                                     \
-    {                                                                                              \
-        return (q##s)_mm_min_##suffix((__m128i)a, (__m128i)b);                                     \
-    }
-#if defined(__SSE4_1__)
-SHORT_CALL(i8, epi8)
-SHORT_CALL(i16, epi16)
-SHORT_CALL(i32, epi32)
-SHORT_CALL(u8, epu8)
-SHORT_CALL(u16, epu16)
-SHORT_CALL(u32, epu32)
-#else
-BY_MASK(either, q, i8, u8)
-BY_MASK(either, q, i16, u16)
-BY_MASK(either, q, i32, u32)
-BY_MASK(either, q, u8, u8)
-BY_MASK(either, q, u16, u16)
-BY_MASK(either, q, u32, u32)
-#endif
+#define SHORT_CALL(name) _mm_##name
+ORDER_TO_32(either, q, SHORT_CALL, __m128i)
 #if defined(__AVX512VL__)
-SHORT_CALL(i64, epi64)
-SHORT_CALL(u64, epu64)
+BY_CALL(either, q, i64, SHORT_CALL, __m128i, epi64)
+BY_CALL(either, q, u64, SHORT_CALL, __m128i, epu64)
 #else
 BY_MASK(either, q, i64, u64)
 BY_MASK(either, q, u64, u64)

@@ -111,7 +111,17 @@ INLINE void store_half8(uint16_t *a, vf32 v)
 }
 #endif
 
-/* <name>_max_<s>(a, b), the greater lane by lane, and <name>_min_<s>, where the level has no instruction for it. */
+/* <name>_max_<s>(a, b), the greater lane by lane, and <name>_min_<s> of vectors w<s>: by instructions on registers R,
+ * or without. */
+#define BY_CALL(name, w, s, CALL, R, suffix)                                                       \
+    INLINE w##s name##_max_##s(w##s a, w##s b)                                                     \
+    {                                                                                              \
+        return (w##s)CALL(max_##suffix)((R)a, (R)b);                                               \
+    }                                                                                              \
+    INLINE w##s name##_min_##s(w##s a, w##s b)                                                     \
+    {                                                                                              \
+        return (w##s)CALL(min_##suffix)((R)a, (R)b);                                               \
+    }
 #define BY_MASK(name, w, s, u)                                                                     \
     INLINE w##s name##_max_##s(w##s a, w##s b)                                                     \
     {                                                                                              \
@@ -125,6 +135,19 @@ INLINE void store_half8(uint16_t *a, vf32 v)
                                                                                                    \
         return (w##s)(((w##u)a & m) | ((w##u)b & ~m));                                             \
     }
+/* Of integers up to 32 bits: every level that has the instructions has them for all. */
+#if defined(__SSE4_1__)
+#define ORDERED(name, w, s, u, CALL, R, suffix) BY_CALL(name, w, s, CALL, R, suffix)
+#else
+#define ORDERED(name, w, s, u, CALL, R, suffix) BY_MASK(name, w, s, u)
+#endif
+#define ORDER_TO_32(name, w, CALL, R)                                                              \
+    ORDERED(name, w, i8, u8, CALL, R, epi8)                                                        \
+    ORDERED(name, w, i16, u16, CALL, R, epi16)                                                     \
+    ORDERED(name, w, i32, u32, CALL, R, epi32)                                                     \
+    ORDERED(name, w, u8, u8, CALL, R, epu8)                                                        \
+    ORDERED(name, w, u16, u16, CALL, R, epu16)                                                     \
+    ORDERED(name, w, u32, u32, CALL, R, epu32)
 
 /* Folds of many rows by the fold of one; A is the type of the result. */
 #define ROWS(op, s, T, A)                                                                          \

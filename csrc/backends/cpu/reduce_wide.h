@@ -105,30 +105,7 @@ WIDE_FLOAT(f64, __m512d, __m256d, __m128d, pd)
 #define WIDE_REGISTER __m128i
 #define WIDE_CALL(name) _mm_##name
 #endif
-#if defined(WIDE_REGISTER)
-#define WIDE_ORDER(s, suffix)                                                                      \
-    INLINE w##s wide_max_##s(w##s a, w##s b)                                                       \
-    {                                                                                              \
-        return (w##s)WIDE_CALL(max_##suffix)((WIDE_REGISTER)a, (WIDE_REGISTER)b);                  \
-    }                                                                                              \
-    INLINE w##s wide_min_##s(w##s a, w##s b)                                                       \
-    {                                                                                              \
-        return (w##s)WIDE_CALL(min_##suffix)((WIDE_REGISTER)a, (WIDE_REGISTER)b);                  \
-    }
-WIDE_ORDER(i8, epi8)
-WIDE_ORDER(i16, epi16)
-WIDE_ORDER(i32, epi32)
-WIDE_ORDER(u8, epu8)
-WIDE_ORDER(u16, epu16)
-WIDE_ORDER(u32, epu32)
-#else
-BY_MASK(wide, w, i8, u8)
-BY_MASK(wide, w, i16, u16)
-BY_MASK(wide, w, i32, u32)
-BY_MASK(wide, w, u8, u8)
-BY_MASK(wide, w, u16, u16)
-BY_MASK(wide, w, u32, u32)
-#endif
+ORDER_TO_32(wide, w, WIDE_CALL, WIDE_REGISTER)
 BY_MASK(wide, w, i64, u64)
 BY_MASK(wide, w, u64, u64)
 INLINE wf32 wide_max_f32(wf32 a, wf32 b) { return (wf32)higher_f32((vf32)a, (vf32)b); }
