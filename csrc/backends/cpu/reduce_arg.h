@@ -383,7 +383,17 @@ enum {
     ARG_VECTORS = 4,
     ARG_FEW_ROWS = 8, /* from how many on fewer columns than a vector has are worth one */
 };
-#define ARG_ROWS_OF(T) (sizeof(T) == 1 ? UINT8_MAX : sizeof(T) == 2 ? UINT16_MAX : INT32_MAX)
+/* How many of the rows, of n_bytes each, can be read as vectors without reading behind the last one. */
+INLINE size_t
+rows_of_vectors(size_t n_rows, size_t n_bytes, ptrdiff_t row_stride)
+{
+    size_t last;
+
+    if (!n_bytes || row_stride < (ptrdiff_t)n_bytes)
+        return 0;
+    last = (VB - n_bytes + (size_t)row_stride - 1) / (size_t)row_stride;
+    return n_rows > last ? n_rows - last : 0;
+}
 #define MORE(v, m) ((v) > (m))
 #define LESS(v, m) ((v) < (m))
 #define MORE_OR_NAN(v, m) (~((v) <= (m)) & ((m) == (m)))
@@ -425,45 +435,32 @@ enum {
         for (size_t j = 0; j < n_vectors * L && sizeof(T) < sizeof *index; j++)                    \
             index[j] = found[j] ? i0 + (int64_t)found[j] - 1 : index[j];                           \
     }                                                                                              \
-    /* Fewer columns than a vector has, with what lies behind them, of so many rows that nothing is read behind the \
-     * last one. Returns how many rows are done. */                                                          \
-    static size_t few_##arg##_##s(size_t n_rows, size_t n, T *r, const char *x, ptrdiff_t row_stride, \
-                                  int64_t *index, int64_t i0)                                      \
-    {                                                                                              \
-        enum { L = VB / sizeof(T), MOST = ARG_ROWS_OF(T) };                                        \
-        T       best[L] = {0};                                                                     \
-        int64_t at[L] = {0};                                                                       \
-        size_t  last, t = 0;                                                                       \
-                                                                                                   \
-        if (!n || row_stride < (ptrdiff_t)(n * sizeof(T)))                                         \
-            return 0;                                                                              \
-        last = (VB - n * sizeof(T) + (size_t)row_stride - 1) / (size_t)row_stride;                 \
-        if (n_rows < last + ARG_FEW_ROWS)                                                          \
-            return 0;                                                                              \
-        memcpy(best, r, n * sizeof(T));                                                            \
-        memcpy(at, index, n * sizeof *at);                                                         \
-        for (size_t rows; (rows = n_rows - last - t); t += rows) {                                 \
-            rows = rows < MOST ? rows : MOST;                                                      \
-            columns_##arg##_##s(rows, 1, best, x + (ptrdiff_t)t * row_stride, row_stride, at, i0 + (int64_t)t); \
-        }                                                                                          \
-        memcpy(r, best, n * sizeof(T));                                                            \
-        memcpy(index, at, n * sizeof *at);                                                         \
-        return t;                                                                                  \
-    }                                                                                              \
     static void accum_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
                                   ptrdiff_t row_stride, int64_t *index, int64_t i0)                \
     {                                                                                              \
-        enum { L = VB / sizeof(T), MOST = ARG_ROWS_OF(T) };                                        \
+        enum { L = VB / sizeof(T) };                                                               \
+        const size_t most = sizeof(T) == 1 ? UINT8_MAX : sizeof(T) == 2 ? UINT16_MAX : INT32_MAX;  \
+        const size_t whole = n < L ? rows_of_vectors(n_rows, n * sizeof(T), row_stride) : 0;       \
+        const char  *row = x;                                                                      \
         T           *r = acc;                                                                      \
-        const size_t done = n < L ? few_##arg##_##s(n_rows, n, r, x, row_stride, index, i0) : 0;   \
-        const char  *row = (const char *)x + (ptrdiff_t)done * row_stride;                         \
                                                                                                    \
-        n_rows -= done;                                                                            \
-        i0 += (int64_t)done;                                                                       \
+        if (whole >= ARG_FEW_ROWS) { /* with what lies behind them */                              \
+            T       best[L] = {0};                                                                 \
+            int64_t at[L] = {0};                                                                   \
+                                                                                                   \
+            memcpy(best, r, n * sizeof(T));                                                        \
+            memcpy(at, index, n * sizeof *at);                                                     \
+            accum_##arg##_##s(whole, L, best, row, row_stride, at, i0);                            \
+            memcpy(r, best, n * sizeof(T));                                                        \
+            memcpy(index, at, n * sizeof *at);                                                     \
+            n_rows -= whole;                                                                       \
+            i0 += (int64_t)whole;                                                                  \
+            row += (ptrdiff_t)whole * row_stride;                                                  \
+        }                                                                                          \
         for (size_t rows; n_rows; n_rows -= rows, i0 += (int64_t)rows, row += (ptrdiff_t)rows * row_stride) { \
             size_t j = 0;                                                                          \
                                                                                                    \
-            rows = n_rows < MOST ? n_rows : MOST;                                                  \
+            rows = n_rows < most ? n_rows : most;                                                  \
             for (; j + ARG_VECTORS * L <= n; j += ARG_VECTORS * L)                                 \
                 columns_##arg##_##s(rows, ARG_VECTORS, r + j, row + j * sizeof(T), row_stride, index + j, i0); \
             for (; j + L <= n; j += L)                                                             \

@@ -1,5 +1,5 @@
-/* backends/cpu/reduce_short.h -- the greatest and least integers of short rows, four rows at a time: the extremes of each
- * lane are brought beside those of the other rows, not one row's lanes beside each other. Part of reduce.inc.c.
+/* backends/cpu/reduce_short.h -- the greatest and least integers of short rows, four rows at a time: the extremes of
+ * each lane are brought beside those of the other rows, not one row's lanes beside each other. Part of reduce.inc.c.
  *
  * q<s> is a vector of 16 bytes, q<s>_mem the same in memory. */
 #ifndef FR_BACKENDS_CPU_REDUCE_SHORT_H
@@ -87,18 +87,11 @@ EACH_INT(SHORT_ENDS)
                                                                                                    \
         if (n * sizeof(T) < SHORT_LEAST || n * sizeof(T) >= SHORT_MOST)                            \
             return 0;                                                                              \
-        for (; n < L && t + 4 <= n_rows; t += 4, a += 4 * n) {                                     \
-            q##s m[4];                                                                             \
-                                                                                                   \
-            for (int q = 0; q < 4; q++)                                                            \
-                m[q] = ends_##s(n, a + q * n);                                                     \
-            across4_##op##_##s(m, out + t);                                                        \
-        }                                                                                          \
         for (; t + 4 <= n_rows; t += 4, a += 4 * n) {                                              \
             q##s m[4];                                                                             \
                                                                                                    \
             for (int q = 0; q < 4; q++)                                                            \
-                m[q] = *(const q##s##_mem *)(a + q * n + n - L);                                   \
+                m[q] = n < L ? ends_##s(n, a + q * n) : (q##s) * (const q##s##_mem *)(a + q * n + n - L); \
             for (size_t i = 0; i + L < n; i += L)                                                  \
                 for (int q = 0; q < 4; q++)                                                        \
                     m[q] = either_##op##_##s(m[q], *(const q##s##_mem *)(a + q * n + i));          \
