@@ -2,6 +2,7 @@
 tiles are cut; and the counter and the text that say that they were."""
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 
@@ -463,3 +464,12 @@ def test_threads_join_the_same_rows():
             x, y, z = map(frit.asarray, (a, c, r))
             results.add(np.asarray((x - z) / y).tobytes())
     assert len(results) == 1
+
+
+@pytest.mark.skipif(not shutil.which("objdump"), reason="needs objdump")
+def test_what_lies_beside_a_packed_operand_is_asked_for():
+    """GCC takes a function that only prefetches for one that does nothing, and leaves its calls out."""
+    code = subprocess.run(["objdump", "-d", frit._core.__file__], check=True, stdout=subprocess.PIPE, text=True).stdout
+    if "prefetcht0" not in code:
+        pytest.skip("not the instructions of this processor")
+    assert "prefetcht1" in code

@@ -8,7 +8,7 @@
 struct operand {
     int64_t *stride;    /* elements, by position in `axes` */
     uint16_t load;      /* the instruction that loads it, or FR_LOWER_NO_INST */
-    bool     packed;
+    bool     packed, turned;  /* which may be by turning it over */
 };
 
 enum axis_class { KEPT = 0, REDUCED = 1, COLUMNS = 2, INNER = 4 };

@@ -10,6 +10,7 @@ enum {
     APART_BYTES = 1024, /* from one load to another of the same memory: they are in different rows */
     ROWS_BEHIND = 8,    /* at most, of one that is read again */
     MOST_SOURCES = 2,   /* beside which that is asked for */
+    PAST_TURNED = 3,    /* of how much less a result goes past the caches in tiles, which wait for each line */
 };
 
 static void
@@ -37,6 +38,11 @@ set_access(struct lowering *z)
 static void
 set_past(struct lowering *z)
 {
+    int64_t limit = fr_env.past_bytes;
+
+    for (size_t o = 0; o < z->n_op; o++)
+        if (z->op[o].turned)
+            limit = fr_env.past_bytes / PAST_TURNED;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         int64_t               bytes = fr_dtype_size(in->dtype);
@@ -47,7 +53,7 @@ set_past(struct lowering *z)
             continue;
         for (int p = 0; p < z->n_axes; p++)
             bytes *= z->dims[p];
-        if (bytes >= fr_env.past_bytes)
+        if (bytes >= limit)
             z->form[in->operand].flags |= FR_OPERAND_PAST;
     }
 }

@@ -119,6 +119,7 @@ fr_lower_pack(struct lowering *z)
                 continue;
             side[s] = axis;
             n_sides += s == n_sides;
+            z->op[operand].turned = true;
         }
         z->op[operand].packed = true;
         n_packed++;

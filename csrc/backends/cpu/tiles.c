@@ -40,6 +40,7 @@ enum {
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
     PAGE_BYTES = 4096,
+    LINE = 64,
 };
 
 struct packed {
@@ -64,6 +65,7 @@ struct tiles {
     bool                   turns; /* some operand, which then gave the tile its sides */
     int                    copy;  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes; /* of scratch */
+    int64_t                piece; /* columns that are packed between two looks ahead; all of the tile's: none is needed */
     int64_t                n_tiles, per_task;
     atomic_int             failed;
 };
@@ -182,7 +184,7 @@ choose_row_sizes(struct tiles *t)
     for (int i = 0; i < t->n_packed; i++)
         bytes += t->packed[i].size;
     t->side[SLAB].tile = 1;
-    column->tile = column->size;
+    column->tile = t->piece = column->size;
     if (t->b->exec->program->may_cut_inner)
         column->tile = clamp(TILE_NEAR / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
     row->tile = clamp(TILE_NEAR / (bytes * column->tile), 1, row->size);
@@ -199,6 +201,7 @@ choose_sizes(struct tiles *t)
     run = slab->axis >= 0                                ? TILE_RUN_OF_TWO
           : row->size * column->size * size >= FAR_BYTES ? TILE_RUN_FAR
                                                          : TILE_RUN;
+    t->piece = slab->axis < 0 && run == TILE_RUN_FAR ? LINE / size : column->size;
     slab->tile = clamp(run / size, TILE_SIDE, slab->size);
     row->tile = clamp(run / size, TILE_SIDE, row->size);
     for (int i = 0; i < t->n_packed; i++)
@@ -247,12 +250,13 @@ gather(const struct tiles *t, const struct packed *p, const char *from, char *to
                            from + i * t->from[SLAB][k] + r * t->from[ROW][k], t->from[COLUMN][k]);
 }
 
+/* n elements along each side, to where operand `as` has them. */
 static void
-pack(const struct tiles *t, const struct packed *p, const char *from, char *to, const int64_t *to_walk,
-     const int64_t *n)
+pack(const struct tiles *t, const struct packed *p, const char *from, char *to, int as, const int64_t *n)
 {
-    int     k = p->operand, other = p->side == ROW ? SLAB : ROW;
-    int64_t n_times = t->from[other][k] ? n[other] : 1, by = to_walk[p->side];
+    const int64_t to_walk[N_SIDES] = {t->walk[SLAB][as], t->walk[ROW][as], t->walk[COLUMN][as]};
+    int           k = p->operand, other = p->side == ROW ? SLAB : ROW;
+    int64_t       n_times = t->from[other][k] ? n[other] : 1, by = to_walk[p->side];
 
     if (p->side == COLUMN) {
         gather(t, p, from, to, to_walk, n);
@@ -266,6 +270,41 @@ pack(const struct tiles *t, const struct packed *p, const char *from, char *to, 
     for (int64_t i = 0; i < n_times; i++)
         fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
                        from + i * t->from[other][k], t->from[COLUMN][k]);
+}
+
+/* What else the rows of the tile read of columns [j, j + n), which begins on its way while memory has no more to do for
+ * what is packed. By itself the processor would not see a few lines of each of so many rows come. */
+static void
+ask_for_others(const struct tiles *t, char *const *ptr, int64_t j, int64_t n, int64_t n_rows)
+{
+    for (int k = 0; k < t->b->nest->n_operands; k++) {
+        const struct fr_operand *o = &t->b->nest->operands[k];
+        int64_t                  size = fr_dtype_size(o->dtype);
+
+        if (o->flags & FR_OPERAND_WRITTEN || o->access != FR_ACCESS_UNIT || t->from[COLUMN][k] != size)
+            continue;
+        for (int64_t r = 0; r < n_rows; r++)
+            for (int64_t i = 0; i < n * size; i += LINE)
+                __builtin_prefetch((const void *)((uintptr_t)ptr[k] + (uintptr_t)(r * t->from[ROW][k] + j * size + i)), 0, 2);
+    }
+    __asm__ volatile("" ::: "memory"); /* to GCC a function that only prefetches does nothing */
+}
+
+static void
+pack_all(const struct tiles *t, char *const *ptr, char *scratch, const int64_t *n)
+{
+    int64_t part[N_SIDES] = {n[SLAB], n[ROW], t->piece};
+
+    for (int64_t j = 0; j < n[COLUMN]; j += t->piece) {
+        part[COLUMN] = clamp(n[COLUMN] - j, 0, t->piece);
+        for (int i = 0; i < t->n_packed; i++) {
+            const struct packed *p = &t->packed[i];
+
+            pack(t, p, ptr[p->operand] + j * t->from[COLUMN][p->operand], scratch + p->at + j * p->size, p->operand, part);
+        }
+        if (t->piece < t->side[COLUMN].size)
+            ask_for_others(t, ptr, j, part[COLUMN], n[ROW]);
+    }
 }
 
 /* Tiles are counted along the row first: what is not packed is read and written in order. */
@@ -285,16 +324,13 @@ run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
     fr_space_move(t->b, &t->others, at, t->b->in->ptr, ptr);
     for (int s = SLAB; s < N_SIDES; s++)
         fr_space_advance(t->b, ptr, t->from[s], first[s]);
-    for (int i = 0; i < t->n_packed; i++) {
-        const struct packed *p = &t->packed[i];
-        int                  as = t->copy < 0 ? p->operand : t->copy;
-        const int64_t        walk[N_SIDES] = {t->walk[SLAB][as], t->walk[ROW][as], t->walk[COLUMN][as]};
-
-        pack(t, p, ptr[p->operand], t->copy < 0 ? scratch + p->at : ptr[t->copy], walk, n);
-        if (t->copy >= 0)
-            return;
-        ptr[p->operand] = scratch + p->at;
+    if (t->copy >= 0) {
+        pack(t, t->packed, ptr[t->packed[0].operand], ptr[t->copy], t->copy, n);
+        return;
     }
+    pack_all(t, ptr, scratch, n);
+    for (int i = 0; i < t->n_packed; i++)
+        ptr[t->packed[i].operand] = scratch + t->packed[i].at;
     for (int64_t i = 0; i < n[SLAB]; i++) {
         fr_exec_rows(t->b->exec, ptr, t->walk[ROW], t->walk[COLUMN], n[ROW], n[COLUMN],
                      t->b->in->scalars, mem);
