@@ -177,7 +177,7 @@ fold_sum_f16(size_t n, const void *a, void *out, int64_t *index)
     *(float *)out = tree_f16(n, a);
 }
 
-/* Four rows of the same length at once: the joins of their accumulators share shuffles. */
+/* Rows of the same length at once: the joins of their accumulators share shuffles. Four rows. */
 INLINE vf32x4
 join4_f32(vf32 acc[4][ACC_F32])
 {
@@ -207,39 +207,113 @@ join4_f32(vf32 acc[4][ACC_F32])
 #endif
 }
 
-INLINE void
-rows_sum_f32_n(size_t n_rows, size_t n, const float *a, float *out)
+/* As many as a vector has lanes. */
+INLINE vf64
+join4_f64(vf64 acc[][ACC_F64])
 {
-    size_t t = 0;
+#if VB == 32
+    const vi64 even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
+    vf64       half[2];
 
-    if (n >= 8)
-        for (; t + 4 <= n_rows; t += 4, a += 4 * n) {
-            vf32   acc[4][ACC_F32];
-            vf32x4 r;
-            size_t i;
+    for (int k = 0; k < 2; k++) {
+        vf64 p = __builtin_shuffle(acc[0][k], acc[1][k], even) + __builtin_shuffle(acc[0][k], acc[1][k], odd);
+        vf64 q = __builtin_shuffle(acc[2][k], acc[3][k], even) + __builtin_shuffle(acc[2][k], acc[3][k], odd);
 
-            for (int q = 0; q < 4; q++)
-                for (int k = 0; k < ACC_F32; k++)
-                    acc[q][k] = *(const vf32_mem *)(a + q * n + k * (VB / 4));
-            for (i = 8; i + 8 <= n; i += 8)
-                for (int q = 0; q < 4; q++)
-                    for (int k = 0; k < ACC_F32; k++)
-                        acc[q][k] += *(const vf32_mem *)(a + q * n + i + k * (VB / 4));
-            r = join4_f32(acc);
-            for (; i < n; i++)
-                r += (vf32x4){a[i], a[n + i], a[2 * n + i], a[3 * n + i]};
-            memcpy(out + t, &r, sizeof r);
-        }
-    for (; t < n_rows; t++, a += n)
-        out[t] = leaf_f32(n, a);
+        half[k] = __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high);
+    }
+    return half[0] + half[1];
+#else
+    const vi64 even = {0, 2}, odd = {1, 3};
+    vf64       two[4];
+
+    for (int k = 0; k < 4; k++)
+        two[k] = __builtin_shuffle(acc[0][k], acc[1][k], even) + __builtin_shuffle(acc[0][k], acc[1][k], odd);
+    return (two[0] + two[1]) + (two[2] + two[3]);
+#endif
+}
+
+/* Rows become columns. */
+INLINE void
+turn_f32(vf32x4 *v)
+{
+    const vi32x4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    vf32x4       p = __builtin_shuffle(v[0], v[1], low), q = __builtin_shuffle(v[2], v[3], low);
+    vf32x4       s = __builtin_shuffle(v[0], v[1], high), t = __builtin_shuffle(v[2], v[3], high);
+
+    v[0] = __builtin_shuffle(p, q, first);
+    v[1] = __builtin_shuffle(p, q, second);
+    v[2] = __builtin_shuffle(s, t, first);
+    v[3] = __builtin_shuffle(s, t, second);
 }
 
 INLINE void
-rows_sum_f64_n(size_t n_rows, size_t n, const double *a, double *out)
+turn_f64(vf64 *v)
 {
-    for (size_t t = 0; t < n_rows; t++, a += n)
-        out[t] = leaf_f64(n, a);
+#if VB == 32
+    const vi64 even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
+    vf64       p = __builtin_shuffle(v[0], v[1], even), q = __builtin_shuffle(v[2], v[3], even);
+    vf64       s = __builtin_shuffle(v[0], v[1], odd), t = __builtin_shuffle(v[2], v[3], odd);
+
+    v[0] = __builtin_shuffle(p, q, low);
+    v[1] = __builtin_shuffle(s, t, low);
+    v[2] = __builtin_shuffle(p, q, high);
+    v[3] = __builtin_shuffle(s, t, high);
+#else
+    vf64 p = __builtin_shuffle(v[0], v[1], (vi64){0, 2});
+
+    v[1] = __builtin_shuffle(v[0], v[1], (vi64){1, 3});
+    v[0] = p;
+#endif
 }
+
+/* R rows at once, R being the lanes of V: what a row has beyond whole eights comes in squares, whose columns are added in
+ * order; the last square ends with the row, and begins with columns that have been added. */
+#define ROWS_TOGETHER(s, T, V)                                                                     \
+    INLINE void rows_sum_##s##_n(size_t n_rows, size_t n, const T *a, T *out)                      \
+    {                                                                                              \
+        enum { R = sizeof(V) / sizeof(T), REGS = 8 * sizeof(T) / VB, LANES = VB / sizeof(T) };     \
+        size_t t = 0;                                                                              \
+                                                                                                   \
+        for (; n > R && t + R <= n_rows; t += R, a += R * n) {                                     \
+            v##s   acc[R][REGS];                                                                   \
+            V      r, square[R];                                                                   \
+            size_t i = 0;                                                                          \
+                                                                                                   \
+            if (n < 8) {                                                                           \
+                for (int q = 0; q < (int)R; q++)                                                   \
+                    r[q] = (T)-0.0;                                                                \
+            } else {                                                                               \
+                for (int q = 0; q < (int)R; q++)                                                   \
+                    for (int k = 0; k < (int)REGS; k++)                                            \
+                        acc[q][k] = *(const v##s##_mem *)(a + q * n + k * LANES);                  \
+                for (i = 8; i + 8 <= n; i += 8)                                                    \
+                    for (int q = 0; q < (int)R; q++)                                               \
+                        for (int k = 0; k < (int)REGS; k++)                                        \
+                            acc[q][k] += *(const v##s##_mem *)(a + q * n + i + k * LANES);         \
+                r = join4_##s(acc);                                                                \
+            }                                                                                      \
+            for (; i + R <= n; i += R) {                                                           \
+                for (int q = 0; q < (int)R; q++)                                                   \
+                    memcpy(&square[q], a + q * n + i, sizeof(V));                                  \
+                turn_##s(square);                                                                  \
+                for (int q = 0; q < (int)R; q++)                                                   \
+                    r += square[q];                                                                \
+            }                                                                                      \
+            if (i < n) {                                                                           \
+                for (int q = 0; q < (int)R; q++)                                                   \
+                    memcpy(&square[q], a + (q + 1) * n - R, sizeof(V));                            \
+                turn_##s(square);                                                                  \
+                for (int q = 1; q < (int)R; q++)                                                   \
+                    if (i + R <= n + (size_t)q)                                                    \
+                        r += square[q];                                                            \
+            }                                                                                      \
+            memcpy(out + t, &r, sizeof r);                                                         \
+        }                                                                                          \
+        for (; t < n_rows; t++, a += n)                                                            \
+            out[t] = leaf_##s(n, a);                                                               \
+    }
+ROWS_TOGETHER(f32, float, vf32x4)
+ROWS_TOGETHER(f64, double, vf64)
 
 /* A row length that is known while compiling saves the loop for the shortest rows. */
 #define ROWS_SUM(s, T)                                                                             \
