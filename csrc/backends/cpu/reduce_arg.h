@@ -4,6 +4,7 @@
 #define FR_BACKENDS_CPU_REDUCE_ARG_H
 
 #include "backends/cpu/reduce_extreme.h"
+#include "backends/cpu/reduce_lanes.h"
 
 /* ---- half precision and complex extremes: the first NaN, else the first of equals ----------- */
 
@@ -209,19 +210,12 @@ ACCUM_EXTREME_COMPLEX(min, c128, f64, i64, double, <)
 
 /* ---- argmax and argmin --------------------------------------------------------------------------
  * The extreme of a chunk that fits L1 first, lane by lane; where a lane beats what there was, the chunk holds
- * the extreme so far. Then, once, where it is. Of rows the extremes first, several rows abreast. */
+ * the extreme so far. Then, once, where it is. Of rows the extremes first, several rows abreast. Where the level has masks,
+ * rows of some vectors are gone through once (reduce_lanes.h). */
 enum { ARG_CHUNK_BYTES = 8192 };
 
 /* Where m is first; of a NaN the first NaN. */
 #define FIND(s, T)                                                                                 \
-    INLINE size_t find_nan_##s(const T *a)                                                         \
-    {                                                                                              \
-        size_t i = 0;                                                                              \
-                                                                                                   \
-        while (a[i] == a[i])                                                                       \
-            i++;                                                                                   \
-        return i;                                                                                  \
-    }                                                                                              \
     INLINE size_t find_or_nan_##s(size_t n, const T *a, T m)                                       \
     {                                                                                              \
         return m == m ? find_##s(n, a, m) : find_nan_##s(a);                                       \
@@ -302,6 +296,8 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
         T      best = a[0];                                                                        \
         size_t from = 0;                                                                           \
                                                                                                    \
+        if (goes_by_lanes_##s(n))                                                                  \
+            return lanes_##op##_##s(n, a);                                                         \
         if (n < L)                                                                                 \
             return first_##op##_##s(n, a);                                                         \
         for (size_t i = 0; i < n; i += CHUNK) {                                                    \
@@ -326,6 +322,12 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
         T       *out = outp;                                                                       \
         size_t   t = 0;                                                                            \
                                                                                                    \
+        for (; goes_by_lanes_##s(n) && t < n_rows; t++, a += n) {                                  \
+            index[t] = (int64_t)lanes_##op##_##s(n, a);                                            \
+            out[t] = a[index[t]];                                                                  \
+        }                                                                                          \
+        if (t == n_rows)                                                                           \
+            return;                                                                                \
         if (n < WIDE_LANES(T)) {                                                                   \
             t = firsts_##op##_##s(n_rows, n, a, out, index);                                       \
             for (a += t * n; t < n_rows; t++, a += n) {                                            \
