@@ -331,6 +331,7 @@ COSTS = {
     "mask.sum()": 0.6,
     "a.reshape(-1, 15).sum(1)": 4.05,                  # as many rows together as a vector has numbers,
     "f.reshape(-1, 15).sum(1)": 2.25,                  # and what they have beyond eights a square at a time
+    "frit.cumsum(f.reshape(-1, 100), 1)": 3.3,            # squares of eight lines are turned over
     "matrix.argmax(0)": 3.5,                          # places of columns, in vectors
     "f.reshape(3, 10000).argmin(0)": 4,
     "f.reshape(-1, 2).argmax(1)": 11,

@@ -13,6 +13,7 @@
 enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1, */
        LINE_BYTES = 64,             /* or of so many where there are no more */
        SHORT = 16,                  /* steps of a line */
+       TOGETHER = 8,                /* lines, whose squares are turned over */
        TASK_ELEMENTS = 1 << 15 };   /* below this, waking a thread costs more than it saves */
 
 /* Lines [0, n) of one task; strides in bytes. */
@@ -31,10 +32,78 @@ typedef struct {
     double re, im;
 } c128;
 
+/* Sixteen bytes, which every x86-64 and aarch64 has. turn_<size>: lines become steps, and steps lines. */
+typedef int32_t mask4 __attribute__((vector_size(16)));
+typedef int64_t mask8 __attribute__((vector_size(16)));
+#define TURN_4(x)                                                                                  \
+    {                                                                                              \
+        const mask4         low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7}; \
+        const __typeof__(*x) p = __builtin_shuffle(x[0], x[1], low), q = __builtin_shuffle(x[2], x[3], low); \
+        const __typeof__(*x) s = __builtin_shuffle(x[0], x[1], high), t = __builtin_shuffle(x[2], x[3], high); \
+                                                                                                   \
+        x[0] = __builtin_shuffle(p, q, first);                                                     \
+        x[1] = __builtin_shuffle(p, q, second);                                                    \
+        x[2] = __builtin_shuffle(s, t, first);                                                     \
+        x[3] = __builtin_shuffle(s, t, second);                                                    \
+    }
+#define TURN_8(x)                                                                                  \
+    {                                                                                              \
+        const __typeof__(*x) p = __builtin_shuffle(x[0], x[1], (mask8){0, 2});                     \
+                                                                                                   \
+        x[1] = __builtin_shuffle(x[0], x[1], (mask8){1, 3});                                       \
+        x[0] = p;                                                                                  \
+    }
+
+#define ALL_4(v) {v, v, v, v}
+#define ALL_8(v) {v, v}
+
+/* together_<name>: the first lines, as many as it returns, where they are dense and lie apart: a square of some steps of
+ * some lines is turned over, its steps are taken, and it is turned back. What comes before the first changes nothing. */
+#define SCAN_TOGETHER(name, T, SIZE, OP, FIRST)                                                    \
+    static size_t together_##name(const struct lines *l)                                           \
+    {                                                                                              \
+        typedef T vec __attribute__((vector_size(16)));                                            \
+        typedef T mem __attribute__((vector_size(16), aligned(1), may_alias));                     \
+        enum { R = 16 / SIZE, GROUPS = TOGETHER / R };                                             \
+        const ptrdiff_t in_lane = l->in_lane, out_lane = l->out_lane;                              \
+        const size_t    length = l->length;                                                        \
+        size_t          k = 0;                                                                     \
+                                                                                                   \
+        if (l->in_step != SIZE || l->out_step != SIZE || length < R)                               \
+            return 0;                                                                              \
+        for (; k + TOGETHER <= l->n; k += TOGETHER) {                                              \
+            const char *in = l->in + (ptrdiff_t)k * in_lane;                                       \
+            char       *out = l->out + (ptrdiff_t)k * out_lane;                                    \
+            vec         m[GROUPS], x[R];                                                           \
+            size_t      j = 0;                                                                     \
+                                                                                                   \
+            _Pragma("GCC unroll 4") for (int g = 0; g < GROUPS; g++)                               \
+                m[g] = (vec)ALL_##SIZE(FIRST);                                                     \
+            for (; j + R <= length; j += R, in += 16, out += 16)                                   \
+                _Pragma("GCC unroll 4") for (int g = 0; g < GROUPS; g++) {                         \
+                    _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
+                        x[i] = *(const mem *)(in + (g * R + i) * in_lane);                         \
+                    TURN_##SIZE(x)                                                                 \
+                    _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
+                        m[g] = x[i] = m[g] OP x[i];                                                \
+                    TURN_##SIZE(x)                                                                 \
+                    _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
+                        *(mem *)(out + (g * R + i) * out_lane) = x[i];                             \
+                }                                                                                  \
+            for (; j < length; j++, in += SIZE, out += SIZE)                                       \
+                _Pragma("GCC unroll 8") for (int i = 0; i < TOGETHER; i++) {                       \
+                    m[i / R][i % R] = (T)(m[i / R][i % R] OP * (const T *)(in + i * in_lane));     \
+                    *(T *)(out + i * out_lane) = m[i / R][i % R];                                  \
+                }                                                                                  \
+        }                                                                                          \
+        return k;                                                                                  \
+    }
+#define NO_TOGETHER(l) 0
+
 /* Many lines side by side: neighbours, whose number is a constant so that their running values stay in registers, and
- * short ones, however they lie. Others one by one: each step waits for the one before it, but the processor is through
- * with most of the next line meanwhile, and four by turns take twice as long. */
-#define SCAN(name, T, EXPR)                                                                        \
+ * short ones, however they lie. Others, and those that TOGETHER leaves, one by one: each step waits for the one before it,
+ * but the processor is through with most of the next line meanwhile, and four by turns take twice as long. */
+#define SCAN(name, T, EXPR, TOGETHER_)                                                             \
     static inline T step_##name(T m, T v) { return EXPR; }                                         \
     static inline __attribute__((always_inline)) void abreast_##name(                              \
         const struct lines *l, size_t k, size_t n, ptrdiff_t in_lane, ptrdiff_t out_lane,          \
@@ -71,7 +140,7 @@ typedef struct {
                 abreast_##name(l, k, few, one, one, in_step, out_step);                            \
             for (; k + 2 <= l->n; k += 2)                                                          \
                 abreast_##name(l, k, 2, one, one, in_step, out_step);                              \
-        } else if (l->length <= SHORT) {                                                           \
+        } else if (!(k = TOGETHER_(l)) && l->length <= SHORT) {                                    \
             for (; k + 4 < l->n; k += many)                                                        \
                 abreast_##name(l, k, l->n - k < many ? l->n - k : many, in_lane, out_lane, in_step, out_step); \
         }                                                                                          \
@@ -82,17 +151,22 @@ typedef struct {
                 abreast_##name(l, k, 1, 0, 0, in_step, out_step);                                  \
     }
 
-#define SCAN_RING(s, T)                                                                            \
-    SCAN(sum_##s, T, (T)(m + v))                                                                   \
-    SCAN(prod_##s, T, (T)(1u * m * v))
-SCAN_RING(u8, uint8_t)
-SCAN_RING(u16, uint16_t)
-SCAN_RING(u32, uint32_t)
-SCAN_RING(u64, uint64_t)
+#define SCAN_RING(s, T, sum, prod)                                                                 \
+    SCAN(sum_##s, T, (T)(m + v), sum)                                                              \
+    SCAN(prod_##s, T, (T)(1u * m * v), prod)
+#define RING_TOGETHER(s, T, SIZE, ZERO)                                                            \
+    SCAN_TOGETHER(sum_##s, T, SIZE, +, ZERO)                                                       \
+    SCAN_TOGETHER(prod_##s, T, SIZE, *, 1)
+RING_TOGETHER(u32, uint32_t, 4, 0)
+RING_TOGETHER(u64, uint64_t, 8, 0)
+SCAN_RING(u8, uint8_t, NO_TOGETHER, NO_TOGETHER)
+SCAN_RING(u16, uint16_t, NO_TOGETHER, NO_TOGETHER)
+SCAN_RING(u32, uint32_t, together_sum_u32, together_prod_u32)
+SCAN_RING(u64, uint64_t, together_sum_u64, together_prod_u64)
 
 #define SCAN_ORDER(s, T)                                                                           \
-    SCAN(max_##s, T, v > m ? v : m)                                                                \
-    SCAN(min_##s, T, v < m ? v : m)
+    SCAN(max_##s, T, v > m ? v : m, NO_TOGETHER)                                                   \
+    SCAN(min_##s, T, v < m ? v : m, NO_TOGETHER)
 SCAN_ORDER(i8, int8_t)
 SCAN_ORDER(i16, int16_t)
 SCAN_ORDER(i32, int32_t)
@@ -104,27 +178,29 @@ SCAN_ORDER(u64, uint64_t)
 
 /* The first NaN stays; of equals the later wins, as in NumPy's maximum of a pair. */
 #define SCAN_FLOAT(s, T)                                                                           \
-    SCAN(sum_##s, T, m + v)                                                                        \
-    SCAN(prod_##s, T, m *v)                                                                        \
-    SCAN(max_##s, T, m != m || m > v ? m : v)                                                      \
-    SCAN(min_##s, T, m != m || m < v ? m : v)
+    SCAN(sum_##s, T, m + v, together_sum_##s)                                                      \
+    SCAN(prod_##s, T, m *v, together_prod_##s)                                                     \
+    SCAN(max_##s, T, m != m || m > v ? m : v, NO_TOGETHER)                                         \
+    SCAN(min_##s, T, m != m || m < v ? m : v, NO_TOGETHER)
+RING_TOGETHER(f32, float, 4, -0.0)
+RING_TOGETHER(f64, double, 8, -0.0)
 SCAN_FLOAT(f32, float)
 SCAN_FLOAT(f64, double)
 
 static inline bool is_nan16(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
 
-SCAN(sum_f16, uint16_t, float_to_half(half_to_float(m) + half_to_float(v)))
-SCAN(prod_f16, uint16_t, float_to_half(half_to_float(m) * half_to_float(v)))
-SCAN(max_f16, uint16_t, is_nan16(m) || half_to_float(m) >= half_to_float(v) ? m : v)
-SCAN(min_f16, uint16_t, is_nan16(m) || half_to_float(m) <= half_to_float(v) ? m : v)
+SCAN(sum_f16, uint16_t, float_to_half(half_to_float(m) + half_to_float(v)), NO_TOGETHER)
+SCAN(prod_f16, uint16_t, float_to_half(half_to_float(m) * half_to_float(v)), NO_TOGETHER)
+SCAN(max_f16, uint16_t, is_nan16(m) || half_to_float(m) >= half_to_float(v) ? m : v, NO_TOGETHER)
+SCAN(min_f16, uint16_t, is_nan16(m) || half_to_float(m) <= half_to_float(v) ? m : v, NO_TOGETHER)
 
 #define IS_NAN(z) ((z).re != (z).re || (z).im != (z).im)
 #define BEYOND(a, b, beats) ((a).re beats (b).re || ((a).re == (b).re && (a).im beats (b).im))
 #define SCAN_COMPLEX(C)                                                                            \
-    SCAN(sum_##C, C, ((C){m.re + v.re, m.im + v.im}))                                              \
-    SCAN(prod_##C, C, ((C){m.re * v.re - m.im * v.im, m.re * v.im + m.im * v.re}))                 \
-    SCAN(max_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, >)) ? v : m)                         \
-    SCAN(min_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, <)) ? v : m)
+    SCAN(sum_##C, C, ((C){m.re + v.re, m.im + v.im}), NO_TOGETHER)                                 \
+    SCAN(prod_##C, C, ((C){m.re * v.re - m.im * v.im, m.re * v.im + m.im * v.re}), NO_TOGETHER)    \
+    SCAN(max_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, >)) ? v : m, NO_TOGETHER)            \
+    SCAN(min_##C, C, !IS_NAN(m) && (IS_NAN(v) || BEYOND(v, m, <)) ? v : m, NO_TOGETHER)
 SCAN_COMPLEX(c64)
 SCAN_COMPLEX(c128)
 
@@ -191,7 +267,7 @@ static int64_t
 lanes_per_task(const struct scan *s, int size)
 {
     int64_t length = (int64_t)s->l.length, lanes = TASK_ELEMENTS / (length < 1 ? 1 : length);
-    int64_t whole = s->l.in_lane == size && s->l.out_lane == size ? LANE_BYTES / size : 4;
+    int64_t whole = s->l.in_lane == size && s->l.out_lane == size ? LANE_BYTES / size : TOGETHER;
 
     lanes = (lanes + whole - 1) / whole * whole;
     lanes = lanes < whole ? whole : lanes;
