@@ -571,3 +571,13 @@ def test_the_order_of_a_sum_follows_where_the_result_goes(dtype):
                     n_handed += sum(frit.stats()["fallbacks"].values()) - before
                     assert_same(got, want, what=(name, shape, perm, axes, order))
     assert n_handed < 180       # of 288; where out= agrees with the operand, it is ours
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_the_sign_of_a_nan_decides_nothing(dtype):
+    """The root of -inf + NaN i is NaN + inf i, whichever sign the NaN has: that is nobody's business."""
+    a = np.zeros(9, dtype)
+    a.real = -np.inf
+    a.imag = np.where(np.arange(9) % 2, np.nan, np.copysign(np.nan, -1))
+    root = np.asarray(frit.sqrt(frit.asarray(a)))
+    assert np.isnan(root.real).all() and (root.imag == np.inf).all()

@@ -175,7 +175,8 @@ square_root(code_t c, fr_dtype t, cnum z)
     other = m_mul(c, other, back);
     r = pick(c, m_lt(c, z.re, real(c, t, 0)), (cnum){other, root}, (cnum){root, other});
     r = pick(c, is_inf(c, t, z.im), (cnum){m_abs(c, z.im), z.im}, r);
-    return (cnum){r.re, m_copysign(c, r.im, z.im)};
+    /* The root of -inf + NaN i has an infinite part, whose sign C leaves open: a NaN's says nothing. */
+    return (cnum){r.re, m_select(c, m_isnan(c, z.im), r.im, m_copysign(c, r.im, z.im))};
 }
 
 RECIPE(complex_sqrt)
