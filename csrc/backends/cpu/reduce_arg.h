@@ -322,12 +322,13 @@ KEY_FLOAT(f64, double, int64_t, INT64_MAX, 0x7ff0000000000000)
         T       *out = outp;                                                                       \
         size_t   t = 0;                                                                            \
                                                                                                    \
-        for (; goes_by_lanes_##s(n) && t < n_rows; t++, a += n) {                                  \
-            index[t] = (int64_t)lanes_##op##_##s(n, a);                                            \
-            out[t] = a[index[t]];                                                                  \
-        }                                                                                          \
-        if (t == n_rows)                                                                           \
+        if (goes_by_lanes_##s(n)) {                                                                \
+            for (; t < n_rows; t++, a += n) {                                                      \
+                index[t] = (int64_t)lanes_##op##_##s(n, a);                                        \
+                out[t] = a[index[t]];                                                              \
+            }                                                                                      \
             return;                                                                                \
+        }                                                                                          \
         if (n < WIDE_LANES(T)) {                                                                   \
             t = firsts_##op##_##s(n_rows, n, a, out, index);                                       \
             for (a += t * n; t < n_rows; t++, a += n) {                                            \

@@ -3,6 +3,7 @@
 #define FR_BACKENDS_CPU_REDUCE_SUM_H
 
 #include "backends/cpu/reduce_vec.h"
+#include "backends/cpu/turn.h"
 
 /* ---- pairwise sums -------------------------------------------------------------------------- */
 
@@ -177,9 +178,10 @@ fold_sum_f16(size_t n, const void *a, void *out, int64_t *index)
     *(float *)out = tree_f16(n, a);
 }
 
-/* Rows of the same length at once: the joins of their accumulators share shuffles. Four rows. */
+/* Rows of the same length at once, four of f32, of f64 as many as a vector has lanes: the joins of their accumulators
+ * share shuffles. */
 INLINE vf32x4
-join4_f32(vf32 acc[4][ACC_F32])
+join_rows_f32(vf32 acc[4][ACC_F32])
 {
 #if VB == 32
     const vi32 even = {0, 2, 8, 10, 4, 6, 12, 14}, odd = {1, 3, 9, 11, 5, 7, 13, 15};
@@ -207,9 +209,8 @@ join4_f32(vf32 acc[4][ACC_F32])
 #endif
 }
 
-/* As many as a vector has lanes. */
 INLINE vf64
-join4_f64(vf64 acc[][ACC_F64])
+join_rows_f64(vf64 acc[][ACC_F64])
 {
 #if VB == 32
     const vi64 even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
@@ -236,14 +237,7 @@ join4_f64(vf64 acc[][ACC_F64])
 INLINE void
 turn_f32(vf32x4 *v)
 {
-    const vi32x4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-    vf32x4       p = __builtin_shuffle(v[0], v[1], low), q = __builtin_shuffle(v[2], v[3], low);
-    vf32x4       s = __builtin_shuffle(v[0], v[1], high), t = __builtin_shuffle(v[2], v[3], high);
-
-    v[0] = __builtin_shuffle(p, q, first);
-    v[1] = __builtin_shuffle(p, q, second);
-    v[2] = __builtin_shuffle(s, t, first);
-    v[3] = __builtin_shuffle(s, t, second);
+    FR_TURN_4(v)
 }
 
 INLINE void
@@ -259,10 +253,7 @@ turn_f64(vf64 *v)
     v[2] = __builtin_shuffle(p, q, high);
     v[3] = __builtin_shuffle(s, t, high);
 #else
-    vf64 p = __builtin_shuffle(v[0], v[1], (vi64){0, 2});
-
-    v[1] = __builtin_shuffle(v[0], v[1], (vi64){1, 3});
-    v[0] = p;
+    FR_TURN_8(v)
 #endif
 }
 
@@ -290,7 +281,7 @@ turn_f64(vf64 *v)
                     for (int q = 0; q < (int)R; q++)                                               \
                         for (int k = 0; k < (int)REGS; k++)                                        \
                             acc[q][k] += *(const v##s##_mem *)(a + q * n + i + k * LANES);         \
-                r = join4_##s(acc);                                                                \
+                r = join_rows_##s(acc);                                                                \
             }                                                                                      \
             for (; i + R <= n; i += R) {                                                           \
                 for (int q = 0; q < (int)R; q++)                                                   \

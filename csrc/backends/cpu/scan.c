@@ -9,6 +9,7 @@
 #include "backends/cpu/half.h"
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/turn.h"
 
 enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1, */
        LINE_BYTES = 64,             /* or of so many where there are no more */
@@ -31,28 +32,6 @@ typedef struct {
 typedef struct {
     double re, im;
 } c128;
-
-/* Sixteen bytes, which every x86-64 and aarch64 has. turn_<size>: lines become steps, and steps lines. */
-typedef int32_t mask4 __attribute__((vector_size(16)));
-typedef int64_t mask8 __attribute__((vector_size(16)));
-#define TURN_4(x)                                                                                  \
-    {                                                                                              \
-        const mask4         low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7}; \
-        const __typeof__(*x) p = __builtin_shuffle(x[0], x[1], low), q = __builtin_shuffle(x[2], x[3], low); \
-        const __typeof__(*x) s = __builtin_shuffle(x[0], x[1], high), t = __builtin_shuffle(x[2], x[3], high); \
-                                                                                                   \
-        x[0] = __builtin_shuffle(p, q, first);                                                     \
-        x[1] = __builtin_shuffle(p, q, second);                                                    \
-        x[2] = __builtin_shuffle(s, t, first);                                                     \
-        x[3] = __builtin_shuffle(s, t, second);                                                    \
-    }
-#define TURN_8(x)                                                                                  \
-    {                                                                                              \
-        const __typeof__(*x) p = __builtin_shuffle(x[0], x[1], (mask8){0, 2});                     \
-                                                                                                   \
-        x[1] = __builtin_shuffle(x[0], x[1], (mask8){1, 3});                                       \
-        x[0] = p;                                                                                  \
-    }
 
 #define ALL_4(v) {v, v, v, v}
 #define ALL_8(v) {v, v}
@@ -83,10 +62,10 @@ typedef int64_t mask8 __attribute__((vector_size(16)));
                 _Pragma("GCC unroll 4") for (int g = 0; g < GROUPS; g++) {                         \
                     _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
                         x[i] = *(const mem *)(in + (g * R + i) * in_lane);                         \
-                    TURN_##SIZE(x)                                                                 \
+                    FR_TURN_##SIZE(x)                                                              \
                     _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
                         m[g] = x[i] = m[g] OP x[i];                                                \
-                    TURN_##SIZE(x)                                                                 \
+                    FR_TURN_##SIZE(x)                                                              \
                     _Pragma("GCC unroll 4") for (int i = 0; i < R; i++)                            \
                         *(mem *)(out + (g * R + i) * out_lane) = x[i];                             \
                 }                                                                                  \
