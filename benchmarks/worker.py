@@ -149,7 +149,7 @@ def prepare(case):
     wrong = check(case, result, want)
     del result
     end = time.perf_counter() + 0.05
-    while calls < 3 or (time.perf_counter() < end and calls < 50):      # until it is worth compiling
+    while calls < 3 or time.perf_counter() < end:       # until it is worth compiling, and has been asked for
         f()
         calls += 1
     if LIBRARY.startswith("frit"):

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/processors.h"
 
 enum { SEND_PATIENCE_MS = 10000 };
 
@@ -133,6 +134,15 @@ fr_helper_sweep(const struct fr_helper_setup *setup)
 
 /* ---- starting and ending --------------------------------------------------------------------- */
 
+/* Who does not wait for kernels is interpreting them, on the same processors. With a single one, niceness is also the
+ * share of it that the helper gets beside a loop that never waits: a tenth; with 19 it would take seconds to come through
+ * with what takes 50 ms. */
+static char *
+niceness_of_helpers(void)
+{
+    return fr_env_waits_for_code() ? "0" : fr_processors() == 1 ? "10" : "19";
+}
+
 /* All signals at their defaults and unblocked, its own process group (Ctrl-C is not for helpers,
  * and the group can be killed with its assembler), the socket as descriptor 0, nothing else. */
 static int
@@ -142,8 +152,7 @@ spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char
     posix_spawnattr_t          attr;
     sigset_t                   none, all;
     char                       parent[24];
-    /* Who does not wait for kernels is interpreting them, on the same processors. */
-    char                      *niceness = fr_env_waits_for_code() ? "0" : "19";
+    char                      *niceness = niceness_of_helpers();
     char                      *argv[] = {"frit-cc", parent, niceness, NULL};
     char                      *env[FR_LEN(setup->env) + 2];
     int                        n = 0, rc;

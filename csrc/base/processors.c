@@ -1,0 +1,60 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "base/processors.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+/* The processors that a cgroup grants, or INT_MAX. */
+static int
+cgroup_limit(void)
+{
+    char      path[512], line[512];
+    long long quota, period = 0;
+    FILE     *f;
+    int       limit = INT_MAX;
+
+    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu.max");
+    if ((f = fopen("/proc/self/cgroup", "re"))) {
+        while (fgets(line, sizeof line, f))
+            if (!strncmp(line, "0::/", 4) && line[4] != '\n') {
+                char own[600];
+
+                line[strcspn(line, "\n")] = '\0';
+                snprintf(own, sizeof own, "/sys/fs/cgroup%s/cpu.max", line + 3);
+                if (strlen(own) < sizeof path && access(own, R_OK) == 0)
+                    strcpy(path, own);
+            }
+        fclose(f);
+    }
+    if ((f = fopen(path, "re"))) {
+        if (fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
+            limit = (int)((quota + period - 1) / period);
+        fclose(f);
+    }
+    return limit < 1 ? 1 : limit;
+}
+
+int
+fr_processors(void)
+{
+    int n = 0, limit = cgroup_limit();
+
+#if defined(__linux__)
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        n = CPU_COUNT(&set);
+#endif
+    if (n < 1)
+        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    n = n < limit ? n : limit;
+    return n < 1 ? 1 : n;
+}
