@@ -71,7 +71,7 @@ def test_maps(dtype):
 @pytest.mark.parametrize("dtype", "?BhHiIlefdFD")
 def test_reductions_of_rows(dtype):
     for h, w in forms(dtype):
-        if 16 * w * np.dtype(dtype).itemsize > 1 << 18:
+        if 16 * w * np.dtype(dtype).itemsize > 1 << 21:
             continue
         a, b = data((w, h), dtype), data((h, w), dtype, 1)
         what = f"{dtype} {h}x{w}"
@@ -103,8 +103,23 @@ def test_wide_elements_are_read_where_they_lie_unless_lines_collide(dtype):
     check(lambda x, y: x[::2] + y[::-1], a, b, packed=0)
 
 
+@pytest.mark.parametrize("dtype, shape", [("b", (3001, 2903)), ("e", (2050, 2111)), ("f", (2000, 1493)), ("d", (1027, 1111)),
+                                          ("F", (1024, 1040))])
+def test_what_comes_from_memory(dtype, shape):
+    """8 MB and more: tiles go down the rows, and each asks for the next one."""
+    h, w = shape
+    a, b, big = data((w, h), dtype), data((h, w), dtype, 1), data((w + 5, h + 3), dtype, 2)
+    assert a.nbytes >= 8 << 20
+    check(lambda x, y: x.T + y, a, b)
+    check(lambda x, y: x.T[::-1, ::-1] * y, a, b)
+    check(lambda x, y: x[3:3 + w, 2:2 + h].T + y * x[5:, 3:].T[::-1], big, b)
+    check(lambda x: x.T.copy(), a)
+    if dtype in "fd":
+        check(lambda x, y: (x.T - y).max(axis=1, keepdims=True) + y, a, b)
+
+
 def test_rows_too_long_for_a_tile_are_read_where_they_lie():
-    a, b = data((9000, 40), "f"), data((40, 9000), "f", 1)
+    a, b = data((40000, 40), "f"), data((40, 40000), "f", 1)
 
     def total(x, y):
         s = x.T + y

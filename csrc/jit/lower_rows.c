@@ -18,7 +18,7 @@ enum {
     PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
     PACK_NEAR = 4 << 20,    /* bytes, and more in memory: for more, memory is what a row waits for, unless PACK_WIDE
                              * bytes have several elements */
-    PACK_ROWS = 256 << 10,  /* bytes of FR_PACK_EXTENT whole rows, which a tile has where they are reduced */
+    PACK_ROWS = 2 << 20,    /* bytes of FR_PACK_EXTENT whole rows, which a tile has where they are reduced */
 };
 
 /* Whether the lines of a row's elements, `step` bytes apart, stay in the first cache until the next row wants what lies

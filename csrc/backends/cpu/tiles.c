@@ -31,12 +31,11 @@ enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
-    TILE_WHOLE = 256 << 10, /* of whole rows, where fewer of them would use up no cache line */
+    TILE_WHOLE = 128 << 10, /* of whole rows, where fewer of them would use up no cache line */
     TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
     TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; */
-    TILE_RUN_FAR = 256,     /* where the operand takes more than FAR_BYTES, and comes from memory; */
-    FAR_BYTES = 8 << 20,
     TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
+    FAR_BYTES = 8 << 20,    /* an operand of so many comes from memory */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
     PAGE_BYTES = 4096,
@@ -63,9 +62,10 @@ struct tiles {
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
     bool                   turns; /* some operand, which then gave the tile its sides */
+    bool                   far;   /* what is turned over comes from memory: the next tile is asked for in time */
     int                    copy;  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes; /* of scratch */
-    int64_t                piece; /* columns that are packed between two looks ahead; all of the tile's: none is needed */
+    int64_t                piece; /* columns that are packed at a time */
     int64_t                n_tiles, per_task;
     atomic_int             failed;
 };
@@ -184,10 +184,11 @@ choose_row_sizes(struct tiles *t)
     for (int i = 0; i < t->n_packed; i++)
         bytes += t->packed[i].size;
     t->side[SLAB].tile = 1;
-    column->tile = t->piece = column->size;
+    column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)
         column->tile = clamp(TILE_NEAR / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
     row->tile = clamp(TILE_NEAR / (bytes * column->tile), 1, row->size);
+    t->piece = column->tile;
 }
 
 static void
@@ -198,10 +199,7 @@ choose_sizes(struct tiles *t)
 
     for (int i = 0; i < t->n_packed; i++)
         size = size < t->packed[i].size ? size : t->packed[i].size;
-    run = slab->axis >= 0                                ? TILE_RUN_OF_TWO
-          : row->size * column->size * size >= FAR_BYTES ? TILE_RUN_FAR
-                                                         : TILE_RUN;
-    t->piece = slab->axis < 0 && run == TILE_RUN_FAR ? LINE / size : column->size;
+    run = slab->axis >= 0 ? TILE_RUN_OF_TWO : TILE_RUN;
     slab->tile = clamp(run / size, TILE_SIDE, slab->size);
     row->tile = clamp(run / size, TILE_SIDE, row->size);
     for (int i = 0; i < t->n_packed; i++)
@@ -214,6 +212,8 @@ choose_sizes(struct tiles *t)
     else if (bytes * column->size > TILE_WHOLE)
         row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
                           row->tile);
+    t->far = slab->axis < 0 && row->size * column->size * size >= FAR_BYTES;
+    t->piece = t->far ? LINE / size : column->tile;
 }
 
 static void
@@ -221,8 +221,8 @@ place_packed(struct tiles *t)
 {
     for (int i = 0; i < t->n_packed; i++) {
         struct packed *p = &t->packed[i];
-        /* Rows begin a cache line apart from where they would, lest they share the cache's sets. */
-        int64_t next = ((t->side[COLUMN].tile * p->size + 63) & ~(int64_t)63) + 64;
+        /* Rows are an odd number of cache lines apart, lest they share the cache's sets. */
+        int64_t next = ((t->side[COLUMN].tile * p->size + LINE - 1) & -LINE) | LINE;
         t->walk[COLUMN][p->operand] = p->size;
         for (int s = ROW; s >= SLAB; s--)
             if (t->from[s][p->operand]) {
@@ -269,7 +269,8 @@ pack(const struct tiles *t, const struct packed *p, const char *from, char *to, 
     }
     for (int64_t i = 0; i < n_times; i++)
         fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
-                       from + i * t->from[other][k], t->from[COLUMN][k]);
+                       from + i * t->from[other][k], t->from[COLUMN][k],
+                       t->far ? t->side[p->side].tile * t->from[p->side][k] : 0);
 }
 
 /* What else the rows of the tile read of columns [j, j + n), which begins on its way while memory has no more to do for
@@ -302,16 +303,18 @@ pack_all(const struct tiles *t, char *const *ptr, char *scratch, const int64_t *
 
             pack(t, p, ptr[p->operand] + j * t->from[COLUMN][p->operand], scratch + p->at + j * p->size, p->operand, part);
         }
-        if (t->piece < t->side[COLUMN].size)
+        if (t->far)
             ask_for_others(t, ptr, j, part[COLUMN], n[ROW]);
     }
 }
 
-/* Tiles are counted along the row first: what is not packed is read and written in order. */
+/* Tiles are counted along the row first: what is not packed is read and written in order. But from memory the lines come
+ * in time that the tile before asked for: then along the rows, so that they are few enough to stay in L2. */
 static void
 run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
 {
-    static const int order[N_SIDES] = {COLUMN, ROW, SLAB};
+    static const int near[N_SIDES] = {COLUMN, ROW, SLAB}, far[N_SIDES] = {ROW, COLUMN, SLAB};
+    const int       *order = t->far ? far : near;
     char            *ptr[FR_MAX_OPERANDS];
     int64_t          first[N_SIDES], n[N_SIDES];
 
