@@ -118,6 +118,16 @@ def test_what_comes_from_memory(dtype, shape):
         check(lambda x, y: (x.T - y).max(axis=1, keepdims=True) + y, a, b)
 
 
+@pytest.mark.parametrize("dtype, shape", [("f", (133, 130, 135)), ("h", (37, 301, 401)), ("d", (64, 128, 130))])
+def test_three_axes_from_memory(dtype, shape):
+    c = data(shape, dtype)
+    for p in ((2, 0, 1), (2, 1, 0), (0, 2, 1), (1, 2, 0)):
+        x = data(tuple(shape[i] for i in np.argsort(p)), dtype, 1)
+        check(lambda c, x: c + x.transpose(p), c, x, what=str(p))
+    x, y = data((shape[1], shape[2], shape[0]), dtype, 1), data((shape[0], shape[2], shape[1]), dtype, 2)
+    check(lambda c, x, y: c + x.transpose(2, 0, 1) * y[:, ::-1].transpose(0, 2, 1), c, x, y)
+
+
 def test_rows_too_long_for_a_tile_are_read_where_they_lie():
     a, b = data((40000, 40), "f"), data((40, 40000), "f", 1)
 

@@ -325,13 +325,14 @@ enum {
 
 void
 fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
-               const void *src, ptrdiff_t src_col, ptrdiff_t next)
+               const void *src, ptrdiff_t src_col, ptrdiff_t next, size_t n_next)
 {
     const size_t square = 16 / (size_t)size, side = LINE / (size_t)size, row_bytes = n_rows * (size_t)size;
     const size_t nr = n_rows - n_rows % square, nc = n_cols - n_cols % side;
     const size_t n_ahead = row_bytes > LINE ? PREFETCH * LINE / row_bytes : PREFETCH; /* columns */
-    /* Elements that do not begin with a line have their first one already when they come next, but not their last. */
-    const uintptr_t by = next ? (uintptr_t)next + (row_bytes - 1) % LINE : n_ahead * (uintptr_t)src_col;
+    const size_t bytes = n_next ? n_next * (size_t)size : row_bytes;
+    /* Of elements that do not begin with a line, the first one is here already when they are next, but not the last. */
+    const uintptr_t by = n_next ? (uintptr_t)next + (bytes - 1) % LINE : n_ahead * (uintptr_t)src_col;
     char           *d = dst;
     const char     *s = src;
 
@@ -339,7 +340,7 @@ fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_
         const char *column = s + (ptrdiff_t)c * src_col;
         for (size_t k = 0; k < side; k++) {
             uintptr_t ahead = (uintptr_t)column + k * (uintptr_t)src_col + by;
-            for (size_t i = 0; i < row_bytes; i += LINE)
+            for (size_t i = 0; i < bytes; i += LINE)
                 __builtin_prefetch((const void *)(ahead + i));
         }
         turn(nr, side, size, d + c * (size_t)size, dst_row, column, src_col);
@@ -549,7 +550,7 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         else
             for (size_t r = 0; r < n_rows; r += tile)
                 fr_copy_turned(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
-                               d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col, 0);
+                               d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col, 0, 0);
         return;
     }
     /* The axes run crosswise: tiles, so that a cache line is used up while it is near. */

@@ -31,9 +31,9 @@ void fr_copy_picked(size_t n_rows, size_t n, int size, void *dst, const void *sr
 
 /* A transposition: row r of dst, whose elements lie side by side, is element r of each column of
  * src, whose elements do so, too. For tiles of some cache lines' height, read from afar and written
- * near: each line of src is brought in once, ahead of its use. next: 0, or what comes next is as many elements of
- * each column, so many bytes further on, which are asked for where the columns that follow would be. */
+ * near: each line of src is brought in once, ahead of its use. Where n_next elements of each column, `next` bytes
+ * further on, are what is read next, those are asked for; 0: the columns that follow. */
 void fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
-                    const void *src, ptrdiff_t src_col, ptrdiff_t next);
+                    const void *src, ptrdiff_t src_col, ptrdiff_t next, size_t n_next);
 
 #endif

@@ -31,10 +31,11 @@ enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
+    TILE_DEEP = 512 << 10,  /* with slabs, which are squares of few columns else; or */
     TILE_WHOLE = 128 << 10, /* of whole rows, where fewer of them would use up no cache line */
     TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
     TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; */
-    TILE_RUN_OF_TWO = 64,   /* where there are slabs, too */
+    TILE_RUN_DEEP = 64,     /* with slabs */
     FAR_BYTES = 8 << 20,    /* an operand of so many comes from memory */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -62,7 +63,7 @@ struct tiles {
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
     bool                   turns; /* some operand, which then gave the tile its sides */
-    bool                   far;   /* what is turned over comes from memory: the next tile is asked for in time */
+    bool                   far;   /* packed operands come from memory: the next tile is asked for in time */
     int                    copy;  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes; /* of scratch */
     int64_t                piece; /* columns that are packed at a time */
@@ -199,7 +200,7 @@ choose_sizes(struct tiles *t)
 
     for (int i = 0; i < t->n_packed; i++)
         size = size < t->packed[i].size ? size : t->packed[i].size;
-    run = slab->axis >= 0 ? TILE_RUN_OF_TWO : TILE_RUN;
+    run = slab->axis >= 0 ? TILE_RUN_DEEP : TILE_RUN;
     slab->tile = clamp(run / size, TILE_SIDE, slab->size);
     row->tile = clamp(run / size, TILE_SIDE, row->size);
     for (int i = 0; i < t->n_packed; i++)
@@ -208,11 +209,12 @@ choose_sizes(struct tiles *t)
                  (t->from[ROW][t->packed[i].operand] ? row->tile : 1);
     column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)
-        column->tile = clamp(TILE_BYTES / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
+        column->tile = clamp((slab->axis < 0 ? TILE_BYTES : TILE_DEEP) / bytes & -TILE_COLUMNS, TILE_COLUMNS,
+                             column->size);
     else if (bytes * column->size > TILE_WHOLE)
         row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
                           row->tile);
-    t->far = slab->axis < 0 && row->size * column->size * size >= FAR_BYTES;
+    t->far = t->others.total * slab->size * row->size * column->size * size >= FAR_BYTES;
     t->piece = t->far ? LINE / size : column->tile;
 }
 
@@ -250,9 +252,11 @@ gather(const struct tiles *t, const struct packed *p, const char *from, char *to
                            from + i * t->from[SLAB][k] + r * t->from[ROW][k], t->from[COLUMN][k]);
 }
 
-/* n elements along each side, to where operand `as` has them. */
+/* n elements along each side, to where operand `as` has them. n_next of its side, `next` bytes further on, are what the
+ * next tile takes. */
 static void
-pack(const struct tiles *t, const struct packed *p, const char *from, char *to, int as, const int64_t *n)
+pack(const struct tiles *t, const struct packed *p, const char *from, char *to, int as, const int64_t *n, int64_t next,
+     int64_t n_next)
 {
     const int64_t to_walk[N_SIDES] = {t->walk[SLAB][as], t->walk[ROW][as], t->walk[COLUMN][as]};
     int           k = p->operand, other = p->side == ROW ? SLAB : ROW;
@@ -269,8 +273,7 @@ pack(const struct tiles *t, const struct packed *p, const char *from, char *to, 
     }
     for (int64_t i = 0; i < n_times; i++)
         fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
-                       from + i * t->from[other][k], t->from[COLUMN][k],
-                       t->far ? t->side[p->side].tile * t->from[p->side][k] : 0);
+                       from + i * t->from[other][k], t->from[COLUMN][k], next, (size_t)n_next);
 }
 
 /* What else the rows of the tile read of columns [j, j + n), which begins on its way while memory has no more to do for
@@ -291,53 +294,68 @@ ask_for_others(const struct tiles *t, char *const *ptr, int64_t j, int64_t n, in
     __asm__ volatile("" ::: "memory"); /* to GCC a function that only prefetches does nothing */
 }
 
-static void
-pack_all(const struct tiles *t, char *const *ptr, char *scratch, const int64_t *n)
-{
-    int64_t part[N_SIDES] = {n[SLAB], n[ROW], t->piece};
-
-    for (int64_t j = 0; j < n[COLUMN]; j += t->piece) {
-        part[COLUMN] = clamp(n[COLUMN] - j, 0, t->piece);
-        for (int i = 0; i < t->n_packed; i++) {
-            const struct packed *p = &t->packed[i];
-
-            pack(t, p, ptr[p->operand] + j * t->from[COLUMN][p->operand], scratch + p->at + j * p->size, p->operand, part);
-        }
-        if (t->far)
-            ask_for_others(t, ptr, j, part[COLUMN], n[ROW]);
-    }
-}
+/* Where a tile begins, and its elements along each side. */
+struct place {
+    char   *ptr[FR_MAX_OPERANDS];
+    int64_t n[N_SIDES];
+};
 
 /* Tiles are counted along the row first: what is not packed is read and written in order. But from memory the lines come
  * in time that the tile before asked for: then along the rows, so that they are few enough to stay in L2. */
 static void
-run_tile(const struct tiles *t, int64_t at, char *scratch, void *mem)
+find_place(const struct tiles *t, int64_t at, struct place *p)
 {
     static const int near[N_SIDES] = {COLUMN, ROW, SLAB}, far[N_SIDES] = {ROW, COLUMN, SLAB};
     const int       *order = t->far ? far : near;
-    char            *ptr[FR_MAX_OPERANDS];
-    int64_t          first[N_SIDES], n[N_SIDES];
+    int64_t          first[N_SIDES];
 
     for (int i = 0; i < N_SIDES; i++) {
         const struct side *s = &t->side[order[i]];
         first[order[i]] = at % s->n_tiles * s->tile;
-        n[order[i]] = clamp(s->size - first[order[i]], 0, s->tile);
+        p->n[order[i]] = clamp(s->size - first[order[i]], 0, s->tile);
         at /= s->n_tiles;
     }
-    fr_space_move(t->b, &t->others, at, t->b->in->ptr, ptr);
+    fr_space_move(t->b, &t->others, at, t->b->in->ptr, p->ptr);
     for (int s = SLAB; s < N_SIDES; s++)
-        fr_space_advance(t->b, ptr, t->from[s], first[s]);
+        fr_space_advance(t->b, p->ptr, t->from[s], first[s]);
+}
+
+static void
+pack_all(const struct tiles *t, const struct place *here, const struct place *next, char *scratch)
+{
+    int64_t part[N_SIDES] = {here->n[SLAB], here->n[ROW], t->piece};
+
+    for (int64_t j = 0; j < here->n[COLUMN]; j += t->piece) {
+        part[COLUMN] = clamp(here->n[COLUMN] - j, 0, t->piece);
+        for (int i = 0; i < t->n_packed; i++) {
+            const struct packed *p = &t->packed[i];
+            int                  k = p->operand;
+
+            pack(t, p, here->ptr[k] + j * t->from[COLUMN][k], scratch + p->at + j * p->size, k, part,
+                 next->ptr[k] - here->ptr[k], t->far ? next->n[p->side] : 0);
+        }
+        if (t->far)
+            ask_for_others(t, here->ptr, j, part[COLUMN], here->n[ROW]);
+    }
+}
+
+static void
+run_tile(const struct tiles *t, struct place *here, const struct place *next, char *scratch, void *mem)
+{
     if (t->copy >= 0) {
-        pack(t, t->packed, ptr[t->packed[0].operand], ptr[t->copy], t->copy, n);
+        int k = t->packed[0].operand;
+
+        pack(t, t->packed, here->ptr[k], here->ptr[t->copy], t->copy, here->n, next->ptr[k] - here->ptr[k],
+             t->far ? next->n[t->packed[0].side] : 0);
         return;
     }
-    pack_all(t, ptr, scratch, n);
+    pack_all(t, here, next, scratch);
     for (int i = 0; i < t->n_packed; i++)
-        ptr[t->packed[i].operand] = scratch + t->packed[i].at;
-    for (int64_t i = 0; i < n[SLAB]; i++) {
-        fr_exec_rows(t->b->exec, ptr, t->walk[ROW], t->walk[COLUMN], n[ROW], n[COLUMN],
+        here->ptr[t->packed[i].operand] = scratch + t->packed[i].at;
+    for (int64_t i = 0; i < here->n[SLAB]; i++) {
+        fr_exec_rows(t->b->exec, here->ptr, t->walk[ROW], t->walk[COLUMN], here->n[ROW], here->n[COLUMN],
                      t->b->in->scalars, mem);
-        fr_space_advance(t->b, ptr, t->walk[SLAB], 1);
+        fr_space_advance(t->b, here->ptr, t->walk[SLAB], 1);
     }
 }
 
@@ -348,6 +366,7 @@ run_tiles(void *arg, int64_t i, int worker)
     int64_t       end = (i + 1) * t->per_task;
     char         *scratch = fr_launch_scratch(FR_SCRATCH_TILE, t->bytes);
     void         *mem = fr_launch_scratch(FR_SCRATCH_EXEC, t->b->exec->scratch_bytes);
+    struct place  here, next;
 
     (void)worker;
     if (!scratch || !mem) {
@@ -355,8 +374,13 @@ run_tiles(void *arg, int64_t i, int worker)
         return;
     }
     end = end < t->n_tiles ? end : t->n_tiles;
-    for (int64_t at = i * t->per_task; at < end; at++)
-        run_tile(t, at, scratch, mem);
+    find_place(t, i * t->per_task, &next);
+    for (int64_t at = i * t->per_task; at < end; at++) {
+        here = next;
+        if (at + 1 < end)
+            find_place(t, at + 1, &next);
+        run_tile(t, &here, &next, scratch, mem);
+    }
 }
 
 fr_status
