@@ -104,7 +104,7 @@ def test_wide_elements_are_read_where_they_lie_unless_lines_collide(dtype):
 
 
 @pytest.mark.parametrize("dtype, shape", [("b", (3001, 2903)), ("e", (2050, 2111)), ("f", (2000, 1493)), ("d", (1027, 1111)),
-                                          ("F", (1024, 1040))])
+                                          ("f", (2048, 1033)), ("F", (1024, 1040))])
 def test_what_comes_from_memory(dtype, shape):
     """8 MB and more: tiles go down the rows, and each asks for the next one."""
     h, w = shape

@@ -31,11 +31,14 @@ enum { SLAB, ROW, COLUMN, N_SIDES };
 
 enum {
     TILE_BYTES = 64 << 10,  /* of all packed operands together: well within L2; or */
-    TILE_DEEP = 512 << 10,  /* with slabs, which are squares of few columns else; or */
-    TILE_WHOLE = 128 << 10, /* of whole rows, where fewer of them would use up no cache line */
-    TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
+    TILE_WHOLE = 128 << 10, /* of whole rows, where fewer of them would use up no cache line; */
     TILE_RUN = 128,         /* bytes side by side, a pair of cache lines; */
-    TILE_RUN_DEEP = 64,     /* with slabs */
+    TILE_SETS = 32 << 10,   /* where lines from memory share sets: fewer, so that they stay, */
+    TILE_WHOLE_SETS = 1 << 20, /* or longer ones, for they are gone in any case; */
+    TILE_RUN_SETS = 256,
+    TILE_DEEP = 512 << 10,  /* with slabs, which are squares of few columns else; */
+    TILE_RUN_DEEP = 64,
+    TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
     FAR_BYTES = 8 << 20,    /* an operand of so many comes from memory */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -63,7 +66,8 @@ struct tiles {
     struct packed          packed[FR_MAX_OPERANDS];
     int                    n_packed;
     bool                   turns; /* some operand, which then gave the tile its sides */
-    bool                   far;   /* packed operands come from memory: the next tile is asked for in time */
+    bool                   far;   /* packed operands come from memory, */
+    bool                   asks;  /* and a tile asks for what the next one takes */
     int                    copy;  /* the operand that the only packed one is copied to; -1 */
     size_t                 bytes; /* of scratch */
     int64_t                piece; /* columns that are packed at a time */
@@ -192,15 +196,34 @@ choose_row_sizes(struct tiles *t)
     t->piece = column->tile;
 }
 
+/* Whether the lines of a column of the tile are a multiple of a page apart in memory, and share sets of the caches. */
+static bool
+shares_sets(const struct tiles *t)
+{
+    for (int i = 0; i < t->n_packed; i++)
+        if (t->packed[i].side != COLUMN && t->from[COLUMN][t->packed[i].operand] % PAGE_BYTES == 0)
+            return true;
+    return false;
+}
+
 static void
 choose_sizes(struct tiles *t)
 {
     struct side *slab = &t->side[SLAB], *row = &t->side[ROW], *column = &t->side[COLUMN];
-    int64_t      run, size = 16, bytes = 0;
+    int64_t      run = TILE_RUN, cut = TILE_BYTES, whole = TILE_WHOLE, size = 16, bytes = 0;
 
     for (int i = 0; i < t->n_packed; i++)
         size = size < t->packed[i].size ? size : t->packed[i].size;
-    run = slab->axis >= 0 ? TILE_RUN_DEEP : TILE_RUN;
+    t->far = t->asks = t->others.total * slab->size * row->size * column->size * size >= FAR_BYTES;
+    if (slab->axis >= 0) {
+        run = TILE_RUN_DEEP;
+        cut = TILE_DEEP;
+    } else if (t->far && shares_sets(t)) {
+        run = TILE_RUN_SETS;
+        cut = TILE_SETS;
+        whole = TILE_WHOLE_SETS;
+        t->asks = t->b->exec->program->may_cut_inner; /* of more columns the next lines would be gone again */
+    }
     slab->tile = clamp(run / size, TILE_SIDE, slab->size);
     row->tile = clamp(run / size, TILE_SIDE, row->size);
     for (int i = 0; i < t->n_packed; i++)
@@ -209,12 +232,9 @@ choose_sizes(struct tiles *t)
                  (t->from[ROW][t->packed[i].operand] ? row->tile : 1);
     column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)
-        column->tile = clamp((slab->axis < 0 ? TILE_BYTES : TILE_DEEP) / bytes & -TILE_COLUMNS, TILE_COLUMNS,
-                             column->size);
-    else if (bytes * column->size > TILE_WHOLE)
-        row->tile = clamp(row->tile * TILE_WHOLE / (bytes * column->size) & -TILE_SIDE, TILE_SIDE,
-                          row->tile);
-    t->far = t->others.total * slab->size * row->size * column->size * size >= FAR_BYTES;
+        column->tile = clamp(cut / bytes & -TILE_COLUMNS, TILE_COLUMNS, column->size);
+    else if (bytes * column->size > whole)
+        row->tile = clamp(row->tile * whole / (bytes * column->size) & -TILE_SIDE, TILE_SIDE, row->tile);
     t->piece = t->far ? LINE / size : column->tile;
 }
 
@@ -306,7 +326,7 @@ static void
 find_place(const struct tiles *t, int64_t at, struct place *p)
 {
     static const int near[N_SIDES] = {COLUMN, ROW, SLAB}, far[N_SIDES] = {ROW, COLUMN, SLAB};
-    const int       *order = t->far ? far : near;
+    const int       *order = t->asks ? far : near;
     int64_t          first[N_SIDES];
 
     for (int i = 0; i < N_SIDES; i++) {
@@ -332,7 +352,7 @@ pack_all(const struct tiles *t, const struct place *here, const struct place *ne
             int                  k = p->operand;
 
             pack(t, p, here->ptr[k] + j * t->from[COLUMN][k], scratch + p->at + j * p->size, k, part,
-                 next->ptr[k] - here->ptr[k], t->far ? next->n[p->side] : 0);
+                 next->ptr[k] - here->ptr[k], t->asks ? next->n[p->side] : 0);
         }
         if (t->far)
             ask_for_others(t, here->ptr, j, part[COLUMN], here->n[ROW]);
@@ -346,7 +366,7 @@ run_tile(const struct tiles *t, struct place *here, const struct place *next, ch
         int k = t->packed[0].operand;
 
         pack(t, t->packed, here->ptr[k], here->ptr[t->copy], t->copy, here->n, next->ptr[k] - here->ptr[k],
-             t->far ? next->n[t->packed[0].side] : 0);
+             t->asks ? next->n[t->packed[0].side] : 0);
         return;
     }
     pack_all(t, here, next, scratch);
