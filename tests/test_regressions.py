@@ -581,3 +581,15 @@ def test_the_sign_of_a_nan_decides_nothing(dtype):
     a.imag = np.where(np.arange(9) % 2, np.nan, np.copysign(np.nan, -1))
     root = np.asarray(frit.sqrt(frit.asarray(a)))
     assert np.isnan(root.real).all() and (root.imag == np.inf).all()
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("name", ["cos", "cosh", "arccosh"])
+def test_zeros_and_angles_do_not_follow_the_sign_of_a_nan(name, dtype):
+    pairs = list(itertools.product([np.nan, np.copysign(np.nan, -1)], [0.0, -0.0]))
+    a = np.zeros((8, 9), dtype)     # vectors of each, and a rest
+    a.real, a.imag = np.array(pairs + [p[::-1] for p in pairs]).T[:, :, None]
+    got, want = np.asarray(getattr(frit, name)(frit.asarray(a))), getattr(np, name)(a)
+    for g, w in (got.real, want.real), (got.imag, want.imag):
+        assert (np.isnan(g) == np.isnan(w)).all()
+        assert (g[~np.isnan(g)].view(f"u{g.itemsize}") == w[~np.isnan(w)].view(f"u{w.itemsize}")).all()

@@ -390,16 +390,16 @@ complex_sinh(code_t c, fr_dtype t, cnum z)
 static cnum
 complex_cosh(code_t c, fr_dtype t, cnum z)
 {
-    fr_mval sinh, cosh, factor, no_angle = m_not(c, is_finite(c, t, z.im)), zero = real(c, t, 0);
+    fr_mval sinh, cosh, factor, no_angle = m_not(c, is_finite(c, t, z.im)), zero = real(c, t, 0), side;
     cnum    r;
 
     sinh_cosh(c, t, z.re, &sinh, &cosh, &factor);
     r.re = m_mul(c, m_mul(c, cosh, m_call(c, recipe_real_cos, z.im)), factor);
     r.im = m_mul(c, m_mul(c, sinh, m_call(c, recipe_real_sin, z.im)), factor);
     r.re = m_select(c, m_and(c, no_angle, is_inf(c, t, z.re)), m_abs(c, z.re), r.re);
-    r.im = m_select(c, m_and(c, no_angle, is_zero(c, t, z.re)), z.re, r.im);
-    return pick(c, is_zero(c, t, z.im),
-                (cnum){m_mul(c, cosh, factor), m_mul(c, m_copysign(c, zero, z.re), z.im)}, r);
+    r.im = m_select(c, m_and(c, no_angle, is_zero(c, t, z.re)), zero, r.im);
+    side = m_select(c, m_isnan(c, z.re), zero, m_copysign(c, zero, z.re)); /* a NaN is on neither */
+    return pick(c, is_zero(c, t, z.im), (cnum){m_mul(c, cosh, factor), m_mul(c, side, z.im)}, r);
 }
 
 /* With u = tan im, s = sinh re and b = 1 + u^2 (Kahan):
@@ -520,7 +520,7 @@ complex_arccosh(code_t c, fr_dtype t, cnum z)
 {
     cnum w = complex_arccos(c, t, z);
 
-    return (cnum){m_abs(c, w.im), m_copysign(c, w.re, z.im)};
+    return (cnum){m_abs(c, w.im), m_select(c, m_isnan(c, z.im), w.re, m_copysign(c, w.re, z.im))};
 }
 
 /* re = log(1 + 4a / ((1-a)^2 + b^2)) / 4, im = half the sum of the angles of 1 - z and 1 + z. */
