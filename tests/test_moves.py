@@ -335,6 +335,8 @@ COSTS = {
     "matrix.argmax(0)": 3.5,                          # places of columns, in vectors
     "f.reshape(3, 10000).argmin(0)": 4,
     "f.reshape(-1, 2).argmax(1)": 11,
+    "f.reshape(-1, 100).argmax(1)": 2,                # all rows are one tile
+    "f.reshape(-1, 500).max(1)": 1,
     "frit.repeat(f.reshape(60, 500), 2, 0)": 3.2,               # rows, each copied whole
     "long.max(0)": 7,
     "long.sum(0)": 5,

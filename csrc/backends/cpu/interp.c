@@ -12,6 +12,7 @@
 
 enum {
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
+    FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
     PLACED_ROWS = 5,      /* whose places are found side by side, */
@@ -455,6 +456,20 @@ is_transposed(const struct frame *f)
     return found;
 }
 
+/* Whether each element is folded where it lies, row after row: then no register is a reason to stop in between. */
+static bool
+folds_in_place(const struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_step *st = &f->p->steps[f->p->tile.first];
+
+    if (!f->p->only_folds)
+        return false;
+    while (st->kind != FR_STEP_LOAD)
+        st++;
+    return (n_inner == 1 || f->inner_stride[st->operand] == st->size) &&
+           (n_rows == 1 || f->row_stride[st->operand] == n_inner * st->size);
+}
+
 /* How many rows a tile has, and how many elements of each. */
 static int64_t
 choose_tile(struct frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
@@ -463,7 +478,9 @@ choose_tile(struct frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
     int64_t                  n = 1;
 
     *piece = p->stages ? n_inner : even_piece(n_inner, p->tile_want);
-    if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW))
+    if (n_inner >= FOLD_ROW && folds_in_place(f, n_rows, n_inner))
+        n = p->tile_cap / n_inner;
+    else if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW))
         n = p->tile_want / (n_inner ? n_inner : 1);
     if (p->strided && n < TRANSPOSED_ROWS && n_rows > 1 && is_transposed(f)) {
         n = TRANSPOSED_ROWS;

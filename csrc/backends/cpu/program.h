@@ -109,6 +109,7 @@ struct fr_program {
     bool stores_past; /* the caches, some operand */
     bool copies; /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
     bool only_accumulates; /* the tile is a LOAD and its ACCUM */
+    bool only_folds; /* each element is loaded and folded, nothing else */
     bool only_places; /* it is a LOAD, its argmax or argmin, and the store of that */
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;

@@ -1,6 +1,7 @@
 /* backends/cpu/reduce_lanes.h -- places of extremes of rows of some vectors, in one pass: beside the extreme of each lane
- * stands where it was found. So no row is gone through a second time, up to a place that no processor foresees. It takes
- * masks in registers of their own, which AVX-512 has. Part of reduce.inc.c.
+ * stands the group of vectors that it was found in, of which only the first one's elements are looked at again. So no row
+ * is gone through a second time, up to a place that no processor foresees. It takes masks in registers of their own, which
+ * AVX-512 has. Part of reduce.inc.c.
  *
  *   goes_by_lanes_<s>(n)     whether that is the way for rows of n elements
  *   lanes_max_<s>(n, a)      the place of the first of the greatest, or of the first NaN; lanes_min alike
@@ -34,50 +35,43 @@ NO_LANES(u8, uint8_t)
 NO_LANES(u16, uint16_t)
 #if WB == 64
 #define PICKED(w, bits, mask, a, b) (w) _mm512_mask_mov_epi##bits((__m512i)(b), mask, (__m512i)(a))
+/* The group of vectors at element i of the row, whose lanes of `here` are i. */
+#define LANES_GROUP(op, s, I, bits, BEATS)                                                         \
+    {                                                                                              \
+        _Pragma("GCC unroll 4") for (int k = 0; k < V; k++)                                        \
+            x[k] = *(const w##s##_mem *)(a + i + k * L);                                           \
+        nan |= wide_nan_##s(x[0], x[1]) | wide_nan_##s(x[2], x[3]);                                \
+        x[0] = wide_##op##_##s(wide_##op##_##s(x[0], x[1]), wide_##op##_##s(x[2], x[3]));          \
+        at = PICKED(w##I, bits, BEATS(x[0], m), here, at);                                         \
+        m = i ? wide_##op##_##s(x[0], m) : x[0];                                                   \
+    }
 #define LANES(op, s, T, I, bits, BEATS)                                                            \
     INLINE size_t lanes_##op##_##s(size_t n, const T *a)                                           \
     {                                                                                              \
         enum { L = WIDE_LANES(T), V = LANES_VECTORS };                                             \
-        w##s     m[V], top, x[V];                                                                  \
-        w##I     at[V], lane, here, first;                                                         \
-        uint64_t nan;                                                                              \
+        w##s     m = {0}, top, x[V];                                                               \
+        w##I     at = {0}, here = {0};                                                             \
+        uint64_t nan = 0, found = 0;                                                               \
+        size_t   i = 0, group;                                                                     \
                                                                                                    \
-        for (int k = 0; k < (int)L; k++)                                                           \
-            lane[k] = k;                                                                           \
-        for (int k = 0; k < V; k++) {                                                              \
-            m[k] = *(const w##s##_mem *)(a + k * L);                                               \
-            at[k] = (w##I){0};                                                                     \
+        LANES_GROUP(op, s, I, bits, BEATS)                                                         \
+        for (i = V * L; i + V * L <= n; i += V * L) {                                              \
+            here += V * L; /* a broadcast for each would make a chain of what it takes */          \
+            LANES_GROUP(op, s, I, bits, BEATS)                                                     \
         }                                                                                          \
-        nan = wide_nan_##s(m[0], m[1]) | wide_nan_##s(m[2], m[3]);                                 \
-        for (size_t i = V * L; i + V * L <= n; i += V * L) {                                       \
-            here = (w##I){0} + (__typeof__(lane[0]))i;                                             \
-            for (int k = 0; k < V; k++) {                                                          \
-                x[k] = *(const w##s##_mem *)(a + i + k * L);                                       \
-                at[k] = PICKED(w##I, bits, BEATS(x[k], m[k]), here, at[k]);                        \
-                m[k] = wide_##op##_##s(x[k], m[k]);                                                \
-            }                                                                                      \
-            nan |= wide_nan_##s(x[0], x[1]) | wide_nan_##s(x[2], x[3]);                            \
-        }                                                                                          \
-        for (size_t i = n / (V * L) * (V * L), to; i < n; i = to) {                                \
-            to = i + L; /* the last vector lies over what has been seen */                         \
-            i = to <= n ? i : n - L;                                                               \
-            here = (w##I){0} + (__typeof__(lane[0]))i;                                             \
-            x[0] = *(const w##s##_mem *)(a + i);                                                   \
-            at[0] = PICKED(w##I, bits, BEATS(x[0], m[0]), here, at[0]);                            \
-            m[0] = wide_##op##_##s(x[0], m[0]);                                                    \
-            nan |= wide_nan_##s(x[0], x[0]);                                                       \
+        if (i < n) { /* the last group lies over what has been seen */                             \
+            i = n - V * L;                                                                         \
+            here = (w##I){0} + (__typeof__(here[0]))i;                                             \
+            LANES_GROUP(op, s, I, bits, BEATS)                                                     \
         }                                                                                          \
         if (nan)                                                                                   \
             return find_nan_##s(a);                                                                \
-        top = wide_##op##_##s(wide_##op##_##s(m[0], m[1]), wide_##op##_##s(m[2], m[3]));           \
-        top = (w##s){0} + across_##op##_##s(top);                                                  \
-        first = (w##I){0} + (__typeof__(lane[0]))n;                                                \
-        for (int k = 0; k < V; k++) {                                                              \
-            here = at[k] + lane + (__typeof__(lane[0]))(k * L);                                    \
-            here = PICKED(w##I, bits, wide_equal_##s(m[k], top), here, first);                     \
-            first = wide_min_##I(first, here);                                                     \
-        }                                                                                          \
-        return (size_t)across_min_##I(first);                                                      \
+        top = (w##s){0} + across_##op##_##s(m);                                                    \
+        here = (w##I){0} + (__typeof__(here[0]))n;                                                 \
+        group = (size_t)across_min_##I(PICKED(w##I, bits, wide_equal_##s(m, top), at, here));      \
+        _Pragma("GCC unroll 4") for (int k = 0; k < V; k++)                                        \
+            found |= (uint64_t)wide_equal_##s(*(const w##s##_mem *)(a + group + k * L), top) << k * L; \
+        return group + (size_t)__builtin_ctzll(found);                                             \
     }
 #define LANES_OF(s, T, I, bits, MORE_, LESS_)                                                      \
     INLINE bool goes_by_lanes_##s(size_t n)                                                        \
