@@ -2,7 +2,7 @@
 #ifndef FR_BASE_PROCESSORS_H
 #define FR_BASE_PROCESSORS_H
 
-/* As many as affinity and cgroup allow, 1 at least. Reads files: ask once. */
+/* As many as affinity and cgroup allow, 1 at least. Reads files: not to be asked often. */
 int fr_processors(void);
 
 #endif

@@ -34,6 +34,13 @@ is_inf(code_t c, fr_dtype t, fr_mval v)
 
 static fr_mval is_zero(code_t c, fr_dtype t, fr_mval v) { return m_eq(c, v, real(c, t, 0)); }
 
+/* v with the sign of `of`; a NaN has none to give. */
+static fr_mval
+signed_as(code_t c, fr_mval v, fr_mval of)
+{
+    return m_select(c, m_isnan(c, of), v, m_copysign(c, v, of));
+}
+
 static cnum
 pick(code_t c, fr_mval cond, cnum a, cnum b)
 {
@@ -175,8 +182,8 @@ square_root(code_t c, fr_dtype t, cnum z)
     other = m_mul(c, other, back);
     r = pick(c, m_lt(c, z.re, real(c, t, 0)), (cnum){other, root}, (cnum){root, other});
     r = pick(c, is_inf(c, t, z.im), (cnum){m_abs(c, z.im), z.im}, r);
-    /* The root of -inf + NaN i has an infinite part, whose sign C leaves open: a NaN's says nothing. */
-    return (cnum){r.re, m_select(c, m_isnan(c, z.im), r.im, m_copysign(c, r.im, z.im))};
+    /* The root of -inf + NaN i has an infinite part, whose sign C leaves open. */
+    return (cnum){r.re, signed_as(c, r.im, z.im)};
 }
 
 RECIPE(complex_sqrt)
@@ -390,7 +397,7 @@ complex_sinh(code_t c, fr_dtype t, cnum z)
 static cnum
 complex_cosh(code_t c, fr_dtype t, cnum z)
 {
-    fr_mval sinh, cosh, factor, no_angle = m_not(c, is_finite(c, t, z.im)), zero = real(c, t, 0), side;
+    fr_mval sinh, cosh, factor, no_angle = m_not(c, is_finite(c, t, z.im)), zero = real(c, t, 0);
     cnum    r;
 
     sinh_cosh(c, t, z.re, &sinh, &cosh, &factor);
@@ -398,8 +405,8 @@ complex_cosh(code_t c, fr_dtype t, cnum z)
     r.im = m_mul(c, m_mul(c, sinh, m_call(c, recipe_real_sin, z.im)), factor);
     r.re = m_select(c, m_and(c, no_angle, is_inf(c, t, z.re)), m_abs(c, z.re), r.re);
     r.im = m_select(c, m_and(c, no_angle, is_zero(c, t, z.re)), zero, r.im);
-    side = m_select(c, m_isnan(c, z.re), zero, m_copysign(c, zero, z.re)); /* a NaN is on neither */
-    return pick(c, is_zero(c, t, z.im), (cnum){m_mul(c, cosh, factor), m_mul(c, side, z.im)}, r);
+    return pick(c, is_zero(c, t, z.im),
+                (cnum){m_mul(c, cosh, factor), m_mul(c, signed_as(c, zero, z.re), z.im)}, r);
 }
 
 /* With u = tan im, s = sinh re and b = 1 + u^2 (Kahan):
@@ -520,7 +527,7 @@ complex_arccosh(code_t c, fr_dtype t, cnum z)
 {
     cnum w = complex_arccos(c, t, z);
 
-    return (cnum){m_abs(c, w.im), m_select(c, m_isnan(c, z.im), w.re, m_copysign(c, w.re, z.im))};
+    return (cnum){m_abs(c, w.im), signed_as(c, w.re, z.im)};
 }
 
 /* re = log(1 + 4a / ((1-a)^2 + b^2)) / 4, im = half the sum of the angles of 1 - z and 1 + z. */

@@ -159,12 +159,18 @@ inner_stride(const struct frame *f, uint32_t operand)
     return f->n > 1 ? f->inner_stride[operand] : 0;
 }
 
-/* Whether the tile's elements lie side by side, row after row. */
+/* Whether n_rows of n elements lie side by side, row after row. */
+static bool
+lies_in_one(const struct frame *f, uint32_t operand, int size, int64_t n_rows, int64_t n)
+{
+    return (n == 1 || f->inner_stride[operand] == size) && (n_rows == 1 || f->row_stride[operand] == n * size);
+}
+
+/* Whether those of the tile do. */
 static bool
 is_contiguous(const struct frame *f, uint32_t operand, int size)
 {
-    return (f->n == 1 || f->inner_stride[operand] == size) &&
-           (f->n_rows == 1 || f->row_stride[operand] == f->n * size);
+    return lies_in_one(f, operand, size, f->n_rows, f->n);
 }
 
 /* ---- steps that are more than a call --------------------------------------------------------- */
@@ -466,8 +472,7 @@ folds_in_place(const struct frame *f, int64_t n_rows, int64_t n_inner)
         return false;
     while (st->kind != FR_STEP_LOAD)
         st++;
-    return (n_inner == 1 || f->inner_stride[st->operand] == st->size) &&
-           (n_rows == 1 || f->row_stride[st->operand] == n_inner * st->size);
+    return lies_in_one(f, st->operand, st->size, n_rows, n_inner);
 }
 
 /* How many rows a tile has, and how many elements of each. */
