@@ -172,7 +172,60 @@ def test_a_single_operation_never_is():
 def test_what_is_large_has_a_plan_at_once():
     x = frit.asarray(np.arange(200000.0))
     assert count("eager", lambda: x * 2 + x)[0] == 0
-    assert count("eager", lambda: [x[:100] * 2 + k for k in range(70)])[0] == 0      # many nodes
+    assert count("eager", lambda: [x[:60] * 2 + k for k in range(1100)])[0] == 0      # many nodes
+
+
+@counts
+def test_many_small_operations_that_come_once_have_no_plan():
+    before, x = frit.stats()["plans"], np.arange(4.0, 20000.0)
+    t = frit.asarray(x)
+    n, out = count("eager", lambda: [t[:40] * 2 + k for k in range(400)])
+    assert n == 1 and frit.stats()["plans"] == before
+    for k, y in enumerate(out):
+        assert_same(np.asarray(y), x[:40] * 2 + k)
+
+
+def substituted(a, b):
+    """What is left of an array that is written row by row, as products of its parts need it."""
+    y = b.copy()
+    y[0] /= a[0, 0]
+    for i in range(1, len(y)):
+        y[i] = (b[i] - a[i, :i] @ y[:i]) / a[i, i]
+    return y
+
+
+@counts
+def test_products_takes_and_stores_of_parts_have_no_plan():
+    a, b = RNG.standard_normal((500, 500)), RNG.standard_normal(500)
+    a[np.arange(500), np.arange(500)] += 50
+    before = frit.stats()
+    assert_same(frit.accelerate(substituted)(a, b), substituted(a, b))
+    after = frit.stats()
+    # (An array of so many elements is none of what these operations compute.)
+    assert a.size > 131072 and after["plans"] == before["plans"] and after["eager"] > before["eager"]
+    assert after["products"] - before["products"] == 499
+    index = np.array([3, 1, 499, 3])
+    for rows in (index, frit.asarray(index)):
+        n, (got, more) = count("eager", lambda: (t := frit.asarray(a)[rows, :7] * 2, t @ b[:7]))
+        assert n == 1 and frit.stats()["plans"] == before["plans"]
+        assert_same(np.asarray(got), a[index, :7] * 2)
+        assert_same(np.asarray(more), a[index, :7] * 2 @ b[:7])
+
+
+@counts
+def test_an_index_that_others_change_is_looked_at_again():
+    t, index = frit.asarray(np.arange(50.0)), np.array([1, 2, 3])
+    shared = frit.asarray(index, copy=False)
+
+    @frit.accelerate
+    def f(t, i):
+        return t[i] * 2 + 1
+
+    for _ in range(3):
+        assert f(np.arange(50.0), index).tolist() == (np.arange(50.0)[index] * 2 + 1).tolist()
+        index[:] = index[::-1] + 1
+    later = t[shared] + 1
+    assert_same(np.asarray(later), np.arange(50.0)[index] + 1)
 
 
 def test_two_graphs_by_turns_get_their_plans():

@@ -96,6 +96,7 @@ set_call(struct accelerated *a, PyObject *call)
 
     a->callee.replays = NULL;
     a->callee.gives_more = false;
+    memset(a->callee.contest, 0, sizeof a->callee.contest);
     Py_XSETREF(a->callee.call, Py_XNewRef(call));
     fr_replays_drop(replays);
 }

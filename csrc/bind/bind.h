@@ -320,11 +320,28 @@ bool      fr_loans_are_apart(PyObject *const *array, int n);
 bool      fr_loans_give_back(const struct fr_loan *, int n, bool keep);
 void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tensors, after that */
 
+/* contest.c: whether a function of exact operations had better run as it is */
+enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
+struct fr_contest {            /* calls with arguments of one kind */
+    uint64_t key, n_calls;
+    int64_t  best_ns[2];       /* 0: not known */
+};
+struct fr_contest_run {        /* one call */
+    struct fr_contest *of;     /* NULL: it is not timed */
+    int                who;
+    int64_t            began_ns;
+    uint64_t           began_nodes;
+};
+/* Before a call with these arguments: who is to run it. `real`: the function is exact for real numbers only. */
+void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, fr_args args, Py_ssize_t n_args, bool real);
+void      fr_contest_end(const struct fr_contest_run *);
+
 struct fr_replays;
 /* The tuple as the function has it now, and calls recorded with it. */
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
+    struct fr_contest  contest[FR_CONTESTS];
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
 };

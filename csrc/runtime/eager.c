@@ -6,10 +6,12 @@
  * any.
  *
  * Element-wise operations, stores, and reductions in one of two forms are run here as a few rows for the block kernels
- * (backends/cpu/direct.h). Nothing is kept from one to the next, so that what has not been seen costs no more than what
- * has. Anything else is a graph of one node with a plan. */
+ * (backends/cpu/direct.h), small products and takes by the functions that are the steps of plans. Nothing is kept from one
+ * to the next, so that what has not been seen costs no more than what has. Anything else is a graph of one node with a
+ * plan. */
 #include <string.h>
 
+#include "backends/cpu/call.h"
 #include "backends/cpu/direct.h"
 #include "backends/cpu/launch.h"
 #include "base/alloc.h"
@@ -19,7 +21,32 @@
 
 /* Elements that a single operation reads and writes: for more, threads or machine code may be worth looking for. */
 enum { ALONE = 8192,
-       ALONE_COSTLY = 2048 };
+       ALONE_COSTLY = 2048,
+       SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
+
+/* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
+static int64_t
+n_elems_of(const struct fr_node *n)
+{
+    int64_t n_elems = (n->op == FR_OP_store ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
+
+    for (int k = n->op == FR_OP_store; n->op != FR_OP_view && k < n->n_args; k++)
+        if (n->arg[k] != FR_SCALAR_HERE && fr_nodes[n->arg[k]].op == FR_OP_leaf)
+            n_elems += fr_nodes[n->arg[k]].layout->n_elems;
+    return n_elems;
+}
+
+/* Whether all nodes together read and write few elements, and of large arrays only parts. */
+static bool
+are_small(const struct fr_gathered *g)
+{
+    int64_t n_elems = 0;
+
+    for (int i = 0; i < g->n && n_elems <= fr_env.eager_elems; i++)
+        if (fr_nodes[g->id[i]].op != FR_OP_leaf)
+            n_elems += n_elems_of(&fr_nodes[g->id[i]]);
+    return n_elems <= fr_env.eager_elems;
+}
 
 bool
 fr_eager_suits(const struct fr_gathered *g)
@@ -35,10 +62,10 @@ fr_eager_suits(const struct fr_gathered *g)
         /* Leaves count: what a reduction reads is more than what it writes. */
         n_elems += n->layout->n_elems;
         n_nodes += fr_node_computes(n);
-        if (n_nodes > FR_EAGER_NODES || n_elems > fr_env.eager_elems)
+        if (n_nodes > FR_EAGER_NODES)
             return false;
     }
-    return true;
+    return n_elems <= fr_env.eager_elems || are_small(g);
 }
 
 static bool
@@ -459,6 +486,46 @@ run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out
     return FR_OK;
 }
 
+/* ---- products and takes ---- */
+
+/* Whether a CALL is for run_call: small, and all of it there. */
+static bool
+is_small_call(const struct fr_node *n)
+{
+    const struct fr_layout *a;
+
+    if (fr_op_info[n->op].class_ != FR_CLASS_CALL || n->layout->n_elems == 0)
+        return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (is_number(n, k) || fr_nodes[n->arg[k]].layout->n_elems == 0)
+            return false;
+    a = fr_nodes[n->arg[0]].layout;
+    return n->op != FR_OP_matmul || n->layout->n_elems <= SMALL_PRODUCT / fr_layout_dims(a)[a->ndim - 1];
+}
+
+static fr_status
+run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
+{
+    struct fr_call    c = {.op = n->op, .dtype = n->dtype, .axis = (int)n->u.axes, .n_in = n->n_args, .out = n->layout};
+    struct fr_buffer *b = fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    char             *ptr[FR_LEN(c.in) + 1];
+    fr_status         st;
+
+    if (!b)
+        return FR_ENOMEM;
+    for (int k = 0; k < n->n_args; k++) {
+        c.in[k] = fr_nodes[n->arg[k]].layout;
+        ptr[k] = memory_of(n->arg[k]);
+        c.wary |= n->op == FR_OP_take && k == 1 && fr_gather_leaf_flags(base_of(n->arg[k]), 0) & FR_KEY_PINNED;
+    }
+    ptr[n->n_args] = b->mem;
+    if ((st = fr_call_run(&c, ptr, err)) == FR_OK)
+        *out = b;
+    else
+        fr_buffer_unref(b);
+    return st;
+}
+
 /* Whether a store puts what is there into its place again, as the second half of x[i] += y does. */
 static bool
 is_there(const struct fr_node *n)
@@ -486,6 +553,8 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
     if (is_plain(n, &plain))
         return run_plain(n, &plain, out, err);
+    if (is_small_call(n))
+        return run_call(n, out, err);
     if (!lower(&z))
         return FR_OK;
     b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);

@@ -327,6 +327,16 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
     return st;
 }
 
+/* Counts what a node by itself was. */
+static void
+count_step(const struct fr_node *n)
+{
+    if (n->op == FR_OP_matmul)
+        stats.n_products++;
+    else
+        stats.n_kernels++;
+}
+
 /* Computes a node of a graph that has no plan; its arguments are there. */
 static fr_status
 eval_node(fr_ref id, struct fr_err *err)
@@ -338,7 +348,7 @@ eval_node(fr_ref id, struct fr_err *err)
     if (st != FR_OK)
         return st;
     if (b) {
-        stats.n_kernels++;
+        count_step(&fr_nodes[id]);
         fr_node_realise(id, b);
         return FR_OK;
     }
@@ -362,7 +372,7 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     *out = true;
     count_evaluation();
     stats.n_eager++;
-    stats.n_kernels++;
+    count_step(&fr_nodes[id]);
     fr_looks_taken++;
     fr_guard_restart();
     fr_node_ref(id);

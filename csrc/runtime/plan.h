@@ -244,7 +244,7 @@ void      fr_planner_stop(void);
 
 /* ---- eager.c ---- */
 
-enum { FR_EAGER_NODES = 64 };            /* at most */
+enum { FR_EAGER_NODES = 2048 };          /* at most; a plan for so many takes milliseconds */
 /* Whether these are so few and so small that they are run node by node while they have no plan. */
 bool      fr_eager_suits(const struct fr_gathered *);
 /* Whether the node is pending alone, and so small that it is run without looking for a plan: a plan would save nothing. */

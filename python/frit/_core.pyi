@@ -172,6 +172,7 @@ class CallStats:
     fallbacks: int
     syncs: int
     calls: int
+    unchanged: int
 
 
 @final

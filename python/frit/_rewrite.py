@@ -177,7 +177,7 @@ _LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
 
 
 def _plain_opcodes():
-    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact or powers."""
+    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact, powers, or products."""
     names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
              "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
              "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
@@ -185,15 +185,15 @@ def _plain_opcodes():
     exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
     symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
     return ({OP[n] for n in names if n in OP}, {i for i, s in enumerate(symbols) if s in exact},
-            {i for i, s in enumerate(symbols) if s == "**"})
+            {i for i, s in enumerate(symbols) if s == "**"}, {i for i, s in enumerate(symbols) if s == "@"})
 
 
-_PLAIN, _EXACT, _POWER = _plain_opcodes()
-_BINARY_OP = OP.get("BINARY_OP", -1)
+_PLAIN, _EXACT, _POWER, _PRODUCT = _plain_opcodes()
+BINARY_OP = OP.get("BINARY_OP", -1)
 _COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
 _CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.
-_EXACT_CALLS = frozenset(
+EXACT_CALLS = frozenset(
     "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint add subtract multiply "
     "divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite equal not_equal less "
     "less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
@@ -205,6 +205,12 @@ def _loads_two(code, i):
     if i[1] == OP.get("LOAD_SMALL_INT"):
         return i[2] == 2
     return i[1] == OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
+
+
+def is_exact_operator(code, before, this):
+    """Whether the BINARY_OP `this` has one right result, or, a product of matrices, is NumPy's in frit, too."""
+    arg = this[2]
+    return arg in _EXACT or arg in _PRODUCT or arg in _POWER and _loads_two(code, before)
 
 
 def plain_operations(f, most):
@@ -223,8 +229,8 @@ def plain_operations(f, most):
             calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
                             and (is_attr(after, True) or is_attr(after, False)))
         elif op in (_LOAD_ATTR, _LOAD_METHOD):
-            fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in _EXACT_CALLS
-        elif op == _BINARY_OP:
+            fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in EXACT_CALLS
+        elif op == BINARY_OP:
             fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
         else:
             fits = op in _CALLS or op in _PLAIN

@@ -132,7 +132,7 @@ def core():
             else:
                 lines += ["    @property", f"    def {name}(self) -> Any: ..."]
     lines += ["", "", "@final", "class CallStats:"]
-    lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls")]
+    lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."]
     lines += ["", ""]

@@ -1,0 +1,121 @@
+/* bind/contest.c -- whether an accelerated function had better run as it is. Called by accelerate_call.c.
+ *
+ * A loop over single elements, or one that looks at each value before it goes on, is nothing but calls from Python, and
+ * NumPy's own scalars answer those sooner than a graph can be traced. Where all that a function does has one right result
+ * (python/frit/_exact.py), both ways have the same bits, and the clock chooses: calls whose time goes into many small
+ * operations take turns a few times, for each kind of arguments, and later one in many looks whether it is still so. What
+ * spends its time in larger ones is never in question, nor is a call that is made again without running (replay.c). */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "bind/bind.h"
+#include "bind/npy.h"
+#include "ir/node.h"
+
+enum {
+    FIRST_CALLS = 4,       /* ours: by then what can have a plan has one, and what can be replayed is; */
+    LONG_NS = 300000,      /* one, if it takes so long: it is too much to be replayed */
+    N_TURNS = 4,           /* theirs, ours, theirs, ours */
+    LOOK_EVERY = 64,
+    SMALL_NODE_NS = 700    /* a node of ours; with more, the elements count and not the calls */
+};
+
+static uint64_t
+mixed(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+/* What the time of a call depends on: shapes and dtypes, and whole numbers, which count steps. 0: no call for this. */
+static uint64_t
+key_of(fr_args args, Py_ssize_t n_args, bool real)
+{
+    uint64_t h = 1;
+
+    for (Py_ssize_t i = 0; i < n_args; i++) {
+        PyObject *o = args[i];
+        int64_t   v = 0;
+
+        if (PyArray_CheckExact(o)) {
+            PyArrayObject *a = fr_array(o);
+
+            if (real && PyArray_ISCOMPLEX(a))
+                return 0;
+            h = mixed(h, (uint64_t)PyArray_TYPE(a) << 8 | (uint64_t)PyArray_NDIM(a));
+            for (int k = 0; k < PyArray_NDIM(a); k++)
+                h = mixed(h, (uint64_t)PyArray_DIM(a, k));
+        } else if (!fr_accelerate_is_number(o) || PyModule_CheckExact(o) || (real && PyComplex_Check(o))) {
+            return 0;
+        } else {
+            if (PyLong_CheckExact(o))
+                fr_value_small_int(o, &v);
+            h = mixed(h, (uint64_t)v);
+        }
+    }
+    return h | 1;
+}
+
+/* Of the four, that of the key, or the one with the fewest calls. */
+static struct fr_contest *
+find(struct fr_contest *c, uint64_t key)
+{
+    struct fr_contest *least = c;
+
+    for (int i = 0; i < FR_CONTESTS; i++) {
+        if (c[i].key == key)
+            return &c[i];
+        if (c[i].n_calls < least->n_calls)
+            least = &c[i];
+    }
+    *least = (struct fr_contest){.key = key};
+    return least;
+}
+
+/* Whoever is better by a tenth; else it is ours. */
+static int
+better(const struct fr_contest *c)
+{
+    return c->best_ns[FR_CONTEST_THEIRS] && c->best_ns[FR_CONTEST_THEIRS] * 10 < c->best_ns[FR_CONTEST_OURS] * 9
+               ? FR_CONTEST_THEIRS
+               : FR_CONTEST_OURS;
+}
+
+void
+fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real)
+{
+    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n, first;
+
+    *r = (struct fr_contest_run){.who = FR_CONTEST_OURS};
+    if (!key)
+        return;
+    r->of = find(contests, key);
+    n = r->of->n_calls++;
+    first = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS ? 1 : FIRST_CALLS;
+    if (n >= first && r->of->best_ns[FR_CONTEST_OURS]) { /* 0: its operations are not small */
+        if (n < first + N_TURNS)
+            r->who = (n - first) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;
+        else if ((n & (n - 1)) == 0 || n % LOOK_EVERY == 0) /* code comes late, and machines have moods */
+            r->who = FR_CONTEST_OURS;
+        else
+            r->who = better(r->of);
+    }
+    r->began_nodes = fr_nodes_made;
+    r->began_ns = fr_now_ns();
+}
+
+/* A call that took less than was known is right: others were disturbed. */
+void
+fr_contest_end(const struct fr_contest_run *r)
+{
+    int64_t took, *best;
+
+    if (!r->of)
+        return;
+    took = fr_now_ns() - r->began_ns;
+    best = &r->of->best_ns[r->who];
+    if (r->who == FR_CONTEST_OURS && took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS && !*best)
+        return;
+    *best = *best && took > *best ? *best + (took - *best) / 8 : took;
+}

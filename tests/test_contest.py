@@ -1,0 +1,145 @@
+"""Functions of exact operations may run as they are, where the clock says so: which are exact, and that the bits stay."""
+import os
+
+import numpy as np
+import pytest
+
+import frit
+from frit._closed import closed
+from frit._exact import exact
+
+from .common import assert_same
+
+RNG = np.random.default_rng(5)
+by_turns = pytest.mark.skipif(os.environ.get("FRIT_JIT") == "always", reason="what waits for machine code is not timed")
+
+
+@pytest.fixture(autouse=True)
+def small_graphs_wait():
+    with frit.config(eager_elems=131072):
+        yield
+
+
+def relaxed(a):
+    """Element by element, each from the one before."""
+    n = a.shape[0]
+    for i in range(1, n - 1):
+        a[i, 1:-1] += a[i - 1, :-2] + a[i + 1, 2:]
+        for j in range(1, n - 1):
+            a[i, j] += a[i, j - 1]
+            a[i, j] /= 9.0
+
+
+def longest(s):
+    """Looks at each value before it goes on."""
+    t = np.zeros((len(s), len(s)), np.int32)
+    for i in range(len(s) - 1, -1, -1):
+        for j in range(i + 1, len(s)):
+            t[i, j] = max(t[i, j - 1], t[i + 1, j] if i + 1 < len(s) else 0, t[i, j])
+            if s[i] + s[j] == 3:
+                t[i, j] += 1
+    return t
+
+
+def damped(a):
+    for i in range(1, a.shape[0]):
+        a[i, 0] = np.exp(-a[i - 1, 0]) + a[i, 0]
+
+
+def runs(f, *args, calls=40):
+    """The accelerated function after so many calls, each of which gave what NumPy does."""
+    fast = frit.accelerate(f)
+    for _ in range(calls):
+        a, b = [x.copy() for x in args], [x.copy() for x in args]
+        want, got = f(*a), fast(*b)
+        if want is not None:
+            assert_same(got, want)
+        for x, y in zip(a, b):
+            assert_same(y, x)
+    return fast
+
+
+@by_turns
+@pytest.mark.parametrize("f, arg", [(relaxed, RNG.random((12, 12))), (longest, RNG.integers(0, 4, 12)),
+                                    (relaxed, RNG.random((12, 12)).astype("f4"))])
+def test_loops_over_elements_take_turns(f, arg):
+    stats = runs(f, arg).stats
+    assert stats.calls == 40 and stats.unchanged >= 2
+
+
+@by_turns
+def test_arguments_of_other_kinds_have_turns_of_their_own():
+    fast = runs(relaxed, RNG.random((12, 12)))
+    n = fast.stats.unchanged
+    for _ in range(4):
+        fast(RNG.random((8, 8)))
+    assert fast.stats.unchanged == n
+    for _ in range(4):
+        fast(RNG.random((8, 8)))
+    assert fast.stats.unchanged >= n + 2
+
+
+def never(f, *args):
+    fast = frit.accelerate(f)
+    for _ in range(20):
+        fast(*[x.copy() for x in args])
+    assert fast.stats.unchanged == 0
+
+
+def test_what_rounds_more_than_once_never_runs_unchanged():
+    never(damped, RNG.random((12, 2)))
+
+
+def test_complex_numbers_never_do():
+    never(relaxed, RNG.random((12, 12)) + 1j)
+
+
+def test_nothing_does_where_plans_are_made_at_once():
+    with frit.config(eager_elems=0):
+        never(relaxed, RNG.random((12, 12)))
+
+
+@by_turns
+def test_an_exception_is_the_functions_own():
+    def f(a, fails):
+        for i in range(1, a.shape[0]):
+            a[i] += a[i - 1]
+            if fails and i == 5:
+                raise KeyError("five")
+
+    fast = frit.accelerate(f)
+    for k in range(30):
+        a, b = np.arange(10.0), np.arange(10.0)
+        for g, x in ((f, a), (fast, b)):
+            with pytest.raises(KeyError, match="five"):
+                g(x, True)
+        assert_same(b, a)
+    assert fast.stats.calls == 30 and fast.stats.unchanged >= 2
+
+
+ONE, EXACT_HELPER, Z = 1.0, relaxed, 1j
+
+
+def helper(a):
+    return a * a
+
+
+def root_of_e(a):
+    return np.exp(a)
+
+
+def test_which_functions_are_exact():
+    def is_exact(f):
+        r = frit.accelerate(f)._state.rewritten
+        return closed(r) is not None and exact(r)
+
+    for f in (relaxed, longest, lambda a: a @ a + np.dot(a, a), lambda a: np.sqrt(a) ** 2, lambda a: helper(a) + ONE,
+              lambda a: [np.sum(a[i]) for i in range(3)], lambda a: np.zeros(3, dtype="f4") + a.mean(0),
+              lambda a: a.astype(np.float32).reshape(-1)[::2]):
+        assert is_exact(f), f
+    e = np.exp
+    for f in (damped, lambda a: a ** 3, lambda a, n: a ** n, lambda a: np.max(a), lambda a: a.max(), lambda a: a * 1j,
+              lambda a: a * Z, lambda a: root_of_e(a), lambda a: e(a), lambda a: a.astype(complex),
+              lambda a: np.zeros(3, dtype="c16") * a, lambda a: np.zeros(3, np.complex64), lambda a, f=np.exp: f(a),
+              lambda a: (lambda x: np.sin(x))(a), lambda a: np.power(a, 2), lambda a: np.linalg.norm(a)):
+        assert not is_exact(f), f
