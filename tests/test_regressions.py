@@ -593,3 +593,22 @@ def test_zeros_and_angles_do_not_follow_the_sign_of_a_nan(name, dtype):
     for g, w in (got.real, want.real), (got.imag, want.imag):
         assert (np.isnan(g) == np.isnan(w)).all()
         assert (g[~np.isnan(g)].view(f"u{g.itemsize}") == w[~np.isnan(w)].view(f"u{w.itemsize}")).all()
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [6], [3, -1]])
+def test_a_tensor_of_whole_numbers_is_a_shape(shape):
+    """It was taken for one number: gradient over coordinates, which reshapes by an array, raised a TypeError."""
+    x = np.arange(6.0)
+    for s in (np.array(shape), frit.asarray(np.array(shape))):
+        assert_same(np.asarray(frit.asarray(x).reshape(s)), x.reshape(shape))
+        if min(shape) > 0:
+            assert frit.zeros(s).shape == np.zeros(shape).shape
+            assert_same(np.asarray(frit.broadcast_to(frit.asarray(x[:1]), s)), np.broadcast_to(x[:1], shape))
+    with pytest.raises(TypeError):
+        frit.asarray(x).reshape(frit.asarray(np.array([2.0, 3.0])))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_gradient_over_coordinates(axis):
+    at, y = np.array([0.0, 0.5, 0.75, 2.0, 3.5]), np.arange(25.0).reshape(5, 5) ** 2
+    assert_same(frit.accelerate(lambda y, at: np.gradient(y, at, axis=axis))(y, at), np.gradient(y, at, axis=axis))

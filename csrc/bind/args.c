@@ -133,7 +133,8 @@ fr_args_dims(PyObject *o, bool allow_unknown, int *ndim, int64_t *dims)
     PyObject *seq;
     int       st = 0;
 
-    if (PyLong_Check(o) || (PyIndex_Check(o) && !PySequence_Check(o)) || fr_is_tensor(o)) {
+    if (PyLong_Check(o) || (PyIndex_Check(o) && !PySequence_Check(o)) ||
+        (fr_is_tensor(o) && fr_of(o)->layout->ndim == 0)) {
         *ndim = 1;
         return one_dim(o, allow_unknown, dims);
     }
