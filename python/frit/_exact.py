@@ -1,63 +1,93 @@
 """Whether all that a function does has one right result, so that NumPy and frit give the same bits.
 
 Such a function may as well run as it is where that is the faster way (csrc/bind/contest.c). It is told from the code of the
-copies that run (_rewrite.py), which are closed (_closed.py): every attribute that they ask for and every function that
-they call is one of those below, and powers are squares. What rounds more than once (exp, other powers) is not among them,
-nor the extremes of arrays, which in NumPy depend on the processor where zeros of both signs meet, nor complex numbers,
-whose functions round more than once. Products of matrices are NumPy's anyway."""
+copies that run (_rewrite.py): every attribute that they ask for and every function that they call is one of those below,
+and powers are squares. What rounds more than once (exp, other powers) is not among them, nor the extremes of arrays,
+which in NumPy depend on the processor where zeros of both signs meet, nor complex numbers, whose functions round more than
+once. Products of matrices, and what frit hands over, are NumPy's anyway."""
+import builtins
 import types
 
 import numpy
 
-from ._namespace import ours
-from ._rewrite import BINARY_OP, EXACT_CALLS, attr_name, contents, decode, is_attr, is_exact_operator
+from ._namespace import modules, ndarray, ours
+from ._rewrite import BINARY_OP, EXACT_CALLS, OP, attr_name, contents, decode, is_attr, is_exact_operator
 
 _CALLS = EXACT_CALLS | frozenset(
-    "all any arange argmax argmin array asarray ascontiguousarray astype broadcast_to clip column_stack concatenate copy "
-    "count_nonzero cumprod cumsum diag diagonal dot dstack empty empty_like expand_dims eye fill fill_diagonal flatnonzero "
-    "flatten flip fliplr flipud fmax fmin full full_like hstack identity inner item matmul maximum mean minimum moveaxis "
-    "nonzero ones ones_like outer pad prod ravel repeat reshape resize roll rollaxis rot90 searchsorted squeeze stack std "
-    "sum swapaxes take tile trace transpose tril triu vdot vstack var where zeros zeros_like".split())
-_ATTRIBUTES = _CALLS | frozenset(
-    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize mT nan nbytes ndarray "
-    "ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
+    "all any append arange argmax argmin array array_equal asarray ascontiguousarray astype average broadcast_to clip "
+    "column_stack concatenate copy count_nonzero cumprod cumsum diag diagonal diff dot dstack empty empty_like expand_dims "
+    "eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full full_like hstack identity inner item "
+    "matmul maximum mean meshgrid minimum moveaxis nonzero ones ones_like outer pad prod ravel repeat reshape resize roll "
+    "rollaxis rot90 squeeze stack std sum swapaxes take tensordot tile tolist trace transpose tril triu vdot vstack var where "
+    "zeros zeros_like".split())
+_HANDED = frozenset(
+    "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize einsum histogram in1d indices "
+    "insert interp intersect1d inv isin ix_ lexsort lstsq median partition percentile pinv qr quantile ravel_multi_index "
+    "searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique unravel_index".split())
+_CONSTANTS = frozenset(
+    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
+    "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
+_ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS
+_BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs bool divmod enumerate float int "
+                      "isinstance len list max min print range reversed round slice sum tuple zip".split())
+_NAME_OF = {id(f): name for name, f in ours.items()} | {id(getattr(numpy, name)): name for name in ours}
+_MODULES = {id(m) for m in modules.values()} | {id(numpy)}
+_TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})
+_NUMBERS = (bool, int, float, str, bytes, type(None), type(Ellipsis), slice, range, numpy.generic, numpy.dtype)
 _COMPLEX_DTYPES = frozenset("c8 c16 F D complex complex64 complex128 csingle cdouble".split())
-_NAME_OF = {id(f): name for name, f in ours.items()}
+_IMPORTS = OP.get("IMPORT_NAME")
 
 
-def _is_complex(value):
-    """Whether the constant is a complex number, or names their dtype."""
-    if isinstance(value, str):
-        return value.lstrip("<>=") in _COMPLEX_DTYPES
-    return isinstance(value, (complex, numpy.complexfloating)) or value is complex
+def _is_exact_type(value):
+    return value in _TYPES or issubclass(value, numpy.generic) and not issubclass(value, (numpy.complexfloating, numpy.object_))
 
 
-def _is_exact_value(value):
-    """The same of what the code of a function loads."""
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(_is_exact_value, value))
-    if isinstance(value, types.CodeType):
-        return _is_exact_code(value)
-    return not _is_complex(value) and _NAME_OF.get(id(value), "empty") in _CALLS
+class _Function:
+    """One of the copies; `known`: what else its code may call."""
 
+    def __init__(self, f, known):
+        self.f, self.known = f, known
 
-def _is_exact_code(code):
-    listed = decode(code)
-    for before, this in zip([(0, -1, 0), *listed], listed):
-        if is_attr(this, True) or is_attr(this, False):
-            if attr_name(code, this) not in _ATTRIBUTES:
+    def is_exact_value(self, value):
+        """Whether a value that the code loads is no complex number, and, if it may be called, exact."""
+        if isinstance(value, (tuple, frozenset)):
+            return all(map(self.is_exact_value, value))
+        if isinstance(value, types.CodeType):
+            return self.is_exact_code(value)
+        if isinstance(value, str):
+            return value.lstrip("<>=") not in _COMPLEX_DTYPES
+        if isinstance(value, type):
+            return _is_exact_type(value)
+        if isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype)):
+            return numpy.dtype(getattr(value, "dtype", value)).kind in "biuf"
+        if id(value) in _NAME_OF:
+            return _NAME_OF[id(value)] in _CALLS | _HANDED
+        return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
+
+    def is_exact_code(self, code):
+        listed, attributes = decode(code), set()
+        for before, this in zip([(0, -1, 0), *listed], listed):
+            if is_attr(this, True) or is_attr(this, False):
+                attributes.add(attr_name(code, this))
+            elif this[1] == BINARY_OP and not is_exact_operator(code, before, this) or this[1] == _IMPORTS:
                 return False
-        elif this[1] == BINARY_OP and not is_exact_operator(code, before, this):
-            return False
-    return "complex" not in code.co_names and all(map(_is_exact_value, code.co_consts))
+        names, known = self.f.__globals__, vars(builtins)
+        for name in code.co_names:
+            if name in names and not self.is_exact_value(names[name]) and name not in attributes:
+                return False
+            if name not in names and name in known and name not in _BUILTINS | attributes:
+                return False
+        return attributes <= _ATTRIBUTES and all(map(self.is_exact_value, code.co_consts))
+
+    def is_exact(self):
+        f = self.f
+        seen = [contents(cell) for cell in f.__closure__ or ()]
+        seen += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+        return self.is_exact_code(f.__code__) and all(map(self.is_exact_value, seen))
 
 
 def exact(rewritten):
-    """Whether a closed function, and those that it calls, have one right result for real numbers."""
-    for f in rewritten.copies:
-        seen = [f.__globals__.get(name) for name in f.__code__.co_names]
-        seen += [contents(cell) for cell in f.__closure__ or ()]
-        seen += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
-        if not _is_exact_code(f.__code__) or not all(map(_is_exact_value, seen)):
-            return False
-    return True
+    """Whether a function, and those that it calls, have one right result for real numbers."""
+    known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
+                                                 if isinstance(value, types.FunctionType)}
+    return bool(rewritten.copies) and all(_Function(f, known).is_exact() for f in rewritten.copies)

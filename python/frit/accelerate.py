@@ -353,14 +353,13 @@ class _Function:
             return
         n, calls = plain_operations(self.f, _MAX_PLAIN)
         n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
-        is_closed = closed(r)
-        same, real = (True, calls) if n_first else (is_closed is not None and exact(r), True)
+        same, real = (True, calls) if n_first else (exact(r), True)
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, n_first or 0, is_closed,
+            tuple(r.cells), _finish, self.f if same else None, real, n_first or 0, closed(r),
             r.takes_module, self.stats))
 
     def call(self, args, kwargs):
