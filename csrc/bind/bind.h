@@ -330,7 +330,7 @@ struct fr_contest_run {        /* one call */
     struct fr_contest *of;     /* NULL: it is not timed */
     int                who;
     int64_t            began_ns;
-    uint64_t           began_nodes;
+    uint64_t           began_nodes, began_handed;
 };
 /* Before a call with these arguments: who is to run it. `real`: the function is exact for real numbers only. */
 void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, fr_args args, Py_ssize_t n_args, bool real);

@@ -18,7 +18,8 @@ enum {
     LONG_NS = 300000,      /* one, if it takes so long: it is too much to be replayed */
     N_TURNS = 4,           /* theirs, ours, theirs, ours */
     LOOK_EVERY = 64,
-    SMALL_NODE_NS = 700    /* a node of ours; with more, the elements count and not the calls */
+    SMALL_NODE_NS = 700,   /* a node of ours; with more, the elements count and not the calls; */
+    SMALL_HANDED_NS = 10000 /* the same of what is handed to NumPy */
 };
 
 static uint64_t
@@ -86,6 +87,7 @@ void
 fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real)
 {
     uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n, first;
+    struct fr_call_counters c;
 
     *r = (struct fr_contest_run){.who = FR_CONTEST_OURS};
     if (!key)
@@ -101,7 +103,9 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
         else
             r->who = better(r->of);
     }
+    fr_info_call_counters(&c);
     r->began_nodes = fr_nodes_made;
+    r->began_handed = c.n_fallbacks;
     r->began_ns = fr_now_ns();
 }
 
@@ -109,13 +113,17 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
 void
 fr_contest_end(const struct fr_contest_run *r)
 {
-    int64_t took, *best;
+    int64_t                 took, *best;
+    struct fr_call_counters c;
 
     if (!r->of)
         return;
     took = fr_now_ns() - r->began_ns;
     best = &r->of->best_ns[r->who];
-    if (r->who == FR_CONTEST_OURS && took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS && !*best)
+    fr_info_call_counters(&c);
+    if (r->who == FR_CONTEST_OURS && !*best &&
+        took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS +
+                   (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS)
         return;
     *best = *best && took > *best ? *best + (took - *best) / 8 : took;
 }
