@@ -10,6 +10,8 @@ import pytest
 
 import frit
 
+from .common import assert_same
+
 pytestmark = [pytest.mark.core, pytest.mark.planned]
 
 SCALE = 2.0
@@ -631,3 +633,65 @@ def test_several_threads():
     for t in threads:
         t.join()
     assert not failed
+
+
+# ---- numbers that are alike
+
+def poly(x, a, b, c):
+    return (x * a + 1) * (x * b + 1) - (x * c + 1)
+
+
+@pytest.mark.planned
+def test_equal_numbers_make_equal_nodes():
+    x = frit.asarray(np.arange(12.0).reshape(3, 4))
+    y = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    text = frit._core.explain_text([y], "loops")
+    assert text.count("= subtract") == 1 and text.count("= reduce sum") == 2
+    want = np.asarray(x)
+    assert_same(np.asarray(y), (want - want.mean(1, keepdims=True)) / want.std(1, keepdims=True))
+
+
+@pytest.mark.planned
+def test_numbers_that_cease_to_be_equal_have_another_plan():
+    x = np.arange(500.0)
+    t = frit.asarray(x)
+
+    def plans_for(*numbers):
+        before = frit.stats()["plans"]
+        for n in numbers:
+            got = poly(t, *n)
+            assert_same(np.asarray(got), poly(x, *n))
+        return frit.stats()["plans"] - before
+
+    assert plans_for((2.0, 2.0, 3.0)) == 1
+    assert plans_for((3.0, 3.0, 5.0), (4.0, 4.0, 4.0), (7.0, 7.0, 1.0)) == 0    # what is alike still is
+    assert plans_for((2.0, 3.0, 3.0)) == 1
+    assert plans_for((2.0, 3.0, 5.0)) == 1                                      # nothing is
+    assert plans_for((2.0, 3.0, 5.0), (5.0, 5.0, 4.0), (3.0, 5.0, 5.0), (0.0, -0.0, 0.0), (np.nan, np.nan, 1.0)) == 0
+
+
+@pytest.mark.planned
+def test_a_structure_has_few_plans_whatever_numbers_come():
+    x = np.arange(300.0)
+    t, rng = frit.asarray(x), np.random.default_rng(3)
+
+    def terms(x, numbers):
+        y = x - 1
+        for n in numbers:
+            y = y + x * n
+        return y
+
+    before = frit.stats()["plans"]
+    for _ in range(60):
+        numbers = [float(k) for k in rng.integers(2, 5, 8)]
+        assert_same(np.asarray(terms(t, numbers)), terms(x, numbers))
+    assert frit.stats()["plans"] - before <= 4
+
+
+def test_numbers_in_calls_that_are_made_again():
+    f, x = frit.accelerate(poly), np.arange(700.0)
+    for k in range(60):
+        n = (2.0, 2.0, 3.0) if k % 7 else (2.0, float(k), 2.0)
+        assert_same(f(x, *n), poly(x, *n))
+        if k % 20 == 10:
+            frit.wait_for_compiles()

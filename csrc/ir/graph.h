@@ -44,6 +44,8 @@ struct fr_graph {
     int               n_nodes, n_scalars, n_moving;
     struct fr_gnode  *node;
     fr_dtype         *scalar_dtype;
+    int32_t          *scalar_like;  /* [n_scalars] the first with the same dtype and, just now, the same value; or NULL */
+    bool             *scalar_must;  /* [n_scalars] it must go on having that value: fold took it for the same */
     int64_t          *moving_bytes; /* [n_moving] where those windows begin just now, for what only speed depends on; or
                                        NULL */
     struct fr_layouts own;          /* where the graph was not made under the GIL: its layouts */

@@ -355,11 +355,18 @@ mix(uint64_t h, uint64_t v)
     return h ^ h >> 32;
 }
 
+/* What a scalar is known by: all that have one value, just now, are one. */
+static inline int32_t
+scalar_name(const struct fr_graph *g, const struct fr_edge *e)
+{
+    return g->scalar_like ? g->scalar_like[e->scalar] : e->scalar;
+}
+
 static inline uint64_t
-hash_edge(const struct fr_edge *e)
+hash_edge(const struct fr_graph *g, const struct fr_edge *e)
 {
     if (e->src < 0)
-        return mix(1, (uint64_t)e->scalar);
+        return mix(1, (uint64_t)scalar_name(g, e));
     return mix((uint64_t)e->src << 32 | (uint32_t)e->moving,
                (uint64_t)(uintptr_t)e->layout + (uint64_t)e->offset * 0x9e3779b97f4a7c15u);
 }
@@ -377,25 +384,43 @@ hash_node(const struct folder *z, const struct fr_gnode *n)
     uint64_t h = mix(mix(n->op | (uint64_t)n->dtype << 16, (uint64_t)(uintptr_t)n->layout), n->axes);
 
     if (commutes(n))
-        h = mix(h, hash_edge(&n->arg[0]) + hash_edge(&n->arg[1]));
+        h = mix(h, hash_edge(z->g, &n->arg[0]) + hash_edge(z->g, &n->arg[1]));
     else
         for (int k = 0; k < n->n_args; k++)
-            h = mix(h, hash_edge(&n->arg[k]));
+            h = mix(h, hash_edge(z->g, &n->arg[k]));
     return (unsigned)h & (z->n_buckets - 1);
 }
 
 static bool
-equal_nodes(const struct fr_gnode *a, const struct fr_gnode *b)
+equal_args(const struct fr_graph *g, const struct fr_edge *a, const struct fr_edge *b)
+{
+    return a->src < 0 && b->src < 0 ? scalar_name(g, a) == scalar_name(g, b) : same_edge(a, b);
+}
+
+static bool
+equal_nodes(const struct fr_graph *g, const struct fr_gnode *a, const struct fr_gnode *b)
 {
     int k;
 
     if (a->op != b->op || a->dtype != b->dtype || a->layout != b->layout || a->axes != b->axes ||
         a->n_args != b->n_args)
         return false;
-    for (k = 0; k < a->n_args && same_edge(&a->arg[k], &b->arg[k]); k++)
+    for (k = 0; k < a->n_args && equal_args(g, &a->arg[k], &b->arg[k]); k++)
         ;
-    return k == a->n_args || (commutes(a) && same_edge(&a->arg[0], &b->arg[1]) &&
-                              same_edge(&a->arg[1], &b->arg[0]));
+    return k == a->n_args || (commutes(a) && equal_args(g, &a->arg[0], &b->arg[1]) &&
+                              equal_args(g, &a->arg[1], &b->arg[0]));
+}
+
+/* The plan is right only while the scalars of two equal nodes go on being alike. */
+static void
+hold_scalars(struct fr_graph *g, const struct fr_gnode *a, const struct fr_gnode *b)
+{
+    const struct fr_gnode *node[2] = {a, b};
+
+    for (int i = 0; g->scalar_like && i < 2; i++)
+        for (int k = 0; k < node[i]->n_args; k++)
+            if (node[i]->arg[k].src < 0 && scalar_name(g, &node[i]->arg[k]) != node[i]->arg[k].scalar)
+                g->scalar_must[node[i]->arg[k].scalar] = true;
 }
 
 /* Lets an equal, older node stand for n; else remembers n. Every operation is pure but a store. */
@@ -411,10 +436,11 @@ unify(struct folder *z, int n)
     for (int *link = &z->bucket[h], j; (j = *link) >= 0;)
         if (z->stored_over[j] <= n) {
             *link = z->next[j]; /* never again: nodes come in order of birth */
-        } else if (equal_nodes(&z->g->node[j], node)) {
+        } else if (equal_nodes(z->g, &z->g->node[j], node)) {
             struct fr_edge e = {.src = j, .layout = z->g->node[j].layout, .moving = -1,
                                 .whole = true};
 
+            hold_scalars(z->g, &z->g->node[j], node);
             stand_in(z, n, &e);
             return;
         } else {

@@ -514,7 +514,7 @@ fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_e
         return no_memory(err);
     for (int i = 0; i < z->n; i++)
         z->site[i] = fr_nodes[z->id[i]].site;
-    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->site, z->moving, z->n_moving};
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving};
     return FR_OK;
 }
 
@@ -528,6 +528,35 @@ fr_gather_layouts(const struct fr_gathered *z, struct fr_layout **out)
     for (size_t i = 0; i < z->n_views; i++)
         out[n++] = fr_layout_ref(fr_nodes[z->views[i]].layout);
     return n;
+}
+
+/* Which scalars are like an older one, by a table of those that are like none. False: no memory. */
+static bool
+find_alike(const struct fr_structure *z, struct fr_graph *g)
+{
+    size_t   n_slots = 4;
+    int32_t *slot;
+
+    while (n_slots < 2 * (size_t)g->n_scalars)
+        n_slots *= 2;
+    slot = fr_arena_room(&g->arena, n_slots * sizeof *slot);
+    g->scalar_like = fr_arena_room(&g->arena, ((size_t)g->n_scalars + 1) * sizeof *g->scalar_like);
+    g->scalar_must = fr_arena_alloc(&g->arena, (size_t)g->n_scalars + 1);
+    if (!slot || !g->scalar_like || !g->scalar_must)
+        return false;
+    memset(slot, 0xff, n_slots * sizeof *slot);
+    for (int32_t i = 0; i < g->n_scalars; i++) {
+        const uint64_t *w = z->scalar[i].word;
+        size_t          at = (w[0] ^ w[1] * 31 ^ g->scalar_dtype[i]) * 0xff51afd7ed558ccdu >> 40 & (n_slots - 1);
+
+        while (slot[at] >= 0 && (g->scalar_dtype[slot[at]] != g->scalar_dtype[i] ||
+                                 memcmp(w, z->scalar[slot[at]].word, sizeof z->scalar[i].word) != 0))
+            at = (at + 1) & (n_slots - 1);
+        if (slot[at] < 0)
+            slot[at] = i;
+        g->scalar_like[i] = slot[at];
+    }
+    return true;
 }
 
 fr_status
@@ -577,6 +606,10 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
         /* The window of a store is described by its third argument and read by nobody. */
         if (n->op == FR_OP_store)
             n->n_args = 2;
+    }
+    if (z->scalar && !find_alike(z, g)) {
+        fr_graph_free(g);
+        return no_memory(err);
     }
     *out = g;
     return FR_OK;

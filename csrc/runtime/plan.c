@@ -726,6 +726,25 @@ out:
     return st;
 }
 
+/* Notes which scalars fold has taken for one. False: no memory. */
+static bool
+note_alike(struct fr_plan *p)
+{
+    const struct fr_graph *g = p->graph;
+    int                    n = 0;
+
+    for (int i = 0; g->scalar_must && i < g->n_scalars; i++)
+        n += g->scalar_must[i];
+    if (n == 0)
+        return true;
+    if (!(p->alike = fr_arena_room(&p->graph->arena, (size_t)n * sizeof *p->alike)))
+        return false;
+    for (int i = 0; i < g->n_scalars; i++)
+        if (g->scalar_must[i])
+            p->alike[p->n_alike++] = (struct fr_alike){g->scalar_like[i], i};
+    return true;
+}
+
 fr_status
 fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, struct fr_err *err)
 {
@@ -735,7 +754,7 @@ fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, s
 
     if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK || (st = fr_plan_make(g, &p, err)) != FR_OK)
         return st;
-    if (!(p->key = fr_arena_room(&p->graph->arena, of->n_key * sizeof *p->key))) {
+    if (!note_alike(p) || !(p->key = fr_arena_room(&p->graph->arena, of->n_key * sizeof *p->key))) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }

@@ -62,6 +62,7 @@ struct fr_structure {
     const uint64_t *key;
     size_t          n_key;
     int             n_nodes, n_scalars;
+    const struct fr_scalar_bits *scalar; /* [n_scalars] what they are just now; NULL: nothing may follow from that */
     const uint32_t *site;                /* [n_nodes] where in the user's code */
     const struct fr_moving *moving;      /* [n_moving] */
     int             n_moving;
@@ -94,7 +95,7 @@ uint32_t  fr_gather_epoch(void);
 fr_status fr_gather_structure(struct fr_gathered *, struct fr_structure *out, struct fr_err *);
 /* References to the layouts whose addresses are in the key. *out has room for n + n_views. */
 int       fr_gather_layouts(const struct fr_gathered *, struct fr_layout **out);
-/* The graph that it is. `apart`: not under the GIL, and with layouts of its own, which the calling thread uses from here
+/* The graph that it is; scalars know which are alike. `apart`: not under the GIL, and with layouts of its own, which the calling thread uses from here
  * on, also after a failure. The key's layouts must be there. */
 fr_status fr_structure_graph(const struct fr_structure *, bool apart, struct fr_graph **out, struct fr_err *);
 
@@ -175,6 +176,10 @@ struct fr_place {                        /* memory of one graph node */
 };
 enum fr_place_kind { FR_PLACE_NONE, FR_PLACE_LEAF, FR_PLACE_NEW, FR_PLACE_ARENA, FR_PLACE_SAME };
 
+struct fr_alike {                        /* two scalars that must have one value */
+    int32_t a, b;
+};
+
 struct fr_plan {
     uint64_t         hash[2];
     uint64_t        *key;
@@ -200,6 +205,8 @@ struct fr_plan {
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
+    int              n_alike;
+    struct fr_alike *alike;              /* [n_alike] what it is for */
     bool             running;
     uint32_t         n_recordings;       /* that hold it */
     bool             has_no_pattern;     /* it was tried */

@@ -191,18 +191,23 @@ fr_planner_ask(struct fr_gathered *g)
     struct fr_structure of;
     struct fr_draft    *d;
     struct fr_moving   *moving;
+    struct fr_scalar_bits *scalar;
     uint32_t           *site;
     unsigned            n_asked = atomic_load_explicit(&p.n_asked, memory_order_relaxed);
 
     if (n_asked - atomic_load(&p.n_taken) == N_RING || !fr_planner_start() ||
         fr_gather_structure(g, &of, NULL) != FR_OK ||
         !(d = fr_malloc(sizeof *d + of.n_key * sizeof *of.key + (size_t)of.n_nodes * sizeof *of.site +
-                        (size_t)of.n_moving * sizeof *of.moving + ((size_t)of.n_nodes + g->n_views) * sizeof *d->held)))
+                        (size_t)of.n_moving * sizeof *of.moving + (size_t)of.n_scalars * sizeof *of.scalar +
+                        ((size_t)of.n_nodes + g->n_views) * sizeof *d->held)))
         return NULL;
     memcpy(d->words, of.key, of.n_key * sizeof *of.key);
     d->held = (struct fr_layout **)(d->words + of.n_key);
     moving = (struct fr_moving *)(d->held + of.n_nodes + g->n_views);
-    site = (uint32_t *)(moving + of.n_moving);
+    scalar = (struct fr_scalar_bits *)(moving + of.n_moving);
+    site = (uint32_t *)(scalar + of.n_scalars);
+    if (of.n_scalars)
+        memcpy(scalar, of.scalar, (size_t)of.n_scalars * sizeof *scalar);
     for (int i = 0; i < of.n_moving; i++)
         moving[i] = of.moving[i];
     memcpy(site, of.site, (size_t)of.n_nodes * sizeof *site);
@@ -210,6 +215,7 @@ fr_planner_ask(struct fr_gathered *g)
     d->of.key = d->words;
     d->of.site = site;
     d->of.moving = moving;
+    d->of.scalar = scalar;
     d->plan = NULL;
     d->n_held = fr_gather_layouts(g, d->held);
     atomic_init(&d->done, false);

@@ -9,7 +9,8 @@
 enum { PLAN_BUCKETS = 1024,
        MAX_PLANS = 2048,
        N_METS = 4096,
-       WORTH_PLANNING = 12 };  /* nodes that have been run one by one */
+       WORTH_PLANNING = 12,    /* nodes that have been run one by one */
+       MAX_UNLIKE = 3 };       /* plans for one structure that ask for scalars that are alike; one more asks for nothing */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
 static uint64_t        clock_, n_births;
@@ -103,6 +104,16 @@ has_key(const struct fr_plan *p, const struct fr_gathered *g)
     return p->n_key == g->n_key && !memcmp(p->key, g->key, g->n_key * sizeof *p->key);
 }
 
+/* Whether the scalars are alike that were when the plan was made, where it makes use of that. */
+static bool
+holds(const struct fr_plan *p, const struct fr_gathered *g)
+{
+    for (int i = 0; i < p->n_alike; i++)
+        if (memcmp(&g->scalar[p->alike[i].a], &g->scalar[p->alike[i].b], sizeof *g->scalar) != 0)
+            return false;
+    return true;
+}
+
 /* Keeps a new plan; frees it where there is no memory. */
 static FR_COLD fr_status
 add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
@@ -132,12 +143,15 @@ static struct met {
     uint32_t         n_run;              /* nodes, one by one, less what has come instead; 0: the place is free */
 } mets[N_METS];
 
+/* `alike`: a plan for scalars that are alike as these are. */
 static FR_COLD fr_status
-build(struct fr_gathered *g, struct fr_plan **out, struct fr_err *err)
+build(struct fr_gathered *g, bool alike, struct fr_plan **out, struct fr_err *err)
 {
     struct fr_structure of;
     fr_status           st = fr_gather_structure(g, &of, err);
 
+    if (!alike)
+        of.scalar = NULL;
     fr_planner_start(); /* which has memory ready for what is new */
     return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
 }
@@ -158,14 +172,14 @@ expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, stru
             return FR_OK;
         m->draft = NULL;
         m->n_run = 0;
-        if (same && made && has_key(made, g)) {
+        if (same && made && has_key(made, g) && holds(made, g)) {
             *out = made;
             return FR_OK;
         }
         if (made)
             add_plan(made, m->hash, NULL); /* where it is looked for, it is found; if not, it comes again */
         if (same)
-            return build(g, out, err);
+            return build(g, true, out, err);
     }
     if (m->n_run == 0) {
         memcpy(m->hash, hash, sizeof m->hash);
@@ -174,7 +188,7 @@ expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, stru
         m->n_run--;
     } else if ((m->n_run += (uint32_t)g->n_order) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
         m->n_run = 0;
-        return build(g, out, err);
+        return build(g, true, out, err);
     }
     return FR_OK;
 }
@@ -212,7 +226,7 @@ fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, stru
 {
     struct fr_plan *p = plan_after(last_plan);
 
-    if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g))
+    if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g) || !holds(p, g))
         return NULL;
     stats->n_plan_hits++;
     stats->n_recognised++;
@@ -226,17 +240,21 @@ fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, s
 {
     uint64_t        hash[2];
     struct fr_plan *p = plan_after(last_plan);
+    int             n_unlike = 0;
     fr_status       st;
 
     /* In a loop, what came after the last plan the time before comes again: that saves the hash. */
-    if (FR_UNLIKELY(!p || !has_key(p, g))) {
+    if (FR_UNLIKELY(!p || !has_key(p, g) || !holds(p, g))) {
         hash_words(g->key, g->n_key, hash);
         for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
-            if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g))
-                break;
+            if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g)) {
+                if (holds(p, g))
+                    break;
+                n_unlike++;
+            }
     }
     if (!p) {
-        st = how == FR_FIND_LATER ? expect(g, hash, &p, err) : build(g, &p, err);
+        st = how == FR_FIND_LATER && n_unlike == 0 ? expect(g, hash, &p, err) : build(g, n_unlike < MAX_UNLIKE, &p, err);
         *out = p;
         if (st != FR_OK || !p)
             return st;
