@@ -14,22 +14,18 @@ import time
 import numpy as np
 
 
-def load():
-    """copy.c, compiled for this machine; None without a compiler."""
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "copy.c")
+def load(name, *options):
+    """A file in C of this folder, compiled for this machine; None without a compiler."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "copy.so")
+        out = os.path.join(folder, "built.so")
         try:
             subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-O3", "-march=native",
-                            "-fno-tree-loop-distribute-patterns", "-shared", "-fPIC", "-o", out, source],
+                            "-fno-tree-loop-distribute-patterns", *options, "-shared", "-fPIC", "-o", out, source],
                            check=True, stderr=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError):
             return None
-        lib = ctypes.CDLL(out)
-    for name in ("copy_plain", "copy_streamed"):
-        getattr(lib, name).argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
-        getattr(lib, name).restype = None
-    return lib
+        return ctypes.CDLL(out)
 
 
 def aligned(n):
@@ -41,7 +37,9 @@ class Copies:
     """Measures each footprint once."""
 
     def __init__(self, threads):
-        self.threads, self.lib, self.known = threads, load(), {}
+        self.threads, self.lib, self.known = threads, load("copy.c"), {}
+        for f in (self.lib.copy_plain, self.lib.copy_streamed) if self.lib else ():
+            f.argtypes, f.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t], None
 
     def run(self, f, pairs, n, repeats):
         team = [threading.Thread(target=f, args=(y.ctypes.data, x.ctypes.data, n, repeats)) for x, y in pairs]

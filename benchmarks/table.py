@@ -10,7 +10,9 @@ turn.  The tables of different numbers of threads come one after the other; how 
 measured by itself, in turns.  Results are checked before anything is timed: a wrong result is no result.  The first call
 (planning, compiling) is told apart from the warm ones.  Numbers are medians, and ratios of medians; "spread" is
 the distance of the quartiles; "of copy" is the least traffic of the row over the time, as a share of
-the bandwidth of the best copy of as many bytes (plain or non-temporal stores) measured in the same run.
+the bandwidth of the best copy of as many bytes (plain or non-temporal stores) measured in the same run. What stays
+below that may be limited by the order in which NumPy adds, by divisions, or by reading twice: a loop in C with the same
+bits (bounds.c) tells what can be had on one thread.
 
 frit comes three times: lazily, traced anew at each call and forced by frit.eval; through frit.accelerate, from
 NumPy arrays to NumPy arrays; and lazily without machine code, by the block interpreter alone."""
@@ -105,6 +107,7 @@ def show(case, results, copy):
     n_bytes = next((r["bytes"] for r in results.values() if "bytes" in r), 0)
     base, rate = medians.get("numpy"), copy.get("rate")
     how = f", copy {rate / 1e9:.1f} GB/s, {copy['stores']} stores" if rate else ""
+    how += f", C's loop {seconds(copy['loop'])}" if copy.get("loop") else ""
     print(f"\n{case.name}   ({n_bytes / 1e6:.3g} MB{how})")
     print(f"  {'':<16}{'warm':>10}  {'spread':>7}  {'x NumPy':>8}  {'of copy':>8}  {'first call':>11}")
     for name, r in results.items():
@@ -139,6 +142,10 @@ def show_bounds(saved):
         low = [f"{n} {s:.0%}" for n, s in shares.items() if s < 0.85]
         print(f"\n{t} thread{'s' * (t > 1)}: of {len(shares)} rows that memory limits, {len(shares) - len(low)} reach "
               f"85% of the copy's bandwidth" + (f"; not {', '.join(low)}" if low else ""))
+        loops = {n: table[n]["loop"] / table[n]["frit"] for n, s in shares.items() if s < 0.85 and table[n].get("loop")}
+        if loops:
+            print("  there a loop in C with the same bits takes of frit's time "
+                  + ", ".join(f"{n} {s:.0%}" for n, s in loops.items()))
         slow = [f"{n} {table[n][INTERPRETED] / table[n]['frit']:.1f}" for n in names if n in table
                 and INTERPRETED in table[n] and "frit" in table[n] and table[n][INTERPRETED] > 2 * table[n]["frit"]]
         print("  the interpreter alone takes more than twice the time of machine code in"
@@ -207,9 +214,9 @@ def main():
             for i, case in rows:
                 results = measure(i, workers, args.rounds, args.budget)
                 n_bytes = next((r["bytes"] for r in results.values() if "bytes" in r), 0)
-                copy = copier.ask(copy=n_bytes)
+                copy = copier.ask(copy=n_bytes, case=i)
                 medians = show(case, results, copy)
-                table[case.name] = {"copy": copy.get("rate"), "bytes": n_bytes, **medians}
+                table[case.name] = {"copy": copy.get("rate"), "loop": copy.get("loop"), "bytes": n_bytes, **medians}
                 behind += behind_in(case, t, medians)
         finally:
             for w in (*workers, copier):

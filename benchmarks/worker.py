@@ -1,8 +1,8 @@
 """One library in one process: python -m benchmarks.worker LIBRARY THREADS, driven over pipes.
 
 Commands are JSON lines: {"case": i, "do": "prepare"} checks the result and answers with the first call's
-time; {"case": i, "do": "time", "seconds": s} answers with a list of times; {"copy": n_bytes}, to the
-worker "copy", answers with the bandwidth of copying so many bytes."""
+time; {"case": i, "do": "time", "seconds": s} answers with a list of times; {"copy": n_bytes, "case": i}, to the
+worker "copy", answers with the bandwidth of copying so many bytes, and with what a loop in C takes for the case."""
 import inspect
 import json
 import os
@@ -163,7 +163,7 @@ def main():
     # Answers go to the real stdout; whatever a library prints goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    ready, copies = {}, None
+    ready, copies, bounds = {}, None, None
     for line in sys.stdin:
         job = json.loads(line)
         answer = {}
@@ -171,9 +171,12 @@ def main():
             if "copy" in job:
                 if copies is None:
                     from benchmarks.bandwidth import Copies
-                    copies = Copies(THREADS)
+                    from benchmarks.bounds import Bounds
+                    copies, bounds = Copies(THREADS), Bounds()
                 if copies.lib:
                     answer["rate"], answer["stores"] = copies.best(job["copy"])
+                if THREADS == 1 and CASES[job["case"]].memory_bound:
+                    answer["loop"] = bounds.best(CASES[job["case"]])
             elif job["do"] == "prepare":
                 f, answer = prepare(CASES[job["case"]])
                 if f:
