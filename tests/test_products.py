@@ -81,6 +81,87 @@ def test_dot_of_vectors_and_matrices(seed):
     assert frit.stats()["products"] - before >= 50
 
 
+VECTORS = {"as it is": lambda x: x, "column": lambda x: x.reshape(-1, 2)[:, 1], "every third": lambda x: x[::3],
+           "backwards": lambda x: x[::-1], "every other backwards": lambda x: x[::-2], "flipped": lambda x: np.flip(x[5:]),
+           "one number": lambda x: np.broadcast_to(x[3], 9)}
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
+def test_vectors_that_are_strided_or_run_backwards(dtype):
+    """dot copies an operand that BLAS does not read where it lies, vdot none; the bits tell."""
+    before = frit.stats()
+    for n in (*range(1, 40), 64, 100, 257, 300):
+        a, b = rand(3 * n + 9, dtype=dtype, seed=n) / (3 if dtype[0] in "fc" else 1), rand(3 * n + 9, dtype=dtype, seed=n + 1)
+        a = a.astype(dtype)[:2 * (3 * n + 9) // 2 // 2 * 2]
+        b = b[:len(a)]
+        x, y = frit.asarray(a), frit.asarray(b)
+        for one in VECTORS.values():
+            for other in VECTORS.values():
+                k = min(len(one(a)), len(other(b)), n)
+                if k == 1 and a.dtype.kind == "c":
+                    continue
+                p, q, r, s = one(a)[:k], other(b)[:k], one(x)[:k], other(y)[:k]
+                same(np.dot(r, s), np.dot(p, q))
+                same(r.dot(s), p.dot(q))
+                same(np.inner(r, s), np.inner(p, q))
+                if a.dtype.kind != "c":
+                    same(np.vdot(r, s), np.vdot(p, q))
+    after = frit.stats()
+    assert after["fallbacks"] == before["fallbacks"] and after["products"] - before["products"] > 5000
+
+
+MATRICES = {"as it is": lambda x: x[:40].reshape(5, 8), "transposed": lambda x: x[:40].reshape(8, 5).T,
+            "part": lambda x: x[:110].reshape(10, 11)[2:7, 1:9], "part of its transpose": lambda x: x[:110].reshape(11, 10).T[2:7, 1:9],
+            "rows backwards": lambda x: x[:40].reshape(5, 8)[::-1], "columns backwards": lambda x: x[:40].reshape(5, 8)[:, ::-1],
+            "every other of both": lambda x: x[:160].reshape(10, 16)[::2, ::2], "a row": lambda x: x[:16].reshape(1, 16)[:, ::2],
+            "a row again": lambda x: np.broadcast_to(x[:8], (5, 8)), "a number again": lambda x: np.broadcast_to(x[:5, None], (5, 8)),
+            "a column": lambda x: x[:15].reshape(5, 3)[:, 1:2]}
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8", "c8", "c16"])
+def test_dot_of_matrices_that_blas_does_not_read_where_they_lie(dtype):
+    a, b = rand(200, dtype=dtype), rand(400, dtype=dtype, seed=1)
+    x, y, before = frit.asarray(a), frit.asarray(b), frit.stats()
+    for one in MATRICES.values():
+        p, r = one(a), one(x)
+        for way in ("as it is", "every third", "backwards"):
+            q, s = VECTORS[way](b), VECTORS[way](y)
+            if p.shape[1] > 1:
+                same(np.dot(r, s[:p.shape[1]]), np.dot(p, q[:p.shape[1]]))
+            if p.shape[0] > 1:
+                same(np.dot(s[:p.shape[0]], r), np.dot(q[:p.shape[0]], p))
+        for other in MATRICES.values():
+            q, s = other(b), other(y)
+            if p.shape[1] == q.shape[1] and 1 not in (*p.shape, *q.shape):
+                same(np.dot(r, s.T), np.dot(p, q.T))
+                same(np.inner(r, s), np.inner(p, q))
+    after = frit.stats()
+    assert after["fallbacks"] == before["fallbacks"] and after["products"] - before["products"] > 200
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8"])
+def test_one_number_by_another_keeps_its_sign(dtype):
+    before = frit.stats()["fallbacks"]
+    for u in (0.0, -0.0, 3.0, -2.0):
+        for v in (0.0, -0.0, 3.0, np.inf):
+            a, b = np.array([u], dtype), np.array([0 if dtype == "i4" else v], dtype)
+            for f in (np.dot, np.inner, np.vdot):
+                with np.errstate(all="ignore"):
+                    same(f(frit.asarray(a), frit.asarray(b)), f(a, b))
+            same(np.dot(frit.asarray(a)[None], frit.asarray(b)[None]), np.dot(a[None], b[None]))
+    assert frit.stats()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("f", [np.inner, np.vdot])
+def test_vectors_that_do_not_fit_have_numpys_words(f):
+    for a, b in ((np.ones(3), np.ones(4)), (np.ones((2, 3)), np.ones(4)), (np.ones((2, 3)), np.ones((2, 4)))):
+        with pytest.raises(ValueError) as theirs:
+            f(a, b)
+        with pytest.raises(ValueError) as ours:
+            f(frit.asarray(a), frit.asarray(b))
+        assert str(ours.value) == str(theirs.value)
+
+
 def test_every_way_to_say_it_is_lazy():
     a, b = rand(4, 5), rand(5, 6, seed=1)
     ta, tb = frit.asarray(a), frit.asarray(b)
@@ -287,3 +368,30 @@ def test_accelerated_training_step_has_no_fallback():
     np.testing.assert_allclose(got, want, rtol=1e-5)
     for p, q in zip(plain, ours):
         np.testing.assert_allclose(q, p, rtol=1e-5, atol=1e-6)
+
+
+def test_accelerated_loops_over_columns_and_turned_vectors_have_no_fallback():
+    def orthonormal(a):
+        q = np.empty_like(a)
+        for k in range(a.shape[1]):
+            v = a[:, k].copy()
+            for j in range(k):
+                v -= np.dot(q[:, j], v) * q[:, j]
+            q[:, k] = v / np.sqrt(v.dot(v))
+        return q
+
+    def durbin(r):
+        y, alpha, beta = np.zeros(len(r)), -r[0], 1.0
+        y[0] = -r[0]
+        for k in range(1, len(r)):
+            beta = (1 - alpha * alpha) * beta
+            alpha = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / beta
+            y[:k] += alpha * np.flip(y[:k])
+            y[k] = alpha
+        return y
+
+    for f, x in ((orthonormal, rand(40, 6, dtype="f8")), (durbin, 0.5 ** np.arange(1, 20) + 0.01 * rand(19, dtype="f8"))):
+        fast = frit.accelerate(f)
+        for _ in range(3):
+            assert fast(x).tobytes() == f(x).tobytes()
+        assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0

@@ -1,4 +1,4 @@
-/* bind/product.c -- matrix products: matmul, dot, inner, outer, vdot, tensordot and the operator @.
+/* bind/product.c -- matrix products: matmul, dot, inner, vdot and the operator @.
  *
  * A product is one lazy node; NumPy's own routine for it computes it when the plan runs. What these
  * functions may be told beyond their operands and out= is NumPy's, on evaluated data. */
@@ -193,28 +193,72 @@ matmul(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     return st == FR_VALUE_HAND ? fr_hand_name("matmul", args, nargs, kw) : result;
 }
 
-static bool
-contiguous(const struct fr_layout *l)
+/* ---- dot
+ *
+ * Integers and halves are added up one by one, as matmul does it. Floats and complex numbers are BLAS's, by routines
+ * that depend on the operands' forms, and dot copies an operand that BLAS cannot read where it lies: matmul of the
+ * copies goes the same way. */
+
+enum form { ONE, COLUMN, ROW, MATRIX };
+
+static enum form
+form_of(const struct fr_layout *l)
 {
-    return l->c_contig || l->f_contig;
+    const int64_t *dims = fr_layout_dims(l);
+
+    if (l->ndim == 1)
+        return dims[0] > 1 ? COLUMN : ONE;
+    if (dims[0] > 1)
+        return dims[1] == 1 ? COLUMN : MATRIX;
+    return dims[1] == 1 ? ONE : ROW;
 }
 
-/* dot is matmul for matrices, and where vectors take part if nothing is strided: then dot copies the matrix
- * for BLAS, and matmul adds up without. Complex numbers that are not added up go different ways too. */
+static bool
+is_blas(fr_dtype d)
+{
+    return d == FR_F32 || d == FR_F64 || fr_dtype_is_complex(d);
+}
+
+/* Whether dot of these is matmul of what `as_read` makes of them. Multiples of arrays add to zeros unless the factor is
+ * 0, and complex numbers that are not added up go a third way. */
 static bool
 dot_is_matmul(const struct fr_tensor *a, const struct fr_tensor *b)
 {
-    const struct fr_layout *l[2] = {a->layout, b->layout};
-    bool                    matrices = true;
+    const struct fr_layout *la = a->layout, *lb = b->layout;
+    fr_dtype                d = fr_dtype_promote(a->dtype, b->dtype);
+    enum form               fa, fb;
 
-    for (int i = 0; i < 2; i++) {
-        if (l[i]->ndim < 1 || l[i]->ndim > 2)
-            return false;
-        for (int k = 0; k < 2; k++)
-            matrices = matrices && l[i]->ndim == 2 && fr_layout_dims(l[i])[k] > 1;
-    }
-    return matrices || (contiguous(l[0]) && contiguous(l[1]) && a->dtype == b->dtype &&
-                        !(fr_dtype_is_complex(a->dtype) && fr_layout_dims(l[0])[l[0]->ndim - 1] == 1));
+    if (la->ndim < 1 || la->ndim > 2 || lb->ndim < 1 || lb->ndim > 2)
+        return false;
+    if (!is_blas(d) || la->n_elems == 0 || lb->n_elems == 0)
+        return true;
+    fa = form_of(la);
+    fb = form_of(lb);
+    return fa != ONE && fb != ONE && !(fa == COLUMN && fb == ROW && fr_dtype_is_complex(d));
+}
+
+/* dot of two arrays of one float each multiplies them: a zero keeps its sign. Complex products are rounded in a way of
+ * dot's own. */
+static bool
+dot_is_multiply(const struct fr_tensor *a, const struct fr_tensor *b)
+{
+    const struct fr_layout *la = a->layout, *lb = b->layout;
+    fr_dtype                d = fr_dtype_promote(a->dtype, b->dtype);
+
+    return la->ndim >= 1 && la->ndim <= 2 && lb->ndim >= 1 && lb->ndim <= 2 && la->n_elems == 1 &&
+           lb->n_elems == 1 && (d == FR_F32 || d == FR_F64);
+}
+
+/* True if dot copies an operand of BLAS's: vectors that run backwards or stand still, matrices with gaps. */
+static bool
+is_copied(const struct fr_layout *l)
+{
+    if (form_of(l) == MATRIX)
+        return !l->c_contig && !l->f_contig;
+    for (int k = 0; k < l->ndim; k++)
+        if (fr_layout_strides(l)[k] < 0 || (fr_layout_strides(l)[k] == 0 && fr_layout_dims(l)[k] > 1))
+            return true;
+    return false;
 }
 
 /* NumPy says of dot which axes are not aligned. */
@@ -234,14 +278,16 @@ aligned(const struct fr_layout *a, const struct fr_layout *b)
     return false;
 }
 
-/* Unlike matmul, dot converts an operand as it lies. */
+/* An operand as BLAS reads it: t, or a copy of it. Unlike matmul, dot converts an operand as it lies. */
 static fr_status
-convert(const struct fr_tensor **t, fr_dtype d, struct fr_tensor *cast, struct fr_err *err)
+as_read(const struct fr_tensor **t, fr_dtype d, struct fr_tensor *copy, struct fr_err *err)
 {
+    bool      same = (*t)->dtype == d;
     fr_status st = FR_OK;
 
-    if ((*t)->dtype != d && (st = fr_trace_cast(*t, d, 'K', cast, err)) == FR_OK)
-        *t = cast;
+    if ((!same || (is_blas(d) && is_copied((*t)->layout))) &&
+        (st = fr_trace_cast(*t, d, same ? 'C' : 'K', copy, err)) == FR_OK)
+        *t = copy;
     return st;
 }
 
@@ -249,19 +295,59 @@ static PyObject *
 dot_of(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out)
 {
     fr_dtype         d = fr_dtype_promote(a->dtype, b->dtype);
-    struct fr_tensor as_a = {.storage = NULL}, as_b = {.storage = NULL};
+    struct fr_tensor copy_a = {.storage = NULL}, copy_b = {.storage = NULL};
     struct fr_err    err;
     PyObject        *result = NULL;
     fr_status        st;
 
     FR_TRACE_HERE();
-    if ((st = convert(&a, d, &as_a, &err)) == FR_OK && (st = convert(&b, d, &as_b, &err)) == FR_OK)
+    if ((st = as_read(&a, d, &copy_a, &err)) == FR_OK && (st = as_read(&b, d, &copy_b, &err)) == FR_OK)
         result = out ? product_into(a, b, out) : product(a, b);
     else
         fr_errors_raise(st, &err);
-    fr_tensor_clear(&as_a);
-    fr_tensor_clear(&as_b);
+    fr_tensor_clear(&copy_a);
+    fr_tensor_clear(&copy_b);
     return result;
+}
+
+/* b.T; 0, or -1 with an exception. */
+static int
+turn(const struct fr_tensor *b, struct fr_tensor *out)
+{
+    const struct fr_layout *l = b->layout;
+    int64_t                 dims[2], strides[2];
+    struct fr_err           err;
+    fr_status               st;
+
+    for (int k = 0; k < l->ndim; k++) {
+        dims[k] = fr_layout_dims(l)[l->ndim - 1 - k];
+        strides[k] = fr_layout_strides(l)[l->ndim - 1 - k];
+    }
+    if ((st = fr_tensor_window(b, l->ndim, dims, strides, 0, out, &err)) == FR_OK)
+        return 0;
+    fr_errors_raise(st, &err);
+    return -1;
+}
+
+static PyObject *
+multiply_ones(const struct fr_tensor *a, const struct fr_tensor *b)
+{
+    static const int64_t ones[2] = {1, 1};
+    struct fr_tensor     x[2] = {{.storage = NULL}, {.storage = NULL}}, number = {.storage = NULL}, t;
+    struct fr_arg        args[2] = {{.t = &x[0]}, {.t = &x[1]}};
+    struct fr_err        err;
+    fr_status            st;
+
+    FR_TRACE_HERE();
+    TRY(fr_tensor_reshape(a, 0, NULL, &x[0], &err));
+    TRY(fr_tensor_reshape(b, 0, NULL, &x[1], &err));
+    TRY(fr_trace_map(FR_OP_multiply, args, 2, &number, &err));
+    TRY(fr_tensor_reshape(&number, a->layout->ndim + b->layout->ndim - 2, ones, &t, &err));
+out:
+    fr_tensor_clear(&x[0]);
+    fr_tensor_clear(&x[1]);
+    fr_tensor_clear(&number);
+    return fr_type_result_scalar(st, &t, &err);
 }
 
 static PyObject *
@@ -277,7 +363,9 @@ dot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (st == FR_VALUE_OK) {
         const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
 
-        if (!dot_is_matmul(a, b) || (out && !fits(a, b, out, true)))
+        if (!out && dot_is_multiply(a, b))
+            result = multiply_ones(a, b);
+        else if (!dot_is_matmul(a, b) || (out && !fits(a, b, out, true)))
             st = FR_VALUE_HAND;
         else if (aligned(a->layout, b->layout))
             result = dot_of(a, b, out);
@@ -299,6 +387,66 @@ dot_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
     memcpy(all + 1, args, (size_t)n_all * sizeof *all);
     return dot(NULL, all, nargs + 1, kw);
+}
+
+/* inner(a, b) is dot(a, b.T). What does not fit, NumPy has words for. */
+static PyObject *
+inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    struct fr_value  x[2];
+    struct fr_tensor turned = {.storage = NULL};
+    PyObject        *result = NULL;
+    int              st = FR_VALUE_HAND;
+
+    (void)module;
+    if (nargs == 2 && !kw)
+        st = operands(args, false, x);
+    if (st == FR_VALUE_OK) {
+        const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
+        const struct fr_layout *la = a->layout, *lb = b->layout;
+
+        if (la->ndim < 1 || lb->ndim < 1 || lb->ndim > 2 ||
+            fr_layout_dims(la)[la->ndim - 1] != fr_layout_dims(lb)[lb->ndim - 1]) {
+            st = FR_VALUE_HAND;
+        } else if (turn(b, &turned) == 0) {
+            if (dot_is_multiply(a, &turned))
+                result = multiply_ones(a, &turned);
+            else if (dot_is_matmul(a, &turned))
+                result = dot_of(a, &turned, NULL);
+            else
+                st = FR_VALUE_HAND;
+            fr_tensor_clear(&turned);
+        }
+        fr_value_clear(&x[0]);
+        fr_value_clear(&x[1]);
+    }
+    return st == FR_VALUE_HAND ? fr_hand_name("inner", args, nargs, kw) : result;
+}
+
+/* Of real vectors vdot is matmul: unlike dot it copies none. Complex numbers it conjugates on the way. */
+static PyObject *
+vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    struct fr_value x[2];
+    PyObject       *result = NULL;
+    int             st = FR_VALUE_HAND;
+
+    (void)module;
+    if (nargs == 2 && !kw)
+        st = operands(args, false, x);
+    if (st == FR_VALUE_OK) {
+        const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
+        const struct fr_layout *la = a->layout, *lb = b->layout;
+
+        if (la->ndim != 1 || lb->ndim != 1 || la->n_elems != lb->n_elems ||
+            fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
+            st = FR_VALUE_HAND;
+        else
+            result = product(a, b);
+        fr_value_clear(&x[0]);
+        fr_value_clear(&x[1]);
+    }
+    return st == FR_VALUE_HAND ? fr_hand_name("vdot", args, nargs, kw) : result;
 }
 
 /* ---- the operator */
@@ -356,6 +504,12 @@ PyMethodDef fr_product_methods[] = {
     {"dot", FR_FAST(dot),
      "dot(a, b, out=None)\n--\n\n"
      "numpy.dot: of vectors and matrices the lazy matrix product, of anything else NumPy's."},
+    {"inner", FR_FAST(inner),
+     "inner(a, b, /)\n--\n\n"
+     "numpy.inner: of vectors and matrices the lazy product, of anything else NumPy's."},
+    {"vdot", FR_FAST(vdot),
+     "vdot(a, b, /)\n--\n\n"
+     "numpy.vdot: of real vectors the lazy product, of anything else NumPy's."},
     {NULL, NULL, 0, NULL},
 };
 
