@@ -687,6 +687,60 @@ def test_what_frit_does_not_know_goes_to_numpy_and_is_counted():
     assert fast.stats.fallbacks >= 5
 
 
+@pytest.mark.parametrize("name", [
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin",
+    "arctan2", "hypot", "copysign", "less", "equal", "greater_equal", "logical_and", "logical_xor", "heaviside",
+    "nextafter"])
+def test_outer_of_an_operation_is_lazy(name):
+    ufunc = getattr(np, name)
+
+    def f(x, y, z):
+        return (ufunc.outer(x, y), ufunc.outer(y, x[:, 0]), ufunc.outer(z, y).sum(axis=0), ufunc.outer(x.T, 2.0), ufunc.outer(3, x[::-1]),
+                ufunc.outer(x[0, 0], y[1]), ufunc.outer(x, y[:0]))
+
+    fast = frit.accelerate(f)
+    for dtype in ("f4", "f8"):
+        args = [np.abs(rand(*shape)).astype(dtype) + 1 for shape in ((3, 4), (5,), (2,))]
+        for got, want in zip(fast(*args), f(*args)):
+            assert type(got) is type(want) and got.dtype == want.dtype and got.shape == want.shape
+            assert getattr(got, "strides", None) == getattr(want, "strides", None)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0
+
+
+def test_outer_with_keywords_and_what_it_refuses():
+    def f(x, y, out):
+        np.multiply.outer(x, y, out=out)
+        return np.add.outer(x, y, dtype="f4"), out
+    assert check(f, rand(3), rand(4), np.zeros((3, 4))).stats.fallbacks == 0
+    check(lambda x, y: np.divide.outer(x, y, order="F"), rand(3), rand(4))
+    x = frit.ones(3)
+    for call in (lambda x: np.negative.outer(x, x), lambda x: np.add.outer(x), lambda x: np.add.outer(x, x, x),
+                 lambda x: np.bitwise_and.outer(x, x), lambda x: np.add.outer(x, x, out=np.zeros(2)),
+                 lambda x: np.add.outer(x.reshape((1,) * 31 + (3,)), x.reshape((1,) * 40 + (3,)))):
+        with pytest.raises((TypeError, ValueError)) as theirs:
+            call(np.ones(3))
+        with pytest.raises(theirs.type):
+            call(x)
+
+
+def test_reductions_and_scans_spelt_as_methods_of_ufuncs_are_ours():
+    def f(x):
+        return [np.add.reduce(x), np.add.reduce(x, 1), np.add.reduce(x, axis=None), np.add.reduce(x, axis=(0, 1), keepdims=True),
+                np.multiply.reduce(x, axis=-1), np.maximum.reduce(x), np.minimum.reduce(x, axis=1), np.logical_or.reduce(x > 1),
+                np.logical_and.reduce(x > -9, axis=1), np.add.accumulate(x), np.add.accumulate(x, 1), np.multiply.accumulate(x, axis=1),
+                np.add.reduce(x, dtype="f4"), np.multiply.accumulate(x, dtype="c16"), np.maximum.reduce(x, initial=0.5),
+                np.add.reduce(x > 0, axis=1, dtype=np.int32), np.maximum.reduce(x, axis=None, dtype=None)]
+    fast = check(f, rand(5, 7))
+    assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0
+    x = np.ones((2, 3))
+    for call in (lambda x: np.add.accumulate(x, axis=None), lambda x: np.add.accumulate(x, axis=(0, 1))):
+        with pytest.raises(ValueError) as theirs:
+            call(x)
+        with pytest.raises(ValueError, match=str(theirs.value)):
+            call(frit.asarray(x))
+
+
 def test_random_state_is_numpys():
     def f(n):
         np.random.seed(3)

@@ -62,6 +62,8 @@ static const struct {
     {FR_OP_logical_or, "any", NULL},     {FR_OP_logical_and, "all", NULL},
 };
 
+enum { N_KEYWORDS = 8 };    /* more than a ufunc's outer() takes with a meaning for us */
+
 static PyObject *
 our_function(const char *name)
 {
@@ -70,6 +72,22 @@ our_function(const char *name)
 
     Py_XDECREF(module);
     return f;
+}
+
+/* Whether our function means by a keyword what the method does. out= is NumPy's. */
+static bool
+takes_keyword(fr_op op, bool accumulate, const char *key, PyObject *value)
+{
+    bool sums = op == FR_OP_add || op == FR_OP_multiply;
+
+    if (!strcmp(key, "dtype"))
+        return sums || value == Py_None;
+    if (!strcmp(key, "axis"))
+        return !accumulate || PyLong_Check(value);
+    if (accumulate)
+        return false;
+    return !strcmp(key, "keepdims") || ((!strcmp(key, "initial") || !strcmp(key, "where")) &&
+                                        (sums || op == FR_OP_maximum || op == FR_OP_minimum));
 }
 
 /* A ufunc's method that is a reduction of ours; NULL without an exception if it is none. The axis that
@@ -91,9 +109,8 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key)
             return NULL;
-        if (strcmp(key, "axis") != 0 && (accumulate || strcmp(key, "keepdims") != 0) &&
-            (strcmp(key, "dtype") != 0 || args[nargs + i] != Py_None))
-            return NULL; /* out, dtype, where, initial: NumPy's */
+        if (!takes_keyword(op, accumulate, key, args[nargs + i]))
+            return NULL;
     }
     f = our_function(name);
     dict = PyDict_New();
@@ -103,7 +120,7 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
         int       bad = !first || PyDict_SetItem(dict, fr_str_axis, first) < 0;
         Py_XDECREF(first);
         for (Py_ssize_t i = 0; !bad && i < n_kw; i++)
-            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, i), "dtype") != 0)
+            if (args[nargs + i] != Py_None || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, i), "dtype") != 0)
                 bad = PyDict_SetItem(dict, PyTuple_GET_ITEM(kw, i), args[nargs + i]) < 0;
         if (!bad)
             result = PyObject_Call(f, tuple, dict);
@@ -111,6 +128,51 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
     Py_XDECREF(f);
     Py_XDECREF(dict);
     Py_XDECREF(tuple);
+    return result;
+}
+
+/* A window of an array with `n_ones` axes of size 1 behind its own, as a Tensor. NULL with an exception, or without
+ * one where there are too many axes. */
+static PyObject *
+with_ones(const struct fr_tensor *t, int n_ones)
+{
+    const struct fr_layout *l = t->layout;
+    int64_t                 dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    struct fr_tensor        out;
+    struct fr_err           err;
+
+    if (l->ndim + n_ones > FR_MAX_DIMS)
+        return NULL;
+    for (int k = 0; k < l->ndim + n_ones; k++) {
+        dims[k] = k < l->ndim ? fr_layout_dims(l)[k] : 1;
+        strides[k] = k < l->ndim ? fr_layout_strides(l)[k] : 0;
+    }
+    return fr_type_result(fr_tensor_window(t, l->ndim + n_ones, dims, strides, 0, &out, &err), &out, &err);
+}
+
+/* op.outer(a, b, ...) is op(a[..., None, None], b, ...), with as many new axes as b has. NULL without an exception where
+ * it is NumPy's. Numbers are arrays there, of their own dtypes. */
+static PyObject *
+outer_method(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    Py_ssize_t      n_kw = kw ? PyTuple_GET_SIZE(kw) : 0;
+    PyObject       *list[2 + N_KEYWORDS] = {NULL}, *result = NULL;
+    struct fr_value x[2];
+    int             n = 0;
+
+    if (nargs != 2 || fr_op_info[op].arity != 2 || n_kw > N_KEYWORDS)
+        return NULL;
+    while (n < 2 && fr_value_tensor(args[n], &x[n]) == FR_VALUE_OK)
+        n++;
+    if (n == 2 && (list[0] = with_ones(x[0].arg.t, x[1].arg.t->layout->ndim)) &&
+        (list[1] = with_ones(x[1].arg.t, 0))) {
+        memcpy(list + 2, args + 2, (size_t)n_kw * sizeof *list);
+        result = fr_functions_map(op, list, 2, kw);
+    }
+    Py_XDECREF(list[0]);
+    Py_XDECREF(list[1]);
+    while (n-- > 0)
+        fr_value_clear(&x[n]);
     return result;
 }
 
@@ -163,6 +225,10 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (PyUnicode_CompareWithASCIIString(method, "reduce") == 0 ||
         PyUnicode_CompareWithASCIIString(method, "accumulate") == 0) {
         result = reduce_method(op, PyUnicode_AsUTF8(method), args, nargs, kw);
+        if (result || PyErr_Occurred())
+            return result;
+    } else if (PyUnicode_CompareWithASCIIString(method, "outer") == 0) {
+        result = outer_method(op, args, nargs, kw);
         if (result || PyErr_Occurred())
             return result;
     }
