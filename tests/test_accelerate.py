@@ -286,6 +286,40 @@ def test_isinstance_of_ndarray():
     check(f, rand(3))
 
 
+def test_an_array_that_is_made_by_its_class_is_ours():
+    def f(x):
+        y = np.ndarray(x.shape, dtype=x.dtype)
+        z = np.ndarray(shape=(len(x), 2), order="F")
+        for k in range(x.shape[1]):
+            y[:, k] = x[:, k] * 2
+        z[:, 0], z[:, 1] = y[:, 0], np.ndarray(len(x), np.float32).size
+        w = ndarray((3,), "i4")
+        w[:] = 7
+        assert isinstance(y, np.ndarray) and isinstance(y, ndarray) and not isinstance(y, list) and y.dtype == x.dtype
+        assert np.ndarray is ndarray and y.flags.c_contiguous and z.flags.f_contiguous and y.shape == x.shape
+        return y, z, w, np.ndarray(0), np.ndarray((2, 0), complex)
+    for dtype in ("f8", "i4", "c8", "?"):
+        fast = check(f, rand(4, 3).astype(dtype))
+        assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0
+
+
+def test_what_else_the_class_of_arrays_makes_is_numpys():
+    def f(x):
+        strided = np.ndarray((2, 2), "f8", bytearray(range(64)), 8, (16, 8))
+        objects = np.ndarray(3, object)
+        objects[:] = [1, "a", None]
+        return strided, np.ndarray(2, ">f4", buffer=bytes(8)), np.ndarray((2,), "S3", b"abcdef"), objects, \
+            np.ndarray((1,), [("a", "i4")], bytes(4))["a"], np.ndarray((2, 3), order="K").shape, x
+    check(f, rand(3))
+    for call in (lambda c: c(), lambda c: c(-1), lambda c: c("a"), lambda c: c(2, "no dtype"), lambda c: c(None), lambda c: c(2, order=3),
+                 lambda c: c(2, bad=3), lambda c: c(2, float, b"")):
+        with pytest.raises(Exception) as theirs:
+            call(np.ndarray)
+        with pytest.raises(theirs.type) as ours:
+            frit.accelerate(lambda x: call(np.ndarray) and x)(rand(3))
+        assert str(ours.value) == str(theirs.value)
+
+
 def of_module(xp, x, *, lib=np):
     i = xp.arange(50)[:, None] + xp.arange(40)
     MADE.append(type(i))
