@@ -12,6 +12,8 @@ statement is counted on both sides.
     unseen       5 operations on a number of elements that never came before: one by one, as by default
     planned      the same, and a plan is made each time; it is for all others, too: then the counts do not depend on when
                  the thread that makes plans has its turns
+    element      the value of an element beside a number, while something else is pending; elements: of two elements;
+                 bounds: a slice between two elements; take: 20 elements, by an array of integers
     accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, which
                  small arrays leave to NumPy; and a call, which becomes a kernel
 """
@@ -68,9 +70,14 @@ PROGRAMS = {
     "accelerate call": ("g(a, b)", "g(a, b)", "g = accelerate(lambda a, b: np.maximum(a, b))"),
     **{f"operations {n}": (*forced(chain(n)), "") for n in (1, 5, 20, 40)},
     **{f"kernels {n}": (*normalised(n), "") for n in (1, 5, 20)},
-    "watched": (*forced(chain(10)), "look = np.asarray(z * 2)"),     # the last: what looks goes on looking
+    "element": ("bool(x[3] > 2.0)",) * 2 + ("eager(131072); wait = z * 2",),
+    "elements": ("bool(x[3] > y[4])",) * 2 + ("",),
+    "bounds": ("z[k[3]:k[5]]",) * 2 + ("k = array(np.arange(20))",),
+    "take": ("z[k]",) * 2 + ("",),
+    "watched": (*forced(chain(10)), "eager(0); ev(wait); look = np.asarray(z * 2)"),     # the last: what looks goes on looking
 }
-TESTED = ("trace", "number", "single", "show", "chain", "unseen", "planned", "accelerate", "accelerate call", "watched")
+TESTED = ("trace", "number", "single", "show", "chain", "unseen", "planned", "accelerate", "accelerate call",
+          "element", "elements", "bounds", "take", "watched")
 
 
 def program(names, side, n):

@@ -75,6 +75,16 @@ def test_an_accelerated_call_of_one_kernel(ratio):
     assert ratio["accelerate call"] <= 1.8
 
 
+def test_values_of_elements(ratio):
+    """Measured 1.74, 1.77 and 1.36, for two or three operations traced; 2.9, 3.0 and 2.3 where each value is an evaluation."""
+    assert ratio["element"] <= 2 and ratio["elements"] <= 2 and ratio["bounds"] <= 1.6
+
+
+def test_taking_a_few_elements(ratio):
+    """Measured 0.84; 1.21 by the way of slices and arrays mixed."""
+    assert ratio["take"] <= 1
+
+
 def line_texts(t):
     return str(frit.explain(t)).split("lines: ")[1].split("\n")[0]
 

@@ -1,5 +1,6 @@
 """What is met for the first time and small runs node by node, and its plan is made in the background: with the same bits,
 and until it is there."""
+import operator
 import os
 import threading
 
@@ -38,6 +39,109 @@ def planned(run, *args):
         out = run(*args)
         frit.eval(out)
     return out
+
+
+ALL_DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
+
+
+def syncs():
+    return sum(frit.stats()["syncs"].values())
+
+
+def asked(f, t):
+    """What Python gets of f(t), a tensor: by nobody's evaluation, and as one value that was needed."""
+    before, n_syncs, looks = frit.stats(), syncs(), f(t)
+    assert looks._is_pending()
+    value = [bool(looks), complex(looks), looks.item()]
+    if looks.dtype.kind != "c":
+        value += [float(looks), int(looks)] if np.isfinite(value[1]) else [float(looks)]
+    if looks.dtype.kind in "iu":
+        value.append(operator.index(looks))
+    after = frit.stats()
+    assert after["evals"] == before["evals"] and looks._is_pending() and syncs() - n_syncs == len(value)
+    return value
+
+
+@counts
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_values_of_elements_are_no_evaluation(dtype):
+    a = (RNG.standard_normal(40) * 9).astype(dtype)
+    x, wait = frit.asarray(a), frit.asarray(np.ones(3)) * 2      # something else is pending
+    square, turned = x.reshape(5, 8), x[::-3]
+    for f in (lambda x, s, t: x[3], lambda x, s, t: s[2, 5], lambda x, s, t: t[-2], lambda x, s, t: s.T[3, 4],
+              lambda x, s, t: x[3] > t[1], lambda x, s, t: x[3] == x[3], lambda x, s, t: x[1] * t[0] + s[0, 0],
+              lambda x, s, t: x[5] + 1, lambda x, s, t: (x[0] > 1) & (x[1] < 3), lambda x, s, t: abs(x[7]) * 2):
+        with np.errstate(all="ignore"):
+            want, got = f(a, a.reshape(5, 8), a[::-3]), asked(lambda x: f(x, square, turned), x)
+            assert got[1] == complex(want) and got[0] is bool(want) and got[2] == want.item() and type(got[2]) is type(want.item())
+            if want.dtype.kind != "c":
+                assert got[3:5] == [float(want), int(want)]
+    assert wait._is_pending()
+
+
+@counts
+def test_elements_are_seen_as_they_were_and_as_they_are():
+    a = np.arange(6.0)
+    x = frit.asarray(a)
+    before = x[2]
+    x[2] = 7
+    after = x[2]                    # of what is stored and not computed
+    assert float(before) == 2 and float(after) == 7
+    look = np.asarray(x)
+    assert float(x[2]) == 7
+    look[2] = 9                     # somebody else writes
+    assert float(x[2]) == 9 and float(before) == 2 and float(after) == 7
+    y = frit.asarray(a) + 1
+    assert float(y[3]) == 4         # of what is pending itself
+    total = y[0]
+    for k in range(100):            # more than is computed once more for each value
+        total = total + x[0] + k
+        assert bool(total >= k)
+    assert float(total) == 1 + 99 * 50 and frit.stats()["pending_nodes"] < 60
+    one = frit.asarray(np.full((1, 1), 3.0))
+    assert float((one * 2).reshape(())) == 6 and bool(one > 2) and not bool((one > 5).reshape(1))
+    for wrong in (lambda: bool(x[:2]), lambda: bool(x[:0]), lambda: float(x[:2]), lambda: range(x[2]), lambda: [1, 2][x[2]]):
+        with pytest.raises((TypeError, ValueError)):
+            wrong()
+    with pytest.raises(IndexError):
+        x[frit.asarray(np.array([9]))[0]]
+
+
+@counts
+def test_calls_that_look_at_elements_are_not_made_again_without_looking():
+    def f(x, k):
+        n = 0
+        for i in range(len(x) - 1):
+            if x[i] > x[i + 1]:
+                n += int(k[i])
+        return np.tanh(x) * n
+
+    fast = frit.accelerate(f)
+    k = np.arange(6)
+    for turn in range(12):
+        x = RNG.standard_normal(6)
+        assert_same(fast(x, k), f(x, k), ulp=4)
+        assert fast.stats.syncs >= 5 and fast.stats.fallbacks == 0
+        k[turn % 6] += 3
+
+
+@counts
+def test_elements_while_another_thread_computes():
+    a = RNG.standard_normal(200_000)
+    x, wrong = frit.asarray(a), []
+
+    def work():
+        for k in range(30):
+            frit.eval(frit.exp(frit.asarray(a) * k).sum())
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    while any(t.is_alive() for t in threads):
+        for i in range(0, 2000, 7):
+            if float(x[i]) != a[i] or bool(x[i] > x[i + 1]) != (a[i] > a[i + 1]):
+                wrong.append(i)
+    assert not wrong
 
 
 def rows(np, a, b):

@@ -212,6 +212,14 @@ window_of(const struct fr_tensor *t, const struct window *w)
 
 enum { MAX_ARRAYS = 8 };
 
+/* t[key] with one array of integers and nothing else, as it mostly is. */
+static bool
+is_one_array(PyObject *self, PyObject *key)
+{
+    return fr_is_tensor(key) && fr_of(key)->layout->ndim > 0 && fr_dtype_is_int(fr_of(key)->dtype) &&
+           fr_of(self)->layout->ndim > 0;
+}
+
 /* t[key] with arrays of integers side by side, beside slices; integers among them choose first. */
 static int
 get_taken(PyObject *self, PyObject *key, PyObject **result)
@@ -227,6 +235,10 @@ get_taken(PyObject *self, PyObject *key, PyObject **result)
     PyObject        *whole;
 
     *result = NULL;
+    if (is_one_array(self, key)) {
+        index[0] = fr_of(key);
+        return fr_take_joint(fr_of(self), index, 1, 0, 'K', result);
+    }
     if (PyTuple_CheckExact(key)) {
         n = (int)PyTuple_GET_SIZE(key);
         items = &PyTuple_GET_ITEM(key, 0);

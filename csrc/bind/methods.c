@@ -242,9 +242,13 @@ item(METHOD_ARGS)
     if (nargs == 0 && !kw && fr_of(self)->layout->n_elems == 1) {
         struct fr_err err;
         fr_status     st;
+        uint64_t      room[2];
         void         *data;
-        FR_TRACE_HERE();
+
         fr_info_sync(FR_SYNC_item, fr_of(self));
+        if (fr_tensor_peek(fr_of(self), room))
+            return fr_value_python(fr_of(self)->dtype, room);
+        FR_TRACE_HERE();
         st = fr_tensor_data(fr_of(self), &data, &err);
         return st == FR_OK ? fr_value_python(fr_of(self)->dtype, data) : fr_errors_raise(st, &err);
     }

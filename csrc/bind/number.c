@@ -533,16 +533,18 @@ not_a_scalar(void)
     return NULL;
 }
 
-/* Address of the only element, computed now. */
+/* Address of the only element, computed now; `room` where it was computed aside. */
 static const void *
-only_element(PyObject *self, enum fr_sync why)
+only_element(PyObject *self, enum fr_sync why, uint64_t room[2])
 {
     struct fr_err err;
     void         *data;
     fr_status     st;
 
-    FR_TRACE_HERE();
     fr_info_sync(why, fr_of(self));
+    if (fr_tensor_peek(fr_of(self), room))
+        return room;
+    FR_TRACE_HERE();
     st = fr_tensor_data(fr_of(self), &data, &err);
     return st == FR_OK ? data : (void *)fr_errors_raise(st, &err);
 }
@@ -551,6 +553,7 @@ static int
 number_bool(PyObject *self)
 {
     int64_t          n = fr_of(self)->layout->n_elems;
+    uint64_t         room[2];
     struct fr_number v;
     const void      *data;
 
@@ -562,7 +565,7 @@ number_bool(PyObject *self)
                             "to check that an array is not empty.");
         return -1;
     }
-    data = only_element(self, FR_SYNC_bool);
+    data = only_element(self, FR_SYNC_bool, room);
     if (!data)
         return -1;
     fr_value_number(fr_of(self)->dtype, data, &v);
@@ -576,11 +579,12 @@ number_bool(PyObject *self)
 static PyObject *
 only_value(PyObject *self)
 {
+    uint64_t    room[2];
     const void *data;
 
     if (fr_of(self)->layout->ndim)
         return not_a_scalar();
-    data = only_element(self, FR_SYNC_number);
+    data = only_element(self, FR_SYNC_number, room);
     return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
 }
 
@@ -611,6 +615,7 @@ number_int(PyObject *self)
 static PyObject *
 number_index(PyObject *self)
 {
+    uint64_t    room[2];
     const void *data;
 
     if (fr_of(self)->layout->ndim || !fr_dtype_is_int(fr_of(self)->dtype)) {
@@ -618,7 +623,7 @@ number_index(PyObject *self)
                         "only integer scalar arrays can be converted to a scalar index");
         return NULL;
     }
-    data = only_element(self, FR_SYNC_number);
+    data = only_element(self, FR_SYNC_number, room);
     return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
 }
 

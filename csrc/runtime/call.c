@@ -333,7 +333,7 @@ out:
 /* Where t's axis gives way to the index's axes. In 'K' order NumPy writes one slice after the other, each
  * as it lies, whatever the axis. */
 static fr_status
-take_layout(const struct fr_layout *t, const struct fr_layout *index, int axis, char order,
+take_layout(const struct fr_layout *t, struct fr_layout *index, int axis, char order,
             struct fr_layout **out, struct fr_err *err)
 {
     int64_t   dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], slice[FR_MAX_DIMS] = {0};
@@ -343,6 +343,10 @@ take_layout(const struct fr_layout *t, const struct fr_layout *index, int axis, 
 
     if (ndim > FR_MAX_DIMS)
         return fr_fail(err, FR_ENOTSUP, "an index with too many axes");
+    if (t->ndim == 1) { /* an index that is read lies in C order, and so do the elements */
+        *out = fr_layout_ref(index);
+        return FR_OK;
+    }
     for (int k = 0; k < t->ndim; k++)
         if (k != axis) {
             dims[k < axis ? k : k + index->ndim - 1] = slice[n] = fr_layout_dims(t)[k];

@@ -486,6 +486,78 @@ run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out
     return FR_OK;
 }
 
+/* ---- single elements that Python asks for ---- */
+
+enum { FEW_NODES = 8 };     /* computed once more for each value that is asked for; with more, it is better to keep them */
+
+/* Whether the node is an element of memory, or few operations on such. */
+static bool
+is_few(fr_ref id, int *n_nodes)
+{
+    const struct fr_node *n = &fr_nodes[id];
+
+    if (n->op == FR_OP_scalar)
+        return true;
+    if (n->layout->n_elems != 1)
+        return false;
+    if (!fr_node_computes(n))
+        return base_of(id)->op == FR_OP_leaf;
+    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || ++*n_nodes > FEW_NODES)
+        return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!is_few(n->arg[k], n_nodes))
+            return false;
+    return true;
+}
+
+/* The element of such a node. False: there is no block kernel for it. */
+static bool
+element_of(fr_ref id, struct fr_scalar_bits *out)
+{
+    const struct fr_node *n = &fr_nodes[id];
+    struct fr_direct      arg[FR_DIRECT_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
+    struct fr_scalar_bits element[FR_DIRECT_ARGS];
+
+    if (!fr_node_computes(n)) {
+        memcpy(out, memory_of(id), (size_t)fr_dtype_size(n->dtype));
+        return true;
+    }
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+        if (is_number(n, k)) {
+            element[k] = number_of(n, k);
+            arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, number_dtype(n, k)};
+            continue;
+        }
+        arg[k] = (struct fr_direct){(char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
+        if (!fr_node_computes(a))
+            arg[k].mem = memory_of(n->arg[k]);
+        else if (!element_of(n->arg[k], &element[k]))
+            return false;
+    }
+    return fr_direct_map(n->op, &to, arg, n->n_args, 1, 1);
+}
+
+bool
+fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+    int                   n_nodes = 0, size = fr_dtype_size(t->dtype);
+    struct fr_scalar_bits element;
+
+    if (!fr_turn_is_free() || t->layout->n_elems != 1)
+        return false;
+    if (n->op == FR_OP_leaf)
+        memcpy(&element, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
+    else if (fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
+             !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
+        return false;
+    memcpy(out, &element, (size_t)size);
+    fr_looks_taken++;
+    return true;
+}
+
 /* ---- products and takes ---- */
 
 /* Whether a CALL is for run_call: small, and all of it there. */

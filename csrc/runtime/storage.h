@@ -127,6 +127,8 @@ extern uint64_t fr_n_guard_forces;   /* counted in fr_stats */
  * FR_EBUG: this thread is in an evaluation already. */
 fr_status fr_turn_enter(struct fr_err *);
 void      fr_turn_leave(void);
+/* Whether no thread evaluates: what is in memory stays so while the GIL is held. */
+bool      fr_turn_is_free(void);
 fr_status fr_turn_init(struct fr_err *);
 
 #endif

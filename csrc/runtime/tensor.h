@@ -123,6 +123,9 @@ fr_status fr_tensor_eval(const struct fr_tensor *const *, int n, struct fr_err *
 /* Evaluates, then: address of the window's first element. Valid while a reference to the storage is held
  * and nothing is stored through frit. */
 fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *);
+/* The element of a tensor that has one, where it takes no more than a few operations on single elements of memory: they
+ * are done aside, and the tensor stays as pending as it was. False: fr_tensor_data will do. */
+bool      fr_tensor_peek(const struct fr_tensor *, uint64_t out[2]);
 /* As fr_tensor_data, and somebody outside looks at the memory from now on, until fr_storage_unlook is
  * called with *look. So it stays the storage's memory, and because the other side may read at any
  * time, stores into it are computed at once; if it may write, too, so are operations that read it. For

@@ -109,6 +109,12 @@ fr_turn_enter(struct fr_err *err)
     }
 }
 
+bool
+fr_turn_is_free(void)
+{
+    return atomic_load_explicit(&turn.state, memory_order_acquire) == FREE;
+}
+
 void
 fr_turn_leave(void)
 {
