@@ -311,8 +311,8 @@ def test_what_else_the_class_of_arrays_makes_is_numpys():
         return strided, np.ndarray(2, ">f4", buffer=bytes(8)), np.ndarray((2,), "S3", b"abcdef"), objects, \
             np.ndarray((1,), [("a", "i4")], bytes(4))["a"], np.ndarray((2, 3), order="K").shape, x
     check(f, rand(3))
-    for call in (lambda c: c(), lambda c: c(-1), lambda c: c("a"), lambda c: c(2, "no dtype"), lambda c: c(None), lambda c: c(2, order=3),
-                 lambda c: c(2, bad=3), lambda c: c(2, float, b"")):
+    for call in (lambda c: c(), lambda c: c(-1), lambda c: c("a"), lambda c: c(2, "no dtype"), lambda c: c(None),
+                 lambda c: c(2, order=3), lambda c: c(2, bad=3), lambda c: c(2, float, b"")):
         with pytest.raises(Exception) as theirs:
             call(np.ndarray)
         with pytest.raises(theirs.type) as ours:
@@ -729,8 +729,8 @@ def test_outer_of_an_operation_is_lazy(name):
     ufunc = getattr(np, name)
 
     def f(x, y, z):
-        return (ufunc.outer(x, y), ufunc.outer(y, x[:, 0]), ufunc.outer(z, y).sum(axis=0), ufunc.outer(x.T, 2.0), ufunc.outer(3, x[::-1]),
-                ufunc.outer(x[0, 0], y[1]), ufunc.outer(x, y[:0]))
+        return (ufunc.outer(x, y), ufunc.outer(y, x[:, 0]), ufunc.outer(z, y).sum(axis=0), ufunc.outer(x.T, 2.0),
+                ufunc.outer(3, x[::-1]), ufunc.outer(x[0, 0], y[1]), ufunc.outer(x, y[:0]))
 
     fast = frit.accelerate(f)
     for dtype in ("f4", "f8"):
@@ -762,8 +762,8 @@ def test_reductions_and_scans_spelt_as_methods_of_ufuncs_are_ours():
     def f(x):
         return [np.add.reduce(x), np.add.reduce(x, 1), np.add.reduce(x, axis=None), np.add.reduce(x, axis=(0, 1), keepdims=True),
                 np.multiply.reduce(x, axis=-1), np.maximum.reduce(x), np.minimum.reduce(x, axis=1), np.logical_or.reduce(x > 1),
-                np.logical_and.reduce(x > -9, axis=1), np.add.accumulate(x), np.add.accumulate(x, 1), np.multiply.accumulate(x, axis=1),
-                np.add.reduce(x, dtype="f4"), np.multiply.accumulate(x, dtype="c16"), np.maximum.reduce(x, initial=0.5),
+                np.logical_and.reduce(x > -9, axis=1), np.add.accumulate(x), np.add.accumulate(x, 1),
+                np.multiply.accumulate(x, axis=1), np.add.reduce(x, dtype="f4"), np.multiply.accumulate(x, dtype="c16"), np.maximum.reduce(x, initial=0.5),
                 np.add.reduce(x > 0, axis=1, dtype=np.int32), np.maximum.reduce(x, axis=None, dtype=None)]
     fast = check(f, rand(5, 7))
     assert fast.stats.fallbacks == 0 and fast.stats.syncs == 0

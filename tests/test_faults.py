@@ -61,7 +61,14 @@ def crosswise(xp, a, v):
     return wide.T + xp.zeros((70, 90)),
 
 
-PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, crosswise]
+def multiplied(xp, a, v):
+    """By copies of what runs backwards, of two arrays of one element, by an outer operation; and values on the way."""
+    some = a[:, ::2][bool(v[0] > v[1]):, :int(abs(v[2])) + 4]
+    return np.dot(a[:, 2], a[::-1, 1]), np.dot(a[::2, ::2], v[::-2]), np.inner(v[:1], v[1:2]), np.vdot(v, v[::-1]), \
+        np.add.outer(v, a[:, 0])[::3], some * float(v[3])
+
+
+PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, crosswise, multiplied]
 
 
 class Faults:
