@@ -1,11 +1,13 @@
 /* bind/index.c -- t[...] and t[...] = value.
  *
- * Integers, slices, ellipses and new axes make windows: no computation. Arrays of integers
- * that stand side by side are a lazy take, their values checked here. Everything else (masks, arrays apart
- * from each other) is NumPy's, on evaluated data; only the common t[mask] = number stays lazy. */
+ * Integers, slices, ellipses and new axes make windows: no computation. Arrays of integers that stand side by side are
+ * a lazy take, their values checked here, and where something is assigned, that is done here (take.c). So it is with a
+ * mask that is the whole key (mask.c); only t[mask] = number is lazy. Everything else (a mask among slices, arrays apart
+ * from each other) is NumPy's, on evaluated data. */
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/npy.h"
 
 /* What an index comes to: a window relative to the tensor. */
 struct window {
@@ -212,33 +214,36 @@ window_of(const struct fr_tensor *t, const struct window *w)
 
 enum { MAX_ARRAYS = 8 };
 
-/* t[key] with one array of integers and nothing else, as it mostly is. */
-static bool
-is_one_array(PyObject *self, PyObject *key)
+/* Arrays of integers side by side, as a key has them: `index` along `axis` of `t` and those after it. */
+struct arrays {
+    struct fr_value         value[MAX_ARRAYS];
+    const struct fr_tensor *index[MAX_ARRAYS];
+    int                     n, axis;
+    struct fr_tensor        t;         /* self, or a window where slices and integers choose first */
+};
+
+static void
+clear_arrays(struct arrays *a)
 {
-    return fr_is_tensor(key) && fr_of(key)->layout->ndim > 0 && fr_dtype_is_int(fr_of(key)->dtype) &&
-           fr_of(self)->layout->ndim > 0;
+    for (int i = 0; i < a->n; i++)
+        fr_value_clear(&a->value[i]);
+    fr_tensor_clear(&a->t);
 }
 
-/* t[key] with arrays of integers side by side, beside slices; integers among them choose first. */
+/* The key as arrays of integers side by side, beside slices; integers among them choose first. Returns an FR_VALUE_*;
+ * the caller clears the arrays in any case. */
 static int
-get_taken(PyObject *self, PyObject *key, PyObject **result)
+parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
 {
-    PyObject        *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL};
-    struct fr_value  x[MAX_ARRAYS];
-    const struct fr_tensor *index[MAX_ARRAYS];
-    struct fr_tensor t = {.storage = NULL};
-    struct fr_err    err;
-    struct window    w = {.ndim = 0};
-    int              n = 1, n_arrays = 0, axis = -1, first = -1, last = -1, st = FR_VALUE_HAND, at = 0;
-    bool             ellipsis = false;
-    PyObject        *whole;
+    PyObject     *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL}, *whole;
+    struct fr_err err;
+    struct window w = {.ndim = 0};
+    int           n = 1, first = -1, last = -1, st = FR_VALUE_HAND, at = 0;
+    bool          ellipsis = false;
 
-    *result = NULL;
-    if (is_one_array(self, key)) {
-        index[0] = fr_of(key);
-        return fr_take_joint(fr_of(self), index, 1, 0, 'K', result);
-    }
+    a->n = 0;
+    a->axis = -1;
+    a->t.storage = NULL;
     if (PyTuple_CheckExact(key)) {
         n = (int)PyTuple_GET_SIZE(key);
         items = &PyTuple_GET_ITEM(key, 0);
@@ -250,18 +255,21 @@ get_taken(PyObject *self, PyObject *key, PyObject **result)
 
         plain[i] = items[i];
         if (kind == ITEM_OTHER) {
-            if (n_arrays == MAX_ARRAYS || PyBool_Check(items[i]))
+            const struct fr_tensor *index;
+
+            if (a->n == MAX_ARRAYS || PyBool_Check(items[i]))
                 goto out;
-            st = fr_value_tensor(items[i], &x[n_arrays]);
+            st = fr_value_tensor(items[i], &a->value[a->n]);
             if (st != FR_VALUE_OK)
                 goto out;
-            index[n_arrays] = x[n_arrays].arg.t;
+            a->index[a->n] = index = a->value[a->n].arg.t;
+            a->n++;
             st = FR_VALUE_HAND;
-            if (!fr_dtype_is_int(index[n_arrays++]->dtype) || index[n_arrays - 1]->layout->ndim == 0)
+            if (!fr_dtype_is_int(index->dtype) || index->layout->ndim == 0)
                 goto out;
             plain[i] = whole;
-            if (axis < 0)
-                axis = at;
+            if (a->axis < 0)
+                a->axis = at;
             at++;
         } else if (kind == ITEM_SLICE || kind == ITEM_NEWAXIS) {
             at++;
@@ -269,7 +277,7 @@ get_taken(PyObject *self, PyObject *key, PyObject **result)
             if (ellipsis)
                 goto out;
             ellipsis = true;
-            if (axis < 0) { /* the arrays come after it: their axis counts from the end */
+            if (a->axis < 0) { /* the arrays come after it: their axis counts from the end */
                 int taken = 0;
                 for (int k = 0; k < n; k++)
                     taken += k != i && classify(items[k]) != ITEM_NEWAXIS;
@@ -289,18 +297,63 @@ get_taken(PyObject *self, PyObject *key, PyObject **result)
     case KIND_WINDOW: break;
     default: goto out;
     }
-    if (fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err) != FR_OK) {
+    st = FR_VALUE_OK;
+    if (fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &a->t, &err) != FR_OK) {
         PyErr_NoMemory();
         st = FR_VALUE_ERROR;
-        goto out;
     }
-    st = fr_take_joint(&t, index, n_arrays, axis, 'K', result);
 out:
-    for (int i = 0; i < n_arrays; i++)
-        fr_value_clear(&x[i]);
-    fr_tensor_clear(&t);
     Py_DECREF(whole);
     return st;
+}
+
+/* t[key] with one array of integers and nothing else, as it mostly is. */
+static bool
+is_one_array(PyObject *self, PyObject *key)
+{
+    return fr_is_tensor(key) && fr_of(key)->layout->ndim > 0 && fr_dtype_is_int(fr_of(key)->dtype) &&
+           fr_of(self)->layout->ndim > 0;
+}
+
+static int
+get_taken(PyObject *self, PyObject *key, PyObject **result)
+{
+    struct arrays a;
+    int           st;
+
+    if (is_one_array(self, key))
+        return fr_take_joint(fr_of(self), &(const struct fr_tensor *){fr_of(key)}, 1, 0, 'K', result);
+    st = parse_arrays(self, key, &a);
+    if (st == FR_VALUE_OK)
+        st = fr_take_joint(&a.t, a.index, a.n, a.axis, 'K', result);
+    clear_arrays(&a);
+    return st;
+}
+
+static int
+set_taken(PyObject *self, PyObject *key, PyObject *value)
+{
+    struct arrays a;
+    int           st = parse_arrays(self, key, &a);
+
+    /* NumPy writes in the order in which arrays lie, which our copies of them may have another one of. */
+    for (int i = 0; i < a.n && st == FR_VALUE_OK; i++)
+        if (fr_numpy_is_array(a.value[i].object) && !PyArray_IS_C_CONTIGUOUS(fr_array(a.value[i].object)))
+            st = FR_VALUE_HAND;
+    if (st == FR_VALUE_OK)
+        st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
+    clear_arrays(&a);
+    return st;
+}
+
+void
+fr_index_sync(const struct fr_tensor *const *t, int n)
+{
+    int i = 0;
+
+    while (i < n - 1 && !fr_tensor_is_pending(t[i]))
+        i++;
+    fr_info_sync(FR_SYNC_index, t[i]);
 }
 
 /* ---- reading */
@@ -310,16 +363,17 @@ fr_index_get(PyObject *self, PyObject *key)
 {
     struct window w;
     PyObject     *result;
+    int           st;
 
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return NULL;
     case KIND_WINDOW: return window_of(fr_of(self), &w);
     default:
-        switch (get_taken(self, key, &result)) {
-        case FR_VALUE_ERROR: return NULL;
-        case FR_VALUE_OK: return result;
-        default: break;
-        }
+        st = fr_mask_get(self, key, &result);
+        if (st == FR_VALUE_HAND)
+            st = get_taken(self, key, &result);
+        if (st != FR_VALUE_HAND)
+            return st == FR_VALUE_OK ? result : NULL;
         fr_info_sync(FR_SYNC_index, fr_of(self));
         return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
     }
@@ -408,9 +462,8 @@ read_only(void)
     return -1;
 }
 
-/* A number as an element of dtype d, where `value` is one. FR_VALUE_HAND: it is not a number. */
-static int
-number_for(PyObject *value, fr_dtype d, struct fr_number *n)
+int
+fr_index_number(PyObject *value, fr_dtype d, struct fr_number *n)
 {
     if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
         PyTuple_Check(value))
@@ -468,7 +521,7 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
         Py_DECREF(value);
         return st;
     }
-    st = number_for(value, dst->dtype, &arg.n);
+    st = fr_index_number(value, dst->dtype, &arg.n);
     if (st == FR_VALUE_HAND) {
         st = fr_value_get(value, false, &x);
         if (st == FR_VALUE_OK)
@@ -494,59 +547,34 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     return st == FR_VALUE_OK ? 0 : -1;
 }
 
-/* t[mask] = number, with a mask of the leading axes: t[...] = where(mask, number, t). Returns 1 if
- * that was it, 0 if it is something else. */
-static int
-set_masked(PyObject *self, PyObject *key, PyObject *value)
+int
+fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out)
 {
-    struct fr_tensor       *t = fr_of(self), mask = {.storage = NULL}, merged = {.storage = NULL};
-    const struct fr_layout *l = t->layout, *m;
-    int64_t                 strides[FR_MAX_DIMS];
-    struct fr_arg           args[3] = {{.t = &mask}, {.t = NULL}, {.t = t}}, arg = {.t = &merged};
-    struct fr_err           err;
-    fr_status               st;
+    struct fr_arg    arg = {.t = NULL};
+    struct fr_value  x = {.own.storage = NULL};
+    struct fr_err    err;
+    fr_status        st;
+    int              got = FR_VALUE_HAND;
 
-    if (!fr_is_tensor(key) || fr_of(key)->dtype != FR_BOOL)
-        return 0;
-    m = fr_of(key)->layout;
-    if (m->ndim == 0 || m->ndim > l->ndim ||
-        memcmp(fr_layout_dims(m), fr_layout_dims(l), m->ndim * sizeof(int64_t)) != 0)
-        return 0;
-    if (fr_is_tensor(value)) {
-        if (fr_of(value)->layout->ndim != 0)
-            return 0;
-        args[1].t = fr_of(value);
-    } else if (fr_numpy_is_scalar(value) && fr_numpy_scalar(value, &args[1].n) &&
-               args[1].n.dtype != t->dtype) {
-        return 0; /* under a mask, NumPy casts it like an array, without a look at its range */
-    } else {
-        int got = number_for(value, t->dtype, &args[1].n);
-        if (got != FR_VALUE_OK)
-            return got == FR_VALUE_HAND ? 0 : -1;
+    /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
+    if (!fr_numpy_is_scalar(value) && (got = fr_index_number(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
+        st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);
+        return st == FR_OK ? FR_VALUE_OK : raised(st, &err);
     }
-    if (t->readonly)
-        return read_only();
-    FR_TRACE_HERE();
-    for (int i = 0; i < l->ndim; i++)
-        strides[i] = i < m->ndim ? fr_layout_strides(m)[i] : 0;
-    st = fr_tensor_window(fr_of(key), l->ndim, fr_layout_dims(l), strides, 0, &mask, &err);
-    /* A value of another dtype is cast as an assignment casts, before it meets t's values. */
-    struct fr_tensor cast = {.storage = NULL};
-    if (st == FR_OK && args[1].t && args[1].t->dtype != t->dtype) {
-        st = fr_trace_cast(args[1].t, t->dtype, 'K', &cast, &err);
-        args[1].t = &cast;
+    if (got == FR_VALUE_HAND && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
+        got = fr_value_tensor(value, &x);
+    if (got != FR_VALUE_OK) { /* an error is NumPy's to raise, or one that comes before it */
+        PyErr_Clear();
+        return FR_VALUE_HAND;
     }
-    if (st == FR_OK)
-        st = fr_trace_map(FR_OP_where, args, 3, &merged, &err);
-    if (st == FR_OK)
-        st = fr_trace_store(t, &arg, &err);
-    if (cast.storage)
-        fr_tensor_clear(&cast);
-    if (mask.storage)
-        fr_tensor_clear(&mask);
-    if (merged.storage)
-        fr_tensor_clear(&merged);
-    return raised(st, &err) < 0 ? -1 : 1;
+    if (!fr_dtype_same_kind(x.arg.t->dtype, t->dtype))
+        got = FR_VALUE_HAND;
+    else if (x.arg.t->dtype == t->dtype)
+        fr_tensor_copy(x.arg.t, out);
+    else if ((st = fr_trace_cast(x.arg.t, t->dtype, 'C', out, &err)) != FR_OK)
+        got = raised(st, &err);
+    fr_value_clear(&x);
+    return got;
 }
 
 int
@@ -580,9 +608,11 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
         return st;
     default: break;
     }
-    st = set_masked(self, key, value);
-    if (st)
-        return st < 0 ? -1 : 0;
+    st = fr_mask_set(self, key, value);
+    if (st == FR_VALUE_HAND)
+        st = set_taken(self, key, value);
+    if (st != FR_VALUE_HAND)
+        return st == FR_VALUE_OK ? 0 : -1;
     fr_info_sync(FR_SYNC_index, fr_of(self));
     done = fr_hand_method("__setitem__", FR_WRITES, (PyObject *[]){self, key, value}, 3, NULL);
     Py_XDECREF(done);

@@ -1,4 +1,4 @@
-/* bind/take.c -- slices chosen by arrays of integers: take, and what index.c finds in t[...]. */
+/* bind/take.c -- slices chosen by arrays of integers: take, and what index.c finds in t[...] and t[...] = v. */
 #include <string.h>
 
 #include "bind/bind.h"
@@ -25,6 +25,18 @@ merge_axes(const struct fr_tensor *t, int axis, int n, struct fr_tensor *out, st
     return fr_tensor_window(t, ndim, dims, strides, 0, out, err);
 }
 
+/* t with the axes of n arrays of indices merged into one, and one array for that. FR_ENOTSUP: not possible. */
+static fr_status
+join(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, struct fr_tensor *merged,
+     struct fr_tensor *joint, struct fr_err *err)
+{
+    fr_status st = merge_axes(t, axis, n, merged, err);
+
+    if (st == FR_OK)
+        st = fr_trace_joint_index(index, fr_layout_dims(t->layout) + axis, n, axis, joint, err);
+    return st;
+}
+
 int
 fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
               char order, PyObject **result)
@@ -37,21 +49,62 @@ fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, i
     for (int i = 0; i < n; i++)
         fr_info_sync(FR_SYNC_index, index[i]);
     FR_TRACE_HERE();
-    if (n == 1) {
+    if (n == 1)
         st = fr_trace_take(t, index[0], axis, order, &out, &err);
-    } else {
-        st = merge_axes(t, axis, n, &merged, &err);
-        if (st == FR_OK)
-            st = fr_trace_joint_index(index, fr_layout_dims(t->layout) + axis, n, axis, &joint, &err);
-        if (st == FR_OK)
-            st = fr_trace_take(&merged, &joint, axis, order, &out, &err);
-    }
+    else if ((st = join(t, index, n, axis, &merged, &joint, &err)) == FR_OK)
+        st = fr_trace_take(&merged, &joint, axis, order, &out, &err);
     fr_tensor_clear(&joint);
     fr_tensor_clear(&merged);
     if (st == FR_ENOTSUP)
         return FR_VALUE_HAND;
     *result = fr_type_result(st, &out, &err);
     return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
+}
+
+/* Whether values are written in the order in which the indices lie: NumPy walks along the memory of all arrays
+ * together, and where an element is chosen twice, the last one stays. */
+static bool
+goes_in_order(const struct fr_tensor *const *index, int n, const struct fr_tensor *value)
+{
+    for (int i = 0; i < n; i++)
+        if (!index[i]->layout->c_contig || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
+            return false;
+    return value->layout->c_contig || value->layout->ndim <= 1;
+}
+
+int
+fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value)
+{
+    const struct fr_tensor *all[FR_MAX_DIMS + 2];
+    struct fr_tensor        joint = {.storage = NULL}, merged = {.storage = NULL}, v;
+    struct fr_err           err;
+    fr_status               st;
+    int                     got;
+
+    FR_TRACE_HERE();
+    if ((got = fr_index_chosen_value(t, value, &v)) != FR_VALUE_OK)
+        return got;
+    memcpy(all, index, (size_t)n * sizeof *all);
+    all[n] = &v;
+    all[n + 1] = t;
+    st = goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
+    if (st == FR_OK) {
+        fr_index_sync(all, n + 2);
+        st = fr_tensor_eval(all, n + 2, &err);
+    }
+    if (st == FR_OK)
+        st = join(t, index, n, axis, &merged, &joint, &err);
+    if (st == FR_OK)
+        st = fr_choose_scatter(&merged, &joint, axis, &v, &err);
+    fr_tensor_clear(&joint);
+    fr_tensor_clear(&merged);
+    fr_tensor_clear(&v);
+    if (st == FR_ENOTSUP || st == FR_EINDEX) /* which error comes first is NumPy's to say */
+        return FR_VALUE_HAND;
+    if (st == FR_OK)
+        return FR_VALUE_OK;
+    fr_errors_raise(st, &err);
+    return FR_VALUE_ERROR;
 }
 
 static struct fr_signature take_signature = {

@@ -91,6 +91,16 @@ fr_status fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index
  * arrays broadcast. Errors as above. */
 fr_status fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first,
                                struct fr_tensor *out, struct fr_err *);
+/* What a mask of bools, of t's first axes, chooses: as t[mask], t[mask] = value; and t[..., index, ...] = value for an
+ * index along `axis` as fr_trace_joint_index gives it, the last of several values for one place wins. Everything is
+ * computed now, and the value has t's dtype. FR_ENOTSUP, and nothing was written: shapes that do not fit, or a layout
+ * that is left to NumPy. */
+fr_status fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr_tensor *out,
+                        struct fr_err *);
+fr_status fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
+                        struct fr_err *);
+fr_status fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int axis,
+                            const struct fr_tensor *value, struct fr_err *);
 /* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */
 fr_status fr_trace_fill(int ndim, const int64_t *dims, fr_dtype, const struct fr_number *,
                         struct fr_tensor *out, struct fr_err *);

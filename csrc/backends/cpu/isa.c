@@ -8,6 +8,7 @@
 #include "backends/cpu/index.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/launch.h"
+#include "backends/cpu/mask.h"
 #include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/reduce.h"
@@ -22,6 +23,7 @@ const struct fr_kernels        *fr_kernels = &fr_kernels_generic;
 const struct fr_reduce_kernels *fr_reduce = &fr_reduce_generic;
 const struct fr_index_kernels  *fr_index = &fr_index_generic;
 const struct fr_near_kernels   *fr_near = &fr_near_generic;
+const struct fr_mask_kernels   *fr_mask = &fr_mask_generic;
 
 static enum level  level;                      /* in use */
 static const char *names[N_LEVELS + 1];        /* fr_cpu_isa_all */
@@ -100,12 +102,15 @@ choose_kernels(void)
                                                                    &fr_index_v3, &fr_index_v4};
     static const struct fr_near_kernels *const gathers[N_LEVELS] = {&fr_near_generic, &fr_near_v2,
                                                                     &fr_near_v3, &fr_near_v4};
+    static const struct fr_mask_kernels *const masks[N_LEVELS] = {&fr_mask_generic, &fr_mask_v2,
+                                                                  &fr_mask_v3, &fr_mask_v4};
     int n = 0;
 
     fr_kernels = maps[level];
     fr_reduce = folds[level];
     fr_index = wraps[level];
     fr_near = gathers[level];
+    fr_mask = masks[level];
     for (size_t k = 0; k < FR_LEN(feature_table); k++)
         if (feature_table[k].level <= level)
             features[n++] = feature_table[k].option;
