@@ -551,6 +551,9 @@ int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
 /* What is assigned to places that are chosen, in t's dtype: a new handle. FR_VALUE_HAND: not an array or number whose
  * kind fits, of which NumPy would have something to say. */
 int       fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out);
+/* Whether the array or tensor may show some of t's elements. NumPy, which reads it while it writes into t, then has
+ * results of its own. */
+bool      fr_index_meets(const struct fr_tensor *t, PyObject *o);
 /* One or more of these are computed for an index, which is counted once. */
 void      fr_index_sync(const struct fr_tensor *const *, int n);
 

@@ -337,9 +337,12 @@ set_taken(PyObject *self, PyObject *key, PyObject *value)
     int           st = parse_arrays(self, key, &a);
 
     /* NumPy writes in the order in which arrays lie, which our copies of them may have another one of. */
-    for (int i = 0; i < a.n && st == FR_VALUE_OK; i++)
-        if (fr_numpy_is_array(a.value[i].object) && !PyArray_IS_C_CONTIGUOUS(fr_array(a.value[i].object)))
+    for (int i = 0; i < a.n && st == FR_VALUE_OK; i++) {
+        PyObject *o = a.value[i].object;
+
+        if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_index_meets(&a.t, o))
             st = FR_VALUE_HAND;
+    }
     if (st == FR_VALUE_OK)
         st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
     clear_arrays(&a);
@@ -547,6 +550,25 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     return st == FR_VALUE_OK ? 0 : -1;
 }
 
+bool
+fr_index_meets(const struct fr_tensor *t, PyObject *o)
+{
+    char         *low, *high, *data;
+    void         *first;
+    struct fr_err err;
+
+    if (fr_is_tensor(o))
+        return fr_of(o)->storage == t->storage &&
+               fr_overlap(fr_of(o)->layout, fr_of(o)->offset, t->layout, t->offset);
+    if (!fr_numpy_is_array(o) || !fr_storage_pinned(t->storage))
+        return false;
+    if (fr_tensor_data(t, &first, &err) != FR_OK)
+        return true;
+    data = first;
+    fr_share_bounds(o, &low, &high);
+    return !t->layout->c_contig || (low < data + t->layout->n_elems * fr_dtype_size(t->dtype) && data < high);
+}
+
 int
 fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out)
 {
@@ -556,6 +578,8 @@ fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tens
     fr_status        st;
     int              got = FR_VALUE_HAND;
 
+    if (fr_index_meets(t, value))
+        return FR_VALUE_HAND;
     /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
     if (!fr_numpy_is_scalar(value) && (got = fr_index_number(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
         st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);

@@ -125,7 +125,7 @@ fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
     if (st != FR_VALUE_OK)
         return st;
     st = set_number(fr_of(self), mask.arg.t, value);
-    if (st == FR_VALUE_HAND)
+    if (st == FR_VALUE_HAND && !fr_index_meets(fr_of(self), mask.object))
         st = set_array(fr_of(self), mask.arg.t, value);
     fr_value_clear(&mask);
     return st;

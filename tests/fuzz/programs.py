@@ -676,6 +676,30 @@ class Draw:
             return f"{v}[{self.index(a)}] {op}= {self.number(a.dtype.kind)}"
         return f"{v} {op}= {w}"
 
+    def store_chosen(self, v, a):
+        """A store of an array where a mask, of the first axes or of all, or indices say. NumPy reads both while it writes."""
+        r = self.r
+        w = self.pick(lambda b: b.shape == a.shape and np.can_cast(b.dtype, a.dtype, "same_kind")) or v
+        add = "^ True" if a.dtype.kind == "b" else "+ 0"
+        if r.random() < 0.6:
+            m = self.pick(lambda b: b.dtype.kind == "b" and 0 < b.ndim <= a.ndim and b.shape == a.shape[:b.ndim]
+                          and not np.may_share_memory(a, b))
+            kept = m and eval(f"np.count_nonzero({m})", self.env)
+            part = r.choice([f"{w}[{m}]", f"{w}[{m}]", f"{w}[{m}][::-1]", f"{v}[{m}] {add}", f"{v}[:{kept}]",
+                             f"{w}[{m}][:1]", f"xp.arange({kept})"]) if m else None
+            return m and f"{v}[{m}] = {part}"
+        n = a.shape[0]
+        if not n:
+            return None
+        rows = [r.randrange(-n, n) for _ in range(r.randint(1, 5))]
+        picks = r.choice([str(rows), f"xp.asarray(np.array({rows}))", f"np.array({rows}, 'i2')"])
+        keys = [picks, f"({picks}, ...)"]
+        if a.ndim >= 2 and a.shape[1]:
+            cols = [r.randrange(a.shape[1]) for _ in rows]
+            keys += [f"({picks}, {cols})", f"(slice(None), {cols})"]
+        key = r.choice(keys)
+        return f"{v}[{key}] = {r.choice([f'{w}[{key}]', f'{v}[{key}] {add}', f'{w}[{key}][::-1]', f'{w}[{key}][:1]'])}"
+
     def line_store(self):
         v = self.pick(lambda a: isinstance(a, np.ndarray) and a.ndim >= 1)
         if not v:
@@ -696,6 +720,10 @@ class Draw:
                           and (b is a or not np.may_share_memory(a, b)))
             if m:
                 return f"{v}[{m}] = {self.number('i' if a.dtype.kind == 'i' else 'u')}"
+        if kind < 0.55:
+            line = self.store_chosen(v, a)
+            if line:
+                return line
         key = self.index(a)
         try:
             part = eval(f"{v}[{key}]", self.env)
