@@ -4,7 +4,8 @@
  *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags
  *   number.c       operators, comparisons, conversions to Python numbers
  *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
- *   index.c        t[...] and t[...] = v;  mask.c: with masks;  take.c: with arrays of integers
+ *   index.c        t[...] and t[...] = v;  mask.c: with masks;  take.c: with arrays of integers;
+ *                  chosen.c: what both have in common where something is assigned
  *   functions.c    one function per row of ir/ops.def, and those made of a few rows
  *   reduce.c       sum, mean, argmax, cumsum, ...;  reductions.c: as functions and as methods
  *   creation.c     asarray and array;  fill.c: zeros, arange, eye, ...
@@ -491,6 +492,16 @@ int       fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const
 int       fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
                          PyObject *value);
 
+/* ---- chosen.c */
+/* What is assigned to places that are chosen, in t's dtype: a new handle. FR_VALUE_HAND: not an array or number whose
+ * kind fits, of which NumPy would have something to say. */
+int       fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out);
+/* Whether the array or tensor may show some of t's elements. NumPy, which reads it while it writes into t, then has
+ * results of its own. */
+bool      fr_chosen_meets(const struct fr_tensor *t, PyObject *o);
+/* One or more of these are computed for an index, which is counted once. */
+void      fr_chosen_sync(const struct fr_tensor *const *, int n);
+
 /* ---- mask.c: a key that is one array of bools. FR_VALUE_HAND: it is something else, or left to NumPy */
 int       fr_mask_get(PyObject *self, PyObject *key, PyObject **result);
 int       fr_mask_set(PyObject *self, PyObject *key, PyObject *value);
@@ -548,14 +559,6 @@ int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
 /* A number as an element of this dtype, where `value` is one; FR_VALUE_HAND: it is not. */
 int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
-/* What is assigned to places that are chosen, in t's dtype: a new handle. FR_VALUE_HAND: not an array or number whose
- * kind fits, of which NumPy would have something to say. */
-int       fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out);
-/* Whether the array or tensor may show some of t's elements. NumPy, which reads it while it writes into t, then has
- * results of its own. */
-bool      fr_index_meets(const struct fr_tensor *t, PyObject *o);
-/* One or more of these are computed for an index, which is counted once. */
-void      fr_index_sync(const struct fr_tensor *const *, int n);
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],

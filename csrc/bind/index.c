@@ -340,23 +340,13 @@ set_taken(PyObject *self, PyObject *key, PyObject *value)
     for (int i = 0; i < a.n && st == FR_VALUE_OK; i++) {
         PyObject *o = a.value[i].object;
 
-        if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_index_meets(&a.t, o))
+        if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_chosen_meets(&a.t, o))
             st = FR_VALUE_HAND;
     }
     if (st == FR_VALUE_OK)
         st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
     clear_arrays(&a);
     return st;
-}
-
-void
-fr_index_sync(const struct fr_tensor *const *t, int n)
-{
-    int i = 0;
-
-    while (i < n - 1 && !fr_tensor_is_pending(t[i]))
-        i++;
-    fr_info_sync(FR_SYNC_index, t[i]);
 }
 
 /* ---- reading */
@@ -548,57 +538,6 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     }
     fr_value_clear(&x);
     return st == FR_VALUE_OK ? 0 : -1;
-}
-
-bool
-fr_index_meets(const struct fr_tensor *t, PyObject *o)
-{
-    char         *low, *high, *data;
-    void         *first;
-    struct fr_err err;
-
-    if (fr_is_tensor(o))
-        return fr_of(o)->storage == t->storage &&
-               fr_overlap(fr_of(o)->layout, fr_of(o)->offset, t->layout, t->offset);
-    if (!fr_numpy_is_array(o) || !fr_storage_pinned(t->storage))
-        return false;
-    if (fr_tensor_data(t, &first, &err) != FR_OK)
-        return true;
-    data = first;
-    fr_share_bounds(o, &low, &high);
-    return !t->layout->c_contig || (low < data + t->layout->n_elems * fr_dtype_size(t->dtype) && data < high);
-}
-
-int
-fr_index_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out)
-{
-    struct fr_arg    arg = {.t = NULL};
-    struct fr_value  x = {.own.storage = NULL};
-    struct fr_err    err;
-    fr_status        st;
-    int              got = FR_VALUE_HAND;
-
-    if (fr_index_meets(t, value))
-        return FR_VALUE_HAND;
-    /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
-    if (!fr_numpy_is_scalar(value) && (got = fr_index_number(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
-        st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);
-        return st == FR_OK ? FR_VALUE_OK : raised(st, &err);
-    }
-    if (got == FR_VALUE_HAND && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
-        got = fr_value_tensor(value, &x);
-    if (got != FR_VALUE_OK) { /* an error is NumPy's to raise, or one that comes before it */
-        PyErr_Clear();
-        return FR_VALUE_HAND;
-    }
-    if (!fr_dtype_same_kind(x.arg.t->dtype, t->dtype))
-        got = FR_VALUE_HAND;
-    else if (x.arg.t->dtype == t->dtype)
-        fr_tensor_copy(x.arg.t, out);
-    else if ((st = fr_trace_cast(x.arg.t, t->dtype, 'C', out, &err)) != FR_OK)
-        got = raised(st, &err);
-    fr_value_clear(&x);
-    return got;
 }
 
 int

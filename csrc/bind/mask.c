@@ -50,7 +50,7 @@ fr_mask_get(PyObject *self, PyObject *key, PyObject **result)
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    fr_index_sync((const struct fr_tensor *[]){mask.arg.t, fr_of(self)}, 2);
+    fr_chosen_sync((const struct fr_tensor *[]){mask.arg.t, fr_of(self)}, 2);
     st = result_of(fr_choose_get(fr_of(self), mask.arg.t, &out, &err), &err);
     fr_value_clear(&mask);
     if (st == FR_VALUE_OK && !(*result = fr_type_take(&out)))
@@ -105,12 +105,12 @@ set_array(struct fr_tensor *t, const struct fr_tensor *mask, PyObject *value)
 {
     struct fr_tensor v;
     struct fr_err    err;
-    int              st = fr_index_chosen_value(t, value, &v);
+    int              st = fr_chosen_value(t, value, &v);
 
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    fr_index_sync((const struct fr_tensor *[]){mask, &v, t}, 3);
+    fr_chosen_sync((const struct fr_tensor *[]){mask, &v, t}, 3);
     st = result_of(fr_choose_put(t, mask, &v, &err), &err);
     fr_tensor_clear(&v);
     return st;
@@ -125,7 +125,7 @@ fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
     if (st != FR_VALUE_OK)
         return st;
     st = set_number(fr_of(self), mask.arg.t, value);
-    if (st == FR_VALUE_HAND && !fr_index_meets(fr_of(self), mask.object))
+    if (st == FR_VALUE_HAND && !fr_chosen_meets(fr_of(self), mask.object))
         st = set_array(fr_of(self), mask.arg.t, value);
     fr_value_clear(&mask);
     return st;

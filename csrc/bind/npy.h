@@ -1,4 +1,4 @@
-/* bind/npy.h -- NumPy's C interface for numpy.c, hand.c, share.c and product.c; only numpy.c imports it. */
+/* bind/npy.h -- NumPy's C interface for numpy.c, hand.c, share.c, index.c and product.c; only numpy.c imports it. */
 #ifndef FR_BIND_NPY_H
 #define FR_BIND_NPY_H
 

@@ -82,14 +82,14 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     int                     got;
 
     FR_TRACE_HERE();
-    if ((got = fr_index_chosen_value(t, value, &v)) != FR_VALUE_OK)
+    if ((got = fr_chosen_value(t, value, &v)) != FR_VALUE_OK)
         return got;
     memcpy(all, index, (size_t)n * sizeof *all);
     all[n] = &v;
     all[n + 1] = t;
     st = goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
     if (st == FR_OK) {
-        fr_index_sync(all, n + 2);
+        fr_chosen_sync(all, n + 2);
         st = fr_tensor_eval(all, n + 2, &err);
     }
     if (st == FR_OK)

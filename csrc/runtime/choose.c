@@ -28,22 +28,25 @@ compute(const struct fr_tensor *const *t, int n, struct fr_err *err)
     return st;
 }
 
-/* t itself if it lies in C order and is no part of `apart` (NULL: of anything), else a copy in *own. */
+/* t becomes *own: the same window, which nobody else gives another shape while kernels run; or a copy, if it does not
+ * lie in C order, or is a part of `apart` (NULL: of nothing). */
 static fr_status
 in_c_order(const struct fr_tensor **t, const struct fr_tensor *apart, struct fr_tensor *own, struct fr_err *err)
 {
-    fr_status st;
+    fr_status st = FR_OK;
 
     if ((*t)->layout->c_contig && !(apart && (*t)->storage == apart->storage))
-        return FR_OK;
-    if ((st = fr_trace_cast(*t, (*t)->dtype, 'C', own, err)) == FR_OK)
+        fr_tensor_copy(*t, own);
+    else
+        st = fr_trace_cast(*t, (*t)->dtype, 'C', own, err);
+    if (st == FR_OK)
         *t = own;
     return st;
 }
 
 /* ---- shapes ---- */
 
-/* What a value becomes to have this shape, in C order: itself or a copy in *own. FR_ENOTSUP: it does not fit. */
+/* The value becomes *own: in this shape and C order. FR_ENOTSUP: it does not fit. */
 static fr_status
 in_shape(const struct fr_tensor **value, int ndim, const int64_t *dims, const struct fr_tensor *apart,
          struct fr_tensor *own, struct fr_err *err)
@@ -169,7 +172,8 @@ fr_status
 fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
               struct fr_err *err)
 {
-    struct fr_tensor own_mask = {.storage = NULL}, own = {.storage = NULL}, fitted = {.storage = NULL};
+    struct fr_tensor own_t = {.storage = NULL}, own_mask = {.storage = NULL};
+    struct fr_tensor own = {.storage = NULL}, fitted = {.storage = NULL};
     struct bits      b = {.word = b.few};
     int64_t          dims[FR_MAX_DIMS];
     size_t           row = row_bytes(t, mask->layout->ndim);
@@ -180,6 +184,7 @@ fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const str
 
     if (!t->layout->c_contig || (mask->layout->ndim == t->layout->ndim && value->layout->ndim > 1))
         return FR_ENOTSUP;
+    TRY(in_c_order(&t, NULL, &own_t, err));
     TRY(in_c_order(&mask, NULL, &own_mask, err));
     TRY(in_c_order(&value, t, &own, err));
     TRY(compute((const struct fr_tensor *[]){mask, value, t}, 3, err));
@@ -196,6 +201,7 @@ fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const str
     fr_storage_unlook(t->storage, look);
 out:
     forget_mask(&b);
+    fr_tensor_clear(&own_t);
     fr_tensor_clear(&own_mask);
     fr_tensor_clear(&own);
     fr_tensor_clear(&fitted);

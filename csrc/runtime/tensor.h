@@ -94,7 +94,7 @@ fr_status fr_trace_joint_index(const struct fr_tensor *const *index, const int64
 /* What a mask of bools, of t's first axes, chooses: as t[mask], t[mask] = value; and t[..., index, ...] = value for an
  * index along `axis` as fr_trace_joint_index gives it, the last of several values for one place wins. Everything is
  * computed now, and the value has t's dtype. FR_ENOTSUP, and nothing was written: shapes that do not fit, or a layout
- * that is left to NumPy. */
+ * that is left to NumPy. fr_choose_scatter wants handles of the caller's own. */
 fr_status fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr_tensor *out,
                         struct fr_err *);
 fr_status fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
