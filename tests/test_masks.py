@@ -141,6 +141,28 @@ def test_values_of_other_dtypes():
                     assert_same(t, a, what=(to, dtype))
 
 
+def test_nonzero():
+    rng, before = np.random.default_rng(4), frit.stats()["fallbacks"]
+    for k in range(300):
+        shape = tuple(int(n) for n in rng.integers(0, [6, 6, 80], 3)[3 - int(rng.integers(1, 4)):])
+        a = data(rng, shape, DTYPES[k % len(DTYPES)])
+        a[rng.random(shape) < rng.choice(DENSITY)] = 0
+        for f in (lambda x: x, lambda x: x.T, lambda x: x[..., ::-1], lambda x: x > 0):
+            for g in (np.nonzero, np.where, lambda x: x.nonzero()):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    got, want = g(f(frit.asarray(a))), g(f(a))
+                assert type(got) is tuple and len(got) == len(want)
+                for i, j in zip(got, want):
+                    assert_same(i, j, what=shape)
+    assert frit.stats()["fallbacks"] == before
+    for f in (lambda x: np.nonzero(x[0, 0]), lambda x: np.where(x[0, 0]), lambda x: x.nonzero(1)):
+        with pytest.raises(Exception) as want:
+            f(np.ones((2, 2)))
+        with pytest.raises(want.type):
+            f(frit.asarray(np.ones((2, 2))))
+
+
 def refused(f, a, t):
     with pytest.raises(Exception) as want:
         f(a)

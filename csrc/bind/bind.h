@@ -505,6 +505,8 @@ void      fr_chosen_sync(const struct fr_tensor *const *, int n);
 /* ---- mask.c: a key that is one array of bools. FR_VALUE_HAND: it is something else, or left to NumPy */
 int       fr_mask_get(PyObject *self, PyObject *key, PyObject **result);
 int       fr_mask_set(PyObject *self, PyObject *key, PyObject *value);
+/* nonzero(args[0]), of which where() with one argument is another `name`. */
+PyObject *fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- shape.c */
 /* The shape that `o` asks of t's elements, -1 filled in. */
@@ -564,11 +566,11 @@ int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
     fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[], fr_pad_methods[],
     fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[],
-    fr_product_methods[], fr_take_methods[];
+    fr_product_methods[], fr_take_methods[], fr_mask_methods[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
     fr_dlpack_tensor_methods[], fr_product_tensor_methods[],
-    fr_take_tensor_methods[];
+    fr_take_tensor_methods[], fr_mask_tensor_methods[];
 void      fr_methods_init(void);
 PyObject *fr_methods_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);

@@ -344,7 +344,9 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     PyObject         *result = NULL;
 
     (void)module;
-    if (nargs == 1 || (kwnames && PyTuple_GET_SIZE(kwnames)))
+    if (nargs == 1)
+        return fr_mask_nonzero("where", args, nargs, kwnames);
+    if (kwnames && PyTuple_GET_SIZE(kwnames))
         return fr_hand_name("where", args, nargs, kwnames);
     if (nargs != 3) {
         PyErr_SetString(PyExc_ValueError, "either both or neither of x and y should be given");

@@ -1,4 +1,4 @@
-/* bind/mask.c -- elements that a mask chooses: t[mask] and t[mask] = v, as index.c finds them.
+/* bind/mask.c -- elements that a mask chooses: t[mask] and t[mask] = v, as index.c finds them; nonzero.
  *
  * How many elements there are is known when the mask is, so both compute what they need. Only t[mask] = number, where
  * that does not matter, is lazy: t[...] = where(mask, number, t). */
@@ -130,3 +130,85 @@ fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
     fr_value_clear(&mask);
     return st;
 }
+
+/* ---- nonzero */
+
+/* The columns of an array of indices, a tuple. Clears the handle. */
+static PyObject *
+columns_of(struct fr_tensor *places)
+{
+    int64_t       count = fr_layout_dims(places->layout)[0], ndim = fr_layout_dims(places->layout)[1];
+    PyObject     *out = PyTuple_New((Py_ssize_t)ndim);
+    struct fr_err err;
+
+    for (int64_t k = 0; out && k < ndim; k++) {
+        struct fr_tensor t;
+        fr_status        st = fr_tensor_window(places, 1, &count, &ndim, count ? k : 0, &t, &err);
+        PyObject        *o = fr_type_result(st, &t, &err);
+
+        if (o)
+            PyTuple_SET_ITEM(out, (Py_ssize_t)k, o);
+        else
+            Py_CLEAR(out);
+    }
+    fr_tensor_clear(places);
+    return out;
+}
+
+PyObject *
+fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    struct fr_tensor        mask = {.storage = NULL}, places;
+    const struct fr_tensor *t;
+    struct fr_value         x;
+    struct fr_err           err;
+    fr_status               st = FR_OK;
+    int                     got = FR_VALUE_HAND;
+
+    if (nargs == 1 && !(kw && PyTuple_GET_SIZE(kw)) && (got = fr_value_tensor(args[0], &x)) == FR_VALUE_ERROR)
+        return NULL;
+    if (got == FR_VALUE_OK && x.arg.t->layout->ndim == 0) {
+        fr_value_clear(&x);
+        got = FR_VALUE_HAND;
+    }
+    if (got == FR_VALUE_HAND)
+        return fr_hand_name(name, args, nargs, kw);
+    t = x.arg.t;
+    FR_TRACE_HERE();
+    if (t->dtype != FR_BOOL) {
+        st = fr_trace_map(FR_OP_not_equal, (struct fr_arg[]){{.t = t}, {.n = {.dtype = FR_I64, .weak = 'i'}}}, 2, &mask, &err);
+        t = &mask;
+    }
+    if (st == FR_OK) {
+        fr_chosen_sync(&t, 1);
+        st = fr_choose_places(t, &places, &err);
+    }
+    fr_tensor_clear(&mask);
+    fr_value_clear(&x);
+    return st == FR_OK ? columns_of(&places) : fr_errors_raise(st, &err);
+}
+
+static PyObject *
+nonzero(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return fr_mask_nonzero("nonzero", args, nargs, kw);
+}
+
+static PyObject *
+nonzero_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    return fr_reductions_method(nonzero, self, args, nargs, kw);
+}
+
+PyMethodDef fr_mask_methods[] = {
+    {"nonzero", FR_FAST(nonzero),
+     "nonzero(a)\n--\n\n"
+     "The indices of the elements that are not 0, an array for each axis. They are looked at now."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyMethodDef fr_mask_tensor_methods[] = {
+    {"nonzero", FR_FAST(nonzero_method), "nonzero($self)\n--\n\nThe function frit.nonzero of this tensor."},
+    {NULL, NULL, 0, NULL},
+};

@@ -558,7 +558,7 @@ fr_methods_init(void)
 {
     const PyMethodDef *tables[] = {methods, fr_handed_methods, fr_dispatch_tensor_methods,
                                    fr_dlpack_tensor_methods, fr_product_tensor_methods,
-                                   fr_take_tensor_methods};
+                                   fr_take_tensor_methods, fr_mask_tensor_methods};
     int                n = 0;
 
     for (size_t i = 0; i < FR_LEN(tables); i++)

@@ -168,6 +168,56 @@ out:
     return st;
 }
 
+/* For each bit that is set, its index along each of the axes of these dims; the bits are in C order. */
+static void
+write_places(const struct bits *b, int ndim, const int64_t *dims, int64_t *to)
+{
+    int64_t at[FR_MAX_DIMS] = {0}, row = 0, n = dims[ndim - 1];    /* the row that begins at bit `row` */
+
+    for (size_t w = 0; w < b->n_words; w++)
+        for (uint64_t bits = b->word[w]; bits; bits &= bits - 1, to += ndim) {
+            int64_t i = (int64_t)w * FR_MASK_WORD + __builtin_ctzll(bits);
+
+            for (; ndim > 1 && i - row >= n; row += n)
+                for (int k = ndim - 2; k >= 0 && ++at[k] == dims[k]; k--)
+                    at[k] = 0;
+            for (int k = 0; k < ndim - 1; k++)
+                to[k] = at[k];
+            to[ndim - 1] = i - row;
+        }
+}
+
+fr_status
+fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_tensor  own = {.storage = NULL};
+    struct bits       b = {.word = b.few};
+    struct fr_layout *l = NULL;
+    struct fr_buffer *to = NULL;
+    int64_t           dims[2];
+    fr_status         st;
+
+    TRY(in_c_order(&mask, NULL, &own, err));
+    TRY(compute((const struct fr_tensor *[]){mask}, 1, err));
+    TRY(read_mask(&b, mask, err));
+    dims[0] = (int64_t)b.count;
+    dims[1] = mask->layout->ndim;
+    if (!(l = fr_layout_get(2, dims, NULL))) {
+        st = fr_no_memory(err, "a layout");
+        goto out;
+    }
+    if (!(to = fr_buffer_new((size_t)l->n_elems * sizeof(int64_t), err)))
+        TRY(FR_ENOMEM);
+    if (b.count)
+        write_places(&b, mask->layout->ndim, fr_layout_dims(mask->layout), to->mem);
+    st = fr_tensor_from_buffer(to, FR_I64, l, out, err);
+out:
+    forget_mask(&b);
+    fr_layout_unref(l);
+    fr_tensor_clear(&own);
+    return st;
+}
+
 fr_status
 fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
               struct fr_err *err)

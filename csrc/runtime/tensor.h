@@ -101,6 +101,8 @@ fr_status fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask,
                         struct fr_err *);
 fr_status fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int axis,
                             const struct fr_tensor *value, struct fr_err *);
+/* Where a mask with axes is true: a row of i64 for each such element, with its index along each axis. */
+fr_status fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_err *);
 /* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */
 fr_status fr_trace_fill(int ndim, const int64_t *dims, fr_dtype, const struct fr_number *,
                         struct fr_tensor *out, struct fr_err *);

@@ -677,7 +677,8 @@ class Draw:
         return f"{v} {op}= {w}"
 
     def store_chosen(self, v, a):
-        """A store of an array where a mask, of the first axes or of all, or indices say. NumPy reads both while it writes."""
+        """A store of an array where a mask, of the first axes or of all, or indices say. NumPy reads both, and the array,
+        while it writes: where they lie in the same memory, the result depends on their classes."""
         r = self.r
         w = self.pick(lambda b: b.shape == a.shape and np.can_cast(b.dtype, a.dtype, "same_kind")) or v
         add = "^ True" if a.dtype.kind == "b" else "+ 0"
@@ -685,7 +686,7 @@ class Draw:
             m = self.pick(lambda b: b.dtype.kind == "b" and 0 < b.ndim <= a.ndim and b.shape == a.shape[:b.ndim]
                           and not np.may_share_memory(a, b))
             kept = m and eval(f"np.count_nonzero({m})", self.env)
-            part = r.choice([f"{w}[{m}]", f"{w}[{m}]", f"{w}[{m}][::-1]", f"{v}[{m}] {add}", f"{v}[:{kept}]",
+            part = r.choice([f"{w}[{m}]", f"{w}[{m}]", f"{w}[{m}][::-1]", f"{v}[{m}] {add}", f"{v}[:{kept}] {add}",
                              f"{w}[{m}][:1]", f"xp.arange({kept})"]) if m else None
             return m and f"{v}[{m}] = {part}"
         n = a.shape[0]
