@@ -17,7 +17,9 @@ enum {
     FIRST_CALLS = 4,       /* ours: by then what can have a plan has one, and what can be replayed is; */
     LONG_NS = 300000,      /* one, if it takes so long: it is too much to be replayed */
     N_TURNS = 4,           /* theirs, ours, theirs, ours */
-    LOOK_EVERY = 64,
+    LOOK_EVERY = 64,       /* calls, whether ours is the faster one meanwhile; */
+    SEE_EVERY = 256,       /* whether theirs is, if it was not much slower */
+    FORGETS = 64,          /* a part of the time of one call */
     SMALL_NODE_NS = 700,   /* a node of ours; with more, the elements count and not the calls; */
     SMALL_HANDED_NS = 10000 /* the same of what is handed to NumPy */
 };
@@ -100,6 +102,8 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
             r->who = (n - first) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;
         else if ((n & (n - 1)) == 0 || n % LOOK_EVERY == 0) /* code comes late, and machines have moods */
             r->who = FR_CONTEST_OURS;
+        else if (n % SEE_EVERY == 1 && r->of->best_ns[FR_CONTEST_THEIRS] < 2 * r->of->best_ns[FR_CONTEST_OURS])
+            r->who = FR_CONTEST_THEIRS;
         else
             r->who = better(r->of);
     }
@@ -109,11 +113,11 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
     r->began_ns = fr_now_ns();
 }
 
-/* A call that took less than was known is right: others were disturbed. */
+/* A call that took less than was known is right: others were disturbed. What is known is forgotten little by little. */
 void
 fr_contest_end(const struct fr_contest_run *r)
 {
-    int64_t                 took, *best;
+    int64_t                 took, known, *best;
     struct fr_call_counters c;
 
     if (!r->of)
@@ -125,5 +129,6 @@ fr_contest_end(const struct fr_contest_run *r)
         took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS +
                    (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS)
         return;
-    *best = *best && took > *best ? *best + (took - *best) / 8 : took;
+    known = *best + *best / FORGETS;
+    *best = *best && took > known ? known : took;
 }
