@@ -20,8 +20,17 @@ step(const struct fr_layout *l, int axis, int size)
     return fr_layout_dims(l)[axis] == 1 ? 0 : fr_layout_strides(l)[axis] * size;
 }
 
+/* The same along axis k of n of the stack; 0 where the operand, whose last `core` axes are no stack, has no such axis. */
+static int64_t
+stack_step(const struct fr_layout *l, int core, int k, int n, int size)
+{
+    int axis = k - n + l->ndim - core;
+
+    return k >= 0 && axis >= 0 ? step(l, axis, size) : 0;
+}
+
 /* A stack of products, one after the other. Axes of the stack are those before the last two of each
- * operand (the last one, of a vector), broadcast. */
+ * operand (the last one, of a vector), broadcast. NumPy's routine goes along the last of them by itself. */
 static fr_status
 run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
@@ -29,7 +38,7 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     int                     size = fr_dtype_size(c->dtype), n_outer;
     bool                    rows = l[0]->ndim > 1, columns = l[1]->ndim > 1;
     int                     core[3] = {1 + rows, 1 + columns, rows + columns};
-    int64_t dims[4] = {1, 1, fr_layout_dims(l[0])[l[0]->ndim - 1], 1}, steps[9] = {0}, work = 0;
+    int64_t dims[4] = {1, 1, fr_layout_dims(l[0])[l[0]->ndim - 1], 1}, steps[9] = {0}, work = 0, n_last, n_most;
     int64_t index[FR_MAX_DIMS] = {0};
     char   *at[3] = {ptr[0], ptr[1], ptr[2]};
 
@@ -50,26 +59,32 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
         steps[8] = step(l[2], l[2]->ndim - 1, size);
     }
     n_outer = l[2]->ndim - core[2];
+    n_last = n_outer ? fr_layout_dims(l[2])[n_outer - 1] : 1;
+    for (int o = 0; o < 3; o++)
+        steps[o] = stack_step(l[o], core[o], n_outer - 1, n_outer, size);
+    n_most = POLL_WORK / (dims[1] * dims[2] * dims[3] + 1) + 1;
     for (;;) {
-        char *now[3] = {at[0], at[1], at[2]};
-        int   k = n_outer - 1;
+        char *now[3];
+        int   k = n_outer - 2;
 
-        if (!fr_call_product(c->dtype, now, dims, steps))
-            return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
-        if ((work += dims[1] * dims[2] * dims[3]) > POLL_WORK) {
-            work = 0;
-            if (fr_pool_interrupted && fr_pool_interrupted())
-                return fr_fail(err, FR_EINTR, "interrupted");
+        for (int64_t i = 0; i < n_last; i += dims[0]) {
+            dims[0] = n_last - i < n_most ? n_last - i : n_most;
+            for (int o = 0; o < 3; o++) /* an operand without elements has no address */
+                now[o] = at[o] ? at[o] + i * steps[o] : NULL;
+            if (!fr_call_product(c->dtype, now, dims, steps))
+                return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
+            if ((work += dims[0] * dims[1] * dims[2] * dims[3]) > POLL_WORK) {
+                work = 0;
+                if (fr_pool_interrupted && fr_pool_interrupted())
+                    return fr_fail(err, FR_EINTR, "interrupted");
+            }
         }
         for (; k >= 0; k--) {
             bool wraps = ++index[k] == fr_layout_dims(l[2])[k];
 
-            for (int o = 0; o < 3; o++) {
-                int axis = k - n_outer + l[o]->ndim - core[o];
-
-                if (axis >= 0 && at[o]) /* an operand without elements has no address */
-                    at[o] += step(l[o], axis, size) * (wraps ? 1 - index[k] : 1);
-            }
+            for (int o = 0; o < 3; o++)
+                if (at[o])
+                    at[o] += stack_step(l[o], core[o], k, n_outer, size) * (wraps ? 1 - index[k] : 1);
             if (!wraps)
                 break;
             index[k] = 0;

@@ -25,8 +25,8 @@ struct fr_call {
  * index is out of bounds, the result is not what it should be. */
 fr_status fr_call_run(const struct fr_call *, char *const *ptr, struct fr_err *);
 
-/* One matrix product out = a b, set by bind: dims {1, m, k, n}; steps in bytes {-, -, -, a along m and k,
- * b along k and n, out along m and n}. ptr may be changed. False: out of memory. */
+/* Matrix products out = a b, one after the other, set by bind: dims {how many, m, k, n}; steps in bytes {a, b and out from
+ * one to the next, a along m and k, b along k and n, out along m and n}. ptr may be changed. False: out of memory. */
 extern bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
 
 #endif
