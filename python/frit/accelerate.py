@@ -445,7 +445,8 @@ def accelerate(function=None):
     Use it as a decorator, with or without parentheses.  The result behaves as the function did:
     arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
     the same lines.  `function.stats` tells what the last call did: kernels run, calls handed to NumPy
-    (fallbacks), and values that Python needed on the way (syncs).  NumPy may be an argument or a default,
+    (fallbacks), and values that Python needed on the way (syncs).  A function of nothing but exact operations may also
+    run as it is, where that is the faster way to the same bits; `stats.unchanged` counts such calls.  NumPy may be an argument or a default,
     as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by functools.partial.
     """
     if function is None:
