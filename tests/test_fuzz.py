@@ -43,7 +43,9 @@ def test_programs_as_accelerated_functions():
             continue
         n += 1
         assert wrong is None, f"seed {seed}: {wrong}\n" + "\n".join(lines)
-    assert n >= N // 10 and frit.stats()["replayed"] - before >= n // 4
+    assert n >= N // 10
+    # (A sixth of the programs are replayed, three times each; of a dozen it may be none.)
+    assert n < 30 or frit.stats()["replayed"] - before >= n // 4
 
 
 def test_shrinking_finds_the_line_that_matters():
