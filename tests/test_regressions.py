@@ -612,3 +612,21 @@ def test_a_tensor_of_whole_numbers_is_a_shape(shape):
 def test_a_gradient_over_coordinates(axis):
     at, y = np.array([0.0, 0.5, 0.75, 2.0, 3.5]), np.arange(25.0).reshape(5, 5) ** 2
     assert_same(frit.accelerate(lambda y, at: np.gradient(y, at, axis=axis))(y, at), np.gradient(y, at, axis=axis))
+
+
+def test_rows_with_others_between_them_are_added_in_order():
+    """Beside four operands that lie in Fortran's order, rows were run in tiles, each for all indices of the next axis, and
+    a sum over both took them in that order."""
+    rng = np.random.default_rng(1)
+    a = np.asfortranarray(rng.integers(0, 1 << 60, (6, 28, 12, 4)).astype("u8"))
+    b = rng.integers(1, 1 << 60, (6, 28, 12, 4)).astype("u8")
+
+    def f(xp, a, b):
+        root, less = xp.sqrt(a), xp.negative(a)
+        quotient, rest = divmod(less, b)
+        return xp.clip(root, -9, 9), root, less, quotient, rest, rest.sum(axis=(0, 1, 2), dtype=np.float64)
+
+    got = f(frit, frit.asarray(a), frit.asarray(b))
+    frit.eval(*got)
+    for g, w in zip(got[2:], f(np, a, b)[2:]):
+        assert_same(np.asarray(g), w)

@@ -175,6 +175,19 @@ enum {
     LACED_TILE = 32 << 10,
 };
 
+/* Whether one accumulator takes rows of several indices of this axis: then in their order. */
+static bool
+accumulates_over(const struct fr_bound *b, int axis)
+{
+    for (size_t i = 0; i < b->nest->n_insts; i++) {
+        const struct fr_inst *in = &b->nest->insts[i];
+
+        if (in->kind == FR_INST_ACCUM && b->row_stride[in->operand] == 0 && fr_space_strides(b, in->operand)[axis] == 0)
+            return true;
+    }
+    return false;
+}
+
 /* How many rows at a time are run for each index of the innermost axis; 0: all rows for one after the other. Where an
  * operand has what belongs to the next index between its rows, as a matrix whose rows are repeated or small matrices
  * whose longest axis became the rows, all of them would go through the caches once for each index. */
@@ -192,7 +205,9 @@ laced_rows(const struct fr_bound *b, const struct fr_space *sp, int64_t lo, int6
         laced |= stride && stride < row && -stride < row;
         reach += row;
     }
-    return laced && reach * sp->n_rows >= LACED_BYTES && reach < LACED_TILE ? LACED_TILE / reach : 0;
+    if (!laced || reach * sp->n_rows < LACED_BYTES || reach >= LACED_TILE || accumulates_over(b, sp->axis[sp->n_axes - 1]))
+        return 0;
+    return LACED_TILE / reach;
 }
 
 static void
