@@ -150,6 +150,7 @@ class Launcher:
     def __init__(self, path):
         self.lib = ct.CDLL(path)
         self.lib.test_new.restype = ct.c_void_p
+        self.lib.test_widest.argtypes = [ct.c_void_p, ct.POINTER(Instance)]
         self.lib.test_time.restype = ct.c_double
         self.lib.test_know.argtypes = [ct.c_void_p, ct.c_double, ct.c_double]
         self.lib.test_pays.argtypes = [ct.c_int64, ct.c_int, ct.c_int]

@@ -243,6 +243,8 @@ def against_ref(jit, nest, shape, rng, answer=None, special=0.3, scalars=(), str
             a = values(dtype, (rows, 2), rng, special)[:, 0]
         elif access == "strided":
             a = values(dtype, (rows, strided_by * n + 1), rng, special)[:, ::-strided_by][:, :n]
+        elif access == "back":
+            a = values(dtype, (rows, n + 3), rng, special)[:, ::-1][:, 2:n + 2]
         else:
             a = values(dtype, (rows, n + 3), rng, special)[:, :n]
         if accum:
@@ -281,8 +283,17 @@ SIZES = [0, 1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100
 def axpy(dtype="f32", access="unit"):
     n = Nest()
     a, b, c = (n.load(dtype, access=access) for _ in range(3))
-    n.store(n.op("add", n.op("multiply", a, b), c), access=access)
+    n.store(n.op("add", n.op("multiply", a, b), c), access=stored(access))
     return n
+
+
+def stored(access):
+    """Loads alone go back."""
+    return "strided" if access == "back" else access
+
+
+def goes_back(dtype):
+    return np.dtype(DTYPES[dtype]).itemsize >= 4
 
 
 @needs_compiler
@@ -291,7 +302,7 @@ def test_map_of_every_size(jit, level):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(1)
     for dtype in ("f32", "f64", "i8", "i64", "c64", "u16"):
-        for access in ("unit", "strided"):
+        for access in ("unit", "strided", "back")[:2 + goes_back(dtype)]:
             nest = axpy(dtype, access)
             code = jit.code(nest)
             for n in SIZES:
@@ -395,7 +406,7 @@ def test_reductions(jit, level, dtype):
     rng = np.random.default_rng(5)
     kind = np.dtype(DTYPES[dtype]).kind
     wide = {"i": "i64", "u": "u64"}.get(kind, dtype)
-    for access in ("unit", "strided"):
+    for access in ("unit", "strided", "back")[:2 + goes_back(dtype)]:
         nest = Nest()
         a = nest.load(dtype, access=access)
         for name in REDUCES.get(kind, REDUCES["c"]):
@@ -444,11 +455,11 @@ def test_long_chains(jit, level):
     rng = np.random.default_rng(9)
     sizes = [1, 7, 8, 31, 33, 63, 64, 65, 100, 127, 128, 129, 136, 255, 257, 300, 517, 1000]
     for dtype in ("f32", "f64", "c64", "i32"):
-        for names, access in (("sum prod", "unit"), ("max argmin any", "unit"), ("sum argmax", "strided")):
+        for names, access in (("sum prod", "unit"), ("max argmin any", "unit"), ("sum argmax", "strided"), ("sum", "back")):
             nest = Nest()
             x, r, s = nest.load(dtype, access=access), nest.load(dtype, "ROW"), nest.scalar(dtype)
             y = long_chain(nest, x, 60, s, r)
-            nest.store(y, access=access)
+            nest.store(y, access=stored(access))
             for name in names.split():
                 wide = dtype == "i32" and name in ("sum", "prod")
                 nest.store(nest.reduce(name, nest.cast(y, "i64") if wide else y))
@@ -485,11 +496,11 @@ def test_rare_values(jit, level):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(11)
     for dtype in ("f32", "f64"):
-        for names, access in (("sum", "unit"), ("max sum", "strided"), ("", "unit"), ("", "strided")):
+        for names, access in (("sum", "unit"), ("max sum", "strided"), ("", "unit"), ("", "strided"), ("", "back")):
             nest = Nest()
             x = nest.load(dtype, access=access)
             y = nest.op("multiply", nest.op("cos", nest.op("add", x, nest.scalar(dtype))), nest.op("tan", x))
-            nest.store(y, access=access)
+            nest.store(y, access=stored(access))
             nest.store(nest.op("sin", nest.cast(x, "f64")))
             for name in names.split():
                 nest.store(nest.reduce(name, y))
@@ -529,7 +540,7 @@ def softmax(dtype="f32", rowbuf=True, access="unit"):
     n = Nest(rowbuf=rowbuf)
     x = n.load(dtype, access=access)
     e = n.op("exp", n.op("subtract", x, n.reduce("max", x)))
-    n.store(n.op("divide", e, n.reduce("sum", e)), access=access)
+    n.store(n.op("divide", e, n.reduce("sum", e)), access=stored(access))
     return n
 
 
@@ -553,7 +564,7 @@ def layer_norm(rowbuf=True):
 def test_stages(jit, level, rowbuf):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(7)
-    cases = [(softmax("f32", rowbuf), ()), (softmax("f64", rowbuf, "strided"), ()),
+    cases = [(softmax("f32", rowbuf), ()), (softmax("f64", rowbuf, "strided"), ()), (softmax("f64", rowbuf, "back"), ()),
              (layer_norm(rowbuf), (37.0, 1e-5))]
     for nest, scalars in cases:
         code = jit.code(nest)
@@ -636,7 +647,8 @@ def random_nest(seed):
     full, row, scalar = [], [], []
     types = r.sample(["f32", "f64", "i32", "i64", "u8", "f16", "c64", "c128", "bool"], 3)
     for _ in range(r.randint(1, 4)):
-        full.append(nest.load(r.choice(types), access=r.choice(["unit", "unit", "strided"])))
+        dtype = r.choice(types)
+        full.append(nest.load(dtype, access=r.choice(["unit", "unit", "strided", "back"][:3 + goes_back(dtype)])))
     for _ in range(r.randint(0, 2)):
         row.append(nest.load(r.choice(types), "ROW"))
     if r.random() < 0.5:

@@ -416,6 +416,27 @@ def test_pairs(launcher, kind, inner, outer):
                 run_all(launcher, Case(rng, n, shape))
 
 
+def test_maps_of_what_lies_side_by_side_have_small_tiles(launcher):
+    """So small that loads of the next one begin while this one is computed; but one operation does not stop."""
+    def widest(n_ops, *shapes):
+        n = Nest()
+        x, y = n.load("f64"), n.load("f64")
+        for _ in range(n_ops):
+            x = n.op("maximum", x, y)
+        n.store(x)
+        k = launcher.new(n)
+        arrays = [np.ones(s)[:, :4096] for s in shapes]
+        got = launcher.lib.test_widest(k, Bound(n, (20, 4096), arrays).c)
+        launcher.free(k)
+        return got
+
+    flat, gaps = (20, 4096), (20, 4100)
+    few, many = widest(2, flat, flat, flat), widest(9, flat, flat, flat)
+    assert 128 <= many <= few <= 7168 // 24
+    assert widest(1, flat, flat, flat) > 1000
+    assert widest(2, flat, gaps, flat) > 500 and widest(2, flat, flat, gaps) > 500
+
+
 def test_pairs_leave_what_others_read(launcher):
     """A result with two readers is made once, and what is read after a store over it is read before."""
     rng = np.random.default_rng(7)

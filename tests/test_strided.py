@@ -22,7 +22,8 @@ MULTIPLIES = {      # VEX without a second source in memory; the third bit of it
 
 
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
-@pytest.mark.parametrize("expression", ["a[::3] * b[::3] * 2", "a[::-1] * b[::5][:2000] * a[:2000]"])
+@pytest.mark.parametrize("expression", ["a[::3] * b[::3] * 2", "a[::-1] * b[::5][:2000] * a[:2000]",
+                                        "(a[::-1] * b[:2000]).reshape(40, 50) * 2"])
 def test_products_of_strided_operands_take_whole_registers(tmp_path, expression):
     tmp_path.chmod(0o700)
     code = f"""

@@ -103,6 +103,15 @@ def test_wide_elements_are_read_where_they_lie_unless_lines_collide(dtype):
     check(lambda x, y: x[::2] + y[::-1], a, b, packed=0)
 
 
+@pytest.mark.parametrize("dtype", "behifdFD")
+def test_backwards_rows_are_read_where_they_lie_but_for_small_elements(dtype):
+    small = np.dtype(dtype).itemsize < 4
+    a, b = data((40, 1000), dtype), data((40, 1000), dtype, 1)
+    for f in (lambda x, y: x[:, ::-1] * y, lambda x, y: y + x[::-1, ::-1], lambda x, y: x[::-1, ::-1] + y[:, ::-1] * y,
+              lambda x, y: (x[:, ::-1] * y).max(1)):
+        check(f, a, b, packed=small)
+
+
 @pytest.mark.parametrize("dtype, shape", [("b", (3001, 2903)), ("e", (2050, 2111)), ("f", (2000, 1493)), ("d", (1027, 1111)),
                                           ("f", (2048, 1033)), ("F", (1024, 1040))])
 def test_what_comes_from_memory(dtype, shape):
@@ -209,13 +218,14 @@ def test_backwards_and_every_other(dtype):
     n = (1 << 14) // np.dtype(dtype).itemsize + 77
     a, b = data((2 * n,), dtype), data((n,), dtype, 1)
     check(lambda x, y: x[::2] + y, a, b, what=dtype)
-    check(lambda x, y: x[n - 1::-1] + y, a, b, what=dtype)
+    small = np.dtype(dtype).itemsize < 4      # read backwards where they lie
+    check(lambda x, y: x[n - 1::-1] + y, a, b, packed=small, what=dtype)
     check(lambda x, y: (x[1::2] + y) + y[::-1], a, b, what=dtype)
     c, d = data((70, 700), dtype, 2), data((70, 350), dtype, 3)
     check(lambda x, y: x[::-1, ::2] + y, c, d, what=dtype)
     check(lambda x, y: x[:, ::2] + y[::-1, ::-1], c, d, what=dtype)
     rows = data((700,), dtype, 4)
-    check(lambda x, y: x[:, ::-1] + y[::-1], c, rows, what=dtype)
+    check(lambda x, y: x[:, ::-1] + y[::-1], c, rows, packed=small, what=dtype)
     tall = data((350, 70), dtype, 5)
     check(lambda x, y, z: x[:, ::2] + y[:, ::-1] + z.T, c, d, tall, what=dtype)     # a crosswise one beside them
 
@@ -241,8 +251,9 @@ def test_images_of_bytes_are_packed_whatever_their_size():
     check(lambda x: x.reshape(-1)[::2] + x.reshape(-1)[1::2], x)
 
 
-def test_backwards_in_rows_that_stay_whole():
-    a, b = data((300, 900), "f"), data((300, 900), "f", 1)
+@pytest.mark.parametrize("dtype", "hf")
+def test_backwards_in_rows_that_stay_whole(dtype):
+    a, b = data((300, 900), dtype), data((300, 900), dtype, 1)
 
     def total(x, y):
         s = x[:, ::-1] + y
@@ -251,8 +262,8 @@ def test_backwards_in_rows_that_stay_whole():
     def scaled(x, y):
         s = x[:, ::-1] * y
         return s / s.max(axis=1, keepdims=True)
-    check(total, a, b)
-    check(scaled, a, b)
+    check(total, a, b, packed=dtype == "h")
+    check(scaled, a, b, packed=dtype == "h")
 
 
 def test_other_steps_are_read_where_they_lie():

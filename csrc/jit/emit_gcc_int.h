@@ -62,7 +62,8 @@ struct source {                  /* an operand that FULL loads read */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
     gj_lvalue *wide[MAX_ABREAST];  /* [B] each: the elements as floats or as 32-bit integers, or NULL */
-    gj_lvalue *gathered[MAX_ABREAST];   /* strided: the elements of each block of a step, side by side */
+    gj_lvalue *gathered[MAX_ABREAST];   /* strided or back: the elements of each block of a step, side by side */
+    bool       back;             /* elements lie one before the other; there is no step */
 };
 
 struct emit {
@@ -144,6 +145,12 @@ static inline bool
 strided(const struct emit *e, int operand)
 {
     return e->nest->operands[operand].access == FR_ACCESS_STRIDED;
+}
+
+static inline bool
+goes_back(const struct emit *e, int operand)
+{
+    return e->nest->operands[operand].access == FR_ACCESS_BACK;
 }
 
 static inline gj_rvalue *

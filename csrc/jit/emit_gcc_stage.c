@@ -303,25 +303,29 @@ finish_block(struct emit *e)
 }
 
 /* Block u of a strided operand, put together in registers. Left to the loop over the block, GCC would compute with
- * two lanes at a time, and what they leave in memory piece by piece is late when it is read as a whole. */
+ * two lanes at a time, and what they leave in memory piece by piece is late when it is read as a whole. Of elements one
+ * before the other GCC makes one load and one shuffle for each vector. */
 static void
 gather_block(struct emit *e, const struct source *k, int u)
 {
     struct fr_gcc *c = &e->c;
     fr_dtype       d = operand_dtype(e, k->operand);
     gj_type       *type = c->memory[d], *vector;
-    gj_rvalue     *step = fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
     int            parts = n_parts(d), n = e->block * parts, size = fr_dtype_size(d) / parts;
     int            lanes = least(n, e->vector_bytes / size);
+    gj_rvalue     *step = k->back ? fr_gcc_i64(c, -fr_dtype_size(d)) : fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
 
     vector = fr_emit_vector_of(e, type, lanes);
     at = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, u * e->block));
     at = fr_gcc_offset(c, fr_gcc_get(c, k->from), fr_gcc_bin(c, GJ_MULT, c->t_i64, at, step));
     for (int first = 0; first < n; first += lanes) {
         for (int i = 0; i < lanes; i++) {
-            at = fr_gcc_keep(c, c->t_bytes, at);
-            lane[i] = fr_gcc_get(c, fr_gcc_at(c, type, at, fr_gcc_i64(c, i % parts)));
-            if (i % parts == parts - 1)
+            int64_t off = k->back ? i % parts - (first + i) / parts * parts : i % parts;
+
+            if (!k->back || !(first + i))
+                at = fr_gcc_keep(c, c->t_bytes, at);
+            lane[i] = fr_gcc_get(c, fr_gcc_at(c, type, at, fr_gcc_i64(c, off)));
+            if (!k->back && i % parts == parts - 1)
                 at = fr_gcc_offset(c, at, step);
         }
         fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->gathered[u], first),
@@ -432,20 +436,21 @@ declare_source(struct emit *e, int operand)
     struct fr_gcc *c = &e->c;
     struct source *s;
     fr_dtype       d = operand_dtype(e, operand);
+    int            size = fr_dtype_size(fr_dtype_info[d].component);
 
     if (e->source_of[operand] >= 0)
         return;
     e->source_of[operand] = (int16_t)e->n_sources;
     s = &e->sources[e->n_sources++];
-    *s = (struct source){.operand = (uint16_t)operand};
+    *s = (struct source){.operand = (uint16_t)operand, .back = goes_back(e, operand)};
     s->from_start = fr_emit_entry_bytes(e, operand);
     s->from = fr_emit_copied(e, c->t_bytes, s->from_start);
     if (strided(e, operand)) {
         s->step_start = fr_emit_entry_step(e, operand);
         s->step = fr_emit_copied(e, c->t_i64, s->step_start);
-        for (int u = 0; u < e->abreast && fr_dtype_size(fr_dtype_info[d].component) >= GATHERED; u++)
-            s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     }
+    for (int u = 0; u < e->abreast && (s->step || s->back) && size >= GATHERED; u++)
+        s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     s->pad = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     fr_emit_declare_wide(e, s);
 }

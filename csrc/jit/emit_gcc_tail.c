@@ -74,6 +74,25 @@ gather_strided(struct emit *e, const struct source *k, gj_rvalue *n_left)
     fr_gcc_end_for(c, l);
 }
 
+/* Where they are expected: the first of them last. */
+static void
+gather_back(struct emit *e, struct source *k, gj_rvalue *n_left)
+{
+    struct fr_gcc     *c = &e->c;
+    fr_dtype           d = operand_dtype(e, k->operand);
+    int                parts = n_parts(d), last = (e->block - 1) * parts;
+    gj_rvalue         *back = fr_gcc_i64(c, -fr_dtype_size(d));
+    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
+    gj_rvalue         *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
+    struct fr_gval     v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), back, j);
+
+    fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
+                 minus(e, fr_gcc_i64(c, last), times(e, i, parts)), v);
+    fr_gcc_end_for(c, l);
+    fr_gcc_set(c, k->from, fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, last))),
+                                         times(e, fr_gcc_get(c, e->j), fr_dtype_size(d))));
+}
+
 void
 fr_emit_gather(struct emit *e, gj_rvalue *n_left)
 {
@@ -84,6 +103,10 @@ fr_emit_gather(struct emit *e, gj_rvalue *n_left)
         fr_dtype       d = operand_dtype(e, k->operand);
 
         clear_pad(e, k);
+        if (k->back) {
+            gather_back(e, k, n_left);
+            continue;
+        }
         if (k->step)
             gather_strided(e, k, n_left);
         else
@@ -104,7 +127,7 @@ may_be_subnormal(const struct emit *e, const struct source *k)
 {
     fr_dtype d = fr_dtype_info[operand_dtype(e, k->operand)].component;
 
-    return !k->step && (d == FR_F32 || d == FR_F64);
+    return !k->step && !k->back && (d == FR_F32 || d == FR_F64);
 }
 
 static int
@@ -204,7 +227,7 @@ fr_emit_may_not_read(struct emit *e)
         fr_dtype             d = operand_dtype(e, k->operand);
         gj_rvalue           *at;
 
-        if (k->step)
+        if (k->step || k->back)
             return fr_gcc_bits(c, FR_BOOL, 1);
         at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
                            times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));

@@ -77,7 +77,8 @@ struct fr_inst {       /* 16 bytes, no padding: bytes are hashed */
 /* How an operand moves along the inner axis. */
 enum fr_access { FR_ACCESS_UNIT,     /* stride == element size */
                  FR_ACCESS_ZERO,     /* level ROW: one element per row */
-                 FR_ACCESS_STRIDED };/* any stride, also negative */
+                 FR_ACCESS_STRIDED,  /* any stride, also negative */
+                 FR_ACCESS_BACK };   /* a FULL load; stride == -element size, of 4 bytes or more */
 
 struct fr_operand {    /* 4 bytes */
     fr_dtype dtype;

@@ -38,6 +38,16 @@ struct lowering {
     struct fr_err          *err;
 };
 
+/* Whether the operand's elements lie one before the other along the row, and are read so (FR_ACCESS_BACK). */
+static inline bool
+fr_lower_goes_back(const struct lowering *z, size_t operand)
+{
+    fr_dtype d = z->form[operand].dtype;
+
+    return z->n_axes && z->op[operand].stride[z->n_axes - 1] == -1 &&
+           fr_dtype_size(fr_dtype_info[d].component) >= 4;
+}
+
 /* ---- lower_rows.c: both once axes have been coalesced and before access is set */
 
 /* Packs what runs crosswise; returns how many operands. Not when rows have been joined. */

@@ -54,7 +54,8 @@ only_moves(const struct lowering *z)
 }
 
 /* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
- * second to fourth one, or goes backwards: copies of those are shuffles of whole vectors. -1: not worth packing. */
+ * second to fourth one, or goes backwards and is not read so: copies of those are shuffles of whole vectors. -1: not worth
+ * packing. */
 static int
 pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
 {
@@ -75,7 +76,8 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
         return -1;
     near = moves ? o->stride[inner] >= 2 && o->stride[inner] <= PACK_APART : is_near(o->stride[inner], step, bytes);
     if (axis < 0)
-        small = !(o->stride[inner] == -1 || near) || z->dims[inner] < PACK_ROW || (moves ? size > PACK_WIDE : size >= PACK_WIDE);
+        small = !((o->stride[inner] == -1 && (moves || !fr_lower_goes_back(z, (size_t)operand))) || near) ||
+                z->dims[inner] < PACK_ROW || (moves ? size > PACK_WIDE : size >= PACK_WIDE);
     else
         small = step < PACK_STEP || z->dims[inner] < FR_PACK_EXTENT ||
                 (size >= PACK_WIDE && row_stays(z->dims[inner], step));

@@ -117,6 +117,29 @@ test_operations(const struct fr_kernel *k)
     return n;
 }
 
+static size_t widest;
+
+static void
+note_width(size_t n, void *out, const void *a, const void *b, const void *c, unsigned once)
+{
+    (void)out, (void)a, (void)b, (void)c, (void)once;
+    widest = n > widest ? n : widest;
+}
+
+/* The most elements that one call of a kernel gets; nothing is computed, now or later. */
+EXPORT int
+test_widest(struct fr_kernel *k, const struct fr_instance *in)
+{
+    for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
+        if (k->program->steps[i].kind == FR_STEP_OP || k->program->steps[i].kind == FR_STEP_OP_STORE)
+            k->program->steps[i].fn.map = note_width;
+    widest = 0;
+    fr_pool_set_size(1);
+    strcpy(fr_env.backend, "cpu");
+    strcpy(fr_env.jit, "off");
+    return fr_launch(k, in, 1, NULL) == FR_OK ? (int)widest : -1;
+}
+
 enum { HOW_INTERPRET, HOW_REF, HOW_CODE };
 
 EXPORT int

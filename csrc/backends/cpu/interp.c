@@ -554,6 +554,53 @@ placed(struct frame *f, int64_t n_rows, int64_t n_inner)
     return true;
 }
 
+/* Whether what the steps of the tile read and write lies side by side over all rows, and is not copied first. */
+static bool
+lies_flat(const struct frame *f, int64_t n_rows, int64_t n_inner)
+{
+    const struct fr_program *p = f->p;
+
+    if (!p->flat_want || (n_inner == 1 && n_rows > 1))
+        return false;
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
+        const struct fr_step *st = &p->steps[i];
+
+        if (st->kind != FR_STEP_OP && (!lies_in_one(f, st->operand, st->size, n_rows, n_inner) ||
+                                       (st->kind == FR_STEP_LOAD && f->loads[st->load])))
+            return false;
+    }
+    return true;
+}
+
+/* Such: every place is a register or moves on through memory, so that no more is done for a step than its call. */
+static void
+run_flat(struct frame *f, int64_t n_all)
+{
+    const struct fr_program *p = f->p;
+    const struct fr_step    *first = p->steps + p->tile.first, *stop = p->steps + p->tile.end;
+    char                   **at = f->at;
+
+    f->row0 = 0;
+    f->n_rows = 1;
+    f->n = even_piece(n_all, p->flat_want);
+    for (const struct fr_step *st = first; st < stop; st++)
+        if (st->kind != FR_STEP_STORE)
+            at[st->dst] = st->kind == FR_STEP_OP ? f->registers + st->offset : f->ptr[st->operand];
+    for (f->j0 = 0;; ) {
+        f->n = f->n < n_all - f->j0 ? f->n : n_all - f->j0;
+        for (const struct fr_step *st = first; st < stop; st++)
+            if (st->fn.map)
+                st->fn.map((size_t)f->n, at[st->dst], at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
+            else if (st->kind == FR_STEP_STORE)
+                store(f, st);
+        if ((f->j0 += f->n) >= n_all)
+            return;
+        for (const struct fr_step *st = first; st < stop; st++)
+            if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_OP_STORE)
+                at[st->dst] += f->n * st->size;
+    }
+}
+
 static void
 run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 {
@@ -562,8 +609,12 @@ run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
 
     if (copied(f, n_rows, n_inner) || accumulated(f, n_rows, n_inner))
         return;
-    tile_rows = choose_tile(f, n_rows, n_inner, &piece);
     begin_list(f, 0, p->tile_end_hazard);
+    if (lies_flat(f, n_rows, n_inner)) {
+        run_flat(f, n_rows * n_inner);
+        return;
+    }
+    tile_rows = choose_tile(f, n_rows, n_inner, &piece);
     for (int64_t r = 0; r < n_rows; r += tile_rows) {
         f->row0 = r;
         f->n_rows = n_rows - r < tile_rows ? n_rows - r : tile_rows;

@@ -17,6 +17,9 @@ enum {
     BLOCK_MIN = 512, /* elements; below, calling the kernels shows */
     BLOCK_MAX = 4096,
     BLOCK_BYTES = 8192, /* of registers; a quarter of the smallest L1, the rest is for operands */
+    FLAT_MIN = 128, /* elements; */
+    FLAT_BYTES = 7168, /* of registers and operands: so little that the processor is at the next tile's loads while this
+                        * one is computed and stored */
     WHOLE_ROW_BYTES = 512 << 10, /* of registers and loads of a whole row: half of an L2 of 1 MB */
     WHOLE_ROW_MAX = 65536, /* elements */
     PAD_BYTES = 192,   /* between registers, so that they do not share the low 12 address bits */
@@ -635,6 +638,27 @@ block_elements(int64_t elem_bytes)
     return clamp(elem_bytes ? BLOCK_BYTES / elem_bytes : BLOCK_MAX, BLOCK_MIN, BLOCK_MAX) & ~63;
 }
 
+/* How many elements of maps alone a tile has, where what they read and write lies side by side; 0: other steps. A single
+ * operation has no reason to stop. */
+static int64_t
+flat_elements(const struct fr_program *p, int64_t elem_bytes)
+{
+    int n_ops = 0;
+
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
+        const struct fr_step *st = &p->steps[i];
+
+        if ((st->kind != FR_STEP_LOAD && st->kind != FR_STEP_OP && st->kind != FR_STEP_OP_STORE &&
+             st->kind != FR_STEP_STORE) || st->row_args || (st->kind == FR_STEP_STORE && st->once))
+            return 0;
+        n_ops += st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE;
+        elem_bytes += st->kind == FR_STEP_OP ? 0 : st->size;
+    }
+    if (p->stages || !n_ops)
+        return 0;
+    return n_ops == 1 ? BLOCK_MAX : clamp(FLAT_BYTES / elem_bytes, FLAT_MIN, BLOCK_MAX) & ~63;
+}
+
 static uint32_t
 count_ops(const struct fr_program *p, struct fr_steps l)
 {
@@ -683,6 +707,8 @@ place_all(struct builder *b)
     p->tile_end_hazard = (uint32_t)b->n_hazards;
     p->tile_want = block_elements(b->elem_bytes);
     p->tile_cap = p->tile_want;
+    p->flat_want = flat_elements(p, b->elem_bytes);
+    p->flat_want = p->flat_want < p->tile_want ? p->flat_want : p->tile_want;
     if (p->stages)
         p->tile_cap = whole_row(b);
     high = place_registers(b, p->tile, at, p->tile_cap);

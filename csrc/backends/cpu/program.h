@@ -97,6 +97,7 @@ struct fr_program {
     uint32_t        n_places, n_loads;
     int64_t         tile_cap;     /* elements that a register of the tile form holds */
     int64_t         tile_want;    /* elements of a good tile of short rows */
+    int64_t         flat_want;    /* elements of a tile where all operands lie side by side; 0: not only maps */
     int64_t         block_cap;    /* elements of a register of the long form */
     size_t          registers_at; /* where registers begin in scratch */
     size_t          temp_at;      /* where fr_interp_temp_bytes begin */

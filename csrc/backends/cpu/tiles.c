@@ -14,7 +14,7 @@
  * lie along it. What is read ahead of its turn is not written before: a store and a load of one
  * nest meet in no element or in the same one, which is in one tile.
  *
- * An operand that goes backwards along the row, or takes every other element of it, has no such
+ * An operand of small elements that goes backwards along the row, or takes every other element of it, has no such
  * axis: its part of the tile is copied row by row (fr_copy_gather), and a tile that has no other
  * packed operands is so small that it stays in L1.
  *

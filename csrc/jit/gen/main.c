@@ -364,8 +364,6 @@ add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
     for (int i = 0; i < s->n_args; i++)
         fr_text_add(&t, "    const %s *%c = %c;\n", memory_type(s, &s->args[i]), arg_name[i],
                     "abc"[i]);
-    for (int i = s->n_args; i < MAX_ARGS; i++)
-        fr_text_add(&t, "    (void)%c;\n", "abc"[i]);
     if (rounds_halves(name))
         fr_text_add(&t, "#ifdef __F16C__\n    if (!once) {\n        round_halves(n, r, x);\n"
                         "        return;\n    }\n#endif\n");
@@ -375,11 +373,11 @@ add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
             add_case(&t, s, once);
             n_loops++;
         }
-    fr_text_add(&t, "    }\n    splat(SELF, n, (const void *[]){a, b, c}, once, out,\n"
-                    "          (const size_t[]){");
+    fr_text_add(&t, "    }\n    static const struct splat form = {{0, 1, 2, 3, 4, 5, 6, 7}, SELF, %d * sizeof *r, {",
+                s->out.n_parts);
     for (int i = 0; i < s->n_args; i++)
         fr_text_add(&t, "%d * sizeof *%c, ", s->args[i].n_parts, arg_name[i]);
-    fr_text_add(&t, "%d * sizeof *r}, %d);\n}\n", s->out.n_parts, s->n_args);
+    fr_text_add(&t, "}};\n    splat(n, out, a, b, c, &form.once[once]);\n}\n");
     add_text(name, place, &t, (unsigned)s->code.n * n_loops);
 }
 
@@ -553,30 +551,37 @@ static const char names_head[] = "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
                                  "#define PASTE(a, b, c, d) PASTE_(a, b, c, d)\n"
                                  "#define K(name) PASTE(fr_kernels_, FR_LEVEL, _, name)\n";
 
-/* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. */
+/* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. It has no more arguments
+ * than registers hold, so that the kernel, whose last act it is, needs no frame. */
 static const char splat_text[] =
     "\n#define LOOP(n) _Pragma(\"GCC ivdep\") for (size_t i = 0; i < n; i++)\n"
     "\nenum { SPLAT_CHUNK = 256, PIECE = 128 };\n"
+    "\nstruct splat {\n"
+    "    uint8_t    once[8]; /* 0 to 7: a pointer to one of them is also one to the rest */\n"
+    "    fr_map_fn *f;\n"
+    "    uint8_t    size_out, size[3]; /* of elements */\n"
+    "};\n"
     "\nstatic __attribute__((noinline)) void\n"
-    "splat(fr_map_fn *f, size_t n, const void *const *args, unsigned once, void *out,\n"
-    "      const size_t *size, int n_args)\n"
+    "splat(size_t n, char *out, const char *x, const char *y, const char *z, const uint8_t *once)\n"
     "{\n"
-    "    _Alignas(64) char block[3][SPLAT_CHUNK * 16];\n"
-    "    size_t            m = n < SPLAT_CHUNK ? n : SPLAT_CHUNK;\n"
-    "    const char       *a[3] = {0};\n"
+    "    const struct splat *form = (const struct splat *)(const void *)(once - *once);\n"
+    "    _Alignas(64) char   block[3][SPLAT_CHUNK * 16];\n"
+    "    size_t              m = n < SPLAT_CHUNK ? n : SPLAT_CHUNK, size[3];\n"
+    "    const char         *a[3] = {x, y, z};\n"
     "\n"
-    "    for (int k = 0; k < n_args; k++) {\n"
-    "        a[k] = args[k];\n"
-    "        if (once >> k & 1) {\n"
+    "    for (int k = 0; k < 3; k++) {\n"
+    "        size[k] = form->size[k];\n"
+    "        if (*once >> k & 1 && size[k]) {\n"
     "            for (size_t i = 0; i < m; i++)\n"
-    "                memcpy(block[k] + i * size[k], args[k], size[k]);\n"
+    "                memcpy(block[k] + i * size[k], a[k], size[k]);\n"
     "            a[k] = block[k];\n"
+    "            size[k] = 0;\n"
     "        }\n"
     "    }\n"
-    "    for (size_t i = 0; i < n; i += m) {\n"
-    "        f(n - i < m ? n - i : m, (char *)out + i * size[n_args], a[0], a[1], a[2], 0);\n"
-    "        for (int k = 0; k < n_args; k++)\n"
-    "            if (!(once >> k & 1))\n"
+    "    for (size_t i = 0; i < n; i += m, out += m * form->size_out) {\n"
+    "        form->f(n - i < m ? n - i : m, out, a[0], a[1], a[2], 0);\n"
+    "        for (int k = 0; k < 3; k++)\n"
+    "            if (size[k])\n"
     "                a[k] += m * size[k];\n"
     "    }\n"
     "}\n";
