@@ -24,9 +24,7 @@ def isa_levels():
 def configurations():
     """(name, environment, pytest arguments)"""
     empty = tempfile.mkdtemp(prefix="frit-no-tools-")
-    # These choose the ways in which they run by themselves.
-    own = ["--ignore=tests/test_past.py", "--ignore=tests/test_tiles.py"]
-    core = ["-m", "core and not soak", *own]
+    core = ["-m", "core and not soak and not own"]
     # What has nothing to do with the instruction set.
     values = [*core, *(f"--ignore=tests/test_{name}.py" for name in
                        ("accelerate", "bad_input", "faults", "guest", "sharing"))]
@@ -38,7 +36,7 @@ def configurations():
     yield "interpreter, 1 thread", {"FRIT_JIT": "interpret", "FRIT_NUM_THREADS": "1",
                                     "FRIT_FUZZ": "300"}, core
     yield "node by node first", {"FRIT_EAGER_ELEMS": "131072", "FRIT_FUZZ": "300"}, [
-        "-m", "core and not soak and not planned", *own]
+        "-m", "core and not soak and not own and not planned"]
     levels = isa_levels()
     for level in levels[:-1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", "FRIT_FUZZ": "300"},

@@ -243,7 +243,7 @@ def test_it_runs_node_by_node_until_there_is_a_plan():
     n, _ = count("eager", run, 1237)
     after = frit.stats()
     assert n == 1 and after["plans"] == before["plans"] and after["kernels"] - before["kernels"] == 4
-    for _ in range(8):
+    for _ in range(20):     # what other tests have met may hold the place in which it is counted for up to 11 of them
         count("eager", run, 1237)
     assert frit.wait_for_compiles()
     for _ in range(3):

@@ -67,6 +67,7 @@ with np.errstate(all="ignore"):
 """
 
 
+@pytest.mark.own
 @pytest.mark.skipif(REF, reason="has one level")
 @pytest.mark.parametrize("jit", ["always", "interpret"])
 def test_the_same_bits_without_the_instructions(jit):

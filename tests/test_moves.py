@@ -424,6 +424,7 @@ def cost():
     return {s: counts[2 * i + 1] / 4 / (30000 if s in COSTS else 8000) for i, s in enumerate(COSTS | COSTS_ALONE)}
 
 
+@pytest.mark.own
 @pytest.mark.parametrize("statement", COSTS | COSTS_ALONE)
 def test_instructions_an_element(cost, statement):
     assert cost[statement] <= (COSTS | COSTS_ALONE)[statement], cost
@@ -436,6 +437,7 @@ LACED = {
 }
 
 
+@pytest.mark.own
 def test_rows_that_others_lie_between_go_through_the_cache_once():
     needs_callgrind()
     parts = [SETUP, "rows, rows5 = frit.asarray(r.random((20000, 10), 'f4')), frit.asarray(r.random((5000, 5, 5)))"]

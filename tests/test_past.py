@@ -14,7 +14,7 @@ from benchmarks import dispatch_callgrind
 
 from .common import ROOT, machine_code
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.own]
 
 REF = os.environ.get("FRIT_BACKEND") == "ref"
 FENCE = b"\x0f\xae\xf8"         # sfence, which ends a function with such stores and no other

@@ -299,6 +299,7 @@ def test_what_is_known_of_an_index_is_not_taken_for_another():
             x[j]
 
 
+@pytest.mark.own
 def test_an_index_is_looked_at_once():
     """Tracing a take of 100,000 elements; frit's own memory does not change."""
     code = """

@@ -13,7 +13,7 @@ import frit
 
 from .common import ROOT, assert_same
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.own]
 
 DTYPES = "?bBhHiIlLefdFD"
 SHAPES = [(300, 257), (129, 515), (2000, 17), (16, 4100), (333, 100), (64, 2048), (1025, 33), (31, 1000)]
