@@ -506,7 +506,7 @@ def test_memory_reuses_and_counts(lib):
     blocks = [lib.fr_memory_alloc(n_(n)) for n in sizes]
     assert all(blocks) and len(set(blocks)) == len(blocks)
     for p, n in zip(blocks, sizes):
-        assert p % 64 == 0 and (n < 2 << 20 or p % (2 << 20) == 0)
+        assert p % 64 == 0 and (n < 2 << 20 or 64 < p % (2 << 20) < 4096)
         C.memset(p, 0xA5, -(-n // 64) * 64)  # padded to a multiple of 64
     s = memory_stats(lib)
     assert s.live_bytes - base.live_bytes == sum(sizes) and s.n_allocs - base.n_allocs == len(sizes)
@@ -522,6 +522,17 @@ def test_memory_reuses_and_counts(lib):
         lib.fr_memory_free(C.c_void_p(p), n_(n))
     lib.fr_memory_trim()
     assert memory_stats(lib).pooled_bytes == base.pooled_bytes
+
+
+def test_large_blocks_begin_at_other_places_of_a_page(lib):
+    """So that what is stored into one has not the low bits of the address of what is loaded from the next."""
+    lib.fr_memory_trim()
+    blocks = [lib.fr_memory_alloc(n_(4 << 20)) for _ in range(6)]
+    places = [p % 4096 for p in blocks]
+    assert all(512 <= abs(a - b) <= 4096 - 512 for i, a in enumerate(places) for b in [0, *places[:i]]), places
+    for p in blocks:
+        lib.fr_memory_free(C.c_void_p(p), n_(4 << 20))
+    lib.fr_memory_trim()
 
 
 def resident(addresses):

@@ -242,7 +242,7 @@ churn(void *arg)
             if (!p[k])
                 continue;
             c->bad += (uintptr_t)p[k] % 64 != 0;
-            c->bad += n[k] >= 2 << 20 && (uintptr_t)p[k] % (2 << 20) != 0;
+            c->bad += n[k] >= 2 << 20 && (uintptr_t)p[k] % (2 << 20) >= 4096;
             memset(p[k], mark, n[k]);
         }
     }

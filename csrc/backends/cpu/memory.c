@@ -5,7 +5,7 @@
  *     small   up to 32 KB     carved from slabs of some eight blocks, 64 to 256 KB, whose first 64 bytes
  *                             say how to find it
  *     middle  below 2 MB      runs of pages
- *     large   2 MB and more   a mapping of its own
+ *     large   2 MB and more   a mapping of its own, in which they begin some lines beside the others
  *
  * Slabs are runs of pages, too (runs.h), so that what is small lies close together: a huge page that takes longer to
  * come than usual (200 us on a Zen 4 of 2.6 GHz) is felt.
@@ -33,6 +33,8 @@
 #define SLAB_MAX (256 * KB)
 #define SMALL_MAX (32 * KB)
 #define LARGE_MIN FR_RUN_MAX  /* of a class */
+#define APART (9 * GRAIN)
+#define N_APART ((size_t)6)   /* such steps, in a page; not at its beginning, where NumPy's arrays are */
 #define POOLED_MIN (256 * MB) /* kept for reuse whatever is live */
 
 enum { N_EXACT = 16,          /* 64 .. 1024 by 64 */
@@ -105,10 +107,11 @@ class_bytes(int c)
     return ((size_t)5 + (size_t)(c % 4)) << (log - 2);
 }
 
+/* Of a large block. */
 static size_t
 mapped_bytes(int c)
 {
-    size_t n = class_bytes(c);
+    size_t n = class_bytes(c) + N_APART * APART;
 
     return (n + FR_PAGE - 1) / FR_PAGE * FR_PAGE;
 }
@@ -168,6 +171,24 @@ next_fresh(int c)
     return classes[c].fresh - class_bytes(c);
 }
 
+/* Under the lock. If all began where a page does, loads of x[i - 1] would meet stores to y[i - 1] that are on their way,
+ * and to the processor have the same address at first sight: five points of 2000 x 2000 f64 take 1.9 ms instead of 1.6.
+ * (A distance of one line, of which each load meets the store before, is worse: 2.5.) */
+static void *
+map_large(int c)
+{
+    static size_t n_mapped;
+    char         *p = fr_map(mapped_bytes(c), FR_HUGE);
+
+    return p ? p + (1 + n_mapped++ % N_APART) * APART : NULL;
+}
+
+static void
+unmap_large(void *p, int c)
+{
+    fr_unmap((void *)((uintptr_t)p & ~(uintptr_t)(FR_HUGE - 1)), mapped_bytes(c));
+}
+
 /* Under the lock. */
 static void *
 new_block(int c, size_t n_bytes)
@@ -175,7 +196,7 @@ new_block(int c, size_t n_bytes)
     if (!at_fork_installed)
         at_fork_installed = pthread_atfork(NULL, NULL, after_fork) == 0;
     if (class_bytes(c) >= LARGE_MIN)
-        return fr_map(mapped_bytes(c), FR_HUGE);
+        return map_large(c);
     if (class_bytes(c) > SMALL_MAX)
         return fr_run_take(n_bytes, FR_PAGE);
     return add_slab(c) ? next_fresh(c) : NULL;
@@ -215,7 +236,7 @@ drop(uint64_t keep)
 
         classes[c].free = b->next;
         stats.pooled_bytes -= class_bytes(c);
-        fr_unmap(b, mapped_bytes(c));
+        unmap_large(b, c);
     }
     if (pooled() > keep)
         fr_runs_drop(keep > stats.pooled_bytes ? keep - stats.pooled_bytes : 0);

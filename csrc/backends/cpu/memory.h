@@ -1,7 +1,7 @@
 /* backends/cpu/memory.h -- where array memory comes from: a pool of huge pages.
  *
  * Called by runtime (results, arenas of plans). Everything is 64-byte aligned and padded to a
- * multiple of 64 bytes; blocks of 2 MB and more are aligned to 2 MB, and all lie in huge pages (MADV_HUGEPAGE).
+ * multiple of 64 bytes; all lie in huge pages (MADV_HUGEPAGE), blocks of 2 MB and more near the beginning of one.
  * Freed blocks are reused, and given back to the system beyond a cap (a share of what is live). Thread-safe. Memory is
  * not zeroed. */
 #ifndef FR_BACKENDS_CPU_MEMORY_H
