@@ -852,6 +852,8 @@ def make_operands(nest, rows, n, seed=0):
             out.append(samples(w[1], (rows,), seed + k, special=False))
         elif w[2] == "strided":
             out.append(samples(w[1], (rows, 2 * n), seed + k, special=False)[:, ::-2])
+        elif w[2] == "back":
+            out.append(samples(w[1], (rows, n), seed + k, special=False)[:, ::-1])
         else:
             out.append(samples(w[1], (rows, n), seed + k, special=False))
         if w[2] == "strided" and "written" in w:
@@ -891,7 +893,7 @@ class Writer:
         r = self.rng
         for _ in range(r.randint(1, 3)):
             d = r.choice(["f32", "f64", "f32", "i32", "f16", "c64", "bool", "u8"])
-            self.load(d, r.choice(["unit", "strided"]))
+            self.load(d, r.choice(["unit", "strided", "back"][:3 - (d in ("f16", "bool", "u8"))]))
         if r.random() < 0.5:
             self.load(r.choice(["f32", "f64"]), "zero")
         if r.random() < 0.5:
