@@ -418,14 +418,15 @@ def test_pairs(launcher, kind, inner, outer):
 
 def test_maps_of_what_lies_side_by_side_have_small_tiles(launcher):
     """So small that loads of the next one begin while this one is computed; but one operation does not stop."""
-    def widest(n_ops, *shapes):
+    def widest(n_ops, *shapes, every=1):
         n = Nest()
-        x, y = n.load("f64"), n.load("f64")
+        x, y = n.load("f64", access="unit" if every == 1 else "strided"), n.load("f64")
         for _ in range(n_ops):
             x = n.op("maximum", x, y)
         n.store(x)
         k = launcher.new(n)
         arrays = [np.ones(s)[:, :4096] for s in shapes]
+        arrays[0] = np.repeat(arrays[0], every, 1)[:, ::every] if every > 1 else arrays[0]
         got = launcher.lib.test_widest(k, Bound(n, (20, 4096), arrays).c)
         launcher.free(k)
         return got
@@ -434,7 +435,8 @@ def test_maps_of_what_lies_side_by_side_have_small_tiles(launcher):
     few, many = widest(2, flat, flat, flat), widest(9, flat, flat, flat)
     assert 128 <= many <= few <= 7168 // 24
     assert widest(1, flat, flat, flat) > 1000
-    assert widest(2, flat, gaps, flat) > 500 and widest(2, flat, flat, gaps) > 500
+    assert widest(2, flat, gaps, flat) == widest(2, flat, flat, gaps) <= 2 * 7168 // 24
+    assert widest(2, flat, flat, flat, every=2) > 500       # what is gathered first
 
 
 def test_pairs_leave_what_others_read(launcher):

@@ -14,6 +14,7 @@ enum {
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
+    FLAT_ROW = 512,       /* elements of rows with gaps between them that are run one by one */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
     PLACED_ROWS = 5,      /* whose places are found side by side, */
     PLACED_WIDE = 8,      /* the same of elements of 8 bytes */
@@ -554,13 +555,13 @@ placed(struct frame *f, int64_t n_rows, int64_t n_inner)
     return true;
 }
 
-/* Whether what the steps of the tile read and write lies side by side over all rows, and is not copied first. */
+/* Whether what the steps of the tile read and write lies side by side over so many rows, and is not copied first. */
 static bool
 lies_flat(const struct frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
 
-    if (!p->flat_want || (n_inner == 1 && n_rows > 1))
+    if (n_inner == 1 && n_rows > 1)
         return false;
     for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
         const struct fr_step *st = &p->steps[i];
@@ -572,21 +573,23 @@ lies_flat(const struct frame *f, int64_t n_rows, int64_t n_inner)
     return true;
 }
 
-/* Such: every place is a register or moves on through memory, so that no more is done for a step than its call. */
+/* Such, from a row on, in tiles of `most` elements: every place is a register or moves on through memory, so that no more
+ * is done for a step than its call. */
 static void
-run_flat(struct frame *f, int64_t n_all)
+run_flat(struct frame *f, int64_t row, int64_t n_all, int64_t most)
 {
     const struct fr_program *p = f->p;
     const struct fr_step    *first = p->steps + p->tile.first, *stop = p->steps + p->tile.end;
     char                   **at = f->at;
 
-    f->row0 = 0;
+    f->row0 = row;
+    f->j0 = 0;
     f->n_rows = 1;
-    f->n = even_piece(n_all, p->flat_want);
+    f->n = even_piece(n_all, most);
     for (const struct fr_step *st = first; st < stop; st++)
         if (st->kind != FR_STEP_STORE)
-            at[st->dst] = st->kind == FR_STEP_OP ? f->registers + st->offset : f->ptr[st->operand];
-    for (f->j0 = 0;; ) {
+            at[st->dst] = st->kind == FR_STEP_OP ? f->registers + st->offset : address(f, st->operand, true);
+    for (;;) {
         f->n = f->n < n_all - f->j0 ? f->n : n_all - f->j0;
         for (const struct fr_step *st = first; st < stop; st++)
             if (st->fn.map)
@@ -610,8 +613,17 @@ run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
     if (copied(f, n_rows, n_inner) || accumulated(f, n_rows, n_inner))
         return;
     begin_list(f, 0, p->tile_end_hazard);
-    if (lies_flat(f, n_rows, n_inner)) {
-        run_flat(f, n_rows * n_inner);
+    if (p->flat_want && lies_flat(f, n_rows, n_inner)) {
+        run_flat(f, 0, n_rows * n_inner, p->flat_want);
+        return;
+    }
+    if (p->flat_want && n_inner >= FLAT_ROW && lies_flat(f, 1, n_inner)) {
+        /* Operands may be windows over the same lines, and take less than was counted. Of lines at the ends of tiles only
+         * parts go past the caches, which is slow: as few as possible. */
+        int64_t most = f->past || 2 * p->flat_want > p->tile_want ? p->tile_want : 2 * p->flat_want;
+
+        for (int64_t r = 0; r < n_rows; r++)
+            run_flat(f, r, n_inner, most);
         return;
     }
     tile_rows = choose_tile(f, n_rows, n_inner, &piece);
