@@ -48,7 +48,9 @@ def test_chain_while_an_array_looks_at_another_result(ratio):
 def test_what_never_came_before(ratio):
     """Measured 0.79 to 0.83, with Python as it is built by its makers and by Debian, for 5 operations on some 500 elements,
     one by one, and two slices."""
-    assert ratio["unseen"] <= 0.85     # 0.05 more where each operation is made a loop
+    assert ratio["unseen"] <= 0.85
+    # Whatever Python: measured 0.71 to 0.73 of what a plan takes, some 0.045 more where each operation is made a loop.
+    assert ratio["unseen"] <= 0.74 * ratio["planned"]
 
 
 def test_planning_what_never_came_before(ratio):

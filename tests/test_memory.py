@@ -241,7 +241,7 @@ def test_plans_of_recorded_programs_are_near_the_bound():
 @np.errstate(all="ignore")
 def test_the_peak_of_a_plan_is_what_is_allocated_to_the_byte():
     n_some = 0
-    for seed in range(150):
+    for seed in range(300):
         tensors = recorded(seed)
         gc.collect()
         peak, _, temporaries, _, _ = planned(*tensors)
@@ -251,7 +251,7 @@ def test_the_peak_of_a_plan_is_what_is_allocated_to_the_byte():
         s = frit.stats()
         assert s["peak_bytes"] - before == peak == s["peak_planned_bytes"], seed
         n_some += temporaries > 0
-    assert n_some > 50, n_some
+    assert n_some > 100, n_some
 
 
 SMALL = [c for c in CASES if c.name.endswith((" 4 K", " 64 K", " 100", "4x1024", "1000x10"))]

@@ -614,7 +614,8 @@ run_tiles(struct frame *f, int64_t n_rows, int64_t n_inner)
         return;
     begin_list(f, 0, p->tile_end_hazard);
     if (p->flat_want && lies_flat(f, n_rows, n_inner)) {
-        run_flat(f, 0, n_rows * n_inner, p->flat_want);
+        /* What is one tile in any case has nothing to come after it. */
+        run_flat(f, 0, n_rows * n_inner, n_rows * n_inner <= p->tile_want ? p->tile_want : p->flat_want);
         return;
     }
     if (p->flat_want && n_inner >= FLAT_ROW && lies_flat(f, 1, n_inner)) {
