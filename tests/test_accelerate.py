@@ -1078,7 +1078,7 @@ def test_the_short_way_takes_parts_of_one_array():
 
 @pytest.mark.planned
 @pytest.mark.parametrize("text, n_first", [
-    ("a + b", 100), ("-a", 100), ("a", 100), ("np.sqrt(a)", 100), ("a ** 2", 100), ("a[1:]", None), ("a.T", None),
+    ("a + b", 40), ("-a", 40), ("a", 100), ("np.sqrt(a)", 40), ("a ** 2", 40), ("a[1:]", None), ("a.T", None),
     ("a ** 2 - b", 20), ("np.abs(-a)", 20), ("(a > b, -a)", 20), ("a // b % 3", 20), ("(a * b - 2) / a", 13),
     ("np.sqrt(a) - np.divide(a, b)", 13), ("np.floor(a) + np.where(a > b, a, b)", 10), ("a + b - a * b + a", 10),
     ("-a + -a + -a + -a + b", 5), ("-a + -a + -a + -a + b + b", 0), ("a ** b", 0), ("a ** 3", 0), ("a @ b", None),

@@ -165,3 +165,33 @@ def test_which_functions_are_exact():
               lambda a: (lambda x: np.sin(x))(a), lambda a: TABLE["e"](a), lambda a: getattr(np, "exp")(a), lambda a: pow(a, 3),
               lambda a: logarithm(a), lambda a: ThirdPower()(a), lambda a: THIRD.sum(a), lambda a: imported(a), lambda a: sum_of(a), lambda a: np.power(a, 2), lambda a: np.linalg.norm(a)):
         assert not is_exact(f), f
+
+
+@by_turns
+@pytest.mark.parametrize("text, n_first", [("a + a", 40), ("np.sqrt(a)", 40), ("np.maximum(a, a)", 0)])
+def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
+    run = eval(f"lambda a: {text}", {"np": np})
+    fast, x = frit.accelerate(run), np.linspace(0, 1, 100)
+    n_calls = n_replayed = 0
+    while n_replayed < 3:       # soon after NumPy's calls, for here the clock has nothing to say
+        before = frit.stats()["replayed"]
+        assert_same(fast(x), run(x))
+        n_replayed += frit.stats()["replayed"] - before
+        n_calls += 1
+        assert n_replayed == 0 or fast.stats.kernels == 1
+        frit.wait_for_compiles()
+        assert n_calls < n_first + 30
+    y, before = np.linspace(1, 5, 100), frit.stats()["replayed"]
+    assert_same(fast(y), run(y))
+    assert frit.stats()["replayed"] == before + 1
+
+
+@by_turns
+def test_one_small_operation_that_is_another_each_time_stays_numpys():
+    fast, x = frit.accelerate(lambda a, v: a * v), np.linspace(0, 1, 100)
+    for i in range(400):
+        assert_same(fast(x, i + 0.5), x * (i + 0.5))
+    n = fast.stats.unchanged
+    for i in range(50):
+        assert_same(fast(x, i + 0.25), x * (i + 0.25))
+    assert fast.stats.unchanged == n + 50

@@ -88,17 +88,15 @@ accelerated_traverse(PyObject *self, visitproc visit, void *arg)
     return fr_replays_traverse(a->callee.replays, visit, arg);
 }
 
-/* Calls that were recorded belong to the tuple. */
+/* Calls that were recorded belong to the callee. */
 static void
-set_call(struct accelerated *a, PyObject *call)
+set_callee(struct accelerated *a, struct fr_callee callee)
 {
-    struct fr_replays *replays = a->callee.replays;
+    struct fr_callee old = a->callee;
 
-    a->callee.replays = NULL;
-    a->callee.gives_more = false;
-    memset(a->callee.contest, 0, sizeof a->callee.contest);
-    Py_XSETREF(a->callee.call, Py_XNewRef(call));
-    fr_replays_drop(replays);
+    a->callee = callee;
+    Py_XDECREF(old.call);
+    fr_replays_drop(old.replays);
 }
 
 static int
@@ -108,7 +106,7 @@ accelerated_clear(PyObject *self)
 
     Py_CLEAR(a->dict);
     Py_CLEAR(a->state);
-    set_call(a, NULL);
+    set_callee(a, (struct fr_callee){.call = NULL});
     return 0;
 }
 
@@ -166,13 +164,13 @@ accelerated_same(PyObject *self, PyObject *unused)
 static PyObject *
 accelerated_set_call(PyObject *self, PyObject *call)
 {
-    struct accelerated *a = (struct accelerated *)self;
+    struct fr_callee callee = {.call = NULL};
 
-    if (call != Py_None && !fr_accelerate_is_call(call)) {
+    if (call != Py_None && !fr_accelerate_set_call(&callee, call)) {
         PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
         return NULL;
     }
-    set_call(a, call == Py_None ? NULL : call);
+    set_callee((struct accelerated *)self, callee);
     Py_RETURN_NONE;
 }
 

@@ -55,6 +55,11 @@ static PyTypeObject *stats_type;
 
 /* ---- the function */
 
+/* On small arrays NumPy does one exact operation sooner than a call of ours begins, unless that is made again without
+ * running the function. Of more, a call of ours is cheaper, but the first takes as long as so many of NumPy's
+ * operations take longer than ours. */
+enum { SAVED_BY_ONE_KERNEL = 40 };
+
 /* The tuple that stands for a function: made by accelerate.py. */
 enum {
     COPY,     /* the function to run */
@@ -66,7 +71,7 @@ enum {
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
     EXACT,    /* the function itself if all that it does has one right result, or None */
     REAL,     /* whether that is so for real numbers only, */
-    N_FIRST,  /* and how many calls are NumPy's before ours pay, on small arrays: 0 unless it is a few operations */
+    N_PLAIN,  /* and how many operations it is, if it is nothing but a few, or None */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
                  calls may be made again without running it (replay.c), or None */
     TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
@@ -146,10 +151,26 @@ fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
 }
 
 bool
-fr_accelerate_is_call(PyObject *call)
+fr_accelerate_set_call(struct fr_callee *f, PyObject *call)
 {
-    return PyTuple_CheckExact(call) && PyTuple_GET_SIZE(call) == N_PARTS &&
-           Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type);
+    PyObject *n_plain;
+    int64_t   n = 0;
+
+    if (!PyTuple_CheckExact(call) || PyTuple_GET_SIZE(call) != N_PARTS ||
+        !Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type))
+        return false;
+    n_plain = PyTuple_GET_ITEM(call, N_PLAIN);
+    if (n_plain != Py_None && !(PyLong_CheckExact(n_plain) && fr_value_small_int(n_plain, &n)))
+        return false;
+    f->call = Py_NewRef(call);
+    f->is_single = n == 1;
+    if (n_plain == Py_None)
+        f->n_first = 0;
+    else if (n == 0 || (n == 1 && PyTuple_GET_ITEM(call, CLOSED) == Py_None))
+        f->n_first = UINT64_MAX;
+    else
+        f->n_first = SAVED_BY_ONE_KERNEL / (uint64_t)n;
+    return true;
 }
 
 /* ---- one call */
@@ -338,9 +359,10 @@ all_simple(PyObject *result)
     return true;
 }
 
-/* Computes everything and gives the arguments back; steals the result. `watch`: what is noted of the call, or NULL. */
+/* Computes everything and gives the arguments back; steals the result. `watch`: what is noted of the call, or NULL;
+ * `repeated`: it will be, as soon as there is a plan. */
 static PyObject *
-finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *watch)
+finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *watch, bool repeated)
 {
     const struct fr_tensor *list[MAX_ARGS + MAX_RESULTS];
     int                     n = 0;
@@ -357,7 +379,9 @@ finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *w
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
             if (fr_is_tensor(PyTuple_GET_ITEM(result, i)))
                 list[n++] = fr_of(PyTuple_GET_ITEM(result, i));
+    fr_eval_is_repeated = repeated;
     st = fr_tensor_eval(list, n, &err);
+    fr_eval_is_repeated = false;
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     else if (watch)
@@ -432,13 +456,12 @@ are_small(PyObject *const *args, Py_ssize_t n, bool real)
 
 /* Whether the function itself is to be called. */
 static bool
-is_numpys(PyObject *call, PyObject *const *args, Py_ssize_t n)
+is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
 {
-    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return PyTuple_GET_ITEM(call, EXACT) != Py_None &&
-           stats->calls < PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(call, N_FIRST)) &&
-           are_small(args, n, PyTuple_GET_ITEM(call, REAL) == Py_True);
+    return (stats->calls < f->n_first || (f->is_single && !fr_replays_wanted(f->replays))) &&
+           are_small(args, n, PyTuple_GET_ITEM(f->call, REAL) == Py_True);
 }
 
 /* The call as NumPy's: what is exact has the same bits here and there. */
@@ -483,14 +506,28 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     return found;
 }
 
-/* Whether the call may be noted, to be made again. */
+/* Whether calls can be noted, as far as is known. */
 static bool
-is_noted(const struct fr_callee *f)
+may_be_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return depth == 0 && stats->calls >= NOTED_AFTER && f->is_planned && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
-           fr_replays_wanted(f->replays);
+    return stats->syncs == 0 && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None && fr_replays_wanted(f->replays);
+}
+
+/* Whether this one is to be, to be made again, once it has a plan. */
+static bool
+is_repeated(const struct fr_callee *f)
+{
+    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+
+    return depth == 0 && stats->calls >= NOTED_AFTER && may_be_noted(f);
+}
+
+static bool
+is_noted(const struct fr_callee *f)
+{
+    return f->is_planned && is_repeated(f);
 }
 
 static void
@@ -575,7 +612,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_call_counters before, body;
     struct fr_contest_run   contest = {.of = NULL};
     struct fr_watch        *watch = NULL;
-    bool                    raised;
+    bool                    raised, repeated;
 
     if (!is_current(call))
         return Py_NewRef(call);
@@ -584,12 +621,12 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return result;
     if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
         return enter(f, args, n_args, names);
-    if (is_numpys(call, args, n_args))
+    if (is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args);
     if (sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    if (depth == 0 && PyTuple_GET_ITEM(call, EXACT) != Py_None && !is_traced()) {
-        fr_contest_begin(&contest, f->contest, args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True);
+    if (depth == 0 && PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single && !is_traced()) {
+        fr_contest_begin(&contest, f->contest, args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True, may_be_noted(f));
         if (contest.who == FR_CONTEST_THEIRS) {
             result = run_unchanged(call, args, n_args);
             fr_contest_end(&contest);
@@ -603,7 +640,8 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     default: break;
     }
     /* Arrays that are arguments themselves stay where they are: they can be noted when they are lent. */
-    if (is_noted(f) && !(watch = fr_record_watch(call, args, n_args, NULL)))
+    repeated = is_repeated(f);
+    if (repeated && f->is_planned && !(watch = fr_record_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
     fr_info_call_counters(&before);
     if (watch)
@@ -613,7 +651,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     raised = !result;
     fr_info_call_counters(&body);
     if (result && all_simple(result)) {
-        result = finish(f, &c, result, watch);
+        result = finish(f, &c, result, watch, repeated);
     } else {
         f->gives_more |= !raised && PyTuple_GET_ITEM(call, CLOSED) != Py_None;
         result = finish_long(call, &c, result);

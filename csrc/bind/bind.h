@@ -309,8 +309,6 @@ void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_d
 /* ---- accelerate.c, accelerate_call.c */
 int       fr_accelerate_init(PyObject *module);
 int       fr_accelerate_call_init(PyObject *module);
-/* True for the tuple that stands for a function whose calls may go the short way. */
-bool      fr_accelerate_is_call(PyObject *);
 struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
     PyObject *array, *tensor;
 };
@@ -324,7 +322,8 @@ void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tenso
 /* contest.c: whether a function of exact operations had better run as it is */
 enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
 struct fr_contest {            /* calls with arguments of one kind */
-    uint64_t key, n_calls;
+    uint64_t key, n_calls, n_waited;    /* the calls after those of which it was not clear whether it comes to this */
+    uint64_t n_nodes;          /* of the last one */
     int64_t  best_ns[2];       /* 0: not known */
 };
 struct fr_contest_run {        /* one call */
@@ -333,8 +332,10 @@ struct fr_contest_run {        /* one call */
     int64_t            began_ns;
     uint64_t           began_nodes, began_handed;
 };
-/* Before a call with these arguments: who is to run it. `real`: the function is exact for real numbers only. */
-void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, fr_args args, Py_ssize_t n_args, bool real);
+/* Before a call with these arguments: who is to run it. `real`: the function is exact for real numbers only; `waits`: it
+ * may be made again without running before long. */
+void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, fr_args args, Py_ssize_t n_args, bool real,
+                           bool waits);
 void      fr_contest_end(const struct fr_contest_run *);
 
 struct fr_replays;
@@ -343,9 +344,13 @@ struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
     struct fr_contest  contest[FR_CONTESTS];
+    uint64_t           n_first;    /* calls on small arrays that are NumPy's, */
+    bool               is_single;  /* and all are if it is one operation that cannot be made again without running it */
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
 };
+/* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
+bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);

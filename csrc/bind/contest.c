@@ -14,7 +14,9 @@
 #include "ir/node.h"
 
 enum {
-    FIRST_CALLS = 4,       /* ours: by then what can have a plan has one, and what can be replayed is; */
+    FIRST_CALLS = 4,       /* ours; */
+    WAITS_CALLS = 32,      /* and of what may be replayed before long: NumPy's first run would take longer than these; */
+    WAITS_NODES = 64,      /* with more, it is a loop over elements; */
     LONG_NS = 300000,      /* one, if it takes so long: it is too much to be replayed */
     N_TURNS = 4,           /* theirs, ours, theirs, ours */
     LOOK_EVERY = 64,       /* calls, whether ours is the faster one meanwhile; */
@@ -60,6 +62,12 @@ key_of(fr_args args, Py_ssize_t n_args, bool real)
     return h | 1;
 }
 
+static uint64_t
+n_calls_of(const struct fr_contest *c)
+{
+    return c->n_calls + c->n_waited;
+}
+
 /* Of the four, that of the key, or the one with the fewest calls. */
 static struct fr_contest *
 find(struct fr_contest *c, uint64_t key)
@@ -69,7 +77,7 @@ find(struct fr_contest *c, uint64_t key)
     for (int i = 0; i < FR_CONTESTS; i++) {
         if (c[i].key == key)
             return &c[i];
-        if (c[i].n_calls < least->n_calls)
+        if (n_calls_of(&c[i]) < n_calls_of(least))
             least = &c[i];
     }
     *least = (struct fr_contest){.key = key};
@@ -86,17 +94,24 @@ better(const struct fr_contest *c)
 }
 
 void
-fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real)
+fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real,
+                 bool waits)
 {
-    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n, first;
+    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n = 0, first;
+    bool     is_long, is_short;
     struct fr_call_counters c;
 
     *r = (struct fr_contest_run){.who = FR_CONTEST_OURS};
     if (!key)
         return;
     r->of = find(contests, key);
-    n = r->of->n_calls++;
-    first = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS ? 1 : FIRST_CALLS;
+    is_long = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS;
+    first = is_long ? 1 : FIRST_CALLS;
+    is_short = r->of->n_nodes > 0 && r->of->n_nodes <= WAITS_NODES && !is_long;
+    if (waits && is_short && r->of->n_waited < WAITS_CALLS)
+        r->of->n_waited++;
+    else
+        n = r->of->n_calls++;
     if (n >= first && r->of->best_ns[FR_CONTEST_OURS]) { /* 0: its operations are not small */
         if (n < first + N_TURNS)
             r->who = (n - first) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;
@@ -123,6 +138,7 @@ fr_contest_end(const struct fr_contest_run *r)
     if (!r->of)
         return;
     took = fr_now_ns() - r->began_ns;
+    r->of->n_nodes = fr_nodes_made - r->began_nodes;
     best = &r->of->best_ns[r->who];
     fr_info_call_counters(&c);
     if (r->who == FR_CONTEST_OURS && !*best &&

@@ -19,6 +19,7 @@ enum { COMPILE_FIRST_US = 120000000,
 
 static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
+bool                          fr_eval_is_repeated;
 static bool                   has_begun;
 static struct fr_stats        stats;
 static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
@@ -427,7 +428,7 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     had_plan = false;
     if (FR_UNLIKELY(!has_begun))
         begin();
-    if (n == 1 && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+    if (n == 1 && !fr_eval_is_repeated && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
     p = fr_plans_recognise(roots, n, &gathered, &stats);
     recognised = p;

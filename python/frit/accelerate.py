@@ -29,10 +29,7 @@ from ._rewrite import plain_operations, rewrite
 
 _Tensor = _core.Tensor
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
-# Of exact operations on small arrays NumPy does one sooner than a call of ours begins. Of more, a call of ours is
-# cheaper, but the first takes as long as so many of NumPy's operations take longer than ours.
-_MAX_PLAIN = 8
-_SAVED_BY_ONE_KERNEL = 40
+_MAX_PLAIN = 8          # exact operations of a function whose first calls on small arrays are NumPy's
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
                     types.BuiltinFunctionType, types.ModuleType, type})
@@ -352,14 +349,13 @@ class _Function:
         if self.wrapper is None:
             return
         n, calls = plain_operations(self.f, _MAX_PLAIN)
-        n_first = None if n is None else sys.maxsize if n < 2 else _SAVED_BY_ONE_KERNEL // n
-        same, real = (True, calls) if n_first else (exact(r), True)
+        same, real = (True, calls) if n is not None else (exact(r), True)
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, n_first or 0, closed(r),
+            tuple(r.cells), _finish, self.f if same else None, real, n, closed(r),
             r.takes_module, self.stats))
 
     def call(self, args, kwargs):
