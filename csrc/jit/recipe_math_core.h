@@ -339,22 +339,6 @@ log_short(code_t c, fr_mval x)
     return FMA(s.e, K(LN2), FMA(MUL(r, r), POLY(r, LOG_SHORT), r));
 }
 
-/* sqrt x to 2^-38 for x >= 0 but not subnormal: two steps of third order from a start that is right to 3.5 percent.
- * A root of doubles keeps the processor longer than all of these instructions. */
-static inline fr_mval
-root_short(code_t c, fr_mval x)
-{
-    const fr_dtype t = FR_F64;
-    fr_mval r = REAL(m_sub(c, U(0x5fe6e90000000000), SHR(BITS(x), 1)));
-
-    for (int step = 0; step < 2; step++) {
-        fr_mval e = FMA(NEG(MUL(x, r)), r, K(1));
-
-        r = FMA(MUL(r, e), FMA(e, K(0.375), K(0.5)), r);
-    }
-    return MUL(x, r);
-}
-
 /* About 1 / sqrt x to 3.5 percent, for x > 0; something finite for 0. */
 static inline fr_mval
 inverse_root(code_t c, fr_dtype t, fr_mval x)
