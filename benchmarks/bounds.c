@@ -153,7 +153,8 @@ stencil_f64(double *out, const double *u, size_t n, size_t repeats, int past)
             for (; i + 8 <= n - 1; i += 8) {
                 f64x8 y = POINT(f64x8);
 
-                __builtin_prefetch(a + n + i + 1024);
+                for (int row = -1; row <= 1; row++)
+                    __builtin_prefetch(a + row * (ptrdiff_t)n + n + i, 0, 2);
                 put_line(to + i, &y, past);
             }
             for (; i < n - 1; i++)

@@ -121,12 +121,15 @@ fr_gcc_convert_vector(struct fr_gcc *c, const char *instruction, gj_lvalue *to, 
 }
 
 void
-fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at)
+fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at, int locality)
 {
     gj_function *f = c->g->context_get_builtin_function(c->ctxt, "__builtin_prefetch");
+    gj_type     *t_int = c->g->context_get_int_type(c->ctxt, (int)sizeof(int), 1);
+    gj_rvalue   *args[] = {fr_gcc_cast(c, at, c->g->type_get_pointer(c->t_void)),
+                           c->g->context_new_rvalue_from_long(c->ctxt, t_int, 0),
+                           c->g->context_new_rvalue_from_long(c->ctxt, t_int, locality)};
 
-    at = fr_gcc_cast(c, at, c->g->type_get_pointer(c->t_void));
-    c->g->block_add_eval(c->at, NULL, c->g->context_new_call(c->ctxt, NULL, f, 1, &at));
+    c->g->block_add_eval(c->at, NULL, c->g->context_new_call(c->ctxt, NULL, f, 3, args));
 }
 
 gj_rvalue *

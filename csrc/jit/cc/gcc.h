@@ -102,7 +102,7 @@ void       fr_gcc_convert_vector(struct fr_gcc *, const char *instruction, gj_lv
 /* Whether integers of 8 and 16 bits are converted to this dtype from what they are as I32. */
 bool       fr_gcc_keeps_word(fr_dtype to);
 /* Asks for the line of memory at an address (char *), which may be anywhere. */
-void       fr_gcc_prefetch(struct fr_gcc *, gj_rvalue *at);
+void       fr_gcc_prefetch(struct fr_gcc *, gj_rvalue *at, int locality);   /* as of __builtin_prefetch */
 
 gj_block  *fr_gcc_block(struct fr_gcc *);
 void       fr_gcc_jump(struct fr_gcc *, gj_block *);                /* and goes on there */
