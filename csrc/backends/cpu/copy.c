@@ -191,7 +191,7 @@ fr_copy_past(void *dst, const void *src, size_t n_bytes, const char *const *ahea
         memcpy(to, from, at = head);
     for (; at && at + 64 <= n_bytes; at += 64) {
         for (int k = 0; k < n_ahead; k++)
-            __builtin_prefetch((const void *)((uintptr_t)ahead[k] + at));
+            __builtin_prefetch((const void *)((uintptr_t)ahead[k] + at), 0, 2); /* into the second cache */
         _Pragma("GCC unroll 4") for (size_t i = at; i < at + 64; i += 16)
             _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
     }

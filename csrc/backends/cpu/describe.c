@@ -199,6 +199,7 @@ fr_program_describe(struct fr_program *p)
     for (int k = 0; k < nest->n_operands; k++) {
         p->strided |= nest->operands[k].access == FR_ACCESS_STRIDED;
         p->stores_past |= (nest->operands[k].flags & FR_OPERAND_PAST) != 0;
+        p->is_stencil |= (nest->operands[k].flags & FR_OPERAND_AHEAD) != 0;
     }
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];

@@ -208,23 +208,38 @@ row_load(struct frame *f, const struct fr_step *st)
     return to;
 }
 
-/* The tile's value, past the caches, while what the next tile loads is on its way. */
-static void
-store_past(struct frame *f, char *to, const char *from, int size)
+/* Which operands are asked for ahead, and how many bytes from where this tile has them: of a stencil what each row that
+ * it reads has a row later, else what the next tile has. */
+static int
+find_ahead(const struct frame *f, const char **ahead)
 {
     const struct fr_nest *nest = f->p->nest;
-    size_t                n = (size_t)(f->n_rows * f->n);
-    const char           *ahead[MOST_AHEAD];
+    const bool            rows = f->p->is_stencil && f->row_stride;
+    const int64_t         n = f->n_rows * f->n;
     int                   n_ahead = 0;
 
     for (uint32_t k = 0; k < nest->n_operands && n_ahead < MOST_AHEAD; k++) {
         const struct fr_operand *o = &nest->operands[k];
         int                      bytes = fr_dtype_size(o->dtype);
 
-        if (o->access == FR_ACCESS_UNIT && !(o->flags & FR_OPERAND_WRITTEN) && is_contiguous(f, k, bytes))
-            ahead[n_ahead++] = address(f, k, true) + n * (size_t)bytes;
+        if (o->access != FR_ACCESS_UNIT || o->flags & FR_OPERAND_WRITTEN || !is_contiguous(f, k, bytes))
+            continue;
+        if (!rows)
+            ahead[n_ahead++] = address(f, k, true) + n * bytes;
+        else if (o->flags)
+            ahead[n_ahead++] = address(f, k, true) + f->row_stride[k];
     }
-    fr_copy_past(to, from, n * (size_t)size, ahead, n_ahead);
+    return n_ahead;
+}
+
+/* The tile's value, past the caches, while what comes later is on its way. */
+static void
+store_past(struct frame *f, char *to, const char *from, int size)
+{
+    const char *ahead[MOST_AHEAD];
+    int         n_ahead = find_ahead(f, ahead);
+
+    fr_copy_past(to, from, (size_t)(f->n_rows * f->n * size), ahead, n_ahead);
 }
 
 static void

@@ -108,6 +108,7 @@ struct fr_program {
     bool may_cut_stages; /* and those of one stage of a long row */
     bool accumulates, streams;
     bool stores_past; /* the caches, some operand */
+    bool is_stencil;  /* some operand leads others through the same memory */
     bool copies; /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
     bool only_accumulates; /* the tile is a LOAD and its ACCUM */
     bool only_folds; /* each element is loaded and folded, nothing else */
