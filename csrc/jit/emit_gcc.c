@@ -200,7 +200,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         fr_gcc_set(c, fr_gcc_elem(c, row, fr_gcc_i64(c, k)), fr_emit_table_entry(e, ptr, bytes, k));
         step[k] = fr_emit_table_entry(e, row_stride, i64, k);
     }
-    ahead = fr_emit_ahead_of_rows(e, row_stride, n);
+    ahead = fr_emit_ahead_of_rows(e, row_stride, n_rows, n);
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_rows, true);
     for (int s = 0; s <= e->nest->n_stages; s++) {
         if (mid[s])
@@ -241,7 +241,7 @@ emit_piece(struct emit *e, int s, gj_function *stage)
                       bytes, bytes, bytes},
         (gj_rvalue * *[]){&args[0], &args[1], &args[2], &args[3], &args[4], &args[5], &args[6],
                           &args[7]});
-    args[8] = first_elem(e, fr_emit_ahead_in_row(e));
+    args[8] = first_elem(e, fr_emit_ahead_in_row(e, args[3]));
     call_function(e, stage, 9, args);
     c->g->block_end_with_void_return(c->at, NULL);
     return fn;

@@ -97,6 +97,7 @@ struct emit {
         int        size;
     } asked[FR_MAX_OPERANDS];
     int                   n_asked;
+    gj_rvalue            *comes_far;              /* whether it comes from beyond the second cache */
     gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
     int64_t               place_step;             /* from a block's place to the next one's */
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
@@ -249,13 +250,14 @@ void fr_emit_choose_blocks(struct emit *e);
 bool fr_emit_is_long(struct emit *e);
 
 /* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
-/* Before the loop over stage `s`: what it asks for; needs e->ahead, bytes for each operand. */
+/* Before the loop over stage `s`: what it asks for; needs e->ahead, an array of those below. */
 void fr_emit_find_asked(struct emit *e, int s);
 /* In the loop: for blocks as far ahead as those at e->j are from the row's beginning. */
 void fr_emit_ask(struct emit *e, int n_blocks);
-/* Bytes ahead, an array: for rows of `n` elements, and for pieces of a row. */
-gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n);
-gj_lvalue *fr_emit_ahead_in_row(struct emit *e);
+/* Bytes ahead of each operand, an array, and behind them how many elements there are: for rows of `n` elements, and for
+ * a piece of a row. */
+gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, gj_rvalue *n);
+gj_lvalue *fr_emit_ahead_in_row(struct emit *e, gj_rvalue *n);
 
 /* ---- emit_gcc_widen.c: half precision and small integers a register at a time ------------------ */
 /* What numbers of this dtype are in registers, where their source is wide. */
