@@ -168,6 +168,20 @@ def test_which_functions_are_exact():
 
 
 @by_turns
+def test_a_short_function_that_may_be_replayed_waits_with_its_turns():
+    """One that looks at a value has them after four calls."""
+    def short(a):
+        return np.maximum(a, 0.5) + np.minimum(a, 0.25) * a
+
+    def looks(a):
+        return short(a) if np.maximum(a, 0.5)[0] > 0.1 else a
+
+    x = np.linspace(0, 1, 100)
+    assert runs(short, x, calls=30).stats.unchanged == 0
+    assert runs(looks, x, calls=30).stats.unchanged >= 2
+
+
+@by_turns
 @pytest.mark.parametrize("text, n_first", [("a + a", 40), ("np.sqrt(a)", 40), ("np.maximum(a, a)", 0)])
 def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
     run = eval(f"lambda a: {text}", {"np": np})

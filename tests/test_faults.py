@@ -100,9 +100,8 @@ def unrelated():
     assert frit.sort(x[::-1])[0] == 0
 
 
-def every_allocation_may_fail(program, want):
-    """Nothing is lost, whichever of the program's allocations fails. Returns how many did."""
-    bystander = frit.asarray(A) * 3            # pending all the time
+def n_failed(program, want):
+    """Lets each allocation of the program fail in turn, and looks whether anything is lost."""
     failed = 0
     for fail in Faults():
         ta, tv, got = frit.asarray(A), frit.asarray(V), None
@@ -115,13 +114,20 @@ def every_allocation_may_fail(program, want):
         assert_same(np.array(tv), V)
         for g, w in zip(got or (), want):      # traced before it failed, or done
             assert_same(np.array(g), w)
-    assert_same(np.array(bystander), A * 3)
     return failed
+
+
+def every_allocation_may_fail(program, want):
+    """Nothing is lost, whichever of the program's allocations fails."""
+    bystander = frit.asarray(A) * 3            # pending all the time
+    # Where only two matter, threads in the background may have taken just those for their own: then once more.
+    assert any(n_failed(program, want) > 0 for _ in range(5))
+    assert_same(np.array(bystander), A * 3)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_allocation_of_a_program_may_fail(program):
-    assert every_allocation_may_fail(program, [np.array(w) for w in program(frit, frit.asarray(A), frit.asarray(V))])
+    every_allocation_may_fail(program, [np.array(w) for w in program(frit, frit.asarray(A), frit.asarray(V))])
 
 
 def failures(program, shape_of):
