@@ -14,8 +14,8 @@ statement is counted on both sides.
                  the thread that makes plans has its turns
     element      the value of an element beside a number, while something else is pending; elements: of two elements;
                  bounds: a slice between two elements; take: 20 elements, by an array of integers
-    accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, which
-                 small arrays leave to NumPy; and a call, which becomes a kernel
+    accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, whose
+                 first calls are NumPy's; and a call, which becomes a kernel
 """
 import os
 import re

@@ -97,7 +97,7 @@ struct emit {
         int        size;
     } asked[FR_MAX_OPERANDS];
     int                   n_asked;
-    gj_rvalue            *comes_far;              /* whether it comes from beyond the second cache */
+    gj_rvalue            *comes_far;              /* whether it comes from beyond the second cache; where that matters */
     gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
     int64_t               place_step;             /* from a block's place to the next one's */
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */

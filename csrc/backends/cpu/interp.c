@@ -208,8 +208,8 @@ row_load(struct frame *f, const struct fr_step *st)
     return to;
 }
 
-/* Which operands are asked for ahead, and how many bytes from where this tile has them: of a stencil what each row that
- * it reads has a row later, else what the next tile has. */
+/* Addresses of what is asked for ahead, for as many elements as the tile has: of a stencil what each row that it reads
+ * has a row later, else what the next tile reads. Returns how many. */
 static int
 find_ahead(const struct frame *f, const char **ahead)
 {
@@ -226,7 +226,7 @@ find_ahead(const struct frame *f, const char **ahead)
             continue;
         if (!rows)
             ahead[n_ahead++] = address(f, k, true) + n * bytes;
-        else if (o->flags)
+        else if (o->flags & (FR_OPERAND_AHEAD | FR_OPERAND_BEHIND))
             ahead[n_ahead++] = address(f, k, true) + f->row_stride[k];
     }
     return n_ahead;
