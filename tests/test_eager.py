@@ -350,10 +350,10 @@ def test_an_accelerated_call_is_replayed_once_it_has_a_plan():
 
     a, b = RNG.standard_normal(60), RNG.standard_normal(60)
     want = np.tanh(a * b) + np.sqrt(abs(a)) - b * 3
-    before = frit.stats()["replayed"]
-    for _ in range(12):
+    for _ in range(24):     # the place in which it is counted may be held, as above
         assert_same(f(a, b), want, ulp=4)
     frit.wait_for_compiles()
+    before = frit.stats()["replayed"]
     for _ in range(12):
         assert_same(f(a, b), want, ulp=4)
     assert frit.stats()["replayed"] - before >= 8
