@@ -324,6 +324,14 @@ def test_arrays_from_outside_that_are_written():
             assert TABLE[0] == (5 if h.__wrapped__ is f else i + 1)
 
 
+def test_what_is_copied_may_be_no_more_when_the_call_is_noted():
+    """(A sanitizer sees whether it is looked at.)"""
+    for f in (lambda a: a + [1.0, 2.0, 3.0], lambda a: a * 2 + np.array([0.5, 1.5, 2.5])):
+        f = frit.accelerate(f)
+        for k in range(30):
+            replays(f, rand(3, seed=k))
+
+
 def test_one_container_in_two_places():
     def f(a, b):
         a[0] = a[0] + 1

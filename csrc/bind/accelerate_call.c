@@ -454,13 +454,15 @@ are_small(PyObject *const *args, Py_ssize_t n, bool real)
     return n_bytes <= SMALL_BYTES;
 }
 
-/* Whether the function itself is to be called. */
+/* Whether the function itself is to be called. A single operation is traced now and then until there is a plan with
+ * which it can be noted. */
 static bool
 is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return (stats->calls < f->n_first || (f->is_single && !fr_replays_wanted(f->replays))) &&
+    return (stats->calls < f->n_first ||
+            (f->is_single && ((!f->is_planned && stats->calls % f->n_first) || !fr_replays_wanted(f->replays)))) &&
            are_small(args, n, PyTuple_GET_ITEM(f->call, REAL) == Py_True);
 }
 

@@ -12,7 +12,7 @@ static struct {
     struct fr_watch *watch; /* whose function runs; NULL: none */
     int              n;
     struct {
-        PyObject *array;    /* borrowed, only to be compared */
+        PyObject *array;    /* only to be compared: another thread may have made the copy, and the array be no more */
         uint32_t  hold;     /* keeps the memory from being used for something else */
         void     *memory;
     } copy[MAX_COPIES];
@@ -263,17 +263,24 @@ struct ending {
     int                     n_made;
 };
 
-/* The value that was looked at and is this object, or for which this tensor stood; -1: none. */
+/* The value that was looked at and is this object, which may be no more; -1: none. */
+static int
+look_at(const struct ending *e, const PyObject *o)
+{
+    for (int i = 0; i < e->w->record->n_looks; i++)
+        if (e->w->found[i] == o && e->w->record->look[i].same_as >= 0)
+            return i;
+    return -1;
+}
+
+/* The same, or for which this tensor stood. */
 static int
 look_of(const struct ending *e, PyObject *o)
 {
     for (int k = 0; fr_is_tensor(o) && k < e->n_loans; k++)
         if (e->loan[k].tensor == o)
             o = e->loan[k].array;
-    for (int i = 0; i < e->w->record->n_looks; i++)
-        if (e->w->found[i] == o && e->w->record->look[i].same_as >= 0)
-            return i;
-    return -1;
+    return look_at(e, o);
 }
 
 /* The part that is not a container. False: nobody knows where it came from. */
@@ -420,7 +427,7 @@ record_evaluation(struct ending *e)
             index[i] = n++;
         }
     for (int k = 0; k < copies.n; k++) {
-        int i = look_of(e, copies.copy[k].array);
+        int i = look_at(e, copies.copy[k].array);
 
         if (i >= 0 && r->look[i].is == IS_ARRAY)
             copied[n_copied++] = (struct fr_copied){copies.copy[k].memory, index[i]};

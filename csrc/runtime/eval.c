@@ -422,6 +422,7 @@ static fr_status
 eval_locked(const fr_ref *roots, int n, struct fr_err *err)
 {
     struct fr_plan *p;
+    enum fr_find    how;
     bool            recognised, done = false;
     fr_status       st;
 
@@ -435,7 +436,8 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     if (!p) {
         if ((st = gather(roots, n, err)) != FR_OK)
             return st;
-        st = fr_plans_find(&gathered, fr_eager_suits(&gathered) ? FR_FIND_LATER : FR_FIND_MADE, &stats, &p, err);
+        how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : fr_eval_is_repeated ? FR_FIND_SOON : FR_FIND_LATER;
+        st = fr_plans_find(&gathered, how, &stats, &p, err);
         if (st != FR_OK)
             return st;
     }

@@ -223,7 +223,8 @@ fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan 
 void      fr_plan_free(struct fr_plan *);
 enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
-               FR_FIND_LATER };          /* it is made in the background; *out is NULL until it is there */
+               FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
+               FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
 fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_stats *, struct fr_plan **out,
                         struct fr_err *);

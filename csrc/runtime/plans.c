@@ -160,10 +160,11 @@ build(struct fr_gathered *g, bool alike, struct fr_plan **out, struct fr_err *er
  * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent has it.
  * *out is NULL before the plan is there. */
 static FR_COLD fr_status
-expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
+expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
 {
     struct met     *m = &mets[hash[0] % N_METS];
     bool            same = m->hash[0] == hash[0] && m->hash[1] == hash[1];
+    uint32_t        n = how == FR_FIND_SOON ? WORTH_PLANNING : (uint32_t)g->n_order;
     struct fr_plan *made;
 
     *out = NULL;
@@ -183,10 +184,10 @@ expect(struct fr_gathered *g, const uint64_t hash[2], struct fr_plan **out, stru
     }
     if (m->n_run == 0) {
         memcpy(m->hash, hash, sizeof m->hash);
-        m->n_run = g->n_order < WORTH_PLANNING ? (uint32_t)g->n_order : WORTH_PLANNING - 1;
+        m->n_run = n < WORTH_PLANNING ? n : WORTH_PLANNING - 1;
     } else if (!same) {
         m->n_run--;
-    } else if ((m->n_run += (uint32_t)g->n_order) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
+    } else if ((m->n_run += n) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
         m->n_run = 0;
         return build(g, true, out, err);
     }
@@ -254,7 +255,7 @@ fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, s
             }
     }
     if (!p) {
-        st = how == FR_FIND_LATER && n_unlike == 0 ? expect(g, hash, &p, err) : build(g, n_unlike < MAX_UNLIKE, &p, err);
+        st = how >= FR_FIND_LATER && n_unlike == 0 ? expect(g, how, hash, &p, err) : build(g, n_unlike < MAX_UNLIKE, &p, err);
         *out = p;
         if (st != FR_OK || !p)
             return st;
