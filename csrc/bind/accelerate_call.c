@@ -616,6 +616,8 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
 
+    if (!f->replays && !names && is_numpys(f, args, n_args)) /* whatever its globals are now */
+        return run_unchanged(call, args, n_args);
     if (!is_current(call))
         return Py_NewRef(call);
     args = with_stand_in(call, args, n_args, names, own);
