@@ -1041,7 +1041,7 @@ def test_what_the_short_way_refuses():
     inside = x[1:]
     assert refused(lambda a: np.add(a[1:], inside), x)
     assert refused(lambda a: np.size(a), np.array(["a"])) and refused(lambda a: a, np.ma.masked_array([1.0]))
-    assert refused(lambda *a: np.sqrt(a[0]), *([x] * 300))
+    assert refused(lambda *a: np.exp(a[0]), *([x] * 300))
 
     def assigns(a):
         global OUTSIDE
@@ -1079,9 +1079,10 @@ def test_the_short_way_takes_parts_of_one_array():
 @pytest.mark.planned
 @pytest.mark.parametrize("text, n_first", [
     ("a + b", 40), ("-a", 40), ("a", 100), ("np.sqrt(a)", 40), ("a ** 2", 40), ("a[1:]", None), ("a.T", None),
-    ("a ** 2 - b", 20), ("np.abs(-a)", 20), ("(a > b, -a)", 20), ("a // b % 3", 20), ("(a * b - 2) / a", 13),
-    ("np.sqrt(a) - np.divide(a, b)", 13), ("np.floor(a) + np.where(a > b, a, b)", 10), ("a + b - a * b + a", 10),
-    ("-a + -a + -a + -a + b", 5), ("-a + -a + -a + -a + b + b", 0), ("a ** b", 0), ("a ** 3", 0), ("a @ b", None),
+    ("a ** 2 - b", 20), ("np.abs(-a)", 20), ("(a > b, -a)", 20), ("a // b % 3", 20), ("(a * b - 2) / a", 0),
+    ("np.sqrt(a) - np.divide(a, b)", 0), ("-a[::-1]", 40), ("np.floor(a.T[1:])", 40), ("a[1:] - a[:-1]", 40),
+    ("a[2] * b", 40), ("a[..., 2:] * b[:-2] - 1", 20), ("a[:, None] * b", 0), ("a[None] * b", 0), ("-a[1:, None]", 0),
+    ("-a.real", 0), ("a ** b", 0), ("a ** 3", 0), ("a @ b", None),
     ("np.maximum(a, b)", 0), ("np.add(a, b, dtype='f4')", 0), ("np.add.reduce(a)", None), ("exp(a)", 0),
     ("np.exp(a)", 0), ("a if len(a) else b", None)])
 def test_a_little_exact_arithmetic_on_small_arrays_is_left_to_numpy(text, n_first):
@@ -1113,12 +1114,20 @@ def test_what_is_not_left_to_numpy(change):
     assert f.stats.kernels > 0
 
 
+def test_parts_and_transposes_may_make_much_of_small_arrays():
+    f = frit.accelerate(eval("lambda a: a.T * a"))
+    for shape, n_kernels in ((30, 30), 0), ((300, 1), 1), ((1, 300), 1), ((300,), 0):
+        a = np.ones(shape)
+        assert_same(f(a), a.T * a)
+        assert f.stats.kernels == n_kernels
+
+
 def test_what_is_left_to_numpy_is_found_where_numpy_is_imported():
     """Python compiles calls of functions of an imported module otherwise, in some versions."""
     names = {}
-    exec("import numpy as np\ndef f(a): return np.sqrt(a) + np.abs(a)\ndef g(a): return np.exp(a)", names)
+    exec("import numpy as np\ndef f(a): return np.sqrt(np.abs(a))\ndef g(a): return np.exp(a)", names)
     f, g, x = frit.accelerate(names["f"]), frit.accelerate(names["g"]), np.linspace(1, 2, 50)
-    assert (f(x) == np.sqrt(x) + x).all() and f.stats.kernels == 0 and f.stats.calls == 1
+    assert (f(x) == np.sqrt(x)).all() and f.stats.kernels == 0 and f.stats.calls == 1
     g(x)
     assert g.stats.kernels == 1
 

@@ -71,7 +71,8 @@ enum {
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
     EXACT,    /* the function itself if all that it does has one right result, or None */
     REAL,     /* whether that is so for real numbers only, */
-    N_PLAIN,  /* and how many operations it is, if it is nothing but a few, or None */
+    N_PLAIN,  /* how many operations it is, if it is nothing but a few, or None, */
+    VIEWS,    /* and whether on parts or transposes of its arguments */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
                  calls may be made again without running it (replay.c), or None */
     TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
@@ -432,11 +433,25 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
     return a > b ? a - b : 0;
 }
 
+/* The bytes of an array in all of whose axes the longest one is: of what its parts and transposes make together. */
+static npy_intp
+spread_bytes(PyArrayObject *a)
+{
+    npy_intp longest = 1, n_bytes = (npy_intp)PyArray_ITEMSIZE(a);
+
+    for (int k = 0; k < PyArray_NDIM(a); k++)
+        longest = PyArray_DIM(a, k) > longest ? PyArray_DIM(a, k) : longest;
+    for (int k = 0; k < PyArray_NDIM(a) && n_bytes <= SMALL_BYTES; k++)
+        n_bytes = longest <= SMALL_BYTES ? n_bytes * longest : SMALL_BYTES + 1;
+    return n_bytes;
+}
+
 /* Whether a few operations over these arguments are better left to NumPy: no more than a few elements, and no outer
  * product of them. */
 static bool
-are_small(PyObject *const *args, Py_ssize_t n, bool real)
+are_small(PyObject *call, PyObject *const *args, Py_ssize_t n)
 {
+    bool           real = PyTuple_GET_ITEM(call, REAL) == Py_True, views = PyTuple_GET_ITEM(call, VIEWS) == Py_True;
     PyArrayObject *a, *first = NULL;
     npy_intp       n_bytes = 0;
 
@@ -449,7 +464,7 @@ are_small(PyObject *const *args, Py_ssize_t n, bool real)
         if ((real && PyArray_ISCOMPLEX(a)) || (first && !PyArray_SAMESHAPE(a, first)))
             return false;
         first = a;
-        n_bytes += PyArray_NBYTES(a) * (PyArray_TYPE(a) == NPY_HALF ? SLOW_HALF : 1);
+        n_bytes += (views ? spread_bytes(a) : PyArray_NBYTES(a)) * (PyArray_TYPE(a) == NPY_HALF ? SLOW_HALF : 1);
     }
     return n_bytes <= SMALL_BYTES;
 }
@@ -463,7 +478,7 @@ is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
 
     return (stats->calls < f->n_first ||
             (f->is_single && ((!f->is_planned && stats->calls % f->n_first) || !fr_replays_wanted(f->replays)))) &&
-           are_small(args, n, PyTuple_GET_ITEM(f->call, REAL) == Py_True);
+           are_small(f->call, args, n);
 }
 
 /* The call as NumPy's: what is exact has the same bits here and there. */

@@ -97,7 +97,7 @@ void
 fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real,
                  bool waits)
 {
-    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n = 0, first;
+    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n, first;
     bool     is_long, is_short;
     struct fr_call_counters c;
 
@@ -108,10 +108,12 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
     is_long = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS;
     first = is_long ? 1 : FIRST_CALLS;
     is_short = r->of->n_nodes > 0 && r->of->n_nodes <= WAITS_NODES && !is_long;
-    if (waits && is_short && r->of->n_waited < WAITS_CALLS)
+    if (waits && is_short && r->of->n_waited < WAITS_CALLS) {
         r->of->n_waited++;
-    else
-        n = r->of->n_calls++;
+        r->of = NULL; /* to look at the clock takes as long as a part of such a call */
+        return;
+    }
+    n = r->of->n_calls++;
     if (n >= first && r->of->best_ns[FR_CONTEST_OURS]) { /* 0: its operations are not small */
         if (n < first + N_TURNS)
             r->who = (n - first) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;

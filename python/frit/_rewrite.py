@@ -177,20 +177,23 @@ _LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
 
 
 def _plain_opcodes():
-    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact, powers, or products."""
+    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact, powers, products,
+    or indices."""
     names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
              "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
              "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
-             "RETURN_VALUE RETURN_CONST").split()
+             "BUILD_SLICE RETURN_VALUE RETURN_CONST").split()
     exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
     symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
     return ({OP[n] for n in names if n in OP}, {i for i, s in enumerate(symbols) if s in exact},
-            {i for i, s in enumerate(symbols) if s == "**"}, {i for i, s in enumerate(symbols) if s == "@"})
+            *({i for i, s in enumerate(symbols) if s == symbol} for symbol in ("**", "@", "[]")))
 
 
-_PLAIN, _EXACT, _POWER, _PRODUCT = _plain_opcodes()
+_PLAIN, _EXACT, _POWER, _PRODUCT, _INDEX = _plain_opcodes()
 BINARY_OP = OP.get("BINARY_OP", -1)
 _COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
+_LOADS_ONE = {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "LOAD_FAST_BORROW") if n in OP}
+_BUILD_SLICE, _BINARY_SUBSCR, _BINARY_SLICE = (OP.get(n, -1) for n in ("BUILD_SLICE", "BINARY_SUBSCR", "BINARY_SLICE"))
 _CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.
 EXACT_CALLS = frozenset(
@@ -213,18 +216,37 @@ def is_exact_operator(code, before, this):
     return arg in _EXACT or arg in _PRODUCT or arg in _POWER and _loads_two(code, before)
 
 
+def _makes_axes(code, listed):
+    """Whether an index among the instructions may be None: what is not a part of a slice of simple values."""
+    in_slices = set()
+    for at, (_, op, arg) in enumerate(listed):
+        n = arg if op == _BUILD_SLICE else 2 if op == _BINARY_SLICE else 0
+        if any(i[1] not in _LOADS_ONE for i in listed[at - n:at]):
+            return True
+        in_slices.update(range(at - n, at))
+    loaded = [code.co_consts[arg] for at, (_, op, arg) in enumerate(listed)
+              if op == OP["LOAD_CONST"] and at not in in_slices]
+    return any(c is None or isinstance(c, tuple) and None in c for c in loaded)
+
+
 def plain_operations(f, most):
-    """(n, calls): how many operations the function does, if it does nothing but up to `most` of them, on its
-    arguments and constants, and they have the same bits in NumPy and in frit, else None; and whether functions
-    of NumPy are among them."""
+    """(n, calls, views) of what a function does that does nothing but up to `most` operations, on its arguments, parts
+    of them and constants, which have the same bits in NumPy and in frit: how many, whether functions of NumPy are among
+    them, and whether parts or transposes. n is None for any other function."""
     code = f.__code__
-    if len(code.co_code) > 64 + 64 * most or code.co_freevars or code.co_cellvars:
-        return None, False
-    listed, n, calls = decode(code), 0, False
+    other = None, False, False
+    if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
+        return other
+    listed, n, calls, views = decode(code), 0, False, False
     for before, this, after in zip([(0, -1, 0), *listed], listed, [*listed[1:], None]):
         op, arg = this[1:]
-        n += op in _COMPUTES
-        if op == _LOAD_GLOBAL:
+        looks = op in (_BINARY_SUBSCR, _BINARY_SLICE) or op == BINARY_OP and arg in _INDEX or (
+            op == _LOAD_ATTR and before[1] != _LOAD_GLOBAL and is_attr(this, False) and attr_name(code, this) == "T")
+        n += op in _COMPUTES and not looks
+        views |= looks
+        if looks:
+            fits = True
+        elif op == _LOAD_GLOBAL:
             # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
             calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
                             and (is_attr(after, True) or is_attr(after, False)))
@@ -235,8 +257,8 @@ def plain_operations(f, most):
         else:
             fits = op in _CALLS or op in _PLAIN
         if not fits:
-            return None, False
-    return n if n <= most else None, calls
+            return other
+    return other if n > most or views and _makes_axes(code, listed) else (n, calls, views)
 
 
 class _Rewriter:
