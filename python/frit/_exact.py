@@ -17,7 +17,7 @@ _CALLS = EXACT_CALLS | frozenset(
     "all any append arange argmax argmin array array_equal asarray ascontiguousarray astype average broadcast_to clip "
     "column_stack concatenate copy count_nonzero cumprod cumsum diag diagonal diff dot dstack empty empty_like expand_dims "
     "eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full full_like hstack identity inner item "
-    "matmul maximum mean meshgrid minimum moveaxis nonzero ones ones_like outer pad prod ravel repeat reshape resize roll "
+    "matmul mean meshgrid moveaxis nonzero ones ones_like outer pad prod ravel repeat reshape resize roll "
     "rollaxis rot90 squeeze stack std sum swapaxes take tensordot tile tolist trace transpose tril triu vdot vstack var where "
     "zeros zeros_like".split())
 _HANDED = frozenset(

@@ -197,10 +197,10 @@ _BUILD_SLICE, _BINARY_SUBSCR, _BINARY_SLICE = (OP.get(n, -1) for n in ("BUILD_SL
 _CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.
 EXACT_CALLS = frozenset(
-    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint add subtract multiply "
-    "divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite equal not_equal less "
-    "less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
-    "bitwise_xor invert bitwise_not left_shift right_shift where".split())
+    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint maximum minimum add "
+    "subtract multiply divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
+    "bitwise_and bitwise_or bitwise_xor invert bitwise_not left_shift right_shift where".split())
 
 
 def _loads_two(code, i):
