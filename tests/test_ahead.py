@@ -25,7 +25,8 @@ SECOND_CACHE = re.compile(rb"\x0f\x18[\x10-\x17\x50-\x57\x90-\x97]")    # prefet
     # Two of each operand: a step is four blocks of the eight numbers that a sum has in registers.
     ("(a * b).sum()", 4, 4),
     ("frit.exp(a - a.max(axis=1, keepdims=True))", 0, 1), ("a.var(axis=1)", 1, 0), ("a * b + a", 0, 0),
-    ("(a * b).sum(axis=0)", 2, 0), ("a[:, ::3].sum(axis=1)", 0, 0)])
+    # Accumulated alone, and eight rows (of both operands) together.
+    ("(a * b).sum(axis=0)", 2, 8), ("(a * b).sum(axis=0) * 2, a.max(axis=0)", 2, 8), ("a[:, ::3].sum(axis=1)", 0, 0)])
 def test_which_code_asks(tmp_path, expression, first, second):
     """How many lines a step asks the first and the second cache for, at least. Code of sums alone can ask either:
     it depends on how much there is."""

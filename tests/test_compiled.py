@@ -397,3 +397,22 @@ def test_sign_of_a_nan_in_a_complex_number(dtype):
             whole = [np.asarray(v) for v in f(frit, frit.asarray(z))]
             for got, want in zip(whole, steps(frit.asarray(z))):
                 assert got.tolist() == want.tolist(), name
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "u8", "c8", "c16", "?"])
+def test_rows_that_are_accumulated_together(dtype):
+    """Some at a time where rows are whole blocks, and the rest one by one: the same bits as the interpreter's."""
+    rng = np.random.default_rng(2)
+    for n_rows, n in (1, 64), (7, 128), (8, 64), (9, 64), (23, 192), (16, 100), (5, 16), (3, 20000), (19, 8256):
+        a, b = (rng.standard_normal((2, n_rows, n)) * 20 * (1 + 1j if dtype[0] == "c" else 1)).astype(dtype, casting="unsafe")
+        row = a[0].copy()
+        for f in (lambda a, b, r: (a * b).sum(0), lambda a, b, r: (a * b - a).max(0) if dtype not in "?" else (a & b).max(0),
+                  lambda a, b, r: ((a == r).sum(0), (a * a).sum(0)), lambda a, b, r: (a * b).prod(0), lambda a, b, r: (a != r).any(0),
+                  lambda a, b, r: (a.reshape(1, *a.shape) * r).sum(1), lambda a, b, r: (a[:, ::2] * b[:, ::2]).sum(0)):
+            got = []
+            for jit in "always", "interpret":
+                with frit.config(jit=jit), np.errstate(all="ignore"):
+                    out = f(frit.asarray(a), frit.asarray(b), frit.asarray(row))
+                    got.append([np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))])
+            for x, y in zip(*got, strict=True):
+                assert x.dtype == y.dtype and x.tobytes() == y.tobytes()

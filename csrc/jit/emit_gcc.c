@@ -175,9 +175,48 @@ first_elem(struct emit *e, gj_lvalue *array)
     return e->c.g->lvalue_get_address(fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, 0)), NULL);
 }
 
+/* Each operand goes on by its step. */
+static void
+step_rows(struct emit *e, gj_lvalue *row, gj_rvalue *const *step)
+{
+    struct fr_gcc *c = &e->c;
+
+    for (int k = 0; k < e->nest->n_operands; k++) {
+        gj_lvalue *at = fr_gcc_elem(c, row, fr_gcc_i64(c, k));
+
+        fr_gcc_set(c, at, fr_gcc_offset(c, fr_gcc_get(c, at), step[k]));
+    }
+}
+
+/* Rows that go together, where they do: `n_rows` at a time. Returns how many are left. */
+static gj_rvalue *
+emit_rows_together(struct emit *e, gj_function *together, gj_lvalue *row, gj_rvalue *const *step, gj_rvalue *stride,
+                   gj_rvalue *n_rows, gj_rvalue *n, gj_rvalue *scalars)
+{
+    struct fr_gcc     *c = &e->c;
+    gj_type           *i64 = c->t_i64;
+    gj_rvalue         *size = fr_gcc_i64(c, e->abreast), *steps[FR_MAX_OPERANDS];
+    gj_lvalue         *n_steps = fr_gcc_var(c, i64);
+    gj_block          *some = fr_gcc_block(c), *go = fr_gcc_block(c);
+    struct fr_gcc_loop l;
+
+    for (int k = 0; k < e->nest->n_operands; k++)
+        steps[k] = fr_gcc_keep(c, i64, times(e, step[k], e->abreast));
+    fr_gcc_set(c, n_steps, fr_gcc_i64(c, 0));
+    fr_gcc_branch(c, fr_emit_if_together(e, step, n_rows, n), some, go);
+    c->at = some;
+    fr_gcc_set(c, n_steps, fr_gcc_bin(c, GJ_DIVIDE, i64, n_rows, size));
+    fr_gcc_jump(c, go);
+    l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_get(c, n_steps), true);
+    call_function(e, together, 5, (gj_rvalue *[]){first_elem(e, row), stride, e->row_stride, n, scalars});
+    step_rows(e, row, steps);
+    fr_gcc_end_for(c, l);
+    return fr_gcc_keep(c, i64, minus(e, n_rows, fr_gcc_bin(c, GJ_MULT, i64, fr_gcc_get(c, n_steps), size)));
+}
+
 /* frit_rows: every row through all stages. */
 static void
-emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
+emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj_function *together)
 {
     struct fr_gcc     *c = &e->c;
     gj_type           *bytes = c->t_bytes, *i64 = c->t_i64;
@@ -201,6 +240,9 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
         step[k] = fr_emit_table_entry(e, row_stride, i64, k);
     }
     ahead = fr_emit_ahead_of_rows(e, row_stride, n_rows, n);
+    e->row_stride = row_stride;
+    if (together)
+        n_rows = emit_rows_together(e, together, row, step, stride, n_rows, n, scalars);
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_rows, true);
     for (int s = 0; s <= e->nest->n_stages; s++) {
         if (mid[s])
@@ -213,11 +255,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid)
                             first_elem(e, ahead)});
         finish_reductions(e, s, slots);
     }
-    for (int k = 0; k < e->nest->n_operands; k++) {
-        gj_lvalue *at = fr_gcc_elem(c, row, fr_gcc_i64(c, k));
-
-        fr_gcc_set(c, at, fr_gcc_offset(c, fr_gcc_get(c, at), step[k]));
-    }
+    step_rows(e, row, step);
     fr_gcc_end_for(c, l);
     if (e->stores_past)
         fr_gcc_fence(c);
@@ -295,7 +333,7 @@ emit_nest(struct emit *e)
         stage[s] = fr_emit_stage(e, s);
     for (int s = 0; s <= nest->n_stages; s++)
         mid[s] = table || mid_does_something(e, s) ? emit_mid(e, s) : NULL;
-    emit_rows(e, stage, mid);
+    emit_rows(e, stage, mid, fr_emit_together(e));
     if (table)
         emit_table(e, stage, mid);
 }

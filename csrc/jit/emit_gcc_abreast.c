@@ -250,53 +250,102 @@ mostly_sums(const struct emit *e, const struct body *b)
     return sums;
 }
 
-bool
-fr_emit_is_long(struct emit *e)
+/* Sets e->has_rare, and *t unless the body is too long for a step. */
+static bool
+measure(struct emit *e, const struct body *b, struct tally *t)
+{
+    bool     fits = b->code.n <= MAX_INSTRUCTIONS;
+    int     *room = fr_calloc(2 * b->code.n + 1, sizeof *room);
+    uint8_t *needed = fr_calloc(b->code.n + 1, sizeof *needed);
+
+    e->has_rare = fits && fr_m_has_rare(&b->code);
+    for (int s = 0; s < e->n_sinks; s++)
+        e->has_rare &= !e->sinks[s].in_lanes; /* what is in lanes already cannot be taken back */
+    if (!room || !needed)
+        e->c.st = FR_ENOMEM;
+    else if (fits)
+        *t = count(e, b, room, room + b->code.n, needed);
+    fits &= e->c.st == FR_OK;
+    fr_free(room);
+    fr_free(needed);
+    return fits;
+}
+
+/* The body of the stage, or NULL. */
+static struct body *
+new_body(struct emit *e)
 {
     struct body *b = fr_calloc(1, sizeof *b);
     fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
-    bool         is_long = st == FR_OK && b->code.n >= LONG;
 
-    if (st != FR_OK)
-        e->c.st = st;
+    if (st == FR_OK)
+        return b;
+    e->c.st = st;
     if (b)
         fr_mcode_clear(&b->code);
     fr_free(b);
+    return NULL;
+}
+
+static void
+free_body(struct body *b)
+{
+    fr_mcode_clear(&b->code);
+    fr_free(b);
+}
+
+bool
+fr_emit_is_long(struct emit *e)
+{
+    struct body *b = new_body(e);
+    bool         is_long = b && b->code.n >= LONG;
+
+    if (b)
+        free_body(b);
     return is_long;
 }
 
 void
 fr_emit_choose_blocks(struct emit *e)
 {
-    struct body *b = fr_calloc(1, sizeof *b);
-    fr_status    st = b ? write_body(e, b) : FR_ENOMEM;
-    int         *room = NULL, n = 1;
-    uint8_t     *needed = NULL;
+    struct body *b = new_body(e);
+    int          n = 1;
     struct tally t;
-    bool         sums = st == FR_OK && mostly_sums(e, b);
-    bool         peaks = st == FR_OK && fr_emit_stage_has(e, HOW_PEAK) && is_short(b);
+    bool         sums, peaks;
 
     e->block = e->vector_bytes / fr_emit_smallest_number(e);
+    e->abreast = 1;
+    if (!b)
+        return;
+    sums = mostly_sums(e, b);
+    peaks = fr_emit_stage_has(e, HOW_PEAK) && is_short(b);
     if (sums || (fr_emit_stage_has(e, HOW_TREE) && e->block < 8))
         e->block = 8;
-    if (st == FR_OK && (!(room = fr_calloc(2 * b->code.n + 1, sizeof *room)) ||
-                        !(needed = fr_calloc(b->code.n + 1, sizeof *needed))))
-        st = FR_ENOMEM;
-    e->has_rare = st == FR_OK && b->code.n <= MAX_INSTRUCTIONS && fr_m_has_rare(&b->code);
-    for (int s = 0; s < e->n_sinks; s++)
-        e->has_rare &= !e->sinks[s].in_lanes; /* what is in lanes already cannot be taken back */
-    if (st == FR_OK && b->code.n <= MAX_INSTRUCTIONS) {
-        t = count(e, b, room, room + b->code.n, needed);
+    if (measure(e, b, &t)) {
         n = choose(e, &t);
         e->has_steps |= n > 1;
         e->has_long_steps |= n > 1 && t.instructions >= LONG;
     }
-    if (st != FR_OK)
-        e->c.st = st;
-    fr_free(room);
-    fr_free(needed);
-    if (b)
-        fr_mcode_clear(&b->code);
-    fr_free(b);
     e->abreast = (sums || peaks) && n < SHORT_STEP ? SHORT_STEP : n;
+    free_body(b);
+}
+
+void
+fr_emit_choose_rows(struct emit *e)
+{
+    struct body *b = new_body(e);
+    int          n = MAX_ABREAST, registers = e->vector_bytes == 64 ? 32 : 16;
+    struct tally t;
+
+    e->block = e->vector_bytes / fr_emit_smallest_number(e);
+    e->abreast = 1;
+    if (!b)
+        return;
+    if (measure(e, b, &t) && !t.scalar)
+        while (n > 1 && (n * t.references > MAX_ROWS || n * t.registers > registers || n * t.instructions > LONG))
+            n /= 2;
+    else
+        n = 1;
+    e->abreast = n;
+    free_body(b);
 }

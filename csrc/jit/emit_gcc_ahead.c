@@ -125,6 +125,10 @@ fr_emit_ask(struct emit *e, int n_blocks)
 
     if (e->n_asked == 0)
         return;
+    if (e->together) { /* a block of each row */
+        ask(e, 1, SECOND_CACHE);
+        return;
+    }
     if (!depends_on_size(e->nest)) {
         ask(e, n_blocks, writes_rows(e->nest) ? SECOND_CACHE : FIRST_CACHE);
         return;

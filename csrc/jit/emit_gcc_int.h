@@ -6,7 +6,8 @@
 #include "jit/cc/gcc.h"
 #include "jit/loop.h"
 
-enum { MAX_BLOCK = 64, MAX_ABREAST = 8, LEAF = 128, TREE_DEPTH = 64, MAX_CHUNKS = 16 };
+enum { MAX_BLOCK = 64, MAX_ABREAST = 8, LEAF = 128, TREE_DEPTH = 64, MAX_CHUNKS = 16,
+       MAX_ROWS = 8 /* of all operands that go together: a pointer for each */ };
 
 /* How a FULL value leaves the loop over its stage. */
 enum how {
@@ -63,6 +64,7 @@ struct source {                  /* an operand that FULL loads read */
     gj_lvalue *pad;
     gj_lvalue *wide[MAX_ABREAST];  /* [B] each: the elements as floats or as 32-bit integers, or NULL */
     gj_lvalue *gathered[MAX_ABREAST];   /* strided or back: the elements of each block of a step, side by side */
+    gj_rvalue *row[MAX_ABREAST]; /* together: where the rows of a step begin */
     bool       back;             /* elements lie one before the other; there is no step */
 };
 
@@ -81,10 +83,12 @@ struct emit {
     struct fr_gval        val[MAX_ABREAST][FR_MAX_INSTS];   /* [0] of values of lower levels */
     gj_lvalue            *spread[FR_MAX_INSTS];   /* [B] a lower-level bool for each element of a block, or NULL */
     gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch, *ahead;
+    gj_rvalue            *row_stride;             /* of rows that go together */
     /* the stage being written */
     int                   block;      /* elements of a block (B) */
     int                   abreast;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
+    bool                  together;   /* the blocks of a step are of as many rows, and accumulated one after the other */
     bool                  has_rare;   /* blocks are computed without RARE values first */
     bool                  peaks;      /* extremes are HOW_PEAK where they may be */
     int                   n_sinks, n_sources;
@@ -95,7 +99,7 @@ struct emit {
     struct {
         gj_rvalue *from;  /* element 0 of what is asked for */
         int        size;
-    } asked[FR_MAX_OPERANDS];
+    } asked[FR_MAX_OPERANDS + MAX_ROWS];
     int                   n_asked;
     gj_rvalue            *comes_far;              /* whether it comes from beyond the second cache; where that matters */
     gj_lvalue            *j, *live, *n_blocks;    /* first element, valid ones, number of block */
@@ -184,6 +188,19 @@ maybe(struct emit *e, gj_lvalue *v)
     return v ? fr_gcc_get(&e->c, v) : NULL;
 }
 
+/* Elements from e->j to block u of a step, and where the row of that block begins. */
+static inline int
+first_of_block(const struct emit *e, int u)
+{
+    return e->together ? 0 : u * e->block;
+}
+
+static inline gj_rvalue *
+row_of_block(struct emit *e, const struct source *s, int u)
+{
+    return e->together ? s->row[u] : fr_gcc_get(&e->c, s->from);
+}
+
 /* ---- emit_gcc_inst.c: functions, single instructions, elements of memory --------------------- */
 gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
                                   gj_type *const *types, gj_rvalue **const *params);
@@ -246,6 +263,8 @@ gj_rvalue *fr_emit_join_peaks(struct emit *e);
 /* Elements of a block and blocks of a step, of the stage whose sinks are known; and
  * e->has_rare. */
 void fr_emit_choose_blocks(struct emit *e);
+/* Blocks of a step of rows that go together. */
+void fr_emit_choose_rows(struct emit *e);
 /* Whether what e->runs says is so much for an element that to write it twice takes long. */
 bool fr_emit_is_long(struct emit *e);
 
@@ -293,7 +312,20 @@ void fr_emit_put_block(struct emit *e);
 /* The first n_left elements of the pads to memory. */
 void fr_emit_scatter(struct emit *e, gj_rvalue *n_left);
 
+/* ---- emit_gcc_together.c --------------------------------------------------------------------- */
+/* The loop over e->abreast rows of whole blocks, which are accumulated one after the other: a function of pointers, strides
+ * of elements, strides of rows, elements, scalars. NULL: the nest does something else. */
+gj_function *fr_emit_together(struct emit *e);
+/* Whether these many rows of n elements, `step` apart, are to go together. */
+gj_rvalue *fr_emit_if_together(struct emit *e, gj_rvalue *const *step, gj_rvalue *n_rows, gj_rvalue *n);
+
 /* ---- emit_gcc_stage.c ------------------------------------------------------------------------ */
 gj_function *fr_emit_stage(struct emit *e, int s);
+/* What the loop over what e->runs says writes: e->sinks; `stores` as well as reductions. */
+void fr_emit_find_sinks(struct emit *e, bool stores);
+/* The variables of that loop, once there are blocks. */
+void fr_emit_declare_loop(struct emit *e);
+/* A step of `n` blocks. */
+void fr_emit_step(struct emit *e, int n);
 
 #endif

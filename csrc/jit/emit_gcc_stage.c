@@ -17,7 +17,7 @@ load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j, gj_rvalue *b
     gj_lvalue           *gathered = s->gathered[e->u];
 
     if (!gathered)
-        return fr_emit_load_element(e, d, fr_gcc_get(&e->c, s->from), maybe(e, s->step), j);
+        return fr_emit_load_element(e, d, row_of_block(e, s, e->u), maybe(e, s->step), j);
     return fr_emit_load_element(
         e, d, fr_gcc_address(&e->c, fr_gcc_elem(&e->c, gathered, fr_gcc_i64(&e->c, 0))), NULL, b);
 }
@@ -86,7 +86,7 @@ emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
         *v = fr_emit_iota(e, in, j);
         break;
     case FR_INST_ACCUM:
-        old = load_operand(e, in->operand, in->dtype, j, b);
+        old = e->together && e->u ? e->val[e->u - 1][i] : load_operand(e, in->operand, in->dtype, j, b);
         *v = fr_emit_combine(e, in->op, in->dtype, old, *fr_emit_value(e, in->a[0]));
         break;
     default:
@@ -151,8 +151,8 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
                 c, FR_BOOL, fr_gcc_address(c, fr_gcc_elem(c, e->spread[i], fr_gcc_i64(c, 0))), b);
     for (int u = 0; u < n; u++) {
         j[u] = plus(e, fr_gcc_get(c, e->j), b);
-        if (u)
-            j[u] = plus(e, j[u], fr_gcc_i64(c, u * e->block));
+        if (first_of_block(e, u))
+            j[u] = plus(e, j[u], fr_gcc_i64(c, first_of_block(e, u)));
         j[u] = fr_gcc_keep(c, c->t_i64, j[u]);
         for (int i = 0; i < (int)e->nest->n_insts; i++)
             if (inst(e, i)->level == FR_LEVEL_FULL)
@@ -167,7 +167,7 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
         if (inst(e, i)->kind == FR_INST_OP)
             fr_emit_ops(e, i, n);
     }
-    for (e->u = 0; e->u < n; e->u++)
+    for (e->u = e->together ? n - 1 : 0; e->u < n; e->u++)
         emit_sinks(e, b);
     e->u = 0;
     emit_peaks(e, n, b);
@@ -316,8 +316,8 @@ gather_block(struct emit *e, const struct source *k, int u)
     gj_rvalue     *step = k->back ? fr_gcc_i64(c, -fr_dtype_size(d)) : fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
 
     vector = fr_emit_vector_of(e, type, lanes);
-    at = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, u * e->block));
-    at = fr_gcc_offset(c, fr_gcc_get(c, k->from), fr_gcc_bin(c, GJ_MULT, c->t_i64, at, step));
+    at = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, first_of_block(e, u)));
+    at = fr_gcc_offset(c, row_of_block(e, k, u), fr_gcc_bin(c, GJ_MULT, c->t_i64, at, step));
     for (int first = 0; first < n; first += lanes) {
         for (int i = 0; i < lanes; i++) {
             int64_t off = k->back ? i % parts - (first + i) / parts * parts : i % parts;
@@ -368,9 +368,8 @@ emit_usual_blocks(struct emit *e, int n)
     fr_gcc_jump(c, done);
 }
 
-/* A step of `n` blocks. */
-static void
-emit_step(struct emit *e, int n)
+void
+fr_emit_step(struct emit *e, int n)
 {
     if (n == e->abreast)
         fr_emit_ask(e, n);
@@ -389,7 +388,7 @@ emit_step(struct emit *e, int n)
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].in_lanes)
             fr_emit_fill_lanes(e, &e->sinks[s]);
-    for (e->u = 0; e->u < n; e->u++)
+    for (e->u = e->together ? n - 1 : 0; e->u < n; e->u++)
         finish_block(e);
     e->u = 0;
 }
@@ -414,8 +413,8 @@ add_sink(struct emit *e, int i, enum how how)
     k->in_lanes = how == HOW_LANES || how == HOW_PICK || how == HOW_PEAK;
 }
 
-static void
-find_sinks(struct emit *e, bool stores)
+void
+fr_emit_find_sinks(struct emit *e, bool stores)
 {
     e->n_sinks = 0;
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
@@ -445,6 +444,10 @@ declare_source(struct emit *e, int operand)
     *s = (struct source){.operand = (uint16_t)operand, .back = goes_back(e, operand)};
     s->from_start = fr_emit_entry_bytes(e, operand);
     s->from = fr_emit_copied(e, c->t_bytes, s->from_start);
+    for (int u = 0; u < e->abreast && e->together; u++)
+        s->row[u] = u ? fr_gcc_keep(c, c->t_bytes,
+                                    fr_gcc_offset(c, s->row[u - 1], fr_emit_table_entry(e, e->row_stride, c->t_i64, operand)))
+                      : s->from_start;
     if (strided(e, operand)) {
         s->step_start = fr_emit_entry_step(e, operand);
         s->step = fr_emit_copied(e, c->t_i64, s->step_start);
@@ -535,6 +538,19 @@ spread_bools(struct emit *e)
             fr_gcc_set(c, fr_emit_array_vector(e, vector, 1, e->spread[i], first),
                        fr_emit_splat(e, vector, lanes, v));
     }
+}
+
+void
+fr_emit_declare_loop(struct emit *e)
+{
+    load_outer_values(e);
+    spread_bools(e);
+    declare_operands(e);
+    for (int k = 0; k < e->n_sinks; k++)
+        if (e->sinks[k].how == HOW_STORE)
+            declare_store(e, &e->sinks[k]);
+        else
+            fr_emit_declare_reduction(e, &e->sinks[k]);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -641,7 +657,7 @@ emit_wide_steps(struct emit *e, struct walk *w)
     fr_gcc_jump(c, head);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, e->j), last), body, done);
     c->at = body;
-    emit_step(e, e->abreast);
+    fr_emit_step(e, e->abreast);
     c->g->block_end_with_jump(c->at, NULL, head);
     c->at = done;
 }
@@ -677,7 +693,7 @@ emit_last_block(struct emit *e, struct walk *w)
     fr_gcc_set(c, w->waits, fr_gcc_bits(c, FR_BOOL, 1));
     fr_gcc_set(c, e->j, minus(e, end, fr_gcc_i64(c, e->block)));
     fr_emit_stores_to_pads(e);
-    emit_step(e, 1);
+    fr_emit_step(e, 1);
     fr_emit_restore_operands(e);
     fr_gcc_set(c, e->j, minus(e, end, m));
     fr_gcc_jump(c, start);
@@ -724,7 +740,7 @@ emit_leaf(struct emit *e, struct walk *w)
     /* A tight loop around the block; the way back from the tail enters it from outside. */
     c->at = w->head;
     fr_gcc_jump(c, w->body);
-    emit_step(e, 1);
+    fr_emit_step(e, 1);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
                   w->body, w->after);
 }
@@ -897,18 +913,11 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
 {
     gj_rvalue *head;
 
-    find_sinks(e, stores);
+    fr_emit_find_sinks(e, stores);
     if (!e->n_sinks)
         return;
     fr_emit_choose_blocks(e);
-    load_outer_values(e);
-    spread_bools(e);
-    declare_operands(e);
-    for (int k = 0; k < e->n_sinks; k++)
-        if (e->sinks[k].how == HOW_STORE)
-            declare_store(e, &e->sinks[k]);
-        else
-            fr_emit_declare_reduction(e, &e->sinks[k]);
+    fr_emit_declare_loop(e);
     head = fr_emit_find_past(e);
     emit_walk(e, tree_parts, head);
 }

@@ -93,8 +93,8 @@ widen_block(struct emit *e, const struct source *s, int u)
     gj_type       *wide = fr_emit_vector_of(e, c->memory[fr_emit_widened(d)], words(e));
 
     for (int lane = 0; lane < e->block; lane += words(e)) {
-        gj_rvalue *j = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, u * e->block + lane));
-        gj_lvalue *at = fr_gcc_at(c, c->memory[d], fr_gcc_get(c, s->from), j), *v = fr_gcc_var(c, wide);
+        gj_rvalue *j = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, first_of_block(e, u) + lane));
+        gj_lvalue *at = fr_gcc_at(c, c->memory[d], row_of_block(e, s, u), j), *v = fr_gcc_var(c, wide);
         gj_rvalue *from = fr_gcc_get(c, fr_emit_vector_at(e, vector, fr_dtype_size(d), at));
 
         fr_gcc_convert_vector(c, widening(e, d), v, fr_gcc_keep(c, vector, from));
