@@ -524,14 +524,14 @@ def test_memory_reuses_and_counts(lib):
     assert memory_stats(lib).pooled_bytes == base.pooled_bytes
 
 
-def test_large_blocks_begin_at_other_places_of_a_page(lib):
+def test_blocks_begin_at_other_places_of_a_page(lib):
     """So that what is stored into one has not the low bits of the address of what is loaded from the next."""
     lib.fr_memory_trim()
-    blocks = [lib.fr_memory_alloc(n_(4 << 20)) for _ in range(6)]
-    places = [p % 4096 for p in blocks]
+    blocks = [(lib.fr_memory_alloc(n_(n)), n) for n in [4 << 20] * 5 + [4096]]
+    places = [p % 4096 for p, _ in blocks]
     assert all(512 <= abs(a - b) <= 4096 - 512 for i, a in enumerate(places) for b in [0, *places[:i]]), places
-    for p in blocks:
-        lib.fr_memory_free(C.c_void_p(p), n_(4 << 20))
+    for p, n in blocks:
+        lib.fr_memory_free(C.c_void_p(p), n_(n))
     lib.fr_memory_trim()
 
 
