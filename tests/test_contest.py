@@ -182,7 +182,8 @@ def test_a_short_function_that_may_be_replayed_waits_with_its_turns():
 
 
 @by_turns
-@pytest.mark.parametrize("text, n_first", [("a + a", 40), ("np.sqrt(a)", 40), ("np.maximum(a, a)", 40)])
+@pytest.mark.parametrize("text, n_first", [("a + a", 40), ("np.sqrt(a)", 40), ("np.maximum(a, a)", 40),
+                                           ("np.fmax(a, a)", 0)])
 def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
     run = eval(f"lambda a: {text}", {"np": np})
     fast, x = frit.accelerate(run), np.linspace(0, 1, 100)
@@ -194,7 +195,7 @@ def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
         n_calls += 1
         assert n_replayed == 0 or fast.stats.kernels == 1
         frit.wait_for_compiles()
-        assert n_calls <= n_first + (100 if n_first else 10)   # traced at every 40th: met, asked for, planned
+        assert n_calls <= n_first + (100 if n_first else 30)   # traced at every 40th: met, asked for, planned
     y, before = np.linspace(1, 5, 100), frit.stats()["replayed"]
     assert_same(fast(y), run(y))
     assert frit.stats()["replayed"] == before + 1

@@ -640,7 +640,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return result;
     if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
         return enter(f, args, n_args, names);
-    if (is_numpys(f, args, n_args))
+    if (f->replays && is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args);
     if (sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);

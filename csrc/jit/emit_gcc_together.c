@@ -8,10 +8,10 @@
 #include "jit/emit_gcc_int.h"
 
 enum {
-    SHORT = 2048,        /* elements of a row */
-    AHEAD = 1024,        /* bytes */
-    NEAR = 131072,       /* elements that come from the second cache */
-    FIRST_CACHE = 16384, /* bytes of accumulators that are in the first one */
+    SHORT = 2048,    /* elements of a row */
+    AHEAD = 1024,    /* bytes */
+    NEAR = 131072,   /* elements that come from the second cache */
+    NEAREST = 16384, /* bytes of accumulators that are in the first one */
 };
 
 static bool
@@ -45,17 +45,15 @@ static void
 find_asked(struct emit *e)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *is_short = NULL;
+    gj_rvalue     *is_short = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_LE, e->n, fr_gcc_i64(c, SHORT))), *step, *ahead;
 
     e->n_asked = 0;
     for (int k = 0; k < e->n_sources; k++) {
         const struct source *s = &e->sources[k];
-        gj_rvalue           *step = fr_emit_table_entry(e, e->row_stride, c->t_i64, s->operand), *ahead;
 
         if (is_accumulator(e, s->operand))
             continue;
-        if (!is_short)
-            is_short = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_LE, e->n, fr_gcc_i64(c, SHORT)));
+        step = fr_emit_table_entry(e, e->row_stride, c->t_i64, s->operand);
         step = fr_gcc_keep(c, c->t_i64, times(e, step, e->abreast));
         ahead = fr_gcc_select(c, FR_I64, is_short, step, fr_gcc_i64(c, AHEAD));
         for (int u = 0; u < e->abreast; u++) {
@@ -94,7 +92,7 @@ fr_emit_if_together(struct emit *e, gj_rvalue *const *step, gj_rvalue *n_rows, g
         size = fr_dtype_size(in->dtype) > size ? fr_dtype_size(in->dtype) : size;
     }
     near = fr_gcc_cmp(c, GJ_LE, fr_gcc_bin(c, GJ_MULT, c->t_i64, n_rows, n), fr_gcc_i64(c, NEAR));
-    many = fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FIRST_CACHE / size));
+    many = fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, NEAREST / size));
     return fr_gcc_and(c, fr_gcc_cmp(c, GJ_EQ, other, fr_gcc_i64(c, 0)), fr_gcc_or(c, near, many));
 }
 

@@ -264,8 +264,8 @@ fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
 /* Whether the last evaluation had a plan, and did not run node by node for want of one. */
 bool      fr_eval_had_plan(void);
-/* While it is set, a single small operation is to have a plan, too: the caller will ask for it again, and can do so by
- * the plan in less time than it takes to trace it. */
+/* While it is set, a single small operation is to have a plan, too, and any graph has it the second time: the caller will
+ * ask for it again, and can do so by the plan in less time than it takes to trace it. */
 extern bool fr_eval_is_repeated;
 /* Waits until the plans that were asked for are made (planner.c), without the GIL; false: the time is over. */
 bool      fr_planner_wait(double timeout_s);

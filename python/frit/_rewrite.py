@@ -192,7 +192,7 @@ def _plain_opcodes():
 _PLAIN, _EXACT, _POWER, _PRODUCT, _INDEX = _plain_opcodes()
 BINARY_OP = OP.get("BINARY_OP", -1)
 _COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
-_LOADS_ONE = {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "LOAD_FAST_BORROW") if n in OP}
+_LOADS_ONE = _LOADS_LOCAL | {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT") if n in OP}
 _BUILD_SLICE, _BINARY_SUBSCR, _BINARY_SLICE = (OP.get(n, -1) for n in ("BUILD_SLICE", "BINARY_SUBSCR", "BINARY_SLICE"))
 _CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.

@@ -115,7 +115,7 @@ class_bytes(int c)
 static size_t
 mapped_bytes(int c)
 {
-    size_t n = class_bytes(c) + LARGE_BEGINS + N_APART * APART;
+    size_t n = class_bytes(c) + LARGE_BEGINS + (N_APART - 1) * APART;
 
     return (n + FR_PAGE - 1) / FR_PAGE * FR_PAGE;
 }
