@@ -96,6 +96,7 @@ def measure(index, workers, rounds, budget):
                 out[w.name] = answer
             else:
                 out[w.name]["warm"] += answer["times"]
+                out[w.name]["shared"] = answer.get("shared", False)
     for w in workers:
         w.ask(case=index, do="drop")
     return out
@@ -153,22 +154,6 @@ def show_bounds(saved):
         slow = [f"{n} {row[INTERPRETED] / row['numexpr']:.2f}" for n, row in table.items()
                 if INTERPRETED in row and "numexpr" in row and row[INTERPRETED] > row["numexpr"]]
         print(f"  and is behind numexpr in {len(slow)} of all rows{': ' * bool(slow)}{', '.join(slow)}")
-
-
-def show_threads(rows, threads, rounds, budget):
-    """frit with more threads against frit with one, taking turns: between whole tables the machine changes."""
-    workers = [Worker("frit", t, t) for t in threads]
-    try:
-        found = {case.name: {t: statistics.median(r["warm"]) for t, r in measure(i, workers, rounds, budget).items()
-                             if "skip" not in r} for i, case in rows}
-    finally:
-        for w in workers:
-            w.close()
-    for t in threads[1:]:
-        times = {n: f[threads[0]] / f[t] for n, f in found.items() if threads[0] in f and t in f}
-        slower = [f"{n} {s:.2f}" for n, s in times.items() if s < 0.95]
-        print(f"\n{t} threads against {threads[0]}: median {statistics.median(times.values()):.2f} times as fast; slower "
-              f"in {len(slower)} of {len(times)} rows{': ' * bool(slower)}{', '.join(slower)}")
 
 
 def arguments():
@@ -240,7 +225,9 @@ def main():
         dispatch_callgrind.main()
     show_bounds(saved)
     if len(threads) > 1 and "frit" in names:
-        show_threads(rows, threads, args.rounds, args.budget)
+        from . import scaling
+        print()
+        scaling.summary(*scaling.times(rows, threads, args.rounds, args.budget), threads)
     n = len(rows) * len(threads)
     print(f"\nfrit is behind the best peer in {len({b.split(': ')[0] for b in behind})} of {n} rows"
           f"{':' if behind else '.'}")

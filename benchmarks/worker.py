@@ -1,7 +1,8 @@
 """One library in one process: python -m benchmarks.worker LIBRARY THREADS, driven over pipes.
 
 Commands are JSON lines: {"case": i, "do": "prepare"} checks the result and answers with the first call's
-time; {"case": i, "do": "time", "seconds": s} answers with a list of times; {"copy": n_bytes, "case": i}, to the
+time; {"case": i, "do": "time", "seconds": s} answers with a list of times, and for frit
+whether several threads ran it; {"copy": n_bytes, "case": i}, to the
 worker "copy", answers with the bandwidth of copying so many bytes, and with what a loop in C takes for the case."""
 import inspect
 import json
@@ -185,6 +186,11 @@ def main():
                 ready.pop(job["case"], None)
             else:
                 answer["times"] = timed(ready[job["case"]], job["seconds"])
+                if LIBRARY.startswith("frit"):
+                    import frit
+                    before = frit.stats()["shared"]
+                    ready[job["case"]]()
+                    answer["shared"] = frit.stats()["shared"] > before
         except Exception as e:
             answer = {"skip": f"{type(e).__name__}: {str(e)[:80]}"}
         print(json.dumps(answer), file=out, flush=True)

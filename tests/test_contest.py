@@ -201,6 +201,35 @@ def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
     assert frit.stats()["replayed"] == before + 1
 
 
+class Scale:
+    def __init__(self, w):
+        self.w = w
+
+    def run(self, a):
+        return a * self.w
+
+
+@by_turns
+@pytest.mark.parametrize("text, give", [
+    ("lambda a, b: a + b", lambda x: ((), {"a": x, "b": x})), ("lambda a, b: a + b", lambda x: ((x,), {"b": x})),
+    ("lambda a: np.sqrt(a)", lambda x: ((), {"a": x})), ("lambda d: d['a'] + d['b']", lambda x: (({"a": x, "b": x},), {})),
+    ("lambda v: v[0] * v[1]", lambda x: (([x, x],), {})), ("Scale.run", lambda x: ((Scale(x), x), {}))])
+def test_nor_does_it_matter_how_it_is_given_its_arrays(text, give):
+    run = eval(text, {"np": np, "Scale": Scale})
+    fast, n_calls = frit.accelerate(run), 0
+    args, named = give(np.linspace(0, 1, 100))
+    before = frit.stats()["replayed"]
+    while frit.stats()["replayed"] < before + 3:
+        assert_same(fast(*args, **named), run(*args, **named))
+        n_calls += 1
+        frit.wait_for_compiles()
+        assert n_calls <= 140
+    args, named = give(np.linspace(1, 5, 100))
+    before = frit.stats()["replayed"]
+    assert_same(fast(*args, **named), run(*args, **named))
+    assert frit.stats()["replayed"] == before + 1
+
+
 @by_turns
 def test_one_small_operation_that_is_another_each_time_stays_numpys():
     fast, x = frit.accelerate(lambda a, v: a * v), np.linspace(0, 1, 100)

@@ -187,6 +187,18 @@ def test_folds(lib, level, op):
                 assert index[0] == getattr(np, op)(x), (d, n)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_folds_of_products(lib, level, dtype):
+    rng = np.random.default_rng(2)
+    for n in SIZES:
+        x, y = data(rng, dtype, n), data(rng, dtype, n)
+        out = np.zeros(1, x.dtype)
+        for a, b in ((x, y), (x, x)):
+            lib.t_fold_products(level, dtype == "f64", n_(n), ptr(a), ptr(b), ptr(out))
+            with np.errstate(all="ignore"):
+                assert same(out[0], fold_of("sum", a * b)), n
+
+
 @pytest.mark.parametrize("op", REDUCES)
 def test_folds_by_pieces(lib, op):
     """Any cut along the tree gives the whole; one that is no cut of the tree would not."""

@@ -2,13 +2,11 @@
 
 The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals
 any NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there, and run
-thread by thread on the processor.
+thread by thread on the processor, and on a device where there is one.
 `python tests/test_text.py --bless` rewrites what tests/golden/text expects."""
 import ctypes
-import glob
 import os
 import pathlib
-import platform
 import random
 import shutil
 import subprocess
@@ -17,6 +15,8 @@ import tempfile
 
 import numpy as np
 import pytest
+
+from . import gpu
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = sorted((ROOT / "tests/golden/text").glob("*.nest"))
@@ -743,43 +743,22 @@ def test_cast_kernels(lib, tmp, kernels, code):
 
 def nvrtc():
     try:
-        import nvidia.cuda_nvrtc as package
-    except ImportError:
-        pytest.skip("the nvidia-cuda-nvrtc wheel is not installed")
-    found = glob.glob(os.path.join(list(package.__path__)[0], "lib", "libnvrtc.so*"))
-    if not found:
-        pytest.skip("the nvidia-cuda-nvrtc wheel has no libnvrtc.so for " + platform.platform())
-    return ctypes.CDLL(found[0])
-
-
-def compile_cuda(rtc, text, arch):
-    program = ctypes.c_void_p()
-    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
-    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
-    st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetProgramLog(program, log)
-    assert st == 0, log.value.decode()
-    assert rtc.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0 and size.value > 1000
-    cubin = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetCUBIN(program, cubin)
-    rtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin.raw
+        return gpu.compiler()
+    except ValueError as e:
+        pytest.skip(str(e))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 def test_golden_cuda_compiles(lib, arch):
     rtc = nvrtc()
     for path in GOLDEN:
-        assert b"frit_nest" in compile_cuda(rtc, Nest(lib, path.read_text()).text(1), arch), path
+        assert b"frit_nest" in gpu.compile_text(rtc, Nest(lib, path.read_text()).text(1), arch), path
 
 
 @pytest.mark.parametrize("code", ["bool", "i8", "u32", "i64", "f16", "f32", "c128"])
 def test_every_operation_in_cuda(lib, code):
     rtc = nvrtc()
-    compile_cuda(rtc, Nest(lib, all_ops_nest(lib, code)[0]).text(1), "sm_90")
+    gpu.compile_text(rtc, Nest(lib, all_ops_nest(lib, code)[0]).text(1), "sm_90")
 
 
 class Cuda:
@@ -815,11 +794,82 @@ extern "C" void run(const struct nest_args *a, unsigned grid)
         self.dll.run(ctypes.c_void_p(args.ctypes.data), self.grid)
 
 
+class Gpu:
+    """The CUDA text of a nest, run on the device."""
+
+    device = None
+
+    def __init__(self, lib, tmp, text, grid):
+        try:
+            Gpu.device = Gpu.device or gpu.Device()
+        except ValueError as e:
+            pytest.skip(str(e))
+        self.nest, self.grid = Nest(lib, text), grid
+        self.module, self.kernel = self.device.load(
+            gpu.compile_text(nvrtc(), self.nest.text(1), self.device.arch))
+
+    def run(self, operands, n_rows, n_inner, scalars=()):
+        words = [np.frombuffer(bytes(x), np.int64).copy() for x in pointers(operands)]
+        owners = {id(gpu.owner(a)): gpu.owner(a) for a in operands if not isinstance(a, tuple)}
+        there = {k: self.device.alloc(a.nbytes) for k, a in owners.items()}
+        for k, a in owners.items():
+            self.device.to_device(there[k], a.ctypes.data, a.nbytes)
+        for k, a in enumerate(operands):
+            if not isinstance(a, tuple):
+                words[0][k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
+        host = scalar_slots(scalars)
+        values, scratch = self.device.alloc(len(host)), self.device.alloc(self.nest.scratch() * self.grid)
+        self.device.to_device(values, ctypes.addressof(host), len(host))
+        self.device.launch(self.kernel, self.grid,
+                           np.concatenate([*words, [n_rows, n_inner, values, scratch]]).astype(np.int64))
+        for k, a in owners.items():
+            self.device.to_host(a.ctypes.data, there[k], a.nbytes)
+        for p in (*there.values(), values, scratch):
+            self.device.free(p)
+
+    def __del__(self):
+        if hasattr(self, "module"):
+            self.device.unload(self.module)
+
+
+@pytest.mark.parametrize("code", DTYPES)
+def test_every_operation_on_a_device(lib, tmp, code):
+    text, names, loads = all_ops_nest(lib, code)
+    runs, n, found = [Gpu(lib, tmp, text, 1), Kernel(lib, tmp, text, ("-O1",))], 4000, []
+    inputs = {at: samples(d, (1, n), at + 1) for at, _, d in loads}
+    for k in runs:
+        found.append([np.empty((1, n), DTYPES[result]) for _, _, result in names])
+        k.run([*(inputs[at] for at, _, _ in loads), *found[-1]], 1, n)
+    wrong = []
+    for (name, _, _), got, want in zip(names, *found):
+        try:
+            if name != "divide_whole":      # of whole numbers only
+                same(got, want)
+        except AssertionError as e:
+            wrong.append(f"{name}: {e}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_nests_on_a_device(lib, tmp, seed):
+    text = Writer(seed).text()
+    device, k = Gpu(lib, tmp, text, 2), Nest(lib, text)
+    scalars = scalars_of(text)
+    for n in (1, 8, 133, 517, 4000):
+        sets = [begun(text, make_operands(k, 3, n, seed)) for _ in range(2)]
+        device.run(sets[0], 3, n, scalars)
+        run_reference(lib, k, sets[1], 3, n, scalars)
+        for a, b in zip(*sets):
+            if not isinstance(a, tuple):
+                same(a, b)
+
+
+@pytest.mark.parametrize("where", [Cuda, Gpu])
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
-def test_cuda_gives_the_bits_of_c(lib, tmp, path):
+def test_cuda_gives_the_bits_of_c(lib, tmp, path, where):
     """Trees, shuffles and joins of a block against the C text, which was compared with NumPy."""
     text = path.read_text()
-    c, cuda = Kernel(lib, tmp, text), Cuda(lib, tmp, text, 3)
+    c, cuda = Kernel(lib, tmp, text), where(lib, tmp, text, 3)
     for n in (1, 3, 9, 127, 128, 129, 300, 1031, 5000):
         rows = 4
         a, b = make_operands(c.nest, rows, n), make_operands(c.nest, rows, n)
@@ -996,19 +1046,27 @@ class Writer:
         return "\n".join(lines) + "\n"
 
 
+def scalars_of(text):
+    return [DTYPES[line.split()[1]](3) for line in text.splitlines() if line.startswith("$")]
+
+
+def begun(text, operands):
+    """The operands of a random nest, its accumulators set to what they begin with."""
+    for line in text.splitlines():
+        w = line.split()
+        if w[2:3] == ["accum"]:
+            operands[int(w[4][1:-1])].base[...] = 0.0 if w[3] == "sum" else -np.inf
+    return operands
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_nests(lib, tmp, seed):
     text = Writer(seed).text()
     k = Kernel(lib, tmp, text, ("-O1",))
     cuda = Cuda(lib, tmp, text, 2) if seed % 8 == 0 and shutil.which("c++") else None
-    scalars = [DTYPES[line.split()[1]](3) for line in text.splitlines() if line.startswith("$")]
+    scalars = scalars_of(text)
     for n in (1, 8, 133, 517):
-        sets = [make_operands(k.nest, 3, n, seed) for _ in range(4 if cuda else 3)]
-        for operands in sets:
-            for line in text.splitlines():
-                w = line.split()
-                if w[2:3] == ["accum"]:
-                    operands[int(w[4][1:-1])].base[...] = 0.0 if w[3] == "sum" else -np.inf
+        sets = [begun(text, make_operands(k.nest, 3, n, seed)) for _ in range(4 if cuda else 3)]
         k.run(sets[0], 3, n, scalars)
         run_reference(lib, k.nest, sets[1], 3, n, scalars)
         for a, b in zip(*sets[:2]):

@@ -380,9 +380,7 @@ finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *w
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
             if (fr_is_tensor(PyTuple_GET_ITEM(result, i)))
                 list[n++] = fr_of(PyTuple_GET_ITEM(result, i));
-    fr_eval_is_repeated = repeated;
-    st = fr_tensor_eval(list, n, &err);
-    fr_eval_is_repeated = false;
+    st = repeated ? fr_tensor_eval_again(list, n, &err) : fr_tensor_eval(list, n, &err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     else if (watch)
@@ -481,16 +479,22 @@ is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
            are_small(f->call, args, n);
 }
 
+static Py_ssize_t
+n_named(PyObject *names)
+{
+    return names ? PyTuple_GET_SIZE(names) : 0;
+}
+
 /* The call as NumPy's: what is exact has the same bits here and there. */
 static PyObject *
-run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args)
+run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
 
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
     stats->unchanged++;
-    return PyObject_Vectorcall(PyTuple_GET_ITEM(call, EXACT), args, (size_t)n_args, NULL);
+    return PyObject_Vectorcall(PyTuple_GET_ITEM(call, EXACT), args, (size_t)(n_args - n_named(names)), names);
 }
 
 /* Whether somebody follows the lines of the functions that run. */
@@ -577,6 +581,8 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
     }
+    if (is_repeated(f))
+        fr_record_repeat(watch);
     fr_info_call_counters(&before);
     depth++;
     result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, noted ? f : NULL, &refused,
@@ -594,7 +600,7 @@ static bool
 takes_module(PyObject *call, Py_ssize_t i, Py_ssize_t n_args, PyObject *names)
 {
     PyObject  *takes = PyTuple_GET_ITEM(call, TAKES_MODULE);
-    Py_ssize_t n_named = names ? PyTuple_GET_SIZE(names) : 0, n_plain = n_args - n_named;
+    Py_ssize_t n_plain = n_args - n_named(names);
 
     if (i < n_plain)
         return i < PyTuple_GET_SIZE(takes) && PyTuple_GET_ITEM(takes, i) != Py_None;
@@ -631,23 +637,23 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
 
-    if (!f->replays && !names && is_numpys(f, args, n_args)) /* whatever its globals are now */
-        return run_unchanged(call, args, n_args);
+    if (!f->replays && is_numpys(f, args, n_args)) /* whatever its globals are now */
+        return run_unchanged(call, args, n_args, names);
     if (!is_current(call))
         return Py_NewRef(call);
     args = with_stand_in(call, args, n_args, names, own);
     if (replay(f, args, n_args, names, &result))
         return result;
-    if (n_args > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 0))
-        return enter(f, args, n_args, names);
     if (f->replays && is_numpys(f, args, n_args))
-        return run_unchanged(call, args, n_args);
+        return run_unchanged(call, args, n_args, names);
+    if (n_args > MAX_ARGS || n_named(names) > 0)
+        return enter(f, args, n_args, names);
     if (sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
     if (depth == 0 && PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single && !is_traced()) {
         fr_contest_begin(&contest, f->contest, args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True, may_be_noted(f));
         if (contest.who == FR_CONTEST_THEIRS) {
-            result = run_unchanged(call, args, n_args);
+            result = run_unchanged(call, args, n_args, NULL);
             fr_contest_end(&contest);
             return result;
         }

@@ -381,6 +381,7 @@ int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg); 
 struct fr_watch;
 /* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
 struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
+void      fr_record_repeat(struct fr_watch *);  /* the call comes again and again: what it computes is to have a plan */
 void      fr_record_begin(struct fr_watch *);   /* the function is about to run */
 /* After the evaluation, while tensors still stand for the arrays: the call will be kept, if it can be made again. */
 void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,

@@ -365,9 +365,10 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, struct fr_ca
     ok = add_all_pending(e, result);
     if (!ok && !PyErr_Occurred())
         PyErr_NoMemory();
-    if (ok && (st = fr_tensor_eval(e->pending, (int)e->n_pending, &err)) != FR_OK) {
-        fr_errors_raise(st, &err);
-        ok = false;
+    if (ok) {
+        st = (watch->repeated ? fr_tensor_eval_again : fr_tensor_eval)(e->pending, (int)e->n_pending, &err);
+        if (!(ok = st == FR_OK))
+            fr_errors_raise(st, &err);
     }
     if (ok && !raised && into)
         fr_record_keep(watch, into, e->loan, e->n_loans, result);

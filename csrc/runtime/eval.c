@@ -17,9 +17,11 @@ enum { COMPILE_FIRST_US = 120000000,
        KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
 };
 
+/* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
+enum way { ONCE, EACH, AGAIN };
+
 static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
-bool                          fr_eval_is_repeated;
 static bool                   has_begun;
 static struct fr_stats        stats;
 static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
@@ -419,7 +421,7 @@ begin(void)
 }
 
 static fr_status
-eval_locked(const fr_ref *roots, int n, struct fr_err *err)
+eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
     enum fr_find    how;
@@ -429,14 +431,14 @@ eval_locked(const fr_ref *roots, int n, struct fr_err *err)
     had_plan = false;
     if (FR_UNLIKELY(!has_begun))
         begin();
-    if (n == 1 && !fr_eval_is_repeated && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+    if (n == 1 && way != AGAIN && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
     p = fr_plans_recognise(roots, n, &gathered, &stats);
     recognised = p;
     if (!p) {
         if ((st = gather(roots, n, err)) != FR_OK)
             return st;
-        how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : fr_eval_is_repeated ? FR_FIND_SOON : FR_FIND_LATER;
+        how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
         st = fr_plans_find(&gathered, how, &stats, &p, err);
         if (st != FR_OK)
             return st;
@@ -475,7 +477,7 @@ fr_eval_count_replay(void)
 
 /* For roots that the caller has references to. */
 static fr_status
-eval_held(fr_ref *todo, int n, struct fr_err *err)
+eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
 {
     fr_status st;
     int       n_todo = 0;
@@ -485,14 +487,13 @@ eval_held(fr_ref *todo, int n, struct fr_err *err)
     for (int i = 0; i < n; i++) /* another thread may have computed some */
         if (fr_node_computes(&fr_nodes[todo[i]]))
             todo[n_todo++] = todo[i];
-    st = n_todo ? eval_locked(todo, n_todo, err) : FR_OK;
+    st = n_todo ? eval_locked(todo, n_todo, way, err) : FR_OK;
     fr_turn_leave();
     return st;
 }
 
-/* With `each`, a failure of all together is followed by each alone. */
 static fr_status
-eval(const fr_ref *roots, int n, bool each, struct fr_err *err)
+eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     fr_ref    few[64], *todo = few;
     int       n_todo = 0;
@@ -509,13 +510,13 @@ eval(const fr_ref *roots, int n, bool each, struct fr_err *err)
     memcpy(todo + n, roots, (size_t)n * sizeof *todo);
     for (int i = 0; i < n; i++)
         fr_node_ref(todo[n + i]);
-    st = first = eval_held(todo, n, err);
-    if (each && n > 1 && st != FR_OK && st != FR_EINTR) {
+    st = first = eval_held(todo, n, way, err);
+    if (way == EACH && n > 1 && st != FR_OK && st != FR_EINTR) {
         first = FR_OK;
         for (int i = 0; i < n && st != FR_EINTR; i++) {
             fr_ref one = todo[n + i];
 
-            st = eval_held(&one, 1, first == FR_OK ? err : NULL);
+            st = eval_held(&one, 1, way, first == FR_OK ? err : NULL);
             first = first == FR_OK ? st : first;
         }
     }
@@ -530,13 +531,19 @@ eval(const fr_ref *roots, int n, bool each, struct fr_err *err)
 fr_status
 fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
 {
-    return eval(roots, n, false, err);
+    return eval(roots, n, ONCE, err);
+}
+
+fr_status
+fr_eval_again(const fr_ref *roots, int n, struct fr_err *err)
+{
+    return eval(roots, n, AGAIN, err);
 }
 
 fr_status
 fr_eval_each(const fr_ref *roots, int n, struct fr_err *err)
 {
-    return eval(roots, n, true, err);
+    return eval(roots, n, EACH, err);
 }
 
 fr_status
@@ -631,6 +638,7 @@ fr_stats_get(struct fr_stats *out)
     out->n_jitted = l.n_jitted - stats_base.n_jitted;
     out->n_ref = l.n_ref - stats_base.n_ref;
     out->n_packed = l.n_packed - stats_base.n_packed;
+    out->n_shared = l.n_shared - stats_base.n_shared;
 }
 
 uint64_t

@@ -83,6 +83,8 @@ void      fr_index_forget(fr_ref node);
 /* ---- eval.c */
 
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
+/* The same for fr_tensor_eval_again. */
+fr_status fr_eval_again(const fr_ref *roots, int n, struct fr_err *);
 /* The same; when that fails, each by itself, so that one failure does not keep the others. */
 fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
 /* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */

@@ -361,8 +361,9 @@ fr_tensor_is_whole_numbers(const struct fr_tensor *t)
             fr_dtype_is_int(fr_nodes[n->arg[0]].dtype));
 }
 
-fr_status
-fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
+static fr_status
+eval_by(fr_status (*eval)(const fr_ref *, int, struct fr_err *), const struct fr_tensor *const *t, int n,
+        struct fr_err *err)
 {
     fr_ref    few[32], *roots = few;
     fr_status st;
@@ -372,10 +373,22 @@ fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
         return fr_no_memory(err, "the list of roots");
     for (int i = 0; i < n; i++)
         roots[i] = t[i]->storage->node;
-    st = fr_eval_nodes(roots, n, err);
+    st = eval(roots, n, err);
     if (roots != few)
         fr_free(roots);
     return st;
+}
+
+fr_status
+fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
+{
+    return eval_by(fr_eval_nodes, t, n, err);
+}
+
+fr_status
+fr_tensor_eval_again(const struct fr_tensor *const *t, int n, struct fr_err *err)
+{
+    return eval_by(fr_eval_again, t, n, err);
 }
 
 fr_status

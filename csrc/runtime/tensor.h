@@ -132,6 +132,9 @@ fr_status fr_trace_map_into(fr_op, const struct fr_arg *args, int n_args,
 
 /* Computes what the handles show. FR_ENOMEM, FR_EINTR: the handles stay pending and can be evaluated again. */
 fr_status fr_tensor_eval(const struct fr_tensor *const *, int n, struct fr_err *);
+/* The same for what the caller will ask for again and again, and can by the plan in less time than it takes to trace it:
+ * a single small operation gets a plan, too, and any graph has it the second time. */
+fr_status fr_tensor_eval_again(const struct fr_tensor *const *, int n, struct fr_err *);
 /* Evaluates, then: address of the window's first element. Valid while a reference to the storage is held
  * and nothing is stored through frit. */
 fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *);
@@ -246,6 +249,7 @@ struct fr_stats {
     uint64_t n_replayed;       /* evaluations made again from a recording */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
+    uint64_t n_shared;         /* dispatches by several threads */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;
@@ -264,9 +268,6 @@ fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
 /* Whether the last evaluation had a plan, and did not run node by node for want of one. */
 bool      fr_eval_had_plan(void);
-/* While it is set, a single small operation is to have a plan, too, and any graph has it the second time: the caller will
- * ask for it again, and can do so by the plan in less time than it takes to trace it. */
-extern bool fr_eval_is_repeated;
 /* Waits until the plans that were asked for are made (planner.c), without the GIL; false: the time is over. */
 bool      fr_planner_wait(double timeout_s);
 /* Around a fork, in both processes: no evaluation is half done in the child. Waits without the GIL. */

@@ -73,6 +73,12 @@ t_fold(const char *level, int op, int dtype, size_t n, const void *a, void *out,
     return 1;
 }
 
+void
+t_fold_products(const char *level, int is_f64, size_t n, const void *a, const void *b, void *out)
+{
+    level_named(level)->fold_products[is_f64](n, a, b, out);
+}
+
 int
 t_fold_rows(const char *level, int op, int dtype, size_t n_rows, size_t n, const void *a, void *out,
             int64_t *index)

@@ -21,7 +21,8 @@ enum {
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
     WORST = FR_COST_ONE * 3 / 2, /* a single run says no more: it may have waited for a processor */
-    FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten */
+    FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten; */
+    MOST_VAIN = 4,     /* twice as many with each trial in vain, up to so often */
     GATHERED_RUNS = 3, /* by several: then workers are awake and caches hold what each reads; none counts before, */
     HOPELESS = FR_COST_ONE * 2, /* unless it takes so long */
     AGAIN_LATER = FR_COST_ONE * 5 / 4, /* the least that is to be forgotten after runs in vain */
@@ -82,15 +83,16 @@ follows_closely(void)
 }
 
 /* Whether threads were of no use to this kernel of late, as where cores have no cache in common and what one writes
- * comes slowly to the other. Forgotten bit by bit, and tried again for a few runs. */
+ * comes slowly to the other. Forgotten bit by bit, and tried again for a few runs, ever more rarely. */
 static bool
-were_slower(struct fr_cost *c)
+were_slower(struct fr_cost *c, unsigned n_runs)
 {
     unsigned shared = get(&c->shared);
 
     if (shared <= SLOWER)
         return false;
-    set(&c->shared, shared - (double)shared / FORGET_RUNS);
+    if (n_runs % (1u << get(&c->n_vain)) == 0)
+        set(&c->shared, shared - (double)shared / FORGET_RUNS);
     return true;
 }
 
@@ -131,7 +133,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->again = fr_cost_pays(ps, n_threads, true);
     pays = fr_cost_pays(ps, n_threads, fr_pool_awake() >= n_threads - 1);
     pays |= r->again && follows_closely();
-    pays = pays && !were_slower(c);
+    pays = pays && !were_slower(c, n_runs);
     r->timed = what_to_time(c, n_runs, ps, pays);
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
@@ -152,13 +154,19 @@ ran_alone(struct fr_cost *c, double rate)
 static void
 ran_shared(struct fr_cost *c, double shared)
 {
-    double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
+    double   known = get(&c->shared) ? get(&c->shared) : EXPECTED;
+    unsigned n_vain = 0;
 
     if (get(&c->n_shared) <= GATHERED_RUNS && shared < HOPELESS)
         return;
     shared = shared < WORST ? shared : WORST;
     known += (shared - known) / 8;
-    set(&c->shared, known <= SLOWER ? known : shared < AGAIN_LATER ? AGAIN_LATER : shared);
+    if (known > SLOWER) {
+        known = shared < AGAIN_LATER ? AGAIN_LATER : shared;
+        n_vain = get(&c->n_vain) + 1;
+    }
+    set(&c->shared, known);
+    atomic_store_explicit(&c->n_vain, n_vain < MOST_VAIN ? n_vain : MOST_VAIN, memory_order_relaxed);
 }
 
 void

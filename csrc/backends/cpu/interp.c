@@ -16,10 +16,13 @@ enum {
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     FLAT_ROW = 512,       /* elements of rows with gaps between them that are run one by one */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
+    PRODUCTS_ROW = 64,    /* elements; sums of products of shorter rows are made some at once */
     PLACED_ROWS = 5,      /* whose places are found side by side, */
     PLACED_WIDE = 8,      /* the same of elements of 8 bytes */
     PLACED_AT_ONCE = FR_REDUCE_ROOM / 16, /* of them, at most */
 };
+
+static const _Alignas(16) char zeros[16];
 
 /* How a load is served, by its number. */
 enum {
@@ -322,6 +325,29 @@ reduce(struct frame *f, const struct fr_step *st)
     return to;
 }
 
+/* The sums of products of elements, of each row of the tile. Many short rows are summed together: their products come
+ * first, as many as there is room for. */
+static char *
+sum_products(struct frame *f, const struct fr_step *st)
+{
+    const size_t size = fr_dtype_size(st->in), n = (size_t)f->n, n_rows = (size_t)f->n_rows;
+    const char  *a = f->at[st->a[0]], *b = f->at[st->a[1]];
+    char        *to = f->registers + st->offset;
+    const size_t most = n_rows > 1 && n < PRODUCTS_ROW ? FR_REDUCE_ROOM / ((n + 1) * size) : 1;
+
+    for (size_t m, t = 0; t < n_rows; t += m, a += m * n * size, b += m * n * size) {
+        m = most < n_rows - t ? most : n_rows - t;
+        if (most == 1) {
+            f->p->reduce->fold_products[st->in == FR_F64](n, a, b, to + t * size);
+        } else {
+            st->fn.map(m * n, f->temp, a, b, b, 0);
+            f->p->reduce->fold_rows[st->op_row][st->in](m, n, f->temp, to + t * size, NULL);
+        }
+    }
+    f->p->kernels->map[FR_OP_add][st->in](n_rows, to, to, zeros, zeros, 2);
+    return to;
+}
+
 /* Each row of the tile into accumulators of its own. */
 static void
 accumulate_apart(struct frame *f, const struct fr_step *st, char *to, const char *from)
@@ -406,6 +432,9 @@ run(struct frame *f, uint32_t first, uint32_t end)
             break;
         case FR_STEP_REDUCE:
             at[st->dst] = reduce(f, st);
+            break;
+        case FR_STEP_SUM_PRODUCTS:
+            at[st->dst] = sum_products(f, st);
             break;
         case FR_STEP_ACCUM:
             if (!f->quiet)
@@ -735,21 +764,32 @@ fold_piece(struct frame *f, const struct fr_step *st, struct fr_tree_stack *stac
         multiply_on(f, st, stack, t->n);
         return;
     }
-    f->p->reduce->fold[st->op_row][st->in]((size_t)t->n, f->at[st->a[0]], acc, &index);
+    if (st->kind == FR_STEP_SUM_PRODUCTS)
+        f->p->reduce->fold_products[st->in == FR_F64]((size_t)t->n, f->at[st->a[0]], f->at[st->a[1]], acc);
+    else
+        f->p->reduce->fold[st->op_row][st->in]((size_t)t->n, f->at[st->a[0]], acc, &index);
     index += j0 + t->start;
     fr_tree_push(stack, t, op, st->in, acc,
                  op == FR_OP_argmax || op == FR_OP_argmin ? &index : NULL);
 }
 
 /* Whether the stage only folds what lies in memory as folds want it: one call each does for any length, and may
- * end early. (It has no stores, which might overwrite what it reads.) */
+ * end early. (It has no stores, which might overwrite what it reads.) Of several arrays that are read, one fold: with
+ * more, each would bring all of them into the cache again. */
 static bool
 folds_memory(const struct frame *f, const struct fr_long_stage *stage)
 {
-    const struct fr_step *st = f->p->steps + stage->full.first;
+    uint32_t n_loads = stage->first_reduce - stage->full.first, n_folds = stage->full.end - stage->first_reduce;
 
-    return stage->first_reduce == stage->full.first + 1 && st->kind == FR_STEP_LOAD &&
-           f->inner_stride[st->operand] == st->size;
+    if (n_loads != 1 && (n_loads == 0 || n_folds != 1))
+        return false;
+    for (uint32_t i = stage->full.first; i < stage->first_reduce; i++) {
+        const struct fr_step *st = &f->p->steps[i];
+
+        if (st->kind != FR_STEP_LOAD || f->inner_stride[st->operand] != st->size)
+            return false;
+    }
+    return true;
 }
 
 /* Stage over elements [j0, j0 + n) of the row at row0; partial results are left in the stacks. */

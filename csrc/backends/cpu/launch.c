@@ -92,7 +92,7 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed;
+static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed, n_shared;
 
 void
 fr_launch_stats(struct fr_launch_stats *out)
@@ -102,6 +102,7 @@ fr_launch_stats(struct fr_launch_stats *out)
     out->n_jitted = n_jitted;
     out->n_ref = n_ref;
     out->n_packed = n_packed;
+    out->n_shared = n_shared;
 }
 
 /* One launch runs at a time (runtime/turn.c has a lock), others only read: no locked instruction is needed. */
@@ -533,6 +534,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
     fr_cost_begin(&run, cost);
+    count_more(&n_shared, run.n_threads > 1);
     if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))
         st = launch_plain(&e, in);
     else

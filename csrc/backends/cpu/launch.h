@@ -69,6 +69,7 @@ struct fr_launch_stats {
     uint64_t n_launches;
     uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
     uint64_t n_packed;                         /* operands, unless the reference ran */
+    uint64_t n_shared;                         /* launches by several threads */
 };
 void fr_launch_stats(struct fr_launch_stats *);
 /* One launch, interpreted, that was none (direct.h). */

@@ -2,7 +2,8 @@
  *
  * A step reads its arguments from blocks in L1 and writes one. Of a*b + c, joined, the product is never written: the
  * step has three loads, one store and two operations where two steps have four loads and two stores. A step of Adam
- * over 1.1 M f32 has 8 steps instead of 14. Which operations can be joined is in jit/pairs.h. */
+ * over 1.1 M f32 has 8 steps instead of 14. Which operations can be joined is in jit/pairs.h; products, with their sum,
+ * too. */
 #include <string.h>
 
 #include "backends/cpu/program_int.h"
@@ -100,6 +101,30 @@ join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_ste
     return false;
 }
 
+/* The same for a sum and the products that are summed. */
+static bool
+join_sum(const struct fr_nest *nest, struct fr_step *steps, struct fr_step *st, uint32_t written, const uint16_t *uses,
+         const uint32_t *maker)
+{
+    uint16_t        from = st->a[0];
+    uint32_t        k = maker[from];
+    struct fr_step *inner = &steps[k];
+    fr_op           op;
+
+    if (st->op_row != FR_REDUCE_ROW(FR_OP_sum) || (st->in != FR_F32 && st->in != FR_F64) || k == UINT32_MAX ||
+        k < written || uses[from] != 1 || inner->once || inner->row_args)
+        return false;
+    op = nest->insts[from].op;
+    if ((op != FR_OP_multiply && op != FR_OP_square) || fr_nest_compute(nest, from) != st->in)
+        return false;
+    st->kind = FR_STEP_SUM_PRODUCTS;
+    st->fn.map = inner->fn.map;
+    st->a[0] = inner->a[0];
+    st->a[1] = st->a[2] = inner->a[op == FR_OP_multiply];
+    inner->fn.map = NULL;
+    return true;
+}
+
 uint32_t
 fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_steps l,
               uint16_t *uses, uint32_t *maker)
@@ -118,6 +143,8 @@ fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, stru
     for (uint32_t i = l.first; i < l.end; i++) {
         struct fr_step *st = &steps[i];
 
+        if (st->kind == FR_STEP_REDUCE)
+            join_sum(nest, steps, st, written, uses, maker);
         if (is_operation(st) && !join(nest, kernels, steps, st, written, uses, maker) && st->kind == FR_STEP_OP)
             maker[st->dst] = i;
         if (fr_step_writes(st))

@@ -394,8 +394,7 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
     b->n_regs = 0;
     for (uint32_t i = l.first; i < l.end; i++) {
         struct fr_step *st = &steps[i];
-        bool            row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA ||
-                   st->kind == FR_STEP_REDUCE;
+        bool            row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA || fr_step_reduces(st);
         b->step_reg[i] = NONE;
         if (makes_value(st) && !is_load(st) && !(row && rows_in_slots)) {
             uint16_t r = NONE;
@@ -587,7 +586,7 @@ describe_stage(struct builder *b, struct fr_long_stage *stage)
     for (uint32_t i = stage->full.end; i-- > stage->full.first;) {
         const struct fr_step *st = &b->p->steps[i];
         fr_op                 op = (fr_op)(FR_OP_sum + st->op_row);
-        if (st->kind != FR_STEP_REDUCE)
+        if (!fr_step_reduces(st))
             break;
         stage->first_reduce = i;
         if (op == FR_OP_prod && st->in >= FR_F16)

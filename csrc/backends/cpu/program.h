@@ -32,6 +32,7 @@ enum fr_step_kind {
     FR_STEP_EXPAND, /* each of T elements n times */
     FR_STEP_IOTA,
     FR_STEP_REDUCE,
+    FR_STEP_SUM_PRODUCTS, /* a REDUCE: the sum of what fn(args) gives, which multiplies; f32 or f64 */
     FR_STEP_ACCUM,
     FR_STEP_ROW_OP, /* over T elements */
     FR_STEP_ROW_LOAD,
@@ -55,9 +56,9 @@ struct fr_step {
     uint16_t operand;
     uint16_t load;   /* LOAD: its number among the loads */
     uint32_t offset; /* of the result's register, in bytes from the registers' start */
-    uint16_t inst;   /* REDUCE: the instruction */
-    uint8_t  op_row; /* REDUCE: FR_REDUCE_ROW(op) */
-    fr_dtype in;     /* REDUCE, ACCUM: dtype of the elements */
+    uint16_t inst;   /* REDUCE, SUM_PRODUCTS: the instruction */
+    uint8_t  op_row; /* likewise: FR_REDUCE_ROW(op) */
+    fr_dtype in;     /* likewise, and ACCUM: dtype of the elements */
 };
 
 /* Steps [first, end) of fr_program.steps. */
@@ -73,8 +74,8 @@ struct fr_hazard {
 
 struct fr_long_stage {
     struct fr_steps rows;         /* ROW instructions before the stage's loop */
-    struct fr_steps full;         /* the loop; REDUCE steps are at its end */
-    uint32_t        first_reduce; /* REDUCE steps [first_reduce, full.end) */
+    struct fr_steps full;         /* the loop; those that reduce are at its end */
+    uint32_t        first_reduce; /* those that reduce: [first_reduce, full.end) */
     uint32_t        first_hazard, end_hazard;
     bool            wide, narrow; /* has sums of complex numbers; has other reductions */
     bool            ordered;      /* has a product of floats: cannot be cut */

@@ -17,10 +17,16 @@ fr_step_args(const struct fr_step *st)
     static const uint8_t n_args[] = {
         [FR_STEP_OP] = 3,    [FR_STEP_OP_STORE] = 3,  [FR_STEP_ROW_OP] = 3, [FR_STEP_ONE_OP] = 3,
         [FR_STEP_STORE] = 1, [FR_STEP_ROW_STORE] = 1, [FR_STEP_EXPAND] = 1, [FR_STEP_REDUCE] = 1,
-        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,
+        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,    [FR_STEP_SUM_PRODUCTS] = 2,
     };
 
     return n_args[st->kind];
+}
+
+static inline bool
+fr_step_reduces(const struct fr_step *st)
+{
+    return st->kind == FR_STEP_REDUCE || st->kind == FR_STEP_SUM_PRODUCTS;
 }
 
 static inline bool

@@ -57,6 +57,9 @@ fr_dtype fr_reduce_acc(fr_op op, fr_dtype in);
  * rows. index[t] for argmax and argmin (from 0 in each row), else NULL. */
 typedef void fr_fold_rows_fn(size_t n_rows, size_t n, const void *a, void *out, int64_t *index);
 
+/* out = the sum of a[i] * b[i] for i < n, each product rounded, as fold sums them when they lie in memory. */
+typedef void fr_fold_products_fn(size_t n, const void *a, const void *b, void *out);
+
 /* accum: acc[j] = combine(acc[j], x[r * row_stride + j]) for each row r in order: column
  * reductions. acc has the dtype of the *result* (f16 sums and products are rounded at every row,
  * as NumPy does when the inner axis is kept), is contiguous and does not overlap x; x's rows are
@@ -72,6 +75,7 @@ struct fr_reduce_kernels {
     fr_fold_fn      *fold[FR_N_REDUCES][FR_N_DTYPES];   /* n >= 1 for max, min, argmax, argmin */
     fr_fold_rows_fn *fold_rows[FR_N_REDUCES][FR_N_DTYPES];
     fr_accum_fn     *accum[FR_N_REDUCES][FR_N_DTYPES];
+    fr_fold_products_fn *fold_products[2]; /* [is f64] */
 };
 extern const struct fr_reduce_kernels fr_reduce_v2, fr_reduce_v3, fr_reduce_v4, fr_reduce_generic;
 extern const struct fr_reduce_kernels *fr_reduce;        /* the level in use, as fr_kernels */

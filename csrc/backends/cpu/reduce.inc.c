@@ -379,4 +379,5 @@ const struct fr_reduce_kernels PASTE(fr_reduce_, FR_LEVEL) = {
     .fold = TABLE(fold, COUNTS(fold)),
     .fold_rows = TABLE(rows, COUNTS(rows)),
     .accum = TABLE(accum, ),
+    .fold_products = {fold_products_f32, fold_products_f64},
 };

@@ -40,9 +40,10 @@ join_f64(const vf64 *acc)
     return ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
 }
 
-/* One row of at most LEAF components (or fewer than 8). */
-#define PAIRWISE_LEAF(s, T)                                                                        \
-    INLINE T leaf_##s(size_t n, const T *a)                                                        \
+/* One row of at most LEAF components (or fewer than 8), and of more. OF: the parameters, AT(h): these from element h on;
+ * ELEMENT(i) and VECTOR(s, i): what is summed. */
+#define PAIRWISE(name, s, T, OF, AT, ELEMENT, VECTOR)                                              \
+    INLINE T leaf_##name(size_t n, OF(T))                                                          \
     {                                                                                              \
         enum { REGS = 8 * sizeof(T) / VB, LANES = VB / sizeof(T) };                                \
         v##s   acc[REGS];                                                                          \
@@ -51,44 +52,64 @@ join_f64(const vf64 *acc)
                                                                                                    \
         if (n < 8) {                                                                               \
             for (i = 0; i < n; i++)                                                                \
-                r += a[i];                                                                         \
+                r += ELEMENT(i);                                                                   \
             return r;                                                                              \
         }                                                                                          \
         for (int k = 0; k < (int)REGS; k++)                                                        \
-            acc[k] = *(const v##s##_mem *)(a + k * LANES);                                         \
+            acc[k] = VECTOR(s, (size_t)k * LANES);                                                 \
         for (i = 8; i + 8 <= n; i += 8)                                                            \
             for (int k = 0; k < (int)REGS; k++)                                                    \
-                acc[k] += *(const v##s##_mem *)(a + i + k * LANES);                                \
+                acc[k] += VECTOR(s, i + (size_t)k * LANES);                                        \
         r = join_##s(acc);                                                                         \
         for (; i < n; i++)                                                                         \
-            r += a[i];                                                                             \
+            r += ELEMENT(i);                                                                       \
         return r;                                                                                  \
     }                                                                                              \
-    static T tree_##s(size_t n, const T *a)                                                        \
+    static T tree_##name(size_t n, OF(T))                                                          \
     {                                                                                              \
         size_t h;                                                                                  \
                                                                                                    \
         if (n <= LEAF)                                                                             \
-            return leaf_##s(n, a);                                                                 \
+            return leaf_##name(n, AT(0));                                                          \
         h = n / 2 - n / 2 % 8;                                                                     \
         if (n - h <= LEAF) {                                                                       \
-            T left = leaf_##s(h, a);                                                               \
+            T left = leaf_##name(h, AT(0));                                                        \
                                                                                                    \
-            return left + leaf_##s(n - h, a + h);                                                  \
+            return left + leaf_##name(n - h, AT(h));                                               \
         }                                                                                          \
         {                                                                                          \
-            T left = tree_##s(h, a);                                                               \
+            T left = tree_##name(h, AT(0));                                                        \
                                                                                                    \
-            return left + tree_##s(n - h, a + h);                                                  \
+            return left + tree_##name(n - h, AT(h));                                               \
         }                                                                                          \
-    }                                                                                              \
+    }
+
+#define OF_ONE(T) const T *a
+#define AT_ONE(h) a + (h)
+#define ELEMENT_ONE(i) a[i]
+#define VECTOR_ONE(s, i) (*(const v##s##_mem *)(a + (i)))
+PAIRWISE(f32, f32, float, OF_ONE, AT_ONE, ELEMENT_ONE, VECTOR_ONE)
+PAIRWISE(f64, f64, double, OF_ONE, AT_ONE, ELEMENT_ONE, VECTOR_ONE)
+
+#define OF_TWO(T) const T *a, const T *b
+#define AT_TWO(h) a + (h), b + (h)
+#define ELEMENT_TWO(i) a[i] * b[i]
+#define VECTOR_TWO(s, i) (*(const v##s##_mem *)(a + (i)) * *(const v##s##_mem *)(b + (i)))
+PAIRWISE(products_f32, f32, float, OF_TWO, AT_TWO, ELEMENT_TWO, VECTOR_TWO)
+PAIRWISE(products_f64, f64, double, OF_TWO, AT_TWO, ELEMENT_TWO, VECTOR_TWO)
+
+#define FOLD_SUM(s, T)                                                                             \
     static void fold_sum_##s(size_t n, const void *a, void *out, int64_t *index)                   \
     {                                                                                              \
         (void)index;                                                                               \
         *(T *)out = tree_##s(n, a);                                                                \
+    }                                                                                              \
+    static void fold_products_##s(size_t n, const void *a, const void *b, void *out)               \
+    {                                                                                              \
+        *(T *)out = tree_products_##s(n, a, b);                                                    \
     }
-PAIRWISE_LEAF(f32, float)
-PAIRWISE_LEAF(f64, double)
+FOLD_SUM(f32, float)
+FOLD_SUM(f64, double)
 
 /* Complex numbers: n counts components here, so that the tree is NumPy's. */
 #define PAIRWISE_COMPLEX(c, s, T)                                                                  \

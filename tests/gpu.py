@@ -1,0 +1,101 @@
+"""A CUDA device for the tests: NVRTC and the driver by ctypes, one kernel at a time.
+
+compiler() and device() give None, or say by a ValueError why there is none."""
+import ctypes
+import glob
+import os
+import sys
+
+import numpy as np
+
+THREADS = 256       # of a block (csrc/jit/emit_cuda.c)
+
+
+def compiler():
+    """NVRTC out of NVIDIA's wheel."""
+    folders = [os.path.join(p, "nvidia") for p in sys.path if os.path.isdir(os.path.join(p, "nvidia"))]
+    found = [f for p in folders for f in glob.glob(os.path.join(p, "*", "lib", "libnvrtc.so*"))]
+    if not found:
+        raise ValueError("the nvidia-cuda-nvrtc wheel is not installed, or has no libnvrtc.so for this machine")
+    return ctypes.CDLL(sorted(found)[0])
+
+
+def compile_text(rtc, text, arch):
+    """The machine code of a kernel's text; an AssertionError with the compiler's words where it is wrong."""
+    program = ctypes.c_void_p()
+    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
+    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
+    st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    rtc.nvrtcGetProgramLog(program, log)
+    assert st == 0, log.value.decode()
+    assert rtc.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0 and size.value > 1000
+    cubin = ctypes.create_string_buffer(size.value)
+    rtc.nvrtcGetCUBIN(program, cubin)
+    rtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin.raw
+
+
+class Device:
+    """The first device, with its primary context."""
+
+    def __init__(self):
+        try:
+            self.cuda = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            raise ValueError("there is no CUDA driver") from None
+        number, major, minor, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+        if self.cuda.cuInit(0) or self.cuda.cuDeviceGet(ctypes.byref(number), 0):
+            raise ValueError("the CUDA driver has no device")
+        for value, attribute in ((major, 75), (minor, 76)):
+            self.do("cuDeviceGetAttribute", ctypes.byref(value), attribute, number)
+        self.arch = f"sm_{major.value}{minor.value}"
+        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
+        self.do("cuCtxSetCurrent", context)
+
+    def do(self, name, *args):
+        st = getattr(self.cuda, name)(*args)
+        if st:
+            text = ctypes.c_char_p()
+            self.cuda.cuGetErrorString(st, ctypes.byref(text))
+            raise RuntimeError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+    def load(self, cubin, name=b"frit_nest"):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.do("cuModuleLoadData", ctypes.byref(module), cubin)
+        self.do("cuModuleGetFunction", ctypes.byref(function), module, name)
+        return module, function
+
+    def unload(self, module):
+        self.do("cuModuleUnload", module)
+
+    def alloc(self, n):
+        p = ctypes.c_uint64()
+        self.do("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(max(n, 1)))
+        return p.value
+
+    def free(self, p):
+        self.do("cuMemFree_v2", ctypes.c_uint64(p))
+
+    def to_device(self, p, host, n):
+        if n:
+            self.do("cuMemcpyHtoD_v2", ctypes.c_uint64(p), ctypes.c_void_p(host), ctypes.c_size_t(n))
+
+    def to_host(self, host, p, n):
+        if n:
+            self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(host), ctypes.c_uint64(p), ctypes.c_size_t(n))
+
+    def launch(self, function, grid, args):
+        """args: the one struct that the kernel takes, an array of words."""
+        params = (ctypes.c_void_p * 1)(args.ctypes.data)
+        self.do("cuLaunchKernel", function, grid, 1, 1, THREADS, 1, 1, 0, None, params, None)
+        self.do("cuCtxSynchronize")
+
+
+def owner(a):
+    """The array whose memory a view shows."""
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    return a
