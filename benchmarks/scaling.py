@@ -15,6 +15,7 @@ from .table import Worker, measure, seconds
 from .timing import want_frit
 
 SLOWER = 0.95       # of the speed with fewer threads: not slower
+APART = "'"         # one thread ran it
 
 
 def listed(out):
@@ -74,13 +75,10 @@ def main():
     rows = [(i, c) for i, c in enumerate(CASES) if any(r.strip() in c.name for r in args.rows.split(","))]
     found, shared = times(rows, threads, args.rounds, args.budget)
     of_copy = shares(rows, found, threads)
-    def mark(name, t):
-        return " " if (name, t) in shared or t == 1 else "'"
-
     print(f"{'':<34}" + "".join(f"{f'{t} thr.':>11}" for t in threads) + "   times as fast; of copy")
     for name, f in found.items():
         one = f.get(threads[0])
-        print(f"{name:<34}" + "".join(f"{seconds(f[t]) if t in f else '-':>10}{mark(name, t)}" for t in threads) + "   "
+        print(f"{name:<34}" + "".join(f"{seconds(f[t]) if t in f else '-':>10}{' ' if t == 1 or (name, t) in shared else APART}" for t in threads) + "   "
               + (" ".join(f"{one / f[t]:.2f}" for t in threads[1:] if t in f) if one else "")
               + ("; " + " ".join(f"{s:.0%}" for s in of_copy[name].values()) if of_copy.get(name) else ""))
     summary(found, shared, threads)

@@ -457,6 +457,27 @@ def test_pairs_leave_what_others_read(launcher):
             run_all(launcher, Case(rng, n, shape, in_place={2: 0}))
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("how", ["product", "square", "by a row", "by one", "read twice", "max"])
+def test_products_are_summed_as_they_are_made(launcher, kind, how):
+    """Of two factors of all elements that nobody else wants; in rows of all lengths, and where another is summed, too."""
+    rng = np.random.default_rng(8)
+    n = Nest()
+    x = n.load(kind)
+    y = n.scalar(kind) if how == "by one" else n.load(kind, "ROW" if how == "by a row" else "FULL")
+    product = n.op("square", x) if how == "square" else n.op("multiply", x, y)
+    n.store(n.reduce("max" if how == "max" else "sum", product))
+    if how == "read twice":
+        n.store(n.reduce("max", product))
+    n.store(n.reduce("sum", y if how == "product" else x))
+    k = launcher.new(n)
+    assert launcher.lib.test_operations(k) == (how not in ("product", "square"))
+    launcher.free(k)
+    for shape in [(1, 0), (1, 1), (9, 1), (300, 7), (9, 13), (40, 63), (40, 64), (3, 200), (1, 1000), (2, 4100), (1, 70000)]:
+        if how != "max" and how != "read twice" or shape[1]:
+            run_all(launcher, Case(rng, n, shape))
+
+
 def test_row_values_once_per_row(launcher):
     """r += 1 for each row, while the row itself is long enough to run in pieces."""
     rng = np.random.default_rng(5)

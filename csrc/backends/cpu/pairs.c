@@ -102,27 +102,28 @@ join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_ste
 }
 
 /* The same for a sum and the products that are summed. */
-static bool
+static void
 join_sum(const struct fr_nest *nest, struct fr_step *steps, struct fr_step *st, uint32_t written, const uint16_t *uses,
          const uint32_t *maker)
 {
-    uint16_t        from = st->a[0];
-    uint32_t        k = maker[from];
-    struct fr_step *inner = &steps[k];
+    const uint16_t  from = st->a[0];
+    const uint32_t  k = maker[from];
+    struct fr_step *inner;
     fr_op           op;
 
     if (st->op_row != FR_REDUCE_ROW(FR_OP_sum) || (st->in != FR_F32 && st->in != FR_F64) || k == UINT32_MAX ||
-        k < written || uses[from] != 1 || inner->once || inner->row_args)
-        return false;
+        k < written || uses[from] != 1)
+        return;
+    inner = &steps[k]; /* so `from` is an instruction */
     op = nest->insts[from].op;
-    if ((op != FR_OP_multiply && op != FR_OP_square) || fr_nest_compute(nest, from) != st->in)
-        return false;
+    if ((op != FR_OP_multiply && op != FR_OP_square) || fr_nest_compute(nest, from) != st->in || inner->once ||
+        inner->row_args)
+        return;
     st->kind = FR_STEP_SUM_PRODUCTS;
     st->fn.map = inner->fn.map;
     st->a[0] = inner->a[0];
     st->a[1] = st->a[2] = inner->a[op == FR_OP_multiply];
     inner->fn.map = NULL;
-    return true;
 }
 
 uint32_t
