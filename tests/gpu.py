@@ -1,6 +1,6 @@
 """A CUDA device for the tests: NVRTC and the driver by ctypes, one kernel at a time.
 
-compiler() and device() give None, or say by a ValueError why there is none."""
+compiler() and Device() say by a ValueError why there is none."""
 import ctypes
 import glob
 import os

@@ -3,10 +3,12 @@
 The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals
 any NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there, and run
 thread by thread on the processor, and on a device where there is one.
-`python tests/test_text.py --bless` rewrites what tests/golden/text expects."""
+`python -m tests.test_text --bless` rewrites what tests/golden/text expects."""
 import ctypes
+import glob
 import os
 import pathlib
+import platform
 import random
 import shutil
 import subprocess
@@ -1094,5 +1096,5 @@ def bless():
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--bless"]:
-        sys.exit("usage: test_text.py --bless")
+        sys.exit("usage: python -m tests.test_text --bless")
     bless()
