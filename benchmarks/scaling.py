@@ -8,8 +8,6 @@ import argparse
 import os
 import statistics
 
-import numpy as np
-
 from .cases import CASES
 from .table import Worker, measure, seconds
 from .timing import want_frit
@@ -18,22 +16,16 @@ SLOWER = 0.95       # of the speed with fewer threads: not slower
 APART = "'"         # one thread ran it
 
 
-def listed(out):
-    return out if isinstance(out, (tuple, list)) else [out]
-
-
-def times(rows, threads, rounds, budget):
-    """{name: {threads: median}}, and the (name, threads) of what several threads ran"""
-    workers, found, shared = [Worker("frit", t, t) for t in threads], {}, set()
+def measure_rows(rows, threads, rounds, budget):
+    """{name: {threads: what measure() gives}}"""
+    workers = [Worker("frit", t, t) for t in threads]
     try:
-        for i, case in rows:
-            results = measure(i, workers, rounds, budget)
-            found[case.name] = {t: statistics.median(r["warm"]) for t, r in results.items() if "skip" not in r}
-            shared |= {(case.name, t) for t, r in results.items() if r.get("shared")}
+        found = {case.name: measure(i, workers, rounds, budget) for i, case in rows}
     finally:
         for w in workers:
             w.close()
-    return found, shared
+    return {n: {t: {**r, "median": statistics.median(r["warm"])} for t, r in results.items() if "skip" not in r}
+            for n, results in found.items()}
 
 
 def shares(rows, found, threads):
@@ -42,23 +34,38 @@ def shares(rows, found, threads):
     for t in threads:
         copier = Worker("copy", t)
         for i, case in rows:
-            if case.memory_bound and t in found[case.name]:
-                inputs = case.inputs()
-                n_bytes = case.n_bytes(inputs, listed(case.run(np, *inputs)))
-                rate = copier.ask(copy=n_bytes, case=i).get("rate")
+            r = found[case.name].get(t)
+            if case.memory_bound and r:
+                rate = copier.ask(copy=r["bytes"], case=i).get("rate")
                 if rate:
-                    out[case.name][t] = n_bytes / found[case.name][t] / rate
+                    out[case.name][t] = r["bytes"] / r["median"] / rate
         copier.close()
     return out
 
 
-def summary(found, shared, threads):
+def gains(results, threads):
+    """{threads: how many times as fast as with the first number of them}"""
+    one = results.get(threads[0])
+    return {t: one["median"] / results[t]["median"] for t in threads[1:] if one and t in results}
+
+
+def summary(found, threads):
     """A line for each number of threads above the first: how much faster, and which rows are slower."""
     for t in threads[1:]:
-        times = {n: f[threads[0]] / f[t] for n, f in found.items() if threads[0] in f and t in f}
-        slower = [f"{n} {s:.2f}{'' if (n, t) in shared else ' (by one)'}" for n, s in times.items() if s < SLOWER]
+        times = {n: gains(r, threads)[t] for n, r in found.items() if t in gains(r, threads)}
+        slower = [f"{n} {s:.2f}{'' if found[n][t]['shared'] else ' (by one)'}" for n, s in times.items() if s < SLOWER]
         print(f"{t} threads against {threads[0]}: median {statistics.median(times.values()):.2f} times as fast; slower "
               f"in {len(slower)} of {len(times)} rows{': ' * bool(slower)}{', '.join(slower)}")
+
+
+def show(name, results, threads, of_copy):
+    """A row's line."""
+    line = f"{name:<34}"
+    for t in threads:
+        r = results.get(t)
+        line += f"{seconds(r['median']) if r else '-':>10}{APART if r and t > 1 and not r['shared'] else ' '}"
+    line += "   " + " ".join(f"{s:.2f}" for s in gains(results, threads).values())
+    print(line + "; " * bool(of_copy) + " ".join(f"{s:.0%}" for s in of_copy.values()))
 
 
 def main():
@@ -73,15 +80,12 @@ def main():
     want_frit()
     threads = [int(t) for t in args.threads.split(",")]
     rows = [(i, c) for i, c in enumerate(CASES) if any(r.strip() in c.name for r in args.rows.split(","))]
-    found, shared = times(rows, threads, args.rounds, args.budget)
+    found = measure_rows(rows, threads, args.rounds, args.budget)
     of_copy = shares(rows, found, threads)
-    print(f"{'':<34}" + "".join(f"{f'{t} thr.':>11}" for t in threads) + "   times as fast; of copy")
-    for name, f in found.items():
-        one = f.get(threads[0])
-        print(f"{name:<34}" + "".join(f"{seconds(f[t]) if t in f else '-':>10}{' ' if t == 1 or (name, t) in shared else APART}" for t in threads) + "   "
-              + (" ".join(f"{one / f[t]:.2f}" for t in threads[1:] if t in f) if one else "")
-              + ("; " + " ".join(f"{s:.0%}" for s in of_copy[name].values()) if of_copy.get(name) else ""))
-    summary(found, shared, threads)
+    print(f"{'':<34}" + "".join(f"{f'{t} thr.':>10} " for t in threads) + "   times as fast; of copy")
+    for name, results in found.items():
+        show(name, results, threads, of_copy.get(name, {}))
+    summary(found, threads)
 
 
 if __name__ == "__main__":

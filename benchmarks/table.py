@@ -96,7 +96,7 @@ def measure(index, workers, rounds, budget):
                 out[w.name] = answer
             else:
                 out[w.name]["warm"] += answer["times"]
-                out[w.name]["shared"] = answer.get("shared", False)
+                out[w.name]["shared"] = answer["shared"]
     for w in workers:
         w.ask(case=index, do="drop")
     return out
@@ -227,7 +227,7 @@ def main():
     if len(threads) > 1 and "frit" in names:
         from . import scaling
         print()
-        scaling.summary(*scaling.times(rows, threads, args.rounds, args.budget), threads)
+        scaling.summary(scaling.measure_rows(rows, threads, args.rounds, args.budget), threads)
     n = len(rows) * len(threads)
     print(f"\nfrit is behind the best peer in {len({b.split(': ')[0] for b in behind})} of {n} rows"
           f"{':' if behind else '.'}")

@@ -545,12 +545,6 @@ is_repeated(const struct fr_callee *f)
     return depth == 0 && stats->calls >= NOTED_AFTER && may_be_noted(f);
 }
 
-static bool
-is_noted(const struct fr_callee *f)
-{
-    return f->is_planned && is_repeated(f);
-}
-
 static void
 note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised)
 {
@@ -572,20 +566,18 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     PyObject               *call = f->call, *result;
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
-    bool                    refused, noted = is_noted(f);
+    bool                    refused, repeated = is_repeated(f);
 
     if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
         return Py_NewRef(call);
     if (!(watch = fr_record_watch(call, args, n_args, names))) {
-        if (noted)
+        if (repeated && f->is_planned)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
     }
-    if (is_repeated(f))
-        fr_record_repeat(watch);
     fr_info_call_counters(&before);
     depth++;
-    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, noted ? f : NULL, &refused,
+    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, repeated ? f : NULL, &refused,
                            &body);
     depth--;
     fr_record_end(watch);

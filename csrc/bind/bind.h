@@ -381,7 +381,6 @@ int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg); 
 struct fr_watch;
 /* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
 struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
-void      fr_record_repeat(struct fr_watch *);  /* the call comes again and again: what it computes is to have a plan */
 void      fr_record_begin(struct fr_watch *);   /* the function is about to run */
 /* After the evaluation, while tensors still stand for the arrays: the call will be kept, if it can be made again. */
 void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,
@@ -389,11 +388,12 @@ void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct
 void      fr_record_end(struct fr_watch *);     /* keeps or forgets it; NULL is fine */
 
 /* ---- enter.c: a call whose arguments hold arrays in lists, dicts and objects, as noted */
-/* Runs `function` with tensors for arrays and shows what it gave and stored as arrays; `into`: where the call may be
- * kept, or NULL. *refused: it is not for this way, nothing was done. *body: the counters when the function ended. */
+/* Runs `function` with tensors for arrays and shows what it gave and stored as arrays; `again`: the callee, if its calls
+ * come again and again, or NULL. Then what is computed has a plan made, and the call is kept if the last one had its
+ * plan. *refused: it is not for this way, nothing was done. *body: the counters when the function ended. */
 struct fr_call_counters;
 PyObject *fr_enter_call(struct fr_watch *, PyObject *function, Py_ssize_t n_args, PyObject *names,
-                        struct fr_callee *into, bool *refused, struct fr_call_counters *body);
+                        struct fr_callee *again, bool *refused, struct fr_call_counters *body);
 /* A tensor was made with the values of this array. */
 void      fr_record_copied(PyObject *array, const struct fr_tensor *);
 

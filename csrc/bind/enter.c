@@ -349,9 +349,9 @@ run(struct entered *e, PyObject *function, Py_ssize_t n_args, PyObject *names)
 }
 
 /* Computes what is pending, puts arrays back and returns the result as arrays. Steals it; NULL: the exception stays,
- * unless something else goes wrong here, whose context it is then. */
+ * unless something else goes wrong here, whose context it is then. `into`: where the call is kept, or NULL. */
 static PyObject *
-finish(struct entered *e, struct fr_watch *watch, PyObject *result, struct fr_callee *into)
+finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, struct fr_callee *into)
 {
     PyObject      *type, *value, *trace, *out = NULL;
     struct failure failure = {NULL, NULL, NULL};
@@ -366,7 +366,7 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, struct fr_ca
     if (!ok && !PyErr_Occurred())
         PyErr_NoMemory();
     if (ok) {
-        st = (watch->repeated ? fr_tensor_eval_again : fr_tensor_eval)(e->pending, (int)e->n_pending, &err);
+        st = (again ? fr_tensor_eval_again : fr_tensor_eval)(e->pending, (int)e->n_pending, &err);
         if (!(ok = st == FR_OK))
             fr_errors_raise(st, &err);
     }
@@ -405,11 +405,12 @@ leave(struct entered *e)
 }
 
 PyObject *
-fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyObject *names, struct fr_callee *into,
+fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyObject *names, struct fr_callee *again,
               bool *refused, struct fr_call_counters *body)
 {
-    struct entered *e = PyMem_Calloc(1, sizeof *e);
-    PyObject       *result;
+    struct fr_callee *into = again && again->is_planned ? again : NULL;
+    struct entered   *e = PyMem_Calloc(1, sizeof *e);
+    PyObject         *result;
 
     *refused = false;
     if (!e || !(e->shown = PyDict_New())) {
@@ -435,7 +436,7 @@ fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyO
         result = run(e, function, n_args, names);
     }
     fr_info_call_counters(body);
-    result = finish(e, watch, result, into);
+    result = finish(e, watch, result, again, into);
     leave(e);
     return result;
 }

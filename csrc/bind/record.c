@@ -204,7 +204,7 @@ fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names
     if (w) { /* the arrays as they are: looks fill them */
         w->record = r = PyMem_Calloc(1, sizeof *r);
         w->call = Py_NewRef(call);
-        w->begun = w->repeated = false;
+        w->begun = false;
         w->into = NULL;
     }
     if (r)
@@ -220,12 +220,6 @@ fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names
         return NULL;
     }
     return w;
-}
-
-void
-fr_record_repeat(struct fr_watch *w)
-{
-    w->repeated = true;
 }
 
 void

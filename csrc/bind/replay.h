@@ -65,7 +65,6 @@ struct fr_watch {
     PyObject         *attributes;             /* names, borrowed from it */
     bool              stores;                 /* the function may store into what it is not given */
     bool              begun;
-    bool              repeated;               /* the call comes again and again, and will be kept once it has a plan */
     struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
 };
 

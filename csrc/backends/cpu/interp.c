@@ -16,13 +16,10 @@ enum {
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     FLAT_ROW = 512,       /* elements of rows with gaps between them that are run one by one */
     MOST_AHEAD = 8, /* operands of the next tile that are asked for */
-    PRODUCTS_ROW = 64,    /* elements; sums of products of shorter rows are made some at once */
     PLACED_ROWS = 5,      /* whose places are found side by side, */
     PLACED_WIDE = 8,      /* the same of elements of 8 bytes */
     PLACED_AT_ONCE = FR_REDUCE_ROOM / 16, /* of them, at most */
 };
-
-static const _Alignas(16) char zeros[16];
 
 /* How a load is served, by its number. */
 enum {
@@ -325,26 +322,12 @@ reduce(struct frame *f, const struct fr_step *st)
     return to;
 }
 
-/* The sums of products of elements, of each row of the tile. Many short rows are summed together: their products come
- * first, as many as there is room for. */
 static char *
 sum_products(struct frame *f, const struct fr_step *st)
 {
-    const size_t size = fr_dtype_size(st->in), n = (size_t)f->n, n_rows = (size_t)f->n_rows;
-    const char  *a = f->at[st->a[0]], *b = f->at[st->a[1]];
-    char        *to = f->registers + st->offset;
-    const size_t most = n_rows > 1 && n < PRODUCTS_ROW ? FR_REDUCE_ROOM / ((n + 1) * size) : 1;
+    char *to = f->registers + st->offset;
 
-    for (size_t m, t = 0; t < n_rows; t += m, a += m * n * size, b += m * n * size) {
-        m = most < n_rows - t ? most : n_rows - t;
-        if (most == 1) {
-            f->p->reduce->fold_products[st->in == FR_F64](n, a, b, to + t * size);
-        } else {
-            st->fn.map(m * n, f->temp, a, b, b, 0);
-            f->p->reduce->fold_rows[st->op_row][st->in](m, n, f->temp, to + t * size, NULL);
-        }
-    }
-    f->p->kernels->map[FR_OP_add][st->in](n_rows, to, to, zeros, zeros, 2);
+    fr_reduce_products(st->in, (size_t)f->n_rows, (size_t)f->n, f->at[st->a[0]], f->at[st->a[1]], to, f->temp);
     return to;
 }
 

@@ -72,8 +72,17 @@ take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *
     *st = made;
 }
 
-/* maker: by place, the step that may be taken over, or UINT32_MAX; steps before `written` come before a store, over what
- * they read perhaps, and stay there. */
+/* The number of the operation of `d` that makes a place and may be taken over by its only reader, or UINT32_MAX. maker:
+ * by place, where it may be; steps before `written` come before a store, over what they read perhaps, and stay there. */
+static uint32_t
+find_inner(const struct fr_nest *nest, uint16_t place, fr_dtype d, uint32_t written, const uint16_t *uses,
+           const uint32_t *maker)
+{
+    uint32_t k = maker[place]; /* so the place is an instruction's */
+
+    return k == UINT32_MAX || k < written || uses[place] != 1 || fr_nest_compute(nest, place) != d ? UINT32_MAX : k;
+}
+
 static bool
 join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_step *st,
      uint32_t written, const uint16_t *uses, const uint32_t *maker)
@@ -85,10 +94,10 @@ join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_ste
         return false;
     for (int at = 0; at < n_args; at++) {
         uint16_t from = st->a[at];
-        uint32_t k = maker[from];
+        uint32_t k = find_inner(nest, from, d, written, uses, maker);
         int      row, column;
 
-        if (k == UINT32_MAX || k < written || uses[from] != 1 || fr_nest_compute(nest, from) != d)
+        if (k == UINT32_MAX)
             continue;
         row = row_of(nest->insts[from].op);
         column = column_of(nest->insts[st->dst].op, at);
@@ -106,21 +115,17 @@ static void
 join_sum(const struct fr_nest *nest, struct fr_step *steps, struct fr_step *st, uint32_t written, const uint16_t *uses,
          const uint32_t *maker)
 {
-    const uint16_t  from = st->a[0];
-    const uint32_t  k = maker[from];
+    const uint32_t  k = find_inner(nest, st->a[0], st->in, written, uses, maker);
     struct fr_step *inner;
     fr_op           op;
 
-    if (st->op_row != FR_REDUCE_ROW(FR_OP_sum) || (st->in != FR_F32 && st->in != FR_F64) || k == UINT32_MAX ||
-        k < written || uses[from] != 1)
+    if (k == UINT32_MAX || st->op_row != FR_REDUCE_ROW(FR_OP_sum) || (st->in != FR_F32 && st->in != FR_F64))
         return;
-    inner = &steps[k]; /* so `from` is an instruction */
-    op = nest->insts[from].op;
-    if ((op != FR_OP_multiply && op != FR_OP_square) || fr_nest_compute(nest, from) != st->in || inner->once ||
-        inner->row_args)
+    inner = &steps[k];
+    op = nest->insts[inner->dst].op;
+    if ((op != FR_OP_multiply && op != FR_OP_square) || inner->once || inner->row_args)
         return;
     st->kind = FR_STEP_SUM_PRODUCTS;
-    st->fn.map = inner->fn.map;
     st->a[0] = inner->a[0];
     st->a[1] = st->a[2] = inner->a[op == FR_OP_multiply];
     inner->fn.map = NULL;

@@ -32,7 +32,7 @@ enum fr_step_kind {
     FR_STEP_EXPAND, /* each of T elements n times */
     FR_STEP_IOTA,
     FR_STEP_REDUCE,
-    FR_STEP_SUM_PRODUCTS, /* a REDUCE: the sum of what fn(args) gives, which multiplies; f32 or f64 */
+    FR_STEP_SUM_PRODUCTS, /* a REDUCE: the sum of the products of two args; f32 or f64 */
     FR_STEP_ACCUM,
     FR_STEP_ROW_OP, /* over T elements */
     FR_STEP_ROW_LOAD,

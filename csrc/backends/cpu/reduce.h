@@ -98,6 +98,8 @@ void fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *ind
  * fr_reduce_finish stores it. `room` is FR_REDUCE_ROOM bytes to work in, aligned to 16. */
 enum { FR_REDUCE_ROOM = 4096 };
 void fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from, char *to, char *room);
+/* The same for sums of the products of two arrays of f32 or f64, a row of each side by side. */
+void fr_reduce_products(fr_dtype in, size_t n_rows, size_t n, const char *a, const char *b, char *to, char *room);
 
 /* ---- the pairwise tree in pieces ---------------------------------------------------------------
  * Walks the subtrees of at most `max` elements (max >= 128) from left to right:

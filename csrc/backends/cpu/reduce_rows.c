@@ -15,6 +15,7 @@ enum {
     EXTREME_LEAST = 8,           /* and where there are FEW_COLUMNS or more */
     FEW_COLUMNS = 6,
     ROWS = FR_REDUCE_ROOM / 16,  /* whose accumulators fit the room */
+    PRODUCTS_ROW = 64,           /* elements; products of shorter rows are made some rows at once, then summed */
 };
 
 /* Whether rows are so short that they are better folded a column at a time, and whether that is the same. */
@@ -75,6 +76,15 @@ fold(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from, char *out
         fr_reduce->fold_rows[FR_REDUCE_ROW(op)][in](n_rows, n, from, out, index);
 }
 
+/* Sums of floats or complex numbers that are accumulators become results: the 0.0 in front of each is added. */
+static void
+finish_sums(fr_dtype in, size_t n_rows, char *to)
+{
+    static const _Alignas(16) char zero[16];
+
+    fr_kernels->map[FR_OP_add][in](n_rows, to, to, zero, zero, 2);
+}
+
 void
 fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from, char *to, char *room)
 {
@@ -84,15 +94,13 @@ fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from,
     bool     places = op == FR_OP_argmax || op == FR_OP_argmin;
 
     if (!places && in != FR_F16) {
-        /* The accumulators are the results, but for the 0.0 in front of a sum of floats. */
-        static const _Alignas(16) char zero[16];
-
+        /* The accumulators are the results, but for sums. */
         if (folds_columns(op, in, n_rows, n))
             fold_columns(op, in, n_rows, n, from, to, room);
         else
             fold(op, in, n_rows, n, from, to, NULL);
         if (op == FR_OP_sum && in > FR_F16)
-            fr_kernels->map[FR_OP_add][in](n_rows, to, to, zero, zero, 2);
+            finish_sums(in, n_rows, to);
         return;
     }
     if (places && n_rows > 1 && n > 1 && n <= FR_NEAR_STEP && fr_nest_places_compare(in)) {
@@ -109,4 +117,22 @@ fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from,
         for (size_t i = 0; i < m; i++, to += size)
             fr_reduce_finish(op, in, room + i * acc_size, NULL, to);
     }
+}
+
+void
+fr_reduce_products(fr_dtype in, size_t n_rows, size_t n, const char *a, const char *b, char *to, char *room)
+{
+    const size_t size = (size_t)fr_dtype_size(in);
+    const size_t most = n_rows > 1 && n < PRODUCTS_ROW ? FR_REDUCE_ROOM / ((n + 1) * size) : 1;
+
+    for (size_t m, t = 0; t < n_rows; t += m, a += m * n * size, b += m * n * size) {
+        m = most < n_rows - t ? most : n_rows - t;
+        if (most == 1) {
+            fr_reduce->fold_products[in == FR_F64](n, a, b, to + t * size);
+        } else {
+            fr_kernels->map[FR_OP_multiply][in](m * n, room, a, b, b, 0);
+            fold(FR_OP_sum, in, m, n, room, to + t * size, NULL);
+        }
+    }
+    finish_sums(in, n_rows, to);
 }
