@@ -150,7 +150,15 @@ def test_complex_whole_powers(dtype):
     a[::50] = 0
     for e in (0, 1, 2.0, 3, 4, 5, 7, 15, 16, 31, 99, -1, -3):
         with np.errstate(all="ignore"):
-            assert_same(frit.asarray(a) ** e, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
+            got = frit.asarray(a) ** e
+            assert_same(got, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
+            assert_same(got, frit.asarray(a) ** frit.full(a.shape, e, dtype=dtype), what=f"{dtype} ** {e}, an array")
+
+
+def test_complex_cubes_take_a_short_way():
+    z = frit.asarray(np.arange(3) + 1j)
+    for e, name in ((3, "cube"), (3.0, "cube"), (4, "fourth"), (5, "power")):
+        assert name in frit.explain(z ** e, "graph")
 
 
 def at_a_new_place(code, t, s):

@@ -391,7 +391,11 @@ fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
     if (fr_dtype_is_int(d))
         return e == 2 ? FR_OP_square : e == 1 ? FR_OP_positive : FR_OP_power;
     if (fr_dtype_is_complex(d)) /* 2.0 goes through the complex power, whose bits differ */
-        return whole && e == 2 ? FR_OP_square : e == 0.5 ? FR_OP_sqrt : FR_OP_power;
+        return whole && e == 2 ? FR_OP_square
+               : e == 0.5      ? FR_OP_sqrt
+               : e == 3        ? FR_OP_cube
+               : e == 4        ? FR_OP_fourth
+                               : FR_OP_power;
     return e == 2     ? FR_OP_square
            : e == 1   ? FR_OP_positive
            : e == 0.5 ? FR_OP_sqrt

@@ -361,6 +361,29 @@ RECIPE(complex_power)
     *out = pick(c, m_and(c, real_b, is_zero(c, t, b.re)), one, r);
 }
 
+/* z^3 and z^4, the short ways to what a power by 3 and 4 is. */
+static cnum
+whole_power(code_t c, fr_dtype t, cnum z, cnum power)
+{
+    cnum zero = {real(c, t, 0), real(c, t, 0)};
+
+    return pick(c, m_and(c, is_zero(c, t, z.re), is_zero(c, t, z.im)), zero, power);
+}
+
+static cnum
+complex_cube(code_t c, fr_dtype t, cnum z)
+{
+    return whole_power(c, t, z, product(c, z, product(c, z, z)));
+}
+
+static cnum
+complex_fourth(code_t c, fr_dtype t, cnum z)
+{
+    cnum one = {real(c, t, 1), real(c, t, 0)}, square = product(c, z, z);
+
+    return whole_power(c, t, z, product(c, one, product(c, square, square)));
+}
+
 /* ---- hyperbolic and circular functions ------------------------------------------------------- */
 
 /* sinh and cosh of v, both to be multiplied by *factor at the very end: beyond the range of exp
@@ -579,6 +602,8 @@ complex_arctan(code_t c, fr_dtype t, cnum z)
         else                                                                                       \
             recipe_real_##name(c, in, x, out);                                                     \
     }
+REAL_OR_COMPLEX(cube)
+REAL_OR_COMPLEX(fourth)
 REAL_OR_COMPLEX(exp)
 REAL_OR_COMPLEX(exp2)
 REAL_OR_COMPLEX(expm1)

@@ -59,20 +59,20 @@ fr_half_narrow(code_t c, fr_mval v)
 
 /* Adding 1.5 * 2^13 times the power of two below a number, and taking it away again, rounds it to the eleven bits that
  * a half has: they are what is left of it in the sum. Below the normal range the distance of halves stays, and so
- * does what is added. From 2^16 on, where what is added need not grow, all is infinite; NaNs keep what a half would. */
+ * does what is added. From 2^16 on, where what is added need not grow, all is infinite: so far up do two factors
+ * push it. Of a sum that is nothing the sign is put back. */
 fr_mval
 fr_half_round(code_t c, fr_mval v)
 {
-    fr_mval lowest = m_real(c, FR_F32, 0x1p-14), highest = m_real(c, FR_F32, 0x1p16);
-    fr_mval mag = m_abs(c, v), sign, power, magic, r;
+    enum { LOWEST = 113 << 23, HIGHEST = 143 << 23, GROWN = (13 << 23) + (1 << 22) };
+    fr_mval bits = m_bitcast(c, FR_I32, v), lowest = m_int(c, FR_I32, LOWEST), highest = m_int(c, FR_I32, HIGHEST);
+    fr_mval power = m_and(c, bits, m_int(c, FR_I32, 0x7f800000)), magic, r;
 
-    sign = m_and(c, m_bitcast(c, FR_U32, v), m_int(c, FR_U32, 0x80000000));
-    power = m_and(c, m_bitcast(c, FR_U32, mag), m_int(c, FR_U32, 0x7f800000));
-    power = m_bitcast(c, FR_F32, power);
+    /* (as integers, of which every compiler makes the smaller and the larger in one step) */
     power = m_select(c, m_lt(c, power, lowest), lowest, power);
     power = m_select(c, m_lt(c, highest, power), highest, power);
-    magic = m_mul(c, power, m_real(c, FR_F32, 0x1.8p13));
-    r = m_sub(c, m_add(c, mag, magic), magic);
-    r = m_select(c, m_le(c, highest, r), m_real(c, FR_F32, INFINITY), r);
-    return m_bitcast(c, FR_F32, m_or(c, m_and(c, m_bitcast(c, FR_U32, r), m_int(c, FR_U32, 0xffffe000)), sign));
+    magic = m_bitcast(c, FR_F32, m_add(c, power, m_int(c, FR_I32, GROWN)));
+    r = m_sub(c, m_add(c, v, magic), magic);
+    r = m_mul(c, m_mul(c, r, m_real(c, FR_F32, 0x1p112)), m_real(c, FR_F32, 0x1p-112));
+    return m_bitcast(c, FR_F32, m_or(c, m_bitcast(c, FR_I32, r), m_and(c, bits, m_int(c, FR_I32, INT32_MIN))));
 }

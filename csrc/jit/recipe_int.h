@@ -21,7 +21,7 @@ typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, s
     REAL(cbrt) REAL(exp) REAL(exp2) REAL(expm1) REAL(log) REAL(log2) REAL(log10) REAL(log1p)       \
     REAL(sin) REAL(cos) REAL(tan) REAL(arcsin) REAL(arccos) REAL(arctan) REAL(sinh) REAL(cosh)     \
     REAL(tanh) REAL(arcsinh) REAL(arccosh) REAL(arctanh) REAL(erf) REAL(erfc) REAL(sigmoid)        \
-    REAL(softplus) REAL(arctan2) REAL(hypot) REAL(power) REAL(logaddexp) REAL(logaddexp2)
+    REAL(softplus) REAL(arctan2) REAL(hypot) REAL(power) REAL(cube) REAL(fourth) REAL(logaddexp) REAL(logaddexp2)
 #define REAL(name) fr_recipe_fn recipe_real_##name;
 FR_REAL_RECIPES(REAL)
 #undef REAL

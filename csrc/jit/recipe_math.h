@@ -13,7 +13,7 @@
     REAL(log1p, 1) REAL(sin, 1) REAL(cos, 1) REAL(tan, 1) REAL(arcsin, 1) REAL(arccos, 1)          \
     REAL(arctan, 1) REAL(sinh, 1) REAL(cosh, 1) REAL(tanh, 1) REAL(arcsinh, 1) REAL(arccosh, 1)    \
     REAL(arctanh, 1) REAL(cbrt, 1) REAL(erf, 1) REAL(erfc, 1) REAL(sigmoid, 1) REAL(softplus, 1)   \
-    REAL(arctan2, 2) REAL(hypot, 2) REAL(power, 2) REAL(logaddexp, 2) REAL(logaddexp2, 2)
+    REAL(arctan2, 2) REAL(hypot, 2) REAL(power, 2) REAL(cube, 1) REAL(fourth, 1) REAL(logaddexp, 2) REAL(logaddexp2, 2)
 
 /* Appends out->re = function(x[0].re, ...) for `in` F32 or F64. */
 typedef fr_status (*fr_recipe_real)(code_t c, fr_dtype in, const struct fr_mnum *x,

@@ -205,13 +205,13 @@ whole_power(code_t c, fr_dtype t, fr_mval x, bool fourth, double large, fr_mval 
 }
 
 fr_status
-recipe_cube(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
+recipe_real_cube(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
 {
     return whole_power(c, in, x[0].re, false, in == FR_F32 ? 0x1p90 : 0x1p700, &out->re);
 }
 
 fr_status
-recipe_fourth(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
+recipe_real_fourth(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
 {
     return whole_power(c, in, x[0].re, true, in == FR_F32 ? 0x1p66 : 0x1p520, &out->re);
 }

@@ -436,6 +436,31 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, int_type, r), type);
 }
 
+/* Whether a selection is the smaller or the larger of two integers. */
+static bool
+is_extreme(const struct fr_mcode *code, const struct fr_minst *in)
+{
+    const struct fr_minst *cond = &code->inst[in->a];
+
+    return (cond->op == FR_M_LT || cond->op == FR_M_LE) && fr_dtype_is_int(in->type) &&
+           ((cond->a == in->b && cond->b == in->c) || (cond->a == in->c && cond->b == in->b));
+}
+
+/* Processors have an instruction for it, which GCC finds where there is a branch, and not in masks. */
+static gj_rvalue *
+extreme(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_rvalue *no)
+{
+    gj_block  *other = fr_gcc_block(c), *done = fr_gcc_block(c);
+    gj_lvalue *v = fr_gcc_var(c, machine_type(c, d));
+
+    fr_gcc_set(c, v, yes);
+    fr_gcc_branch(c, cond, done, other);
+    c->at = other;
+    fr_gcc_set(c, v, no);
+    fr_gcc_jump(c, done);
+    return fr_gcc_get(c, v);
+}
+
 /* The usual side, and a note if this element wants the other one. */
 static gj_rvalue *
 usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
@@ -514,7 +539,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
             return usual_value(c, in, vals);
         return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_SELECT:
-        return fr_gcc_select(c, d, x[0], x[1], x[2]);
+        return is_extreme(&c->code, in) ? extreme(c, d, x[0], x[1], x[2]) : fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_CVT:
         return value_conversion(c, from, d, x[0]);
     case FR_M_BITCAST:
