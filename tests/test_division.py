@@ -166,6 +166,21 @@ def at_a_new_place(code, t, s):
     return eval(compile(code, "test", "eval"), {"t": t, "s": s})
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2"])
+def test_short_numbers_by_a_few_digits(dtype):
+    """By two products: divisors of all lengths at which that is allowed and is not."""
+    x = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, 1 if dtype[1] == "1" else 7, dtype)
+    t, rng = frit.asarray(x), np.random.default_rng(3)
+    odd = [int(v) | 1 | 1 << bits - 1 for bits in range(2, 25) for v in rng.integers(0, 2**bits, 6)]
+    scaled = [float(np.ldexp(v, (0, -9, 7, -40)[k % 4])) for k, v in enumerate(map(float, odd))]
+    for s in (255.0, 127.5, 65535.0, 100.0, 2.0**21 - 1, 2.0**21 + 1, 0.1, -255.0, -3.0, *scaled):
+        few = s > 0 and (np.frexp(s)[0] * 2**21).is_integer()
+        for code in ("t / s", "t.astype('f4') / s", "t.astype('f8') / s"):
+            got = at_a_new_place(code, t, s)
+            assert ("divide_few" in frit.explain(got, "graph")) == few, s
+            assert_same(got, eval(code, {"t": x, "s": s}), what=f"{code}, {dtype} / {s!r}")
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "i1", "i8"])
 def test_division_by_powers_of_two(dtype):
     """Multiplied by the inverse instead, where that has full precision: the quotient's bits, subnormal ones too."""
@@ -236,7 +251,8 @@ def test_dividing_whole_numbers(dtype):
             with np.errstate(all="ignore"):
                 want, got = wanted(), got()
             if s in (3, 255, 0.1, 1e-300, 1e300) and want.dtype != "f2":
-                assert ("divide_whole" in frit.explain(got, "graph")) == (1e-300 < s < 1e300)
+                text = frit.explain(got, "graph")
+                assert ("divide_whole" in text or "divide_few" in text) == (1e-300 < s < 1e300)
             assert_same(got, want, what=f"{dtype} / {s!r}")
     y = frit.array(t.astype("f4"))
     assert "divide_whole" not in frit.explain(y / 3, "graph")         # its values are there: any floats

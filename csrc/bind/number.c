@@ -2,6 +2,8 @@
  *
  * The cost of tracing is the product, so each operator first tries what needs no allocation beyond
  * the result: tensors and plain Python numbers, read directly from their objects. */
+#include <math.h>
+
 #include "bind/bind.h"
 
 /* A Python number beside a tensor of dtype d, if it surely fits. */
@@ -187,17 +189,31 @@ without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
     return op == FR_OP_remainder ? FR_OP_bitwise_and : FR_OP_right_shift;
 }
 
+/* Of a positive number. */
+static bool
+has_few_digits(double v)
+{
+    int    exponent;
+    double digits = ldexp(frexp(v, &exponent), FR_FEW_DIGITS);
+
+    return v > 0 && digits == rint(digits);
+}
+
 /* t / *v by what gives the same bits sooner. A power of two is multiplied by its inverse; but that is another kernel,
  * and one is to serve all numbers that vary, as all sizes. Whole numbers are far from the ends of a float's range, so
- * that dividing them by a number that is, too, needs the divider once for all. */
+ * that dividing them by a number that is, too, needs the divider once for all; and if they are short, and the number is
+ * and stays, two products are enough. */
 static fr_op
 division_by(const struct fr_tensor *t, bool may_invert, double *v)
 {
-    const double size = *v < 0 ? -*v : *v;
+    const double   size = *v < 0 ? -*v : *v;
+    const fr_dtype whole = fr_tensor_whole_numbers(t);
 
     if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v))
         return FR_OP_multiply;
-    return size >= 0x1p-60 && size <= 0x1p60 && fr_tensor_is_whole_numbers(t) ? FR_OP_divide_whole : FR_OP_divide;
+    if (!fr_dtype_is_int(whole) || !(size >= 0x1p-60 && size <= 0x1p60))
+        return FR_OP_divide;
+    return fr_dtype_size(whole) <= 2 && has_few_digits(*v) && divides_alike(*v) ? FR_OP_divide_few : FR_OP_divide_whole;
 }
 
 /* A number that is divided by, if it is real and a double holds it. */

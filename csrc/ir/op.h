@@ -27,6 +27,8 @@ enum fr_op_class { FR_CLASS_MAP, FR_CLASS_REDUCE, FR_CLASS_SCAN, FR_CLASS_CALL, 
 enum fr_op_flags { FR_OPF_COMM = 1, FR_OPF_COSTLY = 2, FR_OPF_NOBOOL = 4,
                    FR_OPF_ORDERED = 8 };
 
+enum { FR_FEW_DIGITS = 21 };     /* bits of a significand that divide_few takes */
+
 enum fr_op_rule { FR_RULE_SAME, FR_RULE_FLOAT, FR_RULE_TRUEDIV, FR_RULE_TRUTH, FR_RULE_COMPONENT,
                   FR_RULE_SELECT, FR_RULE_LDEXP, FR_RULE_COUNT, FR_RULE_SUM, FR_RULE_INDEX };
 

@@ -49,6 +49,12 @@ m_divby(code_t c, fr_mval x, fr_mval y, fr_mval inverse)
 {
     return fr_m_emit(c, FR_M_DIVBY, m_type(c, x), x, y, inverse, 0);
 }
+/* The same of a whole number of 16 bits and y > 0 of FR_FEW_DIGITS. */
+static inline fr_mval
+m_divfew(code_t c, fr_mval x, fr_mval y, fr_mval inverse)
+{
+    return fr_m_emit(c, FR_M_DIVFEW, m_type(c, x), x, y, inverse, 0);
+}
 static inline fr_mval
 m_select(code_t c, fr_mval cond, fr_mval yes, fr_mval no)
 {

@@ -45,7 +45,8 @@ struct cost {
 static const struct cost float_cost[FR_N_MOPS] = {
     [FR_M_ADD] = {4, 1},    [FR_M_SUB] = {4, 1},    [FR_M_MUL] = {4, 1},    [FR_M_FMA] = {4, 1},
     [FR_M_DIV] = {16, 16},  [FR_M_SQRT] = {20, 20}, [FR_M_RINT] = {8, 2},   [FR_M_CVT] = {4, 1},
-    [FR_M_DIVBY] = {12, 3}, [FR_M_FLOOR] = {16, 6}, [FR_M_CEIL] = {16, 6},  [FR_M_TRUNC] = {16, 6},
+    [FR_M_DIVBY] = {12, 3}, [FR_M_DIVFEW] = {8, 2}, [FR_M_FLOOR] = {16, 6}, [FR_M_CEIL] = {16, 6},
+    [FR_M_TRUNC] = {16, 6},
     [FR_M_EQ] = {3, 1},     [FR_M_NE] = {3, 1},     [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
 };
 static const struct cost int_cost[FR_N_MOPS] = {

@@ -216,6 +216,17 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
            "    " #type " q = x * inverse;\n\n    return fma" #f "(fma" #f "(-q, y, x), inverse, q);\n" \
            "#else\n    (void)inverse;\n    return x / y;\n#endif\n}\n")
 
+/* With the inverse as a sum of two, which is 1 / y to 3 * 2^-2p of it, p being the bits of a float: with both products
+ * the quotient before it is rounded, to as much. It is no nearer to the middle m of two floats: x - y m is a whole multiple
+ * of what y m is an odd one of, which is no more than 2^(p + 1) * 2^FR_FEW_DIGITS of those; and it is not 0, as x is no
+ * odd multiple of so many. For p = 24 that is 2^-46 of the quotient. */
+#define DIVIDE_FEW(t, type, f, FAST)                                                               \
+    HELPER(few_##t##_##t,                                                                          \
+           #type "\nfew_" #t "_" #t "(" #type " x, " #type " y, " #type " inverse)\n{\n"          \
+           "#if defined " #FAST " || defined __CUDACC__\n"                                         \
+           "    return fma" #f "(x, inverse, x * (fma" #f "(-y, inverse, 1) * inverse));\n"        \
+           "#else\n    (void)inverse;\n    return x / y;\n#endif\n}\n")
+
 #define HELPERS                                                                                    \
     AS(u32, uint32_t, f32, float) AS(i32, int32_t, f32, float)                                     \
     AS(f32, float, u32, uint32_t) AS(f32, float, i32, int32_t)                                     \
@@ -226,7 +237,8 @@ fr_text_const(struct fr_text *out, fr_dtype t, uint64_t bits)
     CVT_SIGNED(i64, int64_t, f32, float, "0x1p63f", "(-9223372036854775807ll - 1)")                \
     CVT_SIGNED(i64, int64_t, f64, double, "0x1p63", "(-9223372036854775807ll - 1)")                \
     CVT_U64(f32, float, "0x1p63f") CVT_U64(f64, double, "0x1p63")                                  \
-    DIVIDE_BY(f32, float, f, __FP_FAST_FMAF) DIVIDE_BY(f64, double, , __FP_FAST_FMA)
+    DIVIDE_BY(f32, float, f, __FP_FAST_FMAF) DIVIDE_BY(f64, double, , __FP_FAST_FMA)               \
+    DIVIDE_FEW(f32, float, f, __FP_FAST_FMAF) DIVIDE_FEW(f64, double, , __FP_FAST_FMA)
 
 enum {
 #define HELPER(name, text) HELPER_##name,
@@ -417,7 +429,8 @@ add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
         add_convert(out, pr, in);
         return;
     case FR_M_DIVBY:
-        add_helper(out, "by_", in->type, in->type);
+    case FR_M_DIVFEW:
+        add_helper(out, in->op == FR_M_DIVBY ? "by_" : "few_", in->type, in->type);
         add_pattern(out, pr, in, "(%a, %b, %c)");
         return;
     case FR_M_BITCAST:

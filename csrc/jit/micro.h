@@ -33,6 +33,7 @@
     MICRO(ADD, 2) MICRO(SUB, 2) MICRO(MUL, 2) MICRO(NEG, 1)                                        \
     MICRO(DIV, 2)     /* floats */                                                                 \
     MICRO(DIVBY, 3)   /* a / b of floats, c being 1 / b rounded, far from the range's ends */      \
+    MICRO(DIVFEW, 3)  /* the same where a is a whole number of 16 bits and b > 0 has FR_FEW_DIGITS (ir/op.h) */ \
     MICRO(IDIV, 2) MICRO(IREM, 2)                                                                  \
     MICRO(FMA, 3)     /* a * b + c, rounded once */                                                \
     MICRO(FMOD, 2)    /* floats: C99 fmod, exact; fmodf and fmod of libm */                        \

@@ -343,6 +343,11 @@ RECIPE(divide_whole)
     out->re = m_divby(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re));
 }
 
+RECIPE(divide_few)
+{
+    out->re = m_divfew(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re));
+}
+
 RECIPE(sqrt)
 {
     COMPLEX_ELSEWHERE(sqrt);

@@ -351,14 +351,15 @@ fr_tensor_is_pending(const struct fr_tensor *t)
     return fr_node_computes(&fr_nodes[t->storage->node]);
 }
 
-bool
-fr_tensor_is_whole_numbers(const struct fr_tensor *t)
+fr_dtype
+fr_tensor_whole_numbers(const struct fr_tensor *t)
 {
     const struct fr_node *n = &fr_nodes[t->storage->node];
 
-    return fr_dtype_is_int(t->dtype) ||
-           (n->op == FR_OP_cast && n->dtype == t->dtype && (t->dtype == FR_F32 || t->dtype == FR_F64) &&
-            fr_dtype_is_int(fr_nodes[n->arg[0]].dtype));
+    if (fr_dtype_is_int(t->dtype) || n->op != FR_OP_cast || n->dtype != t->dtype ||
+        (t->dtype != FR_F32 && t->dtype != FR_F64))
+        return t->dtype;
+    return fr_nodes[n->arg[0]].dtype;
 }
 
 static fr_status

@@ -158,8 +158,8 @@ fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *)
 bool      fr_storage_is_idle(const struct fr_storage *);
 void      fr_storage_exchange(struct fr_storage *, void *memory);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
-/* Whether all elements surely are: integers, or converted from them without becoming infinite. */
-bool      fr_tensor_is_whole_numbers(const struct fr_tensor *);
+/* The integers that the elements are, or are just converted from without becoming infinite; else the tensor's dtype. */
+fr_dtype  fr_tensor_whole_numbers(const struct fr_tensor *);
 bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */
 /* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
  * in it and nothing else takes its place. */

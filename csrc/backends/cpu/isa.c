@@ -53,6 +53,9 @@ static const struct feature {
     {"-mavx512dq", 7, EBX, 17, V4},      {"-mavx512vl", 7, EBX, 31, V4},
 };
 
+/* Beyond every level: one shuffle takes bytes in any order. */
+static const struct feature vbmi = {"-mavx512vbmi", 7, ECX, 1, V4};
+
 /* The register state that the system saves (XCR0), 0 if it cannot be asked. */
 static uint64_t
 saved_state(void)
@@ -109,7 +112,7 @@ choose_kernels(void)
     fr_kernels = maps[level];
     fr_reduce = folds[level];
     fr_index = wraps[level];
-    fr_near = gathers[level];
+    fr_near = level == V4 && has(&vbmi) ? &fr_near_v4_vbmi : gathers[level];
     fr_mask = masks[level];
     for (size_t k = 0; k < FR_LEN(feature_table); k++)
         if (feature_table[k].level <= level)

@@ -46,6 +46,7 @@ struct fr_near_kernels {
     fr_turn_fn      *turn;
 };
 extern const struct fr_near_kernels fr_near_v2, fr_near_v3, fr_near_v4, fr_near_generic;
+extern const struct fr_near_kernels fr_near_v4_vbmi; /* v4 with shuffles of bytes */
 extern const struct fr_near_kernels *fr_near;        /* the level in use, as fr_reduce */
 
 #endif

@@ -12,7 +12,9 @@
 #define PASTE(a, b) PASTE_(a, b)
 
 /* Vectors are as wide as a shuffle across all of them is one instruction. */
-#if defined(__AVX512BW__)
+#if defined(__AVX512VBMI__)
+#define FOR_SIZES(X) X(1, uint8_t, 64) X(2, uint16_t, 32) X(4, uint32_t, 16) X(8, uint64_t, 8)
+#elif defined(__AVX512BW__)
 #define FOR_SIZES(X) X(1, uint8_t, 16) X(2, uint16_t, 32) X(4, uint32_t, 16) X(8, uint64_t, 8)
 #elif defined(__AVX2__)
 #define FOR_SIZES(X) X(1, uint8_t, 16) X(2, uint16_t, 8) X(4, uint32_t, 8) X(8, uint64_t, 4)
@@ -37,6 +39,11 @@ enum { AHEAD = 2048 };   /* bytes: at the end of a page the processor stops read
 #define LIST_32(F, N)                                                                              \
     LIST_16(F, N), F(16, N), F(17, N), F(18, N), F(19, N), F(20, N), F(21, N), F(22, N), F(23, N), \
         F(24, N), F(25, N), F(26, N), F(27, N), F(28, N), F(29, N), F(30, N), F(31, N)
+#define LIST_64(F, N)                                                                              \
+    LIST_32(F, N), F(32, N), F(33, N), F(34, N), F(35, N), F(36, N), F(37, N), F(38, N), F(39, N), \
+        F(40, N), F(41, N), F(42, N), F(43, N), F(44, N), F(45, N), F(46, N), F(47, N), F(48, N),  \
+        F(49, N), F(50, N), F(51, N), F(52, N), F(53, N), F(54, N), F(55, N), F(56, N), F(57, N),  \
+        F(58, N), F(59, N), F(60, N), F(61, N), F(62, N), F(63, N)
 
 #define BACK(l, N) ((N) - 1 - (l))
 #define EVEN(l, N) (2 * (l))
@@ -179,7 +186,10 @@ REPEAT(4, uint32_t)
 REPEAT(8, uint64_t)
 
 /* The widest vector that one shuffle takes in any order, and of what; what is smaller is shuffled as bytes. */
-#if defined(__AVX512BW__)
+#if defined(__AVX512VBMI__)
+enum { TURN_UNIT = 1, TURN_BYTES = 64 };
+typedef uint8_t unit_t;
+#elif defined(__AVX512BW__)
 enum { TURN_UNIT = 2, TURN_BYTES = 64 };
 typedef uint16_t unit_t;
 #elif defined(__AVX2__)
@@ -317,8 +327,21 @@ turn(const struct fr_turn *t, size_t n_rows, size_t n_more, char *out, const cha
     return (size_t)(n * t->n_rows) < n_rows ? (size_t)(n * t->n_rows) : n_rows;
 }
 
+#ifdef __AVX512VBMI__
+/* What is left of 64 bytes may still be some of 16. */
+static size_t
+near_bytes(size_t n, char *out, const char *in, ptrdiff_t step)
+{
+    size_t i = near_1(n, out, in, step);
+
+    return i + fr_near_v4.gather[1](n - i, out + i, in + (ptrdiff_t)i * step, step);
+}
+#else
+#define near_bytes near_1
+#endif
+
 const struct fr_near_kernels PASTE(fr_near_, FR_LEVEL) = {
-    .gather = {[1] = near_1, [2] = near_2, [4] = near_4, [8] = near_8},
+    .gather = {[1] = near_bytes, [2] = near_2, [4] = near_4, [8] = near_8},
     .repeat = {[1] = repeat_1, [2] = repeat_2, [4] = repeat_4, [8] = repeat_8},
     .plan_turn = plan_turn,
     .turn = turn,

@@ -38,7 +38,8 @@ enum {
     TILE_RUN_SETS = 256,
     TILE_DEEP = 512 << 10,  /* with slabs, which are squares of few columns else; */
     TILE_RUN_DEEP = 64,
-    TILE_NEAR = 4 << 10,    /* where nothing is turned over: stays in L1, and loads overlap */
+    TILE_NEAR = 4 << 10,    /* of one where nothing is turned over, and four times as many of all: they stay in L1,
+                             * and loads overlap */
     FAR_BYTES = 8 << 20,    /* an operand of so many comes from memory */
     TILE_SIDE = 16,         /* elements at least */
     TILE_COLUMNS = 64,
@@ -184,10 +185,13 @@ static void
 choose_row_sizes(struct tiles *t)
 {
     struct side *row = &t->side[ROW], *column = &t->side[COLUMN];
-    int64_t      bytes = 0;
+    int64_t      all = 0, bytes = 0;
 
-    for (int i = 0; i < t->n_packed; i++)
-        bytes += t->packed[i].size;
+    for (int i = 0; i < t->n_packed; i++) {
+        all += t->packed[i].size;
+        bytes = bytes > t->packed[i].size ? bytes : t->packed[i].size;
+    }
+    bytes = bytes > all / 4 ? bytes : all / 4;
     t->side[SLAB].tile = 1;
     column->tile = column->size;
     if (t->b->exec->program->may_cut_inner)

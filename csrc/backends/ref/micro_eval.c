@@ -80,6 +80,7 @@ eval_int(enum fr_mop op, fr_dtype type, uint64_t a, uint64_t b)
         case FR_M_SUB: return put_##suffix(a - b);                                                 \
         case FR_M_MUL: return put_##suffix(a * b);                                                 \
         case FR_M_DIV:                                                                             \
+        case FR_M_DIVFEW:                                                                          \
         case FR_M_DIVBY: return put_##suffix(a / b);                                               \
         case FR_M_NEG: return put_##suffix(-a);                                                    \
         case FR_M_FMA: return put_##suffix(fma##f(a, b, c));                                       \

@@ -403,6 +403,23 @@ divide_by(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *i
     return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
 }
 
+/* The same of so few digits that two products are enough; GCC makes the second factor once for a row. */
+static gj_rvalue *
+divide_few(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *inverse)
+{
+    gj_type   *type = c->memory[d];
+    gj_rvalue *x[3], *low;
+
+    if (!c->has_fma)
+        return fr_gcc_bin(c, GJ_DIVIDE, type, a, b);
+    memcpy(x, (gj_rvalue *[]){unary(c, GJ_MINUS, d, b), inverse, fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52)},
+           sizeof x);
+    low = fr_gcc_keep(c, type, call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x));
+    low = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, low, inverse));
+    memcpy(x, (gj_rvalue *[]){a, inverse, fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, a, low))}, sizeof x);
+    return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
+}
+
 static gj_rvalue *
 high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
 {
@@ -512,6 +529,8 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
     case FR_M_DIVBY:
         return divide_by(c, d, x[0], x[1], x[2]);
+    case FR_M_DIVFEW:
+        return divide_few(c, d, x[0], x[1], x[2]);
     case FR_M_FMOD:
         return call_fmod(c, d, x);
     case FR_M_SQRT:
