@@ -1,6 +1,8 @@
 /* backends/cpu/near.h -- elements that lie near each other, brought side by side by whole vectors; or one many times.
  *
- * Called by copy.c and short_rows.c. near.inc.c is compiled once per instruction-set level, as reduce.inc.c is. */
+ * Called by copy.c and short_rows.c. near.inc.c is compiled once per instruction-set level, as reduce.inc.c is, and once
+ * more for v4 with VBMI: one channel of a colour image, every third byte, is three shuffles of 64 bytes then, not twelve
+ * of 16 (grey of 1080 x 1920 x 3 u8 0.79 -> 0.64 ms, with larger tiles and divide_few). */
 #ifndef FR_BACKENDS_CPU_NEAR_H
 #define FR_BACKENDS_CPU_NEAR_H
 

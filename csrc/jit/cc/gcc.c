@@ -412,11 +412,13 @@ divide_few(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *
 
     if (!c->has_fma)
         return fr_gcc_bin(c, GJ_DIVIDE, type, a, b);
-    memcpy(x, (gj_rvalue *[]){unary(c, GJ_MINUS, d, b), inverse, fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52)},
-           sizeof x);
+    x[0] = unary(c, GJ_MINUS, d, b);
+    x[1] = inverse;
+    x[2] = fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52);
     low = fr_gcc_keep(c, type, call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x));
     low = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, low, inverse));
-    memcpy(x, (gj_rvalue *[]){a, inverse, fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, a, low))}, sizeof x);
+    x[0] = a;
+    x[2] = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, a, low));
     return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
 }
 
