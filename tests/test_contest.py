@@ -232,10 +232,13 @@ def test_nor_does_it_matter_how_it_is_given_its_arrays(text, give):
 
 @by_turns
 def test_one_small_operation_that_is_another_each_time_stays_numpys():
+    """But for the calls that time it, few of which are among most 50."""
     fast, x = frit.accelerate(lambda a, v: a * v), np.linspace(0, 1, 100)
-    for i in range(400):
-        assert_same(fast(x, i + 0.5), x * (i + 0.5))
-    n = fast.stats.unchanged
-    for i in range(50):
-        assert_same(fast(x, i + 0.25), x * (i + 0.25))
-    assert fast.stats.unchanged == n + 50
+    unchanged = []
+    for k in range(21):
+        n = fast.stats.unchanged
+        for i in range(50):
+            v = 50 * k + i + 0.5
+            assert_same(fast(x, v), x * v)
+        unchanged.append(fast.stats.unchanged - n)
+    assert sorted(unchanged)[10] >= 48, unchanged

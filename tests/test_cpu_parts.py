@@ -36,9 +36,11 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C co
 def lib(tmp_path_factory):
     out = tmp_path_factory.mktemp("cpu_parts")
     jobs, objects = [], []
-    for level in ["generic", "v2", "v3", "v4"] if X86 else ["generic"]:
-        arch = [] if level == "generic" else [f"-march=x86-64-{level}"]
-        for source in sorted(CPU.glob("*.inc.c")):
+    for level in ["generic", "v2", "v3", "v4", "v4_vbmi"] if X86 else ["generic"]:
+        arch = [] if level == "generic" else [f"-march=x86-64-{level[:2]}"]
+        if level == "v4_vbmi":
+            arch.append("-mavx512vbmi")
+        for source in sorted(CPU.glob("near.inc.c" if level == "v4_vbmi" else "*.inc.c")):
             objects.append(str(out / f"{source.name}_{level}.o"))
             # fmt: off
             jobs.append(["cc", *FLAGS, "-O2", *arch, f"-DFR_LEVEL={level}", "-I", str(ROOT / "csrc"), "-c",
