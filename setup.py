@@ -199,13 +199,13 @@ def extension_objects(build):
     for_folds = [] if DEBUG else ["-O3"]
     objects = []
     for level, march in levels().items():
+        if level == "v4":       # beyond it, some processors shuffle bytes
+            vbmi = [*march, "-mavx512vbmi", "-DFR_LEVEL=v4_vbmi"]
+            objects += [build.object(s, *for_folds, *vbmi, tag="v4_vbmi") for s in sources("backends/cpu/near.inc.c")]
         march = [*march, f"-DFR_LEVEL={level}", f"-DFR_LEVEL_{level}=1"]
         wide = ["-mprefer-vector-width=512"] if level == "v4" else []
         objects += [build.object(s, *for_maps, *march, *wide, tag=level) for s in kernels]
         objects += [build.object(s, *for_folds, *march, tag=level) for s in folds]
-        if level == "v4":       # a few processors' shuffles of bytes (near.inc.c)
-            vbmi = [*march, "-mavx512vbmi", "-UFR_LEVEL", "-DFR_LEVEL=v4_vbmi"]
-            objects += [build.object(s, *for_folds, *vbmi, tag="v4_vbmi") for s in folds if s.endswith("near.inc.c")]
     helper_only = set(sources("jit/gen/**", "jit/cc/**", "jit/emit_gcc*.c", "tools/**"))
     import numpy
     python = ["-I" + sysconfig.get_path("include"), "-isystem", numpy.get_include(),

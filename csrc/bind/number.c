@@ -2,7 +2,7 @@
  *
  * The cost of tracing is the product, so each operator first tries what needs no allocation beyond
  * the result: tensors and plain Python numbers, read directly from their objects. */
-#include <math.h>
+#include <string.h>
 
 #include "bind/bind.h"
 
@@ -193,10 +193,10 @@ without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
 static bool
 has_few_digits(double v)
 {
-    int    exponent;
-    double digits = ldexp(frexp(v, &exponent), FR_FEW_DIGITS);
+    uint64_t bits;
 
-    return v > 0 && digits == rint(digits);
+    memcpy(&bits, &v, sizeof bits);
+    return v > 0 && bits << (FR_FEW_DIGITS + 11) == 0;   /* sign, exponent, and a first digit that is not there */
 }
 
 /* t / *v by what gives the same bits sooner. A power of two is multiplied by its inverse; but that is another kernel,
@@ -206,11 +206,12 @@ has_few_digits(double v)
 static fr_op
 division_by(const struct fr_tensor *t, bool may_invert, double *v)
 {
-    const double   size = *v < 0 ? -*v : *v;
-    const fr_dtype whole = fr_tensor_whole_numbers(t);
+    const double size = *v < 0 ? -*v : *v;
+    fr_dtype     whole;
 
     if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v))
         return FR_OP_multiply;
+    whole = fr_tensor_whole_numbers(t);
     if (!fr_dtype_is_int(whole) || !(size >= 0x1p-60 && size <= 0x1p60))
         return FR_OP_divide;
     return fr_dtype_size(whole) <= 2 && has_few_digits(*v) && divides_alike(*v) ? FR_OP_divide_few : FR_OP_divide_whole;

@@ -229,15 +229,6 @@ exp2_int(code_t c, fr_dtype type, fr_mval n)
     return m_bitcast(c, type, m_shl(c, biased, m_int(c, i, type == FR_F32 ? 23 : 52)));
 }
 
-static fr_mval
-clamp(code_t c, fr_mval v, int64_t lo, int64_t hi)
-{
-    fr_mval l = m_int(c, m_type(c, v), lo), h = m_int(c, m_type(c, v), hi);
-
-    v = m_select(c, m_lt(c, v, l), l, v);
-    return m_select(c, m_lt(c, h, v), h, v);
-}
-
 /* x = m 2^k with m in [1, 2), so the result is m 2^(k+e).  Both halves of that power are normal
  * numbers, the product with the first is exact, and only the last multiplication rounds. */
 RECIPE(ldexp)
@@ -257,8 +248,8 @@ RECIPE(ldexp)
     m = m_and(c, bits, m_int(c, i, ~(field << mant)));
     m = m_bitcast(c, in, m_or(c, m, m_int(c, i, (int64_t)bias << mant)));
     /* Beyond these ends everything is 0 or infinite; within, no sum below overflows. */
-    e = m_cvt(c, i, clamp(c, x[1].re, -8 * bias, 8 * bias));
-    e = clamp(c, m_add(c, k, e), -(bias + mant + 4), bias + 2);
+    e = m_cvt(c, i, m_clamp(c, x[1].re, -8 * bias, 8 * bias));
+    e = m_clamp(c, m_add(c, k, e), -(bias + mant + 4), bias + 2);
     half = m_shr(c, e, m_int(c, i, 1));
     scaled = m_mul(c, m, exp2_int(c, in, half));
     scaled = m_mul(c, scaled, exp2_int(c, in, m_sub(c, e, half)));

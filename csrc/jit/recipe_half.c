@@ -65,12 +65,9 @@ fr_mval
 fr_half_round(code_t c, fr_mval v)
 {
     enum { LOWEST = 113 << 23, HIGHEST = 143 << 23, GROWN = (13 << 23) + (1 << 22) };
-    fr_mval bits = m_bitcast(c, FR_I32, v), lowest = m_int(c, FR_I32, LOWEST), highest = m_int(c, FR_I32, HIGHEST);
-    fr_mval power = m_and(c, bits, m_int(c, FR_I32, 0x7f800000)), magic, r;
+    fr_mval bits = m_bitcast(c, FR_I32, v), magic, r;
+    fr_mval power = m_clamp(c, m_and(c, bits, m_int(c, FR_I32, 0x7f800000)), LOWEST, HIGHEST);
 
-    /* (as integers, of which every compiler makes the smaller and the larger in one step) */
-    power = m_select(c, m_lt(c, power, lowest), lowest, power);
-    power = m_select(c, m_lt(c, highest, power), highest, power);
     magic = m_bitcast(c, FR_F32, m_add(c, power, m_int(c, FR_I32, GROWN)));
     r = m_sub(c, m_add(c, v, magic), magic);
     r = m_mul(c, m_mul(c, r, m_real(c, FR_F32, 0x1p112)), m_real(c, FR_F32, 0x1p-112));

@@ -60,6 +60,16 @@ m_num(code_t c, fr_dtype type, double v)
     return fr_dtype_is_float(type) ? m_real(c, type, v) : m_int(c, type, (int64_t)v);
 }
 
+/* An integer between two others, which every compiler makes of it in two steps. */
+static inline fr_mval
+m_clamp(code_t c, fr_mval v, int64_t lo, int64_t hi)
+{
+    fr_mval l = m_int(c, m_type(c, v), lo), h = m_int(c, m_type(c, v), hi);
+
+    v = m_select(c, m_lt(c, v, l), l, v);
+    return m_select(c, m_lt(c, h, v), h, v);
+}
+
 /* One real function of one or two values, from within another recipe. */
 static inline fr_mval
 m_call2(code_t c, fr_recipe_fn *f, fr_mval a, fr_mval b)

@@ -386,6 +386,12 @@ value_conversion(struct fr_gcc *c, fr_dtype from, fr_dtype to, gj_rvalue *v)
     return fr_gcc_cast(c, v, c->memory[to]);
 }
 
+static gj_rvalue *
+one_of(struct fr_gcc *c, fr_dtype d)
+{
+    return fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52);
+}
+
 /* a / b by its inverse: see the helpers of jit/emit_text.c. */
 static gj_rvalue *
 divide_by(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *inverse)
@@ -414,7 +420,7 @@ divide_few(struct fr_gcc *c, fr_dtype d, gj_rvalue *a, gj_rvalue *b, gj_rvalue *
         return fr_gcc_bin(c, GJ_DIVIDE, type, a, b);
     x[0] = unary(c, GJ_MINUS, d, b);
     x[1] = inverse;
-    x[2] = fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52);
+    x[2] = one_of(c, d);
     low = fr_gcc_keep(c, type, call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x));
     low = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_MULT, type, low, inverse));
     x[0] = a;
@@ -440,7 +446,7 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     fr_dtype   bits = d == FR_F32 ? FR_I32 : FR_I64;
     gj_type   *type = c->memory[d], *int_type = c->memory[bits];
     gj_rvalue *sign = fr_gcc_bits(c, bits, d == FR_F32 ? 1ull << 31 : 1ull << 63);
-    gj_rvalue *one = fr_gcc_bits(c, d, d == FR_F32 ? 0x3f800000 : 0x3ffull << 52), *r, *off, *fixed;
+    gj_rvalue *one = one_of(c, d), *r, *off, *fixed;
     gj_rvalue *from = x;
 
     if (op == FR_M_TRUNC)
