@@ -20,8 +20,6 @@
 
 enum { SEND_PATIENCE_MS = 10000 };
 
-#define TMPDIR_PREFIX "frit-cc-"
-
 /* ---- what a helper is started with ----------------------------------------------------------- */
 
 static const char *const inherited[] = {"PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH",
@@ -99,7 +97,7 @@ remove_directory(int parent, const char *name, int depth)
 static fr_status
 make_directory(struct fr_helper *h, const struct fr_helper_setup *setup, struct fr_err *err)
 {
-    int n = snprintf(h->tmpdir, sizeof h->tmpdir, "%s/" TMPDIR_PREFIX "%ld-XXXXXX", setup->tmp_base,
+    int n = snprintf(h->tmpdir, sizeof h->tmpdir, "%s/" FR_TMPDIR_PREFIX "%ld-XXXXXX", setup->tmp_base,
                      (long)getpid());
 
     if (n < (int)sizeof h->tmpdir && !fr_alloc_may_fail() && mkdtemp(h->tmpdir))
@@ -119,9 +117,9 @@ fr_helper_sweep(const struct fr_helper_setup *setup)
     while (dir && (d = readdir(dir))) {
         long pid;
 
-        if (strncmp(d->d_name, TMPDIR_PREFIX, strlen(TMPDIR_PREFIX)))
+        if (strncmp(d->d_name, FR_TMPDIR_PREFIX, strlen(FR_TMPDIR_PREFIX)))
             continue;
-        pid = strtol(d->d_name + strlen(TMPDIR_PREFIX), NULL, 10);
+        pid = strtol(d->d_name + strlen(FR_TMPDIR_PREFIX), NULL, 10);
         if (pid <= 0 || fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
             st.st_uid != geteuid() || !S_ISDIR(st.st_mode))
             continue;

@@ -1,12 +1,12 @@
 /* jit/cc/main.c -- frit-cc, the helper program: nests in, shared objects out.
  *
- *     frit-cc PARENT_PID        socket on descriptor 0, TMPDIR a directory of its own
+ *     frit-cc PARENT_PID NICENESS    socket on descriptor 0, TMPDIR a directory of its own
  *
  * libgccjit runs here and nowhere else: it replaces signal handlers, leaks, exits when an assembler
  * is missing, and may crash. It also keeps things from one compilation to the next that it should
  * not (GCC 12: an "unrecognizable insn" the second time a loop converts f64 to i32 for SSE), so
- * each one runs in a forked child, always as the first. Started by jit/helper.c, which outlives it
- * and removes TMPDIR. */
+ * each one runs in a forked child, always as the first. Started by jit/helper.c as the leader of a
+ * group of its own; when the parent closes the channel or dies, it takes its group and TMPDIR with it. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,58 +34,6 @@ enum { MAX_FEATURES = 64, TEXT_LEN = 700, CHANNEL = 3 };
 static char tmpdir[512];
 static char log_path[600];
 
-/* ---- the channel ----------------------------------------------------------------------------- */
-
-static bool
-write_all(const void *bytes, size_t n)
-{
-    const char *p = bytes;
-
-    while (n) {
-        ssize_t k = write(CHANNEL, p, n);
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
-static bool
-read_all(void *bytes, size_t n)
-{
-    char *p = bytes;
-
-    while (n) {
-        ssize_t k = read(CHANNEL, p, n);
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
-static bool
-reply(enum fr_frame_kind kind, const void *bytes, size_t n)
-{
-    struct fr_frame head = {FR_FRAME_MAGIC, kind, n};
-
-    return write_all(&head, sizeof head) && write_all(bytes, n);
-}
-
-static bool
-reply_text(enum fr_frame_kind kind, const char *text)
-{
-    return reply(kind, text, strlen(text));
-}
-
 /* ---- a quiet, small, short-lived process ----------------------------------------------------- */
 
 /* Removes what a compilation left behind, but for `keep`; `depth` is that of libgccjit's own
@@ -112,16 +60,42 @@ empty_directory(const char *path, int depth, const char *keep)
     closedir(dir);
 }
 
-/* The parent is gone: nobody else will remove the directory. */
+/* Compilers and assemblers may still be writing into the directory: the last child, which stands in a group of its own,
+ * kills theirs before it empties it. A killed one may finish the system call that it is in, so that once is not enough. */
+static void __attribute__((noreturn))
+leave(void)
+{
+    pid_t group = getpgrp(), self = getpid(), last = fork();
+
+    if (last > 0)
+        _exit(0);
+    if (last == 0 && group == self && setpgid(0, 0) == 0)
+        kill(-group, SIGKILL);
+    for (int i = 0; i < 500; i++) {
+        empty_directory(tmpdir, 2, "");
+        if (rmdir(tmpdir) == 0 || errno == ENOENT)
+            break;
+        usleep(10000);
+    }
+    _exit(0);
+}
+
+/* The parent is gone. It is told only while this process waits, never in the middle of malloc or of a directory. */
 static void
 on_orphaned(int sig)
 {
-    signal(SIGALRM, SIG_DFL);
-    alarm(2); /* in case the signal came while malloc held its lock */
     (void)sig;
-    empty_directory(tmpdir, 2, "");
-    rmdir(tmpdir);
-    _exit(1);
+    leave();
+}
+
+static void
+hear_of_orphaning(bool hear)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(hear ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
 static void
@@ -172,11 +146,15 @@ limit(int what, rlim_t n)
 static bool
 settle_process(const char *parent, const char *niceness)
 {
-    const char *dir = getenv("TMPDIR");
+    const char *dir = getenv("TMPDIR"), *name = dir ? strrchr(dir, '/') : NULL;
 
-    if (!dir || snprintf(tmpdir, sizeof tmpdir, "%s", dir) >= (int)sizeof tmpdir)
+    /* It will be emptied: nobody else's directory. */
+    if (!name || strncmp(name + 1, FR_TMPDIR_PREFIX, strlen(FR_TMPDIR_PREFIX)) || strlen(dir) >= sizeof tmpdir)
         return false;
+    strcpy(tmpdir, dir);
+    hear_of_orphaning(false);
     signal(SIGTERM, on_orphaned);
+    signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != atoi(parent))
         return false;
@@ -190,6 +168,61 @@ settle_process(const char *parent, const char *niceness)
 #endif
     limit(RLIMIT_STACK, (rlim_t)128 << 20); /* deep expressions */
     return settle_descriptors() && chdir(tmpdir) == 0;
+}
+
+/* ---- the channel ----------------------------------------------------------------------------- */
+
+static bool
+write_all(const void *bytes, size_t n)
+{
+    const char *p = bytes;
+
+    while (n) {
+        ssize_t k = write(CHANNEL, p, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool
+read_all(void *bytes, size_t n)
+{
+    char *p = bytes;
+
+    while (n) {
+        ssize_t k;
+
+        hear_of_orphaning(true);
+        k = read(CHANNEL, p, n);
+        hear_of_orphaning(false);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool
+reply(enum fr_frame_kind kind, const void *bytes, size_t n)
+{
+    struct fr_frame head = {FR_FRAME_MAGIC, kind, n};
+
+    return write_all(&head, sizeof head) && write_all(bytes, n);
+}
+
+static bool
+reply_text(enum fr_frame_kind kind, const char *text)
+{
+    return reply(kind, text, strlen(text));
 }
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
@@ -468,6 +501,8 @@ compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int 
     FILE         *f;
 
     signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    hear_of_orphaning(true);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     limit(RLIMIT_CPU, 200);
     snprintf(object, sizeof object, "%s/kernel.so", tmpdir);
@@ -520,8 +555,10 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
     if ((child = fork()) == 0)
         compile_alone(g, nests, n, features);
     free_nests(nests, n);
+    hear_of_orphaning(true);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    hear_of_orphaning(false);
     snprintf(path, sizeof path, "%s/kernel.so", tmpdir);
     ok = child > 0 && status == 0 ? send_object(path) : reply_failure();
     if (status != 0)
@@ -552,15 +589,14 @@ main(int argc, char **argv)
     static struct fr_gccjit g;
     char                    text[TEXT_LEN];
 
-    if (argc != 3 || !settle_process(argv[1], argv[2]))
+    if (argc != 3)
         return 2;
-    if (!load_compiler(&g, text, sizeof text)) {
+    if (!settle_process(argv[1], argv[2]))
+        leave();
+    if (!load_compiler(&g, text, sizeof text))
         reply_text(FR_FRAME_NO_COMPILER, text);
-        return 0;
-    }
-    if (!say_hello(&g))
-        return 0;
-    while (serve_one(&g))
-        ;
-    return 0;
+    else if (say_hello(&g))
+        while (serve_one(&g))
+            ;
+    leave();
 }

@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* The helper's TMPDIR: this, the parent's process number, six letters. Made by the parent, removed by both. */
+#define FR_TMPDIR_PREFIX "frit-cc-"
+
 #define FR_FRAME_MAGIC 0x43435246u /* "FRCC" */
 
 enum fr_frame_kind {
