@@ -42,6 +42,28 @@ def test_which_results():
         assert marked(lambda: wide) == 0
 
 
+@pytest.mark.parametrize("f,n_arrays", [
+    (lambda a, b, c, n: a[1:] + b[1:], 3), (lambda a, b, c, n: a + 1, 2), (lambda a, b, c, n: (a - b) / (a + b), 3),
+    (lambda a, b, c, n: a[1:] - a[:-1], 2), (lambda a, b, c, n: a * b + c, 4), (lambda a, b, c, n: a + c[:1], 2),
+    (lambda a, b, c, n: a[:n // 2] * b[n // 2:], 1.5), (lambda a, b, c, n: a + np.arange(n, dtype="f4")[:, None], 2)])
+def test_what_does_not_fit_into_the_last_cache(f, n_arrays):
+    """Two thirds of it, as others have their part: operands and results of a loop, each array once."""
+    for n, cache, want in ((200, 1.45, 1), (208, 1.55, 0)):     # other rows: a plan is kept with what was found then
+        arrays = [frit.asarray(data(n, 128, seed=k)) for k in range(3)]
+        with frit.config(last_cache=int(n_arrays * arrays[0].nbytes * cache)):
+            assert marked(lambda: f(*arrays, n)) == want
+
+
+def test_what_waits_for_sums_or_is_little_does_not_go_past():
+    with frit.config(last_cache=1 << 10):
+        a = frit.asarray(data(300, 128))
+        assert marked(lambda: a * 2) == 1
+        assert marked(lambda: a - a.sum(axis=1, keepdims=True)) == 0
+        b, c = (frit.asarray(data(300, 16, 8, seed=k)) for k in (1, 2))
+        assert marked(lambda: (b + c) * 2) == 1
+        assert marked(lambda: (b + c).sum(axis=0)) == 0
+
+
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such stores")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_the_code_has_such_stores(tmp_path, limit):

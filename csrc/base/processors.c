@@ -4,6 +4,7 @@
 #include "base/processors.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,4 +58,53 @@ fr_processors(void)
         n = (int)sysconf(_SC_NPROCESSORS_ONLN);
     n = n < limit ? n : limit;
     return n < 1 ? 1 : n;
+}
+
+static int
+first_processor(void)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &set))
+                return i;
+#endif
+    return 0;
+}
+
+/* What the system says of one of a processor's caches: a number, and perhaps a K behind it; -1: nothing. */
+static int64_t
+cache_has(int processor, int index, const char *what)
+{
+    char      path[128], unit = 0;
+    long long n = -1;
+    FILE     *f;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", processor, index, what);
+    if (!(f = fopen(path, "re")))
+        return -1;
+    if (fscanf(f, "%lld%c", &n, &unit) < 1)
+        n = -1;
+    fclose(f);
+    return unit == 'K' ? n * 1024 : n;
+}
+
+int64_t
+fr_last_cache(void)
+{
+    static _Atomic int64_t known;
+    int64_t                bytes = atomic_load_explicit(&known, memory_order_relaxed), last = 0, level;
+
+    if (bytes)
+        return bytes;
+    for (int i = 0, p = first_processor(); (level = cache_has(p, i, "level")) > 0; i++)
+        if (level > last && cache_has(p, i, "size") > 0) {
+            last = level;
+            bytes = cache_has(p, i, "size");
+        }
+    bytes = bytes ? bytes : INT64_MAX;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
 }

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "base/env.h"
+#include "base/processors.h"
 
 enum {
+    PAST_PART = 8,      /* of all that a loop reads and writes, the least that is worth it */
     APART_BYTES = 1024, /* from one load to another of the same memory: they are in different rows */
     ROWS_BEHIND = 8,    /* at most, of one that is read again */
     MOST_SOURCES = 2,   /* beside which that is asked for */
@@ -35,27 +37,65 @@ set_access(struct lowering *z)
     }
 }
 
+/* The elements of operand o that the whole loop reads or writes. */
+static int64_t
+operand_bytes(const struct lowering *z, size_t o)
+{
+    int64_t bytes = z->source[o].node < 0 ? 0 : fr_dtype_size(z->form[o].dtype);
+
+    for (int p = 0; p < z->n_axes; p++)
+        bytes *= z->op[o].stride[p] ? z->dims[p] : 1;
+    return bytes;
+}
+
+/* What the whole loop reads and writes, where that can be `least`, else 0; a stencil reads one array several times. */
+static int64_t
+all_bytes(const struct lowering *z, int64_t least)
+{
+    int64_t sum = 0;
+
+    for (size_t o = 0; o < z->n_op; o++)
+        sum += operand_bytes(z, o);
+    if (sum < least)
+        return 0;
+    for (size_t o = 0; o < z->n_op; o++)
+        for (size_t k = 0; k < z->n_op; k++)
+            if (z->source[k].node == z->source[o].node && k != o &&
+                (operand_bytes(z, k) > operand_bytes(z, o) || (k < o && operand_bytes(z, k) == operand_bytes(z, o)))) {
+                sum -= operand_bytes(z, o);
+                break;
+            }
+    return sum;
+}
+
+static bool
+folds(const struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++)
+        if (z->inst[i].kind == FR_INST_REDUCE || z->inst[i].kind == FR_INST_ACCUM)
+            return true;
+    return false;
+}
+
 /* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
- * beginning has left the caches before its end comes, that is for nothing. */
+ * beginning has left the caches before its end comes, that is for nothing; so it is where all that is read and written
+ * does not fit into the last cache, of which others have a part, unless the loop waits for sums between. */
 static void
 set_past(struct lowering *z)
 {
     int64_t limit = fr_env.past_bytes;
+    int64_t much = (fr_env.last_cache ? fr_env.last_cache : fr_last_cache()) / 3 * 2, all = all_bytes(z, much);
 
     for (size_t o = 0; o < z->n_op; o++)
         if (z->op[o].turned)
             limit = fr_env.past_bytes / PAST_TURNED;
+    if (all >= much && all / PAST_PART < limit && !folds(z))
+        limit = all / PAST_PART;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
-        int64_t               bytes = fr_dtype_size(in->dtype);
 
-        if (in->kind != FR_INST_STORE || in->level != FR_LEVEL_FULL ||
-            z->form[in->operand].access != FR_ACCESS_UNIT ||
-            z->form[in->operand].flags != FR_OPERAND_WRITTEN)
-            continue;
-        for (int p = 0; p < z->n_axes; p++)
-            bytes *= z->dims[p];
-        if (bytes >= limit)
+        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && z->form[in->operand].access == FR_ACCESS_UNIT &&
+            z->form[in->operand].flags == FR_OPERAND_WRITTEN && operand_bytes(z, in->operand) >= limit)
             z->form[in->operand].flags |= FR_OPERAND_PAST;
     }
 }
@@ -155,9 +195,7 @@ set_ahead(struct lowering *z)
 
     for (size_t o = 0; o < z->n_op; o++)
         past |= (z->form[o].flags & FR_OPERAND_PAST) != 0;
-    for (size_t i = 0; i < z->n_inst; i++)
-        past &= z->inst[i].kind != FR_INST_REDUCE && z->inst[i].kind != FR_INST_ACCUM;
-    if (!past || n_sources(z) > MOST_SOURCES)
+    if (!past || folds(z) || n_sources(z) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)
         if (z->form[o].flags == 0 && leads(z, o)) {

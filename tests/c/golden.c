@@ -318,6 +318,7 @@ main(int argc, char **argv)
     fr_env.verify = 1;
     fr_env.pack_bytes = 1 << 14; /* the defaults */
     fr_env.past_bytes = 24 << 20;
+    fr_env.last_cache = 32 << 20;
     if ((skip = directive(text, "skip")))
         snprintf(fr_env.skip, sizeof fr_env.skip, "%s", skip);
     if (!(pass = directive(text, "pass"))) {
