@@ -87,18 +87,29 @@ RECIPE(absolute)
     out->re = v;
 }
 
+/* Zero of either sign gives +0.0, a NaN itself: it has all bits that 1 has. */
+static fr_mval
+sign_of_float(code_t c, fr_mval v)
+{
+    fr_dtype type = m_type(c, v), u = m_uint_of(type);
+    fr_mval  zero = m_num(c, type, 0), one = m_bitcast(c, u, m_num(c, type, 1)), stays;
+
+    stays = m_select(c, m_isnan(c, v), m_int(c, u, -1), m_int(c, u, (int64_t)(1ull << (8 * fr_dtype_size(type) - 1))));
+    return m_select(c, m_eq(c, v, zero), zero, m_bitcast(c, type, m_or(c, m_and(c, m_bitcast(c, u, v), stays), one)));
+}
+
 RECIPE(sign)
 {
-    fr_mval v = x[0].re, zero, one;
+    fr_mval v = x[0].re, zero;
 
     COMPLEX_ELSEWHERE(sign);
+    if (is_float(in)) {
+        out->re = sign_of_float(c, v);
+        return;
+    }
     zero = m_num(c, in, 0);
-    one = m_num(c, in, 1);
-    /* Zero of either sign gives +0.0, and a NaN is itself. */
-    out->re = is_float(in) ? m_select(c, m_eq(c, v, zero), zero, v) : zero;
-    if (is_float(in) || is_signed(in))
-        out->re = m_select(c, m_lt(c, v, zero), m_num(c, in, -1), out->re);
-    out->re = m_select(c, m_lt(c, zero, v), one, out->re);
+    out->re = is_signed(in) ? m_select(c, m_lt(c, v, zero), m_num(c, in, -1), zero) : zero;
+    out->re = m_select(c, m_lt(c, zero, v), m_num(c, in, 1), out->re);
 }
 
 RECIPE(conjugate)
