@@ -354,6 +354,7 @@ static const char *const options[] = {
     "-fwrapv",
     "-fno-strict-aliasing",
     "-fno-tree-loop-distribute-patterns",
+    "-fno-thread-jumps", /* ways that join (gcc.c: choose) shall be seen as such */
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
     "-fcf-protection=none",

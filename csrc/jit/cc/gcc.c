@@ -183,33 +183,27 @@ fr_gcc_not(struct fr_gcc *c, gj_rvalue *a)
     return fr_gcc_bin(c, GJ_XOR, c->t_bool, a, fr_gcc_bits(c, FR_BOOL, 1));
 }
 
+/* Where two ways join, the vectoriser makes one blend, or finds the instruction for the smaller of two integers; of masks
+ * it makes up to four instructions. */
 gj_rvalue *
 fr_gcc_select(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_rvalue *no)
 {
-    const struct fr_gccjit *g = c->g;
-    gj_type                *type;
-    gj_rvalue              *mask, *mixed;
+    gj_type   *type = c->memory[d];
+    gj_block  *other, *done;
+    gj_lvalue *v;
 
     if (d == FR_BOOL)
         return fr_gcc_or(c, fr_gcc_and(c, cond, yes), fr_gcc_and(c, fr_gcc_not(c, cond), no));
-    /* There is no conditional expression; GCC makes a blend or a masked move of this. */
-    type = fr_gcc_int_type(c, fr_dtype_size(d));
-    if (fr_dtype_is_float(d)) {
-        yes = g->context_new_bitcast(c->ctxt, NULL, yes, type);
-        no = g->context_new_bitcast(c->ctxt, NULL, no, type);
-    } else {
-        yes = fr_gcc_cast(c, yes, type);
-        no = fr_gcc_cast(c, no, type);
-    }
-    mask = g->context_new_unary_op(c->ctxt, NULL, GJ_MINUS, type, fr_gcc_cast(c, cond, type));
-    mask = fr_gcc_keep(c, type, mask);
-    mixed = fr_gcc_bin(
-        c, GJ_OR, type, fr_gcc_bin(c, GJ_AND, type, yes, mask),
-        fr_gcc_bin(c, GJ_AND, type, no,
-                   g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, mask)));
-    mixed = fr_gcc_keep(c, type, mixed);
-    return fr_dtype_is_float(d) ? g->context_new_bitcast(c->ctxt, NULL, mixed, c->memory[d])
-                                : fr_gcc_cast(c, mixed, c->memory[d]);
+    other = fr_gcc_block(c);
+    done = fr_gcc_block(c);
+    v = fr_gcc_var(c, type);
+    no = fr_gcc_keep(c, type, fr_gcc_cast(c, no, type));
+    fr_gcc_set(c, v, fr_gcc_cast(c, yes, type));
+    fr_gcc_branch(c, cond, done, other);
+    c->at = other;
+    fr_gcc_set(c, v, no);
+    fr_gcc_jump(c, done);
+    return fr_gcc_get(c, v);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -461,31 +455,6 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     return c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, int_type, r), type);
 }
 
-/* Whether a selection is the smaller or the larger of two integers. */
-static bool
-is_extreme(const struct fr_mcode *code, const struct fr_minst *in)
-{
-    const struct fr_minst *cond = &code->inst[in->a];
-
-    return (cond->op == FR_M_LT || cond->op == FR_M_LE) && fr_dtype_is_int(in->type) &&
-           ((cond->a == in->b && cond->b == in->c) || (cond->a == in->c && cond->b == in->b));
-}
-
-/* Processors have an instruction for it, which GCC finds where there is a branch, and not in masks. */
-static gj_rvalue *
-extreme(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_rvalue *no)
-{
-    gj_block  *other = fr_gcc_block(c), *done = fr_gcc_block(c);
-    gj_lvalue *v = fr_gcc_var(c, machine_type(c, d));
-
-    fr_gcc_set(c, v, yes);
-    fr_gcc_branch(c, cond, done, other);
-    c->at = other;
-    fr_gcc_set(c, v, no);
-    fr_gcc_jump(c, done);
-    return fr_gcc_get(c, v);
-}
-
 /* The usual side, and a note if this element wants the other one. */
 static gj_rvalue *
 usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
@@ -566,7 +535,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
             return usual_value(c, in, vals);
         return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_SELECT:
-        return is_extreme(&c->code, in) ? extreme(c, d, x[0], x[1], x[2]) : fr_gcc_select(c, d, x[0], x[1], x[2]);
+        return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_CVT:
         return value_conversion(c, from, d, x[0]);
     case FR_M_BITCAST:
