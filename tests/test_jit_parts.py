@@ -245,6 +245,9 @@ def against_ref(jit, nest, shape, rng, answer=None, special=0.3, scalars=(), str
             a = values(dtype, (rows, strided_by * n + 1), rng, special)[:, ::-strided_by][:, :n]
         elif access == "back":
             a = values(dtype, (rows, n + 3), rng, special)[:, ::-1][:, 2:n + 2]
+        elif access in NEAR:
+            by = NEAR[access]
+            a = values(dtype, (rows, by * n + 1), rng, special)[:, ::by][:, :n]
         else:
             a = values(dtype, (rows, n + 3), rng, special)[:, :n]
         if accum:
@@ -287,13 +290,16 @@ def axpy(dtype="f32", access="unit"):
     return n
 
 
+NEAR = {"second": 2, "third": 3, "fourth": 4}
+
+
 def stored(access):
-    """Loads alone go back."""
-    return "strided" if access == "back" else access
+    """Loads alone go back, or take every second element by an access of its own."""
+    return "strided" if access == "back" or access in NEAR else access
 
 
-def goes_back(dtype):
-    return np.dtype(DTYPES[dtype]).itemsize >= 4
+def ways_of_loading(dtype):
+    return ("unit", "strided") + (("back", *NEAR) if np.dtype(DTYPES[dtype]).itemsize >= 4 else ())
 
 
 @needs_compiler
@@ -302,7 +308,7 @@ def test_map_of_every_size(jit, level):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(1)
     for dtype in ("f32", "f64", "i8", "i64", "c64", "u16"):
-        for access in ("unit", "strided", "back")[:2 + goes_back(dtype)]:
+        for access in ways_of_loading(dtype):
             nest = axpy(dtype, access)
             code = jit.code(nest)
             for n in SIZES:
@@ -406,7 +412,7 @@ def test_reductions(jit, level, dtype):
     rng = np.random.default_rng(5)
     kind = np.dtype(DTYPES[dtype]).kind
     wide = {"i": "i64", "u": "u64"}.get(kind, dtype)
-    for access in ("unit", "strided", "back")[:2 + goes_back(dtype)]:
+    for access in ways_of_loading(dtype):
         nest = Nest()
         a = nest.load(dtype, access=access)
         for name in REDUCES.get(kind, REDUCES["c"]):
@@ -455,7 +461,7 @@ def test_long_chains(jit, level):
     rng = np.random.default_rng(9)
     sizes = [1, 7, 8, 31, 33, 63, 64, 65, 100, 127, 128, 129, 136, 255, 257, 300, 517, 1000]
     for dtype in ("f32", "f64", "c64", "i32"):
-        for names, access in (("sum prod", "unit"), ("max argmin any", "unit"), ("sum argmax", "strided"), ("sum", "back")):
+        for names, access in (("sum prod", "unit"), ("max argmin any", "unit"), ("sum argmax", "strided"), ("sum", "back"), ("sum argmax", "third")):
             nest = Nest()
             x, r, s = nest.load(dtype, access=access), nest.load(dtype, "ROW"), nest.scalar(dtype)
             y = long_chain(nest, x, 60, s, r)
@@ -496,7 +502,7 @@ def test_rare_values(jit, level):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(11)
     for dtype in ("f32", "f64"):
-        for names, access in (("sum", "unit"), ("max sum", "strided"), ("", "unit"), ("", "strided"), ("", "back")):
+        for names, access in (("sum", "unit"), ("max sum", "strided"), ("", "unit"), ("", "strided"), ("", "back"), ("", "second")):
             nest = Nest()
             x = nest.load(dtype, access=access)
             y = nest.op("multiply", nest.op("cos", nest.op("add", x, nest.scalar(dtype))), nest.op("tan", x))
@@ -564,7 +570,7 @@ def layer_norm(rowbuf=True):
 def test_stages(jit, level, rowbuf):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(7)
-    cases = [(softmax("f32", rowbuf), ()), (softmax("f64", rowbuf, "strided"), ()), (softmax("f64", rowbuf, "back"), ()),
+    cases = [(softmax("f32", rowbuf), ()), (softmax("f64", rowbuf, "strided"), ()), (softmax("f64", rowbuf, "back"), ()), (softmax("f64", rowbuf, "third"), ()), (softmax("f32", rowbuf, "second"), ()),
              (layer_norm(rowbuf), (37.0, 1e-5))]
     for nest, scalars in cases:
         code = jit.code(nest)
@@ -648,7 +654,7 @@ def random_nest(seed):
     types = r.sample(["f32", "f64", "i32", "i64", "u8", "f16", "c64", "c128", "bool"], 3)
     for _ in range(r.randint(1, 4)):
         dtype = r.choice(types)
-        full.append(nest.load(dtype, access=r.choice(["unit", "unit", "strided", "back"][:3 + goes_back(dtype)])))
+        full.append(nest.load(dtype, access=r.choice(["unit", "unit", *ways_of_loading(dtype)[1:]])))
     for _ in range(r.randint(0, 2)):
         row.append(nest.load(r.choice(types), "ROW"))
     if r.random() < 0.5:

@@ -63,9 +63,9 @@ struct source {                  /* an operand that FULL loads read */
     gj_rvalue *from_start, *step_start;
     gj_lvalue *pad;
     gj_lvalue *wide[MAX_ABREAST];  /* [B] each: the elements as floats or as 32-bit integers, or NULL */
-    gj_lvalue *gathered[MAX_ABREAST];   /* strided or back: the elements of each block of a step, side by side */
+    gj_lvalue *gathered[MAX_ABREAST];   /* not side by side: the elements of each block of a step, as if they were */
     gj_rvalue *row[MAX_ABREAST]; /* together: where the rows of a step begin */
-    bool       back;             /* elements lie one before the other; there is no step */
+    int        by;               /* elements from one to the next where the access says it; 0: there is a step */
 };
 
 struct emit {
@@ -152,10 +152,10 @@ strided(const struct emit *e, int operand)
     return e->nest->operands[operand].access == FR_ACCESS_STRIDED;
 }
 
-static inline bool
-goes_back(const struct emit *e, int operand)
+static inline int
+access_step(const struct emit *e, int operand)
 {
-    return e->nest->operands[operand].access == FR_ACCESS_BACK;
+    return fr_access_step(e->nest->operands[operand].access);
 }
 
 static inline gj_rvalue *
@@ -299,6 +299,7 @@ gj_rvalue *fr_emit_find_past(struct emit *e);
 /* ---- emit_gcc_tail.c: what is left over after whole blocks, from element e->j on --------------- */
 /* Whether a whole block from element j on cannot be read where it is. */
 gj_rvalue *fr_emit_may_not_read(struct emit *e);
+void fr_emit_declare_pad(struct emit *e, struct source *);
 /* Copies the n_left elements of every operand to its pad, and reads from there. */
 void fr_emit_gather(struct emit *e, gj_rvalue *n_left);
 /* The same, where whole blocks can be read, for those operands that could be slow with what comes after. */

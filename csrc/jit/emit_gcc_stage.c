@@ -302,6 +302,48 @@ finish_block(struct emit *e)
     fr_gcc_set(c, e->n_blocks, plus(e, fr_gcc_get(c, e->n_blocks), fr_gcc_i64(c, 1)));
 }
 
+/* Components [first, first + lanes) of a block of which element 0 is at `at`, and which takes every second to fourth
+ * element: the whole vectors in which they lie, none beyond the last of them, and a shuffle for each after the first. */
+static gj_rvalue *
+gather_near(struct emit *e, const struct source *k, gj_rvalue *at, int first, int lanes, gj_type *vector)
+{
+    struct fr_gcc *c = &e->c;
+    fr_dtype       d = operand_dtype(e, k->operand);
+    gj_type       *type = c->memory[d];
+    int            parts = n_parts(d), size = fr_dtype_size(d) / parts, done = 0, last;
+    int            from[MAX_BLOCK], to[MAX_BLOCK]; /* where a component is in memory, and where among those put together */
+    gj_lvalue     *together = NULL;
+    gj_rvalue     *all, *lane[MAX_BLOCK];
+
+    for (int i = 0; i < lanes; i++)
+        from[i] = (first + i) / parts * k->by * parts + (first + i) % parts;
+    last = from[lanes - 1];
+    for (;;) {
+        int        begin = least(from[done], last - lanes + 1), next = done;
+        gj_lvalue *here = fr_emit_vector_at(e, vector, size, fr_gcc_at(c, type, at, fr_gcc_i64(c, begin))), *v;
+
+        v = fr_gcc_opaque(c, vector, fr_gcc_get(c, here));
+        for (; next < lanes && from[next] < begin + lanes; next++)
+            lane[next] = fr_gcc_lane(c, type, v, from[next] - begin);
+        for (int i = 0; i < next && !together; i++)
+            to[i] = from[i] - begin;
+        if (together) {
+            for (int i = 0; i < done; i++)
+                lane[i] = fr_gcc_lane(c, type, together, to[i]);
+            for (int i = next; i < lanes; i++)
+                lane[i] = lane[done];
+            for (int i = 0; i < next; i++)
+                to[i] = i;
+            all = c->g->context_new_rvalue_from_vector(c->ctxt, NULL, vector, (size_t)lanes, lane);
+            if (next == lanes)
+                return all;
+            v = fr_gcc_opaque(c, vector, all);
+        }
+        together = v;
+        done = next;
+    }
+}
+
 /* Block u of a strided operand, put together in registers. Left to the loop over the block, GCC would compute with
  * two lanes at a time, and what they leave in memory piece by piece is late when it is read as a whole. Of elements one
  * before the other GCC makes one load and one shuffle for each vector. */
@@ -313,19 +355,25 @@ gather_block(struct emit *e, const struct source *k, int u)
     gj_type       *type = c->memory[d], *vector;
     int            parts = n_parts(d), n = e->block * parts, size = fr_dtype_size(d) / parts;
     int            lanes = least(n, e->vector_bytes / size);
-    gj_rvalue     *step = k->back ? fr_gcc_i64(c, -fr_dtype_size(d)) : fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
+    gj_rvalue     *step = k->by ? fr_gcc_i64(c, k->by * fr_dtype_size(d)) : fr_gcc_get(c, k->step), *at, *lane[MAX_BLOCK];
+    bool           back = k->by < 0;
 
     vector = fr_emit_vector_of(e, type, lanes);
     at = plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, first_of_block(e, u)));
     at = fr_gcc_offset(c, row_of_block(e, k, u), fr_gcc_bin(c, GJ_MULT, c->t_i64, at, step));
     for (int first = 0; first < n; first += lanes) {
+        if (k->by > 1 && lanes > parts) {
+            at = fr_gcc_keep(c, c->t_bytes, at);
+            fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->gathered[u], first), gather_near(e, k, at, first, lanes, vector));
+            continue;
+        }
         for (int i = 0; i < lanes; i++) {
-            int64_t off = k->back ? i % parts - (first + i) / parts * parts : i % parts;
+            int64_t off = back ? i % parts - (first + i) / parts * parts : i % parts;
 
-            if (!k->back || !(first + i))
+            if (!back || !(first + i))
                 at = fr_gcc_keep(c, c->t_bytes, at);
             lane[i] = fr_gcc_get(c, fr_gcc_at(c, type, at, fr_gcc_i64(c, off)));
-            if (!k->back && i % parts == parts - 1)
+            if (!back && i % parts == parts - 1)
                 at = fr_gcc_offset(c, at, step);
         }
         fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->gathered[u], first),
@@ -441,7 +489,7 @@ declare_source(struct emit *e, int operand)
         return;
     e->source_of[operand] = (int16_t)e->n_sources;
     s = &e->sources[e->n_sources++];
-    *s = (struct source){.operand = (uint16_t)operand, .back = goes_back(e, operand)};
+    *s = (struct source){.operand = (uint16_t)operand, .by = access_step(e, operand)};
     s->from_start = fr_emit_entry_bytes(e, operand);
     s->from = fr_emit_copied(e, c->t_bytes, s->from_start);
     for (int u = 0; u < e->abreast && e->together; u++)
@@ -452,9 +500,9 @@ declare_source(struct emit *e, int operand)
         s->step_start = fr_emit_entry_step(e, operand);
         s->step = fr_emit_copied(e, c->t_i64, s->step_start);
     }
-    for (int u = 0; u < e->abreast && (s->step || s->back) && size >= GATHERED; u++)
+    for (int u = 0; u < e->abreast && s->by != 1 && size >= GATHERED; u++)
         s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
-    s->pad = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
+    fr_emit_declare_pad(e, s);
     fr_emit_declare_wide(e, s);
 }
 

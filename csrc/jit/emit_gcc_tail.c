@@ -15,13 +15,28 @@ pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
     return fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, pad, fr_gcc_i64(c, 0))), back);
 }
 
+/* Elements of a source's pad, with those that lie between. */
+static int
+pad_elements(const struct emit *e, const struct source *k)
+{
+    return e->block * (k->by > 1 ? k->by : 1);
+}
+
+void
+fr_emit_declare_pad(struct emit *e, struct source *k)
+{
+    fr_dtype d = operand_dtype(e, k->operand);
+
+    k->pad = fr_gcc_array(&e->c, e->c.memory[d], pad_elements(e, k) * n_parts(d));
+}
+
 static void
 clear_pad(struct emit *e, const struct source *k)
 {
     struct fr_gcc *c = &e->c;
     fr_dtype       d = operand_dtype(e, k->operand);
     int            size = fr_dtype_size(fr_dtype_info[d].component);
-    int            n = e->block * n_parts(d), lanes = least(n, e->vector_bytes / size);
+    int            n = pad_elements(e, k) * n_parts(d), lanes = least(e->block * n_parts(d), e->vector_bytes / size);
     gj_rvalue     *zero = fr_gcc_bits(c, d == FR_BOOL ? FR_U8 : fr_gcc_machine(d), 0);
     gj_type       *vector = fr_emit_vector_of(e, c->memory[d], lanes);
 
@@ -74,23 +89,22 @@ gather_strided(struct emit *e, const struct source *k, gj_rvalue *n_left)
     fr_gcc_end_for(c, l);
 }
 
-/* Where they are expected: the first of them last. */
+/* Where they are expected: backwards the first of them last. */
 static void
-gather_back(struct emit *e, struct source *k, gj_rvalue *n_left)
+gather_apart(struct emit *e, struct source *k, gj_rvalue *n_left)
 {
     struct fr_gcc     *c = &e->c;
     fr_dtype           d = operand_dtype(e, k->operand);
-    int                parts = n_parts(d), last = (e->block - 1) * parts;
-    gj_rvalue         *back = fr_gcc_i64(c, -fr_dtype_size(d));
+    int                parts = n_parts(d), first = k->by < 0 ? (e->block - 1) * parts : 0, step = k->by * fr_dtype_size(d);
     struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), n_left, true);
     gj_rvalue         *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
-    struct fr_gval     v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), back, j);
+    struct fr_gval     v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), fr_gcc_i64(c, step), j);
 
     fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                 minus(e, fr_gcc_i64(c, last), times(e, i, parts)), v);
+                 plus(e, fr_gcc_i64(c, first), times(e, i, k->by * parts)), v);
     fr_gcc_end_for(c, l);
-    fr_gcc_set(c, k->from, fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, last))),
-                                         times(e, fr_gcc_get(c, e->j), fr_dtype_size(d))));
+    fr_gcc_set(c, k->from, fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, first))),
+                                         times(e, fr_gcc_get(c, e->j), -step)));
 }
 
 void
@@ -103,8 +117,8 @@ fr_emit_gather(struct emit *e, gj_rvalue *n_left)
         fr_dtype       d = operand_dtype(e, k->operand);
 
         clear_pad(e, k);
-        if (k->back) {
-            gather_back(e, k, n_left);
+        if (!k->step && k->by != 1) {
+            gather_apart(e, k, n_left);
             continue;
         }
         if (k->step)
@@ -127,7 +141,7 @@ may_be_subnormal(const struct emit *e, const struct source *k)
 {
     fr_dtype d = fr_dtype_info[operand_dtype(e, k->operand)].component;
 
-    return !k->step && !k->back && (d == FR_F32 || d == FR_F64);
+    return k->by == 1 && (d == FR_F32 || d == FR_F64);
 }
 
 static int
@@ -227,7 +241,7 @@ fr_emit_may_not_read(struct emit *e)
         fr_dtype             d = operand_dtype(e, k->operand);
         gj_rvalue           *at;
 
-        if (k->step || k->back)
+        if (k->by != 1)
             return fr_gcc_bits(c, FR_BOOL, 1);
         at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
                            times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));

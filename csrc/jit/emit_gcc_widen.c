@@ -60,7 +60,7 @@ fr_emit_is_wide_integer(const struct emit *e, int operand)
 {
     fr_dtype d = operand_dtype(e, operand);
 
-    return d != FR_F16 && widening(e, d) && !strided(e, operand) && !goes_back(e, operand) && is_converted(e, operand);
+    return d != FR_F16 && widening(e, d) && access_step(e, operand) == 1 && is_converted(e, operand);
 }
 
 void

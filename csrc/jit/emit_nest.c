@@ -156,8 +156,9 @@ element_names(const struct fr_writer *w, int k, int level)
             snprintf(n.s[p], sizeof n.s[p], "AT(%s%s, %sp%d, j * %si%d)[%d]",
                      o->flags & FR_OPERAND_WRITTEN ? "" : "const ", fr_part_memory_type(o->dtype),
                      w->row, k, w->row, k, p);
-        else if (o->access == FR_ACCESS_BACK)
-            snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d - %d * j]", w->row, k, p, fr_parts(o->dtype));
+        else if (o->access >= FR_ACCESS_BACK)
+            snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d + %d * j]", w->row, k, p,
+                     fr_parts(o->dtype) * fr_access_step(o->access));
         else if (fr_parts(o->dtype) == 2)
             snprintf(n.s[p], sizeof n.s[p], "%sp%d[2 * j + %d]", w->row, k, p);
         else

@@ -10,7 +10,7 @@
 
 static const char *const kind_name[] = {"load", "scalar", "iota", "op", "reduce", "store", "accum"};
 static const char *const level_name[] = {"SCALAR", "ROW", "FULL"};
-static const char *const access_name[] = {"unit", "zero", "strided", "back"};
+static const char *const access_name[] = {"unit", "zero", "strided", "back", "second", "third", "fourth"};
 
 static bool
 writes(const struct fr_inst *in)
@@ -218,12 +218,12 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
     for (int k = 0; k < n->n_operands; k++) {
         const struct fr_operand *o = &n->operands[k];
 
-        if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_BACK || o->pad ||
+        if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH || o->pad ||
             (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_PAST | ROWS_OF_A_STENCIL)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
                            o->dtype, o->access, o->flags);
-        if (o->access == FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
-            return fr_fail(err, FR_EBUG, "nest: operand %d cannot go backwards", k);
+        if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
+            return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
         if ((o->flags & FR_OPERAND_PAST) &&

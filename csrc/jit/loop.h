@@ -78,7 +78,17 @@ struct fr_inst {       /* 16 bytes, no padding: bytes are hashed */
 enum fr_access { FR_ACCESS_UNIT,     /* stride == element size */
                  FR_ACCESS_ZERO,     /* level ROW: one element per row */
                  FR_ACCESS_STRIDED,  /* any stride, also negative */
-                 FR_ACCESS_BACK };   /* a FULL load; stride == -element size, of 4 bytes or more */
+                 FR_ACCESS_BACK,     /* a FULL load; stride == -element size, of 4 bytes or more; */
+                 FR_ACCESS_SECOND,   /* .. 2, */
+                 FR_ACCESS_THIRD,    /* .. 3, */
+                 FR_ACCESS_FOURTH }; /* .. and 4 times the element size */
+
+/* The stride in elements where the access alone says it, else 0. */
+static inline int
+fr_access_step(int access)
+{
+    return access == FR_ACCESS_UNIT ? 1 : access == FR_ACCESS_BACK ? -1 : access >= FR_ACCESS_SECOND ? access - FR_ACCESS_SECOND + 2 : 0;
+}
 
 struct fr_operand {    /* 4 bytes */
     fr_dtype dtype;

@@ -38,14 +38,20 @@ struct lowering {
     struct fr_err          *err;
 };
 
-/* Whether the operand's elements lie one before the other along the row, and are read so (FR_ACCESS_BACK). */
-static inline bool
-fr_lower_goes_back(const struct lowering *z, size_t operand)
+/* How a load walks along the row: whether its elements lie one before the other, or every so many-th of those side by side,
+ * and are large enough to be read so. */
+static inline enum fr_access
+fr_lower_access(const struct lowering *z, size_t operand)
 {
     fr_dtype d = z->form[operand].dtype;
+    int64_t  stride = z->n_axes ? z->op[operand].stride[z->n_axes - 1] : 1;
+    bool     small = fr_dtype_size(fr_dtype_info[d].component) < 4;
 
-    return z->n_axes && z->op[operand].stride[z->n_axes - 1] == -1 &&
-           fr_dtype_size(fr_dtype_info[d].component) >= 4;
+    return stride == 1                            ? FR_ACCESS_UNIT
+           : small                                ? FR_ACCESS_STRIDED
+           : stride == -1                         ? FR_ACCESS_BACK
+           : stride >= 2 && stride <= 4           ? (enum fr_access)(FR_ACCESS_SECOND + stride - 2)
+                                                  : FR_ACCESS_STRIDED;
 }
 
 /* ---- lower_rows.c: both once axes have been coalesced and before access is set */

@@ -31,9 +31,8 @@ set_access(struct lowering *z)
                z->dims[z->n_axes - 1] == 1;
         z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
                                       : unit                     ? FR_ACCESS_UNIT
-                                      : in->kind == FR_INST_LOAD && fr_lower_goes_back(z, in->operand)
-                                          ? FR_ACCESS_BACK
-                                          : FR_ACCESS_STRIDED;
+                                      : in->kind == FR_INST_LOAD ? fr_lower_access(z, in->operand)
+                                                                 : FR_ACCESS_STRIDED;
     }
 }
 

@@ -76,7 +76,7 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
         return -1;
     near = moves ? o->stride[inner] >= 2 && o->stride[inner] <= PACK_APART : is_near(o->stride[inner], step, bytes);
     if (axis < 0)
-        small = !((o->stride[inner] == -1 && (moves || !fr_lower_goes_back(z, (size_t)operand))) || near) ||
+        small = !((o->stride[inner] == -1 || near) && (moves || fr_lower_access(z, (size_t)operand) == FR_ACCESS_STRIDED)) ||
                 z->dims[inner] < PACK_ROW || (moves ? size > PACK_WIDE : size >= PACK_WIDE);
     else
         small = step < PACK_STEP || z->dims[inner] < FR_PACK_EXTENT ||

@@ -120,6 +120,27 @@ fr_gcc_convert_vector(struct fr_gcc *c, const char *instruction, gj_lvalue *to, 
     c->g->extended_asm_add_input_operand(a, NULL, "v", from);
 }
 
+gj_lvalue *
+fr_gcc_opaque(struct fr_gcc *c, gj_type *vector, gj_rvalue *v)
+{
+    gj_lvalue *from = fr_gcc_var(c, vector), *to = fr_gcc_var(c, vector);
+    gj_asm    *a;
+
+    fr_gcc_set(c, from, v);
+    if (!FR_GCC_PAST)
+        return from;
+    a = c->g->block_add_extended_asm(c->at, NULL, "");
+    c->g->extended_asm_add_output_operand(a, NULL, "=v", to);
+    c->g->extended_asm_add_input_operand(a, NULL, "0", fr_gcc_get(c, from));
+    return to;
+}
+
+gj_rvalue *
+fr_gcc_lane(struct fr_gcc *c, gj_type *type, gj_lvalue *v, int lane)
+{
+    return fr_gcc_get(c, fr_gcc_at(c, type, fr_gcc_address(c, v), fr_gcc_i64(c, lane)));
+}
+
 void
 fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at, int locality)
 {

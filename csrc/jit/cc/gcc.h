@@ -90,12 +90,17 @@ void       fr_gcc_store(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rvalue 
 /* Stores past the caches: a whole vector of `n_bytes`, as much as a register holds, to an address
  * that is a multiple of that. Others see it after the fence. FR_GCC_PAST: there are such stores. */
 #if defined __x86_64__
-enum { FR_GCC_PAST = 1 };
+enum { FR_GCC_PAST = 1, FR_GCC_ASM = 1 };
 #else
-enum { FR_GCC_PAST = 0 };
+enum { FR_GCC_PAST = 0, FR_GCC_ASM = 0 };
 #endif
 void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
 void       fr_gcc_fence(struct fr_gcc *);
+/* A variable with the vector, of which GCC shall not know where it comes from: it would load one lane after the other
+ * rather than shuffle. */
+gj_lvalue *fr_gcc_opaque(struct fr_gcc *, gj_type *vector, gj_rvalue *);
+/* A lane of such a variable; `type` is that of its lanes. */
+gj_rvalue *fr_gcc_lane(struct fr_gcc *, gj_type *type, gj_lvalue *, int lane);
 /* A vector to another one, of the same number of lanes, by the instruction whose name and first operands these are.
  * In registers: GCC moves no load past one that is an operand (sums of products of bytes: 11.5 us instead of 9.3). */
 void       fr_gcc_convert_vector(struct fr_gcc *, const char *instruction, gj_lvalue *to, gj_rvalue *from);
