@@ -1,4 +1,5 @@
 """Machine code over strided operands computes with whole registers: blocks are put together first."""
+import mmap
 import os
 import platform
 import re
@@ -120,3 +121,34 @@ def test_rows_between_which_other_rows_lie(threads):
                           lambda a, w: a.swapaxes(1, 2) + w.swapaxes(1, 2), lambda a, w: (a[:, ::-1] * w).max(2),
                           lambda a, w: np.repeat(a[:, 0], 5, 0) if threads > 1 else np.moveaxis(a, 0, 1) + 1):
                     assert_same(f(*map(frit.asarray, (a, w))), f(a, w), what=(h, n, k, dtype))
+
+
+NEAR = {2: "second", 3: "third", 4: "fourth"}
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["i4", "f4", "f8", "i8", "c8", "c16"])
+@pytest.mark.parametrize("jit", ["always", "interpret"])
+def test_every_second_to_fourth_up_to_the_end_of_memory(jit, dtype, step):
+    """Whole vectors are read, and none beyond the last element that counts: behind it there is no memory."""
+    r = np.random.default_rng(step)
+    for rows, n in ((1, 5), (3, 16), (2, 64), (7, 100), (1, 3001)):
+        size = rows * n * step * np.dtype(dtype).itemsize
+        room = mmap.mmap(-1, (size + 8191) // 4096 * 4096)
+        room = np.frombuffer(room, dtype, rows * n * step, len(room) - size).reshape(rows, n, step)
+        room[...] = r.integers(-50, 50, room.shape)
+        t = frit.asarray(room)
+        with frit.config(jit=jit):
+            for f in (lambda x: x[..., -1] * 2, lambda x: x[..., -1] + x[..., 0] * x[..., 1], lambda x: x[..., -1].sum(axis=-1),
+                      lambda x: (x[..., -1] * 2).max(axis=-1) if x.dtype.kind != "c" else x[..., 1] - 1):
+                assert np.array_equal(np.asarray(f(t)), f(room)), (rows, n)
+    if jit == "always":
+        text = str(frit.explain(lambda x: x[..., -1] * 2 + 1, "loops")(room))
+        assert text.count(NEAR[step]) == 1, text
+
+
+def test_what_has_other_steps_or_is_small_is_read_by_steps():
+    for dtype, step in (("f4", 5), ("f8", 7), ("f4", -2)):
+        a = np.arange(3000).astype(dtype)
+        text = str(frit.explain(lambda x, step=step: x[::step] * 2, "loops")(a))
+        assert text.count("strided") == 1 and not any(name in text for name in NEAR.values()), text

@@ -54,8 +54,8 @@ only_moves(const struct lowering *z)
 }
 
 /* The axis along which the elements of a crosswise operand lie side by side; or the row itself where that takes every
- * second to fourth one, or goes backwards and is not read so: copies of those are shuffles of whole vectors. -1: not worth
- * packing. */
+ * second to fourth one, or goes backwards, and has no access for it: copies of those are shuffles of whole vectors. -1: not
+ * worth packing. */
 static int
 pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
 {
