@@ -146,6 +146,51 @@ def test_the_index_and_the_source_are_read_as_they_were():
     assert np.asarray(got).tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_indices_of_any_type_are_read_where_they_lie_and_as_they_were(dtype):
+    rng = np.random.default_rng(3)
+    for size, kind in ((100, "f4"), (256, "u1"), (300, "f8"), (256, "c16"), (70_000, "i2"), (65_536, "f4")):
+        a = rng.integers(0, 100, size).astype(kind)
+        high = min(size, int(np.iinfo(dtype).max) + 1)
+        i = rng.integers(0 if dtype[0] == "u" else -high, high, (40, 50)).astype(dtype)
+        t, j = frit.asarray(a), frit.asarray(i)
+        got, rows = t[j], frit.asarray(np.stack([a, a]))[:, j]
+        j[0] = 1
+        t[:5] = 100
+        assert_same(got, a[i], what=(size, kind))
+        assert_same(rows, np.stack([a, a])[:, i], what=(size, kind))
+        grid = frit.asarray(np.stack([a, a], 1))
+        assert_same(grid[frit.asarray(i)], np.stack([a, a], 1)[i], what=(size, kind))
+        assert_same(t[frit.asarray(i)[:, ::3]], np.asarray(t)[i[:, ::3]], what=(size, kind))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
+def test_one_index_of_any_type_is_outside(dtype):
+    t = frit.asarray(np.arange(100.0))
+    for at in (0, 700, 1999):
+        for wrong in (100, -101):
+            if not np.iinfo(dtype).min <= wrong <= np.iinfo(dtype).max:
+                continue
+            i = np.full(2000, 99, dtype)
+            i[at] = wrong
+            with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 with size 100"):
+                t[frit.asarray(i)]
+
+
+@pytest.mark.planned
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8"])
+def test_calls_made_again_look_at_indices_of_any_type(dtype):
+    a, i = np.arange(100.0), np.arange(60).astype(dtype)
+    fast = accelerated(lambda a, i: a[i] * 2, a, i)
+    i[7] = 99
+    assert_same(fast(a, i), a[i] * 2)
+    i[7] = 100
+    with pytest.raises(IndexError):
+        fast(a, i)
+    i[7] = 0
+    assert_same(fast(a, i), a[i] * 2)
+
+
 def test_an_index_that_is_pending_is_computed_and_checked():
     t = frit.asarray(np.arange(10.0))
     j = frit.asarray(np.array([1, 2])) * 3

@@ -157,8 +157,8 @@ check_take(const struct fr_graph *g, const struct fr_gnode *n, int i)
     if (n->op != FR_OP_take)
         return NULL;
     if (n->arg[0].src < 0 || n->arg[1].src < 0 || g->node[n->arg[0].src].dtype != n->dtype ||
-        g->node[n->arg[1].src].dtype != FR_I64)
-        return "takes from something of another dtype, or by something else than i64";
+        !fr_dtype_is_int(g->node[n->arg[1].src].dtype) || g->node[n->arg[1].src].dtype == FR_U64)
+        return "takes from something of another dtype, or by something else than whole numbers";
     if (axis >= a->ndim || n->layout->ndim != a->ndim + index->ndim - 1 || !index->c_contig)
         return "has another shape than what it takes";
     more = index->ndim - 1;

@@ -214,14 +214,18 @@ read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, i
 uint64_t fr_takes_plain;
 
 bool
-fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n)
+fr_index_fits(fr_dtype dtype, const void *index, int64_t n_elems, int64_t n)
 {
-    int64_t block[READ_BLOCK];
+    const unsigned wrong = dtype == FR_I64 ? FR_INDEX_BELOW | FR_INDEX_OUTSIDE : FR_INDEX_OUTSIDE;
+    const int      size = fr_dtype_size(dtype);
+    int64_t        block[READ_BLOCK];
 
+    if (size < 4 && n >> 8 * size) /* as many as it has numbers */
+        return true;
     for (int64_t i = 0; i < n_elems; i += READ_BLOCK) {
         int64_t m = n_elems - i < READ_BLOCK ? n_elems - i : READ_BLOCK;
 
-        if (fr_index->wrap[FR_I64]((size_t)m, index + i, n, block))
+        if (fr_index->wrap[dtype]((size_t)m, (const char *)index + i * size, n, block) & wrong)
             return false;
     }
     return true;
@@ -245,8 +249,8 @@ fr_index_forget(fr_ref node)
         k->node = FR_NO_NODE;
 }
 
-/* Whether an index array can be used as it is: whole numbers of the right type that are in C order, and inside. What
- * does not fit is told by who reads it number by number. */
+/* Whether an index array can be used as it is: whole numbers in C order that fit. What does not is told by who reads it
+ * number by number. */
 static fr_status
 is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, bool *plain, struct fr_err *err)
 {
@@ -255,7 +259,7 @@ is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, boo
     void                 *data;
     fr_status             st;
 
-    *plain = t->dtype == FR_I64 && t->layout->c_contig && t->layout == over;
+    *plain = t->dtype != FR_U64 && t->layout->c_contig && t->layout == over;
     if (!*plain)
         return FR_OK;
     if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
@@ -265,7 +269,7 @@ is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, boo
     if (k->node == t->storage->node && k->seq == node->seq && k->offset == t->offset && k->n_elems == over->n_elems &&
         k->n <= n && !fr_storage_pinned(t->storage))
         return FR_OK;
-    if (!(*plain = fr_index_fits(data, over->n_elems, n)))
+    if (!(*plain = fr_index_fits(t->dtype, data, over->n_elems, n)))
         return FR_OK;
     if (!fr_storage_pinned(t->storage))
         *k = (struct known){t->storage->node, node->seq, t->offset, over->n_elems, n};
@@ -296,9 +300,10 @@ index_layout(const struct fr_tensor *const *index, int n, struct fr_layout **out
     return *out ? FR_OK : fr_no_memory(err, "a layout");
 }
 
-fr_status
-fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first,
-                     struct fr_tensor *out, struct fr_err *err)
+/* One array of indices for several, as fr_trace_joint_index gives it; `any`: it may be of another type than i64. */
+static fr_status
+joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first, bool any, struct fr_tensor *out,
+            struct fr_err *err)
 {
     struct fr_layout *l = NULL;
     struct fr_buffer *b = NULL;
@@ -308,7 +313,7 @@ fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, 
 
     TRY(index_layout(index, n, &l, err));
     /* One array that is fine as it is needs no other; looking costs less than copying. A recording looks again. */
-    if (n == 1) {
+    if (n == 1 && (any || index[0]->dtype == FR_I64)) {
         TRY(is_plain(index[0], l, dims[0], &plain, err));
         if (plain) {
             fr_looks_taken--;
@@ -328,6 +333,13 @@ out:
         fr_buffer_unref(b);
     fr_layout_unref(l);
     return st;
+}
+
+fr_status
+fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first,
+                     struct fr_tensor *out, struct fr_err *err)
+{
+    return joint_index(index, dims, n, first, false, out, err);
 }
 
 /* Where t's axis gives way to the index's axes. In 'K' order NumPy writes one slice after the other, each
@@ -376,7 +388,7 @@ fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis
     struct fr_layout *l;
     fr_status         st;
 
-    TRY(fr_trace_joint_index(&index, &n, 1, axis, &plain, err));
+    TRY(joint_index(&index, &n, 1, axis, true, &plain, err));
     TRY(take_layout(t->layout, plain.layout, axis, order, &l, err));
     TRY(call_node(FR_OP_take, t, &plain, axis, l, out, err));
 out:

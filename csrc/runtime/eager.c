@@ -588,7 +588,10 @@ run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
     for (int k = 0; k < n->n_args; k++) {
         c.in[k] = fr_nodes[n->arg[k]].layout;
         ptr[k] = memory_of(n->arg[k]);
-        c.wary |= n->op == FR_OP_take && k == 1 && fr_gather_leaf_flags(base_of(n->arg[k]), 0) & FR_KEY_PINNED;
+        if (n->op == FR_OP_take && k == 1) {
+            c.index = fr_nodes[n->arg[k]].dtype;
+            c.wary = (fr_gather_leaf_flags(base_of(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
+        }
     }
     ptr[n->n_args] = b->mem;
     if ((st = fr_call_run(&c, ptr, err)) == FR_OK)

@@ -326,7 +326,10 @@ add_call(struct planner *z, int grp)
         int64_t               in_size = fr_dtype_size(z->g->node[e->src].dtype), n_read;
 
         s->call.in[k] = e->layout;
-        s->call.wary |= node->op == FR_OP_take && k == 1 && z->g->node[e->src].pinned;
+        if (node->op == FR_OP_take && k == 1) {
+            s->call.index = z->g->node[e->src].dtype;
+            s->call.wary = z->g->node[e->src].pinned;
+        }
         bind[k] = (struct fr_binding){e->src, e->moving, e->offset * in_size};
         /* Of what it takes from, a take reads as much as its result has. */
         n_read = node->op == FR_OP_take && k == 0 ? node->layout->n_elems : e->layout->n_elems;

@@ -18,6 +18,7 @@ struct take {                  /* an argument whose elements say what is taken: 
     int32_t arg;
     int64_t offset, n_elems;   /* from here on, so many */
     int64_t n;                 /* of those from which they choose */
+    fr_dtype dtype;            /* of the argument */
 };
 
 struct result {
@@ -148,7 +149,7 @@ record_takes(struct fr_recording *r, uint64_t n_takes)
             return false;
         if (r->leaf[l].arg != NOBODY)
             r->take[r->n_takes++] = (struct take){r->leaf[l].arg, b->offset - r->leaf[l].offset, s->call.in[1]->n_elems,
-                                                  fr_layout_dims(s->call.in[0])[s->call.axis]};
+                                                  fr_layout_dims(s->call.in[0])[s->call.axis], s->call.index};
         n_takes--;
     }
     return n_takes == 0; /* else one was looked at that is not in the plan, or that nobody has looked at */
@@ -241,7 +242,7 @@ fr_recording_fits(const struct fr_recording *r, char *const *memory)
     for (int i = 0; r->writes && i < r->n_takes; i++) {
         const struct take *t = &r->take[i];
 
-        if (!fr_index_fits((const int64_t *)(const void *)(memory[t->arg] + t->offset), t->n_elems, t->n))
+        if (!fr_index_fits(t->dtype, memory[t->arg] + t->offset, t->n_elems, t->n))
             return false;
     }
     return true;

@@ -75,8 +75,8 @@ fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
 /* ---- call.c */
 
-/* Whether numbers are all from 0 on and below n. */
-bool      fr_index_fits(const int64_t *index, int64_t n_elems, int64_t n);
+/* Whether an array of indices can be used as it is: all of them below n, and from 0 on or, unless they are i64, from -n. */
+bool      fr_index_fits(fr_dtype, const void *index, int64_t n_elems, int64_t n);
 /* What this leaf holds will be seen by somebody who may change it. */
 void      fr_index_forget(fr_ref node);
 

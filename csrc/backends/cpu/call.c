@@ -104,9 +104,11 @@ struct axis {
 
 struct take {
     struct axis    axis[FR_MAX_DIMS + 1];     /* outermost first, by what is written */
-    int            n_axes, size;
-    const int64_t *index;
+    int            n_axes, size, index_size;
+    fr_index_fn   *wrap;                      /* of indices that are not i64, or may count from the end; else NULL */
+    const char    *index;
     uint64_t       last;                      /* that an index may be, */
+    bool           by_bytes;                  /* of which all that there are are inside; or */
     bool           wary;                      /* which has to be looked at, */
     atomic_bool    outside;                   /* and one is not */
     const char    *src;
@@ -153,9 +155,9 @@ typedef struct { uint64_t half[2]; } wide;
 
 /* dst[i] = src[index[i]]. Where elements lie side by side their size is known to the compiler; four at a time,
  * for what is stored could otherwise be an index. */
-#define GATHER(name, T, BY, TO)                                                                    \
+#define GATHER(name, T, BY, TO, I)                                                                 \
     static void name(size_t n, char *dst, ptrdiff_t to, const char *src, ptrdiff_t from,           \
-                     const int64_t *restrict index)                                                \
+                     const I *restrict index)                                                      \
     {                                                                                              \
         size_t i = 0;                                                                              \
                                                                                                    \
@@ -175,8 +177,9 @@ typedef struct { uint64_t half[2]; } wide;
     }
 #define SIZE(T) (ptrdiff_t)sizeof(T)
 #define GATHERS(S, T)                                                                              \
-    GATHER(gather_near_##S, T, SIZE(T), SIZE(T))                                                   \
-    GATHER(gather_far_##S, T, from, to)
+    GATHER(gather_near_##S, T, SIZE(T), SIZE(T), int64_t)                                          \
+    GATHER(gather_far_##S, T, from, to, int64_t)                                                   \
+    GATHER(gather_bytes_##S, T, SIZE(T), SIZE(T), uint8_t)
 GATHERS(1, uint8_t)
 GATHERS(2, uint16_t)
 GATHERS(4, uint32_t)
@@ -194,9 +197,35 @@ gather(size_t n, int size, char *dst, ptrdiff_t to, const char *src, ptrdiff_t f
 #undef CASE
 }
 
-/* The same with indices that somebody may be writing to: they are read once, and looked at in L1. */
+/* The same by bytes, from as many elements side by side as there are bytes. */
+static void
+gather_by_bytes(size_t n, int size, char *dst, const char *src, const uint8_t *index)
+{
+#define CASE(S)                                                                                    \
+    case S: gather_bytes_##S(n, dst, S, src, S, index); break;
+    switch (size) {
+        CASE(1) CASE(2) CASE(4) CASE(8) CASE(16)
+    }
+#undef CASE
+}
+
+/* n indices from number `first` on as numbers from 0 to `last`, whatever they are; returns 0 if all are inside. */
 static uint64_t
-gather_warily(const struct take *t, const struct axis *a, size_t n, char *dst, const char *src, const int64_t *index)
+read_indices(const struct take *t, int64_t first, size_t n, int64_t *out)
+{
+    const void *from = t->index + first * t->index_size;
+
+    if (!t->wrap)
+        return fr_index->bound(n, from, t->last, out);
+    if (!(t->wrap(n, from, (int64_t)t->last + 1, out) & FR_INDEX_OUTSIDE))
+        return 0;
+    memset(out, 0, n * sizeof *out);
+    return 1;
+}
+
+/* The same with indices of another type, or that somebody may be writing to: they are read once, and looked at in L1. */
+static uint64_t
+gather_warily(const struct take *t, const struct axis *a, size_t n, char *dst, const char *src, int64_t first)
 {
     enum { BLOCK = 512 };
     int64_t  block[BLOCK];
@@ -204,7 +233,7 @@ gather_warily(const struct take *t, const struct axis *a, size_t n, char *dst, c
 
     for (size_t i = 0, m; i < n; i += m) {
         m = n - i < BLOCK ? n - i : BLOCK;
-        outside |= fr_index->bound(m, index + i, t->last, block);
+        outside |= read_indices(t, first + (int64_t)i, m, block);
         gather(m, t->size, dst + (int64_t)i * a->to, a->to, src, a->from, block);
     }
     return outside;
@@ -215,10 +244,15 @@ static uint64_t
 take_row(const struct take *t, const struct axis *a, const char *src, char *dst, int64_t first,
          int64_t last)
 {
-    if (a->index && t->wary)
-        return gather_warily(t, a, (size_t)(last - first), dst + first * a->to, src, t->index + first);
+    if (a->index && t->by_bytes && a->from == t->size && a->to == t->size) {
+        gather_by_bytes((size_t)(last - first), t->size, dst + first * t->size, src, (const uint8_t *)t->index + first);
+        return 0;
+    }
+    if (a->index && (t->wary || t->wrap))
+        return gather_warily(t, a, (size_t)(last - first), dst + first * a->to, src, first);
     if (a->index) {
-        gather((size_t)(last - first), t->size, dst + first * a->to, a->to, src, a->from, t->index + first);
+        gather((size_t)(last - first), t->size, dst + first * a->to, a->to, src, a->from,
+               (const int64_t *)(const void *)t->index + first);
     } else if (a->from == t->size && a->to == t->size) {
         memcpy(dst + first * a->to, src + first * a->from, (size_t)((last - first) * t->size));
     } else if (a->to == t->size) {
@@ -243,7 +277,7 @@ take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first
         int64_t from = i;
 
         if (a->index)
-            outside |= fr_index->bound(1, t->index + i, t->last, &from);
+            outside |= read_indices(t, i, 1, &from);
         outside |= take_axes(t, k + 1, src + from * a->from, dst + i * a->to, 0, t->axis[k + 1].n);
     }
     return outside;
@@ -266,12 +300,14 @@ static fr_status
 run_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     struct take t = {.size = fr_dtype_size(c->dtype), .wary = c->wary, .src = ptr[0],
-                     .index = (const int64_t *)(const void *)ptr[1], .dst = ptr[2]};
+                     .wrap = c->index == FR_I64 ? NULL : fr_index->wrap[c->index], .index = ptr[1],
+                     .index_size = fr_dtype_size(c->index), .dst = ptr[2]};
     int64_t     n_tasks;
 
     if (c->out->n_elems == 0)
         return FR_OK;
     t.last = (uint64_t)fr_layout_dims(c->in[0])[c->axis] - 1;
+    t.by_bytes = c->index == FR_U8 && t.last >= UINT8_MAX;
     fill_axes(&t, c);
     t.chunk = t.axis[0].n * TASK_BYTES / (c->out->n_elems * t.size);
     t.chunk = t.chunk < 1 ? 1 : t.chunk > t.axis[0].n ? t.axis[0].n : t.chunk;

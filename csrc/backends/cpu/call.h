@@ -17,7 +17,8 @@ struct fr_call {
     fr_dtype                dtype;       /* of the result */
     int                     n_in;
     int                     axis;        /* take: */
-    bool                    wary;        /* others may write to the indices at any time */
+    fr_dtype                index;       /* of the indices; below 0 they count from the end, but for i64 */
+    bool                    wary;        /* others may write to them at any time */
     const struct fr_layout *in[2], *out; /* borrowed from the graph */
 };
 
