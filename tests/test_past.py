@@ -2,6 +2,7 @@
 stores, and NumPy's bits wherever a result begins and whatever it is made of."""
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,16 @@ def test_the_code_has_such_stores(tmp_path, limit):
     setup = 'a, b = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in (0, 1))'
     kernels = machine_code(tmp_path, setup, "a * b + a", FRIT_PAST_BYTES=str(limit))
     assert any(FENCE in code for code in kernels) == (limit == 0)
+
+
+@pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
+def test_long_loops_with_such_stores_are_vectors(tmp_path):
+    """None multiplies one by one, however many arrays there are that a store could be thought to change."""
+    setup = 'a, b, c, d, e, f = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in range(6))'
+    results = ", ".join(f"frit.exp(a * b + {k} * c) * (d - e * {k}) * f" for k in (2, 3, 4))
+    kernels = machine_code(tmp_path, setup, results, FRIT_PAST_BYTES="0")
+    one = re.compile(rb"\xc5[\x82\x8a\x92\x9a\xa2\xaa\xb2\xba\xc2\xca\xd2\xda\xe2\xea\xf2\xfa]\x59")     # vmulss
+    assert any(FENCE in code for code in kernels) and not any(one.search(code) for code in kernels)
 
 
 WHEREVER = """

@@ -92,14 +92,21 @@ fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
     c->g->block_add_assignment(c->at, NULL, to, v);
 }
 
+/* By address: of an operand in memory GCC takes it that it may be any array that there is, and makes no vectors of the
+ * loop before it where that has many. The address comes out again, for without an output libgccjit crashes (GCC 12). */
 void
 fr_gcc_set_past(struct fr_gcc *c, int n_bytes, gj_lvalue *to, gj_rvalue *v)
 {
-    gj_asm *a = c->g->block_add_extended_asm(c->at, NULL,
-                                             n_bytes > 16 ? "vmovntps %1, %0" : "movntps %1, %0");
+    gj_lvalue *at = fr_gcc_var(c, c->t_bytes), *same = fr_gcc_var(c, c->t_bytes);
+    gj_asm    *a;
 
-    c->g->extended_asm_add_output_operand(a, NULL, "=m", to);
+    fr_gcc_set(c, at, fr_gcc_address(c, to));
+    a = c->g->block_add_extended_asm(c->at, NULL, n_bytes > 16 ? "vmovntps %2, (%0)" : "movntps %2, (%0)");
+    c->g->extended_asm_add_output_operand(a, NULL, "=r", same);
+    c->g->extended_asm_add_input_operand(a, NULL, "0", fr_gcc_get(c, at));
     c->g->extended_asm_add_input_operand(a, NULL, n_bytes > 32 ? "v" : "x", v);
+    c->g->extended_asm_set_volatile_flag(a, 1);
+    c->g->extended_asm_add_clobber(a, "memory");
 }
 
 void

@@ -67,6 +67,7 @@ enum { GJ_EQ, GJ_NE, GJ_LT, GJ_LE, GJ_GT, GJ_GE };
          (gj_asm *, const char *name, const char *constraint, gj_lvalue *))                        \
     FUNC(void, extended_asm_add_input_operand,                                                     \
          (gj_asm *, const char *name, const char *constraint, gj_rvalue *))                        \
+    FUNC(void, extended_asm_add_clobber, (gj_asm *, const char *))                                 \
     FUNC(gj_lvalue *, context_new_global,                                                          \
          (gj_context *, gj_location *, int kind, gj_type *, const char *))                         \
     FUNC(gj_lvalue *, global_set_initializer_rvalue, (gj_lvalue *, gj_rvalue *))                   \
