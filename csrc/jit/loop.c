@@ -207,7 +207,7 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
-enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND };
+enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND, EITHER_PAST = FR_OPERAND_PAST | FR_OPERAND_PAST_CODE };
 
 static fr_status
 check_operands(const struct fr_nest *n, struct fr_err *err)
@@ -219,15 +219,16 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         const struct fr_operand *o = &n->operands[k];
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH || o->pad ||
-            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_PAST | ROWS_OF_A_STENCIL)))
+            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | EITHER_PAST | ROWS_OF_A_STENCIL)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
                            o->dtype, o->access, o->flags);
         if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
-        if ((o->flags & FR_OPERAND_PAST) &&
-            (o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) || o->access != FR_ACCESS_UNIT))
+        if ((o->flags & EITHER_PAST) && ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
+                                          o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST_CODE)) ||
+                                         o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
         if ((o->flags & ROWS_OF_A_STENCIL) &&
             ((o->flags != FR_OPERAND_AHEAD && o->flags != FR_OPERAND_BEHIND) || o->access != FR_ACCESS_UNIT))
@@ -406,7 +407,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
-        ((o->flags & (FR_OPERAND_STREAM | FR_OPERAND_PAST)) ||
+        ((o->flags & (FR_OPERAND_STREAM | EITHER_PAST)) ||
          fr_op_info[in->op].rule == FR_RULE_INDEX))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);
@@ -678,7 +679,9 @@ fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
             nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
-            nest->operands[k].flags & FR_OPERAND_PAST ? " past" : "",
+            nest->operands[k].flags & FR_OPERAND_PAST        ? " past"
+            : nest->operands[k].flags & FR_OPERAND_PAST_CODE ? " past-code"
+                                                             : "",
             nest->operands[k].flags & FR_OPERAND_AHEAD ? " ahead" : "",
             nest->operands[k].flags & FR_OPERAND_BEHIND ? " behind" : "");
     for (int k = 0; k < nest->n_scalars; k++)
@@ -794,6 +797,8 @@ parse_operand(struct line *l, struct fr_nest *nest)
         o->flags |= FR_OPERAND_STREAM;
     if (next_is(l, "past"))
         o->flags |= FR_OPERAND_PAST;
+    if (next_is(l, "past-code"))
+        o->flags |= FR_OPERAND_PAST_CODE;
     if (next_is(l, "ahead"))
         o->flags |= FR_OPERAND_AHEAD;
     if (next_is(l, "behind"))

@@ -78,24 +78,28 @@ folds(const struct lowering *z)
 
 /* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
  * beginning has left the caches before its end comes, that is for nothing; so it is where all that is read and written
- * does not fit into the last cache, of which others have a part, unless the loop waits for sums between. */
+ * does not fit into the last cache, of which others have a part, unless the loop waits for sums between, or is
+ * interpreted: a block at a time that is computed in L1 and then stored past takes longer. */
 static void
 set_past(struct lowering *z)
 {
-    int64_t limit = fr_env.past_bytes;
+    int64_t limit = fr_env.past_bytes, part = INT64_MAX;
     int64_t much = (fr_env.last_cache ? fr_env.last_cache : fr_last_cache()) / 3 * 2, all = all_bytes(z, much);
 
     for (size_t o = 0; o < z->n_op; o++)
         if (z->op[o].turned)
             limit = fr_env.past_bytes / PAST_TURNED;
-    if (all >= much && all / PAST_PART < limit && !folds(z))
-        limit = all / PAST_PART;
+    if (all >= much && !folds(z))
+        part = all / PAST_PART;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
+        struct fr_operand    *o = &z->form[in->operand];
 
-        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && z->form[in->operand].access == FR_ACCESS_UNIT &&
-            z->form[in->operand].flags == FR_OPERAND_WRITTEN && operand_bytes(z, in->operand) >= limit)
-            z->form[in->operand].flags |= FR_OPERAND_PAST;
+        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
+            o->flags == FR_OPERAND_WRITTEN)
+            o->flags |= operand_bytes(z, in->operand) >= limit  ? FR_OPERAND_PAST
+                        : operand_bytes(z, in->operand) >= part ? FR_OPERAND_PAST_CODE
+                                                                : 0;
     }
 }
 
@@ -193,7 +197,7 @@ set_ahead(struct lowering *z)
     bool past = false;
 
     for (size_t o = 0; o < z->n_op; o++)
-        past |= (z->form[o].flags & FR_OPERAND_PAST) != 0;
+        past |= (z->form[o].flags & (FR_OPERAND_PAST | FR_OPERAND_PAST_CODE)) != 0;
     if (!past || folds(z) || n_sources(z) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)
