@@ -177,6 +177,13 @@ def test_one_index_of_any_type_is_outside(dtype):
                 t[frit.asarray(i)]
 
 
+def test_the_same_bits_as_numbers_of_another_type_are_looked_at_again():
+    t, i = frit.asarray(np.arange(100.0)), frit.asarray(np.array([-1, 3] * 1000, "i4"))
+    assert_same(t[i], np.array([99.0, 3.0] * 1000))
+    with pytest.raises(IndexError, match="index 4294967295 is out of bounds for axis 0 with size 100"):
+        t[i.view("u4")]
+
+
 @pytest.mark.planned
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8"])
 def test_calls_made_again_look_at_indices_of_any_type(dtype):

@@ -314,7 +314,7 @@ stores_past(const struct fr_nest *nest, bool table)
     bool any = false;
 
     for (int k = 0; k < nest->n_operands; k++)
-        any |= nest->operands[k].flags & (FR_OPERAND_PAST | FR_OPERAND_PAST_CODE);
+        any |= nest->operands[k].flags & FR_OPERAND_EITHER_PAST;
     return FR_GCC_PAST && any && !table;
 }
 
@@ -354,7 +354,7 @@ static const char *const options[] = {
     "-fwrapv",
     "-fno-strict-aliasing",
     "-fno-tree-loop-distribute-patterns",
-    "-fno-thread-jumps", /* ways that join (gcc.c: choose) shall be seen as such */
+    "-fno-thread-jumps", /* ways that join (fr_gcc_select) shall be seen as such */
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
     "-fcf-protection=none",

@@ -45,7 +45,7 @@ fr_emit_find_past(struct emit *e)
         struct sink          *k = &e->sinks[s];
         const struct fr_inst *in = inst(e, k->inst);
 
-        if (!writes(in) || !(e->nest->operands[in->operand].flags & (FR_OPERAND_PAST | FR_OPERAND_PAST_CODE)))
+        if (!writes(in) || !(e->nest->operands[in->operand].flags & FR_OPERAND_EITHER_PAST))
             continue;
         if (!head && only_stores)
             head = up_to_alignment(e, k);

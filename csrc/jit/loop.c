@@ -207,7 +207,7 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
-enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND, EITHER_PAST = FR_OPERAND_PAST | FR_OPERAND_PAST_CODE };
+enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND };
 
 static fr_status
 check_operands(const struct fr_nest *n, struct fr_err *err)
@@ -219,14 +219,14 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         const struct fr_operand *o = &n->operands[k];
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH || o->pad ||
-            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | EITHER_PAST | ROWS_OF_A_STENCIL)))
+            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_EITHER_PAST | ROWS_OF_A_STENCIL)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
                            o->dtype, o->access, o->flags);
         if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
-        if ((o->flags & EITHER_PAST) && ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
+        if ((o->flags & FR_OPERAND_EITHER_PAST) && ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
                                           o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST_CODE)) ||
                                          o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
@@ -407,7 +407,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
-        ((o->flags & (FR_OPERAND_STREAM | EITHER_PAST)) ||
+        ((o->flags & (FR_OPERAND_STREAM | FR_OPERAND_EITHER_PAST)) ||
          fr_op_info[in->op].rule == FR_RULE_INDEX))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);

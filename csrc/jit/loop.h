@@ -103,7 +103,8 @@ enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
        FR_OPERAND_AHEAD = 8,    /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
                                    nest that folds nothing; */
        FR_OPERAND_BEHIND = 16,  /* one of each row that follows */
-       FR_OPERAND_PAST_CODE = 32 };/* as FR_OPERAND_PAST, but for compiled code alone */
+       FR_OPERAND_PAST_CODE = 32, /* as FR_OPERAND_PAST, but for compiled code alone */
+       FR_OPERAND_EITHER_PAST = FR_OPERAND_PAST | FR_OPERAND_PAST_CODE };
 
 enum { FR_NEST_ROWBUF = 1, FR_NEST_REDUCES = 2 /* has a REDUCE */ };
 

@@ -8,6 +8,7 @@
 #include "base/processors.h"
 
 enum {
+    LITTLE = 1 << 20,   /* bytes: they fit into any last cache */
     PAST_PART = 8,      /* of all that a loop reads and writes, the least that is worth it */
     APART_BYTES = 1024, /* from one load to another of the same memory: they are in different rows */
     ROWS_BEHIND = 8,    /* at most, of one that is read again */
@@ -47,14 +48,18 @@ operand_bytes(const struct lowering *z, size_t o)
     return bytes;
 }
 
-/* What the whole loop reads and writes, where that can be `least`, else 0; a stencil reads one array several times. */
+/* What the whole loop reads and writes, if that does not fit into the last cache beside what others have there, else 0; a
+ * stencil reads one array several times. A little is in no need of the cache's size, which files tell at first. */
 static int64_t
-all_bytes(const struct lowering *z, int64_t least)
+too_many_bytes(const struct lowering *z)
 {
-    int64_t sum = 0;
+    int64_t sum = 0, least = fr_env.last_cache;
 
     for (size_t o = 0; o < z->n_op; o++)
         sum += operand_bytes(z, o);
+    if (!least)
+        least = sum < LITTLE ? INT64_MAX : fr_last_cache();
+    least = least / 3 * 2;
     if (sum < least)
         return 0;
     for (size_t o = 0; o < z->n_op; o++)
@@ -64,7 +69,7 @@ all_bytes(const struct lowering *z, int64_t least)
                 sum -= operand_bytes(z, o);
                 break;
             }
-    return sum;
+    return sum < least ? 0 : sum;
 }
 
 static bool
@@ -83,13 +88,12 @@ folds(const struct lowering *z)
 static void
 set_past(struct lowering *z)
 {
-    int64_t limit = fr_env.past_bytes, part = INT64_MAX;
-    int64_t much = (fr_env.last_cache ? fr_env.last_cache : fr_last_cache()) / 3 * 2, all = all_bytes(z, much);
+    int64_t limit = fr_env.past_bytes, part = INT64_MAX, all = folds(z) ? 0 : too_many_bytes(z);
 
     for (size_t o = 0; o < z->n_op; o++)
         if (z->op[o].turned)
             limit = fr_env.past_bytes / PAST_TURNED;
-    if (all >= much && !folds(z))
+    if (all)
         part = all / PAST_PART;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -197,7 +201,7 @@ set_ahead(struct lowering *z)
     bool past = false;
 
     for (size_t o = 0; o < z->n_op; o++)
-        past |= (z->form[o].flags & (FR_OPERAND_PAST | FR_OPERAND_PAST_CODE)) != 0;
+        past |= (z->form[o].flags & FR_OPERAND_EITHER_PAST) != 0;
     if (!past || folds(z) || n_sources(z) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)

@@ -237,7 +237,8 @@ enum { KNOWN = 64 };
 static struct known {
     fr_ref   node;
     uint32_t seq;
-    int64_t  offset, n_elems, n;       /* so many numbers, all of them from 0 on and below n */
+    fr_dtype dtype;
+    int64_t  offset, n_elems, n;       /* so many numbers, all of which fit an axis of n (fr_index_fits) */
 } known[KNOWN];
 
 void
@@ -266,13 +267,13 @@ is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, boo
         return st;
     node = &fr_nodes[t->storage->node];
     k = &known[t->storage->node % KNOWN];
-    if (k->node == t->storage->node && k->seq == node->seq && k->offset == t->offset && k->n_elems == over->n_elems &&
-        k->n <= n && !fr_storage_pinned(t->storage))
+    if (k->node == t->storage->node && k->seq == node->seq && k->dtype == t->dtype && k->offset == t->offset &&
+        k->n_elems == over->n_elems && k->n <= n && !fr_storage_pinned(t->storage))
         return FR_OK;
     if (!(*plain = fr_index_fits(t->dtype, data, over->n_elems, n)))
         return FR_OK;
     if (!fr_storage_pinned(t->storage))
-        *k = (struct known){t->storage->node, node->seq, t->offset, over->n_elems, n};
+        *k = (struct known){t->storage->node, node->seq, t->dtype, t->offset, over->n_elems, n};
     return FR_OK;
 }
 

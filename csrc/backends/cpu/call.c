@@ -105,7 +105,7 @@ struct axis {
 struct take {
     struct axis    axis[FR_MAX_DIMS + 1];     /* outermost first, by what is written */
     int            n_axes, size, index_size;
-    fr_index_fn   *wrap;                      /* of indices that are not i64, or may count from the end; else NULL */
+    fr_index_fn   *wrap;                      /* of indices that are not i64; else NULL */
     const char    *index;
     uint64_t       last;                      /* that an index may be, */
     bool           by_bytes;                  /* of which all that there are are inside; or */

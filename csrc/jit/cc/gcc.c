@@ -561,7 +561,7 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
     case FR_M_RARE:
         if (c->usual)
             return usual_value(c, in, vals);
-        return fr_gcc_select(c, d, x[0], x[1], x[2]);
+        /* fallthrough */
     case FR_M_SELECT:
         return fr_gcc_select(c, d, x[0], x[1], x[2]);
     case FR_M_CVT:

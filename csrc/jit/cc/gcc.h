@@ -90,14 +90,14 @@ void       fr_gcc_store(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rvalue 
 /* Stores past the caches: a whole vector of `n_bytes`, as much as a register holds, to an address
  * that is a multiple of that. Others see it after the fence. FR_GCC_PAST: there are such stores. */
 #if defined __x86_64__
-enum { FR_GCC_PAST = 1, FR_GCC_ASM = 1 };
+enum { FR_GCC_PAST = 1 };
 #else
-enum { FR_GCC_PAST = 0, FR_GCC_ASM = 0 };
+enum { FR_GCC_PAST = 0 };
 #endif
 void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
 void       fr_gcc_fence(struct fr_gcc *);
 /* A variable with the vector, of which GCC shall not know where it comes from: it would load one lane after the other
- * rather than shuffle. */
+ * rather than shuffle. (Where there are no such stores, no register is known by its name either: it does.) */
 gj_lvalue *fr_gcc_opaque(struct fr_gcc *, gj_type *vector, gj_rvalue *);
 /* A lane of such a variable; `type` is that of its lanes. */
 gj_rvalue *fr_gcc_lane(struct fr_gcc *, gj_type *type, gj_lvalue *, int lane);
