@@ -70,6 +70,21 @@ def test_repeats(dtype):
                 assert_same(frit.repeat(u, times, axis), np.repeat(b, times, axis), what=(n, times, axis))
 
 
+def test_tiles_as_numpy_lays_them_out():
+    """Of nothing, a window, read-only if that is; once under more axes, a copy in the order of the memory."""
+    empty = np.zeros((0, 3))
+    closed = empty.copy()
+    closed.flags.writeable = False
+    moved = data((2, 3, 4), "f8").transpose(2, 0, 1)
+    for a in (empty, closed, data((3, 4), "f8").T, moved, np.float64(3.0).reshape(())):
+        for reps in (2, (2, 3), (1, 1), (1, 1, 1), (1, 1, 1, 1), (0, 1), (2, 1, 1, 1)):
+            want = np.tile(a, reps)
+            got = frit.accelerate(lambda x, reps=reps: np.tile(x, reps))(a)
+            assert_same(got, want, what=(a.shape, reps))
+            for flag in ("writeable", "c_contiguous", "f_contiguous"):
+                assert getattr(got.flags, flag) == getattr(want.flags, flag), (a.shape, a.strides, reps, flag)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_indices_of_any_kind(dtype):
     """More than are read at a time, in any layout, of numpy and of frit; the first that is out of bounds is named."""

@@ -27,6 +27,32 @@ spread(const struct fr_tensor *t, int ndim, const int64_t *dims, const int64_t *
     return o;
 }
 
+/* A copy in the order of t's own memory, under leading axes of length 1. */
+static PyObject *
+copy_under(const struct fr_tensor *t, int ndim)
+{
+    PyObject *copy = fr_creation_astype(t, t->dtype, 'K');
+
+    if (!copy || ndim <= t->layout->ndim)
+        return copy;
+    const struct fr_layout *l = fr_of(copy)->layout;
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    int              n_new = ndim - l->ndim;
+    bool             columns = l->ndim == 0 || (l->f_contig && !l->c_contig);
+    struct fr_tensor under;
+    struct fr_err    err;
+
+    for (int i = 0; i < ndim; i++) {
+        dims[i] = i < n_new ? 1 : fr_layout_dims(l)[i - n_new];
+        strides[i] = i >= n_new ? fr_layout_strides(l)[i - n_new]
+                     : columns  ? fr_dtype_size(t->dtype)
+                                : fr_layout_dims(l)[0] * fr_layout_strides(l)[0];
+    }
+    fr_status st = fr_tensor_window(fr_of(copy), ndim, dims, strides, 0, &under, &err);
+    Py_DECREF(copy);
+    return fr_type_result(st, &under, &err);
+}
+
 static struct fr_signature tile_signature = {"tile", 2, 2, 2, {"A", "reps"}, {NULL}};
 
 static PyObject *
@@ -45,12 +71,12 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return fr_hand_name("tile", args, nargs, kw);
     }
     const struct fr_layout *l = fr_of(s[0])->layout;
-    bool once = n_reps <= l->ndim;
+    bool once = true;
     for (int i = 0; i < n_reps; i++)
         once = once && reps[i] == 1;
-    if (once)
-        return fr_creation_astype(fr_of(s[0]), fr_of(s[0])->dtype, 'K');
     ndim = l->ndim > n_reps ? l->ndim : n_reps;
+    if (once)
+        return copy_under(fr_of(s[0]), ndim);
     if (2 * ndim > FR_MAX_DIMS)
         return fr_hand_name("tile", args, nargs, kw);
     for (int i = 0; i < ndim; i++) {
@@ -63,6 +89,8 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         if (__builtin_mul_overflow(times, n, &out[i]))
             return fr_hand_name("tile", args, nargs, kw);
     }
+    if (l->n_elems == 0) /* nothing to repeat: a window of it, as in NumPy, read-only if it is */
+        return fr_shape_reshape(fr_of(s[0]), ndim, out, 'C', -1);
     return spread(fr_of(s[0]), 2 * ndim, dims, strides, ndim, out);
 }
 
