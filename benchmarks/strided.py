@@ -3,8 +3,8 @@ of a 3-D array, against the same work on contiguous data: bytes moved per second
 
     python -m benchmarks.strided [--threads 2]
 
-A strided operand moves whole cache lines, of which it uses a part; the last column says which share of the contiguous
-case's bandwidth is therefore the most that can be had."""
+A case and its contiguous one are timed by turns. A strided operand moves whole cache lines, of which it uses a part; the
+last column says which share of the contiguous case's bandwidth is therefore the most that can be had."""
 import argparse
 import os
 import statistics
@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-CALLS, ROUNDS = 5, 7
+CALLS, ROUNDS = 5, 9
 
 
 def cases(n):
@@ -69,22 +69,25 @@ def cases(n):
     ]
 
 
-def timed(f):
-    for _ in range(3):
-        f()
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(CALLS):
+def timed(*functions):
+    """The median time of a call of each, by turns."""
+    times = [[] for _ in functions]
+    for f in functions:
+        for _ in range(3):
             f()
-        times.append((time.perf_counter() - start) / CALLS)
-    return statistics.median(times)
+    for _ in range(ROUNDS):
+        for f, found in zip(functions, times):
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                f()
+            found.append((time.perf_counter() - start) / CALLS)
+    return [statistics.median(found) for found in times]
 
 
-def measure(n):
-    """[(name, bytes, NumPy's time, frit's time, name of the contiguous case, bound)]"""
+def prepared(n):
+    """{name: (bytes, NumPy's way, frit's way, name of the contiguous case, bound)}, compiled and compared"""
     import frit
-    found = []
+    ways = {}
     for name, inputs, f, base, bound in cases(n):
         tensors = [frit.asarray(x) for x in inputs]
 
@@ -96,13 +99,12 @@ def measure(n):
         np.testing.assert_array_equal(np.asarray(got), want)
         for _ in range(6):
             run()
-        frit.wait_for_compiles(60)
         read = sum(x.nbytes for x in inputs)
         if "wide" in name:
             read -= inputs[0].nbytes // 2
-        del got
-        found.append((name, read + want.nbytes, timed(lambda f=f, i=inputs: f(np, *i)), timed(run), base, bound))
-    return found
+        ways[name] = read + want.nbytes, (lambda f=f, i=inputs: f(np, *i)), run, base, bound
+    frit.wait_for_compiles(60)
+    return ways
 
 
 def main(arguments=None):
@@ -111,13 +113,14 @@ def main(arguments=None):
     p.add_argument("--size", type=int, default=2048)
     a = p.parse_args(arguments)
     os.environ.setdefault("FRIT_NUM_THREADS", str(a.threads))
-    found = measure(a.size)
-    rate = {name: n_bytes / t for name, n_bytes, _, t, _, _ in found}
+    ways = prepared(a.size)
     print(f"{'layouts, f32, ' + str(a.size) + ' x ' + str(a.size):<36}{'frit':>10}{'x NumPy':>9}{'GB/s':>7}"
           f"{'of contiguous':>15}{'bound':>7}")
-    for name, n_bytes, theirs, ours, base, bound in found:
-        share = f"{rate[name] / rate[base]:.0%}" if base else ""
-        print(f"  {name:<34}{ours * 1e3:>7.2f} ms{theirs / ours:>9.2f}{rate[name] / 1e9:>7.1f}{share:>15}"
+    for name, (n_bytes, theirs, ours, base, bound) in ways.items():
+        other = ways[base][2] if base else ours
+        slow, fast, reference = timed(theirs, ours, other)
+        share = f"{n_bytes / fast / (ways[base][0] / reference):.0%}" if base else ""
+        print(f"  {name:<34}{fast * 1e3:>7.2f} ms{slow / fast:>9.2f}{n_bytes / fast / 1e9:>7.1f}{share:>15}"
               f"{f'{bound:.0%}' if base else '':>7}", flush=True)
 
 

@@ -131,17 +131,35 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
     return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && !(outside && w->stores);
 }
 
+/* A record of a call of a few arguments is a few hundred bytes: what is noted must not take longer than what is computed. */
+static bool
+has_room(struct fr_watch *w)
+{
+    struct fr_record *r = w->record;
+    int               n = 2 * w->room < FR_REPLAY_LOOKS ? 2 * w->room : FR_REPLAY_LOOKS;
+    void             *look;
+
+    if (r->n_looks < w->room)
+        return true;
+    if (w->room == FR_REPLAY_LOOKS || !(look = PyMem_Realloc(r->look, (size_t)n * sizeof *r->look)))
+        return false;
+    r->look = look;
+    w->room = n;
+    return true;
+}
+
 /* Adds what a look fetched, and all that can be reached from it. False: it is more than can be told to be the same
  * again. `outside`: it is not among the arguments. */
 static bool
 note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
 {
     struct fr_record *r = w->record;
-    struct fr_look   *l = &r->look[r->n_looks];
+    struct fr_look   *l;
     int               i = r->n_looks;
 
-    if (i == FR_REPLAY_LOOKS)
+    if (!has_room(w))
         return false;
+    l = &r->look[i];
     *l = new;
     l->same_as = -1;
     l->outside = outside;
@@ -201,14 +219,15 @@ fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names
     struct fr_watch  *w = PyMem_Malloc(sizeof *w);
     struct fr_record *r = NULL;
 
-    if (w) { /* the arrays as they are: looks fill them */
+    if (w) { /* what was found is as it is: looks fill it */
         w->record = r = PyMem_Calloc(1, sizeof *r);
+        w->room = FR_REPLAY_FEW;
         w->call = Py_NewRef(call);
         w->begun = false;
         w->into = NULL;
     }
     if (r)
-        r->look = PyMem_Malloc(FR_REPLAY_LOOKS * sizeof *r->look);
+        r->look = PyMem_Malloc(FR_REPLAY_FEW * sizeof *r->look);
     if (!r || !r->look || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
         fr_record_end(w);
         return NULL;
@@ -257,10 +276,10 @@ fr_record_end(struct fr_watch *w)
 struct ending {
     struct fr_watch        *w;
     const struct fr_loan   *loan;    /* the arrays that tensors stood for */
-    int                     n_loans;
+    int                     n_loans, n_parts, n_made;
     const struct fr_tensor *result[FR_REPLAY_RESULTS];
+    struct fr_part          part[FR_REPLAY_PARTS];
     PyObject               *made[FR_REPLAY_PARTS]; /* containers that the function made */
-    int                     n_made;
 };
 
 /* The value that was looked at and is this object, which may be no more; -1: none. */
@@ -312,15 +331,14 @@ leaf_part(struct ending *e, PyObject *o, struct fr_part *p)
 static bool
 add_parts(struct ending *e, PyObject *o)
 {
-    struct fr_record *r = e->w->record;
-    struct fr_part    p = {.from = PART_DICT};
-    PyObject         *values = NULL;
-    bool              ok = true;
+    struct fr_part p = {.from = PART_DICT};
+    PyObject      *values = NULL;
+    bool           ok = true;
 
     if (!fr_is_container(o) || look_of(e, o) >= 0) {
-        if (r->n_parts == FR_REPLAY_PARTS)
+        if (e->n_parts == FR_REPLAY_PARTS)
             return false;
-        return leaf_part(e, o, &r->part[r->n_parts++]);
+        return leaf_part(e, o, &e->part[e->n_parts++]);
     }
     for (int i = 0; i < e->n_made; i++)
         if (e->made[i] == o && !PyTuple_CheckExact(o))
@@ -345,11 +363,28 @@ add_parts(struct ending *e, PyObject *o)
     if (o)
         p.index = (int)PySequence_Fast_GET_SIZE(o);
     Py_XDECREF(values);
-    if (!ok || r->n_parts == FR_REPLAY_PARTS) {
+    if (!ok || e->n_parts == FR_REPLAY_PARTS) {
         Py_XDECREF(p.value);
         return false;
     }
-    r->part[r->n_parts++] = p;
+    e->part[e->n_parts++] = p;
+    return true;
+}
+
+/* Keeps the parts of the result, found or not. */
+static bool
+keep_parts(struct ending *e)
+{
+    struct fr_record *r = e->w->record;
+    size_t            n = (size_t)e->n_parts;
+
+    if (!(r->part = PyMem_Malloc((n + 1) * sizeof *r->part))) {
+        while (n > 0)
+            Py_XDECREF(e->part[--n].value);
+        return false;
+    }
+    memcpy(r->part, e->part, n * sizeof *r->part);
+    r->n_parts = e->n_parts;
     return true;
 }
 
@@ -377,7 +412,7 @@ add_effect(struct ending *e, int i)
     struct fr_record *r = e->w->record;
     struct fr_look   *l = &r->look[i];
     PyObject         *into = e->w->found[l->of], *now;
-    struct fr_effect *x = &r->effect[r->n_effects];
+    struct fr_effect *x;
 
     if (l->from == FROM_ATTR)
         now = fr_look_attribute(into, l->key);
@@ -389,6 +424,9 @@ add_effect(struct ending *e, int i)
         return l->is == IS_NOTHING;
     if (is_unchanged(e, i, now))
         return true;
+    if (!r->effect && !(r->effect = PyMem_Malloc((size_t)r->n_looks * sizeof *r->effect)))
+        return false;
+    x = &r->effect[r->n_effects];
     *x = (struct fr_effect){.into = l->of, .at = l->at, .key = Py_XNewRef(l->key)};
     r->n_effects++;
     return leaf_part(e, now, &x->part);
@@ -445,31 +483,26 @@ void
 fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan *loan, int n_loans, PyObject *result)
 {
     struct fr_record *r = w->record;
-    struct ending    *e = PyMem_Calloc(1, sizeof *e);
-    void             *part;
-    bool              ok;
+    struct ending     e; /* kilobytes, of which a few are touched */
 
     if (!fr_eval_had_plan()) { /* it will be noted when it has one */
         end_copies(w);
         return;
     }
-    r->part = PyMem_Calloc(FR_REPLAY_PARTS, sizeof *r->part);
-    r->effect = PyMem_Calloc((size_t)r->n_looks + 1, sizeof *r->effect);
-    ok = e && r->part && r->effect && w->begun && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks;
-    if (ok) {
-        e->w = w;
-        e->loan = loan;
-        e->n_loans = n_loans;
-        ok = add_parts(e, result) && add_effects(e) && record_evaluation(e);
+    if (w->begun && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
+        bool ok;
+
+        e.w = w;
+        e.loan = loan;
+        e.n_loans = n_loans;
+        e.n_parts = e.n_made = 0;
+        ok = add_parts(&e, result);
+        ok = keep_parts(&e) && ok && add_effects(&e) && record_evaluation(&e);
+        if (ok)
+            w->into = into;
     }
-    PyMem_Free(e);
     PyErr_Clear();
     end_copies(w);
-    if (!ok) {
+    if (!w->into)
         fr_replays_add(&into->replays, NULL);
-        return;
-    }
-    if ((part = PyMem_Realloc(r->part, ((size_t)r->n_parts + 1) * sizeof *r->part)) != NULL)
-        r->part = part;
-    w->into = into;
 }

@@ -181,6 +181,34 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
     return true;
 }
 
+/* The next n items of a block that begins at `memory`; their place, *at, is all that is wanted of no block. */
+static void *
+part_of(char *memory, size_t *at, size_t n, size_t size)
+{
+    char *p = memory ? memory + *at : NULL;
+
+    *at += (n * size + 7) & ~(size_t)7;
+    return p;
+}
+
+/* Lays the arrays out behind the recording, in one block with it: a call of a small operation is noted in no more time
+ * than it takes. Returns the bytes of it all. */
+static size_t
+lay_out(struct fr_recording *r, const struct fr_gathered *g, const struct fr_plan *p, int n_results)
+{
+    char                *memory = (char *)r;
+    struct fr_recording  none, *to = r ? r : &none;
+    size_t               at = 0;
+
+    part_of(memory, &at, 1, sizeof *r);
+    to->scalar = part_of(memory, &at, (size_t)g->n_scalars, sizeof *to->scalar);
+    to->moving = part_of(memory, &at, (size_t)g->n_moving, sizeof *to->moving);
+    to->leaf = part_of(memory, &at, (size_t)p->n_leaves, sizeof *to->leaf);
+    to->take = part_of(memory, &at, (size_t)p->n_steps, sizeof *to->take);
+    to->result = part_of(memory, &at, (size_t)n_results, sizeof *to->result);
+    return at;
+}
+
 struct fr_recording *
 fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copied, int n_copied, bool *writes,
           const struct fr_tensor *const *results, int n_results, uint64_t n_takes)
@@ -189,17 +217,12 @@ fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copie
     struct fr_plan           *p = fr_plans_last();
     struct fr_recording      *r;
 
-    if (!p || !(r = fr_calloc(1, sizeof *r)))
+    if (!p || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
         return NULL;
+    lay_out(r, g, p, n_results);
     r->plan = p;
     p->n_recordings++;
-    r->scalar = fr_malloc(((size_t)g->n_scalars + 1) * sizeof *r->scalar);
-    r->moving = fr_malloc(((size_t)g->n_moving + 1) * sizeof *r->moving);
-    r->leaf = fr_malloc(((size_t)p->n_leaves + 1) * sizeof *r->leaf);
-    r->take = fr_malloc(((size_t)p->n_steps + 1) * sizeof *r->take);
-    r->result = fr_malloc(((size_t)n_results + 1) * sizeof *r->result);
-    if (!r->scalar || !r->moving || !r->leaf || !r->take || !r->result ||
-        !record_leaves(r, args, n_args, copied, n_copied) || !record_takes(r, n_takes) ||
+    if (!record_leaves(r, args, n_args, copied, n_copied) || !record_takes(r, n_takes) ||
         !copies_arguments_only(r, args) || !record_writes(r, writes, n_results) ||
         !record_results(r, g, results, n_results)) {
         fr_recording_free(r);
@@ -222,11 +245,6 @@ fr_recording_free(struct fr_recording *r)
         fr_layout_unref(r->result[i].layout);
     }
     r->plan->n_recordings--;
-    fr_free(r->scalar);
-    fr_free(r->moving);
-    fr_free(r->leaf);
-    fr_free(r->take);
-    fr_free(r->result);
     fr_free(r);
 }
 
