@@ -48,10 +48,11 @@ def test_which_results():
     (lambda a, b, c, n: a[1:] - a[:-1], 2), (lambda a, b, c, n: a * b + c, 4), (lambda a, b, c, n: a + c[:1], 2),
     (lambda a, b, c, n: a[:n // 2] * b[n // 2:], 1.5), (lambda a, b, c, n: a + np.arange(n, dtype="f4")[:, None], 2)])
 def test_what_does_not_fit_into_the_last_cache(f, n_arrays):
-    """Two thirds of it, as others have their part: operands and results of a loop, each array once."""
-    for n, cache, want in ((200, 1.45, 1), (208, 1.55, 0)):     # other rows: a plan is kept with what was found then
-        arrays = [frit.asarray(data(n, 128, seed=k)) for k in range(3)]
-        with frit.config(last_cache=int(n_arrays * arrays[0].nbytes * cache)):
+    """Two thirds of it for one thread, as others have their part, and 7/8 for several: operands and results of a loop, each
+    array once."""
+    for n, threads, cache, want in ((200, 1, 1.45, 1), (208, 1, 1.55, 0), (216, 2, 1.1, 1), (224, 2, 1.2, 0)):
+        arrays = [frit.asarray(data(n, 128, seed=k)) for k in range(3)]     # other rows: a plan is kept as it was made
+        with frit.config(last_cache=int(n_arrays * arrays[0].nbytes * cache), num_threads=threads):
             assert marked(lambda: f(*arrays, n)) == want
 
 

@@ -49,7 +49,9 @@ operand_bytes(const struct lowering *z, size_t o)
 }
 
 /* What the whole loop reads and writes, if that does not fit into the last cache beside what others have there, else 0; a
- * stencil reads one array several times. A little is in no need of the cache's size, which files tell at first. */
+ * stencil reads one array several times. One thread waits for each line that a store brings in; several have more of them
+ * under way, and gain only what does not come from memory. A little is in no need of the cache's size, which files tell at
+ * first. */
 static int64_t
 too_many_bytes(const struct lowering *z)
 {
@@ -59,7 +61,7 @@ too_many_bytes(const struct lowering *z)
         sum += operand_bytes(z, o);
     if (!least)
         least = sum < LITTLE ? INT64_MAX : fr_last_cache();
-    least = least / 3 * 2;
+    least = fr_env.num_threads == 1 ? least / 3 * 2 : least / 8 * 7;
     if (sum < least)
         return 0;
     for (size_t o = 0; o < z->n_op; o++)
