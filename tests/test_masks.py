@@ -470,3 +470,22 @@ def test_large_masks_may_fail():
             del t
     gc.collect()
     assert _core.alloc_live() - before < 20
+
+
+def test_one_of_two_numbers_is_chosen_as_what_it_becomes():
+    """Not as an int64 or a float64, where it is the same number; else as NumPy converts it."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((40, 130)).astype("f4")
+    t = frit.asarray(a)
+    for x, y, dtype, n in [(255, 0, "u1", 2), (300, -1, "u1", 3), (-1, 7, "i2", 2), (1, 0, "?", 2), (1.5, -0.1, "f4", 2),
+                           (1.0, 0.1, "f2", 2), (70000.0, 1e-8, "f2", 2), (np.nan, -np.nan, "f4", 3), (2.5, -3.5, "i4", 3),
+                           (2 ** 60 + 1, 0, "f4", 3), (3, 0.5, "c8", 3), (3, 2, "c16", 2), (-0.0, 0.0, "f4", 2)]:
+        for f in (lambda v: np.where(v > 0, x, y).astype(dtype), lambda v: np.where(v.T > 0, x, y).astype(dtype, order="C"),
+                  lambda v: np.where(v > 0, x, y)[1:, ::2].astype(dtype)):
+            with np.errstate(invalid="ignore", over="ignore"):
+                assert_same(f(t), f(a), what=(x, y, dtype))
+        text = str(frit.explain(np.where(t > 0, x, y).astype(dtype)))
+        assert ("cast" in text) == (n == 3), text
+    kept = np.where(t > 0, 1, 0)
+    assert_same(kept.astype("u1"), (a > 0).astype("u1"))
+    assert_same(kept, np.where(a > 0, 1, 0))

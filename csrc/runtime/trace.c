@@ -607,6 +607,61 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
     return fr_trace_finish(id, out, err);
 }
 
+/* The number that is argument k of node n, as a value of dtype `to`; false: as it is not exactly that, nor rounded once. */
+static bool
+number_as(const struct fr_node *n, int k, fr_dtype to, uint64_t bits[2])
+{
+    bool             here = n->arg[k] == FR_SCALAR_HERE;
+    fr_dtype         from = here ? n->v.number : fr_nodes[n->arg[k]].dtype;
+    uint64_t         value = here ? n->u.bits : fr_nodes[n->arg[k]].u.bits;
+    struct fr_number number = {.dtype = from, .weak = from == FR_I64 ? 'i' : 'f'};
+
+    if (!here && fr_nodes[n->arg[k]].op != FR_OP_scalar)
+        return false;
+    if (from == FR_I64) {
+        number.v.i64 = (int64_t)value;
+        if (number.v.i64 < -(1 << 24) || number.v.i64 > 1 << 24)
+            return false;
+    } else {
+        memcpy(&number.v.f64, &value, sizeof value);
+        if (from != FR_F64 || !fr_dtype_is_float(to) || number.v.f64 != number.v.f64)
+            return false;
+    }
+    return fr_number_bits(&number, to, bits, NULL) == FR_OK;
+}
+
+/* where(c, 255, 0).astype("u1"): one of two numbers that are of that dtype to begin with, and not of a wider one on the
+ * way. *out is 0 where the node is no such choice, or lies in another way. */
+static fr_status
+choose_as(fr_ref node, fr_dtype to, struct fr_layout *layout, fr_ref *out, struct fr_err *err)
+{
+    const struct fr_node *n = &fr_nodes[node];
+    uint64_t              bits[2][2];
+    fr_ref                number[2] = {0, 0}, condition = n->arg[0];
+    fr_status             st = FR_OK;
+
+    *out = 0;
+    if (n->op != FR_OP_where || n->layout != layout || condition == FR_SCALAR_HERE || !number_as(n, 1, to, bits[0]) ||
+        !number_as(n, 2, to, bits[1]))
+        return FR_OK;
+    for (int i = 0; i < 2; i++) {
+        if (!(number[i] = fr_trace_scalar(bits[i], to, err)))
+            TRY(FR_ENOMEM);
+        fr_nodes[number[i]].refs++;
+    }
+    if (!(*out = fr_trace_node(FR_OP_where, to, fr_layout_ref(layout), err)))
+        TRY(FR_ENOMEM);
+    fr_nodes[*out].n_args = 3;
+    fr_node_set_arg(*out, 0, condition);
+    for (int i = 0; i < 2; i++)
+        fr_node_set_arg(*out, i + 1, number[i]);
+out:
+    for (int i = 0; i < 2; i++)
+        if (number[i])
+            fr_node_unref(number[i]);
+    return st;
+}
+
 fr_status
 fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_tensor *out,
               struct fr_err *err)
@@ -633,7 +688,11 @@ fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_t
         return st;
     }
     fr_nodes[raw].refs++;
-    id = fr_trace_convert(raw, dtype, l, err);
+    st = choose_as(raw, dtype, l, &id, err);
+    if (st == FR_OK && !id)
+        id = fr_trace_convert(raw, dtype, l, err); /* which has the layout, whatever comes of it */
+    else
+        fr_layout_unref(l);
     fr_node_unref(raw);
     return id ? fr_trace_finish(id, out, err) : FR_ENOMEM;
 }
