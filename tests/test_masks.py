@@ -489,3 +489,15 @@ def test_one_of_two_numbers_is_chosen_as_what_it_becomes():
     kept = np.where(t > 0, 1, 0)
     assert_same(kept.astype("u1"), (a > 0).astype("u1"))
     assert_same(kept, np.where(a > 0, 1, 0))
+    # What it chooses by has changed meanwhile.
+    def late(xp, m):
+        w = xp.where(m, 255, 0)
+        m[3:, 1:] = False
+        return w.astype("u1")
+
+    for mask in (a > 0, np.ones((40, 130), bool)):
+        want = late(np, mask.copy())
+        for m in (frit.asarray(mask.copy()), frit.asarray(mask.copy(), copy=False)):
+            assert_same(late(frit, m), want)
+        for _ in range(4):
+            assert_same(frit.accelerate(late)(np, mask.copy()), want)

@@ -70,6 +70,8 @@ fr_status fr_trace_resolve(fr_op, const struct fr_arg *args, int n_args, fr_dtyp
 /* The operation over these arguments in dtype `compute`; its layout is `into` unless that is NULL. */
 fr_status fr_trace_map_node(fr_op, const struct fr_arg *args, int n_args, fr_dtype compute,
                             struct fr_layout *into, fr_ref *out, struct fr_err *);
+/* Whether any store was traced since this node was: what it reads may since hold something else. */
+bool      fr_trace_stored_since(fr_ref);
 /* Wraps a new node and applies the guards of bounded laziness. */
 fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 

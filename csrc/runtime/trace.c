@@ -641,8 +641,8 @@ choose_as(fr_ref node, fr_dtype to, struct fr_layout *layout, fr_ref *out, struc
     fr_status             st = FR_OK;
 
     *out = 0;
-    if (n->op != FR_OP_where || n->layout != layout || condition == FR_SCALAR_HERE || !number_as(n, 1, to, bits[0]) ||
-        !number_as(n, 2, to, bits[1]))
+    if (n->op != FR_OP_where || n->layout != layout || condition == FR_SCALAR_HERE || fr_trace_stored_since(node) ||
+        !number_as(n, 1, to, bits[0]) || !number_as(n, 2, to, bits[1]))
         return FR_OK;
     for (int i = 0; i < 2; i++) {
         if (!(number[i] = fr_trace_scalar(bits[i], to, err)))

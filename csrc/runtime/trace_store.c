@@ -104,6 +104,14 @@ check_target(const struct fr_tensor *dst, int ndim, const int64_t *dims, struct 
     return FR_OK;
 }
 
+static uint32_t last_store;  /* `seq` of the last store that was traced */
+
+bool
+fr_trace_stored_since(fr_ref id)
+{
+    return (int32_t)(last_store - fr_nodes[id].seq) > 0;
+}
+
 /* Makes `value` (of dst's dtype, dims that broadcast to dst's) the window's new content. */
 static fr_status
 store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
@@ -122,6 +130,7 @@ store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
     fr_nodes[view].refs++;
     id = fr_trace_node(FR_OP_store, s->dtype, fr_layout_ref(s->layout), err);
     if (id) {
+        last_store = fr_nodes[id].seq;
         fr_nodes[id].n_args = 3;
         fr_node_set_arg(id, 0, s->node);
         fr_node_set_arg(id, 1, value);
