@@ -304,6 +304,7 @@ def test_copies_to_a_little_further_on_in_a_page(ahead):
 # Statement: most instructions an element that it may take, from v3 on; one by one it is 50 to 100 for those of
 # indices, 60 for repeats, 13 for the copy by way of a tile, and 32 for complex extremes.
 COSTS = {
+    "d[1:-1, 1:-1] + d[1:-1, 2:] + d[1:-1, :-2] + d[2:, 1:-1] + d[:-2, 1:-1]": 8,  # rows beside gaps: not copied first
     "frit.take(a, index)": 20,
     "a[index]": 20,
     "a[narrow]": 20,
@@ -405,6 +406,7 @@ pair, matrix = frit.asarray(r.random(n) + 0j), frit.asarray(r.random((300, 100))
 pairs = frit.asarray((r.random((300, 100)) + 0j))
 long = frit.asarray(r.random((16, 16384), "f4"))     # eight rows at a time
 few = frit.asarray(r.integers(0, 9, (80, 100)))
+d = frit.asarray(r.random((102, 300)))
 paged = frit.asarray(r.random((60, 512)))       # wide elements are turned over where lines of a row collide
 """
 
