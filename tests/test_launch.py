@@ -752,6 +752,8 @@ def test_what_runs_teach(launcher):
     assert 0 < shared(90, 1, 1.2, 2, 20000) < 400              # nor do many trials of a little slower runs cost much
     assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
     assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two
+    assert 0 < shared(90, 1, 0.98, 2, 2000) < 400              # what is short must be worth two processors;
+    assert shared(5000, 1, 0.98, 2, 2000) > 1500               # what is long may wait for memory, and not for long
     assert shared(5000, 1, 0.6, 2, 2000, cold=1.2, n_bad=6) > 1500    # not given up for the first run after others
 
 

@@ -17,7 +17,9 @@ enum {
     FIRST_TIMED = 2,        /* the first runs find cold caches */
     ALONE_EVERY = 8,        /* runs by one thread */
     TRIED_ALONE_EVERY = 64, /* runs by several */
-    SLOWER = FR_COST_ONE * 19 / 20,
+    SLOWER = FR_COST_ONE * 19 / 20, /* threads have to save so much of a run that is CLOSE; longer ones, which memory may
+                                     * limit now and not the next minute, must not be slower than the best by one */
+    DOUBTFUL = FR_COST_ONE * 7 / 8, /* of those: whether one would take as long by now */
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
     WORST = FR_COST_ONE * 3 / 2, /* a single run says no more: it may have waited for a processor */
@@ -82,14 +84,20 @@ follows_closely(void)
     return follows.n_times >= FOLLOWS_TIMES;
 }
 
+static unsigned
+in_vain(int64_t ps)
+{
+    return ps < CLOSE_PS ? SLOWER : FR_COST_ONE;
+}
+
 /* Whether threads were of no use to this kernel of late, as where cores have no cache in common and what one writes
  * comes slowly to the other. Forgotten bit by bit, and tried again for a few runs, ever more rarely. */
 static bool
-were_slower(struct fr_cost *c, unsigned n_runs)
+were_slower(struct fr_cost *c, unsigned n_runs, int64_t ps)
 {
     unsigned shared = get(&c->shared);
 
-    if (shared <= SLOWER)
+    if (shared <= in_vain(ps))
         return false;
     if (n_runs % (1u << get(&c->n_vain)) == 0)
         set(&c->shared, shared - (double)shared / FORGET_RUNS);
@@ -105,6 +113,8 @@ what_to_time(const struct fr_cost *c, unsigned n_runs, int64_t ps, bool pays)
     if (n_runs % ALONE_EVERY == FIRST_TIMED && (!pays || !known))
         return FR_COST_ALONE;
     if (n_runs % TRIED_ALONE_EVERY == FIRST_TIMED && ps < CLOSE_PS)
+        return FR_COST_ALONE;
+    if (n_runs % ALONE_EVERY == FIRST_TIMED && ps >= CLOSE_PS && get(&c->shared) > DOUBTFUL)
         return FR_COST_ALONE;
     return pays && known ? FR_COST_SHARED : FR_COST_UNTIMED;
 }
@@ -133,7 +143,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->again = fr_cost_pays(ps, n_threads, true);
     pays = fr_cost_pays(ps, n_threads, fr_pool_awake() >= n_threads - 1);
     pays |= r->again && follows_closely();
-    pays = pays && !were_slower(c, n_runs);
+    pays = pays && !were_slower(c, n_runs, ps);
     r->timed = what_to_time(c, n_runs, ps, pays);
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
@@ -142,17 +152,21 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
         r->began_ns = fr_now_ns();
 }
 
-/* A run that took less than was thought is right: others were disturbed. */
+/* A run that took less than was thought is right: others were disturbed. Where memory is what they wait for, it may have
+ * become slower for all. */
 static void
 ran_alone(struct fr_cost *c, double rate)
 {
     unsigned known = get(&c->rate);
+    int      part = get(&c->shared) > DOUBTFUL ? 3 : 8;
 
-    set(&c->rate, !known || rate < known ? rate : known + (rate - known) / 8);
+    if (known && rate > 2.0 * known)
+        rate = 2.0 * known;
+    set(&c->rate, !known || rate < known ? rate : known + (rate - known) / part);
 }
 
 static void
-ran_shared(struct fr_cost *c, double shared)
+ran_shared(struct fr_cost *c, double shared, int64_t ps)
 {
     double   known = get(&c->shared) ? get(&c->shared) : EXPECTED;
     unsigned n_vain = 0;
@@ -161,7 +175,7 @@ ran_shared(struct fr_cost *c, double shared)
         return;
     shared = shared < WORST ? shared : WORST;
     known += (shared - known) / 8;
-    if (known > SLOWER) {
+    if (known > in_vain(ps)) {
         known = shared < AGAIN_LATER ? AGAIN_LATER : shared;
         n_vain = get(&c->n_vain) + 1;
     }
@@ -175,7 +189,7 @@ fr_cost_learn(const struct fr_cost_run *r, struct fr_cost *c, double times)
     if (r->timed == FR_COST_ALONE)
         ran_alone(c, times * FR_COST_ONE);
     else if (r->timed == FR_COST_SHARED)
-        ran_shared(c, times / fr_cost_rate(c) * FR_COST_ONE);
+        ran_shared(c, times / fr_cost_rate(c) * FR_COST_ONE, fr_space_saturate((double)r->ps * fr_cost_rate(c)));
 }
 
 void
