@@ -83,6 +83,9 @@ def test_tiles_as_numpy_lays_them_out():
             assert_same(got, want, what=(a.shape, reps))
             for flag in ("writeable", "c_contiguous", "f_contiguous"):
                 assert getattr(got.flags, flag) == getattr(want.flags, flag), (a.shape, a.strides, reps, flag)
+    one = np.float64(3.0).reshape(())       # as many axes as there may be, all of them new
+    assert_same(frit.tile(frit.asarray(one), (1,) * 32), np.tile(one, (1,) * 32))
+    assert_same(frit.array(frit.asarray(one), ndmin=32), np.array(one, ndmin=32))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])

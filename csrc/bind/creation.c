@@ -262,7 +262,7 @@ array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     o = from_any(s[0], s[1], order, copy_of(s[2], 1));
     if (o && fr_of(o)->layout->ndim < ndmin && ndmin <= FR_MAX_DIMS)
-        Py_SETREF(o, fr_shape_expand(fr_of(o), (1u << (ndmin - fr_of(o)->layout->ndim)) - 1,
+        Py_SETREF(o, fr_shape_expand(fr_of(o), (uint32_t)((1ull << (ndmin - fr_of(o)->layout->ndim)) - 1),
                                      (int)ndmin));
     return o;
 }

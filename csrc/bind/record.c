@@ -5,6 +5,8 @@
 
 #include <structmember.h>
 
+#include "base/alloc.h"
+
 /* ---- copies of arrays that are made while a function runs: they hold what the array held */
 
 enum { MAX_COPIES = 64 };
@@ -131,23 +133,6 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
     return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && !(outside && w->stores);
 }
 
-/* A record of a call of a few arguments is a few hundred bytes: what is noted must not take longer than what is computed. */
-static bool
-has_room(struct fr_watch *w)
-{
-    struct fr_record *r = w->record;
-    int               n = 2 * w->room < FR_REPLAY_LOOKS ? 2 * w->room : FR_REPLAY_LOOKS;
-    void             *look;
-
-    if (r->n_looks < w->room)
-        return true;
-    if (w->room == FR_REPLAY_LOOKS || !(look = PyMem_Realloc(r->look, (size_t)n * sizeof *r->look)))
-        return false;
-    r->look = look;
-    w->room = n;
-    return true;
-}
-
 /* Adds what a look fetched, and all that can be reached from it. False: it is more than can be told to be the same
  * again. `outside`: it is not among the arguments. */
 static bool
@@ -157,7 +142,7 @@ note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
     struct fr_look   *l;
     int               i = r->n_looks;
 
-    if (!has_room(w))
+    if (i == FR_REPLAY_LOOKS || !FR_GROW(r->look, w->room, (size_t)i + 1))
         return false;
     l = &r->look[i];
     *l = new;
@@ -221,14 +206,12 @@ fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names
 
     if (w) { /* what was found is as it is: looks fill it */
         w->record = r = PyMem_Calloc(1, sizeof *r);
-        w->room = FR_REPLAY_FEW;
+        w->room = 0;
         w->call = Py_NewRef(call);
         w->begun = false;
         w->into = NULL;
     }
-    if (r)
-        r->look = PyMem_Malloc(FR_REPLAY_FEW * sizeof *r->look);
-    if (!r || !r->look || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
+    if (!r || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
         fr_record_end(w);
         return NULL;
     }

@@ -6,6 +6,8 @@
  * other memory: neither is the function run nor an operation traced. record.c notes what a call looked at. */
 #include "bind/replay.h"
 
+#include "base/alloc.h"
+
 enum { MAX_RECORDS = 8,    /* of a function; the one that was used longest ago goes */
        MAX_MADE = 64 };    /* of which so many are tried if none is ever used: numbers that change with each call */
 
@@ -35,7 +37,7 @@ fr_record_free(struct fr_record *r)
         Py_XDECREF(r->effect[i].part.value);
     }
     Py_XDECREF(r->names);
-    PyMem_Free(r->look);
+    fr_free(r->look);
     PyMem_Free(r->part);
     PyMem_Free(r->effect);
     PyMem_Free(r);

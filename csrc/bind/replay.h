@@ -9,7 +9,6 @@
 
 enum {
     FR_REPLAY_LOOKS = 256,     /* values that one call looks at, */
-    FR_REPLAY_FEW = 8,         /* most look at no more, */
     FR_REPLAY_RESULTS = 128,   /* gives, */
     FR_REPLAY_PARTS = 256      /* and parts that these are put together from */
 };
@@ -61,7 +60,7 @@ struct fr_record {
 /* A call while it is noted. */
 struct fr_watch {
     struct fr_record *record;
-    int               room;                   /* looks for which it has memory */
+    size_t            room;                   /* looks for which it has memory */
     PyObject         *found[FR_REPLAY_LOOKS]; /* [n_looks] references to what the looks fetched */
     PyObject         *call;                   /* the tuple that was called */
     PyObject         *attributes;             /* names, borrowed from it */

@@ -32,25 +32,11 @@ static PyObject *
 copy_under(const struct fr_tensor *t, int ndim)
 {
     PyObject *copy = fr_creation_astype(t, t->dtype, 'K');
+    int       n_new = ndim - t->layout->ndim;
 
-    if (!copy || ndim <= t->layout->ndim)
-        return copy;
-    const struct fr_layout *l = fr_of(copy)->layout;
-    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
-    int              n_new = ndim - l->ndim;
-    bool             columns = l->ndim == 0 || (l->f_contig && !l->c_contig);
-    struct fr_tensor under;
-    struct fr_err    err;
-
-    for (int i = 0; i < ndim; i++) {
-        dims[i] = i < n_new ? 1 : fr_layout_dims(l)[i - n_new];
-        strides[i] = i >= n_new ? fr_layout_strides(l)[i - n_new]
-                     : columns  ? fr_dtype_size(t->dtype)
-                                : fr_layout_dims(l)[0] * fr_layout_strides(l)[0];
-    }
-    fr_status st = fr_tensor_window(fr_of(copy), ndim, dims, strides, 0, &under, &err);
-    Py_DECREF(copy);
-    return fr_type_result(st, &under, &err);
+    if (copy && n_new > 0)
+        Py_SETREF(copy, fr_shape_expand(fr_of(copy), (uint32_t)((1ull << n_new) - 1), ndim));
+    return copy;
 }
 
 static struct fr_signature tile_signature = {"tile", 2, 2, 2, {"A", "reps"}, {NULL}};

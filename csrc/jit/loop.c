@@ -226,9 +226,9 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
-        if ((o->flags & FR_OPERAND_EITHER_PAST) && ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
-                                          o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST_CODE)) ||
-                                         o->access != FR_ACCESS_UNIT))
+        if ((o->flags & FR_OPERAND_EITHER_PAST) &&
+            ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
+              o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST_CODE)) || o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
         if ((o->flags & ROWS_OF_A_STENCIL) &&
             ((o->flags != FR_OPERAND_AHEAD && o->flags != FR_OPERAND_BEHIND) || o->access != FR_ACCESS_UNIT))

@@ -56,6 +56,13 @@ fr_cost_rate(const struct fr_cost *c)
     return rate ? (double)rate / FR_COST_ONE : 1;
 }
 
+/* What the run would take one thread, as far as is known. */
+static int64_t
+alone_ps(const struct fr_cost_run *r, const struct fr_cost *c)
+{
+    return fr_space_saturate((double)r->ps * fr_cost_rate(c));
+}
+
 /* As many as have something to do. */
 static int
 threads_for(int64_t ps, int n_threads)
@@ -84,6 +91,7 @@ follows_closely(void)
     return follows.n_times >= FOLLOWS_TIMES;
 }
 
+/* From which share of the time of one thread on several are of no use. */
 static unsigned
 in_vain(int64_t ps)
 {
@@ -134,7 +142,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
         return;
     n_runs = get(&c->n_runs);
     atomic_store_explicit(&c->n_runs, n_runs + 1, memory_order_relaxed);
-    ps = fr_space_saturate((double)r->ps * fr_cost_rate(c));
+    ps = alone_ps(r, c);
     if (ps >= CERTAIN_PS) {
         r->n_threads = n_threads;
         return;
@@ -189,7 +197,7 @@ fr_cost_learn(const struct fr_cost_run *r, struct fr_cost *c, double times)
     if (r->timed == FR_COST_ALONE)
         ran_alone(c, times * FR_COST_ONE);
     else if (r->timed == FR_COST_SHARED)
-        ran_shared(c, times / fr_cost_rate(c) * FR_COST_ONE, fr_space_saturate((double)r->ps * fr_cost_rate(c)));
+        ran_shared(c, times / fr_cost_rate(c) * FR_COST_ONE, alone_ps(r, c));
 }
 
 void

@@ -610,15 +610,16 @@ apart_is_sooner(const struct frame *f, int64_t n_inner)
     const struct fr_program *p = f->p;
     int64_t                  copied = 0, calls = 0;
 
-    for (uint32_t i = p->tile.first; i < p->tile.end && n_inner < FLAT_ROW; i++) {
+    if (n_inner >= FLAT_ROW)
+        return true;
+    for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
         const struct fr_step *st = &p->steps[i];
 
-        if (st->fn.map)
-            calls++;
+        calls += st->fn.map != NULL;
         if (st->kind != FR_STEP_OP && f->row_stride[st->operand] && f->row_stride[st->operand] != n_inner * st->size)
             copied += n_inner * st->size;
     }
-    return n_inner >= FLAT_ROW || copied >= FLAT_COPIED + FLAT_CALL * calls;
+    return copied >= FLAT_COPIED + FLAT_CALL * calls;
 }
 
 /* Such, from a row on, in tiles of `most` elements: every place is a register or moves on through memory, so that no more
