@@ -73,9 +73,11 @@ def test_arguments_of_other_kinds_have_turns_of_their_own():
     for _ in range(4):
         fast(RNG.random((8, 8)))
     assert fast.stats.unchanged == n
-    for _ in range(4):
+    for _ in range(100):  # four, where nothing disturbs their times
         fast(RNG.random((8, 8)))
-    assert fast.stats.unchanged >= n + 2
+        if fast.stats.unchanged == n + 2:
+            break
+    assert fast.stats.unchanged == n + 2
 
 
 def never(f, *args):

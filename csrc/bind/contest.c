@@ -145,8 +145,11 @@ fr_contest_end(const struct fr_contest_run *r)
     fr_info_call_counters(&c);
     if (r->who == FR_CONTEST_OURS && !*best &&
         took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS +
-                   (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS)
+                   (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS) {
+        if (r->of->n_calls >= FIRST_CALLS) /* had it been disturbed, no turn would be lost */
+            r->of->n_calls = FIRST_CALLS - 1;
         return;
+    }
     known = *best + *best / FORGETS;
     *best = *best && took > known ? known : took;
 }
