@@ -68,7 +68,12 @@ def multiplied(xp, a, v):
         np.add.outer(v, a[:, 0])[::3], some * float(v[3])
 
 
-PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, crosswise, multiplied]
+def reshaped(xp, a, v):
+    b = (a * v).reshape(20, 60)
+    return b, (b - 1).reshape(-1) * 2
+
+
+PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, crosswise, multiplied, reshaped]
 
 
 class Faults:

@@ -9,6 +9,7 @@
 #include "passes/fold.h"
 #include "passes/forward.h"
 #include "passes/push.h"
+#include "passes/split.h"
 
 struct state {
     struct fr_graph  *g;
@@ -22,6 +23,12 @@ static fr_status
 run_forward(struct state *z)
 {
     return z->skip ? FR_OK : fr_forward(z->g, z->err);
+}
+
+static fr_status
+run_split(struct state *z)
+{
+    return z->skip ? FR_OK : fr_split(z->g, z->err);
 }
 
 static fr_status

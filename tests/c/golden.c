@@ -1,7 +1,7 @@
 /* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
  * tests/test_golden.py; usage: golden FILE. The file:
  *
- *     # pass: fuse                forward, push, fold, fuse, schedule, plan, lower, memory
+ *     # pass: fuse                forward, split, push, fold, fuse, schedule, plan, lower, memory
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
@@ -21,6 +21,7 @@
 #include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "passes/push.h"
+#include "passes/split.h"
 #include "runtime/plan.h"
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
@@ -264,6 +265,10 @@ run_graph(const char *pass, char *text, struct fr_err *err)
         g->node[strtol(at + 1, &at, 10)].outside = true;
     if (!strcmp(pass, "forward")) {
         TRY(fr_forward(g, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "split")) {
+        TRY(fr_split(g, err));
         TRY(fr_graph_verify(g, err));
         print_graph(g);
     } else if (!strcmp(pass, "push")) {
