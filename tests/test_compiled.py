@@ -305,6 +305,19 @@ def test_what_is_used_twice_is_loaded_once(tmp_path):
     assert wide and not [line for line in wide if "(" in line]
 
 
+@pytest.mark.skipif(not shutil.which("objdump") or "v4" not in LEVELS, reason="needs objdump and AVX-512")
+def test_operations_that_wait_for_each_other_stand_beside_others(tmp_path):
+    """A multiplication of each of several blocks, then the next of each; what limits nothing stays short."""
+    setup = "x, y = (frit.asarray(np.arange(5000.) + k) for k in (1, 2))"
+    texts = []
+    for name, expression in (("several", "((((x * 0.9 + y) * 0.8 - y) * 0.7 + y) * 0.6 - y) * 0.5 + y"), ("one", "x * 0.9 + y")):
+        folder = tmp_path / name
+        folder.mkdir()
+        texts.append(assembly(folder, setup, expression, FRIT_ISA="v4"))
+    several, one = (len(re.findall(r"vmulpd .*zmm", text)) for text in texts)
+    assert several >= 5 * 4 and one <= 2
+
+
 @pytest.mark.skipif(not shutil.which("objdump") or "v3" not in LEVELS, reason="needs objdump and AVX2")
 @pytest.mark.parametrize("dtype, wide", [("u1", "vpmovzxbd"), ("i1", "vpmovsxbd"), ("u2", "vpmovzxwd"), ("i2", "vpmovsxwd")])
 @pytest.mark.parametrize("expression", ["((a.astype('i4') * 3 + b) >> 2).astype(a.dtype)", "(a * x).sum()", "a * 0.5 + b * x"])
