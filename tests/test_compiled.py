@@ -319,6 +319,19 @@ def test_operations_that_wait_for_each_other_stand_beside_others(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("objdump") or "v3" not in LEVELS, reason="needs objdump and AVX2")
+@pytest.mark.parametrize("level", [level for level in ("v3", "v4") if level in LEVELS])
+@pytest.mark.parametrize("expression, n", [
+    ("((x * y + x) * y - x) * y", 5), ("(x * x + x).astype('f4').sum()", 2), ("np.where(x > y, x * y, x + y)", 3),
+    ("np.maximum(x * y + 0.5, 0)", 3), ("-(x * y) + abs(x - y)", 3), ("np.clip(x * y, -1, 1) * x", 2), ("(x * y + 1).max()", 2),
+    ("(x.reshape(50, 100) * y.reshape(50, 100) + 1).sum(0)", 3)])
+def test_halves_are_rounded_by_the_processor(tmp_path, level, expression, n):
+    """Also in the midst of a loop. The other way has the least and the greatest exponent of a half."""
+    setup = "x, y = (frit.asarray((np.arange(5000) % 7 + k).astype('f2')) for k in (1, 2))"
+    text = assembly(tmp_path, setup, expression, FRIT_ISA=level)
+    assert len(re.findall("vcvtps2ph", text)) >= n and len(re.findall(r"vp(?:min|max)sd .*[yz]mm", text)) < 2
+
+
+@pytest.mark.skipif(not shutil.which("objdump") or "v3" not in LEVELS, reason="needs objdump and AVX2")
 @pytest.mark.parametrize("dtype, wide", [("u1", "vpmovzxbd"), ("i1", "vpmovsxbd"), ("u2", "vpmovzxwd"), ("i2", "vpmovsxwd")])
 @pytest.mark.parametrize("expression", ["((a.astype('i4') * 3 + b) >> 2).astype(a.dtype)", "(a * x).sum()", "a * 0.5 + b * x"])
 def test_small_integers_are_read_as_wide_ones(tmp_path, dtype, wide, expression):

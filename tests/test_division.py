@@ -207,6 +207,22 @@ def test_division_by_powers_of_two(dtype):
     assert "divide" in frit.explain(2 / t, "graph")
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "i4", "?"])
+def test_means_of_few(dtype):
+    """Of a window of 2, 4, ... 64, multiplied by the inverse; along the first axis, of which batches vary, divided."""
+    values = np.random.default_rng(3).standard_normal(6 * 64 * 4) * 100
+    for n, instead in ((2, True), (4, True), (64, True), (3, False), (96, False), (128, False)):
+        x = values.reshape(-1, n, 2).astype(dtype)
+        t = frit.asarray(x)
+        for what in ("t.mean(1)", "t.mean((1, 2))", "t.var(1)", "t.std(1)", "t.mean(0)", "t.mean()"):
+            got = eval(what, {"t": t})
+            if what == "t.mean(1)":
+                assert ("divide" in frit.explain(got, "graph")) == (not instead or dtype == "c8")
+            if what in ("t.mean(0)", "t.mean()"):
+                assert "divide" in frit.explain(got, "graph")
+            assert_same(got, eval(what, {"t": x}), what=f"{what}, {dtype}, {n}")
+
+
 def hard_quotients(bits, rng, n=400):
     """Whole numbers and divisors of so many bits whose quotients are next to the middle of two floats: with m an odd
     number of one bit more, x * 2^k = m * s + e."""

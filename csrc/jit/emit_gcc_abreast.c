@@ -73,17 +73,45 @@ struct body {
     bool            known[FR_MAX_INSTS];
 };
 
+/* Half precision is floats, where the processor makes them of it and rounds them: two instructions, each as long as two
+ * conversions. */
+static fr_dtype
+type_of(const struct emit *e, int i)
+{
+    return inst(e, i)->dtype == FR_F16 && e->c.has_f16c ? FR_F32 : inst(e, i)->dtype;
+}
+
+static fr_mval
+convert(struct body *b, fr_dtype to, fr_mval v, int n)
+{
+    while (n--)
+        v = fr_m_emit(&b->code, FR_M_CVT, to, v, 0, 0, 0);
+    return v;
+}
+
 static fr_status
 add_op(const struct emit *e, struct body *b, int i)
 {
     const struct fr_inst *in = inst(e, i);
+    const fr_dtype        compute = in->op == FR_OP_cast ? in->dtype : fr_nest_compute(e->nest, i);
     struct fr_mnum        x[3] = {{0, 0}};
+    fr_status             st;
 
     for (int k = 0; k < n_args(in); k++)
         x[k] = b->value[in->a[k]];
+    if (e->c.has_f16c && fr_emit_is_rounded(e, i)) {
+        st = in->op == FR_OP_cast ? FR_OK : fr_recipe_half(&b->code, (fr_op)in->op, x, &x[0]);
+        b->value[i].re = convert(b, FR_F32, x[0].re, 4);
+        return st;
+    }
     if (in->op == FR_OP_cast)
-        return fr_recipe_cast(&b->code, inst(e, in->a[0])->dtype, in->dtype, x[0], &b->value[i]);
-    return fr_recipe_op(&b->code, (fr_op)in->op, fr_nest_compute(e->nest, i), x, &b->value[i]);
+        return fr_recipe_cast(&b->code, type_of(e, in->a[0]), in->dtype, x[0], &b->value[i]);
+    if (e->c.has_f16c && compute == FR_F16 && fr_recipe_half_use((fr_op)in->op) != FR_HALF_BITS)
+        return fr_recipe_half(&b->code, (fr_op)in->op, x, &b->value[i]);
+    for (int k = 0; k < n_args(in); k++)
+        if (type_of(e, in->a[k]) != inst(e, in->a[k])->dtype)
+            x[k].re = convert(b, FR_U16, x[k].re, 2);
+    return fr_recipe_op(&b->code, (fr_op)in->op, compute, x, &b->value[i]);
 }
 
 /* Writes the body of the stage; stops when it has become too long for two blocks at once. */
@@ -102,14 +130,13 @@ write_body(const struct emit *e, struct body *b)
             bool full = inst(e, a)->level == FR_LEVEL_FULL;
 
             if (!b->known[a])
-                b->value[a] = fr_gcc_numbered(&b->code, full ? FR_M_INPUT : FR_M_CONST,
-                                              inst(e, a)->dtype, a);
+                b->value[a] = fr_gcc_numbered(&b->code, full ? FR_M_INPUT : FR_M_CONST, type_of(e, a), a);
             b->known[a] = true;
         }
         if (in->kind == FR_INST_OP)
             TRY(add_op(e, b, i));
         else if (in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA)
-            b->value[i] = fr_gcc_numbered(&b->code, FR_M_INPUT, in->dtype, i);
+            b->value[i] = fr_gcc_numbered(&b->code, FR_M_INPUT, type_of(e, i), i);
         b->known[i] = true;
     }
     st = b->code.st;
@@ -309,6 +336,16 @@ fr_emit_is_long(struct emit *e)
     return is_long;
 }
 
+/* As many elements as a register holds of the smallest number; where halves are rounded between loops, as it holds
+ * floats, of which GCC makes no loop. */
+static void
+choose_block(struct emit *e)
+{
+    fr_emit_find_passes(e);
+    e->block = e->vector_bytes / (e->n_passes > 1 ? 4 : fr_emit_smallest_number(e));
+    e->abreast = 1;
+}
+
 void
 fr_emit_choose_blocks(struct emit *e)
 {
@@ -317,8 +354,7 @@ fr_emit_choose_blocks(struct emit *e)
     struct tally t;
     bool         sums, peaks;
 
-    e->block = e->vector_bytes / fr_emit_smallest_number(e);
-    e->abreast = 1;
+    choose_block(e);
     if (!b)
         return;
     sums = mostly_sums(e, b);
@@ -341,8 +377,7 @@ fr_emit_choose_rows(struct emit *e)
     int          n = MAX_ABREAST, registers = e->vector_bytes == 64 ? 32 : 16;
     struct tally t;
 
-    e->block = e->vector_bytes / fr_emit_smallest_number(e);
-    e->abreast = 1;
+    choose_block(e);
     if (!b)
         return;
     if (measure(e, b, &t) && !t.scalar)

@@ -16,7 +16,7 @@ enum how {
     HOW_SEQ,    /* one element after another: products of floats */
     HOW_LANES,  /* an accumulator per lane, any order */
     HOW_PICK,   /* the same with the place where it was found: extremes of floats, argmax */
-    HOW_PEAK,   /* the same with a note instead, which may call for HOW_PICK: max and min of f32 and f64 */
+    HOW_PEAK,   /* the same with a note instead, which may call for HOW_PICK: max and min of floats */
 };
 
 struct sink {
@@ -68,6 +68,14 @@ struct source {                  /* an operand that FULL loads read */
     int        by;               /* elements from one to the next where the access says it; 0: there is a step */
 };
 
+/* Half precision: a value that a later pass of the block's loop reads, an element of each array for each of the block's;
+ * re NULL: none. */
+struct crossing {
+    gj_lvalue *re, *wide;        /* wide: of half precision where it is known, or NULL */
+    gj_lvalue *exact;            /* of one that is rounded between the passes, whose `re` and `wide` come from it; or NULL */
+    bool       quiet;            /* `wide` is exact, too */
+};
+
 struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
@@ -89,6 +97,11 @@ struct emit {
     int                   abreast;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
     bool                  together;   /* the blocks of a step are of as many rows, and accumulated one after the other */
+    bool                  halves_are_floats;   /* in registers */
+    bool                  staggered;  /* blocks are accumulated in a pass each */
+    int                   n_passes;   /* of the loop over a block (emit_gcc_round.c) */
+    uint8_t               pass[FR_MAX_INSTS];
+    struct crossing       crossing[MAX_ABREAST][FR_MAX_INSTS];
     bool                  has_rare;   /* blocks are computed without RARE values first */
     bool                  peaks;      /* extremes are HOW_PEAK where they may be */
     int                   n_sinks, n_sources;
@@ -250,7 +263,7 @@ void fr_emit_write_partial_results(struct emit *e);
 static inline bool
 fr_emit_is_peak(fr_op op, fr_dtype d)
 {
-    return (op == FR_OP_max || op == FR_OP_min) && (d == FR_F32 || d == FR_F64);
+    return (op == FR_OP_max || op == FR_OP_min) && (d == FR_F16 || d == FR_F32 || d == FR_F64);
 }
 /* Whether the stage has extremes that may be HOW_PEAK. */
 bool fr_emit_may_peak(struct emit *e);
@@ -289,6 +302,23 @@ void fr_emit_declare_exact(struct emit *e, struct sink *k);
 void fr_emit_widen_blocks(struct emit *e, int n);
 /* t of block e->u from its floats. */
 void fr_emit_round_block(struct emit *e, struct sink *k);
+
+/* ---- emit_gcc_round.c: half precision in the midst of a block ---------------------------------- */
+/* e->pass of what e->runs says, and e->halves_are_floats. Where there are several passes, a block is a register of
+ * floats. */
+void fr_emit_find_passes(struct emit *e);
+/* Whether the loop computes a half exactly and then rounds it. */
+bool fr_emit_is_rounded(const struct emit *e, int i);
+/* The pass in which instruction i is for block u of a step. */
+int fr_emit_pass_of(const struct emit *e, int i, int u);
+/* The arrays of values that cross, once there are blocks. */
+void fr_emit_declare_crossing(struct emit *e);
+/* At the end of a pass's loop: element b of block e->u of what crosses. */
+void fr_emit_leave_crossing(struct emit *e, int pass, gj_rvalue *b);
+/* In a later one: value i. False: it does not cross. */
+bool fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b);
+/* Behind the loop of a pass over n blocks: what it has left is rounded. */
+void fr_emit_round_between(struct emit *e, int pass, int n);
 
 /* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
 /* Returns how many elements come before whole blocks, so that the first store which goes past the

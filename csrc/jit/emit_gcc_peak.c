@@ -1,11 +1,11 @@
-/* jit/emit_gcc_peak.c -- max and min of f32 and f64 where neither a NaN nor zeros of both signs come.
+/* jit/emit_gcc_peak.c -- max and min of floats where neither a NaN nor zeros of both signs come.
  *
- * The left fold of `maximum` gives the first NaN and the last of equals, and the only equals with
- * different bits are the zeros. So a lane needs no place of what it holds: one instruction an element
- * (the greater one, and the later of equals, which is what the processor's own maximum gives), and
- * beside it a note whether a NaN has come. If one has, or lanes end with zeros of both signs, the
- * stage runs again with places; therefore it stores nothing but row buffers. Where there is much to do for an
- * element, a place is the least of it, and the code is not written twice. */
+ * The left fold of `maximum` gives the first NaN and the last of equals (of halves the first), and the only equals with
+ * different bits are the zeros. So a lane needs no place of what it holds: one instruction an element (the greater one,
+ * and the later of equals, which is what the processor's own maximum gives), and beside it a note whether a NaN has
+ * come. If one has, or lanes end with zeros of both signs, the stage runs again with places; therefore it stores nothing
+ * but row buffers. Halves are compared as singles. Where there is much to do for an element, a place is the least of
+ * it, and the code is not written twice. */
 #include "jit/emit_gcc_int.h"
 
 bool

@@ -50,6 +50,8 @@ fr_emit_smallest_number(const struct emit *e)
             continue;
         if (in->kind == FR_INST_LOAD && fr_emit_is_wide_integer(e, in->operand))
             d = FR_I32;
+        if (d == FR_F16 && e->halves_are_floats)
+            d = FR_F32;
         d = fr_dtype_info[d].component;
         if (fr_dtype_size(d) < least)
             least = fr_dtype_size(d);
@@ -753,14 +755,18 @@ fr_emit_write_partial_results(struct emit *e)
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink   *k = &e->sinks[s];
         struct fr_gval v = {.re = NULL};
+        fr_dtype       d = k->dtype;
         gj_rvalue     *index = NULL, *slot;
 
         switch ((enum how)k->how) {
         case HOW_STORE:
             continue;
         case HOW_TREE:
-        case HOW_PEAK:
             v = (struct fr_gval){.re = fr_gcc_get(c, k->sum[0]), .im = maybe(e, k->sum[1])};
+            break;
+        case HOW_PEAK:
+            d = inst(e, k->inst)->dtype;
+            v = fr_gcc_convert(c, k->dtype, d, (struct fr_gval){.re = fr_gcc_get(c, k->sum[0])});
             break;
         case HOW_SEQ:
             v = (struct fr_gval){.re = fr_gcc_get(c, k->acc[0][0]), .im = maybe(e, k->acc[1][0])};
@@ -769,7 +775,7 @@ fr_emit_write_partial_results(struct emit *e)
             join_lanes(e, k, &v, &index);
             break;
         }
-        fr_emit_store_slot(e, k->dtype, e->slots_out, k->inst, v);
+        fr_emit_store_slot(e, d, e->slots_out, k->inst, v);
         if (k->op != FR_OP_argmax && k->op != FR_OP_argmin)
             continue;
         slot = fr_gcc_offset(c, e->slots_out,

@@ -32,9 +32,11 @@ load_wide(struct emit *e, int operand, gj_rvalue *b)
     return wide ? fr_gcc_keep(&e->c, type, fr_gcc_get(&e->c, fr_gcc_elem(&e->c, wide, b))) : NULL;
 }
 
-/* The arguments of `in` that an earlier stage left in row buffers. */
+static void emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b);
+
+/* The arguments of `in` that an earlier stage left in row buffers, or an earlier pass of this one. */
 static void
-load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
+load_arguments(struct emit *e, const struct fr_inst *in, gj_rvalue *j, gj_rvalue *b)
 {
     struct fr_gcc *c = &e->c;
 
@@ -43,8 +45,13 @@ load_crossing(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
         struct fr_gval       *v = fr_emit_value(e, in->a[k]);
         gj_rvalue            *from;
 
-        if (arg->level != FR_LEVEL_FULL || e->runs[in->a[k]] || v->re)
+        if (arg->level != FR_LEVEL_FULL || v->re)
             continue;
+        if (e->runs[in->a[k]]) {
+            if (!fr_emit_load_crossing(e, in->a[k], b))
+                emit_reads(e, in->a[k], j, b);
+            continue;
+        }
         from =
             fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
         *v = fr_emit_load_element(e, arg->dtype, from, NULL, j);
@@ -61,11 +68,31 @@ sink_value(struct emit *e, const struct sink *k)
         v = *fr_emit_value(e, in->a[0]);
     if (in->kind == FR_INST_REDUCE) {
         v = *fr_emit_value(e, in->a[0]);
-        /* any and all take anything; f16 is summed in f32. */
+        /* any and all take anything; f16 is summed in f32, and compared. */
         if (k->dtype == FR_F32 && v.wide)
             return (struct fr_gval){.re = v.wide};
         v = fr_gcc_convert(&e->c, inst(e, in->a[0])->dtype, k->dtype, v);
     }
+    return v;
+}
+
+/* What ACCUM instruction i adds to: what is in memory, or of rows that go together what the one before has left. */
+static struct fr_gval
+accumulated(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
+{
+    const struct fr_inst *in = inst(e, i);
+    struct fr_gval        v;
+
+    if (!e->together || e->u == 0) {
+        v = load_operand(e, in->operand, in->dtype, j, b);
+        v.wide = load_wide(e, in->operand, b);
+        return v;
+    }
+    e->u--;
+    if (!fr_emit_value(e, i)->re)
+        fr_emit_load_crossing(e, i, b);
+    v = *fr_emit_value(e, i);
+    e->u++;
     return v;
 }
 
@@ -74,9 +101,9 @@ static void
 emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
 {
     const struct fr_inst *in = inst(e, i);
-    struct fr_gval       *v = fr_emit_value(e, i), old;
+    struct fr_gval       *v = fr_emit_value(e, i);
 
-    load_crossing(e, in, j);
+    load_arguments(e, in, j, b);
     switch (in->kind) {
     case FR_INST_LOAD:
         *v = load_operand(e, in->operand, in->dtype, j, b);
@@ -86,8 +113,7 @@ emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b)
         *v = fr_emit_iota(e, in, j);
         break;
     case FR_INST_ACCUM:
-        old = e->together && e->u ? e->val[e->u - 1][i] : load_operand(e, in->operand, in->dtype, j, b);
-        *v = fr_emit_combine(e, in->op, in->dtype, old, *fr_emit_value(e, in->a[0]));
+        *v = fr_emit_combine(e, in->op, in->dtype, accumulated(e, i, j, b), *fr_emit_value(e, in->a[0]));
         break;
     default:
         break;
@@ -138,9 +164,9 @@ emit_peaks(struct emit *e, int n, gj_rvalue *b)
     }
 }
 
-/* Everything that the stage computes for element b of `n` blocks from j on. */
+/* Everything that the stage computes for element b of `n` blocks from j on, in one of the passes. */
 static void
-emit_elements(struct emit *e, int n, gj_rvalue *b)
+emit_elements(struct emit *e, int n, int pass, gj_rvalue *b)
 {
     struct fr_gcc *c = &e->c;
     gj_rvalue     *j[MAX_ABREAST];
@@ -162,15 +188,19 @@ emit_elements(struct emit *e, int n, gj_rvalue *b)
         if (!e->runs[i])
             continue;
         for (e->u = 0; e->u < n; e->u++)
-            emit_reads(e, i, j[e->u], b);
+            if (fr_emit_pass_of(e, i, e->u) == pass)
+                emit_reads(e, i, j[e->u], b);
         e->u = 0;
-        if (inst(e, i)->kind == FR_INST_OP)
+        if (inst(e, i)->kind == FR_INST_OP && e->pass[i] == pass)
             fr_emit_ops(e, i, n);
     }
-    for (e->u = e->together ? n - 1 : 0; e->u < n; e->u++)
+    for (e->u = 0; e->u < n && e->n_passes > 1; e->u++)
+        fr_emit_leave_crossing(e, pass, b);
+    for (e->u = e->together ? n - 1 : 0; e->u < n && pass == e->n_passes - 1; e->u++)
         emit_sinks(e, b);
     e->u = 0;
-    emit_peaks(e, n, b);
+    if (pass == e->n_passes - 1)
+        emit_peaks(e, n, b);
 }
 
 /* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
@@ -385,11 +415,15 @@ gather_block(struct emit *e, const struct source *k, int u)
 static void
 emit_blocks(struct emit *e, int n)
 {
-    struct fr_gcc     *c = &e->c;
-    struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+    struct fr_gcc *c = &e->c;
 
-    emit_elements(e, n, fr_gcc_get(c, l.i));
-    fr_gcc_end_for(c, l);
+    for (int pass = 0; pass < e->n_passes; pass++) {
+        struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
+
+        emit_elements(e, n, pass, fr_gcc_get(c, l.i));
+        fr_gcc_end_for(c, l);
+        fr_emit_round_between(e, pass, n);
+    }
 }
 
 /* The blocks with the usual sides of RARE values, and all of it once more if an element wants the
@@ -454,7 +488,7 @@ add_sink(struct emit *e, int i, enum how how)
         k->dtype = inst(e, in->a[0])->dtype;
         if (in->op == FR_OP_any || in->op == FR_OP_all)
             k->dtype = FR_BOOL;
-        else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ))
+        else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ || how == HOW_PEAK))
             k->dtype = FR_F32;
     }
     k->parts = n_parts(k->dtype);
@@ -562,6 +596,9 @@ load_outer_values(struct emit *e)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
             e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
                                              (int64_t)sizeof(struct fr_slot) * i);
+    for (int i = 0; i < (int)e->nest->n_insts; i++)
+        if (e->c.has_f16c && e->wanted[i] && inst(e, i)->dtype == FR_F16)
+            e->val[0][i].wide = fr_gcc_convert(&e->c, FR_F16, FR_F32, e->val[0][i]).re;
 }
 
 /* Bools of lower levels among the elements of a block: of one that is the same for all, GCC 12 makes a mask of a
@@ -594,6 +631,7 @@ fr_emit_declare_loop(struct emit *e)
     load_outer_values(e);
     spread_bools(e);
     declare_operands(e);
+    fr_emit_declare_crossing(e);
     for (int k = 0; k < e->n_sinks; k++)
         if (e->sinks[k].how == HOW_STORE)
             declare_store(e, &e->sinks[k]);

@@ -6,7 +6,7 @@
  * processor, where one instruction reads as many as fit when they are wide: (2 a + b) >> 2 of bytes takes two thirds of
  * the time. So those instructions stand around the loop over a block: its operands have been made wide before, and of
  * half precision what it leaves are floats, too. The bits are those of the recipes. Values in the midst of the loop
- * are rounded there (fr_recipe_round_half). */
+ * are rounded there, or between two loops (emit_gcc_round.c). */
 #include "jit/emit_gcc_int.h"
 
 static int

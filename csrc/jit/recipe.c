@@ -9,15 +9,14 @@ static fr_recipe_fn *const recipes[FR_N_OPS] = {
 #include "ir/ops.def"
 };
 
-/* These take half precision as its 16 bits: they move bits, or pick one of their operands. */
-static const bool takes_half_bits[FR_N_OPS] = {
-    [FR_OP_positive] = true,  [FR_OP_negative] = true,  [FR_OP_absolute] = true,
-    [FR_OP_fabs] = true,      [FR_OP_conjugate] = true, [FR_OP_real] = true,
-    [FR_OP_imag] = true,      [FR_OP_isnan] = true,     [FR_OP_isinf] = true,
-    [FR_OP_isfinite] = true,  [FR_OP_signbit] = true,   [FR_OP_copysign] = true,
-    [FR_OP_nextafter] = true, [FR_OP_maximum] = true,   [FR_OP_minimum] = true,
-    [FR_OP_fmax] = true,      [FR_OP_fmin] = true,      [FR_OP_clip] = true,
-    [FR_OP_where] = true,
+static const uint8_t half_uses[FR_N_OPS] = {
+    [FR_OP_isnan] = FR_HALF_BITS,     [FR_OP_isinf] = FR_HALF_BITS,      [FR_OP_isfinite] = FR_HALF_BITS,
+    [FR_OP_signbit] = FR_HALF_BITS,   [FR_OP_nextafter] = FR_HALF_BITS,  [FR_OP_imag] = FR_HALF_BITS,
+    [FR_OP_positive] = FR_HALF_MOVED, [FR_OP_negative] = FR_HALF_MOVED,  [FR_OP_absolute] = FR_HALF_MOVED,
+    [FR_OP_fabs] = FR_HALF_MOVED,     [FR_OP_conjugate] = FR_HALF_MOVED, [FR_OP_real] = FR_HALF_MOVED,
+    [FR_OP_copysign] = FR_HALF_MOVED, [FR_OP_maximum] = FR_HALF_MOVED,   [FR_OP_minimum] = FR_HALF_MOVED,
+    [FR_OP_fmax] = FR_HALF_MOVED,     [FR_OP_fmin] = FR_HALF_MOVED,      [FR_OP_clip] = FR_HALF_MOVED,
+    [FR_OP_where] = FR_HALF_MOVED,
 };
 
 /* Half precision has these of its own, which take it as F32. */
@@ -41,10 +40,10 @@ fr_recipe_exists(fr_op op, fr_dtype in)
     return !(in == FR_F16 && (op == FR_OP_random_uniform || op == FR_OP_random_normal));
 }
 
-bool
-fr_recipe_widens(fr_op op)
+enum fr_half_use
+fr_recipe_half_use(fr_op op)
 {
-    return !takes_half_bits[op] && fr_op_result(op, FR_F16) == FR_F16;
+    return half_uses[op] != FR_HALF_ROUNDED || fr_op_result(op, FR_F16) == FR_F16 ? half_uses[op] : FR_HALF_READ;
 }
 
 fr_status
@@ -74,10 +73,10 @@ fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum 
 
     if (!fr_recipe_exists(op, in))
         return FR_ENOTSUP;
-    if (in != FR_F16 || takes_half_bits[op])
+    if (in != FR_F16 || half_uses[op] == FR_HALF_BITS || half_uses[op] == FR_HALF_MOVED)
         return recipes[op](code, in, args, result);
     TRY(fr_recipe_half(code, op, args, result));
-    if (fr_op_result(op, in) == FR_F16)
+    if (fr_recipe_half_use(op) == FR_HALF_ROUNDED)
         result->re = fr_half_narrow(code, result->re);
     st = code->st;
 out:

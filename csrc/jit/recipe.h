@@ -14,9 +14,12 @@
 fr_status fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
                        struct fr_mnum *result);
 
-/* Half precision before the last rounding: where fr_recipe_widens(op), arguments that are F32 already
- * are taken as they are, and the result is the F32 that the operation's result is rounded from. */
-bool      fr_recipe_widens(fr_op op);
+/* What an operation does with half precision: it computes in floats and rounds the result; or in floats something else;
+ * hands one argument on, but for its sign; or looks at the bits. */
+enum fr_half_use { FR_HALF_ROUNDED, FR_HALF_READ, FR_HALF_MOVED, FR_HALF_BITS };
+enum fr_half_use fr_recipe_half_use(fr_op op);
+/* Unless it looks at the bits: arguments that are F32 already are taken as they are, and a result that were half
+ * precision is the F32 that it is rounded from, or the same number. */
 fr_status fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args,
                          struct fr_mnum *result);
 /* F32 rounded to the nearest number that half precision has, and still F32. */

@@ -487,14 +487,30 @@ equals_order(fr_dtype in)
     return in == FR_F32 || in == FR_F64 ? LESS : LESS_EQUAL;
 }
 
+/* The place of half precision's 16 bits among all numbers; both zeros have one, and NaNs the highest or the lowest. */
+static fr_mval
+half_rank(code_t c, fr_mval bits, bool nans_are_highest)
+{
+    fr_mval v = m_bitcast(c, FR_I16, bits), size = m_and(c, v, m_int(c, FR_I16, 0x7fff));
+    fr_mval sign = m_shr(c, v, m_int(c, FR_I16, 15)), rank = m_sub(c, m_xor(c, size, sign), sign);
+
+    return m_select(c, m_lt(c, m_int(c, FR_I16, 0x7c00), size), m_int(c, FR_I16, nans_are_highest ? INT16_MAX : INT16_MIN), rank);
+}
+
 /* The first of equal numbers if `how` is LESS_EQUAL, else the second. */
 static struct fr_mnum
 extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which,
         enum nans nans, enum order how)
 {
-    struct fr_mnum wa = {comparable(c, in, a.re), a.im}, wb = {comparable(c, in, b.re), b.im};
+    struct fr_mnum wa = a, wb = b;
     fr_mval        first;
 
+    if (in == FR_F16) {
+        wa.re = half_rank(c, a.re, (which == LARGEST) == (nans == NAN_WINS));
+        wb.re = half_rank(c, b.re, (which == LARGEST) == (nans == NAN_WINS));
+        first = which == LARGEST ? m_le(c, wb.re, wa.re) : m_le(c, wa.re, wb.re);
+        return pick(c, in, first, a, b);
+    }
     if (in == FR_BOOL) {
         struct fr_mnum r = {which == LARGEST ? m_or(c, a.re, b.re) : m_and(c, a.re, b.re), 0};
 
@@ -525,6 +541,17 @@ RECIPE(fmin)
 {
     *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES, equals_order(in));
 }
+
+#define HALF_EXTREME(name, which, nans)                                                            \
+    RECIPE(half_##name)                                                                            \
+    {                                                                                              \
+        *out = extreme(c, FR_F32, x[0], x[1], which, nans, equals_order(FR_F16));                  \
+    }
+HALF_EXTREME(maximum, LARGEST, NAN_WINS)
+HALF_EXTREME(minimum, SMALLEST, NAN_WINS)
+HALF_EXTREME(fmax, LARGEST, NAN_LOSES)
+HALF_EXTREME(fmin, SMALLEST, NAN_LOSES)
+#undef HALF_EXTREME
 
 /* NumPy's clip has its own order of complex numbers, where an imaginary NaN matters only between
  * equal real parts. */

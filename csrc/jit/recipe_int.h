@@ -26,10 +26,12 @@ typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, s
 FR_REAL_RECIPES(REAL)
 #undef REAL
 
-/* The same for half precision as F32 (recipe_math_half.c): short forms of some. */
+/* The same for half precision as F32: short forms of some (recipe_math_half.c), and what of two zeros is the first,
+ * not the second (recipe_arith.c). */
 #define FR_HALF_RECIPES(HALF)                                                                      \
     HALF(log) HALF(log2) HALF(log10) HALF(exp) HALF(exp2) HALF(expm1) HALF(sinh) HALF(cosh)        \
-    HALF(sin) HALF(cos) HALF(tan) HALF(arctan) HALF(arcsinh) HALF(arctanh) HALF(cbrt)
+    HALF(sin) HALF(cos) HALF(tan) HALF(arctan) HALF(arcsinh) HALF(arctanh) HALF(cbrt)  \
+    HALF(maximum) HALF(minimum) HALF(fmax) HALF(fmin)
 #define HALF(name) fr_recipe_fn recipe_half_##name;
 FR_HALF_RECIPES(HALF)
 #undef HALF

@@ -34,7 +34,10 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
 
 enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_CHUNKS, ORDER_NUMPY };
 
-enum { NUMPY_BUFFER = 8192 };     /* elements in NumPy's iterator buffer */
+enum {
+    NUMPY_BUFFER = 8192,   /* elements in NumPy's iterator buffer */
+    STEADY_COUNT = 64,
+};
 
 /* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or chunk by chunk, as
  * NumPy's iterator cuts rows into buffers, or only NumPy (csrc/README.md, "Numerics"). */
@@ -304,20 +307,33 @@ recast(struct fr_tensor *t, fr_dtype dtype, struct fr_err *err)
     return st;
 }
 
+/* Whether so many numbers along these axes of t are a window or channels, as they are at each call. A kernel
+ * serves all counts, and another where they vary, as a batch along the first axis does, would be one more to
+ * compile; and of many numbers the one division is little. */
+static bool
+few_and_steady(const struct fr_tensor *t, uint32_t axes)
+{
+    return !(axes & 1) && reduced_count(t, axes) <= STEADY_COUNT;
+}
+
 /* t becomes t / n of dtype `dtype`. NumPy divides by a typed count: in float64 (complex128), rounded
- * afterwards. Up to 2^24 a float32 holds the count, and dividing in float32 rounds to the same. */
+ * afterwards. Up to 2^24 a float32 holds the count, and dividing in float32 rounds to the same. So does the
+ * product with the inverse of a power of two, if `may_invert`. */
 static fr_status
-divide_by(struct fr_tensor *t, double n, fr_dtype dtype, struct fr_err *err)
+divide_by(struct fr_tensor *t, double n, bool may_invert, fr_dtype dtype, struct fr_err *err)
 {
     fr_dtype         wide = fr_dtype_is_complex(dtype) ? FR_C128 : FR_F64;
-    struct fr_arg    args[2] = {{.t = t}, {.n = weak_float(n)}};
+    bool             inverted;
+    struct fr_arg    args[2] = {{.t = t}};
     struct fr_tensor q;
     fr_status        st;
 
     if (!(dtype == FR_F32 && n <= 1 << 24))
         if ((st = recast(t, wide, err)) != FR_OK)
             return st;
-    if ((st = fr_trace_map(FR_OP_divide, args, 2, &q, err)) != FR_OK)
+    inverted = may_invert && fr_number_invert(t->dtype, &n);
+    args[1].n = weak_float(n);
+    if ((st = fr_trace_map(inverted ? FR_OP_multiply : FR_OP_divide, args, 2, &q, err)) != FR_OK)
         return st;
     fr_tensor_clear(t);
     *t = q;
@@ -338,7 +354,7 @@ fr_trace_mean(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype 
         sum = t->dtype == FR_F16 ? FR_F32 : result;
     }
     TRY(fr_trace_reduce(FR_OP_sum, t, axes, keepdims, sum, &s, err));
-    TRY(divide_by(&s, (double)reduced_count(t, axes), sum < FR_F16 ? FR_F64 : sum, err));
+    TRY(divide_by(&s, (double)reduced_count(t, axes), few_and_steady(t, axes), sum < FR_F16 ? FR_F64 : sum, err));
     TRY(recast(&s, result, err));
     *out = s;
     s.storage = NULL;
@@ -360,7 +376,7 @@ fr_trace_var(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype d
     if (work < FR_F16)
         return fr_fail(err, FR_ENOTSUP, "var with an integer dtype");
     TRY(fr_trace_reduce(FR_OP_sum, t, axes, true, work, &mean, err));
-    TRY(divide_by(&mean, n, work, err));
+    TRY(divide_by(&mean, n, few_and_steady(t, axes), work, err));
     TRY(fr_trace_map(FR_OP_subtract, (struct fr_arg[]){{.t = t}, {.t = &mean}}, 2, &dev, err));
     if (fr_dtype_is_complex(dev.dtype)) {
         struct fr_tensor re = {0}, im = {0}, re2 = {0}, im2 = {0};
@@ -384,7 +400,7 @@ fr_trace_var(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype d
         TRY(fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &dev}, {.t = &dev}}, 2, &sq, err));
     }
     TRY(fr_trace_reduce(FR_OP_sum, &sq, axes, keepdims, real, &var, err));
-    TRY(divide_by(&var, free_n, real, err));
+    TRY(divide_by(&var, free_n, few_and_steady(t, axes), real, err));
     if (take_sqrt)
         TRY(fr_trace_map(FR_OP_sqrt, (struct fr_arg[]){{.t = &var}}, 1, out, err));
     else

@@ -614,8 +614,10 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct given given, int n
         return;
     }
     needed[r.re] = needed[fr_dtype_is_complex(result) ? r.im : r.re] = 1;
+    if (given.wide != NONE)
+        needed[given.wide] = 1;
     if (given.exact != NONE)
-        needed[given.wide] = needed[given.exact] = 1;
+        needed[given.exact] = 1;
     fr_m_needed(&c->code, c->usual ? FR_SIDES_NOTED : FR_SIDES_ALL, needed);
     for (size_t i = 0; i < len; i++) {
         const struct fr_minst *in = &c->code.inst[i];
@@ -632,10 +634,10 @@ flush(struct fr_gcc *c, fr_status st, fr_dtype result, struct given given, int n
         out[u].re = c->vals[(size_t)u * len + r.re];
         if (fr_dtype_is_complex(result))
             out[u].im = c->vals[(size_t)u * len + r.im];
-        if (given.exact != NONE) {
+        if (given.wide != NONE)
             out[u].wide = c->vals[(size_t)u * len + given.wide];
+        if (given.exact != NONE)
             out[u].exact = c->vals[(size_t)u * len + given.exact];
-        }
     }
     fr_free(needed);
 }
@@ -658,27 +660,67 @@ all_wide(int n, const struct fr_gargs *args, int k)
     return true;
 }
 
+/* Whether argument k was computed: its NaNs are quiet, as the processor's widening leaves them. */
+static bool
+all_computed(int n, const struct fr_gargs *args, int k)
+{
+    for (int u = 0; u < n; u++)
+        if (!args[u].x[k].exact)
+            return false;
+    return all_wide(n, args, k);
+}
+
+/* The same of floats, beside the bits, of an operation that hands on one of its arguments: if those are floats. */
+static fr_status
+give_moved(struct fr_gcc *c, fr_op op, int n, const struct fr_gargs *args, struct given *given)
+{
+    struct fr_mnum x[3] = {{0, 0}}, moved;
+    bool           computed = true;
+    fr_status      st;
+
+    for (int k = 0; k < fr_op_info[op].arity; k++) {
+        const fr_dtype d = fr_op_arg(op, k, FR_F16);
+
+        if (d == FR_F16 && !all_wide(n, args, k))
+            return FR_OK;
+        computed &= d != FR_F16 || all_computed(n, args, k);
+        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d == FR_F16 ? FR_F32 : d, k);
+    }
+    st = fr_recipe_half(&c->code, op, x, &moved);
+    given->wide = moved.re;
+    given->exact = computed ? moved.re : NONE;
+    return st;
+}
+
 void
 fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
            struct fr_gval *out)
 {
-    const bool     widens = c->has_f16c && in == FR_F16 && fr_recipe_widens(op);
-    struct fr_mnum x[3] = {{0, 0}}, exact;
-    struct given   given = {{0, 0}, NONE, NONE};
-    fr_status      st;
+    const enum fr_half_use use = c->has_f16c && in == FR_F16 ? fr_recipe_half_use(op) : FR_HALF_BITS;
+    struct fr_mnum         x[3] = {{0, 0}}, exact;
+    struct given           given = {{0, 0}, NONE, NONE};
+    fr_status              st;
 
     c->code.n = 0;
     for (int k = 0; k < fr_op_info[op].arity; k++) {
         fr_dtype d = fr_op_arg(op, k, in);
 
-        if (widens && d == FR_F16 && all_wide(n, args, k))
+        if ((use == FR_HALF_ROUNDED || use == FR_HALF_READ) && d == FR_F16 && all_wide(n, args, k))
             d = FR_F32;
         x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d, k);
     }
-    if (!widens)
-        st = fr_recipe_op(&c->code, op, in, x, &given.r);
-    else if ((st = fr_recipe_half(&c->code, op, x, &exact)) == FR_OK)
-        st = give_half(c, exact, &given);
+    switch (use) {
+    case FR_HALF_ROUNDED:
+        if ((st = fr_recipe_half(&c->code, op, x, &exact)) == FR_OK)
+            st = give_half(c, exact, &given);
+        break;
+    case FR_HALF_READ:
+        st = fr_recipe_half(&c->code, op, x, &given.r);
+        break;
+    default:
+        if ((st = fr_recipe_op(&c->code, op, in, x, &given.r)) == FR_OK && use == FR_HALF_MOVED)
+            st = give_moved(c, op, n, args, &given);
+    }
     flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
@@ -686,16 +728,6 @@ bool
 fr_gcc_keeps_word(fr_dtype to)
 {
     return fr_dtype_size(to) >= 4;
-}
-
-/* Whether argument 0 was computed: its NaNs are quiet, as the processor's widening leaves them. */
-static bool
-all_computed(int n, const struct fr_gargs *args)
-{
-    for (int u = 0; u < n; u++)
-        if (!args[u].x[0].exact)
-            return false;
-    return all_wide(n, args, 0);
 }
 
 void
@@ -707,7 +739,7 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
     fr_status      st;
 
     c->code.n = 0;
-    if (from == FR_F16 && (to == FR_F32 || to == FR_F64) && all_computed(n, args))
+    if (from == FR_F16 && (to == FR_F32 || to == FR_F64) && all_computed(n, args, 0))
         from = FR_F32;
     if (fr_dtype_is_int(from) && fr_dtype_size(from) < 4 && fr_gcc_keeps_word(to) && all_wide(n, args, 0))
         from = FR_I32;

@@ -685,7 +685,7 @@ is_map(int op, int d)
 static bool
 is_half_map(int op, int d)
 {
-    return d == FR_F16 && is_map(op, d) && fr_recipe_widens((fr_op)op);
+    return d == FR_F16 && is_map(op, d) && fr_recipe_half_use((fr_op)op) == FR_HALF_ROUNDED;
 }
 
 static bool
