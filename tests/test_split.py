@@ -66,6 +66,9 @@ CASES = {
     "columns are summed": (lambda a, r: (a * r).reshape(8, 16, 64).sum(0), rand(128, 64), rand(128, 1)),
     "places": (lambda a, r: (a * r).reshape(8, 1024).argmax(0), rand(128, 64), rand(128, 1)),
     "of axes of one": (lambda a, w: (a + w).reshape(1, 64, 1, 128)[:, :, 0] * w[:128], rand(16, 512), rand(512)),
+    "twice as large": (lambda a: a.repeat(2, 0).repeat(2, 1), rand(64, 128)),
+    "three times as large": (lambda a: a.repeat(3, 0).repeat(3, 1) * 2, rand(64, 128)),
+    "four of them": (lambda a: np.tile(np.tile(a, (2, 1)), (1, 2)), rand(64, 128)),
     "other numbers": (lambda a, w: (a + w).reshape(64, 128) // 3, rand(16, 512, dtype="i4"), rand(512, dtype="i4")),
 }
 
@@ -123,7 +126,7 @@ def program(seed):
     shape, arrays, steps = shape_of(rng, n), [], []
     arrays.append((rng.standard_normal(shape) * 8).astype(dtype))
     for _ in range(int(rng.integers(3, 9))):
-        what = rng.choice(["beside", "beside", "reshape", "reshape", "reduce", "turn", "part", "shown", "store"])
+        what = rng.choice(["beside", "beside", "reshape", "reshape", "reduce", "turn", "part", "shown", "store", "repeat", "tile"])
         if what == "beside":
             arrays.append(beside(rng, shape, dtype))
             steps.append(("beside", str(rng.choice(["add", "multiply", "maximum", "subtract"])), len(arrays) - 1))
@@ -141,6 +144,12 @@ def program(seed):
             cut = tuple(slice(int(rng.integers(0, 2)), None) if d > 2 and rng.random() < 0.3 else slice(None) for d in shape)
             shape = tuple(len(range(d)[c]) for d, c in zip(shape, cut))
             steps.append(("part", cut))
+        elif what in ("repeat", "tile") and np.prod(shape) <= 2 * n:
+            axis, times = int(rng.integers(0, len(shape))), int(rng.integers(2, 4))
+            shape = tuple(d * times if k == axis else d for k, d in enumerate(shape))
+            steps.append((str(what), times, axis))
+        elif what in ("repeat", "tile"):
+            steps.append(("shown",))
         else:
             steps.append((str(what),))
     return arrays, steps
@@ -163,6 +172,10 @@ def execute(xp, arrays, steps):
             x = x.transpose(how[0])
         elif what == "part":
             x = x[how[0]]
+        elif what == "repeat":
+            x = xp.repeat(x, how[0], how[1])
+        elif what == "tile":
+            x = xp.tile(x, [how[0] if k == how[1] else 1 for k in range(x.ndim)])
         elif what == "shown":
             shown.append(x)
             x = x + 1

@@ -436,6 +436,8 @@ unify(struct folder *z, int n)
     for (int *link = &z->bucket[h], j; (j = *link) >= 0;)
         if (z->stored_over[j] <= n) {
             *link = z->next[j]; /* never again: nodes come in order of birth */
+        } else if (node->op == FR_OP_cast && keeps_memory(z, n)) {
+            break; /* a copy of the other one is no less, and keeps that alive */
         } else if (equal_nodes(z->g, &z->g->node[j], node)) {
             struct fr_edge e = {.src = j, .layout = z->g->node[j].layout, .moving = -1,
                                 .whole = true};

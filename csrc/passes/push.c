@@ -10,7 +10,7 @@
  * It pays when no element is computed more often than before: all windows together have at most as many as
  * the node. Overlapping ones, as those of a stencil, and readers that repeat each element a few times, as the channels
  * of an image do with `1 - alpha`, may compute cheap elements again, where that costs less than writing and reading
- * them. */
+ * them; to copy an element costs nothing there. */
 #include "passes/push.h"
 
 #include <string.h>
@@ -253,11 +253,19 @@ n_large_arguments(const struct fr_gnode *n)
     return large;
 }
 
+static bool
+is_copy(const struct pusher *z, const struct fr_gnode *n)
+{
+    return n->op == FR_OP_cast && n->arg[0].src >= 0 && z->node[n->arg[0].src].dtype == n->dtype;
+}
+
 static int
-operations(const struct fr_gnode *n)
+operations(const struct pusher *z, const struct fr_gnode *n)
 {
     int one = fr_dtype_info[n->dtype].kind == 'c' ? 4 : 1;
 
+    if (is_copy(z, n))
+        return 0;
     if (fr_op_info[n->op].flags & FR_OPF_COSTLY)
         return MAX_AGAIN + 1;
     switch (n->op) {
@@ -283,13 +291,12 @@ chain_operations(const struct pusher *z, int n)
 
         if (!is_map(node) || n_large_arguments(node) > 1)
             return MAX_AGAIN + 1;
-        ops += operations(node);
+        ops += operations(z, node);
         next = -1;
         for (int k = 0; k < node->n_args; k++) {
             int src = node->arg[k].src;
 
-            if (src < 0 || !fr_gnode_computes(&z->node[src]) ||
-                node->arg[k].layout->n_elems != node->layout->n_elems)
+            if (src < 0 || !is_map(&z->node[src]) || node->arg[k].layout->n_elems != node->layout->n_elems)
                 continue;
             if (z->node[src].output || z->next_use[z->first_use[src]] >= 0)
                 return z->node[src].output ? ops : MAX_AGAIN + 1;
