@@ -351,9 +351,41 @@ def test_what_is_known_of_an_index_is_not_taken_for_another():
             x[j]
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "c16"])
+def test_rows_of_every_length(dtype):
+    """Each is copied at once: by moves that lie over each other, or several and a last one."""
+    rng = np.random.default_rng(7)
+    for n in [*range(1, 36), 63, 64, 65, 100, 255, 256, 257, 511, 512, 513, 600, 4096, 4097]:
+        table = (rng.random((256, n)) * 100).astype(dtype)
+        planes = np.stack([table[:9], table[9:18]])
+        for index in ("i8", "i4", "u1"):
+            i = rng.integers(0, 256, int(rng.integers(1, 700))).astype(index)
+            assert_same(frit.asarray(table)[frit.asarray(i)], table[i], what=(dtype, n, index))
+            assert_same(frit.asarray(planes)[:, frit.asarray(i % 9)], planes[:, i % 9], what=(dtype, n, index))
+            assert_same(frit.take(frit.asarray(planes), i % 9, 1), np.take(planes, i % 9, 1), what=(dtype, n, index))
+
+
+@pytest.mark.parametrize("index", ["i8", "i4", "u1"])
+def test_indices_that_change_between_calls(index):
+    """Also those that are read once for all rows of what they take."""
+    fast = frit.accelerate(lambda t, i: (t[:, i] + 1, t[0][i] * 2, np.take(t, i, 1)))
+    table, i = np.arange(4 * 200 * 3.0).reshape(4, 200, 3), np.arange(100).astype(index)
+    for k in range(30):
+        i[k] = 199 - k
+        for got, want in zip(fast(table, i), (table[:, i] + 1, table[0][i] * 2, np.take(table, i, 1))):
+            assert_same(got, want)
+    i[50] = 120 if index == "i8" else 201
+    if index == "i8":
+        i[50] = -201
+    with pytest.raises(IndexError):
+        fast(table, i)
+    i[50] = 7
+    assert_same(fast(table, i)[0], table[:, i] + 1)
+
+
 @pytest.mark.own
 def test_an_index_is_looked_at_once():
-    """Tracing a take of 100,000 elements; frit's own memory does not change."""
+    """Tracing a take of 100,000 elements, and how many instructions taking a row is; frit's own memory does not change."""
     code = """
 import os
 import numpy as np
@@ -361,10 +393,14 @@ import frit
 x, i = frit.asarray(np.arange(1000.0)), frit.asarray(np.arange(100_000) % 1000)
 for _ in range(3): frit.eval(x[:5][i[:4] * 0])
 os.getppid(); x[i]; os.getppid(); x[i]; os.getppid()
+points = frit.asarray(np.ones((1000, 3)))
+for _ in range(3): frit.eval(points[i])
+os.getppid(); frit.eval(points[i]); os.getppid()
 """
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
     if "asan" in os.environ.get("LD_PRELOAD", ""):
         pytest.skip("valgrind runs no sanitizer")
-    _, first, again = dispatch_callgrind.dumps(3, code)
+    _, first, again, _, rows = dispatch_callgrind.dumps(5, code)
     assert again < 20_000 < first
+    assert rows < 100_000 * 20
