@@ -213,3 +213,37 @@ def test_unsafe_casting_into_what_takes_it_anyway(name):
         getattr(frit, name)(frit.asarray(x), frit.asarray(y), out=got, casting="unsafe")
         assert_same(got, want)
         assert frit.stats()["fallbacks"].get(name, 0) == before + (out[0] == "i")
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "?"])
+def test_extremes_of_what_is_no_nan(name, dtype):
+    """Slices of nothing but NaNs, of infinities, with a first value, of some of the elements; and the warnings."""
+    x = (np.random.default_rng(1).standard_normal((6, 7, 4)) * 3).astype(dtype)
+    if dtype[0] == "f":
+        x[x > 2], x[2], x[3, 1], x[3, 2] = np.nan, np.nan, -np.inf, np.inf
+        x[4, 1, 1:], x[5, 2, :3] = np.nan, -np.inf
+    for axis in (None, 0, 1, 2, (0, 2)):
+        for given in ({}, {"keepdims": True}, {"initial": 0}, {"initial": 1, "where": x > 0}):
+            found = []
+            for a in (x, frit.asarray(x)):
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    r = getattr(np, name)(a, axis=axis, **given)
+                found.append((r, [(str(w.message), w.category, w.filename, w.lineno) for w in told]))
+            assert_same(found[1][0], found[0][0], what=(name, dtype, axis, given))
+            assert found[1][1] == found[0][1]
+
+
+def test_functions_that_copy_read_only_arrays_get_others(monkeypatch):
+    """And nobody can write into a tensor that somebody keeps such an array of."""
+    kept, correlate = [], np._core.numeric.multiarray.correlate
+
+    def spy(a, v, mode):
+        kept.append((a, a.flags.writeable))
+        return correlate(a, v, mode)
+    monkeypatch.setattr(np._core.numeric.multiarray, "correlate", spy)
+    t = frit.asarray(np.arange(100.0))
+    assert_same(np.convolve(t, np.ones(5)), np.convolve(np.arange(100.0), np.ones(5)))
+    assert kept[0][1] and not kept[0][0].flags.writeable
+    assert_same(np.bincount(frit.asarray(np.arange(10))), np.ones(10, "i8"))

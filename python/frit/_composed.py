@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 import types
+import warnings
 
 import numpy
 
@@ -96,6 +97,36 @@ class _OfDtypes:
         return self.function(*args, **kwargs)
 
 
+class _NanExtreme(_Composed):
+    """nanmax or nanmin of a real tensor as NumPy finds that of an ndarray, where a fold passes NaNs over. Here they are
+    the last of all numbers; whether a slice had no others is looked at if that is what comes out."""
+
+    __slots__ = ("fold", "extreme", "last")
+
+    def __init__(self, function, fold, extreme, last):
+        super().__init__(function)
+        self.fold, self.extreme, self.last = fold, extreme, last
+
+    def __call__(self, a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
+        given = {"keepdims": keepdims, "initial": initial, "where": where}
+        given = {k: v for k, v in given.items() if v is not numpy._NoValue}
+        if type(a) is not _core.Tensor or a.dtype.kind == "c" or out is not None:
+            return super().__call__(a, axis, out, **given)
+        if a.dtype.kind != "f":
+            return self.extreme(a, axis, **given)
+        if a.size == 0 or set(given) - {"keepdims"}:
+            result = self.fold.reduce(a, axis=axis, **given)
+            empty = numpy.isnan(result)
+        else:
+            result, empty = self.extreme(numpy.where(numpy.isnan(a), self.last, a), axis, **given), False
+            if numpy.any(result == self.last):
+                empty = numpy.all(numpy.isnan(a), axis, **given)
+                result = numpy.where(empty, a.dtype.type(numpy.nan), result)
+        if numpy.any(empty):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+        return result
+
+
 def _table():
     """{function of NumPy's: what is called instead where it meets a Tensor}."""
     found = {}
@@ -106,6 +137,8 @@ def _table():
         written = inspect.unwrap(function)      # behind what looks for other libraries' arrays among its arguments
         if isinstance(written, types.FunctionType):
             found[function] = _Composed(written)
+    found[numpy.nanmax] = _NanExtreme(inspect.unwrap(numpy.nanmax), numpy.fmax, numpy.max, -numpy.inf)
+    found[numpy.nanmin] = _NanExtreme(inspect.unwrap(numpy.nanmin), numpy.fmin, numpy.min, numpy.inf)
     for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
         found[function] = _OfDtypes(function)
     return found
