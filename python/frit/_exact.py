@@ -14,16 +14,18 @@ from ._namespace import modules, ndarray, ours
 from ._rewrite import BINARY_OP, EXACT_CALLS, OP, attr_name, contents, decode, is_attr, is_exact_operator
 
 _CALLS = EXACT_CALLS | frozenset(
-    "all any append arange argmax argmin array array_equal asarray ascontiguousarray astype average broadcast_to clip "
-    "column_stack concatenate copy count_nonzero cumprod cumsum diag diagonal diff dot dstack empty empty_like expand_dims "
-    "eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full full_like hstack identity inner item "
-    "matmul mean meshgrid moveaxis nonzero ones ones_like outer pad prod ravel repeat reshape resize roll "
-    "rollaxis rot90 squeeze stack std sum swapaxes take tensordot tile tolist trace transpose tril triu vdot vstack var where "
-    "zeros zeros_like".split())
+    "all any append arange argmax argmin array array_equal array_split asarray ascontiguousarray astype average "
+    "broadcast_to clip column_stack concatenate copy count_nonzero cross cumprod cumsum diag diagonal diff dot dsplit "
+    "dstack empty empty_like expand_dims eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full "
+    "full_like gradient hsplit hstack identity inner item kron ldexp matmul mean meshgrid modf moveaxis nan_to_num "
+    "nonzero ones ones_like outer pad polyval prod put_along_axis ravel repeat reshape resize roll rollaxis rot90 "
+    "spacing split squeeze stack std sum swapaxes take take_along_axis tensordot tile tolist trace transpose trapezoid "
+    "tril triu var vdot vsplit vstack where zeros zeros_like".split())
 _HANDED = frozenset(
-    "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize einsum histogram in1d indices "
-    "insert interp intersect1d inv isin ix_ lexsort lstsq median partition percentile pinv qr quantile ravel_multi_index "
-    "searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique unravel_index".split())
+    "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize ediff1d einsum frexp "
+    "histogram in1d indices insert interp intersect1d inv isin ix_ lexsort lstsq median packbits partition percentile "
+    "pinv qr quantile ravel_multi_index searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique "
+    "unpackbits unravel_index".split())
 _CONSTANTS = frozenset(
     "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
     "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
