@@ -296,13 +296,12 @@ copies_read_only(PyObject *func)
 {
     static const char *const names[] = {"convolve", "correlate", "bincount", "interp", "searchsorted", "digitize",
                                         "packbits", "unpackbits"};
+    static PyObject         *functions[FR_LEN(names)];
 
     for (size_t i = 0; i < FR_LEN(names); i++) {
-        const struct fr_name *e = fr_names_get(names[i], false);
-
-        if (!e)
+        if (!functions[i] && !(functions[i] = fr_numpy_attr(names[i])))
             PyErr_Clear();
-        else if (e->object == func)
+        if (functions[i] == func)
             return true;
     }
     return false;

@@ -271,7 +271,7 @@ static bool
 mostly_sums(const struct emit *e, const struct body *b)
 {
     int  smallest = fr_emit_smallest_number(e);
-    bool sums = smallest >= 4 && is_short(b);
+    bool sums = smallest >= 4 && !e->halves_are_floats && is_short(b);
 
     for (int s = 0; s < e->n_sinks; s++)
         sums &= e->sinks[s].how == HOW_TREE && e->sinks[s].parts == 1 &&

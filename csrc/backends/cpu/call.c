@@ -207,7 +207,8 @@ GATHERS(4, uint32_t)
 GATHERS(8, uint64_t)
 GATHERS(16, wide)
 
-/* Elements of any size: by two moves that lie over each other, by several and a last one, or one after the other. */
+/* An element of any size: by moves of `by` bytes, of which the last lies over the one before it; 0: as the compiler or
+ * the C library has it. */
 static inline __attribute__((always_inline)) void
 copy_element(char *restrict dst, const char *restrict src, size_t size, size_t by)
 {
@@ -222,22 +223,22 @@ copy_element(char *restrict dst, const char *restrict src, size_t size, size_t b
     memcpy(dst + size - by, src + size - by, by);
 }
 
+/* Rows that are common are of a constant size, which makes each one or two moves. */
 #define GATHER_ALL(BY, I)                                                                          \
     for (size_t i = 0; i < n; i++, dst += to)                                                      \
-        copy_element(dst, src + ((const I *)index)[i] * from, size, BY);                           \
-    break
+        copy_element(dst, src + ((const I *)index)[i] * from, size, BY)
 
 #define GATHER_ANY(name, I)                                                                        \
     static void name(size_t n, size_t size, char *dst, ptrdiff_t to, const char *src, ptrdiff_t from, const void *index) \
     {                                                                                              \
         switch (size < 8 || size == 12 || size == 24 ? size : size <= 16 ? 8 : size <= 64 ? 16 : size <= 512 ? 64 : 512) { \
-        case 3: size = 3; GATHER_ALL(0, I);                                                        \
-        case 12: size = 12; GATHER_ALL(0, I);                                                      \
-        case 24: size = 24; GATHER_ALL(0, I);                                                      \
-        case 8: GATHER_ALL(8, I);                                                                  \
-        case 16: GATHER_ALL(16, I);                                                                \
-        case 64: GATHER_ALL(64, I);                                                                \
-        case 512: GATHER_ALL(0, I);                                                                \
+        case 3: size = 3; GATHER_ALL(0, I); break;                                                 \
+        case 12: size = 12; GATHER_ALL(0, I); break;                                               \
+        case 24: size = 24; GATHER_ALL(0, I); break;                                               \
+        case 8: GATHER_ALL(8, I); break;                                                           \
+        case 16: GATHER_ALL(16, I); break;                                                         \
+        case 64: GATHER_ALL(64, I); break;                                                         \
+        case 512: GATHER_ALL(0, I); break;                                                         \
         default: GATHER_ALL(4, I);                                                                 \
         }                                                                                          \
     }
@@ -295,7 +296,7 @@ ask_for_indices(const struct take *t, int64_t first, size_t n)
 
 /* The same with indices of another type, or that somebody may be writing to: they are read once, and looked at in L1.
  * A block of them is as much as the processor would read ahead by itself; so the next one is asked for before the
- * elements of this one are fetched (a million i64 from beyond the second cache: two thirds of the time). */
+ * elements of this one are fetched (a million i64 from beyond the second cache: 0.83 to 0.93 of the time). */
 static uint64_t
 gather_warily(const struct take *t, const struct axis *a, size_t n, char *dst, const char *src, int64_t first)
 {
@@ -337,23 +338,37 @@ take_row(const struct take *t, const struct axis *a, const char *src, char *dst,
     return 0;
 }
 
+static uint64_t take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last);
+
+/* The same of axis k, which is the index's, and of those behind it. */
+static uint64_t
+take_indexed(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last)
+{
+    const struct axis *a = &t->axis[k];
+    int64_t            block[INDEX_BLOCK];
+    uint64_t           outside = 0;
+
+    for (int64_t n; first < last; first += n) {
+        n = last - first < INDEX_BLOCK ? last - first : INDEX_BLOCK;
+        outside |= read_indices(t, first, (size_t)n, block);
+        for (int64_t i = 0; i < n; i++)
+            outside |= take_axes(t, k + 1, src + block[i] * a->from, dst + (first + i) * a->to, 0, t->axis[k + 1].n);
+    }
+    return outside;
+}
+
 static uint64_t
 take_axes(const struct take *t, int k, const char *src, char *dst, int64_t first, int64_t last)
 {
     const struct axis *a = &t->axis[k];
-    int64_t            block[INDEX_BLOCK], n;
     uint64_t           outside = 0;
 
     if (k == t->n_axes - 1)
         return take_row(t, a, src, dst, first, last);
-    for (; first < last; first += n) {
-        n = last - first < INDEX_BLOCK ? last - first : INDEX_BLOCK;
-        if (a->index)
-            outside |= read_indices(t, first, (size_t)n, block);
-        for (int64_t i = 0; i < n; i++)
-            outside |= take_axes(t, k + 1, src + (a->index ? block[i] : first + i) * a->from, dst + (first + i) * a->to, 0,
-                                 t->axis[k + 1].n);
-    }
+    if (a->index)
+        return take_indexed(t, k, src, dst, first, last);
+    for (int64_t i = first; i < last; i++)
+        outside |= take_axes(t, k + 1, src + i * a->from, dst + i * a->to, 0, t->axis[k + 1].n);
     return outside;
 }
 
