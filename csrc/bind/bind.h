@@ -324,6 +324,7 @@ enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
 struct fr_contest {            /* calls with arguments of one kind */
     uint64_t key, n_calls, n_waited;    /* the calls after those of which it was not clear whether it comes to this */
     uint64_t n_nodes;          /* of the last one */
+    uint64_t first_turn;       /* the call with which the turns began; 0: they have not */
     int64_t  best_ns[2];       /* 0: not known */
 };
 struct fr_contest_run {        /* one call */

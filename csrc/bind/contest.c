@@ -97,7 +97,7 @@ void
 fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real,
                  bool waits)
 {
-    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n, first;
+    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n;
     bool     is_long, is_short;
     struct fr_call_counters c;
 
@@ -106,7 +106,6 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
         return;
     r->of = find(contests, key);
     is_long = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS;
-    first = is_long ? 1 : FIRST_CALLS;
     is_short = r->of->n_nodes > 0 && r->of->n_nodes <= WAITS_NODES && !is_long;
     if (waits && is_short && r->of->n_waited < WAITS_CALLS) {
         r->of->n_waited++;
@@ -114,9 +113,12 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
         return;
     }
     n = r->of->n_calls++;
-    if (n >= first && r->of->best_ns[FR_CONTEST_OURS]) { /* 0: its operations are not small */
-        if (n < first + N_TURNS)
-            r->who = (n - first) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;
+    /* They go on from where they began, though what was long because it was disturbed is so no more. */
+    if (!r->of->first_turn && r->of->best_ns[FR_CONTEST_OURS] && n >= (is_long ? 1 : FIRST_CALLS)) /* 0: its operations are not small */
+        r->of->first_turn = n;
+    if (r->of->first_turn) {
+        if (n < r->of->first_turn + N_TURNS)
+            r->who = (n - r->of->first_turn) % 2 ? FR_CONTEST_OURS : FR_CONTEST_THEIRS;
         else if ((n & (n - 1)) == 0 || n % LOOK_EVERY == 0) /* code comes late, and machines have moods */
             r->who = FR_CONTEST_OURS;
         else if (n % SEE_EVERY == 1 && r->of->best_ns[FR_CONTEST_THEIRS] < 2 * r->of->best_ns[FR_CONTEST_OURS])
