@@ -626,6 +626,7 @@ def filled(xp, x, bad):
 
 import benchmarks.programs_more  # noqa: E402, F401  more of them
 import benchmarks.programs_third  # noqa: E402, F401  and once more
+import benchmarks.programs_large  # noqa: E402, F401  of large arrays
 
 
 def prepare(library, f, arrays):

@@ -71,7 +71,7 @@ fr_plan_drop_fresh(struct fr_plan *p)
 
 /* Fills p->base for every node that has memory, but for leaves. */
 static fr_status
-place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
+place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *err)
 {
     for (int i = 0; i < p->n_new; i++) {
         int n = p->new_[i];
@@ -82,7 +82,7 @@ place_nodes(struct fr_plan *p, char *arena, struct fr_err *err)
                     "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
                     "and %lld for temporaries",
                     (long long)p->place[n].bytes, (long long)p->new_bytes,
-                    (long long)p->arena_bytes);
+                    (long long)n_temporary);
             return FR_ENOMEM;
         }
     }
@@ -130,34 +130,60 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
     }
 }
 
-/* All steps; the GIL may be away. */
+/* What is to be said of a step that has been run, in `us` where somebody looked at the clock. */
+static void
+count_run(const struct fr_plan *p, int i, uint64_t us)
+{
+    const struct fr_step *s = &p->step[i];
+
+    if (s->kind == FR_STEP_LAUNCH)
+        fr_kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
+    if (fr_env.debug >= 2)
+        fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us%s", i, s->n_instances,
+               (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
+               s->band ? ", in bands" : "");
+    stats.n_kernels += s->counts;
+    stats.n_banded += s->counts && s->band;
+    stats.n_products += s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul;
+    stats.bytes_read += s->bytes_read;
+    stats.bytes_written += s->bytes_written;
+}
+
 static fr_status
-run_steps(struct fr_plan *p, struct fr_err *err)
+run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_workers, struct fr_err *err)
+{
+    int64_t   ns[FR_BAND_ITEMS];
+    fr_status st = fr_band_run(p, b, scratch, n_workers, ns, err);
+
+    for (int k = 0; k < b->n_steps; k++)
+        count_run(p, b->first + k, (uint64_t)ns[k] / 1000);
+    return st;
+}
+
+/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. */
+static fr_status
+run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
 {
     bool    (*poll)(void) = fr_pool_interrupted;
     fr_status st = FR_OK;
     bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
 
-    for (int i = 0; i < p->n_steps && st == FR_OK; i++) {
+    for (int i = 0, n; i < p->n_steps && st == FR_OK; i += n) {
         struct fr_step *s = &p->step[i];
-        uint64_t        t0 = timed ? (uint64_t)fr_now_us() : 0, us;
+        uint64_t        t0 = timed ? (uint64_t)fr_now_us() : 0;
 
+        n = s->band ? p->band[s->band - 1].n_steps : 1;
         /* From the first step on that writes over a leaf, Ctrl-C waits for the end: a run given up half
          * way could not be made again. */
-        if (s->overwrites)
-            fr_pool_interrupted = NULL;
+        for (int k = 0; k < n; k++)
+            if (s[k].overwrites)
+                fr_pool_interrupted = NULL;
+        if (s->band) {
+            st = run_band(p, &p->band[s->band - 1], scratch, n_workers, err);
+            continue;
+        }
         st = run_step(p, s, err);
-        us = timed ? (uint64_t)fr_now_us() - t0 : 0;
-        if (s->kind == FR_STEP_LAUNCH)
-            fr_kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
-        if (fr_env.debug >= 2)
-            fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us", i,
-                   s->n_instances, (unsigned long long)s->bytes_read,
-                   (unsigned long long)s->bytes_written, (unsigned long long)us);
-        stats.n_kernels += s->counts;
-        stats.n_products += s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul;
-        stats.bytes_read += s->bytes_read;
-        stats.bytes_written += s->bytes_written;
+        count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
     }
     fr_pool_interrupted = poll;
     return st;
@@ -187,36 +213,39 @@ compile_first(struct fr_plan *p, struct fr_err *err)
 fr_status
 fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
-    char     *arena = NULL;
+    int       n_workers = p->n_bands ? fr_pool_size() : 1;
+    int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
+    char     *arena = NULL, *scratch;
     fr_status st;
 
-    if (p->arena_bytes && !(arena = fr_memory_alloc((size_t)p->arena_bytes)))
+    if (n_temporary && !(arena = fr_memory_alloc((size_t)n_temporary)))
         return fr_fail(err, FR_ENOMEM,
                        "Unable to allocate %lld bytes for temporaries of this evaluation",
-                       (long long)p->arena_bytes);
-    if ((st = place_nodes(p, arena, err)) != FR_OK)
+                       (long long)n_temporary);
+    scratch = arena + p->arena_bytes;
+    if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
         goto out;
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind != FR_STEP_COPY)
             bind_step(p, &p->step[i], inputs);
-    if (p->new_bytes + p->arena_bytes > (int64_t)stats.peak_planned_bytes)
-        stats.peak_planned_bytes = (uint64_t)(p->new_bytes + p->arena_bytes);
+    if (p->new_bytes + n_temporary > (int64_t)stats.peak_planned_bytes)
+        stats.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
     count_evaluation();
     p->running = true;
     if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
-        st = run_steps(p, err);
+        st = run_steps(p, scratch, n_workers, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
 
         st = fr_env_waits_for_code() ? compile_first(p, err) : FR_OK;
         if (st == FR_OK)
-            st = run_steps(p, err);
+            st = run_steps(p, scratch, n_workers, err);
         if (gil)
             fr_hooks.take_gil(gil);
     }
     p->running = false;
 out:
-    fr_memory_free(arena, (size_t)p->arena_bytes);
+    fr_memory_free(arena, (size_t)n_temporary);
     if (st != FR_OK)
         fr_plan_drop_fresh(p);
     return st;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "jit/emit_text.h"
 #include "runtime/plan.h"
@@ -53,6 +54,7 @@ static void
 put_plan(struct fr_text *t, const struct fr_plan *p)
 {
     uint64_t moved = 0;
+    int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_pool_size());
     int      kernel = 0, n_products = 0;
 
     for (int i = 0; i < p->n_steps; i++)
@@ -63,9 +65,9 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
     fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
                    "(%lld results, %lld temporaries for %d arrays, bound %lld)\n",
                 (unsigned long long)moved,
-                (long long)least_bytes(p), (long long)(p->new_bytes + p->arena_bytes),
-                (long long)p->new_bytes, (long long)p->arena_bytes, p->n_arena,
-                (long long)p->arena_bound);
+                (long long)least_bytes(p), (long long)(p->new_bytes + n_temporary),
+                (long long)p->new_bytes, (long long)n_temporary, p->n_arena,
+                (long long)(p->arena_bound + n_temporary - p->arena_bytes));
     for (int i = 0; i < p->n_steps; i++) {
         const struct fr_step *s = &p->step[i];
         int         n_packed = 0;
@@ -90,6 +92,11 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         if (n_packed)
             fr_text_add(t, s->instance[0].joined ? ", %d packed: short rows, run as one"
                                                  : ", %d packed: read crosswise, in tiles", n_packed);
+        if (s->band) {
+            const struct fr_band *b = &p->band[s->band - 1];
+            fr_text_add(t, i == b->first ? ", in %lld bands with the next %d" : ", in the same bands", (long long)(b->n_outer * b->n_bands),
+                        b->n_steps - 1);
+        }
         fr_text_add(t, "\n");
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);

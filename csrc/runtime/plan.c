@@ -534,6 +534,46 @@ read_where_written(const struct fr_plan *p, const struct fr_step *step, int i, i
     return n_uses == 0;
 }
 
+/* Whether another step of the band that step s is in, if any, touches the memory of `q`: bands of it are run before
+ * others of this one. */
+static bool
+band_touches(const struct fr_plan *p, int s, int q)
+{
+    const struct fr_band *b = p->step[s].band ? &p->band[p->step[s].band - 1] : NULL;
+
+    for (int i = 0; b && i < b->n_items; i++) {
+        const struct fr_step *step = &p->step[b->item[i].step];
+
+        if (b->item[i].step == s)
+            continue;
+        for (int k = 0; k < fr_step_operands(step); k++) {
+            int n = step->binding[b->item[i].instance][k].node;
+
+            if (n >= 0 && root_of(p, n) == q)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* All that the steps of a band touch is alive from the first of them to the last. */
+static void
+widen_lives(const struct fr_plan *p, int n_nodes, int32_t *from, int32_t *to)
+{
+    for (int n = 0; n < n_nodes && p->n_bands > 0; n++) {
+        const struct fr_step *first, *last;
+
+        if (to[n] < 0 || to[n] == INT32_MAX)
+            continue;
+        first = &p->step[from[n]];
+        last = &p->step[to[n]];
+        if (first->band)
+            from[n] = p->band[first->band - 1].first;
+        if (last->band)
+            to[n] = p->band[last->band - 1].first + p->band[last->band - 1].n_steps - 1;
+    }
+}
+
 /* Lets results take the memory of operands that nobody needs afterwards. `uses`: [n_nodes] zeros. */
 static void
 reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
@@ -572,7 +612,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
                         !(p->place[q].kind == FR_PLACE_ARENA ||
                           (p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
                            p->work <= LONG_WORK)) ||
-                        !read_where_written(p, step, i, out, q, uses[q]))
+                        !read_where_written(p, step, i, out, q, uses[q]) || band_touches(p, s, q))
                         continue;
                     /* A result over a temporary: the temporary is made in the result's memory. */
                     if (p->place[q].kind == FR_PLACE_ARENA)
@@ -625,7 +665,9 @@ place_all(struct planner *z)
         return no_memory(z);
     first_places(z);
     find_lives(z, from, to);
+    TRY(fr_bands_find(p, to, &z->scratch, z->err));
     reuse_dying(z, from, to, uses);
+    widen_lives(p, n, from, to);
     for (int i = 0; i < n; i++) {
         if (p->place[i].kind == FR_PLACE_NEW) {
             p->new_[p->n_new++] = i;
@@ -662,6 +704,12 @@ out:
 }
 
 /* ---- the plan ----------------------------------------------------------------------------- */
+
+int64_t
+fr_plan_temporary_bytes(const struct fr_plan *p, int n_threads)
+{
+    return p->arena_bytes + p->band_bytes * n_threads;
+}
 
 void
 fr_plan_free(struct fr_plan *p)

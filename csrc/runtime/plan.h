@@ -152,6 +152,7 @@ struct fr_step {
     int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars */
     int                     *group;      /* [n_instances] */
     struct fr_call           call;       /* CALL */
+    int                      band;       /* 1 + the number of the band that it is a part of; 0: of none */
     int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
     int64_t                  copy_bytes;
     uint64_t                 bytes_read, bytes_written;
@@ -172,9 +173,49 @@ fr_step_operands(const struct fr_step *s)
 struct fr_place {                        /* memory of one graph node */
     uint8_t kind;                        /* enum fr_place_kind */
     int32_t root;                        /* SAME: the node whose memory it is, never SAME itself */
-    int64_t bytes, offset;               /* ARENA */
+    int64_t bytes, offset;               /* ARENA, BAND */
 };
-enum fr_place_kind { FR_PLACE_NONE, FR_PLACE_LEAF, FR_PLACE_NEW, FR_PLACE_ARENA, FR_PLACE_SAME };
+/* BAND: only what one band needs of it, in the scratch of whoever runs that. */
+enum fr_place_kind { FR_PLACE_NONE, FR_PLACE_LEAF, FR_PLACE_NEW, FR_PLACE_ARENA, FR_PLACE_SAME, FR_PLACE_BAND };
+
+/* ---- steps that run band by band: bands.c says what that is ---- */
+
+enum { FR_BAND_ITEMS = 48, FR_BAND_NEEDS = 256 };
+
+/* What an item reads of what another one makes: index i of that one's axis is the bytes from i * made on, and index j
+ * of ours wants those from low + j * read up to high + j * read. */
+struct fr_band_need {
+    int     item;
+    int64_t made, read, low, high;
+};
+
+/* An operand in the scratch of a band: index `low` of the item that makes it is at `offset`. */
+struct fr_band_inner {
+    int     item;                        /* -1: it has memory of its own */
+    int64_t made, offset;
+};
+
+struct fr_band_item {                    /* one instance of a step */
+    int                   step, instance;
+    int                   outer_axis;    /* of the instance (fr_instance_dim), of which a band has one unit: so many */
+    int64_t               outer_per;     /* indices; -1: there is none */
+    int                   axis;          /* of that, which is cut */
+    int64_t               n, per;        /* its indices, and those of one unit */
+    bool                  whole;         /* the bands are a partition of it; else each has what it needs */
+    int                   first_need, n_needs;
+    struct fr_band_inner *inner;         /* [n_operands] */
+    const int64_t        *stride;        /* as of the instance, but of what is in scratch */
+};
+
+struct fr_band {                         /* some steps, one after the other */
+    int                  first, n_steps;
+    int                  n_items, n_needs;
+    struct fr_band_item *item;           /* each after those that it needs */
+    struct fr_band_need *need;
+    int64_t              n_outer;        /* units that are cut by themselves, into: */
+    int64_t              n_units, units, n_bands; /* `units` of them are a band, fewer the last one */
+    int64_t              n_bytes;        /* scratch of one who runs them */
+};
 
 struct fr_alike {                        /* two scalars that must have one value */
     int32_t a, b;
@@ -201,7 +242,10 @@ struct fr_plan {
     int32_t         *output;             /* nodes to be realised */
     int32_t         *placed;             /* [n_placed] nodes with memory: leaves first, those of kind SAME last */
     int              n_placed, n_leaves;
+    int              n_bands;
+    struct fr_band  *band;
     int64_t          arena_bytes, arena_bound, new_bytes;
+    int64_t          band_bytes;         /* more of the arena, for each thread */
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
@@ -221,6 +265,8 @@ fr_status fr_plan_make(struct fr_graph *, struct fr_plan **out, struct fr_err *)
 /* A plan with this key. `apart` as above: the plan does not keep the key's layouts. */
 fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
+/* Bytes of temporaries that a run by so many threads has. */
+int64_t   fr_plan_temporary_bytes(const struct fr_plan *, int n_threads);
 enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
                FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
@@ -233,6 +279,19 @@ struct fr_plan *fr_plans_last(void);
 /* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
  * not. */
 struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
+
+/* ---- bands.c, band_run.c ---- */
+
+/* Which steps run band by band, before memory is shared out: temporaries that only these see become BAND. `to`: the
+ * last step that touches the memory of each node. */
+fr_status fr_bands_find(struct fr_plan *, const int32_t *to, struct fr_arena *scratch, struct fr_err *);
+/* The indices low[i] up to high[i] that band number t of an outer unit has of each item. False: not all that it needs of one that is
+ * whole. */
+bool      fr_band_ranges(const struct fr_band *, int64_t t, int64_t *low, int64_t *high);
+/* Runs its steps, whose instances are bound. `scratch`: n_bytes for each of so many workers, as many as the pool had;
+ * ns[k]: how long step first + k took, all threads together. */
+fr_status fr_band_run(struct fr_plan *, const struct fr_band *, char *scratch, int n_workers, int64_t *ns,
+                      struct fr_err *);
 
 /* ---- planner.c ---- */
 

@@ -250,6 +250,7 @@ struct fr_stats {
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
     uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
     uint64_t n_shared;         /* dispatches by several threads */
+    uint64_t n_banded;         /* dispatches that went band by band with others */
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;

@@ -5,11 +5,12 @@
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
+ *     # bands: 4096               as FRIT_BAND_BYTES, which else is 0
  *     graph text                  memory: a line `from to bytes` for each temporary
  *     # expect:
  *     what this program prints
  *
- * schedule, plan and lower see the graph after the passes before them. */
+ * schedule, plan, bands and lower see the graph after the passes before them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,13 @@ void
 fr_kernel_unref(struct fr_kernel_entry *e)
 {
     (void)e;
+}
+
+/* Threads: for how many a plan has bands. */
+int
+fr_pool_size(void)
+{
+    return 1;
 }
 
 /* ---- printing ------------------------------------------------------------------------------ */
@@ -251,6 +259,35 @@ out:
     return st;
 }
 
+static void
+print_band(const struct fr_plan *p, const struct fr_band *b)
+{
+    printf("steps %d to %d in %lld bands of %lld units", b->first, b->first + b->n_steps - 1, (long long)b->n_bands,
+           (long long)b->units);
+    if (b->n_outer > 1)
+        printf(", of %lld outer units each", (long long)b->n_outer);
+    printf("; scratch %lld bytes\n", (long long)b->n_bytes);
+    for (int i = 0; i < b->n_items; i++) {
+        const struct fr_band_item *it = &b->item[i];
+        const struct fr_step      *s = &p->step[it->step];
+        int                        n_op = fr_step_operands(s);
+
+        printf("  item %d: step %d, axis %d of %lld, %lld to a unit, %s\n", i, it->step, it->axis, (long long)it->n,
+               (long long)it->per, it->whole ? "each once" : "what is needed");
+        for (int k = 0; k < it->n_needs; k++) {
+            const struct fr_band_need *need = &b->need[it->first_need + k];
+
+            printf("    needs item %d: %lld + j * %lld to %lld + j * %lld, of %lld each\n", need->item,
+                   (long long)need->low, (long long)need->read, (long long)need->high, (long long)need->read,
+                   (long long)need->made);
+        }
+        for (int k = 0; k < n_op; k++)
+            if (it->inner[k].item == i)
+                printf("    %%%d: at %lld of the scratch\n", s->binding[it->instance][k].node,
+                       (long long)it->inner[k].offset);
+    }
+}
+
 static fr_status
 run_graph(const char *pass, char *text, struct fr_err *err)
 {
@@ -294,6 +331,9 @@ run_graph(const char *pass, char *text, struct fr_err *err)
             print_plan(p);
         else if (!strcmp(pass, "lower"))
             print_lowered(p);
+        else if (!strcmp(pass, "bands"))
+            for (int i = 0; i < p->n_bands; i++)
+                print_band(p, &p->band[i]);
         else
             st = fr_fail(err, FR_EVALUE, "no pass '%s'", pass);
     }
@@ -310,7 +350,7 @@ main(int argc, char **argv)
     static char   text[1 << 20];
     struct fr_err err = {0};
     FILE         *file = argc > 1 ? fopen(argv[1], "r") : NULL;
-    char         *pass, *skip, *end;
+    char         *pass, *skip, *bands, *end;
     fr_status     st;
 
     if (!file || !fread(text, 1, sizeof text - 1, file)) {
@@ -324,6 +364,8 @@ main(int argc, char **argv)
     fr_env.pack_bytes = 1 << 14; /* the defaults */
     fr_env.past_bytes = 24 << 20;
     fr_env.last_cache = 32 << 20;
+    if ((bands = directive(text, "bands")))
+        fr_env.band_bytes = atoi(bands);
     if ((skip = directive(text, "skip")))
         snprintf(fr_env.skip, sizeof fr_env.skip, "%s", skip);
     if (!(pass = directive(text, "pass"))) {
@@ -335,5 +377,6 @@ main(int argc, char **argv)
         printf("error: %s\n", err.text);
     free(pass);
     free(skip);
+    free(bands);
     return 0;
 }

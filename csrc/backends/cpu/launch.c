@@ -562,3 +562,49 @@ fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct 
         }
     return st;
 }
+
+/* ---- in parts -------------------------------------------------------------------------------- */
+
+void
+fr_launch_parts_begin(struct fr_launch_parts *l, struct fr_kernel *kernel, const struct fr_instance *in, int n)
+{
+    struct fr_exec e;
+
+    *l = (struct fr_launch_parts){.kernel = kernel};
+    atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
+    count(&n_launches);
+    if (fr_env.backend[0] == 'r' || !kernel->program) {
+        count(&n_ref);
+        return;
+    }
+    choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &l->duel);
+    l->code = e.code;
+    count(e.code ? &n_jitted : &n_interpreted);
+    for (int i = 0; i < n; i++)
+        count_more(&n_packed, (unsigned)in[i].n_packed);
+}
+
+fr_status
+fr_launch_part(const struct fr_launch_parts *l, const struct fr_instance *in)
+{
+    const struct fr_program *p = l->kernel->program;
+    struct fr_exec           e = {.program = p, .nest = l->kernel->nest, .code = l->code};
+    struct fr_bound          b;
+    struct fr_err            err;
+
+    if (fr_env.backend[0] == 'r' || !p)
+        return fr_ref_launch(l->kernel->nest, in, &err);
+    e.rate = fr_cost_rate(&l->kernel->cost[e.code != NULL]);
+    e.scratch_bytes = e.code && p->code_scratch_bytes > p->scratch_bytes ? p->code_scratch_bytes : p->scratch_bytes;
+    if (is_plain(p, in, 1))
+        return launch_plain(&e, in);
+    fr_space_bind(&b, &e, in);
+    return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
+}
+
+void
+fr_launch_parts_end(const struct fr_launch_parts *l, int64_t ns)
+{
+    if (l->duel.of)
+        fr_duel_learn(&l->duel, (double)ns * 1000 / (double)l->duel.ps);
+}

@@ -60,10 +60,37 @@ struct fr_instance {
     uint8_t        joined;
 };
 
+/* How many indices an axis of the instance has: the outer ones, then the rows, then the inner one. */
+static inline int64_t
+fr_instance_dim(const struct fr_instance *in, int axis)
+{
+    return axis < in->n_outer ? in->outer[axis] : axis == in->n_outer ? in->n_rows : in->n_inner;
+}
+
+/* The instance has only so many of them, from where its pointers are on. */
+static inline void
+fr_instance_cut(struct fr_instance *in, int axis, int64_t n)
+{
+    *(axis < in->n_outer ? &in->outer[axis] : axis == in->n_outer ? &in->n_rows : &in->n_inner) = n;
+}
+
 /* Runs `n` independent instances of one kernel as one dispatch ("a table of pointers and sizes").
  * Executor: FRIT_JIT and kernel->code decide; FRIT_BACKEND=ref takes the reference executor.
  * FR_ENOMEM when scratch cannot be had, FR_EINTR when cancelled (outputs are then undefined). */
 fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
+
+/* A launch in parts, which are instances by themselves and have elements; whoever calls chooses them and the threads. */
+struct fr_launch_parts {
+    struct fr_kernel          *kernel;
+    const struct fr_nest_code *code;      /* NULL: interpreted */
+    struct fr_duel_run         duel;
+};
+/* Counts the launch of the whole and chooses its executor. */
+void      fr_launch_parts_begin(struct fr_launch_parts *, struct fr_kernel *, const struct fr_instance *, int n);
+/* One part, on the calling thread alone. FR_ENOMEM. */
+fr_status fr_launch_part(const struct fr_launch_parts *, const struct fr_instance *);
+/* All parts together took so long. */
+void      fr_launch_parts_end(const struct fr_launch_parts *, int64_t ns);
 
 struct fr_launch_stats {
     uint64_t n_launches;
