@@ -82,6 +82,8 @@ CASES = {
     "steps": (three_steps, rand(150, 40)),
     "a result on the way": (seen_twice, rand(60, 12, 20)),
     "results without axes": (flat, rand(60, 12, 20)),
+    "running sums along rows": (lambda x: np.cumsum(x * x, 1)[:, 3:] - np.cumsum(x, 1)[:, :-3] * x[:, 3:], rand(60, 50)),
+    "of one array, not of each other": (lambda x: (np.cumsum(x, 1)[:, ::2] * 2, np.cumsum(x * x + 1, 1)), rand(60, 50)),
     "transposed": (lambda x: (x.transpose(0, 2, 1) - x.mean(1)[:, :, None]) * 2, rand(50, 8, 20)),
     "every other one": (lambda x: (x[:-2:2] - x[:-2:2].mean(1, keepdims=True)) * x[2::2],
                         rand(120, 8, 20)),

@@ -24,9 +24,10 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
     const struct fr_step      *s = &r->p->step[it->step];
     struct fr_instance         in = s->instance[it->instance];
     char                      *ptr[FR_MAX_OPERANDS];
+    struct fr_err              err;
 
     in.stride = it->stride;
-    for (int k = 0; k < s->kernel->k.nest->n_operands; k++) {
+    for (int k = 0; k < fr_step_operands(s); k++) {
         const struct fr_band_inner *inner = &it->inner[k];
         const int64_t              *stride = in.stride + (size_t)k * (size_t)(in.n_outer + 2);
         uintptr_t                   at = (uintptr_t)in.ptr[k] + (uintptr_t)(low[i] * stride[it->axis]);
@@ -41,6 +42,8 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
     if (it->outer_axis >= 0)
         fr_instance_cut(&in, it->outer_axis, it->outer_per);
     fr_instance_cut(&in, it->axis, high[i] - low[i]);
+    if (s->kind == FR_STEP_SCAN)
+        return fr_launch_scan(s->op, s->dtype, &in, &err);
     return fr_launch_part(&r->parts[it->step - r->b->first], &in);
 }
 
@@ -74,7 +77,8 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
     for (int k = 0; k < b->n_steps; k++) {
         struct fr_step *s = &p->step[b->first + k];
 
-        fr_launch_parts_begin(&r.parts[k], &s->kernel->k, s->instance, s->n_instances);
+        if (s->kind == FR_STEP_LAUNCH)
+            fr_launch_parts_begin(&r.parts[k], &s->kernel->k, s->instance, s->n_instances);
     }
     if (fr_pool_size() <= n_workers) {
         done = fr_pool_run(run_band, &r, b->n_outer * b->n_bands);
@@ -84,7 +88,8 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
     }
     for (int k = 0; k < b->n_steps; k++) {
         ns[k] = (int64_t)r.ns[k];
-        fr_launch_parts_end(&r.parts[k], ns[k]);
+        if (p->step[b->first + k].kind == FR_STEP_LAUNCH)
+            fr_launch_parts_end(&r.parts[k], ns[k]);
     }
     if (r.failed != FR_OK)
         return fr_fail(err, (fr_status)r.failed, "scratch for a kernel");
