@@ -11,6 +11,7 @@
 #include <structmember.h>
 
 #include "bind/npy.h"
+#include "ir/node.h"
 
 /* How many accelerated calls this thread is in. */
 static _Thread_local int depth;
@@ -180,7 +181,9 @@ enum {
     MAX_ARGS = 128,
     MAX_RESULTS = 128,
     SMALL_BYTES = 32768, /* of arguments with which NumPy is through before our call has begun */
-    NOTED_AFTER = 3,     /* calls: by then the next takes half of NumPy's time and can bear to be noted */
+    NOTED_AFTER = 3,     /* calls: by then the next takes half of NumPy's time and can bear to be noted, */
+    FEW_OPERATIONS = 2,  /* unless it is no more than these, of which a noted call saves a fraction of a microsecond: */
+    FEW_NOTED_AFTER = 32, /* to note one costs as much as so many save */
     SLOW_HALF = 64       /* times that NumPy is longer at half precision, which it converts one by one */
 };
 
@@ -542,11 +545,13 @@ is_repeated(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return depth == 0 && stats->calls >= NOTED_AFTER && may_be_noted(f);
+    return depth == 0 && stats->calls >= (f->n_operations <= FEW_OPERATIONS ? FEW_NOTED_AFTER : NOTED_AFTER) &&
+           may_be_noted(f);
 }
 
 static void
-note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised)
+note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised,
+           uint64_t n_operations)
 {
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
     struct fr_call_counters after;
@@ -557,6 +562,8 @@ note_stats(struct fr_callee *f, const struct fr_call_counters *before, const str
     stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
     f->is_planned = fr_eval_had_plan();
+    if (n_operations > f->n_operations)
+        f->n_operations = n_operations;
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -567,6 +574,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
+    uint64_t                began = fr_nodes_made;
 
     if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
         return Py_NewRef(call);
@@ -583,7 +591,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_record_end(watch);
     if (refused)
         return Py_NewRef(call);
-    note_stats(f, &before, &body, !result);
+    note_stats(f, &before, &body, !result, fr_nodes_made - began);
     return result;
 }
 
@@ -628,6 +636,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_contest_run   contest = {.of = NULL};
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
+    uint64_t                began;
 
     if (!f->replays && is_numpys(f, args, n_args)) /* whatever its globals are now */
         return run_unchanged(call, args, n_args, names);
@@ -661,6 +670,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     if (repeated && f->is_planned && !(watch = fr_record_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
     fr_info_call_counters(&before);
+    began = fr_nodes_made;
     if (watch)
         fr_record_begin(watch);
     depth++;
@@ -675,7 +685,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     depth--;
     fr_record_end(watch);
-    note_stats(f, &before, &body, raised);
+    note_stats(f, &before, &body, raised, fr_nodes_made - began);
     fr_contest_end(&contest);
     return result;
 }

@@ -349,6 +349,7 @@ struct fr_callee {
     bool               is_single;  /* and all are if it is one operation that cannot be made again without running it */
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
+    uint64_t           n_operations; /* nodes that a call has made, at most */
 };
 /* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
 bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
