@@ -238,7 +238,7 @@ def test_large(shape, axis):
 def accelerated(f, *args):
     """The function, accelerated and called until its calls are made again without it."""
     fast = frit.accelerate(f)
-    for _ in range(30):
+    for _ in range(40):
         assert_same(fast(*args), f(*args))
     before = frit.stats()["replayed"]
     fast(*args)

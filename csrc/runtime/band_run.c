@@ -88,10 +88,10 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
     }
     for (int k = 0; k < b->n_steps; k++) {
         ns[k] = (int64_t)r.ns[k];
-        if (p->step[b->first + k].kind == FR_STEP_LAUNCH)
+        if (done && r.failed == FR_OK && p->step[b->first + k].kind == FR_STEP_LAUNCH)
             fr_launch_parts_end(&r.parts[k], ns[k]);
     }
-    if (r.failed != FR_OK)
-        return fr_fail(err, (fr_status)r.failed, "scratch for a kernel");
-    return done ? FR_OK : fr_fail(err, FR_EINTR, "interrupted");
+    if (!done || r.failed == FR_EINTR)
+        return fr_fail(err, FR_EINTR, "interrupted");
+    return r.failed == FR_OK ? FR_OK : fr_fail(err, (fr_status)r.failed, "scratch for a kernel in bands");
 }
