@@ -356,6 +356,8 @@ gj_function *fr_emit_stage(struct emit *e, int s);
 void fr_emit_find_sinks(struct emit *e, bool stores);
 /* The variables of that loop, once there are blocks. */
 void fr_emit_declare_loop(struct emit *e);
+
+/* ---- emit_gcc_block.c ------------------------------------------------------------------------ */
 /* A step of `n` blocks. */
 void fr_emit_step(struct emit *e, int n);
 
