@@ -11,7 +11,6 @@
 #include <structmember.h>
 
 #include "bind/npy.h"
-#include "ir/node.h"
 
 /* How many accelerated calls this thread is in. */
 static _Thread_local int depth;
@@ -550,8 +549,7 @@ is_repeated(const struct fr_callee *f)
 }
 
 static void
-note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised,
-           uint64_t n_operations)
+note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised)
 {
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
     struct fr_call_counters after;
@@ -562,8 +560,8 @@ note_stats(struct fr_callee *f, const struct fr_call_counters *before, const str
     stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
     f->is_planned = fr_eval_had_plan();
-    if (n_operations > f->n_operations)
-        f->n_operations = n_operations;
+    if (after.n_nodes - before->n_nodes > f->n_operations)
+        f->n_operations = after.n_nodes - before->n_nodes;
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -574,7 +572,6 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
-    uint64_t                began = fr_nodes_made;
 
     if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
         return Py_NewRef(call);
@@ -591,7 +588,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_record_end(watch);
     if (refused)
         return Py_NewRef(call);
-    note_stats(f, &before, &body, !result, fr_nodes_made - began);
+    note_stats(f, &before, &body, !result);
     return result;
 }
 
@@ -636,7 +633,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_contest_run   contest = {.of = NULL};
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
-    uint64_t                began;
 
     if (!f->replays && is_numpys(f, args, n_args)) /* whatever its globals are now */
         return run_unchanged(call, args, n_args, names);
@@ -670,7 +666,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     if (repeated && f->is_planned && !(watch = fr_record_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
     fr_info_call_counters(&before);
-    began = fr_nodes_made;
     if (watch)
         fr_record_begin(watch);
     depth++;
@@ -685,7 +680,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     depth--;
     fr_record_end(watch);
-    note_stats(f, &before, &body, raised, fr_nodes_made - began);
+    note_stats(f, &before, &body, raised);
     fr_contest_end(&contest);
     return result;
 }

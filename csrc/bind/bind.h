@@ -440,7 +440,7 @@ enum fr_sync {
 };
 /* What an accelerated call compares before and after. */
 struct fr_call_counters {
-    uint64_t n_kernels, n_fallbacks, n_syncs;
+    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes;
 };
 void      fr_info_call_counters(struct fr_call_counters *);
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */

@@ -11,7 +11,6 @@
 #include "base/env.h"
 #include "bind/bind.h"
 #include "bind/npy.h"
-#include "ir/node.h"
 
 enum {
     FIRST_CALLS = 4,       /* ours; */
@@ -127,7 +126,7 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
             r->who = better(r->of);
     }
     fr_info_call_counters(&c);
-    r->began_nodes = fr_nodes_made;
+    r->began_nodes = c.n_nodes;
     r->began_handed = c.n_fallbacks;
     r->began_ns = fr_now_ns();
 }
@@ -142,11 +141,11 @@ fr_contest_end(const struct fr_contest_run *r)
     if (!r->of)
         return;
     took = fr_now_ns() - r->began_ns;
-    r->of->n_nodes = fr_nodes_made - r->began_nodes;
     best = &r->of->best_ns[r->who];
     fr_info_call_counters(&c);
+    r->of->n_nodes = c.n_nodes - r->began_nodes;
     if (r->who == FR_CONTEST_OURS && !*best &&
-        took > (int64_t)(fr_nodes_made - r->began_nodes) * SMALL_NODE_NS +
+        took > (int64_t)r->of->n_nodes * SMALL_NODE_NS +
                    (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS) {
         if (r->of->n_calls >= FIRST_CALLS) /* had it been disturbed, no turn would be lost */
             r->of->n_calls = FIRST_CALLS - 1;

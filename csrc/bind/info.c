@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "bind/bind.h"
+#include "ir/node.h"
 #include "jit/compile.h"
 
 static uint64_t syncs[FR_N_SYNCS], n_syncs;
@@ -103,7 +104,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs};
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs, fr_nodes_made};
 }
 
 static PyObject *

@@ -28,13 +28,12 @@ outermost(const struct fr_instance *in, int k)
 static void
 touch(struct fr_band_finder *z, int root, int item, int64_t stride)
 {
-    if (!z->is_touched[root])
+    if (z->walker[root] == FR_BAND_NOBODY)
         z->touched[z->n_touched++] = root;
-    z->is_touched[root] = true;
-    if (z->walker[root] == FR_BAND_NOBODY && stride > 0) {
-        z->walker[root] = item;
-        z->walked[root] = stride;
-    }
+    else if (z->walked[root] > 0)
+        return;
+    z->walker[root] = item;
+    z->walked[root] = stride > 0 ? stride : 0;
 }
 
 void
@@ -42,7 +41,7 @@ fr_band_forget(struct fr_band_finder *z)
 {
     for (int i = 0; i < z->n_touched; i++) {
         z->maker[z->touched[i]] = z->walker[z->touched[i]] = FR_BAND_NOBODY;
-        z->is_touched[z->touched[i]] = false;
+        z->walked[z->touched[i]] = 0;
     }
     z->n_touched = 0;
 }
@@ -117,9 +116,9 @@ choose_axis(struct fr_band_finder *z, struct fr_band_item *it)
         }
     for (int made = 1; made >= 0; made--)
         for (int k = 0; k < n_op; k++) {
-            int node = s->binding[it->instance][k].node, root = node < 0 ? -1 : fr_band_root(z->p, node);
+            int node = s->binding[it->instance][k].node, root = node < 0 ? -1 : fr_place_root(z->p->place, node);
 
-            if (root < 0 || fr_band_writes(s, k) || (made ? z->maker : z->walker)[root] == FR_BAND_NOBODY)
+            if (root < 0 || fr_band_writes(s, k) || (made ? z->maker[root] == FR_BAND_NOBODY : z->walked[root] == 0))
                 continue;
             return z->maker[root] != FR_BAND_SPOILT && follow(z, it, k, root);
         }
@@ -195,7 +194,7 @@ add_item(struct fr_band_finder *z, int step, int instance)
 
             if (b->node < 0 || fr_band_writes(s, k) != written)
                 continue;
-            root = fr_band_root(z->p, b->node);
+            root = fr_place_root(z->p->place, b->node);
             if (!written) {
                 if (z->maker[root] != FR_BAND_NOBODY && !add_need(z, it, k, root, b, size))
                     return false;

@@ -102,31 +102,26 @@ find_whole(struct fr_band_finder *z)
     }
 }
 
-/* Whether every band has what it needs; the longest part of each item. */
+/* Whether every band has what it needs, and not too much is computed twice; the longest part of each item. */
 static bool
 try_all(struct fr_band_finder *z)
 {
-    double most = 0, again = 0;
+    const struct fr_band *b = &z->band;
+    int64_t               low[FR_BAND_ITEMS], high[FR_BAND_ITEMS];
+    double                computed = 0; /* items, those that are computed twice counted twice */
 
     memset(z->longest, 0, sizeof z->longest);
-    memset(z->again, 0, sizeof z->again);
-    for (int64_t t = 0; t < z->band.n_bands; t++) {
-        if (!fr_band_ranges(&z->band, t, z->low, z->high))
+    for (int64_t t = 0; t < b->n_bands; t++) {
+        if (!fr_band_ranges(b, t, low, high))
             return false;
-        for (int i = 0; i < z->band.n_items; i++) {
-            int64_t n = z->high[i] - z->low[i];
+        for (int i = 0; i < b->n_items; i++) {
+            int64_t n = high[i] > low[i] ? high[i] - low[i] : 0;
 
-            if (n <= 0)
-                continue;
-            z->again[i] += (double)n;
+            computed += (double)n / (double)b->item[i].n;
             z->longest[i] = n > z->longest[i] ? n : z->longest[i];
         }
     }
-    for (int i = 0; i < z->band.n_items; i++) {
-        most += 1;
-        again += z->again[i] / (double)z->item[i].n;
-    }
-    return again <= most * (1 + 1.0 / HALO_SHARE);
+    return computed <= b->n_items * (1 + 1.0 / HALO_SHARE);
 }
 
 /* Whether the parts of rows that a band has are long enough, where it has parts of rows. */
@@ -164,7 +159,7 @@ weigh(struct fr_band_finder *z)
 
             if (n < 0)
                 continue;
-            root = fr_band_root(z->p, n);
+            root = fr_place_root(z->p->place, n);
             of = (double)fr_band_reach(in, k, it->axis, fr_band_size(s, k)).touched *
                  (fr_band_strides(in, k)[it->axis] != 0 ? (double)it->per : 1);
             bytes += of > z->unit[root] ? of - z->unit[root] : 0;
@@ -174,7 +169,7 @@ weigh(struct fr_band_finder *z)
         }
         for (int k = 0; k < fr_step_operands(s); k++)
             if (s->binding[it->instance][k].node >= 0)
-                z->seen[fr_band_root(z->p, s->binding[it->instance][k].node)] = 0;
+                z->seen[fr_place_root(z->p->place, s->binding[it->instance][k].node)] = 0;
     }
     return bytes;
 }
@@ -289,10 +284,10 @@ find(struct fr_band_finder *z, int first)
 fr_status
 fr_bands_find(struct fr_plan *p, const int32_t *to, struct fr_arena *scratch, struct fr_err *err)
 {
-    size_t         n = (size_t)p->graph->n_nodes + 1;
-    uint64_t       bytes = 0;
+    size_t                 n = (size_t)p->graph->n_nodes + 1;
+    uint64_t               bytes = 0;
     struct fr_band_finder *z;
-    fr_status      st = FR_OK;
+    fr_status              st = FR_OK;
 
     for (int s = 0; s < p->n_steps; s++)
         bytes += p->step[s].bytes_read + p->step[s].bytes_written;
@@ -310,22 +305,19 @@ fr_bands_find(struct fr_plan *p, const int32_t *to, struct fr_arena *scratch, st
     z->line = fr_arena_alloc(scratch, n * sizeof *z->line);
     z->unit = fr_arena_alloc(scratch, n * sizeof *z->unit);
     z->seen = fr_arena_alloc(scratch, n * sizeof *z->seen);
-    z->is_touched = fr_arena_alloc(scratch, n * sizeof *z->is_touched);
     z->touched = fr_arena_room(scratch, n * sizeof *z->touched);
     p->band = fr_arena_room(&p->graph->arena, (size_t)p->n_steps / 2 * sizeof *p->band);
-    if (!z->maker || !z->walker || !z->walked || !z->made || !z->line || !z->unit || !z->seen || !z->is_touched ||
-        !z->touched || !p->band)
+    if (!z->maker || !z->walker || !z->walked || !z->made || !z->line || !z->unit || !z->seen || !z->touched ||
+        !p->band)
         return fr_no_memory(err, "a plan");
     memset(z->maker, 0xff, n * sizeof *z->maker); /* FR_BAND_NOBODY */
     memset(z->walker, 0xff, n * sizeof *z->walker);
-    for (int s = 0; s + 1 < p->n_steps && st == FR_OK;) {
-        int last = s;
-
+    for (int s = 0, n_steps; s + 1 < p->n_steps && st == FR_OK; s += n_steps) {
+        n_steps = 1;
         if (find(z, s)) {
             st = fr_band_keep(z, err);
-            last = s + z->band.n_steps - 1;
+            n_steps = z->band.n_steps;
         }
-        s = last + 1;
     }
     return st;
 }

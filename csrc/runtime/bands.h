@@ -15,14 +15,13 @@ struct fr_band_finder {
     const int32_t      *to;         /* [n_nodes] last step that touches the memory of each root */
     struct fr_arena    *arena;
     int32_t            *maker;      /* [n_nodes] item; FR_BAND_NOBODY, FR_BAND_SPOILT */
-    int32_t            *walker;     /* [n_nodes] the first item of the band that goes through it; FR_BAND_NOBODY, */
-    int64_t            *walked;     /* [n_nodes] and with which stride */
+    int32_t            *walker;     /* [n_nodes] the first item that goes through it, or touches it; FR_BAND_NOBODY, */
+    int64_t            *walked;     /* [n_nodes] and with which stride; 0: none goes through it */
     int64_t            *made;       /* [n_nodes] the stride of the maker's axis, */
     int64_t            *line;       /* [n_nodes] and of what has lines of it: from one line to the next; 0: it has not */
     double             *unit, *seen; /* [n_nodes] bytes of a root that a unit touches, and one item of it */
     int32_t            *touched;    /* [n_touched] roots that have been looked at */
     int                 n_touched;
-    bool               *is_touched; /* [n_nodes] */
     bool                has_lines;  /* of one of them, at least */
     int64_t             factor;     /* by which units are to become longer for the item that is being added */
     struct fr_band      band;       /* that is being looked for */
@@ -31,16 +30,9 @@ struct fr_band_finder {
     struct fr_band_item outer[FR_BAND_ITEMS]; /* which is one unit of this */
     int                 n_outer;    /* 0: it is all of it */
     struct fr_band_need need[FR_BAND_NEEDS];
-    int64_t             low[FR_BAND_ITEMS], high[FR_BAND_ITEMS], longest[FR_BAND_ITEMS];
-    double              again[FR_BAND_ITEMS]; /* indices computed, all bands together */
+    int64_t             longest[FR_BAND_ITEMS]; /* most indices of it that a band has */
     double              accesses;   /* bytes that the items of a unit touch */
 };
-
-static inline int
-fr_band_root(const struct fr_plan *p, int n)
-{
-    return p->place[n].kind == FR_PLACE_SAME ? p->place[n].root : n;
-}
 
 static inline bool
 fr_band_writes(const struct fr_step *s, int k)

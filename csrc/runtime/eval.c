@@ -256,11 +256,9 @@ static void
 realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
 {
     for (int i = 0; i < p->n_outputs; i++) {
-        int n = p->output[i], r = n;
+        int n = p->output[i], r = fr_place_root(p->place, n);
         struct fr_buffer *b;
 
-        if (p->place[r].kind == FR_PLACE_SAME)
-            r = p->place[r].root;
         if (p->place[r].kind == FR_PLACE_LEAF) {
             b = fr_buffer_ref(fr_nodes[id[p->given[r]]].v.buffer);
         } else {

@@ -413,14 +413,6 @@ out:
 
 /* ---- places ------------------------------------------------------------------------------- */
 
-static int
-root_of(const struct fr_plan *p, int n)
-{
-    while (p->place[n].kind == FR_PLACE_SAME)
-        n = p->place[n].root;
-    return n;
-}
-
 static void
 first_places(struct planner *z)
 {
@@ -436,14 +428,14 @@ first_places(struct planner *z)
             place[n].kind = FR_PLACE_LEAF;
         } else if (node->op == FR_OP_store && z->f->in_place[n]) {
             place[n].kind = FR_PLACE_SAME;
-            place[n].root = root_of(z->p, node->arg[0].src);
+            place[n].root = fr_place_root(z->p->place, node->arg[0].src);
         } else if (z->stored[n] || node->op == FR_OP_empty) {
             place[n].kind = FR_PLACE_ARENA;
         }
     }
     for (int n = 0; n < z->g->n_nodes; n++)
         if (z->g->node[n].output) {
-            int r = root_of(z->p, n);
+            int r = fr_place_root(z->p->place, n);
 
             if (place[r].kind == FR_PLACE_ARENA)
                 place[r].kind = FR_PLACE_NEW;
@@ -467,13 +459,13 @@ find_lives(const struct planner *z, int32_t *from, int32_t *to)
         for (int i = 0; i < step->n_instances; i++)
             for (int k = 0; k < n_op; k++)
                 if (step->binding[i][k].node >= 0) {
-                    int r = root_of(p, step->binding[i][k].node);
+                    int r = fr_place_root(p->place, step->binding[i][k].node);
 
                     from[r] = s < from[r] ? s : from[r];
                     to[r] = s;
                 }
         if (step->kind == FR_STEP_COPY) {
-            int a = root_of(p, step->copy_from), b = root_of(p, step->copy_to);
+            int a = fr_place_root(p->place, step->copy_from), b = fr_place_root(p->place, step->copy_to);
 
             from[a] = s < from[a] ? s : from[a];
             from[b] = s < from[b] ? s : from[b];
@@ -509,7 +501,7 @@ count_uses(const struct fr_plan *p, const struct fr_step *step, int32_t *uses, i
     for (int i = 0; i < step->n_instances; i++)
         for (int k = 0; k < step->kernel->k.nest->n_operands; k++)
             if (step->binding[i][k].node >= 0)
-                uses[root_of(p, step->binding[i][k].node)] += sign;
+                uses[fr_place_root(p->place, step->binding[i][k].node)] += sign;
 }
 
 /* Whether all uses of the memory of `q` in the step are reads of instance `i`, of the very elements
@@ -524,7 +516,7 @@ read_where_written(const struct fr_plan *p, const struct fr_step *step, int i, i
     size_t                   row = (size_t)(step->instance[i].n_outer + 2);
 
     for (int k = 0; k < nest->n_operands; k++)
-        if (b[k].node >= 0 && root_of(p, b[k].node) == q) {
+        if (b[k].node >= 0 && fr_place_root(p->place, b[k].node) == q) {
             if (b[k].offset != b[out].offset || b[k].moving >= 0 ||
                 (nest->operands[k].flags & FR_OPERAND_WRITTEN) ||
                 memcmp(stride + (size_t)k * row, stride + (size_t)out * row, row * sizeof *stride))
@@ -549,7 +541,7 @@ band_touches(const struct fr_plan *p, int s, int q)
         for (int k = 0; k < fr_step_operands(step); k++) {
             int n = step->binding[b->item[i].instance][k].node;
 
-            if (n >= 0 && root_of(p, n) == q)
+            if (n >= 0 && fr_place_root(p->place, n) == q)
                 return true;
         }
     }
@@ -583,7 +575,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
     /* Memory that holds a result at the end is not dying, whatever it was at the beginning. */
     for (int n = 0; n < z->g->n_nodes; n++)
         if (z->g->node[n].output)
-            to[root_of(p, n)] = INT32_MAX;
+            to[fr_place_root(p->place, n)] = INT32_MAX;
     for (int s = 0; s < p->n_steps; s++) {
         struct fr_step *step = &p->step[s];
 
@@ -606,7 +598,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
 
                     if (q < 0 || (nest->operands[in].flags & FR_OPERAND_WRITTEN) || q == r)
                         continue;
-                    q = root_of(p, q);
+                    q = fr_place_root(p->place, q);
                     if (to[q] != s || p->place[q].bytes != p->place[r].bytes ||
                         nest->operands[in].dtype != nest->operands[out].dtype ||
                         !(p->place[q].kind == FR_PLACE_ARENA ||
@@ -644,7 +636,7 @@ mark_overwrites(struct fr_plan *p)
                 int n = step->binding[i][k].node;
 
                 if (n >= 0 && (step->kernel->k.nest->operands[k].flags & FR_OPERAND_WRITTEN))
-                    step->overwrites |= p->place[root_of(p, n)].kind == FR_PLACE_LEAF;
+                    step->overwrites |= p->place[fr_place_root(p->place, n)].kind == FR_PLACE_LEAF;
             }
     }
 }
@@ -697,7 +689,7 @@ place_all(struct planner *z)
         if (p->place[i].kind == FR_PLACE_ARENA && to[i] >= 0)
             p->place[i].offset = v[n_arena++].offset;
         else if (p->place[i].kind == FR_PLACE_SAME)
-            p->place[i].root = root_of(p, i);
+            p->place[i].root = fr_place_root(p->place, i);
     }
 out:
     return st;

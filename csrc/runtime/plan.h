@@ -217,6 +217,15 @@ struct fr_band {                         /* some steps, one after the other */
     int64_t              n_bytes;        /* scratch of one who runs them */
 };
 
+/* The node whose memory it is. */
+static inline int
+fr_place_root(const struct fr_place *place, int n)
+{
+    while (place[n].kind == FR_PLACE_SAME) /* more than one of them only while memory is shared out */
+        n = place[n].root;
+    return n;
+}
+
 struct fr_alike {                        /* two scalars that must have one value */
     int32_t a, b;
 };

@@ -40,12 +40,6 @@ struct fr_recording {
     bool                   writes;   /* over an argument */
 };
 
-static int
-root_of(const struct fr_plan *p, int n)
-{
-    return p->place[n].kind == FR_PLACE_SAME ? p->place[n].root : n;
-}
-
 /* The argument whose memory a leaf of n bytes is; -1: none's, or that of several. */
 static int
 arg_at(const char *memory, int64_t n_bytes, const struct fr_reach *args, int n_args)
@@ -96,7 +90,7 @@ record_writes(struct fr_recording *r, bool *writes, int n_results)
     int                   n_written = 0;
 
     for (int i = 0; i < p->n_outputs; i++) {
-        int root = root_of(p, p->output[i]), l = 0;
+        int root = fr_place_root(p->place, p->output[i]), l = 0;
 
         if (p->place[root].kind != FR_PLACE_LEAF)
             continue;
@@ -120,7 +114,7 @@ copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
         if (p->step[i].kind != FR_STEP_COPY)
             continue;
         for (int l = 0; l < r->n_leaves; l++) {
-            int from = root_of(p, p->step[i].copy_from), to = root_of(p, p->step[i].copy_to), n = r->leaf[l].node;
+            int from = fr_place_root(p->place, p->step[i].copy_from), to = fr_place_root(p->place, p->step[i].copy_to), n = r->leaf[l].node;
 
             if ((from == n || to == n) && !r->leaf[l].copied && r->leaf[l].arg != NOBODY &&
                 args[r->leaf[l].arg].high - args[r->leaf[l].arg].low != p->place[n].bytes)
@@ -143,7 +137,7 @@ record_takes(struct fr_recording *r, uint64_t n_takes)
 
         if (!b)
             continue;
-        while (l < r->n_leaves && (b->node < 0 || r->leaf[l].node != root_of(p, b->node)))
+        while (l < r->n_leaves && (b->node < 0 || r->leaf[l].node != fr_place_root(p->place, b->node)))
             l++;
         if (l == r->n_leaves || b->moving >= 0 || !s->call.wary) /* a replay's indices are always somebody's */
             return false;
@@ -169,7 +163,7 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
             k++;
         if (k == p->n_outputs)
             return false;
-        root = root_of(p, p->output[k]);
+        root = fr_place_root(p->place, p->output[k]);
         if (p->place[root].kind != FR_PLACE_NEW || t->readonly)
             return false;
         for (k = 0; k < r->n_results; k++)

@@ -360,6 +360,16 @@ run_packed(const struct fr_bound *b, int n_threads)
     return b->in->joined ? fr_short_rows_run(b, n_threads) : fr_tiles_run(b, n_threads);
 }
 
+/* An instance on the calling thread. */
+static fr_status
+run_alone(const struct fr_exec *e, const struct fr_instance *in)
+{
+    struct fr_bound b;
+
+    fr_space_bind(&b, e, in);
+    return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
+}
+
 /* Everything that is not one small call. */
 static fr_status
 launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads, int64_t ps)
@@ -371,11 +381,8 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     for (int i = 0; i < n; i++)
         count_more(&n_packed, (unsigned)in[i].n_packed);
     if (n_threads == 1 && ps < FR_TASK_PS) {
-        for (int i = 0; i < n && st == FR_OK; i++) {
-            fr_space_bind(&b, e, &in[i]);
-            st = in[i].n_packed ? run_packed(&b, 1)
-                                : run_part(&b, 0, b.kept.total, 0, b.in->n_inner, 0, INT64_MAX);
-        }
+        for (int i = 0; i < n && st == FR_OK; i++)
+            st = run_alone(e, &in[i]);
         return st;
     }
     /* Those that are cut in a way of their own go one after the other, what lies between them
@@ -436,6 +443,25 @@ is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, cons
     return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
+static size_t
+scratch_bytes(const struct fr_program *p, const struct fr_nest_code *code)
+{
+    return code && p->code_scratch_bytes > p->scratch_bytes ? p->code_scratch_bytes : p->scratch_bytes;
+}
+
+static bool
+wants_ref(const struct fr_kernel *kernel)
+{
+    return fr_env.backend[0] == 'r' || !kernel->program;
+}
+
+static void
+count_launch(struct fr_kernel *kernel)
+{
+    atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
+    count(&n_launches);
+}
+
 static void
 choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
                 struct fr_duel_run *run)
@@ -450,9 +476,7 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
     run->of = NULL;
     if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, n, ps, run))
         e->code = NULL;
-    e->scratch_bytes = e->program->scratch_bytes;
-    if (e->code && e->program->code_scratch_bytes > e->scratch_bytes)
-        e->scratch_bytes = e->program->code_scratch_bytes;
+    e->scratch_bytes = scratch_bytes(e->program, e->code);
 }
 
 static fr_status
@@ -524,9 +548,8 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     struct fr_cost          *cost;
     fr_status                st;
 
-    atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
-    count(&n_launches);
-    if (fr_env.backend[0] == 'r' || !p)
+    count_launch(kernel);
+    if (wants_ref(kernel))
         return launch_ref(kernel, in, n, err);
     run.ps = all_ps(p, in, n);
     choose_executor(&e, kernel, in, n, run.ps, &duel);
@@ -571,9 +594,8 @@ fr_launch_parts_begin(struct fr_launch_parts *l, struct fr_kernel *kernel, const
     struct fr_exec e;
 
     *l = (struct fr_launch_parts){.kernel = kernel};
-    atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
-    count(&n_launches);
-    if (fr_env.backend[0] == 'r' || !kernel->program) {
+    count_launch(kernel);
+    if (wants_ref(kernel)) {
         count(&n_ref);
         return;
     }
@@ -589,17 +611,13 @@ fr_launch_part(const struct fr_launch_parts *l, const struct fr_instance *in)
 {
     const struct fr_program *p = l->kernel->program;
     struct fr_exec           e = {.program = p, .nest = l->kernel->nest, .code = l->code};
-    struct fr_bound          b;
     struct fr_err            err;
 
-    if (fr_env.backend[0] == 'r' || !p)
+    if (wants_ref(l->kernel))
         return fr_ref_launch(l->kernel->nest, in, &err);
     e.rate = fr_cost_rate(&l->kernel->cost[e.code != NULL]);
-    e.scratch_bytes = e.code && p->code_scratch_bytes > p->scratch_bytes ? p->code_scratch_bytes : p->scratch_bytes;
-    if (is_plain(p, in, 1))
-        return launch_plain(&e, in);
-    fr_space_bind(&b, &e, in);
-    return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
+    e.scratch_bytes = scratch_bytes(p, e.code);
+    return is_plain(p, in, 1) ? launch_plain(&e, in) : run_alone(&e, in);
 }
 
 void
