@@ -273,6 +273,27 @@ def test_a_single_operation_never_is():
     assert after["plans"] == before["plans"] and after["eager"] - before["eager"] == 100
 
 
+@counts
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8", "c16"])
+def test_many_short_rows_that_lie_across_are_few_long_ones(dtype):
+    r = np.random.default_rng(5)
+    x, y, row = ((r.random(shape) * 50).astype(dtype) for shape in ((300, 3), (3, 300), (3,)))
+
+    def stored(x, y, row):
+        x = x.copy()
+        x[::-1, 1:] = y.T[:, :2]
+        return x
+
+    for f in (lambda x, y, row: x + y.T, lambda x, y, row: x[:, ::-1] * row, lambda x, y, row: x[:, :1] - y.T[::-1],
+              lambda x, y, row: y.T + 1, lambda x, y, row: x[::2, ::2].astype("c16"), stored):
+        before, tensors = frit.stats(), [frit.asarray(a) for a in (x, y, row)]
+        got = f(*tensors)
+        frit.eval(got)
+        after = frit.stats()
+        assert after["plans"] == before["plans"] and after["eager"] - before["eager"] == 1
+        assert_same(np.asarray(got), f(x, y, row))
+
+
 def test_what_is_large_has_a_plan_at_once():
     x = frit.asarray(np.arange(200000.0))
     assert count("eager", lambda: x * 2 + x)[0] == 0

@@ -107,7 +107,8 @@ fr_eager_is_alone(fr_ref id)
 
 enum { MAX_OPERANDS = 4,
        MAX_ROWS = 128,   /* that are run one by one: an executor does several at once; */
-       LONG_ROW = 32 };  /* if they are no longer than this */
+       LONG_ROW = 32,    /* if they are no longer than this */
+       SHORT_ROW = 12 }; /* what such a row costs is more than steps over memory do */
 
 enum form { MAP, STORE, ROWS, COLUMNS };
 
@@ -241,6 +242,31 @@ coalesce(struct loop *z)
     z->n_axes = z->n_axes ? n + 1 : 0;
 }
 
+/* Of a map that reads across memory anyway the two innermost axes change places, where that makes few long rows of many
+ * short ones. */
+static void
+lengthen_rows(struct loop *z)
+{
+    int     last = z->n_axes - 1;
+    bool    across = false;
+    int64_t short_row, stride;
+
+    if (last < 1 || z->form == ROWS || z->dims[last] > SHORT_ROW || z->dims[last - 1] < LONG_ROW)
+        return;
+    for (int o = 0; o < z->n_operands; o++)
+        across |= z->stride[o][last] != 0 && z->stride[o][last] != 1;
+    if (!across)
+        return;
+    short_row = z->dims[last];
+    z->dims[last] = z->dims[last - 1];
+    z->dims[last - 1] = short_row;
+    for (int o = 0; o < z->n_operands; o++) {
+        stride = z->stride[o][last];
+        z->stride[o][last] = z->stride[o][last - 1];
+        z->stride[o][last - 1] = stride;
+    }
+}
+
 static void
 set_axes(struct loop *z, const struct fr_layout *domain)
 {
@@ -260,6 +286,7 @@ set_axes(struct loop *z, const struct fr_layout *domain)
     }
     set_order(z, domain, stride);
     coalesce(z);
+    lengthen_rows(z);
 }
 
 /* The form of a reduction: rows of what is reduced, or columns, between axes that are kept. False: another one. */
