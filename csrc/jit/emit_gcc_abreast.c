@@ -29,32 +29,12 @@
 #include "base/alloc.h"
 
 enum {
-    STARTED_PER_CYCLE = 2,
-    WAITING = 32,
-    LOAD_LATENCY = 6,
     SHORT = 5,               /* instructions for an element that is summed: as much as its sum is */
     SHORT_STEP = 4,          /* blocks of such */
     PAIR = 32,               /* instructions of one block */
     LONG = 200,
     MAX_INSTRUCTIONS = 2400, /* of all blocks of a step */
     MAX_REFERENCES = 500,    /* to memory; GCC vectorises no loop with more than 1000 */
-};
-
-/* Cycles until a result is there, and how many instructions could have been started while it kept
- * its part of the processor busy. What is not here is 1 and 1. */
-struct cost {
-    uint8_t latency, slots;
-};
-static const struct cost float_cost[FR_N_MOPS] = {
-    [FR_M_ADD] = {4, 1},    [FR_M_SUB] = {4, 1},    [FR_M_MUL] = {4, 1},    [FR_M_FMA] = {4, 1},
-    [FR_M_DIV] = {16, 16},  [FR_M_SQRT] = {20, 20}, [FR_M_RINT] = {8, 2},   [FR_M_CVT] = {4, 1},
-    [FR_M_DIVBY] = {12, 3}, [FR_M_DIVFEW] = {8, 2}, [FR_M_FLOOR] = {16, 6}, [FR_M_CEIL] = {16, 6},
-    [FR_M_TRUNC] = {16, 6},
-    [FR_M_EQ] = {3, 1},     [FR_M_NE] = {3, 1},     [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
-};
-static const struct cost int_cost[FR_N_MOPS] = {
-    [FR_M_MUL] = {10, 2}, [FR_M_MULHI] = {10, 6}, [FR_M_CVT] = {4, 1}, [FR_M_EQ] = {3, 1},
-    [FR_M_NE] = {3, 1},   [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
 };
 
 /* One block of a stage. */
@@ -157,14 +137,13 @@ static void
 count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from,
                   int *ready)
 {
-    bool        is_float = fr_dtype_is_float(in->type) || fr_dtype_is_float(from);
-    struct cost cost = is_float ? float_cost[in->op] : int_cost[in->op];
-    int         n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);
+    struct fr_mcost cost = fr_m_cost((enum fr_mop)in->op, in->type, from);
+    int             n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);
 
     t->scalar |= in->op == FR_M_FMOD || in->op == FR_M_IDIV || in->op == FR_M_IREM ||
                  (in->op == FR_M_FMA && !e->c.has_fma);
-    t->instructions += (n ? n : 1) * (cost.slots ? cost.slots : 1);
-    *ready += cost.latency ? cost.latency : 1;
+    t->instructions += (n ? n : 1) * cost.slots;
+    *ready += cost.latency;
     if (*ready > t->latency)
         t->latency = *ready;
 }
@@ -223,7 +202,7 @@ count(const struct emit *e, const struct body *b, int *ready, int *last, uint8_t
         alive += width(e, code[i].type);
         t.registers = alive > t.registers ? alive : t.registers;
         if (code[i].op == FR_M_INPUT) {
-            ready[i] = LOAD_LATENCY;
+            ready[i] = FR_LOAD_LATENCY;
             t.references++;
         } else {
             count_instruction(e, &t, &code[i], code[args[0]].type, &ready[i]);
@@ -237,8 +216,7 @@ count(const struct emit *e, const struct body *b, int *ready, int *last, uint8_t
 static int
 choose(const struct emit *e, const struct tally *t)
 {
-    int missing = STARTED_PER_CYCLE * t->latency - WAITING;
-    int n = t->instructions ? (missing + t->instructions - 1) / t->instructions : 1;
+    int n = fr_m_abreast(t->instructions, t->latency);
     int registers = e->vector_bytes == 64 ? 32 : 16;
 
     if (n < 2 && (e->has_rare || t->instructions >= PAIR || fr_emit_stage_has(e, HOW_TREE)))

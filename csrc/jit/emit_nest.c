@@ -61,7 +61,7 @@ write_micro(struct fr_writer *w, const struct fr_mcode *code, struct fr_mnum r, 
 {
     const fr_mval        roots[2] = {r.re, r.im};
     const char *const    names[2] = {result->s[0], result->s[1]};
-    struct fr_text_lines lines = {w->indent, prefix, inputs, roots, names, fr_parts(d), false};
+    struct fr_text_lines lines = {w->indent, prefix, inputs, roots, names, fr_parts(d), false, 0};
 
     fr_text_micro(&w->text, code, &lines);
 }

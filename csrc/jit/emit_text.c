@@ -340,6 +340,7 @@ struct printer {
     const struct fr_mcode      *code;
     const struct fr_text_lines *lines;
     uint16_t                   *number;
+    char                        lane[12]; /* what names end in */
 };
 
 static void
@@ -349,15 +350,15 @@ add_value(struct fr_text *out, const struct printer *pr, fr_mval v)
 
     for (int r = 0; r < pr->lines->n_roots; r++)
         if (pr->lines->roots[r] == v && in->op != FR_M_INPUT && in->op != FR_M_CONST) {
-            fr_text_add(out, "%s", pr->lines->root_names[r]);
+            fr_text_add(out, "%s%s", pr->lines->root_names[r], pr->lane);
             return;
         }
     if (in->op == FR_M_INPUT)
-        fr_text_add(out, "%s", pr->lines->inputs[in->imm]);
+        fr_text_add(out, "%s%s", pr->lines->inputs[in->imm], pr->lane);
     else if (in->op == FR_M_CONST)
         fr_text_const(out, in->type, in->imm);
     else
-        fr_text_add(out, "%s_%d", pr->lines->prefix, pr->number[v]);
+        fr_text_add(out, "%s_%d%s", pr->lines->prefix, pr->number[v], pr->lane);
 }
 
 static void
@@ -480,36 +481,49 @@ number_lines(struct printer *pr)
     return needed && pr->number;
 }
 
+/* The lines of one value: under its number, or under the names that it has as a root. */
+static void
+add_lines(struct fr_text *out, const struct printer *pr, fr_mval v)
+{
+    const struct fr_text_lines *lines = pr->lines;
+    const char                 *type = fr_text_type(pr->code->inst[v].type);
+    bool                        done = false;
+
+    for (int r = 0; r < lines->n_roots; r++) {
+        if (lines->roots[r] != v)
+            continue;
+        fr_text_add(out, "%sconst %s %s%s = ", lines->indent, type, lines->root_names[r], pr->lane);
+        if (done)
+            add_value(out, pr, v);
+        else
+            add_expression(out, pr, v);
+        fr_text_add(out, ";\n");
+        done = true;
+    }
+    if (done || !pr->number[v])
+        return;
+    fr_text_add(out, "%sconst %s %s_%d%s = ", lines->indent, type, lines->prefix, pr->number[v], pr->lane);
+    add_expression(out, pr, v);
+    fr_text_add(out, ";\n");
+}
+
 void
 fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_text_lines *lines)
 {
-    struct printer pr = {code, lines, NULL};
+    struct printer pr = {code, lines, NULL, ""};
 
     if (code->st != FR_OK || !number_lines(&pr)) {
         out->st = code->st != FR_OK ? code->st : FR_ENOMEM;
         fr_free(pr.number);
         return;
     }
-    for (size_t i = 0; i < code->n; i++) {
-        const char *type = fr_text_type(code->inst[i].type);
-        bool        done = false;
-
-        for (int r = 0; r < lines->n_roots; r++) {
-            if (lines->roots[r] != i)
-                continue;
-            fr_text_add(out, "%sconst %s %s = ", lines->indent, type, lines->root_names[r]);
-            if (done)
-                add_value(out, &pr, (fr_mval)i);
-            else
-                add_expression(out, &pr, (fr_mval)i);
-            fr_text_add(out, ";\n");
-            done = true;
-        }
-        if (done || !pr.number[i])
-            continue;
-        fr_text_add(out, "%sconst %s %s_%d = ", lines->indent, type, lines->prefix, pr.number[i]);
-        add_expression(out, &pr, (fr_mval)i);
-        fr_text_add(out, ";\n");
-    }
+    for (size_t i = 0; i < code->n; i++)
+        if (lines->abreast == 0)
+            add_lines(out, &pr, (fr_mval)i);
+        else
+            for (int k = 0; k < lines->abreast; k++) {
+                snprintf(pr.lane, sizeof pr.lane, "_%d", k);
+                add_lines(out, &pr, (fr_mval)i);
+            }
     fr_free(pr.number);
 }

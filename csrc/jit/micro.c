@@ -61,6 +61,36 @@ fr_m_has_rare(const struct fr_mcode *code)
     return false;
 }
 
+struct fr_mcost
+fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from)
+{
+    /* Those that are not here are 1 and 1. */
+    static const struct fr_mcost float_cost[FR_N_MOPS] = {
+        [FR_M_ADD] = {4, 1},    [FR_M_SUB] = {4, 1},    [FR_M_MUL] = {4, 1},    [FR_M_FMA] = {4, 1},
+        [FR_M_DIV] = {16, 16},  [FR_M_SQRT] = {20, 20}, [FR_M_RINT] = {8, 2},   [FR_M_CVT] = {4, 1},
+        [FR_M_DIVBY] = {12, 3}, [FR_M_DIVFEW] = {8, 2}, [FR_M_FLOOR] = {16, 6}, [FR_M_CEIL] = {16, 6},
+        [FR_M_TRUNC] = {16, 6},
+        [FR_M_EQ] = {3, 1},     [FR_M_NE] = {3, 1},     [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
+    };
+    static const struct fr_mcost int_cost[FR_N_MOPS] = {
+        [FR_M_MUL] = {10, 2}, [FR_M_MULHI] = {10, 6}, [FR_M_CVT] = {4, 1}, [FR_M_EQ] = {3, 1},
+        [FR_M_NE] = {3, 1},   [FR_M_LT] = {3, 1},     [FR_M_LE] = {3, 1},
+    };
+    bool            is_float = fr_dtype_is_float(type) || fr_dtype_is_float(from);
+    struct fr_mcost cost = is_float ? float_cost[op] : int_cost[op];
+
+    return cost.latency ? cost : (struct fr_mcost){1, 1};
+}
+
+int
+fr_m_abreast(int slots, int latency)
+{
+    enum { STARTED_PER_CYCLE = 2, WAITING = 32 };
+    int missing = STARTED_PER_CYCLE * latency - WAITING;
+
+    return missing > slots && slots ? (missing + slots - 1) / slots : 1;
+}
+
 void
 fr_mcode_clear(struct fr_mcode *code)
 {

@@ -80,6 +80,17 @@ void    fr_m_needed(const struct fr_mcode *code, enum fr_sides, uint8_t *needed)
 /* True if some instruction is RARE. */
 bool    fr_m_has_rare(const struct fr_mcode *code);
 
+/* Cycles until a vector of results is there, and how many vector instructions could have been started while it kept
+ * its part of the processor busy; `from` is the type of the arguments. */
+struct fr_mcost {
+    uint8_t latency, slots;
+};
+enum { FR_LOAD_LATENCY = 6 };
+struct fr_mcost fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from);
+/* How many elements have to be worked on at once to keep a processor busy, if each takes so many slots and cycles: the
+ * head of emit_gcc_abreast.c. At least 1. */
+int fr_m_abreast(int slots, int latency);
+
 /* A value of any dtype: complex numbers have both parts, the others only `re`. */
 struct fr_mnum {
     fr_mval re, im;

@@ -85,17 +85,15 @@ out:
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
-/* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The
- * range is tested here, so that every emitter and device agrees. */
+/* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The range is tested
+ * here, so that every emitter and device agrees; what a conversion gives there is not looked at. */
 static fr_mval
 float_to_signed(code_t c, fr_dtype to, fr_mval v)
 {
     fr_dtype type = m_type(c, v);
     fr_mval  fits = m_lt(c, m_abs(c, v), m_real(c, type, to == FR_I32 ? 0x1p31 : 0x1p63));
-    fr_mval  safe = m_select(c, fits, v, m_real(c, type, 0.0));
 
-    return m_select(c, fits, m_cvt(c, to, safe),
-                    m_int(c, to, to == FR_I32 ? INT32_MIN : INT64_MIN));
+    return m_select(c, fits, m_cvt(c, to, v), m_int(c, to, to == FR_I32 ? INT32_MIN : INT64_MIN));
 }
 
 /* As compilers do it for x86-64: small integers keep the low bits of i32; u32 and u64 shift their
@@ -121,12 +119,11 @@ static fr_mval
 half_to_int(code_t c, fr_dtype to, fr_mval v)
 {
     fr_mval fits = m_lt(c, m_abs(c, v), m_real(c, FR_F32, 0x1p31));
-    fr_mval zero = m_real(c, FR_F32, 0.0), i = m_cvt(c, FR_I32, m_select(c, fits, v, zero));
     fr_mval other = m_int(c, to, INT64_MIN);
 
     if (to == FR_U64)
-        other = m_select(c, m_lt(c, zero, v), m_int(c, to, 0), other);
-    return m_select(c, fits, m_cvt(c, to, i), other);
+        other = m_select(c, m_lt(c, m_real(c, FR_F32, 0), v), m_int(c, to, 0), other);
+    return m_select(c, fits, m_cvt(c, to, m_cvt(c, FR_I32, v)), other);
 }
 
 /* Beyond 65,520 everything is infinite, so wide integers are brought near it first. */

@@ -12,9 +12,8 @@ static fr_mval
 arctan_sum(code_t c, fr_dtype t, struct two base, fr_mval u, fr_mval tail)
 {
     struct two z = product_exact(c, u, u), cube = product_exact(c, u, z.hi);
-    /* z may be 1, where the halves of a polynomial that is split would be larger than their sum. */
-    fr_mval p = t == FR_F32 ? POLY(z.hi, ARCTAN_F32)
-                            : horner(c, t, z.hi, ARCTAN_F64, FR_LEN(ARCTAN_F64), 1);
+    /* (A polynomial for doubles would have 20 terms.) */
+    fr_mval p = t == FR_F32 ? POLY(z.hi, ARCTAN_F32) : DIV(POLY(z.hi, ARCTAN_F64_P), POLY(z.hi, ARCTAN_F64_Q));
     fr_mval lo;
     struct two sum = sum_sorted(c, base.hi, u);
 

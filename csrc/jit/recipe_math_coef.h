@@ -120,15 +120,6 @@ static const double LOG2_F32[] = {
     -0x1.6ef08ap-3, 0x1.5f59e8p-3, -0x1.574222p-3, 0x1.8adf1ep-4,
 };
 
-/* (log(1 + r) - r) / r^2 / ln 2, error against log: 2^-56.8 */
-static const double LOG2_F64[] = {
-    -0x1.71547652b8303p-1, 0x1.ec709dc3a03aep-2, -0x1.71547652b6997p-2, 0x1.2776c50eff27cp-2,
-    -0x1.ec709dc5f2a49p-3, 0x1.a61762a4a8237p-3, -0x1.7154758ec4592p-3, 0x1.484b13d1e357p-3,
-    -0x1.2776e7c968383p-3, 0x1.0c9aa81e320fbp-3, -0x1.ec6984a0c10f6p-4, 0x1.c6821c44b27d5p-4,
-    -0x1.a6827f550eebap-4, 0x1.8b1726d11060cp-4, -0x1.6e0ac595ae2bap-4, 0x1.4e679cf1df02p-4,
-    -0x1.4f8970c7c7708p-4, 0x1.81d9212ac5d2dp-4, -0x1.62ea1a257955ep-4, 0x1.3555a7ce4941ap-5,
-};
-
 /* log10 2; the first part times an exponent is exact */
 static const double LOG10_F32_STEP[] = {
     0x1.344p-2, 0x1.3509f8p-18,
@@ -155,15 +146,6 @@ static const double LOG10_F32[] = {
     -0x1.b4fd3ap-5, 0x1.f1801ap-5, -0x1.b91804p-5,
 };
 
-/* (log(1 + r) - r) / r^2 / ln 10, error against log: 2^-56.8 */
-static const double LOG10_F64[] = {
-    -0x1.bcb7b1526e507p-3, 0x1.287a7636f436ep-3, -0x1.bcb7b15270963p-4, 0x1.63c6277521f4cp-4,
-    -0x1.287a76353c821p-4, 0x1.fc3fa617cd59cp-5, -0x1.bcb7b28318ff6p-5, 0x1.8b4df27b4b9fap-5,
-    -0x1.63c5ed9e57959p-5, 0x1.436e57ed570c7p-5, -0x1.2881095769c31p-5, 0x1.11ad0ef0994dp-5,
-    -0x1.fb51294d2dbf7p-6, 0x1.da0c625f47c8p-6, -0x1.c748acd5ecdb8p-6, 0x1.a7f209e6e13ffp-6,
-    -0x1.433d228585eecp-6, 0x1.46e20e3e3d39dp-6, -0x1.34b6ab8af22e3p-5, 0x1.123a8a00cd0fep-5,
-};
-
 /* log(1 + z) / z, 0 <= z <= 1, for floats: 2^-33.0 */
 static const double LOG1P_SHORT[] = {
     0x1.fffffffefc8edp-1, -0x1.fffffda6d8174p-2, 0x1.5554e12bf7149p-2, -0x1.ffee3e807da31p-3,
@@ -184,13 +166,16 @@ static const double LOG_F32[] = {
     -0x1.0f51dep-3, 0x1.08748p-3, -0x1.38130ep-4,
 };
 
-/* (log(1 + r) - r + r^2 / 2) / r^3, error against log: 2^-56.6 */
+/* (2 arctanh s / s - 2) / s^2 in s^2, error against log: 2^-59.5 */
 static const double LOG_F64[] = {
-    0x1.5555555555533p-2, -0x1.fffffffffef16p-3, 0x1.999999999f799p-3, -0x1.555555566b29cp-3,
-    0x1.24924922a2b6dp-3, -0x1.ffffff2bf9d9cp-4, 0x1.c71c71e0683b5p-4, -0x1.9999c26b36192p-4,
-    0x1.745d3f16eb53ep-4, -0x1.5550ee7095039p-4, 0x1.3b0b894aaa874p-4, -0x1.24d74edddf6c5p-4,
-    0x1.11ccffd868bb7p-4, -0x1.fba1c4fe09e56p-5, 0x1.d05a66f427334p-5, -0x1.d11f80d35e20cp-5,
-    0x1.0a6223b07f0d6p-4, -0x1.ea06ac6df6552p-5, 0x1.ac7732531fb17p-6,
+    0x1.5555555555592p-1, 0x1.999999997ff4fp-2, 0x1.24924941dd159p-2, 0x1.c71c521837c03p-3,
+    0x1.74663c180c821p-3, 0x1.39a1fe51f39d1p-3, 0x1.2f02e5b9c82b9p-3,
+};
+
+/* (2 arctanh s / s - 2) / s^2 in s^2, error against log: 2^-62.9 */
+static const double LOG10_F64[] = {
+    0x1.555555555555p-1, 0x1.999999999bbb8p-2, 0x1.249249223d442p-2, 0x1.c71c743eef1bcp-3,
+    0x1.745c5e4c3c78fp-3, 0x1.3b3335776b9abp-3, 0x1.0df75ae491075p-3, 0x1.1a531028d64d3p-3,
 };
 
 /* erf x / x - 1 in x^2, |x| <= CUT, error against erf x: 2^-28.6 */
@@ -316,13 +301,16 @@ static const double ARCTAN_F32[] = {
     -0x1.fef4fcp-6, 0x1.65cb4ep-7, -0x1.d6704ap-10,
 };
 
-/* (arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t: 2^-57.6 */
-static const double ARCTAN_F64[] = {
-    -0x1.5555555555496p-4, 0x1.9999999995545p-3, -0x1.249249237e217p-3, 0x1.c71c717f94422p-4,
-    -0x1.745d11aaec9eap-4, 0x1.3b1366759eca4p-4, -0x1.110e5019269f1p-4, 0x1.e1bb9aea18f12p-5,
-    -0x1.ae5e432a2f38fp-5, 0x1.82da40098717cp-5, -0x1.59a287610e7c8p-5, 0x1.2c2b83c9bb029p-5,
-    -0x1.e9f16783ac8ffp-6, 0x1.68328eb4f9fbdp-6, -0x1.c77d2b1e7cff6p-7, 0x1.d79f8b084547ap-8,
-    -0x1.7a1fecf4602p-9, 0x1.b3d75e48a7e33p-11, -0x1.3f183fc5551b6p-13, 0x1.bbbe5f684b18dp-17,
+/* P / Q is (arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t, P: 2^-56.4 */
+static const double ARCTAN_F64_P[] = {
+    -0x1.555555555546fp-4, -0x1.cdd0f08562a93p-6, 0x1.63d447eaea922p-3, 0x1.5985e1f78b3a3p-3,
+    0x1.987e7d5b0b9d4p-5, 0x1.10edf762c0035p-8, 0x1.308a8b1aaf0dbp-20,
+};
+
+/* Q */
+static const double ARCTAN_F64_Q[] = {
+    0x1p+0, 0x1.5e7ec9bfb27dp+1, 0x1.62e35dcd8145dp+1, 0x1.44d05db1bce3fp+0, 0x1.03f5daa5aa6ecp-2,
+    0x1.14583f880b614p-6,
 };
 
 /* (arcsin s / s - 1) / s^2 in s^2, |s| <= 1/2, error against arcsin s: 2^-27.6 */
@@ -363,12 +351,10 @@ static const double CBRT_2[] = {
     0x1.428a2f98d728bp+0,
 };
 
-/* log2(1 + r) / r, for floats: 2^-35.8 */
+/* log2((1 + s) / (1 - s)) / s in s^2, for floats: 2^-37.8 */
 static const double LOG2_SHORT[] = {
-    0x1.71547652a1e9ep+0, -0x1.715476565d39ap-1, 0x1.ec709ebb928aep-2, -0x1.71547097a9266p-2,
-    0x1.277651fc6e8d3p-2, -0x1.ec72b58ba88a1p-3, 0x1.a63f4461d129bp-3, -0x1.71417256aa3ccp-3,
-    0x1.452919ce12a75p-3, -0x1.252f249a7c6fdp-3, 0x1.2871d054c0dfep-3, -0x1.24894964d4cbcp-3,
-    0x1.3ce9bc9b05edep-4,
+    0x1.71547652bedf2p+1, 0x1.ec709d12cfc76p-1, 0x1.27777fe86b2d1p-1, 0x1.a58d88cd1aba6p-2,
+    0x1.5ce85493396cp-2,
 };
 
 /* (2^r - 1) / r, for floats, error against 2^r: 2^-28.9 */

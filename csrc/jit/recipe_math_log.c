@@ -12,43 +12,74 @@ log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
     return SEL(LT(K(0), x), finite, SEL(EQ(x, K(0)), K(-INFINITY), K(NAN)));
 }
 
-/* What a logarithm is made of: log x = step e + slope r + r^2 p(r). */
+/* log(1 + r) - r of doubles as s inner - half: half is r^2 / 2, and inner half + s^2 p(s^2) with s = r / (2 + r), so
+ * that what s was rounded by counts little (as in fdlibm's e_log.c). Beside a polynomial a division costs next to
+ * nothing, as it has a unit of its own, and of r alone 19 terms would be needed. `square` is r^2 rounded. */
+struct bend {
+    fr_mval s, inner, half;
+};
+
+static struct bend
+log_bend(code_t c, fr_mval r, fr_mval square, const double *p, size_t n)
+{
+    const fr_dtype t = FR_F64;
+    struct bend    b = {.s = DIV(r, ADD(r, K(2))), .half = MUL(square, K(0.5))};
+    fr_mval        z = MUL(b.s, b.s);
+
+    b.inner = FMA(z, poly(c, t, z, p, n), b.half);
+    return b;
+}
+
+/* What a logarithm is made of: log x = step e + slope log(1 + r). */
 struct base {
     const double *step;      /* log 2 in two parts; exponents times the first are exact */
     const double *slope;     /* in two parts */
-    const double *p;
+    const double *p;         /* floats: slope (log(1 + r) - r) = r^2 p(r); doubles: of the bend */
     size_t        n;
     double        from;      /* r is from this, less 1, to twice as much */
 };
+
+/* slope log(1 + r) + rest, but for slope r, in which the first part of slope is meant. */
+static fr_mval
+log_rest(code_t c, fr_dtype t, const struct base *b, fr_mval r, fr_mval rest)
+{
+    struct bend bend;
+
+    if (t == FR_F32)
+        return FMA(r, FMA(r, poly(c, t, r, b->p, b->n), K(b->slope[1])), rest);
+    bend = log_bend(c, r, MUL(r, r), b->p, b->n);
+    return FMA(FMA(bend.s, bend.inner, NEG(bend.half)), K(b->slope[0]), FMA(r, K(b->slope[1]), rest));
+}
 
 static fr_mval
 log_real(code_t c, fr_dtype t, const struct base *b, fr_mval x)
 {
     struct any_split s = split_any(c, t, x, b->from);
     fr_mval r = SUB(s.m, K(1)), slope = K(b->slope[0]), y;
-    fr_mval low = FMA(r, poly(c, t, r, b->p, b->n), K(b->slope[1]));
 
     if (b->step[0] == 1) {
         /* A fraction of at most half the exponent may be rounded once by itself. */
-        y = FMA(s.e, K(s.unit), FMA(r, slope, MUL(r, low)));
+        y = FMA(s.e, K(s.unit), FMA(r, slope, log_rest(c, t, b, r, K(0))));
     } else {
         fr_mval big = MUL(s.e, K(b->step[0] * s.unit)), hi = FMA(r, slope, big);
 
         /* |r| is at most 0.34, and r times the slope half of `big`, so that the difference is exact. */
         y = FMA(s.e, K(b->step[1] * s.unit), FMA(r, slope, SUB(big, hi)));
-        y = ADD(hi, FMA(r, low, y));
+        y = ADD(hi, log_rest(c, t, b, r, y));
     }
     return RARE(s.special, log_specials(c, t, y, x), y);
 }
 
-/* log(1 + r) = r + what this adds to `lo`; `square` is r^2 rounded. */
+/* lo + log(1 + r) - r, with sqrt(1/2) <= 1 + r <= sqrt(2); `square` is r^2 rounded. */
 static fr_mval
 log_tail(code_t c, fr_dtype t, fr_mval r, fr_mval square, fr_mval lo)
 {
+    struct bend bend;
+
     if (t == FR_F32)
         return FMA(square, POLY(r, LOG_F32), lo);
-    /* -1/2 is exact, so that only the smaller cubic term has a rounded factor. */
-    return FMA(square, K(-0.5), FMA(MUL(square, r), POLY(r, LOG_F64), lo));
+    bend = log_bend(c, r, square, LOG_F64, FR_LEN(LOG_F64));
+    return SUB(FMA(bend.s, bend.inner, lo), bend.half);
 }
 
 /* The natural logarithm has no linear term besides r itself. */
@@ -76,7 +107,7 @@ fr_status
 recipe_real_log2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
     static const struct base f32 = {LOG2_F32_STEP, LOG2_F32_SLOPE, LOG2_F32, FR_LEN(LOG2_F32), SQRT_HALF};
-    static const struct base f64 = {LOG2_F64_STEP, LOG2_F64_SLOPE, LOG2_F64, FR_LEN(LOG2_F64), SQRT_HALF};
+    static const struct base f64 = {LOG2_F64_STEP, LOG2_F64_SLOPE, LOG_F64, FR_LEN(LOG_F64), SQRT_HALF};
 
     out->re = log_real(c, t, t == FR_F32 ? &f32 : &f64, in[0].re);
     return c->st;
@@ -115,9 +146,11 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
         rlo = FMA(MUL(*tail, K(0.25)), four, rlo);
     square = product_exact(c, r, r);
     lo = FMA(e, K(ln2[1] * whole.unit), sum.lo);
-    if (fine) { /* what log_tail adds first is as large as the rest of it by far */
-        sum = sum_exact(c, sum.hi, MUL(square.hi, K(-0.5)));
-        lo = ADD(FMA(MUL(square.hi, r), POLY(r, LOG_F64), lo), sum.lo);
+    if (fine) { /* half is as large as the rest of it by far */
+        struct bend bend = log_bend(c, r, square.hi, LOG_F64, FR_LEN(LOG_F64));
+
+        sum = sum_exact(c, sum.hi, NEG(bend.half));
+        lo = ADD(FMA(bend.s, bend.inner, lo), sum.lo);
     } else {
         lo = log_tail(c, t, r, square.hi, lo);
     }
@@ -140,11 +173,12 @@ fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail)
 fr_status
 recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval u = in[0].re;
+    fr_mval u = in[0].re, whole = ADD(u, K(1));
     struct two l = log1p_parts(c, t, u, NULL, NULL, false);
-    fr_mval y = log_specials(c, t, ADD(l.hi, l.lo), ADD(u, K(1)));
+    fr_mval special = LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(whole), U(1))), y = ADD(l.hi, l.lo);
 
-    out->re = SEL(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
+    y = RARE(special, log_specials(c, t, y, whole), y);
+    out->re = RARE(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
     return c->st;
 }
 

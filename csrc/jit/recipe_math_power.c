@@ -116,9 +116,10 @@ power_f32(code_t c, fr_mval x, fr_mval y)
     fr_mval a = widen(c, m_abs(c, x));
     struct split s = split(c, t, a, SQRT_HALF, false);
     fr_mval r = SUB(s.m, K(1)), e = SEL(EQ(a, K(0)), K(-0x1p300), s.e), l, p;
+    fr_mval u = DIV(r, ADD(r, K(2)));
     struct nearest k;
 
-    l = MUL(widen(c, y), FMA(r, POLY(r, LOG2_SHORT), e));
+    l = MUL(widen(c, y), FMA(u, POLY(MUL(u, u), LOG2_SHORT), e));
     l = or_nothing_short(c, at_most(c, t, l, 200), 1);
     k = nearest(c, t, l, 1, BIAS);
     r = SUB(l, k.n);

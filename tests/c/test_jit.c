@@ -78,7 +78,12 @@ test_nest(const char *text)
     return a;
 }
 
-EXPORT void test_want(struct answer *a, int lookup) { fr_compile_want(a->nest, lookup, ready, a); }
+EXPORT void
+test_want(struct answer *a, int lookup)
+{
+    fr_compile_want(a->nest, lookup, ready, a);
+    fr_compile_nudge(); /* the manager may have been asleep already */
+}
 
 EXPORT int test_answered(struct answer *a) { return atomic_load(&a->n); }
 EXPORT int test_has_code(struct answer *a) { return a->code != NULL; }

@@ -12,7 +12,7 @@ import sys
 import gmpy2
 from gmpy2 import mpfr
 
-from minimax import fit, round_to
+from minimax import denominator, fit, round_to
 
 gmpy2.get_context().emin = -(1 << 30)
 
@@ -49,6 +49,19 @@ def polynomial(name, what, f, lo, hi, n, weight=None, bits=53, powers=None):
     coefs, err = fit(f, lo, hi, powers or list(range(n)), weight, bits)
     show(name, f"{what}: 2^{math.log2(err):.1f}", coefs)
     return coefs
+
+
+def rational(name, what, f, lo, hi, n, m, weight):
+    """P and Q, in doubles: f is about P / Q."""
+    q = [round_to(c, 53) for c in denominator(f, lo, hi, n, m, weight)]
+
+    def below(x):
+        return sum(c * x**k for k, c in enumerate(q))
+
+    polynomial(
+        f"{name}_P", f"{what}, P", lambda x: f(x) * below(x), lo, hi, n, lambda x: weight(x) / below(x)
+    )
+    show(f"{name}_Q", "Q", q)
 
 
 def split_parts(value, *bits):
@@ -216,7 +229,6 @@ def log_family():
         wb = near0(lambda r: r * r * k / abs(gmpy2.log1p(r)), 0)
         what = f"(log(1 + r) - r) / r^2 / ln {int(base)}, error against log"
         polynomial(f"{name}_F32", what, lb, lo, hi, 10 if name == "LOG2" else 9, wb, 24)
-        polynomial(f"{name}_F64", what, lb, lo, hi, 20, wb)
     lo, hi = SQRT_HALF - 1, gmpy2.sqrt(mpfr(2)) - 1
     lz = near0(lambda z: gmpy2.log1p(z) / z, 1)
     polynomial("LOG1P_SHORT", "log(1 + z) / z, 0 <= z <= 1, for floats", lz, 0, 1, 12)
@@ -233,11 +245,13 @@ def log_family():
         w,
         24,
     )
-    l3 = near0(lambda r: (gmpy2.log1p(r) - r + r * r / 2) / r**3, mpfr(1) / 3)
-    w3 = near0(lambda r: abs(r**3 / gmpy2.log1p(r)), 0)
-    polynomial(
-        "LOG_F64", "(log(1 + r) - r + r^2 / 2) / r^3, error against log", l3, lo, hi, 19, w3
-    )
+    # log(1 + r) = 2 arctanh s, s = r / (2 + r), is r - r^2 / 2 + s (r^2 / 2 + s^2 p(s^2)), since 2 s = r - s r.
+    what = "(2 arctanh s / s - 2) / s^2 in s^2, error against log"
+    pz = near0(lambda z: (2 * gmpy2.atanh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 2) / z, mpfr(2) / 3)
+    wz = near0(lambda z: z * gmpy2.sqrt(z) / (2 * gmpy2.atanh(gmpy2.sqrt(z))), 0)
+    sure = mpfr("1.0001")
+    polynomial("LOG_F64", what, pz, 0, sure * (hi / (2 + hi)) ** 2, 7, wz)
+    polynomial("LOG10_F64", what, pz, 0, sure * (mpfr("0.33") / mpfr("1.67")) ** 2, 8, wz)
 
 
 def erf_family():
@@ -336,17 +350,13 @@ def arc_family():
     at = near0(lambda z: (gmpy2.atan(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(-1) / 3)
     wt = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.atan(gmpy2.sqrt(z)), 0)
     sure = mpfr("1.00001")
-    for t, n, bits in (("F32", 9, 24), ("F64", 20, 53)):
-        polynomial(
-            f"ARCTAN_{t}",
-            "(arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t",
-            lambda z: at(z) + mpfr("0.25"),
-            0,
-            sure,
-            n,
-            wt,
-            bits,
-        )
+    what = "(arctan t / t - 1) / t^2 + 1/4 in t^2, |t| <= 1, error against arctan t"
+
+    def cubic(z):
+        return at(z) + mpfr("0.25")
+
+    polynomial("ARCTAN_F32", what, cubic, 0, sure, 9, wt, 24)
+    rational("ARCTAN_F64", f"P / Q is {what}", cubic, 0, sure, 7, 5, wt)
     asn = near0(lambda z: (gmpy2.asin(gmpy2.sqrt(z)) / gmpy2.sqrt(z) - 1) / z, mpfr(1) / 6)
     ws = near0(lambda z: z * gmpy2.sqrt(z) / gmpy2.asin(gmpy2.sqrt(z)), 0)
     for t, n, bits in (("F32", 5, 24), ("F64", 12, 53)):
@@ -383,11 +393,11 @@ def power_family():
     lo, hi = lo - 1, hi - 1
     polynomial(
         "LOG2_SHORT",
-        "log2(1 + r) / r, for floats",
-        near0(lambda r: gmpy2.log2(1 + r) / r, 1 / LN2),
-        lo,
-        hi,
-        13,
+        "log2((1 + s) / (1 - s)) / s in s^2, for floats",
+        near0(lambda z: 2 * gmpy2.atanh(gmpy2.sqrt(z)) / gmpy2.sqrt(z) / LN2, 2 / LN2),
+        0,
+        (hi / (2 + hi)) ** 2 * mpfr("1.0001"),
+        5,
     )
     polynomial(
         "EXP2_SHORT",

@@ -145,3 +145,21 @@ def fit(f, lo, hi, powers, weight=None, bits=53, exact=None, points=N_POINTS):
         if left:
             c = improve(xs, g, w, left, c)
     return [done[p] for p in powers], float(max(abs(w * g)))
+
+
+def denominator(f, lo, hi, n, m, weight, points=200, rounds=8):
+    """Coefficients of Q, Q(0) = 1, of degree m such that f Q is nearly a polynomial of n terms.
+
+    Least squares of w (f Q - P) / Q, in which the Q that divides is that of the round before (Sanathanan, Koerner:
+    Transfer function synthesis as a ratio of two complex polynomials, IEEE Transactions on Automatic Control 8, 1963)."""
+    xs = grid(lo, hi, points)
+    q = [mpfr(1)] + [mpfr(0)] * m
+    for _ in range(rounds):
+        rows, right = [], []
+        for x in xs:
+            y, s = mpfr(f(x)), mpfr(weight(x)) / sum(c * x**k for k, c in enumerate(q))
+            rows.append([s * x**k for k in range(n)] + [-s * y * x**k for k in range(1, m + 1)])
+            right.append(s * y)
+        a, b = np.array(rows, dtype=object), np.array(right, dtype=object)
+        q = [mpfr(1)] + list(solve(a.T.dot(a), a.T.dot(b))[n:])
+    return q

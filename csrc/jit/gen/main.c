@@ -29,7 +29,7 @@
 #include "jit/pairs.h"
 #include "jit/recipe.h"
 
-enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 20, MAX_RARE = 4 };
+enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 20, MAX_RARE = 4, ABREAST = 4 };
 
 struct kernel {
     char     name[64];  /* "add_f32", "cast_f16_i8" */
@@ -122,7 +122,7 @@ memory_type(const struct shape *s, const struct side *side)
 }
 
 static void
-add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
+add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars, int abreast)
 {
     const char *indent = scalars ? "        " : "            ";
 
@@ -135,6 +135,11 @@ add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars)
             continue;
         for (int p = 0; p < a->n_parts; p++) {
             if (!s->needs[a->first + p])
+                continue;
+            for (int lane = 0; lane < abreast; lane++)
+                fr_text_add(t, "%sconst %s %c%d_%d = %c[i + %d * h]%s;\n", indent, type, arg_name[k], p, lane,
+                            arg_name[k], lane, truth ? " != 0" : "");
+            if (abreast)
                 continue;
             fr_text_add(t, "%sconst %s %c%d = %c[", indent, type, arg_name[k], p, arg_name[k]);
             if (scalars)
@@ -198,47 +203,198 @@ looks_first(const struct shape *s)
     return s->out.n_parts == 1 && fr_m_has_rare(&s->code);
 }
 
-/* A piece without RARE values has a shorter loop. */
-static void
-add_looking_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines *lines)
+/* How many instructions the result is made of. */
+static size_t
+n_lines(const struct shape *s)
 {
-    struct shape             part = *s;
-    static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
-    struct fr_text_lines     look = *lines;
-    fr_mval                  conds[MAX_RARE];
+    uint8_t *needed = fr_malloc(s->code.n);
+    size_t   n = 0;
 
-    look.roots = conds;
-    look.root_names = names;
-    look.n_roots = 0;
-    look.usual = true;
+    if (!needed)
+        die("out of memory");
+    fr_text_needed(&s->code, s->roots, s->out.n_parts, false, needed);
+    for (size_t i = 0; i < s->code.n; i++)
+        n += needed[i] && s->code.inst[i].op != FR_M_INPUT && s->code.inst[i].op != FR_M_CONST;
+    fr_free(needed);
+    return n;
+}
+
+static bool
+is_vector(const struct fr_minst *in)
+{
+    return in->op != FR_M_FMOD && in->op != FR_M_IDIV && in->op != FR_M_IREM;
+}
+
+/* How many elements would have to be worked on at once, as an element without RARE values is computed. */
+static int
+wanted_abreast(const struct shape *s)
+{
+    const struct fr_minst *inst = s->code.inst;
+    int                    slots = 0, latency = 0, *ready = fr_calloc(s->code.n, sizeof *ready);
+    uint8_t               *needed = fr_malloc(s->code.n);
+
+    if (!needed || !ready)
+        die("out of memory");
+    fr_text_needed(&s->code, s->roots, s->out.n_parts, true, needed);
     for (size_t i = 0; i < s->code.n; i++) {
-        const struct fr_minst *in = &s->code.inst[i];
-        bool                   seen = in->op != FR_M_RARE;
+        const fr_mval   args[] = {inst[i].a, inst[i].b, inst[i].c};
+        bool            is_rare = inst[i].op == FR_M_RARE;
+        struct fr_mcost cost = fr_m_cost((enum fr_mop)inst[i].op, inst[i].type, inst[args[0]].type);
 
-        for (int k = 0; k < look.n_roots; k++)
-            seen |= conds[k] == in->a;
-        if (!seen && look.n_roots == MAX_RARE)
+        for (int k = is_rare ? 2 : 0; k < fr_mop_arity[inst[i].op]; k++)
+            ready[i] = ready[args[k]] > ready[i] ? ready[args[k]] : ready[i];
+        if (inst[i].op == FR_M_INPUT)
+            ready[i] = FR_LOAD_LATENCY;
+        if (!needed[i] || is_rare || fr_mop_arity[inst[i].op] == 0)
+            continue;
+        ready[i] += cost.latency;
+        slots += cost.slots;
+        latency = ready[i] > latency ? ready[i] : latency;
+    }
+    fr_free(needed);
+    fr_free(ready);
+    return fr_m_abreast(slots, latency);
+}
+
+/* Whether ABREAST elements are worked on at once. With that x^y of f64 takes 0.7 of the time, log(1 + e^x) as much; where
+ * the vectors are half as long (AVX2), of which twice as many are started, 0.6, and e^x 0.75. */
+static bool
+goes_abreast(const struct shape *s)
+{
+    bool is_float = false;
+
+    if (s->out.n_parts != 1 || n_lines(s) <= LONG_RECIPE)
+        return false;
+    for (int k = 0; k < s->n_args; k++)
+        if (s->args[k].n_parts != 1)
+            return false;
+    for (size_t i = 0; i < s->code.n; i++) {
+        is_float |= fr_dtype_is_float(s->code.inst[i].type);
+        if (!is_vector(&s->code.inst[i]))
+            return false;
+    }
+    return is_float && wanted_abreast(s) > 2;
+}
+
+/* What elements are RARE by: conditions; or values, which are RARE from a constant on, so that the largest one says it. */
+struct look {
+    int         n;
+    fr_mval     roots[MAX_RARE];
+    fr_mval     least[MAX_RARE]; /* the constant; UINT16_MAX: a condition */
+};
+
+static struct look
+find_look(const struct shape *s)
+{
+    const struct fr_minst *inst = s->code.inst;
+    struct look            look = {0};
+
+    for (size_t i = 0; i < s->code.n; i++) {
+        const struct fr_minst *cond = &inst[inst[i].a];
+        bool                   is_least, seen = inst[i].op != FR_M_RARE;
+        fr_mval                root;
+
+        if (seen)
+            continue;
+        is_least = cond->op == FR_M_LE && inst[cond->a].op == FR_M_CONST && (inst[cond->b].type == FR_U32 || inst[cond->b].type == FR_U64);
+        root = is_least ? cond->b : inst[i].a;
+        for (int k = 0; k < look.n; k++)
+            seen |= look.roots[k] == root && look.least[k] == (is_least ? cond->a : UINT16_MAX);
+        if (!seen && look.n == MAX_RARE)
             die("more than %d conditions of RARE values", MAX_RARE);
-        if (!seen)
-            conds[look.n_roots++] = in->a;
+        if (seen)
+            continue;
+        look.least[look.n] = is_least ? cond->a : UINT16_MAX;
+        look.roots[look.n++] = root;
     }
-    fr_text_add(t, "        for (size_t m; n > 0; n -= m) {\n        unsigned rare = 0;\n\n"
-                   "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n");
-    find_needs(&part, conds, look.n_roots, true);
-    add_loads(t, &part, 0, false);
-    fr_text_micro(t, &s->code, &look);
-    fr_text_add(t, "            rare |= 0");
-    for (int k = 0; k < look.n_roots; k++)
-        fr_text_add(t, " | %s", names[k]);
-    fr_text_add(t, ";\n        }\n        if (rare) LOOP(m) {\n");
-    for (int usual = 0; usual < 2; usual++) {
-        lines->usual = usual;
-        find_needs(&part, s->roots, s->out.n_parts, usual);
-        add_loads(t, &part, 0, false);
-        fr_text_micro(t, &s->code, lines);
-        fr_text_add(t, "            r[i] = r0;\n        }%s",
-                    usual ? "\n        r += m;\n" : " else LOOP(m) {\n");
+    return look;
+}
+
+static fr_dtype
+type_of(const struct shape *s, fr_mval v)
+{
+    return s->code.inst[v].type;
+}
+
+/* Sets `rare` if one of m elements is. */
+static void
+add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines)
+{
+    static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
+    struct look              look = find_look(s);
+    struct shape             part = *s;
+    struct fr_text_lines     to_look = *lines;
+
+    to_look.roots = look.roots;
+    to_look.root_names = names;
+    to_look.n_roots = look.n;
+    to_look.usual = true;
+    fr_text_add(t, "        unsigned rare = 0;\n");
+    for (int k = 0; k < look.n; k++)
+        if (look.least[k] != UINT16_MAX)
+            fr_text_add(t, "        %s top%d = 0;\n", fr_text_type(type_of(s, look.roots[k])), k);
+    fr_text_add(t, "\n        LOOP(m) {\n");
+    find_needs(&part, look.roots, look.n, true);
+    add_loads(t, &part, 0, false, 0);
+    fr_text_micro(t, &s->code, &to_look);
+    for (int k = 0; k < look.n; k++)
+        if (look.least[k] != UINT16_MAX) {
+            fr_text_add(t, "            top%d = LARGER%d(top%d, q%d, ", k, 8 * fr_dtype_size(type_of(s, look.roots[k])), k, k);
+            fr_text_const(t, type_of(s, look.least[k]), s->code.inst[look.least[k]].imm);
+            fr_text_add(t, ");\n");
+        } else {
+            fr_text_add(t, "            rare |= q%d;\n", k);
+        }
+    fr_text_add(t, "        }\n");
+    for (int k = 0; k < look.n; k++)
+        if (look.least[k] != UINT16_MAX) {
+            fr_text_add(t, "        rare |= top%d >= ", k);
+            fr_text_const(t, type_of(s, look.least[k]), s->code.inst[look.least[k]].imm);
+            fr_text_add(t, ";\n");
+        }
+}
+
+/* The statement that follows computes the elements of a piece from number `first` on. */
+static void
+add_loop(struct fr_text *t, struct shape *s, struct fr_text_lines *lines, const char *loop, bool usual, int abreast)
+{
+    lines->usual = usual;
+    lines->abreast = abreast;
+    find_needs(s, s->roots, s->out.n_parts, usual);
+    fr_text_add(t, "%s {\n", loop);
+    add_loads(t, s, 0, false, abreast);
+    fr_text_micro(t, &s->code, lines);
+    for (int lane = 0; lane < abreast; lane++)
+        fr_text_add(t, "            r[i + %d * h] = r0_%d;\n", lane, lane);
+    fr_text_add(t, abreast ? "        }\n" : "            r[i] = r0;\n        }\n");
+}
+
+/* Piece by piece. One without RARE values has a shorter loop; where there are such, pieces are small. */
+static void
+add_piece_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines *lines)
+{
+    struct shape part = *s;
+    bool         looks = looks_first(s), abreast = goes_abreast(s);
+
+    fr_text_add(t, "        for (size_t m, most = PIECE; n > 0; n -= m) {\n"
+                   "        m = n < most ? n : most;\n");
+    if (looks) {
+        add_look(t, s, lines);
+        fr_text_add(t, "        most = rare ? RARE_PIECE : PIECE;\n"
+                       "        if (rare && m > RARE_PIECE) {\n            m = 0;\n            continue;\n        }\n"
+                       "        if (rare)\n");
+        add_loop(t, &part, lines, "        LOOP(m)", false, 0);
+        fr_text_add(t, "        else");
     }
+    fr_text_add(t, "        {\n        size_t first = 0;\n\n");
+    if (abreast) {
+        fr_text_add(t, "#ifdef __FP_FAST_FMA\n        const size_t h = m / (%d * 16) * 16;\n\n        first = %d * h;\n",
+                    ABREAST, ABREAST);
+        add_loop(t, &part, lines, "        LOOP(h)", true, ABREAST);
+        fr_text_add(t, "#endif\n");
+    }
+    add_loop(t, &part, lines, "        LOOP_FROM(first, m)", true, 0);
+    fr_text_add(t, "        }\n        r += m;\n");
     for (int k = 0; k < s->n_args; k++)
         fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
     fr_text_add(t, "        }\n        return;\n    }\n");
@@ -264,11 +420,11 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
             inputs[i] = input_text[i];
         }
     fr_text_add(t, "    case %u: {\n", once);
-    if (looks_first(s)) {
-        add_looking_loops(t, s, &lines);
+    if (looks_first(s) || (once == 0 && goes_abreast(s))) {
+        add_piece_loops(t, s, &lines);
         return;
     }
-    add_loads(t, s, once, true);
+    add_loads(t, s, once, true, 0);
     if (in_pieces(s))
         fr_text_add(t,
                     "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
@@ -276,7 +432,7 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
                     memory_type(s, &s->out));
     else
         fr_text_add(t, "        LOOP(n) {\n");
-    add_loads(t, s, once, false);
+    add_loads(t, s, once, false, 0);
     fr_text_micro(t, &s->code, &lines);
     if (in_pieces(s))
         add_piece_end(t, s);
@@ -285,22 +441,6 @@ add_case(struct fr_text *t, const struct shape *s, unsigned once)
     else
         fr_text_add(t, "            r[i] = r0;\n        }\n");
     fr_text_add(t, "        return;\n    }\n");
-}
-
-/* How many instructions the result is made of. */
-static size_t
-n_lines(const struct shape *s)
-{
-    uint8_t *needed = fr_malloc(s->code.n);
-    size_t   n = 0;
-
-    if (!needed)
-        die("out of memory");
-    fr_text_needed(&s->code, s->roots, s->out.n_parts, false, needed);
-    for (size_t i = 0; i < s->code.n; i++)
-        n += needed[i] && s->code.inst[i].op != FR_M_INPUT && s->code.inst[i].op != FR_M_CONST;
-    fr_free(needed);
-    return n;
 }
 
 /* Which masks get a loop of their own, as bits: what programs use with cheap operations. Long
@@ -551,11 +691,18 @@ static const char names_head[] = "\n#define PASTE_(a, b, c, d) a##b##c##d\n"
                                  "#define PASTE(a, b, c, d) PASTE_(a, b, c, d)\n"
                                  "#define K(name) PASTE(fr_kernels_, FR_LEVEL, _, name)\n";
 
-/* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time. It has no more arguments
- * than registers hold, so that the kernel, whose last act it is, needs no frame. */
+/* Blocks of `once` arguments are filled and the kernel is called for CHUNK elements at a time; if all are, for one. It has
+ * no more arguments than registers hold, so that the kernel, whose last act it is, needs no frame. */
 static const char splat_text[] =
     "\n#define LOOP(n) _Pragma(\"GCC ivdep\") for (size_t i = 0; i < n; i++)\n"
-    "\nenum { SPLAT_CHUNK = 256, PIECE = 128 };\n"
+    "#define LOOP_FROM(first, n) _Pragma(\"GCC ivdep\") for (size_t i = first; i < n; i++)\n"
+    "\n#define LARGER32(top, x, least) (x > top ? x : top)\n"
+    "#ifdef __AVX512F__\n"
+    "#define LARGER64 LARGER32\n"
+    "#else /* has no maximum of those */\n"
+    "#define LARGER64(top, x, least) (top | (x >= least ? UINT64_MAX : 0))\n"
+    "#endif\n"
+    "\nenum { SPLAT_CHUNK = 256, PIECE = 512, RARE_PIECE = 128 };\n"
     "\nstruct splat {\n"
     "    uint8_t    once[8]; /* 0 to 7: a pointer to one of them is also one to the rest */\n"
     "    fr_map_fn *f;\n"
@@ -573,7 +720,13 @@ static const char splat_text[] =
     "    case 2: FILL(u2) return;\n"
     "    case 4: FILL(u4) return;\n"
     "    case 8: FILL(u8) return;\n"
-    "    default: for (size_t i = 0; i < n; i++) memcpy((char *)to + 16 * i, from, 16);\n"
+    "    default: {\n"
+    "        const u8 v = ((const u8 *)from)[0], w = ((const u8 *)from)[1];\n"
+    "        for (size_t i = 0; i < n; i++) {\n"
+    "            ((u8 *)to)[2 * i] = v;\n"
+    "            ((u8 *)to)[2 * i + 1] = w;\n"
+    "        }\n"
+    "    }\n"
     "    }\n"
     "}\n"
     "\nstatic __attribute__((noinline)) void\n"
@@ -583,7 +736,15 @@ static const char splat_text[] =
     "    _Alignas(64) char   block[3][SPLAT_CHUNK * 16];\n"
     "    size_t              m = n < SPLAT_CHUNK ? n : SPLAT_CHUNK, size[3];\n"
     "    const char         *a[3] = {x, y, z};\n"
+    "    bool                all = n > 0;\n"
     "\n"
+    "    for (int k = 0; k < 3; k++)\n"
+    "        all &= *once >> k & 1 || !form->size[k];\n"
+    "    if (all) { /* one element, so often */\n"
+    "        form->f(1, out, x, y, z, 0);\n"
+    "        fill(out + form->size_out, out, form->size_out, n - 1);\n"
+    "        return;\n"
+    "    }\n"
     "    for (int k = 0; k < 3; k++) {\n"
     "        size[k] = form->size[k];\n"
     "        if (*once >> k & 1 && size[k]) {\n"
