@@ -25,11 +25,11 @@
 
 #include "base/alloc.h"
 #include "ir/op.h"
-#include "jit/emit_text.h"
+#include "jit/gen/loops.h"
 #include "jit/pairs.h"
 #include "jit/recipe.h"
 
-enum { MAX_FILES = 64, MAX_ARGS = 3, LONG_RECIPE = 20, MAX_RARE = 4, ABREAST = 4 };
+enum { MAX_FILES = 64 };
 
 struct kernel {
     char     name[64];  /* "add_f32", "cast_f16_i8" */
@@ -43,8 +43,8 @@ struct kernel {
 static struct kernel *kernels;
 static size_t         n_kernels, cap_kernels;
 
-static void
-die(const char *fmt, ...)
+void
+gen_die(const char *fmt, ...)
 {
     va_list ap;
 
@@ -92,374 +92,6 @@ make_plain(struct fr_mcode *code)
         code->inst[i].type = plain_type(code->inst[i].type, only_moves);
 }
 
-/* One argument or the result of a kernel, as its block holds it. */
-struct side {
-    fr_dtype dtype;
-    int      n_parts; /* 2 for complex numbers */
-    int      first;   /* number of its first input */
-};
-
-struct shape {
-    struct side     args[MAX_ARGS], out;
-    int             n_args;
-    struct fr_mcode code;
-    fr_mval         roots[2];
-    bool            needs[2 * MAX_ARGS]; /* which inputs the result depends on */
-};
-
-static const char arg_name[] = "xyz";
-
-/* The memory type of a side once make_plain has changed the code. */
-static const char *
-memory_type(const struct shape *s, const struct side *side)
-{
-    size_t i = s->roots[0];
-
-    if (side != &s->out)
-        for (i = 0; s->code.inst[i].op != FR_M_INPUT || (int)s->code.inst[i].imm != side->first;)
-            i++;
-    return fr_text_memory_type(s->code.inst[i].type);
-}
-
-static void
-add_loads(struct fr_text *t, const struct shape *s, unsigned once, bool scalars, int abreast)
-{
-    const char *indent = scalars ? "        " : "            ";
-
-    for (int k = 0; k < s->n_args; k++) {
-        const struct side *a = &s->args[k];
-        bool               truth = a->dtype == FR_BOOL;
-        const char        *type = truth ? "bool" : memory_type(s, a);
-
-        if ((once >> k & 1) != scalars)
-            continue;
-        for (int p = 0; p < a->n_parts; p++) {
-            if (!s->needs[a->first + p])
-                continue;
-            for (int lane = 0; lane < abreast; lane++)
-                fr_text_add(t, "%sconst %s %c%d_%d = %c[i + %d * h]%s;\n", indent, type, arg_name[k], p, lane,
-                            arg_name[k], lane, truth ? " != 0" : "");
-            if (abreast)
-                continue;
-            fr_text_add(t, "%sconst %s %c%d = %c[", indent, type, arg_name[k], p, arg_name[k]);
-            if (scalars)
-                fr_text_add(t, "%d]", p);
-            else if (a->n_parts == 2)
-                fr_text_add(t, "2 * i + %d]", p);
-            else
-                fr_text_add(t, "i]");
-            fr_text_add(t, truth ? " != 0;\n" : ";\n");
-        }
-    }
-}
-
-/* Which inputs these values are made of; `usual`: of RARE values only the usual side. */
-static void
-find_needs(struct shape *s, const fr_mval *roots, int n_roots, bool usual)
-{
-    uint8_t *needed = fr_malloc(s->code.n);
-
-    if (!needed)
-        die("out of memory");
-    memset(s->needs, 0, sizeof s->needs);
-    fr_text_needed(&s->code, roots, n_roots, usual, needed);
-    for (size_t i = 0; i < s->code.n; i++)
-        if (needed[i] && s->code.inst[i].op == FR_M_INPUT)
-            s->needs[s->code.inst[i].imm] = true;
-    fr_free(needed);
-}
-
-/* GCC 12 makes `a * b + c` and `d * e - f`, stored side by side, one instruction that rounds once,
- * and does not ask -ffp-contract=off first.  Complex kernels with such code keep their parts apart
- * in two small blocks and join them afterwards. */
-static bool
-in_pieces(const struct shape *s)
-{
-    for (size_t i = 0; i < s->code.n && s->out.n_parts == 2; i++) {
-        const struct fr_minst *in = &s->code.inst[i];
-
-        if ((in->op == FR_M_ADD || in->op == FR_M_SUB) &&
-            (s->code.inst[in->a].op == FR_M_MUL || s->code.inst[in->b].op == FR_M_MUL))
-            return true;
-    }
-    return false;
-}
-
-static void
-add_piece_end(struct fr_text *t, const struct shape *s)
-{
-    fr_text_add(t, "            re[i] = r0;\n            im[i] = r1;\n        }\n"
-                   "        LOOP(m) {\n            r[2 * i] = re[i];\n"
-                   "            r[2 * i + 1] = im[i];\n        }\n        r += 2 * m;\n");
-    for (int k = 0; k < s->n_args; k++)
-        fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
-    fr_text_add(t, "        }\n");
-}
-
-/* Whether elements are looked at in pieces first: has one of them a RARE value? */
-static bool
-looks_first(const struct shape *s)
-{
-    return s->out.n_parts == 1 && fr_m_has_rare(&s->code);
-}
-
-/* How many instructions the result is made of. */
-static size_t
-n_lines(const struct shape *s)
-{
-    uint8_t *needed = fr_malloc(s->code.n);
-    size_t   n = 0;
-
-    if (!needed)
-        die("out of memory");
-    fr_text_needed(&s->code, s->roots, s->out.n_parts, false, needed);
-    for (size_t i = 0; i < s->code.n; i++)
-        n += needed[i] && s->code.inst[i].op != FR_M_INPUT && s->code.inst[i].op != FR_M_CONST;
-    fr_free(needed);
-    return n;
-}
-
-static bool
-is_vector(const struct fr_minst *in)
-{
-    return in->op != FR_M_FMOD && in->op != FR_M_IDIV && in->op != FR_M_IREM;
-}
-
-/* How many elements would have to be worked on at once, as an element without RARE values is computed. */
-static int
-wanted_abreast(const struct shape *s)
-{
-    const struct fr_minst *inst = s->code.inst;
-    int                    slots = 0, latency = 0, *ready = fr_calloc(s->code.n, sizeof *ready);
-    uint8_t               *needed = fr_malloc(s->code.n);
-
-    if (!needed || !ready)
-        die("out of memory");
-    fr_text_needed(&s->code, s->roots, s->out.n_parts, true, needed);
-    for (size_t i = 0; i < s->code.n; i++) {
-        const fr_mval   args[] = {inst[i].a, inst[i].b, inst[i].c};
-        bool            is_rare = inst[i].op == FR_M_RARE;
-        struct fr_mcost cost = fr_m_cost((enum fr_mop)inst[i].op, inst[i].type, inst[args[0]].type);
-
-        for (int k = is_rare ? 2 : 0; k < fr_mop_arity[inst[i].op]; k++)
-            ready[i] = ready[args[k]] > ready[i] ? ready[args[k]] : ready[i];
-        if (inst[i].op == FR_M_INPUT)
-            ready[i] = FR_LOAD_LATENCY;
-        if (!needed[i] || is_rare || fr_mop_arity[inst[i].op] == 0)
-            continue;
-        ready[i] += cost.latency;
-        slots += cost.slots;
-        latency = ready[i] > latency ? ready[i] : latency;
-    }
-    fr_free(needed);
-    fr_free(ready);
-    return fr_m_abreast(slots, latency);
-}
-
-/* Whether ABREAST elements are worked on at once. With that x^y of f64 takes 0.7 of the time, log(1 + e^x) as much; where
- * the vectors are half as long (AVX2), of which twice as many are started, 0.6, and e^x 0.75. */
-static bool
-goes_abreast(const struct shape *s)
-{
-    bool is_float = false;
-
-    if (s->out.n_parts != 1 || n_lines(s) <= LONG_RECIPE)
-        return false;
-    for (int k = 0; k < s->n_args; k++)
-        if (s->args[k].n_parts != 1)
-            return false;
-    for (size_t i = 0; i < s->code.n; i++) {
-        is_float |= fr_dtype_is_float(s->code.inst[i].type);
-        if (!is_vector(&s->code.inst[i]))
-            return false;
-    }
-    return is_float && wanted_abreast(s) > 2;
-}
-
-/* What elements are RARE by: conditions; or values, which are RARE from a constant on, so that the largest one says it. */
-struct look {
-    int         n;
-    fr_mval     roots[MAX_RARE];
-    fr_mval     least[MAX_RARE]; /* the constant; UINT16_MAX: a condition */
-};
-
-static struct look
-find_look(const struct shape *s)
-{
-    const struct fr_minst *inst = s->code.inst;
-    struct look            look = {0};
-
-    for (size_t i = 0; i < s->code.n; i++) {
-        const struct fr_minst *cond = &inst[inst[i].a];
-        bool                   is_least, seen = inst[i].op != FR_M_RARE;
-        fr_mval                root;
-
-        if (seen)
-            continue;
-        is_least = cond->op == FR_M_LE && inst[cond->a].op == FR_M_CONST && (inst[cond->b].type == FR_U32 || inst[cond->b].type == FR_U64);
-        root = is_least ? cond->b : inst[i].a;
-        for (int k = 0; k < look.n; k++)
-            seen |= look.roots[k] == root && look.least[k] == (is_least ? cond->a : UINT16_MAX);
-        if (!seen && look.n == MAX_RARE)
-            die("more than %d conditions of RARE values", MAX_RARE);
-        if (seen)
-            continue;
-        look.least[look.n] = is_least ? cond->a : UINT16_MAX;
-        look.roots[look.n++] = root;
-    }
-    return look;
-}
-
-static fr_dtype
-type_of(const struct shape *s, fr_mval v)
-{
-    return s->code.inst[v].type;
-}
-
-/* Sets `rare` if one of m elements is. */
-static void
-add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines)
-{
-    static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
-    struct look              look = find_look(s);
-    struct shape             part = *s;
-    struct fr_text_lines     to_look = *lines;
-
-    to_look.roots = look.roots;
-    to_look.root_names = names;
-    to_look.n_roots = look.n;
-    to_look.usual = true;
-    fr_text_add(t, "        unsigned rare = 0;\n");
-    for (int k = 0; k < look.n; k++)
-        if (look.least[k] != UINT16_MAX)
-            fr_text_add(t, "        %s top%d = 0;\n", fr_text_type(type_of(s, look.roots[k])), k);
-    fr_text_add(t, "\n        LOOP(m) {\n");
-    find_needs(&part, look.roots, look.n, true);
-    add_loads(t, &part, 0, false, 0);
-    fr_text_micro(t, &s->code, &to_look);
-    for (int k = 0; k < look.n; k++)
-        if (look.least[k] != UINT16_MAX) {
-            fr_text_add(t, "            top%d = LARGER%d(top%d, q%d, ", k, 8 * fr_dtype_size(type_of(s, look.roots[k])), k, k);
-            fr_text_const(t, type_of(s, look.least[k]), s->code.inst[look.least[k]].imm);
-            fr_text_add(t, ");\n");
-        } else {
-            fr_text_add(t, "            rare |= q%d;\n", k);
-        }
-    fr_text_add(t, "        }\n");
-    for (int k = 0; k < look.n; k++)
-        if (look.least[k] != UINT16_MAX) {
-            fr_text_add(t, "        rare |= top%d >= ", k);
-            fr_text_const(t, type_of(s, look.least[k]), s->code.inst[look.least[k]].imm);
-            fr_text_add(t, ";\n");
-        }
-}
-
-/* The statement that follows computes the elements of a piece from number `first` on. */
-static void
-add_loop(struct fr_text *t, struct shape *s, struct fr_text_lines *lines, const char *loop, bool usual, int abreast)
-{
-    lines->usual = usual;
-    lines->abreast = abreast;
-    find_needs(s, s->roots, s->out.n_parts, usual);
-    fr_text_add(t, "%s {\n", loop);
-    add_loads(t, s, 0, false, abreast);
-    fr_text_micro(t, &s->code, lines);
-    for (int lane = 0; lane < abreast; lane++)
-        fr_text_add(t, "            r[i + %d * h] = r0_%d;\n", lane, lane);
-    fr_text_add(t, abreast ? "        }\n" : "            r[i] = r0;\n        }\n");
-}
-
-/* Piece by piece. One without RARE values has a shorter loop; where there are such, pieces are small. */
-static void
-add_piece_loops(struct fr_text *t, const struct shape *s, struct fr_text_lines *lines)
-{
-    struct shape part = *s;
-    bool         looks = looks_first(s), abreast = goes_abreast(s);
-
-    fr_text_add(t, "        for (size_t m, most = PIECE; n > 0; n -= m) {\n"
-                   "        m = n < most ? n : most;\n");
-    if (looks) {
-        add_look(t, s, lines);
-        fr_text_add(t, "        most = rare ? RARE_PIECE : PIECE;\n"
-                       "        if (rare && m > RARE_PIECE) {\n            m = 0;\n            continue;\n        }\n"
-                       "        if (rare)\n");
-        add_loop(t, &part, lines, "        LOOP(m)", false, 0);
-        fr_text_add(t, "        else");
-    }
-    fr_text_add(t, "        {\n        size_t first = 0;\n\n");
-    if (abreast) {
-        fr_text_add(t, "#ifdef __FP_FAST_FMA\n        const size_t h = m / (%d * 16) * 16;\n\n        first = %d * h;\n",
-                    ABREAST, ABREAST);
-        add_loop(t, &part, lines, "        LOOP(h)", true, ABREAST);
-        fr_text_add(t, "#endif\n");
-    }
-    add_loop(t, &part, lines, "        LOOP_FROM(first, m)", true, 0);
-    fr_text_add(t, "        }\n        r += m;\n");
-    for (int k = 0; k < s->n_args; k++)
-        fr_text_add(t, "        %c += %d * m;\n", arg_name[k], s->args[k].n_parts);
-    fr_text_add(t, "        }\n        return;\n    }\n");
-}
-
-static void
-add_case(struct fr_text *t, const struct shape *s, unsigned once)
-{
-    static const char *const names[] = {"r0", "r1"};
-    char                     input_text[2 * MAX_ARGS][16];
-    const char              *inputs[2 * MAX_ARGS];
-    struct fr_text_lines     lines = {.indent = "            ",
-                                      .prefix = "t",
-                                      .inputs = inputs,
-                                      .roots = s->roots,
-                                      .root_names = names,
-                                      .n_roots = s->out.n_parts};
-
-    for (int k = 0; k < s->n_args; k++)
-        for (int p = 0; p < s->args[k].n_parts; p++) {
-            int i = s->args[k].first + p;
-            snprintf(input_text[i], sizeof input_text[i], "%c%d", arg_name[k], p);
-            inputs[i] = input_text[i];
-        }
-    fr_text_add(t, "    case %u: {\n", once);
-    if (looks_first(s) || (once == 0 && goes_abreast(s))) {
-        add_piece_loops(t, s, &lines);
-        return;
-    }
-    add_loads(t, s, once, true, 0);
-    if (in_pieces(s))
-        fr_text_add(t,
-                    "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
-                    "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n",
-                    memory_type(s, &s->out));
-    else
-        fr_text_add(t, "        LOOP(n) {\n");
-    add_loads(t, s, once, false, 0);
-    fr_text_micro(t, &s->code, &lines);
-    if (in_pieces(s))
-        add_piece_end(t, s);
-    else if (s->out.n_parts == 2)
-        fr_text_add(t, "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n        }\n");
-    else
-        fr_text_add(t, "            r[i] = r0;\n        }\n");
-    fr_text_add(t, "        return;\n    }\n");
-}
-
-/* Which masks get a loop of their own, as bits: what programs use with cheap operations. Long
- * recipes have one loop, because a splat costs them nothing that can be measured. */
-static unsigned
-masks_of(const struct shape *s)
-{
-    if (n_lines(s) > LONG_RECIPE || looks_first(s))
-        return 1u << 0;
-    switch (s->n_args) {
-    case 2:
-        return 1u << 0 | 1u << 1 | 1u << 2;
-    case 3:
-        return 1u << 0 | 1u << 2 | 1u << 4 | 1u << 6;
-    default:
-        return 1u << 0;
-    }
-}
-
 /* Whether a kernel is the cast of floats to half precision, which is an instruction of some levels. */
 static bool
 rounds_halves(const char *name)
@@ -474,9 +106,9 @@ add_text(const char *name, const char *place, const struct fr_text *t, unsigned 
     struct kernel *k;
 
     if (t->st != FR_OK)
-        die("%s: %s", name, fr_status_text(t->st));
+        gen_die("%s: %s", name, fr_status_text(t->st));
     if (!FR_GROW(kernels, cap_kernels, n_kernels + 1))
-        die("out of memory");
+        gen_die("out of memory");
     k = &kernels[n_kernels];
     *k = (struct kernel){.body = t->s, .helpers = t->helpers, .weight = weight};
     snprintf(k->name, sizeof k->name, "%s", name);
@@ -494,15 +126,14 @@ add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
     unsigned       n_loops = 0;
 
     make_plain(&s->code);
-    find_needs(s, s->roots, s->out.n_parts, false);
     if (!masks)
-        masks = masks_of(s);
+        masks = gen_masks(s);
 
     fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
                     " unsigned once)\n{\n");
-    fr_text_add(&t, "    %s *r = out;\n", memory_type(s, &s->out));
+    fr_text_add(&t, "    %s *r = out;\n", gen_memory_type(s, &s->out));
     for (int i = 0; i < s->n_args; i++)
-        fr_text_add(&t, "    const %s *%c = %c;\n", memory_type(s, &s->args[i]), arg_name[i],
+        fr_text_add(&t, "    const %s *%c = %c;\n", gen_memory_type(s, &s->args[i]), gen_arg_name[i],
                     "abc"[i]);
     if (rounds_halves(name))
         fr_text_add(&t, "#ifdef __F16C__\n    if (!once) {\n        round_halves(n, r, x);\n"
@@ -510,13 +141,13 @@ add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
     fr_text_add(&t, "    switch (once) {\n");
     for (unsigned once = 0; once < 8; once++)
         if (masks >> once & 1) {
-            add_case(&t, s, once);
+            gen_case(&t, s, once);
             n_loops++;
         }
     fr_text_add(&t, "    }\n    static const struct splat form = {{0, 1, 2, 3, 4, 5, 6, 7}, SELF, %d * sizeof *r, {",
                 s->out.n_parts);
     for (int i = 0; i < s->n_args; i++)
-        fr_text_add(&t, "%d * sizeof *%c, ", s->args[i].n_parts, arg_name[i]);
+        fr_text_add(&t, "%d * sizeof *%c, ", s->args[i].n_parts, gen_arg_name[i]);
     fr_text_add(&t, "}};\n    splat(n, out, a, b, c, &form.once[once]);\n}\n");
     add_text(name, place, &t, (unsigned)s->code.n * n_loops);
 }
@@ -563,7 +194,7 @@ add_half_op(fr_op op)
         args[k] = add_arg(&s, fr_op_arg(op, k, FR_F16) == FR_F16 ? FR_F32 : fr_op_arg(op, k, FR_F16));
     st = fr_recipe_half(&s.code, op, args, &r);
     if (st != FR_OK || s.code.st != FR_OK)
-        die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
+        gen_die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
     set_result(&s, FR_F32, r);
     snprintf(name, sizeof name, "%s_half", info->name);
     add_kernel(&s, name, "", 0);
@@ -613,7 +244,7 @@ add_op(fr_op op, fr_dtype d)
     if (st == FR_OK && r.re >= s.code.n)
         st = FR_EBUG;
     if (st != FR_OK || s.code.st != FR_OK)
-        die("recipe of %s for %s: %s", info->name, fr_dtype_code(d),
+        gen_die("recipe of %s for %s: %s", info->name, fr_dtype_code(d),
             fr_status_text(st ? st : s.code.st));
     set_result(&s, fr_op_result(op, d), r);
     snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(d));
@@ -638,7 +269,7 @@ add_cast(fr_dtype from, fr_dtype to)
         snprintf(place, sizeof place, ".cast[%d][%d]", from, to);
         add_kernel(&s, name, place, 0);
     } else if (st != FR_ENOTSUP) {
-        die("cast of %s to %s: %s", fr_dtype_code(from), fr_dtype_code(to), fr_status_text(st));
+        gen_die("cast of %s to %s: %s", fr_dtype_code(from), fr_dtype_code(to), fr_status_text(st));
     }
     fr_mcode_clear(&s.code);
 }
@@ -667,7 +298,7 @@ add_pair(int row, int column, fr_dtype d)
     if (st == FR_OK)
         st = fr_recipe_op(&s.code, outer, d, both, &r);
     if (st != FR_OK || s.code.st != FR_OK)
-        die("recipe of %s and %s: %s", fr_op_info[inner].name, fr_op_info[outer].name,
+        gen_die("recipe of %s and %s: %s", fr_op_info[inner].name, fr_op_info[outer].name,
             fr_status_text(st ? st : s.code.st));
     set_result(&s, d, r);
     snprintf(name, sizeof name, "%s_%s_%d_%s", fr_op_info[inner].name, fr_op_info[outer].name, at, fr_dtype_code(d));
@@ -769,7 +400,7 @@ open_file(const char *dir, const char *name)
 
     snprintf(path, sizeof path, "%s/%s", dir, name);
     if (!(f = fopen(path, "w")))
-        die("cannot write %s", path);
+        gen_die("cannot write %s", path);
     return f;
 }
 
@@ -777,7 +408,7 @@ static void
 close_file(FILE *f)
 {
     if (ferror(f) | fclose(f))
-        die("write error");
+        gen_die("write error");
 }
 
 /* Deals kernels to files, each to the file with the least to compile so far. */
@@ -794,7 +425,7 @@ write_files(const char *dir, int n_files)
         helpers |= kernels[i].helpers;
     fr_text_head(&head, FR_DIALECT_C, helpers);
     if (head.st != FR_OK)
-        die("out of memory");
+        gen_die("out of memory");
     for (int f = 0; f < n_files; f++) {
         snprintf(name, sizeof name, "kernels_%d.c", f);
         files[f] = open_file(dir, name);
@@ -861,7 +492,7 @@ main(int argc, char **argv)
     int n_files = argc == 3 ? atoi(argv[2]) : 0;
 
     if (n_files < 1 || n_files > MAX_FILES)
-        die("usage: gen OUTDIR N     with N files, 1 to %d", MAX_FILES);
+        gen_die("usage: gen OUTDIR N     with N files, 1 to %d", MAX_FILES);
     for (int op = 0; op < FR_N_OPS; op++)
         for (int d = 0; d < FR_N_DTYPES; d++)
             if (is_byte_map(op, d))
