@@ -183,11 +183,15 @@ static const double ERF_F32[] = {
     0x1.06eba8p-3, -0x1.812736p-2, 0x1.ce29a2p-4, -0x1.b78c7p-6, 0x1.4e27acp-8, -0x1.5b7ee4p-11,
 };
 
-/* erf x / x - 1 in x^2, |x| <= CUT, error against erf x: 2^-56.3 */
-static const double ERF_F64[] = {
-    0x1.06eba8214db69p-3, -0x1.812746b0379fap-2, 0x1.ce2f21a04311bp-4, -0x1.b82ce3128ef9ap-6,
-    0x1.565bcd0e32393p-8, -0x1.c02db3dd44b8p-11, 0x1.f9a3209dc5f69p-14, -0x1.f4d199a68eb12p-17,
-    0x1.b9d6a126a50a6p-20, -0x1.5e902f087d1ebp-23, 0x1.ecf1fb2f62a2cp-27, -0x1.ff757aee27cdbp-31,
+/* P / Q is erf x / x - 1 in x^2, |x| <= CUT, error against erf x, P: 2^-56.3 */
+static const double ERF_F64_P[] = {
+    0x1.06eba8214db69p-3, -0x1.5907fcc78754fp-2, 0x1.466ff9134c4ebp-9, -0x1.594aca6cf514fp-8,
+    0x1.8a0e989c2fdcbp-12, -0x1.90b774d95ff89p-16, 0x1.a9af60db34502p-21,
+};
+
+/* Q */
+static const double ERF_F64_Q[] = {
+    0x1p+0, 0x1.38877108fe9c5p-2, 0x1.1bd3e41144bd9p-5, 0x1.84e64bd86ceb8p-10,
 };
 
 /* log2 erfc(CUT + u), CUT + u <= 3.95, error against erf x: 2^-27.8 */
@@ -196,13 +200,21 @@ static const double ERF_F32_TOP[] = {
     0x1.3cd62ap-12,
 };
 
-/* log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x: 2^-56.2 */
-static const double ERF_F64_TOP[] = {
-    -0x1.e368e808bf595p+0, -0x1.a3f41521f9593p+1, -0x1.2c15b45e84fe5p+0, -0x1.2fc6314d22d3p-4,
-    0x1.245ffe26a6176p-6, -0x1.a898921094f56p-9, 0x1.c6f74434cd663p-13, 0x1.1aa4c02ad056fp-13,
-    -0x1.31d0fdab160fp-14, 0x1.50ab92a2fc5aep-16, -0x1.4090204da27ap-19, -0x1.9f17a6ae2c4b5p-21,
-    0x1.3a6ed5da4beb4p-21, -0x1.bfa9b3d1ff4d3p-23, 0x1.b1fc7d13d1f88p-25, -0x1.2ad4a71affb7ep-27,
-    0x1.19e32a9a28c37p-30, -0x1.477e1e20f97c2p-34, 0x1.613d485c27efep-39,
+/* log2 erfc(CUT) */
+static const double ERF_F64_FIRST[] = {
+    -0x1.e368e808bf595p+0,
+};
+
+/* P / Q is (log2 erfc(CUT + u) - the first) / u, CUT + u <= 5.95, error against erf x, P: 2^-58.8 */
+static const double ERF_F64_TOP_P[] = {
+    -0x1.a3f41521f95a7p+1, -0x1.31bcca943bf12p+2, -0x1.8eecd34843368p+1, -0x1.2455bf831cd1fp+0,
+    -0x1.f58ea29e2cb53p-3, -0x1.d7f8487208a46p-6, -0x1.76aa2ea0be48fp-10, -0x1.70876b57d9858p-26,
+};
+
+/* Q */
+static const double ERF_F64_TOP_Q[] = {
+    0x1p+0, 0x1.1949094032548p+0, 0x1.11cab5dca72bfp-1, 0x1.19ce7e6a950d3p-3, 0x1.2d3160dde812ep-6,
+    0x1.03e9a8e8f266ap-10,
 };
 
 /* erf x / x - 1 in x^2, |x| <= 11/16: 2^-56.2 */

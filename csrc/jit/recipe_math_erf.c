@@ -4,21 +4,39 @@
 /* Where log2 erfc is very nearly a float and a double (tests/tools/coefficients.py). */
 #define ERF_CUT 0.77978515625
 
-/* erf x = x + x p(x^2) for |x| < ERF_CUT; beyond, 1 - 2^q with a polynomial in |x| - ERF_CUT for
- * q = log2 erfc |x|. */
+/* What erf is made of: x + x p(x^2) near 0, and q(u) = log2 erfc |x| with u = |x| - ERF_CUT. Polynomials for floats;
+ * for doubles p and (q(u) - q(0)) / u are quotients of polynomials, by one division. */
+static void
+erf_parts(code_t c, fr_dtype t, fr_mval is_near, fr_mval a, fr_mval u, fr_mval *near, fr_mval *q)
+{
+    fr_mval z = MUL(a, a), quotient;
+
+    if (t == FR_F32) {
+        *near = FMA(a, POLY(z, ERF_F32), a);
+        *q = POLY(u, ERF_F32_TOP);
+        return;
+    }
+    quotient = DIV(SEL(is_near, POLY(z, ERF_F64_P), POLY(u, ERF_F64_TOP_P)),
+                   SEL(is_near, POLY(z, ERF_F64_Q), POLY(u, ERF_F64_TOP_Q)));
+    *near = FMA(a, quotient, a);
+    *q = FMA(u, quotient, K(ERF_F64_FIRST[0]));
+}
+
+/* From ERF_CUT on 1 - 2^q. */
 fr_status
 recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
 {
-    fr_mval x = in[0].re, a = ABS(x), z = MUL(x, x);
-    fr_mval near = FMA(a, t == FR_F32 ? POLY(z, ERF_F32) : POLY(z, ERF_F64), a);
-    fr_mval b = SUB(at_most(c, t, a, t == FR_F32 ? 3.95 : 5.95), K(ERF_CUT));
-    fr_mval q = t == FR_F32 ? POLY(b, ERF_F32_TOP) : POLY(b, ERF_F64_TOP);
-    struct nearest k = nearest(c, t, q, 1, BIAS);
-    fr_mval r = SUB(q, k.n), s = power_of_two(c, t, k.biased);
-    fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
-    fr_mval far = FMA(NEG(p), MUL(r, s), SUB(K(1), s));
+    fr_mval x = in[0].re, a = ABS(x), is_near = LT(a, K(ERF_CUT)), near, q, r, s, p, far;
+    fr_mval u = SUB(at_most(c, t, a, t == FR_F32 ? 3.95 : 5.95), K(ERF_CUT));
+    struct nearest k;
 
-    out->re = with_sign(c, t, SEL(LT(a, K(ERF_CUT)), near, far), x);
+    erf_parts(c, t, is_near, a, u, &near, &q);
+    k = nearest(c, t, q, 1, BIAS);
+    r = SUB(q, k.n);
+    s = power_of_two(c, t, k.biased);
+    p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
+    far = FMA(NEG(p), MUL(r, s), SUB(K(1), s));
+    out->re = with_sign(c, t, SEL(is_near, near, far), x);
     return c->st;
 }
 

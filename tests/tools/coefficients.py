@@ -276,15 +276,8 @@ def erf_family():
         weight,
         24,
     )
-    polynomial(
-        "ERF_F64",
-        "erf x / x - 1 in x^2, |x| <= CUT, error against erf x",
-        small,
-        mpfr("1e-20"),
-        cut**2,
-        12,
-        weight,
-    )
+    what = "erf x / x - 1 in x^2, |x| <= CUT, error against erf x"
+    rational("ERF_F64", f"P / Q is {what}", small, mpfr("1e-20"), cut**2, 7, 3, weight)
 
     def log2_erfc(u):
         return gmpy2.log2(gmpy2.erfc(cut + u))
@@ -299,14 +292,18 @@ def erf_family():
         lambda u: gmpy2.erfc(cut + u),
         24,
     )
-    polynomial(
+    first = round_to(log2_erfc(mpfr(0)), 53)
+    show("ERF_F64_FIRST", "log2 erfc(CUT)", [first])
+    what = "(log2 erfc(CUT + u) - the first) / u, CUT + u <= 5.95, error against erf x"
+    rational(
         "ERF_F64_TOP",
-        "log2 erfc(CUT + u), CUT + u <= 5.95, error against erf x",
-        log2_erfc,
-        0,
+        f"P / Q is {what}",
+        lambda u: (log2_erfc(u) - first) / u,
+        mpfr("1e-12"),
         mpfr("5.18"),
-        19,
-        lambda u: gmpy2.erfc(cut + u),
+        8,
+        5,
+        lambda u: u * gmpy2.erfc(cut + u),
     )
 
 
