@@ -234,6 +234,30 @@ def test_every_dtype_and_reduction(dtype):
 
 
 @counts
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_places_of_extremes_have_no_plan(dtype):
+    def array(*shape):
+        return (RNG.standard_normal(shape) * 3).astype(dtype)       # many are equal
+
+    arrays = [array(7, 40), array(100, 30), array(3, 300), array(1000), array(1), array(4, 3, 50), np.zeros((9, 5), dtype)]
+    if dtype[0] in "fc":
+        arrays[0][::2, 5::7] = arrays[1][80:, 1] = arrays[3][-3:] = np.nan
+        arrays[2][1:, ::3] = np.inf
+        arrays[6][::2] = -0.0
+    for a in arrays:
+        for view in (lambda v: v, lambda v: v[..., ::2], lambda v: v.T, lambda v: v[::-1]):
+            for axis in (None, *range(a.ndim), -1):
+                for name in ("argmax", "argmin"):
+                    x, plans = view(frit.asarray(a)), frit.stats()["plans"]
+                    got = getattr(x, name)(axis=axis)
+                    frit.eval(got)
+                    assert_same(np.asarray(got), getattr(view(a), name)(axis=axis))
+                    # One element has no row, and rows whose elements lie apart are no form of this.
+                    if a.size > 1 and view(a).ctypes.data == a.ctypes.data and view(a).flags.c_contiguous:
+                        assert frit.stats()["plans"] == plans
+
+
+@counts
 def test_it_runs_node_by_node_until_there_is_a_plan():
     def run(n):
         x = frit.asarray(np.arange(float(n)))

@@ -350,7 +350,7 @@ lower(struct loop *z)
             return false;
         z->form = n->op == FR_OP_store ? STORE : MAP;
     }
-    if (n->op == FR_OP_argmax || n->op == FR_OP_argmin || !add_arguments(z))
+    if (!add_arguments(z))
         return false;
     last = z->n_operands;
     z->n_operands++;

@@ -118,7 +118,9 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
 static bool
 reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 {
-    return is_ours() && out->dtype == (op == FR_OP_any || op == FR_OP_all ? FR_BOOL : in->dtype);
+    bool same = fr_op_info[op].rule == FR_RULE_SUM || fr_op_info[op].rule == FR_RULE_SAME;
+
+    return is_ours() && out->dtype == (same ? in->dtype : fr_op_result(op, in->dtype));
 }
 
 bool
@@ -137,6 +139,28 @@ fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *
     return true;
 }
 
+/* Where in each column its extreme is first. The first row is what the others are compared with. */
+static void
+place_columns(fr_accum_fn *fn, int64_t *index, const struct fr_direct *in, size_t n_rows, size_t n)
+{
+    _Alignas(64) char best[BLOCK * ELEMENT], block[BLOCK * ELEMENT];
+    int               size = fr_dtype_size(in->dtype);
+
+    memset(index, 0, n * sizeof *index);
+    for (size_t at = 0, m; at < n; at += m) {
+        const char *from = in->mem + (ptrdiff_t)at * in->step;
+
+        m = n - at < BLOCK ? n - at : BLOCK;
+        fr_copy_gather(m, size, best, from, in->step);
+        if (adjoins(in))
+            fn(n_rows - 1, m, best, from + in->row, in->row, index + at, 1);
+        for (size_t r = 1; r < n_rows && !adjoins(in); r++) {
+            fr_copy_gather(m, size, block, from + (ptrdiff_t)r * in->row, in->step);
+            fn(1, m, best, block, 0, index + at, (int64_t)r);
+        }
+    }
+}
+
 bool
 fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
 {
@@ -146,6 +170,10 @@ fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct 
 
     if (!fn || !reduces_to(op, out, in) || !adjoins(out))
         return false;
+    if (fr_op_info[op].rule == FR_RULE_INDEX) {
+        place_columns(fn, (int64_t *)out->mem, in, n_rows, n);
+        return true;
+    }
     fr_reduce_identity(op, out->dtype, 1, identity, NULL);
     fr_copy_fill(n, fr_dtype_size(out->dtype), out->mem, identity);
     if (adjoins(in)) {
