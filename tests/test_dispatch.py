@@ -88,6 +88,16 @@ def test_taking_a_few_elements(ratio):
     assert ratio["take"] <= 1
 
 
+def test_where_the_greatest_element_is(ratio):
+    """Measured 1.58 of 100 elements; 1.89 where a loop is made of rows that lie one behind the other, 2.09 by a plan."""
+    assert ratio["place"] <= 1.7
+
+
+def test_short_rows_that_lie_across(ratio):
+    """Measured 0.85 for rows of 10; 3.9 where each is copied by itself."""
+    assert ratio["turned"] <= 1
+
+
 def line_texts(t):
     return str(frit.explain(t)).split("lines: ")[1].split("\n")[0]
 

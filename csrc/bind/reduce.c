@@ -351,12 +351,12 @@ fr_reduce_trace_arg(fr_op op, const struct fr_request *q, PyObject **result)
     if (fr_args_bool(q->keepdims, false, &keepdims) < 0)
         goto out;
     FR_TRACE_HERE();
-    if (fr_args_none(q->axis) || ndim == 0) { /* the index counts elements in C order */
+    if (ndim != 1 && (fr_args_none(q->axis) || ndim == 0)) { /* the index counts elements in C order */
         if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
             goto out;
         fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
         a = &flat;
-    } else if (fr_args_axis(q->axis, ndim, &axis) < 0) {
+    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, ndim, &axis) < 0) {
         goto out;
     }
     if (fst == FR_OK)
@@ -547,13 +547,13 @@ fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
     const struct fr_tensor *a = x.arg.t;
     int64_t                 n = a->layout->n_elems;
     FR_TRACE_HERE();
-    if (fr_args_none(q->axis) || a->layout->ndim == 0) {
+    if (a->layout->ndim != 1 && (fr_args_none(q->axis) || a->layout->ndim == 0)) {
         if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
             fst = FR_N_STATUS;
         else
             fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
         a = &flat;
-    } else if (fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
+    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
         fst = FR_N_STATUS; /* raised */
     }
     if (fst == FR_OK)

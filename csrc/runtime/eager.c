@@ -469,6 +469,7 @@ run_all(const struct loop *z)
 struct plain {
     struct fr_direct      arg[FR_DIRECT_ARGS];
     struct fr_scalar_bits number[FR_DIRECT_ARGS];
+    int64_t               n_reduced; /* to one element each; 0: of an element-wise operation */
 };
 
 /* An element-wise operation over numbers and what lies as the result does: most are, and need no loop made of them. */
@@ -479,6 +480,7 @@ is_plain(const struct fr_node *n, struct plain *z)
 
     if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || !l->dense || l->n_elems == 0)
         return false;
+    z->n_reduced = 0;
     for (int k = 0; k < n->n_args; k++) {
         const struct fr_node *a = &fr_nodes[n->arg[k]];
         struct fr_direct     *d = &z->arg[k];
@@ -495,16 +497,43 @@ is_plain(const struct fr_node *n, struct plain *z)
     return true;
 }
 
+/* A reduction along the last axes, or all, of what lies in their order, which is that in which NumPy adds: rows of
+ * n_reduced elements, one behind the other. */
+static bool
+is_plain_reduction(const struct fr_node *n, struct plain *z)
+{
+    const struct fr_node   *a;
+    const struct fr_layout *l;
+    int                     first, size;
+
+    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE || is_number(n, 0) || fr_env.pack_bytes <= 0)
+        return false;
+    a = &fr_nodes[n->arg[0]];
+    l = a->layout;
+    if (!l->c_contig || !n->layout->c_contig || l->n_elems <= n->layout->n_elems)
+        return false;
+    first = __builtin_ctz(n->u.axes);
+    if ((uint64_t)n->u.axes >> first != ((uint64_t)1 << (l->ndim - first)) - 1)
+        return false;
+    z->n_reduced = l->n_elems / n->layout->n_elems;
+    size = fr_dtype_size(a->dtype);
+    z->arg[0] = (struct fr_direct){memory_of(n->arg[0]), z->n_reduced * size, size, a->dtype};
+    return true;
+}
+
 static fr_status
 run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out, struct fr_err *err)
 {
     struct fr_buffer *b = result_memory(n, err);
+    size_t            n_elems = (size_t)n->layout->n_elems;
+    int               size = fr_dtype_size(n->dtype);
     struct fr_direct  to;
 
     if (!b)
         return FR_ENOMEM;
-    to = (struct fr_direct){b->mem, 0, fr_dtype_size(n->dtype), n->dtype};
-    if (fr_direct_map(n->op, &to, z->arg, n->n_args, 1, (size_t)n->layout->n_elems)) {
+    to = (struct fr_direct){b->mem, size, size, n->dtype};
+    if (z->n_reduced ? fr_direct_reduce(n->op, &to, z->arg, n_elems, (size_t)z->n_reduced)
+                     : fr_direct_map(n->op, &to, z->arg, n->n_args, 1, n_elems)) {
         fr_launch_count_direct();
         *out = b;
     } else {
@@ -653,7 +682,7 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     *out = NULL;
     if (is_there(n))
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
-    if (is_plain(n, &plain))
+    if (is_plain(n, &plain) || is_plain_reduction(n, &plain))
         return run_plain(n, &plain, out, err);
     if (is_small_call(n))
         return run_call(n, out, err);
