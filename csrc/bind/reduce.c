@@ -485,7 +485,34 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
     return st;
 }
 
-/* ---- count_nonzero, scans */
+/* ---- ptp, count_nonzero, scans */
+
+int
+fr_reduce_trace_ptp(const struct fr_request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_tensor most = {.storage = NULL}, least = {.storage = NULL}, t;
+    struct fr_arg    args[2] = {{.t = &most}, {.t = &least}};
+    struct fr_err    err;
+    fr_status        fst;
+    int              st = fr_args_none(q->out) ? subject_get(&s, q) : FR_VALUE_HAND;
+
+    if (st != FR_VALUE_OK)
+        return st;
+    FR_TRACE_HERE();
+    fst = fr_trace_reduce(FR_OP_max, s.t, s.axes, s.keepdims, FR_N_DTYPES, &most, &err);
+    if (fst == FR_OK)
+        fst = fr_trace_reduce(FR_OP_min, s.t, s.axes, s.keepdims, FR_N_DTYPES, &least, &err);
+    if (fst == FR_OK)
+        fst = fr_trace_map(FR_OP_subtract, args, 2, &t, &err);
+    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
+    if (most.storage)
+        fr_tensor_clear(&most);
+    if (least.storage)
+        fr_tensor_clear(&least);
+    subject_clear(&s);
+    return st;
+}
 
 /* Whether elements are zero, laid out like a copy, as NumPy counts them. */
 static int
