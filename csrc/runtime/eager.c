@@ -108,7 +108,7 @@ fr_eager_is_alone(fr_ref id)
 enum { MAX_OPERANDS = 4,
        MAX_ROWS = 128,   /* that are run one by one: an executor does several at once; */
        LONG_ROW = 32,    /* if they are no longer than this */
-       SHORT_ROW = 12 }; /* what such a row costs is more than steps over memory do */
+       MAX_CALLS = 16 }; /* of a kernel that takes short rows together */
 
 enum form { MAP, STORE, ROWS, COLUMNS };
 
@@ -242,31 +242,6 @@ coalesce(struct loop *z)
     z->n_axes = z->n_axes ? n + 1 : 0;
 }
 
-/* Of a map that reads across memory anyway the two innermost axes change places, where that makes few long rows of many
- * short ones. */
-static void
-lengthen_rows(struct loop *z)
-{
-    int     last = z->n_axes - 1;
-    bool    across = false;
-    int64_t short_row, stride;
-
-    if (last < 1 || z->form == ROWS || z->dims[last] > SHORT_ROW || z->dims[last - 1] < LONG_ROW)
-        return;
-    for (int o = 0; o < z->n_operands; o++)
-        across |= z->stride[o][last] != 0 && z->stride[o][last] != 1;
-    if (!across)
-        return;
-    short_row = z->dims[last];
-    z->dims[last] = z->dims[last - 1];
-    z->dims[last - 1] = short_row;
-    for (int o = 0; o < z->n_operands; o++) {
-        stride = z->stride[o][last];
-        z->stride[o][last] = z->stride[o][last - 1];
-        z->stride[o][last - 1] = stride;
-    }
-}
-
 static void
 set_axes(struct loop *z, const struct fr_layout *domain)
 {
@@ -286,7 +261,6 @@ set_axes(struct loop *z, const struct fr_layout *domain)
     }
     set_order(z, domain, stride);
     coalesce(z);
-    lengthen_rows(z);
 }
 
 /* The form of a reduction: rows of what is reduced, or columns, between axes that are kept. False: another one. */
@@ -314,22 +288,27 @@ is_one_block(const struct loop *z)
     return z->form == ROWS && z->n_axes == 2 && in[1] == 1 && in[0] == z->dims[1] && out[0] == 1;
 }
 
-/* Whether rows are few or long, or one block, and none of what is long lies crosswise: the launcher copies that in
- * tiles. */
+/* Whether rows are few or long, or one block, or a call of a kernel takes them together; and none of what is long lies
+ * across memory: the launcher copies that in tiles. */
 static bool
 has_good_rows(const struct loop *z)
 {
-    int64_t n_rows = 1, n = z->n_axes ? z->dims[z->n_axes - 1] : 1;
+    int     last = z->n_axes - 1;
+    int64_t n_rows = 1, n_calls = 1, n = z->n_axes ? z->dims[last] : 1;
 
-    for (int p = 0; p < z->n_axes - 1; p++)
+    for (int p = 0; p < last; p++) {
         n_rows *= z->dims[p];
+        n_calls *= p < last - 1 ? z->dims[p] : 1;
+    }
     for (int o = 0; o < z->n_operands; o++) {
-        int64_t step = z->n_axes ? z->stride[o][z->n_axes - 1] : 0;
+        int64_t step = z->n_axes ? z->stride[o][last] : 0;
 
         if (step != 0 && step != 1 && n_rows * n * fr_dtype_size(z->dtype[o]) >= fr_env.pack_bytes)
             return false;
     }
-    return (n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z)) && fr_env.pack_bytes > 0;
+    if (fr_env.pack_bytes <= 0)
+        return false;
+    return n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
 }
 
 /* ---- one node ---- */

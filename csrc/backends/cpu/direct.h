@@ -2,7 +2,7 @@
  *
  * For what is so small that to find a kernel, or to make one, would take as long as to compute. All runs on the calling
  * thread. The bits are those of fr_launch. Each function returns false, and does nothing, where that is asked to do it:
- * FRIT_BACKEND=ref, or there is no block kernel. */
+ * FRIT_BACKEND=ref, or there is no block kernel, or the launcher has a better way. */
 #ifndef FR_BACKENDS_CPU_DIRECT_H
 #define FR_BACKENDS_CPU_DIRECT_H
 
