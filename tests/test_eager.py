@@ -335,6 +335,39 @@ def test_tall_columns_have_no_plan(dtype):
             assert_same(np.asarray(got), getattr(view(x), name)(axis=0))
 
 
+@counts
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_what_is_converted_for_a_reduction_has_no_plan(dtype):
+    a = (RNG.standard_normal((6, 5, 40)) * 3).astype(dtype)
+    for view in (lambda v: v, lambda v: v[2], lambda v: v[1, 1, 3:], lambda v: v.T, lambda v: v[:, :, ::2]):
+        x, t = view(a), view(frit.asarray(a))
+        for plain, f in ((True, lambda np, v: np.count_nonzero(v)), (True, lambda np, v: np.count_nonzero(v, axis=-1)),
+                         (True, lambda np, v: np.any(v)), (True, lambda np, v: np.all(v, -1)),
+                         (dtype != "f2", lambda np, v: np.sum(v)), (dtype != "f2", lambda np, v: np.sum(v, -1)),
+                         (False, lambda np, v: np.sum(v, dtype="c16")), (False, lambda np, v: np.count_nonzero(v, 0)),
+                         (False, lambda np, v: np.sum(v == v, -1))):
+            before, got, want = frit.stats(), f(frit, t), f(np, x)
+            frit.eval(got)
+            assert_same(np.asarray(got), np.asarray(want))
+            if plain and x.flags.c_contiguous:
+                after = frit.stats()
+                assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 1, 1]
+
+
+@counts
+def test_conversions_that_others_want_are_kept():
+    x = frit.asarray(np.arange(-3, 4))
+    y = x.astype("?")
+    total = y.sum()
+    frit.eval(total)
+    x[0] = 0
+    assert_same(np.asarray(y), np.arange(-3, 4) != 0)
+    assert int(total) == 6 and int(x.astype("?").sum()) == 5
+    late = frit.count_nonzero(x)
+    x[:] = 0
+    assert int(late) == 5 and int(frit.count_nonzero(x)) == 0
+
+
 def test_what_is_large_has_a_plan_at_once():
     x = frit.asarray(np.arange(200000.0))
     assert count("eager", lambda: x * 2 + x)[0] == 0
@@ -439,7 +472,11 @@ def test_stores_into_an_array_that_is_seen():
         assert_same(seen, want)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+def counted(np, a, v):
+    return np.count_nonzero(a),
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, counted])
 def test_memory_may_run_out(program):
     every_allocation_may_fail(program, [np.array(w) for w in planned(program, frit, frit.asarray(A), frit.asarray(V))])
 

@@ -156,9 +156,11 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
 static bool
 reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 {
-    bool same = fr_op_info[op].rule == FR_RULE_SUM || fr_op_info[op].rule == FR_RULE_SAME;
+    uint8_t rule = fr_op_info[op].rule;
 
-    return is_ours() && out->dtype == (same ? in->dtype : fr_op_result(op, in->dtype));
+    return is_ours() && out->dtype == (rule == FR_RULE_INDEX                         ? FR_I64
+                                       : rule == FR_RULE_SUM && in->dtype == FR_F16 ? FR_F16
+                                                                                    : fr_reduce_acc(op, in->dtype));
 }
 
 bool
