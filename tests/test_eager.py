@@ -322,6 +322,18 @@ def test_many_short_rows_run_together(dtype, n):
         assert_same(np.asarray(got), f(x, y, row, z))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8", "c16"])
+def test_copies_of_what_is_no_whole_squares(dtype):
+    most = RNG.integers(0, 99, (70, 70)).astype(dtype)
+    for m in (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 63, 67):
+        for n in (1, 2, 3, 4, 7, 9, 16, 19, 32, 35, 64, 66):
+            x = most[:m, 1:1 + n]
+            for view in (lambda v: v.T, lambda v: v[:, ::-1], lambda v: v[::-1, ::2].T):
+                t = view(frit.asarray(most)[:m, 1:1 + n])
+                assert_same(np.asarray(t.copy()), view(x).copy())
+                assert_same(np.asarray(planned(lambda v: v.copy(), t)), view(x).copy())
+
+
 @counts
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f2", "f8", "c16"])
 def test_tall_columns_have_no_plan(dtype):
