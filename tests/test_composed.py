@@ -1,4 +1,5 @@
 """Functions that NumPy writes in Python of others: on tensors they stay in the graph, with NumPy's bits."""
+import sys
 import warnings
 
 import numpy as np
@@ -162,6 +163,75 @@ def test_composed_functions_are_the_line_that_called_them():
     def f(x):
         return np.diff(x)
     assert "test_composed.py" in (text := frit.explain(f)(X)) and "numpy" not in text
+
+
+@pytest.mark.parametrize("name, written", [("ptp", []), ("diff", ["diff", "convert"]), ("nan_to_num", ["nan_to_num"]),
+                                           ("outer", ["outer", "convert", "convert"])])
+def test_from_the_second_call_on_nothing_stands_between(name, written):
+    """And what is NumPy's own for the same: the functions in Python that are called, by name."""
+    args, calls = [frit.asarray(V)] * (1 + (name == "outer")), []
+    getattr(frit, name)(*args)
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        getattr(frit, name)(*args)
+    finally:
+        sys.setprofile(None)
+    assert calls == written
+
+
+def test_what_is_chosen_before_it_is_called_is_ours():
+    frit.diff(frit.asarray(V))
+    constants = _composed.table[np.diff].__code__.co_consts
+    assert frit.subtract in constants and frit.not_equal in constants
+
+
+@pytest.mark.parametrize("dtype", "? i1 i4 u8 f2 f4 f8".split())
+def test_nan_to_num_chooses(dtype):
+    a = (R.standard_normal((5, 6, 7)) * 50).astype(dtype)
+    if dtype[0] == "f":
+        a[::2, 1], a[1, ::3], a[:, 4, ::2], a[0, 0], a[4, 3] = np.nan, np.inf, -np.inf, -0.0, -np.float64(np.nan)
+    before = sum(frit.stats()["fallbacks"].values())
+    for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1, ::2], lambda x: x.transpose(1, 0, 2)[:, :, 3:], lambda x: x[:0],
+                 lambda x: np.broadcast_to(x[:, :1], (5, 6, 7)), lambda x: x[2, 1, :1], lambda x: x[1, 1, 1:2].reshape(())):
+        x, t = view(a), view(frit.asarray(a))
+        got, want = frit.nan_to_num(t), np.nan_to_num(x)
+        assert_same(got, want)
+        assert got.strides == want.strides and not np.shares_memory(np.asarray(got), np.asarray(t))
+        kernels = frit.stats()["kernels"]
+        with frit.config(eager_elems=0):
+            frit.eval(frit.nan_to_num(t))
+        assert frit.stats()["kernels"] - kernels <= 1
+        for given in ({"nan": 7.0}, {"posinf": 3}, {"neginf": -2.5, "nan": 1}, {"copy": False}):
+            assert_same(frit.nan_to_num(frit.asarray(x.copy()), **given), np.nan_to_num(x.copy(), **given))
+    assert sum(frit.stats()["fallbacks"].values()) == before
+
+
+@pytest.mark.parametrize("dtype", "i1 u1 i4 i8 f2 f4 f8 c8 c16 ?".split())
+def test_peak_to_peak(dtype):
+    a = (R.standard_normal((4, 5, 6)) * 90).astype(dtype)
+    b = a.copy()
+    if dtype[0] in "fc":
+        b[1, 2], b[3, :, 2] = np.nan, np.inf
+    for x in (a, b, a[:, ::2], b.T, a[:0], a[1, 2, 3:4].reshape(())):
+        for given in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)}, {"axis": ()}, {"axis": 5}, {"keepdims": True}):
+            found = []
+            for v in (x, frit.asarray(x)):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        found.append(np.ptp(v, **given))
+                    except Exception as e:
+                        found.append(e)
+            want, got = found
+            if isinstance(want, Exception):
+                assert type(want) is type(got) and (dtype == "?" or str(want) == str(got))
+            else:
+                assert_same(got, want)
+                assert got._is_scalar() == (not isinstance(want, np.ndarray))
+    if dtype != "?":
+        out, want = frit.zeros((5, 6), dtype=dtype), np.zeros((5, 6), dtype)
+        assert frit.ptp(frit.asarray(a), 0, out) is out
+        assert_same(out, np.ptp(a, 0, want))
 
 
 def test_what_only_counts_as_a_dtype_is_not_computed():

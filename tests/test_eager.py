@@ -234,6 +234,30 @@ def test_every_dtype_and_reduction(dtype):
 
 
 @counts
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_places_of_extremes_have_no_plan(dtype):
+    def array(*shape):
+        return (RNG.standard_normal(shape) * 3).astype(dtype)       # many are equal
+
+    arrays = [array(7, 40), array(30, 100), array(3, 300), array(1000), array(1), array(4, 3, 50), np.zeros((5, 9), dtype)]
+    if dtype[0] in "fc":
+        arrays[0][::2, 5::7] = arrays[1][20:, 1] = arrays[3][-3:] = np.nan
+        arrays[2][1:, ::3] = np.inf
+        arrays[6][::2] = -0.0
+    for a in arrays:
+        for view in (lambda v: v, lambda v: v[..., ::2], lambda v: v.T, lambda v: v[::-1]):
+            for axis in (None, *range(a.ndim), -1):
+                for name in ("argmax", "argmin"):
+                    x, plans = view(frit.asarray(a)), frit.stats()["plans"]
+                    got = getattr(x, name)(axis=axis)
+                    frit.eval(got)
+                    assert_same(np.asarray(got), getattr(view(a), name)(axis=axis))
+                    # One element has no row, and rows whose elements lie apart are no form of this.
+                    if a.size > 1 and view(a).ctypes.data == a.ctypes.data and view(a).flags.c_contiguous:
+                        assert frit.stats()["plans"] == plans
+
+
+@counts
 def test_it_runs_node_by_node_until_there_is_a_plan():
     def run(n):
         x = frit.asarray(np.arange(float(n)))
@@ -275,23 +299,85 @@ def test_a_single_operation_never_is():
 
 @counts
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8", "c16"])
-def test_many_short_rows_that_lie_across_are_few_long_ones(dtype):
-    r = np.random.default_rng(5)
-    x, y, row = ((r.random(shape) * 50).astype(dtype) for shape in ((300, 3), (3, 300), (3,)))
+@pytest.mark.parametrize("n", [2, 3, 7, 16, 31, 47])
+def test_many_short_rows_run_together(dtype, n):
+    r, m = np.random.default_rng(5), 900 // n
+    x, y, row, z = ((r.random(shape) * 50).astype(dtype) for shape in ((m, n), (n, m), (n,), (4, m // 4, n)))
 
-    def stored(x, y, row):
+    def stored(x, y, row, z):
         x = x.copy()
-        x[::-1, 1:] = y.T[:, :2]
+        x[::-1, 1:] = y.T[:, :-1]
         return x
 
-    for f in (lambda x, y, row: x + y.T, lambda x, y, row: x[:, ::-1] * row, lambda x, y, row: x[:, :1] - y.T[::-1],
-              lambda x, y, row: y.T + 1, lambda x, y, row: x[::2, ::2].astype("c16"), stored):
-        before, tensors = frit.stats(), [frit.asarray(a) for a in (x, y, row)]
+    for f in (lambda x, y, row, z: x + y.T, lambda x, y, row, z: x[:, ::-1] * row, lambda x, y, row, z: x[:, :1] - y.T[::-1],
+              lambda x, y, row, z: y.T + 1, lambda x, y, row, z: x[::2, ::2].astype("c16"), lambda x, y, row, z: x + row,
+              lambda x, y, row, z: np.minimum(x[:, 1:], x[:, :-1]), lambda x, y, row, z: z[:, ::-1, ::-1] + z[1, 0, 0],
+              lambda x, y, row, z: z.transpose(1, 0, 2) * row, lambda x, y, row, z: y.T.copy(), lambda x, y, row, z: x[:, ::-1].copy(),
+              lambda x, y, row, z: np.where(x > 25, y.T, row), stored):
+        before, tensors = frit.stats(), [frit.asarray(a) for a in (x, y, row, z)]
         got = f(*tensors)
         frit.eval(got)
         after = frit.stats()
         assert after["plans"] == before["plans"] and after["eager"] - before["eager"] == 1
-        assert_same(np.asarray(got), f(x, y, row))
+        assert_same(np.asarray(got), f(x, y, row, z))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8", "c16"])
+def test_copies_of_what_is_no_whole_squares(dtype):
+    most = RNG.integers(0, 99, (70, 70)).astype(dtype)
+    for m in (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 63, 67):
+        for n in (1, 2, 3, 4, 7, 9, 16, 19, 32, 35, 64, 66):
+            x = most[:m, 1:1 + n]
+            for view in (lambda v: v.T, lambda v: v[:, ::-1], lambda v: v[::-1, ::2].T):
+                t = view(frit.asarray(most)[:m, 1:1 + n])
+                assert_same(np.asarray(t.copy()), view(x).copy())
+                assert_same(np.asarray(planned(lambda v: v.copy(), t)), view(x).copy())
+
+
+@counts
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f2", "f8", "c16"])
+def test_tall_columns_have_no_plan(dtype):
+    x = (np.random.default_rng(5).random((300, 3)) * 50).astype(dtype)
+    for view in (lambda x: x, lambda x: x[:, ::-1], lambda x: x[::-1]):
+        for name in ("max", "min", "any", "all"):
+            t, plans = view(frit.asarray(x)), frit.stats()["plans"]
+            got = getattr(t, name)(axis=0)
+            frit.eval(got)
+            assert frit.stats()["plans"] == plans or name in ("any", "all")     # those are converted first
+            assert_same(np.asarray(got), getattr(view(x), name)(axis=0))
+
+
+@counts
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_what_is_converted_for_a_reduction_has_no_plan(dtype):
+    a = (RNG.standard_normal((6, 5, 40)) * 3).astype(dtype)
+    for view in (lambda v: v, lambda v: v[2], lambda v: v[1, 1, 3:], lambda v: v.T, lambda v: v[:, :, ::2]):
+        x, t = view(a), view(frit.asarray(a))
+        for plain, f in ((True, lambda np, v: np.count_nonzero(v)), (True, lambda np, v: np.count_nonzero(v, axis=-1)),
+                         (True, lambda np, v: np.any(v)), (True, lambda np, v: np.all(v, -1)),
+                         (dtype != "f2", lambda np, v: np.sum(v)), (dtype != "f2", lambda np, v: np.sum(v, -1)),
+                         (False, lambda np, v: np.sum(v, dtype="c16")), (False, lambda np, v: np.count_nonzero(v, 0)),
+                         (False, lambda np, v: np.sum(v == v, -1))):
+            before, got, want = frit.stats(), f(frit, t), f(np, x)
+            frit.eval(got)
+            assert_same(np.asarray(got), np.asarray(want))
+            if plain and x.flags.c_contiguous:
+                after = frit.stats()
+                assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 1, 1]
+
+
+@counts
+def test_conversions_that_others_want_are_kept():
+    x = frit.asarray(np.arange(-3, 4))
+    y = x.astype("?")
+    total = y.sum()
+    frit.eval(total)
+    x[0] = 0
+    assert_same(np.asarray(y), np.arange(-3, 4) != 0)
+    assert int(total) == 6 and int(x.astype("?").sum()) == 5
+    late = frit.count_nonzero(x)
+    x[:] = 0
+    assert int(late) == 5 and int(frit.count_nonzero(x)) == 0
 
 
 def test_what_is_large_has_a_plan_at_once():
@@ -398,7 +484,11 @@ def test_stores_into_an_array_that_is_seen():
         assert_same(seen, want)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+def counted(np, a, v):
+    return np.count_nonzero(a),
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, counted])
 def test_memory_may_run_out(program):
     every_allocation_may_fail(program, [np.array(w) for w in planned(program, frit, frit.asarray(A), frit.asarray(V))])
 

@@ -351,12 +351,12 @@ fr_reduce_trace_arg(fr_op op, const struct fr_request *q, PyObject **result)
     if (fr_args_bool(q->keepdims, false, &keepdims) < 0)
         goto out;
     FR_TRACE_HERE();
-    if (fr_args_none(q->axis) || ndim == 0) { /* the index counts elements in C order */
+    if (ndim != 1 && (fr_args_none(q->axis) || ndim == 0)) { /* the index counts elements in C order */
         if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
             goto out;
         fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
         a = &flat;
-    } else if (fr_args_axis(q->axis, ndim, &axis) < 0) {
+    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, ndim, &axis) < 0) {
         goto out;
     }
     if (fst == FR_OK)
@@ -485,7 +485,34 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
     return st;
 }
 
-/* ---- count_nonzero, scans */
+/* ---- ptp, count_nonzero, scans */
+
+int
+fr_reduce_trace_ptp(const struct fr_request *q, PyObject **result)
+{
+    struct subject   s;
+    struct fr_tensor most = {.storage = NULL}, least = {.storage = NULL}, t;
+    struct fr_arg    args[2] = {{.t = &most}, {.t = &least}};
+    struct fr_err    err;
+    fr_status        fst;
+    int              st = fr_args_none(q->out) ? subject_get(&s, q) : FR_VALUE_HAND;
+
+    if (st != FR_VALUE_OK)
+        return st;
+    FR_TRACE_HERE();
+    fst = fr_trace_reduce(FR_OP_max, s.t, s.axes, s.keepdims, FR_N_DTYPES, &most, &err);
+    if (fst == FR_OK)
+        fst = fr_trace_reduce(FR_OP_min, s.t, s.axes, s.keepdims, FR_N_DTYPES, &least, &err);
+    if (fst == FR_OK)
+        fst = fr_trace_map(FR_OP_subtract, args, 2, &t, &err);
+    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
+    if (most.storage)
+        fr_tensor_clear(&most);
+    if (least.storage)
+        fr_tensor_clear(&least);
+    subject_clear(&s);
+    return st;
+}
 
 /* Whether elements are zero, laid out like a copy, as NumPy counts them. */
 static int
@@ -547,13 +574,13 @@ fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
     const struct fr_tensor *a = x.arg.t;
     int64_t                 n = a->layout->n_elems;
     FR_TRACE_HERE();
-    if (fr_args_none(q->axis) || a->layout->ndim == 0) {
+    if (a->layout->ndim != 1 && (fr_args_none(q->axis) || a->layout->ndim == 0)) {
         if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
             fst = FR_N_STATUS;
         else
             fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
         a = &flat;
-    } else if (fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
+    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
         fst = FR_N_STATUS; /* raised */
     }
     if (fst == FR_OK)

@@ -14,6 +14,7 @@ int fr_reduce_trace_reduce(fr_op, const struct fr_request *, PyObject **result);
 int fr_reduce_trace_arg(fr_op, const struct fr_request *, PyObject **result);
 int fr_reduce_trace_mean(const struct fr_request *, PyObject **result);
 int fr_reduce_trace_var(bool take_sqrt, const struct fr_request *, PyObject **result);
+int fr_reduce_trace_ptp(const struct fr_request *, PyObject **result);
 int fr_reduce_trace_count(const struct fr_request *, PyObject **result);
 int fr_reduce_trace_scan(fr_op, const struct fr_request *, PyObject **result);
 

@@ -81,6 +81,7 @@ REDUCTION(argmin, "argmin", 3, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_arg(FR
 REDUCTION(mean, "mean", 5, 6, MEAN_PARAMS, MEAN_FIELDS, fr_reduce_trace_mean(&q, &result))
 REDUCTION(var, "var", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(false, &q, &result))
 REDUCTION(std, "std", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(true, &q, &result))
+REDUCTION(ptp, "ptp", 4, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_ptp(&q, &result))
 REDUCTION(count_nonzero, "count_nonzero", 2, 3, COUNT_PARAMS, COUNT_FIELDS, fr_reduce_trace_count(&q, &result))
 REDUCTION(cumsum, "cumsum", 4, 4, SCAN_PARAMS, SCAN_FIELDS, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result))
 REDUCTION(cumprod, "cumprod", 4, 4, SCAN_PARAMS, SCAN_FIELDS,
@@ -237,6 +238,8 @@ PyMethodDef fr_reductions_methods[] = {
     {"std", FR_FAST(reduce_std),
      "std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None,\n"
      "correction=0)\n--\n\nSquare root of var.\n" AXES},
+    {"ptp", FR_FAST(reduce_ptp),
+     "ptp(a, axis=None, out=None, keepdims=False)\n--\n\nThe greatest element less the least.\n" AXES},
     {"count_nonzero", FR_FAST(reduce_count_nonzero),
      "count_nonzero(a, axis=None, *, keepdims=False)\n--\n\nElements that are not zero; int64.\n" AXES},
     {"cumsum", FR_FAST(reduce_cumsum),

@@ -89,6 +89,50 @@ number_of(const struct fr_node *n, int k)
                                        : (struct fr_scalar_bits){{a->u.bits, a->v.bits_hi}};
 }
 
+/* Whether the node is converted for one other, as it lies. */
+static bool
+is_conversion(const struct fr_node *a)
+{
+    return a->op == FR_OP_cast && a->refs == 1 && !is_number(a, 0) && fr_nodes[a->arg[0]].layout == a->layout;
+}
+
+/* What a reduction reads in the end, *as which dtype: what is converted for it alone is converted on the way, and bools are
+ * counted without that. Returns how many nodes are pending for it. */
+static int
+source_of(const struct fr_node *n, fr_ref *from, fr_dtype *as)
+{
+    int n_nodes = 1;
+
+    *from = n->arg[0];
+    *as = fr_nodes[*from].dtype;
+    if (FR_LIKELY(fr_nodes[*from].op != FR_OP_cast))
+        return 1;
+    if (n->op == FR_OP_sum && *as == FR_I64 && is_conversion(&fr_nodes[*from]) &&
+        fr_nodes[fr_nodes[*from].arg[0]].dtype == FR_BOOL) {
+        *from = fr_nodes[*from].arg[0];
+        *as = FR_BOOL;
+        n_nodes++;
+    }
+    if (is_conversion(&fr_nodes[*from])) {
+        *from = fr_nodes[*from].arg[0];
+        n_nodes++;
+    }
+    return n_nodes;
+}
+
+/* Whether nothing else is pending than the node, and conversions for it. */
+static bool
+is_sole(const struct fr_node *n)
+{
+    fr_ref   from;
+    fr_dtype as;
+
+    if (FR_LIKELY(fr_nodes_pending == 1))
+        return true;
+    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE && fr_nodes_pending <= 3 && !is_number(n, 0) &&
+           fr_nodes_pending == (uint32_t)source_of(n, &from, &as) && !fr_node_computes(&fr_nodes[from]);
+}
+
 bool
 fr_eager_is_alone(fr_ref id)
 {
@@ -96,7 +140,7 @@ fr_eager_is_alone(fr_ref id)
     int64_t               n_elems = n->layout->n_elems;
     int64_t               most = fr_op_info[n->op].flags & FR_OPF_COSTLY ? ALONE_COSTLY : ALONE;
 
-    if (fr_nodes_pending != 1 || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug)
+    if (!is_sole(n) || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug)
         return false;
     for (int k = 0; k < n->n_args; k++)
         n_elems += is_number(n, k) ? 0 : fr_nodes[n->arg[k]].layout->n_elems;
@@ -108,7 +152,7 @@ fr_eager_is_alone(fr_ref id)
 enum { MAX_OPERANDS = 4,
        MAX_ROWS = 128,   /* that are run one by one: an executor does several at once; */
        LONG_ROW = 32,    /* if they are no longer than this */
-       SHORT_ROW = 12 }; /* what such a row costs is more than steps over memory do */
+       MAX_CALLS = 16 }; /* of a kernel that takes short rows together */
 
 enum form { MAP, STORE, ROWS, COLUMNS };
 
@@ -242,31 +286,6 @@ coalesce(struct loop *z)
     z->n_axes = z->n_axes ? n + 1 : 0;
 }
 
-/* Of a map that reads across memory anyway the two innermost axes change places, where that makes few long rows of many
- * short ones. */
-static void
-lengthen_rows(struct loop *z)
-{
-    int     last = z->n_axes - 1;
-    bool    across = false;
-    int64_t short_row, stride;
-
-    if (last < 1 || z->form == ROWS || z->dims[last] > SHORT_ROW || z->dims[last - 1] < LONG_ROW)
-        return;
-    for (int o = 0; o < z->n_operands; o++)
-        across |= z->stride[o][last] != 0 && z->stride[o][last] != 1;
-    if (!across)
-        return;
-    short_row = z->dims[last];
-    z->dims[last] = z->dims[last - 1];
-    z->dims[last - 1] = short_row;
-    for (int o = 0; o < z->n_operands; o++) {
-        stride = z->stride[o][last];
-        z->stride[o][last] = z->stride[o][last - 1];
-        z->stride[o][last - 1] = stride;
-    }
-}
-
 static void
 set_axes(struct loop *z, const struct fr_layout *domain)
 {
@@ -286,7 +305,6 @@ set_axes(struct loop *z, const struct fr_layout *domain)
     }
     set_order(z, domain, stride);
     coalesce(z);
-    lengthen_rows(z);
 }
 
 /* The form of a reduction: rows of what is reduced, or columns, between axes that are kept. False: another one. */
@@ -314,22 +332,27 @@ is_one_block(const struct loop *z)
     return z->form == ROWS && z->n_axes == 2 && in[1] == 1 && in[0] == z->dims[1] && out[0] == 1;
 }
 
-/* Whether rows are few or long, or one block, and none of what is long lies crosswise: the launcher copies that in
- * tiles. */
+/* Whether rows are few or long, or one block, or a call of a kernel takes them together; and none of what is long lies
+ * across memory: the launcher copies that in tiles. */
 static bool
 has_good_rows(const struct loop *z)
 {
-    int64_t n_rows = 1, n = z->n_axes ? z->dims[z->n_axes - 1] : 1;
+    int     last = z->n_axes - 1;
+    int64_t n_rows = 1, n_calls = 1, n = z->n_axes ? z->dims[last] : 1;
 
-    for (int p = 0; p < z->n_axes - 1; p++)
+    for (int p = 0; p < last; p++) {
         n_rows *= z->dims[p];
+        n_calls *= p < last - 1 ? z->dims[p] : 1;
+    }
     for (int o = 0; o < z->n_operands; o++) {
-        int64_t step = z->n_axes ? z->stride[o][z->n_axes - 1] : 0;
+        int64_t step = z->n_axes ? z->stride[o][last] : 0;
 
         if (step != 0 && step != 1 && n_rows * n * fr_dtype_size(z->dtype[o]) >= fr_env.pack_bytes)
             return false;
     }
-    return (n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z)) && fr_env.pack_bytes > 0;
+    if (fr_env.pack_bytes <= 0)
+        return false;
+    return n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
 }
 
 /* ---- one node ---- */
@@ -350,7 +373,7 @@ lower(struct loop *z)
             return false;
         z->form = n->op == FR_OP_store ? STORE : MAP;
     }
-    if (n->op == FR_OP_argmax || n->op == FR_OP_argmin || !add_arguments(z))
+    if (!add_arguments(z))
         return false;
     last = z->n_operands;
     z->n_operands++;
@@ -469,6 +492,8 @@ run_all(const struct loop *z)
 struct plain {
     struct fr_direct      arg[FR_DIRECT_ARGS];
     struct fr_scalar_bits number[FR_DIRECT_ARGS];
+    int64_t               n_reduced; /* to one element each; 0: of an element-wise operation */
+    fr_dtype              as;        /* what arg[0] is converted to before that */
 };
 
 /* An element-wise operation over numbers and what lies as the result does: most are, and need no loop made of them. */
@@ -479,6 +504,7 @@ is_plain(const struct fr_node *n, struct plain *z)
 
     if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || !l->dense || l->n_elems == 0)
         return false;
+    z->n_reduced = 0;
     for (int k = 0; k < n->n_args; k++) {
         const struct fr_node *a = &fr_nodes[n->arg[k]];
         struct fr_direct     *d = &z->arg[k];
@@ -495,22 +521,74 @@ is_plain(const struct fr_node *n, struct plain *z)
     return true;
 }
 
+/* A reduction along the last axes, or all, of what lies in their order, which is that in which NumPy adds: rows of
+ * n_reduced elements, one behind the other. */
+static bool
+is_plain_reduction(const struct fr_node *n, struct plain *z)
+{
+    const struct fr_layout *l;
+    fr_ref                  from;
+    int                     first, size;
+
+    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE || is_number(n, 0) || fr_env.pack_bytes <= 0)
+        return false;
+    source_of(n, &from, &z->as);
+    l = fr_nodes[from].layout;
+    if (!l->c_contig || !n->layout->c_contig || l->n_elems <= n->layout->n_elems || fr_node_computes(&fr_nodes[from]))
+        return false;
+    first = __builtin_ctz(n->u.axes);
+    if ((uint64_t)n->u.axes >> first != ((uint64_t)1 << (l->ndim - first)) - 1)
+        return false;
+    z->n_reduced = l->n_elems / n->layout->n_elems;
+    size = fr_dtype_size(fr_nodes[from].dtype);
+    z->arg[0] = (struct fr_direct){memory_of(from), z->n_reduced * size, size, fr_nodes[from].dtype};
+    return true;
+}
+
+/* The same where its argument is to be converted first. */
+static fr_status
+run_converted(const struct fr_node *n, const struct plain *z, const struct fr_direct *to, bool *done, struct fr_err *err)
+{
+    size_t            n_rows = (size_t)n->layout->n_elems, n_reduced = (size_t)z->n_reduced;
+    int               size = fr_dtype_size(z->as);
+    struct fr_buffer *b = fr_buffer_new(n_rows * n_reduced * (size_t)size, err);
+    struct fr_direct  converted;
+
+    if (!b)
+        return FR_ENOMEM;
+    converted = (struct fr_direct){b->mem, z->n_reduced * size, size, z->as};
+    *done = fr_direct_map(FR_OP_cast, &converted, z->arg, 1, 1, n_rows * n_reduced) &&
+            fr_direct_reduce(n->op, to, &converted, n_rows, n_reduced);
+    fr_buffer_unref(b);
+    return FR_OK;
+}
+
 static fr_status
 run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out, struct fr_err *err)
 {
     struct fr_buffer *b = result_memory(n, err);
+    size_t            n_elems = (size_t)n->layout->n_elems;
+    int               size = fr_dtype_size(n->dtype);
     struct fr_direct  to;
+    fr_status         st = FR_OK;
+    bool              done = false;
 
     if (!b)
         return FR_ENOMEM;
-    to = (struct fr_direct){b->mem, 0, fr_dtype_size(n->dtype), n->dtype};
-    if (fr_direct_map(n->op, &to, z->arg, n->n_args, 1, (size_t)n->layout->n_elems)) {
+    to = (struct fr_direct){b->mem, size, size, n->dtype};
+    if (z->n_reduced == 0)
+        done = fr_direct_map(n->op, &to, z->arg, n->n_args, 1, n_elems);
+    else if (z->as == z->arg[0].dtype)
+        done = fr_direct_reduce(n->op, &to, z->arg, n_elems, (size_t)z->n_reduced);
+    else
+        st = run_converted(n, z, &to, &done, err);
+    if (st == FR_OK && done) {
         fr_launch_count_direct();
         *out = b;
     } else {
         fr_buffer_unref(b);
     }
-    return FR_OK;
+    return st;
 }
 
 /* ---- single elements that Python asks for ---- */
@@ -642,6 +720,16 @@ is_there(const struct fr_node *n)
            value->layout == window->layout && value->u.offset == window->u.offset;
 }
 
+/* Whether the arguments have been computed: conversions for a reduction are not. */
+static bool
+are_there(const struct fr_node *n)
+{
+    for (int k = 0; k < n->n_args; k++)
+        if (!is_number(n, k) && fr_node_computes(&fr_nodes[n->arg[k]]))
+            return false;
+    return true;
+}
+
 fr_status
 fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
@@ -653,11 +741,11 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     *out = NULL;
     if (is_there(n))
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
-    if (is_plain(n, &plain))
+    if (is_plain(n, &plain) || is_plain_reduction(n, &plain))
         return run_plain(n, &plain, out, err);
     if (is_small_call(n))
         return run_call(n, out, err);
-    if (!lower(&z))
+    if (!are_there(n) || !lower(&z))
         return FR_OK;
     b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
     if (!b)

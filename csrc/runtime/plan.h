@@ -323,9 +323,10 @@ void      fr_planner_stop(void);
 enum { FR_EAGER_NODES = 2048 };          /* at most; a plan for so many takes milliseconds */
 /* Whether these are so few and so small that they are run node by node while they have no plan. */
 bool      fr_eager_suits(const struct fr_gathered *);
-/* Whether the node is pending alone, and so small that it is run without looking for a plan: a plan would save nothing. */
+/* Whether the node is pending alone, but for conversions of what it reduces, and so small that it is run without looking for
+ * a plan: a plan would save nothing. */
 bool      fr_eager_is_alone(fr_ref);
-/* Computes a node whose arguments have been computed; *out: its memory, or NULL where that takes a plan. */
+/* Computes a node whose arguments have been computed, or which is alone; *out: its memory, or NULL where that takes a plan. */
 fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
 
 /* ---- eval.c ---- */

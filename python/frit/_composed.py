@@ -36,6 +36,7 @@ _REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.nd
 # The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
 # NumPy's protocols; arrays that are made for results must be ours from the beginning.
 _MODULES = ("numpy", "numpy._core", "numpy._core.numeric", "numpy._core.multiarray")
+_CHOSEN = ("subtract", "not_equal")     # by a name that is called afterwards (diff)
 _MAKERS = ("empty", "zeros", "ones", "full")
 _CONVERTERS = ("array", "asarray", "asanyarray")
 
@@ -49,12 +50,14 @@ def _converter(name):
     mine, theirs = ours[name], getattr(numpy, name)
 
     def convert(x, *args, **kwargs):
-        return (mine if _holds_tensor(x) else theirs)(x, *args, **kwargs)
+        return (mine if type(x) is _core.Tensor or _holds_tensor(x) else theirs)(x, *args, **kwargs)
     return convert
 
 
 def _stand_ins():
-    """{id of a function of NumPy's: what is called instead}, {id of a module: the same}."""
+    """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
+    once: the same}."""
+    chosen = {id(getattr(numpy, name)): ours[name] for name in _CHOSEN}
     instead = {id(getattr(numpy, name)): ours[name] for name in _MAKERS}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in _CONVERTERS)
     modules = {}
@@ -64,23 +67,26 @@ def _stand_ins():
         module.__dict__.update({k: instead[id(v)] for k, v in vars(theirs).items() if id(v) in instead},
                                ndarray=ndarray, __getattr__=functools.partial(getattr, theirs))
         modules[id(theirs)] = module
-    return instead, modules
+    return instead, modules, {**classes, **chosen}
 
 
 class _Composed:
-    """One of them, rewritten when it is called for the first time."""
+    """One of them, rewritten when it is called for the first time. From then on the copy stands in the table, where none
+    of its calls is refused."""
 
-    __slots__ = ("function", "copy")
+    __slots__ = ("function", "copy", "refused")
 
     def __init__(self, function):
-        self.function, self.copy = function, None
+        self.function, self.copy, self.refused = function, None, _REFUSED.get(function.__name__)
 
     def __call__(self, *args, **kwargs):
-        refused = _REFUSED.get(self.function.__name__)
-        if refused and any(type(x) is _core.Tensor and refused(x) for x in args):
+        if self.refused and any(type(x) is _core.Tensor and self.refused(x) for x in args):
             return NotImplemented
         if self.copy is None:
-            self.copy = rewrite(self.function, _modules, _functions, classes).copy
+            self.copy = rewrite(self.function, _modules, _functions, _values).copy
+            if type(self) is _Composed and not self.refused:
+                for function in [f for f, called in table.items() if called is self]:
+                    table[function] = self.copy
         return self.copy(*args, **kwargs)
 
 
@@ -127,6 +133,24 @@ class _NanExtreme(_Composed):
         return result
 
 
+def _nan_to_num(written):
+    """nan_to_num as `written`, but that with nothing else given what numbers become is chosen, not stored into a copy; of
+    whole numbers that copy is all."""
+    array, where, isnan = ours["array"], ours["where"], ours["isnan"]
+    greatest = {numpy.dtype(c): numpy.finfo(c).max for c in "efd"}
+
+    def nan_to_num(x, *args, **kwargs):
+        kind = x.dtype.kind if type(x) is _core.Tensor and not args and not kwargs else None
+        if kind is None or kind not in "biuf":
+            return written(x, *args, **kwargs)
+        x = array(x)
+        if kind == "f":
+            most = greatest[x.dtype]
+            x = where(isnan(x), 0.0, where(x == numpy.inf, most, where(x == -numpy.inf, -most, x)))
+        return x if x.ndim else x[()]
+    return nan_to_num
+
+
 def _table():
     """{function of NumPy's: what is called instead where it meets a Tensor}."""
     found = {}
@@ -139,10 +163,11 @@ def _table():
             found[function] = _Composed(written)
     found[numpy.nanmax] = _NanExtreme(inspect.unwrap(numpy.nanmax), numpy.fmax, numpy.max, -numpy.inf)
     found[numpy.nanmin] = _NanExtreme(inspect.unwrap(numpy.nanmin), numpy.fmin, numpy.min, numpy.inf)
+    found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
         found[function] = _OfDtypes(function)
     return found
 
 
-_functions, _modules = _stand_ins()
+_functions, _modules, _values = _stand_ins()
 table = _table()

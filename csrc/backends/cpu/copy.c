@@ -286,6 +286,31 @@ turn(size_t n_rows, size_t n_cols, int size, char *out, ptrdiff_t out_row, const
     }
 }
 
+/* The same of any number of rows and columns: of what is left of squares, whole ones that have been turned in part. */
+static void
+turn_any(size_t n_rows, size_t n_cols, int size, char *out, ptrdiff_t out_row, const char *in, ptrdiff_t in_col)
+{
+    const size_t square = 16 / (size_t)size, nr = n_rows - n_rows % square, nc = n_cols - n_cols % square;
+
+    if (nr == 0) {
+        for (size_t r = 0; r < n_rows; r++)
+            fr_copy_gather(n_cols, size, out + (ptrdiff_t)r * out_row, in + r * (size_t)size, in_col);
+        return;
+    }
+    if (nc == 0) {
+        for (size_t c = 0; c < n_cols; c++)
+            fr_copy_scatter(n_rows, size, out + c * (size_t)size, out_row, in + (ptrdiff_t)c * in_col);
+        return;
+    }
+    turn(nr, nc, size, out, out_row, in, in_col);
+    if (nc < n_cols)
+        turn(nr, square, size, out + (n_cols - square) * (size_t)size, out_row, in + (ptrdiff_t)(n_cols - square) * in_col,
+             in_col);
+    if (nr < n_rows)
+        turn_any(square, n_cols, size, out + (ptrdiff_t)(n_rows - square) * out_row, out_row,
+                 in + (n_rows - square) * (size_t)size, in_col);
+}
+
 /* dst runs along columns, src along rows (both contiguous there). */
 static void
 transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, const char *src,
@@ -345,10 +370,13 @@ fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_
         }
         turn(nr, side, size, d + c * (size_t)size, dst_row, column, src_col);
     }
-    transpose(nr, n_cols - nc, size, d + nc * (size_t)size, dst_row, s + (ptrdiff_t)nc * src_col,
-              src_col);
-    transpose(n_rows - nr, n_cols, size, d + (ptrdiff_t)nr * dst_row, dst_row,
-              s + nr * (size_t)size, src_col);
+    if (nc < n_cols)
+        turn_any(nr, n_cols - nc, size, d + nc * (size_t)size, dst_row, s + (ptrdiff_t)nc * src_col, src_col);
+    if (nr < n_rows) {
+        size_t r = nr ? n_rows - square : 0;
+
+        turn_any(n_rows - r, n_cols, size, d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col);
+    }
 }
 
 /* Any strides: element by element. */
@@ -503,6 +531,20 @@ fr_copy_picked(size_t n_rows, size_t n, int size, void *dst, const void *src, pt
 #undef CASE
 }
 
+/* Rows of few elements are not worth a loop each: column by column, of as many rows at once as stay near. */
+enum { FEW_COLUMNS = 8, NEAR_ROWS = 128 };
+
+static void
+move_columns(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src,
+             ptrdiff_t src_row, ptrdiff_t src_col)
+{
+    for (size_t m; n_rows; n_rows -= m, dst += (ptrdiff_t)m * dst_row, src += (ptrdiff_t)m * src_row) {
+        m = n_rows < NEAR_ROWS ? n_rows : NEAR_ROWS;
+        for (size_t c = 0; c < n_cols; c++)
+            move(m, size, dst + (ptrdiff_t)c * dst_col, dst_row, src + (ptrdiff_t)c * src_col, src_row);
+    }
+}
+
 void
 fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row, ptrdiff_t dst_col,
            const void *src, ptrdiff_t src_row, ptrdiff_t src_col)
@@ -540,8 +582,11 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         return;
     }
     if (n_rows == 1 || src_row == 0 || magnitude(src_col) <= magnitude(src_row)) {
-        for (size_t r = 0; r < n_rows; r++, d += dst_row, s += src_row)
-            move(n_cols, size, d, dst_col, s, src_col);
+        if (n_cols <= FEW_COLUMNS && n_rows > n_cols)
+            move_columns(n_rows, n_cols, size, d, dst_row, dst_col, s, src_row, src_col);
+        else
+            for (size_t r = 0; r < n_rows; r++, d += dst_row, s += src_row)
+                move(n_cols, size, d, dst_col, s, src_col);
         return;
     }
     if (dst_col == size && src_row == size) {

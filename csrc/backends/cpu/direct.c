@@ -7,37 +7,16 @@
 #include "backends/cpu/reduce.h"
 #include "base/env.h"
 
-enum { BLOCK = 256, ELEMENT = 16 };
+enum {
+    BLOCK = 256, ELEMENT = 16,
+    SHORT_APART = 48,                   /* elements of a row up to which some at once are faster: measured from 3 to 128; */
+    SHORT_WHOLE = 31, SHORT_BYTES = 64, /* the same where each could be read and written where it is */
+};
 
 /* Room for blocks of what does not lie side by side. */
 struct room {
     _Alignas(64) char of[FR_DIRECT_ARGS + 1][BLOCK * ELEMENT];
 };
-
-/* Elements of each size as they are: there is no block kernel for that. */
-#define COPY(size)                                                                                    \
-    static void copy_##size(size_t n, void *out, const void *a, const void *b, const void *c, unsigned once) \
-    {                                                                                                 \
-        (void)b, (void)c;                                                                             \
-        if (once & 1)                                                                                 \
-            fr_copy_fill(n, size, out, a);                                                            \
-        else                                                                                          \
-            memmove(out, a, n * size);                                                                \
-    }
-COPY(1)
-COPY(2)
-COPY(4)
-COPY(8)
-COPY(16)
-
-static fr_map_fn *
-cast_kernel(fr_dtype from, fr_dtype to)
-{
-    static fr_map_fn *const copies[ELEMENT + 1] = {[1] = copy_1, [2] = copy_2, [4] = copy_4, [8] = copy_8,
-                                                   [16] = copy_16};
-
-    return from == to ? copies[fr_dtype_size(to)] : fr_kernels->cast[from][to];
-}
 
 static bool
 is_ours(void)
@@ -85,22 +64,81 @@ map_apart(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *co
     }
 }
 
+/* Whether rows of n elements lie one behind the other. */
+static bool
+adjoin(const struct fr_direct *d, size_t n)
+{
+    return adjoins(d) && d->row == (ptrdiff_t)n * d->step;
+}
+
+/* Whether a row of n elements costs more by itself than a copy of it beside others; it is copied anyway if not `whole`. */
+static bool
+is_short(size_t n, int size, bool whole)
+{
+    return whole ? n <= SHORT_WHOLE && n * (size_t)size < SHORT_BYTES : n <= SHORT_APART;
+}
+
+/* Short rows, as many at once as fit a block: what does not lie one behind the other is copied there. */
+static FR_COLD void
+map_together(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *const *arg, size_t n_rows, size_t n)
+{
+    struct room room;
+    int         size = fr_dtype_size(out->dtype);
+    bool        in_place = adjoin(out, n);
+
+    for (size_t r = 0, m; r < n_rows; r += m) {
+        const char *in[FR_DIRECT_ARGS];
+        char       *to = out->mem + (ptrdiff_t)r * out->row;
+        unsigned    once = 0;
+
+        m = n_rows - r < BLOCK / n ? n_rows - r : BLOCK / n;
+        for (int k = 0; k < FR_DIRECT_ARGS; k++) {
+            const struct fr_direct *a = arg[k];
+            int                     of = fr_dtype_size(a->dtype);
+
+            in[k] = a->mem + (ptrdiff_t)r * a->row;
+            if (k > 0 && a == arg[0]) {
+                in[k] = in[0];
+            } else if (a->step == 0 && a->row == 0) {
+                once |= 1u << k;
+            } else if (!adjoin(a, n)) {
+                fr_copy_2d(m, n, of, room.of[k], (ptrdiff_t)n * of, of, in[k], a->row, a->step);
+                in[k] = room.of[k];
+            }
+        }
+        map_row(fn, m * n, in_place ? to : room.of[FR_DIRECT_ARGS], in, once);
+        if (!in_place)
+            fr_copy_2d(m, n, size, to, out->row, out->step, room.of[FR_DIRECT_ARGS], (ptrdiff_t)n * size, size);
+    }
+}
+
 bool
 fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg, int n_args, size_t n_rows, size_t n)
 {
     /* Arguments that the operation does not have point at one that it has. */
     const struct fr_direct *all[FR_DIRECT_ARGS] = {arg, &arg[n_args > 1], &arg[n_args > 2 ? 2 : 0]};
     int                     k = fr_op_compute_arg(op);
-    fr_map_fn              *fn = op == FR_OP_cast ? cast_kernel(arg->dtype, out->dtype)
+    fr_map_fn              *fn = op == FR_OP_cast ? fr_kernels->cast[arg->dtype][out->dtype]
                                                   : fr_kernels->map[op][k < 0 ? out->dtype : arg[k].dtype];
     unsigned                once = 0;
     bool                    whole = adjoins(out);
 
-    if (!fn || !is_ours())
+    if (!is_ours())
+        return false;
+    if (op == FR_OP_cast && arg->dtype == out->dtype) { /* there is no block kernel for that */
+        if (arg->mem != out->mem)
+            fr_copy_2d(n_rows, n, fr_dtype_size(out->dtype), out->mem, out->row, out->step, arg->mem, arg->row, arg->step);
+        return true;
+    }
+    if (!fn)
         return false;
     for (int i = 0; i < n_args; i++) {
         once |= (unsigned)(arg[i].step == 0) << i;
         whole &= arg[i].step == 0 || adjoins(&arg[i]);
+    }
+    if (n_rows > 1 && is_short(n, fr_dtype_size(out->dtype), whole)) {
+        map_together(fn, out, all, n_rows, n);
+        return true;
     }
     for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
         const char *in[FR_DIRECT_ARGS] = {all[0]->mem + r * all[0]->row, all[1]->mem + r * all[1]->row,
@@ -118,7 +156,11 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
 static bool
 reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 {
-    return is_ours() && out->dtype == (op == FR_OP_any || op == FR_OP_all ? FR_BOOL : in->dtype);
+    uint8_t rule = fr_op_info[op].rule;
+
+    return is_ours() && out->dtype == (rule == FR_RULE_INDEX                         ? FR_I64
+                                       : rule == FR_RULE_SUM && in->dtype == FR_F16 ? FR_F16
+                                                                                    : fr_reduce_acc(op, in->dtype));
 }
 
 bool
@@ -137,15 +179,53 @@ fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *
     return true;
 }
 
+/* Rows of a block, side by side, from row r and column `at` on. */
+static size_t
+copy_rows(const struct fr_direct *in, size_t n_rows, size_t r, size_t at, size_t n, char *block)
+{
+    size_t    m = n_rows - r < BLOCK / n ? n_rows - r : BLOCK / n;
+    ptrdiff_t size = fr_dtype_size(in->dtype);
+
+    fr_copy_2d(m, n, (int)size, block, (ptrdiff_t)n * size, size, in->mem + (ptrdiff_t)r * in->row + (ptrdiff_t)at * in->step,
+               in->row, in->step);
+    return m;
+}
+
+/* Where in each column its extreme is first. The first row is what the others are compared with. */
+static void
+place_columns(fr_accum_fn *fn, int64_t *index, const struct fr_direct *in, size_t n_rows, size_t n)
+{
+    _Alignas(64) char best[BLOCK * ELEMENT], block[BLOCK * ELEMENT];
+    ptrdiff_t         size = fr_dtype_size(in->dtype);
+
+    memset(index, 0, n * sizeof *index);
+    for (size_t at = 0, m; at < n; at += m) {
+        m = n - at < BLOCK ? n - at : BLOCK;
+        fr_copy_gather(m, (int)size, best, in->mem + (ptrdiff_t)at * in->step, in->step);
+        if (adjoins(in))
+            fn(n_rows - 1, m, best, in->mem + in->row + (ptrdiff_t)at * size, in->row, index + at, 1);
+        for (size_t r = 1, rows; r < n_rows && !adjoins(in); r += rows) {
+            rows = copy_rows(in, n_rows, r, at, m, block);
+            fn(rows, m, best, block, (ptrdiff_t)m * size, index + at, (int64_t)r);
+        }
+    }
+}
+
 bool
 fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
 {
     fr_accum_fn           *fn = fr_reduce->accum[FR_REDUCE_ROW(op)][in->dtype];
-    int                    size = fr_dtype_size(in->dtype);
+    ptrdiff_t              size = fr_dtype_size(in->dtype);
     _Alignas(ELEMENT) char identity[ELEMENT];
 
     if (!fn || !reduces_to(op, out, in) || !adjoins(out))
         return false;
+    if (fr_op_info[op].rule == FR_RULE_INDEX) {
+        if (n_rows > n) /* the launcher copies each column and looks there */
+            return false;
+        place_columns(fn, (int64_t *)out->mem, in, n_rows, n);
+        return true;
+    }
     fr_reduce_identity(op, out->dtype, 1, identity, NULL);
     fr_copy_fill(n, fr_dtype_size(out->dtype), out->mem, identity);
     if (adjoins(in)) {
@@ -156,9 +236,9 @@ fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct 
         _Alignas(64) char block[BLOCK * ELEMENT];
 
         m = n - at < BLOCK ? n - at : BLOCK;
-        for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
-            fr_copy_gather(m, size, block, in->mem + r * in->row + (ptrdiff_t)at * in->step, in->step);
-            fn(1, m, out->mem + at * (size_t)fr_dtype_size(out->dtype), block, 0, NULL, 0);
+        for (size_t r = 0, rows; r < n_rows; r += rows) {
+            rows = copy_rows(in, n_rows, r, at, m, block);
+            fn(rows, m, out->mem + at * (size_t)fr_dtype_size(out->dtype), block, (ptrdiff_t)m * size, NULL, 0);
         }
     }
     return true;
