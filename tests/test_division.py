@@ -56,6 +56,19 @@ def test_integers_beside_multiples(dtype):
     both_ways(np.repeat(s, s.size), np.tile(s, s.size), s.size)
 
 
+@pytest.mark.parametrize("dtype", ["i2", "u2", "i4", "u4"])
+def test_integers_by_every_kind_of_number(dtype):
+    """By a product with the inverse: beside powers of two and their halves, and few elements more than a vector."""
+    rng = np.random.default_rng(9)
+    bits = 8 * np.dtype(dtype).itemsize
+    near = np.array([2**k + d for k in range(bits) for d in (-1, 0, 1)])
+    for b in np.concatenate([near, rng.integers(0, 2**bits, 60), np.arange(300)]).astype("u8").astype(dtype):
+        with np.errstate(all="ignore"):
+            a = (integers(dtype, 77, rng) // np.where(b == 0, 1, b) * b).astype(dtype)
+            a = np.concatenate([a, a - np.ones((), dtype), specials(dtype), near.astype("u8").astype(dtype)])
+        same(a, b, f"by {b}")
+
+
 def test_long_and_short_integers_in_one_array():
     """64-bit integers of few bits take a shorter way, but not beside others."""
     for dtype in ("i8", "u8"):

@@ -347,6 +347,9 @@ COSTS = {
     "frit.power(a, a)": 36.5,                         # without the special cases of a power
     "byte * byte": 0.82,                              # two at a time
     "byte >> 2": 0.9,
+    "byte // 7": 0.8,                                 # by products with the inverse,
+    "word // 7": 2.5,
+    "wide // 7": 5.8,                                 # which is computed once
     "mask.sum()": 0.6,
     "a.reshape(-1, 15).sum(1)": 4.05,                  # as many rows together as a vector has numbers,
     "f.reshape(-1, 15).sum(1)": 2.25,                  # and what they have beyond eights a square at a time

@@ -221,7 +221,7 @@ type_of(const struct shape *s, fr_mval v)
 
 /* Sets `rare` if one of m elements is. */
 static void
-add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines)
+add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, unsigned once)
 {
     static const char *const names[MAX_RARE] = {"q0", "q1", "q2", "q3"};
     struct look              look = find_look(s);
@@ -238,7 +238,7 @@ add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
             fr_text_add(t, "        %s top%d = 0;\n", fr_text_type(type_of(s, look.roots[k])), k);
     fr_text_add(t, "\n        LOOP(m) {\n");
     find_needs(s, look.roots, look.n, true, needs);
-    add_loads(t, s, needs, 0, false, 0);
+    add_loads(t, s, needs, once, false, 0);
     fr_text_micro(t, &s->code, &to_look);
     for (int k = 0; k < look.n; k++)
         if (look.least[k] != UINT16_MAX) {
@@ -260,7 +260,7 @@ add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
 /* The statement that follows computes the elements of a piece from number `first` on. */
 static void
 add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
-         int abreast)
+         int abreast, unsigned once)
 {
     struct fr_text_lines own = *lines;
     bool                 needs[2 * MAX_ARGS];
@@ -269,7 +269,7 @@ add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
     own.abreast = abreast;
     find_needs(s, s->roots, s->out.n_parts, usual, needs);
     fr_text_add(t, "%s {\n", loop);
-    add_loads(t, s, needs, 0, false, abreast);
+    add_loads(t, s, needs, once, false, abreast);
     fr_text_micro(t, &s->code, &own);
     for (int lane = 0; lane < abreast; lane++)
         fr_text_add(t, "            r[i + %d * h] = r0_%d;\n", lane, lane);
@@ -278,30 +278,32 @@ add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
 
 /* Piece by piece. One without RARE values has a shorter loop; where there are such, pieces are small. */
 static void
-add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines)
+add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, unsigned once)
 {
-    bool looks = looks_first(s), abreast = goes_abreast(s);
+    bool looks = looks_first(s), abreast = once == 0 && goes_abreast(s), needs[2 * MAX_ARGS];
 
+    find_needs(s, s->roots, s->out.n_parts, false, needs);
+    add_loads(t, s, needs, once, true, 0);
     fr_text_add(t, "        for (size_t m, most = PIECE; n > 0; n -= m) {\n"
                    "        m = n < most ? n : most;\n");
     if (looks) {
-        add_look(t, s, lines);
+        add_look(t, s, lines, once);
         fr_text_add(t, "        most = rare ? RARE_PIECE : PIECE;\n"
                        "        if (rare && m > RARE_PIECE) {\n            m = 0;\n            continue;\n        }\n"
                        "        if (rare)\n");
-        add_loop(t, s, lines, "        LOOP(m)", false, 0);
+        add_loop(t, s, lines, "        LOOP(m)", false, 0, once);
         fr_text_add(t, "        else\n");
     }
     if (abreast) {
         fr_text_add(t, "        {\n        size_t first = 0;\n\n"
                        "#ifdef __FP_FAST_FMA\n        const size_t h = m / (%d * 16) * 16;\n\n        first = %d * h;\n",
                     ABREAST, ABREAST);
-        add_loop(t, s, lines, "        LOOP(h)", true, ABREAST);
+        add_loop(t, s, lines, "        LOOP(h)", true, ABREAST, once);
         fr_text_add(t, "#endif\n");
-        add_loop(t, s, lines, "        LOOP_FROM(first, m)", true, 0);
+        add_loop(t, s, lines, "        LOOP_FROM(first, m)", true, 0, once);
         fr_text_add(t, "        }\n");
     } else {
-        add_loop(t, s, lines, "        LOOP(m)", true, 0);
+        add_loop(t, s, lines, "        LOOP(m)", true, 0, once);
     }
     fr_text_add(t, "        r += m;\n");
     for (int k = 0; k < s->n_args; k++)
@@ -331,7 +333,7 @@ gen_case(struct fr_text *t, const struct shape *s, unsigned once)
         }
     fr_text_add(t, "    case %u: {\n", once);
     if (looks_first(s) || (once == 0 && goes_abreast(s))) {
-        add_piece_loops(t, s, &lines);
+        add_piece_loops(t, s, &lines, once);
         return;
     }
     find_needs(s, s->roots, s->out.n_parts, false, needs);
@@ -354,13 +356,37 @@ gen_case(struct fr_text *t, const struct shape *s, unsigned once)
     fr_text_add(t, "        return;\n    }\n");
 }
 
+/* Whether something is divided by what its second argument alone says: of one number that is computed once. */
+static bool
+inverts_second(const struct shape *s)
+{
+    const struct fr_minst *inst = s->code.inst;
+    uint8_t               *reads = fr_calloc(s->code.n, 1);
+    bool                   found = false;
+
+    if (!reads)
+        gen_die("out of memory");
+    for (size_t i = 0; i < s->code.n; i++) {
+        const fr_mval args[] = {inst[i].a, inst[i].b, inst[i].c};
+
+        if (inst[i].op == FR_M_INPUT)
+            reads[i] = (int)inst[i].imm < s->args[1].first ? 1 : 2;
+        for (int k = 0; k < fr_mop_arity[inst[i].op]; k++)
+            reads[i] |= reads[args[k]];
+        found |= inst[i].op == FR_M_DIV && reads[i] == 2;
+    }
+    fr_free(reads);
+    return found;
+}
+
 /* Which masks get a loop of their own, as bits: what programs use with cheap operations. Long
- * recipes have one loop, because a splat costs them nothing that can be measured. */
+ * recipes have one loop, because a splat costs them nothing that can be measured, but for a
+ * division. */
 unsigned
 gen_masks(const struct shape *s)
 {
     if (n_lines(s) > LONG_RECIPE || looks_first(s))
-        return 1u << 0;
+        return 1u << 0 | (unsigned)(s->n_args == 2 && s->out.n_parts == 1 && inverts_second(s)) << 2;
     switch (s->n_args) {
     case 2:
         return 1u << 0 | 1u << 1 | 1u << 2;

@@ -99,6 +99,13 @@ rounds_halves(const char *name)
     return !strcmp(name, "cast_f32_f16");
 }
 
+/* Whether a kernel divides integers that divide_map.h divides by one number. */
+static bool
+divides_whole(const char *name, const struct shape *s)
+{
+    return !strncmp(name, "floor_divide_", 13) && !fr_dtype_is_float(s->out.dtype) && fr_dtype_size(s->out.dtype) < 8;
+}
+
 /* Takes the text of a kernel over. */
 static void
 add_text(const char *name, const char *place, const struct fr_text *t, unsigned weight)
@@ -138,6 +145,13 @@ add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
     if (rounds_halves(name))
         fr_text_add(&t, "#ifdef __F16C__\n    if (!once) {\n        round_halves(n, r, x);\n"
                         "        return;\n    }\n#endif\n");
+    if (divides_whole(name, s)) {
+        bool sign = fr_dtype_kind(s->out.dtype) == 'i';
+
+        fr_text_add(&t, "    if (once == 2%s) {\n        divide_whole(n, r, x, (uint32_t)*y, sizeof *r, %d);\n"
+                        "        return;\n    }\n", sign ? " && *y >= 0" : "", sign);
+        masks = sign ? masks : masks & ~(1u << 2);
+    }
     fr_text_add(&t, "    switch (once) {\n");
     for (unsigned once = 0; once < 8; once++)
         if (masks >> once & 1) {
@@ -430,7 +444,8 @@ write_files(const char *dir, int n_files)
         snprintf(name, sizeof name, "kernels_%d.c", f);
         files[f] = open_file(dir, name);
         fprintf(files[f], "%s\n%s%s#include \"backends/cpu/half_map.h\"\n"
-                          "#include \"backends/cpu/byte_map.h\"\n%s", file_head, head.s, names_head, splat_text);
+                          "#include \"backends/cpu/byte_map.h\"\n"
+                          "#include \"backends/cpu/divide_map.h\"\n%s", file_head, head.s, names_head, splat_text);
     }
     fr_text_clear(&head);
     for (size_t i = 0; i < n_kernels; i++) {
