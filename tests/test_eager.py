@@ -298,6 +298,22 @@ def test_a_single_operation_never_is():
 
 
 @counts
+def test_how_small_a_single_operation_is_bytes_say():
+    """Of what is read and written: what a reduction converts on the way is neither."""
+    x = np.arange(30000).astype("u1")
+    t, m = frit.asarray(x), frit.asarray(x > 3)
+    for f in (lambda: t + t, lambda: frit.count_nonzero(m), lambda: frit.count_nonzero(t)):
+        before = frit.stats()
+        for _ in range(20):
+            frit.eval(f())
+        frit.wait_for_compiles()
+        after = frit.stats()
+        assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 20, 20]
+    assert_same(t + t, x + x)
+    assert frit.count_nonzero(m) == np.count_nonzero(x > 3) and frit.count_nonzero(t) == np.count_nonzero(x)
+
+
+@counts
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8", "c16"])
 @pytest.mark.parametrize("n", [2, 3, 7, 16, 31, 47])
 def test_many_short_rows_run_together(dtype, n):

@@ -19,9 +19,9 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
-/* Elements that a single operation reads and writes: for more, threads or machine code may be worth looking for. */
-enum { ALONE = 8192,
-       ALONE_COSTLY = 2048,
+/* What a single operation reads and writes: for more, threads or machine code may be worth looking for. */
+enum { ALONE_BYTES = 1 << 17,
+       ALONE_COSTLY = 2048,         /* elements */
        SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
 /* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
@@ -137,14 +137,23 @@ bool
 fr_eager_is_alone(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
-    int64_t               n_elems = n->layout->n_elems;
-    int64_t               most = fr_op_info[n->op].flags & FR_OPF_COSTLY ? ALONE_COSTLY : ALONE;
+    int64_t               n_elems = n->layout->n_elems, n_bytes = n_elems * fr_dtype_size(n->dtype);
 
     if (!is_sole(n) || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug)
         return false;
-    for (int k = 0; k < n->n_args; k++)
-        n_elems += is_number(n, k) ? 0 : fr_nodes[n->arg[k]].layout->n_elems;
-    return n_elems <= most && n_elems <= fr_env.eager_elems;
+    for (int k = 0; k < n->n_args; k++) {
+        fr_ref   from = n->arg[k];
+        fr_dtype as;
+
+        if (is_number(n, k))
+            continue;
+        if (fr_op_info[n->op].class_ == FR_CLASS_REDUCE && source_of(n, &from, &as) > 1)
+            n_bytes += fr_nodes[from].dtype == as ? 0 : fr_nodes[from].layout->n_elems * fr_dtype_size(as);
+        n_elems += fr_nodes[from].layout->n_elems;
+        n_bytes += fr_nodes[from].layout->n_elems * fr_dtype_size(fr_nodes[from].dtype);
+    }
+    return n_bytes <= ALONE_BYTES && n_elems <= fr_env.eager_elems &&
+           (n_elems <= ALONE_COSTLY || !(fr_op_info[n->op].flags & FR_OPF_COSTLY));
 }
 
 /* ---- what a node reads and writes ---- */
