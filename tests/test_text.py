@@ -655,7 +655,7 @@ def kernels(tmp):
     """The generator's output, compiled for this machine: pointers of maps and casts by name."""
     csrc, out = ROOT / "csrc", os.path.join(tmp, "kernels")
     os.mkdir(out)
-    sources = [csrc / "jit/gen/main.c", csrc / "jit/emit_text.c", csrc / "jit/micro.c",
+    sources = [*(csrc / "jit/gen").glob("*.c"), csrc / "jit/emit_text.c", csrc / "jit/micro.c",
                *(csrc / "jit").glob("recipe*.c"), csrc / "ir/op.c", csrc / "core/dtype.c",
                *(csrc / "base").glob("*.c")]
     subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{csrc}", *map(str, sources), "-o", out + "/gen",
