@@ -21,6 +21,22 @@ COMPLEX = ["c8", "c16"]
 ALL = ["?", *INTS, *REAL, *COMPLEX]
 
 
+@pytest.mark.parametrize("dtype", REAL)
+def test_ldexp_by_every_power(dtype):
+    """Alone, where one loop does, and beside others that want the long way."""
+    info = np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        x = np.array([1, 1.5, 1 + info.eps, 2 - info.eps, info.tiny, info.max, info.smallest_subnormal, info.tiny * 0.75, 0,
+                      np.inf, np.nan], dtype)
+        x = np.concatenate([x, -x])
+        far = [-2**62, -5000, -2200, -1100, -300, 300, 1100, 2200, 5000, 2**62]
+        powers = np.array([*far, *range(-1080, -1015), *range(-155, -120), *range(-30, 30), *range(120, 135), *range(1015, 1030)])
+        assert_same(frit.ldexp(frit.asarray(np.tile(x, powers.size)), frit.asarray(np.repeat(powers, x.size))),
+                    np.ldexp(np.tile(x, powers.size), np.repeat(powers, x.size)))
+        for power in powers:
+            assert_same(frit.ldexp(frit.asarray(x), power), np.ldexp(x, power), what=power)
+
+
 # ---- reductions
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129, 130, 200, 255, 256,

@@ -242,13 +242,14 @@ exp2_int(code_t c, fr_dtype type, fr_mval n)
 
 /* x = m 2^k with m in [1, 2), so the result is m 2^(k+e).  Both halves of that power are normal
  * numbers, the product with the first is exact, and only the last multiplication rounds. */
-RECIPE(ldexp)
+static fr_mval
+ldexp_any(code_t c, fr_dtype in, fr_mval v, fr_mval power)
 {
     bool     f32 = in == FR_F32;
     fr_dtype i = f32 ? FR_I32 : FR_I64;
     int      mant = f32 ? 23 : 52, bias = f32 ? 127 : 1023;
     int64_t  field = 2 * bias + 1;
-    fr_mval  v = x[0].re, mag = m_abs(c, v);
+    fr_mval  mag = m_abs(c, v);
     fr_mval  tiny = m_lt(c, mag, m_real(c, in, f32 ? 0x1p-126 : 0x1p-1022));
     fr_mval  up = m_mul(c, v, m_real(c, in, 0x1p64));
     fr_mval  bits = m_bitcast(c, i, m_select(c, tiny, up, v));
@@ -259,13 +260,25 @@ RECIPE(ldexp)
     m = m_and(c, bits, m_int(c, i, ~(field << mant)));
     m = m_bitcast(c, in, m_or(c, m, m_int(c, i, (int64_t)bias << mant)));
     /* Beyond these ends everything is 0 or infinite; within, no sum below overflows. */
-    e = m_cvt(c, i, m_clamp(c, x[1].re, -8 * bias, 8 * bias));
+    e = m_cvt(c, i, m_clamp(c, power, -8 * bias, 8 * bias));
     e = m_clamp(c, m_add(c, k, e), -(bias + mant + 4), bias + 2);
     half = m_shr(c, e, m_int(c, i, 1));
     scaled = m_mul(c, m, exp2_int(c, in, half));
     scaled = m_mul(c, scaled, exp2_int(c, in, m_sub(c, e, half)));
     keep = m_or(c, m_eq(c, v, m_real(c, in, 0)), m_not(c, m_lt(c, mag, m_real(c, in, INFINITY))));
-    out->re = m_select(c, keep, v, scaled);
+    return m_select(c, keep, v, scaled);
+}
+
+/* What is multiplied by a normal power of two is rounded once, whatever it is. */
+RECIPE(ldexp)
+{
+    bool    f32 = in == FR_F32;
+    int     bias = f32 ? 127 : 1023;
+    fr_mval e = x[1].re, far, usual;
+
+    far = m_le(c, m_int(c, FR_U64, 2 * bias), m_cvt(c, FR_U64, m_add(c, e, m_int(c, FR_I64, bias - 1))));
+    usual = m_mul(c, x[0].re, exp2_int(c, in, m_cvt(c, f32 ? FR_I32 : FR_I64, e)));
+    out->re = m_rare(c, far, ldexp_any(c, in, x[0].re, e), usual);
 }
 
 /* One step in the bits of x: away from zero when y lies on that side. */
