@@ -7,6 +7,8 @@ import pytest
 
 import frit
 
+from .common import assert_same
+
 pytestmark = pytest.mark.core
 
 DTYPES = ["?", "i1", "i4", "i8", "u2", "u8", "f2", "f4", "f8", "c8", "c16"]
@@ -79,6 +81,18 @@ def test_dot_of_vectors_and_matrices(seed):
             assert type(got) is type(want) and got.tobytes() == want.tobytes()
         assert view_a(frit.asarray(a)).dot(view_b(frit.asarray(b))).shape == want.shape
     assert frit.stats()["products"] - before >= 50
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_whole_numbers_by_a_vector(dtype):
+    """Modulo what they hold: of one vector, of rows wherever they lie, and of what is not side by side."""
+    rng, info = np.random.default_rng(3), np.iinfo(dtype)
+    a, v = (rng.integers(info.min, info.max, s, dtype, endpoint=True) for s in ((7, 5, 67), (67,)))
+    for x in (a, a[::-1, 1:], a.transpose(1, 0, 2), a[0], a[:, 2, :], a[0, 0], a[0, 0, :1], a[0, :, ::2], a[0, :, :0]):
+        for y in (v, v[::-1], np.repeat(v, 2)[::2]):
+            y = y[:x.shape[-1]]
+            assert_same(frit.asarray(x) @ frit.asarray(y), x @ y, what=(x.shape, x.strides, y.strides))
+            assert_same(frit.dot(frit.asarray(x), frit.asarray(y)), np.dot(x, y), what=(x.shape, x.strides, y.strides))
 
 
 VECTORS = {"as it is": lambda x: x, "column": lambda x: x.reshape(-1, 2)[:, 1], "every third": lambda x: x[::3],
