@@ -249,6 +249,8 @@ RARE = {"log": -1.0, "log2": 0.0, "log10": 1e-310, "log1p": -2.0, "sin": 1e30, "
         "arcsinh": 1e300, "arctanh": 2.0, "hypot": 1e-300, "arctan2": 0.0, "power": -1.5}
 
 
+@pytest.mark.core
+@pytest.mark.skipif(os.environ.get("FRIT_JIT") == "always", reason="block kernels")
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", accuracy.FUNCTIONS)
 def test_bits_of_an_element_are_its_own(name, dtype):

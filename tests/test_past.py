@@ -56,11 +56,23 @@ def test_what_does_not_fit_into_the_last_cache(f, n_arrays):
             assert marked(lambda: f(*arrays, n)) == want
 
 
+def test_what_folds_takes_the_whole_of_it():
+    def f(a, b):
+        return a * (b - (a * b).sum(axis=1, keepdims=True))
+    for n, threads, cache, want in ((200, 1, 0.99, 1), (208, 1, 1.01, 0), (216, 2, 0.99, 1), (224, 2, 1.01, 0)):
+        a, b = (frit.asarray(data(n, 128, seed=k)) for k in (0, 1))
+        with frit.config(last_cache=int(3 * a.nbytes * cache), num_threads=threads):
+            assert marked(lambda: f(a, b)) == want
+
+
 def test_what_waits_for_sums_or_is_little_does_not_go_past():
     with frit.config(last_cache=1 << 10):
         a = frit.asarray(data(300, 128))
         assert marked(lambda: a * 2) == 1
         assert marked(lambda: a - a.sum(axis=1, keepdims=True)) == 0
+        d = frit.asarray(data(300, 128, seed=3))
+        assert marked(lambda: a * (d - (a * d).sum(axis=1, keepdims=True))) == 1    # there is something else to read
+        assert marked(lambda: a * a[0] - (a * a[0]).sum(axis=1, keepdims=True)) == 0
         b, c = (frit.asarray(data(300, 16, 8, seed=k)) for k in (1, 2))
         assert marked(lambda: (b + c) * 2) == 1
         assert marked(lambda: (b + c).sum(axis=0)) == 0

@@ -48,10 +48,19 @@ operand_bytes(const struct lowering *z, size_t o)
     return bytes;
 }
 
+static bool
+folds(const struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++)
+        if (z->inst[i].kind == FR_INST_REDUCE || z->inst[i].kind == FR_INST_ACCUM)
+            return true;
+    return false;
+}
+
 /* What the whole loop reads and writes, if that does not fit into the last cache beside what others have there, else 0; a
  * stencil reads one array several times. One thread waits for each line that a store brings in; several have more of them
- * under way, and gain only what does not come from memory. A little is in no need of the cache's size, which files tell at
- * first. */
+ * under way, and gain only what does not come from memory; and so does a loop that folds. A little is in no need of the
+ * cache's size, which files tell at first. */
 static int64_t
 too_many_bytes(const struct lowering *z)
 {
@@ -61,7 +70,8 @@ too_many_bytes(const struct lowering *z)
         sum += operand_bytes(z, o);
     if (!least)
         least = sum < LITTLE ? INT64_MAX : fr_last_cache();
-    least = fr_env.num_threads == 1 ? least / 3 * 2 : least / 8 * 7;
+    if (!folds(z))
+        least = fr_env.num_threads == 1 ? least / 3 * 2 : least / 8 * 7;
     if (sum < least)
         return 0;
     for (size_t o = 0; o < z->n_op; o++)
@@ -74,13 +84,32 @@ too_many_bytes(const struct lowering *z)
     return sum < least ? 0 : sum;
 }
 
+/* Of how many arrays rows are loaded, in all so many bytes or more of each. */
+static int
+n_sources(const struct lowering *z, int64_t least)
+{
+    int n = 0;
+
+    for (size_t o = 0; o < z->n_op; o++) {
+        size_t k = 0;
+
+        while (k < o && (z->op[k].load == FR_LOWER_NO_INST || z->source[k].node != z->source[o].node))
+            k++;
+        n += k == o && z->op[o].load != FR_LOWER_NO_INST && z->form[o].access == FR_ACCESS_UNIT &&
+             operand_bytes(z, o) >= least;
+    }
+    return n;
+}
+
+/* Whether the loop waits for sums with hardly anything to read meanwhile: it has one array of some size, or accumulates
+ * rows. */
 static bool
-folds(const struct lowering *z)
+waits_for_sums(const struct lowering *z, int64_t least)
 {
     for (size_t i = 0; i < z->n_inst; i++)
-        if (z->inst[i].kind == FR_INST_REDUCE || z->inst[i].kind == FR_INST_ACCUM)
+        if (z->inst[i].kind == FR_INST_ACCUM)
             return true;
-    return false;
+    return folds(z) && n_sources(z, least) < 2;
 }
 
 /* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
@@ -90,12 +119,12 @@ folds(const struct lowering *z)
 static void
 set_past(struct lowering *z)
 {
-    int64_t limit = fr_env.past_bytes, part = INT64_MAX, all = folds(z) ? 0 : too_many_bytes(z);
+    int64_t limit = fr_env.past_bytes, part = INT64_MAX, all = too_many_bytes(z);
 
     for (size_t o = 0; o < z->n_op; o++)
         if (z->op[o].turned)
             limit = fr_env.past_bytes / PAST_TURNED;
-    if (all)
+    if (all && !waits_for_sums(z, all / PAST_PART))
         part = all / PAST_PART;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -178,22 +207,6 @@ set_behind(struct lowering *z, size_t lead)
     }
 }
 
-/* Of how many arrays rows are loaded. */
-static int
-n_sources(const struct lowering *z)
-{
-    int n = 0;
-
-    for (size_t o = 0; o < z->n_op; o++) {
-        size_t k = 0;
-
-        while (k < o && (z->op[k].load == FR_LOWER_NO_INST || z->source[k].node != z->source[o].node))
-            k++;
-        n += k == o && z->op[o].load != FR_LOWER_NO_INST && z->form[o].access == FR_ACCESS_UNIT;
-    }
-    return n;
-}
-
 /* A stencil reads its rows several times: as the other times are between, the processor does not see that the first goes
  * on through memory, and rows that have been read are no longer in the nearest cache, where loads that are in two lines are
  * cheap. What the caches hold, and other arrays beside it, come better without being asked for. */
@@ -204,7 +217,7 @@ set_ahead(struct lowering *z)
 
     for (size_t o = 0; o < z->n_op; o++)
         past |= (z->form[o].flags & FR_OPERAND_EITHER_PAST) != 0;
-    if (!past || folds(z) || n_sources(z) > MOST_SOURCES)
+    if (!past || folds(z) || n_sources(z, 0) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)
         if (z->form[o].flags == 0 && leads(z, o)) {
