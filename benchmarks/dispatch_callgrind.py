@@ -14,8 +14,8 @@ statement is counted on both sides.
                  the thread that makes plans has its turns
     element      the value of an element beside a number, while something else is pending; elements: of two elements;
                  bounds: a slice between two elements; take: 20 elements, by an array of integers
-    place        where the greatest of 100 elements is; turned, turned 28: a copy of rows of 10, of 28, that lie across memory;
-                 rows: sums of such rows of 16 and others
+    place        where the greatest of 100 elements is, while nothing else is pending; turned, turned 28: a copy of rows of 10,
+                 of 28, that lie across memory; rows: sums of such rows of 16 and others
     accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, whose
                  first calls are NumPy's; and a call, which becomes a kernel
 """
@@ -76,7 +76,8 @@ PROGRAMS = {
     "elements": ("bool(x[3] > y[4])",) * 2 + ("",),
     "bounds": ("z[k[3]:k[5]]",) * 2 + ("k = array(np.arange(20))",),
     "take": ("z[k]",) * 2 + ("",),
-    "place": (*forced("z.argmax()"), ""),
+    # Nothing else is pending from here on: else a plan takes over, and when depends on the thread that makes it.
+    "place": (*forced("z.argmax()"), "ev(wait)"),
     "turned": (*forced("m.T.copy()"), "m = array(np.ones((10, 100)))"),
     "turned 28": (*forced("m.T.copy()"), "m = array(np.ones((28, 50)))"),
     "rows": (*forced("h + v.T"), "h, v = array(np.ones((62, 16))), array(np.ones((16, 62)))"),

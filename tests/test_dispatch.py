@@ -89,14 +89,14 @@ def test_taking_a_few_elements(ratio):
 
 
 def test_where_the_greatest_element_is(ratio):
-    """Measured 1.58 of 100 elements; 1.89 where a loop is made of rows that lie one behind the other, 2.09 by a plan."""
-    assert ratio["place"] <= 1.7
+    """Measured 1.31 of 100 elements; 1.62 where something else is pending, too, 2.05 by a plan."""
+    assert ratio["place"] <= 1.45
 
 
 def test_short_rows_that_lie_across(ratio):
-    """Measured 0.93 for copies of rows of 10, 1.14 of 28; 3.9 and 2.9 where each is copied by itself, 1.2 and 1.33 where what
-    is left of squares is turned by way of other memory. 0.82 for sums of rows of 16; 1.44 row by row or column by column."""
-    assert ratio["turned"] <= 1 and ratio["turned 28"] <= 1.25 and ratio["rows"] <= 0.95
+    """Measured 0.87 for copies of rows of 10, 1.08 of 28; 3.8 and 2.8 where each is copied by itself, 1.13 and 1.26 where what
+    is left of squares is turned by way of other memory. 0.77 for sums of rows of 16; 1.4 row by row or column by column."""
+    assert ratio["turned"] <= 0.95 and ratio["turned 28"] <= 1.17 and ratio["rows"] <= 0.9
 
 
 def line_texts(t):
