@@ -332,33 +332,46 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
 
 /* ---- argmax argmin */
 
+/* The one axis that is asked for. None is all elements in C order, which *a, unless it has one axis, becomes as *flat. */
+static fr_status
+one_axis(const struct fr_request *q, const struct fr_tensor **a, struct fr_tensor *flat, int *axis, struct fr_err *err)
+{
+    const struct fr_tensor *whole = *a;
+    int                     ndim = whole->layout->ndim;
+    int64_t                 n = whole->layout->n_elems;
+    bool                    all = fr_args_none(q->axis);
+
+    *axis = 0;
+    if (!all && fr_args_axis(q->axis, ndim ? ndim : 1, axis) < 0)
+        return FR_N_STATUS;
+    if (ndim == 1 || (ndim > 1 && !all))
+        return FR_OK;
+    *a = flat;
+    return fr_tensor_reshape(whole, 1, &n, flat, err);
+}
+
 int
 fr_reduce_trace_arg(fr_op op, const struct fr_request *q, PyObject **result)
 {
     struct fr_value x;
     struct fr_tensor  flat = {.storage = NULL}, t;
     struct fr_err     err;
-    fr_status         fst = FR_OK;
+    fr_status         fst;
     bool              keepdims;
-    int               axis = 0, st = fr_value_tensor(q->a, &x);
+    int               axis, st = fr_value_tensor(q->a, &x);
 
     if (st != FR_VALUE_OK)
         return st;
     const struct fr_tensor *a = x.arg.t;
     int                     ndim = a->layout->ndim;
-    int64_t                 n = a->layout->n_elems, ones[FR_MAX_DIMS];
+    int64_t                 ones[FR_MAX_DIMS];
     st = FR_VALUE_ERROR;
     if (fr_args_bool(q->keepdims, false, &keepdims) < 0)
         goto out;
     FR_TRACE_HERE();
-    if (ndim != 1 && (fr_args_none(q->axis) || ndim == 0)) { /* the index counts elements in C order */
-        if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
-            goto out;
-        fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
-        a = &flat;
-    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, ndim, &axis) < 0) {
+    fst = one_axis(q, &a, &flat, &axis, &err);
+    if (fst == FR_N_STATUS)
         goto out;
-    }
     if (fst == FR_OK)
         fst = fr_trace_reduce(op, a, 1u << axis, keepdims && a != &flat, FR_N_DTYPES, &t, &err);
     if (fst != FR_OK) {
@@ -561,9 +574,9 @@ fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
     struct fr_value x;
     struct fr_tensor  flat = {.storage = NULL}, t;
     struct fr_err     err;
-    fr_status         fst = FR_OK;
+    fr_status         fst;
     fr_dtype          d;
-    int               axis = 0, st = dtype_of_request(q, &d);
+    int               axis, st = dtype_of_request(q, &d);
 
     if (st == FR_VALUE_OK && d == FR_BOOL)
         st = FR_VALUE_HAND;
@@ -572,17 +585,8 @@ fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
     if (st != FR_VALUE_OK)
         return st;
     const struct fr_tensor *a = x.arg.t;
-    int64_t                 n = a->layout->n_elems;
     FR_TRACE_HERE();
-    if (a->layout->ndim != 1 && (fr_args_none(q->axis) || a->layout->ndim == 0)) {
-        if (!fr_args_none(q->axis) && fr_args_axis(q->axis, 1, &axis) < 0)
-            fst = FR_N_STATUS;
-        else
-            fst = fr_tensor_reshape(a, 1, &n, &flat, &err);
-        a = &flat;
-    } else if (!fr_args_none(q->axis) && fr_args_axis(q->axis, a->layout->ndim, &axis) < 0) {
-        fst = FR_N_STATUS; /* raised */
-    }
+    fst = one_axis(q, &a, &flat, &axis, &err);
     if (fst == FR_OK)
         fst = fr_trace_scan(op, a, axis, d, &t, &err);
     st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);

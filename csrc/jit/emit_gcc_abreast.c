@@ -140,8 +140,7 @@ count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *
     struct fr_mcost cost = fr_m_cost((enum fr_mop)in->op, in->type, from);
     int             n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);
 
-    t->scalar |= in->op == FR_M_FMOD || in->op == FR_M_IDIV || in->op == FR_M_IREM ||
-                 (in->op == FR_M_FMA && !e->c.has_fma);
+    t->scalar |= fr_m_is_scalar((enum fr_mop)in->op) || (in->op == FR_M_FMA && !e->c.has_fma);
     t->instructions += (n ? n : 1) * cost.slots;
     *ready += cost.latency;
     if (*ready > t->latency)

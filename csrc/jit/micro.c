@@ -82,6 +82,12 @@ fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from)
     return cost.latency ? cost : (struct fr_mcost){1, 1};
 }
 
+bool
+fr_m_is_scalar(enum fr_mop op)
+{
+    return op == FR_M_FMOD || op == FR_M_IDIV || op == FR_M_IREM;
+}
+
 int
 fr_m_abreast(int slots, int latency)
 {

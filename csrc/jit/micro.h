@@ -87,6 +87,8 @@ struct fr_mcost {
 };
 enum { FR_LOAD_LATENCY = 6 };
 struct fr_mcost fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from);
+/* Whether no processor has a vector instruction for it. */
+bool fr_m_is_scalar(enum fr_mop op);
 /* How many elements have to be worked on at once to keep a processor busy, if each takes so many slots and cycles: the
  * head of emit_gcc_abreast.c. At least 1. */
 int fr_m_abreast(int slots, int latency);

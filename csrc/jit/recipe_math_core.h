@@ -214,6 +214,13 @@ bits_of(fr_dtype t, double v)
     return bits;
 }
 
+/* True unless 0 < x < infinity; a comparison, as RARE wants it. */
+static inline fr_mval
+not_positive(code_t c, fr_dtype t, fr_mval x)
+{
+    return LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(x), U(1)));
+}
+
 enum { LIFT = 54 };      /* subnormals are multiplied by 2^LIFT first */
 
 static inline struct split

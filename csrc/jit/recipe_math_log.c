@@ -43,11 +43,12 @@ struct base {
 static fr_mval
 log_rest(code_t c, fr_dtype t, const struct base *b, fr_mval r, fr_mval rest)
 {
-    struct two  square = product_exact(c, r, r);
+    struct two  square;
     struct bend bend;
 
     if (t == FR_F32)
         return FMA(r, FMA(r, poly(c, t, r, b->p, b->n), K(b->slope[1])), rest);
+    square = product_exact(c, r, r);
     bend = log_bend(c, r, square.hi, b->p, b->n);
     rest = FMA(r, K(b->slope[1]), rest);
     if (b->slope[0] > 1) /* what the square lost is up to a fifth of an ULP */
@@ -179,9 +180,9 @@ recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
 {
     fr_mval u = in[0].re, whole = ADD(u, K(1));
     struct two l = log1p_parts(c, t, u, NULL, NULL, false);
-    fr_mval special = LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(whole), U(1))), y = ADD(l.hi, l.lo);
+    fr_mval y = ADD(l.hi, l.lo);
 
-    y = RARE(special, log_specials(c, t, y, whole), y);
+    y = RARE(not_positive(c, t, whole), log_specials(c, t, y, whole), y);
     out->re = RARE(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
     return c->st;
 }

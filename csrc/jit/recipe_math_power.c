@@ -186,7 +186,7 @@ recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
     fr_mval size = t == FR_F32 ? power_f32(c, x, y) : power_f64(c, x, y), base, exponent, special;
 
     base = LE(U(bits_of(t, INFINITY)), BITS(x));
-    exponent = LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(ABS(y)), U(1)));
+    exponent = not_positive(c, t, ABS(y));
     special = power_specials(c, t, x, y, size);
     out->re = RARE(base, special, RARE(exponent, special, size));
     return c->st;

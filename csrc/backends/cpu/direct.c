@@ -66,7 +66,7 @@ map_apart(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *co
 
 /* Whether rows of n elements lie one behind the other. */
 static bool
-adjoin(const struct fr_direct *d, size_t n)
+rows_adjoin(const struct fr_direct *d, size_t n)
 {
     return adjoins(d) && d->row == (ptrdiff_t)n * d->step;
 }
@@ -84,7 +84,7 @@ map_together(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct 
 {
     struct room room;
     int         size = fr_dtype_size(out->dtype);
-    bool        in_place = adjoin(out, n);
+    bool        in_place = rows_adjoin(out, n);
 
     for (size_t r = 0, m; r < n_rows; r += m) {
         const char *in[FR_DIRECT_ARGS];
@@ -101,7 +101,7 @@ map_together(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct 
                 in[k] = in[0];
             } else if (a->step == 0 && a->row == 0) {
                 once |= 1u << k;
-            } else if (!adjoin(a, n)) {
+            } else if (!rows_adjoin(a, n)) {
                 fr_copy_2d(m, n, of, room.of[k], (ptrdiff_t)n * of, of, in[k], a->row, a->step);
                 in[k] = room.of[k];
             }

@@ -88,12 +88,11 @@ in_pieces(const struct shape *s)
     return false;
 }
 
+/* On to the next piece. */
 static void
-add_piece_end(struct fr_text *t, const struct shape *s)
+add_steps(struct fr_text *t, const struct shape *s)
 {
-    fr_text_add(t, "            re[i] = r0;\n            im[i] = r1;\n        }\n"
-                   "        LOOP(m) {\n            r[2 * i] = re[i];\n"
-                   "            r[2 * i + 1] = im[i];\n        }\n        r += 2 * m;\n");
+    fr_text_add(t, s->out.n_parts == 2 ? "        r += 2 * m;\n" : "        r += m;\n");
     for (int k = 0; k < s->n_args; k++)
         fr_text_add(t, "        %c += %d * m;\n", gen_arg_name[k], s->args[k].n_parts);
     fr_text_add(t, "        }\n");
@@ -120,12 +119,6 @@ n_lines(const struct shape *s)
         n += needed[i] && s->code.inst[i].op != FR_M_INPUT && s->code.inst[i].op != FR_M_CONST;
     fr_free(needed);
     return n;
-}
-
-static bool
-is_vector(const struct fr_minst *in)
-{
-    return in->op != FR_M_FMOD && in->op != FR_M_IDIV && in->op != FR_M_IREM;
 }
 
 /* How many elements would have to be worked on at once, as an element without RARE values is computed. */
@@ -173,7 +166,7 @@ goes_abreast(const struct shape *s)
             return false;
     for (size_t i = 0; i < s->code.n; i++) {
         is_float |= fr_dtype_is_float(s->code.inst[i].type);
-        if (!is_vector(&s->code.inst[i]))
+        if (fr_m_is_scalar((enum fr_mop)s->code.inst[i].op))
             return false;
     }
     return is_float && wanted_abreast(s) > 2;
@@ -199,7 +192,8 @@ find_look(const struct shape *s)
 
         if (seen)
             continue;
-        is_least = cond->op == FR_M_LE && inst[cond->a].op == FR_M_CONST && (inst[cond->b].type == FR_U32 || inst[cond->b].type == FR_U64);
+        is_least = cond->op == FR_M_LE && inst[cond->a].op == FR_M_CONST &&
+                   (inst[cond->b].type == FR_U32 || inst[cond->b].type == FR_U64);
         root = is_least ? cond->b : inst[i].a;
         for (int k = 0; k < look.n; k++)
             seen |= look.roots[k] == root && look.least[k] == (is_least ? cond->a : UINT16_MAX);
@@ -257,10 +251,10 @@ add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
         }
 }
 
-/* The statement that follows computes the elements of a piece from number `first` on. */
+/* A loop with what each element, or those that are `abreast`, takes; `stores` is what it does with one at last. */
 static void
-add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
-         int abreast, unsigned once)
+add_loop_that(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
+              int abreast, unsigned once, const char *stores)
 {
     struct fr_text_lines own = *lines;
     bool                 needs[2 * MAX_ARGS];
@@ -273,17 +267,24 @@ add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
     fr_text_micro(t, &s->code, &own);
     for (int lane = 0; lane < abreast; lane++)
         fr_text_add(t, "            r[i + %d * h] = r0_%d;\n", lane, lane);
-    fr_text_add(t, abreast ? "        }\n" : "            r[i] = r0;\n        }\n");
+    fr_text_add(t, "%s        }\n", abreast ? "" : stores);
+}
+
+static void
+add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
+         int abreast, unsigned once)
+{
+    add_loop_that(t, s, lines, loop, usual, abreast, once,
+                  s->out.n_parts == 2 ? "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n"
+                                      : "            r[i] = r0;\n");
 }
 
 /* Piece by piece. One without RARE values has a shorter loop; where there are such, pieces are small. */
 static void
 add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, unsigned once)
 {
-    bool looks = looks_first(s), abreast = once == 0 && goes_abreast(s), needs[2 * MAX_ARGS];
+    bool looks = looks_first(s), abreast = once == 0 && goes_abreast(s);
 
-    find_needs(s, s->roots, s->out.n_parts, false, needs);
-    add_loads(t, s, needs, once, true, 0);
     fr_text_add(t, "        for (size_t m, most = PIECE; n > 0; n -= m) {\n"
                    "        m = n < most ? n : most;\n");
     if (looks) {
@@ -305,10 +306,18 @@ add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_l
     } else {
         add_loop(t, s, lines, "        LOOP(m)", true, 0, once);
     }
-    fr_text_add(t, "        r += m;\n");
-    for (int k = 0; k < s->n_args; k++)
-        fr_text_add(t, "        %c += %d * m;\n", gen_arg_name[k], s->args[k].n_parts);
-    fr_text_add(t, "        }\n        return;\n    }\n");
+    add_steps(t, s);
+}
+
+/* Piece by piece, with the parts of complex numbers apart. */
+static void
+add_joined_loops(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, unsigned once)
+{
+    fr_text_add(t, "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
+                   "        m = n < PIECE ? n : PIECE;\n", gen_memory_type(s, &s->out));
+    add_loop_that(t, s, lines, "        LOOP(m)", false, 0, once, "            re[i] = r0;\n            im[i] = r1;\n");
+    fr_text_add(t, "        LOOP(m) {\n            r[2 * i] = re[i];\n            r[2 * i + 1] = im[i];\n        }\n");
+    add_steps(t, s);
 }
 
 void
@@ -332,27 +341,14 @@ gen_case(struct fr_text *t, const struct shape *s, unsigned once)
             inputs[i] = input_text[i];
         }
     fr_text_add(t, "    case %u: {\n", once);
-    if (looks_first(s) || (once == 0 && goes_abreast(s))) {
-        add_piece_loops(t, s, &lines, once);
-        return;
-    }
     find_needs(s, s->roots, s->out.n_parts, false, needs);
     add_loads(t, s, needs, once, true, 0);
-    if (in_pieces(s))
-        fr_text_add(t,
-                    "        for (size_t m; n > 0; n -= m) {\n        %s re[PIECE], im[PIECE];\n\n"
-                    "        m = n < PIECE ? n : PIECE;\n        LOOP(m) {\n",
-                    gen_memory_type(s, &s->out));
+    if (looks_first(s) || (once == 0 && goes_abreast(s)))
+        add_piece_loops(t, s, &lines, once);
+    else if (in_pieces(s))
+        add_joined_loops(t, s, &lines, once);
     else
-        fr_text_add(t, "        LOOP(n) {\n");
-    add_loads(t, s, needs, once, false, 0);
-    fr_text_micro(t, &s->code, &lines);
-    if (in_pieces(s))
-        add_piece_end(t, s);
-    else if (s->out.n_parts == 2)
-        fr_text_add(t, "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n        }\n");
-    else
-        fr_text_add(t, "            r[i] = r0;\n        }\n");
+        add_loop(t, s, &lines, "        LOOP(n)", false, 0, once);
     fr_text_add(t, "        return;\n    }\n");
 }
 

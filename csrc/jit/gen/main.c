@@ -125,7 +125,7 @@ add_text(const char *name, const char *place, const struct fr_text *t, unsigned 
     n_kernels++;
 }
 
-/* masks: which get a loop of their own; 0: those that masks_of says. */
+/* masks: which get a loop of their own; 0: those that gen_masks says. */
 static void
 add_kernel(struct shape *s, const char *name, const char *place, unsigned masks)
 {
