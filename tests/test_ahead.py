@@ -5,11 +5,13 @@ import mmap
 import os
 import platform
 import re
+import shutil
 
 import numpy as np
 import pytest
 
 import frit
+from benchmarks import dispatch_callgrind
 
 from .common import machine_code
 
@@ -94,3 +96,25 @@ def test_to_the_end_of_memory(shape, jit):
                 got = np.asarray(f(t))
                 frit.wait_for_compiles(60)
                 np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.skipif(REF or not shutil.which("valgrind"), reason="runs nothing in tiles; or instructions cannot be counted")
+@pytest.mark.parametrize("expression,arrays", [
+    ("frit.exp((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))", 2),    # the results, too
+    ("frit.where(x > 0, y, 0) * 0.5 + x", 2), ("x * y", 0), ("((x - y) ** 2).sum(axis=1)", 2)])
+def test_loops_over_a_tile_ask_for_the_next_one(expression, arrays):
+    """An instruction at least for each line of so many arrays, where what is read and written does not fit into the last
+    cache; a loop by itself the processor looks ahead of."""
+    code = f"""
+import os, frit, numpy as np
+x, y = (frit.asarray(np.arange(512 * 1024, dtype="f4").reshape(512, 1024) % 7 + k) for k in (0, 1))
+for last_cache in (1 << 30, 1 << 20):
+    with frit.config(last_cache=last_cache):
+        for _ in range(3):
+            os.getppid()
+            frit.eval({expression})
+os.getppid()
+"""
+    counts = dispatch_callgrind.dumps(7, code)
+    lines, more = arrays * 512 * 1024 * 4 // 64, counts[5] - counts[2]
+    assert lines <= more <= 10 * lines if lines else abs(more) < 2000

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/env.h"
+
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -97,6 +99,8 @@ fr_last_cache(void)
     static _Atomic int64_t known;
     int64_t                bytes = atomic_load_explicit(&known, memory_order_relaxed), last = 0, level;
 
+    if (fr_env.last_cache)
+        return fr_env.last_cache;
     if (bytes)
         return bytes;
     for (int i = 0, p = first_processor(); (level = cache_has(p, i, "level")) > 0; i++)

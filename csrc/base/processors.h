@@ -8,7 +8,7 @@
 int fr_processors(void);
 
 /* Bytes of the last cache before memory that one of them has, alone or with others; INT64_MAX where the system does not
- * say. Files are read at the first call only. */
+ * say. Files are read at the first call only, and not where FRIT_LAST_CACHE says it. */
 int64_t fr_last_cache(void);
 
 #endif

@@ -64,12 +64,11 @@ folds(const struct lowering *z)
 static int64_t
 too_many_bytes(const struct lowering *z)
 {
-    int64_t sum = 0, least = fr_env.last_cache;
+    int64_t sum = 0, least;
 
     for (size_t o = 0; o < z->n_op; o++)
         sum += operand_bytes(z, o);
-    if (!least)
-        least = sum < LITTLE ? INT64_MAX : fr_last_cache();
+    least = sum < LITTLE && !fr_env.last_cache ? INT64_MAX : fr_last_cache();
     if (!folds(z))
         least = fr_env.num_threads == 1 ? least / 3 * 2 : least / 8 * 7;
     if (sum < least)
