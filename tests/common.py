@@ -12,6 +12,7 @@ from frit.testing import bits as bits_of, ulp_distance  # noqa: F401
 SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
+BOTH_WAYS = [pytest.param("always", marks=pytest.mark.own), "interpret"]     # of a setting "jit"; compiled once is enough
 
 
 def machine_code(folder, setup, expression, **settings):

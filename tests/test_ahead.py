@@ -13,7 +13,7 @@ import pytest
 import frit
 from benchmarks import dispatch_callgrind
 
-from .common import machine_code
+from .common import BOTH_WAYS, machine_code
 
 pytestmark = pytest.mark.core
 
@@ -67,7 +67,7 @@ def test_stencils_ask(tmp_path, limit):
     assert first == 0 and (second == 0 if limit else second >= 3)
 
 
-@pytest.mark.parametrize("jit", ["always", "interpret"])
+@pytest.mark.parametrize("jit", BOTH_WAYS)
 def test_rows_of_a_plan_that_lie_otherwise(jit):
     """Which row leads is what it was when the plan was made: others may follow that lead, or are not in order."""
     a = np.random.default_rng(5).standard_normal((80, 600))
@@ -80,7 +80,7 @@ def test_rows_of_a_plan_that_lie_otherwise(jit):
 
 
 @pytest.mark.parametrize("shape", [(3, 7), (64, 64), (5, 1000), (2, 20000), (1, 70000), (300, 1), (1, 1), (4, 90000)])
-@pytest.mark.parametrize("jit", ["always", "interpret"])
+@pytest.mark.parametrize("jit", BOTH_WAYS)
 def test_to_the_end_of_memory(shape, jit):
     """The last row ends with the last page that there is."""
     n = 4 * shape[0] * shape[1]
@@ -98,23 +98,29 @@ def test_to_the_end_of_memory(shape, jit):
                 np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.skipif(REF or not shutil.which("valgrind"), reason="runs nothing in tiles; or instructions cannot be counted")
-@pytest.mark.parametrize("expression,arrays", [
-    ("frit.exp((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))", 2),    # the results, too
-    ("frit.where(x > 0, y, 0) * 0.5 + x", 2), ("x * y", 0), ("((x - y) ** 2).sum(axis=1)", 2)])
-def test_loops_over_a_tile_ask_for_the_next_one(expression, arrays):
+ASKING = {      # of how many arrays lines are asked for; of the first, the results, too
+    "frit.exp((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))": 2,
+    "frit.where(x > 0, y, 0) * 0.5 + x": 2, "x * y": 0, "((x - y) ** 2).sum(axis=1)": 2}
+
+
+@pytest.mark.own
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="instructions cannot be counted")
+def test_loops_over_a_tile_ask_for_the_next_one():
     """An instruction at least for each line of so many arrays, where what is read and written does not fit into the last
     cache; a loop by itself the processor looks ahead of."""
     code = f"""
 import os, frit, numpy as np
 x, y = (frit.asarray(np.arange(512 * 1024, dtype="f4").reshape(512, 1024) % 7 + k) for k in (0, 1))
-for last_cache in (1 << 30, 1 << 20):
-    with frit.config(last_cache=last_cache):
-        for _ in range(3):
+for expression in {list(ASKING)}:
+    f = eval(f"lambda: {{expression}}")
+    for last_cache in (1 << 30, 1 << 20):
+        with frit.config(last_cache=last_cache):
+            frit.eval(f())
             os.getppid()
-            frit.eval({expression})
-os.getppid()
+            frit.eval(f())
+            os.getppid()
 """
-    counts = dispatch_callgrind.dumps(7, code)
-    lines, more = arrays * 512 * 1024 * 4 // 64, counts[5] - counts[2]
-    assert lines <= more <= 10 * lines if lines else abs(more) < 2000
+    counts = dispatch_callgrind.dumps(4 * len(ASKING), code)[1::2]
+    for i, (expression, arrays) in enumerate(ASKING.items()):
+        lines, more = arrays * 512 * 1024 * 4 // 64, counts[2 * i + 1] - counts[2 * i]
+        assert lines <= more <= 10 * lines if lines else abs(more) < 2000, expression

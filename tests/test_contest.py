@@ -198,7 +198,8 @@ def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
         n_calls += 1
         assert n_replayed == 0 or fast.stats.kernels == 1
         frit.wait_for_compiles()
-        assert n_calls <= n_first + (100 if n_first else 60)   # traced at every 40th, or from the 32nd on: met, asked for, planned
+        # Traced at every 40th, or from the 32nd on: met, asked for, planned, which takes its thread a turn or two.
+        assert n_calls <= n_first + (400 if n_first else 240)
     y, before = np.linspace(1, 5, 100), frit.stats()["replayed"]
     assert_same(fast(y), run(y))
     assert frit.stats()["replayed"] == before + 1

@@ -11,7 +11,7 @@ import pytest
 
 import frit
 
-from .common import ROOT, assert_same
+from .common import BOTH_WAYS, ROOT, assert_same
 
 pytestmark = pytest.mark.core
 
@@ -128,7 +128,7 @@ NEAR = {2: "second", 3: "third", 4: "fourth"}
 
 @pytest.mark.parametrize("step", [2, 3, 4])
 @pytest.mark.parametrize("dtype", ["i4", "f4", "f8", "i8", "c8", "c16"])
-@pytest.mark.parametrize("jit", ["always", "interpret"])
+@pytest.mark.parametrize("jit", BOTH_WAYS)
 def test_every_second_to_fourth_up_to_the_end_of_memory(jit, dtype, step):
     """Whole vectors are read, and none beyond the last element that counts: behind it there is no memory."""
     r = np.random.default_rng(step)
