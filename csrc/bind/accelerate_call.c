@@ -668,6 +668,8 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     fr_info_call_counters(&before);
     if (watch)
         fr_record_begin(watch);
+    else
+        fr_element_stores_begin(false);
     depth++;
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;

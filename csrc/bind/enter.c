@@ -433,6 +433,8 @@ fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyO
     if (enter_containers(e)) {
         if (into)
             fr_record_begin(watch);
+        else
+            fr_element_stores_begin(false);
         result = run(e, function, n_args, names);
     }
     fr_info_call_counters(body);

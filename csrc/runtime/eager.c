@@ -18,6 +18,7 @@
 #include "base/env.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
+#include "runtime/there.h"
 
 /* What a single operation reads and writes: for more, threads or machine code may be worth looking for. */
 enum { ALONE_BYTES = 1 << 17,
@@ -68,32 +69,11 @@ fr_eager_suits(const struct fr_gathered *g)
     return n_elems <= fr_env.eager_elems || are_small(g);
 }
 
-static bool
-is_number(const struct fr_node *n, int k)
-{
-    return n->arg[k] == FR_SCALAR_HERE || fr_nodes[n->arg[k]].op == FR_OP_scalar;
-}
-
-static fr_dtype
-number_dtype(const struct fr_node *n, int k)
-{
-    return n->arg[k] == FR_SCALAR_HERE ? n->v.number : fr_nodes[n->arg[k]].dtype;
-}
-
-static struct fr_scalar_bits
-number_of(const struct fr_node *n, int k)
-{
-    const struct fr_node *a = &fr_nodes[n->arg[k]];
-
-    return n->arg[k] == FR_SCALAR_HERE ? (struct fr_scalar_bits){{n->u.bits, 0}}
-                                       : (struct fr_scalar_bits){{a->u.bits, a->v.bits_hi}};
-}
-
 /* Whether the node is converted for one other, as it lies. */
 static bool
 is_conversion(const struct fr_node *a)
 {
-    return a->op == FR_OP_cast && a->refs == 1 && !is_number(a, 0) && fr_nodes[a->arg[0]].layout == a->layout;
+    return a->op == FR_OP_cast && a->refs == 1 && !fr_arg_is_number(a, 0) && fr_nodes[a->arg[0]].layout == a->layout;
 }
 
 /* What a reduction reads in the end, *as which dtype: what is converted for it alone is converted on the way, and bools are
@@ -129,7 +109,7 @@ is_sole(const struct fr_node *n)
 
     if (FR_LIKELY(fr_nodes_pending == 1))
         return true;
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE && fr_nodes_pending <= 3 && !is_number(n, 0) &&
+    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE && fr_nodes_pending <= 3 && !fr_arg_is_number(n, 0) &&
            fr_nodes_pending == (uint32_t)source_of(n, &from, &as) && !fr_node_computes(&fr_nodes[from]);
 }
 
@@ -145,7 +125,7 @@ fr_eager_is_alone(fr_ref id)
         fr_ref   from = n->arg[k];
         fr_dtype as;
 
-        if (is_number(n, k))
+        if (fr_arg_is_number(n, k))
             continue;
         if (fr_op_info[n->op].class_ == FR_CLASS_REDUCE && source_of(n, &from, &as) > 1)
             n_bytes += fr_nodes[from].dtype == as ? 0 : fr_nodes[from].layout->n_elems * fr_dtype_size(as);
@@ -180,31 +160,6 @@ struct loop {
     int                     n_axes;
 };
 
-/* The leaf that is shown. */
-static const struct fr_node *
-base_of(fr_ref id)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    return n->op == FR_OP_view ? &fr_nodes[n->arg[0]] : n;
-}
-
-/* Bytes from the leaf's first element to the first that is shown. */
-static int64_t
-offset_of(fr_ref id)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    return n->op == FR_OP_view ? n->u.offset * fr_dtype_size(n->dtype) : 0;
-}
-
-/* The first element that is shown. */
-static char *
-memory_of(fr_ref id)
-{
-    return (char *)base_of(id)->v.buffer->mem + offset_of(id);
-}
-
 static void
 add_operand(struct loop *z, int k)
 {
@@ -213,7 +168,7 @@ add_operand(struct loop *z, int k)
 
     z->dtype[o] = fr_nodes[id].dtype;
     z->layout[o] = fr_nodes[id].layout;
-    z->mem[o] = memory_of(id);
+    z->mem[o] = fr_there_memory(id);
 }
 
 /* The arguments. False: a store of what overlaps it. */
@@ -226,9 +181,9 @@ add_arguments(struct loop *z)
     z->end_args = z->form == STORE ? 2 : n->n_args;
     z->n_operands = 0;
     for (int k = z->first_arg; k < z->end_args; k++) {
-        if (is_number(n, k))
+        if (fr_arg_is_number(n, k))
             continue;
-        if (z->form == STORE && base_of(n->arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
+        if (z->form == STORE && fr_there_base(n->arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
             return false;
         add_operand(z, k);
     }
@@ -388,7 +343,7 @@ lower(struct loop *z)
     z->n_operands++;
     z->dtype[last] = n->dtype;
     if (z->form == ROWS) {
-        if (is_number(n, 0))
+        if (fr_arg_is_number(n, 0))
             return false;
         domain = z->layout[0];
         z->layout[last] = NULL;
@@ -462,8 +417,8 @@ run_rows(const struct loop *z, struct fr_scalar_bits *number, const int64_t *ind
     struct fr_direct out = direct(z, z->n_operands - 1, index), arg[FR_DIRECT_ARGS];
 
     for (int k = z->first_arg; k < z->end_args; k++)
-        arg[n_args++] = is_number(z->n, k)
-                            ? (struct fr_direct){.mem = (char *)number++, .dtype = number_dtype(z->n, k)}
+        arg[n_args++] = fr_arg_is_number(z->n, k)
+                            ? (struct fr_direct){.mem = (char *)number++, .dtype = fr_arg_number_dtype(z->n, k)}
                             : direct(z, o++, index);
     switch (z->form) {
     case ROWS: return fr_direct_reduce(z->n->op, &out, arg, n_rows, n);
@@ -484,8 +439,8 @@ run_all(const struct loop *z)
     int                   n_numbers = 0, p;
 
     for (int k = z->first_arg; k < z->end_args; k++)
-        if (is_number(z->n, k))
-            number[n_numbers++] = number_of(z->n, k);
+        if (fr_arg_is_number(z->n, k))
+            number[n_numbers++] = fr_arg_number(z->n, k);
     do {
         if (!run_rows(z, number, index))
             return false; /* at once, or never */
@@ -518,11 +473,11 @@ is_plain(const struct fr_node *n, struct plain *z)
         const struct fr_node *a = &fr_nodes[n->arg[k]];
         struct fr_direct     *d = &z->arg[k];
 
-        if (is_number(n, k)) {
-            z->number[k] = number_of(n, k);
-            *d = (struct fr_direct){(char *)&z->number[k], 0, 0, number_dtype(n, k)};
+        if (fr_arg_is_number(n, k)) {
+            z->number[k] = fr_arg_number(n, k);
+            *d = (struct fr_direct){(char *)&z->number[k], 0, 0, fr_arg_number_dtype(n, k)};
         } else if (a->layout == l) {
-            *d = (struct fr_direct){memory_of(n->arg[k]), 0, fr_dtype_size(a->dtype), a->dtype};
+            *d = (struct fr_direct){fr_there_memory(n->arg[k]), 0, fr_dtype_size(a->dtype), a->dtype};
         } else {
             return false;
         }
@@ -539,7 +494,7 @@ is_plain_reduction(const struct fr_node *n, struct plain *z)
     fr_ref                  from;
     int                     first, size;
 
-    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE || is_number(n, 0) || fr_env.pack_bytes <= 0)
+    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE || fr_arg_is_number(n, 0) || fr_env.pack_bytes <= 0)
         return false;
     source_of(n, &from, &z->as);
     l = fr_nodes[from].layout;
@@ -550,7 +505,7 @@ is_plain_reduction(const struct fr_node *n, struct plain *z)
         return false;
     z->n_reduced = l->n_elems / n->layout->n_elems;
     size = fr_dtype_size(fr_nodes[from].dtype);
-    z->arg[0] = (struct fr_direct){memory_of(from), z->n_reduced * size, size, fr_nodes[from].dtype};
+    z->arg[0] = (struct fr_direct){fr_there_memory(from), z->n_reduced * size, size, fr_nodes[from].dtype};
     return true;
 }
 
@@ -600,78 +555,6 @@ run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out
     return st;
 }
 
-/* ---- single elements that Python asks for ---- */
-
-enum { FEW_NODES = 8 };     /* computed once more for each value that is asked for; with more, it is better to keep them */
-
-/* Whether the node is an element of memory, or few operations on such. */
-static bool
-is_few(fr_ref id, int *n_nodes)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    if (n->op == FR_OP_scalar)
-        return true;
-    if (n->layout->n_elems != 1)
-        return false;
-    if (!fr_node_computes(n))
-        return base_of(id)->op == FR_OP_leaf;
-    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || ++*n_nodes > FEW_NODES)
-        return false;
-    for (int k = 0; k < n->n_args; k++)
-        if (!is_few(n->arg[k], n_nodes))
-            return false;
-    return true;
-}
-
-/* The element of such a node. False: there is no block kernel for it. */
-static bool
-element_of(fr_ref id, struct fr_scalar_bits *out)
-{
-    const struct fr_node *n = &fr_nodes[id];
-    struct fr_direct      arg[FR_DIRECT_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
-    struct fr_scalar_bits element[FR_DIRECT_ARGS];
-
-    if (!fr_node_computes(n)) {
-        memcpy(out, memory_of(id), (size_t)fr_dtype_size(n->dtype));
-        return true;
-    }
-    for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
-
-        if (is_number(n, k)) {
-            element[k] = number_of(n, k);
-            arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, number_dtype(n, k)};
-            continue;
-        }
-        arg[k] = (struct fr_direct){(char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
-        if (!fr_node_computes(a))
-            arg[k].mem = memory_of(n->arg[k]);
-        else if (!element_of(n->arg[k], &element[k]))
-            return false;
-    }
-    return fr_direct_map(n->op, &to, arg, n->n_args, 1, 1);
-}
-
-bool
-fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
-{
-    const struct fr_node *n = &fr_nodes[t->storage->node];
-    int                   n_nodes = 0, size = fr_dtype_size(t->dtype);
-    struct fr_scalar_bits element;
-
-    if (!fr_turn_is_free() || t->layout->n_elems != 1)
-        return false;
-    if (n->op == FR_OP_leaf)
-        memcpy(&element, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
-    else if (fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
-             !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
-        return false;
-    memcpy(out, &element, (size_t)size);
-    fr_looks_taken++;
-    return true;
-}
-
 /* ---- products and takes ---- */
 
 /* Whether a CALL is for run_call: small, and all of it there. */
@@ -683,7 +566,7 @@ is_small_call(const struct fr_node *n)
     if (fr_op_info[n->op].class_ != FR_CLASS_CALL || n->layout->n_elems == 0)
         return false;
     for (int k = 0; k < n->n_args; k++)
-        if (is_number(n, k) || fr_nodes[n->arg[k]].layout->n_elems == 0)
+        if (fr_arg_is_number(n, k) || fr_nodes[n->arg[k]].layout->n_elems == 0)
             return false;
     a = fr_nodes[n->arg[0]].layout;
     return n->op != FR_OP_matmul || n->layout->n_elems <= SMALL_PRODUCT / fr_layout_dims(a)[a->ndim - 1];
@@ -701,10 +584,10 @@ run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
         return FR_ENOMEM;
     for (int k = 0; k < n->n_args; k++) {
         c.in[k] = fr_nodes[n->arg[k]].layout;
-        ptr[k] = memory_of(n->arg[k]);
+        ptr[k] = fr_there_memory(n->arg[k]);
         if (n->op == FR_OP_take && k == 1) {
             c.index = fr_nodes[n->arg[k]].dtype;
-            c.wary = (fr_gather_leaf_flags(base_of(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
+            c.wary = (fr_gather_leaf_flags(fr_there_base(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
         }
     }
     ptr[n->n_args] = b->mem;
@@ -734,7 +617,7 @@ static bool
 are_there(const struct fr_node *n)
 {
     for (int k = 0; k < n->n_args; k++)
-        if (!is_number(n, k) && fr_node_computes(&fr_nodes[n->arg[k]]))
+        if (!fr_arg_is_number(n, k) && fr_node_computes(&fr_nodes[n->arg[k]]))
             return false;
     return true;
 }
@@ -759,7 +642,7 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
     if (!b)
         return FR_ENOMEM;
-    z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? offset_of(n->arg[2]) : 0);
+    z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? fr_there_offset(n->arg[2]) : 0);
     if (run_all(&z))
         *out = b;
     else

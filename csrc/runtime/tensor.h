@@ -124,6 +124,8 @@ fr_status fr_tensor_broadcast(const struct fr_tensor *, int ndim, const int64_t 
 /* dst[...] = value: broadcast and cast (any cast, as NumPy's setitem). Every window of dst's storage
  * sees it. Overlap of value's inputs with dst is handled. FR_EVALUE: read-only, or shapes differ. */
 fr_status fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *);
+/* A function is called, of which may be noted what it traces: stores of single elements are counted anew. */
+void      fr_element_stores_begin(bool recorded);
 /* dst = op(args) in place (x += y, out=dst): FR_EUFUNC unless the result casts same-kind to dst. */
 fr_status fr_trace_map_into(fr_op, const struct fr_arg *args, int n_args,
                             const struct fr_tensor *dst, struct fr_err *);

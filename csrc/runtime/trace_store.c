@@ -190,6 +190,10 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         return st;
     if (dst->layout->n_elems == 0)
         return FR_OK;
+    if (fr_element_store(dst, value)) {
+        last_store = (uint32_t)fr_nodes_made;
+        return FR_OK;
+    }
     if (value->t && !replaces(dst) && overlaps_itself(dst, value->t)) {
         struct fr_tensor copy;
 

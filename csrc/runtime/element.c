@@ -1,0 +1,206 @@
+/* Single elements that Python asks for, and stores, one by one: done aside, without an evaluation.
+ *
+ * `if t[i] > t[j]` wants a value of two elements, and `t[i] = max(t[i - 1], 0)` makes one. In a loop over elements each
+ * would be traced and run as a graph of some nodes; where that takes a few operations on single elements of memory, the
+ * block kernels do them where they are asked for. The bits are those of any other way. */
+#include <string.h>
+
+#include "backends/cpu/direct.h"
+#include "base/env.h"
+#include "runtime/there.h"
+
+enum { FEW_NODES = 8 };     /* computed once more for each value that is asked for; with more, it is better to keep them */
+
+/* Whether the node is an element of memory, or few operations on such. */
+static bool
+is_few(fr_ref id, int *n_nodes)
+{
+    const struct fr_node *n = &fr_nodes[id];
+
+    if (n->op == FR_OP_scalar)
+        return true;
+    if (n->layout->n_elems != 1)
+        return false;
+    if (!fr_node_computes(n))
+        return fr_there_base(id)->op == FR_OP_leaf;
+    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || ++*n_nodes > FEW_NODES)
+        return false;
+    for (int k = 0; k < n->n_args; k++)
+        if (!is_few(n->arg[k], n_nodes))
+            return false;
+    return true;
+}
+
+/* The element of such a node. False: there is no block kernel for it. */
+static bool
+element_of(fr_ref id, struct fr_scalar_bits *out)
+{
+    const struct fr_node *n = &fr_nodes[id];
+    struct fr_direct      arg[FR_DIRECT_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
+    struct fr_scalar_bits element[FR_DIRECT_ARGS];
+
+    if (!fr_node_computes(n)) {
+        memcpy(out, fr_there_memory(id), (size_t)fr_dtype_size(n->dtype));
+        return true;
+    }
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+        if (fr_arg_is_number(n, k)) {
+            element[k] = fr_arg_number(n, k);
+            arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, fr_arg_number_dtype(n, k)};
+            continue;
+        }
+        arg[k] = (struct fr_direct){(char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
+        if (!fr_node_computes(a))
+            arg[k].mem = fr_there_memory(n->arg[k]);
+        else if (!element_of(n->arg[k], &element[k]))
+            return false;
+    }
+    return fr_direct_map(n->op, &to, arg, n->n_args, 1, 1);
+}
+
+bool
+fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+    int                   n_nodes = 0, size = fr_dtype_size(t->dtype);
+    struct fr_scalar_bits element;
+
+    if (!fr_turn_is_free() || t->layout->n_elems != 1)
+        return false;
+    if (n->op == FR_OP_leaf)
+        memcpy(&element, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
+    else if (fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
+             !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
+        return false;
+    memcpy(out, &element, (size_t)size);
+    fr_looks_taken++;
+    return true;
+}
+
+/* ---- stores ---- */
+
+enum { LOOP_STORES = 64,            /* of single elements: it is a loop over them; */
+       LONG_LOOP_STORES = 2048 };   /* and too long to be noted (replay.c) */
+
+static struct {
+    bool     recorded;
+    uint32_t n, evaluate_at;
+    uint64_t looks;         /* that had been taken when it began */
+} stores = {.evaluate_at = LOOP_STORES};
+
+void
+fr_element_stores_begin(bool recorded)
+{
+    stores.recorded = recorded;
+    stores.n = 0;
+    stores.evaluate_at = LOOP_STORES;
+    stores.looks = fr_looks_taken;
+}
+
+/* Whether this store is one of a loop over elements, whose call will not be noted, or has looked at values anyway. */
+static bool
+is_in_loop(void)
+{
+    uint32_t n = ++stores.n;
+
+    return n >= LOOP_STORES && (!stores.recorded || n >= LONG_LOOP_STORES || fr_looks_taken != stores.looks);
+}
+
+/* The first element that is not traced finds those before it pending. Where others follow that must be, it is tried ever
+ * more rarely. */
+static bool
+becomes_memory(struct fr_storage *s)
+{
+    struct fr_err ignored;
+
+    if (fr_nodes[s->node].op != FR_OP_leaf && stores.n >= stores.evaluate_at) {
+        stores.evaluate_at = 2 * stores.n;
+        if (fr_eval_nodes(&s->node, 1, &ignored) != FR_OK)
+            return false; /* as pending as before */
+    }
+    return fr_nodes[s->node].op == FR_OP_leaf;
+}
+
+/* The value, of its own dtype, and how many pending nodes it is made of. */
+static bool
+value_of(const struct fr_arg *value, fr_dtype d, struct fr_scalar_bits *out, fr_dtype *dtype, int *n_nodes)
+{
+    struct fr_err ignored; /* what tracing the store will say again */
+    fr_ref        id;
+    int           size;
+
+    *n_nodes = 0;
+    *dtype = value->t ? value->t->dtype : d;
+    if (!value->t)
+        return fr_number_bits(&value->n, d, out->word, &ignored) == FR_OK;
+    id = value->t->storage->node;
+    if (value->t->layout->ndim != 0)
+        return false;
+    if (fr_nodes[id].op != FR_OP_leaf)
+        return value->t->whole && is_few(id, n_nodes) && element_of(id, out);
+    size = fr_dtype_size(*dtype);
+    memcpy(out, (char *)fr_nodes[id].v.buffer->mem + value->t->offset * size, (size_t)size);
+    return true;
+}
+
+/* The elements that a node of few reads become memory of their own. */
+static fr_status
+detach(fr_ref id)
+{
+    fr_status st = FR_OK;
+
+    if (fr_nodes[id].op == FR_OP_view) {
+        size_t            size = (size_t)fr_dtype_size(fr_nodes[id].dtype);
+        struct fr_err     ignored;
+        struct fr_buffer *b = fr_buffer_new(size, &ignored);
+
+        if (!b)
+            return FR_ENOMEM;
+        memcpy(b->mem, fr_there_memory(id), size);
+        fr_node_realise(id, b);
+        return FR_OK;
+    }
+    for (int k = 0; fr_node_computes(&fr_nodes[id]) && k < fr_nodes[id].n_args && st == FR_OK; k++)
+        if (!fr_arg_is_number(&fr_nodes[id], k))
+            st = detach(fr_nodes[id].arg[k]);
+    return st;
+}
+
+/* Whether nobody else reads the memory of the leaf, of which the storage has a reference: no node, and no other array. */
+static bool
+is_only_its(const struct fr_node *leaf)
+{
+    return leaf->refs == 1 && fr_gather_leaf_flags(leaf, 1) & (FR_KEY_PINNED | FR_KEY_DYING);
+}
+
+bool
+fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value)
+{
+    struct fr_scalar_bits element;
+    struct fr_direct      to, from;
+    fr_ref                id;
+    int                   n_nodes, size = fr_dtype_size(dst->dtype);
+
+    if (dst->layout->ndim != 0 || !is_in_loop() || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
+        !fr_turn_is_free() || !becomes_memory(dst->storage))
+        return false;
+    id = dst->storage->node;
+    from = (struct fr_direct){.mem = (char *)&element};
+    if (!value_of(value, dst->dtype, &element, &from.dtype, &n_nodes) || fr_nodes_pending != (uint32_t)n_nodes)
+        return false; /* what is pending may read the memory, also as somebody else's */
+    if (fr_nodes[id].refs > 1 && n_nodes > 0 && detach(value->t->storage->node) != FR_OK)
+        return false;
+    if (!is_only_its(&fr_nodes[id]))
+        return false;
+    to = (struct fr_direct){(char *)fr_nodes[id].v.buffer->mem + dst->offset * size, 0, size, dst->dtype};
+    from.step = fr_dtype_size(from.dtype);
+    if (from.dtype == dst->dtype)
+        memcpy(to.mem, &element, (size_t)size);
+    else if (!fr_direct_map(FR_OP_cast, &to, &from, 1, 1, 1))
+        return false;
+    fr_index_forget(id);
+    fr_looks_taken++; /* what was written is not noted */
+    return true;
+}
