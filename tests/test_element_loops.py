@@ -1,4 +1,5 @@
 """Loops over single elements: what they store goes to memory at once where nothing else is pending, and is what NumPy has."""
+import gc
 import random
 
 import numpy as np
@@ -14,6 +15,7 @@ SHAPE = (6, 6)
 
 @pytest.fixture(autouse=True)
 def node_by_node():
+    gc.collect()        # what other tests have left behind is pending no more
     with frit.config(eager_elems=131072):
         yield
 
