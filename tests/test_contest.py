@@ -1,5 +1,6 @@
 """Functions of exact operations may run as they are, where the clock says so: which are exact, and that the bits stay."""
 import os
+import time
 
 import numpy as np
 import pytest
@@ -198,8 +199,8 @@ def test_one_small_operation_is_made_again_without_tracing_it(text, n_first):
         n_calls += 1
         assert n_replayed == 0 or fast.stats.kernels == 1
         frit.wait_for_compiles()
-        # Traced at every 40th, or from the 32nd on: met, asked for, planned, which takes its thread a turn or two.
-        assert n_calls <= n_first + (400 if n_first else 240)
+        time.sleep(0.004)       # who makes plans naps in between
+        assert n_calls <= n_first + (100 if n_first else 60)   # traced at every 40th, or from the 32nd on: met, asked for, planned
     y, before = np.linspace(1, 5, 100), frit.stats()["replayed"]
     assert_same(fast(y), run(y))
     assert frit.stats()["replayed"] == before + 1

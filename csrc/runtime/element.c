@@ -60,21 +60,36 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
     return fr_direct_map(n->op, &to, arg, n->n_args, 1, 1);
 }
 
+/* Whether operations are done aside at all. */
+static bool
+works_aside(void)
+{
+    return fr_env.eager_elems > 0 && !fr_env_waits_for_code() && !fr_env.debug;
+}
+
+/* The only element that a tensor shows, and of how many pending nodes it is made. False: they are too many, or others. */
+static bool
+element_shown(const struct fr_tensor *t, struct fr_scalar_bits *out, int *n_nodes)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+    int                   size = fr_dtype_size(t->dtype);
+
+    *n_nodes = 0;
+    if (n->op != FR_OP_leaf)
+        return works_aside() && is_few(t->storage->node, n_nodes) && element_of(t->storage->node, out);
+    memcpy(out, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
+    return true;
+}
+
 bool
 fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
 {
-    const struct fr_node *n = &fr_nodes[t->storage->node];
-    int                   n_nodes = 0, size = fr_dtype_size(t->dtype);
     struct fr_scalar_bits element;
+    int                   n_nodes;
 
-    if (!fr_turn_is_free() || t->layout->n_elems != 1)
+    if (!fr_turn_is_free() || t->layout->n_elems != 1 || !element_shown(t, &element, &n_nodes))
         return false;
-    if (n->op == FR_OP_leaf)
-        memcpy(&element, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
-    else if (fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
-             !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
-        return false;
-    memcpy(out, &element, (size_t)size);
+    memcpy(out, &element, (size_t)fr_dtype_size(t->dtype));
     fr_looks_taken++;
     return true;
 }
@@ -128,21 +143,11 @@ static bool
 value_of(const struct fr_arg *value, fr_dtype d, struct fr_scalar_bits *out, fr_dtype *dtype, int *n_nodes)
 {
     struct fr_err ignored; /* what tracing the store will say again */
-    fr_ref        id;
-    int           size;
 
     *n_nodes = 0;
     *dtype = value->t ? value->t->dtype : d;
-    if (!value->t)
-        return fr_number_bits(&value->n, d, out->word, &ignored) == FR_OK;
-    id = value->t->storage->node;
-    if (value->t->layout->ndim != 0)
-        return false;
-    if (fr_nodes[id].op != FR_OP_leaf)
-        return value->t->whole && is_few(id, n_nodes) && element_of(id, out);
-    size = fr_dtype_size(*dtype);
-    memcpy(out, (char *)fr_nodes[id].v.buffer->mem + value->t->offset * size, (size_t)size);
-    return true;
+    return value->t ? value->t->layout->ndim == 0 && element_shown(value->t, out, n_nodes)
+                    : fr_number_bits(&value->n, d, out->word, &ignored) == FR_OK;
 }
 
 /* The elements that a node of few reads become memory of their own. */
@@ -183,8 +188,7 @@ fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value)
     fr_ref                id;
     int                   n_nodes, size = fr_dtype_size(dst->dtype);
 
-    if (dst->layout->ndim != 0 || !is_in_loop() || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug ||
-        !fr_turn_is_free() || !becomes_memory(dst->storage))
+    if (dst->layout->ndim != 0 || !is_in_loop() || !works_aside() || !fr_turn_is_free() || !becomes_memory(dst->storage))
         return false;
     id = dst->storage->node;
     from = (struct fr_direct){.mem = (char *)&element};

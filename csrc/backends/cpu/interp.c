@@ -87,10 +87,10 @@ stored_past(const struct fr_nest *nest, char *const *ptr)
 
 struct fr_frame *
 fr_frame_begin(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,
-           const int64_t *inner_stride, const void *scalars, void *scratch)
+               const int64_t *inner_stride, const void *scalars, void *scratch)
 {
     struct fr_frame *f = scratch;
-    char         *next = (char *)scratch + round_up(sizeof *f);
+    char            *next = (char *)scratch + round_up(sizeof *f);
 
     f->p = p;
     f->ptr = ptr;
