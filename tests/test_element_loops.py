@@ -11,6 +11,7 @@ from .common import assert_same
 
 pytestmark = pytest.mark.own
 SHAPE = (6, 6)
+RNG = np.random.default_rng(7)
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +99,91 @@ def test_a_long_loop_of_an_accelerated_function():
     for _ in range(6):
         assert f(a) == g(b)
         assert_same(a, b)
+
+
+def spline(x, y):
+    h, n = np.diff(x), x.shape[0]
+    c, d = np.zeros(n), np.zeros(n)
+    for k in range(1, n - 1):
+        m = h[k - 1] / (2 * (h[k - 1] + h[k]) - h[k - 1] * c[k - 1])
+        c[k] = m + y[k]
+        d[k] = (y[k + 1] - y[k]) / h[k] - m * d[k - 1]
+    return c, d
+
+
+def damped(x, y):
+    for i in range(1, x.shape[0]):
+        x[i] = np.exp(-x[i]) * x[i - 1] + np.hypot(y[i], 0.5)
+    return x
+
+
+def seams(x, y):
+    for i in range(2, x.shape[0]):
+        k = np.argmin(x[i - 2:i])
+        y[i] = k
+        x[i] += x[i - 2 + k]
+    return np.max(x), y
+
+
+@pytest.mark.parametrize("loop", [spline, damped, seams])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+def test_elements_are_numbers_where_that_is_the_same(loop, dtype):
+    """In an accelerated call, from the first one on: hardly anything is traced, and the bits are those of what is."""
+    given = [RNG.random(400).astype(dtype) + 1 for _ in range(2)]
+    with frit.config(eager_elems=0):
+        traced = [a.copy() for a in given]
+        want = frit.accelerate(loop)(*traced)
+    before = frit.stats()
+    for _ in range(2):
+        found = [a.copy() for a in given]
+        got = frit.accelerate(loop)(*found)
+        for a, b in zip([*got, *found], [*want, *traced]):
+            assert_same(np.asarray(a), np.asarray(b))
+    after = frit.stats()
+    assert after["elements"] - before["elements"] > 2 * 1900
+    assert after["nodes"] - before["nodes"] < 2 * (700 if loop is spline else 2900)
+
+
+@pytest.mark.parametrize("dtype", ["c16", "f8"])
+def test_elements_stay_tensors_where_numbers_are_others(dtype):
+    def complex_numbers(a):
+        for i in range(1, 300):
+            a[i] = a[i] / a[i - 1]
+
+    def powers(a):
+        for i in range(1, 300):
+            a[i] = a[i] ** 2 + a[i - 1] ** 3
+
+    for f in (complex_numbers, powers)[dtype == "f8":]:
+        a = (RNG.random(300) + 1).astype(dtype)
+        b, c = a.copy(), a.copy()
+        with frit.config(eager_elems=0):
+            frit.accelerate(f)(b)
+        frit.accelerate(f)(c)
+        assert_same(c, b)
+
+
+def test_other_calls_have_tensors():
+    """A function that is called within, or after a call whose elements were numbers, or by another thread meanwhile."""
+    kinds = []
+
+    @frit.accelerate
+    def within(a):
+        kinds.extend(type(a[i]).__name__ for i in range(200))
+
+    @frit.accelerate
+    def outer(a):
+        s = 0.0
+        for i in range(200):
+            s += a[i]
+        within(a)
+        return s
+
+    a = RNG.random(200)
+    outer(a)
+    assert set(kinds) == {"Tensor"}
+    t = frit.asarray(a)
+    assert {type(t[i]).__name__ for i in range(200)} == {"Tensor"}
 
 
 def program(r, rounds):

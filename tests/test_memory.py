@@ -263,6 +263,21 @@ def test_the_peak_of_a_plan_is_what_is_allocated_to_the_byte(few_objects):
     assert n_some > 100, n_some
 
 
+def smoothed(t, n_rounds):
+    u = t.copy()
+    for _ in range(n_rounds):
+        step = np.diff(u, axis=0, append=u[-1:])
+        u -= 0.1 * (u - t - np.diff(step / (np.abs(step) + 1), axis=0, prepend=0))
+    return u
+
+
+def test_what_many_rounds_need_alike_does_not_live_all_the_time():
+    """The edges that every round fills, by one kernel, are not filled before their round."""
+    t = frit.asarray(np.random.default_rng(1).random((200, 500)))
+    peaks = [planned(smoothed(t, n))[0] for n in (2, 4, 40)]
+    assert peaks[2] <= peaks[1] + (256 << 10) and peaks[2] < 1.3 * peaks[0]
+
+
 SMALL = [c for c in CASES if c.name.endswith((" 4 K", " 64 K", " 100", "4x1024", "1000x10"))]
 
 

@@ -41,17 +41,22 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     struct accelerated *a = (struct accelerated *)self;
     Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
     PyObject           *call, *result;
+    struct fr_contest_run contest = {.who = FR_CONTEST_OURS};
+    bool                numbers;
 
     if (names)
         n_args += PyTuple_GET_SIZE(names);
     if (!a->callee.call)
         return call_long(a, args, n_args, names);
     call = Py_NewRef(a->callee.call); /* a call may come to make another */
-    result = fr_accelerate_call(&a->callee, args, n_args, names);
+    numbers = fr_element_numbers(false);
+    result = fr_accelerate_call(&a->callee, args, n_args, names, &contest);
     if (result == call) {
         Py_DECREF(result);
         result = call_long(a, args, n_args, names);
     }
+    fr_contest_end(&contest);
+    fr_element_numbers(numbers);
     Py_DECREF(call);
     return result;
 }

@@ -71,6 +71,7 @@ enum {
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
     EXACT,    /* the function itself if all that it does has one right result, or None */
     REAL,     /* whether that is so for real numbers only, */
+    NUMBERS,  /* and whether it is so of what it does with single elements */
     N_PLAIN,  /* how many operations it is, if it is nothing but a few, or None, */
     VIEWS,    /* and whether on parts or transposes of its arguments */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
@@ -461,8 +462,8 @@ are_small(PyObject *call, PyObject *const *args, Py_ssize_t n)
         if (!PyArray_CheckExact(args[i]))
             return false;
         a = fr_array(args[i]);
-        if ((real && PyArray_ISCOMPLEX(a)) || (first && !PyArray_SAMESHAPE(a, first)))
-            return false;
+        if (PyArray_NDIM(a) == 0 || (real && PyArray_ISCOMPLEX(a)) || (first && !PyArray_SAMESHAPE(a, first)))
+            return false; /* what has no axes comes to NumPy's numbers, whose squares are C's pow */
         first = a;
         n_bytes += (views ? spread_bytes(a) : PyArray_NBYTES(a)) * (PyArray_TYPE(a) == NPY_HALF ? SLOW_HALF : 1);
     }
@@ -535,7 +536,24 @@ may_be_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return stats->syncs == 0 && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None && fr_replays_wanted(f->replays);
+    return stats->syncs == 0 && !f->is_of_elements && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+           fr_replays_wanted(f->replays);
+}
+
+/* Who is to run the call, and whether elements may be numbers. */
+static void
+begin_contest(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, struct fr_contest_run *contest)
+{
+    PyObject *call = f->call;
+    bool      exact = PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single;
+    uint64_t  key;
+
+    if (depth > 0 || (!exact && PyTuple_GET_ITEM(call, NUMBERS) != Py_True) || is_traced() ||
+        !(key = fr_contest_key(args, n_args, names, PyTuple_GET_ITEM(call, REAL) == Py_True)))
+        return;
+    if (exact)
+        fr_contest_begin(contest, f->contest, key, may_be_noted(f));
+    fr_element_numbers(contest->who == FR_CONTEST_OURS);
 }
 
 /* Whether this one is to be, to be made again, once it has a plan. */
@@ -560,6 +578,7 @@ note_stats(struct fr_callee *f, const struct fr_call_counters *before, const str
     stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
     f->is_planned = fr_eval_had_plan();
+    f->is_of_elements = after.n_elements - before->n_elements > after.n_nodes - before->n_nodes;
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
 }
@@ -625,12 +644,11 @@ with_stand_in(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names, 
 }
 
 PyObject *
-fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, struct fr_contest_run *contest)
 {
     PyObject               *call = f->call, *result, *own[MAX_ARGS];
     struct call             c;
     struct fr_call_counters before, body;
-    struct fr_contest_run   contest = {.of = NULL};
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
 
@@ -643,18 +661,11 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return result;
     if (f->replays && is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args, names);
-    if (n_args > MAX_ARGS || n_named(names) > 0)
+    begin_contest(f, args, n_args, names, contest);
+    if (contest->who == FR_CONTEST_THEIRS)
+        return run_unchanged(call, args, n_args, names);
+    if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    if (sees_arrays(call) || f->gives_more)
-        return enter(f, args, n_args, names);
-    if (depth == 0 && PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single && !is_traced()) {
-        fr_contest_begin(&contest, f->contest, args, n_args, PyTuple_GET_ITEM(call, REAL) == Py_True, may_be_noted(f));
-        if (contest.who == FR_CONTEST_THEIRS) {
-            result = run_unchanged(call, args, n_args, NULL);
-            fr_contest_end(&contest);
-            return result;
-        }
-    }
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0: return enter(f, args, n_args, names);
@@ -669,7 +680,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     if (watch)
         fr_record_begin(watch);
     else
-        fr_element_stores_begin(false);
+        fr_element_loops_begin(false);
     depth++;
     result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
     raised = !result;
@@ -683,7 +694,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     depth--;
     fr_record_end(watch);
     note_stats(f, &before, &body, raised);
-    fr_contest_end(&contest);
     return result;
 }
 

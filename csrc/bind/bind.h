@@ -121,8 +121,11 @@ fr_type_new(void)
 PyObject *fr_type_take(struct fr_tensor *);
 /* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */
 PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
-/* As fr_type_result; a result without axes stands for a NumPy scalar. */
+/* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
+/* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
+ * Takes over the reference; NULL stays NULL. */
+PyObject *fr_type_number(PyObject *);
 PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
 int       fr_flags_set_writeable(PyObject *tensor, bool on);
@@ -285,6 +288,7 @@ int       fr_numpy_pack(fr_dtype, void *bytes, PyObject *value);
 PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linalg.norm" too */
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
 PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one element without axes */
+PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
@@ -323,7 +327,7 @@ void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tenso
 enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
 struct fr_contest {            /* calls with arguments of one kind */
     uint64_t key, n_calls, n_waited;    /* the calls after those of which it was not clear whether it comes to this */
-    uint64_t n_nodes;          /* of the last one */
+    uint64_t n_nodes;          /* of the last one, with elements that need none */
     uint64_t first_turn;       /* the call with which the turns began; 0: they have not */
     int64_t  best_ns[2];       /* 0: not known */
 };
@@ -333,10 +337,12 @@ struct fr_contest_run {        /* one call */
     int64_t            began_ns;
     uint64_t           began_nodes, began_handed;
 };
-/* Before a call with these arguments: who is to run it. `real`: the function is exact for real numbers only; `waits`: it
- * may be made again without running before long. */
-void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, fr_args args, Py_ssize_t n_args, bool real,
-                           bool waits);
+/* What the time of a call depends on: shapes and dtypes, and whole numbers, which count steps; of arrays and numbers, and
+ * lists and dicts of a few of them. 0: others are among them, or, if all are to be `real`, complex numbers. */
+uint64_t  fr_contest_key(fr_args args, Py_ssize_t n_args, PyObject *names, bool real);
+/* Before a call with arguments of this key: who is to run it. `waits`: it may be made again without running before long. */
+void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, uint64_t key, bool waits);
+/* After the call; a run that has not begun is none. */
 void      fr_contest_end(const struct fr_contest_run *);
 
 struct fr_replays;
@@ -350,12 +356,14 @@ struct fr_callee {
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
     uint64_t           n_operations; /* nodes that a call has made, at most */
+    bool               is_of_elements;  /* the last call was a loop over elements, most of them without a node */
 };
 /* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
 bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
-PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
+PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names,
+                             struct fr_contest_run *);
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);
@@ -440,7 +448,7 @@ enum fr_sync {
 };
 /* What an accelerated call compares before and after. */
 struct fr_call_counters {
-    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes;
+    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes, n_elements;
 };
 void      fr_info_call_counters(struct fr_call_counters *);
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */

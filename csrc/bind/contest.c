@@ -13,6 +13,7 @@
 #include "bind/npy.h"
 
 enum {
+    MOST_PARTS = 1024,     /* of arguments that are looked at: it takes a microsecond or two */
     FIRST_CALLS = 4,       /* ours; */
     WAITS_CALLS = 32,      /* and of what may be replayed before long: NumPy's first run would take longer than these; */
     WAITS_NODES = 64,      /* with more, it is a loop over elements; */
@@ -32,32 +33,63 @@ mixed(uint64_t h, uint64_t v)
     return h ^ h >> 29;
 }
 
-/* What the time of a call depends on: shapes and dtypes, and whole numbers, which count steps. 0: no call for this. */
-static uint64_t
-key_of(fr_args args, Py_ssize_t n_args, bool real)
+static bool add_to_key(PyObject *, bool real, int *n_left, uint64_t *h);
+
+static bool
+add_dict(PyObject *dict, bool real, int *n_left, uint64_t *h)
 {
-    uint64_t h = 1;
+    PyObject  *k, *value;
+    Py_ssize_t at = 0;
 
-    for (Py_ssize_t i = 0; i < n_args; i++) {
-        PyObject *o = args[i];
-        int64_t   v = 0;
+    while (PyDict_Next(dict, &at, &k, &value))
+        if (!PyUnicode_CheckExact(k) || !add_to_key(value, real, n_left, h))
+            return false;
+    return true;
+}
 
-        if (PyArray_CheckExact(o)) {
-            PyArrayObject *a = fr_array(o);
+static bool
+add_to_key(PyObject *o, bool real, int *n_left, uint64_t *h)
+{
+    int64_t v = 0;
 
-            if (real && PyArray_ISCOMPLEX(a))
-                return 0;
-            h = mixed(h, (uint64_t)PyArray_TYPE(a) << 8 | (uint64_t)PyArray_NDIM(a));
-            for (int k = 0; k < PyArray_NDIM(a); k++)
-                h = mixed(h, (uint64_t)PyArray_DIM(a, k));
-        } else if (!fr_accelerate_is_number(o) || PyModule_CheckExact(o) || (real && PyComplex_Check(o))) {
-            return 0;
-        } else {
-            if (PyLong_CheckExact(o))
-                fr_value_small_int(o, &v);
-            h = mixed(h, (uint64_t)v);
-        }
+    if (--*n_left < 0)
+        return false;
+    if (PyArray_CheckExact(o)) {
+        PyArrayObject *a = fr_array(o);
+
+        if (real && PyArray_ISCOMPLEX(a))
+            return false;
+        *h = mixed(*h, (uint64_t)PyArray_TYPE(a) << 8 | (uint64_t)PyArray_NDIM(a));
+        for (int k = 0; k < PyArray_NDIM(a); k++)
+            *h = mixed(*h, (uint64_t)PyArray_DIM(a, k));
+        return true;
     }
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        *h = mixed(*h, (uint64_t)PySequence_Fast_GET_SIZE(o));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            if (!add_to_key(PySequence_Fast_GET_ITEM(o, i), real, n_left, h))
+                return false;
+        return true;
+    }
+    if (PyDict_CheckExact(o))
+        return add_dict(o, real, n_left, h);
+    if (!fr_accelerate_is_number(o) || PyModule_CheckExact(o) || (real && PyComplex_Check(o)))
+        return false;
+    if (PyLong_CheckExact(o))
+        fr_value_small_int(o, &v);
+    *h = mixed(*h, (uint64_t)v);
+    return true;
+}
+
+uint64_t
+fr_contest_key(fr_args args, Py_ssize_t n_args, PyObject *names, bool real)
+{
+    uint64_t h = mixed(1, (uint64_t)(names ? PyTuple_GET_SIZE(names) : 0));
+    int      n_left = MOST_PARTS;
+
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (!add_to_key(args[i], real, &n_left, &h))
+            return 0;
     return h | 1;
 }
 
@@ -93,15 +125,13 @@ better(const struct fr_contest *c)
 }
 
 void
-fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args args, Py_ssize_t n_args, bool real,
-                 bool waits)
+fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, uint64_t key, bool waits)
 {
-    uint64_t key = fr_env.eager_elems > 0 && !fr_env_waits_for_code() ? key_of(args, n_args, real) : 0, n;
+    uint64_t n;
     bool     is_long, is_short;
     struct fr_call_counters c;
 
-    *r = (struct fr_contest_run){.who = FR_CONTEST_OURS};
-    if (!key)
+    if (fr_env.eager_elems == 0 || fr_env_waits_for_code())
         return;
     r->of = find(contests, key);
     is_long = r->of->best_ns[FR_CONTEST_OURS] > LONG_NS;
@@ -126,7 +156,7 @@ fr_contest_begin(struct fr_contest_run *r, struct fr_contest *contests, fr_args 
             r->who = better(r->of);
     }
     fr_info_call_counters(&c);
-    r->began_nodes = c.n_nodes;
+    r->began_nodes = c.n_nodes + c.n_elements;
     r->began_handed = c.n_fallbacks;
     r->began_ns = fr_now_ns();
 }
@@ -143,7 +173,7 @@ fr_contest_end(const struct fr_contest_run *r)
     took = fr_now_ns() - r->began_ns;
     best = &r->of->best_ns[r->who];
     fr_info_call_counters(&c);
-    r->of->n_nodes = c.n_nodes - r->began_nodes;
+    r->of->n_nodes = c.n_nodes + c.n_elements - r->began_nodes;
     if (r->who == FR_CONTEST_OURS && !*best &&
         took > (int64_t)r->of->n_nodes * SMALL_NODE_NS +
                    (int64_t)(c.n_fallbacks - r->began_handed) * SMALL_HANDED_NS) {

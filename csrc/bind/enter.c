@@ -434,7 +434,7 @@ fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyO
         if (into)
             fr_record_begin(watch);
         else
-            fr_element_stores_begin(false);
+            fr_element_loops_begin(false);
         result = run(e, function, n_args, names);
     }
     fr_info_call_counters(body);

@@ -201,10 +201,8 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     } else if (st == FR_VALUE_OK && o->out) {
         *result = Py_NewRef(o->out);
     } else if (st == FR_VALUE_OK) {
-        *result = fr_type_result_scalar(fst, &t, &err);
+        *result = o->array ? fr_type_result(fst, &t, &err) : fr_type_result_scalar(fst, &t, &err);
         t.storage = NULL;
-        if (*result && o->array)
-            fr_object(*result)->scalar = false;
     }
 out:
     if (t.storage)
@@ -290,22 +288,41 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     return st == FR_VALUE_HAND ? hand(op, args, nargs, kwnames) : result;
 }
 
+/* The operation on NumPy's numbers, or on one and Python's, in a loop over elements. NULL: it is to be traced. */
+static PyObject *
+map_numbers(fr_op op, fr_args args, int n)
+{
+    struct fr_arg a[3];
+    uint64_t      room[2];
+    fr_dtype      d;
+
+    for (int i = 0; i < n; i++) {
+        a[i] = (struct fr_arg){.t = NULL};
+        if (fr_numpy_is_scalar(args[i]) ? !fr_numpy_scalar(args[i], &a[i].n) : !fr_value_fast(args[i], &a[i]) || a[i].t)
+            return NULL;
+    }
+    return fr_element_map(op, a, n, &d, room) ? fr_numpy_scalar_from(d, room) : NULL;
+}
+
 PyObject *
 fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     int           n = fr_op_info[op].arity;
     struct fr_arg a[3];
+    PyObject     *number;
 
     if (FR_LIKELY(!kwnames && nargs == n)) {
         if (FR_UNLIKELY(op == FR_OP_power))
-            return fr_number_power(args[0], args[1], NULL, false);
+            return fr_type_number(fr_number_power(args[0], args[1], NULL, false));
         for (int i = 0; i < n; i++)
             if (!fr_value_fast(args[i], &a[i])) {
                 if (!numpy_has(op) && PyUnicode_Check(args[i]))
                     return hand(op, args, nargs, NULL);
-                return fr_number_map(op, args, n, false);
+                if ((number = map_numbers(op, args, n)) || PyErr_Occurred())
+                    return number;
+                return fr_type_number(fr_number_map(op, args, n, false));
             }
-        return fr_number_trace(op, a, n);
+        return fr_type_number(fr_number_trace(op, a, n));
     }
     return map_options(op, args, nargs, kwnames);
 }

@@ -127,7 +127,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
         FR_TRACE_HERE();                                                                                               \
         if (FR_LIKELY(traced)) {                                                                                       \
             (r)->scalar = (r)->t.layout->ndim == 0;                                                                    \
-            return (PyObject *)(r);                                                                                    \
+            return (r)->scalar ? fr_type_number((PyObject *)(r)) : (PyObject *)(r);                                    \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \
     } while (0)
@@ -287,9 +287,9 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     if (FR_LIKELY(fast_pair(a, b, args))) {
         if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
             return binary_layouts(op, a, b, args);
-        return trace(without_division(op, args), args, 2, NULL);
+        return fr_type_number(trace(without_division(op, args), args, 2, NULL));
     }
-    return fr_number_map(op, (PyObject *[]){a, b}, 2, true);
+    return fr_type_number(fr_number_map(op, (PyObject *[]){a, b}, 2, true));
 }
 
 static inline PyObject *

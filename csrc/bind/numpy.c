@@ -470,7 +470,13 @@ fr_numpy_scalar_at(const struct fr_tensor *t)
     void         *data;
     fr_status     st = fr_tensor_data(t, &data, &err);
 
-    return st == FR_OK ? PyArray_Scalar(data, descrs[t->dtype], NULL) : fr_errors_raise(st, &err);
+    return st == FR_OK ? fr_numpy_scalar_from(t->dtype, data) : fr_errors_raise(st, &err);
+}
+
+PyObject *
+fr_numpy_scalar_from(fr_dtype d, const void *element)
+{
+    return PyArray_Scalar((void *)element, descrs[d], NULL);
 }
 
 /* ---- names */

@@ -232,7 +232,7 @@ fr_record_begin(struct fr_watch *w)
     w->begun = !copies.watch; /* else another thread is in a function that is watched */
     if (w->begun)
         copies.watch = w;
-    fr_element_stores_begin(true);
+    fr_element_loops_begin(true);
     r->looks = fr_looks_taken;
     r->takes = fr_takes_plain;
     r->fallbacks = fr_names_total();
@@ -245,7 +245,7 @@ fr_record_end(struct fr_watch *w)
 
     if (!w)
         return;
-    fr_element_stores_begin(false);
+    fr_element_loops_begin(false);
     end_copies(w);
     for (int i = 0; r && i < r->n_looks; i++)
         Py_XDECREF(w->found[i]);

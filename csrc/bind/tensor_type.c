@@ -107,13 +107,26 @@ fr_type_result(fr_status st, struct fr_tensor *t, const struct fr_err *err)
 }
 
 PyObject *
+fr_type_number(PyObject *o)
+{
+    uint64_t  room[2];
+    PyObject *number;
+
+    if (!o || !fr_is_tensor(o) || !fr_object(o)->scalar || !fr_element_result(fr_of(o), room))
+        return o;
+    number = fr_numpy_scalar_from(fr_of(o)->dtype, room);
+    Py_DECREF(o);
+    return number;
+}
+
+PyObject *
 fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *err)
 {
     PyObject *o = fr_type_result(st, t, err);
 
     if (o)
         fr_object(o)->scalar = fr_of(o)->layout->ndim == 0;
-    return o;
+    return fr_type_number(o);
 }
 
 /* ---- attributes */

@@ -2,7 +2,8 @@
  *
  * `if t[i] > t[j]` wants a value of two elements, and `t[i] = max(t[i - 1], 0)` makes one. In a loop over elements each
  * would be traced and run as a graph of some nodes; where that takes a few operations on single elements of memory, the
- * block kernels do them where they are asked for. The bits are those of any other way. */
+ * block kernels do them where they are asked for. The bits are those of any other way. Where NumPy's have them too, such
+ * a loop goes on in NumPy's numbers. */
 #include <string.h>
 
 #include "backends/cpu/direct.h"
@@ -94,49 +95,129 @@ fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
     return true;
 }
 
-/* ---- stores ---- */
+/* ---- loops ---- */
 
-enum { LOOP_STORES = 64,            /* of single elements: it is a loop over them; */
-       LONG_LOOP_STORES = 2048 };   /* and too long to be noted (replay.c) */
+enum { LOOP = 64,           /* loads, or stores, of single elements: it is a loop over them; */
+       LONG_LOOP = 2048 };  /* and too long to be noted (replay.c) */
 
 static struct {
     bool     recorded;
     uint32_t n, evaluate_at;
     uint64_t looks;         /* that had been taken when it began */
-} stores = {.evaluate_at = LOOP_STORES};
+    uint32_t n_done;        /* without a node, */
+    uint64_t first_node;    /* and the first node after the first of them */
+} call = {.evaluate_at = LOOP};
+
+static _Thread_local bool may_be_numbers;
+
+uint64_t fr_elements_done;
 
 void
-fr_element_stores_begin(bool recorded)
+fr_element_loops_begin(bool recorded)
 {
-    stores.recorded = recorded;
-    stores.n = 0;
-    stores.evaluate_at = LOOP_STORES;
-    stores.looks = fr_looks_taken;
+    call.recorded = recorded;
+    call.n = call.n_done = 0;
+    call.evaluate_at = LOOP;
+    call.looks = fr_looks_taken;
 }
 
-/* Whether this store is one of a loop over elements, whose call will not be noted, or has looked at values anyway. */
+bool
+fr_element_numbers(bool may_be)
+{
+    bool before = may_be_numbers;
+
+    may_be_numbers = may_be;
+    return before;
+}
+
+/* Whether this one is of a loop over elements, whose call will not be noted, or has looked at values anyway. */
 static bool
 is_in_loop(void)
 {
-    uint32_t n = ++stores.n;
+    uint32_t n = ++call.n;
 
-    return n >= LOOP_STORES && (!stores.recorded || n >= LONG_LOOP_STORES || fr_looks_taken != stores.looks);
+    return n >= LOOP && (!call.recorded || n >= LONG_LOOP || fr_looks_taken != call.looks);
 }
 
-/* The first element that is not traced finds those before it pending. Where others follow that must be, it is tried ever
- * more rarely. */
+/* The first element that is not traced finds those before it pending, and others that came with them. Where more follow
+ * that must be, it is tried ever more rarely. */
 static bool
 becomes_memory(struct fr_storage *s)
 {
     struct fr_err ignored;
 
-    if (fr_nodes[s->node].op != FR_OP_leaf && stores.n >= stores.evaluate_at) {
-        stores.evaluate_at = 2 * stores.n;
-        if (fr_eval_nodes(&s->node, 1, &ignored) != FR_OK)
+    if (fr_nodes[s->node].op != FR_OP_leaf && call.n >= call.evaluate_at) {
+        call.evaluate_at = 2 * call.n;
+        if ((may_be_numbers ? fr_runtime_eval_all(&ignored) : fr_eval_nodes(&s->node, 1, &ignored)) != FR_OK)
             return false; /* as pending as before */
     }
     return fr_nodes[s->node].op == FR_OP_leaf;
 }
+
+/* Notes an element that is seen or written without a node: the call will not be made again without running. */
+static void
+note_element(void)
+{
+    if (call.n_done++ == 0)
+        call.first_node = fr_nodes_made;
+    fr_looks_taken++;
+    fr_elements_done++;
+}
+
+bool
+fr_element_load(const struct fr_tensor *t, int64_t offset, uint64_t out[2])
+{
+    size_t size = (size_t)fr_dtype_size(t->dtype);
+
+    if (!may_be_numbers || fr_dtype_is_complex(t->dtype) || !is_in_loop() || !works_aside() || !fr_turn_is_free() ||
+        !becomes_memory(t->storage))
+        return false;
+    memcpy(out, (char *)fr_nodes[t->storage->node].v.buffer->mem + (t->offset + offset) * (int64_t)size, size);
+    note_element();
+    return true;
+}
+
+bool
+fr_element_result(const struct fr_tensor *t, uint64_t out[2])
+{
+    struct fr_err ignored;
+
+    if (!may_be_numbers || call.n_done == 0 || 2 * (uint64_t)call.n_done + LOOP < fr_nodes_made - call.first_node ||
+        t->layout->ndim > 0 || fr_dtype_is_complex(t->dtype) || !works_aside() || !fr_turn_is_free() ||
+        fr_nodes_pending > FEW_NODES)
+        return false;
+    if (!fr_tensor_peek(t, out)) {
+        if (fr_eval_nodes(&t->storage->node, 1, &ignored) != FR_OK)
+            return false; /* who needs it will say so */
+        fr_tensor_peek(t, out);
+    }
+    note_element();
+    return true;
+}
+
+bool
+fr_element_map(fr_op op, const struct fr_arg *args, int n, fr_dtype *d, uint64_t out[2])
+{
+    struct fr_direct      arg[FR_DIRECT_ARGS], to = {.mem = (char *)out};
+    struct fr_scalar_bits element[FR_DIRECT_ARGS];
+    fr_dtype              compute;
+    struct fr_err         ignored; /* what tracing it will say again */
+
+    if (!may_be_numbers || call.n_done == 0 || fr_op_info[op].class_ != FR_CLASS_MAP || op == FR_OP_where ||
+        op == FR_OP_ldexp || !works_aside() || fr_trace_resolve(op, args, n, &compute, &ignored) != FR_OK ||
+        fr_dtype_is_complex(compute))
+        return false;
+    for (int k = 0; k < n; k++) {
+        if (fr_number_bits(&args[k].n, compute, element[k].word, &ignored) != FR_OK)
+            return false;
+        arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, compute};
+    }
+    *d = to.dtype = fr_op_result(op, compute);
+    to.step = fr_dtype_size(to.dtype);
+    return fr_direct_map(op, &to, arg, n, 1, 1);
+}
+
+/* ---- stores ---- */
 
 /* The value, of its own dtype, and how many pending nodes it is made of. */
 static bool
@@ -205,6 +286,6 @@ fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value)
     else if (!fr_direct_map(FR_OP_cast, &to, &from, 1, 1, 1))
         return false;
     fr_index_forget(id);
-    fr_looks_taken++; /* what was written is not noted */
+    note_element();
     return true;
 }

@@ -18,6 +18,8 @@
 #include "passes/pipeline.h"
 #include "runtime/storage.h"
 
+enum { EARLY_BYTES = 128 << 10 };    /* of temporaries, so many live longer than they need to */
+
 /* The last step with this kernel that instances may join. */
 struct joint {
     const struct fr_kernel_entry *kernel;
@@ -31,7 +33,10 @@ struct planner {
     struct fr_arena  scratch, lowering;  /* until the plan is made; until the group is lowered */
     bool            *stored;
     int             *step_of;        /* [n_groups] last step of a group */
-    int             *root;           /* [n_nodes] */
+    int             *root;           /* [n_nodes] whose memory a node has: the first of those that are stored over it */
+    bool            *kept;           /* [n_nodes] a root that outlives the plan */
+    int             *born;           /* [n_nodes] the step that first writes a root, counted from 1; 0: none so far */
+    int64_t          early_bytes;    /* of temporaries that are written in a step before their time */
     size_t           cap_steps;
     uint16_t        *value;          /* [n_nodes] scratch of lowering */
     struct joint    *joint;          /* [n_joints], a power of two */
@@ -80,6 +85,19 @@ find_stored(struct planner *z)
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
+
+static void
+find_roots(struct planner *z)
+{
+    const struct fr_graph *g = z->g;
+
+    for (int n = 0; n < g->n_nodes; n++) {
+        const struct fr_gnode *node = &g->node[n];
+
+        z->root[n] = !node->dead && node->op == FR_OP_store && z->f->in_place[n] ? z->root[node->arg[0].src] : n;
+        z->kept[z->root[n]] |= node->output || node->op == FR_OP_leaf;
+    }
+}
 
 static struct fr_step *
 new_step(struct planner *z, int kind, bool counts)
@@ -359,6 +377,43 @@ joint_of(struct planner *z, const struct fr_kernel_entry *k)
     return &z->joint[i % z->n_joints];
 }
 
+/* The bytes of temporaries that would be written first in step s, if the group were done there. */
+static int64_t
+born_bytes(const struct planner *z, int grp, int s)
+{
+    int64_t bytes = 0;
+
+    for (int n = z->f->group[grp]->first; n >= 0; n = z->f->next[n]) {
+        int                    r = z->root[n];
+        const struct fr_gnode *root = &z->g->node[r];
+
+        if (z->stored[n] && !z->kept[r] && (z->born[r] == 0 || z->born[r] > s + 1))
+            bytes += root->layout->n_elems * fr_dtype_size(root->dtype);
+    }
+    return bytes;
+}
+
+static void
+note_born(struct planner *z, int grp, int s)
+{
+    for (int n = z->f->group[grp]->first; n >= 0; n = z->f->next[n])
+        if (z->stored[n] && (z->born[z->root[n]] == 0 || z->born[z->root[n]] > s + 1))
+            z->born[z->root[n]] = s + 1;
+}
+
+/* Whether a group may be done in step s instead of a step of its own behind the last: the memory that it writes lives
+ * longer then, which in a loop that is traced whole would be that of all rounds at once. */
+static bool
+may_be_early(struct planner *z, int grp, int s)
+{
+    int64_t bytes = s == z->p->n_steps - 1 ? 0 : born_bytes(z, grp, s);
+
+    if (z->early_bytes + bytes > EARLY_BYTES)
+        return false;
+    z->early_bytes += bytes;
+    return true;
+}
+
 static fr_status
 add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
 {
@@ -371,7 +426,7 @@ add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest,
     if (st != FR_OK)
         return st;
     joint = joint_of(z, k);
-    if (joins && joint->kernel == k && joint->step >= earliest) {
+    if (joins && joint->kernel == k && joint->step >= earliest && may_be_early(z, grp, joint->step)) {
         s = &z->p->step[joint->step];
         z->step_of[grp] = joint->step;
         fr_kernel_unref(k);
@@ -385,6 +440,7 @@ add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest,
         if (joins)
             *joint = (struct joint){k, z->p->n_steps - 1};
     }
+    note_born(z, grp, z->step_of[grp]);
     return add_instance(z, s, l, grp);
 }
 
@@ -736,6 +792,9 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&z.scratch, n);
     z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
+    z.root = fr_arena_room(&z.scratch, n * sizeof *z.root);
+    z.kept = fr_arena_alloc(&z.scratch, n * sizeof *z.kept);
+    z.born = fr_arena_alloc(&z.scratch, n * sizeof *z.born);
     z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
     z.cap_steps = (size_t)p->fusion->n_groups + 1;
     while (z.n_joints < 2 * z.cap_steps)
@@ -749,8 +808,8 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     p->new_ = fr_arena_room(&p->graph->arena, n * sizeof *p->new_);
     p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
     p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
-    if (!z.joint || !z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
-        !p->new_ || !p->output || !p->placed || !p->given) {
+    if (!z.joint || !z.stored || !z.step_of || !z.root || !z.kept || !z.born || !z.value || !p->step || !p->place ||
+        !p->base || !p->fresh || !p->new_ || !p->output || !p->placed || !p->given) {
         st = no_memory(&z);
         goto out;
     }
@@ -758,6 +817,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     for (int i = 0; i < g->n_nodes; i++)
         p->given[i] = g->node[i].given;
     find_stored(&z);
+    find_roots(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
     TRY(place_all(&z));

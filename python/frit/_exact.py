@@ -2,9 +2,12 @@
 
 Such a function may as well run as it is where that is the faster way (csrc/bind/contest.c). It is told from the code of the
 copies that run (_rewrite.py): every attribute that they ask for and every function that they call is one of those below,
-and powers are squares. What rounds more than once (exp, other powers) is not among them, nor the extremes of arrays,
+and no operator is a power. What rounds more than once (exp, powers) is not among them, nor the extremes of arrays,
 which in NumPy depend on the processor where zeros of both signs meet, nor complex numbers, whose functions round more than
-once. Products of matrices, and what frit hands over, are NumPy's anyway."""
+once. Products of matrices, and what frit hands over, are NumPy's anyway.
+
+A function that also calls frit's own exp and the like is not exact, but its operators are: in a loop over elements these
+may be NumPy's numbers (csrc/runtime/element.c), for frit's functions come to the same of a number and of an element."""
 import builtins
 import types
 
@@ -21,13 +24,17 @@ _CALLS = EXACT_CALLS | frozenset(
     "nonzero ones ones_like outer pad polyval prod put_along_axis ravel repeat reshape resize roll rollaxis rot90 "
     "spacing split squeeze stack std sum swapaxes take take_along_axis tensordot tile tolist trace transpose trapezoid "
     "tril triu var vdot vsplit vstack where zeros zeros_like".split())
+_ROUNDED = frozenset(     # frit's own, also of numbers
+    "amax amin arccos arccosh arcsin arcsinh arctan arctan2 arctanh around cbrt cos cosh deg2rad degrees exp exp2 expm1 "
+    "heaviside hypot log log10 log1p log2 logaddexp logaddexp2 max min nanmax nanmean nanmin nanstd nansum nanvar power ptp "
+    "rad2deg radians round sin sinc sinh tan tanh".split())
 _HANDED = frozenset(
     "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize ediff1d einsum frexp "
     "histogram in1d indices insert interp intersect1d inv isin ix_ lexsort lstsq median packbits partition percentile "
     "pinv qr quantile ravel_multi_index searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique "
     "unpackbits unravel_index".split())
 _CONSTANTS = frozenset(
-    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
+    "T append bool bool_ dtype e eps extend get items keys pop setdefault update values finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
     "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
 _ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS
 _BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs bool divmod enumerate float int "
@@ -45,10 +52,11 @@ def _is_exact_type(value):
 
 
 class _Function:
-    """One of the copies; `known`: what else its code may call."""
+    """One of the copies; `known`: what else its code may call; `names`: attributes that it may ask for, and what is
+    called so."""
 
-    def __init__(self, f, known):
-        self.f, self.known = f, known
+    def __init__(self, f, known, names):
+        self.f, self.known, self.names = f, known, names
 
     def is_exact_value(self, value):
         """Whether a value that the code loads is no complex number, and, if it may be called, exact."""
@@ -63,7 +71,7 @@ class _Function:
         if isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype)):
             return numpy.dtype(getattr(value, "dtype", value)).kind in "biuf"
         if id(value) in _NAME_OF:
-            return _NAME_OF[id(value)] in _CALLS | _HANDED
+            return _NAME_OF[id(value)] in self.names
         return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
 
     def is_exact_code(self, code):
@@ -79,7 +87,7 @@ class _Function:
                 return False
             if name not in names and name in known and name not in _BUILTINS | attributes:
                 return False
-        return attributes <= _ATTRIBUTES and all(map(self.is_exact_value, code.co_consts))
+        return attributes <= self.names and all(map(self.is_exact_value, code.co_consts))
 
     def is_exact(self):
         f = self.f
@@ -88,8 +96,17 @@ class _Function:
         return self.is_exact_code(f.__code__) and all(map(self.is_exact_value, seen))
 
 
-def exact(rewritten):
-    """Whether a function, and those that it calls, have one right result for real numbers."""
+def _all_exact(rewritten, names):
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
                                                  if isinstance(value, types.FunctionType)}
-    return bool(rewritten.copies) and all(_Function(f, known).is_exact() for f in rewritten.copies)
+    return bool(rewritten.copies) and all(_Function(f, known, names).is_exact() for f in rewritten.copies)
+
+
+def exact(rewritten):
+    """Whether a function, and those that it calls, have one right result for real numbers."""
+    return _all_exact(rewritten, _ATTRIBUTES)
+
+
+def exact_in_elements(rewritten):
+    """Whether that is so of what they do with single elements."""
+    return _all_exact(rewritten, _ATTRIBUTES | _ROUNDED)

@@ -193,7 +193,8 @@ _PLAIN, _EXACT, _POWER, _PRODUCT, _INDEX = _plain_opcodes()
 BINARY_OP = OP.get("BINARY_OP", -1)
 _COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
 _LOADS_ONE = _LOADS_LOCAL | {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT") if n in OP}
-_BUILD_SLICE, _BINARY_SUBSCR, _BINARY_SLICE = (OP.get(n, -1) for n in ("BUILD_SLICE", "BINARY_SUBSCR", "BINARY_SLICE"))
+_BUILD_SLICE, _BUILD_TUPLE, _BINARY_SUBSCR, _BINARY_SLICE = (
+    OP.get(n, -1) for n in ("BUILD_SLICE", "BUILD_TUPLE", "BINARY_SUBSCR", "BINARY_SLICE"))
 _CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
 # Functions of NumPy's with one right result, for real numbers.
 EXACT_CALLS = frozenset(
@@ -211,9 +212,9 @@ def _loads_two(code, i):
 
 
 def is_exact_operator(code, before, this):
-    """Whether the BINARY_OP `this` has one right result, or, a product of matrices, is NumPy's in frit, too."""
-    arg = this[2]
-    return arg in _EXACT or arg in _PRODUCT or arg in _POWER and _loads_two(code, before)
+    """Whether the BINARY_OP `this` has one right result, or, a product of matrices, is NumPy's in frit, too. (A square has
+    not: of a single element NumPy asks C's pow, which rounds otherwise once in a thousand times.)"""
+    return this[2] in _EXACT or this[2] in _PRODUCT
 
 
 def _makes_axes(code, listed):
@@ -237,13 +238,16 @@ def plain_operations(f, most):
     other = None, False, False
     if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
         return other
-    listed, n, calls, views = decode(code), 0, False, False
-    for before, this, after in zip([(0, -1, 0), *listed], listed, [*listed[1:], None]):
+    listed, n, calls, views, elements, squares = decode(code), 0, False, False, False, False
+    nothing = 0, -1, 0
+    for first, before, this, after in zip([nothing, nothing, *listed], [nothing, *listed], listed, [*listed[1:], None]):
         op, arg = this[1:]
         looks = op in (_BINARY_SUBSCR, _BINARY_SLICE) or op == BINARY_OP and arg in _INDEX or (
             op == _LOAD_ATTR and before[1] != _LOAD_GLOBAL and is_attr(this, False) and attr_name(code, this) == "T")
         n += op in _COMPUTES and not looks
         views |= looks
+        in_slice = before[1] == _BUILD_SLICE or before[1] == _BUILD_TUPLE and first[1] == _BUILD_SLICE
+        elements |= looks and op not in (_BINARY_SLICE, _LOAD_ATTR) and not in_slice
         if looks:
             fits = True
         elif op == _LOAD_GLOBAL:
@@ -253,12 +257,15 @@ def plain_operations(f, most):
         elif op in (_LOAD_ATTR, _LOAD_METHOD):
             fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in EXACT_CALLS
         elif op == BINARY_OP:
+            squares |= arg in _POWER
             fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
         else:
             fits = op in _CALLS or op in _PLAIN
         if not fits:
             return other
-    return other if n > most or views and _makes_axes(code, listed) else (n, calls, views)
+    # (The square of what may be a single element is C's pow, which has other bits.)
+    fits = n <= most and not (views and _makes_axes(code, listed)) and not (elements and squares)
+    return (n, calls, views) if fits else other
 
 
 class _Rewriter:

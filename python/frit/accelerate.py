@@ -24,7 +24,7 @@ import numpy
 
 from . import _core, _namespace
 from ._closed import closed
-from ._exact import exact
+from ._exact import exact, exact_in_elements
 from ._rewrite import plain_operations, rewrite
 
 _Tensor = _core.Tensor
@@ -355,7 +355,7 @@ class _Function:
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, n, views, closed(r),
+            tuple(r.cells), _finish, self.f if same else None, real, exact_in_elements(r), n, views, closed(r),
             r.takes_module, self.stats))
 
     def call(self, args, kwargs):
@@ -442,7 +442,8 @@ def accelerate(function=None):
     arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
     the same lines.  `function.stats` tells what the last call did: kernels run, calls handed to NumPy
     (fallbacks), and values that Python needed on the way (syncs).  A function of nothing but exact operations may also
-    run as it is, where that is the faster way to the same bits; `stats.unchanged` counts such calls.  NumPy may be an argument or a default,
+    run as it is, where that is the faster way to the same bits; `stats.unchanged` counts such calls, and a loop over single
+    elements may see them as NumPy's numbers.  NumPy may be an argument or a default,
     as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by functools.partial.
     """
     if function is None:
