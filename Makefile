@@ -19,7 +19,7 @@ check:
 soak:
 	.ci/setup check
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
-	FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k test_random_nests
+	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation"
 	$(PY) -m tests.fuzz --seeds 0:20000
 
 asan:

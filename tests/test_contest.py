@@ -289,7 +289,7 @@ def test_nor_does_it_matter_how_it_is_given_its_arrays(text, give):
         assert_same(fast(*args, **named), run(*args, **named))
         n_calls += 1
         frit.wait_for_compiles()
-        assert n_calls <= 140
+        assert n_calls <= 700       # one in 40 is traced, and others that were met before may be in the way
     args, named = give(np.linspace(1, 5, 100))
     before = frit.stats()["replayed"]
     assert_same(fast(*args, **named), run(*args, **named))

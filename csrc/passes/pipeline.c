@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "passes/fold.h"
 #include "passes/forward.h"
+#include "passes/once.h"
 #include "passes/push.h"
 #include "passes/split.h"
 
@@ -47,6 +48,12 @@ static fr_status
 run_fuse(struct state *z)
 {
     return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err);
+}
+
+static fr_status
+run_once(struct state *z)
+{
+    return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err);
 }
 
 static const struct {

@@ -157,7 +157,7 @@ build(struct fr_gathered *g, bool alike, struct fr_plan **out, struct fr_err *er
 }
 
 /* Has a plan made for what comes again: much comes but once. To ask for one takes as long as a small operation, and one of
- * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent has it.
+ * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent has it, and whoever comes often gets it.
  * *out is NULL before the plan is there. */
 static FR_COLD fr_status
 expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
@@ -186,7 +186,7 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
         memcpy(m->hash, hash, sizeof m->hash);
         m->n_run = n < WORTH_PLANNING ? n : WORTH_PLANNING - 1;
     } else if (!same) {
-        m->n_run--;
+        m->n_run /= 2;
     } else if ((m->n_run += n) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
         m->n_run = 0;
         return build(g, true, out, err);

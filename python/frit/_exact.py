@@ -37,8 +37,9 @@ _CONSTANTS = frozenset(
     "T append bool bool_ dtype e eps extend get items keys pop setdefault update values finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
     "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
 _ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS
-_BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs bool divmod enumerate float int "
-                      "isinstance len list max min print range reversed round slice sum tuple zip".split())
+_BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
+                      "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
+                      "sorted sum tuple zip".split())
 _NAME_OF = {id(f): name for name, f in ours.items()} | {id(getattr(numpy, name)): name for name in ours}
 _MODULES = {id(m) for m in modules.values()} | {id(numpy)}
 _TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})

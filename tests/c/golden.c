@@ -1,7 +1,7 @@
 /* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
  * tests/test_golden.py; usage: golden FILE. The file:
  *
- *     # pass: fuse                forward, split, push, fold, fuse, schedule, plan, lower, memory
+ *     # pass: fuse                forward, split, push, fold, fuse, once, schedule, plan, lower, memory
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
@@ -20,6 +20,7 @@
 #include "passes/fold.h"
 #include "passes/forward.h"
 #include "passes/memory.h"
+#include "passes/once.h"
 #include "passes/pipeline.h"
 #include "passes/push.h"
 #include "passes/split.h"
@@ -319,6 +320,13 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     } else if (!strcmp(pass, "fuse")) {
         TRY(fr_fuse(g, true, &g->arena, &f, err));
         TRY(fr_fusion_verify(g, f, err));
+        print_fusion(g, f);
+    } else if (!strcmp(pass, "once")) {
+        TRY(fr_fuse(g, true, &g->arena, &f, err));
+        TRY(fr_once(g, f, err));
+        TRY(fr_graph_verify(g, err));
+        TRY(fr_fusion_verify(g, f, err));
+        print_graph(g);
         print_fusion(g, f);
     } else {
         struct fr_graph *mine = g;
