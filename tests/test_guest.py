@@ -463,7 +463,7 @@ STRESS = """
 @pytest.mark.core
 @pytest.mark.parametrize("n", [1, 2])
 def test_many_python_threads_on_the_same_tensors(n):
-    run(STRESS.replace("SECONDS", "60" if SOAK else "3"), FRIT_NUM_THREADS=n)
+    run(STRESS.replace("SECONDS", "60" if SOAK else "2"), FRIT_NUM_THREADS=n)
 
 
 @pytest.mark.core

@@ -186,11 +186,9 @@ fr_element_result(const struct fr_tensor *t, uint64_t out[2])
         t->layout->ndim > 0 || fr_dtype_is_complex(t->dtype) || !works_aside() || !fr_turn_is_free() ||
         fr_nodes_pending > FEW_NODES)
         return false;
-    if (!fr_tensor_peek(t, out)) {
-        if (fr_eval_nodes(&t->storage->node, 1, &ignored) != FR_OK)
-            return false; /* who needs it will say so */
-        fr_tensor_peek(t, out);
-    }
+    if (!fr_tensor_peek(t, out) &&
+        (fr_eval_nodes(&t->storage->node, 1, &ignored) != FR_OK || !fr_tensor_peek(t, out)))
+        return false; /* who needs it will say why */
     note_element();
     return true;
 }
