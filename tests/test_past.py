@@ -56,6 +56,19 @@ def test_what_does_not_fit_into_the_last_cache(f, n_arrays):
             assert marked(lambda: f(*arrays, n)) == want
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_several_arrays_of_one_dispatch_come_to(threads):
+    """Each of them would fit, all together do not: eight sums of 300 KB in all, of which the cache keeps 2/3 and 7/8."""
+    for n, cache, want in ((25, 1.4, 1), (26, 1.6, 0)) if threads == 1 else ((27, 1.1, 1), (28, 1.2, 0)):
+        pairs = [[frit.asarray(data(n, 128, seed=k)) for k in (i, i + 8)] for i in range(8)]
+        with frit.config(last_cache=int(24 * pairs[0][0].nbytes * cache), num_threads=threads):
+            results = [a + b for a, b in pairs]
+            text = frit._core.explain_text(results, "loops")
+            assert text.count("nest") == 1 and text.count("past-code") == want
+            for (a, b), got in zip(pairs, results):
+                assert np.array_equal(np.asarray(got), np.asarray(a) + np.asarray(b))
+
+
 def test_what_folds_takes_the_whole_of_it():
     def f(a, b):
         return a * (b - (a * b).sum(axis=1, keepdims=True))

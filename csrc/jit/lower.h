@@ -31,5 +31,8 @@ enum { FR_LOWER_NO_INST = 0xffff };
  * every one FR_LOWER_NO_INST, and so again afterwards. *out lives in the arena. */
 fr_status fr_lower(const struct fr_graph *, const struct fr_fusion *, int group, const bool *stored,
                    uint16_t *value, struct fr_arena *, struct fr_lowered **out, struct fr_err *);
+/* Marks what the nest stores to go past the caches, where it is run over several arrays, in all so many bytes, one after
+ * the other. False: it stays as it is. */
+bool      fr_lower_past(struct fr_nest *, int64_t bytes);
 
 #endif

@@ -57,10 +57,19 @@ folds(const struct lowering *z)
     return false;
 }
 
-/* What the whole loop reads and writes, if that does not fit into the last cache beside what others have there, else 0; a
- * stencil reads one array several times. One thread waits for each line that a store brings in; several have more of them
- * under way, and gain only what does not come from memory; and so does a loop that folds. A little is in no need of the
- * cache's size, which files tell at first. */
+/* Of so many bytes that a loop reads and writes, the last cache keeps them beside what others have there. One thread waits
+ * for each line that a store brings in; several have more of them under way, and gain only what does not come from memory;
+ * and so does a loop that folds. A little is in no need of the cache's size, which files tell at first. */
+static int64_t
+most_kept(int64_t bytes, bool folds)
+{
+    int64_t most = bytes < LITTLE && !fr_env.last_cache ? INT64_MAX : fr_last_cache();
+
+    return folds ? most : fr_env.num_threads == 1 ? most / 3 * 2 : most / 8 * 7;
+}
+
+/* What the whole loop reads and writes, if that does not fit into the last cache, else 0; a stencil reads one array several
+ * times. */
 static int64_t
 too_many_bytes(const struct lowering *z)
 {
@@ -68,9 +77,7 @@ too_many_bytes(const struct lowering *z)
 
     for (size_t o = 0; o < z->n_op; o++)
         sum += operand_bytes(z, o);
-    least = sum < LITTLE && !fr_env.last_cache ? INT64_MAX : fr_last_cache();
-    if (!folds(z))
-        least = fr_env.num_threads == 1 ? least / 3 * 2 : least / 8 * 7;
+    least = most_kept(sum, folds(z));
     if (sum < least)
         return 0;
     for (size_t o = 0; o < z->n_op; o++)
@@ -135,6 +142,29 @@ set_past(struct lowering *z)
                         : operand_bytes(z, in->operand) >= part ? FR_OPERAND_PAST_CODE
                                                                 : 0;
     }
+}
+
+bool
+fr_lower_past(struct fr_nest *nest, int64_t bytes)
+{
+    bool any = false;
+
+    if (bytes < most_kept(bytes, false) || nest->n_operands > PAST_PART)
+        return false;
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].kind == FR_INST_REDUCE || nest->insts[i].kind == FR_INST_ACCUM)
+            return false;
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+        struct fr_operand    *o = &nest->operands[in->operand];
+
+        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
+            o->flags == FR_OPERAND_WRITTEN) {
+            o->flags |= FR_OPERAND_PAST_CODE;
+            any = true;
+        }
+    }
+    return any;
 }
 
 /* Whether the operand is loaded along rows, and *at, where it begins now. A plan runs wherever its windows lie, and is as

@@ -467,6 +467,28 @@ out:
     return st;
 }
 
+/* What many arrays of one dispatch make together may be as much as what one makes that goes past the caches. */
+static fr_status
+store_past(struct planner *z, struct fr_step *s)
+{
+    struct fr_nest          nest = *s->kernel->k.nest;
+    struct fr_operand      *operands = fr_arena_room(&z->scratch, nest.n_operands * sizeof *operands);
+    struct fr_kernel_entry *kernel;
+    fr_status               st;
+
+    if (!operands)
+        return no_memory(z);
+    memcpy(operands, nest.operands, nest.n_operands * sizeof *operands);
+    nest.operands = operands;
+    if (!fr_lower_past(&nest, (int64_t)(s->bytes_read + s->bytes_written)))
+        return FR_OK;
+    if ((st = fr_kernel_get(&nest, &kernel, z->err)) != FR_OK)
+        return st;
+    fr_kernel_unref(s->kernel);
+    s->kernel = kernel;
+    return FR_OK;
+}
+
 /* ---- places ------------------------------------------------------------------------------- */
 
 static void
@@ -820,6 +842,9 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     find_roots(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].kind == FR_STEP_LAUNCH && p->step[i].n_instances > 1)
+            TRY(store_past(&z, &p->step[i]));
     TRY(place_all(&z));
     *out = p;
     p = NULL;
