@@ -54,8 +54,8 @@ def test_what_never_came_before(ratio):
 
 
 def test_planning_what_never_came_before(ratio):
-    """Measured 1.14 for the same, one group at once; 1.23 where merges are tried."""
-    assert ratio["planned"] <= 1.2
+    """Measured 1.13 to 1.17 for the same, one group at once; 1.23 to 1.27 where merges are tried."""
+    assert ratio["planned"] <= 1.22
 
 
 def test_forcing_one_operation(ratio):

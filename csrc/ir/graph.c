@@ -26,6 +26,15 @@ reads_first(const struct fr_gnode *n, int k)
     return n->arg[k].src >= 0;
 }
 
+bool
+fr_graph_stores(const struct fr_graph *g)
+{
+    for (int n = 0; n < g->n_nodes; n++)
+        if (g->node[n].op == FR_OP_store && !g->node[n].dead)
+            return true;
+    return false;
+}
+
 fr_status
 fr_graph_readers(const struct fr_graph *g, struct fr_arena *arena, struct fr_readers *out,
                  struct fr_err *err)

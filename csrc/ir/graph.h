@@ -58,6 +58,9 @@ fr_gnode_computes(const struct fr_gnode *n)
     return !n->dead && n->op != FR_OP_leaf && n->op != FR_OP_empty;
 }
 
+/* Whether a node stores. */
+bool      fr_graph_stores(const struct fr_graph *);
+
 /* Who reads a node: node[first[n]] .. node[first[n + 1] - 1], in order of birth, each once. */
 struct fr_readers {
     int *first;                     /* [n_nodes + 1] */

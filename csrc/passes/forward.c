@@ -43,22 +43,13 @@ replace(struct fr_edge *e, const struct fr_edge *by)
     fr_layout_ref(e->layout);
 }
 
-static bool
-has_store(const struct fr_graph *g)
-{
-    for (int n = 0; n < g->n_nodes; n++)
-        if (g->node[n].op == FR_OP_store && !g->node[n].dead)
-            return true;
-    return false;
-}
-
 fr_status
 fr_forward(struct fr_graph *g, struct fr_err *err)
 {
     struct fr_arena scratch = {0};
     int            *stored_over, *n_readers;
 
-    if (!has_store(g))
+    if (!fr_graph_stores(g))
         return FR_OK;
     stored_over = fr_arena_room(&scratch, ((size_t)g->n_nodes + 1) * sizeof *stored_over);
     n_readers = fr_arena_alloc(&scratch, ((size_t)g->n_nodes + 1) * sizeof *n_readers);

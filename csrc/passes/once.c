@@ -133,22 +133,19 @@ fr_status
 fr_once(struct fr_graph *g, const struct fr_fusion *f, struct fr_err *err)
 {
     struct fr_arena scratch = {0};
-    struct once     z = {.g = g, .f = f, .after = fr_arena_room(&scratch, ((size_t)g->n_nodes + 1) * sizeof *z.after)};
-    bool            any = false;
+    struct once     z = {.g = g, .f = f};
 
-    if (!z.after) {
+    if (!fr_graph_stores(g))
+        return FR_OK;
+    if (!(z.after = fr_arena_room(&scratch, ((size_t)g->n_nodes + 1) * sizeof *z.after))) {
         fr_arena_clear(&scratch);
         return fr_fail(err, FR_ENOMEM, "out of memory: reading what is stored");
     }
     memset(z.after, 0xff, (size_t)g->n_nodes * sizeof *z.after);
     for (int n = 0; n < g->n_nodes; n++)
-        if (is_in_place(&z, n)) {
+        if (is_in_place(&z, n))
             z.after[g->node[n].arg[0].src] = n;
-            any = true;
-        } else {
-            any |= !g->node[n].dead && g->node[n].op == FR_OP_store;
-        }
-    for (int n = 0; any && n < g->n_nodes; n++) {
+    for (int n = 0; n < g->n_nodes; n++) {
         const struct fr_gnode *node = &g->node[n];
         int                    first = f->readers.first[n], n_readers = f->readers.first[n + 1] - first;
 

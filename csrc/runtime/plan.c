@@ -33,7 +33,8 @@ struct planner {
     struct fr_arena  scratch, lowering;  /* until the plan is made; until the group is lowered */
     bool            *stored;
     int             *step_of;        /* [n_groups] last step of a group */
-    int             *root;           /* [n_nodes] whose memory a node has: the first of those that are stored over it */
+    int             *root;           /* [n_nodes] whose memory a node has: the first of those that are stored over it; NULL
+                                        until somebody asks (may_be_early), and so the next two */
     bool            *kept;           /* [n_nodes] a root that outlives the plan */
     int             *born;           /* [n_nodes] the step that first writes a root, counted from 1; 0: none so far */
     int64_t          early_bytes;    /* of temporaries that are written in a step before their time */
@@ -85,19 +86,6 @@ find_stored(struct planner *z)
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
-
-static void
-find_roots(struct planner *z)
-{
-    const struct fr_graph *g = z->g;
-
-    for (int n = 0; n < g->n_nodes; n++) {
-        const struct fr_gnode *node = &g->node[n];
-
-        z->root[n] = !node->dead && node->op == FR_OP_store && z->f->in_place[n] ? z->root[node->arg[0].src] : n;
-        z->kept[z->root[n]] |= node->output || node->op == FR_OP_leaf;
-    }
-}
 
 static struct fr_step *
 new_step(struct planner *z, int kind, bool counts)
@@ -396,9 +384,35 @@ born_bytes(const struct planner *z, int grp, int s)
 static void
 note_born(struct planner *z, int grp, int s)
 {
+    if (!z->root)
+        return;
     for (int n = z->f->group[grp]->first; n >= 0; n = z->f->next[n])
         if (z->stored[n] && (z->born[z->root[n]] == 0 || z->born[z->root[n]] > s + 1))
             z->born[z->root[n]] = s + 1;
+}
+
+/* Finds who has whose memory, and what the groups before this one have written. False: no memory. */
+static bool
+find_born(struct planner *z, int grp)
+{
+    const struct fr_graph *g = z->g;
+    size_t                 n_nodes = (size_t)g->n_nodes + 1;
+    int                   *root = fr_arena_room(&z->scratch, n_nodes * sizeof *root);
+
+    z->kept = fr_arena_alloc(&z->scratch, n_nodes * sizeof *z->kept);
+    z->born = fr_arena_alloc(&z->scratch, n_nodes * sizeof *z->born);
+    if (!root || !z->kept || !z->born)
+        return false;
+    z->root = root;
+    for (int n = 0; n < g->n_nodes; n++) {
+        const struct fr_gnode *node = &g->node[n];
+
+        root[n] = !node->dead && node->op == FR_OP_store && z->f->in_place[n] ? root[node->arg[0].src] : n;
+        z->kept[root[n]] |= node->output || node->op == FR_OP_leaf;
+    }
+    for (int i = 0; i < grp; i++)
+        note_born(z, i, z->step_of[i]);
+    return true;
 }
 
 /* Whether a group may be done in step s instead of a step of its own behind the last: the memory that it writes lives
@@ -406,8 +420,13 @@ note_born(struct planner *z, int grp, int s)
 static bool
 may_be_early(struct planner *z, int grp, int s)
 {
-    int64_t bytes = s == z->p->n_steps - 1 ? 0 : born_bytes(z, grp, s);
+    int64_t bytes;
 
+    if (s == z->p->n_steps - 1)
+        return true;
+    if (!z->root && !find_born(z, grp))
+        return false;
+    bytes = born_bytes(z, grp, s);
     if (z->early_bytes + bytes > EARLY_BYTES)
         return false;
     z->early_bytes += bytes;
@@ -814,9 +833,6 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&z.scratch, n);
     z.step_of = fr_arena_alloc(&z.scratch, n * sizeof *z.step_of);
-    z.root = fr_arena_room(&z.scratch, n * sizeof *z.root);
-    z.kept = fr_arena_alloc(&z.scratch, n * sizeof *z.kept);
-    z.born = fr_arena_alloc(&z.scratch, n * sizeof *z.born);
     z.value = fr_arena_room(&z.scratch, n * sizeof *z.value);
     z.cap_steps = (size_t)p->fusion->n_groups + 1;
     while (z.n_joints < 2 * z.cap_steps)
@@ -830,7 +846,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     p->new_ = fr_arena_room(&p->graph->arena, n * sizeof *p->new_);
     p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
     p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
-    if (!z.joint || !z.stored || !z.step_of || !z.root || !z.kept || !z.born || !z.value || !p->step || !p->place ||
+    if (!z.joint || !z.stored || !z.step_of || !z.value || !p->step || !p->place ||
         !p->base || !p->fresh || !p->new_ || !p->output || !p->placed || !p->given) {
         st = no_memory(&z);
         goto out;
@@ -839,7 +855,6 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     for (int i = 0; i < g->n_nodes; i++)
         p->given[i] = g->node[i].given;
     find_stored(&z);
-    find_roots(&z);
     for (int i = 0; i < p->fusion->n_groups; i++)
         TRY(add_group(&z, i));
     for (int i = 0; i < p->n_steps; i++)
