@@ -846,8 +846,8 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     p->new_ = fr_arena_room(&p->graph->arena, n * sizeof *p->new_);
     p->output = fr_arena_room(&p->graph->arena, n * sizeof *p->output);
     p->placed = fr_arena_room(&p->graph->arena, n * sizeof *p->placed);
-    if (!z.joint || !z.stored || !z.step_of || !z.value || !p->step || !p->place ||
-        !p->base || !p->fresh || !p->new_ || !p->output || !p->placed || !p->given) {
+    if (!z.joint || !z.stored || !z.step_of || !z.value || !p->step || !p->place || !p->base || !p->fresh ||
+        !p->new_ || !p->output || !p->placed || !p->given) {
         st = no_memory(&z);
         goto out;
     }

@@ -157,8 +157,8 @@ build(struct fr_gathered *g, bool alike, struct fr_plan **out, struct fr_err *er
 }
 
 /* Has a plan made for what comes again: much comes but once. To ask for one takes as long as a small operation, and one of
- * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent has it, and whoever comes often gets it.
- * *out is NULL before the plan is there. */
+ * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent of late has
+ * it: whoever else comes halves what is known of it. *out is NULL before the plan is there. */
 static FR_COLD fr_status
 expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
 {

@@ -34,9 +34,10 @@ _HANDED = frozenset(
     "pinv qr quantile ravel_multi_index searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique "
     "unpackbits unravel_index".split())
 _CONSTANTS = frozenset(
-    "T append bool bool_ dtype e eps extend get items keys pop setdefault update values finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
+    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
     "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
-_ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS
+_CONTAINERS = frozenset("append extend get items keys pop setdefault update values".split())     # of lists and dicts
+_ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS | _CONTAINERS
 _BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
                       "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
                       "sorted sum tuple zip".split())

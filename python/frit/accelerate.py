@@ -350,12 +350,13 @@ class _Function:
             return
         n, calls, views = plain_operations(self.f, _MAX_PLAIN)
         same, real = (True, calls) if n is not None else (exact(r), True)
+        in_elements = n is None and (same or exact_in_elements(r))     # a few operations are no loop
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, exact_in_elements(r), n, views, closed(r),
+            tuple(r.cells), _finish, self.f if same else None, real, in_elements, n, views, closed(r),
             r.takes_module, self.stats))
 
     def call(self, args, kwargs):
