@@ -747,9 +747,11 @@ def test_what_runs_teach(launcher):
     assert shared(90, 1, 0.5, 2, 200) == 200 - 200 // 64       # one in 64 by one thread: is it still so?
     assert shared(90, 0.1, 0.05, 2, 200) == 0                  # a tenth of what was expected
     assert shared(5, 40, 20, 2, 200) == 200                    # 40 times
-    for us in (90, 5000):                                      # busy processors: seldom tried again
-        assert 0 < shared(us, 1, 3, 2, 2000) < 30
-    assert 0 < shared(90, 1, 1.2, 2, 20000) < 400              # nor do many trials of a little slower runs cost much
+    for us in (90, 900, 5000):                                 # busy processors: tried again, at little cost
+        for slower in (1.05, 1.2, 1.5, 3):
+            assert 0 < shared(us, 1, slower, 2, 20000) * (slower - 1) < 20000 * 0.03, (us, slower)
+        assert shared(us, 1, 3, 2, 2000) < 30
+    assert shared(3000, 1, 0.6, 2, 4000, n_bad=16) > 2000      # and used when others have left
     assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
     assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two
     assert 0 < shared(90, 1, 0.98, 2, 2000) < 400              # what is short must be worth two processors;

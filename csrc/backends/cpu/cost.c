@@ -10,6 +10,7 @@ enum {
      * 1.3 us; one that sleeps is there after 6 to 30, and its caller pays 5 of them. */
     AWAKE_PS = 4000000,
     ASLEEP_PS = 20000000,
+    PS_PER_US = 1000000,
     UNTIMED_PS = 1000000,   /* nothing shorter is looked at */
     CLOSE_PS = 100000000,   /* up to here what is known is looked at again */
     FOLLOWS_NS = 25000,     /* a worker that had run would still be awake */
@@ -23,13 +24,14 @@ enum {
     EXPECTED = FR_COST_ONE * 6 / 10,
     MOST = FR_COST_ONE * 64,
     WORST = FR_COST_ONE * 3 / 2, /* a single run says no more: it may have waited for a processor */
-    FORGET_RUNS = 128, /* by one thread, until two thirds of what several took are forgotten; */
-    MOST_VAIN = 4,     /* twice as many with each trial in vain, up to so often */
     GATHERED_RUNS = 3, /* by several: then workers are awake and caches hold what each reads; none counts before, */
-    HOPELESS = FR_COST_ONE * 2, /* unless it takes so long */
-    AGAIN_LATER = FR_COST_ONE * 5 / 4, /* the least that is to be forgotten after runs in vain */
+    HOPELESS = FR_COST_ONE * 2,    /* unless it takes so long */
+    LEAST_LOST = FR_COST_ONE / 16, /* of the time of one, where several were of no use */
+    WAIT_TIMES = 64, /* as long as the last of the trial's runs lost; a trial is some four, so some 6% are lost; */
+    MOST_VAIN = 3,   /* half as much with each further trial in vain, up to so often */
 };
 static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
+static const int64_t MOST_WAIT_PS = 500000000000; /* by then others may have left the processors */
 
 static __thread struct {
     int64_t ended_ns;
@@ -99,17 +101,33 @@ in_vain(int64_t ps)
 }
 
 /* Whether threads were of no use to this kernel of late, as where cores have no cache in common and what one writes
- * comes slowly to the other. Forgotten bit by bit, and tried again for a few runs, ever more rarely. */
+ * comes slowly to the other, or where others use the processors. Tried again after a time in runs by one. */
 static bool
-were_slower(struct fr_cost *c, unsigned n_runs, int64_t ps)
+were_slower(struct fr_cost *c, int64_t ps)
 {
-    unsigned shared = get(&c->shared);
+    unsigned wait = get(&c->wait_us), us = (unsigned)(ps / PS_PER_US);
 
-    if (shared <= in_vain(ps))
+    if (get(&c->shared) <= in_vain(ps))
         return false;
-    if (n_runs % (1u << get(&c->n_vain)) == 0)
-        set(&c->shared, shared - (double)shared / FORGET_RUNS);
+    if (us < wait)
+        atomic_store_explicit(&c->wait_us, wait - us, memory_order_relaxed);
+    else
+        set(&c->shared, in_vain(ps));
     return true;
+}
+
+/* A trial was in vain: several take `shared` times as long as one. */
+static void
+wait_longer(struct fr_cost *c, double shared, int64_t ps)
+{
+    unsigned n_vain = get(&c->n_vain);
+    double   lost = shared - FR_COST_ONE < LEAST_LOST ? LEAST_LOST : shared - FR_COST_ONE;
+    double   wait = (double)ps * lost / FR_COST_ONE * (WAIT_TIMES << n_vain);
+
+    wait = wait < MOST_WAIT_PS ? wait : MOST_WAIT_PS;
+    atomic_store_explicit(&c->wait_us, (unsigned)(wait / PS_PER_US), memory_order_relaxed);
+    if (n_vain < MOST_VAIN)
+        atomic_store_explicit(&c->n_vain, n_vain + 1, memory_order_relaxed);
 }
 
 /* How to find out more by this run. The first ones find cold caches. */
@@ -151,7 +169,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->again = fr_cost_pays(ps, n_threads, true);
     pays = fr_cost_pays(ps, n_threads, fr_pool_awake() >= n_threads - 1);
     pays |= r->again && follows_closely();
-    pays = pays && !were_slower(c, n_runs, ps);
+    pays = pays && !were_slower(c, ps);
     r->timed = what_to_time(c, n_runs, ps, pays);
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
@@ -176,19 +194,17 @@ ran_alone(struct fr_cost *c, double rate)
 static void
 ran_shared(struct fr_cost *c, double shared, int64_t ps)
 {
-    double   known = get(&c->shared) ? get(&c->shared) : EXPECTED;
-    unsigned n_vain = 0;
+    double known = get(&c->shared) ? get(&c->shared) : EXPECTED;
 
     if (get(&c->n_shared) <= GATHERED_RUNS && shared < HOPELESS)
         return;
     shared = shared < WORST ? shared : WORST;
     known += (shared - known) / 8;
-    if (known > in_vain(ps)) {
-        known = shared < AGAIN_LATER ? AGAIN_LATER : shared;
-        n_vain = get(&c->n_vain) + 1;
-    }
     set(&c->shared, known);
-    atomic_store_explicit(&c->n_vain, n_vain < MOST_VAIN ? n_vain : MOST_VAIN, memory_order_relaxed);
+    if (known > in_vain(ps))
+        wait_longer(c, shared, ps);
+    else
+        atomic_store_explicit(&c->n_vain, 0, memory_order_relaxed);
 }
 
 void

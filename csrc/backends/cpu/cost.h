@@ -17,11 +17,12 @@ enum { FR_COST_ONE = 1024 };
 
 /* What is known of one kernel with one executor. All zero: nothing. */
 struct fr_cost {
-    atomic_uint n_runs; /* with threads to choose */
+    atomic_uint n_runs;   /* with threads to choose */
     atomic_uint n_shared; /* the last ones by several threads, one after the other */
-    atomic_uint rate;   /* time by one thread over time expected, in units of FR_COST_ONE */
-    atomic_uint shared; /* time by several threads over time by one, likewise */
-    atomic_uint n_vain; /* trials of several, one after the other, that were of no use */
+    atomic_uint rate;     /* time by one thread over time expected, in units of FR_COST_ONE */
+    atomic_uint shared;   /* time by several threads over time by one, likewise */
+    atomic_uint wait_us;  /* of runs by one thread, until several are tried again */
+    atomic_uint n_vain;   /* trials of several, one after the other, that were of no use */
 };
 
 enum fr_cost_timed { FR_COST_UNTIMED, FR_COST_ALONE, FR_COST_SHARED };
