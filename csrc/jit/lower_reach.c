@@ -49,12 +49,18 @@ operand_bytes(const struct lowering *z, size_t o)
 }
 
 static bool
-folds(const struct lowering *z)
+any_folds(const struct fr_inst *in, size_t n)
 {
-    for (size_t i = 0; i < z->n_inst; i++)
-        if (z->inst[i].kind == FR_INST_REDUCE || z->inst[i].kind == FR_INST_ACCUM)
+    for (size_t i = 0; i < n; i++)
+        if (in[i].kind == FR_INST_REDUCE || in[i].kind == FR_INST_ACCUM)
             return true;
     return false;
+}
+
+static bool
+folds(const struct lowering *z)
+{
+    return any_folds(z->inst, z->n_inst);
 }
 
 /* Of so many bytes that a loop reads and writes, the last cache keeps them beside what others have there. One thread waits
@@ -118,6 +124,14 @@ waits_for_sums(const struct lowering *z, int64_t least)
     return folds(z) && n_sources(z, least) < 2;
 }
 
+/* Whether it stores whole rows, one element beside the other, of what nothing is said about but that it is written. */
+static bool
+may_go_past(const struct fr_inst *in, const struct fr_operand *o)
+{
+    return in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
+           o->flags == FR_OPERAND_WRITTEN;
+}
+
 /* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
  * beginning has left the caches before its end comes, that is for nothing; so it is where all that is read and written
  * does not fit into the last cache, of which others have a part, unless the loop waits for sums between, or is
@@ -136,8 +150,7 @@ set_past(struct lowering *z)
         const struct fr_inst *in = &z->inst[i];
         struct fr_operand    *o = &z->form[in->operand];
 
-        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
-            o->flags == FR_OPERAND_WRITTEN)
+        if (may_go_past(in, o))
             o->flags |= operand_bytes(z, in->operand) >= limit  ? FR_OPERAND_PAST
                         : operand_bytes(z, in->operand) >= part ? FR_OPERAND_PAST_CODE
                                                                 : 0;
@@ -149,17 +162,13 @@ fr_lower_past(struct fr_nest *nest, int64_t bytes)
 {
     bool any = false;
 
-    if (bytes < most_kept(bytes, false) || nest->n_operands > PAST_PART)
+    if (bytes < most_kept(bytes, false) || nest->n_operands > PAST_PART || any_folds(nest->insts, nest->n_insts))
         return false;
-    for (uint32_t i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].kind == FR_INST_REDUCE || nest->insts[i].kind == FR_INST_ACCUM)
-            return false;
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
         struct fr_operand    *o = &nest->operands[in->operand];
 
-        if (in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
-            o->flags == FR_OPERAND_WRITTEN) {
+        if (may_go_past(in, o)) {
             o->flags |= FR_OPERAND_PAST_CODE;
             any = true;
         }

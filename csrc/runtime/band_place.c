@@ -94,32 +94,22 @@ place_operands(struct fr_band_finder *z, struct fr_band *b)
 static fr_status
 change_kernel(struct fr_band_finder *z, struct fr_step *s, struct fr_err *err)
 {
-    struct fr_nest          nest = *s->kernel->k.nest;
-    struct fr_operand      *operands = fr_arena_room(z->arena, nest.n_operands * sizeof *operands);
-    struct fr_kernel_entry *kernel;
-    bool                    changed = false;
-    fr_status               st;
+    struct fr_nest nest;
+    bool           changed = false;
+    fr_status      st;
 
-    if (!operands)
-        return fr_no_memory(err, "a plan");
-    memcpy(operands, nest.operands, nest.n_operands * sizeof *operands);
-    nest.operands = operands;
+    if ((st = fr_step_copy_nest(s, z->arena, &nest, err)) != FR_OK)
+        return st;
     for (int i = 0; i < s->n_instances; i++)
         for (int k = 0; k < nest.n_operands; k++) {
             int n = s->binding[i][k].node, far = FR_OPERAND_EITHER_PAST | FR_OPERAND_AHEAD | FR_OPERAND_BEHIND;
 
-            if (n < 0 || z->p->place[n].kind != FR_PLACE_BAND || !(operands[k].flags & far))
+            if (n < 0 || z->p->place[n].kind != FR_PLACE_BAND || !(nest.operands[k].flags & far))
                 continue;
-            operands[k].flags &= (uint8_t)~far;
+            nest.operands[k].flags &= (uint8_t)~far;
             changed = true;
         }
-    if (!changed)
-        return FR_OK;
-    if ((st = fr_kernel_get(&nest, &kernel, err)) != FR_OK)
-        return st;
-    fr_kernel_unref(s->kernel);
-    s->kernel = kernel;
-    return FR_OK;
+    return changed ? fr_step_set_nest(s, &nest, err) : FR_OK;
 }
 
 fr_status

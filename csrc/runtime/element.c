@@ -130,6 +130,13 @@ fr_element_numbers(bool may_be)
     return before;
 }
 
+/* Whether an element of this dtype may be a number of NumPy's, now. */
+static bool
+may_be_number(fr_dtype d)
+{
+    return may_be_numbers && !fr_dtype_is_complex(d) && works_aside() && fr_turn_is_free();
+}
+
 /* Whether this one is of a loop over elements, whose call will not be noted, or has looked at values anyway. */
 static bool
 is_in_loop(void)
@@ -169,8 +176,7 @@ fr_element_load(const struct fr_tensor *t, int64_t offset, uint64_t out[2])
 {
     size_t size = (size_t)fr_dtype_size(t->dtype);
 
-    if (!may_be_numbers || fr_dtype_is_complex(t->dtype) || !is_in_loop() || !works_aside() || !fr_turn_is_free() ||
-        !becomes_memory(t->storage))
+    if (!may_be_number(t->dtype) || !is_in_loop() || !becomes_memory(t->storage))
         return false;
     memcpy(out, (char *)fr_nodes[t->storage->node].v.buffer->mem + (t->offset + offset) * (int64_t)size, size);
     note_element();
@@ -182,9 +188,8 @@ fr_element_result(const struct fr_tensor *t, uint64_t out[2])
 {
     struct fr_err ignored;
 
-    if (!may_be_numbers || call.n_done == 0 || 2 * (uint64_t)call.n_done + LOOP < fr_nodes_made - call.first_node ||
-        t->layout->ndim > 0 || fr_dtype_is_complex(t->dtype) || !works_aside() || !fr_turn_is_free() ||
-        fr_nodes_pending > FEW_NODES)
+    if (call.n_done == 0 || 2 * (uint64_t)call.n_done + LOOP < fr_nodes_made - call.first_node || t->layout->ndim > 0 ||
+        !may_be_number(t->dtype) || fr_nodes_pending > FEW_NODES)
         return false;
     if (!fr_tensor_peek(t, out) &&
         (fr_eval_nodes(&t->storage->node, 1, &ignored) != FR_OK || !fr_tensor_peek(t, out)))
@@ -201,9 +206,8 @@ fr_element_map(fr_op op, const struct fr_arg *args, int n, fr_dtype *d, uint64_t
     fr_dtype              compute;
     struct fr_err         ignored; /* what tracing it will say again */
 
-    if (!may_be_numbers || call.n_done == 0 || fr_op_info[op].class_ != FR_CLASS_MAP || op == FR_OP_where ||
-        op == FR_OP_ldexp || !works_aside() || fr_trace_resolve(op, args, n, &compute, &ignored) != FR_OK ||
-        fr_dtype_is_complex(compute))
+    if (call.n_done == 0 || fr_op_info[op].class_ != FR_CLASS_MAP || op == FR_OP_where || op == FR_OP_ldexp ||
+        fr_trace_resolve(op, args, n, &compute, &ignored) != FR_OK || !may_be_number(compute))
         return false;
     for (int k = 0; k < n; k++) {
         if (fr_number_bits(&args[k].n, compute, element[k].word, &ignored) != FR_OK)

@@ -486,26 +486,41 @@ out:
     return st;
 }
 
-/* What many arrays of one dispatch make together may be as much as what one makes that goes past the caches. */
-static fr_status
-store_past(struct planner *z, struct fr_step *s)
+fr_status
+fr_step_copy_nest(const struct fr_step *s, struct fr_arena *arena, struct fr_nest *out, struct fr_err *err)
 {
-    struct fr_nest          nest = *s->kernel->k.nest;
-    struct fr_operand      *operands = fr_arena_room(&z->scratch, nest.n_operands * sizeof *operands);
-    struct fr_kernel_entry *kernel;
-    fr_status               st;
+    const struct fr_nest *nest = s->kernel->k.nest;
 
-    if (!operands)
-        return no_memory(z);
-    memcpy(operands, nest.operands, nest.n_operands * sizeof *operands);
-    nest.operands = operands;
-    if (!fr_lower_past(&nest, (int64_t)(s->bytes_read + s->bytes_written)))
-        return FR_OK;
-    if ((st = fr_kernel_get(&nest, &kernel, z->err)) != FR_OK)
+    *out = *nest;
+    if (!(out->operands = fr_arena_room(arena, nest->n_operands * sizeof *out->operands)))
+        return fr_no_memory(err, "a plan");
+    memcpy(out->operands, nest->operands, nest->n_operands * sizeof *out->operands);
+    return FR_OK;
+}
+
+fr_status
+fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *err)
+{
+    struct fr_kernel_entry *kernel;
+    fr_status               st = fr_kernel_get(nest, &kernel, err);
+
+    if (st != FR_OK)
         return st;
     fr_kernel_unref(s->kernel);
     s->kernel = kernel;
     return FR_OK;
+}
+
+/* What many arrays of one dispatch make together may be as much as what one makes that goes past the caches. */
+static fr_status
+store_past(struct planner *z, struct fr_step *s)
+{
+    struct fr_nest nest;
+    fr_status      st = fr_step_copy_nest(s, &z->scratch, &nest, z->err);
+
+    if (st != FR_OK)
+        return st;
+    return fr_lower_past(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
 }
 
 /* ---- places ------------------------------------------------------------------------------- */

@@ -170,6 +170,10 @@ fr_step_operands(const struct fr_step *s)
     }
 }
 
+/* The step's nest with operands of its own, in the arena, to be changed; and has the step run that, of as many operands. */
+fr_status fr_step_copy_nest(const struct fr_step *, struct fr_arena *, struct fr_nest *out, struct fr_err *);
+fr_status fr_step_set_nest(struct fr_step *, const struct fr_nest *, struct fr_err *);
+
 struct fr_place {                        /* memory of one graph node */
     uint8_t kind;                        /* enum fr_place_kind */
     int32_t root;                        /* SAME: the node whose memory it is, never SAME itself */
