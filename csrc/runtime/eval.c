@@ -436,13 +436,12 @@ eval_eagerly(struct fr_err *err)
     return st;
 }
 
-/* The threads that work in the background, and how many may compute, for which files are read: the first evaluation of all
- * takes that time, whatever it is, and no later one. */
+/* The thread that works in the background and begins what else does, and how many may compute, for which files are read:
+ * the first evaluation of all takes that time, whatever it is, and no later one. */
 static FR_COLD void
 begin(void)
 {
     fr_planner_start();
-    fr_kernels_begin();
     fr_pool_size();
     has_begun = true;
 }

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/background.h"
 #include "base/clock.h"
+#include "base/processors.h"
 #include "jit/compile.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
@@ -87,6 +88,14 @@ sleep_until_asked(void)
     atomic_store(&p.asleep, false);
 }
 
+/* What takes a tenth of a millisecond and more, once, and somebody will want: a thread more, and files that are read. */
+static void
+begin_others(void)
+{
+    fr_kernels_begin();
+    fr_last_cache();
+}
+
 static void *
 make_plans(void *arg)
 {
@@ -96,6 +105,7 @@ make_plans(void *arg)
 
     (void)arg;
     fr_background(0);
+    begin_others();
     while (!atomic_load(&p.stop)) {
         unsigned n_evaluated;
         int64_t  now;
