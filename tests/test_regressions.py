@@ -630,3 +630,12 @@ def test_rows_with_others_between_them_are_added_in_order():
     frit.eval(*got)
     for g, w in zip(got[2:], f(np, a, b)[2:]):
         assert_same(np.asarray(g), w)
+
+
+@pytest.mark.parametrize("component", ["real", "imag"])
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_components_of_repeated_rows_lie_as_numpys(component, dtype):
+    """They were copied with the repeated axis innermost, and all that was made of them lay like that."""
+    rows = np.broadcast_to(np.arange(5).astype(dtype), (3, 5))
+    want, got = getattr(np, component)(rows) + 0, np.asarray(getattr(frit, component)(rows) + 0)
+    assert got.strides == want.strides and np.array_equal(got, want)

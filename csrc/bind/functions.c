@@ -670,7 +670,7 @@ component_of(struct fr_signature *signature, fr_args args, Py_ssize_t nargs, PyO
     if (fr_is_tensor(val))
         return PyObject_GetAttrString(val, signature->name);
     if (fr_numpy_is_array(val))
-        switch (fr_numpy_copy(val, &t)) {
+        switch (fr_numpy_copy_operand(val, &t)) {
         case FR_VALUE_ERROR: return NULL;
         case FR_VALUE_OK:
             if (!(tensor = fr_type_take(&t)))

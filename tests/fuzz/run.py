@@ -134,18 +134,20 @@ def own_function(name):
 
 
 class Reference(Names):
-    """NumPy with our values of the inexact functions."""
+    """NumPy with our values of the inexact functions, and our zeros or NumPy's."""
 
-    def __init__(self):
+    def __init__(self, zeros_are_ours=True):
         for name in OWN:
             setattr(self, name, own_function(name))
         for name in INEXACT:
             setattr(self, name, one_op(name, getattr(np, name)))
         for name in EITHER_ZERO:
-            setattr(self, name, own_zeros(name, getattr(np, name)))
+            theirs = getattr(np, name)
+            setattr(self, name, own_zeros(name, theirs) if zeros_are_ours else theirs)
 
 
 reference = Reference()
+with_their_zeros = Reference(zeros_are_ours=False)
 
 
 # Methods and operators of ndarray cannot be exchanged, so the reference calls the function instead.
@@ -281,18 +283,28 @@ def compare_accelerated(lines, runs=7):
     def copies():
         return {name: v.copy(order="K") for name, v in given.items()}
 
+    def expected(xp):
+        env, after = {"xp": xp, "np": np, "apart": apart}, copies()
+        exec("".join(map(for_numpy, text.splitlines(keepends=True))), env)
+        return [*call(env["f"], env, after), *after.values()]
+
+    def first_wrong(got, want):
+        for k, (mine, wanted) in enumerate(zip(got, want)):
+            wrong = difference(mine, wanted, strides=isinstance(mine, np.ndarray))
+            if wrong:
+                return f"{k} of {len(want) - len(given)} results and {len(given)} arguments: {wrong}"
+        return None
+
     try:
         want, _ = run([line for line in lines if not line.startswith("raises(")], reference, lambda *v: None)
         if depends_on_class(lines, want):
             raise ValueError("depends on the class of operands")
         text, made = as_function(lines, want, form)
         given = {name: eval(how, {"data": data}) for name, how in made.items()}
-        theirs, env = {"xp": reference, "np": np, "apart": apart}, {"xp": np, "np": np}
-        exec("".join(map(for_numpy, text.splitlines(keepends=True))), theirs)
+        env = {"xp": np, "np": np}
         exec(text, env)
         call(env["f"], env, copies())      # some names are frit's alone
-        after = copies()
-        want = call(theirs["f"], theirs, after)
+        want = expected(reference)
     except Mismatch as e:
         return str(e)
     except Exception as e:
@@ -304,10 +316,13 @@ def compare_accelerated(lines, runs=7):
             got = call(f, env, passed)
         except Exception as e:
             return f"call {i}: {type(e).__name__}: {e}"
-        for k, (mine, wanted) in enumerate([*zip(got, want), *zip(passed.values(), after.values())]):
-            wrong = difference(mine, wanted, strides=isinstance(mine, np.ndarray))
-            if wrong:
-                return f"call {i} ({form}): {k} of {len(got)} results and {len(passed)} arguments: {wrong}"
+        got = [*got, *passed.values()]
+        wrong = first_wrong(got, want)
+        # What a function finds by itself are arrays of NumPy, of which NumPy itself finds some extremes.
+        if wrong and form in ("object", "global") and not first_wrong(got, expected(with_their_zeros)):
+            continue
+        if wrong:
+            return f"call {i} ({form}): {wrong}"
     return None
 
 
