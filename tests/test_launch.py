@@ -751,6 +751,7 @@ def test_what_runs_teach(launcher):
         for slower in (1.05, 1.2, 1.5, 3):
             assert 0 < shared(us, 1, slower, 2, 20000) * (slower - 1) < 20000 * 0.03, (us, slower)
         assert shared(us, 1, 3, 2, 2000) < 30
+    assert shared(90, 1, 1.2, 2, 20000) < 800
     assert shared(3000, 1, 0.6, 2, 4000, n_bad=16) > 2000      # and used when others have left
     assert shared(50000, 1, 2, 2, 200) == 200                  # 50 ms: always
     assert 0 < shared(100, 0.5, 0.7, 2, 400) < 50              # 50 us, but 70 by two

@@ -120,9 +120,8 @@ struct fr_kernel_entry {
     uint64_t                cost;        /* of its runs before it was compiled */
 };
 
-/* Has the compiler's manager begun, while nobody is in a hurry yet. */
+/* These three on any thread. Has the compiler's manager begun, while nobody is in a hurry yet. */
 void      fr_kernels_begin(void);
-/* These two on any thread. */
 fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);
 void      fr_kernel_unref(struct fr_kernel_entry *);
 /* Called after a dispatch that moved so many bytes: asks for machine code when the runs so far make that

@@ -11,7 +11,7 @@ enum {
     AWAKE_PS = 4000000,
     ASLEEP_PS = 20000000,
     PS_PER_US = 1000000,
-    UNTIMED_PS = 1000000,   /* nothing shorter is looked at */
+    UNTIMED_PS = PS_PER_US, /* nothing shorter is looked at */
     CLOSE_PS = 100000000,   /* up to here what is known is looked at again */
     FOLLOWS_NS = 25000,     /* a worker that had run would still be awake */
     FOLLOWS_TIMES = 3,      /* in a row: then it is woken for the next one */
@@ -45,9 +45,16 @@ get(const atomic_uint *of)
 }
 
 static void
+put(atomic_uint *of, unsigned to)
+{
+    atomic_store_explicit(of, to, memory_order_relaxed);
+}
+
+/* A share of FR_COST_ONE. */
+static void
 set(atomic_uint *of, double to)
 {
-    atomic_store_explicit(of, to < 1 ? 1 : to > MOST ? MOST : (unsigned)to, memory_order_relaxed);
+    put(of, to < 1 ? 1 : to > MOST ? MOST : (unsigned)to);
 }
 
 double
@@ -110,7 +117,7 @@ were_slower(struct fr_cost *c, int64_t ps)
     if (get(&c->shared) <= in_vain(ps))
         return false;
     if (us < wait)
-        atomic_store_explicit(&c->wait_us, wait - us, memory_order_relaxed);
+        put(&c->wait_us, wait - us);
     else
         set(&c->shared, in_vain(ps));
     return true;
@@ -125,9 +132,9 @@ wait_longer(struct fr_cost *c, double shared, int64_t ps)
     double   wait = (double)ps * lost / FR_COST_ONE * (WAIT_TIMES << n_vain);
 
     wait = wait < MOST_WAIT_PS ? wait : MOST_WAIT_PS;
-    atomic_store_explicit(&c->wait_us, (unsigned)(wait / PS_PER_US), memory_order_relaxed);
+    put(&c->wait_us, (unsigned)(wait / PS_PER_US));
     if (n_vain < MOST_VAIN)
-        atomic_store_explicit(&c->n_vain, n_vain + 1, memory_order_relaxed);
+        put(&c->n_vain, n_vain + 1);
 }
 
 /* How to find out more by this run. The first ones find cold caches. */
@@ -159,7 +166,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     if (n_threads == 1 || r->ps < UNTIMED_PS)
         return;
     n_runs = get(&c->n_runs);
-    atomic_store_explicit(&c->n_runs, n_runs + 1, memory_order_relaxed);
+    put(&c->n_runs, n_runs + 1);
     ps = alone_ps(r, c);
     if (ps >= CERTAIN_PS) {
         r->n_threads = n_threads;
@@ -173,7 +180,7 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->timed = what_to_time(c, n_runs, ps, pays);
     if (pays && r->timed != FR_COST_ALONE)
         r->n_threads = n_threads;
-    atomic_store_explicit(&c->n_shared, r->n_threads > 1 ? get(&c->n_shared) + 1 : 0, memory_order_relaxed);
+    put(&c->n_shared, r->n_threads > 1 ? get(&c->n_shared) + 1 : 0);
     if (r->timed != FR_COST_UNTIMED)
         r->began_ns = fr_now_ns();
 }
@@ -204,7 +211,7 @@ ran_shared(struct fr_cost *c, double shared, int64_t ps)
     if (known > in_vain(ps))
         wait_longer(c, shared, ps);
     else
-        atomic_store_explicit(&c->n_vain, 0, memory_order_relaxed);
+        put(&c->n_vain, 0);
 }
 
 void
