@@ -1038,8 +1038,8 @@ def test_what_the_short_way_refuses():
     assert refused(lambda a, b: np.fmax(a, b), x, np.frombuffer(bytearray(48)))
     assert refused(lambda a: np.add(a[0], a[1]), [x, x.view("i8")])
     assert refused(lambda a: print(end="") or np.add(a, OUTSIDE[0]), x)
-    inside = x[1:]
-    assert refused(lambda a: np.add(a[1:], inside), x)
+    inside, other = x[1:], x.view("i8")
+    assert not refused(lambda a: np.add(a[1:], inside), x) and refused(lambda a: np.add(a, other), x)
     assert refused(lambda a: np.size(a), np.array(["a"])) and refused(lambda a: a, np.ma.masked_array([1.0]))
     assert refused(lambda *a: np.exp(a[0]), *([x] * 300))
 

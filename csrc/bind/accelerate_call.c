@@ -76,6 +76,7 @@ enum {
     VIEWS,    /* and whether on parts or transposes of its arguments */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
                  calls may be made again without running it (replay.c), or None */
+    INSIDE,   /* (its copy for calls that are noted, the globals and the cells that this one sees), or None */
     TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
     STATS,
     N_PARTS
@@ -125,19 +126,59 @@ fr_accelerate_cell(PyObject *call, Py_ssize_t i)
     return PyCell_GET(PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, CELLS), i));
 }
 
-/* Whether the function reads arrays that are not its arguments: they may be the same memory. */
+static bool
+may_be_array(PyObject *v, bool closed)
+{
+    return v && (fr_numpy_is_array(v) || (closed && fr_is_container(v)));
+}
+
+/* Whether the function reads arrays that are not its arguments: they may be the same memory, and what a closed function
+ * computes of them is to be traced, also where it finds them in containers. */
 static bool
 sees_arrays(PyObject *call)
 {
-    PyObject *v;
+    bool closed = PyTuple_GET_ITEM(call, CLOSED) != Py_None;
 
     for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
-        if ((v = fr_accelerate_global(call, i)) && fr_numpy_is_array(v))
+        if (may_be_array(fr_accelerate_global(call, i), closed))
             return true;
     for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
-        if ((v = fr_accelerate_cell(call, i)) && fr_numpy_is_array(v))
+        if (may_be_array(fr_accelerate_cell(call, i), closed))
             return true;
     return false;
+}
+
+PyObject *
+fr_accelerate_copy(PyObject *call)
+{
+    return PyTuple_GET_ITEM(call, COPY);
+}
+
+PyObject *
+fr_accelerate_inside(PyObject *call)
+{
+    PyObject *inside = PyTuple_GET_ITEM(call, INSIDE);
+
+    return inside == Py_None ? NULL : PyTuple_GET_ITEM(inside, 0);
+}
+
+bool
+fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value)
+{
+    PyObject *globals = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, INSIDE), 1);
+    PyObject *name = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, NAMES), i);
+
+    if (value)
+        return PyDict_SetItem(globals, name, value) == 0;
+    return !PyDict_GetItemWithError(globals, name) || PyDict_DelItem(globals, name) == 0;
+}
+
+bool
+fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value)
+{
+    PyObject *cells = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, INSIDE), 2);
+
+    return PyCell_Set(PyTuple_GET_ITEM(cells, i), value) == 0;
 }
 
 bool
@@ -601,8 +642,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     }
     fr_info_call_counters(&before);
     depth++;
-    result = fr_enter_call(watch, PyTuple_GET_ITEM(call, COPY), n_args, names, repeated ? f : NULL, &refused,
-                           &body);
+    result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
     depth--;
     fr_record_end(watch);
     if (refused)
@@ -682,7 +722,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     else
         fr_element_loops_begin(false);
     depth++;
-    result = PyObject_Vectorcall(PyTuple_GET_ITEM(call, COPY), c.in, (size_t)n_args, NULL);
+    result = PyObject_Vectorcall(fr_accelerate_copy(call), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
     if (result && all_simple(result)) {

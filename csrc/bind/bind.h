@@ -355,6 +355,7 @@ struct fr_callee {
     bool               is_single;  /* and all are if it is one operation that cannot be made again without running it */
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
+    bool               is_inside;  /* a thread is in the copy for calls that are noted, whose globals are that call's */
     uint64_t           n_operations; /* nodes that a call has made, at most */
     bool               is_of_elements;  /* the last call was a loop over elements, most of them without a node */
 };
@@ -370,10 +371,23 @@ Py_ssize_t fr_accelerate_n_globals(PyObject *call);
 PyObject  *fr_accelerate_global(PyObject *call, Py_ssize_t i);
 Py_ssize_t fr_accelerate_n_cells(PyObject *call);
 PyObject  *fr_accelerate_cell(PyObject *call, Py_ssize_t i);
-/* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into arrays that
- * it is not given. */
+/* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into containers
+ * that it is not given. */
 bool       fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes);
+PyObject  *fr_accelerate_copy(PyObject *call);     /* what runs; borrowed */
+/* The copy of a closed function that sees, by global name and in cells, what is put there for one call (borrowed; NULL:
+ * there is none, and no array may be looked at by such a name). */
+PyObject  *fr_accelerate_inside(PyObject *call);
+/* Puts it there; NULL stands for nothing. False: an exception is set. */
+bool       fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value);
+bool       fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value);
 extern PyMethodDef fr_accelerate_methods[];
+
+static inline bool
+fr_is_container(PyObject *o)
+{
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o);
+}
 
 /* ---- replay.c: calls of one closed function that need not run it again */
 struct fr_record;
@@ -397,15 +411,13 @@ void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct
                          PyObject *result);
 void      fr_record_end(struct fr_watch *);     /* keeps or forgets it; NULL is fine */
 
-/* ---- enter.c: a call whose arguments hold arrays in lists, dicts and objects, as noted */
-/* Runs `function` with tensors for arrays and shows what it gave and stored as arrays; `again`: the callee, if its calls
- * come again and again, or NULL. Then what is computed has a plan made, and the call is kept if the last one had its
- * plan. *refused: it is not for this way, nothing was done. *body: the counters when the function ended. */
+/* ---- enter.c: a call whose arguments hold arrays in lists, dicts and objects, or that sees arrays by other names */
+/* Runs the function with tensors for arrays and shows what it gave and stored as arrays; `again`: its calls come again
+ * and again. Then what is computed has a plan made, and the call is kept if the last one had its plan. *refused: it is
+ * not for this way, nothing was done. *body: the counters when the function ended. */
 struct fr_call_counters;
-PyObject *fr_enter_call(struct fr_watch *, PyObject *function, Py_ssize_t n_args, PyObject *names,
-                        struct fr_callee *again, bool *refused, struct fr_call_counters *body);
-/* A tensor was made with the values of this array. */
-void      fr_record_copied(PyObject *array, const struct fr_tensor *);
+PyObject *fr_enter_call(struct fr_callee *, struct fr_watch *, Py_ssize_t n_args, PyObject *names, bool again,
+                        bool *refused, struct fr_call_counters *body);
 
 /* ---- hand.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */

@@ -1,15 +1,17 @@
-/* bind/enter.c -- an accelerated call of a closed function whose arguments hold arrays in lists, dicts and objects.
+/* bind/enter.c -- an accelerated call of a closed function whose arguments hold arrays in lists, dicts and objects, or
+ * that sees arrays by global names and in cells.
  *
- * record.c has noted all that the function can reach. While it runs, tensors stand in the place of arrays there too,
- * in the caller's own containers, so that whatever else holds them sees what it would have seen; at the end all is
- * computed together and arrays are put back. What is not an argument stays as it is. */
+ * record.c has noted all that the function can reach. While it runs, tensors stand in the place of arrays there too: in
+ * the caller's own containers among the arguments, so that whatever else holds them sees what it would have seen, and for
+ * what the function sees by other names in globals and cells of its own copy (python/frit/_inside.py). At the end all is
+ * computed together and arrays are put back. */
 #include "base/alloc.h"
 #include "bind/replay.h"
 
 struct entered {
     const struct fr_watch *w;
-    struct fr_loan         loan[FR_LOANS_MAX];
-    int                    n_loans;
+    struct fr_loan         loan[FR_LOANS_MAX];      /* first tensors for arrays, then copies of containers */
+    int                    n_loans, n_stand_ins;    /* the former, and all; of copies the references are `inside`'s */
     PyObject              *inside[FR_REPLAY_LOOKS]; /* what stands for a value; NULL: itself */
     PyObject              *shown;                   /* dict: address of a tensor -> what is shown of it */
     const struct fr_tensor **pending;
@@ -36,7 +38,7 @@ is_mutable(const struct fr_look *l)
 
 /* ---- in */
 
-/* Whether the arrays may be lent: no two types over one memory, and nothing outside that looks at it. */
+/* Whether the arrays may be lent: no two types over one memory. */
 static bool
 may_lend(const struct entered *e)
 {
@@ -44,13 +46,9 @@ may_lend(const struct entered *e)
     int       n = 0;
 
     for (int i = 0; i < n_looks(e); i++)
-        if (look_at(e, i)->is == IS_ARRAY && !look_at(e, i)->outside && look_at(e, i)->same_as == i)
+        if (look_at(e, i)->is == IS_ARRAY && look_at(e, i)->same_as == i)
             array[n++] = e->w->found[i];
-    for (int i = 0; i < n_looks(e); i++)
-        for (int k = 0; look_at(e, i)->is == IS_ARRAY && look_at(e, i)->outside && k < n; k++)
-            if (fr_share_meet(e->w->found[i], array[k]))
-                return false;
-    return fr_loans_are_apart(array, n);
+    return n <= 1 || fr_loans_are_apart(array, n);
 }
 
 static bool
@@ -59,7 +57,7 @@ borrow_all(struct entered *e)
     for (int i = 0; i < n_looks(e); i++) {
         const struct fr_look *l = look_at(e, i);
 
-        if (l->is != IS_ARRAY || l->outside)
+        if (l->is != IS_ARRAY)
             continue;
         if (l->same_as == i) {
             PyObject *t = fr_share_borrow(e->w->found[i]);
@@ -67,36 +65,11 @@ borrow_all(struct entered *e)
             if (!t)
                 return false;
             e->loan[e->n_loans++] = (struct fr_loan){e->w->found[i], t};
+            e->n_stand_ins = e->n_loans;
             e->inside[i] = Py_NewRef(t);
         } else {
             e->inside[i] = Py_XNewRef(e->inside[l->same_as]);
         }
-    }
-    return true;
-}
-
-/* A tuple with tensors for the arrays in it. Containers come before what is in them, so this goes backwards. */
-static bool
-enter_tuples(struct entered *e)
-{
-    for (int i = n_looks(e); i-- > 0;) {
-        PyObject *tuple = NULL;
-
-        if (look_at(e, i)->is != IS_TUPLE || look_at(e, i)->outside)
-            continue;
-        for (int k = i + 1; k < n_looks(e); k++) {
-            const struct fr_look *l = look_at(e, k);
-
-            if (l->from != FROM_ITEM || l->of != i || !e->inside[k])
-                continue;
-            if (!tuple && !(tuple = PyTuple_New(look_at(e, i)->size)))
-                return false;
-            PyTuple_SET_ITEM(tuple, l->at, Py_NewRef(e->inside[k]));
-        }
-        for (Py_ssize_t k = 0; tuple && k < look_at(e, i)->size; k++)
-            if (!PyTuple_GET_ITEM(tuple, k))
-                PyTuple_SET_ITEM(tuple, k, Py_NewRef(PyTuple_GET_ITEM(e->w->found[i], k)));
-        e->inside[i] = tuple;
     }
     return true;
 }
@@ -117,6 +90,79 @@ put(PyObject *into, const struct fr_look *l, PyObject *value)
     st = PyDict_SetItem(names, l->key, value);
     Py_DECREF(names);
     return st;
+}
+
+static PyObject *
+copy_of(PyObject *container)
+{
+    PyObject *tuple;
+
+    if (PyDict_CheckExact(container))
+        return PyDict_Copy(container);
+    if (PyList_CheckExact(container))
+        return PySequence_List(container);
+    tuple = PyTuple_New(PyTuple_GET_SIZE(container));
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(container); i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(PyTuple_GET_ITEM(container, i)));
+    return tuple;
+}
+
+/* Copies of containers with tensors for the arrays in them: of tuples, and of those that are not among the arguments,
+ * which the function only reads. Containers come before what is in them, so this goes backwards. */
+static bool
+enter_copies(struct entered *e)
+{
+    for (int i = n_looks(e); i-- > 0;) {
+        PyObject *copy = NULL, *container = e->w->found[i];
+
+        if (!container || !fr_is_container(container) || is_mutable(look_at(e, i)))
+            continue;
+        for (int k = i + 1; k < n_looks(e); k++) {
+            const struct fr_look *l = look_at(e, k);
+
+            if (l->from < FROM_ITEM || l->of != i || !e->inside[k])
+                continue;
+            if (!copy) {
+                if (!(copy = e->inside[i] = copy_of(container)))
+                    return false;
+                e->loan[e->n_stand_ins++] = (struct fr_loan){container, copy};
+            }
+            if ((PyTuple_CheckExact(copy) ? PyTuple_SetItem(copy, l->at, Py_NewRef(e->inside[k]))
+                                          : put(copy, l, e->inside[k])) < 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Puts what the function sees by global names and in cells where its copy looks for it. */
+static bool
+enter_names(struct entered *e)
+{
+    for (int i = 0; i < n_looks(e); i++) {
+        const struct fr_look *l = look_at(e, i);
+        PyObject             *value = e->inside[i] ? e->inside[i] : e->w->found[i];
+
+        if ((l->from == FROM_NAME && !fr_accelerate_put_global(e->w->call, l->at, value)) ||
+            (l->from == FROM_CELL && !fr_accelerate_put_cell(e->w->call, l->at, value)))
+            return false;
+    }
+    return true;
+}
+
+/* Lets go of it, but for numbers. */
+static void
+leave_names(const struct entered *e)
+{
+    for (int i = 0; i < n_looks(e); i++) {
+        const struct fr_look *l = look_at(e, i);
+
+        if (l->is == IS_NUMBER || l->is == IS_NOTHING)
+            continue;
+        if ((l->from == FROM_NAME && !fr_accelerate_put_global(e->w->call, l->at, Py_None)) ||
+            (l->from == FROM_CELL && !fr_accelerate_put_cell(e->w->call, l->at, Py_None)))
+            PyErr_Clear(); /* the next call puts something else there */
+    }
 }
 
 static bool
@@ -272,6 +318,9 @@ show(struct entered *e, PyObject *x)
         return show_tensor(e, x);
     if (!fr_is_container(x))
         return Py_NewRef(x);
+    for (int k = e->n_loans; k < e->n_stand_ins; k++)
+        if (e->loan[k].tensor == x)
+            return Py_NewRef(e->loan[k].array);
     if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
         return NULL;
     if (PyTuple_CheckExact(x))
@@ -338,14 +387,24 @@ show_containers(struct entered *e)
 /* ---- the call */
 
 static PyObject *
-run(struct entered *e, PyObject *function, Py_ssize_t n_args, PyObject *names)
+run(struct entered *e, struct fr_callee *f, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject *args[FR_REPLAY_LOOKS];
+    PyObject  *args[FR_REPLAY_LOOKS], *result = NULL, *type, *value, *trace;
+    Py_ssize_t n_plain = n_args - (names ? PyTuple_GET_SIZE(names) : 0);
 
     for (int i = 0; i < n_looks(e); i++)
         if (look_at(e, i)->from == FROM_ARG)
             args[look_at(e, i)->at] = e->inside[i] ? e->inside[i] : e->w->found[i];
-    return PyObject_Vectorcall(function, args, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
+    if (!e->w->sees_outside)
+        return PyObject_Vectorcall(fr_accelerate_copy(e->w->call), args, (size_t)n_plain, names);
+    f->is_inside = true;
+    if (enter_names(e))
+        result = PyObject_Vectorcall(fr_accelerate_inside(e->w->call), args, (size_t)n_plain, names);
+    PyErr_Fetch(&type, &value, &trace);
+    leave_names(e);
+    PyErr_Restore(type, value, trace);
+    f->is_inside = false;
+    return result;
 }
 
 /* Computes what is pending, puts arrays back and returns the result as arrays. Steals it; NULL: the exception stays,
@@ -371,7 +430,7 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, 
             fr_errors_raise(st, &err);
     }
     if (ok && !raised && into)
-        fr_record_keep(watch, into, e->loan, e->n_loans, result);
+        fr_record_keep(watch, into, e->loan, e->n_stand_ins, result);
     /* An exception waits until all is put back. */
     keep_first(&failure);
     fr_loans_give_back(e->loan, e->n_loans, ok);
@@ -405,10 +464,10 @@ leave(struct entered *e)
 }
 
 PyObject *
-fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyObject *names, struct fr_callee *again,
+fr_enter_call(struct fr_callee *f, struct fr_watch *watch, Py_ssize_t n_args, PyObject *names, bool again,
               bool *refused, struct fr_call_counters *body)
 {
-    struct fr_callee *into = again && again->is_planned ? again : NULL;
+    struct fr_callee *into = again && f->is_planned ? f : NULL;
     struct entered   *e = PyMem_Calloc(1, sizeof *e);
     PyObject         *result;
 
@@ -418,7 +477,7 @@ fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyO
         return PyErr_NoMemory();
     }
     e->w = watch;
-    if (!may_lend(e) || !borrow_all(e) || !enter_tuples(e)) {
+    if ((watch->sees_outside && f->is_inside) || !may_lend(e) || !borrow_all(e) || !enter_copies(e)) {
         /* An exception that is none of Exception's is the caller's. */
         *refused = !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception);
         if (*refused)
@@ -435,7 +494,7 @@ fr_enter_call(struct fr_watch *watch, PyObject *function, Py_ssize_t n_args, PyO
             fr_record_begin(watch);
         else
             fr_element_loops_begin(false);
-        result = run(e, function, n_args, names);
+        result = run(e, f, n_args, names);
     }
     fr_info_call_counters(body);
     result = finish(e, watch, result, again, into);

@@ -199,8 +199,6 @@ copy_array(PyObject *array, bool operand, struct fr_tensor *out)
         st = fr_tensor_from_copy(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
                                  (int64_t *)PyArray_STRIDES(a), out, &err);
     fr_info_copied_bytes += (uint64_t)PyArray_NBYTES(a);
-    if (st == FR_OK && (PyObject *)a == array)
-        fr_record_copied(array, out);
     Py_DECREF(a);
     if (st == FR_OK)
         return FR_VALUE_OK;

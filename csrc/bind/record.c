@@ -1,55 +1,13 @@
 /* bind/record.c -- notes an accelerated call, so that replay.c can make it again: before the function runs, all
- * values that it can reach; while it runs, which memory holds copies of arrays that it met; after the evaluation,
- * where its results and what it stored into containers came from. */
+ * values that it can reach; after the evaluation, where its results and what it stored into containers came from.
+ *
+ * A record holds no value that came from memory. The function sees every array that it can reach, by whatever name, as a
+ * tensor (enter.c), so what it computes of one is in the graph, and a value that Python needed of one is counted. */
 #include "bind/replay.h"
 
 #include <structmember.h>
 
 #include "base/alloc.h"
-
-/* ---- copies of arrays that are made while a function runs: they hold what the array held */
-
-enum { MAX_COPIES = 64 };
-static struct {
-    struct fr_watch *watch; /* whose function runs; NULL: none */
-    int              n;
-    struct {
-        PyObject *array;    /* only to be compared: another thread may have made the copy, and the array be no more */
-        uint32_t  hold;     /* keeps the memory from being used for something else */
-        void     *memory;
-    } copy[MAX_COPIES];
-} copies;
-
-void
-fr_record_copied(PyObject *array, const struct fr_tensor *t)
-{
-    PyArrayObject *a = fr_array(array);
-    void          *memory;
-    struct fr_err  err;
-    uint64_t       looks = fr_looks_taken;
-
-    if (FR_LIKELY(!copies.watch) || copies.n == MAX_COPIES || PyArray_SIZE(a) == 0)
-        return;
-    for (int k = 0; k < PyArray_NDIM(a); k++) /* only what lies as its copy does */
-        if (PyArray_DIM(a, k) > 1 && PyArray_STRIDE(a, k) != fr_layout_strides(t->layout)[k] * fr_dtype_size(t->dtype))
-            return;
-    if (fr_tensor_data(t, &memory, &err) != FR_OK)
-        return;
-    fr_looks_taken = looks; /* no value was seen */
-    copies.copy[copies.n].array = array;
-    copies.copy[copies.n].memory = memory;
-    copies.copy[copies.n++].hold = fr_tensor_hold(t);
-}
-
-static void
-end_copies(const struct fr_watch *w)
-{
-    if (copies.watch != w)
-        return;
-    copies.watch = NULL;
-    while (copies.n > 0)
-        fr_tensor_unhold(copies.copy[--copies.n].hold);
-}
 
 /* ---- before: what the function can reach */
 
@@ -130,7 +88,8 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
         l->lies[k] = PyArray_DIM(a, k);
         l->lies[l->ndim + k] = PyArray_STRIDE(a, k);
     }
-    return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && !(outside && w->stores);
+    w->sees_outside |= outside;
+    return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && (!outside || fr_accelerate_inside(w->call));
 }
 
 /* Adds what a look fetched, and all that can be reached from it. False: it is more than can be told to be the same
@@ -208,7 +167,7 @@ fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names
         w->record = r = PyMem_Calloc(1, sizeof *r);
         w->room = 0;
         w->call = Py_NewRef(call);
-        w->begun = false;
+        w->sees_outside = false;
         w->into = NULL;
     }
     if (!r || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
@@ -229,9 +188,6 @@ fr_record_begin(struct fr_watch *w)
 {
     struct fr_record *r = w->record;
 
-    w->begun = !copies.watch; /* else another thread is in a function that is watched */
-    if (w->begun)
-        copies.watch = w;
     fr_element_loops_begin(true);
     r->looks = fr_looks_taken;
     r->takes = fr_takes_plain;
@@ -246,7 +202,6 @@ fr_record_end(struct fr_watch *w)
     if (!w)
         return;
     fr_element_loops_begin(false);
-    end_copies(w);
     for (int i = 0; r && i < r->n_looks; i++)
         Py_XDECREF(w->found[i]);
     /* Meanwhile the function may have come to be another one. */
@@ -260,31 +215,26 @@ fr_record_end(struct fr_watch *w)
 
 struct ending {
     struct fr_watch        *w;
-    const struct fr_loan   *loan;    /* the arrays that tensors stood for */
+    const struct fr_loan   *loan;    /* the arrays and containers for which others stood */
     int                     n_loans, n_parts, n_made;
     const struct fr_tensor *result[FR_REPLAY_RESULTS];
     struct fr_part          part[FR_REPLAY_PARTS];
     PyObject               *made[FR_REPLAY_PARTS]; /* containers that the function made */
 };
 
-/* The value that was looked at and is this object, which may be no more; -1: none. */
-static int
-look_at(const struct ending *e, const PyObject *o)
-{
-    for (int i = 0; i < e->w->record->n_looks; i++)
-        if (e->w->found[i] == o && e->w->record->look[i].same_as >= 0)
-            return i;
-    return -1;
-}
-
-/* The same, or for which this tensor stood. */
+/* The value that was looked at and is this object, or for which this one stood; -1: none. */
 static int
 look_of(const struct ending *e, PyObject *o)
 {
-    for (int k = 0; fr_is_tensor(o) && k < e->n_loans; k++)
-        if (e->loan[k].tensor == o)
+    for (int k = 0; k < e->n_loans; k++)
+        if (e->loan[k].tensor == o) {
             o = e->loan[k].array;
-    return look_at(e, o);
+            break;
+        }
+    for (int i = 0; i < e->w->record->n_looks; i++)
+        if (e->w->found[i] == o && (e->w->record->look[i].same_as >= 0 || e->w->record->look[i].is == IS_TUPLE))
+            return i;
+    return -1;
 }
 
 /* The part that is not a container. False: nobody knows where it came from. */
@@ -439,9 +389,8 @@ record_evaluation(struct ending *e)
 {
     struct fr_record *r = e->w->record;
     struct fr_reach   reach[FR_REPLAY_LOOKS];
-    struct fr_copied  copied[MAX_COPIES];
     bool              writes[FR_REPLAY_LOOKS] = {false};
-    int               index[FR_REPLAY_LOOKS], n = 0, n_copied = 0;
+    int               index[FR_REPLAY_LOOKS], n = 0;
 
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i) {
@@ -449,14 +398,7 @@ record_evaluation(struct ending *e)
             reach[n].first = PyArray_BYTES(fr_array(e->w->found[i]));
             index[i] = n++;
         }
-    for (int k = 0; k < copies.n; k++) {
-        int i = look_at(e, copies.copy[k].array);
-
-        if (i >= 0 && r->look[i].is == IS_ARRAY)
-            copied[n_copied++] = (struct fr_copied){copies.copy[k].memory, index[i]};
-    }
-    if (!(r->recording = fr_record(reach, n, copied, n_copied, writes, e->result, r->n_results,
-                                   fr_takes_plain - r->takes)))
+    if (!(r->recording = fr_record(reach, n, writes, e->result, r->n_results, fr_takes_plain - r->takes)))
         return false;
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
@@ -470,11 +412,9 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
     struct fr_record *r = w->record;
     struct ending     e; /* kilobytes, of which a few are touched */
 
-    if (!fr_eval_had_plan()) { /* it will be noted when it has one */
-        end_copies(w);
+    if (!fr_eval_had_plan()) /* it will be noted when it has one */
         return;
-    }
-    if (w->begun && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
+    if (fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
         bool ok;
 
         e.w = w;
@@ -487,7 +427,6 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
             w->into = into;
     }
     PyErr_Clear();
-    end_copies(w);
     if (!w->into)
         fr_replays_add(&into->replays, NULL);
 }

@@ -64,16 +64,10 @@ struct fr_watch {
     PyObject         *found[FR_REPLAY_LOOKS]; /* [n_looks] references to what the looks fetched */
     PyObject         *call;                   /* the tuple that was called */
     PyObject         *attributes;             /* names, borrowed from it */
-    bool              stores;                 /* the function may store into what it is not given */
-    bool              begun;
+    bool              stores;                 /* the function may store into containers that it is not given */
+    bool              sees_outside;           /* arrays that it is not given */
     struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
 };
-
-static inline bool
-fr_is_container(PyObject *o)
-{
-    return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o);
-}
 
 void fr_record_free(struct fr_record *);
 /* What a look fetches: borrowed; NULL: nothing, without an exception. `found`: what was fetched before. */

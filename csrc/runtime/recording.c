@@ -9,7 +9,6 @@
 struct leaf {
     int32_t node;              /* of the plan's graph */
     int32_t arg;               /* the argument whose memory it is, or NOBODY, */
-    bool    copied;            /* or whose copy it was, */
     int64_t offset;            /* and where in it that begins: bytes */
 };
 enum { NOBODY = -1 };          /* of no bytes */
@@ -56,28 +55,17 @@ arg_at(const char *memory, int64_t n_bytes, const struct fr_reach *args, int n_a
 }
 
 static bool
-record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args, const struct fr_copied *copied,
-              int n_copied)
+record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args)
 {
     const struct fr_plan *p = r->plan;
 
     for (int i = 0; i < p->n_leaves; i++) {
-        int     node = p->placed[i], k = 0, arg;
-        char   *memory = p->base[node];
-        int64_t offset = 0;
+        int   node = p->placed[i], arg = NOBODY;
+        char *memory = p->base[node];
 
-        while (k < n_copied && copied[k].memory != memory)
-            k++;
-        if (k < n_copied) {
-            arg = copied[k].arg;
-        } else if (p->place[node].bytes == 0) {
-            arg = NOBODY;
-        } else {
-            if ((arg = arg_at(memory, p->place[node].bytes, args, n_args)) < 0)
-                return false;
-            offset = args[arg].first - memory;
-        }
-        r->leaf[r->n_leaves++] = (struct leaf){node, arg, k < n_copied, offset};
+        if (p->place[node].bytes > 0 && (arg = arg_at(memory, p->place[node].bytes, args, n_args)) < 0)
+            return false;
+        r->leaf[r->n_leaves++] = (struct leaf){node, arg, arg == NOBODY ? 0 : args[arg].first - memory};
     }
     return true;
 }
@@ -96,7 +84,7 @@ record_writes(struct fr_recording *r, bool *writes, int n_results)
             continue;
         while (r->leaf[l].node != root)
             l++;
-        if (r->leaf[l].copied || r->leaf[l].arg == NOBODY || writes[r->leaf[l].arg] || !p->graph->node[root].pinned)
+        if (r->leaf[l].arg == NOBODY || writes[r->leaf[l].arg] || !p->graph->node[root].pinned)
             return false;
         writes[r->leaf[l].arg] = r->writes = true;
         n_written++;
@@ -116,7 +104,7 @@ copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
         for (int l = 0; l < r->n_leaves; l++) {
             int from = fr_place_root(p->place, p->step[i].copy_from), to = fr_place_root(p->place, p->step[i].copy_to), n = r->leaf[l].node;
 
-            if ((from == n || to == n) && !r->leaf[l].copied && r->leaf[l].arg != NOBODY &&
+            if ((from == n || to == n) && r->leaf[l].arg != NOBODY &&
                 args[r->leaf[l].arg].high - args[r->leaf[l].arg].low != p->place[n].bytes)
                 return false;
         }
@@ -204,7 +192,7 @@ lay_out(struct fr_recording *r, const struct fr_gathered *g, const struct fr_pla
 }
 
 struct fr_recording *
-fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copied, int n_copied, bool *writes,
+fr_record(const struct fr_reach *args, int n_args, bool *writes,
           const struct fr_tensor *const *results, int n_results, uint64_t n_takes)
 {
     const struct fr_gathered *g = fr_eval_gathered();
@@ -216,7 +204,7 @@ fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *copie
     lay_out(r, g, p, n_results);
     r->plan = p;
     p->n_recordings++;
-    if (!record_leaves(r, args, n_args, copied, n_copied) || !record_takes(r, n_takes) ||
+    if (!record_leaves(r, args, n_args) || !record_takes(r, n_takes) ||
         !copies_arguments_only(r, args) || !record_writes(r, writes, n_results) ||
         !record_results(r, g, results, n_results)) {
         fr_recording_free(r);

@@ -224,15 +224,11 @@ extern FR_HIDDEN uint64_t fr_takes_plain;
 struct fr_reach {              /* an array: its first element, and between which addresses all of them lie */
     char *first, *low, *high;
 };
-struct fr_copied {             /* memory that holds the elements of array number `arg`, as they lie there */
-    void *memory;
-    int   arg;
-};
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
- * no other memory than that of the arrays `args` and of copies of them, which somebody holds. Sets writes[n_args]:
+ * no other memory than that of the arrays `args`, which somebody holds. Sets writes[n_args]:
  * whose memory it wrote. n_takes: of fr_takes_plain. NULL: it did something else, or memory is out. */
-struct fr_recording *fr_record(const struct fr_reach *args, int n_args, const struct fr_copied *, int n_copied,
-                               bool *writes, const struct fr_tensor *const *results, int n_results, uint64_t n_takes);
+struct fr_recording *fr_record(const struct fr_reach *args, int n_args, bool *writes,
+                               const struct fr_tensor *const *results, int n_results, uint64_t n_takes);
 /* Whether all numbers in memory of the arguments that are indices of takes can be such, [n_args] as below; or fr_replay
  * will tell, by FR_EINDEX, for nothing else is written than results. */
 bool      fr_recording_fits(const struct fr_recording *, char *const *memory);

@@ -60,6 +60,7 @@ _CHANGES = frozenset("append copyto delete fill fill_diagonal insert partition p
                      "resize sort".split())
 _STORES = frozenset(OP[n] for n in ("STORE_SUBSCR", "STORE_SLICE") if n in OP)
 _IN_PLACE = frozenset(i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ())) if symbol.endswith("="))
+_SUBSCRIPTS = frozenset(i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ())) if symbol == "[]")
 
 
 class _Code:
@@ -101,8 +102,8 @@ class _Code:
 
     def reads_outside(self, after, after2):
         """A value from outside is the operand of an operation that makes a new one, or may be anything."""
-        right = after[1] == _BINARY_OP
-        left = after[1] in _LOADS and after2[1] == _BINARY_OP and after2[2] not in _IN_PLACE
+        right = after[1] == _BINARY_OP and after[2] not in _SUBSCRIPTS
+        left = after[1] in _LOADS and after2[1] == _BINARY_OP and after2[2] not in _IN_PLACE | _SUBSCRIPTS
         self.hands_on = self.hands_on or not (right or left)
 
     def instruction(self, code, before, this, after, after2):

@@ -62,6 +62,12 @@ class Rewritten:
         found = [names[n] for n in self.globals_read if type(names.get(n)) is numpy.ndarray]
         return found + [v for v in map(contents, self.all_cells) if type(v) is numpy.ndarray]
 
+    def holds_arrays(self, names, cells):
+        """Whether one of these globals and cells is an array, or a container of what may be one."""
+        outside = self.copy.__globals__
+        return any(isinstance(v, (numpy.ndarray, list, tuple, dict))
+                   for v in (*(outside.get(n) for n in names), *map(contents, cells)))
+
     def is_current(self):
         for names, name, value in self.watched:
             if names.get(name) is not value:

@@ -25,6 +25,7 @@ import numpy
 from . import _core, _namespace
 from ._closed import closed
 from ._exact import exact, exact_in_elements
+from ._inside import inside
 from ._rewrite import plain_operations, rewrite
 
 _Tensor = _core.Tensor
@@ -354,10 +355,12 @@ class _Function:
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
+        known = closed(r)
+        outside = known and r.holds_arrays(names, cells)
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, in_elements, n, views, closed(r),
-            r.takes_module, self.stats))
+            tuple(r.cells), _finish, self.f if same else None, real, in_elements, n, views, known,
+            inside(r, names, cells) if outside else None, r.takes_module, self.stats))
 
     def call(self, args, kwargs):
         r = self.current()
