@@ -420,17 +420,25 @@ PyObject *fr_enter_call(struct fr_callee *, struct fr_watch *, Py_ssize_t n_args
                         bool *refused, struct fr_call_counters *body);
 
 /* ---- hand.c */
-/* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray. */
+/* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray: writable, for a function that is not
+ * NumPy's. */
 PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */
 PyObject *fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
-/* What a function does with an array beyond reading it. */
+/* What a function does with its first argument beyond reading it. */
 enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
-                 FR_EXPORTS };          /* returns another look at its memory */
+                 FR_EXPORTS,            /* returns another look at its memory */
+                 FR_TOUCHES };          /* whatever it likes, and with all other arguments, too */
 /* ndarray.<name>: a method of args[0], with this intent on it. */
 PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                          PyObject *kwnames);
+
+/* ---- resize.c */
+PyObject *fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
+
+/* ---- foreign.c */
+int       fr_foreign_init(PyObject *module);
 
 /* ---- names.c */
 struct fr_name {

@@ -1,9 +1,11 @@
 /* bind/hand.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
  *
- * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over
- * its evaluated memory, read-only unless it is an `out` or the object of a method that writes.
- * When NumPy complains that an array is read-only, the call is made again with writable memory. Some functions that only
- * read their arguments make copies of read-only ones, or take a slower way: to those no array is.
+ * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over its evaluated memory.
+ * What is written to, and whatever sees the same memory, is exported: what still wants to read it as it was is computed
+ * first, then NumPy writes into the very memory. The targets are `out`, the object of a method that writes, the first
+ * argument of the functions in `known`, and all arguments of a function that is not NumPy's. Everything else is
+ * read-only, and when NumPy complains of that, the call is made again with all arguments as targets. Some functions that
+ * only read their arguments make copies of read-only ones, or take a slower way: to those no array is.
  * What comes back is wrapped: an argument's own view as that tensor, a view of it as a window of it, a
  * new array as a tensor over its memory. An ndarray that somebody kept pins its storage. */
 #include <string.h>
@@ -15,21 +17,21 @@
 /* A tensor among the arguments, and its ndarray for this call. */
 struct guest {
     PyObject *tensor, *view;
-    bool      copied;          /* the view is a copy, to be stored back */
 };
 
 enum { FEW = 4 };              /* most calls have fewer tensors */
 struct call {
-    struct guest *guests;      /* `few` until there are more */
-    size_t        n, cap;
-    struct guest  few[FEW];
-    bool          writable;    /* NumPy is allowed to write into every tensor; */
-    bool          seems_so;    /* or may believe so, for it will not */
-    int           depth;
+    struct guest            *guests;      /* `few` until there are more */
+    size_t                   n, cap;
+    struct guest             few[FEW];
+    const struct fr_storage *target[FEW]; /* memory that is written to */
+    int                      n_targets;
+    bool                     writable;    /* all of it is; */
+    bool                     seems_so;    /* or the function may believe so, for it will not write */
+    int                      depth;
 };
 
-enum { MAX_DEPTH = 64,         /* of nested containers: deeper ones are passed as they are */
-       COPY_MAX = 1 << 16 };   /* bytes of a target that are copied twice rather than pinned: 3 us */
+enum { MAX_DEPTH = 64 };       /* of nested containers: deeper ones are passed as they are */
 
 /* ---- arguments in */
 
@@ -49,6 +51,31 @@ evaluate(fr_args args, Py_ssize_t n_args)
     return st != FR_OK ? -1 : 0;
 }
 
+/* Notes the memory of the tensors in `o` as written to. */
+static void
+add_targets(struct call *c, PyObject *o, int depth)
+{
+    if (fr_is_tensor(o)) {
+        if (c->n_targets < FEW)
+            c->target[c->n_targets++] = fr_of(o)->storage;
+        else
+            c->writable = true;
+    } else if (depth < MAX_DEPTH && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            add_targets(c, PySequence_Fast_GET_ITEM(o, i), depth + 1);
+    }
+}
+
+static bool
+is_written(const struct call *c, const struct fr_storage *s)
+{
+    bool yes = c->writable;
+
+    for (int i = 0; i < c->n_targets; i++)
+        yes |= c->target[i] == s;
+    return yes;
+}
+
 static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);
 
 static PyObject *
@@ -56,7 +83,6 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
 {
     const struct fr_tensor *t = fr_of(o);
     PyObject               *view;
-    bool                    copied = false, write;
 
     if (c->n == c->cap) {
         struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
@@ -68,24 +94,12 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
         c->guests = more;
         c->cap *= 2;
     }
-    write = (intent != FR_READS || c->writable) && !t->readonly;
-    if (write && intent != FR_EXPORTS && !fr_storage_pinned(t->storage) &&
-        t->layout->n_elems * fr_dtype_size(t->dtype) <= COPY_MAX) {
-        for (size_t i = 0; i < c->n; i++) /* the same target twice is one memory */
-            if (c->guests[i].copied && c->guests[i].tensor == o)
-                return Py_NewRef(c->guests[i].view);
-        copied = true;
-        view = fr_numpy_view(o, FR_VIEW_READ);
-        if (view)
-            Py_SETREF(view, PyArray_NewCopy(fr_array(view), NPY_KEEPORDER));
-    } else {
-        view = fr_numpy_view(o, write || intent == FR_EXPORTS ? FR_VIEW_EXPORT : FR_VIEW_READ);
-    }
+    view = fr_numpy_view(o, intent == FR_EXPORTS || is_written(c, t->storage) ? FR_VIEW_EXPORT : FR_VIEW_READ);
     if (!view)
         return NULL;
     if (c->seems_so && !t->readonly)
         PyArray_ENABLEFLAGS(fr_array(view), NPY_ARRAY_WRITEABLE);
-    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view), copied};
+    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view)};
     return view;
 }
 
@@ -171,8 +185,6 @@ wrap_array(struct call *c, PyObject *o, PyObject *tuple)
         PyObject *window;
         if (o == c->guests[i].view)
             return Py_NewRef(c->guests[i].tensor);
-        if (c->guests[i].copied)
-            continue;
         window = fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor);
         if (window || PyErr_Occurred())
             return window;
@@ -214,24 +226,6 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
     return copy;
 }
 
-static int
-store_back(struct guest *g)
-{
-    struct fr_tensor t;
-    struct fr_arg    arg = {.t = &t};
-    struct fr_err    err;
-    fr_status        st;
-
-    if (fr_numpy_copy(g->view, &t) != FR_VALUE_OK)
-        return -1;
-    st = fr_trace_store(fr_of(g->tensor), &arg, &err);
-    fr_tensor_clear(&t);
-    if (st == FR_OK)
-        return 0;
-    fr_errors_raise(st, &err);
-    return -1;
-}
-
 /* Ends the call's views; an exception that is set already stays. */
 static int
 release_guests(struct call *c)
@@ -242,9 +236,8 @@ release_guests(struct call *c)
     PyErr_Fetch(&type, &value, &trace);
     for (size_t i = 0; i < c->n; i++) {
         struct guest *g = &c->guests[i];
-        if (g->copied)
-            st |= store_back(g); /* also after an error: what was written is written */
-        else if (Py_REFCNT(g->view) > 1) {
+
+        if (Py_REFCNT(g->view) > 1) {
             if (c->seems_so)
                 PyArray_CLEARFLAGS(fr_array(g->view), NPY_ARRAY_WRITEABLE);
             st |= fr_numpy_keep(g->view); /* somebody still holds it */
@@ -289,22 +282,53 @@ was_read_only(void)
     return true;
 }
 
-/* Whether NumPy's function reads its arguments, which are to be writable all the same: it asks for an array that lies well
- * and takes a read-only one for one that does not (a convolution of 100,000 numbers by five in 0.8 ms, not 0.09). */
-static bool
-copies_read_only(PyObject *func)
-{
-    static const char *const names[] = {"convolve", "correlate", "bincount", "interp", "searchsorted", "digitize",
-                                        "packbits", "unpackbits"};
-    static PyObject         *functions[FR_LEN(names)];
+/* NumPy's functions of which more is to be known than that they read their arguments. */
+enum { WRITES_FIRST = 1, SEEMS_WRITABLE };
+static struct {
+    const char *name;
+    int         is;        /* SEEMS_WRITABLE: it asks for an array that lies well and takes a read-only one for one that
+                              does not */
+    PyObject   *function;
+} known[] = {
+    {"copyto", WRITES_FIRST, NULL},         {"fill_diagonal", WRITES_FIRST, NULL},   {"place", WRITES_FIRST, NULL},
+    {"put", WRITES_FIRST, NULL},            {"put_along_axis", WRITES_FIRST, NULL},  {"putmask", WRITES_FIRST, NULL},
+    {"convolve", SEEMS_WRITABLE, NULL},     {"correlate", SEEMS_WRITABLE, NULL},     {"bincount", SEEMS_WRITABLE, NULL},
+    {"interp", SEEMS_WRITABLE, NULL},       {"searchsorted", SEEMS_WRITABLE, NULL},  {"digitize", SEEMS_WRITABLE, NULL},
+    {"packbits", SEEMS_WRITABLE, NULL},     {"unpackbits", SEEMS_WRITABLE, NULL},
+};
 
-    for (size_t i = 0; i < FR_LEN(names); i++) {
-        if (!functions[i] && !(functions[i] = fr_numpy_attr(names[i])))
-            PyErr_Clear();
-        if (functions[i] == func)
-            return true;
+static bool
+is_ufunc(PyObject *o)
+{
+    static PyTypeObject *ufunc;
+    PyObject            *add;
+
+    if (!ufunc && (add = fr_numpy_attr("add"))) {
+        ufunc = (PyTypeObject *)Py_NewRef(Py_TYPE(add));
+        Py_DECREF(add);
     }
-    return false;
+    PyErr_Clear();
+    return o && Py_IS_TYPE(o, ufunc);
+}
+
+/* Whether it is the method `at` of a ufunc, which writes into read-only arrays without a word. */
+static bool
+is_ufunc_at(PyObject *func)
+{
+    return PyCFunction_Check(func) && is_ufunc(PyCFunction_GET_SELF(func)) &&
+           strcmp(((PyCFunctionObject *)func)->m_ml->ml_name, "at") == 0;
+}
+
+static int
+what_is_known(PyObject *func)
+{
+    for (size_t i = 0; i < FR_LEN(known); i++) {
+        if (!known[i].function && !(known[i].function = fr_numpy_attr(known[i].name)))
+            PyErr_Clear();
+        if (known[i].function == func)
+            return known[i].is;
+    }
+    return is_ufunc_at(func) ? WRITES_FIRST : 0;
 }
 
 /* One attempt. func is called with the converted args; func NULL: the method `name` of args[0]. */
@@ -314,14 +338,20 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
 {
     Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
     PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
-    struct call c = {.guests = c.few, .cap = FEW, .writable = writable, .seems_so = func && copies_read_only(func)};
+    int         is = func ? what_is_known(func) : 0;
+    struct call c = {.guests = c.few, .cap = FEW, .writable = writable || first == FR_TOUCHES,
+                     .seems_so = is == SEEMS_WRITABLE};
     bool        any_read = false;
 
     if (n_all > (Py_ssize_t)FR_LEN(small) && !(list = fr_malloc((size_t)n_all * sizeof *list)))
         return PyErr_NoMemory();
+    if (n > 0 && (first == FR_WRITES || is == WRITES_FIRST))
+        add_targets(&c, args[0], 0);
+    for (i = n; i < n_all; i++)
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0)
+            add_targets(&c, args[i], 0);
     for (i = 0; i < n_all; i++) {
-        bool is_out = i >= n && PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0;
-        list[i] = convert(&c, args[i], is_out ? FR_WRITES : i == 0 ? first : FR_READS);
+        list[i] = convert(&c, args[i], i == 0 ? first : FR_READS);
         if (!list[i])
             goto out;
     }
@@ -346,6 +376,20 @@ out:
     return result;
 }
 
+/* Whether a function is NumPy's, which do to their arguments what is known above. */
+static bool
+is_numpys(PyObject *func)
+{
+    PyObject   *module = is_ufunc(func) ? NULL : PyObject_GetAttrString(func, "__module__");
+    const char *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    bool        yes = is_ufunc(func) || (PyCFunction_Check(func) && is_ufunc(PyCFunction_GET_SELF(func))) ||
+               (text && strncmp(text, "numpy", 5) == 0 && (text[5] == '\0' || text[5] == '.'));
+
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return yes;
+}
+
 static PyObject *
 call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
      enum fr_intent first)
@@ -360,19 +404,6 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
 }
 
 /* ---- functions that NumPy makes of others */
-
-static bool
-holds_tensor(PyObject *o, int depth)
-{
-    if (fr_is_tensor(o))
-        return true;
-    if (depth >= MAX_DEPTH || !(PyTuple_CheckExact(o) || PyList_CheckExact(o)))
-        return false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-        if (holds_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
-            return true;
-    return false;
-}
 
 /* Calls what stands for NumPy's `func` where that is written in Python, of functions that are ours
  * (python/frit/_composed.py), and has a tensor among its arguments. False: there is nothing such. */
@@ -395,7 +426,7 @@ call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyO
     found = PyDict_GetItemWithError(table, func);
     if (!found)
         PyErr_Clear(); /* not hashable: not a function of NumPy's */
-    while (found && i < n_all && !holds_tensor(args[i], 0))
+    while (found && i < n_all && !fr_creation_holds_tensor(args[i], 0))
         i++;
     if (!found || i == n_all)
         return false;
@@ -414,7 +445,7 @@ fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
     if (call_composed(func, args, n, kwnames, &result))
         return result;
     fr_names_count_function(func);
-    return call(func, NULL, args, n, kwnames, FR_READS);
+    return call(func, NULL, args, n, kwnames, is_numpys(func) ? FR_READS : FR_TOUCHES);
 }
 
 PyObject *

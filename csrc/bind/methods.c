@@ -500,6 +500,9 @@ static PyMethodDef methods[] = {
     {"__deepcopy__", copy_plain, METH_O, "A copy with the same axis order."},
     {"reshape", FR_FAST(reshape),
      "reshape($self, *shape, order='C', copy=None)\n--\n\nSee frit.reshape."},
+    {"resize", FR_FAST(fr_resize_method),
+     "resize($self, *shape, refcheck=True)\n--\n\nChanges the shape and the number of elements in place; new ones are 0.\n"
+     "ValueError where somebody else sees the memory, as numpy.ndarray.resize."},
     {"ravel", FR_FAST(ravel),
      "ravel($self, order='C')\n--\n\nOne axis; a view where that is possible."},
     {"flatten", FR_FAST(flatten), "flatten($self, order='C')\n--\n\nA copy with one axis."},

@@ -35,6 +35,8 @@ def inside(rewritten, names, cells):
         return None
     names_outside.setdefault("__warningregistry__", {})
     space = {name: names_outside[name] for name in _KEPT if name in names_outside}
+    # The copies are right as long as these hold.
+    space.update((name, value) for where, name, value in rewritten.watched if where is names_outside)
     mine = {id(cell): types.CellType() for cell in cells}
     new, filled = {}, []
     for f in rewritten.copies:

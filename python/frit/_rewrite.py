@@ -10,7 +10,12 @@ differs: where the original loads a global in order to call it,
 
 the copy loads a constant: the namespace, function or copied helper that stands in.  LOAD_GLOBAL
 has room for inline caches behind it, in which LOAD_CONST and a PUSH_NULL always fit, so no jump
-moves.  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
+moves.  In the same way
+
+    rng.shuffle(x)  LOAD_METHOD shuffle
+
+of a name that arrays, containers and NumPy's modules do not have becomes Method("shuffle")[rng], which gives functions
+that are written in C arrays for tensors (csrc/bind/foreign.c).  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
 co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
 not ours.
 
@@ -33,6 +38,7 @@ import types
 
 import numpy
 
+from . import _core
 from ._passing import CALLS_AS_METHOD, NULL_ABOVE, OP, arguments
 
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
@@ -113,6 +119,21 @@ _EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD =
     OP.get(name, -1) for name in
     "EXTENDED_ARG LOAD_GLOBAL LOAD_DEREF PUSH_NULL LOAD_ATTR LOAD_METHOD".split())
 _CACHE = 0
+# How a method is looked up in something that was loaded: object -> Method, object.
+_SUBSCRIPT = "BINARY_SUBSCR" if "BINARY_SUBSCR" in OP else "BINARY_OP"
+_SUBSCRIPT_ARG = next((i for i, (_, s) in enumerate(getattr(opcode, "_nb_ops", ())) if s == "[]"), 0)
+# Names of methods of which nothing is to be asked.
+_FAMILIAR = frozenset(
+    name for kind in (numpy.ndarray, numpy.float64, numpy.ufunc, list, tuple, dict, set, str, bytes, int, float, complex)
+    for name in dir(kind)) | frozenset(
+    name for module in (numpy, numpy.linalg, numpy.fft) for name in dir(module) if callable(getattr(module, name)))
+
+
+def _n_caches(name):
+    table = getattr(opcode, "_inline_cache_entries", {})
+    return table.get(name, 0) if isinstance(table, dict) else table[OP[name]]
+
+
 _STORES_GLOBAL = {OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in OP}
 _STORES_CELL = {OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in OP}
 _USES_CELL = _STORES_CELL | {OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in OP}
@@ -274,6 +295,21 @@ def plain_operations(f, most):
     return (n, calls, views) if fits else other
 
 
+def _put(raw, start, new):
+    """Puts instructions in the place of the one at `start` and its inline caches; False where they have no room."""
+    end = start + 2
+    while end < len(raw) and raw[end] == _CACHE:
+        end += 2
+    if len(new) > end - start:
+        return False
+    raw[start:end] = new + bytes([OP["NOP"], 0]) * ((end - start - len(new)) // 2)
+    # The prefixes of the old instruction would widen the argument of the new one.
+    while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
+        start -= 2
+        raw[start:start + 2] = bytes([OP["NOP"], 0])
+    return True
+
+
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
@@ -288,6 +324,7 @@ class _Rewriter:
         self.stored_cells = {}          # id of a function -> names
         self.decoded = {}               # id of a code object -> (code object, its instructions)
         self.looking = {}               # id of a code object -> what loads() found
+        self.methods = {}               # name -> its Method
         self.n_looking = 0              # functions, one called by another, whose parameters are being looked at
         self.taken = {}                 # id of a function -> (function, its module_parameters)
         self.arguments = {}             # id of a code object -> {load: (callee, place)}
@@ -380,43 +417,37 @@ class _Rewriter:
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
         where = {}      # id of a stand-in -> its index among the constants
+
+        def load_const(new):
+            index, load = where.setdefault(id(new), len(consts)), b""
+            if index == len(consts):
+                consts.append(new)
+            for shift in (24, 16, 8):
+                if index >> shift:
+                    load += bytes([_EXTENDED_ARG, index >> shift & 255])
+            return load + bytes([OP["LOAD_CONST"], index & 255])
+
         for _, this, after, after2 in self.loads(code):
             if this[1] != _LOAD_GLOBAL:
                 continue
             new = self.global_stand_in(f, code, this, after, after2)
             if new is None:
                 continue
-            if id(new) not in where:
-                where[id(new)] = len(consts)
-                consts.append(new)
-            load = self.load_const(where[id(new)], this[2] & 1)
-            start = this[0]
-            end = start + 2
-            while end < len(raw) and raw[end] == _CACHE:
-                end += 2
-            if len(load) > end - start:
-                continue    # a Python whose LOAD_GLOBAL has no room; the protocols do the work
-            load += bytes([OP["NOP"], 0]) * ((end - start - len(load)) // 2)
-            raw[start:end] = load
-            # The prefixes of the old instruction would widen the argument of the new one.
-            while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
-                start -= 2
-                raw[start:start + 2] = bytes([OP["NOP"], 0])
-            changed = True
-            self.out.n_redirected += 1
-        if not changed:
+            null = bytes([OP["PUSH_NULL"], 0]) if this[2] & 1 else b""
+            load = load_const(new)
+            if _put(raw, this[0], load + null if NULL_ABOVE else null + load):
+                changed = True
+                self.out.n_redirected += 1
+        n_methods = 0
+        for this in self.instructions(code) if _knows_methods else ():
+            if is_attr(this, True) and (name := attr_name(code, this)) not in _FAMILIAR and not name.startswith("__"):
+                null, swap = bytes([OP["PUSH_NULL"], 0]), bytes([OP["SWAP"], 2])
+                load = load_const(self.methods.setdefault(name, _core._Method(name))) + swap + bytes(
+                    [OP[_SUBSCRIPT], _SUBSCRIPT_ARG]) + bytes(2 * _n_caches(_SUBSCRIPT))
+                n_methods += _put(raw, this[0], load + null if NULL_ABOVE else null + swap + load)
+        if not (changed or n_methods):
             return code
-        return code.replace(co_code=bytes(raw), co_consts=tuple(consts))
-
-    @staticmethod
-    def load_const(index, push_null):
-        load = b""
-        for shift in (24, 16, 8):
-            if index >> shift:
-                load += bytes([_EXTENDED_ARG, index >> shift & 255])
-        load += bytes([OP["LOAD_CONST"], index & 255])
-        null = bytes([OP["PUSH_NULL"], 0]) if push_null else b""
-        return load + null if NULL_ABOVE else null + load
+        return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
 
     def redirects_cell(self, f, name, as_module):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
@@ -595,18 +626,32 @@ def rewrite(function, modules, functions, classes=(), unwrap=lambda f: f):
 
 
 def _probe(x):
-    return types.SimpleNamespace(a=x), dis.findlabels(x), contents(x)
+    return types.SimpleNamespace(a=x), dis.findlabels(x), contents(x), x.swaps(x, b=x.other().c)
+
+
+class _Other:
+    c = 2
+
+    def other(self):
+        return self
+
+    def swaps(self, a, b):
+        return a is self, b
 
 
 def _self_test():
     """Whether the rewriting above is right for the running interpreter."""
     fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
              id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
+    x = _Other()
     try:
         r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f).run()
-        return r.copy(1) == (("types", 1), ("dis", 1), ("contents", 1)) and r.is_current()
+        return r.copy(x) == (("types", x), ("dis", x), ("contents", x), (True, 2)) and r.is_current()
     except Exception:
         return False
 
 
+# First with methods, whose place has more in it, then without.
+_knows_methods = "SWAP" in OP and "PUSH_NULL" in OP
+_knows_methods = _knows_methods and _self_test()
 _works = "LOAD_GLOBAL" in OP and "PUSH_NULL" in OP and _self_test()
