@@ -1,12 +1,22 @@
 /* bind/accelerate.c -- the type of accelerated functions, as their callers see it. A call goes the short way
- * (accelerate_call.c) or, by python/frit/accelerate.py, the long one. */
+ * (accelerate_call.c) or, by python/frit/accelerate.py, the long one.
+ *
+ * Whoever looks at one sees a function: isinstance() says so, and what a function has is there. What a call runs by
+ * (`__code__`, `__defaults__`, ...) is the function's own, read and assigned; names and attributes are the wrapper's,
+ * and the function's where the wrapper was given none. */
 #include "bind/bind.h"
 
 #include <structmember.h>
 
+/* Names that a wrapper may have of its own. */
+enum { NAME, QUALNAME, LAST_STRING = QUALNAME, DOC, MODULE, N_NAMES };
+
+static const char *const name_of[N_NAMES] = {"__name__", "__qualname__", "__doc__", "__module__"};
+
 struct accelerated {
     PyObject_HEAD
     PyObject *dict, *weak;
+    PyObject *names[N_NAMES]; /* NULL: the function's */
     PyObject *state; /* accelerate.py's: call(args, kwargs) is the long way */
     struct fr_callee callee; /* for the short way; without a call: always the long one */
     vectorcallfunc vectorcall;
@@ -88,6 +98,8 @@ accelerated_traverse(PyObject *self, visitproc visit, void *arg)
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(a->dict);
+    for (int i = 0; i < N_NAMES; i++)
+        Py_VISIT(a->names[i]);
     Py_VISIT(a->state);
     Py_VISIT(a->callee.call);
     return fr_replays_traverse(a->callee.replays, visit, arg);
@@ -110,6 +122,8 @@ accelerated_clear(PyObject *self)
     struct accelerated *a = (struct accelerated *)self;
 
     Py_CLEAR(a->dict);
+    for (int i = 0; i < N_NAMES; i++)
+        Py_CLEAR(a->names[i]);
     Py_CLEAR(a->state);
     set_callee(a, (struct fr_callee){.call = NULL});
     return 0;
@@ -150,14 +164,131 @@ accelerated_repr(PyObject *self)
     return out;
 }
 
-/* Functions are pickled by name, and copies of one are the function itself. */
+/* The function that was decorated. */
 static PyObject *
-accelerated_reduce(PyObject *self, PyObject *unused)
+function_of(PyObject *self)
 {
-    (void)unused;
-    return PyObject_GetAttrString(self, "__qualname__");
+    return PyObject_GetAttrString(((struct accelerated *)self)->state, "f");
 }
 
+/* A name that the wrapper was given, or the function's. */
+static PyObject *
+get_name(PyObject *self, void *i)
+{
+    PyObject *own = ((struct accelerated *)self)->names[(intptr_t)i], *f, *value;
+
+    if (own)
+        return Py_NewRef(own);
+    if (!(f = function_of(self)))
+        return NULL;
+    value = PyObject_GetAttrString(f, name_of[(intptr_t)i]);
+    Py_DECREF(f);
+    return value;
+}
+
+static int
+set_name(PyObject *self, PyObject *value, void *i)
+{
+    if (value && !PyUnicode_Check(value) && (intptr_t)i <= LAST_STRING) {
+        PyErr_Format(PyExc_TypeError, "%s must be set to a string object", name_of[(intptr_t)i]);
+        return -1;
+    }
+    Py_XSETREF(((struct accelerated *)self)->names[(intptr_t)i], Py_XNewRef(value));
+    return 0;
+}
+
+/* The type has a `__module__` of its own, which is no descriptor. */
+static bool
+is_module(PyObject *name)
+{
+    return PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, name_of[MODULE]);
+}
+
+static PyObject *
+accelerated_getattro(PyObject *self, PyObject *name)
+{
+    return is_module(name) ? get_name(self, (void *)MODULE) : PyObject_GenericGetAttr(self, name);
+}
+
+static int
+accelerated_setattro(PyObject *self, PyObject *name, PyObject *value)
+{
+    return is_module(name) ? set_name(self, value, (void *)MODULE) : PyObject_GenericSetAttr(self, name, value);
+}
+
+static PyObject *
+get_from_function(PyObject *self, void *name)
+{
+    PyObject *f = function_of(self), *value = f ? PyObject_GetAttrString(f, name) : NULL;
+
+    Py_XDECREF(f);
+    return value;
+}
+
+static int
+set_of_function(PyObject *self, PyObject *value, void *name)
+{
+    PyObject *f = function_of(self);
+    int       r = !f ? -1 : value ? PyObject_SetAttrString(f, name, value) : PyObject_DelAttrString(f, name);
+
+    Py_XDECREF(f);
+    return r;
+}
+
+/* True inside the method of a pickler that is asked first, which takes functions apart (cloudpickle). */
+static bool
+is_being_pickled(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyCodeObject  *code = frame ? PyFrame_GetCode(frame) : NULL;
+    bool           is = code && !PyUnicode_CompareWithASCIIString(code->co_name, "reducer_override");
+
+    Py_XDECREF(code);
+    return is;
+}
+
+/* What isinstance() believes. A pickler gets the truth: it then asks for __reduce_ex__(), and what arrives elsewhere is
+ * accelerated, too. */
+static PyObject *
+get_class(PyObject *self, void *unused)
+{
+    PyObject *f = function_of(self);
+    bool      is_function = f && PyFunction_Check(f) && !is_being_pickled();
+
+    (void)unused;
+    if (!f)
+        return NULL;
+    Py_DECREF(f);
+    return Py_NewRef(is_function ? (PyObject *)&PyFunction_Type : (PyObject *)Py_TYPE(self));
+}
+
+static PyObject *
+get_stats(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyObject_GetAttrString(((struct accelerated *)self)->state, "stats");
+}
+
+static PyObject *
+accelerated_reduce(PyObject *self, PyObject *protocol)
+{
+    return PyObject_CallMethod(((struct accelerated *)self)->state, "reduce", "OO", self, protocol);
+}
+
+static PyObject *
+accelerated_dir(PyObject *self, PyObject *unused)
+{
+    PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self),
+             *stats = PyUnicode_FromString("stats");
+
+    (void)unused;
+    if (names && (!stats || PyList_Append(names, stats) < 0))
+        Py_CLEAR(names);
+    Py_XDECREF(stats);
+    return names;
+}
+
+/* Copies of a function are the function itself. */
 static PyObject *
 accelerated_same(PyObject *self, PyObject *unused)
 {
@@ -180,7 +311,8 @@ accelerated_set_call(PyObject *self, PyObject *call)
 }
 
 static PyMethodDef accelerated_methods[] = {
-    {"__reduce__", accelerated_reduce, METH_NOARGS, NULL},
+    {"__reduce_ex__", accelerated_reduce, METH_O, NULL},
+    {"__dir__", accelerated_dir, METH_NOARGS, NULL},
     {"__copy__", accelerated_same, METH_NOARGS, NULL},
     {"__deepcopy__", accelerated_same, METH_O, NULL},
     {"_set_call", accelerated_set_call, METH_O, NULL},
@@ -195,19 +327,36 @@ static PyMemberDef accelerated_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+#define OF_FUNCTION(name) {name, get_from_function, set_of_function, NULL, name}
+
 static PyGetSetDef accelerated_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {"__class__", get_class, NULL, NULL, NULL},
+    {"stats", get_stats, NULL, "What the last call did.", NULL},
+    {"__name__", get_name, set_name, NULL, (void *)NAME},
+    {"__qualname__", get_name, set_name, NULL, (void *)QUALNAME},
+    {"__doc__", get_name, set_name, NULL, (void *)DOC},
+    OF_FUNCTION("__code__"),
+    OF_FUNCTION("__defaults__"),
+    OF_FUNCTION("__kwdefaults__"),
+    OF_FUNCTION("__globals__"),
+    OF_FUNCTION("__closure__"),
+    OF_FUNCTION("__builtins__"),
+    OF_FUNCTION("__annotations__"),
+    OF_FUNCTION("__annotate__"),
+    OF_FUNCTION("__type_params__"),
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot accelerated_slots[] = {
-    {Py_tp_doc, "A function that accelerate() was applied to; `stats` tells about its last call."},
     {Py_tp_new, accelerated_new},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_traverse, accelerated_traverse},
     {Py_tp_clear, accelerated_clear},
     {Py_tp_dealloc, accelerated_dealloc},
     {Py_tp_descr_get, accelerated_get},
+    {Py_tp_getattro, accelerated_getattro},
+    {Py_tp_setattro, accelerated_setattro},
     {Py_tp_repr, accelerated_repr},
     {Py_tp_methods, accelerated_methods},
     {Py_tp_members, accelerated_members},

@@ -67,7 +67,8 @@ enum {
     NAMES,    /* tuple of the globals that it reads, */
     CELLS,    /* of the cells that it sees */
     WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
-    REPLACED, /* of (cell, value), likewise */
+    REPLACED, /* of (cell, value), likewise, */
+    FUNCTIONS, /* of (function, code, defaults, those by name), which were looked at */
     FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
     EXACT,    /* the function itself if all that it does has one right result, or None */
     REAL,     /* whether that is so for real numbers only, */
@@ -82,12 +83,30 @@ enum {
     N_PARTS
 };
 
+/* Whether functions have the code and the defaults with which they were looked at. */
+static bool
+are_as_they_were(PyObject *functions)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(functions); i++) {
+        PyObject               *seen = PyTuple_GET_ITEM(functions, i);
+        const PyFunctionObject *f = (PyFunctionObject *)PyTuple_GET_ITEM(seen, 0);
+
+        if (f->func_code != PyTuple_GET_ITEM(seen, 1) ||
+            (f->func_defaults ? f->func_defaults : Py_None) != PyTuple_GET_ITEM(seen, 2) ||
+            (f->func_kwdefaults ? f->func_kwdefaults : Py_None) != PyTuple_GET_ITEM(seen, 3))
+            return false;
+    }
+    return true;
+}
+
 static bool
 is_current(PyObject *call)
 {
     PyObject *watched = PyTuple_GET_ITEM(call, WATCHED),
              *replaced = PyTuple_GET_ITEM(call, REPLACED);
 
+    if (!are_as_they_were(PyTuple_GET_ITEM(call, FUNCTIONS)))
+        return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
         PyObject *w = PyTuple_GET_ITEM(watched, i);
         if (PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1)) !=

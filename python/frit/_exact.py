@@ -100,7 +100,7 @@ class _Function:
 
 def _all_exact(rewritten, names):
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
-                                                 if isinstance(value, types.FunctionType)}
+                                                 if type(value) is types.FunctionType}
     return bool(rewritten.copies) and all(_Function(f, known, names).is_exact() for f in rewritten.copies)
 
 

@@ -28,7 +28,8 @@ a default argument) stays the same object as outside; when it meets a frit.Tenso
 protocols bring it back to us.
 
 Constants do not follow an assignment to the global, so what they were made from is remembered
-(`Rewritten.is_current`) and names that the functions themselves assign are left alone.
+(`Rewritten.is_current`), as is what may be assigned to a function, its code and its defaults; names that the
+functions themselves assign are left alone.
 """
 import builtins
 import dis
@@ -49,7 +50,7 @@ class Rewritten:
     """The copy of one function and all that it was made from."""
 
     __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
-                 "globals_read", "all_cells", "takes_module")
+                 "globals_read", "all_cells", "takes_module", "functions", "named_defaults")
 
     def __init__(self):
         self.copies = []            # of the function and those of its module that it calls
@@ -61,6 +62,15 @@ class Rewritten:
         self.globals_read = set()   # names
         self.all_cells = []
         self.takes_module = ()      # the parameters by number: a name, or None if it must come as it is
+        self.functions = {}         # id -> (function, its code, its defaults, those by name), of all that were looked at
+        self.named_defaults = []    # (the latter, name, value)
+
+    def look_at(self, f):
+        """Notes what may be assigned to a function later."""
+        if id(f) not in self.functions:
+            self.functions[id(f)] = f, f.__code__, f.__defaults__, f.__kwdefaults__
+            named = f.__kwdefaults__ or {}
+            self.named_defaults += [(named, name, value) for name, value in named.items()]
 
     def outer_arrays(self):
         """The arrays that the functions reach other than through their arguments."""
@@ -75,7 +85,10 @@ class Rewritten:
                    for v in (*(outside.get(n) for n in names), *map(contents, cells)))
 
     def is_current(self):
-        for names, name, value in self.watched:
+        for f, code, plain, named in self.functions.values():
+            if f.__code__ is not code or f.__defaults__ is not plain or f.__kwdefaults__ is not named:
+                return False
+        for names, name, value in (*self.watched, *self.named_defaults):
             if names.get(name) is not value:
                 return False
         for cell, value in self.cells:
@@ -359,6 +372,7 @@ class _Rewriter:
             if id(f) in seen:
                 continue
             seen[id(f)] = f
+            self.out.look_at(f)
             self.stored_cells[id(f)] = set()
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
@@ -541,6 +555,7 @@ class _Rewriter:
         return known[1]
 
     def find_module_parameters(self, f):
+        self.out.look_at(f)
         code = f.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         good = {i for i, name in enumerate(names) if name not in code.co_cellvars}

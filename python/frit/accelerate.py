@@ -54,6 +54,8 @@ def _attributes(x):
 
 
 _HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_AS_NAMED = "._state.as_named"
 
 
 class _Arrays:
@@ -323,10 +325,11 @@ class _Function:
         self.rewritten = None
         self.wrapper = None     # the _core.Accelerated that is called
         self.n_rewrites = 0
+        self.named = None       # as_named
 
     def prepare(self):
         """Makes the copy, so that the first call need not, unless a later one may be better."""
-        if type(self.f) is types.FunctionType:
+        if type(self.f) is types.FunctionType and not _suspends(self.f):
             r = self.rewrite()
             if r.is_settled():
                 self.adopt(r)
@@ -358,11 +361,13 @@ class _Function:
         known = closed(r)
         outside = known and r.holds_arrays(names, cells)
         self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
-            r.copy, r.copy.__globals__, tuple(names), tuple(cells), tuple(r.watched),
-            tuple(r.cells), _finish, self.f if same else None, real, in_elements, n, views, known,
-            inside(r, names, cells) if outside else None, r.takes_module, self.stats))
+            r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
+            tuple(r.cells), tuple(r.functions.values()), _finish, self.f if same else None, real, in_elements, n, views,
+            known, inside(r, names, cells) if outside else None, r.takes_module, self.stats))
 
     def call(self, args, kwargs):
+        if _suspends(self.f):
+            return self.f(*args, **kwargs)
         r = self.current()
         run = r.copy if r is not None else self.f
         arrays = _Arrays()
@@ -408,6 +413,54 @@ class _Function:
             s.calls += 1
 
 
+    # ---- pickles
+
+    @property
+    def as_named(self):
+        """The function as one that can be found by its name, which leads to the wrapper: `m.f` by `m.f._state.as_named`."""
+        f, w = self.f, self.wrapper
+        if self.named is None:
+            self.named = types.FunctionType(f.__code__, f.__globals__, closure=f.__closure__)
+        for name in (*functools.WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__"):
+            setattr(self.named, name, getattr(w, name))
+        self.named.__qualname__ += _AS_NAMED
+        self.named.__dict__ = {name: value for name, value in w.__dict__.items() if name != "__wrapped__"}
+        return self.named
+
+    def reduce(self, wrapper, protocol):
+        """An accelerated function is pickled as a function is, and accelerated where it arrives. Some picklers take
+        functions apart (cloudpickle: those of __main__, closures), others want them to be found by their name: which of
+        the two is for the pickler to say, so it gets a function to be looked up or taken apart."""
+        if _named(wrapper.__module__, wrapper.__qualname__) is not wrapper:
+            theirs = getattr(self.f, "__dict__", {})
+            own = {name: value for name, value in wrapper.__dict__.items()
+                   if name != "__wrapped__" and (name not in theirs or theirs[name] is not value)}
+            names = {name: getattr(wrapper, name, None) for name in ("__name__", "__qualname__", "__doc__", "__module__")
+                     if getattr(wrapper, name, None) != getattr(self.f, name, None)}
+            return accelerate, (self.f,), (own, names) if own or names else None
+        if protocol < 4 or type(self.f) is not types.FunctionType:      # (names with dots came with 4)
+            return wrapper.__qualname__
+        return _accelerate_named, (self.as_named,)
+
+
+def _named(module, name):
+    """What a name of a module leads to, or None."""
+    found = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _accelerate_named(function):
+    """The accelerated function of which `function` was pickled: the one of that name, if it was found by it."""
+    name = function.__qualname__.removesuffix(_AS_NAMED)
+    found = _named(function.__module__, name)
+    if type(found) is _Accelerated and found._state.named is function:
+        return found
+    function.__qualname__ = name
+    return accelerate(function)
+
+
 def explained(f, args, kwargs, describe):
     """describe(tensors), where the tensors are the pending results of calling `f` with tensors for
     arrays, and what it left pending in its arguments."""
@@ -435,8 +488,10 @@ def _unwrap(value):
 
 
 def _suspends(f):
-    return (inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f)
-            or inspect.isasyncgenfunction(f))
+    """Whether what a call gives runs later, so that its caller sees arrays in between."""
+    if type(f) is types.FunctionType:
+        return f.__code__.co_flags & _SUSPENDS != 0
+    return inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
 
 
 def accelerate(function=None):
@@ -465,15 +520,7 @@ def accelerate(function=None):
         raise TypeError(f"accelerate() takes a function, not {function!r}")
     function = _unwrap(function)
     state = _Function(function)
-
-    if _suspends(function):
-        def wrapper(*args, **kwargs):
-            return function(*args, **kwargs)
-        if inspect.iscoroutinefunction(function) and hasattr(inspect, "markcoroutinefunction"):
-            inspect.markcoroutinefunction(wrapper)
-    else:
-        wrapper = state.wrapper = _Accelerated(state)
-        state.prepare()
-    functools.update_wrapper(wrapper, function)
-    wrapper.stats = state.stats
+    wrapper = state.wrapper = _Accelerated(state)
+    wrapper.__dict__.update(getattr(function, "__dict__", {}), __wrapped__=function)
+    state.prepare()
     return wrapper
