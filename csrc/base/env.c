@@ -2,41 +2,106 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
 
 struct fr_env fr_env;
 
-static void
-load_int(int *field, const char *name, int dflt)
-{
-    const char *s = getenv(name);
-    char       *end;
-    long        v;
+#define LARGE             (1 << 30)
+#define RANGE(lo, hi)     .least = lo, .most = hi
+#define ONE_OF(list)      .words = list
+#define SOME_OF(list)     .words = list, .several = true
+#define ANY               .words = NULL
+#define ENV_INT(field, d) .as_int = &fr_env.field, .default_text = #d
+#define ENV_STR(field, d) .as_str = fr_env.field, .default_text = d
+#define ENV(kind, env_name, env_field, dflt, allowed, text) \
+    {.name = env_name, .field = #env_field, .help = text, ENV_##kind(env_field, dflt), allowed},
+const struct fr_setting fr_settings[] = {
+#include "base/env.def"
+    {.name = NULL},
+};
+#undef ENV_INT
+#undef ENV_STR
 
-    *field = dflt;
-    if (!s || !*s)
-        return;
-    v = strtol(s, &end, 10);
-    if (*end == '\0' && v >= 0 && v <= 1 << 30)
-        *field = (int)v;
-    else
-        fprintf(stderr, "frit: %s=%s is not a whole number; using %d\n", name, s, dflt);
+static bool
+is_word(const char *words, const char *text, size_t n)
+{
+    for (size_t len; *words; words += len, words += strspn(words, ", ")) {
+        len = strcspn(words, ", ");
+        if (len == n && !memcmp(words, text, n))
+            return true;
+    }
+    return false;
 }
 
-static void
-load_str(char *field, const char *name, const char *dflt)
+bool
+fr_setting_allows_int(const struct fr_setting *s, long value)
 {
-    const char *s = getenv(name);
+    return value >= s->least && value <= s->most;
+}
 
-    snprintf(field, FR_ENV_STR_LEN, "%s", s && *s ? s : dflt);
+bool
+fr_setting_allows_text(const struct fr_setting *s, const char *text)
+{
+    if (strlen(text) >= FR_ENV_STR_LEN)
+        return false;
+    if (!s->words || !strcmp(text, s->default_text))
+        return true;
+    if (!s->several)
+        return is_word(s->words, text, strlen(text));
+    for (size_t len; *text; text += len, text += strspn(text, ", ")) {
+        len = strcspn(text, ", ");
+        if (!is_word(s->words, text, len))
+            return false;
+    }
+    return true;
+}
+
+void
+fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap)
+{
+    if (s->as_int)
+        snprintf(out, cap, "a whole number from %d to %d", s->least, s->most);
+    else if (s->words)
+        snprintf(out, cap, "%s of %s", s->several ? "some" : "one", s->words);
+    else
+        snprintf(out, cap, "a text of less than %d bytes", FR_ENV_STR_LEN);
+}
+
+/* False if the text is not for this setting, which then stays. */
+static bool
+set(const struct fr_setting *s, const char *text)
+{
+    char *end;
+    long  v;
+
+    if (s->as_str) {
+        if (!fr_setting_allows_text(s, text))
+            return false;
+        strcpy(s->as_str, text);
+        return true;
+    }
+    v = strtol(text, &end, 10);
+    if (*end || end == text || !fr_setting_allows_int(s, v))
+        return false;
+    *s->as_int = (int)v;
+    return true;
 }
 
 void
 fr_env_load(void)
 {
-#define ENV_INT(field, name, dflt) load_int(&fr_env.field, name, dflt);
-#define ENV_STR(field, name, dflt) load_str(fr_env.field, name, dflt);
-#define ENV(kind, name, field, dflt, help) ENV_##kind(field, name, dflt)
-#include "base/env.def"
-#undef ENV_INT
-#undef ENV_STR
+    char        allowed[256];
+    const char *text;
+
+    for (const struct fr_setting *s = fr_settings; s->name; s++)
+        set(s, s->default_text);
+    for (const struct fr_setting *s = fr_settings; s->name; s++) {
+        text = getenv(s->name);
+        if (!text || !*text || set(s, text))
+            continue;
+        fr_setting_allowed(s, allowed, sizeof allowed);
+        fr_warn_once(s->name, "%s=%.60s is not %s; using \"%s\"", s->name, text, allowed, s->default_text);
+    }
 }

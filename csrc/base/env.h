@@ -1,15 +1,16 @@
-/* base/env.h -- the settings of env.def as one struct, filled at import. */
+/* base/env.h -- the settings of env.def as one struct, filled at import, and as a table of what each may be. */
 #ifndef FR_BASE_ENV_H
 #define FR_BASE_ENV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define FR_ENV_STR_LEN 512
 
 struct fr_env {
 #define ENV_INT(field) int field;
 #define ENV_STR(field) char field[FR_ENV_STR_LEN];
-#define ENV(kind, name, field, dflt, help) ENV_##kind(field)
+#define ENV(kind, name, field, dflt, allowed, help) ENV_##kind(field)
 #include "base/env.def"
 #undef ENV_INT
 #undef ENV_STR
@@ -17,7 +18,26 @@ struct fr_env {
 
 extern struct fr_env fr_env;
 
+struct fr_setting {
+    const char *name, *field, *default_text, *help;
+    int        *as_int; /* one of the two */
+    char       *as_str;
+    int         least, most; /* of a number */
+    const char *words;       /* of a text, with commas between them; NULL: any text */
+    bool        several;     /* any number of the words */
+};
+
+/* Every setting; the last has no name. */
+extern const struct fr_setting fr_settings[];
+
+/* Where the environment has what a setting may not be, it stays the default, and a line on stderr says so. */
 void fr_env_load(void);
+
+bool fr_setting_allows_int(const struct fr_setting *s, long value);
+bool fr_setting_allows_text(const struct fr_setting *s, const char *text);
+
+/* What a setting may be, in words: "one of cpu, ref". */
+void fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap);
 
 /* FRIT_JIT=always: whoever computes waits for machine code. */
 static inline bool

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/processors.h"
 #include "bind/bind.h"
 #include "ir/node.h"
 #include "jit/compile.h"
@@ -134,35 +135,18 @@ stats_reset(PyObject *module, PyObject *unused)
 
 /* ---- settings */
 
-struct setting {
-    const char *env_name, *field, *help;
-    int        *as_int;       /* one of the two */
-    char       *as_str;
-    const char *default_text;
-};
-
-#define ENV_INT(name, field, dflt, help) {name, #field, help, &fr_env.field, NULL, #dflt},
-#define ENV_STR(name, field, dflt, help) {name, #field, help, NULL, fr_env.field, dflt},
-#define ENV(kind, name, field, dflt, help) ENV_##kind(name, field, dflt, help)
-static const struct setting settings[] = {
-#include "base/env.def"
-};
-#undef ENV_INT
-#undef ENV_STR
-
 static PyObject *
-setting_value(const struct setting *s)
+setting_value(const struct fr_setting *s)
 {
     return s->as_int ? PyLong_FromLong(*s->as_int) : PyUnicode_FromString(s->as_str);
 }
 
-static const struct setting *
+static const struct fr_setting *
 find_setting(PyObject *name)
 {
-    for (size_t i = 0; PyUnicode_Check(name) && i < FR_LEN(settings); i++)
-        if (!PyUnicode_CompareWithASCIIString(name, settings[i].field) ||
-            !PyUnicode_CompareWithASCIIString(name, settings[i].env_name))
-            return &settings[i];
+    for (const struct fr_setting *s = fr_settings; PyUnicode_Check(name) && s->name; s++)
+        if (!PyUnicode_CompareWithASCIIString(name, s->field) || !PyUnicode_CompareWithASCIIString(name, s->name))
+            return s;
     PyErr_Format(PyExc_KeyError, "frit has no setting %R", name);
     return NULL;
 }
@@ -171,13 +155,15 @@ static PyObject *
 config_list(PyObject *module, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
+    char      allowed[256];
 
     (void)module, (void)unused;
-    for (size_t i = 0; list && i < FR_LEN(settings); i++) {
-        const struct setting *s = &settings[i];
-        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:s,s:s}", "name", s->field, "variable",
-                                       s->env_name, "value", setting_value(s), "default",
-                                       s->default_text, "help", s->help);
+    for (const struct fr_setting *s = fr_settings; list && s->name; s++) {
+        PyObject *item;
+
+        fr_setting_allowed(s, allowed, sizeof allowed);
+        item = Py_BuildValue("{s:s,s:s,s:N,s:s,s:s,s:s}", "name", s->field, "variable", s->name, "value",
+                             setting_value(s), "default", s->default_text, "allowed", allowed, "help", s->help);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -188,7 +174,7 @@ config_list(PyObject *module, PyObject *unused)
 static PyObject *
 config_get(PyObject *module, PyObject *name)
 {
-    const struct setting *s = find_setting(name);
+    const struct fr_setting *s = find_setting(name);
 
     (void)module;
     return s ? setting_value(s) : NULL;
@@ -196,34 +182,54 @@ config_get(PyObject *module, PyObject *name)
 
 /* Texts that are looked at when they are needed, not only when the process starts. */
 static bool
-may_change(const struct setting *s)
+may_change(const struct fr_setting *s)
 {
     return s->as_int || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
            !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
 }
 
-static int
-set_text(const struct setting *s, PyObject *value)
+static PyObject *
+not_allowed(const struct fr_setting *s, PyObject *value)
+{
+    char allowed[256];
+
+    fr_setting_allowed(s, allowed, sizeof allowed);
+    return PyErr_Format(PyExc_ValueError, "the setting %s cannot be %R: it is %s", s->field, value, allowed);
+}
+
+static PyObject *
+set_number(const struct fr_setting *s, PyObject *value)
+{
+    int  overflow;
+    long v = PyLong_AsLongAndOverflow(value, &overflow);
+
+    if (v == -1 && PyErr_Occurred())
+        return NULL;
+    if (overflow || !fr_setting_allows_int(s, v))
+        return not_allowed(s, value);
+    if (s->as_int == &fr_env.num_threads)
+        fr_pool_set_size(v ? (int)v : fr_processors());
+    *s->as_int = (int)v;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_text(const struct fr_setting *s, PyObject *value)
 {
     const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : NULL;
 
-    if (!text) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
-        return -1;
-    }
-    if (strlen(text) >= FR_ENV_STR_LEN) {
-        PyErr_Format(PyExc_ValueError, "the setting %s is too long", s->field);
-        return -1;
-    }
+    if (!text)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
+    if (!fr_setting_allows_text(s, text))
+        return not_allowed(s, value);
     strcpy(s->as_str, text);
-    return 0;
+    Py_RETURN_NONE;
 }
 
 static PyObject *
 config_set(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    const struct setting *s;
+    const struct fr_setting *s;
 
     (void)module;
     if (n != 2) {
@@ -232,31 +238,9 @@ config_set(PyObject *module, PyObject *const *args, Py_ssize_t n)
     }
     if (!(s = find_setting(args[0])))
         return NULL;
-    if (!may_change(s)) {
-        PyErr_Format(PyExc_ValueError, "%s is read when frit is imported: set it in the environment",
-                     s->env_name);
-        return NULL;
-    }
-    if (s->as_int) {
-        long v = PyLong_AsLong(args[1]);
-        if (v == -1 && PyErr_Occurred())
-            return NULL;
-        if (v < 0 || v > 1 << 30) {
-            PyErr_Format(PyExc_ValueError, "the setting %s cannot be %ld", s->field, v);
-            return NULL;
-        }
-        if (s->as_int == &fr_env.num_threads) {
-            if (v < 1 || v > 256) {
-                PyErr_SetString(PyExc_ValueError, "num_threads is from 1 to 256");
-                return NULL;
-            }
-            fr_pool_set_size((int)v);
-        }
-        *s->as_int = (int)v;
-    } else if (set_text(s, args[1]) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    if (!may_change(s))
+        return PyErr_Format(PyExc_ValueError, "%s is read when frit is imported: set it in the environment", s->name);
+    return s->as_int ? set_number(s, args[1]) : set_text(s, args[1]);
 }
 
 static PyObject *

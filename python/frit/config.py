@@ -23,12 +23,7 @@ class _Settings:
 
     def restore(self):
         for name, value in self.old.items():
-            # 0 threads means "all there are" in the environment; as a value it is not accepted.
-            if name == "num_threads" and value == 0:
-                import os
-                _core.config_set(name, min(len(os.sched_getaffinity(0)), 256))
-            else:
-                _core.config_set(name, value)
+            _core.config_set(name, value)
         self.old = {}
 
     def __enter__(self):
@@ -40,12 +35,12 @@ class _Settings:
 
 class _Config(types.ModuleType):
     def __call__(self, **changes):
-        """Changes settings at once; as a context manager, until its end."""
+        """Changes settings at once; as a context manager, until its end. ValueError names what a setting may be."""
         return _Settings(changes)
 
 
 def settings():
-    """Every setting as a dict: name, variable, value, default, help."""
+    """Every setting as a dict: name, variable, value, default, what is allowed, help."""
     return _core.config_list()
 
 
@@ -57,7 +52,7 @@ def threads():
 def main():
     for s in settings():
         changed = str(s["value"]) != str(s["default"]).strip('"')
-        print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']}")
+        print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']} ({s['allowed']})")
 
 
 sys.modules[__name__].__class__ = _Config

@@ -163,12 +163,9 @@ fr_cpu_init(struct fr_err *err)
 
     level = highest_level();
     if (fr_env.isa[0]) {
-        while (k < N_LEVELS && strcmp(fr_env.isa, level_name[k]))
+        while (k < N_LEVELS - 1 && strcmp(fr_env.isa, level_name[k]))
             k++;
-        if (k == N_LEVELS)
-            fr_warn_once("isa", "FRIT_ISA=%s is none of generic, v2, v3, v4; using %s", fr_env.isa,
-                         level_name[level]);
-        else if (k > (int)level)
+        if (k > (int)level)
             fr_warn_once("isa", "FRIT_ISA=%s is more than this processor has; using %s", fr_env.isa,
                          level_name[level]);
         else

@@ -1,0 +1,105 @@
+"""Settings: frit.config() and the environment take what base/env.def allows, and say what that is where they do not."""
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import ROOT
+
+SETTINGS = {s["name"]: s for s in frit.config.settings()}
+WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
+         "skip": "forward split push fold fuse once"}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words(name):
+    before = frit._core.config_get(name)
+    for word in WORDS[name].split():
+        with frit.config(**{name: word}):
+            assert frit._core.config_get(name) == word
+    for word in ("bad", "", "Off", "AUTO", word + "x", word[:-1], word + " ", word + ",bad", "x" * 600, "\u00e9"):
+        if word == SETTINGS[name]["default"] or (name in ("log", "skip") and word.endswith(" ")):
+            continue
+        with pytest.raises(ValueError, match=f"{name} cannot be .*{WORDS[name].split()[-1]}"):
+            frit.config(**{name: word})
+        assert frit._core.config_get(name) == before
+    for value in (1, None, b"off", ["off"]):
+        with pytest.raises(TypeError, match=f"{name} is a string"):
+            frit.config(**{name: value})
+
+
+def test_several_words():
+    for text in ("compiles,syncs", "syncs, compiles", "fallbacks compiles", ""):
+        with frit.config(log=text):
+            assert frit._core.config_get("log") == text
+    with pytest.raises(ValueError, match="some of compiles, fallbacks, syncs"):
+        frit.config(log="compiles,foo")
+
+
+@pytest.mark.parametrize("name", [n for n, s in SETTINGS.items() if type(s["value"]) is int])
+def test_numbers(name):
+    least, most = map(int, re.fullmatch(r"a whole number from (\d+) to (\d+)", SETTINGS[name]["allowed"]).groups())
+    before = frit._core.config_get(name)
+    if name != "fail_alloc":
+        for value in {least, most, before, np.int64(least)} - ({most} if name == "num_threads" else set()):
+            with frit.config(**{name: value}):
+                assert frit._core.config_get(name) == value
+    for value in (least - 1, most + 1, -1, 2**31, 2**70, -2**70):
+        with pytest.raises(ValueError, match=f"{name} cannot be {value}: it is a whole number from {least} to {most}"):
+            frit.config(**{name: value})
+    for value in ("1", 1.0, None, [1]):
+        with pytest.raises(TypeError):
+            frit.config(**{name: value})
+    assert frit._core.config_get(name) == before
+
+
+def test_one_that_is_wrong_changes_nothing():
+    before = {s["name"]: s["value"] for s in frit.config.settings()}
+    for bad in ({"jit": "bad"}, {"debug": 6}, {"nothing": 1}, {"isa": "v2"}, {"cache_dir": "/tmp"}):
+        with pytest.raises((ValueError, KeyError)):
+            frit.config(verify=1, log="syncs", **bad)
+        assert before == {s["name"]: s["value"] for s in frit.config.settings()}
+
+
+def test_no_number_of_threads_means_all():
+    usable = frit.config.threads()
+    with frit.config(num_threads=1):
+        assert frit.config.threads() == 1
+    assert frit.config.threads() == usable
+
+
+BAD = {"FRIT_JIT": "banana", "FRIT_LOG": "foo", "FRIT_ISA": "v9", "FRIT_BACKEND": "CPU", "FRIT_CACHE": "2", "FRIT_CACHE_MB": "-1",
+       "FRIT_NUM_THREADS": "257", "FRIT_DEBUG": "3x", "FRIT_SKIP": "fold,fuze", "FRIT_HELPERS": "0", "FRIT_VERIFY": "yes",
+       "FRIT_EAGER_ELEMS": "1e6", "FRIT_PACK_BYTES": "99999999999999999999", "FRIT_CACHE_DIR": "/" + "x" * 600}
+
+
+def run(**settings):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("FRIT_")}
+    code = "import frit; print({s['variable']: (s['value'], s['default']) for s in frit.config.settings()})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**env, "PYTHONPATH": os.pathsep.join(sys.path), **settings})
+
+
+def test_what_the_environment_has_wrong_is_said_and_left_alone():
+    done = run(**BAD)
+    found, lines = eval(done.stdout), done.stderr.splitlines()
+    assert len(lines) == len(BAD), done.stderr
+    for name, text in BAD.items():
+        line, = (k for k in lines if k.startswith(f"frit: {name}="))
+        allowed = SETTINGS[name[5:].lower()]["allowed"]
+        assert f"={text[:60]} is not {allowed}; using" in line
+        assert str(found[name][0]) == found[name][1]
+    assert run(**BAD, FRIT_QUIET="1").stderr == ""
+    good = {"FRIT_JIT": "off", "FRIT_LOG": "compiles,syncs", "FRIT_ISA": "generic", "FRIT_DEBUG": "0", "FRIT_SKIP": "", "FRIT_CACHE": "0"}
+    done = run(**good)
+    assert done.stderr == "" and all(str(eval(done.stdout)[name][0]) == text for name, text in good.items())
+
+
+def test_every_pass_may_be_skipped():
+    with open(os.path.join(ROOT, "csrc", "passes", "passes.def")) as f:
+        assert re.findall(r"^PASS\((\w+)", f.read(), re.M) == WORDS["skip"].split()
