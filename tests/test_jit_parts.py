@@ -46,7 +46,7 @@ def sources(*patterns):
 def build(directory):
     """The test library and a helper program of its own."""
     shared = sources("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
-    parts = sources(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "key", "load", "memo")),
+    parts = sources(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "exec", "key", "load", "memo")),
                     "backends/ref/*.c")
     helper = sources("jit/cc/*.c", "jit/emit_gcc*.c")
     objects = {}
@@ -68,7 +68,8 @@ def build(directory):
 
 
 class Jit:
-    STATS = ["compiled", "failed", "hits", "misses", "bad", "helpers", "us", "pending", "objects"]
+    STATS = ["compiled", "failed", "hits", "misses", "bad", "helpers", "us", "pending", "objects", "loaded", "unloaded",
+             "code_bytes", "code_maps"]
 
     def __init__(self, directory):
         self.helper = os.path.join(directory, "frit-cc")
@@ -769,7 +770,7 @@ def shared_objects(tmp_path_factory):
                        check=True, stderr=subprocess.DEVNULL)
         return (d / name).read_bytes()
 
-    return {"good": make("good.so", "a.c", "-nodefaultlibs"), "constructor": make("init.so", "init.c"),
+    return {"good": make("good.so", "a.c", "-nodefaultlibs", "-Wl,--hash-style=sysv"), "constructor": make("init.so", "init.c"),
             "stack": make("stack.so", "a.c", "-Wl,-z,execstack"),
             "library": make("lib.so", "a.c", "-Wl,--no-as-needed", "-lpthread", "-ldl", "-lstdc++", "-lgcc_s"),
             "rpath": make("rpath.so", "a.c", "-Wl,-rpath,/tmp"), "tls": make("tls.so", "tls.c"),
@@ -777,18 +778,24 @@ def shared_objects(tmp_path_factory):
 
 
 def test_object_checks(library, shared_objects):
+    def place(data):
+        return library.c.test_load_place(data, ct.c_size_t(len(data)))
+
     for name, data in shared_objects.items():
         st, message = check_object(library, data)
         assert (st == OK) == (name == "good"), (name, st, message)
+        assert (place(data) == OK) == (name == "good")
     good = shared_objects["good"]
     for n in range(0, len(good), 7):        # cut off anywhere: refused or whole, but never read past the end
         check_object(library, good[:n])
+        place(good[:n])
     rng = random.Random(2)
     for _ in range(3000):
         broken = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             broken[rng.randrange(min(len(good), 2000))] = rng.randrange(256)
         check_object(library, bytes(broken))
+        place(bytes(broken))
 
 
 # ---- the disk cache --------------------------------------------------------------------------------

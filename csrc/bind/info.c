@@ -91,7 +91,7 @@ stats(PyObject *module, PyObject *unused)
     STAT(s, pending_nodes) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
-    STAT(c, n_objects)
+    STAT(c, n_objects) STAT(c, n_loaded) STAT(c, n_unloaded) STAT(c, code_bytes) STAT(c, code_maps)
     STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
     STAT(m, n_system)
 #undef STAT

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "jit/cache.h"
+#include "jit/exec.h"
 
 enum { THREAD_STACK = 512 << 10 };
 /* Waking the manager costs whoever asks as much as a run of a small kernel, and what is new comes with more of it: so
@@ -137,6 +138,7 @@ before_fork(void)
 static void
 after_fork_parent(void)
 {
+    fr_exec_forked();
     pthread_mutex_unlock(&m->lock);
     pthread_mutex_unlock(&m->fork_lock);
 }
@@ -152,6 +154,7 @@ after_fork_child(void)
     pthread_cond_init(&m->wake, NULL);
     pthread_cond_init(&m->done, NULL);
     fr_cache_after_fork();
+    fr_exec_forked();
     m->running = m->asleep = m->stop = false;
     m->memo_read = m->compiler_known;
     if (m->current)
@@ -288,6 +291,9 @@ fr_compile_stats(struct fr_compile_stats *out)
     pthread_mutex_lock(&m->lock);
     *out = m->stats;
     out->n_pending = m->n_pending;
+    for (size_t i = 0; i < m->n_known; i++)
+        out->n_loaded += m->known[i]->object != NULL;
+    fr_exec_stats(&out->code_bytes, &out->code_maps);
     pthread_mutex_unlock(&m->lock);
 }
 

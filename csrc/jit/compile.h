@@ -14,10 +14,12 @@
 
 /* Asks for code of `nest` (packed form copied at once). `lookup_only` looks in the disk cache and does
  * not compile. `ready(arg, code)` is called once on the manager thread, code NULL if there is none;
- * code lives until the process ends. Never blocks, never fails visibly. A manager that is asleep stays so until
+ * code lives until fr_compile_release. Never blocks, never fails visibly. A manager that is asleep stays so until
  * somebody nudges it. */
 void fr_compile_want(const struct fr_nest *, bool lookup_only,
                      void (*ready)(void *arg, const struct fr_nest_code *code), void *arg);
+/* Whoever was given code does not run it any more: what nobody wants may be unloaded. On any thread, without a lock. */
+void fr_compile_release(const struct fr_nest_code *);
 /* Wakes the manager thread if it is asleep and something is wanted: 4 to 9 us on a virtual machine. */
 void fr_compile_nudge(void);
 /* Starts the manager thread, if it does not run: it takes as long as a small evaluation, so better before the first
@@ -32,6 +34,9 @@ struct fr_compile_stats {
     uint64_t compile_us;
     uint64_t n_pending;
     uint64_t n_objects;        /* of the kernels compiled: several that wait share one */
+    uint64_t n_loaded;         /* kernels whose code is in memory, */
+    uint64_t n_unloaded;       /* and those whose code was, and went */
+    uint64_t code_bytes, code_maps;
 };
 void fr_compile_stats(struct fr_compile_stats *);
 

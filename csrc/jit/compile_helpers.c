@@ -170,8 +170,8 @@ assign(struct fr_helper *h)
     int                   n = 0, size = batch_size(), room = BATCH_INSTS;
 
     while (n < size && take_todo(work, room)) {
-        struct fr_job              *j = m->current;
-        const struct fr_known_code *k = fr_job_known(&j->key); /* another job may have had the same nest */
+        struct fr_job        *j = m->current;
+        struct fr_known_code *k = fr_job_known(&j->key); /* another job may have had the same nest */
 
         if (k) {
             fr_job_answer_known(k);
@@ -225,7 +225,7 @@ finish_compile(struct fr_helper *h)
     fr_compile_count(&m->stats.n_objects, 1);
     while (fr_jobs_take(work)) {
         key = m->current->key;
-        if (fr_job_answer_with(h->bytes, h->head.n_bytes, &m->stats.n_compiled, &err)) {
+        if (fr_job_answer_with(h->bytes, h->head.n_bytes, &m->stats.n_compiled, &err) != FR_EBUG) {
             fr_compile_say(&key, batch ? "compiled with others" : "compiled", us);
             fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
         } else if (batch) {

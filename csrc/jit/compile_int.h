@@ -35,10 +35,14 @@ struct fr_jobs {
     struct fr_job *first, *last;
 };
 
-/* Code by key, kept until the process ends; code.rows is NULL where compiling failed for good. */
+/* Code by key; code.rows is NULL where compiling failed for good. What nobody holds is kept for who may ask again, until
+ * there is too much. Made, and held anew, on the manager thread only. */
 struct fr_known_code {
-    struct fr_key       key;
-    struct fr_nest_code code;
+    struct fr_key        key;
+    struct fr_nest_code  code;
+    struct fr_object    *object;
+    atomic_uint          n_holders;
+    atomic_uint_fast64_t let_go;   /* when the last of them went, in the order of such events */
 };
 
 struct fr_manager {
@@ -84,13 +88,14 @@ void fr_job_free(struct fr_job *);
 /* Makes the key of a job, if it has none for the compiler of now. */
 void fr_job_key(struct fr_job *);
 /* What is in this process's memory for a key, or NULL. */
-const struct fr_known_code *fr_job_known(const struct fr_key *);
+struct fr_known_code *fr_job_known(const struct fr_key *);
 /* Answers the current job and forgets it. */
 void fr_job_answer(const struct fr_nest_code *);
 /* Answers the current job with what memory has for its key. */
-void fr_job_answer_known(const struct fr_known_code *);
-/* Loads an object for the current job, counts it as `what` and answers with it; false when it is no good. */
-bool fr_job_answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *);
+void fr_job_answer_known(struct fr_known_code *);
+/* Loads an object for the current job, counts it as `what` and answers with it. FR_EBUG: it is no good, and there is no
+ * answer yet. Where there is no room for it, the answer is that there is no code, for now. */
+fr_status fr_job_answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *);
 /* The current job has no code, and if `for_good`, never will have. */
 void fr_job_give_up(bool for_good);
 /* Answers the current job from memory or disk, or without code, or puts it where it waits for a helper. */

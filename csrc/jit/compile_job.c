@@ -1,4 +1,5 @@
 /* jit/compile_job.c -- a job of the manager, from its key to its answer: lists, what is known of keys, the disk. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "jit/cache.h"
 #include "jit/compile_int.h"
+#include "jit/exec.h"
 #include "jit/load.h"
 #include "jit/memo.h"
 
@@ -65,9 +67,14 @@ fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
                 key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
 }
 
-/* ---- finished jobs --------------------------------------------------------------------------- */
+/* ---- what is known of keys ------------------------------------------------------------------- */
 
-const struct fr_known_code *
+enum { CODE_BYTES = 2 << 20,  /* more is kept only as long as somebody holds it */
+       MAX_KNOWN = 4096 };    /* likewise */
+
+static atomic_uint_fast64_t clock_;
+
+struct fr_known_code *
 fr_job_known(const struct fr_key *key)
 {
     for (size_t i = 0; i < m->n_known; i++)
@@ -76,24 +83,80 @@ fr_job_known(const struct fr_key *key)
     return NULL;
 }
 
-/* Remembers what came of a key; without memory it is forgotten, which costs a second compilation. */
-static const struct fr_known_code *
-keep(const struct fr_key *key, const struct fr_nest_code *code)
+static void
+unload(struct fr_object *o)
+{
+    pthread_mutex_lock(&m->fork_lock);
+    fr_object_unref(o);
+    pthread_mutex_unlock(&m->fork_lock);
+}
+
+/* Forgets what nobody holds for longer than all else; false if all is held. */
+static bool
+forget_oldest(void)
+{
+    struct fr_known_code *k = NULL;
+    size_t                oldest = m->n_known;
+
+    for (size_t i = 0; i < m->n_known; i++)
+        if (m->known[i]->n_holders == 0 && (oldest == m->n_known || m->known[i]->let_go < m->known[oldest]->let_go))
+            oldest = i;
+    if (oldest == m->n_known)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    k = m->known[oldest];
+    m->known[oldest] = m->known[--m->n_known];
+    m->stats.n_unloaded += k->object != NULL;
+    pthread_mutex_unlock(&m->lock);
+    unload(k->object);
+    fr_free(k);
+    return true;
+}
+
+static bool
+is_too_much(void)
+{
+    uint64_t n_bytes, n_maps;
+
+    fr_exec_stats(&n_bytes, &n_maps);
+    return n_bytes > CODE_BYTES || m->n_known > MAX_KNOWN;
+}
+
+/* Remembers what came of a key, and has the object, if there is one. Without memory it is forgotten, which costs a second
+ * compilation. */
+static struct fr_known_code *
+keep(const struct fr_key *key, const struct fr_nest_code *code, struct fr_object *object)
 {
     struct fr_known_code *k = fr_calloc(1, sizeof *k);
+    bool                  kept = false;
 
     pthread_mutex_lock(&m->lock);
     if (k && FR_GROW(m->known, m->known_cap, m->n_known + 1)) {
         k->key = *key;
         k->code = *code;
+        k->object = object;
+        k->let_go = ++clock_;
         m->known[m->n_known++] = k;
-    } else {
-        fr_free(k);
-        k = NULL;
+        kept = true;
     }
     pthread_mutex_unlock(&m->lock);
-    return k;
+    if (kept)
+        return k;
+    fr_free(k);
+    unload(object);
+    return NULL;
 }
+
+void
+fr_compile_release(const struct fr_nest_code *code)
+{
+    struct fr_known_code *k = (struct fr_known_code *)((char *)code - offsetof(struct fr_known_code, code));
+
+    k->let_go = ++clock_;
+    k->n_holders--; /* the last access: it may be gone from now on */
+}
+
+/* ---- finished jobs --------------------------------------------------------------------------- */
 
 void
 fr_job_answer(const struct fr_nest_code *code)
@@ -110,8 +173,10 @@ fr_job_answer(const struct fr_nest_code *code)
 }
 
 void
-fr_job_answer_known(const struct fr_known_code *k)
+fr_job_answer_known(struct fr_known_code *k)
 {
+    if (k->code.rows)
+        k->n_holders++; /* until fr_compile_release */
     fr_job_answer(k->code.rows ? &k->code : NULL);
 }
 
@@ -123,24 +188,49 @@ fr_compile_count(uint64_t *what, uint64_t n)
     pthread_mutex_unlock(&m->lock);
 }
 
-bool
+static fr_status
+load(const void *bytes, size_t n, struct fr_object **out, struct fr_err *err)
+{
+    fr_status st;
+
+    pthread_mutex_lock(&m->fork_lock);
+    st = fr_object_get(bytes, n, out, err);
+    pthread_mutex_unlock(&m->fork_lock);
+    return st;
+}
+
+fr_status
 fr_job_answer_with(const void *bytes, size_t n, uint64_t *what, struct fr_err *err)
 {
-    struct fr_nest_code         code;
-    const struct fr_known_code *k;
-    char                        name[FR_KERNEL_NAME];
-    fr_status                   st;
+    struct fr_nest_code   code;
+    struct fr_known_code *k = NULL;
+    struct fr_object     *object;
+    char                  name[FR_KERNEL_NAME];
+    fr_status             st;
 
     fr_key_name(&m->current->key, name);
-    pthread_mutex_lock(&m->fork_lock);
-    st = fr_load_code(bytes, n, name, m->current->n_stages, &code, err);
-    pthread_mutex_unlock(&m->fork_lock);
-    if (st != FR_OK)
-        return false;
-    k = keep(&m->current->key, &code);
+    st = load(bytes, n, &object, err);
+    if (st != FR_OK && st != FR_EBUG) { /* no room, unless what nobody holds makes some */
+        while (forget_oldest())
+            ;
+        st = load(bytes, n, &object, err);
+    }
+    if (st == FR_OK && (st = fr_object_find(object, name, m->current->n_stages, &code, err)) != FR_OK)
+        unload(object);
+    if (st == FR_EBUG)
+        return st;
+    if (st == FR_OK)
+        k = keep(&m->current->key, &code, object);
+    else
+        fr_warn_once("room", "a kernel is interpreted: %s", err->text);
     fr_compile_count(what, 1);
-    fr_job_answer(k ? &k->code : NULL);
-    return true;
+    if (k)
+        fr_job_answer_known(k);
+    else
+        fr_job_answer(NULL);
+    while (is_too_much() && forget_oldest())
+        ;
+    return st;
 }
 
 void
@@ -149,7 +239,7 @@ fr_job_give_up(bool for_good)
     static const struct fr_nest_code none = {NULL, NULL, NULL};
 
     if (for_good) {
-        keep(&m->current->key, &none);
+        keep(&m->current->key, &none, NULL);
         fr_compile_count(&m->stats.n_failed, 1);
     }
     fr_job_answer(NULL);
@@ -226,13 +316,13 @@ fr_job_key(struct fr_job *j)
 static bool
 look_up(void)
 {
-    struct fr_job              *j = m->current;
-    const struct fr_known_code *k;
-    struct fr_err               err;
-    void                       *bytes;
-    size_t                      n;
-    int64_t                     start = fr_now_us();
-    bool                        ok;
+    struct fr_job        *j = m->current;
+    struct fr_known_code *k;
+    struct fr_err         err;
+    void                 *bytes;
+    size_t                n;
+    int64_t               start = fr_now_us();
+    fr_status             st;
 
     fr_job_key(j);
     if ((k = fr_job_known(&j->key))) {
@@ -241,9 +331,9 @@ look_up(void)
     }
     switch (fr_cache_get(&j->key, &bytes, &n, &err)) {
     case FR_OK:
-        ok = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
+        st = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
         fr_free(bytes);
-        if (ok)
+        if (st != FR_EBUG)
             return true;
         fr_cache_drop(&j->key); /* as good as damaged */
         __attribute__((fallthrough));

@@ -377,7 +377,8 @@ static const char *const shift_options[] = {"-fgcse"};
  * (a - b) / (a + b) of 1 M such f64 takes 460 us, instead of 270. */
 static const char *const wide_options[] = {"-mprefer-vector-width=512", "-mtune=icelake-server"};
 /* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
- * not have the files that linking against libc takes. */
+ * not have the files that linking against libc takes. Segments lie close to each other, for jit/load.c packs objects
+ * into shared pages, and names are in the table that says how many they are. */
 static const char *const link_options[] = {
     "-nostartfiles",
     "-nodefaultlibs",
@@ -385,6 +386,10 @@ static const char *const link_options[] = {
     "-Wl,-z,noexecstack",
     "-Wl,-z,now",
     "-Wl,-z,noseparate-code",
+    "-Wl,-z,norelro",
+    "-Wl,-z,max-page-size=64",
+    "-Wl,-z,common-page-size=64",
+    "-Wl,--hash-style=sysv",
     "-Wl,-s",
 };
 #if defined __x86_64__

@@ -25,6 +25,8 @@ enum { JIT_NONE, JIT_LOOKING, JIT_MISSED, JIT_COMPILING, JIT_DONE };
 /* Plans are made on two threads (planner.c, which also keeps the lock from being held over a fork). */
 static pthread_mutex_t         lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_kernel_entry *buckets[N_BUCKETS];
+/* Those that lost their last plan while the compiler worked on them: the answer is written into them. */
+static struct fr_kernel_entry *left_behind;
 
 static inline uint64_t
 mix(uint64_t h, uint64_t v)
@@ -77,6 +79,8 @@ fr_kernels_begin(void)
 static void
 entry_free(struct fr_kernel_entry *e)
 {
+    if (atomic_load(&e->k.code))
+        fr_compile_release(e->k.code);
     fr_program_free(e->k.program);
     fr_nest_free(e->k.nest);
     fr_free(e);
@@ -95,6 +99,44 @@ find(const struct fr_nest *nest, uint64_t key)
     return e;
 }
 
+/* Lock held. */
+static void
+unlink_entry(struct fr_kernel_entry *e)
+{
+    struct fr_kernel_entry **link = &buckets[e->k.key % N_BUCKETS];
+
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+}
+
+/* Frees those that were left behind and have their answer now, unless a plan has found them again. */
+static void
+sweep(void)
+{
+    struct fr_kernel_entry **link = &left_behind, *e, *gone = NULL;
+
+    pthread_mutex_lock(&lock);
+    while ((e = *link)) {
+        if (atomic_load(&e->n_asked) > 0) {
+            link = &e->next_left;
+            continue;
+        }
+        *link = e->next_left;
+        e->is_left = false;
+        if (e->refs == 0) {
+            unlink_entry(e);
+            e->next_left = gone;
+            gone = e;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    for (; gone; gone = e) {
+        e = gone->next_left;
+        entry_free(gone);
+    }
+}
+
 fr_status
 fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
 {
@@ -107,6 +149,7 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
     pthread_mutex_unlock(&lock);
     if (*out)
         return FR_OK;
+    sweep();
     if (!(e = fr_calloc(1, sizeof *e)))
         return fr_no_memory(err, "a kernel");
     e->k.key = key;
@@ -132,18 +175,20 @@ out:
 void
 fr_kernel_unref(struct fr_kernel_entry *e)
 {
-    struct fr_kernel_entry **link = &buckets[e->k.key % N_BUCKETS];
-    bool                     stays;
+    bool gone;
 
     pthread_mutex_lock(&lock);
-    /* While the compiler works on it, it stays: the answer is written into it. */
-    stays = --e->refs > 0 || atomic_load(&e->n_asked) > 0;
-    while (!stays && *link != e)
-        link = &(*link)->next;
-    if (!stays)
-        *link = e->next;
+    gone = --e->refs == 0 && !e->is_left;
+    if (gone && atomic_load(&e->n_asked) > 0) {
+        e->next_left = left_behind;
+        left_behind = e;
+        e->is_left = true;
+        gone = false;
+    }
+    if (gone)
+        unlink_entry(e);
     pthread_mutex_unlock(&lock);
-    if (!stays)
+    if (gone)
         entry_free(e);
 }
 
@@ -154,7 +199,9 @@ code_ready(void *arg, const struct fr_nest_code *code)
 {
     struct fr_kernel_entry *e = arg;
 
-    if (code) {
+    if (code && atomic_load(&e->k.code)) {
+        fr_compile_release(code); /* it has the same already */
+    } else if (code) {
         if (e->k.program)
             fr_program_meets_code(e->k.program);
         atomic_store_explicit(&e->k.code, code, memory_order_release);

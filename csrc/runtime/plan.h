@@ -115,6 +115,8 @@ void      fr_pattern_bury(const struct fr_pattern *, const fr_ref *id);
 struct fr_kernel_entry {
     struct fr_kernel        k;           /* first: the backend sees only this */
     struct fr_kernel_entry *next;        /* same bucket */
+    struct fr_kernel_entry *next_left;
+    bool                    is_left;     /* kernels.c: it lost its last plan before the compiler's answer came */
     uint32_t                refs;        /* plans */
     atomic_int              n_asked;     /* answers of the compiler that are still to come */
     uint64_t                cost;        /* of its runs before it was compiled */

@@ -227,6 +227,21 @@ test_load_check(const void *bytes, size_t n, char *message)
     return st;
 }
 
+/* Loads it, without a look at what it has, and unloads it. */
+EXPORT int
+test_load_place(const void *bytes, size_t n)
+{
+    struct fr_err     err = {FR_OK, ""};
+    struct fr_object *o = NULL;
+    int               st = fr_object_get(bytes, n, &o, &err);
+    struct fr_nest_code code;
+
+    if (st == FR_OK)
+        fr_object_find(o, "none", 1, &code, &err);
+    fr_object_unref(o);
+    return st;
+}
+
 EXPORT int test_warnings(char *out, int cap) { return fr_warnings(out, cap); }
 EXPORT void test_fail_at(long n) { fr_alloc_fail_at(n); }
 EXPORT long test_fail_count(void) { return fr_alloc_count(); }
