@@ -261,6 +261,7 @@ import_tensor(const struct dl_tensor *d, bool readonly, void (*release)(void *),
     fr_status     st;
     uint32_t      look;
     void         *data;
+    bool          empty = false, too_far = false;
 
     if (d->device.type != DL_CPU) {
         PyErr_SetString(PyExc_BufferError, "Unsupported device in DLTensor: only the CPU's memory");
@@ -272,9 +273,20 @@ import_tensor(const struct dl_tensor *d, bool readonly, void (*release)(void *),
                      d->dtype.lanes, (int)d->ndim);
         return -1;
     }
+    for (int i = 0; i < d->ndim; i++)
+        empty |= d->shape[i] == 0;
+    /* The shape itself is looked at by fr_tensor_from_memory. Strides along which nobody steps may be anything. */
     for (int i = d->ndim - 1; i >= 0; i--) {
-        strides[i] = (d->strides ? d->strides[i] : step) * fr_dtype_size(dtype);
-        step *= d->shape[i];
+        if (__builtin_mul_overflow(d->strides ? d->strides[i] : step, fr_dtype_size(dtype), &strides[i])) {
+            strides[i] = fr_dtype_size(dtype);
+            too_far |= d->strides && d->shape[i] > 1 && !empty;
+        }
+        if (__builtin_mul_overflow(step, d->shape[i], &step))
+            step = 0;
+    }
+    if (too_far) {
+        PyErr_SetString(PyExc_BufferError, "DLTensor: the strides in bytes do not fit into 64 bits");
+        return -1;
     }
     st = fr_tensor_from_memory((char *)d->data + d->byte_offset, dtype, d->ndim, d->shape, strides,
                                readonly, release, owner, out, &err);

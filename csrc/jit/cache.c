@@ -16,6 +16,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -42,6 +43,7 @@ struct entry_head {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char            wanted[PATH_MAX];    /* as configured; empty: memory only */
+static size_t          n_given;             /* so much of it must be there: nobody's home is ours to make */
 static char            directory[PATH_MAX]; /* resolved and checked; empty until then */
 static bool            checked;
 static bool            have_secret;
@@ -64,25 +66,43 @@ home(char *buf, size_t cap)
     return NULL;
 }
 
+/* How much of a path names the folder that it is in. */
+static size_t
+parent_length(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    while (n > 1 && path[n - 1] != '/')
+        n--;
+    return n;
+}
+
 void
 fr_cache_configure(void)
 {
     const char *xdg = getenv("XDG_CACHE_HOME");
     char        buf[4096];
+    struct stat st;
     int         n = 0;
 
     pthread_mutex_lock(&lock);
     wanted[0] = directory[0] = '\0';
+    n_given = 0;
     checked = have_secret = false;
     written_since_scan = UINT64_MAX;
-    if (!fr_env.cache)
+    if (!fr_env.cache) {
         n = 0;
-    else if (fr_env.cache_dir[0])
+    } else if (fr_env.cache_dir[0]) {
         n = snprintf(wanted, sizeof wanted, "%s", fr_env.cache_dir);
-    else if (xdg && *xdg == '/')
+    } else if (xdg && *xdg == '/') {
         n = snprintf(wanted, sizeof wanted, "%s/frit", xdg);
-    else if ((xdg = home(buf, sizeof buf)))
+        n_given = stat(xdg, &st) == 0 ? strlen(xdg) : parent_length(xdg);
+    } else if ((xdg = home(buf, sizeof buf))) {
         n = snprintf(wanted, sizeof wanted, "%s/.cache/frit", xdg);
+        n_given = strlen(xdg);
+    }
     if (n >= (int)sizeof wanted)
         wanted[0] = '\0';
     pthread_mutex_unlock(&lock);
@@ -103,6 +123,23 @@ odd(struct fr_err *err, const char *path, const char *why)
     return fr_fail(err, FR_EOS, "%s: %s", path, why);
 }
 
+/* Whether the home, or what else was given, is there, and a place for files: `/` is for who has none. */
+static fr_status
+check_given(struct fr_err *err)
+{
+    char        given[PATH_MAX];
+    struct stat st, root;
+
+    if (!n_given)
+        return FR_OK;
+    snprintf(given, sizeof given, "%.*s", (int)n_given, wanted);
+    if (stat(given, &st) < 0)
+        return odd(err, given, strerror(errno));
+    if (!S_ISDIR(st.st_mode) || (stat("/", &root) == 0 && st.st_dev == root.st_dev && st.st_ino == root.st_ino))
+        return odd(err, given, "not a home");
+    return FR_OK;
+}
+
 /* Creates what is missing of the wanted path, for this user alone. */
 static fr_status
 make_directories(struct fr_err *err)
@@ -110,7 +147,7 @@ make_directories(struct fr_err *err)
     char path[PATH_MAX];
 
     memcpy(path, wanted, sizeof path);
-    for (char *p = path + 1;; p++) {
+    for (char *p = path + 1 + n_given;; p++) {
         char c = *p;
 
         if (c && c != '/')
@@ -190,6 +227,7 @@ check_directory(struct fr_err *err)
 
     if (wanted[0] != '/')
         return odd(err, wanted, "not an absolute path");
+    TRY(check_given(err));
     TRY(make_directories(err));
     if (!(resolved = realpath(wanted, NULL)))
         return odd(err, wanted, strerror(errno));
@@ -439,7 +477,8 @@ fr_cache_get(const struct fr_key *key, void **bytes, size_t *n, struct fr_err *e
     if ((fd = open_private(dir, name, &file)) < 0) {
         if (errno != EPERM && errno != ELOOP)
             goto out;
-    } else if ((*bytes = read_entry(fd, &file, key, n))) {
+    } else if (file.st_nlink == 1 && /* another name may be somebody else's */
+               (*bytes = read_entry(fd, &file, key, n))) {
         st = FR_OK;
         if (time(NULL) - file.st_mtime > TOUCH_AFTER_S)
             futimens(fd, NULL);

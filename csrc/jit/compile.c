@@ -188,8 +188,9 @@ fr_compile_configure(const char *helper_path, const char *const *features)
         m->feature[i] = NULL;
     }
     m->helper_hashed = m->compiler_known = m->memo_read = m->is_unavailable = false;
-    m->unavailable[0] = '\0';
-    m->n_deaths_at_start = 0;
+    m->unavailable[0] = m->pause_reason[0] = '\0';
+    m->n_deaths_at_start = m->n_pauses = 0;
+    m->resume_us = 0;
     m->configured = fr_helper_prepare(&m->setup, helper_path, &err) == FR_OK;
     for (; m->configured && features && features[n] && n < FR_MAX_FEATURES; n++) {
         size_t len = strlen(features[n]) + 1;
@@ -303,7 +304,7 @@ fr_compile_unavailable(void)
     const char *why;
 
     pthread_mutex_lock(&m->lock);
-    why = m->is_unavailable ? m->unavailable : NULL; /* written once, then left alone */
+    why = m->is_unavailable ? m->unavailable : fr_compile_is_paused() ? m->pause_reason : NULL;
     pthread_mutex_unlock(&m->lock);
     return why;
 }

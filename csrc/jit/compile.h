@@ -40,8 +40,10 @@ struct fr_compile_stats {
 };
 void fr_compile_stats(struct fr_compile_stats *);
 
-/* NULL when compilation works or has not been tried, else why it does not (no libgccjit, no `as`). */
+/* NULL when compilation works or has not been tried, else why it does not (no libgccjit, no `as`), or not now. */
 const char *fr_compile_unavailable(void);
+/* Compiling does not work now, but may again: who has waited for long may ask. */
+bool fr_compile_is_paused(void);
 /* Path of the helper program (set by bind at import) and gcc -m options of this machine. */
 void fr_compile_configure(const char *helper_path, const char *const *features);
 /* Disk cache: where, how much, and emptying it. `dir` is empty when memory only. */

@@ -66,15 +66,17 @@ bury(struct fr_helper *h, bool late, const char *why)
 
     stop_helper(h);
     fr_warn_once("compile", "a compiler helper %s: %s", late ? "took too long" : "died", why);
-    if (!greeted && ++m->n_deaths_at_start >= MAX_TRIES)
-        fr_compile_set_unavailable("the compiler helper does not start");
-    if (is_batch(work) && !m->is_unavailable) {
+    if (!greeted && ++m->n_deaths_at_start >= MAX_TRIES) {
+        m->n_deaths_at_start = 0;
+        fr_compile_pause("the compiler helper does not start");
+    }
+    if (is_batch(work) && !fr_compile_is_stopped()) {
         part_batch(work);
         return;
     }
     while (fr_jobs_take(work)) {
-        if (late || ++m->current->n_tries >= MAX_TRIES || m->is_unavailable)
-            fr_job_give_up(!m->is_unavailable);
+        if (late || ++m->current->n_tries >= MAX_TRIES || fr_compile_is_stopped())
+            fr_job_give_up(!fr_compile_is_stopped());
         else
             fr_jobs_put(&m->todo);
     }
@@ -90,7 +92,7 @@ start_helper(struct fr_helper *h)
         fr_helper_sweep(&m->setup);
     }
     if (fr_helper_start(h, &m->setup, &err) != FR_OK) {
-        fr_compile_set_unavailable(err.text);
+        fr_compile_pause(err.text);
         return false;
     }
     h->since_us = fr_now_us();
@@ -195,9 +197,9 @@ assign(struct fr_helper *h)
 void
 fr_helpers_distribute(void)
 {
-    if (m->is_unavailable)
+    if (fr_compile_is_stopped())
         fail_todo();
-    for (int i = 0; i < max_helpers() && m->todo.first && !m->is_unavailable; i++) {
+    for (int i = 0; i < max_helpers() && m->todo.first && !fr_compile_is_stopped(); i++) {
         struct fr_helper *h = &m->helper[i];
 
         if (!h->pid && (!start_helper(h) || !m->compiler_known))
@@ -221,6 +223,7 @@ finish_compile(struct fr_helper *h)
     struct fr_err   err;
 
     h->n_compiles++;
+    m->n_pauses = 0;
     fr_compile_count(&m->stats.compile_us, (uint64_t)us);
     fr_compile_count(&m->stats.n_objects, 1);
     while (fr_jobs_take(work)) {
@@ -279,6 +282,11 @@ on_frame(struct fr_helper *h)
             break;
         fail_compile(h);
         end = NULL;
+        break;
+    case FR_FRAME_NO_ROOM:
+        fr_compile_pause(h->bytes);
+        while (fr_jobs_take(work_of(h)))
+            fr_job_answer(NULL);
         break;
     case FR_FRAME_NO_COMPILER:
         fr_compile_set_unavailable(h->bytes);

@@ -65,6 +65,9 @@ struct fr_manager {
     struct fr_compile_stats  stats;
     char                     unavailable[600];
     bool                     is_unavailable;
+    char                     pause_reason[600];
+    _Atomic(int64_t)         resume_us; /* before that, nothing is compiled */
+    int                      n_pauses;  /* since the last object */
     char                    *feature[FR_MAX_FEATURES + 1];
     struct fr_helper_setup   setup;
     struct fr_key_maker      maker;
@@ -106,6 +109,10 @@ void fr_compile_count(uint64_t *what, uint64_t n);
 void fr_compile_say(const struct fr_key *, const char *what, int64_t us);
 /* From now on all is interpreted; warns once. */
 void fr_compile_set_unavailable(const char *why);
+/* The same for a while, the longer the more often in a row. */
+void fr_compile_pause(const char *why);
+/* Either of them. */
+bool fr_compile_is_stopped(void);
 /* The hello of a helper: the digest of its compiler, then the path. */
 void fr_compile_learn_compiler(const char *hello, size_t n);
 

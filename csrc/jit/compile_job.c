@@ -15,6 +15,9 @@
 
 static struct fr_manager *const m = &fr_manager;
 
+#define PAUSE_US 1000000ll /* the first one */
+enum { MAX_DOUBLINGS = 8 };
+
 void
 fr_jobs_push(struct fr_jobs *l, struct fr_job *j)
 {
@@ -256,6 +259,31 @@ fr_compile_set_unavailable(const char *why)
     fr_warn_once("compile", "kernels are interpreted, not compiled: %s", why);
 }
 
+void
+fr_compile_pause(const char *why)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->pause_reason[0]) /* written once, for who reads it has no lock */
+        snprintf(m->pause_reason, sizeof m->pause_reason, "%s", why);
+    m->resume_us = fr_now_us() + (PAUSE_US << (m->n_pauses < MAX_DOUBLINGS ? m->n_pauses++ : MAX_DOUBLINGS));
+    pthread_mutex_unlock(&m->lock);
+    fr_warn_once("compile", "kernels are interpreted for now, not compiled: %s", why);
+}
+
+bool
+fr_compile_is_paused(void)
+{
+    int64_t until = atomic_load_explicit(&m->resume_us, memory_order_relaxed);
+
+    return until && fr_now_us() < until;
+}
+
+bool
+fr_compile_is_stopped(void)
+{
+    return m->is_unavailable || fr_compile_is_paused();
+}
+
 /* ---- which compiler -------------------------------------------------------------------------- */
 
 static void
@@ -355,7 +383,7 @@ fr_job_take_in(void)
     if (known && look_up())
         return;
     /* What was never compiled by this program cannot be in the cache. */
-    if (m->current->lookup_only || m->is_unavailable) {
+    if (m->current->lookup_only || fr_compile_is_stopped()) {
         fr_job_answer(NULL);
         return;
     }

@@ -209,8 +209,9 @@ code_ready(void *arg, const struct fr_nest_code *code)
     } else if (atomic_load(&e->n_asked) == 1) {
         int looking = JIT_LOOKING;
 
+        /* For now is not for good. */
         if (!atomic_compare_exchange_strong(&e->k.jit_state, &looking, JIT_MISSED))
-            atomic_store(&e->k.jit_state, JIT_DONE);
+            atomic_store(&e->k.jit_state, fr_compile_is_paused() ? JIT_MISSED : JIT_DONE);
     }
     atomic_fetch_sub(&e->n_asked, 1);
 }
@@ -240,6 +241,6 @@ fr_kernel_ran(struct fr_kernel_entry *e, uint64_t elapsed_us, uint64_t n_bytes)
     e->cost += cost + RUN_COST;
     if (state == JIT_NONE && e->cost >= WORTH_LOOKING)
         ask(e, JIT_LOOKING);
-    else if (state != JIT_NONE && e->cost >= WORTH_COMPILING)
+    else if (state != JIT_NONE && e->cost >= WORTH_COMPILING && !fr_compile_is_paused())
         ask(e, JIT_COMPILING);
 }

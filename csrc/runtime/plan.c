@@ -916,7 +916,8 @@ fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, s
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }
-    memcpy(p->key, of->key, of->n_key * sizeof *p->key);
+    if (of->n_key) /* an explained one has none */
+        memcpy(p->key, of->key, of->n_key * sizeof *p->key);
     p->n_key = of->n_key;
     *out = p;
     return FR_OK;

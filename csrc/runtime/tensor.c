@@ -631,6 +631,16 @@ fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout
     return fr_tensor_wrap(id, out, err);
 }
 
+/* Adds `steps` strides to *end, elements; true where that is no place in memory. */
+static bool
+reaches_too_far(int64_t stride, int64_t steps, int64_t size, int64_t *end)
+{
+    int64_t way, bytes;
+
+    return __builtin_mul_overflow(stride, steps, &way) || __builtin_add_overflow(*end, way, end) ||
+           __builtin_mul_overflow(*end, size, &bytes) || bytes > INT64_MAX / 4 || bytes < -(INT64_MAX / 4);
+}
+
 fr_status
 fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
                       const int64_t *byte_strides, bool readonly, void (*release)(void *),
@@ -650,10 +660,10 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
             goto out;
         }
         strides[k] = byte_strides[k] / size;
-        if (n && strides[k] < 0)
-            low += strides[k] * (dims[k] - 1);
-        else if (n)
-            high += strides[k] * (dims[k] - 1);
+        if (n && reaches_too_far(strides[k], dims[k] - 1, size, strides[k] < 0 ? &low : &high)) {
+            st = fr_fail(err, FR_ERANGE, "the elements of shared memory lie further apart than addresses reach");
+            goto out;
+        }
     }
     n = n ? high - low + 1 : 0;
     window = fr_layout_get(ndim, dims, strides);

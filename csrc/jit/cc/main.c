@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +31,7 @@
 #include "jit/cc/protocol.h"
 #include "jit/emit_gcc.h"
 
-enum { MAX_FEATURES = 64, TEXT_LEN = 700, CHANNEL = 3 };
+enum { MAX_FEATURES = 64, TEXT_LEN = 700, CHANNEL = 3, LEAST_ROOM = 1 << 20 /* bytes */ };
 
 static char tmpdir[512];
 static char log_path[600];
@@ -99,6 +101,12 @@ hear_of_orphaning(bool hear)
 }
 
 static void
+on_child(int sig)
+{
+    (void)sig;
+}
+
+static void
 close_others(void)
 {
 #ifdef SYS_close_range
@@ -125,7 +133,8 @@ settle_descriptors(void)
     if ((fd = open("/dev/null", O_RDWR)) < 0 || dup2(fd, 0) < 0 || dup2(fd, 1) < 0)
         return false;
     close(fd);
-    if ((fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600)) < 0 || dup2(fd, 2) < 0)
+    fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (dup2(fd < 0 ? 0 : fd, 2) < 0) /* where the disk is full, compilations will fail, and say why */
         return false;
     if (fd > CHANNEL)
         close(fd);
@@ -147,6 +156,7 @@ static bool
 settle_process(const char *parent, const char *niceness)
 {
     const char *dir = getenv("TMPDIR"), *name = dir ? strrchr(dir, '/') : NULL;
+    sigset_t    ended;
 
     /* It will be emptied: nobody else's directory. */
     if (!name || strncmp(name + 1, FR_TMPDIR_PREFIX, strlen(FR_TMPDIR_PREFIX)) || strlen(dir) >= sizeof tmpdir)
@@ -154,6 +164,11 @@ settle_process(const char *parent, const char *niceness)
     strcpy(tmpdir, dir);
     hear_of_orphaning(false);
     signal(SIGTERM, on_orphaned);
+    /* Comes while await() waits, and then only. */
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ended, NULL);
+    signal(SIGCHLD, on_child);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != atoi(parent))
@@ -277,6 +292,18 @@ tools_missing(char *text, size_t cap)
     if (!tool)
         return false;
     snprintf(text, cap, "there is no `%s` in PATH (package binutils)", tool);
+    return true;
+}
+
+/* Compilers that cannot write fail in many ways. */
+static bool
+disk_is_full(char *text, size_t cap)
+{
+    struct statvfs fs;
+
+    if (statvfs(tmpdir, &fs) < 0 || (fs.f_bavail * fs.f_frsize >= LEAST_ROOM && (fs.f_favail || !fs.f_files)))
+        return false;
+    snprintf(text, cap, "there is no room for the compiler's files in %s", tmpdir);
     return true;
 }
 
@@ -499,10 +526,13 @@ compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int 
     struct fr_err err = {FR_OK, ""};
     char          object[600], reason[600];
     FILE         *f;
+    sigset_t      none;
 
     signal(SIGTERM, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
-    hear_of_orphaning(true);
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     limit(RLIMIT_CPU, 200);
     snprintf(object, sizeof object, "%s/kernel.so", tmpdir);
@@ -516,6 +546,22 @@ compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int 
     _exit(1);
 }
 
+/* How the child ended. Nobody waits for it any more once the channel is closed: the parent may have become another
+ * program, which keeps its children. */
+static int
+await(pid_t child)
+{
+    struct pollfd channel = {CHANNEL, 0, 0};
+    sigset_t      none;
+    int           status = -1;
+
+    sigemptyset(&none);
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0)
+        if (ppoll(&channel, 1, NULL, &none) > 0)
+            leave();
+    return status;
+}
+
 static bool
 reply_failure(void)
 {
@@ -525,6 +571,8 @@ reply_failure(void)
 
     if (tools_missing(text, sizeof text))
         return reply_text(FR_FRAME_NO_COMPILER, text);
+    if (disk_is_full(text, sizeof text))
+        return reply_text(FR_FRAME_NO_ROOM, text);
     snprintf(reason, sizeof reason, "%s/reason", tmpdir);
     if ((fd = open(reason, O_RDONLY | O_CLOEXEC)) >= 0) {
         n = read(fd, text, sizeof text - 1);
@@ -543,7 +591,7 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
     struct fr_err        err;
     char                 path[600];
     pid_t                child;
-    int                  n, status = -1;
+    int                  n, status;
     bool                 ok;
 
     if (parse_nests(parse_features(request, n_bytes, features), request + n_bytes, nests, &n,
@@ -555,10 +603,7 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
     if ((child = fork()) == 0)
         compile_alone(g, nests, n, features);
     free_nests(nests, n);
-    hear_of_orphaning(true);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    hear_of_orphaning(false);
+    status = await(child);
     snprintf(path, sizeof path, "%s/kernel.so", tmpdir);
     ok = child > 0 && status == 0 ? send_object(path) : reply_failure();
     if (status != 0)

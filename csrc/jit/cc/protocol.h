@@ -17,6 +17,7 @@ enum fr_frame_kind {
                               its name, a C string, u64 bytes and the packed nest */
     FR_FRAME_OBJECT,       /* helper: a shared object with the code of the first, at least */
     FR_FRAME_FAILED,       /* helper: why there is none */
+    FR_FRAME_NO_ROOM,      /* helper: why nothing can be compiled for now; it ends */
     FR_FRAME_NO_COMPILER,  /* helper: why nothing can be compiled on this machine */
 };
 
