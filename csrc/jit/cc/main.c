@@ -303,7 +303,7 @@ disk_is_full(char *text, size_t cap)
 
     if (statvfs(tmpdir, &fs) < 0 || (fs.f_bavail * fs.f_frsize >= LEAST_ROOM && (fs.f_favail || !fs.f_files)))
         return false;
-    snprintf(text, cap, "there is no room for the compiler's files in %s", tmpdir);
+    snprintf(text, cap, "there is no room for the compiler's files in %.*s", (int)(strrchr(tmpdir, '/') - tmpdir), tmpdir);
     return true;
 }
 
