@@ -1,11 +1,13 @@
 """A fixed budget of random programs; the long one is `python -m tests.fuzz`, run by `make soak`."""
 import os
 
+import numpy as np
 import pytest
 
 import frit
 
 from .common import SOAK
+from .fuzz import functions, worlds
 from .fuzz.programs import draw
 from .fuzz.run import compare, compare_accelerated
 from .fuzz.shrink import shrink
@@ -46,6 +48,71 @@ def test_programs_as_accelerated_functions():
     assert n >= N // 10
     # (A sixth of the programs are replayed, three times each; of a dozen it may be none.)
     assert n < 30 or frit.stats()["replayed"] - before >= n // 4
+
+
+@pytest.mark.parametrize("first", range(0, N * 3 // 10, CHUNK))
+def test_functions(first):
+    """What functions do that are called again and again, with other things in reach."""
+    for seed in range(first, min(first + CHUNK, N * 3 // 10)):
+        lines = functions.draw(seed)
+        wrong = worlds.judge(lines)
+        assert wrong is None, f"seed {seed}: {': '.join(wrong)}\n" + worlds.script(lines)
+
+
+def after(change):
+    """A decorator whose function changes what the function gives."""
+    return lambda f: lambda *args: change(f(*args), *args)
+
+
+def refused(x, a):
+    raise ValueError
+
+
+JUDGED = {      # what goes wrong: what the function gives, and what the decorator makes of it
+    "value": ("a0 * 2", after(lambda x, a: x + 1)),
+    "type": ("a0.sum()", after(lambda x, a: float(x))),
+    "dtype": ("a0 * 2", after(lambda x, a: x.astype("f4"))),
+    "shape": ("a0 * 2", after(lambda x, a: x[None])),
+    "strides": ("np.ones((2, 3))", after(lambda x, a: np.asfortranarray(x))),
+    "identity": ("[a0, W[0]]", after(lambda x, a: [a.copy(), x[1]])),
+    "sharing": ("[a0, a0[1:]]", after(lambda x, a: [x[0], x[1].copy()])),
+    "exception": ("a0", after(refused)),
+    "writeable": ("a0 + 1", after(lambda x, a: np.broadcast_to(x, x.shape))),
+}
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_the_judge_of_functions_sees(kind):
+    result, wrong = JUDGED[kind]
+    case = ["m: W = [data('f8', (3,), 1)]", "a: a0 = data('f8', (3,), 2)", f"s: return {result}", "t: CALL", "t: W[0] = a0", "t: CALL"]
+    assert worlds.judge(case, accelerate=lambda f: f) is None
+    assert worlds.judge(case, accelerate=wrong)[0] == kind
+
+
+def test_the_judge_of_functions_sees_what_is_left_behind():
+    """In arguments, globals, and the results of earlier calls."""
+    case = ["m: W = [data('f8', (3,), 1)]", "a: a0 = data('f8', (3,), 2)", "s: return a0 + 1", "t: CALL", "t: a0 = r", "t: CALL"]
+
+    def leaves(find):
+        def decorate(f):
+            def g(a):
+                x = find(a, f.__globals__)
+                x += 1
+                return f(a.copy())
+            return g
+        return decorate
+
+    found = {"argument": lambda a, names: a, "global": lambda a, names: names["W"][0],
+             "kept": lambda a, names: [np.ones(3), *names["kept"]][-1]}
+    assert worlds.judge(case) is None
+    for name, find in found.items():
+        wrong = worlds.judge(case, accelerate=leaves(find))
+        assert wrong and wrong[0] == "value", name
+
+
+def test_functions_are_the_same_for_the_same_seed():
+    assert functions.draw(11) == functions.draw(11) != functions.draw(12)
+    assert worlds.script(functions.draw(11)) == worlds.script(functions.draw(11))
 
 
 def test_shrinking_finds_the_line_that_matters():

@@ -525,6 +525,9 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
         objects[n++] = lo;
     if (hi)
         objects[n++] = hi;
+    /* NumPy makes an array of a number first, whose type then counts. */
+    if (PyLong_CheckExact(s[0]) || PyFloat_CheckExact(s[0]) || PyComplex_CheckExact(s[0]))
+        return fr_hand_name("clip", args, nargs, kwnames);
     /* Of what is no tensor, and for an int on the wrong side of the range, NumPy knows what to do. */
     for (int i = 1; i < n; i++) {
         fr_dtype      d = fr_is_tensor(s[0]) ? fr_of(s[0])->dtype : FR_BOOL;

@@ -93,8 +93,11 @@ class _Code:
         if type(value) in _NUMBERS:
             return True
         if type(value) in (tuple, frozenset):
-            self.stores = self.stores or "out" in value     # the names of a call's arguments
-            return all(map(self.is_fixed, value))
+            # Members that are no arrays may be compared: they are the names of a call's arguments, or a default.
+            if not all(map(self.is_fixed, value)):
+                return False
+            self.stores = self.stores or "out" in value
+            return True
         if isinstance(value, types.CodeType):
             return self.code_fits(value)
         return (isinstance(value, (slice, numpy.generic)) or value is ndarray or id(value) in _NAMESPACES

@@ -1,9 +1,11 @@
 """python -m tests.fuzz --seeds 0:1000: runs random programs, shrinks and prints what fails.
 
-Programs run in a child process, so that a crash is a finding too and the rest goes on."""
+Programs run in a child process, so that a crash is a finding too and the rest goes on. With --functions they are functions
+that are called again and again with other things in reach."""
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -15,6 +17,9 @@ def parse():
     p.add_argument("--seconds", type=float, default=0, help="stop after so long")
     p.add_argument("--runs", type=int, default=2, help="times each program runs")
     p.add_argument("--accelerate", action="store_true", help="each program as a function under frit.accelerate")
+    p.add_argument("--functions", action="store_true", help="random functions, called again and again (functions.py)")
+    p.add_argument("--with", dest="more", default="", metavar="A,B", help="features that are left out otherwise; all")
+    p.add_argument("--without", default="", metavar="A,B", help="features to leave out")
     p.add_argument("--show", action="store_true", help="print the programs, run nothing")
     p.add_argument("--keep-going", action="store_true", help="do not stop at the tenth failure")
     p.add_argument("--no-shrink", action="store_true")
@@ -22,29 +27,63 @@ def parse():
     return p.parse_args()
 
 
-def child(args):
-    """Reads programs as JSON lines, answers each with a JSON line."""
+def left_out(args):
+    """The features that functions do without."""
+    from .functions import FEATURES, KNOWN
+    more, less = (set(filter(None, names.split(","))) for names in (args.more, args.without))
+    unknown = (more | less) - {*FEATURES, "all"}
+    if unknown:
+        sys.exit(f"no feature {', '.join(sorted(unknown))}; there are {', '.join(FEATURES)}")
+    return tuple(f for f in FEATURES if f in less or (f in KNOWN and f not in more and "all" not in more))
+
+
+def ways(args):
+    """How the lines of a seed are drawn, judged and printed."""
+    if args.functions:
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+        from .functions import draw
+        from .worlds import judge, script
+        without = left_out(args)
+
+        def wrong(lines):
+            found = judge(lines)
+            return found and ": ".join(found)
+        return lambda seed: draw(seed, without), wrong, script
     from .programs import draw
     from .run import compare, compare_accelerated
     judge = compare_accelerated if args.accelerate else compare
+    return lambda seed: draw(seed).lines, lambda lines: judge(lines, args.runs), "\n".join
+
+
+def child(args):
+    """Reads programs as JSON lines, answers each with a JSON line."""
+    draw, judge, _ = ways(args)
     for line in sys.stdin:
         job = json.loads(line)
-        lines = job["lines"] if "lines" in job else draw(job["seed"]).lines
+        lines = job["lines"] if "lines" in job else draw(job["seed"])
         try:
-            answer = judge(lines, args.runs)
+            answer = judge(lines)
         except ValueError as e:
             answer = f"not a program: {e.__cause__!r}" if "seed" in job else "invalid"
         print(json.dumps(answer), flush=True)
+
+
+MAX_BYTES = 8 << 30   # of address space: what a function makes of its own results may grow
+CHILD_RUNS = 5000     # programs of one process, which keeps what it has compiled
 
 
 class Child:
     """A process that runs programs; started anew when it died or hangs."""
 
     def __init__(self, args):
-        self.options = ["--runs", str(args.runs)] + ["--accelerate"] * args.accelerate
-        self.process = None
+        self.options = (["--runs", str(args.runs)] + ["--accelerate"] * args.accelerate + ["--functions"] * args.functions
+                        + ["--with", args.more, "--without", args.without])
+        self.process, self.asked = None, 0
 
-    def ask(self, job, timeout=120):
+    def ask(self, job, timeout=120, anew=True):
+        self.asked += 1
+        if self.asked % CHILD_RUNS == 0:
+            self.close()
         if self.process is None:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--child", *self.options],
@@ -61,7 +100,7 @@ class Child:
                 line = p.stdout.readline()
                 if line:
                     answer = json.loads(line)
-                    if answer is not None:      # what failed may have left something behind
+                    if answer is not None and anew:     # what failed may have left something behind
                         self.close()
                     return answer
                 answer = f"the process ended with {p.wait()}"
@@ -82,12 +121,12 @@ def main():
     args = parse()
     if args.child:
         return child(args)
-    from .programs import draw
     from .shrink import shrink
+    draw, _, text = ways(args)
     first, end = map(int, args.seeds.split(":"))
     if args.show:
         for seed in range(first, end):
-            print(f"# seed {seed}", draw(seed).text(), "", sep="\n")
+            print(f"# seed {seed}", text(draw(seed)), "", sep="\n")
         return 0
     if args.accelerate:
         args.runs = max(args.runs, 6)       # the fourth is recorded
@@ -108,14 +147,16 @@ def main():
             continue
         failed.append(seed)
         print(f"\nseed {seed}: {answer}")
-        lines = draw(seed).lines
+        lines = draw(seed)
         if not args.no_shrink:
             def fails(candidate):
-                a = runner.ask({"lines": candidate}, timeout=30)
-                return a is not None and a != "invalid"
+                a = runner.ask({"lines": candidate}, timeout=30, anew=not args.functions)
+                # Of a function, what is wrong stays of one kind.
+                return a is not None and a != "invalid" and (not args.functions or a.split(":")[0] == answer.split(":")[0])
             lines = shrink(lines, fails, max_tries=400)
+            runner.close()
             print("  smaller:", runner.ask({"lines": lines}))
-        print("\n".join("    " + k for k in lines), flush=True)
+        print("\n".join("    " + k for k in text(lines).splitlines()), flush=True)
         if len(failed) >= 10 and not args.keep_going:
             break
     runner.close()
