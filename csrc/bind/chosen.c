@@ -18,8 +18,7 @@ fr_chosen_meets(const struct fr_tensor *t, PyObject *o)
     struct fr_err err;
 
     if (fr_is_tensor(o))
-        return fr_of(o)->storage == t->storage &&
-               fr_overlap(fr_of(o)->layout, fr_of(o)->offset, t->layout, t->offset);
+        return fr_tensors_meet(fr_of(o), t);
     if (!fr_numpy_is_array(o) || !fr_storage_pinned(t->storage))
         return false;
     fr_info_sync(FR_SYNC_index, t);

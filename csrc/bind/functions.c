@@ -769,10 +769,10 @@ static const struct {
      "promote as in numpy.clip."}},
     {"real", {"real", FR_FAST(real_function),
      "real(val)\n--\n\n"
-     "The real part: of complex tensors read-only, in their components' dtype; of others val itself."}},
+     "The real part: of complex tensors a view, in their components' dtype; of others val itself."}},
     {"imag", {"imag", FR_FAST(imag_function),
      "imag(val)\n--\n\n"
-     "The imaginary part, read-only, in the components' dtype of complex tensors; zeros for others."}},
+     "The imaginary part: of complex tensors a view, in their components' dtype; zeros for others."}},
 };
 
 void

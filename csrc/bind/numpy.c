@@ -441,6 +441,8 @@ fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor)
         dims[i] = PyArray_DIM(a, i);
         strides[i] = PyArray_STRIDE(a, i) / size;
     }
+    if (!fr_tensor_may_walk(fr_of(tensor), PyArray_NDIM(a), dims, strides))
+        return NULL;
     offset = PyArray_SIZE(a) ? (PyArray_BYTES(a) - PyArray_BYTES(v)) / size : 0;
     st = fr_tensor_window(fr_of(tensor), PyArray_NDIM(a), dims, strides, offset, &t, &err);
     return fr_type_result(st, &t, &err);

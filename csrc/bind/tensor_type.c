@@ -239,6 +239,7 @@ get_mT(PyObject *self, void *unused)
     return fr_shape_transpose(fr_of(self), axes);
 }
 
+/* A view, or of what stands for a NumPy number, the number that NumPy has there. */
 static PyObject *
 component(PyObject *self, fr_op op)
 {
@@ -246,16 +247,14 @@ component(PyObject *self, fr_op op)
     struct fr_tensor t;
     struct fr_err    err;
     fr_status        st;
-    PyObject        *o;
 
+    if (!fr_object(self)->scalar) {
+        st = fr_tensor_component(arg.t, op == FR_OP_imag, &t, &err);
+        return fr_type_result(st, &t, &err);
+    }
     FR_TRACE_HERE();
     st = fr_trace_map(op, &arg, 1, &t, &err);
-    if (st == FR_OK)
-        t.readonly = true; /* NumPy's is a view: writing into a copy would get lost */
-    o = fr_type_result(st, &t, &err);
-    if (o)
-        fr_object(o)->scalar = fr_object(self)->scalar;
-    return o;
+    return fr_type_result_scalar(st, &t, &err);
 }
 
 static PyObject *
@@ -304,23 +303,32 @@ get_imag(PyObject *self, void *unused)
     return fr_dtype_is_complex(fr_of(self)->dtype) ? component(self, FR_OP_imag) : no_imag(self);
 }
 
-/* z.real = v and z.imag = v write through NumPy's own view of one component. */
+/* z.real = v and z.imag = v: any value becomes an array first, and then what an array is cast to. */
 static int
 set_component(PyObject *self, PyObject *value, void *name)
 {
-    PyObject *view, *v;
+    PyObject *part, *v;
     int       st = -1;
 
     if (!value) {
         PyErr_Format(PyExc_AttributeError, "Cannot delete array %s part", name);
         return -1;
     }
-    view = fr_numpy_view(self, FR_VIEW_EXPORT);
-    v = fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_NewRef(value);
-    if (view && v)
-        st = PyObject_SetAttrString(view, name, v);
-    Py_XDECREF(view);
+    if (fr_object(self)->scalar) {
+        PyErr_Format(PyExc_AttributeError, "attribute '%s' of 'numpy.generic' objects is not writable", name);
+        return -1;
+    }
+    if (!fr_dtype_is_complex(fr_of(self)->dtype) && !strcmp(name, "imag")) {
+        PyErr_SetString(PyExc_TypeError, "array does not have imaginary part to set");
+        return -1;
+    }
+    v = fr_is_tensor(value) || fr_numpy_is_array(value) || PyFloat_CheckExact(value) ? Py_NewRef(value)
+                                                                                     : fr_numpy_from_any(value);
+    part = v ? PyObject_GetAttrString(self, name) : NULL;
+    if (part)
+        st = PyObject_SetItem(part, Py_Ellipsis, v);
     Py_XDECREF(v);
+    Py_XDECREF(part);
     return st;
 }
 
@@ -401,8 +409,8 @@ static PyGetSetDef getset[] = {
     {"dtype", get_dtype, NULL, "The elements' type, a numpy.dtype.", NULL},
     {"T", get_T, NULL, "A view with the axes reversed.", NULL},
     {"mT", get_mT, NULL, "A view with the last two axes exchanged.", NULL},
-    {"real", get_real, set_component, "The real part; read-only for complex tensors.", "real"},
-    {"imag", get_imag, set_component, "The imaginary part, read-only.", "imag"},
+    {"real", get_real, set_component, "The real part; a view, or the tensor itself.", "real"},
+    {"imag", get_imag, set_component, "The imaginary part, a view; zeros of real tensors.", "imag"},
     {"flags", get_flags, NULL, "Memory layout, as numpy.ndarray.flags; computes nothing.", NULL},
     {"device", get_device, NULL, "\"cpu\".", NULL},
     {"base", get_base, NULL, "None, or for a view a tensor over the same memory.", NULL},

@@ -346,9 +346,7 @@ static PyObject *
 shares(PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *name)
 {
     if (n == 2 && !kw && fr_is_tensor(args[0]) && fr_is_tensor(args[1])) {
-        const struct fr_tensor *a = fr_of(args[0]), *b = fr_of(args[1]);
-        return PyBool_FromLong(a->storage == b->storage &&
-                               fr_overlap(a->layout, a->offset, b->layout, b->offset));
+        return PyBool_FromLong(fr_tensors_meet(fr_of(args[0]), fr_of(args[1])));
     }
     return fr_hand_name(name, args, n, kw);
 }

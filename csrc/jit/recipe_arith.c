@@ -143,6 +143,18 @@ RECIPE(imag)
     out->re = fr_dtype_is_complex(in) ? x[0].im : m_int(c, m_type(c, x[0].re), 0);
 }
 
+RECIPE(with_real)
+{
+    (void)c;
+    *out = (struct fr_mnum){x[1].re, x[0].im};
+}
+
+RECIPE(with_imag)
+{
+    (void)c;
+    *out = (struct fr_mnum){x[0].re, x[1].re};
+}
+
 /* ---- classification -------------------------------------------------------------------------- */
 
 /* isnan, isinf and isfinite compare the bits without the sign to those of infinity. */

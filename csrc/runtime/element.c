@@ -76,8 +76,13 @@ element_shown(const struct fr_tensor *t, struct fr_scalar_bits *out, int *n_node
     int                   size = fr_dtype_size(t->dtype);
 
     *n_nodes = 0;
-    if (n->op != FR_OP_leaf)
-        return works_aside() && is_few(t->storage->node, n_nodes) && element_of(t->storage->node, out);
+    if (n->op != FR_OP_leaf) {
+        if (!works_aside() || !is_few(t->storage->node, n_nodes) || !element_of(t->storage->node, out))
+            return false;
+        if (fr_component_is(t)) /* of the only number that there is */
+            memmove(out, (char *)out + t->offset * size, (size_t)size);
+        return true;
+    }
     memcpy(out, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
     return true;
 }

@@ -82,7 +82,8 @@ fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
 static FR_COLD fr_status
 guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 {
-    enum { NEW_NODES = 4 };        /* from the operation's down to a leaf: a store, a cast, a view */
+    enum { NEW_NODES = 7 };        /* from the operation's down to a leaf: a store, of a component, a cast, a view of a
+                                      component of a view */
     fr_status st;
 
     if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))

@@ -75,6 +75,18 @@ bool      fr_trace_stored_since(fr_ref);
 /* Wraps a new node and applies the guards of bounded laziness. */
 fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
+/* ---- component.c */
+
+static inline bool
+fr_component_is(const struct fr_tensor *t)
+{
+    return t->dtype != t->storage->dtype;
+}
+/* The complex numbers of which the component's window shows the real parts, or the imaginary ones. */
+fr_status fr_component_numbers(const struct fr_tensor *, struct fr_tensor *out, bool *imag, struct fr_err *);
+/* What to read for it, as fr_tensor_node. */
+fr_status fr_component_node(const struct fr_tensor *, fr_ref *out, struct fr_err *);
+
 /* ---- call.c */
 
 /* Whether an array of indices can be used as it is: all of them below n, and from 0 on or, unless they are i64, from -n. */

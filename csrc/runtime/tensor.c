@@ -243,6 +243,8 @@ fr_tensor_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
         *out = t->storage->node;
         return FR_OK;
     }
+    if (FR_UNLIKELY(fr_component_is(t)))
+        return fr_component_node(t, out, err);
     if (!(id = fr_node_new(FR_OP_view, t->dtype, fr_trace_site)))
         return fr_no_memory(err, "a node");
     fr_nodes[id].layout = fr_layout_ref(t->layout);
@@ -271,7 +273,8 @@ fr_tensor_window(const struct fr_tensor *t, int ndim, const int64_t *dims, const
         return fr_no_memory(err, "a layout");
     *out = (struct fr_tensor){.storage = fr_storage_ref(t->storage), .layout = l,
                               .offset = t->offset + offset, .dtype = t->dtype,
-                              .whole = t->offset + offset == 0 && l == t->storage->layout,
+                              .whole = t->offset + offset == 0 && l == t->storage->layout &&
+                                       t->dtype == t->storage->dtype,
                               .readonly = t->readonly};
     return FR_OK;
 }

@@ -23,7 +23,8 @@ struct fr_storage;
 struct fr_tensor {                   /* embedded in the Python object */
     struct fr_storage *storage;      /* one reference; NULL: nothing here */
     struct fr_layout  *layout;       /* one reference */
-    int64_t            offset;       /* elements from the storage's first element */
+    int64_t            offset;       /* elements from the storage's first element; of a component of a complex
+                                        storage, where the dtype is that component's, components */
     union {
         struct {
             fr_dtype   dtype;
@@ -120,6 +121,15 @@ fr_status fr_tensor_reshape(const struct fr_tensor *, int ndim, const int64_t *d
                             struct fr_tensor *out, struct fr_err *);
 fr_status fr_tensor_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims,
                               struct fr_tensor *out, struct fr_err *);
+
+/* The real or the imaginary parts of complex numbers, as a window of the same memory. */
+fr_status fr_tensor_component(const struct fr_tensor *, bool imag, struct fr_tensor *out, struct fr_err *);
+/* Whether the handle is such a window. */
+bool      fr_tensor_is_component(const struct fr_tensor *);
+/* Whether a window of the handle may have these strides: a component's do not lead from one to the other. */
+bool      fr_tensor_may_walk(const struct fr_tensor *, int ndim, const int64_t *dims, const int64_t *strides);
+/* Whether two windows have an element or a part of one in common. */
+bool      fr_tensors_meet(const struct fr_tensor *, const struct fr_tensor *);
 
 /* dst[...] = value: broadcast and cast (any cast, as NumPy's setitem). Every window of dst's storage
  * sees it. Overlap of value's inputs with dst is handled. FR_EVALUE: read-only, or shapes differ. */

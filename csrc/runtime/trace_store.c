@@ -169,14 +169,38 @@ replaces(const struct fr_tensor *dst)
     return dst->whole && !fr_storage_pinned(dst->storage);
 }
 
-/* x[1:] = x[:-1]: the value is other elements of the very memory that is written. */
+/* x[1:] += 1 ends with x[1:] = x[1:]. */
 static bool
-overlaps_itself(const struct fr_tensor *dst, const struct fr_tensor *value)
+is_same(const struct fr_tensor *a, const struct fr_tensor *b)
 {
-    if (value->storage != dst->storage ||
-        (value->layout == dst->layout && value->offset == dst->offset))
-        return false;
-    return fr_overlap(value->layout, value->offset, dst->layout, dst->offset);
+    return a->storage == b->storage && a->layout == b->layout && a->offset == b->offset && a->dtype == b->dtype;
+}
+
+/* A component becomes the value: complex numbers, whose other component is what it was. */
+static fr_status
+store_component(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *err)
+{
+    struct fr_tensor numbers, changed;
+    struct fr_arg    args[2] = {{.t = &numbers}, *value};
+    fr_ref           id;
+    fr_op            op;
+    bool             imag;
+    fr_status        st = fr_component_numbers(dst, &numbers, &imag, err);
+
+    if (st != FR_OK)
+        return st;
+    op = imag ? FR_OP_with_imag : FR_OP_with_real;
+    if (replaces(&numbers) && (!value->t || value->t->layout->ndim <= numbers.layout->ndim)) {
+        st = fr_trace_map_node(op, args, 2, numbers.dtype, numbers.layout, &id, err);
+        if (st == FR_OK)
+            st = replace_version(numbers.storage, id, err);
+    } else if ((st = fr_trace_map_node(op, args, 2, numbers.dtype, NULL, &id, err)) == FR_OK &&
+               (st = fr_tensor_wrap(id, &changed, err)) == FR_OK) {
+        st = fr_trace_store(&numbers, &(struct fr_arg){.t = &changed}, err);
+        fr_tensor_clear(&changed);
+    }
+    fr_tensor_clear(&numbers);
+    return st;
 }
 
 fr_status
@@ -188,14 +212,16 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
 
     if ((st = check_target(dst, l ? l->ndim : 0, l ? fr_layout_dims(l) : NULL, err)) != FR_OK)
         return st;
-    if (dst->layout->n_elems == 0)
+    if (dst->layout->n_elems == 0 || (value->t && is_same(dst, value->t)))
         return FR_OK;
     if (fr_element_store(dst, value)) {
         last_store = (uint32_t)fr_nodes_made;
         return FR_OK;
     }
-    if (value->t && !replaces(dst) && overlaps_itself(dst, value->t)) {
-        struct fr_tensor copy;
+    if (fr_component_is(dst))
+        return store_component(dst, value, err);
+    if (value->t && !replaces(dst) && value->t->storage == dst->storage && fr_tensors_meet(dst, value->t)) {
+        struct fr_tensor copy; /* x[1:] = x[:-1]: other elements of the very memory that is written */
 
         if ((st = fr_trace_cast(value->t, dst->dtype, 'K', &copy, err)) != FR_OK)
             return st;
