@@ -315,7 +315,8 @@ fr_loans_are_apart(PyObject *const *array, int n)
         for (int j = 0; j < i; j++) {
             if (!owner[i] || !owner[j])
                 return false;
-            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) != PyArray_DESCR(fr_array(array[j])))
+            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) != PyArray_DESCR(fr_array(array[j])) &&
+                fr_share_dtype(array[i]) != fr_share_dtype(array[j]))
                 return false;
         }
     }

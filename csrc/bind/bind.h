@@ -294,6 +294,9 @@ PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
 PyObject *fr_share(PyObject *module, PyObject *array);
 /* The last ndarray in the chain of bases; *tensor is set where the memory is a Tensor's own. */
 PyObject *fr_share_root(PyObject *array, PyObject **tensor);
+/* The dtype of the storage that an ndarray would be a window of: its own, or where it shows a component of complex
+ * numbers, theirs. */
+fr_dtype  fr_share_dtype(PyObject *array);
 /* The addresses between which the elements of an ndarray lie; equal if there are none. */
 void      fr_share_bounds(PyObject *array, char **low, char **high);
 /* Whether those of two ndarrays meet. */

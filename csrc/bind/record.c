@@ -396,6 +396,7 @@ record_evaluation(struct ending *e)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i) {
             fr_share_bounds(e->w->found[i], &reach[n].low, &reach[n].high);
             reach[n].first = PyArray_BYTES(fr_array(e->w->found[i]));
+            reach[n].dtype = fr_numpy_array_dtype(e->w->found[i]);
             index[i] = n++;
         }
     if (!(r->recording = fr_record(reach, n, writes, e->result, r->n_results, fr_takes_plain - r->takes)))

@@ -132,18 +132,52 @@ fr_share_root(PyObject *array, PyObject **tensor)
     return array;
 }
 
+/* Whether an array of dtype d among complex numbers may show one of their components. */
+static bool
+may_be_component(PyObject *array, fr_dtype d, fr_dtype of)
+{
+    PyArrayObject *a = fr_array(array);
+
+    if (!fr_dtype_is_complex(of) || fr_dtype_info[of].component != d)
+        return false;
+    for (int i = 0; i < PyArray_NDIM(a); i++)
+        if (PyArray_DIM(a, i) > 1 && PyArray_STRIDE(a, i) % fr_dtype_size(of))
+            return false;
+    return true;
+}
+
+fr_dtype
+fr_share_dtype(PyObject *array)
+{
+    PyObject *tensor, *root = fr_share_root(array, &tensor);
+    fr_dtype  d = fr_numpy_array_dtype(array), of = tensor ? fr_of(tensor)->dtype : fr_numpy_array_dtype(root);
+
+    if (!tensor && !PyArray_IS_C_CONTIGUOUS(fr_array(root)) && !PyArray_IS_F_CONTIGUOUS(fr_array(root)))
+        return d; /* each array has a storage of its own */
+    return d != FR_N_DTYPES && of != FR_N_DTYPES && may_be_component(array, d, of) ? of : d;
+}
+
 /* The array as a window of `t`, whose first element is at `data`; NULL without an exception where it
  * does not fit element by element. */
 static PyObject *
 window_of(PyObject *array, const struct fr_tensor *t, const char *data)
 {
     PyArrayObject   *a = fr_array(array);
-    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], size = fr_dtype_size(t->dtype);
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], size = PyArray_ITEMSIZE(a);
     int64_t          offset = PyArray_SIZE(a) ? PyArray_BYTES(a) - data : 0;
-    struct fr_tensor out;
+    struct fr_tensor out, part;
     struct fr_err    err;
     fr_status        st;
 
+    if (fr_numpy_array_dtype(array) != t->dtype) {
+        PyObject *o;
+
+        if ((st = fr_tensor_component(t, false, &part, &err)) != FR_OK)
+            return fr_errors_raise(st, &err);
+        o = window_of(array, &part, data);
+        fr_tensor_clear(&part);
+        return o;
+    }
     if (offset % size)
         return NULL;
     for (int i = 0; i < PyArray_NDIM(a); i++) {
@@ -152,6 +186,8 @@ window_of(PyObject *array, const struct fr_tensor *t, const char *data)
         dims[i] = PyArray_DIM(a, i);
         strides[i] = PyArray_STRIDE(a, i) / size;
     }
+    if (!fr_tensor_may_walk(t, PyArray_NDIM(a), dims, strides))
+        return NULL;
     st = fr_tensor_window(t, PyArray_NDIM(a), dims, strides, offset / size, &out, &err);
     if (st == FR_OK)
         out.readonly = t->readonly || !PyArray_ISWRITEABLE(a);
@@ -320,6 +356,7 @@ fr_share(PyObject *module, PyObject *array)
     if (!PyArray_ISALIGNED(fr_array(array)))
         return not_shareable(array, "its elements are not aligned");
     root = fr_share_root(array, &tensor);
+    d = fr_share_dtype(array);
     if (tensor) {
         if (fr_of(tensor)->dtype != d)
             return not_shareable(array, "its memory is a tensor of another dtype");
@@ -390,7 +427,7 @@ fr_share_rest(PyObject *tensor)
         return false;
     for (s = *alive_of(fr_of(tensor)->storage); s && s->whole.storage != fr_of(tensor)->storage;)
         s = s->next_alive;
-    if (!s || s->partial)
+    if (!s || s->partial || fr_tensor_is_component(fr_of(tensor)))
         return false;
     if (n_resting == MAX_RESTING) { /* for the one that has been resting longest */
         PyObject *oldest = resting[0].tensor;

@@ -25,7 +25,7 @@ struct result {
     struct fr_layout *storage; /* of all of that; a reference, */
     struct fr_layout *layout;  /* and this to the window that is shown */
     int64_t           offset;
-    fr_dtype          dtype;
+    fr_dtype          storage_dtype, dtype;
 };
 
 struct fr_recording {
@@ -65,6 +65,8 @@ record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args)
 
         if (p->place[node].bytes > 0 && (arg = arg_at(memory, p->place[node].bytes, args, n_args)) < 0)
             return false;
+        if (arg != NOBODY && p->graph->node[node].dtype != args[arg].dtype)
+            return false; /* a component: other arrays that lie like it have no complex numbers around them */
         r->leaf[r->n_leaves++] = (struct leaf){node, arg, arg == NOBODY ? 0 : args[arg].first - memory};
     }
     return true;
@@ -158,7 +160,7 @@ record_results(struct fr_recording *r, const struct fr_gathered *g, const struct
             if (r->result[k].root == root)
                 return false;
         r->result[r->n_results++] = (struct result){root, fr_layout_ref(t->storage->layout), fr_layout_ref(t->layout),
-                                                    t->offset, t->dtype};
+                                                    t->offset, t->storage->dtype, t->dtype};
     }
     return true;
 }
@@ -256,11 +258,12 @@ take_result(const struct fr_recording *r, const struct result *x, struct fr_tens
     fr_status         st;
 
     r->plan->fresh[x->root] = NULL;
-    st = fr_tensor_from_buffer(b, x->dtype, x->storage, out, err);
-    if (st == FR_OK && x->layout != x->storage) {
+    st = fr_tensor_from_buffer(b, x->storage_dtype, x->storage, out, err);
+    if (st == FR_OK && (x->layout != x->storage || x->dtype != x->storage_dtype)) {
         fr_layout_unref(out->layout);
         out->layout = fr_layout_ref(x->layout);
         out->offset = x->offset;
+        out->dtype = x->dtype;
         out->whole = false;
     }
     return st;

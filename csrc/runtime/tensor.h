@@ -232,7 +232,8 @@ extern FR_HIDDEN uint64_t fr_looks_taken;
 /* How often an array was looked at and then used as the index of a take: not counted above, for that is repeated. */
 extern FR_HIDDEN uint64_t fr_takes_plain;
 struct fr_reach {              /* an array: its first element, and between which addresses all of them lie */
-    char *first, *low, *high;
+    char    *first, *low, *high;
+    fr_dtype dtype;
 };
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
  * no other memory than that of the arrays `args`, which somebody holds. Sets writes[n_args]:
