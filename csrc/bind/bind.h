@@ -121,6 +121,9 @@ fr_type_new(void)
 PyObject *fr_type_take(struct fr_tensor *);
 /* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */
 PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
+/* A new view of self, as it is to be seen: that of a number is of its own, for numbers do not change, and without axes it
+ * is one itself, or if `array` an array. NULL stays NULL. */
+PyObject *fr_type_view_of(PyObject *self, PyObject *view, bool array);
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
 /* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
@@ -556,7 +559,7 @@ PyObject *fr_shape_swapaxes(const struct fr_tensor *, PyObject *axis1, PyObject 
 /* copy: -1 where needed, 0 never (ValueError), 1 always. dims may hold one -1. */
 PyObject *fr_shape_reshape(const struct fr_tensor *, int ndim, int64_t *dims, char order, int copy);
 PyObject *fr_shape_ravel(const struct fr_tensor *, char order, bool copy);
-PyObject *fr_shape_squeeze(const struct fr_tensor *, PyObject *axis);
+PyObject *fr_shape_squeezed(PyObject *tensor, PyObject *axis);    /* the tensor itself where there is nothing to squeeze */
 /* New axes of size 1 at the places in `mask` of the ndim that the result has. */
 PyObject *fr_shape_expand(const struct fr_tensor *, uint32_t mask, int ndim);
 PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims);

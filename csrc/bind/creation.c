@@ -284,16 +284,19 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
 /* ---- behind NumPy's names. Where somebody wrote np.array(["a"]), the answer is NumPy's array, whereas
  * frit.array(["a"]) is a TypeError; and what NumPy answers for an ndarray with a view, or with the ndarray itself, is
- * that there too, for stores into it reach the ndarray. Each of these functions is a tuple (name, the strict one,
- * whether NumPy's may be a view). */
+ * that there too, for stores into it reach the ndarray; and np.zeros_like of an ndarray in foreign byte order is one like
+ * it. Each of these functions is a tuple (name, the strict one, when an ndarray is NumPy's to look at). */
+enum { LOOKS_NEVER, LOOKS_AT_VIEWS, LOOKS_AT_UNKNOWN };
 
-/* Whether NumPy's own answer looks at an ndarray's memory. */
+/* Whether NumPy's own answer looks at an ndarray's memory, or has a dtype that we do not have. */
 static bool
 looks_at_array(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
+    long       when = PyLong_AsLong(PyTuple_GET_ITEM(self, 2));
 
-    if (PyTuple_GET_ITEM(self, 2) != Py_True || nargs == 0 || !fr_numpy_is_array(args[0]))
+    if (when == LOOKS_NEVER || nargs == 0 || !fr_numpy_is_array(args[0]) ||
+        (when == LOOKS_AT_UNKNOWN && fr_numpy_array_dtype(args[0]) != FR_N_DTYPES))
         return false;
     for (Py_ssize_t i = 1; i < n; i++)
         if (fr_is_tensor(args[i]))
@@ -333,10 +336,10 @@ behind_numpy(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyMethodDef behind_numpy_method = {"behind_numpy", FR_FAST(behind_numpy), NULL};
 
 static int
-add_behind(PyObject *dict, PyObject *module, const char *name, bool views)
+add_behind(PyObject *dict, PyObject *module, const char *name, int looks)
 {
     PyObject *strict = PyObject_GetAttrString(module, name);
-    PyObject *pair = strict ? Py_BuildValue("sNO", name, strict, views ? Py_True : Py_False) : NULL;
+    PyObject *pair = strict ? Py_BuildValue("sNi", name, strict, looks) : NULL;
     PyObject *f = pair ? PyCFunction_NewEx(&behind_numpy_method, pair, NULL) : NULL;
     int       st = f ? PyDict_SetItemString(dict, name, f) : -1;
 
@@ -354,9 +357,11 @@ fr_creation_behind_numpy(PyObject *module)
 
     for (int k = 0; k < 3; k++)
         for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++) {
-            bool views = tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2); /* asarray and its kin */
+            int looks = tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2) ? LOOKS_AT_VIEWS /* asarray and its kin */
+                        : strstr(m->ml_name, "_like")                                  ? LOOKS_AT_UNKNOWN
+                                                                                       : LOOKS_NEVER;
 
-            if (m->ml_name[0] != '_' && add_behind(dict, module, m->ml_name, views) < 0)
+            if (m->ml_name[0] != '_' && add_behind(dict, module, m->ml_name, looks) < 0)
                 Py_CLEAR(dict);
         }
     return dict;

@@ -103,8 +103,8 @@ reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyOb
     for (size_t i = 0; i < FR_LEN(methods_of); i++)
         if (methods_of[i].op == op)
             name = accumulate ? methods_of[i].accumulate : methods_of[i].reduce;
-    if (!name || nargs != 1 || !fr_is_tensor(args[0]))
-        return NULL;
+    if (!name || nargs != 1 || !fr_is_tensor(args[0]) || (accumulate && fr_of(args[0])->layout->ndim == 0))
+        return NULL; /* a number is not to be accumulated: NumPy says so */
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key)

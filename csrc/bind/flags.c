@@ -32,8 +32,9 @@ static const struct {
 static bool
 flag(PyObject *self, int which)
 {
-    const struct fr_tensor *t = fr_of(((struct flags_object *)self)->tensor);
-    bool                    c = t->layout->c_contig, f = t->layout->f_contig, w = !t->readonly;
+    PyObject               *tensor = ((struct flags_object *)self)->tensor;
+    const struct fr_tensor *t = fr_of(tensor);
+    bool                    c = t->layout->c_contig, f = t->layout->f_contig, w = !t->readonly && !fr_object(tensor)->scalar;
 
     switch (which) {
     case C_CONTIGUOUS: return c;

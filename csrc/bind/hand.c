@@ -460,6 +460,25 @@ fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
     return call(e->object, NULL, args, n, kwnames, FR_READS);
 }
 
+/* A method of NumPy's number: what it may write to is its own. */
+static PyObject *
+call_of_number(PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    Py_ssize_t n_all = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+    PyObject **own = fr_malloc((size_t)n_all * sizeof *own), *result = NULL;
+
+    if (!own)
+        return PyErr_NoMemory();
+    memcpy(own, args, (size_t)n_all * sizeof *own);
+    fr_info_sync(FR_SYNC_fallback, fr_of(args[0]));
+    if ((own[0] = fr_numpy_scalar_of(args[0]))) {
+        result = call(NULL, name, own, n, kwnames, FR_READS);
+        Py_DECREF(own[0]);
+    }
+    fr_free(own);
+    return result;
+}
+
 PyObject *
 fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
                PyObject *kwnames)
@@ -469,6 +488,8 @@ fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t 
     if (!e)
         return NULL;
     fr_names_count(e);
+    if (n && fr_is_tensor(args[0]) && fr_object(args[0])->scalar)
+        return call_of_number(e->object, args, n, kwnames);
     return call(NULL, e->object, args, n, kwnames, first);
 }
 

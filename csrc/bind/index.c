@@ -363,7 +363,10 @@ fr_index_get(PyObject *self, PyObject *key)
 
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return NULL;
-    case KIND_WINDOW: return window_of(fr_of(self), &w);
+    case KIND_WINDOW:
+        if (FR_UNLIKELY(fr_object(self)->scalar) && !w.scalar)
+            return fr_type_view_of(self, window_of(fr_of(self), &w), true);
+        return window_of(fr_of(self), &w);
     default:
         st = fr_mask_get(self, key, &result);
         if (st == FR_VALUE_HAND)

@@ -116,7 +116,7 @@ reshape(METHOD_ARGS)
     if ((kw && order_and_copy(args, nargs, kw, &order, &copy) < 0) ||
         fr_args_dims_packed(args, nargs, true, &ndim, dims) < 0)
         return NULL;
-    return fr_shape_reshape(fr_of(self), ndim, dims, order, copy);
+    return fr_type_view_of(self, fr_shape_reshape(fr_of(self), ndim, dims, order, copy), false);
 }
 
 static PyObject *
@@ -128,7 +128,7 @@ ravel(METHOD_ARGS)
     if (fr_args_parse(&copy_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[0], "CFAK", 'C', &order) < 0)
         return NULL;
-    return fr_shape_ravel(fr_of(self), order, false);
+    return fr_type_view_of(self, fr_shape_ravel(fr_of(self), order, false), false);
 }
 
 static PyObject *
@@ -149,9 +149,9 @@ transpose(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     PyObject *axes, *o;
 
     if (nargs == 0)
-        return fr_shape_transpose(fr_of(self), NULL);
+        return fr_type_view_of(self, fr_shape_transpose(fr_of(self), NULL), false);
     if (nargs == 1 && (args[0] == Py_None || PySequence_Check(args[0])))
-        return fr_shape_transpose_by(fr_of(self), args[0]);
+        return fr_type_view_of(self, fr_shape_transpose_by(fr_of(self), args[0]), false);
     axes = fr_args_tuple(args, nargs);
     o = axes ? fr_shape_transpose_by(fr_of(self), axes) : NULL;
     Py_XDECREF(axes);
@@ -177,7 +177,7 @@ squeeze(METHOD_ARGS)
 
     return fr_args_parse(&squeeze_signature, args, nargs, kw, s) < 0
                ? NULL
-               : fr_shape_squeeze(fr_of(self), s[0]);
+               : fr_shape_squeezed(self, s[0]);
 }
 
 static struct fr_signature diagonal_signature = {
@@ -339,10 +339,8 @@ explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 static PyObject *
 fill(PyObject *self, PyObject *value)
 {
-    if (fr_object(self)->scalar) {
-        PyErr_SetString(PyExc_TypeError, "a tensor that stands for a scalar cannot be filled");
-        return NULL;
-    }
+    if (fr_object(self)->scalar)
+        return fr_hand_method("fill", FR_WRITES, (PyObject *[]){self, value}, 2, NULL);
     return fr_index_assign_number(fr_of(self), value) < 0 ? NULL : Py_NewRef(Py_None);
 }
 

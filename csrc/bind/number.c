@@ -445,6 +445,37 @@ fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
     return FR_VALUE_ERROR;
 }
 
+/* x ** 0.5 and the like of an array whose numbers become floats for it: NumPy takes the same short cuts after that. NULL
+ * without an exception: it is another power. */
+static PyObject *
+power_of_wider(const struct fr_arg *args)
+{
+    const struct fr_number *n = &args[1].n;
+    struct fr_tensor        wide;
+    struct fr_arg           base = {.t = &wide};
+    PyObject               *result = NULL;
+    struct fr_err           err;
+    fr_dtype                d;
+    fr_op                   op;
+    fr_status               st;
+
+    if (!args[0].t || args[1].t || args[0].t->layout->n_elems == 0)
+        return NULL;
+    d = n->weak ? fr_dtype_promote_weak(args[0].t->dtype, n->weak) : fr_dtype_promote(args[0].t->dtype, n->dtype);
+    if (!fr_dtype_is_float(d) || d == args[0].t->dtype)
+        return NULL;
+    wide.dtype = d;
+    op = fr_number_power_op(&base, &args[1]);
+    if (op != FR_OP_square && op != FR_OP_sqrt && op != FR_OP_reciprocal)
+        return NULL;
+    FR_TRACE_HERE();
+    if ((st = fr_trace_cast(args[0].t, d, 'I', &wide, &err)) != FR_OK)
+        return fr_errors_raise(st, &err);
+    result = trace(op, &base, 1, NULL);
+    fr_tensor_clear(&wide);
+    return result;
+}
+
 PyObject *
 fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
 {
@@ -475,8 +506,10 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
         if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t &&
             args[1].n.weak == 'i' && args[1].n.v.i64 == 2)
             op = FR_OP_square;
-        result = into ? map_into(op, args, fr_op_info[op].arity, into)
-                      : trace(op, args, fr_op_info[op].arity, NULL);
+        if (into)
+            result = map_into(op, args, fr_op_info[op].arity, into);
+        else if (op != FR_OP_power || (!(result = power_of_wider(args)) && !PyErr_Occurred()))
+            result = trace(op, args, fr_op_info[op].arity, NULL);
     }
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
@@ -609,17 +642,21 @@ only_value(PyObject *self)
     return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
 }
 
+/* A real number to convert. NumPy's complex numbers warn that a part of them gets lost; arrays of such raise. */
+static PyObject *
+real_value(PyObject *self)
+{
+    if (!fr_object(self)->scalar || !fr_dtype_is_complex(fr_of(self)->dtype))
+        return only_value(self);
+    fr_info_sync(FR_SYNC_number, fr_of(self));
+    return fr_numpy_scalar_of(self);
+}
+
 static PyObject *
 number_float(PyObject *self)
 {
-    PyObject *v = only_value(self), *f = NULL;
+    PyObject *v = real_value(self), *f = v ? PyNumber_Float(v) : NULL;
 
-    if (v && PyComplex_Check(v)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "float() argument must be a string or a real number, not 'complex'");
-    } else if (v) {
-        f = PyNumber_Float(v);
-    }
     Py_XDECREF(v);
     return f;
 }
@@ -627,7 +664,7 @@ number_float(PyObject *self)
 static PyObject *
 number_int(PyObject *self)
 {
-    PyObject *v = only_value(self), *i = v ? PyNumber_Long(v) : NULL;
+    PyObject *v = real_value(self), *i = v ? PyNumber_Long(v) : NULL;
 
     Py_XDECREF(v);
     return i;

@@ -230,9 +230,9 @@ fr_shape_swapaxes(const struct fr_tensor *t, PyObject *a, PyObject *b)
 /* ---- axes of size 1 */
 
 PyObject *
-fr_shape_squeeze(const struct fr_tensor *t, PyObject *axis)
+fr_shape_squeezed(PyObject *tensor, PyObject *axis)
 {
-    const struct fr_layout *l = t->layout;
+    const struct fr_layout *l = fr_of(tensor)->layout;
     int64_t                 dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     uint32_t                mask = 0;
     struct fr_tensor        out;
@@ -254,7 +254,9 @@ fr_shape_squeeze(const struct fr_tensor *t, PyObject *axis)
             strides[n++] = fr_layout_strides(l)[i];
         }
     }
-    st = fr_tensor_window(t, n, dims, strides, 0, &out, &err);
+    if (n == l->ndim)
+        return Py_NewRef(tensor);
+    st = fr_tensor_window(fr_of(tensor), n, dims, strides, 0, &out, &err);
     return fr_type_result(st, &out, &err);
 }
 

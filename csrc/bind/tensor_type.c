@@ -120,6 +120,23 @@ fr_type_number(PyObject *o)
 }
 
 PyObject *
+fr_type_view_of(PyObject *self, PyObject *view, bool array)
+{
+    struct fr_err err;
+    fr_status     st;
+
+    if (!view || view == self || !fr_is_tensor(self) || !fr_object(self)->scalar || !fr_is_tensor(view))
+        return view;
+    if (fr_of(view)->storage == fr_of(self)->storage &&
+        (st = fr_tensor_set_apart(fr_of(view), &err)) != FR_OK) {
+        Py_DECREF(view);
+        return fr_errors_raise(st, &err);
+    }
+    fr_object(view)->scalar = !array && fr_of(view)->layout->ndim == 0;
+    return view;
+}
+
+PyObject *
 fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *err)
 {
     PyObject *o = fr_type_result(st, t, err);
@@ -168,6 +185,10 @@ set_shape(PyObject *self, PyObject *value, void *unused)
     (void)unused;
     if (!value) {
         PyErr_SetString(PyExc_AttributeError, "Cannot delete array shape");
+        return -1;
+    }
+    if (fr_object(self)->scalar) {
+        PyErr_SetString(PyExc_AttributeError, "attribute 'shape' of 'numpy.generic' objects is not writable");
         return -1;
     }
     if (fr_shape_resolve(fr_of(self), value, &ndim, dims) < 0)
@@ -221,7 +242,7 @@ static PyObject *
 get_T(PyObject *self, void *unused)
 {
     (void)unused;
-    return fr_shape_transpose(fr_of(self), NULL);
+    return fr_object(self)->scalar ? Py_NewRef(self) : fr_shape_transpose(fr_of(self), NULL);
 }
 
 static PyObject *
@@ -369,8 +390,8 @@ get_exported(PyObject *self, void *name)
     PyObject *view, *o;
 
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
-    view = fr_numpy_view(self, FR_VIEW_EXPORT);
-    if (view && !strcmp(name, "ctypes")) /* its user may keep the bare address */
+    view = fr_object(self)->scalar ? fr_numpy_scalar_of(self) : fr_numpy_view(self, FR_VIEW_EXPORT);
+    if (view && !fr_object(self)->scalar && !strcmp(name, "ctypes")) /* its user may keep the bare address */
         fr_numpy_look_forever(view);
     o = view ? PyObject_GetAttrString(view, name) : NULL;
     Py_XDECREF(view);

@@ -122,7 +122,7 @@ handle_of(PyObject *o, struct fr_value *x)
             return NULL;                                                                           \
         const struct fr_tensor *t = handle_of(s[0], &x);                                           \
         if (t) {                                                                                   \
-            result = function##_call(t, s);                                                        \
+            result = fr_type_view_of(s[0], function##_call(t, s), false);                          \
             fr_value_clear(&x);                                                                  \
         }                                                                                          \
         return result;                                                                             \
@@ -186,7 +186,19 @@ SHAPE_FUNCTION(swapaxes, 3, 3, "a", "axis1", "axis2") { return fr_shape_swapaxes
 
 SHAPE_FUNCTION(moveaxis, 3, 3, "a", "source", "destination") { return moveaxis_of(t, s[1], s[2]); }
 
-SHAPE_FUNCTION(squeeze, 1, 2, "a", "axis") { return fr_shape_squeeze(t, s[1]); }
+SHAPE_FUNCTION(squeeze, 1, 2, "a", "axis")
+{
+    struct fr_tensor own;
+    PyObject        *o, *result;
+
+    if (fr_is_tensor(s[0]))
+        return fr_shape_squeezed(s[0], s[1]);
+    fr_tensor_copy(t, &own);
+    o = fr_type_take(&own);
+    result = o ? fr_shape_squeezed(o, s[1]) : NULL;
+    Py_XDECREF(o);
+    return result;
+}
 
 SHAPE_FUNCTION(expand_dims, 2, 2, "a", "axis") { return expand_of(t, s[1]); }
 
@@ -277,7 +289,11 @@ at_least_all(fr_args args, Py_ssize_t nargs, int n)
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
         struct fr_value       x;
         const struct fr_tensor *t = handle_of(args[i], &x);
-        PyObject               *o = t ? at_least(t, n) : NULL;
+        PyObject               *o = NULL;
+        if (t && t->layout->ndim >= n && fr_is_tensor(args[i]))
+            o = Py_NewRef(args[i]);
+        else if (t)
+            o = fr_type_view_of(args[i], at_least(t, n), true);
         if (t)
             fr_value_clear(&x);
         if (!o)
@@ -329,7 +345,11 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
     result = PyTuple_New(nargs);
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
-        PyObject *o = fr_shape_broadcast(x[i].arg.t, ndim, dims);
+        const struct fr_layout *l = x[i].arg.t->layout;
+        bool      same = l->ndim == ndim && !memcmp(fr_layout_dims(l), dims, (size_t)ndim * sizeof *dims);
+        PyObject *o = same && fr_is_tensor(args[i]) && !fr_object(args[i])->scalar
+                          ? Py_NewRef(args[i])
+                          : fr_type_view_of(args[i], fr_shape_broadcast(x[i].arg.t, ndim, dims), true);
         if (!o)
             Py_CLEAR(result);
         else

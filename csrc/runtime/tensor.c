@@ -264,6 +264,18 @@ fr_tensor_copy(const struct fr_tensor *t, struct fr_tensor *out)
 }
 
 fr_status
+fr_tensor_set_apart(struct fr_tensor *t, struct fr_err *err)
+{
+    struct fr_storage *own = fr_storage_new(t->storage->node);
+
+    if (!own)
+        return fr_no_memory(err, "a tensor handle");
+    fr_storage_unref(t->storage);
+    t->storage = own;
+    return FR_OK;
+}
+
+fr_status
 fr_tensor_window(const struct fr_tensor *t, int ndim, const int64_t *dims, const int64_t *strides,
                  int64_t offset, struct fr_tensor *out, struct fr_err *err)
 {

@@ -122,6 +122,8 @@ fr_status fr_tensor_reshape(const struct fr_tensor *, int ndim, const int64_t *d
 fr_status fr_tensor_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims,
                               struct fr_tensor *out, struct fr_err *);
 
+/* The handle becomes one of a storage of its own, which shows what the other one does now. */
+fr_status fr_tensor_set_apart(struct fr_tensor *, struct fr_err *);
 /* The real or the imaginary parts of complex numbers, as a window of the same memory. */
 fr_status fr_tensor_component(const struct fr_tensor *, bool imag, struct fr_tensor *out, struct fr_err *);
 /* Whether the handle is such a window. */
