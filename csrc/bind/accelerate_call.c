@@ -273,7 +273,10 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
 
     for (int i = 0; i < n; i++)
         if (!fr_share_is_idle(loan[i].tensor)) {
-            fr_status s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
+            fr_status s;
+
+            fr_share_reshape(loan[i].array, loan[i].tensor);
+            s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
     if (st != FR_OK)

@@ -39,7 +39,7 @@ struct fr_tensor_object {
     union {
         struct {
             bool     scalar;   /* stands for a NumPy scalar: operators never change it in place */
-            bool     is_base;  /* made by .base, which ends here */
+            bool     is_base;  /* what views of its storage have as .base: fr_storage_object */
             bool     locked;   /* read-only because flags.writeable was cleared: may be set again */
             uint8_t  end;      /* enum fr_type_end */
         };
@@ -50,7 +50,8 @@ struct fr_tensor_object {
 enum fr_type_end { FR_END_NOTHING,
                    FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
                    FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
-                   FR_END_LOAN };    /* an argument of an accelerated call: fr_storage_reclaim */
+                   FR_END_LOAN,      /* an argument of an accelerated call: fr_storage_reclaim; */
+                   FR_END_LOAN_RESHAPED }; /* its array gets the shape that was set here */
 
 extern FR_HIDDEN PyTypeObject *fr_tensor_type;
 
@@ -121,7 +122,7 @@ fr_type_new(void)
 PyObject *fr_type_take(struct fr_tensor *);
 /* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */
 PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
-/* A new view of self, as it is to be seen: that of a number is of its own, for numbers do not change, and without axes it
+/* A new view of self, as it is to be seen: self is its base, unless it is a view itself; that of a number is of its own, for numbers do not change, and without axes it
  * is one itself, or if `array` an array. NULL stays NULL. */
 PyObject *fr_type_view_of(PyObject *self, PyObject *view, bool array);
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
@@ -308,6 +309,8 @@ bool      fr_share_meet(PyObject *a, PyObject *b);
  * stored is there (keep), or what has not been computed of it is forgotten. */
 PyObject *fr_share_borrow(PyObject *array);
 fr_status fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *);
+/* Before that: the array gets the shape that the tensor's was set to, if it was. An exception that is set stays. */
+void      fr_share_reshape(PyObject *array, PyObject *tensor);
 /* Instead of giving back and the last DECREF: a Tensor that is just as it was borrowed rests until an array that
  * lies like this one is borrowed. False: it is not, and still the caller's. */
 bool      fr_share_rest(PyObject *tensor);

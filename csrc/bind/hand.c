@@ -185,7 +185,7 @@ wrap_array(struct call *c, PyObject *o, PyObject *tuple)
         PyObject *window;
         if (o == c->guests[i].view)
             return Py_NewRef(c->guests[i].tensor);
-        window = fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor);
+        window = fr_type_view_of(c->guests[i].tensor, fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor), true);
         if (window || PyErr_Occurred())
             return window;
     }

@@ -364,9 +364,7 @@ fr_index_get(PyObject *self, PyObject *key)
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return NULL;
     case KIND_WINDOW:
-        if (FR_UNLIKELY(fr_object(self)->scalar) && !w.scalar)
-            return fr_type_view_of(self, window_of(fr_of(self), &w), true);
-        return window_of(fr_of(self), &w);
+        return w.scalar ? window_of(fr_of(self), &w) : fr_type_view_of(self, window_of(fr_of(self), &w), true);
     default:
         st = fr_mask_get(self, key, &result);
         if (st == FR_VALUE_HAND)
@@ -392,7 +390,7 @@ fr_index_item(PyObject *self, Py_ssize_t i)
         return NULL;
     for (int k = 1; k < l->ndim; k++)
         add_axis(&w, fr_layout_dims(l)[k], fr_layout_strides(l)[k]);
-    return window_of(fr_of(self), &w);
+    return w.scalar ? window_of(fr_of(self), &w) : fr_type_view_of(self, window_of(fr_of(self), &w), true);
 }
 
 Py_ssize_t

@@ -165,7 +165,7 @@ swapaxes(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         PyErr_SetString(PyExc_TypeError, "swapaxes() takes exactly two axes");
         return NULL;
     }
-    return fr_shape_swapaxes(fr_of(self), args[0], args[1]);
+    return fr_type_view_of(self, fr_shape_swapaxes(fr_of(self), args[0], args[1]), false);
 }
 
 static struct fr_signature squeeze_signature = {"squeeze", 0, 1, 1, {"axis"}, {NULL}};
@@ -203,7 +203,7 @@ diagonal(METHOD_ARGS)
         PyErr_SetString(PyExc_ValueError, "axis1 and axis2 cannot be the same");
         return NULL;
     }
-    return fr_shape_diagonal(fr_of(self), k, a, b);
+    return fr_type_view_of(self, fr_shape_diagonal(fr_of(self), k, a, b), false);
 }
 
 /* ---- values out */

@@ -697,7 +697,19 @@ fr_number_complex(PyObject *self, PyObject *unused)
     return c;
 }
 
+/* NumPy's own words. */
+static PyObject *
+number_concat(PyObject *a, PyObject *b)
+{
+    (void)a, (void)b;
+    PyErr_SetString(PyExc_TypeError, "Concatenation operation is not implemented for NumPy arrays, use "
+                                     "np.concatenate() instead. Please do not rely on this error; it may not be "
+                                     "given on all Python implementations.");
+    return NULL;
+}
+
 PyType_Slot fr_number_slots[] = {
+    {Py_sq_concat, number_concat},
     {Py_nb_add, number_add},
     {Py_nb_subtract, number_subtract},
     {Py_nb_multiply, number_multiply},

@@ -416,13 +416,15 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
     if (!fr_eval_had_plan()) /* it will be noted when it has one */
         return;
     if (fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
-        bool ok;
+        bool ok = true;
 
+        for (int i = 0; i < n_loans; i++)
+            ok &= !fr_is_tensor(loan[i].tensor) || fr_object(loan[i].tensor)->end == FR_END_LOAN; /* else the array gets another shape, too */
         e.w = w;
         e.loan = loan;
         e.n_loans = n_loans;
         e.n_parts = e.n_made = 0;
-        ok = add_parts(&e, result);
+        ok = add_parts(&e, result) && ok;
         ok = keep_parts(&e) && ok && add_effects(&e) && record_evaluation(&e);
         if (ok)
             w->into = into;

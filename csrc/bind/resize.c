@@ -92,6 +92,8 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
             return fr_errors_raise(st, &err);
         fr_tensor_clear(fr_of(self));
         *fr_of(self) = same;
+        if (fr_object(self)->end == FR_END_LOAN)
+            fr_object(self)->end = FR_END_LOAN_RESHAPED;
         Py_RETURN_NONE;
     }
     if (!t->whole)

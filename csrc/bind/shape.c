@@ -257,7 +257,7 @@ fr_shape_squeezed(PyObject *tensor, PyObject *axis)
     if (n == l->ndim)
         return Py_NewRef(tensor);
     st = fr_tensor_window(fr_of(tensor), n, dims, strides, 0, &out, &err);
-    return fr_type_result(st, &out, &err);
+    return fr_type_view_of(tensor, fr_type_result(st, &out, &err), false);
 }
 
 PyObject *

@@ -520,10 +520,25 @@ fr_share_borrow(PyObject *array)
 fr_status
 fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *err)
 {
-    if (fr_object(tensor)->end != FR_END_LOAN)
+    if (fr_object(tensor)->end != FR_END_LOAN && fr_object(tensor)->end != FR_END_LOAN_RESHAPED)
         return FR_OK;
     fr_object(tensor)->end = FR_END_NOTHING;
     return fr_storage_reclaim(fr_of(tensor)->storage, keep, err);
+}
+
+void
+fr_share_reshape(PyObject *array, PyObject *tensor)
+{
+    PyObject *type, *value, *trace, *shape;
+
+    if (fr_object(tensor)->end != FR_END_LOAN_RESHAPED)
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    shape = PyObject_GetAttrString(tensor, "shape");
+    if (!shape || PyObject_SetAttrString(array, "shape", shape) < 0)
+        PyErr_WriteUnraisable(array); /* no memory: it keeps the one that it had */
+    Py_XDECREF(shape);
+    PyErr_Restore(type, value, trace);
 }
 
 static PyObject *
@@ -543,16 +558,18 @@ give_back(PyObject *module, PyObject *const *args, Py_ssize_t n)
 
     (void)module;
     if (n != 2 || !PyList_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "give_back() takes a list of tensors and a bool");
+        PyErr_SetString(PyExc_TypeError, "give_back() takes a list of pairs and a bool");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); i++) {
-        PyObject *o = Py_NewRef(PyList_GET_ITEM(args[0], i));
-        if (fr_is_tensor(o)) {
-            st = fr_share_give_back(o, keep, failed == FR_OK ? &err : NULL);
+        PyObject *pair = Py_NewRef(PyList_GET_ITEM(args[0], i));
+        PyObject *tensor = PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2 ? PyTuple_GET_ITEM(pair, 1) : NULL;
+        if (tensor && fr_is_tensor(tensor)) {
+            fr_share_reshape(PyTuple_GET_ITEM(pair, 0), tensor);
+            st = fr_share_give_back(tensor, keep, failed == FR_OK ? &err : NULL);
             failed = failed == FR_OK ? st : failed;
         }
-        Py_DECREF(o);
+        Py_DECREF(pair);
     }
     return failed == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(failed, &err);
 }
@@ -567,8 +584,8 @@ PyMethodDef fr_share_methods[] = {
      "borrow(array, /)\n--\n\n"
      "The same until give_back(), for a time in which nobody else uses the memory: all is lazy."},
     {"give_back", (PyCFunction)(void (*)(void))give_back, METH_FASTCALL,
-     "give_back(tensors, keep, /)\n--\n\n"
-     "Ends what borrow() began: what was stored is in the arrays and nothing reads them any more. With\n"
+     "give_back(pairs, keep, /)\n--\n\n"
+     "Ends what borrow() began, of pairs of an array and its tensor: what was stored is in the arrays and nothing reads them any more. With\n"
      "keep false, stores that have not been computed are taken back."},
     {NULL, NULL, 0, NULL},
 };

@@ -65,12 +65,14 @@ dealloc_special(struct fr_tensor_object *o)
 
     if (o->weakrefs)
         PyObject_ClearWeakRefs((PyObject *)o);
+    if (o->is_base)
+        fr_storage_set_object(o->t.storage, NULL);
     o->special = 0;
     if (end == FR_END_HOLD)
         fr_tensor_unhold(o->token);
     else if (end == FR_END_LOOK)
         fr_storage_unlook(o->t.storage, o->token);
-    else if (end == FR_END_LOAN) /* never given back: not the place to compute anything */
+    else if (end == FR_END_LOAN || end == FR_END_LOAN_RESHAPED) /* never given back: not the place to compute anything */
         fr_storage_reclaim(o->t.storage, false, NULL);
     recycle(o);
 }
@@ -119,14 +121,31 @@ fr_type_number(PyObject *o)
     return number;
 }
 
+/* Views of self are made: it is their base, unless it is itself a view. */
+static void
+become_base(PyObject *self)
+{
+    struct fr_tensor *t = fr_of(self);
+
+    if (t->whole && !fr_object(self)->is_base && !fr_storage_object(t->storage)) {
+        fr_object(self)->is_base = true;
+        fr_storage_set_object(t->storage, self);
+    }
+}
+
 PyObject *
 fr_type_view_of(PyObject *self, PyObject *view, bool array)
 {
     struct fr_err err;
     fr_status     st;
 
-    if (!view || view == self || !fr_is_tensor(self) || !fr_object(self)->scalar || !fr_is_tensor(view))
+    if (!view || view == self || !fr_is_tensor(self) || !fr_is_tensor(view))
         return view;
+    if (!fr_object(self)->scalar) {
+        if (fr_of(view)->storage == fr_of(self)->storage)
+            become_base(self);
+        return view;
+    }
     if (fr_of(view)->storage == fr_of(self)->storage &&
         (st = fr_tensor_set_apart(fr_of(view), &err)) != FR_OK) {
         Py_DECREF(view);
@@ -206,6 +225,8 @@ set_shape(PyObject *self, PyObject *value, void *unused)
     }
     fr_tensor_clear(fr_of(self));
     *fr_of(self) = t;
+    if (fr_object(self)->end == FR_END_LOAN)
+        fr_object(self)->end = FR_END_LOAN_RESHAPED;
     return 0;
 }
 
@@ -242,7 +263,7 @@ static PyObject *
 get_T(PyObject *self, void *unused)
 {
     (void)unused;
-    return fr_object(self)->scalar ? Py_NewRef(self) : fr_shape_transpose(fr_of(self), NULL);
+    return fr_object(self)->scalar ? Py_NewRef(self) : fr_type_view_of(self, fr_shape_transpose(fr_of(self), NULL), false);
 }
 
 static PyObject *
@@ -257,7 +278,7 @@ get_mT(PyObject *self, void *unused)
     }
     for (int i = 0; i < n; i++)
         axes[i] = i < n - 2 ? i : 2 * n - 3 - i;
-    return fr_shape_transpose(fr_of(self), axes);
+    return fr_type_view_of(self, fr_shape_transpose(fr_of(self), axes), false);
 }
 
 /* A view, or of what stands for a NumPy number, the number that NumPy has there. */
@@ -271,7 +292,7 @@ component(PyObject *self, fr_op op)
 
     if (!fr_object(self)->scalar) {
         st = fr_tensor_component(arg.t, op == FR_OP_imag, &t, &err);
-        return fr_type_result(st, &t, &err);
+        return fr_type_view_of(self, fr_type_result(st, &t, &err), false);
     }
     FR_TRACE_HERE();
     st = fr_trace_map(op, &arg, 1, &t, &err);
@@ -370,17 +391,20 @@ get_device(PyObject *self, void *unused)
 static PyObject *
 get_base(PyObject *self, void *unused)
 {
-    struct fr_tensor t;
-    PyObject        *o;
+    struct fr_storage *s = fr_of(self)->storage;
+    PyObject          *base = fr_storage_object(s);
+    struct fr_tensor   t;
 
     (void)unused;
-    if (fr_of(self)->whole || fr_object(self)->is_base)
+    if (base == self || fr_object(self)->scalar || (!base && fr_of(self)->whole))
         Py_RETURN_NONE;
-    fr_tensor_copy(fr_of(self), &t);
-    o = fr_type_take(&t);
-    if (o)
-        fr_object(o)->is_base = true;
-    return o;
+    if (base)
+        return Py_NewRef(base);
+    fr_storage_whole(s, &t); /* the one that the view was made of is no more */
+    t.readonly = fr_of(self)->readonly;
+    if ((base = fr_type_take(&t)))
+        become_base(base);
+    return base;
 }
 
 /* Attributes that are NumPy's own objects over the exported memory. */

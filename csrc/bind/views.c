@@ -255,7 +255,7 @@ diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (!t)
         return NULL;
     if (read_diagonal(s, t, &k, &a, &b) == 0)
-        result = fr_shape_diagonal(t, k, a, b);
+        result = fr_type_view_of(s[0], fr_shape_diagonal(t, k, a, b), false);
     fr_value_clear(&x);
     return result;
 }

@@ -26,6 +26,7 @@ struct fr_storage {
     uint32_t          n_loans;     /* calls that borrow it: older looks are quiet so long */
     uint32_t          era;         /* counts loans */
     struct fr_buffer *seen;        /* the memory, one reference, while there are looks */
+    void             *object;      /* see fr_storage_object */
 };
 
 extern FR_HIDDEN struct fr_storage *fr_storages_free;      /* linked by next_dirty */

@@ -167,6 +167,25 @@ fr_storage_pinned(const struct fr_storage *s)
     return s->pinned;
 }
 
+void *
+fr_storage_object(const struct fr_storage *s)
+{
+    return s->object;
+}
+
+void
+fr_storage_set_object(struct fr_storage *s, void *object)
+{
+    s->object = object;
+}
+
+void
+fr_storage_whole(struct fr_storage *s, struct fr_tensor *out)
+{
+    *out = (struct fr_tensor){.storage = fr_storage_ref(s), .layout = fr_layout_ref(s->layout), .dtype = s->dtype,
+                              .whole = true};
+}
+
 void
 fr_storage_claim(struct fr_storage *s)
 {

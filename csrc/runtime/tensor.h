@@ -215,6 +215,11 @@ fr_tensor_clear(struct fr_tensor *t)            /* NULL storage is fine */
         fr_storage_leave(s, t->layout);
     }
 }
+/* What bind has put there: the object that others are views of, while it lives. */
+void     *fr_storage_object(const struct fr_storage *);
+void      fr_storage_set_object(struct fr_storage *, void *);
+/* A handle over all of the storage. */
+void      fr_storage_whole(struct fr_storage *, struct fr_tensor *out);
 /* The owner of the memory has handed it over (fr_tensor_from_memory): nobody looks at it but through
  * handles, so stores into it need not reach it. */
 void      fr_storage_claim(struct fr_storage *);

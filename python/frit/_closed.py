@@ -58,6 +58,7 @@ _HOLD_ARRAYS = frozenset({numpy.ndarray, list, tuple, dict})
 # Methods and functions that change what they are given.
 _CHANGES = frozenset("append copyto delete fill fill_diagonal insert partition place put put_along_axis putmask "
                      "resize sort".split())
+_SETS = frozenset("flat imag real shape".split())      # attributes of arrays
 _STORES = frozenset(OP[n] for n in ("STORE_SUBSCR", "STORE_SLICE") if n in OP)
 _IN_PLACE = frozenset(i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ())) if symbol.endswith("="))
 _SUBSCRIPTS = frozenset(i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ())) if symbol == "[]")
@@ -121,6 +122,7 @@ class _Code:
             return name in _ATTRIBUTES or not (is_attr(this, True) or name in _HIDDEN or name.startswith("__"))
         elif op == _STORE_ATTR:
             self.attributes.add(code.co_names[arg])
+            self.stores = self.stores or code.co_names[arg] in _SETS
             return True
         elif op == _LOAD_CONST:
             return self.is_fixed(code.co_consts[arg])

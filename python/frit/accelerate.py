@@ -272,7 +272,7 @@ class _Arrays:
         self.pending(result, found, seen)
         for _, _, value in behind:
             self.pending(value, found, seen)
-        arguments = [t for _, t in self.keep]
+        arguments = list(self.keep)
         done = False
         try:
             if found:
@@ -392,7 +392,7 @@ class _Function:
         except Exception:
             apart = False
         if not apart:
-            _core.give_back([t for _, t in arrays.keep], False)
+            _core.give_back(arrays.keep, False)
             return self.f(*args, **kwargs)
         before, body = _core.counters(), None
         _core.enter_call()
