@@ -389,11 +389,15 @@ fr_share(PyObject *module, PyObject *array)
     }
     if (first.storage && array == root && !b.partial) {
         first.readonly = !PyArray_ISWRITEABLE(fr_array(array));
-        return fr_type_result(FR_OK, &first, &err);
+        if ((o = fr_type_result(FR_OK, &first, &err)))
+            fr_type_become_base(o);
+        return o;
     }
     o = window_of(array, &s->whole, s->data);
     if (first.storage)
         fr_tensor_clear(&first); /* the window has its own reference now */
+    if (o && array == root)
+        fr_type_become_base(o);
     return o || PyErr_Occurred() ? o : not_shareable(array, "its strides");
 }
 

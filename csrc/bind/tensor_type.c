@@ -121,9 +121,8 @@ fr_type_number(PyObject *o)
     return number;
 }
 
-/* Views of self are made: it is their base, unless it is itself a view. */
-static void
-become_base(PyObject *self)
+void
+fr_type_become_base(PyObject *self)
 {
     struct fr_tensor *t = fr_of(self);
 
@@ -143,7 +142,7 @@ fr_type_view_of(PyObject *self, PyObject *view, bool array)
         return view;
     if (!fr_object(self)->scalar) {
         if (fr_of(view)->storage == fr_of(self)->storage)
-            become_base(self);
+            fr_type_become_base(self);
         return view;
     }
     if (fr_of(view)->storage == fr_of(self)->storage &&
@@ -403,7 +402,7 @@ get_base(PyObject *self, void *unused)
     fr_storage_whole(s, &t); /* the one that the view was made of is no more */
     t.readonly = fr_of(self)->readonly;
     if ((base = fr_type_take(&t)))
-        become_base(base);
+        fr_type_become_base(base);
     return base;
 }
 

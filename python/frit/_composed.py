@@ -28,7 +28,7 @@ def _is_broadcast(x):
     return any(step == 0 and n > 1 for step, n in zip(x.strides, x.shape))
 
 
-# What is NumPy's after all: writing into the parts of complex numbers, which are copies here; out=..., of which NumPy's
+# What is NumPy's after all: writing into the parts of complex numbers by masks; out=..., of which NumPy's
 # protocol does not tell; and what is read in another order where an array is no ndarray.
 _REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1,
             "nanmax": _is_broadcast, "nanmin": _is_broadcast}
@@ -151,6 +151,13 @@ def _nan_to_num(written):
     return nan_to_num
 
 
+def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
+    if not writeable or type(x) is not _core.Tensor:
+        return NotImplemented
+    return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
+
+
 def _table():
     """{function of NumPy's: what is called instead where it meets a Tensor}."""
     found = {}
@@ -164,6 +171,7 @@ def _table():
     found[numpy.nanmax] = _NanExtreme(inspect.unwrap(numpy.nanmax), numpy.fmax, numpy.max, -numpy.inf)
     found[numpy.nanmin] = _NanExtreme(inspect.unwrap(numpy.nanmin), numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
+    found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
     for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
         found[function] = _OfDtypes(function)
     return found
