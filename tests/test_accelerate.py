@@ -322,13 +322,13 @@ def test_what_else_the_class_of_arrays_makes_is_numpys():
 
 def of_module(xp, x, *, lib=np):
     i = xp.arange(50)[:, None] + xp.arange(40)
-    MADE.append(type(i))
+    MADE.append(hasattr(i, "explain"))
     return lib.where(i % 2 == 0, x, xp.float32(2) * x) + xp.pi if isinstance(x, xp.ndarray) else None
 
 
 def default_module(x, xp=np):
     i = xp.linspace(0, 1, 40)
-    MADE.append(type(i))
+    MADE.append(hasattr(i, "explain"))
     return i * x
 
 
@@ -344,9 +344,9 @@ def test_numpy_as_an_argument():
                             (default_module, (x, np), {}), (default_module, (), {"xp": np, "x": x})):
         fast = frit.accelerate(f)
         want = f(*args, **kwargs)
-        assert MADE.pop() is np.ndarray
+        assert not MADE.pop()
         assert_equal(fast(*args, **kwargs), want)
-        assert MADE.pop() is frit.Tensor and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
+        assert MADE.pop() and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
     fast = frit.accelerate(of_module)
     with pytest.raises(AttributeError):
         fast(types.SimpleNamespace(arange=np.arange), x)
@@ -372,7 +372,7 @@ def made_by(lib, x, scale=1):
 
 def made_deeper(x, scale, xp=np):
     i = xp.arange(float(x.size))
-    MADE.append(type(i))
+    MADE.append(hasattr(i, "explain"))
     return i * scale + x
 
 
@@ -391,11 +391,11 @@ def test_numpy_is_handed_on(monkeypatch):
                             (functools.partial(starred, x), (), 1)):
         MADE.clear()
         want = f(*args)
-        assert MADE == [np.ndarray] * len(MADE)
+        assert not any(MADE)
         fast = frit.accelerate(f)
         MADE.clear()
         assert_equal(fast(*args), want)
-        assert MADE.count(frit.Tensor) == n_ours and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
+        assert sum(MADE) == n_ours and (fast.stats.fallbacks, fast.stats.syncs) == (0, 0)
     fast = frit.accelerate(in_cell)
     fast(x)
     away = lambda x, scale, xp: (x * scale, xp)      # noqa: E731

@@ -109,8 +109,8 @@ is_current(PyObject *call)
         return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
         PyObject *w = PyTuple_GET_ITEM(watched, i);
-        if (PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1)) !=
-            PyTuple_GET_ITEM(w, 2))
+        PyObject *v = PyDict_GetItemWithError(PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1));
+        if ((v ? v : Py_None) != PyTuple_GET_ITEM(w, 2)) /* None: there was no such name */
             return false;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(replaced); i++) {

@@ -2,6 +2,7 @@
  *
  *   module.c       the module frit._core: start, hooks, list of functions
  *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags
+ *   scalar.c       the type of those that stand for NumPy scalars
  *   number.c       operators, comparisons, conversions to Python numbers
  *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
  *   index.c        t[...] and t[...] = v;  mask.c: with masks;  take.c: with arrays of integers;
@@ -38,7 +39,7 @@ struct fr_tensor_object {
     PyObject        *weakrefs;
     union {
         struct {
-            bool     scalar;   /* stands for a NumPy scalar: operators never change it in place */
+            bool     scalar;   /* stands for a NumPy scalar, and is of fr_number_type; fr_type_set_scalar writes it */
             bool     is_base;  /* what views of its storage have as .base: fr_storage_object */
             bool     locked;   /* read-only because flags.writeable was cleared: may be set again */
             uint8_t  end;      /* enum fr_type_end */
@@ -53,12 +54,14 @@ enum fr_type_end { FR_END_NOTHING,
                    FR_END_LOAN,      /* an argument of an accelerated call: fr_storage_reclaim; */
                    FR_END_LOAN_RESHAPED }; /* its array gets the shape that was set here */
 
-extern FR_HIDDEN PyTypeObject *fr_tensor_type;
+/* frit.Tensor, and the type below it of what stands for a NumPy scalar; both are final. */
+extern FR_HIDDEN PyTypeObject *fr_tensor_type, *fr_number_type;
+FR_HIDDEN void fr_type_dealloc(PyObject *tensor);
 
 static inline bool
 fr_is_tensor(PyObject *o)
 {
-    return Py_TYPE(o) == fr_tensor_type;    /* the type is final */
+    return Py_TYPE(o)->tp_dealloc == fr_type_dealloc;    /* no other type has it */
 }
 static inline struct fr_tensor_object *
 fr_object(PyObject *o)
@@ -118,6 +121,14 @@ fr_type_new(void)
 #endif
     return fr_type_alloc();
 }
+/* What the object stands for from now on: a NumPy scalar, or an array. */
+FR_HIDDEN void fr_type_change(PyObject *tensor, bool scalar);
+static inline void
+fr_type_set_scalar(PyObject *tensor, bool scalar)
+{
+    if (fr_object(tensor)->scalar != scalar)
+        fr_type_change(tensor, scalar);
+}
 /* A Tensor that takes over the handle; clears it on failure. */
 PyObject *fr_type_take(struct fr_tensor *);
 /* Turns the status of a tracing call into its result: the handle as a Tensor, or the exception. */
@@ -132,6 +143,13 @@ PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_e
 /* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
  * Takes over the reference; NULL stays NULL. */
 PyObject *fr_type_number(PyObject *);
+/* ---- scalar.c */
+int       fr_scalar_init(PyObject *module);
+/* numpy.float64 and the like, or numpy.ndarray. */
+PyObject *fr_scalar_class(PyObject *tensor);
+/* Whether `sequence * tensor` repeats a list, tuple or string. */
+bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
+
 PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
 int       fr_flags_set_writeable(PyObject *tensor, bool on);
@@ -295,6 +313,8 @@ PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linal
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
 PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one element without axes */
 PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
+PyTypeObject *fr_numpy_scalar_type(fr_dtype);            /* numpy.float64 and the like, borrowed */
+PyTypeObject *fr_numpy_array_type(void);                 /* numpy.ndarray, borrowed */
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
@@ -613,7 +633,7 @@ int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
     fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[], fr_pad_methods[],
     fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[],
-    fr_product_methods[], fr_take_methods[], fr_mask_methods[];
+    fr_product_methods[], fr_take_methods[], fr_mask_methods[], fr_scalar_functions[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
     fr_dlpack_tensor_methods[], fr_product_tensor_methods[],

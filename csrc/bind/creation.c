@@ -379,7 +379,7 @@ restore(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     }
     o = from_array(args[0], FR_N_DTYPES, 'K', 1, false);
     if (o)
-        fr_object(o)->scalar = args[1] == Py_True;
+        fr_type_set_scalar(o, args[1] == Py_True);
     return o;
 }
 

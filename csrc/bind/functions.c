@@ -383,7 +383,7 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     else
         fr_errors_raise(fst, &err);
     if (result)
-        fr_object(result)->scalar = false; /* np.where always gives an array */
+        fr_type_set_scalar(result, false); /* np.where always gives an array */
     if (cast.storage)
         fr_tensor_clear(&cast);
     for (int i = 0; i < 3; i++)

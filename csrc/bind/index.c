@@ -209,7 +209,7 @@ window_of(const struct fr_tensor *t, const struct window *w)
     fr_tensor_clear(&out);
     o = fr_type_result(st, &copy, &err);
     if (o)
-        fr_object(o)->scalar = true;
+        fr_type_set_scalar(o, true);
     return o;
 }
 

@@ -34,7 +34,7 @@ astype(METHOD_ARGS)
         return Py_NewRef(self);
     o = fr_creation_astype(t, d, order);
     if (o)
-        fr_object(o)->scalar = fr_object(self)->scalar;
+        fr_type_set_scalar(o, fr_object(self)->scalar);
     return o;
 }
 
@@ -70,7 +70,7 @@ copy(METHOD_ARGS)
         return NULL;
     o = fr_creation_astype(fr_of(self), fr_of(self)->dtype, order);
     if (o)
-        fr_object(o)->scalar = fr_object(self)->scalar;
+        fr_type_set_scalar(o, fr_object(self)->scalar);
     return o;
 }
 
@@ -81,7 +81,7 @@ copy_plain(PyObject *self, PyObject *unused)
 
     (void)unused;
     if (o)
-        fr_object(o)->scalar = fr_object(self)->scalar;
+        fr_type_set_scalar(o, fr_object(self)->scalar);
     return o;
 }
 

@@ -89,7 +89,8 @@ add_methods(PyObject *module)
                              fr_dlpack_methods,
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
                              fr_handed_functions, fr_product_methods,   fr_take_methods,
-                             fr_mask_methods,     fr_accelerate_methods};
+                             fr_mask_methods,     fr_accelerate_methods,
+                             fr_scalar_functions};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)

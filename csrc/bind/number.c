@@ -50,7 +50,7 @@ trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
     st = layout ? fr_trace_map_like(op, args, n, layout, &r->t, &err)
                 : fr_trace_map(op, args, n, &r->t, &err);
     if (FR_LIKELY(st == FR_OK)) {
-        r->scalar = r->t.layout->ndim == 0;
+        fr_type_set_scalar((PyObject *)r, r->t.layout->ndim == 0);
         return (PyObject *)r;
     }
     Py_DECREF(r);
@@ -126,8 +126,10 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
             return NULL;                                                                                               \
         FR_TRACE_HERE();                                                                                               \
         if (FR_LIKELY(traced)) {                                                                                       \
-            (r)->scalar = (r)->t.layout->ndim == 0;                                                                    \
-            return (r)->scalar ? fr_type_number((PyObject *)(r)) : (PyObject *)(r);                                    \
+            if (FR_LIKELY((r)->t.layout->ndim))                                                                        \
+                return (PyObject *)(r);                                                                                \
+            fr_type_change((PyObject *)(r), true);                                                                     \
+            return fr_type_number((PyObject *)(r));                                                                    \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \
     } while (0)
@@ -289,6 +291,8 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
             return binary_layouts(op, a, b, args);
         return fr_type_number(trace(without_division(op, args), args, 2, NULL));
     }
+    if (op == FR_OP_multiply && (fr_is_tensor(a) ? fr_scalar_repeats(a, b) : fr_scalar_repeats(b, a)))
+        Py_RETURN_NOTIMPLEMENTED;
     return fr_type_number(fr_number_map(op, (PyObject *[]){a, b}, 2, true));
 }
 
@@ -677,8 +681,11 @@ number_index(PyObject *self)
     const void *data;
 
     if (fr_of(self)->layout->ndim || !fr_dtype_is_int(fr_of(self)->dtype)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "only integer scalar arrays can be converted to a scalar index");
+        if (fr_object(self)->scalar)
+            PyErr_Format(PyExc_TypeError, "'%s' object cannot be interpreted as an integer",
+                         fr_numpy_scalar_type(fr_of(self)->dtype)->tp_name);
+        else
+            PyErr_SetString(PyExc_TypeError, "only integer scalar arrays can be converted to a scalar index");
         return NULL;
     }
     data = only_element(self, FR_SYNC_number, room);

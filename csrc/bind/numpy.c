@@ -479,6 +479,18 @@ fr_numpy_scalar_from(fr_dtype d, const void *element)
     return PyArray_Scalar((void *)element, descrs[d], NULL);
 }
 
+PyTypeObject *
+fr_numpy_scalar_type(fr_dtype d)
+{
+    return descrs[d]->typeobj;
+}
+
+PyTypeObject *
+fr_numpy_array_type(void)
+{
+    return &PyArray_Type;
+}
+
 /* ---- names */
 
 PyObject *

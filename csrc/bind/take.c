@@ -145,7 +145,7 @@ take(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (st == FR_VALUE_HAND)
         return fr_hand_name("take", args, nargs, kw);
     if (result) /* one element is a scalar */
-        fr_object(result)->scalar = fr_of(result)->layout->ndim == 0;
+        fr_type_set_scalar(result, fr_of(result)->layout->ndim == 0);
     return result;
 }
 

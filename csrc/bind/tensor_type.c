@@ -67,6 +67,7 @@ dealloc_special(struct fr_tensor_object *o)
         PyObject_ClearWeakRefs((PyObject *)o);
     if (o->is_base)
         fr_storage_set_object(o->t.storage, NULL);
+    fr_type_set_scalar((PyObject *)o, false);
     o->special = 0;
     if (end == FR_END_HOLD)
         fr_tensor_unhold(o->token);
@@ -77,8 +78,8 @@ dealloc_special(struct fr_tensor_object *o)
     recycle(o);
 }
 
-static void
-tensor_dealloc(PyObject *self)
+void
+fr_type_dealloc(PyObject *self)
 {
     struct fr_tensor_object *o = fr_object(self);
 
@@ -86,6 +87,17 @@ tensor_dealloc(PyObject *self)
         recycle(o);
     else
         dealloc_special(o);
+}
+
+void
+fr_type_change(PyObject *self, bool scalar)
+{
+    PyTypeObject *from = Py_TYPE(self), *to = scalar ? fr_number_type : fr_tensor_type;
+
+    fr_object(self)->scalar = scalar;
+    Py_INCREF(to);
+    Py_SET_TYPE(self, to);
+    Py_DECREF(from);
 }
 
 PyObject *
@@ -150,7 +162,7 @@ fr_type_view_of(PyObject *self, PyObject *view, bool array)
         Py_DECREF(view);
         return fr_errors_raise(st, &err);
     }
-    fr_object(view)->scalar = !array && fr_of(view)->layout->ndim == 0;
+    fr_type_set_scalar(view, !array && fr_of(view)->layout->ndim == 0);
     return view;
 }
 
@@ -160,7 +172,7 @@ fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *er
     PyObject *o = fr_type_result(st, t, err);
 
     if (o)
-        fr_object(o)->scalar = fr_of(o)->layout->ndim == 0;
+        fr_type_set_scalar(o, fr_of(o)->layout->ndim == 0);
     return fr_type_number(o);
 }
 
@@ -329,7 +341,7 @@ no_imag(PyObject *self)
     o = fr_type_result(st, &t, &err);
     if (!o || !reversed) {
         if (o)
-            fr_object(o)->scalar = fr_object(self)->scalar;
+            fr_type_set_scalar(o, fr_object(self)->scalar);
         return o;
     }
     turned = fr_shape_transpose(fr_of(o), back);
@@ -414,7 +426,8 @@ get_exported(PyObject *self, void *name)
 
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     view = fr_object(self)->scalar ? fr_numpy_scalar_of(self) : fr_numpy_view(self, FR_VIEW_EXPORT);
-    if (view && !fr_object(self)->scalar && !strcmp(name, "ctypes")) /* its user may keep the bare address */
+    if (view && !fr_object(self)->scalar && /* its user may keep the bare address */
+        (!strcmp(name, "ctypes") || !strcmp(name, "__array_interface__")))
         fr_numpy_look_forever(view);
     o = view ? PyObject_GetAttrString(view, name) : NULL;
     Py_XDECREF(view);
@@ -443,7 +456,16 @@ get_priority(PyObject *self, void *unused)
     return PyFloat_FromDouble(1000.0); /* ndarrays leave mixed expressions to us */
 }
 
+/* What isinstance() and others take it for, who ask for NumPy's classes. */
+static PyObject *
+get_class(PyObject *self, void *unused)
+{
+    (void)unused;
+    return fr_scalar_class(self);
+}
+
 static PyGetSetDef getset[] = {
+    {"__class__", get_class, NULL, "The class of the array or number that the tensor stands for.", NULL},
     {"shape", get_shape, set_shape, "Sizes of the axes; may be set where that needs no copy.", NULL},
     {"strides", get_strides, NULL, "Bytes from one element to the next, along each axis.", NULL},
     {"ndim", get_ndim, NULL, "Number of axes.", NULL},
@@ -461,6 +483,8 @@ static PyGetSetDef getset[] = {
     {"flat", get_exported, set_flat, "numpy.flatiter over the memory.", "flat"},
     {"data", get_exported, NULL, "A memoryview of the memory.", "data"},
     {"ctypes", get_exported, NULL, "numpy's ctypes interface to the memory.", "ctypes"},
+    {"__array_interface__", get_exported, NULL, "The memory as NumPy's protocol describes it.", "__array_interface__"},
+    {"__array_struct__", get_exported, NULL, "The same, as C sees it.", "__array_struct__"},
     {"__array_priority__", get_priority, NULL, "Above ndarray: mixed expressions give tensors.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -528,24 +552,6 @@ tensor_repr(PyObject *self)
     return text;
 }
 
-static Py_hash_t
-tensor_hash(PyObject *self)
-{
-    PyObject *v;
-    Py_hash_t h;
-
-    /* What stands for a NumPy scalar hashes as one: keys of dicts are often counted values. */
-    if (!fr_object(self)->scalar) {
-        PyErr_SetString(PyExc_TypeError, "unhashable type: 'frit.Tensor'");
-        return -1;
-    }
-    fr_info_sync(FR_SYNC_number, fr_of(self));
-    v = fr_numpy_scalar_of(self);
-    h = v ? PyObject_Hash(v) : -1;
-    Py_XDECREF(v);
-    return h;
-}
-
 static int
 tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
 {
@@ -580,10 +586,10 @@ PyDoc_STRVAR(tensor_doc,
 
 static PyType_Slot base_slots[] = {
     {Py_tp_doc, (char *)tensor_doc},
-    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_dealloc, fr_type_dealloc},
     {Py_tp_repr, tensor_repr},
     {Py_tp_str, tensor_str},
-    {Py_tp_hash, tensor_hash},
+    {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_tp_richcompare, fr_number_richcompare},
     {Py_tp_iter, fr_index_iter},
     {Py_tp_methods, fr_tensor_methods},
@@ -618,7 +624,7 @@ fr_type_init(PyObject *module)
     FR_ASSERT(n < (int)FR_LEN(slots));
     slots[n] = (PyType_Slot){0, NULL};
     fr_tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    if (!fr_tensor_type)
+    if (!fr_tensor_type || fr_scalar_init(module) < 0)
         return -1;
     return PyModule_AddObjectRef(module, "Tensor", (PyObject *)fr_tensor_type);
 }

@@ -11,8 +11,7 @@ import warnings
 
 import numpy
 
-from . import _core
-from ._namespace import classes, ndarray, ours
+from ._namespace import TENSORS, ndarray, ours
 from ._rewrite import rewrite
 
 # What they need is ours too.  Not here: what looks at values to know what to do (unique, percentile, interp), for which
@@ -42,7 +41,7 @@ _CONVERTERS = ("array", "asarray", "asanyarray")
 
 
 def _holds_tensor(x):
-    return type(x) is _core.Tensor or type(x) in (list, tuple) and any(map(_holds_tensor, x))
+    return type(x) in TENSORS or type(x) in (list, tuple) and any(map(_holds_tensor, x))
 
 
 def _converter(name):
@@ -50,7 +49,7 @@ def _converter(name):
     mine, theirs = ours[name], getattr(numpy, name)
 
     def convert(x, *args, **kwargs):
-        return (mine if type(x) is _core.Tensor or _holds_tensor(x) else theirs)(x, *args, **kwargs)
+        return (mine if type(x) in TENSORS or _holds_tensor(x) else theirs)(x, *args, **kwargs)
     return convert
 
 
@@ -67,7 +66,7 @@ def _stand_ins():
         module.__dict__.update({k: instead[id(v)] for k, v in vars(theirs).items() if id(v) in instead},
                                ndarray=ndarray, __getattr__=functools.partial(getattr, theirs))
         modules[id(theirs)] = module
-    return instead, modules, {**classes, **chosen}
+    return instead, modules, chosen
 
 
 class _Composed:
@@ -80,7 +79,7 @@ class _Composed:
         self.function, self.copy, self.refused = function, None, _REFUSED.get(function.__name__)
 
     def __call__(self, *args, **kwargs):
-        if self.refused and any(type(x) is _core.Tensor and self.refused(x) for x in args):
+        if self.refused and any(type(x) in TENSORS and self.refused(x) for x in args):
             return NotImplemented
         if self.copy is None:
             self.copy = rewrite(self.function, _modules, _functions, _values).copy
@@ -99,7 +98,7 @@ class _OfDtypes:
         self.function = function
 
     def __call__(self, *args, **kwargs):
-        args = [numpy.empty(0, x.dtype) if type(x) is _core.Tensor else x for x in args]
+        args = [numpy.empty(0, x.dtype) if type(x) in TENSORS else x for x in args]
         return self.function(*args, **kwargs)
 
 
@@ -116,7 +115,7 @@ class _NanExtreme(_Composed):
     def __call__(self, a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
         given = {"keepdims": keepdims, "initial": initial, "where": where}
         given = {k: v for k, v in given.items() if v is not numpy._NoValue}
-        if type(a) is not _core.Tensor or a.dtype.kind == "c" or out is not None:
+        if type(a) not in TENSORS or a.dtype.kind == "c" or out is not None:
             return super().__call__(a, axis, out, **given)
         if a.dtype.kind != "f":
             return self.extreme(a, axis, **given)
@@ -140,7 +139,7 @@ def _nan_to_num(written):
     greatest = {numpy.dtype(c): numpy.finfo(c).max for c in "efd"}
 
     def nan_to_num(x, *args, **kwargs):
-        kind = x.dtype.kind if type(x) is _core.Tensor and not args and not kwargs else None
+        kind = x.dtype.kind if type(x) in TENSORS and not args and not kwargs else None
         if kind is None or kind not in "biuf":
             return written(x, *args, **kwargs)
         x = array(x)

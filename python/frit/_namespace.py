@@ -31,13 +31,13 @@ def _empty_for(shape=None, dtype=float, *args, order=None, **kwargs):
 
 
 class _ArrayClass(type):
-    """isinstance(x, np.ndarray) is true of tensors in code that was written for arrays, but where NumPy has a scalar."""
+    """What is called instead of np.ndarray, and is that class in all that it is asked besides."""
 
     def __instancecheck__(cls, x):
-        return not x._is_scalar() if isinstance(x, _core.Tensor) else isinstance(x, numpy.ndarray)
+        return isinstance(x, numpy.ndarray)
 
     def __subclasscheck__(cls, c):
-        return issubclass(c, (numpy.ndarray, _core.Tensor))
+        return issubclass(c, numpy.ndarray)
 
     def __call__(cls, *args, **kwargs):
         make = _empty_for(*args, **kwargs)
@@ -83,9 +83,11 @@ def _namespace():
     return module
 
 
+TENSORS = frozenset({_core.Tensor, *_core.Tensor.__subclasses__()})     # the types; isinstance() sees NumPy's classes
+
 ours = _ours()
 namespace = _namespace()
 # For _rewrite.rewrite(): by identity, since a function may have several names.
 modules = {id(numpy): namespace}
 functions = {id(getattr(numpy, name)): mine for name, mine in ours.items()}
-classes = {id(numpy.ndarray): ndarray}
+functions |= {id(numpy.ndarray): ndarray, id(type): _core._type_of}

@@ -326,11 +326,11 @@ def _put(raw, start, new):
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
-    def __init__(self, root, modules, functions, classes, unwrap):
+    def __init__(self, root, modules, functions, values, unwrap):
         self.root = root
         self.modules = modules          # id of a module of NumPy's -> what stands in for it
         self.functions = functions      # id of a function of NumPy's -> ours
-        self.classes = classes          # the same for classes, which need not be called
+        self.values = values            # the same for what need not be called
         self.unwrap = unwrap            # decorated function -> the function that was decorated
         self.out = Rewritten()
         self.copies = {}                # id of a function -> (function, its copy)
@@ -399,11 +399,8 @@ class _Rewriter:
         """What to load instead of the global `value`, or None to leave it."""
         new, null = self.modules.get(id(value)), this[2] & 1
         if new is not None:
-            # Not called: only where the class is asked for, as in isinstance(x, np.ndarray).
-            is_class = is_attr(after, False) and attr_name(code, after) == "ndarray"
-            fits = is_class or _attribute_called(null, after, after2) or self.is_handed_on(f, code, this)
-            return new if fits else None
-        new = self.classes.get(id(value))
+            return new if _attribute_called(null, after, after2) or self.is_handed_on(f, code, this) else None
+        new = self.values.get(id(value))
         if new is not None or not _called(null, after):
             return new
         new = self.functions.get(id(value))
@@ -414,12 +411,12 @@ class _Rewriter:
 
     def global_stand_in(self, f, code, this, after, after2):
         name, names = global_name(code, this), f.__globals__
-        if name in self.out.stored_globals or name not in names:
+        if name in self.out.stored_globals:
             return None
-        value = names[name]
+        value = names[name] if name in names else getattr(builtins, name, None)
         new = self.stand_in(f, code, value, this, after, after2)
         if new is not None:
-            self.out.watched.append((names, name, value))
+            self.out.watched.append((names, name, names.get(name)))
         return new
 
     def rewrite_code(self, f, code):
@@ -500,7 +497,7 @@ class _Rewriter:
         is called at once."""
         if is_attr(after, False):
             value = getattr(numpy, attr_name(code, after), None)
-            return id(value) not in self.functions and (id(value) not in self.classes or value is numpy.ndarray)
+            return value is numpy.ndarray or id(value) not in self.functions and id(value) not in self.values
         return _attribute_called(False, after, after2)
 
     def callee(self, f, code, load):
@@ -629,11 +626,11 @@ class _Rewriter:
         return self.out
 
 
-def rewrite(function, modules, functions, classes=(), unwrap=lambda f: f):
+def rewrite(function, modules, functions, values=(), unwrap=lambda f: f):
     """A Rewritten of `function`: a copy in which calls of the modules' attributes and of the functions
     (dictionaries from id to stand-in) are redirected, also in the functions of its module that
     it calls.  A Python that we do not know gives the function as it was."""
-    rewriter = _Rewriter(function, modules, functions, dict(classes), unwrap)
+    rewriter = _Rewriter(function, modules, functions, dict(values), unwrap)
     if not _works:
         rewriter.out.copy = function
         return rewriter.out

@@ -28,7 +28,7 @@ from ._exact import exact, exact_in_elements
 from ._inside import inside
 from ._rewrite import plain_operations, rewrite
 
-_Tensor = _core.Tensor
+_TENSORS = _namespace.TENSORS
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
 _MAX_PLAIN = 2          # exact operations of a function whose first calls on small arrays are NumPy's
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
@@ -81,7 +81,7 @@ class _Arrays:
             self.functions.append(x)
         if kind in _PLAIN:
             return
-        if isinstance(x, numpy.ndarray):
+        if issubclass(kind, numpy.ndarray):
             arrays.append(x)
         elif kind is types.MethodType:
             self.find(x.__func__, arrays)
@@ -105,7 +105,7 @@ class _Arrays:
         roots = {}
         for a in arrays:
             root = a
-            while isinstance(root.base, numpy.ndarray):
+            while issubclass(type(root.base), numpy.ndarray):
                 root = root.base
             # What is not an array's own may be the memory of several: a buffer, a file.
             key = id(root) if root.base is None else None
@@ -152,7 +152,7 @@ class _Arrays:
                     seen.append(cell.cell_contents)
                 except ValueError:      # not assigned yet
                     pass
-            yield from (v for v in seen if isinstance(v, numpy.ndarray))
+            yield from (v for v in seen if issubclass(type(v), numpy.ndarray))
 
     def borrow(self, arrays):
         """Makes the tensors; False if the arrays must not become any."""
@@ -216,7 +216,7 @@ class _Arrays:
     def pending(self, x, found, seen):
         """Appends every tensor that `x` leads to through lists, tuples and dictionaries."""
         kind = type(x)
-        if kind is _Tensor:
+        if kind in _TENSORS:
             found.append(x)
         elif kind not in _PLAIN and isinstance(x, (list, tuple, dict)) and id(x) not in seen:
             seen.add(id(x))
@@ -228,7 +228,7 @@ class _Arrays:
         kind = type(x)
         if kind in _PLAIN:
             return x
-        if kind is _Tensor:
+        if kind in _TENSORS:
             array = self.array_of.get(id(x))
             if array is None:
                 array = x._to_scalar() if x._is_scalar() else numpy.asarray(x)
@@ -346,7 +346,7 @@ class _Function:
         return self.rewritten
 
     def rewrite(self):
-        return rewrite(self.f, _namespace.modules, _namespace.functions, _namespace.classes, _unwrap)
+        return rewrite(self.f, _namespace.modules, _namespace.functions, unwrap=_unwrap)
 
     def adopt(self, r):
         self.rewritten = r
