@@ -52,22 +52,22 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
     PyObject           *call, *result;
     struct fr_contest_run contest = {.who = FR_CONTEST_OURS};
-    bool                numbers;
+    bool                numbers, at_once;
 
     if (names)
         n_args += PyTuple_GET_SIZE(names);
-    if (!a->callee.call)
-        return call_long(a, args, n_args, names);
-    call = Py_NewRef(a->callee.call); /* a call may come to make another */
+    call = Py_XNewRef(a->callee.call); /* a call may come to make another */
     numbers = fr_element_numbers(false);
-    result = fr_accelerate_call(&a->callee, args, n_args, names, &contest);
+    at_once = fr_scalar_at_once(false);
+    result = call ? fr_accelerate_call(&a->callee, args, n_args, names, &contest) : NULL;
     if (result == call) {
-        Py_DECREF(result);
+        Py_XDECREF(result);
         result = call_long(a, args, n_args, names);
     }
     fr_contest_end(&contest);
     fr_element_numbers(numbers);
-    Py_DECREF(call);
+    fr_scalar_at_once(at_once);
+    Py_XDECREF(call);
     return result;
 }
 
@@ -369,6 +369,12 @@ static PyType_Spec accelerated_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
         Py_TPFLAGS_METHOD_DESCRIPTOR,
     accelerated_slots};
+
+bool
+fr_accelerate_is_function(PyObject *o)
+{
+    return Py_IS_TYPE(o, accelerated_type);
+}
 
 int
 fr_accelerate_init(PyObject *module)

@@ -266,6 +266,12 @@ fr_accelerate_is_number(PyObject *o)
 }
 
 bool
+fr_accelerate_runs(void)
+{
+    return depth > 0;
+}
+
+bool
 fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
 {
     struct fr_err err;

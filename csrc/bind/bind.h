@@ -18,6 +18,7 @@
  *   handles.c      the tensors among objects
  *   handed.def .c  the functions that are always handed over
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
+ *   outside.c      callables of others, which get real arrays and numbers
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
  *                  record.c: as they were noted;  enter.c: arguments that hold arrays
  *   dlpack.c       DLPack in and out
@@ -147,6 +148,10 @@ PyObject *fr_type_number(PyObject *);
 int       fr_scalar_init(PyObject *module);
 /* numpy.float64 and the like, or numpy.ndarray. */
 PyObject *fr_scalar_class(PyObject *tensor);
+/* Whether numbers that this thread makes are NumPy's at once, from now on. Returns whether they were. */
+bool      fr_scalar_at_once(bool);
+/* What stands for a number, or that number if they are to be at once. Takes over the reference; NULL stays NULL. */
+PyObject *fr_scalar_result(PyObject *);
 /* Whether `sequence * tensor` repeats a list, tuple or string. */
 bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 
@@ -343,6 +348,8 @@ void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_d
 
 /* ---- accelerate.c, accelerate_call.c */
 int       fr_accelerate_init(PyObject *module);
+bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
+bool      fr_accelerate_runs(void);                       /* whether this thread is in an accelerated call */
 int       fr_accelerate_call_init(PyObject *module);
 struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
     PyObject *array, *tensor;
@@ -468,8 +475,13 @@ PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssiz
 /* ---- resize.c */
 PyObject *fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
-/* ---- foreign.c */
-int       fr_foreign_init(PyObject *module);
+/* ---- method.c */
+int       fr_method_init(PyObject *module);
+
+/* ---- outside.c */
+int       fr_outside_init(void);
+/* What is called instead of a callable of others: it gets arrays and numbers for tensors. */
+PyObject *fr_outside_of(PyObject *callable);
 
 /* ---- names.c */
 struct fr_name {
@@ -633,7 +645,7 @@ int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
     fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[], fr_pad_methods[],
     fr_dlpack_methods[], fr_hand_methods[], fr_share_methods[], fr_handed_functions[],
-    fr_product_methods[], fr_take_methods[], fr_mask_methods[], fr_scalar_functions[];
+    fr_product_methods[], fr_take_methods[], fr_mask_methods[], fr_scalar_functions[], fr_outside_methods[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_methods[],
     fr_dlpack_tensor_methods[], fr_product_tensor_methods[],

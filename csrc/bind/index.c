@@ -210,7 +210,7 @@ window_of(const struct fr_tensor *t, const struct window *w)
     o = fr_type_result(st, &copy, &err);
     if (o)
         fr_type_set_scalar(o, true);
-    return o;
+    return fr_scalar_result(o);
 }
 
 /* ---- arrays of integers */

@@ -90,7 +90,7 @@ add_methods(PyObject *module)
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
                              fr_handed_functions, fr_product_methods,   fr_take_methods,
                              fr_mask_methods,     fr_accelerate_methods,
-                             fr_scalar_functions};
+                             fr_scalar_functions, fr_outside_methods};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
@@ -176,8 +176,8 @@ exec_module(PyObject *module)
         return -1;
     fr_functions_init();
     fr_methods_init();
-    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_accelerate_init(module) < 0 ||
-        fr_foreign_init(module) < 0 || add_methods(module) < 0 ||
+    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_accelerate_init(module) < 0 || fr_outside_init() < 0 ||
+        fr_method_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;
     if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)

@@ -1,7 +1,10 @@
 /* bind/scalar.c -- the type of what stands for a NumPy scalar: an element, or a reduction over everything.
  *
  * It is a Tensor whose value is not known yet. What Python can ask of a number it answers as NumPy's would: it has no
- * length, is no iterable, rounds to a number, repeats a list. What Tensor has no name for, the number itself is asked. */
+ * length, is no iterable, rounds to a number, repeats a list. What Tensor has no name for, the number itself is asked.
+ *
+ * Where objects of others are at hand that are asked for their parts, pandas' above all, numbers go to code that nothing
+ * of ours stands before: series.iloc[x.argmax()]. There, numbers are computed at once and are NumPy's. */
 #include <string.h>
 
 #include "bind/bind.h"
@@ -34,6 +37,39 @@ fr_scalar_repeats(PyObject *tensor, PyObject *sequence)
 
     return fr_object(tensor)->scalar && type->tp_as_sequence && type->tp_as_sequence->sq_repeat &&
            !(type->tp_as_number && type->tp_as_number->nb_multiply) && !fr_numpy_is_scalar(sequence);
+}
+
+/* ---- real numbers */
+
+static _Thread_local bool at_once;
+
+bool
+fr_scalar_at_once(bool on)
+{
+    bool before = at_once;
+
+    at_once = on;
+    return before;
+}
+
+PyObject *
+fr_scalar_result(PyObject *o)
+{
+    PyObject *number;
+
+    if (!o || !at_once || !fr_is_tensor(o) || !fr_object(o)->scalar)
+        return o;
+    number = value_of(o);
+    Py_DECREF(o);
+    return number;
+}
+
+static PyObject *
+numbers_at_once(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    at_once = true;
+    Py_RETURN_NONE;
 }
 
 /* ---- attributes */
@@ -104,6 +140,16 @@ scalar_trunc(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+scalar_subscript(PyObject *self, PyObject *key)
+{
+    PyObject *o = fr_index_get(self, key);
+
+    if (!o && PyErr_ExceptionMatches(PyExc_IndexError))
+        PyErr_SetString(PyExc_IndexError, "invalid index to scalar variable.");
+    return o;
+}
+
+static PyObject *
 scalar_repr(PyObject *self)
 {
     PyObject *value = value_of(self), *text = value ? PyObject_Repr(value) : NULL;
@@ -133,6 +179,7 @@ type_of(PyObject *module, PyObject *const *args, Py_ssize_t n)
 }
 
 PyMethodDef fr_scalar_functions[] = {
+    {"_numbers_at_once", numbers_at_once, METH_NOARGS, "For the rest of the accelerated call."},
     {"_type_of", (PyCFunction)(void (*)(void))type_of, METH_FASTCALL, "type(x), or of what a tensor stands for."},
     {NULL, NULL, 0, NULL},
 };
@@ -150,6 +197,7 @@ static PyType_Slot slots[] = {
     {Py_tp_repr, scalar_repr},
     {Py_tp_hash, scalar_hash},
     {Py_tp_richcompare, fr_number_richcompare},
+    {Py_mp_subscript, scalar_subscript},
     {Py_tp_methods, methods},
     {0, NULL},
 };

@@ -126,8 +126,10 @@ fr_type_number(PyObject *o)
     uint64_t  room[2];
     PyObject *number;
 
-    if (!o || !fr_is_tensor(o) || !fr_object(o)->scalar || !fr_element_result(fr_of(o), room))
+    if (!o || !fr_is_tensor(o) || !fr_object(o)->scalar)
         return o;
+    if (!fr_element_result(fr_of(o), room))
+        return fr_scalar_result(o);
     number = fr_numpy_scalar_from(fr_of(o)->dtype, room);
     Py_DECREF(o);
     return number;
@@ -517,13 +519,21 @@ is_plain(const struct fr_tensor *t)
                                   t->dtype == FR_C128);
 }
 
-/* Never computes anything: a pending tensor shows what it will be. */
+/* Never computes anything: a pending tensor shows what it will be. In an accelerated call it is the array that it stands
+ * for. */
 static PyObject *
 tensor_repr(PyObject *self)
 {
     const struct fr_tensor *t = fr_of(self);
     PyObject               *view, *f, *text = NULL, *kw, *args;
 
+    if (fr_accelerate_runs()) {
+        fr_info_sync(FR_SYNC_print, t);
+        view = fr_numpy_view(self, FR_VIEW_READ);
+        text = view ? PyObject_Repr(view) : NULL;
+        Py_XDECREF(view);
+        return text;
+    }
     if (fr_tensor_is_pending(t)) {
         PyObject *shape = get_shape(self, NULL);
         if (!shape)

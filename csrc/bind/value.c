@@ -107,8 +107,8 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
     if (python_number(o, &op->arg.n))
         return FR_VALUE_OK;
     if (fr_numpy_is_array(o)) {
-        if (binary && fr_numpy_defers(o))
-            return FR_VALUE_DEFER;
+        if (fr_numpy_defers(o)) /* a matrix, a masked array: the result is one, too */
+            return binary ? FR_VALUE_DEFER : FR_VALUE_HAND;
         return from_array(o, op);
     }
     if (binary && (st = fr_value_operand(o)) != FR_VALUE_OK)

@@ -15,7 +15,7 @@ moves.  In the same way
     rng.shuffle(x)  LOAD_METHOD shuffle
 
 of a name that arrays, containers and NumPy's modules do not have becomes Method("shuffle")[rng], which gives functions
-that are written in C arrays for tensors (csrc/bind/foreign.c).  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
+that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
 co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
 not ours.
 
@@ -43,6 +43,7 @@ from . import _core
 from ._passing import CALLS_AS_METHOD, NULL_ABOVE, OP, arguments
 
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
+MAX_ATTRIBUTES = 10     # of attributes: os.path.join
 MAX_HANDED_ON = 20      # times that NumPy is handed on by what it was handed to
 
 
@@ -72,11 +73,11 @@ class Rewritten:
             named = f.__kwdefaults__ or {}
             self.named_defaults += [(named, name, value) for name, value in named.items()]
 
-    def outer_arrays(self):
-        """The arrays that the functions reach other than through their arguments."""
+    def outer_values(self):
+        """What the functions reach other than through their arguments."""
         names = self.copy.__globals__
-        found = [names[n] for n in self.globals_read if type(names.get(n)) is numpy.ndarray]
-        return found + [v for v in map(contents, self.all_cells) if type(v) is numpy.ndarray]
+        yield from (names[n] for n in self.globals_read if n in names)
+        yield from map(contents, self.all_cells)
 
     def holds_arrays(self, names, cells):
         """Whether one of these globals and cells is an array, or a container of what may be one."""
@@ -326,12 +327,13 @@ def _put(raw, start, new):
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
-    def __init__(self, root, modules, functions, values, unwrap):
+    def __init__(self, root, modules, functions, values, unwrap, outside):
         self.root = root
         self.modules = modules          # id of a module of NumPy's -> what stands in for it
         self.functions = functions      # id of a function of NumPy's -> ours
         self.values = values            # the same for what need not be called
         self.unwrap = unwrap            # decorated function -> the function that was decorated
+        self.outside = outside          # (what is called, itself or by attributes, root) -> what is instead, or None
         self.out = Rewritten()
         self.copies = {}                # id of a function -> (function, its copy)
         self.stored_cells = {}          # id of a function -> names
@@ -354,6 +356,15 @@ class _Rewriter:
         if known is None:
             known = self.decoded[id(code)] = code, decode(code)
         return known[1]
+
+    def is_called(self, code, this):
+        """Whether what a name is looked up for is called, by itself or by an attribute of it or of these."""
+        listed = self.instructions(code)
+        at = listed.index(this)
+        null = at > 0 and listed[at - 1][1] == _PUSH_NULL if this[1] == _LOAD_DEREF else this[2] & 1
+        listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], None]
+        after = next(i for i in listed if not is_attr(i, False))
+        return is_attr(after, True) or _called(null, after)
 
     def loads(self, code):
         """The instructions that look names up, each with the one before it and the two that follow."""
@@ -399,14 +410,21 @@ class _Rewriter:
         """What to load instead of the global `value`, or None to leave it."""
         new, null = self.modules.get(id(value)), this[2] & 1
         if new is not None:
-            return new if _attribute_called(null, after, after2) or self.is_handed_on(f, code, this) else None
+            if _attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
+                return new
+            # A module of it that knows no tensors: np.random.default_rng(x).
+            name = attr_name(code, after) if is_attr(after, False) else ""
+            part = self.outside(getattr(value, name, None), self.root)
+            return types.SimpleNamespace(**{name: part}) if part is not None and self.is_called(code, this) else None
         new = self.values.get(id(value))
-        if new is not None or not _called(null, after):
-            return new
-        new = self.functions.get(id(value))
+        if new is None and _called(null, after):
+            new = self.functions.get(id(value))
+            if new is None:
+                h = self.helper(value)
+                new = self.copies[id(h)][1] if h and id(h) in self.copies else None
         if new is None:
-            h = self.helper(value)
-            new = self.copies[id(h)][1] if h and id(h) in self.copies else None
+            new = self.outside(value, self.root)
+            new = new if new is not None and self.is_called(code, this) else None
         return new
 
     def global_stand_in(self, f, code, this, after, after2):
@@ -460,7 +478,7 @@ class _Rewriter:
             return code
         return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
 
-    def redirects_cell(self, f, name, as_module):
+    def redirects_cell(self, f, name, as_module, is_called=None):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
         for code in _tree(f.__code__):
             for before, this, after, after2 in self.loads(code):
@@ -468,8 +486,8 @@ class _Rewriter:
                     return False
                 if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
                     null = before is not None and before[1] == _PUSH_NULL
-                    if not (_attribute_called(null, after, after2) or self.is_handed_on(f, code, this) if as_module
-                            else _called(null, after)):
+                    if not (is_called(code, this) if is_called else _attribute_called(null, after, after2)
+                            or self.is_handed_on(f, code, this) if as_module else _called(null, after)):
                         return False
         return True
 
@@ -483,7 +501,12 @@ class _Rewriter:
             if new is None:
                 new = self.functions.get(id(value))
             h = self.helper(value) if new is None else None
-            if (new is not None or h) and self.redirects_cell(f, name, as_module):
+            theirs = self.outside(value, self.root) if new is None and h is None else None
+            if theirs is not None and self.redirects_cell(f, name, False, self.is_called):
+                self.out.cells.append((cell, value))
+                cell = types.CellType(theirs)
+                self.out.n_redirected += 1
+            elif (new is not None or h) and self.redirects_cell(f, name, as_module):
                 self.out.cells.append((cell, value))
                 cell = types.CellType(new)
                 if h:
@@ -626,11 +649,11 @@ class _Rewriter:
         return self.out
 
 
-def rewrite(function, modules, functions, values=(), unwrap=lambda f: f):
+def rewrite(function, modules, functions, values=(), unwrap=lambda f: f, outside=lambda value, root: None):
     """A Rewritten of `function`: a copy in which calls of the modules' attributes and of the functions
     (dictionaries from id to stand-in) are redirected, also in the functions of its module that
     it calls.  A Python that we do not know gives the function as it was."""
-    rewriter = _Rewriter(function, modules, functions, dict(values), unwrap)
+    rewriter = _Rewriter(function, modules, functions, dict(values), unwrap, outside)
     if not _works:
         rewriter.out.copy = function
         return rewriter.out
@@ -657,7 +680,8 @@ def _self_test():
              id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
     x = _Other()
     try:
-        r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f).run()
+        r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
+                      lambda value, root: None).run()
         return r.copy(x) == (("types", x), ("dis", x), ("contents", x), (True, 2)) and r.is_current()
     except Exception:
         return False

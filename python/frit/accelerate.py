@@ -26,6 +26,7 @@ from . import _core, _namespace
 from ._closed import closed
 from ._exact import exact, exact_in_elements
 from ._inside import inside
+from ._outside import has_parts, outside
 from ._rewrite import plain_operations, rewrite
 
 _TENSORS = _namespace.TENSORS
@@ -61,7 +62,7 @@ _AS_NAMED = "._state.as_named"
 class _Arrays:
     """The arrays of one call: the tensors that stand for them, and the way back."""
 
-    __slots__ = ("tensor_of", "array_of", "containers", "objects", "functions", "keep", "left")
+    __slots__ = ("tensor_of", "array_of", "containers", "objects", "functions", "keep", "left", "numbers")
 
     def __init__(self):
         self.tensor_of = {}     # id of an array -> tensor
@@ -71,6 +72,7 @@ class _Arrays:
         self.functions = []     # that the function may call
         self.keep = []          # keeps the ids above valid
         self.left = []          # arrays that stay NumPy's
+        self.numbers = False    # objects of others may be asked for their parts by numbers, or get them
 
     # ---- in
 
@@ -96,6 +98,7 @@ class _Arrays:
                 for v in x.values() if isinstance(x, dict) else x:
                     self.find(v, arrays)
         elif id(x) not in self.objects and len(self.objects) < _MAX_OBJECTS:
+            self.numbers = self.numbers or has_parts(x)
             if _attributes(x) is not None:
                 self.objects[id(x)] = x
 
@@ -238,12 +241,29 @@ class _Arrays:
             return array
         if isinstance(x, tuple):
             return self.map_tuple(x, lambda v: self.leave(v, seen))
+        if isinstance(x, (set, frozenset)):
+            return self.leave_set(x)
         if isinstance(x, (list, dict)) and id(x) not in seen:
             seen.add(id(x))
+            if isinstance(x, dict) and any(type(k) in _TENSORS for k in x):
+                items = [(self.leave(k, seen), v) for k, v in x.items()]
+                x.clear()
+                x.update(items)
             for k, v in list(x.items() if isinstance(x, dict) else enumerate(x)):
                 new = self.leave(v, seen)
                 if new is not v:
                     x[k] = new
+        return x
+
+    @staticmethod
+    def leave_set(x):
+        if not any(type(v) in _TENSORS for v in x):
+            return x
+        new = [v._to_scalar() if type(v) in _TENSORS else v for v in x]
+        if isinstance(x, frozenset):
+            return frozenset(new)
+        x.clear()
+        x.update(new)
         return x
 
     def left_behind(self, rewritten):
@@ -321,6 +341,7 @@ class _Function:
 
     def __init__(self, f):
         self.f = f
+        self.run = outside(f, f) or f
         self.stats = CallStats()
         self.rewritten = None
         self.wrapper = None     # the _core.Accelerated that is called
@@ -346,7 +367,7 @@ class _Function:
         return self.rewritten
 
     def rewrite(self):
-        return rewrite(self.f, _namespace.modules, _namespace.functions, unwrap=_unwrap)
+        return rewrite(self.f, _namespace.modules, _namespace.functions, unwrap=_unwrap, outside=outside)
 
     def adopt(self, r):
         self.rewritten = r
@@ -359,17 +380,18 @@ class _Function:
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
         known = closed(r)
-        outside = known and r.holds_arrays(names, cells)
-        self.wrapper._set_call(None if r.stored_globals or r.stored_cells else (
+        sees_arrays = known and r.holds_arrays(names, cells)
+        more = r.stored_globals or r.stored_cells or any(map(has_parts, r.outer_values()))
+        self.wrapper._set_call(None if more else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
             tuple(r.cells), tuple(r.functions.values()), _finish, self.f if same else None, real, in_elements, n, views,
-            known, inside(r, names, cells) if outside else None, r.takes_module, self.stats))
+            known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.stats))
 
     def call(self, args, kwargs):
         if _suspends(self.f):
             return self.f(*args, **kwargs)
         r = self.current()
-        run = r.copy if r is not None else self.f
+        run = r.copy if r is not None else self.run
         arrays = _Arrays()
         if _core.call_depth():
             inside = []
@@ -383,7 +405,9 @@ class _Function:
         if arrays.functions:
             others += arrays.function_arrays()
         if r is not None:
-            others += r.outer_arrays()
+            outer = list(r.outer_values())
+            others += [v for v in outer if type(v) is numpy.ndarray]
+            arrays.numbers = arrays.numbers or any(map(has_parts, outer))
         if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
                 or len(shared) > 1 and not arrays.are_apart(shared)):
             return self.f(*args, **kwargs)
@@ -399,6 +423,8 @@ class _Function:
         try:
             args, kwargs = arrays.enter_arguments(r, args, kwargs)
             arrays.enter_containers()
+            if arrays.numbers:
+                _core._numbers_at_once()
             result = run(*args, **kwargs)
             body = _core.counters()
             return arrays.finish(r, result)

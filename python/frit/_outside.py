@@ -1,0 +1,73 @@
+"""Which modules, functions, classes and objects are somebody else's: Python's library and what was installed beside it.
+
+An accelerated function calls them with real arrays and numbers (csrc/bind/outside.c). Not among them are NumPy, which
+knows tensors by its protocols, frit, and the user's own code, wherever it lies: it is written for arrays as the
+accelerated function is, and what it computes with tensors is computed with the rest."""
+import functools
+import site
+import sys
+import sysconfig
+import types
+
+import numpy
+
+from . import _core
+
+# Modules that ask their arguments for no more than a tensor can tell, or do nothing with them but hand them on.
+_TELLING = frozenset("abc bisect builtins cmath collections contextlib copy dataclasses enum functools gc heapq itertools math "
+                     "operator random sys types typing warnings weakref".split())
+_OURS = frozenset({"__main__", "numpy", __package__})
+_KNOWS_NO_TENSORS = "numpy.random"      # of NumPy's modules
+_PLAIN_PARTS = (tuple, list, dict, str, bytes, bytearray, type, numpy.ndarray, numpy.generic, _core.Tensor)
+_known = {}     # name of a package -> whether it is somebody else's
+
+
+def _folders():
+    """Where installed packages lie."""
+    found = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    if hasattr(site, "getsitepackages"):
+        found.update(site.getsitepackages(), [site.getusersitepackages()])
+    return tuple(filter(None, found))
+
+
+_FOLDERS = _folders()
+
+
+def _is_package_outside(name):
+    found = _known.get(name)
+    if found is None:
+        module = sys.modules.get(name)
+        path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+        found = _known[name] = name not in _TELLING | _OURS and (name in sys.stdlib_module_names or path.startswith(_FOLDERS))
+    return found
+
+
+def _is_outside(value, own):
+    kind = type(value)
+    if kind is functools.partial:
+        return _is_outside(value.func, own)
+    if issubclass(kind, types.ModuleType):
+        names = (value.__name__,)
+    else:       # A jitted function says that it is of the module of the function that it was made from.
+        names = (getattr(value, "__module__", None), None if issubclass(kind, type) else kind.__module__)
+    names = [name for name in names if type(name) is str]
+    packages = [name.partition(".")[0] for name in names]
+    return (any(package != own and _is_package_outside(package) for package in packages)
+            or any(name.startswith(_KNOWS_NO_TENSORS) for name in names))
+
+
+@functools.cache
+def _kind_has_parts(kind):
+    return (hasattr(kind, "__getitem__") and not issubclass(kind, _PLAIN_PARTS) and _is_outside(kind, ""))
+
+
+def has_parts(value):
+    """Whether an object is somebody else's and may be asked for parts of it by numbers, as pandas' series are."""
+    return _kind_has_parts(type(value))
+
+
+def outside(value, root):
+    """What the function `root` is to call instead of `value`, or None: `value` itself."""
+    if value is None or type(value) in (types.MethodType, _core.Accelerated):
+        return None
+    return _core._outside(value) if _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
