@@ -157,6 +157,8 @@ def test_what_is_no_function_stays_what_it_is():
     assert c(X).tolist() == (X + X).tolist() and s(X).tolist() == (-X).tolist() and s.__name__ == "negative"
     for f in (c, s):
         assert not inspect.isfunction(f) and not hasattr(f, "__code__") and f.__class__ is type(f)
+    with pytest.raises((AttributeError, pickle.PicklingError), match="local object"):
+        pickle.dumps(c)
     assert c.__doc__ == "Calls." and not hasattr(c, "__name__") and pickle.loads(pickle.dumps(s))(X).tolist() == (-X).tolist()
 
 
@@ -244,6 +246,17 @@ def test_what_is_assigned_to_functions_later(statement, through):
         assert was == [fast[name]._state.rewritten for name in "fh"]
         exec(statement, ours)
         exec(statement, theirs)
+
+
+def test_what_is_assigned_to_again_and_again():
+    names, want = {"np": np}, {"np": np}
+    for n in names, want:
+        exec(SOURCE, n)
+    f = frit.accelerate(names["f"])
+    for k in range(120):
+        for n in names, want:
+            n["helper"].__kwdefaults__ = {"k": float(k)}
+        assert_same(f(X), want["f"](X))
 
 
 @pytest.mark.planned

@@ -164,11 +164,22 @@ accelerated_repr(PyObject *self)
     return out;
 }
 
+static PyObject *
+of_state(PyObject *self, const char *name)
+{
+    PyObject *state = ((struct accelerated *)self)->state;
+
+    if (state)
+        return PyObject_GetAttrString(state, name);
+    PyErr_SetString(PyExc_ReferenceError, "the accelerated function is being deleted");
+    return NULL;
+}
+
 /* The function that was decorated. */
 static PyObject *
 function_of(PyObject *self)
 {
-    return PyObject_GetAttrString(((struct accelerated *)self)->state, "f");
+    return of_state(self, "f");
 }
 
 /* A name that the wrapper was given, or the function's. */
@@ -257,8 +268,8 @@ get_class(PyObject *self, void *unused)
 
     (void)unused;
     if (!f)
-        return NULL;
-    Py_DECREF(f);
+        PyErr_Clear();
+    Py_XDECREF(f);
     return Py_NewRef(is_function ? (PyObject *)&PyFunction_Type : (PyObject *)Py_TYPE(self));
 }
 
@@ -266,26 +277,13 @@ static PyObject *
 get_stats(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyObject_GetAttrString(((struct accelerated *)self)->state, "stats");
+    return of_state(self, "stats");
 }
 
 static PyObject *
 accelerated_reduce(PyObject *self, PyObject *protocol)
 {
     return PyObject_CallMethod(((struct accelerated *)self)->state, "reduce", "OO", self, protocol);
-}
-
-static PyObject *
-accelerated_dir(PyObject *self, PyObject *unused)
-{
-    PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self),
-             *stats = PyUnicode_FromString("stats");
-
-    (void)unused;
-    if (names && (!stats || PyList_Append(names, stats) < 0))
-        Py_CLEAR(names);
-    Py_XDECREF(stats);
-    return names;
 }
 
 /* Copies of a function are the function itself. */
@@ -312,7 +310,6 @@ accelerated_set_call(PyObject *self, PyObject *call)
 
 static PyMethodDef accelerated_methods[] = {
     {"__reduce_ex__", accelerated_reduce, METH_O, NULL},
-    {"__dir__", accelerated_dir, METH_NOARGS, NULL},
     {"__copy__", accelerated_same, METH_NOARGS, NULL},
     {"__deepcopy__", accelerated_same, METH_O, NULL},
     {"_set_call", accelerated_set_call, METH_O, NULL},

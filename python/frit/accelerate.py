@@ -57,6 +57,7 @@ def _attributes(x):
 _HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AS_NAMED = "._state.as_named"
+_OURS = "stats", "__wrapped__"      # of a wrapper's dictionary
 
 
 class _Arrays:
@@ -438,7 +439,6 @@ class _Function:
                 s.syncs = max(body[2] - before[2], 0)
             s.calls += 1
 
-
     # ---- pickles
 
     @property
@@ -450,17 +450,17 @@ class _Function:
         for name in (*functools.WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__"):
             setattr(self.named, name, getattr(w, name))
         self.named.__qualname__ += _AS_NAMED
-        self.named.__dict__ = {name: value for name, value in w.__dict__.items() if name != "__wrapped__"}
+        self.named.__dict__ = {name: value for name, value in w.__dict__.items() if name not in _OURS}
         return self.named
 
     def reduce(self, wrapper, protocol):
         """An accelerated function is pickled as a function is, and accelerated where it arrives. Some picklers take
         functions apart (cloudpickle: those of __main__, closures), others want them to be found by their name: which of
         the two is for the pickler to say, so it gets a function to be looked up or taken apart."""
-        if _named(wrapper.__module__, wrapper.__qualname__) is not wrapper:
+        if _named(wrapper.__module__, getattr(wrapper, "__qualname__", "")) is not wrapper:
             theirs = getattr(self.f, "__dict__", {})
             own = {name: value for name, value in wrapper.__dict__.items()
-                   if name != "__wrapped__" and (name not in theirs or theirs[name] is not value)}
+                   if name not in _OURS and (name not in theirs or theirs[name] is not value)}
             names = {name: getattr(wrapper, name, None) for name in ("__name__", "__qualname__", "__doc__", "__module__")
                      if getattr(wrapper, name, None) != getattr(self.f, name, None)}
             return accelerate, (self.f,), (own, names) if own or names else None
@@ -547,6 +547,6 @@ def accelerate(function=None):
     function = _unwrap(function)
     state = _Function(function)
     wrapper = state.wrapper = _Accelerated(state)
-    wrapper.__dict__.update(getattr(function, "__dict__", {}), __wrapped__=function)
+    wrapper.__dict__.update(getattr(function, "__dict__", {}), stats=state.stats, __wrapped__=function)
     state.prepare()
     return wrapper
