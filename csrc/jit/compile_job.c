@@ -72,8 +72,7 @@ fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 
 /* ---- what is known of keys ------------------------------------------------------------------- */
 
-enum { CODE_BYTES = 2 << 20,  /* more is kept only as long as somebody holds it */
-       MAX_KNOWN = 4096 };    /* likewise */
+enum { MAX_KNOWN = 4096 };    /* more than so many keys are known only as long as somebody holds their code */
 
 static atomic_uint_fast64_t clock_;
 
@@ -122,7 +121,7 @@ is_too_much(void)
     uint64_t n_bytes, n_maps;
 
     fr_exec_stats(&n_bytes, &n_maps);
-    return n_bytes > CODE_BYTES || m->n_known > MAX_KNOWN;
+    return n_bytes >> 10 > (uint64_t)fr_env.code_kb || m->n_known > MAX_KNOWN;
 }
 
 /* Remembers what came of a key, and has the object, if there is one. Without memory it is forgotten, which costs a second

@@ -242,6 +242,32 @@ test_load_place(const void *bytes, size_t n)
     return st;
 }
 
+/* Loads it for as long as test_drop is not called. */
+EXPORT struct fr_object *
+test_keep(const void *bytes, size_t n)
+{
+    struct fr_err     err = {FR_OK, ""};
+    struct fr_object *o = NULL;
+
+    return fr_object_get(bytes, n, &o, &err) == FR_OK ? o : NULL;
+}
+
+EXPORT void test_drop(struct fr_object *o) { fr_object_unref(o); }
+
+/* Calls the kernel `ab` by its table, as a function without arguments. */
+EXPORT int
+test_call(struct fr_object *o)
+{
+    struct fr_err       err = {FR_OK, ""};
+    struct fr_nest_code code;
+    int (*f)(void);
+
+    if (fr_object_find(o, "ab", 0, &code, &err) != FR_OK || !code.mid)
+        return -1;
+    memcpy(&f, &code.mid[0], sizeof f);
+    return f();
+}
+
 EXPORT int test_warnings(char *out, int cap) { return fr_warnings(out, cap); }
 EXPORT void test_fail_at(long n) { fr_alloc_fail_at(n); }
 EXPORT long test_fail_count(void) { return fr_alloc_count(); }
