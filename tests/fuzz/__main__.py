@@ -27,9 +27,8 @@ def parse():
     return p.parse_args()
 
 
-def left_out(args):
-    """The features that functions do without."""
-    from .functions import FEATURES, KNOWN
+def left_out(args, FEATURES, KNOWN):
+    """The features that are done without."""
     more, less = (set(filter(None, names.split(","))) for names in (args.more, args.without))
     unknown = (more | less) - {*FEATURES, "all"}
     if unknown:
@@ -41,16 +40,21 @@ def ways(args):
     """How the lines of a seed are drawn, judged and printed."""
     if args.functions:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-        from .functions import draw
+        from .functions import FEATURES, KNOWN, draw
         from .worlds import judge, script
-        without = left_out(args)
+        without = left_out(args, FEATURES, KNOWN)
 
         def wrong(lines):
             found = judge(lines)
             return found and ": ".join(found)
         return lambda seed: draw(seed, without), wrong, script
-    from .programs import draw
+    from . import more, programs
     from .run import compare, compare_accelerated
+    without = left_out(args, more.FEATURES, more.KNOWN)
+    features = [f for f in more.FEATURES if f not in without]
+
+    def draw(seed):
+        return more.draw(seed, features) if features else programs.draw(seed)
     judge = compare_accelerated if args.accelerate else compare
     return lambda seed: draw(seed).lines, lambda lines: judge(lines, args.runs), "\n".join
 

@@ -3,6 +3,7 @@
 A program is drawn while it runs under NumPy, so every line knows the shapes and dtypes it works on.
 Names: v0, v1, ... are arrays; data(...) makes one; force(v) computes it at once.  Lines that NumPy
 refuses are kept now and then, as raises("line"): frit must refuse them in the same way."""
+import contextlib
 import math
 import random
 import warnings
@@ -111,6 +112,18 @@ def data(dtype, shape, seed, order="C"):
         else:
             a = real()
     return np.array(a.astype(dtype).reshape(shape), order=order)
+
+
+@contextlib.contextmanager
+def caught(action="always"):
+    """The arithmetic warnings of a region, as a list of (category, text) that is there after it."""
+    with warnings.catch_warnings(record=action != "error") as met, contextlib.ExitStack() as stack:
+        if action is not None:
+            stack.enter_context(np.errstate(all="warn"))
+        warnings.simplefilter(action or "always")
+        found = []
+        yield found
+        found += sorted({(w.category.__name__, str(w.message)) for w in met or ()})
 
 
 class Program:

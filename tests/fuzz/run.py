@@ -4,6 +4,8 @@ The reference is NumPy op by op.  Only functions whose last bit is not NumPy's (
 frit's own value of that single operation, computed at once, after it was checked to lie within a few
 ULP of NumPy's.  So whatever frit does with the whole program (fusing, planning, reordering, threads,
 compiled code) must give the reference's bits."""
+import json
+import math
 import re
 import warnings
 
@@ -12,7 +14,7 @@ import numpy as np
 import frit
 
 from ..common import complex_distance, difference, ulp_distance
-from .programs import INEXACT, OWN, Names, data
+from .programs import INEXACT, OWN, Names, caught, data
 
 # NumPy's own error is up to 4 ULP (its SIMD functions in f32) and ours up to 1; f16 is rounded from f32.
 ULP = {"f2": 1, "f4": 5, "f8": 5, "c8": 64, "c16": 64}
@@ -191,6 +193,9 @@ def depends_on_class(lines, values):
                    for m in map(SCALAR_ASSIGNED.fullmatch, lines) if m))
 
 
+MODULES = {"math": math, "json": json, "caught": caught}
+
+
 def environment(xp, force, refused):
     def raises(line):
         try:
@@ -200,7 +205,7 @@ def environment(xp, force, refused):
         else:
             refused.append(None)
 
-    env = {"xp": xp, "np": np, "data": data, "force": force, "raises": raises, "apart": apart}
+    env = {"xp": xp, "np": np, "data": data, "force": force, "raises": raises, "apart": apart, **MODULES}
     return env
 
 
@@ -220,7 +225,18 @@ def run(lines, xp, force):
             except Exception as e:
                 e.add_note(f"line {i}: {line}")
                 raise
-    return {k: v for k, v in env.items() if k[0] == "v" and k[1:].isdigit()}, refused
+    return {k: v for k, v in env.items() if k[0] in "vn" and k[1:].isdigit()}, refused
+
+
+def unlike(got, want, **how):
+    """What is different between two values, which may be no arrays; None if nothing is."""
+    if hasattr(want, "dtype") and hasattr(got, "dtype"):
+        return difference(got, want, **how)
+    if type(got) is not type(want):
+        return f"{type(got).__name__} instead of {type(want).__name__} ({got!r:.60} for {want!r:.60})"
+    if isinstance(want, (list, tuple)) and len(got) == len(want):
+        return next(filter(None, map(unlike, got, want)), None)
+    return None if repr(got) == repr(want) else f"{got!r} instead of {want!r}"
 
 
 def force_now(*values):
@@ -284,13 +300,13 @@ def compare_accelerated(lines, runs=7):
         return {name: v.copy(order="K") for name, v in given.items()}
 
     def expected(xp):
-        env, after = {"xp": xp, "np": np, "apart": apart}, copies()
+        env, after = {"xp": xp, "np": np, "apart": apart, **MODULES}, copies()
         exec("".join(map(for_numpy, text.splitlines(keepends=True))), env)
         return [*call(env["f"], env, after), *after.values()]
 
     def first_wrong(got, want):
         for k, (mine, wanted) in enumerate(zip(got, want)):
-            wrong = difference(mine, wanted, strides=isinstance(mine, np.ndarray))
+            wrong = unlike(mine, wanted, strides=isinstance(mine, np.ndarray))
             if wrong:
                 return f"{k} of {len(want) - len(given)} results and {len(given)} arguments: {wrong}"
         return None
@@ -301,7 +317,7 @@ def compare_accelerated(lines, runs=7):
             raise ValueError("depends on the class of operands")
         text, made = as_function(lines, want, form)
         given = {name: eval(how, {"data": data}) for name, how in made.items()}
-        env = {"xp": np, "np": np}
+        env = {"xp": np, "np": np, **MODULES}
         exec(text, env)
         call(env["f"], env, copies())      # some names are frit's alone
         want = expected(reference)
@@ -348,7 +364,7 @@ def compare(lines, runs=2):
         try:
             frit.eval(*tensors)
             for name in want:
-                wrong = difference(got[name], want[name])
+                wrong = unlike(got[name], want[name])
                 if wrong:
                     return f"run {i}: {name}: {wrong}"
         except Exception as e:
