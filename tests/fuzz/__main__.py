@@ -3,9 +3,12 @@
 Programs run in a child process, so that a crash is a finding too and the rest goes on. With --functions they are functions
 that are called again and again with other things in reach."""
 import argparse
+import faulthandler
 import json
 import os
 import resource
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -61,6 +64,7 @@ def ways(args):
 
 def child(args):
     """Reads programs as JSON lines, answers each with a JSON line."""
+    faulthandler.enable()
     draw, judge, _ = ways(args)
     for line in sys.stdin:
         job = json.loads(line)
@@ -82,6 +86,8 @@ class Child:
     def __init__(self, args):
         self.options = (["--runs", str(args.runs)] + ["--accelerate"] * args.accelerate + ["--functions"] * args.functions
                         + ["--with", args.more, "--without", args.without])
+        # Plans at once, as the tests have them (conftest.py), so that the fourth call of a function is recorded.
+        self.env = {"FRIT_EAGER_ELEMS": "0", **os.environ} if args.functions else None
         self.process, self.asked = None, 0
 
     def ask(self, job, timeout=120, anew=True):
@@ -91,14 +97,13 @@ class Child:
         if self.process is None:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--child", *self.options],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=os.getcwd())
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=os.getcwd(), env=self.env)
         p = self.process
         try:
             p.stdin.write(json.dumps(job) + "\n")
             p.stdin.flush()
-            import select
             if not select.select([p.stdout], [], [], timeout)[0]:
-                p.kill()
+                p.send_signal(signal.SIGABRT)       # and says where
                 answer = "hangs"
             else:
                 line = p.stdout.readline()

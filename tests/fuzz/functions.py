@@ -47,8 +47,9 @@ FEATURES = {
 # What fails today for a known reason, or has not been gone through yet.
 KNOWN = ("reads", "left", "at", "shuffle", "resize", "components", "errstate", "scalars", "reshaping", "unchanged")
 
-MAX_ELEMS = 20_000      # of an array
-GROWS = re.compile(r"concatenate|stack|repeat|broadcast_to|None\]")    # not in loops, nor where arrays are large
+MAX_ELEMS = 20_000      # of an array, and where rows and columns may become a matrix
+MAX_SMALL = 2_000
+GROWS = re.compile(r"concatenate|stack|repeat|broadcast_to|None\]|append\(")    # not in loops, nor where arrays are large
 
 DTYPES = ["f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i4", "i1", "u1", "?", "f2"]
 NUMBERS = ["2", "3", "0.5", "-1", "1.5", "0", "1", "4", "-2.0", "True"]
@@ -86,6 +87,12 @@ class Draw:
         self.n = self.r.choice([0, 1, 2, 3, 3, 3, 4, 4, 5, 6, 8, 9, 17, 64])
         if "large" in self.on and self.r.random() < 0.06:
             self.n = self.r.choice([1000, 4097, 5000])
+        # Half of the functions do what is recorded and made again: they compute, and look at the values of no argument.
+        self.closed = self.r.random() < 0.5
+        if self.closed:
+            self.on -= {"raises", "unchanged", "scalars"}
+            if self.r.random() < 0.7:
+                self.on -= {"writes", "left", "at", "shuffle", "resize"}
         self.m = self.r.choice([1, 2, 2, 3, 4] if self.n < 100 else [2, 3])
 
     def has(self, feature, probability=1.0):
@@ -97,7 +104,7 @@ class Draw:
         r, n, m = self.r, self.n, self.m
         self.n_data += 1
         if shape is None:
-            shape = r.choice([(n,)] * 8 + [(m, n)] * 3 + [(), (), (1,)] + ([(n, m), (n, 1), (n, n)] if n < 100 else []))
+            shape = r.choice([(n,)] * 8 + [(m, n)] * 3 + [(), (), (1,)] + ([(n, m), (n, 1), (n, n if n < 20 else m)] if n < 100 else []))
         dtype = dtype or r.choice(DTYPES)
         if self.has("components", 0.15):
             dtype = r.choice(["c16", "c8"])
@@ -230,7 +237,8 @@ class Draw:
 
     def choose(self, test, outer=True, arguments=True, left=True):
         """An expression whose value passes the test, or None."""
-        names = [v for v in self.locals() if test(self.env[v])] * 2 if arguments and left else []
+        names = [v for v in self.locals() if test(self.env[v])] if arguments and left else []
+        names += names[-2:] * 3         # what was made last is used soonest
         if outer:
             names += [p for p, argument in self.paths if (argument or left) and (arguments or not argument) and test(self.value(p))]
         return self.r.choice(names) if names else None
@@ -264,11 +272,11 @@ class Draw:
 
     def line_unary(self, inside):
         x = self.array()
-        return x and f"{self.target(inside)} = {self.r.choice(FUNCTIONS_1).format(x)}"
+        return x and f"{self.target(inside)} = {self.r.choice(FUNCTIONS_1[:6] if self.closed else FUNCTIONS_1).format(x)}"
 
     def line_reduce(self, inside):
         x = self.array()
-        return x and f"{self.target(inside)} = {self.r.choice(REDUCTIONS).format(x)}"
+        return x and f"{self.target(inside)} = {self.r.choice(REDUCTIONS[:5] if self.closed else REDUCTIONS).format(x)}"
 
     def line_view(self, inside):
         x = self.array()
@@ -285,7 +293,7 @@ class Draw:
     def line_gather(self, inside):
         x = self.array(lambda a: a.ndim)
         y = self.array(lambda a: a.dtype.kind in "bi" and a.ndim == 1)
-        return x and f"{self.target(inside)} = " + self.r.choice(
+        return x and not self.closed and f"{self.target(inside)} = " + self.r.choice(
             [f"{x}[{x} > {self.number()}]", f"{x}[[0, -1]]", f"{x}[{y}]", f"np.take({x}, [0, 0])", f"{x}[np.arange(len({x}))[::-1]]"])
 
     def number_of(self, x):
@@ -296,12 +304,12 @@ class Draw:
     def line_number(self, inside):
         """A number of an array; of those that are no arguments only with "reads"."""
         r = self.r
-        if r.random() < 0.3:
+        if r.random() < 0.15:
             x = self.array(lambda a: a.ndim)
             return x and f"{self.target(inside)} = {r.choice(SIZE_OF).format(x)}"
         outer = "reads" in self.on
-        x = self.array(lambda a: a.size) if not outer or r.random() < 0.5 else self.array(lambda a: a.size, arguments=False)
-        if not x or not outer and not (x[0] == "a" and "aliases" not in self.on):
+        x = self.array(lambda a: a.size, arguments=not outer or not self.closed and r.random() < 0.3)
+        if not x or self.closed and not outer or not outer and not (x[0] == "a" and "aliases" not in self.on):
             return None
         return f"{self.target(inside)} = {self.number_of(x)}"
 
@@ -434,7 +442,7 @@ class Draw:
         tests = []
         if x:
             tests += [f"{x}.shape[0] > {r.choice([1, 2, 3])}", f"len({x}) == {self.n}", f"{x}.ndim == 1", f"{x}.dtype == np.float64"]
-            if x[0] == "a" and "aliases" not in self.on or "reads" in self.on:
+            if not self.closed and (x[0] == "a" and "aliases" not in self.on or "reads" in self.on):
                 tests += [f"{self.number_of(x)} > {r.choice(NUMBERS)}"] * 3
         if k:
             tests += [f"{k} > {r.choice(['0', '1', '2'])}"] * 2
@@ -478,7 +486,7 @@ class Draw:
         for _ in range(self.r.choice([1, 1, 2])):
             line = self.line(inside=True)
             if loop and "writes" in self.on and self.r.random() < 0.4 and self.locals():
-                line = f"{self.r.choice(self.locals())} {self.r.choice('+-*')}= {loop[1]}"
+                line = f"{self.r.choice(self.locals())} {self.r.choice('+-')}= {loop[1]}"
             if line and not (loop and GROWS.search(line)):
                 lines += ["    " + k for k in line.split("\n")]
         if not loop and self.r.random() < 0.3:
@@ -491,7 +499,7 @@ class Draw:
 
     def body(self):
         r = self.r
-        n, failed = r.choice([1, 2, 3, 4, 6, 9]), 0
+        n, failed = r.choice([3, 4, 4, 5, 6] if self.closed else [1, 2, 3, 4, 6, 9]), 0
         done = 0
         while done < n and failed < 3 * n:
             nested = (self.has("branches") or self.has("loops")) and r.random() < 0.2
@@ -519,9 +527,8 @@ class Draw:
                 self.lines += [f"s: if {c}:", "s:     raise ValueError('asked for')"]
         self.add("s", f"return {self.result()}")
 
-    @staticmethod
-    def is_large(values):
-        return any(v.size > MAX_ELEMS for v in values if isinstance(v, np.ndarray))
+    def is_large(self, values):
+        return any(v.size > (MAX_SMALL if self.n < 100 else MAX_ELEMS) for v in values if isinstance(v, np.ndarray))
 
     def result(self):
         r = self.r
@@ -533,7 +540,7 @@ class Draw:
             y = self.array(lambda a: a.ndim)
             return r.choice([x] * 6 + ([f"{y}[1:]", f"{y}[::-1]", f"{y} * 2"] if y else []))
         last = self.locals()[-1] if self.locals() else one()
-        return r.choice([last] * 4 + [one(), f"{last}, {one()}", f"({one()}, {one()}, {last})", f"{{'x': {last}, 'y': {one()}}}",
+        return r.choice([last] * 6 + [f"{last}, {one()}"] * 3 + [one(), f"({one()}, {one()}, {last})", f"{{'x': {last}, 'y': {one()}}}",
                                       f"[{last}, [{one()}]]", "None"])
 
     # ---- between the calls
@@ -542,15 +549,17 @@ class Draw:
         """A line that changes something that the function sees."""
         r = self.r
         names = [n for k in "mac" for n in worlds.names_of(self.lines, k)]
-        paths = [p.replace("d0", "D0") for p, _ in self.paths] or names
+        paths = [p for p, _ in self.paths]
+        body = " ".join(worlds.of_kind(self.lines, "s") + worlds.of_kind(self.lines, "h"))
+        seen = [p for p in paths if p in body]
+        paths = [p.replace("d0", "D0") for p in (seen if seen and r.random() < 0.8 else paths)] or names
         path = r.choice(paths)
         if path[0] == "c":
             path = f"get_{path[:2]}()" + path[2:]
         value = self.value(path)
-        kinds = [k for k in ("contents", "contents", "bindings", "aliases", "fed") if k in self.on]
-        if not kinds:
+        if not self.changes:
             return None
-        kind = r.choice(kinds)
+        kind = r.choice(self.changes)
         last = self.env.get("r")
         if kind == "fed" and isinstance(last, np.ndarray):
             if r.random() < 0.5 and last.flags.writeable:
@@ -590,7 +599,10 @@ class Draw:
 
     def calls(self):
         r = self.r
-        n = 60 if self.has("long", 0.05) else 9
+        n = 60 if self.has("long", 0.06) else 9
+        # What is never bound anew is what recorded calls are made of.
+        kinds = ["contents"] if r.random() < (0.7 if self.closed else 0.3) else ["contents", "contents", "bindings", "aliases", "fed"]
+        self.changes = [k for k in kinds if k in self.on]
         world = worlds.World(self.lines, lambda f: f)
         self.env = world.names
         often = r.choice([0.2, 0.5, 1.0]) if n == 9 else r.choice([0.02, 0.1])
