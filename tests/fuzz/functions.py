@@ -438,7 +438,7 @@ class Draw:
     def condition(self):
         r = self.r
         x = self.array(lambda a: a.ndim and a.size)
-        k = self.choose(lambda a: isinstance(a, (int, float)))
+        k = self.choose(lambda a: type(a) in (int, float) or not self.closed and isinstance(a, np.floating))
         tests = []
         if x:
             tests += [f"{x}.shape[0] > {r.choice([1, 2, 3])}", f"len({x}) == {self.n}", f"{x}.ndim == 1", f"{x}.dtype == np.float64"]
@@ -463,7 +463,7 @@ class Draw:
         c = self.choose(lambda a: isinstance(a, list))
         v = self.new()
         forms = [f"for {v} in range({r.choice([1, 2, 3])}):"]
-        if x and ("reads" in self.on or x[0] == "v" or x[0] == "a" and "aliases" not in self.on):
+        if x and not self.closed and ("reads" in self.on or x[0] == "v" or x[0] == "a" and "aliases" not in self.on):
             forms += [f"for {v} in {x}:", f"for {v} in {x}[:3]:"]
         if x and len(self.value(x)) < 10:
             forms += [f"for {v} in range(len({x})):"]
@@ -525,7 +525,22 @@ class Draw:
             c = self.condition()
             if c:
                 self.lines += [f"s: if {c}:", "s:     raise ValueError('asked for')"]
+        if self.closed:
+            self.join()
         self.add("s", f"return {self.result()}")
+
+    def join(self):
+        """The result depends on most of what was computed."""
+        last = None
+        for name in self.locals():
+            if isinstance(self.env[name], (np.ndarray, np.generic, int, float)):
+                line = f"v{self.n_locals} = {last} {self.r.choice('+-*')} {name}"
+                if last is None:
+                    last = name
+                elif self.value(line.split(" = ")[1]) is not None:
+                    self.run(line)
+                    self.add("s", line)
+                    last = self.new()
 
     def is_large(self, values):
         return any(v.size > (MAX_SMALL if self.n < 100 else MAX_ELEMS) for v in values if isinstance(v, np.ndarray))
@@ -540,6 +555,8 @@ class Draw:
             y = self.array(lambda a: a.ndim)
             return r.choice([x] * 6 + ([f"{y}[1:]", f"{y}[::-1]", f"{y} * 2"] if y else []))
         last = self.locals()[-1] if self.locals() else one()
+        if self.closed and self.locals():
+            return r.choice([last, last, f"{last}, {one()}", f"[{last}, {last}]"])
         return r.choice([last] * 6 + [f"{last}, {one()}"] * 3 + [one(), f"({one()}, {one()}, {last})", f"{{'x': {last}, 'y': {one()}}}",
                                       f"[{last}, [{one()}]]", "None"])
 
