@@ -2,12 +2,15 @@
 input, a few times in turn, for a call that is made again goes another way than the first."""
 import copy
 import operator
+import os
 import textwrap
 import warnings
 
 import numpy as np
 
 import frit
+
+COMPILED = os.environ.get("FRIT_JIT") == "always"       # each new structure waits for the compiler: a few will do
 
 
 def function(source, **names):

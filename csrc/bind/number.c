@@ -704,11 +704,18 @@ fr_number_complex(PyObject *self, PyObject *unused)
     return c;
 }
 
-/* NumPy's own words. */
+/* NumPy's own words, of arrays and of its numbers. */
 static PyObject *
 number_concat(PyObject *a, PyObject *b)
 {
-    (void)a, (void)b;
+    PyObject *number, *result;
+
+    if (fr_object(a)->scalar) {
+        number = fr_numpy_scalar_of(a);
+        result = number ? PySequence_Concat(number, b) : NULL;
+        Py_XDECREF(number);
+        return result;
+    }
     PyErr_SetString(PyExc_TypeError, "Concatenation operation is not implemented for NumPy arrays, use "
                                      "np.concatenate() instead. Please do not rely on this error; it may not be "
                                      "given on all Python implementations.");

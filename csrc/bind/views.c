@@ -347,9 +347,12 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
         const struct fr_layout *l = x[i].arg.t->layout;
         bool      same = l->ndim == ndim && !memcmp(fr_layout_dims(l), dims, (size_t)ndim * sizeof *dims);
-        PyObject *o = same && fr_is_tensor(args[i]) && !fr_object(args[i])->scalar
-                          ? Py_NewRef(args[i])
-                          : fr_type_view_of(args[i], fr_shape_broadcast(x[i].arg.t, ndim, dims), true);
+        PyObject *o;
+
+        if (same && fr_is_tensor(args[i]))
+            o = fr_object(args[i])->scalar ? fr_type_view_of(args[i], at_least(x[i].arg.t, 0), true) : Py_NewRef(args[i]);
+        else
+            o = fr_type_view_of(args[i], fr_shape_broadcast(x[i].arg.t, ndim, dims), true);
         if (!o)
             Py_CLEAR(result);
         else
