@@ -125,3 +125,15 @@ def test_powers_in_place():
     for source in ("a **= 0.5; return a", "a = a * 1.0; a **= 2; a **= 0.5; return a", "a = a.astype('f4'); a **= np.float64(0.5); return a",
                    "np.power(a, 0.5, out=a)", "c = np.empty(4); np.power(a, 0.5, out=c); return c"):
         assert_like_numpy(source, (np.arange(4), None), calls=2)
+
+
+def test_powers_of_numbers():
+    """A power of a NumPy number is C's, which is not always a square or a root rounded once."""
+    rng = np.random.default_rng(0)
+    for dtype in ("f8", "f4", "i4"):
+        for e in (0.5, 2, 2.0, -1.0, 3, 4, np.float64(0.5), np.float32(2), np.int64(2)):
+            for _ in range(5 if COMPILED else 60):
+                x = (rng.random(3) * 90 + 1).astype(dtype)
+                t = frit.asarray(x)
+                for mine, theirs in ((t.sum() ** e, x.sum() ** e), (t[0] ** e, x[0] ** e), (np.power(t.sum(), e), np.power(x.sum(), e))):
+                    assert type(mine._to_scalar()) is type(theirs) and mine._to_scalar().tobytes() == theirs.tobytes(), (dtype, e)

@@ -480,6 +480,30 @@ power_of_wider(const struct fr_arg *args)
     return result;
 }
 
+/* A power of what stands for a NumPy number, which is C's, and not as of arrays a square or a square root where it could
+ * be; where the exponent is one of those, for other powers of ours are not C's either. NULL without an exception: it is no
+ * such power. */
+static PyObject *
+power_of_number(PyObject *base, const struct fr_number *n)
+{
+    const struct fr_tensor *t = fr_of(base);
+    bool                    whole = fr_dtype_kind(n->dtype) == 'i' || fr_dtype_kind(n->dtype) == 'u';
+    fr_dtype                d = n->weak ? fr_dtype_promote_weak(t->dtype, n->weak) : fr_dtype_promote(t->dtype, n->dtype);
+    double                  e;
+    struct fr_tensor        out;
+    struct fr_err           err;
+    fr_status               st;
+
+    if ((d != FR_F32 && d != FR_F64) || n->huge || !(whole || fr_dtype_is_float(n->dtype)))
+        return NULL;
+    e = whole ? (double)n->v.i64 : n->v.f64;
+    if (e != 2 && e != 0.5 && e != -1 && e != 3 && e != 4)
+        return NULL;
+    FR_TRACE_HERE();
+    st = fr_trace_number_power(t, d, (float)e, &out, &err);
+    return fr_type_result_scalar(st, &out, &err);
+}
+
 PyObject *
 fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
 {
@@ -512,7 +536,11 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
             op = FR_OP_square;
         if (into)
             result = map_into(op, args, fr_op_info[op].arity, into);
-        else if (op != FR_OP_power || (!(result = power_of_wider(args)) && !PyErr_Occurred()))
+        else if (binary && !args[1].t && fr_is_tensor(a) && fr_object(a)->scalar)
+            result = power_of_number(a, &args[1].n);
+        else if (op == FR_OP_power)
+            result = power_of_wider(args);
+        if (!result && !PyErr_Occurred())
             result = trace(op, args, fr_op_info[op].arity, NULL);
     }
     fr_value_clear(&x[0]);

@@ -5,16 +5,17 @@
 #include "backends/cpu/index.h"
 #include "runtime/storage.h"
 
-/* A new CALL node over two handles. The layout's reference moves in, also on failure. */
+/* A new CALL node over two handles, or one (b NULL). The layout's reference moves in, also on failure. */
 static fr_status
 call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int axis,
           struct fr_layout *layout, struct fr_tensor *out, struct fr_err *err)
 {
     const struct fr_tensor *arg[2] = {a, b};
     fr_ref                  made[2] = {FR_NO_NODE, FR_NO_NODE}, id;
+    int                     n = b ? 2 : 1;
     fr_status               st = FR_OK;
 
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < n; k++) {
         TRY(fr_tensor_node(arg[k], &made[k], err));
         fr_node_ref(made[k]);
     }
@@ -22,9 +23,9 @@ call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int ax
     layout = NULL;
     if (!id)
         TRY(FR_ENOMEM);
-    fr_nodes[id].n_args = 2;
+    fr_nodes[id].n_args = (uint8_t)n;
     fr_nodes[id].u.axes = (uint32_t)axis;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < n; k++)
         fr_node_set_arg(id, k, made[k]);
     st = fr_trace_finish(id, out, err);
 out:
@@ -108,6 +109,20 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
         fr_layout_unref(l);
     fr_tensor_clear(&as_a);
     fr_tensor_clear(&as_b);
+    return st;
+}
+
+fr_status
+fr_trace_number_power(const struct fr_tensor *t, fr_dtype dtype, float exponent, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_tensor cast = {0};
+    int              bits;
+    fr_status        st;
+
+    memcpy(&bits, &exponent, sizeof bits);
+    if ((st = converted(&t, dtype, &cast, err)) == FR_OK)
+        st = call_node(FR_OP_number_power, t, NULL, bits, fr_layout_ref(t->layout), out, err);
+    fr_tensor_clear(&cast);
     return st;
 }
 

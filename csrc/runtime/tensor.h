@@ -82,6 +82,8 @@ fr_status fr_trace_scan(fr_op, const struct fr_tensor *, int axis, fr_dtype dtyp
 /* a @ b with the shape, dtype and layout of numpy.matmul. FR_EVALUE: the shapes do not fit. */
 fr_status fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
                            struct fr_err *);
+/* t ** exponent in f32 or f64, of a tensor without axes that stands for a NumPy number. */
+fr_status fr_trace_number_power(const struct fr_tensor *t, fr_dtype, float exponent, struct fr_tensor *out, struct fr_err *);
 /* The slices t[..., index[i], ...] along `axis`; the index's axes take the axis' place. order 'C', or 'K' as
  * NumPy lays t[index] out. The index is looked at now, and computed if need be: FR_EINDEX when one is out of
  * bounds. FR_ENOTSUP: not a whole number, or NumPy lays the result out in a way of its own. */

@@ -1,5 +1,6 @@
 #include "backends/cpu/call.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -471,8 +472,24 @@ run_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
                      : FR_OK;
 }
 
+static void
+run_number_power(const struct fr_call *c, char *const *ptr)
+{
+    float exponent;
+
+    memcpy(&exponent, &c->axis, sizeof exponent);
+    if (c->dtype == FR_F32)
+        *(float *)ptr[1] = powf(*(const float *)ptr[0], exponent);
+    else
+        *(double *)ptr[1] = pow(*(const double *)ptr[0], exponent);
+}
+
 fr_status
 fr_call_run(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
+    if (c->op == FR_OP_number_power) {
+        run_number_power(c, ptr);
+        return FR_OK;
+    }
     return c->op == FR_OP_take ? run_take(c, ptr, err) : run_product(c, ptr, err);
 }

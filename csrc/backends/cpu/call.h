@@ -3,7 +3,8 @@
  * Called by runtime/eval.c. A matrix product is NumPy's: the very routine that numpy.matmul would end
  * in, over the same strides, so that it makes the same choices (BLAS or not, transposed or not) and
  * gives the same bits. It touches no Python object and needs no GIL. A take copies slices along one axis
- * in the order of an array of indices, which are in bounds (runtime/call.c has looked), unless they have changed since. */
+ * in the order of an array of indices, which are in bounds (runtime/call.c has looked), unless they have changed since.
+ * A power of a number is C's, which NumPy's numbers have: not that of arrays. */
 #ifndef FR_BACKENDS_CPU_CALL_H
 #define FR_BACKENDS_CPU_CALL_H
 
@@ -16,7 +17,7 @@ struct fr_call {
     fr_op                   op;
     fr_dtype                dtype;       /* of the result */
     int                     n_in;
-    int                     axis;        /* take: */
+    int                     axis;        /* of a take; of a power, the bits of the exponent */
     fr_dtype                index;       /* of the indices; below 0 they count from the end, but for i64 */
     bool                    wary;        /* others may write to them at any time */
     const struct fr_layout *in[2], *out; /* borrowed from the graph */
