@@ -7,6 +7,7 @@
  * number, of a function that assigns nothing outside and reads no array from outside. Everything
  * else is refused by the short way and goes the long one, which does the same to every argument. */
 #include "bind/bind.h"
+#include "bind/errstate.h"
 
 #include <structmember.h>
 
@@ -588,6 +589,10 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     bool               found;
 
     if (!f->replays || depth > 0 || is_traced())
+        return false;
+    if (FR_UNLIKELY(fr_errstate_changed()))
+        fr_errstate_look();
+    if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
         return false;
     depth++;
     found = fr_replays_call(f->replays, f->call, args, n_args, names, result, &n_kernels);

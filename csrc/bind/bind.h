@@ -22,6 +22,7 @@
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
  *                  record.c: as they were noted;  enter.c: arguments that hold arrays
  *   dlpack.c       DLPack in and out
+ *   errstate.c     what the user's state makes of warnings of arithmetic;  judge.c: which of them are due
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
  *
  * Everything here runs under the GIL. Functions that return PyObject * return a new reference, or
@@ -90,10 +91,18 @@ PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 
 /* ---- site.c */
 uint32_t  fr_site_here(void);           /* id of the line of user code that runs now */
+/* Warns at that line, as the filters in force have it; -1: with an exception. */
+int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
 /* `text` with every "@123" replaced by the site's text. */
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
+
+/* ---- judge.c: hooks */
+struct fr_judged;
+bool      fr_judge_by_numpy(const struct fr_judged *);
+fr_status fr_judge_speak(void);
+int       fr_judge_init(void);
 
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
 

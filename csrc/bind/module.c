@@ -5,6 +5,7 @@
 #include "backends/cpu/pool.h"
 #include "base/env.h"
 #include "bind/bind.h"
+#include "bind/errstate.h"
 #include "jit/compile.h"
 
 /* ---- hooks: the engine below never sees Python */
@@ -148,7 +149,7 @@ start_engine(PyObject *module)
     Py_XDECREF(numpy);
     if (found < 0 || find_package(module, dir, sizeof dir) < 0)
         return -1;
-    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died};
+    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died, fr_judge_by_numpy, fr_judge_speak};
     fr_pool_interrupted = interrupted;
     fr_env_load();
     st = fr_runtime_init(&err);
@@ -170,7 +171,7 @@ exec_module(PyObject *module)
         return -1;
     }
     if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
-        fr_reductions_init() < 0 || fr_product_init() < 0)
+        fr_reductions_init() < 0 || fr_judge_init() < 0 || fr_errstate_init() < 0 || fr_product_init() < 0)
         return -1;
     if (start_engine(module) < 0)
         return -1;

@@ -339,7 +339,7 @@ replay(const struct fr_record *r, PyObject *const *found, bool *refused)
     fr_status        st;
 
     if (FR_UNLIKELY((st = compute(r, found, t, &err)) != FR_OK)) {
-        *refused = st == FR_EINDEX; /* whoever made it knows how to say so */
+        *refused = st == FR_EINDEX || st == FR_EASKED; /* whoever made it knows how to say so */
         return *refused ? NULL : fr_errors_raise(st, &err);
     }
     memset(shown, 0, (size_t)r->n_results * sizeof *shown);

@@ -19,13 +19,17 @@
 
 #include "base/alloc.h"
 #include "bind/bind.h"
+#include "bind/errstate.h"
+#include "ir/node.h"
 
+enum { LINES = FR_SITE_LINE(~0u) /* ids are below */ };
 enum { MAX_SITES = 8192, SPARSE = 4 /* slots for each site */, FIRST_SITES = 256, RECENT = 512 };
 #define SKIP ((uintptr_t)1)    /* added to a key of our own code, which is even: ask its caller */
 
 struct site {
     uintptr_t     key;
     PyCodeObject *code;
+    PyObject     *globals;  /* of the frame */
     int           lasti;    /* byte offset of the instruction */
 };
 
@@ -71,6 +75,12 @@ frame_code(frame_t f)
     return (PyCodeObject *)Py_NewRef((PyObject *)f->f_code);
 }
 
+static PyObject *
+frame_globals(frame_t f)
+{
+    return Py_NewRef(f->f_globals);
+}
+
 static int
 frame_lasti(frame_t f)
 {
@@ -97,6 +107,18 @@ static PyCodeObject *
 frame_code(frame_t f)
 {
     return (PyCodeObject *)PyUnstable_InterpreterFrame_GetCode(f);
+}
+
+/* Of the running frame, which is the only one that is asked about. */
+static PyObject *
+frame_globals(frame_t f)
+{
+    PyFrameObject *running = PyThreadState_GetFrame(PyThreadState_Get());
+    PyObject      *globals = running ? PyFrame_GetGlobals(running) : NULL;
+
+    (void)f;
+    Py_XDECREF(running);
+    return globals ? globals : PyDict_New();
 }
 
 static int
@@ -134,11 +156,13 @@ forget_all(void)
     memset(slots, 0, ((size_t)last_slot + 1) * sizeof *slots);
     memset(recent, 0, sizeof recent);
     sites = &no_site;
-    first_id += n;
+    first_id = (first_id + n) & LINES;
     n_sites = 1;
     cap_sites = 0;
-    for (uint32_t i = 1; i < n; i++)
+    for (uint32_t i = 1; i < n; i++) {
         Py_DECREF(old[i].code);
+        Py_XDECREF(old[i].globals);
+    }
     fr_free(old);
 }
 
@@ -203,7 +227,7 @@ remember(uint32_t i)
     uintptr_t at = hash_of(sites[i].key) % RECENT;
 
     recent[at].key = sites[i].key;
-    return recent[at].id = first_id + i;
+    return recent[at].id = (first_id + i) & LINES;
 }
 
 /* True if the code belongs to this package's own Python files. */
@@ -228,15 +252,16 @@ is_ours(PyCodeObject *code)
     return ours;
 }
 
-/* The place of a new key; 0 when memory is out. Takes the reference to the code. */
+/* The place of a new key; 0 when memory is out. Takes the references. */
 static uint32_t
-add(uintptr_t key, PyCodeObject *code, int lasti)
+add(uintptr_t key, PyCodeObject *code, PyObject *globals, int lasti)
 {
     if (!make_room()) {
         Py_DECREF(code);
+        Py_XDECREF(globals);
         return 0;
     }
-    sites[n_sites] = (struct site){key, code, lasti};
+    sites[n_sites] = (struct site){key, code, globals, lasti};
     enter(n_sites);
     return n_sites++;
 }
@@ -248,7 +273,7 @@ intern(frame_t f, uintptr_t key)
     const struct site *last = &sites[n_sites - 1];
     bool               ours = last->code == code ? last->key & SKIP : is_ours(code);
 
-    return add(ours ? key | SKIP : key, code, frame_lasti(f));
+    return add(ours ? key | SKIP : key, code, frame_globals(f), frame_lasti(f));
 }
 
 /* The place of the key, or 0. */
@@ -295,9 +320,9 @@ look_outwards(void)
         uint32_t      i = ours ? 0 : look_up(key);
 
         if (!ours && !i)
-            i = add(key, (PyCodeObject *)Py_NewRef((PyObject *)code), lasti);
+            i = add(key, (PyCodeObject *)Py_NewRef((PyObject *)code), PyFrame_GetGlobals(f), lasti);
         if (i)
-            id = first_id + i;
+            id = (first_id + i) & LINES;
         Py_DECREF(code);
         if (!ours)
             break;
@@ -330,19 +355,56 @@ fr_site_here(void)
 
     if (FR_UNLIKELY(!f))
         return 0;
+    if (FR_UNLIKELY(fr_errstate_changed()))
+        fr_errstate_look();
     key = frame_key(f);
     at = hash_of(key) % RECENT;
-    return FR_LIKELY(recent[at].key == key) ? recent[at].id : look_further(f);
+    return (FR_LIKELY(recent[at].key == key) ? recent[at].id : look_further(f)) | fr_errstate_bits;
+}
+
+/* The site with this id; NULL: it is not remembered. */
+static const struct site *
+site_of(uint32_t id)
+{
+    uint32_t i = (id - first_id) & LINES;
+
+    return i > 0 && i < n_sites ? &sites[i] : NULL;
+}
+
+int
+fr_site_warn(uint32_t id, PyObject *category, PyObject *text)
+{
+    const struct site *s = site_of(id);
+    PyObject          *registry, *module, *file, *globals;
+    int                line, st = -1;
+
+    if (!s || !s->globals || !PyDict_Check(s->globals))
+        return PyErr_WarnEx(category, PyUnicode_AsUTF8(text), 1);
+    globals = Py_NewRef(s->globals); /* a filter's code may trace, and the table start over */
+    file = Py_NewRef(s->code->co_filename);
+    line = PyCode_Addr2Line(s->code, s->lasti);
+    registry = PyDict_GetItemString(globals, "__warningregistry__");
+    Py_XINCREF(registry);
+    if (!registry && (registry = PyDict_New()) && PyDict_SetItemString(globals, "__warningregistry__", registry) < 0)
+        Py_CLEAR(registry);
+    module = PyDict_GetItemString(globals, "__name__");
+    Py_XINCREF(module);
+    if (registry)
+        st = PyErr_WarnExplicitObject(category, text, file, line, module, registry);
+    Py_XDECREF(module);
+    Py_XDECREF(registry);
+    Py_DECREF(file);
+    Py_DECREF(globals);
+    return st;
 }
 
 PyObject *
 fr_site_text(uint32_t id)
 {
-    const struct site *s;
+    const struct site *s = site_of(id);
 
-    if (id <= first_id || id - first_id >= n_sites)
-        return PyUnicode_FromString(id ? "a line no longer remembered" : "an unknown line");
-    s = &sites[id - first_id];
+    if (!s)
+        return PyUnicode_FromString(FR_SITE_LINE(id) ? "a line no longer remembered" : "an unknown line");
     return PyUnicode_FromFormat("%U:%d in %U", s->code->co_filename,
                                 PyCode_Addr2Line(s->code, s->lasti), s->code->co_qualname);
 }

@@ -34,7 +34,7 @@ struct fr_node {
     uint16_t          height;      /* nodes on the longest way down to a leaf, which has 0; saturates */
     uint32_t          seq;
     fr_ref            arg[3];      /* STORE: previous version, value, window (a VIEW node) */
-    uint32_t          site;        /* place in the user's code */
+    uint32_t          site;        /* place in the user's code, and what is warned about there */
     struct fr_layout *layout;      /* of the result; dense unless the node is a VIEW */
     union {
         uint64_t bits;             /* the number of FR_SCALAR_HERE, or the first half of a SCALAR */
@@ -70,6 +70,11 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
 {
     return n->op != FR_OP_leaf && n->op != FR_OP_scalar && n->op != FR_OP_view;
 }
+
+/* A site is the number of a line, and above it which of the processor's flags (backends/cpu/fpe.h) the user's state
+ * warns about where the operation was traced. */
+#define FR_SITE_LINE(site)  ((site) & 0xfffffff)
+#define FR_SITE_WARNS(site) ((site) >> 28)
 
 /* A larger slab; false when memory is out. */
 bool   fr_nodes_grow(void);

@@ -265,11 +265,27 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum rounding how)
     return d;
 }
 
+/* 1 where the divisor is 0, made by a division of floats that raises the processor's flag. */
+static fr_mval
+raised_one(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
+{
+    bool     is_long = fr_dtype_size(in) == 8;
+    fr_dtype wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64, word = in == FR_U32 ? FR_U32 : FR_I32;
+    fr_mval  divisor = m_select(c, zero, b, m_int(c, in, 1)), one;
+
+    divisor = is_long ? middle_to_double(c, divisor) : m_cvt(c, wide, m_cvt(c, word, divisor));
+    one = m_div(c, m_real(c, wide, 1), divisor); /* or infinity */
+    one = rounded(c, m_select(c, m_lt(c, one, m_real(c, wide, 2)), one, m_real(c, wide, 1)));
+    return m_cvt(c, in, is_long ? integer_of(c, one) : m_bitcast(c, m_uint_of(wide), one));
+}
+
 /* In place of a divisor of 0 stands 1, with which remainders are NumPy's already. */
 static fr_mval
 safe_divisor(code_t c, fr_dtype in, fr_mval b)
 {
-    return m_select(c, m_eq(c, b, m_int(c, in, 0)), m_int(c, in, 1), b);
+    fr_mval zero = m_eq(c, b, m_int(c, in, 0));
+
+    return m_rare(c, zero, m_select(c, zero, raised_one(c, in, zero, b), b), b);
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -392,15 +408,16 @@ fmod_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
 RECIPE(floor_divide)
 {
-    fr_mval a = x[0].re, b = x[1].re, zero, q;
+    fr_mval a = x[0].re, b = x[1].re, zero, one, q;
 
     if (fr_dtype_is_float(in)) {
         out->re = floor_floats(c, in, a, b).q;
         return;
     }
-    zero = m_int(c, in, 0);
-    q = divide_ints(c, in, a, safe_divisor(c, in, b), FLOOR).q;
-    out->re = m_select(c, m_eq(c, b, zero), zero, q);
+    zero = m_eq(c, b, m_int(c, in, 0));
+    one = m_int(c, in, 1);
+    q = divide_ints(c, in, a, m_select(c, zero, one, b), FLOOR).q;
+    out->re = m_rare(c, zero, m_select(c, zero, m_sub(c, raised_one(c, in, zero, b), one), q), q);
 }
 
 RECIPE(remainder)

@@ -221,6 +221,20 @@ not_positive(code_t c, fr_dtype t, fr_mval x)
     return LE(U(bits_of(t, INFINITY) - 1), m_sub(c, BITS(x), U(1)));
 }
 
+/* NaN where `bad`, of x below 0, and 1 elsewhere; infinity where x is 0, and 1 elsewhere: by operations that raise the
+ * processor's flags, as NumPy's functions do, so that somebody asks which warning is due. */
+static inline fr_mval
+raised_nan(code_t c, fr_dtype t, fr_mval bad, fr_mval x)
+{
+    return ABS(SQRT(SEL(bad, x, K(1))));
+}
+
+static inline fr_mval
+raised_infinity(code_t c, fr_dtype t, fr_mval x)
+{
+    return DIV(K(1), ABS(SEL(EQ(x, K(0)), x, K(1))));
+}
+
 enum { LIFT = 54 };      /* subnormals are multiplied by 2^LIFT first */
 
 static inline struct split

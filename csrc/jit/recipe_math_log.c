@@ -9,7 +9,7 @@ log_specials(code_t c, fr_dtype t, fr_mval y, fr_mval x)
 {
     fr_mval finite = SEL(LT(x, K(INFINITY)), y, x);
 
-    return SEL(LT(K(0), x), finite, SEL(EQ(x, K(0)), K(-INFINITY), K(NAN)));
+    return SEL(LT(K(0), x), finite, SEL(EQ(x, K(0)), NEG(raised_infinity(c, t, x)), raised_nan(c, t, m_not(c, LE(K(0), x)), x)));
 }
 
 /* log(1 + r) - r of doubles as s inner - half: half is r^2 / 2, and inner half + s^2 p(s^2) with s = r / (2 + r), so
@@ -209,6 +209,15 @@ recipe_real_arcsinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     return c->st;
 }
 
+/* y, but for x below 1 NaN. */
+static fr_mval
+below_1(code_t c, fr_dtype t, fr_mval x, fr_mval y)
+{
+    fr_mval bad = LT(x, K(1));
+
+    return SEL(bad, raised_nan(c, t, bad, SUB(x, K(1))), y);
+}
+
 /* arccosh x = log(1 + u), u = d + sqrt(2 d + d^2), d = x - 1. */
 fr_status
 recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
@@ -221,7 +230,7 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
         fr_mval y = log_short(c, ADD(w, SQRT(FMA(w, w, K(-1)))));
 
         y = SEL(LT(w, K(INFINITY)), y, w);
-        out->re = narrow(c, SEL(LT(w, K(1)), K(NAN), y));
+        out->re = narrow(c, RARE(LT(w, K(1)), below_1(c, t, w, y), y));
     } else {
         fr_mval big = LE(K(0x1p54), x), d = SUB(x, K(1)), s, lo, fewer, y;
         struct two z = product_exact(c, d, d), v = sum_exact(c, ADD(d, d), z.hi), u, l;
@@ -235,7 +244,7 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
         fewer = SEL(big, K(-1), K(0));
         l = log1p_parts(c, t, SEL(big, x, u.hi), &lo, &fewer, false);
         y = SEL(LT(x, K(INFINITY)), ADD(l.hi, l.lo), x);
-        out->re = SEL(LT(x, K(1)), K(NAN), y);
+        out->re = RARE(LT(x, K(1)), below_1(c, t, x, y), y);
     }
     return c->st;
 }
@@ -252,7 +261,7 @@ recipe_real_arctanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     tail = MUL(FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, top)), inverse);
     l = log1p_parts(c, t, q, &tail, NULL, false);
     y = MUL(ADD(l.hi, l.lo), K(0.5));
-    y = RARE(LE(K(1), a), SEL(EQ(a, K(1)), K(INFINITY), K(NAN)), y);
+    y = RARE(LE(K(1), a), SEL(EQ(a, K(1)), raised_infinity(c, t, SUB(K(1), a)), raised_nan(c, t, LT(K(1), a), SUB(K(1), a))), y);
     out->re = SEL(LT(a, K(t == FR_F32 ? 0x1p-14 : 0x1p-28)), x, with_sign(c, t, y, x));
     return c->st;
 }

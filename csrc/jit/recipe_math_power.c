@@ -95,14 +95,15 @@ power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
 {
     fr_mval a = ABS(x), zero = EQ(a, K(0)), infinite = EQ(a, K(INFINITY));
     fr_mval half = MUL(y, K(0.5)), whole = EQ(m_rint(c, y), y);
-    fr_mval odd = m_and(c, whole, m_ne(c, m_rint(c, half), half)), z;
+    fr_mval odd = m_and(c, whole, m_ne(c, m_rint(c, half), half)), z, bad;
     fr_dtype word = t == FR_F32 ? FR_I32 : FR_I64;
     fr_mval negative = m_lt(c, m_bitcast(c, word, x), m_int(c, word, 0));
 
     z = SEL(m_xor(c, LT(y, K(0)), zero), K(0), K(INFINITY));
     z = SEL(m_or(c, zero, infinite), z, SEL(EQ(a, K(1)), K(1), size));
     z = SEL(m_and(c, odd, negative), NEG(z), z);
-    z = SEL(m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite))), K(NAN), z);
+    bad = m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite)));
+    z = SEL(bad, raised_nan(c, t, bad, x), z);
     /* A NaN in either stays one, but for the two cases below. */
     z = SEL(m_and(c, m_eq(c, x, x), m_eq(c, y, y)), z, ADD(x, y));
     return SEL(m_or(c, EQ(y, K(0)), EQ(x, K(1))), K(1), z);

@@ -366,11 +366,19 @@ makes_way(const struct fr_node *a, const struct fr_node *n)
            fr_gather_leaf_flags(a, 1) == FR_KEY_DYING;
 }
 
+/* Whether the flags that the operation raises may be other ones than NumPy's: then its arguments stay, so that NumPy can
+ * be asked. */
+static bool
+raises_more(fr_op op)
+{
+    return (fr_op_info[op].flags & FR_OPF_COSTLY) || op == FR_OP_floor_divide || op == FR_OP_remainder || op == FR_OP_fmod;
+}
+
 /* What the result is written to. */
 static struct fr_buffer *
 result_memory(const struct fr_node *n, struct fr_err *err)
 {
-    for (int k = 0; k < n->n_args; k++)
+    for (int k = 0; k < n->n_args && !raises_more((fr_op)n->op); k++)
         if (n->arg[k] != FR_SCALAR_HERE && makes_way(&fr_nodes[n->arg[k]], n))
             return fr_buffer_ref(fr_nodes[n->arg[k]].v.buffer);
     return fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);

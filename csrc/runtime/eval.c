@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cpu/fpe.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
@@ -10,7 +11,7 @@
 #include "base/image.h"
 #include "base/log.h"
 #include "jit/compile.h"
-#include "runtime/plan.h"
+#include "runtime/judge.h"
 #include "runtime/storage.h"
 
 enum { COMPILE_FIRST_US = 120000000,
@@ -231,6 +232,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     if (p->new_bytes + n_temporary > (int64_t)stats.peak_planned_bytes)
         stats.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
     count_evaluation();
+    fr_fpe_begin();
     p->running = true;
     if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
         st = run_steps(p, scratch, n_workers, err);
@@ -342,6 +344,7 @@ static fr_status
 run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
+    unsigned         raised;
     fr_status        st;
 
     /* Another thread may drop its handles while the GIL is away. */
@@ -350,6 +353,9 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
     for (int i = 0; i < p->n_leaves; i++)
         p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
     st = fr_plan_run(p, &inputs, err);
+    raised = fr_fpe_raised();
+    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(p, raised, fr_judge_warns(gathered.id, gathered.n)))
+        fr_judge_plan(p, gathered.id, gathered.n, raised);
     if (st == FR_OK)
         realise_outputs(p, gathered.id, recognised);
     for (int i = 0; i < p->n_outputs; i++)
@@ -367,13 +373,28 @@ count_step(const struct fr_node *n)
         stats.n_kernels++;
 }
 
+/* fr_eager_run, and asks about what it raises. */
+static fr_status
+run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
+{
+    unsigned  raised;
+    fr_status st;
+
+    fr_fpe_begin();
+    st = fr_eager_run(id, out, err);
+    raised = fr_fpe_raised();
+    if (FR_UNLIKELY(raised != 0) && st == FR_OK && *out && fr_judge_is_due(NULL, raised, fr_judge_warns(&id, 1)))
+        fr_judge_node(id, *out, raised);
+    return st;
+}
+
 /* Computes a node of a graph that has no plan; its arguments are there. */
 static fr_status
 eval_node(fr_ref id, struct fr_err *err)
 {
     struct fr_buffer *b;
     struct fr_plan   *p;
-    fr_status         st = fr_eager_run(id, &b, err);
+    fr_status         st = run_node(id, &b, err);
 
     if (st != FR_OK)
         return st;
@@ -397,7 +418,7 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_status         st = FR_OK;
 
     *out = false;
-    if (!fr_eager_is_alone(id) || (st = fr_eager_run(id, &b, err)) != FR_OK || !b)
+    if (!fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
     count_evaluation();
@@ -496,6 +517,12 @@ fr_eval_gathered(void)
 }
 
 void
+fr_eval_count_judged(void)
+{
+    stats.n_judged++;
+}
+
+void
 fr_eval_count_replay(void)
 {
     stats.n_replayed++;
@@ -505,7 +532,7 @@ fr_eval_count_replay(void)
 static fr_status
 eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
 {
-    fr_status st;
+    fr_status st, said;
     int       n_todo = 0;
 
     if ((st = fr_turn_enter(err)) != FR_OK)
@@ -515,7 +542,9 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
             todo[n_todo++] = todo[i];
     st = n_todo ? eval_locked(todo, n_todo, way, err) : FR_OK;
     fr_turn_leave();
-    return st;
+    /* What has been computed is there, whatever is made of a warning. */
+    said = fr_judge_end(err);
+    return st == FR_OK ? said : st;
 }
 
 static fr_status
@@ -537,7 +566,7 @@ eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     for (int i = 0; i < n; i++)
         fr_node_ref(todo[n + i]);
     st = first = eval_held(todo, n, way, err);
-    if (way == EACH && n > 1 && st != FR_OK && st != FR_EINTR) {
+    if (way == EACH && n > 1 && st != FR_OK && st != FR_EINTR && st != FR_ERAISED) {
         first = FR_OK;
         for (int i = 0; i < n && st != FR_EINTR; i++) {
             fr_ref one = todo[n + i];

@@ -41,8 +41,8 @@ put_group(struct fr_text *t, const struct fr_plan *p, int group)
         fr_text_add(t, " %s", fr_op_info[p->graph->node[n].op].name);
     fr_text_add(t, "\n  lines:");
     for (int n = g->first; n >= 0; n = p->fusion->next[n])
-        if (p->graph->node[n].site && p->graph->node[n].site != last_site) {
-            last_site = p->graph->node[n].site;
+        if (FR_SITE_LINE(p->graph->node[n].site) && FR_SITE_LINE(p->graph->node[n].site) != last_site) {
+            last_site = FR_SITE_LINE(p->graph->node[n].site);
             fr_text_add(t, " @%u", last_site);
         }
     if (p->fusion->why[group])

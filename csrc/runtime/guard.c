@@ -12,6 +12,7 @@ enum { MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is com
        MAX_WORK = 1 << 26 };    /* enough anywhere */
 
 uint64_t        fr_n_guard_forces;
+bool            fr_trace_at_once;
 uint32_t        fr_pending_max = MAX_PENDING;    /* see update_bound */
 static uint32_t pending_limit = MAX_PENDING;
 static int      n_loud;                /* storages with looks that are not quiet */
@@ -24,7 +25,7 @@ static uint32_t products_forced_at;    /* fr_trace_site */
 static void
 update_bound(void)
 {
-    fr_pending_max = n_loud || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+    fr_pending_max = n_loud || fr_trace_at_once || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
 }
 
 void
@@ -72,10 +73,17 @@ reads_loud(fr_ref id, int depth)
     return false;
 }
 
+void
+fr_trace_set_at_once(bool on)
+{
+    fr_trace_at_once = on;
+    update_bound();
+}
+
 bool
 fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
 {
-    return n_loud && height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < pending_limit && fresh_bytes < MAX_FRESH &&
+    return n_loud && !fr_trace_at_once && height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < pending_limit && fresh_bytes < MAX_FRESH &&
            !is_loud(a) && !is_loud(b);
 }
 
@@ -86,6 +94,8 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
                                       component of a view */
     fr_status st;
 
+    if (fr_trace_at_once)
+        return fr_eval_nodes(&id, 1, err);
     if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
         return fr_eval_nodes(&id, 1, err);
     looked_past = (uint32_t)fr_nodes_made;

@@ -2,8 +2,9 @@
  * it but those of the results: the plan is run as it is, with the numbers that it had. */
 #include <string.h>
 
+#include "backends/cpu/fpe.h"
 #include "base/alloc.h"
-#include "runtime/plan.h"
+#include "runtime/judge.h"
 #include "runtime/storage.h"
 
 struct leaf {
@@ -275,6 +276,7 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     struct fr_plan  *p = r->plan;
     struct fr_inputs inputs = {r->scalar, r->moving};
     int              n = 0;
+    unsigned         raised;
     fr_status        st = fr_turn_enter(err);
 
     if (st != FR_OK)
@@ -284,7 +286,13 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     for (int i = 0; i < r->n_leaves; i++)
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
-    if ((st = fr_plan_run(p, &inputs, err)) == FR_OK) {
+    st = fr_plan_run(p, &inputs, err);
+    raised = fr_fpe_raised();
+    if (FR_UNLIKELY(raised != 0) && st == FR_OK && !r->writes && fr_judge_is_due(p, raised, FR_SITE_WARNS(fr_trace_site))) {
+        fr_plan_drop_fresh(p);
+        st = fr_fail(err, FR_EASKED, "a warning may be due");
+    }
+    if (st == FR_OK) {
         while (n < r->n_results && st == FR_OK)
             if ((st = take_result(r, &r->result[n], &results[n], err)) == FR_OK)
                 n++;

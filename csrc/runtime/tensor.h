@@ -43,6 +43,10 @@ struct fr_arg {                      /* exactly one of the two */
 /* Where the operation being traced stands in the user's code: an id that bind gives and explains.
  * Set by bind before it calls a tracing function. */
 extern FR_HIDDEN uint32_t fr_trace_site;
+/* Whether operations are evaluated as they are traced, because the user's state makes more of what they raise than a
+ * warning. Changed by fr_trace_set_at_once. */
+extern FR_HIDDEN bool fr_trace_at_once;
+void      fr_trace_set_at_once(bool);
 
 /* ---- tracing. On success *out is a new handle that the caller clears; on failure it is untouched */
 
@@ -253,19 +257,25 @@ struct fr_recording *fr_record(const struct fr_reach *args, int n_args, bool *wr
  * will tell, by FR_EINDEX, for nothing else is written than results. */
 bool      fr_recording_fits(const struct fr_recording *, char *const *memory);
 void      fr_recording_free(struct fr_recording *);
-/* The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
+/* FR_EASKED: a warning may be due, and nothing was written: the call is to be made the long way.
+ * The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
  * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */
 fr_status fr_replay(const struct fr_recording *, char *const *memory, struct fr_tensor *results, struct fr_err *);
 /* Kernels that it runs. */
 int       fr_recording_kernels(const struct fr_recording *);
 
 /* ---- hooks that bind fills in: the engine below never sees Python */
+struct fr_judged;
 struct fr_hooks {
     void *(*release_gil)(void);          /* PyEval_SaveThread */
     void  (*take_gil)(void *);
     bool  (*interrupted)(void);          /* takes the GIL itself; true when a signal is pending */
     void  (*storage_died)(struct fr_storage *);  /* the last handle of a storage over memory of others
                                             is gone; the memory may be read until its release() */
+    /* What of this NumPy warns about; false: nothing. Under the GIL, in the turn of the evaluation. */
+    bool  (*judge)(const struct fr_judged *);
+    /* Says what was found, after the turn: FR_ERAISED with an exception set. */
+    fr_status (*speak)(void);
 };
 extern struct fr_hooks fr_hooks;
 
@@ -284,6 +294,7 @@ struct fr_stats {
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;
+    uint64_t n_judged;         /* evaluations whose flags were asked about: done again by NumPy */
     uint64_t peak_planned_bytes;               /* highest arena + outputs of one plan */
 };
 void      fr_stats_get(struct fr_stats *);

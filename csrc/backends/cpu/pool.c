@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "backends/cpu/fpe.h"
 #include "base/alloc.h"
 #include "base/background.h"
 #include "base/clock.h"
@@ -44,6 +45,7 @@ enum {
 static const uint32_t OPEN = 1u << 31;
 
 bool (*fr_pool_interrupted)(void);
+atomic_uint fr_fpe_others;
 
 struct range {
     _Alignas(64) atomic_llong next;
@@ -210,8 +212,10 @@ worker_main(void *arg)
         s = atomic_load(&run.state);
         while (s & OPEN)
             if (atomic_compare_exchange_weak(&run.state, &s, s + 1)) {
-                if (id < run.id_limit)
+                if (id < run.id_limit) {
                     work(id);
+                    fr_fpe_add();
+                }
                 if (atomic_fetch_sub(&run.state, 1) == 1 && atomic_load(&run.caller_waits))
                     word_wake(&run.state, 1);
                 break;

@@ -1,0 +1,213 @@
+/* bind/errstate.c -- see errstate.h. */
+#include <Python.h>
+#if PY_VERSION_HEX < 0x030c0000
+#define Py_BUILD_CORE
+#undef _PyGC_FINALIZED      /* defined again by the headers of the interpreter itself */
+#include "internal/pycore_context.h"
+#include "internal/pycore_interp.h"
+#undef Py_BUILD_CORE
+#endif
+
+#include "backends/cpu/fpe.h"
+#include "bind/errstate.h"
+#include "runtime/judge.h"
+
+uint32_t fr_errstate_bits = (FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID) << 28;
+
+/* Until there is a state to read, nothing changes. */
+static const long      no_filters;
+static PyObject *const no_value;
+const long      *fr_errstate_filters = &no_filters;
+PyObject *const *fr_errstate_value = &no_value;
+long             fr_errstate_seen_filters;
+PyObject        *fr_errstate_seen_value;
+
+enum mode { IGNORE, WARN, RAISE, CALL, PRINT, LOG };
+
+static const char *const mode_names[] = {"ignore", "warn", "raise", "call", "print", "log"};
+
+static const struct {
+    unsigned    flag;
+    const char *key, *name;
+} kinds[] = {{FR_FPE_DIVIDE, "divide", "divide by zero"},
+             {FR_FPE_OVER, "over", "overflow"},
+             {FR_FPE_UNDER, "under", "underflow"},
+             {FR_FPE_INVALID, "invalid", "invalid value"}};
+
+static struct {
+    enum mode mode[4];
+    PyObject *call;           /* for CALL and LOG */
+} state = {{WARN, WARN, IGNORE, WARN}, NULL};
+
+static PyObject *read_state, *warnings_dict;
+
+#if PY_VERSION_HEX >= 0x030c0000
+/* What of the interpreter cannot be looked at is different each time. */
+static long ever_other;
+#endif
+
+int
+fr_errstate_init(void)
+{
+    PyObject *umath = PyImport_ImportModule("numpy._core.umath"), *warnings = PyImport_ImportModule("warnings");
+    PyObject *variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL;
+
+    if (variable && warnings && (read_state = PyObject_GetAttrString(umath, "_get_extobj_dict"))) {
+        warnings_dict = Py_NewRef(PyModule_GetDict(warnings));
+#if PY_VERSION_HEX < 0x030c0000
+        fr_errstate_filters = &PyInterpreterState_Get()->warnings.filters_version;
+        fr_errstate_value = &((struct _pycontextvarobject *)variable)->var_cached;
+#else
+        fr_errstate_filters = &ever_other;
+#endif
+        fr_errstate_look();
+    }
+    Py_XDECREF(umath);
+    Py_XDECREF(warnings);
+    /* The variable is NumPy's for good. */
+    return read_state ? 0 : -1;
+}
+
+/* ---- reading ---- */
+
+static void
+read_modes(void)
+{
+    PyObject *d = PyObject_CallNoArgs(read_state), *v;
+
+    for (size_t i = 0; d && i < FR_LEN(kinds); i++)
+        for (size_t m = 0; (v = PyDict_GetItemString(d, kinds[i].key)) && m < FR_LEN(mode_names); m++)
+            if (PyUnicode_Check(v) && PyUnicode_CompareWithASCIIString(v, mode_names[m]) == 0)
+                state.mode[i] = (enum mode)m;
+    if (d && (v = PyDict_GetItemString(d, "call")))
+        Py_XSETREF(state.call, Py_NewRef(v));
+    Py_XDECREF(d);
+}
+
+/* What the filters make of a RuntimeWarning of any text and place: the first that is about such. */
+enum filtered { SHOWN_ONCE, HIDDEN, WANTED };
+
+static enum filtered
+read_filter(PyObject *filter, bool *decides)
+{
+    PyObject *action, *category;
+    int       is_ours;
+
+    *decides = false;
+    if (!PyTuple_Check(filter) || PyTuple_GET_SIZE(filter) != 5)
+        return SHOWN_ONCE;
+    action = PyTuple_GET_ITEM(filter, 0);
+    category = PyTuple_GET_ITEM(filter, 2);
+    is_ours = PyUnicode_Check(action) ? PyObject_IsSubclass(PyExc_RuntimeWarning, category) : 0;
+    if (is_ours <= 0)
+        return SHOWN_ONCE;
+    if (PyUnicode_CompareWithASCIIString(action, "error") == 0 || PyUnicode_CompareWithASCIIString(action, "always") == 0 ||
+        PyUnicode_CompareWithASCIIString(action, "all") == 0) {
+        *decides = true; /* also where it is for some texts or modules only: then it may be */
+        return WANTED;
+    }
+    *decides = PyTuple_GET_ITEM(filter, 1) == Py_None && PyTuple_GET_ITEM(filter, 3) == Py_None;
+    return PyUnicode_CompareWithASCIIString(action, "ignore") == 0 ? HIDDEN : SHOWN_ONCE;
+}
+
+static enum filtered
+read_filters(void)
+{
+    PyObject     *filters = warnings_dict ? PyDict_GetItemString(warnings_dict, "filters") : NULL;
+    enum filtered f = SHOWN_ONCE;
+    bool          decides = false;
+
+    if (!filters || !PyList_Check(filters))
+        return SHOWN_ONCE;
+    Py_INCREF(filters);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters) && !decides; i++)
+        f = read_filter(PyList_GET_ITEM(filters, i), &decides);
+    Py_DECREF(filters);
+    return decides ? f : SHOWN_ONCE;
+}
+
+void
+fr_errstate_look(void)
+{
+    static bool   looking;
+    PyObject     *type, *value, *trace;
+    enum filtered f;
+    unsigned      warns = 0;
+    bool          at_once = false, filtered_anew = *fr_errstate_filters != fr_errstate_seen_filters;
+    struct fr_err err;
+
+    if (looking)
+        return;
+    looking = true;
+    PyErr_Fetch(&type, &value, &trace);
+    /* What is pending belongs to the state that was. */
+    if (filtered_anew && fr_errstate_bits && fr_runtime_eval_all(&err) == FR_ERAISED)
+        PyErr_WriteUnraisable(NULL);
+    read_modes();
+    f = read_filters();
+    for (size_t i = 0; i < FR_LEN(kinds); i++) {
+        bool said = state.mode[i] != IGNORE && !(state.mode[i] == WARN && f == HIDDEN);
+
+        warns |= said ? kinds[i].flag : 0;
+        at_once |= said && (state.mode[i] != WARN || f == WANTED);
+    }
+    fr_errstate_seen_filters = *fr_errstate_filters;
+    fr_errstate_seen_value = *fr_errstate_value;
+    if (at_once && !fr_trace_at_once && fr_runtime_eval_all(&err) == FR_ERAISED)
+        PyErr_WriteUnraisable(NULL);
+    fr_errstate_bits = warns << 28;
+    fr_judge_epoch += filtered_anew;
+    fr_trace_set_at_once(at_once);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+#if PY_VERSION_HEX >= 0x030c0000
+    ever_other++;
+#endif
+    looking = false;
+}
+
+/* ---- saying ---- */
+
+static int
+say_called(enum mode mode, const char *name, unsigned raised, PyObject *text)
+{
+    PyObject *call = state.call && state.call != Py_None ? Py_NewRef(state.call) : NULL, *done, *line = NULL;
+
+    if (!call) {
+        PyErr_Format(PyExc_NameError, "%s specified for %s but no %s found.", mode == LOG ? "log" : "python callback",
+                     name, mode == LOG ? "object with write method" : "function");
+        return -1;
+    }
+    if (mode == CALL) {
+        done = PyObject_CallFunction(call, "sI", name, raised);
+    } else {
+        line = PyUnicode_FromFormat("Warning: %U\n", text);
+        done = line ? PyObject_CallMethod(call, "write", "O", line) : NULL;
+    }
+    Py_XDECREF(line);
+    Py_DECREF(call);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+int
+fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text)
+{
+    const char *utf8;
+    int         k = 0;
+
+    while (kinds[k].flag != flag)
+        k++;
+    switch (fr_trace_at_once ? state.mode[k] : WARN) {
+    case RAISE: PyErr_SetObject(PyExc_FloatingPointError, text); return -1;
+    case CALL: return say_called(CALL, kinds[k].name, raised, text);
+    case LOG: return say_called(LOG, kinds[k].name, raised, text);
+    case PRINT:
+        if (!(utf8 = PyUnicode_AsUTF8(text)))
+            return -1;
+        fprintf(stderr, "Warning: %s\n", utf8);
+        return 0;
+    case IGNORE: return 0;
+    default: return fr_site_warn(site, PyExc_RuntimeWarning, text);
+    }
+}

@@ -1,0 +1,448 @@
+/* bind/judge.c -- which warnings of arithmetic an evaluation owes, told by NumPy.
+ *
+ * The nodes of an evaluation that has raised flags are computed once more, each by the function of NumPy's that it stands
+ * for, on ndarrays over the memory that is still there: so category and text are NumPy's. What depends on memory that
+ * has been overwritten cannot be computed again. There the flags are believed where the result bears them out.
+ * NumPy runs with a state of its own in which it only notes; what is noted is said when the evaluation has ended. */
+#include <math.h>
+
+#include "backends/cpu/fpe.h"
+#include "base/alloc.h"
+#include "bind/bind.h"
+#include "bind/errstate.h"
+#include "bind/npy.h"
+#include "runtime/judge.h"
+
+static PyObject *noting;       /* NumPy's state in which it writes to notes */
+static PyObject *variable;     /* that holds it */
+static PyObject *notes;        /* list of str, of the operation that is being judged */
+static PyObject *heard;        /* list of (site, flag, raised, text), to be said */
+static PyObject *operators;    /* the module operator */
+
+int
+fr_judge_init(void)
+{
+    PyObject *umath = PyImport_ImportModule("numpy._core.umath"), *types = PyImport_ImportModule("types"), *write, *sink = NULL;
+
+    operators = PyImport_ImportModule("operator");
+    notes = PyList_New(0);
+    heard = PyList_New(0);
+    if (umath && types && notes && heard && operators && (write = PyObject_GetAttrString(notes, "append"))) {
+        PyObject *space = PyObject_GetAttrString(types, "SimpleNamespace"), *kw = Py_BuildValue("{s:N}", "write", write);
+        PyObject *none = PyTuple_New(0), *make = PyObject_GetAttrString(umath, "_make_extobj"), *args;
+
+        sink = space && kw && none ? PyObject_Call(space, none, kw) : NULL;
+        args = sink ? Py_BuildValue("{s:s,s:N}", "all", "log", "call", sink) : NULL;
+        noting = args && make ? PyObject_Call(make, none, args) : NULL;
+        Py_XDECREF(space);
+        Py_XDECREF(kw);
+        Py_XDECREF(none);
+        Py_XDECREF(make);
+        Py_XDECREF(args);
+        variable = PyObject_GetAttrString(umath, "_extobj_contextvar");
+    }
+    Py_XDECREF(umath);
+    Py_XDECREF(types);
+    return noting && variable ? 0 : -1;
+}
+
+/* ---- arrays ---- */
+
+/* The memory as an ndarray that lies so; `base` keeps it (or NULL: the turn does). */
+static PyObject *
+array_over(const struct fr_layout *l, fr_dtype d, char *memory, PyObject *base)
+{
+    npy_intp       dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    int            size = fr_dtype_size(d);
+    PyArray_Descr *descr = (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(d));
+    PyObject      *a;
+
+    for (int k = 0; k < l->ndim; k++) {
+        dims[k] = fr_layout_dims(l)[k];
+        strides[k] = fr_layout_strides(l)[k] * size;
+    }
+    a = PyArray_NewFromDescr(&PyArray_Type, descr, l->ndim, dims, strides, memory, NPY_ARRAY_WRITEABLE, NULL);
+    if (a && base && PyArray_SetBaseObject(fr_array(a), Py_NewRef(base)) < 0)
+        Py_CLEAR(a);
+    return a;
+}
+
+/* An ndarray of its own that lies as the node does. */
+static PyObject *
+array_like(const struct fr_judged_node *n)
+{
+    npy_intp  n_bytes = (npy_intp)n->layout->n_elems * fr_dtype_size(n->dtype);
+    PyObject *room = PyArray_ZEROS(1, &n_bytes, NPY_UINT8, 0), *a;
+
+    a = room ? array_over(n->layout, n->dtype, PyArray_BYTES(fr_array(room)), room) : NULL;
+    Py_XDECREF(room);
+    return a;
+}
+
+/* What an argument is seen as; NULL without an exception: it is gone. */
+static PyObject *
+argument(const struct fr_judged_arg *a, PyObject *const *value)
+{
+    PyObject *of;
+
+    if (a->node < 0) {
+        PyArray_Descr *descr = (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(a->dtype));
+
+        of = PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL);
+        if (of)
+            memcpy(PyArray_DATA(fr_array(of)), a->bits, (size_t)fr_dtype_size(a->dtype));
+        return of;
+    }
+    of = value[a->node];
+    return of ? array_over(a->layout, a->dtype, PyArray_BYTES(fr_array(of)) + a->offset * fr_dtype_size(a->dtype), of) : NULL;
+}
+
+/* ---- one operation, by NumPy ---- */
+
+static PyObject *
+axes_of(uint32_t mask)
+{
+    PyObject *t = PyTuple_New(__builtin_popcount(mask));
+    int       n = 0;
+
+    for (int k = 0; t && k < FR_MAX_DIMS; k++)
+        if (mask >> k & 1)
+            PyTuple_SET_ITEM(t, n++, PyLong_FromLong(k));
+    return t;
+}
+
+/* ufunc.method(a, axis=axis, dtype=of the node). */
+static PyObject *
+along(const struct fr_judged_node *n, const char *ufunc, const char *method, PyObject *axis, PyObject *a)
+{
+    PyObject *f = fr_numpy_attr(ufunc), *m = f ? PyObject_GetAttrString(f, method) : NULL;
+    PyObject *args = PyTuple_Pack(1, a), *kw = axis ? Py_BuildValue("{s:O,s:O}", "axis", axis, "dtype", fr_numpy_dtype(n->dtype)) : NULL;
+    PyObject *r = m && args && kw ? PyObject_Call(m, args, kw) : NULL;
+
+    Py_XDECREF(f);
+    Py_XDECREF(m);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    Py_XDECREF(axis);
+    return r;
+}
+
+static PyObject *
+reduced(const struct fr_judged_node *n, PyObject *a)
+{
+    PyObject *axis = axes_of(n->axes);
+
+    switch (n->op) {
+    case FR_OP_sum: return along(n, "add", "reduce", axis, a);
+    case FR_OP_prod: return along(n, "multiply", "reduce", axis, a);
+    case FR_OP_max: return along(n, "maximum", "reduce", axis, a);
+    case FR_OP_min: return along(n, "minimum", "reduce", axis, a);
+    case FR_OP_any: return along(n, "logical_or", "reduce", axis, a);
+    case FR_OP_all: return along(n, "logical_and", "reduce", axis, a);
+    default: break;
+    }
+    if (axis && PyTuple_GET_SIZE(axis) == 1)
+        Py_SETREF(axis, Py_NewRef(PyTuple_GET_ITEM(axis, 0)));
+    else
+        Py_XSETREF(axis, Py_NewRef(Py_None));
+    Py_XSETREF(axis, PyObject_CallMethod(a, fr_op_info[n->op].name, "O", axis));
+    return axis;
+}
+
+/* Numbers in NumPy have operators of their own, which say so. */
+static PyObject *
+operate(const struct fr_judged_node *n, PyObject *const *arg)
+{
+    static const struct {
+        fr_op       op;
+        const char *name;
+    } names[] = {{FR_OP_add, "add"}, {FR_OP_subtract, "sub"}, {FR_OP_multiply, "mul"}, {FR_OP_divide, "truediv"},
+                 {FR_OP_floor_divide, "floordiv"}, {FR_OP_remainder, "mod"}, {FR_OP_power, "pow"}};
+
+    if (n->layout->ndim != 0 || n->n_args != 2)
+        return NULL;
+    for (size_t i = 0; i < FR_LEN(names); i++)
+        if (names[i].op == n->op) {
+            PyObject *x = PyArray_ToScalar(PyArray_DATA(fr_array(arg[0])), fr_array(arg[0]));
+            PyObject *y = PyArray_ToScalar(PyArray_DATA(fr_array(arg[1])), fr_array(arg[1]));
+            PyObject *r = x && y ? PyObject_CallMethod(operators, names[i].name, "OO", x, y) : NULL;
+
+            Py_XDECREF(x);
+            Py_XDECREF(y);
+            return r;
+        }
+    return NULL;
+}
+
+/* A store's value is there in the dtype that is stored: it only says what the array is afterwards. */
+static PyObject *
+stored(const struct fr_judged_node *n, PyObject *const *arg)
+{
+    const struct fr_judged_arg *w = &n->arg[2];
+    PyObject                   *r = array_like(n), *window;
+    bool                        ok;
+
+    if (!r)
+        return NULL;
+    window = array_over(w->layout, n->dtype, PyArray_BYTES(fr_array(r)) + w->offset * fr_dtype_size(n->dtype), r);
+    ok = window && PyArray_CopyInto(fr_array(r), fr_array(arg[0])) == 0 && PyArray_CopyInto(fr_array(window), fr_array(arg[1])) == 0;
+    Py_XDECREF(window);
+    if (!ok)
+        Py_CLEAR(r);
+    return r;
+}
+
+/* NULL without an exception: NumPy does not have it. */
+static PyObject *
+computed(const struct fr_judged_node *n, PyObject *const *arg)
+{
+    PyObject *f, *r;
+
+    switch (fr_op_info[n->op].class_) {
+    case FR_CLASS_REDUCE: return reduced(n, arg[0]);
+    case FR_CLASS_SCAN:
+        return along(n, n->op == FR_OP_cumsum   ? "add"
+                        : n->op == FR_OP_cumprod ? "multiply"
+                        : n->op == FR_OP_cummax  ? "maximum"
+                                                 : "minimum",
+                     "accumulate", PyLong_FromLong((long)n->axes), arg[0]);
+    case FR_CLASS_MAP:
+        if ((r = operate(n, arg)) || PyErr_Occurred())
+            return r;
+        break;
+    default:
+        if (n->op == FR_OP_cast)
+            return PyObject_CallMethod(arg[0], "astype", "O", fr_numpy_dtype(n->dtype));
+        if (n->op == FR_OP_store)
+            return stored(n, arg);
+        if (n->op == FR_OP_take)
+            return PyObject_CallMethod(arg[0], "take", "Oi", arg[1], (int)n->axes);
+        if (n->op != FR_OP_matmul)
+            return NULL;
+    }
+    if (!(f = fr_numpy_attr(n->op == FR_OP_clip ? "clip" : fr_op_info[n->op].name))) {
+        PyErr_Clear();
+        return NULL;
+    }
+    r = PyObject_Vectorcall(f, arg, n->n_args, NULL);
+    Py_DECREF(f);
+    return r;
+}
+
+/* ---- what is heard ---- */
+
+static const struct {
+    unsigned    flag;
+    const char *name;
+} kinds[] = {{FR_FPE_DIVIDE, "divide by zero"}, {FR_FPE_OVER, "overflow"}, {FR_FPE_UNDER, "underflow"}, {FR_FPE_INVALID, "invalid value"}};
+
+static unsigned
+flag_of(const char *text)
+{
+    for (size_t k = 0; k < FR_LEN(kinds); k++)
+        if (strncmp(text, kinds[k].name, strlen(kinds[k].name)) == 0)
+            return kinds[k].flag;
+    return 0;
+}
+
+static void
+hear(uint32_t site, unsigned flag, unsigned raised, const char *text)
+{
+    PyObject *x;
+
+    if (!(flag & FR_SITE_WARNS(site)))
+        return;
+    x = Py_BuildValue("IIIs", (unsigned)site, flag, raised, text);
+    if (!x || PyList_Append(heard, x) < 0)
+        PyErr_Clear();
+    Py_XDECREF(x);
+}
+
+/* What NumPy has written: "Warning: divide by zero encountered in log\n". */
+static void
+hear_notes(const struct fr_judged_node *n)
+{
+    const char *text[FR_LEN(kinds)];
+    char        line[200];
+    unsigned    raised = 0;
+    int         n_texts = 0;
+
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(notes) && n_texts < (int)FR_LEN(kinds); i++) {
+        const char *s = PyUnicode_AsUTF8(PyList_GET_ITEM(notes, i));
+
+        if (s && strncmp(s, "Warning: ", 9) == 0) {
+            text[n_texts++] = s + 9;
+            raised |= flag_of(s + 9);
+        }
+    }
+    for (int i = 0; i < n_texts; i++) {
+        snprintf(line, sizeof line, "%s", text[i]);
+        line[strcspn(line, "\n")] = '\0';
+        hear(n->site, flag_of(line), raised, line);
+    }
+    PyErr_Clear();
+}
+
+/* ---- what can no longer be computed ---- */
+
+/* What an operation can raise. */
+static unsigned
+may_raise(const struct fr_judged_node *n)
+{
+    switch (n->op) {
+    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
+    case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
+    case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
+    case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod: case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
+    case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
+    case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER;
+    case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: return FR_FPE_OVER | FR_FPE_UNDER;
+    case FR_OP_cast: return FR_FPE_OVER | FR_FPE_INVALID;
+    case FR_OP_sqrt: case FR_OP_sin: case FR_OP_cos: case FR_OP_tan: case FR_OP_arcsin: case FR_OP_arccos:
+    case FR_OP_arccosh: return FR_FPE_INVALID;
+    default: return 0;
+    }
+}
+
+/* Which of the flags an element of the result bears out: infinities and NaN. Integers bear out anything. */
+static unsigned
+borne_out(PyObject *result)
+{
+    static const char *const tests[] = {"isinf", "isnan"};
+    unsigned                 flags = FR_FPE_UNDER;
+
+    if (!PyArray_ISFLOAT(fr_array(result)) && !PyArray_ISCOMPLEX(fr_array(result)))
+        return FR_FPE_ALL;
+    for (int k = 0; k < 2; k++) {
+        PyObject *f = fr_numpy_attr(tests[k]), *is = f ? PyObject_CallOneArg(f, result) : NULL;
+        PyObject *any = is ? PyObject_CallMethod(is, "any", NULL) : NULL;
+
+        if (any && PyObject_IsTrue(any) == 1)
+            flags |= k ? FR_FPE_INVALID : FR_FPE_DIVIDE | FR_FPE_OVER;
+        Py_XDECREF(f);
+        Py_XDECREF(is);
+        Py_XDECREF(any);
+    }
+    PyErr_Clear();
+    return flags;
+}
+
+/* Believes the flags that nobody has explained; returns those that this explains. */
+static unsigned
+believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
+{
+    unsigned flags = unexplained & may_raise(n);
+    char     line[100];
+
+    if (flags && result)
+        flags &= borne_out(result);
+    for (size_t k = 0; k < FR_LEN(kinds); k++)
+        if (flags & kinds[k].flag) {
+            snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, n->layout->ndim ? "" : "scalar ",
+                     fr_op_info[n->op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[n->op].name);
+            hear(n->site, kinds[k].flag, flags, line);
+        }
+    return flags;
+}
+
+/* ---- all of them ---- */
+
+/* The value of a computing node, heard; NULL: there is none. */
+static PyObject *
+judge_node(const struct fr_judged_node *n, PyObject *const *value, unsigned *unexplained)
+{
+    PyObject *arg[3] = {NULL}, *result = NULL, *out = NULL;
+    bool      there = true;
+    int       n_args = n->op == FR_OP_store ? 2 : n->n_args;
+
+    for (int k = 0; k < n_args; k++)
+        there &= (arg[k] = argument(&n->arg[k], value)) != NULL;
+    PyErr_Clear();
+    if (there && n->layout->n_elems > 0 && n_args > 0) {
+        PyList_SetSlice(notes, 0, PY_SSIZE_T_MAX, NULL);
+        if ((result = computed(n, arg)) && (out = array_like(n))) {
+            PyObject *as = PyArray_FROM_O(result);
+
+            if (!as || PyArray_CopyInto(fr_array(out), fr_array(as)) < 0)
+                Py_CLEAR(out);
+            Py_XDECREF(as);
+        }
+        PyErr_Clear();
+        hear_notes(n);
+    } else if (n->memory) {
+        out = array_over(n->layout, n->dtype, n->memory, NULL);
+        *unexplained &= ~believe(n, out, *unexplained);
+    } else if (!there) {
+        *unexplained &= ~believe(n, NULL, *unexplained);
+    }
+    for (int k = 0; k < n_args; k++)
+        Py_XDECREF(arg[k]);
+    Py_XDECREF(result);
+    PyErr_Clear();
+    return out;
+}
+
+bool
+fr_judge_by_numpy(const struct fr_judged *j)
+{
+    Py_ssize_t before = PyList_GET_SIZE(heard);
+    PyObject **value = fr_calloc((size_t)j->n, sizeof *value), *token, *type, *error, *trace;
+    int       *last = fr_calloc((size_t)j->n, sizeof *last); /* who reads it last */
+    unsigned   unexplained = j->raised;
+
+    PyErr_Fetch(&type, &error, &trace);
+    token = value && last ? PyContextVar_Set(variable, noting) : NULL;
+    for (int i = 0; token && i < j->n; i++)
+        for (int k = 0; k < j->node[i].n_args; k++)
+            if (j->node[i].arg[k].node >= 0 && j->node[i].arg[k].node < i)
+                last[j->node[i].arg[k].node] = i;
+    for (int i = 0; token && i < j->n; i++) {
+        const struct fr_judged_node *n = &j->node[i];
+
+        if (n->op == FR_OP_leaf)
+            value[i] = n->memory ? array_over(n->layout, n->dtype, n->memory, NULL) : NULL;
+        else
+            value[i] = judge_node(n, value, &unexplained);
+        for (int k = 0; k < n->n_args; k++)
+            if (n->arg[k].node >= 0 && last[n->arg[k].node] == i)
+                Py_CLEAR(value[n->arg[k].node]);
+    }
+    PyErr_Clear();
+    for (int i = 0; value && i < j->n; i++)
+        Py_XDECREF(value[i]);
+    if (token && PyContextVar_Reset(variable, token) < 0)
+        PyErr_Clear();
+    Py_XDECREF(token);
+    fr_free(value);
+    fr_free(last);
+    PyErr_Restore(type, error, trace);
+    return PyList_GET_SIZE(heard) > before;
+}
+
+fr_status
+fr_judge_speak(void)
+{
+    PyObject *list = heard, *type, *error, *trace;
+    fr_status st = FR_OK;
+
+    if (!(heard = PyList_New(0))) {
+        heard = list;
+        PyErr_Clear();
+        return FR_OK;
+    }
+    PyErr_Fetch(&type, &error, &trace);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && st == FR_OK; i++) {
+        PyObject *x = PyList_GET_ITEM(list, i);
+
+        if (fr_errstate_say((uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 0)),
+                            (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 1)),
+                            (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 2)), PyTuple_GET_ITEM(x, 3)) < 0)
+            st = FR_ERAISED;
+    }
+    Py_DECREF(list);
+    if (st == FR_OK)
+        PyErr_Restore(type, error, trace);
+    else if (type)
+        fr_errors_add_context(type, error, trace);
+    return st;
+}

@@ -1,0 +1,212 @@
+/* Asking which warnings an evaluation owes; see judge.h. */
+#include <string.h>
+
+#include "backends/cpu/fpe.h"
+#include "base/alloc.h"
+#include "runtime/judge.h"
+#include "runtime/storage.h"
+#include "runtime/there.h"
+
+uint64_t fr_judge_epoch = 1;
+
+static bool found; /* something, in this turn */
+
+/* A plan that raises flags in each run is not asked about each time: after n answers under the same filters, 2^n runs
+ * go by. (Python shows a warning once, and what was not one was a polynomial's.) */
+enum { MOST_DOUBLINGS = 20 };
+
+bool
+fr_judge_is_due(struct fr_plan *p, unsigned raised, unsigned warns)
+{
+    /* Which flag it is says little: that of a polynomial may be another one than NumPy's. But underflow is common. */
+    if (!warns || (raised == FR_FPE_UNDER && !(warns & FR_FPE_UNDER)))
+        return false;
+    if (!p || fr_trace_at_once)
+        return true;
+    if (p->quiet_since != fr_judge_epoch || (warns & ~p->quiet_warns)) {
+        p->n_asked = 0;
+        return true;
+    }
+    return ++p->n_passed >= 1u << (p->n_asked < MOST_DOUBLINGS ? p->n_asked : MOST_DOUBLINGS);
+}
+
+unsigned
+fr_judge_warns(const fr_ref *id, int n)
+{
+    unsigned warns = 0;
+
+    for (int i = 0; i < n; i++)
+        if (fr_node_computes(&fr_nodes[id[i]]))
+            warns |= FR_SITE_WARNS(fr_nodes[id[i]].site);
+    return warns;
+}
+
+/* ---- what is asked about ---- */
+
+struct question {
+    struct fr_judged  j;
+    const fr_ref     *id;
+    uint32_t         *index;  /* [n] of the nodes, while their own says which they are here */
+};
+
+static bool
+begin(struct question *q, const fr_ref *id, int n, unsigned raised)
+{
+    *q = (struct question){.j = {.n = n, .raised = raised}, .id = id};
+    q->j.node = fr_calloc((size_t)n, sizeof *q->j.node);
+    q->index = fr_malloc((size_t)n * sizeof *q->index);
+    return q->j.node && q->index;
+}
+
+static void
+fill_arg(struct fr_judged_arg *a, const struct fr_node *n, int k)
+{
+    const struct fr_node *seen;
+
+    if (fr_arg_is_number(n, k)) {
+        struct fr_scalar_bits bits = fr_arg_number(n, k);
+
+        a->node = -1;
+        a->dtype = fr_arg_number_dtype(n, k);
+        memcpy(a->bits, bits.word, sizeof a->bits);
+        return;
+    }
+    seen = &fr_nodes[n->arg[k]];
+    a->node = (int32_t)fr_there_base(n->arg[k])->index;
+    a->dtype = seen->dtype;
+    a->layout = seen->layout;
+    a->offset = seen->op == FR_OP_view ? seen->u.offset : 0;
+}
+
+static void
+fill(struct question *q)
+{
+    for (int i = 0; i < q->j.n; i++) {
+        q->index[i] = fr_nodes[q->id[i]].index;
+        fr_nodes[q->id[i]].index = (uint32_t)i;
+    }
+    for (int i = 0; i < q->j.n; i++) {
+        const struct fr_node  *n = &fr_nodes[q->id[i]];
+        struct fr_judged_node *to = &q->j.node[i];
+
+        to->op = n->op;
+        to->dtype = n->dtype;
+        to->axes = n->u.axes;
+        to->site = n->site;
+        to->layout = n->layout;
+        if (n->op == FR_OP_leaf) {
+            to->memory = n->v.buffer->mem;
+            continue;
+        }
+        to->n_args = n->n_args;
+        for (int k = 0; k < n->n_args; k++)
+            fill_arg(&to->arg[k], n, k);
+    }
+    for (int i = 0; i < q->j.n; i++)
+        fr_nodes[q->id[i]].index = q->index[i];
+}
+
+static void
+ask(struct question *q, struct fr_plan *p)
+{
+    bool any = fr_hooks.judge && fr_hooks.judge(&q->j);
+
+    found |= any;
+    fr_eval_count_judged();
+    if (p) {
+        p->quiet_since = fr_judge_epoch;
+        p->quiet_warns = fr_judge_warns(q->id, q->j.n);
+        p->n_passed = 0;
+        p->n_asked++;
+    }
+}
+
+static void
+end(struct question *q)
+{
+    fr_free(q->j.node);
+    fr_free(q->index);
+}
+
+/* Which leaves were overwritten, and where results are. */
+static void
+mark_memory(struct question *q, const struct fr_plan *p)
+{
+    for (int i = p->n_placed; i-- > p->n_leaves;) {
+        int n = p->placed[i], r = fr_place_root(p->place, n);
+
+        if (p->place[n].kind == FR_PLACE_SAME && p->place[r].kind == FR_PLACE_LEAF && p->given[r] >= 0 &&
+            fr_gnode_computes(&p->graph->node[n]))
+            q->j.node[p->given[r]].memory = NULL;
+    }
+    for (int i = 0; i < p->n_outputs; i++)
+        if (p->given[p->output[i]] >= 0)
+            q->j.node[p->given[p->output[i]]].memory = p->base[fr_place_root(p->place, p->output[i])];
+}
+
+void
+fr_judge_plan(struct fr_plan *p, const fr_ref *id, int n, unsigned raised)
+{
+    struct question q;
+
+    if (begin(&q, id, n, raised)) {
+        fill(&q);
+        mark_memory(&q, p);
+        ask(&q, p);
+    }
+    end(&q);
+}
+
+/* ---- one node ---- */
+
+enum { NODE_MAX = 8 };
+
+/* Adds what the node reads, then the node; false: that is more than one node is expected to read. */
+static bool
+add_node(fr_ref *id, int *n, fr_ref node)
+{
+    const struct fr_node *x;
+
+    node = fr_nodes[node].op == FR_OP_view ? fr_nodes[node].arg[0] : node;
+    x = &fr_nodes[node];
+    for (int i = 0; i < *n; i++)
+        if (id[i] == node)
+            return true;
+    for (int k = 0; x->op != FR_OP_leaf && k < x->n_args; k++)
+        if (!fr_arg_is_number(x, k) && !add_node(id, n, x->arg[k]))
+            return false;
+    if (*n == NODE_MAX)
+        return false;
+    id[(*n)++] = node;
+    return true;
+}
+
+void
+fr_judge_node(fr_ref node, const struct fr_buffer *out, unsigned raised)
+{
+    fr_ref          id[NODE_MAX];
+    struct question q;
+    int             n = 0;
+
+    if (!add_node(id, &n, node))
+        return;
+    if (begin(&q, id, n, raised)) {
+        fill(&q);
+        for (int i = 0; i < n; i++)
+            if (q.j.node[i].memory == out->mem)
+                q.j.node[i].memory = NULL;
+        q.j.node[n - 1].memory = out->mem;
+        ask(&q, NULL);
+    }
+    end(&q);
+}
+
+fr_status
+fr_judge_end(struct fr_err *err)
+{
+    (void)err;
+    if (FR_LIKELY(!found))
+        return FR_OK;
+    found = false;
+    return fr_hooks.speak ? fr_hooks.speak() : FR_OK;
+}

@@ -1,0 +1,51 @@
+/* runtime/judge.h -- which warnings of arithmetic an evaluation owes.
+ *
+ * Kernels leave the processor's flags as they are (backends/cpu/fpe.h). Where an evaluation has raised one that the user's
+ * state does not ignore, its nodes are given to bind as they were traced, with what is still there of the memory that
+ * they read, and NumPy computes them once more, one by one: what it warns about is said at the line of that node. eval.c
+ * and recording.c ask; bind/judge.c answers. */
+#ifndef FR_RUNTIME_JUDGE_H
+#define FR_RUNTIME_JUDGE_H
+
+#include "runtime/plan.h"
+
+struct fr_judged_arg {
+    int32_t                 node;     /* of `node`; -1: a number, `bits` */
+    fr_dtype                dtype;
+    uint64_t                bits[2];
+    const struct fr_layout *layout;   /* as it is seen, from `offset` elements on */
+    int64_t                 offset;
+};
+
+struct fr_judged_node {
+    fr_op                   op;
+    fr_dtype                dtype;
+    uint8_t                 n_args;
+    uint32_t                axes, site;
+    const struct fr_layout *layout;
+    char                   *memory;   /* of a leaf, unless it was overwritten, or of a result; NULL: it is gone */
+    struct fr_judged_arg    arg[3];
+};
+
+struct fr_judged {
+    int                    n;
+    struct fr_judged_node *node;      /* each after those that it reads */
+    unsigned               raised;    /* FR_FPE_* */
+};
+
+/* Counts changes of filters: what was said before may have to be said again. Set by bind. */
+extern FR_HIDDEN uint64_t fr_judge_epoch;
+
+/* Whether somebody should ask about a run of the plan (NULL: of a node) that raised this, where the state warns about that. */
+bool      fr_judge_is_due(struct fr_plan *, unsigned raised, unsigned warns);
+/* What the state warns about where these were traced. */
+unsigned  fr_judge_warns(const fr_ref *id, int n);
+/* Asks about the nodes id[0 .. n-1], each after those that it reads, that the plan has just computed; nothing has been
+ * realised. */
+void      fr_judge_plan(struct fr_plan *, const fr_ref *id, int n, unsigned raised);
+/* The same of one node, whose arguments are there or converted for it alone; `out` is its memory. */
+void      fr_judge_node(fr_ref, const struct fr_buffer *out, unsigned raised);
+/* After the turn: says what has been found. */
+fr_status fr_judge_end(struct fr_err *);
+
+#endif
