@@ -102,6 +102,7 @@ void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code
 struct fr_judged;
 bool      fr_judge_by_numpy(const struct fr_judged *);
 fr_status fr_judge_speak(void);
+fr_status fr_judge_discards(void);
 int       fr_judge_init(void);
 
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())

@@ -37,8 +37,8 @@ fr_errors_raise(fr_status st, const struct fr_err *err)
 {
     PyObject *type = type_of(st);
 
-    /* The handler of a signal has raised already, in fr_hooks.interrupted, or a warning has: once is enough. */
-    if ((st == FR_EINTR || st == FR_ERAISED) && PyErr_Occurred())
+    /* The handler of a signal has raised already, in fr_hooks.interrupted, or a filter of warnings has: once is enough. */
+    if (PyErr_Occurred())
         return NULL;
     if (!type)
         type = PyExc_SystemError;

@@ -132,6 +132,7 @@ fr_errstate_look(void)
     static bool   looking;
     PyObject     *type, *value, *trace;
     enum filtered f;
+    static enum filtered filter;
     unsigned      warns = 0;
     bool          at_once = false, filtered_anew = *fr_errstate_filters != fr_errstate_seen_filters;
     struct fr_err err;
@@ -144,7 +145,8 @@ fr_errstate_look(void)
     if (filtered_anew && fr_errstate_bits && fr_runtime_eval_all(&err) == FR_ERAISED)
         PyErr_WriteUnraisable(NULL);
     read_modes();
-    f = read_filters();
+    f = filtered_anew ? read_filters() : filter;
+    filter = f;
     for (size_t i = 0; i < FR_LEN(kinds); i++) {
         bool said = state.mode[i] != IGNORE && !(state.mode[i] == WARN && f == HIDDEN);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "ir/node.h"
 
 /* What a ufunc may be told besides its operands. */
 struct options {
@@ -127,8 +128,7 @@ out:
     return st;
 }
 
-/* Where where= does not change the result's shape, elements that it leaves out are undefined: then
- * computing them is as good as anything. */
+/* Whether an array of these dimensions broadcasts to the result's. */
 static bool
 covers(const struct fr_layout *mask, const struct fr_layout *result)
 {
@@ -154,6 +154,9 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     int               st = FR_VALUE_OK;
 
     *result = NULL;
+    FR_TRACE_HERE();
+    if (o->where && (!o->out || fr_trace_at_once))
+        return FR_VALUE_HAND; /* NumPy has a word for it, or for what is computed there only */
     if (o->out && fr_of(o->out)->readonly) { /* before any word on dtypes, as NumPy has it */
         PyErr_SetString(PyExc_ValueError, "output array is read-only");
         return FR_VALUE_ERROR;
@@ -185,6 +188,7 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         st = FR_VALUE_OK;
     }
     FR_TRACE_HERE();
+    fr_trace_site |= o->where ? FR_SITE_MASKED : 0;
     if (o->out && !o->where && !in_dtype) {
         fst = fr_trace_map_into(op, args, n, fr_of(o->out), &err);
     } else {
@@ -193,8 +197,6 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         if (fst == FR_OK && o->out)
             fst = store_result(fr_op_info[op].name, &t, o->where ? mask.arg.t : NULL,
                                fr_of(o->out), &err);
-        else if (fst == FR_OK && o->where && !covers(mask.arg.t->layout, t.layout))
-            st = FR_VALUE_HAND;
     }
     if (st == FR_VALUE_OK && fst != FR_OK) {
         fr_errors_raise_map(fst, &err, op, args, n, o->out ? fr_of(o->out) : NULL, o->dtype);

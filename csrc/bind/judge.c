@@ -345,11 +345,60 @@ believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
     return flags;
 }
 
+/* ---- ufuncs that were told where ---- */
+
+static bool
+is_masked(const struct fr_judged_node *n)
+{
+    return (n->site & FR_SITE_MASKED) && n->op != FR_OP_where;
+}
+
+/* Such a ufunc was traced as its operation everywhere, and a choice. What the choice takes of it is computed by NumPy as it
+ * was told. */
+static void
+judge_choice(const struct fr_judged *j, const struct fr_judged_node *choice, PyObject *mask, PyObject *const *value)
+{
+    const struct fr_judged_node *n = choice;
+    PyObject                    *arg[3] = {NULL}, *f = NULL, *args = NULL, *kw = NULL, *out = NULL;
+    npy_intp                     dims[FR_MAX_DIMS];
+    bool                         there = true;
+    int                          from = choice->arg[1].node;
+
+    while (from >= 0 && is_masked(&j->node[from])) {
+        n = &j->node[from];
+        if (n->op != FR_OP_cast)
+            break;
+        from = n->arg[0].node;
+    }
+    if (n == choice || fr_op_info[n->op].class_ != FR_CLASS_MAP)
+        return;
+    for (int k = 0; k < n->n_args; k++)
+        there &= (arg[k] = argument(&n->arg[k], value)) != NULL;
+    for (int k = 0; k < choice->layout->ndim; k++)
+        dims[k] = fr_layout_dims(choice->layout)[k];
+    if (there && (f = fr_numpy_attr(fr_op_info[n->op].name)) && (args = PyTuple_New(n->n_args)) &&
+        (out = PyArray_Zeros(choice->layout->ndim, dims, (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(n->dtype)), 0)) &&
+        (kw = Py_BuildValue("{s:O,s:O}", "where", mask, "out", out))) {
+        for (int k = 0; k < n->n_args; k++)
+            PyTuple_SET_ITEM(args, k, Py_NewRef(arg[k]));
+        Py_XDECREF(PyObject_Call(f, args, kw));
+        PyErr_Clear();
+        hear_notes(n);
+    }
+    PyErr_Clear();
+    for (int k = 0; k < n->n_args; k++)
+        Py_XDECREF(arg[k]);
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    Py_XDECREF(kw);
+    Py_XDECREF(out);
+}
+
 /* ---- all of them ---- */
 
 /* The value of a computing node, heard; NULL: there is none. */
 static PyObject *
-judge_node(const struct fr_judged_node *n, PyObject *const *value, unsigned *unexplained)
+judge_node(const struct fr_judged *j, const struct fr_judged_node *n, PyObject *const *value, unsigned *unexplained)
 {
     PyObject *arg[3] = {NULL}, *result = NULL, *out = NULL;
     bool      there = true;
@@ -368,7 +417,12 @@ judge_node(const struct fr_judged_node *n, PyObject *const *value, unsigned *une
             Py_XDECREF(as);
         }
         PyErr_Clear();
-        hear_notes(n);
+        if (!is_masked(n))
+            hear_notes(n);
+        if (n->site & FR_SITE_MASKED && n->op == FR_OP_where) {
+            PyList_SetSlice(notes, 0, PY_SSIZE_T_MAX, NULL);
+            judge_choice(j, n, arg[0], value);
+        }
     } else if (n->memory) {
         out = array_over(n->layout, n->dtype, n->memory, NULL);
         *unexplained &= ~believe(n, out, *unexplained);
@@ -389,6 +443,7 @@ fr_judge_by_numpy(const struct fr_judged *j)
     PyObject **value = fr_calloc((size_t)j->n, sizeof *value), *token, *type, *error, *trace;
     int       *last = fr_calloc((size_t)j->n, sizeof *last); /* who reads it last */
     unsigned   unexplained = j->raised;
+    bool       masked = false; /* what one reads may be wanted once more */
 
     PyErr_Fetch(&type, &error, &trace);
     token = value && last ? PyContextVar_Set(variable, noting) : NULL;
@@ -402,8 +457,9 @@ fr_judge_by_numpy(const struct fr_judged *j)
         if (n->op == FR_OP_leaf)
             value[i] = n->memory ? array_over(n->layout, n->dtype, n->memory, NULL) : NULL;
         else
-            value[i] = judge_node(n, value, &unexplained);
-        for (int k = 0; k < n->n_args; k++)
+            value[i] = judge_node(j, n, value, &unexplained);
+        masked |= is_masked(n);
+        for (int k = 0; k < n->n_args && !masked; k++)
             if (n->arg[k].node >= 0 && last[n->arg[k].node] == i)
                 Py_CLEAR(value[n->arg[k].node]);
     }
@@ -417,6 +473,20 @@ fr_judge_by_numpy(const struct fr_judged *j)
     fr_free(last);
     PyErr_Restore(type, error, trace);
     return PyList_GET_SIZE(heard) > before;
+}
+
+fr_status
+fr_judge_discards(void)
+{
+    static PyObject *category, *text;
+    PyObject        *module;
+
+    if (!category && (module = PyImport_ImportModule("numpy.exceptions"))) {
+        category = PyObject_GetAttrString(module, "ComplexWarning");
+        text = PyUnicode_FromString("Casting complex values to real discards the imaginary part");
+        Py_DECREF(module);
+    }
+    return category && text && fr_site_warn(fr_trace_site, category, text) == 0 ? FR_OK : FR_ERAISED;
 }
 
 fr_status

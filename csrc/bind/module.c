@@ -149,7 +149,8 @@ start_engine(PyObject *module)
     Py_XDECREF(numpy);
     if (found < 0 || find_package(module, dir, sizeof dir) < 0)
         return -1;
-    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died, fr_judge_by_numpy, fr_judge_speak};
+    fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died, fr_judge_by_numpy, fr_judge_speak,
+                                 fr_judge_discards};
     fr_pool_interrupted = interrupted;
     fr_env_load();
     st = fr_runtime_init(&err);

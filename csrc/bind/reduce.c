@@ -400,6 +400,19 @@ out:
 
 /* ---- mean var std */
 
+/* Whether there are too few elements for a mean (or a variance of fewer degrees of freedom) of them: NumPy has the words
+ * for it. */
+static bool
+too_few(const struct subject *s, double ddof)
+{
+    int64_t n = 1;
+
+    for (int k = 0; k < s->t->layout->ndim; k++)
+        n *= s->axes >> k & 1 ? fr_layout_dims(s->t->layout)[k] : 1;
+    return (double)n <= ddof;
+}
+
+
 /* Unlike the others, these want an axis to be there, also for a single element. */
 static int
 subject_get_strict(struct subject *s, const struct fr_request *q)
@@ -430,7 +443,7 @@ fr_reduce_trace_mean(const struct fr_request *q, PyObject **result)
     if (st != FR_VALUE_OK)
         return st;
     /* NumPy sums in half precision then, or in another order. */
-    if ((s.t->dtype == FR_F16 && !fr_args_none(q->out)) || out_turns(&s, q->out)) {
+    if ((s.t->dtype == FR_F16 && !fr_args_none(q->out)) || out_turns(&s, q->out) || too_few(&s, 0)) {
         subject_clear(&s);
         return FR_VALUE_HAND;
     }
@@ -487,7 +500,7 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
         st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
-    if (out_turns(&s, q->out)) {
+    if (out_turns(&s, q->out) || too_few(&s, ddof)) {
         subject_clear(&s);
         return FR_VALUE_HAND;
     }

@@ -56,19 +56,19 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
 #define SCAN_PARAMS {"a", "axis", "dtype", "out"}
 #define SCAN_FIELDS {P_a, P_axis, P_dtype, P_out}
 
-/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>. */
+/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>; without a module, the method. */
 #define REDUCTION(name, numpy_name, n_pos, n, params, fields, call)                                \
     static struct reduction name##_reduction = {{#name, 1, n_pos, n, params, {NULL}}, fields};  \
     static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
     {                                                                                              \
         struct fr_request q;                                                                          \
         PyObject      *result = NULL;                                                              \
-        (void)module;                                                                              \
         if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
             return NULL;                                                                           \
         if ((call) != FR_VALUE_HAND)                                                             \
             return result;                                                                         \
-        return fr_hand_name(numpy_name, args, nargs, kw);                                          \
+        return module ? fr_hand_name(numpy_name, args, nargs, kw)                                  \
+                      : fr_hand_method(#name, FR_READS, args, nargs, kw);                          \
     }
 REDUCTION(sum, "sum", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_sum, &q, &result))
 REDUCTION(prod, "prod", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_prod, &q, &result))

@@ -71,9 +71,10 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
     return n->op != FR_OP_leaf && n->op != FR_OP_scalar && n->op != FR_OP_view;
 }
 
-/* A site is the number of a line, and above it which of the processor's flags (backends/cpu/fpe.h) the user's state
- * warns about where the operation was traced. */
-#define FR_SITE_LINE(site)  ((site) & 0xfffffff)
+/* A site is the number of a line, and above it whether a ufunc was told where to compute, and which of the processor's
+ * flags (backends/cpu/fpe.h) the user's state warns about where the operation was traced. */
+#define FR_SITE_LINE(site)  ((site) & 0x7ffffff)
+#define FR_SITE_MASKED      (1u << 27)
 #define FR_SITE_WARNS(site) ((site) >> 28)
 
 /* A larger slab; false when memory is out. */

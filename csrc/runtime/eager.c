@@ -63,6 +63,8 @@ fr_eager_suits(const struct fr_gathered *g)
         /* Leaves count: what a reduction reads is more than what it writes. */
         n_elems += n->layout->n_elems;
         n_nodes += fr_node_computes(n);
+        if (n->site & FR_SITE_MASKED) /* whose warnings depend on another node */
+            return false;
         if (n_nodes > FR_EAGER_NODES)
             return false;
     }

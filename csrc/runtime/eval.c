@@ -344,6 +344,8 @@ static fr_status
 run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
+    struct fr_judge_few few;
+    char            *kept;
     unsigned         raised;
     fr_status        st;
 
@@ -352,10 +354,12 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
     for (int i = 0; i < p->n_leaves; i++)
         p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
+    kept = fr_judge_keep(p, &few);
     st = fr_plan_run(p, &inputs, err);
     raised = fr_fpe_raised();
     if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(p, raised, fr_judge_warns(gathered.id, gathered.n)))
-        fr_judge_plan(p, gathered.id, gathered.n, raised);
+        fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
+    fr_judge_let_go(p, kept, &few);
     if (st == FR_OK)
         realise_outputs(p, gathered.id, recognised);
     for (int i = 0; i < p->n_outputs; i++)

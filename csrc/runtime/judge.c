@@ -107,7 +107,7 @@ fill(struct question *q)
 }
 
 static void
-ask(struct question *q, struct fr_plan *p)
+ask(struct question *q, struct fr_plan *p, unsigned warns)
 {
     bool any = fr_hooks.judge && fr_hooks.judge(&q->j);
 
@@ -115,7 +115,7 @@ ask(struct question *q, struct fr_plan *p)
     fr_eval_count_judged();
     if (p) {
         p->quiet_since = fr_judge_epoch;
-        p->quiet_warns = fr_judge_warns(q->id, q->j.n);
+        p->quiet_warns = warns;
         p->n_passed = 0;
         p->n_asked++;
     }
@@ -128,16 +128,60 @@ end(struct question *q)
     fr_free(q->index);
 }
 
+/* Of its first runs a plan keeps more than of later ones: a plan has just been made, beside which that costs little, and
+ * most lines that warn do so in their first calls. */
+enum { FIRST_RUNS = 2, KEPT_AT_FIRST = 1 << 20 };
+
+char *
+fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
+{
+    char *kept, *to;
+
+    if (FR_LIKELY(p->n_lost == 0))
+        return NULL;
+    if (FR_LIKELY(p->lost_bytes <= FR_JUDGE_FEW)) {
+        kept = few->bytes;
+    } else {
+        if (p->n_kept >= FIRST_RUNS || p->lost_bytes > KEPT_AT_FIRST || !(kept = fr_malloc((size_t)p->lost_bytes)))
+            return NULL;
+        p->n_kept++;
+    }
+    to = kept;
+    for (int i = 0; i < p->n_lost; i++) {
+        size_t n = (size_t)p->place[p->lost[i]].bytes;
+
+        memcpy(to, p->base[p->lost[i]], n);
+        to += n;
+    }
+    return kept;
+}
+
+void
+fr_judge_let_go(const struct fr_plan *p, char *kept, struct fr_judge_few *few)
+{
+    (void)p;
+    if (FR_UNLIKELY(kept && kept != few->bytes))
+        fr_free(kept);
+}
+
+void
+fr_judge_undo(const struct fr_plan *p, const char *kept)
+{
+    for (int i = 0; i < p->n_lost; i++) {
+        size_t n = (size_t)p->place[p->lost[i]].bytes;
+
+        memcpy(p->base[p->lost[i]], kept, n);
+        kept += n;
+    }
+}
+
 /* Which leaves were overwritten, and where results are. */
 static void
-mark_memory(struct question *q, const struct fr_plan *p)
+mark_memory(struct question *q, const struct fr_plan *p, const char *kept)
 {
-    for (int i = p->n_placed; i-- > p->n_leaves;) {
-        int n = p->placed[i], r = fr_place_root(p->place, n);
-
-        if (p->place[n].kind == FR_PLACE_SAME && p->place[r].kind == FR_PLACE_LEAF && p->given[r] >= 0 &&
-            fr_gnode_computes(&p->graph->node[n]))
-            q->j.node[p->given[r]].memory = NULL;
+    for (int i = 0; i < p->n_lost; i++) {
+        q->j.node[p->given[p->lost[i]]].memory = (char *)(uintptr_t)kept;
+        kept = kept ? kept + p->place[p->lost[i]].bytes : NULL;
     }
     for (int i = 0; i < p->n_outputs; i++)
         if (p->given[p->output[i]] >= 0)
@@ -145,14 +189,35 @@ mark_memory(struct question *q, const struct fr_plan *p)
 }
 
 void
-fr_judge_plan(struct fr_plan *p, const fr_ref *id, int n, unsigned raised)
+fr_judge_plan(struct fr_plan *p, const fr_ref *id, int n, const char *kept, unsigned raised)
 {
     struct question q;
 
     if (begin(&q, id, n, raised)) {
         fill(&q);
-        mark_memory(&q, p);
-        ask(&q, p);
+        mark_memory(&q, p, kept);
+        ask(&q, p, fr_judge_warns(id, n));
+    }
+    end(&q);
+}
+
+void
+fr_judge_blindly(struct fr_plan *p, const uint32_t *site, unsigned raised, unsigned warns)
+{
+    const struct fr_graph *g = p->graph;
+    struct question        q;
+
+    if (begin(&q, NULL, g->n_nodes, raised)) {
+        for (int i = 0; i < g->n_nodes; i++) {
+            const struct fr_gnode *n = &g->node[i];
+
+            q.j.node[i] = (struct fr_judged_node){.op = n->dead ? FR_OP_leaf : n->op, .dtype = n->dtype, .layout = n->layout, .n_args = 1};
+            q.j.node[i].arg[0].node = i; /* itself: not there */
+            q.j.node[i].site = p->given[i] < 0 ? 0 : FR_SITE_LINE(site[p->given[i]]) | warns << 28;
+        }
+        for (int i = 0; i < p->n_outputs; i++)
+            q.j.node[p->output[i]].memory = p->base[fr_place_root(p->place, p->output[i])];
+        ask(&q, p, warns);
     }
     end(&q);
 }
@@ -196,7 +261,7 @@ fr_judge_node(fr_ref node, const struct fr_buffer *out, unsigned raised)
             if (q.j.node[i].memory == out->mem)
                 q.j.node[i].memory = NULL;
         q.j.node[n - 1].memory = out->mem;
-        ask(&q, NULL);
+        ask(&q, NULL, 0);
     }
     end(&q);
 }

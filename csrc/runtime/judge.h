@@ -33,6 +33,11 @@ struct fr_judged {
     unsigned               raised;    /* FR_FPE_* */
 };
 
+enum { FR_JUDGE_FEW = 512 };  /* bytes that are kept of each run: less than a call costs */
+struct fr_judge_few {
+    _Alignas(16) char bytes[FR_JUDGE_FEW];
+};
+
 /* Counts changes of filters: what was said before may have to be said again. Set by bind. */
 extern FR_HIDDEN uint64_t fr_judge_epoch;
 
@@ -40,9 +45,17 @@ extern FR_HIDDEN uint64_t fr_judge_epoch;
 bool      fr_judge_is_due(struct fr_plan *, unsigned raised, unsigned warns);
 /* What the state warns about where these were traced. */
 unsigned  fr_judge_warns(const fr_ref *id, int n);
+/* Before a run, the leaves' memory is in p->base: takes a copy of those that will be overwritten, where that costs little;
+ * else, and where there are none, NULL. */
+char     *fr_judge_keep(struct fr_plan *, struct fr_judge_few *);
+void      fr_judge_let_go(const struct fr_plan *, char *kept, struct fr_judge_few *);
+/* Puts them back. */
+void      fr_judge_undo(const struct fr_plan *, const char *kept);
 /* Asks about the nodes id[0 .. n-1], each after those that it reads, that the plan has just computed; nothing has been
- * realised. */
-void      fr_judge_plan(struct fr_plan *, const fr_ref *id, int n, unsigned raised);
+ * realised. `kept`: what was overwritten, or NULL. */
+void      fr_judge_plan(struct fr_plan *, const fr_ref *id, int n, const char *kept, unsigned raised);
+/* The same where no node is left and nothing was kept: believes the flags. site[]: of what the plan was given. */
+void      fr_judge_blindly(struct fr_plan *, const uint32_t *site, unsigned raised, unsigned warns);
 /* The same of one node, whose arguments are there or converted for it alone; `out` is its memory. */
 void      fr_judge_node(fr_ref, const struct fr_buffer *out, unsigned raised);
 /* After the turn: says what has been found. */

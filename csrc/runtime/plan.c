@@ -753,6 +753,29 @@ mark_overwrites(struct fr_plan *p)
     }
 }
 
+/* Finds the leaves whose memory holds something else in the end. */
+static fr_status
+find_lost(struct planner *z)
+{
+    struct fr_plan *p = z->p;
+
+    if (!(p->lost = fr_arena_room(&p->graph->arena, ((size_t)p->n_leaves + 1) * sizeof *p->lost)))
+        return no_memory(z);
+    for (int i = p->n_leaves; i < p->n_placed; i++) {
+        int n = p->placed[i], r = fr_place_root(p->place, n), k = 0;
+
+        if (p->place[n].kind != FR_PLACE_SAME || p->place[r].kind != FR_PLACE_LEAF || !fr_gnode_computes(&p->graph->node[n]))
+            continue;
+        while (k < p->n_lost && p->lost[k] != r)
+            k++;
+        if (k < p->n_lost)
+            continue;
+        p->lost[p->n_lost++] = r;
+        p->lost_bytes += p->place[r].bytes;
+    }
+    return FR_OK;
+}
+
 static fr_status
 place_all(struct planner *z)
 {
@@ -792,6 +815,7 @@ place_all(struct planner *z)
         if (p->place[i].kind == FR_PLACE_SAME)
             p->placed[p->n_placed++] = i;
     mark_overwrites(p);
+    TRY(find_lost(z));
     TRY(fr_memory_pack(v, n_arena, 0, FR_MEMORY_PLAN_STEPS, &packing, z->err));
     p->n_arena = n_arena;
     p->arena_bytes = packing.peak;

@@ -256,6 +256,10 @@ struct fr_plan {
     int32_t         *output;             /* nodes to be realised */
     int32_t         *placed;             /* [n_placed] nodes with memory: leaves first, those of kind SAME last */
     int              n_placed, n_leaves;
+    int              n_lost;             /* leaves that are overwritten, */
+    int32_t         *lost;               /* [n_lost] which, */
+    int64_t          lost_bytes;         /* and their bytes */
+    uint32_t         n_kept;             /* judge.c: runs of which these were kept */
     int              n_bands;
     struct fr_band  *band;
     int64_t          arena_bytes, arena_bound, new_bytes;

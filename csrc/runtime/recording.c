@@ -36,6 +36,7 @@ struct fr_recording {
     struct leaf           *leaf;
     struct take           *take;
     struct result         *result;
+    uint32_t              *site;     /* of what was gathered */
     int                    n_leaves, n_takes, n_results;
     bool                   writes;   /* over an argument */
 };
@@ -191,6 +192,7 @@ lay_out(struct fr_recording *r, const struct fr_gathered *g, const struct fr_pla
     to->leaf = part_of(memory, &at, (size_t)p->n_leaves, sizeof *to->leaf);
     to->take = part_of(memory, &at, (size_t)p->n_steps, sizeof *to->take);
     to->result = part_of(memory, &at, (size_t)n_results, sizeof *to->result);
+    to->site = part_of(memory, &at, (size_t)g->n, sizeof *to->site);
     return at;
 }
 
@@ -215,6 +217,8 @@ fr_record(const struct fr_reach *args, int n_args, bool *writes,
     }
     if (g->n_scalars)
         memcpy(r->scalar, g->scalar, (size_t)g->n_scalars * sizeof *r->scalar);
+    for (int i = 0; i < g->n; i++) /* of nodes that have just died, if they have */
+        r->site[i] = fr_nodes[g->id[i]].site;
     if (g->n_moving)
         memcpy(r->moving, g->moving, (size_t)g->n_moving * sizeof *r->moving);
     return r;
@@ -276,8 +280,10 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     struct fr_plan  *p = r->plan;
     struct fr_inputs inputs = {r->scalar, r->moving};
     int              n = 0;
-    unsigned         raised;
-    fr_status        st = fr_turn_enter(err);
+    unsigned         raised, warns = FR_SITE_WARNS(fr_trace_site);
+    struct fr_judge_few few;
+    char            *kept;
+    fr_status        st = fr_turn_enter(err), said;
 
     if (st != FR_OK)
         return st;
@@ -286,12 +292,20 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     for (int i = 0; i < r->n_leaves; i++)
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
+    kept = r->writes ? fr_judge_keep(p, &few) : NULL;
     st = fr_plan_run(p, &inputs, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY(raised != 0) && st == FR_OK && !r->writes && fr_judge_is_due(p, raised, FR_SITE_WARNS(fr_trace_site))) {
-        fr_plan_drop_fresh(p);
-        st = fr_fail(err, FR_EASKED, "a warning may be due");
+    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(p, raised, warns)) {
+        if (r->writes && !kept) {
+            fr_judge_blindly(p, r->site, raised, warns);
+        } else {
+            if (kept)
+                fr_judge_undo(p, kept);
+            fr_plan_drop_fresh(p);
+            st = fr_fail(err, FR_EASKED, "a warning may be due");
+        }
     }
+    fr_judge_let_go(p, kept, &few);
     if (st == FR_OK) {
         while (n < r->n_results && st == FR_OK)
             if ((st = take_result(r, &r->result[n], &results[n], err)) == FR_OK)
@@ -299,6 +313,8 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
         fr_plan_drop_fresh(p);
     }
     fr_turn_leave();
+    said = fr_judge_end(err);
+    st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)
         fr_guard_restart();
     while (st != FR_OK && n > 0)

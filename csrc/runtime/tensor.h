@@ -276,6 +276,8 @@ struct fr_hooks {
     bool  (*judge)(const struct fr_judged *);
     /* Says what was found, after the turn: FR_ERAISED with an exception set. */
     fr_status (*speak)(void);
+    /* Warns that imaginary parts are discarded by what is being traced. */
+    fr_status (*discards)(void);
 };
 extern struct fr_hooks fr_hooks;
 

@@ -165,8 +165,15 @@ fr_trace_scalar(const uint64_t bits[2], fr_dtype dtype, struct fr_err *err)
 fr_ref
 fr_trace_convert(fr_ref from, fr_dtype dtype, struct fr_layout *layout, struct fr_err *err)
 {
-    fr_ref id = fr_trace_node(FR_OP_cast, dtype, layout, err);
+    fr_ref id;
 
+    if (FR_UNLIKELY(fr_dtype_is_complex(fr_nodes[from].dtype) && !fr_dtype_is_complex(dtype) && dtype != FR_BOOL) &&
+        fr_hooks.discards && fr_hooks.discards() != FR_OK) {
+        fr_layout_unref(layout);
+        fr_fail(err, FR_ERAISED, "a warning is an error");
+        return FR_NO_NODE;
+    }
+    id = fr_trace_node(FR_OP_cast, dtype, layout, err);
     if (id) {
         fr_nodes[id].n_args = 1;
         fr_node_set_arg(id, 0, from);
