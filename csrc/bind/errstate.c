@@ -154,7 +154,7 @@ fr_errstate_look(void)
         at_once |= said && (state.mode[i] != WARN || f == WANTED);
     }
     fr_errstate_seen_filters = *fr_errstate_filters;
-    fr_errstate_seen_value = *fr_errstate_value;
+    Py_XSETREF(fr_errstate_seen_value, Py_XNewRef(*fr_errstate_value)); /* no other one is at its address */
     if (at_once && !fr_trace_at_once && fr_runtime_eval_all(&err) == FR_ERAISED)
         PyErr_WriteUnraisable(NULL);
     fr_errstate_bits = warns << 28;

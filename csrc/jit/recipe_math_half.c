@@ -30,7 +30,7 @@ half_log(code_t c, fr_mval v, double step, const double *p, size_t n)
     const fr_dtype t = FR_F32;
     fr_mval y = SEL(LT(v, K(INFINITY)), half_log_of(c, v, step, p, n), v);
 
-    return SEL(LT(K(0), v), y, SEL(EQ(v, K(0)), K(-INFINITY), K(NAN)));
+    return RARE(not_positive(c, t, v), SEL(LT(K(0), v), y, SEL(EQ(v, K(0)), NEG(raised_infinity(c, t, v)), raised_nan(c, t, m_not(c, LE(K(0), v)), v))), y);
 }
 
 HALF(log)
@@ -183,10 +183,10 @@ HALF(arctanh)
 {
     BEGIN;
     fr_mval a = ABS(v), z = MUL(a, a), far = DIV(ADD(K(1), a), SUB(K(1), a));
-    fr_mval edge = SEL(EQ(a, K(1)), K(INFINITY), K(NAN));
+    fr_mval edge = SEL(EQ(a, K(1)), raised_infinity(c, t, SUB(K(1), a)), raised_nan(c, t, LT(K(1), a), SUB(K(1), a)));
 
     far = MUL(half_log_of(c, far, LN2, LOG_HALF, FR_LEN(LOG_HALF)), K(0.5));
-    far = SEL(LT(a, K(1)), far, edge);
+    far = RARE(LE(K(1), a), SEL(LT(a, K(1)), far, edge), far);
     out->re = with_sign(c, t, SEL(LT(a, K(0.5)), MUL(a, POLY(z, ARCTANH_HALF)), far), v);
 }
 

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "backends/cpu/direct.h"
+#include "backends/cpu/fpe.h"
 #include "base/env.h"
+#include "runtime/judge.h"
 #include "runtime/there.h"
 
 enum { FEW_NODES = 8 };     /* computed once more for each value that is asked for; with more, it is better to keep them */
@@ -30,6 +32,20 @@ is_few(fr_ref id, int *n_nodes)
         if (!is_few(n->arg[k], n_nodes))
             return false;
     return true;
+}
+
+/* One operation on single elements. False: there is no block kernel for it, or it raises what the state warns about: then
+ * it is to be evaluated like any other. */
+static bool
+map_aside(fr_op op, uint32_t site, const struct fr_direct *to, const struct fr_direct *arg, int n_args)
+{
+    unsigned raised;
+
+    fr_fpe_begin();
+    if (!fr_direct_map(op, to, arg, n_args, 1, 1))
+        return false;
+    raised = fr_fpe_raised();
+    return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(site));
 }
 
 /* The element of such a node. False: there is no block kernel for it. */
@@ -58,7 +74,7 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
         else if (!element_of(n->arg[k], &element[k]))
             return false;
     }
-    return fr_direct_map(n->op, &to, arg, n->n_args, 1, 1);
+    return map_aside(n->op, n->site, &to, arg, n->n_args);
 }
 
 /* Whether operations are done aside at all. */
@@ -221,7 +237,7 @@ fr_element_map(fr_op op, const struct fr_arg *args, int n, fr_dtype *d, uint64_t
     }
     *d = to.dtype = fr_op_result(op, compute);
     to.step = fr_dtype_size(to.dtype);
-    return fr_direct_map(op, &to, arg, n, 1, 1);
+    return map_aside(op, fr_trace_site, &to, arg, n);
 }
 
 /* ---- stores ---- */
@@ -290,7 +306,7 @@ fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value)
     from.step = fr_dtype_size(from.dtype);
     if (from.dtype == dst->dtype)
         memcpy(to.mem, &element, (size_t)size);
-    else if (!fr_direct_map(FR_OP_cast, &to, &from, 1, 1, 1))
+    else if (!map_aside(FR_OP_cast, fr_trace_site, &to, &from, 1))
         return false;
     fr_index_forget(id);
     note_element();

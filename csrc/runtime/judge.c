@@ -11,34 +11,58 @@ uint64_t fr_judge_epoch = 1;
 
 static bool found; /* something, in this turn */
 
-/* A plan that raises flags in each run is not asked about each time: after n answers under the same filters, 2^n runs
- * go by. (Python shows a warning once, and what was not one was a polynomial's.) */
-enum { MOST_DOUBLINGS = 20 };
+/* Lines that raise flags in each run are not asked about each time: after n answers under the same filters, 2^n runs go
+ * by. (Python shows a warning once, and what was not one was a polynomial's.) */
+enum { MOST_DOUBLINGS = 20, REMEMBERED = 1024 };
 
 bool
-fr_judge_is_due(struct fr_plan *p, unsigned raised, unsigned warns)
+fr_judge_would(unsigned raised, unsigned warns)
 {
     /* Which flag it is says little: that of a polynomial may be another one than NumPy's. But underflow is common. */
-    if (!warns || (raised == FR_FPE_UNDER && !(warns & FR_FPE_UNDER)))
-        return false;
-    if (!p || fr_trace_at_once)
-        return true;
-    if (p->quiet_since != fr_judge_epoch || (warns & ~p->quiet_warns)) {
-        p->n_asked = 0;
-        return true;
-    }
-    return ++p->n_passed >= 1u << (p->n_asked < MOST_DOUBLINGS ? p->n_asked : MOST_DOUBLINGS);
+    return warns && raised && (raised != FR_FPE_UNDER || (warns & FR_FPE_UNDER));
 }
 
-unsigned
-fr_judge_warns(const fr_ref *id, int n)
+bool
+fr_judge_is_due(struct fr_judge_memory *m, unsigned raised, unsigned warns)
 {
-    unsigned warns = 0;
+    if (!fr_judge_would(raised, warns))
+        return false;
+    if (fr_trace_at_once)
+        return true;
+    if (m->epoch != fr_judge_epoch || (warns & ~m->warns))
+        m->n_asked = m->raised = 0;
+    else if (raised & ~m->raised)
+        m->n_asked = 0;
+    else if (++m->n_passed < 1u << (m->n_asked < MOST_DOUBLINGS ? m->n_asked : MOST_DOUBLINGS))
+        return false;
+    m->epoch = fr_judge_epoch;
+    m->warns = warns;
+    m->raised |= raised;
+    m->n_passed = 0;
+    m->n_asked++;
+    return true;
+}
 
-    for (int i = 0; i < n; i++)
-        if (fr_node_computes(&fr_nodes[id[i]]))
-            warns |= FR_SITE_WARNS(fr_nodes[id[i]].site);
-    return warns;
+bool
+fr_judge_are_due(const fr_ref *id, int n, unsigned raised)
+{
+    static struct fr_judge_memory memory[REMEMBERED];
+    struct fr_judge_memory       *m;
+    uint64_t                      lines = 0;
+    unsigned                      warns = 0;
+
+    for (int i = 0; i < n; i++) {
+        const struct fr_node *x = &fr_nodes[id[i]];
+
+        if (fr_node_computes(x)) {
+            warns |= FR_SITE_WARNS(x->site);
+            lines = (lines + x->site) * 0x9e3779b97f4a7c15u + x->op;
+        }
+    }
+    m = &memory[(lines >> 32) % REMEMBERED];
+    if (m->lines != lines)
+        *m = (struct fr_judge_memory){.lines = lines};
+    return fr_judge_is_due(m, raised, warns);
 }
 
 /* ---- what is asked about ---- */
@@ -107,18 +131,12 @@ fill(struct question *q)
 }
 
 static void
-ask(struct question *q, struct fr_plan *p, unsigned warns)
+ask(struct question *q)
 {
     bool any = fr_hooks.judge && fr_hooks.judge(&q->j);
 
     found |= any;
     fr_eval_count_judged();
-    if (p) {
-        p->quiet_since = fr_judge_epoch;
-        p->quiet_warns = warns;
-        p->n_passed = 0;
-        p->n_asked++;
-    }
 }
 
 static void
@@ -196,7 +214,7 @@ fr_judge_plan(struct fr_plan *p, const fr_ref *id, int n, const char *kept, unsi
     if (begin(&q, id, n, raised)) {
         fill(&q);
         mark_memory(&q, p, kept);
-        ask(&q, p, fr_judge_warns(id, n));
+        ask(&q);
     }
     end(&q);
 }
@@ -217,7 +235,7 @@ fr_judge_blindly(struct fr_plan *p, const uint32_t *site, unsigned raised, unsig
         }
         for (int i = 0; i < p->n_outputs; i++)
             q.j.node[p->output[i]].memory = p->base[fr_place_root(p->place, p->output[i])];
-        ask(&q, p, warns);
+        ask(&q);
     }
     end(&q);
 }
@@ -261,7 +279,7 @@ fr_judge_node(fr_ref node, const struct fr_buffer *out, unsigned raised)
             if (q.j.node[i].memory == out->mem)
                 q.j.node[i].memory = NULL;
         q.j.node[n - 1].memory = out->mem;
-        ask(&q, NULL, 0);
+        ask(&q);
     }
     end(&q);
 }

@@ -41,17 +41,26 @@ struct fr_judge_few {
 /* Counts changes of filters: what was said before may have to be said again. Set by bind. */
 extern FR_HIDDEN uint64_t fr_judge_epoch;
 
-/* Whether somebody should ask about a run of the plan (NULL: of a node) that raised this, where the state warns about that. */
-bool      fr_judge_is_due(struct fr_plan *, unsigned raised, unsigned warns);
-/* What the state warns about where these were traced. */
-unsigned  fr_judge_warns(const fr_ref *id, int n);
+/* Whether that is a question at all. */
+bool      fr_judge_would(unsigned raised, unsigned warns);
+/* Whether somebody was asked about the same lines of late. */
+struct fr_judge_memory {
+    uint64_t lines, epoch;            /* which, under which filters, */
+    unsigned warns, raised;           /* what the state warned about, and what was raised; */
+    uint32_t n_asked, n_passed;       /* how often that was, and how many runs that raised something went by since */
+};
+/* Whether somebody should ask about a run that raised this, where the state warns about that; then it is remembered that
+ * somebody did. */
+bool      fr_judge_is_due(struct fr_judge_memory *, unsigned raised, unsigned warns);
+/* The same of nodes that have just been computed. */
+bool      fr_judge_are_due(const fr_ref *id, int n, unsigned raised);
 /* Before a run, the leaves' memory is in p->base: takes a copy of those that will be overwritten, where that costs little;
  * else, and where there are none, NULL. */
 char     *fr_judge_keep(struct fr_plan *, struct fr_judge_few *);
 void      fr_judge_let_go(const struct fr_plan *, char *kept, struct fr_judge_few *);
 /* Puts them back. */
 void      fr_judge_undo(const struct fr_plan *, const char *kept);
-/* Asks about the nodes id[0 .. n-1], each after those that it reads, that the plan has just computed; nothing has been
+/* Asks about the nodes id[0 .. n-1], which are due, each after those that it reads, that the plan has just computed; nothing has been
  * realised. `kept`: what was overwritten, or NULL. */
 void      fr_judge_plan(struct fr_plan *, const fr_ref *id, int n, const char *kept, unsigned raised);
 /* The same where no node is left and nothing was kept: believes the flags. site[]: of what the plan was given. */

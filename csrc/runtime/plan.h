@@ -274,9 +274,6 @@ struct fr_plan {
     bool             has_no_pattern;     /* it was tried */
     struct fr_layout **held;             /* references to the key's layouts if the graph has others */
     int              n_held;
-    uint64_t         quiet_since;        /* judge.c: fr_judge_epoch when somebody asked last; */
-    unsigned         quiet_warns;        /* and what the state warned about; */
-    uint32_t         n_asked, n_passed;  /* how often that was, and how many runs that raised something went by since */
     void            *room;               /* what these are in; fr_malloc'ed */
     struct fr_pattern *pattern;          /* NULL before it was found for the second time */
 };

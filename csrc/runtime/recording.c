@@ -36,6 +36,7 @@ struct fr_recording {
     struct leaf           *leaf;
     struct take           *take;
     struct result         *result;
+    struct fr_judge_memory memory;
     uint32_t              *site;     /* of what was gathered */
     int                    n_leaves, n_takes, n_results;
     bool                   writes;   /* over an argument */
@@ -275,7 +276,7 @@ take_result(const struct fr_recording *r, const struct result *x, struct fr_tens
 }
 
 fr_status
-fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
+fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
 {
     struct fr_plan  *p = r->plan;
     struct fr_inputs inputs = {r->scalar, r->moving};
@@ -295,7 +296,7 @@ fr_replay(const struct fr_recording *r, char *const *memory, struct fr_tensor *r
     kept = r->writes ? fr_judge_keep(p, &few) : NULL;
     st = fr_plan_run(p, &inputs, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(p, raised, warns)) {
+    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised, warns)) {
         if (r->writes && !kept) {
             fr_judge_blindly(p, r->site, raised, warns);
         } else {

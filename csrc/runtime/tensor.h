@@ -260,7 +260,7 @@ void      fr_recording_free(struct fr_recording *);
 /* FR_EASKED: a warning may be due, and nothing was written: the call is to be made the long way.
  * The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
  * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */
-fr_status fr_replay(const struct fr_recording *, char *const *memory, struct fr_tensor *results, struct fr_err *);
+fr_status fr_replay(struct fr_recording *, char *const *memory, struct fr_tensor *results, struct fr_err *);
 /* Kernels that it runs. */
 int       fr_recording_kernels(const struct fr_recording *);
 

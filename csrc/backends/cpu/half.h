@@ -45,9 +45,11 @@ float_to_half(float f)
     body = u & 0x7fffffff;
     if (body > 0x7f800000u)
         h = (uint16_t)(0x7e00 | (body >> 13 & 0x03ff));
-    else if (body >= 0x477ff000u) /* rounds to 2^16 or above */
-        h = 0x7c00;
-    else if (body < 0x38800000u) { /* below 2^-14: adding 1/2 rounds at 2^-24 */
+    else if (body >= 0x477ff000u) { /* rounds to 2^16 or above: infinity, by an overflow, which raises the processor's flag */
+        f *= 0x1p120f;
+        memcpy(&u, &f, sizeof u);
+        h = (uint16_t)(u >> 13 & 0x7c00);
+    } else if (body < 0x38800000u) { /* below 2^-14: adding 1/2 rounds at 2^-24 */
         float    r;
         uint32_t bits;
 

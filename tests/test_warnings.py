@@ -1,0 +1,571 @@
+"""Warnings of arithmetic are NumPy's: category, text and line, under the same filters and numpy.errstate, wherever the
+values are computed."""
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import frit
+
+pytestmark = pytest.mark.core
+
+Z = np.array([1.0, 0.0, -1.0, 2.0])
+N = np.array([0.0, 0.0, 1.0, np.nan])
+HUGE = np.array([1e200, 1e308])
+I, J = np.array([1, 2, 3, 4]), np.array([0, 1, 0, 2])
+C = np.array([1 + 2j, 3j])
+NONE = np.zeros((0, 3))
+PROGRAMS = []
+
+
+def program(*args):
+    def add(f):
+        PROGRAMS.append(pytest.param(f, args, id=f.__name__))
+        return f
+    return add
+
+
+def heard(f, args, filter):
+    """What a call says and comes to. Of a line inside NumPy, only that it is one: frit says the user's."""
+    for m in (np._core._methods, np._core.fromnumeric, np.lib._nanfunctions_impl, sys.modules[__name__]):
+        m.__dict__.pop("__warningregistry__", None)
+    warnings.onceregistry.clear()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter(filter)
+        try:
+            result = f(*args)
+        except (FloatingPointError, Warning) as e:
+            result = type(e), str(e)
+    return [(w.category, str(w.message), w.lineno if w.filename == __file__ else None) for w in said], result
+
+
+def same(theirs, ours):
+    """Whether two lists of warnings are equal; a line that is NumPy's own may be the user's."""
+    return len(theirs) == len(ours) and all(a[:2] == b[:2] and (a[2] is None or a[2] == b[2])
+                                            for a, b in zip(theirs, ours))
+
+
+def check(f, args, filter, accelerated=None):
+    mine, g = [np.copy(a) for a in args], accelerated or frit.accelerate(f)
+    theirs = [np.copy(a) for a in args]
+    want, result = heard(f, theirs, filter)
+    got, ours = heard(g, mine, filter)
+    assert same(want, got), (want, got)
+    if isinstance(result, tuple) and not isinstance(result[0], type):
+        for a, b in zip(result, ours):
+            np.testing.assert_allclose(b, a, rtol=1e-6)
+    elif isinstance(result, (list, tuple)):
+        assert result == ours
+    elif result is not None:
+        np.testing.assert_allclose(ours, result, rtol=1e-6)
+    for a, b in zip(theirs, mine):
+        np.testing.assert_allclose(b, a, rtol=1e-6)
+    return want
+
+
+@program(Z, N)
+def divide(a, b):
+    return a / b
+
+
+@program(Z)
+def log(a):
+    b = np.log(a)
+    return b + 1
+
+
+@program(Z)
+def sqrt(a):
+    return np.sqrt(a)
+
+
+@program(Z * 1000)
+def exp(a):
+    return np.exp(a)
+
+
+@program((Z * 1000).astype("f4"))
+def exp_f4(a):
+    return np.exp(a) * 2
+
+
+@program((Z * 20).astype("f2"))
+def half(a):
+    return np.exp(a) / 0
+
+
+@program(Z.astype("f2"))
+def half_log(a):
+    return np.log(a), np.sqrt(a)
+
+
+@program(I, J)
+def whole(a, b):
+    return a // b
+
+
+@program(I, J)
+def whole_remainder(a, b):
+    return a % b
+
+
+@program(I.astype("u1"), J.astype("u1"))
+def whole_bytes(a, b):
+    c = a // b
+    return c % b
+
+
+@program(I.astype("i4"), J.astype("i4"))
+def whole_fmod(a, b):
+    return np.fmod(a, b)
+
+
+@program(I)
+def whole_by_number(a):
+    return a // 0
+
+
+@program(Z, N)
+def remainder(a, b):
+    return a % b
+
+
+@program(Z, N)
+def floor_divide(a, b):
+    return a // b
+
+
+@program(HUGE)
+def multiply(a):
+    return a * a
+
+
+@program(HUGE)
+def square(a):
+    return a ** 2
+
+
+@program(Z)
+def root_by_power(a):
+    return a ** 0.5
+
+
+@program(Z)
+def power(a):
+    return np.power(a, -1.5)
+
+
+@program(Z)
+def arcsin(a):
+    return np.arcsin(a * 2)
+
+
+@program(Z)
+def arctanh(a):
+    return np.arctanh(a)
+
+
+@program(Z)
+def arccosh(a):
+    return np.arccosh(a - 3)
+
+
+@program(Z - 1)
+def log_many(a):
+    b = np.log2(a)
+    c = np.log10(a)
+    return b + c + np.log1p(a - 1)
+
+
+@program(np.array([np.nan, 1.0, 1e30]))
+def cast_whole(a):
+    return a.astype("i8")
+
+
+@program(np.array([np.nan, 1.0, 1e300]))
+def cast_short(a):
+    return a.astype("f4"), a.astype("f2")
+
+
+@program(np.array([np.nan, 1.0]), np.zeros(2, "i4"))
+def cast_stored(a, b):
+    b[:] = a
+
+
+@program(np.array([1e308, 1e308]))
+def total(a):
+    return a.sum()
+
+
+@program(np.array([1.0, -1.0]))
+def numbers(a):
+    return a.sum() / a.sum()
+
+
+@program(np.array([1.0, -1.0]))
+def elements(a):
+    return a[0] / (a[1] + 1)
+
+
+@program(np.array([1.0, -1.0]))
+def python_numbers(a):
+    return float(a[0] / (a[1] + 1))
+
+
+@program(Z)
+def loop(a):
+    s = 0.0
+    for k in range(4):
+        s = s + np.log(a[k])
+    return s
+
+
+@program(Z, N)
+def in_place(a, b):
+    a /= b
+    return a
+
+
+@program(Z, N)
+def in_place_all(a, b):
+    a -= 1
+    a /= b
+    np.log(a, out=a)
+    return a
+
+
+@program(Z)
+def into_part(a):
+    a[1:] = np.log(a[1:])
+
+
+@program(Z)
+def chosen(a):
+    return np.where(a > 0, np.log(a), 0)
+
+
+@program(Z, Z > 0)
+def told_where(a, m):
+    return np.log(a, where=m, out=np.zeros(4))
+
+
+@program(Z, Z >= 0)
+def told_where_badly(a, m):
+    out = np.zeros(4)
+    np.log(a, where=m, out=out)
+    return out
+
+
+@program(Z, Z > 0)
+def without_out(a, m):
+    return np.add(a, 1, where=m)[0]
+
+
+@program(Z, N)
+def ignored(a, b):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        c = a / b
+    return c + np.log(a)
+
+
+@program(Z, N)
+def ignored_later(a, b):
+    c = np.log(a)
+    with np.errstate(all="ignore"):
+        c = c + a / b
+    return c
+
+
+@program(Z, N)
+def nested(a, b):
+    with np.errstate(all="ignore"):
+        c = a / b
+        with np.errstate(divide="warn"):
+            d = a / b
+        e = np.log(a)
+    return c + d + e
+
+
+@program(Z, N)
+def raising(a, b):
+    c = np.log(a)
+    with np.errstate(divide="raise"):
+        c = a / b
+    return c
+
+
+@program(Z)
+def raising_once_caught(a):
+    try:
+        with np.errstate(invalid="raise"):
+            return np.sqrt(a)
+    except FloatingPointError as e:
+        b = str(e)
+    return [b]
+
+
+@program(Z)
+def raising_in_place(a):
+    with np.errstate(divide="raise"):
+        a /= 0
+
+
+@program(Z, N)
+def called(a, b):
+    found = []
+    with np.errstate(all="call", call=lambda text, flag: found.append((text, flag))):
+        c = a / b
+        np.log(c)
+    return found
+
+
+@program(Z, N)
+def logged(a, b):
+    found = []
+
+    class Log:
+        def write(self, text):
+            found.append(text)
+    with np.errstate(all="log", call=Log()):
+        c = a / b
+        np.log(c)
+    return found
+
+
+@program(Z)
+def set_for_good(a):
+    before = np.seterr(divide="ignore", invalid="raise")
+    try:
+        b = np.log(a[:2])
+        np.sqrt(a)
+    except FloatingPointError as e:
+        return [str(e), float(b[0])]
+    finally:
+        np.seterr(**before)
+
+
+@program(Z)
+def underflow(a):
+    with np.errstate(under="warn"):
+        return np.exp(a * -800) * 1e-300
+
+
+@program(Z)
+def quieter_filter(a):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        b = np.log(a)
+    return b + a / 0
+
+
+@program(Z)
+def recorded_inside(a):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        np.log(a)
+        n = len(said)
+    return [n, *(str(w.message) for w in said)]
+
+
+@program(NONE)
+def mean_of_nothing(a):
+    return a.mean(), np.mean(a)
+
+
+@program(NONE)
+def means_of_nothing(a):
+    return a.mean(axis=0)
+
+
+@program(np.ones((1, 2)))
+def variance_of_one(a):
+    return a.var(axis=0, ddof=1)
+
+
+@program(np.ones(1))
+def deviation_of_one(a):
+    return np.std(a, ddof=1)
+
+
+@program(C)
+def imaginary(a):
+    return a.astype("f8")
+
+
+@program(C)
+def imaginary_stored(a):
+    b = np.zeros(2)
+    b[:] = a
+    return b
+
+
+@program(C)
+def complex_divide(a):
+    return a / 0
+
+
+@program(Z)
+def running(a):
+    return np.cumsum(a * 1e308)
+
+
+@program(np.array([-np.inf, np.inf]))
+def infinities(a):
+    return a - a
+
+
+@program(np.ones((3, 3)) * 1e200)
+def product(a):
+    return a @ a
+
+
+@program(Z)
+def by_a_helper(a):
+    return helper(a) * 2
+
+
+def helper(a):
+    return np.log(a)
+
+
+@pytest.mark.parametrize("filter", ["default", "always", "error", "ignore", "once"])
+@pytest.mark.parametrize("f, args", PROGRAMS)
+def test_programs(f, args, filter):
+    check(f, args, filter)
+    check(f, args, filter)
+
+
+def judged():
+    return frit.stats()["judged"]
+
+
+def divided(a, b):
+    c = a - 1
+    return np.exp(-b) + c / b
+
+
+def test_a_quiet_program_is_computed_once():
+    f, x = frit.accelerate(divided), np.arange(1.0, 40)
+    before = judged()
+    for n in range(60):
+        f(x, x)
+        frit.eval(frit.asarray(x) / 3 + np.float64(n))
+        f(np.arange(1.0, 5000), np.arange(1.0, 5000))
+    assert judged() == before
+
+
+@pytest.mark.parametrize("n", [8, 3000])
+def test_calls_that_are_made_again_warn(n):
+    f, x = frit.accelerate(divided), np.arange(1.0, n)
+    g, y = frit.accelerate(stores), np.arange(1.0, n)
+    check(divided, (x, x), "default", f)
+    for _ in range(60):
+        f(x, x)
+        g(y.copy(), x)
+    x[3] = 0
+    assert len(check(divided, (x, x), "default", f)) == 1
+    assert len(check(divided, (x, x), "default", f)) == 1
+    assert len(check(divided, (x, x), "error", f)) == 0
+    assert len(check(stores, (y, x), "default", g)) == 1
+    assert len(check(stores, (y, x), "always", g)) == 1
+    x[3] = 1
+    assert not check(divided, (x, x), "always", f)
+
+
+def stores(a, b):
+    a -= 1
+    a /= b
+    a += 1
+
+
+def test_a_line_that_has_warned_is_not_asked_about_each_time():
+    f, x = frit.accelerate(divided), np.zeros(50)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        before = judged()
+        for _ in range(200):
+            f(x, x)
+    assert len(said) == 1
+    assert judged() - before < 25
+
+
+def test_two_lines_of_one_structure_warn_both():
+    def f(a):
+        return a / 0
+
+    def g(a):
+        return a / 0
+    for h in (f, g):
+        assert check(h, (Z,), "default")
+        assert check(h, (Z,), "default")
+
+
+def test_states_of_the_caller():
+    f, x = frit.accelerate(divided), np.arange(5.0)
+    with np.errstate(divide="ignore"):
+        assert not heard(f, (x, x), "default")[0]
+    assert len(heard(f, (x, x), "default")[0]) == 1
+    for _ in range(60):
+        with np.errstate(all="ignore"):
+            f(x, x)
+    with np.errstate(divide="raise"):
+        with pytest.raises(FloatingPointError, match="divide by zero encountered in divide"):
+            f(x, x)
+    assert len(heard(f, (x, x), "default")[0]) == 1
+
+
+def test_printed(capfd):
+    def f(a):
+        with np.errstate(divide="print"):
+            return a / 0
+    f(Z[:1])
+    frit.accelerate(f)(Z[:1])
+    assert capfd.readouterr().err == 2 * "Warning: divide by zero encountered in divide\n"
+
+
+def test_raised_at_the_line_and_nothing_after_it():
+    done = []
+
+    def f(a):
+        with np.errstate(divide="raise"):
+            done.append(1)
+            b = a / 0
+            done.append(2)
+        return b
+    with pytest.raises(FloatingPointError) as e:
+        frit.accelerate(f)(Z)
+    assert done == [1]
+    assert e.traceback[-1].lineno + 1 == f.__code__.co_firstlineno + 3
+
+
+def test_tensors():
+    t = frit.asarray(Z)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        u = t / 0
+        assert [str(w.message) for w in said] == ["divide by zero encountered in divide",
+                                                  "invalid value encountered in divide"]
+        with np.errstate(all="ignore"):
+            u = t / 0
+        assert len(said) == 2
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        frit.log(t)
+    with np.errstate(all="ignore"):
+        u = u + frit.log(t)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        frit.eval(u)        # traced where it was ignored
+    assert not said
+    assert judged() > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads(threads):
+    def f(a):
+        return np.sqrt(a) + 1
+    x = np.ones(1 << 17)
+    x[-1] = -1
+    with frit.config(num_threads=threads):
+        assert check(f, (x,), "default")
+        assert not check(f, (x[:-1],), "default")
