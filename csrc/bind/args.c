@@ -196,15 +196,22 @@ fr_args_axis(PyObject *o, int ndim, int *axis)
 int
 fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int *axes)
 {
-    PyObject *seq;
+    PyObject *seq, *one;
     uint64_t  seen = 0;
     int       st = 0;
 
-    if (!PyTuple_Check(o) && !PyList_Check(o)) {
-        *n = 1;
-        return fr_args_axis_named(o, ndim, strcmp(name, "axis") ? name : NULL, axes);
+    if (!PyTuple_Check(o) && !PyList_Check(o)) { /* one axis, or whatever has some: a range, an array */
+        if ((one = PyNumber_Index(o))) {
+            *n = 1;
+            st = fr_args_axis_named(one, ndim, strcmp(name, "axis") ? name : NULL, axes);
+            Py_DECREF(one);
+            return st;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+            return -1;
+        PyErr_Clear();
     }
-    seq = PySequence_Fast(o, "an axis or a tuple of axes is wanted");
+    seq = PySequence_Fast(o, "an axis or a sequence of axes is wanted");
     if (!seq)
         return -1;
     *n = (int)PySequence_Fast_GET_SIZE(seq);

@@ -13,7 +13,7 @@
  *   shape.c        reshape, transpose, ... of handles;  views.c: as functions
  *   join.c         concatenate, stack, roll;  spread.c: tile, repeat;  pad.c
  *   methods.c      the methods of Tensor
- *   dispatch.c     __array_ufunc__ and __array_function__
+ *   dispatch.c     __array_ufunc__ and __array_function__;  ufunc.c: frit.add with reduce, at, ...
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handles.c      the tensors among objects
  *   handed.def .c  the functions that are always handed over
@@ -330,6 +330,8 @@ PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one elem
 PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
 PyTypeObject *fr_numpy_scalar_type(fr_dtype);            /* numpy.float64 and the like, borrowed */
 PyTypeObject *fr_numpy_array_type(void);                 /* numpy.ndarray, borrowed */
+/* A Tensor that stands for a NumPy number; the number itself where its dtype is not ours. */
+PyObject *fr_numpy_number(PyObject *scalar);
 
 /* ---- share.c */
 PyObject *fr_share(PyObject *module, PyObject *array);
@@ -413,6 +415,7 @@ bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names,
                              struct fr_contest_run *);
+bool      fr_accelerate_inside(void);           /* this thread runs an accelerated function */
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);
@@ -561,8 +564,13 @@ PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n);
 void      fr_functions_init(void);
 /* One row's function with all the keywords of a ufunc. */
 PyObject *fr_functions_map(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
+/* The same by NumPy; TypeError where it has no such function. */
+PyObject *fr_functions_hand(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *fr_functions_clip(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+
+/* ---- ufunc.c */
+int       fr_ufunc_init(PyObject *module);
 
 /* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
 #define FR_FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
@@ -628,11 +636,9 @@ PyObject *fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssi
                            PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- creation.c, spread.c */
-/* Name -> function, for code that says np.zeros and may mean dtypes that frit does not have. */
+/* Name -> function, for code that says np.asarray and means a view of an ndarray. */
 PyObject *fr_creation_behind_numpy(PyObject *module);
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
-/* TypeError: no dtype of ours for this object. Returns -1. */
-int       fr_creation_unknown(PyObject *what);
 /* True if a tensor stands somewhere in nested lists. */
 bool      fr_creation_holds_tensor(PyObject *o, int depth);
 PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);

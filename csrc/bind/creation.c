@@ -62,30 +62,12 @@ from_tensor(PyObject *o, fr_dtype d, char order, int copy)
     return fr_creation_astype(t, d, order);
 }
 
-/* The exception that is set says that only NumPy has the dtype: see `behind_numpy` below. */
-static bool only_numpy;
-
-int
-fr_creation_unknown(PyObject *what)
-{
-    only_numpy = true;
-    PyErr_Format(PyExc_TypeError, "frit has no dtype for %R", what);
-    return -1;
-}
-
-/* Types without a tensor dtype are named in the message. */
+/* What makes a tensor of an object gives NULL without an exception where only NumPy has the dtype. This is the answer of
+ * a function then: what was made, or NumPy's own array. */
 static PyObject *
-no_such_dtype(PyObject *array)
+or_numpy(PyObject *o, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
-
-    only_numpy = true;
-    PyErr_Format(PyExc_TypeError,
-                 "frit has no dtype %R: bool, int8 to int64, uint8 to uint64, float16, float32, "
-                 "float64, complex64 and complex128 in native byte order",
-                 dtype ? dtype : Py_None);
-    Py_XDECREF(dtype);
-    return NULL;
+    return o || PyErr_Occurred() ? o : fr_hand_name(name, args, nargs, kw);
 }
 
 static PyObject *
@@ -96,7 +78,7 @@ from_array(PyObject *array, fr_dtype d, char order, int copy, bool fresh)
     PyObject        *o, *cast;
 
     if (from == FR_N_DTYPES)
-        return no_such_dtype(array);
+        return NULL;
     if (copy == 0) {
         if (d != FR_N_DTYPES && d != from)
             return no_copy();
@@ -117,8 +99,6 @@ from_array(PyObject *array, fr_dtype d, char order, int copy, bool fresh)
     }
     if (!o) {
         int st = fr_numpy_copy(array, &t);
-        if (st == FR_VALUE_HAND)
-            return no_such_dtype(array);
         if (st != FR_VALUE_OK || !(o = fr_type_take(&t)))
             return NULL;
     }
@@ -176,12 +156,8 @@ from_any(PyObject *o, PyObject *dtype, char order, int copy)
     fr_dtype d;
     int      known = fr_numpy_to_dtype(dtype, FR_N_DTYPES, &d);
 
-    if (known < 0)
+    if (known <= 0)
         return NULL;
-    if (!known) {
-        fr_creation_unknown(dtype);
-        return NULL;
-    }
     if (fr_is_tensor(o))
         return from_tensor(o, d, order, copy);
     if (!fr_numpy_is_array(o))
@@ -212,19 +188,17 @@ asarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[3]) < 0 ||
         fr_args_like(s[5]) < 0)
         return NULL;
-    return from_any(s[0], s[1], order, copy_of(s[4], -1));
+    return or_numpy(from_any(s[0], s[1], order, copy_of(s[4], -1)), "asarray", args, nargs, kw);
 }
 
 static PyObject *
-ascontiguous(fr_args args, Py_ssize_t nargs, PyObject *kw, char order)
+ascontiguous(fr_args args, Py_ssize_t nargs, PyObject *kw, const char *name, char order)
 {
-    PyObject *s[6];
-
-    PyObject *o;
+    PyObject *s[6], *o;
 
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0)
         return NULL;
-    o = from_any(s[0], s[1], order, -1);
+    o = or_numpy(from_any(s[0], s[1], order, -1), name, args, nargs, kw);
     if (o && fr_is_tensor(o) && fr_of(o)->layout->ndim == 0)
         Py_SETREF(o, fr_shape_expand(fr_of(o), 1, 1)); /* they promise at least one axis */
     return o;
@@ -234,34 +208,37 @@ static PyObject *
 ascontiguousarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return ascontiguous(args, nargs, kw, 'C');
+    return ascontiguous(args, nargs, kw, "ascontiguousarray", 'C');
 }
 
 static PyObject *
 asfortranarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return ascontiguous(args, nargs, kw, 'F');
+    return ascontiguous(args, nargs, kw, "asfortranarray", 'F');
 }
 
 static struct fr_signature array_signature = {
-    "array", 1, 2, 7, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, {NULL}};
+    "array", 1, 2, 8, {"object", "dtype", "copy", "order", "subok", "ndmin", "ndmax", "like"}, {NULL}};
 
 static PyObject *
 array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    PyObject *s[7], *o;
+    PyObject *s[8], *o = NULL;
     char      order;
     long      ndmin = 0;
 
     (void)module;
     if (fr_args_parse(&array_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[6]) < 0)
+        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[7]) < 0)
         return NULL;
     if (s[5] && (ndmin = PyLong_AsLong(s[5])) == -1 && PyErr_Occurred())
         return NULL;
-    o = from_any(s[0], s[1], order, copy_of(s[2], 1));
-    if (o && fr_of(o)->layout->ndim < ndmin && ndmin <= FR_MAX_DIMS)
+    if (!s[6]) /* how deep lists are arrays is NumPy's to say */
+        o = from_any(s[0], s[1], order, copy_of(s[2], 1));
+    if (!o)
+        return or_numpy(o, "array", args, nargs, kw);
+    if (fr_of(o)->layout->ndim < ndmin && ndmin <= FR_MAX_DIMS)
         Py_SETREF(o, fr_shape_expand(fr_of(o), (uint32_t)((1ull << (ndmin - fr_of(o)->layout->ndim)) - 1),
                                      (int)ndmin));
     return o;
@@ -279,24 +256,21 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&copy_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[1], "CFAK", 'K', &order) < 0)
         return NULL;
-    return from_any(s[0], NULL, order, 1);
+    return or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw);
 }
 
-/* ---- behind NumPy's names. Where somebody wrote np.array(["a"]), the answer is NumPy's array, whereas
- * frit.array(["a"]) is a TypeError; and what NumPy answers for an ndarray with a view, or with the ndarray itself, is
- * that there too, for stores into it reach the ndarray; and np.zeros_like of an ndarray in foreign byte order is one like
- * it. Each of these functions is a tuple (name, the strict one, when an ndarray is NumPy's to look at). */
-enum { LOOKS_NEVER, LOOKS_AT_VIEWS, LOOKS_AT_UNKNOWN };
+/* ---- behind NumPy's names. What NumPy answers for an ndarray with a view, or with the ndarray itself, is that where somebody
+ * wrote np.asarray(a), too: stores into it reach the ndarray, whereas frit.asarray(a) is a copy. Each of these functions is
+ * a tuple (name, ours). */
 
 /* Whether NumPy's own answer looks at an ndarray's memory, or has a dtype that we do not have. */
 static bool
-looks_at_array(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+looks_at_array(fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
     long       when = PyLong_AsLong(PyTuple_GET_ITEM(self, 2));
 
-    if (when == LOOKS_NEVER || nargs == 0 || !fr_numpy_is_array(args[0]) ||
-        (when == LOOKS_AT_UNKNOWN && fr_numpy_array_dtype(args[0]) != FR_N_DTYPES))
+    if (nargs == 0 || !fr_numpy_is_array(args[0]))
         return false;
     for (Py_ssize_t i = 1; i < n; i++)
         if (fr_is_tensor(args[i]))
@@ -321,25 +295,17 @@ view_of_array(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyObject *
 behind_numpy(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    PyObject *result;
-
-    if (looks_at_array(self, args, nargs, kw))
-        return view_of_array(self, args, nargs, kw);
-    only_numpy = false;
-    result = PyObject_Vectorcall(PyTuple_GET_ITEM(self, 1), args, (size_t)nargs, kw);
-    if (result || !only_numpy || !PyErr_ExceptionMatches(PyExc_TypeError))
-        return result;
-    PyErr_Clear();
-    return fr_hand_name(PyUnicode_AsUTF8(PyTuple_GET_ITEM(self, 0)), args, nargs, kw);
+    return looks_at_array(args, nargs, kw) ? view_of_array(self, args, nargs, kw)
+                                           : PyObject_Vectorcall(PyTuple_GET_ITEM(self, 1), args, (size_t)nargs, kw);
 }
 
 static PyMethodDef behind_numpy_method = {"behind_numpy", FR_FAST(behind_numpy), NULL};
 
 static int
-add_behind(PyObject *dict, PyObject *module, const char *name, int looks)
+add_behind(PyObject *dict, PyObject *module, const char *name)
 {
-    PyObject *strict = PyObject_GetAttrString(module, name);
-    PyObject *pair = strict ? Py_BuildValue("sNi", name, strict, looks) : NULL;
+    PyObject *ours = PyObject_GetAttrString(module, name);
+    PyObject *pair = ours ? Py_BuildValue("sN", name, ours) : NULL;
     PyObject *f = pair ? PyCFunction_NewEx(&behind_numpy_method, pair, NULL) : NULL;
     int       st = f ? PyDict_SetItemString(dict, name, f) : -1;
 
@@ -351,21 +317,17 @@ add_behind(PyObject *dict, PyObject *module, const char *name, int looks)
 PyObject *
 fr_creation_behind_numpy(PyObject *module)
 {
-    PyObject *dict = PyDict_New();
+    PyObject          *dict = PyDict_New();
+    const PyMethodDef *tables[] = {fr_creation_methods, fr_views_methods};
 
-    const PyMethodDef *tables[] = {fr_creation_methods, fr_fill_methods, fr_views_methods};
-
-    for (int k = 0; k < 3; k++)
-        for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++) {
-            int looks = tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2) ? LOOKS_AT_VIEWS /* asarray and its kin */
-                        : strstr(m->ml_name, "_like")                                  ? LOOKS_AT_UNKNOWN
-                                                                                       : LOOKS_NEVER;
-
-            if (m->ml_name[0] != '_' && add_behind(dict, module, m->ml_name, looks) < 0)
+    for (int k = 0; k < 2; k++)
+        for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++)
+            if ((tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2)) && /* asarray and its kin */
+                add_behind(dict, module, m->ml_name) < 0)
                 Py_CLEAR(dict);
-        }
     return dict;
 }
+
 /* Pickles and copies come back through here. */
 static PyObject *
 restore(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
@@ -380,6 +342,8 @@ restore(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     o = from_array(args[0], FR_N_DTYPES, 'K', 1, false);
     if (o)
         fr_type_set_scalar(o, args[1] == Py_True);
+    else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "_restore() takes an ndarray of a dtype that tensors have");
     return o;
 }
 
@@ -389,15 +353,15 @@ PyMethodDef fr_creation_methods[] = {
      "A tensor of an ndarray, a number, nested lists or anything with __array__ or a buffer. An\n"
      "ndarray is copied, or with copy=False its memory is shared: writes go both ways. A tensor of\n"
      "the dtype wanted is returned itself.\n"
-     "Raises TypeError for dtypes that frit does not have (objects, strings, foreign byte order),\n"
-     "ValueError for copy=False where a copy is needed and for ragged lists."},
+     "Of dtypes that frit does not have (objects, strings, foreign byte order) it is NumPy's array.\n"
+     "Raises ValueError for copy=False where a copy is needed and for ragged lists."},
     {"asanyarray", FR_FAST(asarray), "asanyarray(a, dtype=None, ...)\n--\n\nAs asarray."},
     {"ascontiguousarray", FR_FAST(ascontiguousarray),
      "ascontiguousarray(a, dtype=None)\n--\n\nasarray in row order."},
     {"asfortranarray", FR_FAST(asfortranarray),
      "asfortranarray(a, dtype=None)\n--\n\nasarray in column order."},
     {"array", FR_FAST(array),
-     "array(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)\n--\n\n"
+     "array(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, ndmax=0, like=None)\n--\n\n"
      "A new tensor with the object's values; see asarray."},
     {"astype", FR_FAST(fr_methods_astype),
      "astype(x, dtype, /, *, copy=True, device=None)\n--\n\nThe tensor's values in another dtype."},

@@ -59,28 +59,30 @@ filled(int ndim, const int64_t *dims, fr_dtype d, char order, const struct fr_la
 static struct fr_signature new_signature = {
     "zeros", 1, 3, 5, {"shape", "dtype", "order", "device", "like"}, {NULL}};
 
-/* dtype= of a creation function. */
+/* dtype= of a creation function, an FR_VALUE_*. */
 static int
 wanted_dtype(PyObject *o, fr_dtype dflt, fr_dtype *d)
 {
     int known = fr_numpy_to_dtype(o, dflt, d);
 
-    return known > 0 ? 0 : known < 0 ? -1 : fr_creation_unknown(o);
+    return known > 0 ? FR_VALUE_OK : known < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
 }
 
 static PyObject *
-new_filled(fr_args args, Py_ssize_t nargs, PyObject *kw, const struct fr_number *n)
+new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const struct fr_number *n)
 {
     PyObject *s[5];
     int64_t   dims[FR_MAX_DIMS];
-    int       ndim;
+    int       ndim, st;
     fr_dtype  d;
     char      order;
 
     if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0 ||
-        fr_args_dims(s[0], false, &ndim, dims) < 0 || wanted_dtype(s[1], FR_F64, &d) < 0 ||
+        fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
         fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_args_like(s[4]) < 0)
         return NULL;
+    if (st == FR_VALUE_HAND)
+        return fr_hand_name(name, args, nargs, kw);
     return filled(ndim, dims, d, order, NULL, n);
 }
 
@@ -90,8 +92,9 @@ static const struct fr_number one = {.dtype = FR_I64, .weak = 'i', .v.i64 = 1};
 static struct fr_signature like_signature = {
     "zeros_like", 1, 5, 6, {"a", "dtype", "order", "subok", "shape", "device"}, {NULL}};
 
-static PyObject *
-like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value)
+/* An FR_VALUE_*, and with OK the tensor in *result. */
+static int
+like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyObject **result)
 {
     struct fr_value       x;
     const struct fr_tensor *t;
@@ -101,18 +104,18 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value)
     fr_dtype                d;
     char                    order;
     struct fr_number        number;
-    PyObject               *result = NULL;
 
+    *result = NULL;
     if (fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[5]) < 0)
-        return NULL;
+        return FR_VALUE_ERROR;
     st = fr_value_tensor(s[0], &x);
-    if (st == FR_VALUE_HAND)
-        fr_creation_unknown(s[0]);
     if (st != FR_VALUE_OK)
-        return NULL;
+        return st;
     t = x.arg.t;
-    if (wanted_dtype(s[1], t->dtype, &d) < 0)
+    st = wanted_dtype(s[1], t->dtype, &d);
+    if (st != FR_VALUE_OK)
         goto out;
+    st = FR_VALUE_ERROR;
     ndim = t->layout->ndim;
     memcpy(dims, fr_layout_dims(t->layout), (size_t)ndim * sizeof *dims);
     if (!fr_args_none(s[4]) && fr_args_dims(s[4], false, &ndim, dims) < 0)
@@ -126,34 +129,37 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value)
     if (value) {
         if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
             PyTuple_Check(value)) {
-            result = filled(ndim, dims, d, order, like, NULL);
-            if (result && fr_index_assign(fr_of(result), value) < 0)
-                Py_CLEAR(result);
+            *result = filled(ndim, dims, d, order, like, NULL);
+            if (*result && fr_index_assign(fr_of(*result), value) < 0)
+                Py_CLEAR(*result);
+            st = *result ? FR_VALUE_OK : FR_VALUE_ERROR;
             goto out;
         }
         if (fr_value_store(value, d, &number) != FR_VALUE_OK)
             goto out;
         n = &number;
     }
-    result = filled(ndim, dims, d, order, like, n);
+    *result = filled(ndim, dims, d, order, like, n);
+    st = *result ? FR_VALUE_OK : FR_VALUE_ERROR;
 out:
     fr_value_clear(&x);
-    return result;
+    return st;
 }
 
 #define NEW(name, number)                                                                          \
     static PyObject *new_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)    \
     {                                                                                              \
         (void)module;                                                                              \
-        return new_filled(args, nargs, kw, number);                                                \
+        return new_filled(#name, args, nargs, kw, number);                                         \
     }                                                                                              \
     static PyObject *like_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)   \
     {                                                                                              \
-        PyObject *s[6];                                                                            \
+        PyObject *s[6], *result;                                                                   \
         (void)module;                                                                              \
-        return fr_args_parse(&like_signature, args, nargs, kw, s) < 0 ? NULL                       \
-                                                                      : like_filled(s, number,     \
-                                                                                    NULL);         \
+        if (fr_args_parse(&like_signature, args, nargs, kw, s) < 0)                                \
+            return NULL;                                                                           \
+        return like_filled(s, number, NULL, &result) == FR_VALUE_HAND                              \
+                   ? fr_hand_name(#name "_like", args, nargs, kw) : result;                        \
     }
 NEW(zeros, &zero)
 NEW(ones, &one)
@@ -169,7 +175,7 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject         *s[6], *result;
     struct fr_value x;
     int64_t           dims[FR_MAX_DIMS];
-    int               ndim, st;
+    int               ndim, st, wanted;
     fr_dtype          d;
     char              order;
     struct fr_number  n;
@@ -189,11 +195,11 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             st = FR_VALUE_HAND;
         PyErr_Clear();
     }
-    if (wanted_dtype(s[2], d, &d) < 0) {
-        result = NULL;
-    } else if (st == FR_VALUE_HAND && fr_args_none(s[2])) {
-        fr_creation_unknown(s[1]);
-        result = NULL;
+    wanted = wanted_dtype(s[2], d, &d);
+    if (wanted == FR_VALUE_OK && st == FR_VALUE_HAND && fr_args_none(s[2]))
+        wanted = FR_VALUE_HAND;
+    if (wanted != FR_VALUE_OK) {
+        result = wanted == FR_VALUE_HAND ? fr_hand_name("full", args, nargs, kw) : NULL;
     } else if (st == FR_VALUE_OK && x.arg.t) {
         result = filled(ndim, dims, d, order, NULL, NULL);
         if (result && fr_index_assign(fr_of(result), s[1]) < 0)
@@ -214,12 +220,14 @@ static struct fr_signature full_like_signature = {
 static PyObject *
 full_like(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    PyObject *s[7];
+    PyObject *s[7], *result;
 
     (void)module;
     if (fr_args_parse(&full_like_signature, args, nargs, kw, s) < 0)
         return NULL;
-    return like_filled((PyObject *[]){s[0], s[2], s[3], s[4], s[5], s[6]}, NULL, s[1]);
+    return like_filled((PyObject *[]){s[0], s[2], s[3], s[4], s[5], s[6]}, NULL, s[1], &result) == FR_VALUE_HAND
+               ? fr_hand_name("full_like", args, nargs, kw)
+               : result;
 }
 
 /* ---- counted */
@@ -357,14 +365,16 @@ arange(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[6], *result, *all[4];
     fr_dtype  d;
+    int       st;
 
     (void)module;
     if (nargs == 0) /* arange(stop=3) */
         return adopted_call("arange", args, nargs, kw);
     if (fr_args_parse(&arange_signature, args, nargs, kw, s) < 0 ||
-        wanted_dtype(s[3], FR_N_DTYPES, &d) < 0 || fr_args_device(s[4]) < 0 || fr_args_like(s[5]) < 0)
+        (st = wanted_dtype(s[3], FR_N_DTYPES, &d)) == FR_VALUE_ERROR || fr_args_device(s[4]) < 0 ||
+        fr_args_like(s[5]) < 0)
         return NULL;
-    if (plain_range(s, d, &result))
+    if (st == FR_VALUE_OK && plain_range(s, d, &result))
         return result;
     all[0] = s[0];
     for (int i = 1; i < 4; i++)
@@ -471,21 +481,24 @@ static struct fr_signature eye_signature = {
     "eye", 1, 4, 7, {"N", "M", "k", "dtype", "order", "device", "like"}, {NULL}};
 
 static PyObject *
-triangle(fr_op op, struct fr_signature *signature, fr_args args, Py_ssize_t nargs, PyObject *kw)
+triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[7];
     int64_t   rows, columns, k = 0;
     fr_dtype  d;
     char      order;
+    int       st;
 
-    if (fr_args_parse(signature, args, nargs, kw, s) < 0)
+    if (fr_args_parse(&eye_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (s[2] && (k = PyLong_AsLongLong(s[2])) == -1 && PyErr_Occurred())
         return NULL;
     if (size_of(s[0], 0, &rows) < 0 || size_of(s[1], rows, &columns) < 0 ||
-        wanted_dtype(s[3], FR_F64, &d) < 0 || fr_args_order(s[4], "CF", 'C', &order) < 0 ||
-        fr_args_device(s[5]) < 0)
+        (st = wanted_dtype(s[3], FR_F64, &d)) == FR_VALUE_ERROR ||
+        fr_args_order(s[4], "CF", 'C', &order) < 0 || fr_args_device(s[5]) < 0)
         return NULL;
+    if (st == FR_VALUE_HAND)
+        return fr_hand_name(name, args, nargs, kw);
     return as_dtype(compare_indices(op, rows, columns, k), d, order);
 }
 
@@ -493,14 +506,14 @@ static PyObject *
 eye(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return triangle(FR_OP_equal, &eye_signature, args, nargs, kw);
+    return triangle(FR_OP_equal, "eye", args, nargs, kw);
 }
 
 static PyObject *
 tri(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return triangle(FR_OP_greater_equal, &eye_signature, args, nargs, kw);
+    return triangle(FR_OP_greater_equal, "tri", args, nargs, kw);
 }
 
 static struct fr_signature identity_signature = {
@@ -512,11 +525,14 @@ identity(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *s[3];
     int64_t   n;
     fr_dtype  d;
+    int       st;
 
     (void)module;
     if (fr_args_parse(&identity_signature, args, nargs, kw, s) < 0 || size_of(s[0], 0, &n) < 0 ||
-        wanted_dtype(s[1], FR_F64, &d) < 0)
+        (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR)
         return NULL;
+    if (st == FR_VALUE_HAND)
+        return fr_hand_name("identity", args, nargs, kw);
     return as_dtype(compare_indices(FR_OP_equal, n, n, 0), d, 'C');
 }
 

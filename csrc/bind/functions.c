@@ -233,12 +233,37 @@ numpy_has(fr_op op)
     }
 }
 
-static PyObject *
-hand(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
+/* The first argument that no tensor can be made of; says so in an exception. */
+static bool
+says_what_it_refuses(const char *name, fr_args args, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; i < n; i++) {
+        struct fr_value x;
+        PyObject       *array, *dtype;
+        int             st = fr_value_get(args[i], false, &x);
+
+        if (st == FR_VALUE_OK)
+            fr_value_clear(&x);
+        if (st != FR_VALUE_HAND)
+            continue;
+        array = fr_numpy_from_any(args[i]);
+        dtype = array ? PyObject_GetAttrString(array, "dtype") : NULL;
+        if (dtype)
+            PyErr_Format(PyExc_TypeError, "%s() takes no %s of dtype %S", name, Py_TYPE(args[i])->tp_name, dtype);
+        Py_XDECREF(array);
+        Py_XDECREF(dtype);
+        return true;
+    }
+    return false;
+}
+
+PyObject *
+fr_functions_hand(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (numpy_has(op))
         return fr_hand_name(fr_op_info[op].name, args, nargs, kwnames);
-    PyErr_Format(PyExc_TypeError, "%s() does not take these arguments", fr_op_info[op].name);
+    if (!says_what_it_refuses(fr_op_info[op].name, args, nargs) && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%s() does not take these arguments", fr_op_info[op].name);
     return NULL;
 }
 
@@ -271,7 +296,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
             return NULL;
     }
     if (o.hand)
-        return hand(op, args, nargs, kwnames);
+        return fr_functions_hand(op, args, nargs, kwnames);
     st = fr_value_all(op, args, n, false, x, a);
     if (st == FR_VALUE_OK) {
         if (o.unsafe && !is_safe(a, n, o.out ? fr_of(o.out) : NULL))
@@ -287,7 +312,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         for (int i = 0; i < n; i++)
             fr_value_clear(&x[i]);
     }
-    return st == FR_VALUE_HAND ? hand(op, args, nargs, kwnames) : result;
+    return st == FR_VALUE_HAND ? fr_functions_hand(op, args, nargs, kwnames) : result;
 }
 
 /* The operation on NumPy's numbers, or on one and Python's, in a loop over elements. NULL: it is to be traced. */
@@ -319,7 +344,7 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         for (int i = 0; i < n; i++)
             if (!fr_value_fast(args[i], &a[i])) {
                 if (!numpy_has(op) && PyUnicode_Check(args[i]))
-                    return hand(op, args, nargs, NULL);
+                    return fr_functions_hand(op, args, nargs, NULL);
                 if ((number = map_numbers(op, args, n)) || PyErr_Occurred())
                     return number;
                 return fr_type_number(fr_number_map(op, args, n, false));

@@ -405,7 +405,28 @@ fr_index_length(PyObject *self)
     return fr_layout_dims(l)[0];
 }
 
-/* A vector gives NumPy scalars, computed at once; anything deeper gives windows. */
+static PyObject *
+number_of(PyObject *unused, PyObject *scalar)
+{
+    (void)unused;
+    return fr_numpy_number(scalar);
+}
+
+/* The same iterator, of Tensors in the place of NumPy's scalars. Takes `iter`. */
+static PyObject *
+of_tensors(PyObject *iter)
+{
+    static PyMethodDef method = {"number_of", number_of, METH_O, NULL};
+    PyObject          *f = iter ? PyCFunction_New(&method, NULL) : NULL;
+    PyObject          *result = f ? PyObject_CallFunctionObjArgs((PyObject *)&PyMap_Type, f, iter, NULL) : NULL;
+
+    Py_XDECREF(f);
+    Py_XDECREF(iter);
+    return result;
+}
+
+/* A vector gives its elements, computed at once: in an accelerated function as NumPy scalars. Anything deeper gives
+ * windows. */
 PyObject *
 fr_index_iter(PyObject *self)
 {
@@ -424,7 +445,7 @@ fr_index_iter(PyObject *self)
     view = fr_numpy_view(self, FR_VIEW_WATCH);
     iter = view ? PyObject_GetIter(view) : NULL;
     Py_XDECREF(view);
-    return iter;
+    return fr_accelerate_inside() ? iter : of_tensors(iter);
 }
 
 int
@@ -482,9 +503,12 @@ fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
         return fr_index_assign(dst, value);
     if (dst->readonly)
         return read_only();
-    if (fr_is_tensor(value)) {
-        PyErr_SetString(PyExc_ValueError, "setting an array element with a sequence.");
-        return -1;
+    if (fr_is_tensor(value)) { /* NumPy tells of which arrays it makes one number */
+        PyObject *view = fr_numpy_view(value, FR_VIEW_READ);
+        int       st = view ? fr_index_assign_number(dst, view) : -1;
+
+        Py_XDECREF(view);
+        return st;
     }
     if (fr_value_store(value, dst->dtype, &arg.n) != FR_VALUE_OK)
         return -1;
@@ -557,7 +581,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
         PyErr_SetString(PyExc_ValueError, "cannot delete array elements");
         return -1;
     }
-    if (fr_object(self)->scalar) {
+    if (fr_object(self)->scalar && fr_accelerate_inside()) {
         PyErr_SetString(PyExc_TypeError,
                         "a tensor that stands for a scalar does not support item assignment");
         return -1;
@@ -572,6 +596,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
             return -1;
         st = w.scalar ? fr_index_assign_number(&t, value) : fr_index_assign(&t, value);
         fr_tensor_clear(&t);
+        fr_object(self)->scalar &= st < 0; /* a number that is stored into is an array from now on */
         return st;
     default: break;
     }

@@ -144,6 +144,31 @@ common_dtype(const struct list *l)
     return d;
 }
 
+/* The same of arrays that are flattened, beside which Python's numbers are weak. */
+static fr_dtype
+common_weak_dtype(const struct list *l)
+{
+    fr_dtype d = FR_N_DTYPES;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < l->n; i++) {
+            PyObject *o = l->v[i].object;
+            char      weak = PyLong_CheckExact(o)      ? 'i'
+                             : PyFloat_CheckExact(o)   ? 'f'
+                             : PyComplex_CheckExact(o) ? 'c'
+                                                       : 0;
+            fr_dtype  mine = l->v[i].arg.t->dtype;
+
+            if (pass == 0 && !weak)
+                d = d == FR_N_DTYPES ? mine : fr_dtype_promote(d, mine);
+            else if (pass == 1 && weak && d == FR_N_DTYPES)
+                return common_dtype(l);
+            else if (pass == 1 && weak)
+                d = fr_dtype_promote_weak(d, weak);
+        }
+    return d;
+}
+
 /* The window [from, from + n) of dst along the axis. */
 static fr_status
 part_of(const struct fr_tensor *dst, int axis, int64_t from, int64_t n, struct fr_tensor *out,
@@ -311,6 +336,8 @@ concatenate(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         st = list_get(s[0], &l);
     if (st == FR_VALUE_OK) {
         if (s[1] == Py_None) {
+            if (d == FR_N_DTYPES)
+                d = common_weak_dtype(&l);
             if (list_flatten(&l) < 0)
                 st = FR_VALUE_ERROR;
         } else if (layout_of(&l, 0)->ndim == 0) {

@@ -261,7 +261,7 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     switch (fr_value_all(op, objects, n, binary, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: return fr_hand_name(fr_op_info[op].name, objects, n, NULL);
+    case FR_VALUE_HAND: return fr_functions_hand(op, objects, n, NULL);
     default: break;
     }
     result = trace(without_division(op, args), args, n, NULL);

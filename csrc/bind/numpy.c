@@ -421,6 +421,24 @@ fr_numpy_wrap(PyObject *array, PyObject *tuple)
 }
 
 PyObject *
+fr_numpy_number(PyObject *scalar)
+{
+    PyArray_Descr *descr = PyArray_DescrFromScalar(scalar);
+    bool           ours = descr && dtype_of(descr) != FR_N_DTYPES;
+    PyObject      *array, *o;
+
+    Py_XDECREF(descr);
+    if (!ours)
+        return descr ? Py_NewRef(scalar) : NULL;
+    array = PyArray_FromScalar(scalar, NULL);
+    o = array ? fr_numpy_adopt(array) : NULL;
+    Py_XDECREF(array);
+    if (o)
+        fr_object(o)->scalar = true;
+    return o;
+}
+
+PyObject *
 fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor)
 {
     PyArrayObject   *a = fr_array(array), *v = fr_array(view);

@@ -308,18 +308,16 @@ fr_shape_flip(const struct fr_tensor *t, PyObject *axis)
 {
     const struct fr_layout *l = t->layout;
     int64_t                 strides[FR_MAX_DIMS], offset = 0;
-    uint32_t                mask;
+    uint32_t                mask = fr_args_none(axis) ? UINT32_MAX : 0;
     struct fr_tensor        out;
     struct fr_err           err;
     fr_status               st;
+    int                     n = 0, axes[FR_MAX_DIMS];
 
-    if (l->ndim == 0 && !fr_args_none(axis)) {
-        int k;
-        if (fr_args_axis(axis, 0, &k) < 0)
-            return NULL;
-    }
-    if (fr_args_axes(axis, l->ndim, &mask) < 0)
+    if (!mask && fr_args_axis_list(axis, l->ndim, "axis", &n, axes) < 0)
         return NULL;
+    while (n-- > 0)
+        mask |= 1u << axes[n];
     for (int i = 0; i < l->ndim; i++) {
         strides[i] = fr_layout_strides(l)[i];
         if (mask >> i & 1) {

@@ -225,13 +225,13 @@ set_shape(PyObject *self, PyObject *value, void *unused)
     }
     if (fr_shape_resolve(fr_of(self), value, &ndim, dims) < 0)
         return -1;
-    if (!fr_layout_reshape(fr_of(self)->layout, ndim, dims, strides)) {
+    if (fr_of(self)->layout->n_elems && !fr_layout_reshape(fr_of(self)->layout, ndim, dims, strides)) {
         PyErr_SetString(PyExc_AttributeError,
                         "Incompatible shape for in-place modification. Use `.reshape()` to make a "
                         "copy with the desired shape.");
         return -1;
     }
-    st = fr_tensor_window(fr_of(self), ndim, dims, strides, 0, &t, &err);
+    st = fr_tensor_reshape(fr_of(self), ndim, dims, &t, &err);
     if (st != FR_OK) {
         fr_errors_raise(st, &err);
         return -1;

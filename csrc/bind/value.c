@@ -35,8 +35,10 @@ python_number(PyObject *o, struct fr_number *n)
         n->dtype = FR_BOOL;
         n->weak = 'b';
         n->v.i64 = o == Py_True;
-    } else if (PyLong_Check(o)) {
+    } else if (PyLong_CheckExact(o)) {
         fr_value_int(o, n);
+    } else if (PyLong_Check(o) && fr_value_int(o, n)) {
+        n->weak = 0; /* of a class of its own (IntEnum): an int64, as np.asarray has it */
     } else if (PyFloat_CheckExact(o)) {
         n->dtype = FR_F64;
         n->weak = 'f';

@@ -58,7 +58,9 @@ expand_of(const struct fr_tensor *t, PyObject *axis)
         PyErr_Format(PyExc_ValueError, "number of dimensions must be within [0, %d]", FR_MAX_DIMS);
         return NULL;
     }
-    if (fr_args_axis_list(axis, ndim, "axis", &count, axes) < 0)
+    count = 1;
+    if (n == 1 && !PyTuple_Check(axis) && !PyList_Check(axis) ? fr_args_axis(axis, ndim, axes) < 0
+                                                              : fr_args_axis_list(axis, ndim, "axis", &count, axes) < 0)
         return NULL;
     for (int i = 0; i < count; i++)
         mask |= 1u << axes[i];
@@ -93,21 +95,7 @@ read_diagonal(PyObject *const *s, const struct fr_tensor *t, int64_t *k, int *ax
     return 0;
 }
 
-/* ---- module functions: an array-like as a handle, then one of the above */
-
-/* The operand, or NumPy's answer in *result when the dtype is not ours. */
-static const struct fr_tensor *
-handle_of(PyObject *o, struct fr_value *x)
-{
-    int st = fr_value_tensor(o, x);
-
-    if (st == FR_VALUE_OK)
-        return x->arg.t;
-    if (st == FR_VALUE_HAND)
-        PyErr_Format(PyExc_TypeError, "frit has no arrays of the dtype of this %s",
-                     Py_TYPE(o)->tp_name);
-    return NULL;
-}
+/* ---- module functions: an array-like as a handle, then one of the above. Of dtypes that are not ours the answer is NumPy's. */
 
 #define SHAPE_FUNCTION(function, n_required, n, ...)                                               \
     static struct fr_signature function##_signature = {                                            \
@@ -120,10 +108,11 @@ handle_of(PyObject *o, struct fr_value *x)
         (void)module;                                                                              \
         if (fr_args_parse(&function##_signature, args, nargs, kw, s) < 0)                          \
             return NULL;                                                                           \
-        const struct fr_tensor *t = handle_of(s[0], &x);                                           \
-        if (t) {                                                                                   \
-            result = fr_type_view_of(s[0], function##_call(t, s), false);                          \
-            fr_value_clear(&x);                                                                  \
+        switch (fr_value_tensor(s[0], &x)) {                                                       \
+        case FR_VALUE_HAND: return fr_hand_name(#function, args, nargs, kw);                       \
+        case FR_VALUE_OK:                                                                          \
+            result = fr_type_view_of(s[0], function##_call(x.arg.t, s), false);                    \
+            fr_value_clear(&x);                                                                    \
         }                                                                                          \
         return result;                                                                             \
     }                                                                                              \
@@ -251,12 +240,13 @@ diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     (void)module;
     if (fr_args_parse(&diagonal_signature, args, nargs, kw, s) < 0)
         return NULL;
-    const struct fr_tensor *t = handle_of(s[0], &x);
-    if (!t)
-        return NULL;
-    if (read_diagonal(s, t, &k, &a, &b) == 0)
-        result = fr_type_view_of(s[0], fr_shape_diagonal(t, k, a, b), false);
-    fr_value_clear(&x);
+    switch (fr_value_tensor(s[0], &x)) {
+    case FR_VALUE_HAND: return fr_hand_name("diagonal", args, nargs, kw);
+    case FR_VALUE_OK:
+        if (read_diagonal(s, x.arg.t, &k, &a, &b) == 0)
+            result = fr_type_view_of(s[0], fr_shape_diagonal(x.arg.t, k, a, b), false);
+        fr_value_clear(&x);
+    }
     return result;
 }
 
@@ -282,20 +272,23 @@ at_least(const struct fr_tensor *t, int n)
 }
 
 static PyObject *
-at_least_all(fr_args args, Py_ssize_t nargs, int n)
+at_least_all(const char *name, fr_args args, Py_ssize_t nargs, int n)
 {
     PyObject *result = PyTuple_New(nargs);
 
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
-        struct fr_value       x;
-        const struct fr_tensor *t = handle_of(args[i], &x);
-        PyObject               *o = NULL;
-        if (t && t->layout->ndim >= n && fr_is_tensor(args[i]))
-            o = Py_NewRef(args[i]);
-        else if (t)
-            o = fr_type_view_of(args[i], at_least(t, n), true);
-        if (t)
+        struct fr_value x;
+        int             st = fr_value_tensor(args[i], &x);
+        PyObject       *o = NULL;
+
+        if (st == FR_VALUE_OK) {
+            o = x.arg.t->layout->ndim >= n && fr_is_tensor(args[i]) ? Py_NewRef(args[i])
+                                                                    : fr_type_view_of(args[i], at_least(x.arg.t, n), true);
             fr_value_clear(&x);
+        } else if (st == FR_VALUE_HAND) {
+            Py_DECREF(result);
+            return fr_hand_name(name, args, nargs, NULL);
+        }
         if (!o)
             Py_CLEAR(result);
         else
@@ -310,7 +303,7 @@ at_least_all(fr_args args, Py_ssize_t nargs, int n)
     static PyObject *atleast_##n##d(PyObject *module, PyObject *const *args, Py_ssize_t nargs)     \
     {                                                                                              \
         (void)module;                                                                              \
-        return at_least_all(args, nargs, n);                                                       \
+        return at_least_all("atleast_" #n "d", args, nargs, n);                                    \
     }
 AT_LEAST(1)
 AT_LEAST(2)
@@ -326,15 +319,20 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     Py_ssize_t         n = 0;
     struct fr_err      err;
     PyObject          *result = NULL;
+    bool               hand = false;
 
-    (void)module, (void)kw; /* subok= makes no difference here */
+    (void)module; /* subok= makes no difference here */
     if (!x)
         return PyErr_NoMemory();
     for (; n < nargs; n++) {
-        const struct fr_tensor *t = handle_of(args[n], &x[n]);
+        const struct fr_tensor *t;
+        int                     got = fr_value_tensor(args[n], &x[n]);
         fr_status               st;
-        if (!t)
+
+        hand = got == FR_VALUE_HAND;
+        if (got != FR_VALUE_OK)
             goto out;
+        t = x[n].arg.t;
         st = fr_dims_broadcast(ndim, dims, t->layout->ndim, fr_layout_dims(t->layout), &ndim, dims,
                                "broadcast_arrays", &err);
         if (st != FR_OK) {
@@ -362,7 +360,7 @@ out:
     while (n-- > 0)
         fr_value_clear(&x[n]);
     PyMem_Free(x);
-    return result;
+    return hand ? fr_hand_name("broadcast_arrays", args, nargs, kw) : result;
 }
 
 static PyObject *

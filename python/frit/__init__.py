@@ -12,13 +12,27 @@ from ._core import Tensor
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "Accelerated", "CallStats", "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "call_depth", "cache_clear",
+    "Accelerated", "CallStats", "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "call_depth", "cache_clear",
     "cache_info", "config_get", "config_list", "config_set", "counters", "enter_call", "explain_text", "give_back",
     "leave_call", "memory_trim", "name_modules", "numpy_call", "op_table", "share", "site_here", "site_text",
     "stats_reset", "wait_compiles"})
-globals().update({_name: getattr(_core, _name) for _name in dir(_core)
+
+
+_ufuncs = {}
+
+
+def _shown(function, name):
+    """A function of ours as the package has it: with reduce, at and the like where NumPy's is a ufunc."""
+    theirs = getattr(_numpy, name, None)
+    if isinstance(theirs, _numpy.ufunc) and function not in _ufuncs:    # abs is absolute
+        _ufuncs[function] = _core.Ufunc(function, theirs)
+    return _ufuncs.get(function, function)
+
+
+globals().update({_name: _shown(getattr(_core, _name), _name) for _name in dir(_core)
                   if not _name.startswith("_") and _name not in _INTERNAL})
 
+from ._array_api import __array_namespace_info__, argsort, sort, unique_values  # noqa: E402
 from .accelerate import accelerate  # noqa: E402
 from .explain import explain  # noqa: E402
 from .info import (  # noqa: E402
@@ -35,6 +49,7 @@ globals().update({name: getattr(_numpy, name) for name in _DTYPES})
 dtype, finfo, iinfo, errstate = _numpy.dtype, _numpy.finfo, _numpy.iinfo, _numpy.errstate
 
 _SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
+_THEIRS = ("char", "ctypeslib", "dtypes", "emath", "exceptions", "lib", "ma", "polynomial", "rec", "strings", "typing")
 
 
 def _handed_over(function, name):
@@ -53,10 +68,10 @@ def __getattr__(name):
         import importlib
         return importlib.import_module("." + name, __name__)
     value = None if name.startswith("_") else getattr(_numpy, name, None)
-    if value is None or isinstance(value, type(_math)):
+    if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
         raise AttributeError(f"module 'frit' has no attribute '{name}'")
     if callable(value) and not isinstance(value, type):
-        value = _handed_over(value, name)
+        value = _shown(_handed_over(value, name), name)
     globals()[name] = value
     return value
 
@@ -64,4 +79,4 @@ def __getattr__(name):
 def __dir__():
     theirs = (n for n, v in vars(_numpy).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
-    return sorted({*globals(), *_SUBMODULES, *theirs})
+    return sorted({*globals(), *_SUBMODULES, *_THEIRS, *theirs})

@@ -2,10 +2,12 @@
 
 Element i of a stream is a function of the seed and of i alone, so the numbers do not depend on
 threads, devices or on what else is computed in the same kernel, and drawing them fuses like any other
-operation.  `philox(key)` takes the 64-bit key as it is; `default_rng(seed)` mixes the seed first."""
+operation.  `philox(key)` takes the 64-bit key as it is; `default_rng(seed)` mixes the seed first.
+
+Every other name is numpy.random's, with NumPy's own streams: seed, rand, randn, choice, permutation, RandomState."""
 import numpy as _numpy
 
-from . import _core
+from . import _core, _handed_over
 
 _U64 = (1 << 64) - 1
 
@@ -31,6 +33,8 @@ class Generator:
 
     def _draw(self, function, size, dtype):
         shape = () if size is None else (size,) if isinstance(size, (int, _numpy.integer)) else tuple(size)
+        if any(d < 0 for d in shape):
+            raise ValueError("negative dimensions are not allowed")
         n = 1
         for d in shape:
             n *= int(d)
@@ -82,3 +86,17 @@ def default_rng(seed=None):
     if isinstance(seed, Generator):
         return seed
     return Generator(int(_numpy.random.SeedSequence(seed).generate_state(1, _numpy.uint64)[0]))
+
+
+def __getattr__(name):
+    value = None if name.startswith("_") else getattr(_numpy.random, name, None)
+    if value is None:
+        raise AttributeError(f"module 'frit.random' has no attribute '{name}'")
+    if callable(value) and not isinstance(value, type):
+        value = _handed_over(value, "random." + name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *(n for n in dir(_numpy.random) if not n.startswith("_"))})

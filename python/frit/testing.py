@@ -1,4 +1,4 @@
-"""Comparing results: bit by bit, as frit promises, or in units of the last place."""
+"""Comparing results: bit by bit, as frit promises, or in units of the last place.  Every other name is numpy.testing's."""
 import numpy
 
 
@@ -49,3 +49,10 @@ def assert_max_ulp(got, want, limit=1):
         at = numpy.unravel_index(int(d.argmax()), d.shape)
         raise AssertionError(f"{d.max():g} ULP at {at}: {numpy.asarray(got)[at]!r} instead of "
                              f"{numpy.asarray(want)[at]!r}")
+
+
+def __getattr__(name):
+    import numpy.testing    # which is slow to import
+    if name.startswith("_") or not hasattr(numpy.testing, name):
+        raise AttributeError(f"module 'frit.testing' has no attribute '{name}'")
+    return getattr(numpy.testing, name)

@@ -24,8 +24,11 @@ import numpy
 from numpy import dtype as dtype, errstate as errstate, finfo as finfo, iinfo as iinfo
 
 from . import cache as cache, fft as fft, linalg as linalg, random as random, testing as testing
+from ._array_api import (
+    __array_namespace_info__ as __array_namespace_info__, argsort as argsort, sort as sort, unique_values as unique_values)
 from ._core import (
 {names})
+from ._core import Ufunc
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -34,6 +37,8 @@ __version__: str
 {constants}
 newaxis: None
 config: Any
+
+{ufuncs}
 
 {dtypes}
 
@@ -131,6 +136,12 @@ def core():
                 lines.append(f"    def {name}({parameters(value, True)}) -> {returns}: ...")
             else:
                 lines += ["    @property", f"    def {name}(self) -> Any: ..."]
+    lines += ["", "", "@final", "class Ufunc:", "    def __new__(cls, function: Any, theirs: Any, /) -> Ufunc: ...",
+              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."]
+    lines += [f"    def {name}({parameters(getattr(_core.Ufunc, name), True)}) -> Any: ..."
+              for name in ("accumulate", "at", "outer", "reduce", "reduceat")]
+    for name in "nin nout nargs ntypes types identity signature resolve_dtypes".split():
+        lines += ["    @property", f"    def {name}(self) -> Any: ..."]
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
@@ -148,7 +159,9 @@ def package():
     """__init__.pyi"""
     names = sorted(n for n in {*dir(_core)} - frit._INTERNAL if not n.startswith("_") and hasattr(frit, n)
                    and getattr(frit, n) is getattr(_core, n))
+    ufuncs = sorted(n for n in dir(_core) if isinstance(vars(frit).get(n), _core.Ufunc))
     return PACKAGE.format(
+        ufuncs="\n".join(f"{n}: Ufunc" for n in ufuncs),
         names=textwrap.fill(", ".join(f"{n} as {n}" for n in names), 100, initial_indent="    ",
                             subsequent_indent="    ", break_long_words=False),
         constants="\n".join(f"{n}: float" for n in ("pi", "e", "inf", "nan", "euler_gamma")),

@@ -1,0 +1,75 @@
+"""What the Array API standard asks of a namespace and NumPy has otherwise or not at all."""
+import numpy as _numpy
+
+from . import _core
+
+_KINDS = {"bool": ("bool",), "signed integer": ("int8", "int16", "int32", "int64"),
+          "unsigned integer": ("uint8", "uint16", "uint32", "uint64"), "real floating": ("float32", "float64"),
+          "complex floating": ("complex64", "complex128")}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+_MAX_DIMS = 32
+
+
+class __array_namespace_info__:
+    """What the namespace can do, by the Array API standard: `frit.__array_namespace_info__().dtypes(kind="integral")`."""
+
+    __module__ = "frit"
+
+    def capabilities(self):
+        """{"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 32}"""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": _MAX_DIMS}
+
+    def default_device(self):
+        """Where arrays are made: "cpu"."""
+        return "cpu"
+
+    def devices(self):
+        """["cpu"]"""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device=None):
+        """{what numbers are: the dtype of an array that is made of them}"""
+        _check(device)
+        return {"real floating": _numpy.dtype("float64"), "complex floating": _numpy.dtype("complex128"),
+                "integral": _numpy.dtype("int64"), "indexing": _numpy.dtype("int64")}
+
+    def dtypes(self, *, device=None, kind=None):
+        """{name: dtype} of all that the standard has, or of one kind, such as "bool" and "real floating", or of several in
+        a tuple."""
+        _check(device)
+        kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        for k in kinds:
+            if k not in _KINDS:
+                raise ValueError(f"unsupported kind: {k!r}")
+        return {name: _numpy.dtype(name) for k in kinds for name in _KINDS[k]}
+
+
+def _check(device):
+    if device not in ("cpu", None):
+        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
+
+
+def sort(a, axis=-1, kind=None, order=None, *, descending=False, stable=None):
+    """The elements in order along an axis, None: of all; by NumPy. descending=True: the greatest first."""
+    if not descending:
+        return _core.sort(a, axis, kind, order, stable=stable)
+    return _core.flip(_core.sort(a, axis, kind, order, stable=stable), -1 if axis is None else axis)
+
+
+def argsort(a, axis=-1, kind=None, order=None, *, descending=False, stable=None):
+    """The indices that would sort along an axis, None: of all; by NumPy. descending=True: of the greatest first; with
+    stable=True, equal elements stay in their order."""
+    if not descending:
+        return _core.argsort(a, axis, kind, order, stable=stable)
+    a = _core.asarray(a)
+    if axis is None:
+        a, axis = _core.ravel(a), -1
+    # Backwards, there and back, so that equal elements keep their order.
+    last_first = _core.argsort(_core.flip(a, axis), axis, kind, order, stable=stable)
+    return a.shape[axis] - 1 - _core.flip(last_first, axis)
+
+
+def unique_values(x):
+    """The different elements, sorted; every NaN is one of its own. (Those of numpy.unique_values come in any order.)"""
+    return _core.numpy_call(_numpy.unique, (x,), {"equal_nan": False})
