@@ -293,7 +293,8 @@ dunder_array(METHOD_ARGS)
             return NULL;
         same = known && d == fr_of(self)->dtype;
     }
-    fresh = s[1] && s[1] != Py_None && PyObject_IsTrue(s[1]) > 0;
+    /* The array of a number is its caller's, who may write into it. */
+    fresh = fr_args_none(s[1]) ? fr_object(self)->scalar : PyObject_IsTrue(s[1]) > 0;
     if (!same && s[1] == Py_False) {
         PyErr_SetString(PyExc_ValueError,
                         "Unable to avoid copy while creating an array as requested.");

@@ -570,6 +570,8 @@ tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
 
     fr_info_sync(FR_SYNC_buffer, fr_of(self));
     array = fr_numpy_view(self, fr_type_view(self));
+    if (array && fr_object(self)->scalar) /* np.asarray of a number is an array of its own, to be written into */
+        Py_SETREF(array, PyObject_CallMethod(array, "copy", NULL));
     if (!array) {
         view->obj = NULL;
         return -1;
