@@ -200,6 +200,8 @@ bool      fr_value_int_fits(PyObject *, fr_dtype);
 int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
 /* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */
 int       fr_value_tensor(PyObject *o, struct fr_value *);
+/* The same for a function whose result has the dtype of `o`: HAND also where that is ours in foreign byte order. */
+int       fr_value_kept(PyObject *o, struct fr_value *);
 void      fr_value_number(fr_dtype, const void *bytes, struct fr_number *);   /* from memory */
 PyObject *fr_value_python(fr_dtype, const void *bytes);   /* one element as a Python number */
 

@@ -108,7 +108,7 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyOb
     *result = NULL;
     if (fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[5]) < 0)
         return FR_VALUE_ERROR;
-    st = fr_value_tensor(s[0], &x);
+    st = fr_value_kept(s[0], &x);
     if (st != FR_VALUE_OK)
         return st;
     t = x.arg.t;

@@ -122,7 +122,7 @@ take(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (!fr_args_none(s[3]) ||
         (s[4] && !(PyUnicode_Check(s[4]) && PyUnicode_CompareWithASCIIString(s[4], "raise") == 0)) ||
-        (st = fr_value_tensor(s[0], &x)) == FR_VALUE_HAND)
+        (st = fr_value_kept(s[0], &x)) == FR_VALUE_HAND)
         return fr_hand_name("take", args, nargs, kw);
     if (st == FR_VALUE_ERROR)
         return NULL;

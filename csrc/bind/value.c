@@ -153,6 +153,12 @@ fr_value_tensor(PyObject *o, struct fr_value *op)
     return FR_VALUE_OK;
 }
 
+int
+fr_value_kept(PyObject *o, struct fr_value *op)
+{
+    return fr_numpy_is_array(o) && fr_numpy_array_dtype(o) == FR_N_DTYPES ? FR_VALUE_HAND : fr_value_tensor(o, op);
+}
+
 /* ---- NEP 50 */
 
 static bool

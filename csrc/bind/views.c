@@ -108,7 +108,7 @@ read_diagonal(PyObject *const *s, const struct fr_tensor *t, int64_t *k, int *ax
         (void)module;                                                                              \
         if (fr_args_parse(&function##_signature, args, nargs, kw, s) < 0)                          \
             return NULL;                                                                           \
-        switch (fr_value_tensor(s[0], &x)) {                                                       \
+        switch (fr_value_kept(s[0], &x)) {                                                       \
         case FR_VALUE_HAND: return fr_hand_name(#function, args, nargs, kw);                       \
         case FR_VALUE_OK:                                                                          \
             result = fr_type_view_of(s[0], function##_call(x.arg.t, s), false);                    \
@@ -240,7 +240,7 @@ diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     (void)module;
     if (fr_args_parse(&diagonal_signature, args, nargs, kw, s) < 0)
         return NULL;
-    switch (fr_value_tensor(s[0], &x)) {
+    switch (fr_value_kept(s[0], &x)) {
     case FR_VALUE_HAND: return fr_hand_name("diagonal", args, nargs, kw);
     case FR_VALUE_OK:
         if (read_diagonal(s, x.arg.t, &k, &a, &b) == 0)
@@ -278,7 +278,7 @@ at_least_all(const char *name, fr_args args, Py_ssize_t nargs, int n)
 
     for (Py_ssize_t i = 0; result && i < nargs; i++) {
         struct fr_value x;
-        int             st = fr_value_tensor(args[i], &x);
+        int             st = fr_value_kept(args[i], &x);
         PyObject       *o = NULL;
 
         if (st == FR_VALUE_OK) {
@@ -326,7 +326,7 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return PyErr_NoMemory();
     for (; n < nargs; n++) {
         const struct fr_tensor *t;
-        int                     got = fr_value_tensor(args[n], &x[n]);
+        int                     got = fr_value_kept(args[n], &x[n]);
         fr_status               st;
 
         hand = got == FR_VALUE_HAND;
