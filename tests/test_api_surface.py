@@ -13,7 +13,7 @@ import frit
 
 from .common import assert_same
 
-pytestmark = [pytest.mark.core, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")      # what is computed here is computed everywhere
 T = frit.asarray
 
 
