@@ -67,8 +67,7 @@ fr_args_parse(struct fr_signature *s, fr_args args, Py_ssize_t nargs, PyObject *
     }
     for (int i = 0; i < s->n_required; i++)
         if (!slots[i]) {
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (pos %d)", s->name,
-                         s->params[i], i + 1);
+            PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional argument: '%s'", s->name, s->params[i]);
             return -1;
         }
     return 0;

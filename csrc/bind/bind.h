@@ -293,7 +293,9 @@ bool      fr_numpy_is_array(PyObject *o);                /* an ndarray or of a s
 bool      fr_numpy_is_scalar(PyObject *o);               /* np.float64(1.5) and the like */
 bool      fr_numpy_scalar(PyObject *o, struct fr_number *);       /* false: not one of our dtypes */
 fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not ours, or byte-swapped */
-bool      fr_numpy_defers(PyObject *array);              /* wants to answer operators itself */
+/* Of a class derived from ndarray, which NumPy's functions give results of: matrices, masked arrays. */
+bool      fr_numpy_is_subclass(PyObject *array);
+bool      fr_numpy_defers(PyObject *);                   /* wants to answer operators itself */
 /* The values of an ndarray as a new handle: the memory is not shared. FR_VALUE_*. */
 int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
 /* The same, to be read only: what the ndarray repeats is repeated here too, and so results lie like NumPy's. */

@@ -191,6 +191,15 @@ asarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     return or_numpy(from_any(s[0], s[1], order, copy_of(s[4], -1)), "asarray", args, nargs, kw);
 }
 
+/* asarray, but that arrays of other classes stay what they are. */
+static PyObject *
+asanyarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    return nargs && fr_numpy_is_array(args[0]) && fr_numpy_is_subclass(args[0])
+               ? fr_hand_name("asanyarray", args, nargs, kw)
+               : asarray(module, args, nargs, kw);
+}
+
 static PyObject *
 ascontiguous(fr_args args, Py_ssize_t nargs, PyObject *kw, const char *name, char order)
 {
@@ -227,14 +236,16 @@ array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *s[8], *o = NULL;
     char      order;
     long      ndmin = 0;
+    bool      subok;
 
     (void)module;
     if (fr_args_parse(&array_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[7]) < 0)
+        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[7]) < 0 ||
+        fr_args_bool(s[4], false, &subok) < 0)
         return NULL;
     if (s[5] && (ndmin = PyLong_AsLong(s[5])) == -1 && PyErr_Occurred())
         return NULL;
-    if (!s[6]) /* how deep lists are arrays is NumPy's to say */
+    if (!s[6] && !(subok && fr_numpy_is_array(s[0]))) /* how deep lists are arrays is NumPy's to say */
         o = from_any(s[0], s[1], order, copy_of(s[2], 1));
     if (!o)
         return or_numpy(o, "array", args, nargs, kw);
@@ -251,11 +262,14 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[3];
     char      order;
+    bool      subok;
 
     (void)module;
     if (fr_args_parse(&copy_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[1], "CFAK", 'K', &order) < 0)
+        fr_args_order(s[1], "CFAK", 'K', &order) < 0 || fr_args_bool(s[2], false, &subok) < 0)
         return NULL;
+    if (subok && fr_numpy_is_array(s[0]))
+        return fr_hand_name("copy", args, nargs, kw);
     return or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw);
 }
 
@@ -355,7 +369,8 @@ PyMethodDef fr_creation_methods[] = {
      "the dtype wanted is returned itself.\n"
      "Of dtypes that frit does not have (objects, strings, foreign byte order) it is NumPy's array.\n"
      "Raises ValueError for copy=False where a copy is needed and for ragged lists."},
-    {"asanyarray", FR_FAST(asarray), "asanyarray(a, dtype=None, ...)\n--\n\nAs asarray."},
+    {"asanyarray", FR_FAST(asanyarray),
+     "asanyarray(a, dtype=None, ...)\n--\n\nAs asarray; matrices and masked arrays stay what they are."},
     {"ascontiguousarray", FR_FAST(ascontiguousarray),
      "ascontiguousarray(a, dtype=None)\n--\n\nasarray in row order."},
     {"asfortranarray", FR_FAST(asfortranarray),

@@ -104,6 +104,8 @@ find_key(PyObject *key)
     for (int i = 0; s && i < N_FLAGS; i++)
         if (!strcmp(s, names[i].key) || !strcmp(s, names[i].short_key))
             return i;
+    if (s && (!strcmp(s, "CONTIGUOUS") || !strcmp(s, "FORTRAN")))
+        return *s == 'C' ? C_CONTIGUOUS : F_CONTIGUOUS;
     PyErr_SetString(PyExc_KeyError, "Unknown flag");
     return -1;
 }
@@ -136,6 +138,23 @@ get_num(PyObject *self, void *unused)
     for (int i = 0; i <= ALIGNED; i++)
         num |= flag(self, i) ? bits[i] : 0;
     return PyLong_FromLong(num);
+}
+
+/* Equal to flags, NumPy's too, that say the same. */
+static PyObject *
+flags_richcompare(PyObject *self, PyObject *other, int op)
+{
+    PyObject *a, *b, *result = NULL;
+
+    if ((op != Py_EQ && op != Py_NE) || !(b = PyObject_GetAttrString(other, "num"))) {
+        PyErr_Clear();
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if ((a = get_num(self, NULL)))
+        result = PyObject_RichCompare(a, b, op);
+    Py_XDECREF(a);
+    Py_DECREF(b);
+    return result;
 }
 
 static PyObject *
@@ -196,6 +215,8 @@ fr_flags_init(PyObject *module)
         {Py_tp_doc, "Memory layout of a Tensor; attributes and keys as numpy.ndarray.flags."},
         {Py_tp_dealloc, flags_dealloc},
         {Py_tp_repr, flags_repr},
+        {Py_tp_richcompare, flags_richcompare},
+        {Py_tp_hash, PyObject_HashNotImplemented},
         {Py_tp_getset, getset},
         {Py_mp_subscript, flags_subscript},
         {Py_mp_ass_subscript, flags_assign},

@@ -542,6 +542,15 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
     }
     if (fr_args_parse(&clip_signature, args, nargs, kwnames, s) < 0)
         return NULL;
+    if (!s[1] != !s[2]) {
+        PyErr_Format(PyExc_TypeError, "clip() missing 1 required positional argument: '%s'", s[1] ? "a_max" : "a_min");
+        return NULL;
+    }
+    if (s[1] && (s[4] || s[5])) {
+        PyErr_SetString(PyExc_ValueError, "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided "
+                                          "is forbidden.");
+        return NULL;
+    }
     lo = s[1] ? s[1] : s[4];
     hi = s[2] ? s[2] : s[5];
     lo = lo == Py_None || (fr_is_tensor(s[0]) && bounds_nothing(lo, fr_of(s[0])->dtype, true)) ? NULL : lo;

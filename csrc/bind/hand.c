@@ -1,6 +1,7 @@
 /* bind/hand.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
  *
- * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over its evaluated memory.
+ * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over its evaluated memory,
+ * or the number that it stands for.
  * What is written to, and whatever sees the same memory, is exported: what still wants to read it as it was is computed
  * first, then NumPy writes into the very memory. The targets are `out`, the object of a method that writes, the first
  * argument of the functions in `known`, and all arguments of a function that is not NumPy's. Everything else is
@@ -26,7 +27,8 @@ struct call {
     struct guest             few[FEW];
     const struct fr_storage *target[FEW]; /* memory that is written to */
     int                      n_targets;
-    bool                     writable;    /* all of it is; */
+    bool                     of_tensors;  /* there was one among the arguments */
+    bool                     writable;    /* all memory is written to; */
     bool                     seems_so;    /* or the function may believe so, for it will not write */
     int                      depth;
 };
@@ -84,6 +86,9 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
     const struct fr_tensor *t = fr_of(o);
     PyObject               *view;
 
+    c->of_tensors = true;
+    if (fr_object(o)->scalar && (intent == FR_READS || intent == FR_TOUCHES))
+        return fr_numpy_scalar_of(o); /* a number is handed over as one */
     if (c->n == c->cap) {
         struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
         if (!more)
@@ -201,7 +206,7 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
     if (fr_numpy_is_array(o))
         return wrap_array(c, o, tuple);
     /* What is computed of tensors is a tensor; where tensors stand for somebody's arrays, NumPy's number is it. */
-    if (c->n && fr_numpy_is_scalar(o) && !fr_accelerate_inside())
+    if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_accelerate_inside())
         return fr_numpy_number(o);
     if (!PyTuple_Check(o) && !PyList_CheckExact(o))
         return Py_NewRef(o);

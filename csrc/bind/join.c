@@ -31,6 +31,12 @@ list_get(PyObject *o, struct list *l)
 
     l->v = NULL;
     l->n = 0;
+    if (!PySequence_Check(o)) { /* an iterator */
+        PyErr_SetString(PyExc_TypeError,
+                        "arrays to stack must be passed as a \"sequence\" type such as list or tuple.");
+        l->seq = NULL;
+        return FR_VALUE_ERROR;
+    }
     l->seq = PySequence_Fast(o, "arrays to join must be given as a sequence");
     if (!l->seq)
         return FR_VALUE_ERROR;

@@ -43,10 +43,8 @@ PyObject *
 fr_methods_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    if (nargs < 1 || !fr_is_tensor(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "Input should be a frit.Tensor");
-        return NULL;
-    }
+    if (nargs < 1 || !fr_is_tensor(args[0]))
+        return fr_hand_name("astype", args, nargs, kw);
     return astype(args[0], args + 1, nargs - 1, kw);
 }
 

@@ -128,12 +128,21 @@ fr_numpy_array_dtype(PyObject *array)
 }
 
 bool
-fr_numpy_defers(PyObject *array)
+fr_numpy_is_subclass(PyObject *array)
 {
-    if (PyArray_CheckExact(array))
+    static PyObject *memmap;
+
+    if (FR_LIKELY(PyArray_CheckExact(array)))
         return false;
-    /* Matrices and masked arrays, not memory maps; of other objects, those that say so. */
-    return PyArray_GetPriority(array, NPY_SCALAR_PRIORITY) > 0;
+    if (!memmap && !(memmap = fr_numpy_attr("memmap")))
+        PyErr_Clear();
+    return (PyObject *)Py_TYPE(array) != memmap; /* what is computed of memory maps are plain arrays */
+}
+
+bool
+fr_numpy_defers(PyObject *o)
+{
+    return PyArray_Check(o) ? fr_numpy_is_subclass(o) : PyArray_GetPriority(o, NPY_SCALAR_PRIORITY) > 0;
 }
 
 /* One of everything that the array repeats (axes of stride 0), as a view of the whole shape. */

@@ -109,7 +109,7 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
     if (python_number(o, &op->arg.n))
         return FR_VALUE_OK;
     if (fr_numpy_is_array(o)) {
-        if (fr_numpy_defers(o)) /* a matrix, a masked array: the result is one, too */
+        if (FR_UNLIKELY(fr_numpy_is_subclass(o))) /* a matrix, a masked array: the result is one, too */
             return binary ? FR_VALUE_DEFER : FR_VALUE_HAND;
         return from_array(o, op);
     }

@@ -363,11 +363,30 @@ out:
     return hand ? fr_hand_name("broadcast_arrays", args, nargs, kw) : result;
 }
 
+/* The elements from the first to the last in memory, relative to the storage; false: there is none. */
+static bool
+extent(const struct fr_tensor *t, int64_t *first, int64_t *last)
+{
+    const struct fr_layout *l = t->layout;
+
+    *first = *last = t->offset;
+    for (int k = 0; k < l->ndim; k++) {
+        int64_t step = fr_layout_strides(l)[k] * (fr_layout_dims(l)[k] - 1);
+        *(step < 0 ? first : last) += step;
+    }
+    return l->n_elems > 0;
+}
+
 static PyObject *
-shares(PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *name)
+shares(PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *name, bool exact)
 {
     if (n == 2 && !kw && fr_is_tensor(args[0]) && fr_is_tensor(args[1])) {
-        return PyBool_FromLong(fr_tensors_meet(fr_of(args[0]), fr_of(args[1])));
+        const struct fr_tensor *a = fr_of(args[0]), *b = fr_of(args[1]);
+        int64_t                 ends[4];
+        bool                    near = a->storage == b->storage && a->dtype == b->dtype && extent(a, &ends[0], &ends[1]) &&
+                     extent(b, &ends[2], &ends[3]) && ends[0] <= ends[3] && ends[2] <= ends[1];
+
+        return PyBool_FromLong(exact || a->dtype != b->dtype ? fr_tensors_meet(a, b) : near);
     }
     return fr_hand_name(name, args, n, kw);
 }
@@ -376,14 +395,14 @@ static PyObject *
 shares_memory(PyObject *module, fr_args args, Py_ssize_t n, PyObject *kw)
 {
     (void)module;
-    return shares(args, n, kw, "shares_memory");
+    return shares(args, n, kw, "shares_memory", true);
 }
 
 static PyObject *
 may_share_memory(PyObject *module, fr_args args, Py_ssize_t n, PyObject *kw)
 {
     (void)module;
-    return shares(args, n, kw, "may_share_memory");
+    return shares(args, n, kw, "may_share_memory", false);
 }
 
 #define PLAIN(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
@@ -435,6 +454,6 @@ PyMethodDef fr_views_methods[] = {
     {"shares_memory", FR_FAST(shares_memory),
      "shares_memory(a, b, /)\n--\n\nTrue if an element of both lies in the same place. Exact."},
     {"may_share_memory", FR_FAST(may_share_memory),
-     "may_share_memory(a, b, /)\n--\n\nAs shares_memory."},
+     "may_share_memory(a, b, /)\n--\n\nTrue if what lies between the first and the last of both has a place in common."},
     {NULL, NULL, 0, NULL},
 };
