@@ -255,6 +255,75 @@ def test_axes_grids_and_ndmax(call):
         assert_as_numpy(got, want, call)
 
 
+# ---- arrays of other classes
+
+class Sub(np.ndarray):
+    pass
+
+
+M, MASKED, SUB = np.asmatrix([[1.0, 2], [3, 4]]), np.ma.masked_array([1.0, 2, 3], [0, 1, 0]), np.arange(3.0).view(Sub)
+OF_CLASSES = listed("""
+np.exp(MASKED); np.add(MASKED, 1); np.sum(MASKED); np.mean(MASKED); np.cumsum(MASKED); np.clip(MASKED, 1, 2); np.maximum(MASKED, 2)
+np.std(MASKED); np.argmax(MASKED); np.sort(MASKED); np.reshape(MASKED, (3, 1)); np.moveaxis(MASKED, 0, 0); np.take(MASKED, [1, 2])
+np.sum(M, axis=0); np.multiply(M, M); np.dot(M, M); np.matmul(M, M); np.concatenate([M, M]); np.where(M > 1, M, 0); np.tile(M, 2)
+np.transpose(M); np.ravel(M); np.zeros_like(M); np.asarray(M); np.asanyarray(M); np.array(M, subok=True); np.copy(M, subok=True); np.copy(M)
+np.vstack([M, M]); np.broadcast_to(M, (2, 2)); np.expand_dims(MASKED, 1); np.add(SUB, 1); np.sum(SUB); np.sqrt(SUB, out=SUB.copy())
+np.ones_like(SUB); np.full_like(M, 3); np.equal(SUB, SUB); np.abs(SUB); np.add.outer(SUB, [1, 2]); np.stack([SUB, SUB]); np.array(SUB)
+""")
+
+
+@pytest.mark.parametrize("call", OF_CLASSES)
+def test_arrays_of_other_classes_are_numpys(call):
+    names = {"M": M, "MASKED": MASKED, "SUB": SUB}
+    want = eval(call, {**names, "np": np})
+    inside = frit.accelerate(eval(f"lambda x: {call}", {**names, "np": np}))(np.ones(2))
+    for got in (inside, eval(call, {**names, "np": frit})):
+        if type(want) in (np.ndarray, np.float64, np.int64):
+            assert type(got) in (type(want), frit.Tensor)
+        else:
+            assert type(got) is type(want)
+        assert np.shape(got) == np.shape(want) and str(np.ma.asarray(got).tolist()) == str(np.ma.asarray(want).tolist())
+
+
+@pytest.mark.parametrize("operator", ["x + s", "s + x", "x == s", "s < x", "x @ s", "x * m", "m - x", "x ** s"])
+def test_operators_with_arrays_of_other_classes(operator):
+    x, s, m = np.arange(3.0), SUB + 1, MASKED
+    want = eval(operator, {"x": x, "s": s, "m": m})
+    for got in (eval(operator, {"x": T(x), "s": s, "m": m}), frit.accelerate(eval(f"lambda x, s, m: {operator}"))(x, s, m)):
+        assert type(got) is type(want) or np.ndim(want) == 0
+        assert str(np.ma.asarray(got).tolist()) == str(np.ma.asarray(want).tolist())
+
+
+# ---- small things of NumPy's own tests
+
+@pytest.mark.parametrize("call", listed("""
+xp.array(1, copy="never"); xp.array(1, copy=np._CopyMode.IF_NEEDED); xp.array(1, copy=False); xp.array([1], copy=np._CopyMode.NEVER)
+xp.asarray(np.float64(1), copy=False); xp.array(np.int8(1), dtype="u1", copy=False); xp.array(i8, copy=np._CopyMode.ALWAYS)
+xp.sum(f8, axis=True); xp.sum(f8, axis=(True,)); xp.reshape(i8, (True, -1)); xp.zeros(True); xp.zeros((True, 2)); xp.full(True, 1)
+xp.broadcast_to(f4, (True, 3)); xp.expand_dims(f4, True); xp.flip(f8, True); xp.swapaxes(f8, False, True); xp.mean(f8, axis=True)
+xp.clip(f4, 1); xp.clip(f4, a_max=1); xp.clip(f4, 0, 1, min=1); xp.clip(f4, 0, 1, max=None); xp.clip(f4, min=1); xp.clip(f4, max=1); xp.clip(f4)
+xp.clip(f4, None, None); xp.vstack(x for x in [f4]); xp.stack(iter([f4])); xp.dstack(x for x in [f4]); xp.reshape()
+xp.astype(np.int64(10), "f4"); xp.astype(3, "f4"); xp.astype(f4, "i4"); xp.may_share_memory(i8[::2], i8[1::2]); xp.shares_memory(i8[::2], i8[1::2])
+xp.may_share_memory(i8[:2], i8[2:]); xp.may_share_memory(f8[:, 0], f8[:, 1]); xp.may_share_memory(i8[:0], i8); xp.may_share_memory(i8[::-1], i8)
+i8[np.True_]; i8[np.False_]; f8[0, np.True_]; f8[np.bool_(1), 0]; i8[np.float64(1)]; f8.flags == np.ones((2, 2)).flags; f8.T.flags == f8.flags
+f8.flags["CONTIGUOUS"]; f8.flags["FORTRAN"]; f8.flags.num & 3; i8.sum().astype("O"); f8.to_device("cpu"); f8.to_device("gpu"); f8.to_device(None)
+f8.__delattr__("flat"); f8.__delattr__("shape"); xp.diff([1, 2], n=0); xp.empty(3, device="gpu"); i8[Pair([1], )]; f8[Pair(([1], [0]))]; f8[Pair((0, 1))]
+xp.hypot(1); xp.add(1, 2, 3, 4); xp.maximum.reduce(i8[0])
+"""))
+def test_small_things(call):
+    class Pair(tuple):
+        pass
+
+    want = outcome(call, np, Pair=Pair, **{k: v.copy() for k, v in NAMES.items()})
+    assert_as_numpy(outcome(call, frit, Pair=Pair, **{k: T(v) for k, v in NAMES.items()}), want, call)
+
+
+def test_sizes_of_objects():
+    import sys
+    x = frit.ones(1000)
+    assert sys.getsizeof(x) >= 8000 > sys.getsizeof(x[1:])
+
+
 # ---- numbers of classes of their own
 
 class Colour(enum.IntEnum):

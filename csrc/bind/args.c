@@ -85,11 +85,14 @@ fr_args_bool(PyObject *o, bool dflt, bool *out)
 static int
 one_dim(PyObject *o, bool allow_unknown, int64_t *dim)
 {
-    PyObject *i = PyNumber_Index(o);
+    PyObject *i = PyBool_Check(o) ? NULL : PyNumber_Index(o);
     long long v;
 
-    if (!i)
+    if (!i) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "an integer is required, not a bool");
         return -1;
+    }
     v = PyLong_AsLongLong(i);
     Py_DECREF(i);
     if (v == -1 && PyErr_Occurred()) {
@@ -245,6 +248,11 @@ fr_args_axes(PyObject *o, int ndim, uint32_t *mask)
         if (v == 0 || v == -1)
             return 0;
     }
+    for (Py_ssize_t i = 0; i < (PyTuple_Check(o) ? PyTuple_GET_SIZE(o) : 1); i++)
+        if (PyBool_Check(PyTuple_Check(o) ? PyTuple_GET_ITEM(o, i) : o)) {
+            PyErr_SetString(PyExc_TypeError, "an integer is required for the axis");
+            return -1;
+        }
     if (!PyTuple_Check(o)) { /* a list is none, says NumPy here */
         n = 1;
         if (fr_args_axis(o, ndim, axes) < 0)
@@ -296,7 +304,7 @@ fr_args_device(PyObject *o)
     if (fr_args_none(o) ||
         (PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "cpu") == 0))
         return 0;
-    PyErr_Format(PyExc_ValueError, "device not understood. Only \"cpu\" is allowed, but received: %S",
+    PyErr_Format(PyExc_ValueError, "Device not understood. Only \"cpu\" is allowed, but received: %S",
                  o);
     return -1;
 }

@@ -129,7 +129,7 @@ from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
 {
     PyObject *array, *result, *func;
 
-    if (copy == 0 && !PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "__array__"))
+    if (copy == 0 && (fr_numpy_is_scalar(o) || (!PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "__array__"))))
         return no_copy();
     if (fr_creation_holds_tensor(o, 0)) {
         PyObject *args[2] = {o, dtype ? dtype : Py_None};
@@ -167,11 +167,28 @@ from_any(PyObject *o, PyObject *dtype, char order, int copy)
     return from_array(o, d, order, copy, false);
 }
 
-/* copy=None, True or False. */
+/* copy=None, True or False, or one of NumPy's names of these. */
 static int
-copy_of(PyObject *o, int dflt)
+copy_of(PyObject *o, int dflt, int *copy)
 {
-    return !o ? dflt : o == Py_None ? -1 : PyObject_IsTrue(o);
+    PyObject *value;
+
+    *copy = !o ? dflt : o == Py_None ? -1 : o == Py_True;
+    if (!o || o == Py_None || PyBool_Check(o))
+        return 0;
+    if (PyUnicode_Check(o)) {
+        PyErr_SetString(PyExc_ValueError, "strings are not allowed for 'copy' keyword. Use True/False/None instead.");
+        return -1;
+    }
+    if (!strcmp(Py_TYPE(o)->tp_name, "_CopyMode") && (value = PyObject_GetAttrString(o, "value"))) {
+        long mode = PyLong_AsLong(value);   /* NEVER 0, ALWAYS 1, IF_NEEDED 2 */
+
+        Py_DECREF(value);
+        *copy = mode == 2 ? -1 : (int)mode;
+    } else if (!PyErr_Occurred()) {
+        *copy = PyObject_IsTrue(o);
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static struct fr_signature asarray_signature = {
@@ -182,13 +199,14 @@ asarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[6];
     char      order;
+    int       copy;
 
     (void)module;
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[3]) < 0 ||
-        fr_args_like(s[5]) < 0)
+        fr_args_like(s[5]) < 0 || copy_of(s[4], -1, &copy) < 0)
         return NULL;
-    return or_numpy(from_any(s[0], s[1], order, copy_of(s[4], -1)), "asarray", args, nargs, kw);
+    return or_numpy(from_any(s[0], s[1], order, copy), "asarray", args, nargs, kw);
 }
 
 /* asarray, but that arrays of other classes stay what they are. */
@@ -237,16 +255,17 @@ array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     char      order;
     long      ndmin = 0;
     bool      subok;
+    int       copy;
 
     (void)module;
     if (fr_args_parse(&array_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[7]) < 0 ||
-        fr_args_bool(s[4], false, &subok) < 0)
+        fr_args_bool(s[4], false, &subok) < 0 || copy_of(s[2], 1, &copy) < 0)
         return NULL;
     if (s[5] && (ndmin = PyLong_AsLong(s[5])) == -1 && PyErr_Occurred())
         return NULL;
     if (!s[6] && !(subok && fr_numpy_is_array(s[0]))) /* how deep lists are arrays is NumPy's to say */
-        o = from_any(s[0], s[1], order, copy_of(s[2], 1));
+        o = from_any(s[0], s[1], order, copy);
     if (!o)
         return or_numpy(o, "array", args, nargs, kw);
     if (fr_of(o)->layout->ndim < ndmin && ndmin <= FR_MAX_DIMS)

@@ -278,8 +278,8 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     fr_op             as = op;
 
     if (nargs < n || nargs > n + 1) {
-        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd were "
-                     "given", fr_op_info[op].name, n, n + 1, nargs);
+        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd %s given",
+                     fr_op_info[op].name, n, n + 1, nargs, nargs == 1 ? "was" : "were");
         return NULL;
     }
     if (read_options(fr_op_info[op].name, args + nargs, kwnames, &o) < 0)

@@ -202,6 +202,7 @@ static PyObject *
 wrap(struct call *c, PyObject *o, PyObject *tuple)
 {
     PyObject *copy, *make;
+    bool      same = true;
 
     if (fr_numpy_is_array(o))
         return wrap_array(c, o, tuple);
@@ -214,10 +215,16 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
     for (Py_ssize_t i = 0; copy && i < PyList_GET_SIZE(copy); i++) {
         PyObject *item =
             wrap(c, PySequence_Fast_GET_ITEM(o, i), PyTuple_CheckExact(o) ? o : NULL);
-        if (!item)
+        if (!item) {
             Py_CLEAR(copy);
-        else
+        } else {
+            same &= item == PySequence_Fast_GET_ITEM(o, i);
             PyList_SET_ITEM(copy, i, item);
+        }
+    }
+    if (copy && same) {
+        Py_DECREF(copy);
+        return Py_NewRef(o);
     }
     if (!copy || PyList_Check(o))
         return copy;

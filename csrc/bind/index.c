@@ -89,7 +89,7 @@ classify(PyObject *o)
         return ITEM_ELLIPSIS;
     if (o == Py_None)
         return ITEM_NEWAXIS;
-    if (PyBool_Check(o))
+    if (PyBool_Check(o) || PyArray_IsScalar(o, Bool))
         return ITEM_OTHER;
     if (fr_is_tensor(o)) /* an integer without axes counts as an integer, as NumPy's scalars do */
         return fr_of(o)->layout->ndim == 0 && fr_dtype_is_int(fr_of(o)->dtype) ? ITEM_INTEGER
@@ -181,7 +181,7 @@ parse(const struct fr_tensor *t, PyObject *key, struct window *w)
 {
     w->ndim = 0;
     w->offset = 0;
-    if (PyTuple_CheckExact(key)) {
+    if (PyTuple_Check(key)) {
         if (PyTuple_GET_SIZE(key) > 2 * FR_MAX_DIMS)
             return too_many(t->layout, (int)PyTuple_GET_SIZE(key));
         return parse_tuple(t->layout, &PyTuple_GET_ITEM(key, 0), (int)PyTuple_GET_SIZE(key), w);
@@ -247,7 +247,7 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
     a->n = 0;
     a->axis = -1;
     a->t.storage = NULL;
-    if (PyTuple_CheckExact(key)) {
+    if (PyTuple_Check(key)) {
         n = (int)PyTuple_GET_SIZE(key);
         items = &PyTuple_GET_ITEM(key, 0);
     }

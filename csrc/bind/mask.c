@@ -14,7 +14,7 @@ mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x)
     int                     st;
 
     x->own.storage = NULL;
-    if (PyTuple_CheckExact(key) && PyTuple_GET_SIZE(key) == 1)
+    if (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 1)
         key = PyTuple_GET_ITEM(key, 0);
     if (fr_is_tensor(key) ? fr_of(key)->dtype != FR_BOOL
                           : !fr_numpy_is_array(key) || fr_numpy_array_dtype(key) != FR_BOOL)

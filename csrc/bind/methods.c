@@ -424,6 +424,17 @@ dunder_reduce(PyObject *self, PyObject *unused)
     return result;
 }
 
+/* The elements count where they are the tensor's own. */
+static PyObject *
+dunder_sizeof(PyObject *self, PyObject *unused)
+{
+    const struct fr_tensor *t = fr_of(self);
+
+    (void)unused;
+    return PyLong_FromLongLong(Py_TYPE(self)->tp_basicsize +
+                               (t->whole ? t->layout->n_elems * fr_dtype_size(t->dtype) : 0));
+}
+
 static PyObject *
 array_namespace(METHOD_ARGS)
 {
@@ -439,8 +450,18 @@ to_device(METHOD_ARGS)
 {
     PyObject *s[2];
 
-    if (fr_args_parse(&to_device_signature, args, nargs, kw, s) < 0 || fr_args_device(s[0]) < 0)
+    if (fr_args_parse(&to_device_signature, args, nargs, kw, s) < 0)
         return NULL;
+    if (!PyUnicode_Check(s[0])) {
+        PyErr_Format(PyExc_TypeError, "to_device() argument 1 must be str, not %s", Py_TYPE(s[0])->tp_name);
+        return NULL;
+    }
+    if (fr_args_device(s[0]) < 0)
+        return NULL;
+    if (!fr_args_none(s[1])) {
+        PyErr_SetString(PyExc_ValueError, "The stream argument in to_device() is not supported");
+        return NULL;
+    }
     return Py_NewRef(self);
 }
 
@@ -542,6 +563,7 @@ static PyMethodDef methods[] = {
     {"__complex__", fr_number_complex, METH_NOARGS, "The only element as a complex."},
     {"__format__", dunder_format, METH_O, "Formats the only element as a Python number."},
     {"__reduce__", dunder_reduce, METH_NOARGS, "For pickle: the values."},
+    {"__sizeof__", dunder_sizeof, METH_NOARGS, "Bytes of the object, with those of elements of its own."},
     {"_repr_html_", repr_html, METH_NOARGS, "repr for notebooks."},
     {"_is_pending", is_pending, METH_NOARGS, "True while the values are not computed."},
     {"_is_scalar", is_scalar, METH_NOARGS, "True if it stands for a NumPy scalar."},

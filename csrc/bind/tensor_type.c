@@ -439,11 +439,16 @@ get_exported(PyObject *self, void *name)
 static int
 set_flat(PyObject *self, PyObject *value, void *unused)
 {
-    PyObject *view = fr_numpy_view(self, FR_VIEW_EXPORT), *v;
+    PyObject *view, *v;
     int       st = -1;
 
     (void)unused;
-    v = value && fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_XNewRef(value);
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "Cannot delete flat iterator");
+        return -1;
+    }
+    view = fr_numpy_view(self, FR_VIEW_EXPORT);
+    v = fr_is_tensor(value) ? fr_numpy_view(value, FR_VIEW_READ) : Py_NewRef(value);
     if (view && v)
         st = PyObject_SetAttrString(view, "flat", v);
     Py_XDECREF(view);
