@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo check bench soak asan tsan accuracy bless layers clean
+.PHONY: all demo check bench soak suites asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -21,6 +21,11 @@ soak:
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation"
 	$(PY) -m tests.fuzz --seeds 0:20000
+
+# scikit-learn's and SciPy's own tests of array libraries, on frit.
+suites:
+	.ci/setup check
+	$(PY) -m tests.suites
 
 asan:
 	.ci/setup check
