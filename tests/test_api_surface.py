@@ -121,6 +121,7 @@ def test_sort_keeps_numpys_signature():
     (lambda: frit.sigmoid(np.array([1, None])), "sigmoid.*ndarray.*object"),
     (lambda: frit.softplus("a"), "softplus.*str"),
     (lambda: frit.erf(["a", "b"]), "erf.*list.*<U1"),
+    (lambda: frit.sigmoid(2**70), "sigmoid.*int.*object"),
     (lambda: frit.erf(np.zeros(2, "M8[s]")), "erf.*datetime64"),
     (lambda: frit.softplus(np.zeros(2, [("a", "f8")])), "softplus.*'a'"),
     (lambda: frit.sigmoid(T(F4), out=np.zeros(3)), "sigmoid"),
@@ -308,7 +309,10 @@ xp.may_share_memory(i8[:2], i8[2:]); xp.may_share_memory(f8[:, 0], f8[:, 1]); xp
 i8[np.True_]; i8[np.False_]; f8[0, np.True_]; f8[np.bool_(1), 0]; i8[np.float64(1)]; f8.flags == np.ones((2, 2)).flags; f8.T.flags == f8.flags
 f8.flags["CONTIGUOUS"]; f8.flags["FORTRAN"]; f8.flags.num & 3; i8.sum().astype("O"); f8.to_device("cpu"); f8.to_device("gpu"); f8.to_device(None)
 f8.__delattr__("flat"); f8.__delattr__("shape"); xp.diff([1, 2], n=0); xp.empty(3, device="gpu"); i8[Pair([1], )]; f8[Pair(([1], [0]))]; f8[Pair((0, 1))]
-xp.hypot(1); xp.add(1, 2, 3, 4); xp.maximum.reduce(i8[0])
+xp.hypot(1); xp.add(1, 2, 3, 4); xp.maximum.reduce(i8[0]); xp.bitwise_count(2**64 - 1); xp.add(2**63, 1); xp.sin(2**70); xp.negative(2**63)
+xp.full_like(i1, np.int64(1000)); xp.full_like(i1, 1000); xp.full(2, np.int64(1000), "i1"); xp.full(2, np.float64(1.5), "i2"); xp.full(2, 1.5, "i2")
+xp.full((2, 2), [1, 2], "f4"); xp.full(2, i1[1]); xp.full(2, np.float32(1.5)); xp.full_like(f4, 2**70); xp.full(2, 1j, "f8"); xp.full_like(f8, f8[0])
+xp.require(f8, None, ["C"]); xp.require(f8, "f4", ["F", "W"]); xp.require(f8.T, None, "C"); xp.require(f8, None, ["C", "F"])
 """))
 def test_small_things(call):
     class Pair(tuple):
@@ -316,6 +320,11 @@ def test_small_things(call):
 
     want = outcome(call, np, Pair=Pair, **{k: v.copy() for k, v in NAMES.items()})
     assert_as_numpy(outcome(call, frit, Pair=Pair, **{k: T(v) for k, v in NAMES.items()}), want, call)
+
+
+def test_require_gives_the_tensor_that_has_it():
+    x = T(F8)
+    assert frit.require(x, None, ["C", "W"]) is x and frit.require(x, None, "F") is not x
 
 
 def test_sizes_of_objects():

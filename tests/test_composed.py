@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import frit
-from frit import _composed
+from frit import _composed, _core
 from tests.common import assert_same
 
 R = np.random.default_rng(5)
@@ -62,6 +62,7 @@ CALLS = {
     "pad": [((X, 2), {"mode": m}) for m in ("edge", "reflect", "wrap", "symmetric")] + [((X, ((1, 0), (2, 3))), {})],
     "apply_over_axes": [((np.sum, X, [0, 1]), {})],
     "unwrap": [((V * 5,), {}), ((X * 5,), {"axis": 0})],
+    "require": [((X,), {}), ((X, "f4", ["C", "W"]), {}), ((X.T, None, "F"), {})],
     "linalg.norm": [((X,), {}), ((X,), {"axis": 1}), ((X, 1), {}), ((X, np.inf), {"axis": 0}), ((Z,), {}),
                     ((V, 3), {})],
     "linalg.vector_norm": [((X,), {}), ((X,), {"axis": 0, "ord": 1})],
@@ -182,7 +183,7 @@ def test_from_the_second_call_on_nothing_stands_between(name, written):
 def test_what_is_chosen_before_it_is_called_is_ours():
     frit.diff(frit.asarray(V))
     constants = _composed.table[np.diff].__code__.co_consts
-    assert frit.subtract in constants and frit.not_equal in constants
+    assert _core.subtract in constants and _core.not_equal in constants
 
 
 @pytest.mark.parametrize("dtype", "? i1 i4 u8 f2 f4 f8".split())

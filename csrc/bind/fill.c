@@ -89,6 +89,26 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
 static const struct fr_number zero = {.dtype = FR_I64, .weak = 'i', .v.i64 = 0};
 static const struct fr_number one = {.dtype = FR_I64, .weak = 'i', .v.i64 = 1};
 
+/* A new tensor with these values, an array's or a number's, cast to its dtype. */
+static PyObject *
+filled_with(int ndim, const int64_t *dims, fr_dtype d, char order, const struct fr_layout *like, PyObject *value)
+{
+    struct fr_number n;
+    PyObject        *result, *array = NULL;
+
+    /* An int must fit; other numbers are cast as arrays are. */
+    if (PyLong_Check(value) || (PyFloat_CheckExact(value) && d >= FR_F16) ||
+        (fr_numpy_is_scalar(value) && fr_numpy_scalar(value, &n) && n.dtype == d))
+        return fr_value_store(value, d, &n) == FR_VALUE_OK ? filled(ndim, dims, d, order, like, &n) : NULL;
+    if (!fr_is_tensor(value) && !(value = array = fr_numpy_from_any(value)))
+        return NULL;
+    result = filled(ndim, dims, d, order, like, NULL);
+    if (result && fr_index_assign(fr_of(result), value) < 0)
+        Py_CLEAR(result);
+    Py_XDECREF(array);
+    return result;
+}
+
 static struct fr_signature like_signature = {
     "zeros_like", 1, 5, 6, {"a", "dtype", "order", "subok", "shape", "device"}, {NULL}};
 
@@ -103,7 +123,6 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyOb
     int                     ndim, st;
     fr_dtype                d;
     char                    order;
-    struct fr_number        number;
 
     *result = NULL;
     if (fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[5]) < 0)
@@ -126,20 +145,7 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyOb
         like = t->layout;
     if (order == 'K')
         order = 'C';
-    if (value) {
-        if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
-            PyTuple_Check(value)) {
-            *result = filled(ndim, dims, d, order, like, NULL);
-            if (*result && fr_index_assign(fr_of(*result), value) < 0)
-                Py_CLEAR(*result);
-            st = *result ? FR_VALUE_OK : FR_VALUE_ERROR;
-            goto out;
-        }
-        if (fr_value_store(value, d, &number) != FR_VALUE_OK)
-            goto out;
-        n = &number;
-    }
-    *result = filled(ndim, dims, d, order, like, n);
+    *result = value ? filled_with(ndim, dims, d, order, like, value) : filled(ndim, dims, d, order, like, n);
     st = *result ? FR_VALUE_OK : FR_VALUE_ERROR;
 out:
     fr_value_clear(&x);
@@ -178,7 +184,6 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     int               ndim, st, wanted;
     fr_dtype          d;
     char              order;
-    struct fr_number  n;
 
     (void)module;
     if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0 ||
@@ -200,14 +205,8 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         wanted = FR_VALUE_HAND;
     if (wanted != FR_VALUE_OK) {
         result = wanted == FR_VALUE_HAND ? fr_hand_name("full", args, nargs, kw) : NULL;
-    } else if (st == FR_VALUE_OK && x.arg.t) {
-        result = filled(ndim, dims, d, order, NULL, NULL);
-        if (result && fr_index_assign(fr_of(result), s[1]) < 0)
-            Py_CLEAR(result);
     } else {
-        result = fr_value_store(s[1], d, &n) == FR_VALUE_OK
-                     ? filled(ndim, dims, d, order, NULL, &n)
-                     : NULL;
+        result = filled_with(ndim, dims, d, order, NULL, s[1]);
     }
     if (st == FR_VALUE_OK)
         fr_value_clear(&x);

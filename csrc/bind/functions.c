@@ -244,7 +244,7 @@ says_what_it_refuses(const char *name, fr_args args, Py_ssize_t n)
 
         if (st == FR_VALUE_OK)
             fr_value_clear(&x);
-        if (st != FR_VALUE_HAND)
+        if (st == FR_VALUE_ERROR || (st == FR_VALUE_OK && (x.arg.t || !x.arg.n.huge)))
             continue;
         array = fr_numpy_from_any(args[i]);
         dtype = array ? PyObject_GetAttrString(array, "dtype") : NULL;

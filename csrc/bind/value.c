@@ -199,6 +199,8 @@ fit_int(fr_op op, struct fr_value *x, fr_dtype d)
     struct fr_number *n = &x->arg.n;
     uint8_t           rule = fr_op_info[op].rule;
 
+    if (d == FR_N_DTYPES && n->huge)
+        return FR_VALUE_HAND; /* by itself it is a uint64, or an object */
     if (d >= FR_F16 || ((rule == FR_RULE_FLOAT || rule == FR_RULE_TRUEDIV))) {
         if (n->huge) {
             double f = PyLong_AsDouble(x->object);

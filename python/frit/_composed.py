@@ -20,7 +20,7 @@ _NAMES = """
 ndim shape size diff outer meshgrid ptp average cross rot90 gradient trapezoid select sinc angle isclose allclose array_equal
 array_split split hsplit vsplit dsplit kron roll tensordot append take_along_axis cov corrcoef polyval nan_to_num
 isposinf isneginf nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nancumsum nancumprod pad apply_over_axes
-unwrap linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
+unwrap require linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
 
 
 def _is_broadcast(x):
