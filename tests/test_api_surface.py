@@ -327,6 +327,45 @@ def test_require_gives_the_tensor_that_has_it():
     assert frit.require(x, None, ["C", "W"]) is x and frit.require(x, None, "F") is not x
 
 
+@pytest.mark.parametrize("statement", listed("""
+r = x.flat[i]; r = x.flat[m]; r = x.flat[:]; r = x.flat[1]; r = x.flat[[0, 2]]; r = x.flat[v[:1]]; r = x.flat[2:].sum(); r = list(x.flat)[2]; r = x.flat[9]
+x.flat[i] = 9; x.flat[m] = v[:2]; x.flat[m] = 0; x.flat[1:] = v; x.flat[0] = v[1]; x.flat = v; x.flat[i] = i; x.flat[m] = [1, 2]; x.flat["a"] = 1
+r = x.flat == v; r = x.flat < 2; r = np.sum(x.flat); r = np.array(x.flat, dtype="f4"); r = len(x.flat); r = x.flat.copy(); r = next(x.flat)
+r = x.flat.index, x.flat.coords; r = [float(e) for e in x.T.flat]; r = np.asarray(x.T.flat); r = x.flat.no_such; del x.flat[0]; r = np.add(x.flat, 1)
+"""))
+def test_flat(statement):
+    def run(x, i, m, v):
+        names = {"x": x, "i": i, "m": m, "v": v, "np": np, "r": None}
+        try:
+            exec(statement, names)
+        except Exception as e:
+            return e
+        return [names["r"], x]
+    arrays = [np.arange(4.0).reshape(2, 2), np.array([2, 0]), np.array([True, False, True, False]), np.array([5.0, 6, 7])]
+    want = run(*(a.copy() for a in arrays))
+    assert_as_numpy(run(*map(T, arrays)), want, statement)
+    if not isinstance(want, Exception):
+        inside = frit.accelerate(eval("lambda x, i, m, v: run(x, i, m, v)", {"run": run}))(*(a.copy() for a in arrays))
+        assert_as_numpy(inside, want, statement)
+
+
+def test_flat_is_of_its_tensor():
+    x = T(np.arange(4.0).reshape(2, 2))
+    assert x.flat.base is x and isinstance(x.flat[1:], frit.Tensor)
+    x.flat[(x > 2).ravel()] = 0
+    assert x.flat[:].tolist() == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("call", listed("""
+f4.clip(1); f4.clip(1, 2); f4.clip(max=1); f4.clip(0, max=1); f4.clip(None, 1); f4.clip(); f4.clip(1, 2, out=f4); f4.clip(0, 1, dtype="f8")
+f4.clip(1, 2, 3, 4); f4.clip(a_min=1); f4.clip(2, 1, None); i8.clip(1.5); i8[2].clip(0, 1); f4.clip(1, where=np.array([True, False, True]), out=f4)
+xp.zeros((1,) * 40); xp.ones([1] * 64); xp.full((1,) * 33, 2.0).ndim; xp.zeros((1,) * 65); xp.add(xp.ones((1,) * 40), 1); xp.empty((0,) * 34, "i4")
+"""))
+def test_methods_and_many_axes(call):
+    got, want = both(call)
+    assert_as_numpy(got, want, call)
+
+
 def test_sizes_of_objects():
     import sys
     x = frit.ones(1000)

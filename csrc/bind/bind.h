@@ -1,7 +1,7 @@
 /* bind/bind.h -- what the files of bind/ share. This folder is the only one that knows Python.
  *
  *   module.c       the module frit._core: start, hooks, list of functions
- *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags
+ *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags; flat.c: Tensor.flat
  *   scalar.c       the type of those that stand for NumPy scalars
  *   number.c       operators, comparisons, conversions to Python numbers
  *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
@@ -572,6 +572,10 @@ PyObject *fr_functions_map(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwna
 PyObject *fr_functions_hand(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *fr_functions_clip(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
+
+/* ---- flat.c */
+int       fr_flat_init(PyObject *module);
+PyObject *fr_flat_new(PyObject *tensor, PyObject *theirs);      /* theirs: NumPy's iterator over its memory */
 
 /* ---- ufunc.c */
 int       fr_ufunc_init(PyObject *module);

@@ -68,6 +68,13 @@ wanted_dtype(PyObject *o, fr_dtype dflt, fr_dtype *d)
     return known > 0 ? FR_VALUE_OK : known < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
 }
 
+/* Whether a shape has more axes than a tensor, of which NumPy has twice as many. */
+static bool
+has_many_axes(PyObject *shape)
+{
+    return (PyTuple_Check(shape) || PyList_Check(shape)) && PySequence_Fast_GET_SIZE(shape) > FR_MAX_DIMS;
+}
+
 static PyObject *
 new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const struct fr_number *n)
 {
@@ -77,8 +84,11 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     fr_dtype  d;
     char      order;
 
-    if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0 ||
-        fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
+    if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (has_many_axes(s[0]))
+        return fr_hand_name(name, args, nargs, kw);
+    if (fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
         fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_args_like(s[4]) < 0)
         return NULL;
     if (st == FR_VALUE_HAND)
@@ -186,8 +196,11 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     char              order;
 
     (void)module;
-    if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0 ||
-        fr_args_dims(s[0], false, &ndim, dims) < 0 ||
+    if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    if (has_many_axes(s[0]))
+        return fr_hand_name("full", args, nargs, kw);
+    if (fr_args_dims(s[0], false, &ndim, dims) < 0 ||
         fr_args_order(s[3], "CF", 'C', &order) < 0 || fr_args_device(s[4]) < 0)
         return NULL;
     st = fr_value_get(s[1], false, &x);

@@ -380,7 +380,6 @@ fr_methods_conjugate(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject 
 #define FROM_FUNCTION(name, function)                                                              \
     static PyObject *name(METHOD_ARGS) { return fr_reductions_method(function, self, args, nargs, kw); }
 FROM_FUNCTION(round_method, fr_functions_round)
-FROM_FUNCTION(clip, fr_functions_clip)
 FROM_FUNCTION(repeat, fr_spread_repeat)
 FROM_FUNCTION(trace, fr_reductions_trace)
 #undef FROM_FUNCTION
@@ -440,6 +439,31 @@ array_namespace(METHOD_ARGS)
 {
     (void)self, (void)args, (void)nargs, (void)kw;
     return PyImport_ImportModule("frit");
+}
+
+static PyObject *
+hand_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return fr_hand_method("clip", FR_READS, args, nargs, kw);
+}
+
+static struct fr_signature clip_signature = {"clip", 0, 3, 3, {"min", "max", "out"}, {NULL}};
+
+/* Unlike the function, which wants both bounds or none. */
+static PyObject *
+clip(METHOD_ARGS)
+{
+    PyObject *s[3];
+
+    for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(kw); i++) {
+        const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
+        if (!key || (strcmp(key, "min") && strcmp(key, "max") && strcmp(key, "out")))
+            return fr_reductions_method(hand_clip, self, args, nargs, kw);
+    }
+    if (fr_args_parse(&clip_signature, args, nargs, kw, s) < 0)
+        return NULL;
+    return fr_functions_clip(NULL, (PyObject *[]){self, s[0] ? s[0] : Py_None, s[1] ? s[1] : Py_None, s[2]}, s[2] ? 4 : 3, NULL);
 }
 
 static struct fr_signature to_device_signature = {

@@ -432,6 +432,8 @@ get_exported(PyObject *self, void *name)
         (!strcmp(name, "ctypes") || !strcmp(name, "__array_interface__")))
         fr_numpy_look_forever(view);
     o = view ? PyObject_GetAttrString(view, name) : NULL;
+    if (o && !strcmp(name, "flat"))
+        Py_SETREF(o, fr_flat_new(self, o));
     Py_XDECREF(view);
     return o;
 }
