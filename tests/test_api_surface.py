@@ -397,10 +397,12 @@ def test_ints_of_classes_of_their_own_are_int64(call, number):
 
 # ---- the Array API's inspection
 
+@pytest.mark.skipif(not hasattr(np, "__array_namespace_info__"), reason="NumPy 2.1 is the first to have it")
 def test_array_namespace_info():
     ours, theirs = frit.__array_namespace_info__(), np.__array_namespace_info__()
     assert ours.capabilities() == {**theirs.capabilities(), "max dimensions": 32}
     assert frit.zeros((1,) * 32).ndim == 32
+    assert re.fullmatch(r"20\d\d\.12", frit.__array_api_version__) and frit.zeros(1).__array_namespace__() is frit
     assert ours.default_device() == "cpu" == frit.zeros(1).device and ours.devices() == ["cpu"]
     assert ours.default_dtypes() == ours.default_dtypes(device="cpu") == theirs.default_dtypes()
     kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric", None,
@@ -484,6 +486,19 @@ def test_random_classes_and_bad_sizes():
 @pytest.mark.parametrize("name", "char ctypeslib dtypes emath exceptions lib ma polynomial rec strings typing".split())
 def test_modules_of_numpys(name):
     assert getattr(frit, name) is getattr(np, name) and name in dir(frit)
+
+
+@pytest.mark.parametrize("name", "linalg.det linalg.svd fft.fft fft.fftshift isdtype random.rand random.permutation linalg.trace gcd".split())
+def test_functions_that_are_handed_over_are_known_by_name_and_signature(name):
+    ours, theirs = frit, np
+    for part in name.split("."):
+        ours, theirs = getattr(ours, part), getattr(theirs, part)
+    assert pickle.loads(pickle.dumps(ours)) is ours and ours.__name__ == name.rpartition(".")[2] and ours.__doc__
+    try:
+        want = inspect.signature(theirs)
+    except ValueError:
+        return
+    assert isinstance(theirs, np.ufunc) or inspect.signature(ours) == want
 
 
 def test_names_that_nobody_has():

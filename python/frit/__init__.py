@@ -39,6 +39,7 @@ from .info import (  # noqa: E402
     isa_levels, reset_stats, show_config, stats, wait_for_compiles)
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 euler_gamma = _numpy.euler_gamma
@@ -56,9 +57,11 @@ def _handed_over(function, name):
     """NumPy's `function` on evaluated tensors; what it returns becomes tensors.  Counted."""
     def call(*args, **kwargs):
         return _core.numpy_call(function, args, kwargs)
-    call.__name__ = call.__qualname__ = name.rpartition(".")[2]
+    module, _, call.__name__ = name.rpartition(".")
+    call.__qualname__ = call.__name__
     call.__doc__ = getattr(function, "__doc__", None)
-    call.__module__ = __name__
+    call.__module__ = f"{__name__}.{module}" if module else __name__
+    call.__wrapped__ = function     # whose signature it has
     return call
 
 

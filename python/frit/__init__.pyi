@@ -58,6 +58,7 @@ from .explain import Explanation
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 __version__: str
+__array_api_version__: str
 pi: float
 e: float
 inf: float

@@ -34,6 +34,7 @@ from .explain import Explanation
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 __version__: str
+__array_api_version__: str
 {constants}
 newaxis: None
 config: Any
