@@ -84,6 +84,7 @@ class Draw:
         self.env = None
         self.paths = []         # (expression, whether an argument leads to it)
         self.n_locals = 0
+        self.from_arguments = {f"a{i}" for i in range(4)}
         self.n = self.r.choice([0, 1, 2, 3, 3, 3, 4, 4, 5, 6, 8, 9, 17, 64])
         if "large" in self.on and self.r.random() < 0.06:
             self.n = self.r.choice([1000, 4097, 5000])
@@ -243,6 +244,22 @@ class Draw:
             names += [p for p, argument in self.paths if (argument or left) and (arguments or not argument) and test(self.value(p))]
         return self.r.choice(names) if names else None
 
+    def is_read(self, expression):
+        """Whether a number made of it comes from memory that is no argument's: "reads" is about those."""
+        return not set(re.findall(r"[A-Za-z_]\w*", expression)) & self.from_arguments
+
+    def own(self, test=lambda a: True):
+        """An array of which numbers may be made."""
+        x = self.array(test)
+        return x if x and ("reads" in self.on or not self.is_read(x)) else None
+
+    def note(self, lines):
+        """Which locals come from arguments."""
+        for line in lines:
+            m = re.match(r" *(?:for )?(v\d+) (?:[-+*/&]*=|in) (.*)", line)
+            if m and not self.is_read(m[2]):
+                self.from_arguments.add(m[1])
+
     def array(self, test=lambda a: True, **kw):
         return self.choose(lambda a: isinstance(a, np.ndarray) and test(a), **kw)
 
@@ -268,18 +285,18 @@ class Draw:
         return f"{self.target(inside)} = " + r.choice([
             f"{x} {r.choice(OPERATORS)} {y}", f"{x} {r.choice(OPERATORS)} {y}", f"{x} {r.choice('+-*')} {y} {r.choice('+-*')} {self.operand()}",
             f"np.maximum({x}, {y})", f"np.minimum({x}, {y})", f"np.where({x} > {y}, {x}, {self.operand()})",
-            f"np.add({x}, {y})", f"np.clip({x}, 0, {y})", f"({x} - {y}).sum()", f"np.concatenate([{x}, {y}])", f"np.stack([{x}, {y}])"])
+            f"np.add({x}, {y})", f"np.clip({x}, 0, {y})", f"np.concatenate([{x}, {y}])", f"np.stack([{x}, {y}])"])
 
     def line_unary(self, inside):
         x = self.array()
         return x and f"{self.target(inside)} = {self.r.choice(FUNCTIONS_1[:6] if self.closed else FUNCTIONS_1).format(x)}"
 
     def line_reduce(self, inside):
-        x = self.array()
+        x = self.own()
         return x and f"{self.target(inside)} = {self.r.choice(REDUCTIONS[:5] if self.closed else REDUCTIONS).format(x)}"
 
     def line_view(self, inside):
-        x = self.array()
+        x = self.own()
         return x and f"{self.target(inside)} = {self.r.choice(VIEWS).format(x, x)}"
 
     def line_alias(self, inside):
@@ -287,11 +304,11 @@ class Draw:
         return x and f"{self.target(inside)} = {x}"
 
     def line_unchanged(self, inside):
-        x = self.array()
+        x = self.own()
         return x and f"{self.target(inside)} = {self.r.choice(['np.squeeze', 'np.atleast_1d', 'np.atleast_2d', 'np.ravel'])}({x})"
 
     def line_gather(self, inside):
-        x = self.array(lambda a: a.ndim)
+        x = self.own(lambda a: a.ndim)
         y = self.array(lambda a: a.dtype.kind in "bi" and a.ndim == 1)
         return x and not self.closed and f"{self.target(inside)} = " + self.r.choice(
             [f"{x}[{x} > {self.number()}]", f"{x}[[0, -1]]", f"{x}[{y}]", f"np.take({x}, [0, 0])", f"{x}[np.arange(len({x}))[::-1]]"])
@@ -316,7 +333,7 @@ class Draw:
     def line_helper(self, inside):
         names = sorted({m[1] for m in (re.match(r"def (h\d)", line) for line in worlds.of_kind(self.lines, "h")) if m})
         x = self.operand()
-        if not names:
+        if not names or "reads" not in self.on and self.is_read(x):
             return None
         call = f"{self.r.choice(names)}({x})"
         return call if self.r.random() < 0.2 else f"{self.target(inside)} = {call}"
@@ -520,6 +537,7 @@ class Draw:
                     return
                 continue
             self.lines += [f"s: {k}" for k in lines]
+            self.note(lines)
             done += 1
         if self.has("raises", 0.06):
             c = self.condition()
@@ -552,7 +570,7 @@ class Draw:
             x = self.choose(lambda a: a is not None) or "None"
             if self.has("inexact", 0.08) and self.array(lambda a: a.dtype.kind == "f"):
                 return r.choice(INEXACT).format(self.array(lambda a: a.dtype.kind == "f"))
-            y = self.array(lambda a: a.ndim)
+            y = self.own(lambda a: a.ndim)
             return r.choice([x] * 6 + ([f"{y}[1:]", f"{y}[::-1]", f"{y} * 2"] if y else []))
         last = self.locals()[-1] if self.locals() else one()
         if self.closed and self.locals():
