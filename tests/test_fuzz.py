@@ -1,5 +1,6 @@
 """A fixed budget of random programs; the long one is `python -m tests.fuzz`, run by `make soak`."""
 import os
+import re
 
 import numpy as np
 import pytest
@@ -7,9 +8,9 @@ import pytest
 import frit
 
 from .common import SOAK
-from .fuzz import functions, worlds
+from .fuzz import functions, more, worlds
 from .fuzz.programs import draw
-from .fuzz.run import compare, compare_accelerated
+from .fuzz.run import compare, compare_accelerated, reference, run, unlike
 from .fuzz.shrink import shrink
 
 pytestmark = pytest.mark.core
@@ -50,6 +51,29 @@ def test_programs_as_accelerated_functions():
     assert n < 30 or frit.stats()["replayed"] - before >= n // 4
 
 
+HOLD = [f for f in more.FEATURES if f not in more.KNOWN]
+
+
+@pytest.mark.skipif(not HOLD, reason="every feature is known to fail")
+def test_programs_with_more():
+    for seed in range(N // 5):
+        lines = more.draw(seed, HOLD).lines
+        wrong = compare(lines)
+        assert wrong is None, f"seed {seed}: {wrong}\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("feature", more.FEATURES)
+def test_programs_with_more_have_it(feature):
+    """And mean the same when NumPy runs them once more."""
+    marks = {"at": r"\.at\(|put|place", "shuffle": "default_rng|RandomState", "resize": "resize", "components": "real|imag",
+             "errstate": "caught|errstate", "scalars": r"^n\d+ = |raises"}
+    drawn = [more.draw(seed, [feature]).lines for seed in range(5)]
+    assert sum(bool(re.search(marks[feature], "\n".join(lines), re.M)) for lines in drawn) > 1
+    for lines in drawn:
+        once, again = (run(lines, reference, lambda *v: None) for _ in range(2))
+        assert once[1] == again[1] and not any(unlike(again[0][k], v) for k, v in once[0].items())
+
+
 @pytest.mark.parametrize("first", range(0, N * 3 // 10, CHUNK))
 def test_functions(first):
     """What functions do that are called again and again, with other things in reach."""
@@ -57,6 +81,15 @@ def test_functions(first):
         lines = functions.draw(seed)
         wrong = worlds.judge(lines)
         assert wrong is None, f"seed {seed}: {': '.join(wrong)}\n" + worlds.script(lines)
+
+
+@pytest.mark.planned
+def test_functions_are_recorded():
+    """Of those that only compute, many calls are made again without running them."""
+    before = frit.stats()["replayed"]
+    for seed in range(60):
+        worlds.judge(functions.draw(seed))
+    assert frit.stats()["replayed"] - before >= 30
 
 
 def after(change):
