@@ -787,12 +787,6 @@ leave_call(PyObject *module, PyObject *unused)
     return PyLong_FromLong(--depth);
 }
 
-bool
-fr_accelerate_inside(void)
-{
-    return depth > 0;
-}
-
 static PyObject *
 call_depth(PyObject *module, PyObject *unused)
 {

@@ -419,7 +419,6 @@ bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names,
                              struct fr_contest_run *);
-bool      fr_accelerate_inside(void);           /* this thread runs an accelerated function */
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);

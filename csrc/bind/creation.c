@@ -296,12 +296,11 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
  * wrote np.asarray(a), too: stores into it reach the ndarray, whereas frit.asarray(a) is a copy. Each of these functions is
  * a tuple (name, ours). */
 
-/* Whether NumPy's own answer looks at an ndarray's memory, or has a dtype that we do not have. */
+/* Whether NumPy's own answer looks at an ndarray's memory. */
 static bool
 looks_at_array(fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
-    long       when = PyLong_AsLong(PyTuple_GET_ITEM(self, 2));
 
     if (nargs == 0 || !fr_numpy_is_array(args[0]))
         return false;

@@ -207,7 +207,7 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
     if (fr_numpy_is_array(o))
         return wrap_array(c, o, tuple);
     /* What is computed of tensors is a tensor; where tensors stand for somebody's arrays, NumPy's number is it. */
-    if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_accelerate_inside())
+    if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_accelerate_runs())
         return fr_numpy_number(o);
     if (!PyTuple_Check(o) && !PyList_CheckExact(o))
         return Py_NewRef(o);
