@@ -596,7 +596,8 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
             return -1;
         st = w.scalar ? fr_index_assign_number(&t, value) : fr_index_assign(&t, value);
         fr_tensor_clear(&t);
-        fr_object(self)->scalar &= st < 0; /* a number that is stored into is an array from now on */
+        if (st >= 0 && fr_object(self)->scalar)
+            fr_type_set_scalar(self, false); /* a number that is stored into is an array from now on */
         return st;
     default: break;
     }

@@ -443,7 +443,7 @@ fr_numpy_number(PyObject *scalar)
     o = array ? fr_numpy_adopt(array) : NULL;
     Py_XDECREF(array);
     if (o)
-        fr_object(o)->scalar = true;
+        fr_type_set_scalar(o, true);
     return o;
 }
 

@@ -198,6 +198,7 @@ static PyType_Slot slots[] = {
     {Py_tp_hash, scalar_hash},
     {Py_tp_richcompare, fr_number_richcompare},
     {Py_mp_subscript, scalar_subscript},
+    {Py_mp_ass_subscript, fr_index_set},
     {Py_tp_methods, methods},
     {0, NULL},
 };

@@ -152,7 +152,7 @@ def _nan_to_num(written):
 
 def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
-    if not writeable or type(x) is not _core.Tensor:
+    if not writeable or type(x) not in TENSORS:
         return NotImplemented
     return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
 
