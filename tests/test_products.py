@@ -39,7 +39,7 @@ def random_operand(rng, shape, dtype):
 
 
 def same(got, want):
-    assert type(got) is frit.Tensor and got.dtype == want.dtype and got.shape == want.shape
+    assert isinstance(got, frit.Tensor) and got.dtype == want.dtype and got.shape == want.shape
     if isinstance(want, np.ndarray) and want.size:
         assert got.strides == want.strides
     value = got._to_scalar()
@@ -75,7 +75,7 @@ def test_dot_of_vectors_and_matrices(seed):
         a, view_a = random_operand(rng, (k,) if rng.random() < 0.3 else (m, k), da)
         b, view_b = random_operand(rng, (k,) if rng.random() < 0.3 else (k, n), db)
         got, want = np.dot(view_a(frit.asarray(a)), view_b(frit.asarray(b))), np.dot(view_a(a), view_b(b))
-        if type(got) is frit.Tensor:
+        if isinstance(got, frit.Tensor):
             same(got, want)
         else:
             assert type(got) is type(want) and got.tobytes() == want.tobytes()

@@ -510,7 +510,8 @@ outside(PyObject *module, PyObject *what)
 }
 
 PyMethodDef fr_outside_methods[] = {
-    {"_outside", outside, METH_O, "What is loaded instead of a module or callable of others."},
+    {"outside", outside, METH_O,
+     "outside(what, /)\n--\n\nWhat is loaded instead of a module or callable of others."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -179,8 +179,10 @@ type_of(PyObject *module, PyObject *const *args, Py_ssize_t n)
 }
 
 PyMethodDef fr_scalar_functions[] = {
-    {"_numbers_at_once", numbers_at_once, METH_NOARGS, "For the rest of the accelerated call."},
-    {"_type_of", (PyCFunction)(void (*)(void))type_of, METH_FASTCALL, "type(x), or of what a tensor stands for."},
+    {"numbers_at_once", numbers_at_once, METH_NOARGS,
+     "numbers_at_once()\n--\n\nNumbers are NumPy's for the rest of the accelerated call."},
+    {"type_of", (PyCFunction)(void (*)(void))type_of, METH_FASTCALL,
+     "type_of(x, /)\n--\n\ntype(x), or that of what a tensor stands for."},
     {NULL, NULL, 0, NULL},
 };
 

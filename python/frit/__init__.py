@@ -14,8 +14,8 @@ from ._core import Tensor
 _INTERNAL = frozenset({
     "Accelerated", "CallStats", "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "call_depth", "cache_clear",
     "cache_info", "config_get", "config_list", "config_set", "counters", "enter_call", "explain_text", "give_back",
-    "leave_call", "memory_trim", "name_modules", "numpy_call", "op_table", "share", "site_here", "site_text",
-    "stats_reset", "wait_compiles"})
+    "leave_call", "memory_trim", "name_modules", "numbers_at_once", "numpy_call", "op_table", "outside", "share", "site_here",
+    "site_text", "stats_reset", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}

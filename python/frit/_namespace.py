@@ -90,4 +90,4 @@ namespace = _namespace()
 # For _rewrite.rewrite(): by identity, since a function may have several names.
 modules = {id(numpy): namespace}
 functions = {id(getattr(numpy, name)): mine for name, mine in ours.items()}
-functions |= {id(numpy.ndarray): ndarray, id(type): _core._type_of}
+functions |= {id(numpy.ndarray): ndarray, id(type): _core.type_of}

@@ -19,7 +19,7 @@ _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy data
 _OURS = frozenset({"__main__", "numpy", __package__})
 _KNOWS_NO_TENSORS = "numpy.random"      # of NumPy's modules
 _PLAIN_PARTS = (tuple, list, dict, str, bytes, bytearray, type, numpy.ndarray, numpy.generic, _core.Tensor)
-_known = {}     # name of a package -> whether it is somebody else's
+_known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
 
 
 def _folders():
@@ -56,18 +56,14 @@ def _is_outside(value, own):
             or any(name.startswith(_KNOWS_NO_TENSORS) for name in names))
 
 
-@functools.cache
-def _kind_has_parts(kind):
-    return (hasattr(kind, "__getitem__") and not issubclass(kind, _PLAIN_PARTS) and _is_outside(kind, ""))
-
-
 def has_parts(value):
     """Whether an object is somebody else's and may be asked for parts of it by numbers, as pandas' series are."""
-    return _kind_has_parts(type(value))
+    kind = type(value)
+    return hasattr(kind, "__getitem__") and not issubclass(kind, _PLAIN_PARTS) and _is_outside(kind, "")
 
 
 def outside(value, root):
     """What the function `root` is to call instead of `value`, or None: `value` itself."""
     if value is None or type(value) in (types.MethodType, _core.Accelerated):
         return None
-    return _core._outside(value) if _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
+    return _core.outside(value) if _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None

@@ -425,7 +425,7 @@ class _Function:
             args, kwargs = arrays.enter_arguments(r, args, kwargs)
             arrays.enter_containers()
             if arrays.numbers:
-                _core._numbers_at_once()
+                _core.numbers_at_once()
             result = run(*args, **kwargs)
             body = _core.counters()
             return arrays.finish(r, result)

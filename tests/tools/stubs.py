@@ -125,8 +125,9 @@ def core():
               "    def __len__(self) -> int: ...", "    def __bool__(self) -> bool: ...",
               "    def __int__(self) -> int: ...", "    def __float__(self) -> float: ...",
               "    def __complex__(self) -> complex: ...", "    def __index__(self) -> int: ...",
-              "    def __iter__(self) -> Any: ...", "    def __hash__(self) -> int: ..."]
-    lines += ["    __array_priority__: float"]
+              "    def __iter__(self) -> Any: ..."]
+    lines += ["    __array_priority__: float", "    @property", "    def __array_interface__(self) -> dict[str, Any]: ...",
+              "    @property", "    def __array_struct__(self) -> Any: ..."]
     lines += [f"    def {name}({parameters(getattr(_core.Tensor, name), True)}) -> {kind}: ..."
               for name, kind in DUNDERS.items()]
     for name in sorted(vars(_core.Tensor)):
