@@ -128,7 +128,7 @@ class Draw:
             return self.number()
         shape, dtype = a.shape, a.dtype.str[1:]
         if self.has("shapes", 0.3 * (1 - same)):
-            shape = r.choice([(k,) for k in (0, 1, 2, 3, 5, 7)] + [(), (2, 3), (self.n,), (self.m, self.n)])
+            shape = r.choice([(k,) for k in (0, 1, 2, 3, 5, 7)] + [() if "reads" in self.on else (1,), (2, 3), (self.n,), (self.m, self.n)])
         if self.has("dtypes", 0.3 * (1 - same)):
             dtype = r.choice(DTYPES)
         return self.data(shape, "?" if dtype == "b1" else dtype)
@@ -253,6 +253,11 @@ class Draw:
         x = self.array(test)
         return x if x and ("reads" in self.on or not self.is_read(x)) else None
 
+    def reads(self, line):
+        """True if the line, which was run, makes a number of what is no argument."""
+        m = re.match(r" *(v\d+) [-+*/&]*= (.*)", line)
+        return bool(m) and isinstance(self.env.get(m[1]), np.generic) and self.is_read(m[2])
+
     def note(self, lines):
         """Which locals come from arguments."""
         for line in lines:
@@ -278,8 +283,8 @@ class Draw:
 
     def line_binary(self, inside):
         x, y, r = self.array(), self.operand(), self.r
-        if not x:
-            return None
+        if not x or "reads" not in self.on and self.value(x).ndim == 0 and self.is_read(f"{x} {y}"):
+            return None         # of arrays of no axis NumPy's operators make numbers
         if r.random() < 0.3:
             x, y = y, x
         return f"{self.target(inside)} = " + r.choice([
@@ -529,6 +534,7 @@ class Draw:
                 assert self.n < 100 or not any(map(GROWS.search, lines))
                 self.run("\n".join(re.sub(r"return (.*)", r"pass", k) for k in lines))
                 assert not self.is_large(self.env.values())
+                assert "reads" in self.on or not any(map(self.reads, lines))
             except Exception as e:
                 failed += 1
                 self.rebuild()
