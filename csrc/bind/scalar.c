@@ -227,7 +227,6 @@ fr_scalar_init(PyObject *module)
     fr_number_type->tp_as_sequence->sq_length = fr_number_type->tp_as_mapping->mp_length = NULL;
     fr_number_type->tp_as_sequence->sq_item = NULL;
     fr_number_type->tp_as_sequence->sq_contains = NULL;
-    fr_number_type->tp_as_mapping->mp_ass_subscript = NULL;
     for (size_t i = 0; i < FR_LEN(absent); i++)
         if (PyDict_SetItemString(fr_number_type->tp_dict, absent[i], Py_None) < 0)
             return -1;

@@ -318,6 +318,11 @@ fr_shape_flip(const struct fr_tensor *t, PyObject *axis)
         return NULL;
     while (n-- > 0)
         mask |= 1u << axes[n];
+    if (l->ndim == 0) { /* NumPy's index is then the empty one, which copies a number out */
+        FR_TRACE_HERE();
+        st = fr_trace_cast(t, t->dtype, 'K', &out, &err);
+        return fr_type_result_scalar(st, &out, &err);
+    }
     for (int i = 0; i < l->ndim; i++) {
         strides[i] = fr_layout_strides(l)[i];
         if (mask >> i & 1) {
