@@ -235,6 +235,9 @@ def test_a_number_that_is_stored_into_is_an_array():
         s = make(x)
         s[()] = 7
         assert float(s) == 7 and s.shape == () and np.asarray(x).tolist() == [0, 1, 2]
+        for key in (0, None, True, slice(None)):
+            with pytest.raises(TypeError):
+                make(x)[key] = 7
     a = np.asarray(T(F4).sum())
     a += 1                              # np.asarray of a number is its caller's
     assert a == 4

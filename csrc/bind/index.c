@@ -568,6 +568,13 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     return st == FR_VALUE_OK ? 0 : -1;
 }
 
+/* t[()] or t[...] */
+static bool
+is_whole_key(PyObject *key)
+{
+    return key == Py_Ellipsis || (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 0);
+}
+
 int
 fr_index_set(PyObject *self, PyObject *key, PyObject *value)
 {
@@ -581,7 +588,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
         PyErr_SetString(PyExc_ValueError, "cannot delete array elements");
         return -1;
     }
-    if (fr_object(self)->scalar && fr_accelerate_runs()) {
+    if (fr_object(self)->scalar && (fr_accelerate_runs() || !is_whole_key(key))) {
         PyErr_SetString(PyExc_TypeError,
                         "a tensor that stands for a scalar does not support item assignment");
         return -1;
