@@ -34,7 +34,7 @@ _MAX_REWRITES = 50      # of a function whose globals keep changing; then it run
 _MAX_PLAIN = 2          # exact operations of a function whose first calls on small arrays are NumPy's
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
-                    types.BuiltinFunctionType, types.ModuleType, type})
+                    types.BuiltinFunctionType, _core.Ufunc, types.ModuleType, type})
 
 
 CallStats = _core.CallStats
