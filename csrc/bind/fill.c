@@ -75,6 +75,17 @@ has_many_axes(PyObject *shape)
     return (PyTuple_Check(shape) || PyList_Check(shape)) && PySequence_Fast_GET_SIZE(shape) > FR_MAX_DIMS;
 }
 
+/* Whether no machine has that much memory: NumPy says so at once. */
+static bool
+is_beyond_memory(int ndim, const int64_t *dims, fr_dtype d)
+{
+    const int64_t most = (int64_t)1 << 47;
+    int64_t       n;
+    struct fr_err err;
+
+    return fr_dims_count(ndim, dims, fr_dtype_size(d), &n, &err) == FR_OK && n > most / fr_dtype_size(d);
+}
+
 static PyObject *
 new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const struct fr_number *n)
 {
@@ -91,7 +102,7 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
         fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_args_like(s[4]) < 0)
         return NULL;
-    if (st == FR_VALUE_HAND)
+    if (st == FR_VALUE_HAND || is_beyond_memory(ndim, dims, d))
         return fr_hand_name(name, args, nargs, kw);
     return filled(ndim, dims, d, order, NULL, n);
 }
