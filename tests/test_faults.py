@@ -56,6 +56,18 @@ def shown(xp, a, v):
     return b, c, d
 
 
+def components(xp, a, v):
+    z = a * (1 + 2j)
+    r = z[1:, ::2].real
+    z.imag[:] = a
+    r += 1
+    z.real[:, 1::2] = v[::2]
+    s = z.imag.sum() ** 0.5
+    w = s.ravel()
+    w -= 1
+    return z, r * 2, r.sum(axis=0), w
+
+
 def crosswise(xp, a, v):
     wide = xp.ones((90, 70)) * v[0]
     return wide.T + xp.zeros((70, 90)),
@@ -73,7 +85,7 @@ def reshaped(xp, a, v):
     return b, (b - 1).reshape(-1) * 2
 
 
-PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, crosswise, multiplied, reshaped]
+PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, components, crosswise, multiplied, reshaped]
 
 
 class Faults:
