@@ -48,14 +48,13 @@ fr_half_narrow(code_t c, fr_mval v)
     fr_mval  sub = m_sub(c, m_bitcast(c, u, m_add(c, m_abs(c, v), magic)), m_bitcast(c, u, magic));
     fr_mval  payload = m_and(c, m_shr(c, mag, m_int(c, u, drop)), m_int(c, u, 0x3ff));
     fr_mval  is_nan = m_lt(c, m_int(c, u, ((2 * bias + 1) << mant)), mag);
-    fr_mval  huge, infinite = m_int(c, u, 0x7c00), r;
+    fr_mval  huge, infinite, r;
 
     r = m_select(c, m_lt(c, mag, m_int(c, u, (bias - HALF_BIAS + 1) << mant)), sub, normal);
     huge = m_le(c, m_int(c, u, (bias + HALF_BIAS + 1) << mant), mag);
-    if (type == FR_F64) { /* from a product that overflows, which raises the processor's flag */
-        infinite = m_bitcast(c, u, m_mul(c, m_abs(c, v), m_real(c, type, 0x1p1008)));
-        infinite = m_and(c, m_shr(c, infinite, m_int(c, u, 42)), m_int(c, u, 0x7c00));
-    }
+    /* Infinity is that of a product that overflows, which raises the processor's flag. */
+    infinite = m_bitcast(c, u, m_mul(c, m_abs(c, v), m_real(c, type, type == FR_F32 ? 0x1p112 : 0x1p1008)));
+    infinite = m_and(c, m_shr(c, infinite, m_int(c, u, drop)), m_int(c, u, 0x7c00));
     r = m_select(c, huge, infinite, r);
     r = m_select(c, is_nan, m_or(c, payload, m_int(c, u, 0x7e00)), r);
     return m_cvt(c, FR_U16, m_or(c, r, sign));

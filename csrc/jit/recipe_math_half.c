@@ -183,10 +183,10 @@ HALF(arctanh)
 {
     BEGIN;
     fr_mval a = ABS(v), z = MUL(a, a), far = DIV(ADD(K(1), a), SUB(K(1), a));
-    fr_mval edge = SEL(EQ(a, K(1)), raised_infinity(c, t, SUB(K(1), a)), raised_nan(c, t, LT(K(1), a), SUB(K(1), a)));
+    fr_mval edge = SEL(EQ(a, K(1)), raised_infinity(c, t, SUB(K(1), a)), raised_nan(c, t, m_not(c, LE(a, K(1))), SUB(K(1), a)));
 
     far = MUL(half_log_of(c, far, LN2, LOG_HALF, FR_LEN(LOG_HALF)), K(0.5));
-    far = RARE(LE(K(1), a), SEL(LT(a, K(1)), far, edge), far);
+    far = RARE(LE(U(bits_of(t, 1)), BITS(a)), SEL(LT(a, K(1)), far, edge), far); /* of NaN, too */
     out->re = with_sign(c, t, SEL(LT(a, K(0.5)), MUL(a, POLY(z, ARCTANH_HALF)), far), v);
 }
 
