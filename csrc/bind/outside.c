@@ -204,9 +204,15 @@ was_seen(struct crossing *c, PyObject *o)
 }
 
 static bool
+is_dict_view(PyObject *o)
+{
+    return PyDictKeys_Check(o) || PyDictValues_Check(o) || PyDictItems_Check(o);
+}
+
+static bool
 is_container(PyObject *o)
 {
-    return PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o);
+    return PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || is_dict_view(o);
 }
 
 /* `o` as somebody else may have it. */
@@ -225,10 +231,13 @@ shown(struct crossing *c, PyObject *o)
         result = shown_tuple(c, o);
     else if (PyAnySet_Check(o))
         result = shown_set(c, o);
-    else if ((seen = was_seen(c, o)) != 0)
-        result = seen < 0 ? NULL : Py_NewRef(o);
-    else if ((PyList_Check(o) ? show_list(c, o) : show_dict(c, o)) == 0)
-        result = Py_NewRef(o);
+    else {
+        PyObject *holder = is_dict_view(o) ? (PyObject *)((_PyDictViewObject *)o)->dv_dict : o;
+
+        seen = was_seen(c, holder);
+        if (seen > 0 || (seen == 0 && (PyList_Check(holder) ? show_list(c, holder) : show_dict(c, holder)) == 0))
+            result = Py_NewRef(o);
+    }
     c->depth--;
     return result;
 }

@@ -1,0 +1,198 @@
+"""What stands for one of NumPy's numbers is one in all that Python does with it: in accelerated functions, and of tensors
+themselves.  NumPy run on a copy of the same input is the judge: values, types, and exceptions."""
+import collections.abc
+import copy
+import dataclasses
+import datetime
+import decimal
+import fractions
+import functools
+import json
+import math
+import numbers
+import operator
+import pickle
+import struct
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import frit
+
+pytestmark = pytest.mark.core
+
+X, N, F = np.array([3.0, 1.5, 2.25]), np.array([3, 1, 2]), np.array([2.5, -0.75], "f4")
+
+
+def shown(v):
+    """A value with the types of all that is in it."""
+    if type(v) in (list, tuple, set, frozenset):
+        items = map(shown, v) if type(v) in (list, tuple) else sorted(map(repr, map(shown, v)))
+        return type(v).__name__, *items
+    if type(v) is dict:
+        return "dict", *((shown(k), shown(u)) for k, u in v.items())
+    if type(v) is np.ndarray:
+        return "ndarray", v.dtype, v.shape, v.tobytes()
+    return type(v).__name__, repr(v)
+
+
+def outcome(f, *args):
+    try:
+        return shown(f(*args))
+    except Exception as e:
+        return "raises", type(e).__name__
+
+
+@functools.singledispatch
+def kind_of(x):
+    return "other"
+
+
+kind_of.register(np.ndarray, lambda x: "array")
+kind_of.register(np.floating, lambda x: "real")
+kind_of.register(np.integer, lambda x: "whole")
+
+
+@dataclasses.dataclass
+class Held:
+    value: object
+
+
+def raised(call, *args):
+    """The name of the exception, which is caught where NumPy's would be."""
+    try:
+        return call(*args)
+    except Exception as e:
+        return type(e).__name__
+
+
+PROGRAMS = [
+    lambda x, n, f: [0] * n[0],
+    lambda x, n, f: n[0] * [0, 1],
+    lambda x, n, f: (1, 2) * n[1],
+    lambda x, n, f: "-" * x.argmax() + "-" * (x.argmin() + 2) + n[0] * "ab" + b"a".decode() * n.max(),
+    lambda x, n, f: bytes(2) * n[2],
+    lambda x, n, f: raised(lambda: [0] * x.mean()),
+    lambda x, n, f: ([1, 2, 3] * n)[0] + (n * [1, 2, 3])[1],
+    lambda x, n, f: [isinstance(x.mean(), c) for c in (float, np.floating, np.integer, np.float64, np.float32, np.generic,
+                                                      np.ndarray, numbers.Real, numbers.Integral, numbers.Number)],
+    lambda x, n, f: [isinstance(n.sum(), c) for c in (int, float, np.integer, np.signedinteger, np.int64, np.ndarray, numbers.Real,
+                                                     numbers.Integral, numbers.Rational)],
+    lambda x, n, f: [isinstance((x > 1).all(), c) for c in (bool, np.bool_, int, numbers.Number)],
+    lambda x, n, f: [isinstance(f.sum(), c) for c in (float, np.float32, np.floating, np.float64)],
+    lambda x, n, f: [isinstance((x * 1j)[0], c) for c in (complex, np.complex128, np.floating, numbers.Complex, numbers.Real)],
+    lambda x, n, f: [np.isscalar(v) for v in (x.mean(), n[0], x, f.max(), x[:1])],
+    lambda x, n, f: [[hasattr(v, name) for name in ("__len__", "__iter__", "__contains__", "__getitem__", "__setitem__", "__float__",
+                                                    "__array__", "__iadd__", "__index__", "is_integer", "bit_count", "hex")]
+                     for v in (x.mean(), n[0], f[0], x > 1, x)],
+    lambda x, n, f: [[isinstance(v, c) for c in (collections.abc.Iterable, collections.abc.Sized, collections.abc.Container,
+                                                 collections.abc.Collection, collections.abc.Hashable, collections.abc.Sequence)]
+                     for v in (x.sum(), x)],
+    lambda x, n, f: [type(v) is c for v, c in ((x, np.ndarray), (x.mean(), np.float64), (n.max(), np.int64), (f[0], np.float32),
+                                               ((x > 2).any(), np.bool_), (x[1:] * 2, np.ndarray), (3, int))],
+    lambda x, n, f: [type(x).__name__, type(x.mean()).__name__, type(x) == np.ndarray, type(x) in (list, np.ndarray),
+                     x.__class__ is np.ndarray, x.sum().__class__ is np.float64, issubclass(type(x), np.ndarray)],
+    lambda x, n, f: [type(x.mean())(2), type(n[0])("7"), type("A", (), {}).__name__],
+    lambda x, n, f: [round(x.mean(), 2), round(x.mean()), round(x[1]), round(f[0], 1), round(f[0]), round(n.sum(), -1), round(n[0])],
+    lambda x, n, f: raised(round, x),
+    lambda x, n, f: [m(v) for m in (math.trunc, math.floor, math.ceil) for v in (x.mean(), x[1], n[0])],
+    lambda x, n, f: [math.sqrt(x[0]), math.isnan(x[0]), math.hypot(x[0], x.mean()), math.fsum([x[0], x.mean()]), math.gcd(n[0], 6)],
+    lambda x, n, f: [json.dumps({"loss": x.mean(), "l": [x[0], {"a": x[1]}]}), json.dumps([x.max()], indent=1)],
+    lambda x, n, f: raised(json.dumps, {"n": n[0]}),
+    lambda x, n, f: [decimal.Decimal(x[1]), raised(decimal.Decimal, n[0])],
+    lambda x, n, f: [fractions.Fraction(x[1]), fractions.Fraction(n[1], n[0])],
+    lambda x, n, f: [datetime.timedelta(days=x[0], hours=x.mean()), raised(lambda: datetime.timedelta(days=n[0]))],
+    lambda x, n, f: time.sleep(x[0] * 0),
+    lambda x, n, f: [x[0].is_integer(), x.mean().is_integer(), n[0].is_integer(), f[0].is_integer(), x.mean().hex(),
+                     x.mean().as_integer_ratio(), f[1].as_integer_ratio(), n[0].bit_count(), n[0].numerator, n[0].denominator],
+    lambda x, n, f: raised(lambda: x.is_integer()),
+    lambda x, n, f: [np.fft.fftfreq(n[0]), np.random.default_rng(x.argmax()).random(2), np.linspace(0, 1, n[0])],
+    lambda x, n, f: str([x[0], x.mean(), n.sum(), f[0], (x > 1).all()]) + repr({"a": x.max()}) + repr([x, n]),
+    lambda x, n, f: [f"{x.mean()}", f"{x.mean():.3f}", f"{x.mean()!r}", f"{n.sum():05d}", f"{n[0]:x}", "%s %.2f %r" % (x[0], x[1], x[2]),
+                     "%d" % n.sum(), "{:>8.3f}".format(x.sum()), str(f.sum()), format(x.max()), f"{(x > 2).any()}"],
+    lambda x, n, f: [{x.mean(): 1, x[0]: 2}, {n.sum(): "a"}[6], n[0] in {3: 1}, {3.0: 2}[x.max()], {x.argmax(), x.argmin()},
+                     frozenset([x.max()]), hash(x.mean()) == hash(2.25)],
+    lambda x, n, f: raised(hash, x),
+    lambda x, n, f: [pickle.loads(pickle.dumps(v)) for v in (x.mean(), n[0], {"m": x.max(), "x": x})],
+    lambda x, n, f: [copy.copy(x.mean()), copy.deepcopy({"m": n.sum(), "x": [x]})],
+    lambda x, n, f: [struct.pack("3d", *x), struct.pack("d", x.mean()), struct.pack("i2q", n[0], n[1], n.sum())],
+    lambda x, n, f: [list(range(n[0])), [0, 1, 2, 3][n[0]], "abcd"[n[1]:n[0]], operator.index(n[2]), raised(operator.index, x[0]),
+                     hex(n[0]), bin(n[0]), chr(n[0] + 64), bytes(n[0]), raised(lambda: [1, 2][x[0]])],
+    lambda x, n, f: [complex(x[0]), float(x[0]), int(x[1]), divmod(n[0], 2), divmod(7, n[0]), pow(2, n[0]), n[0] ** 2, -n[0], abs(f[1])],
+    lambda x, n, f: [raised(len, x.mean()), raised(iter, x.mean()), raised(list, n[0]), raised(lambda: 1 in x.mean()),
+                     raised(operator.setitem, x.mean(), 0, 1), raised(lambda: x.mean()[0]), x.mean()[()], np.iterable(x.sum())],
+    lambda x, n, f: [kind_of(x), kind_of(x.mean()), kind_of(n[0]), kind_of(2)],
+    lambda x, n, f: [dataclasses.asdict(Held(x.mean())), dataclasses.replace(Held(x), value=n[0]).value],
+    lambda x, n, f: [sorted(n, key=lambda v: -v), max(x[0], x.mean()), min(n), sum([x[0], x.mean()]), sum(n)],
+    lambda x, n, f: [x.mean().item(), x.mean().tolist(), x.mean().dtype, x.mean().shape, x.mean().ndim, x.mean().real, x.mean().round(1)],
+    lambda x, n, f: [raised(getattr, x.mean(), "no_such_name"), raised(getattr, x, "no_such_name")],
+    lambda x, n, f: [1 if isinstance(x, np.ndarray) else 2, 1 if isinstance(x.sum(), np.ndarray) else 2, isinstance(x, (int, np.ndarray))],
+]
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_in_accelerated_functions(f):
+    fast, args = frit.accelerate(f), (X, N, F)
+    want = outcome(f, *(a.copy() for a in args))
+    for _ in range(2):
+        assert outcome(fast, *(a.copy() for a in args)) == want
+
+
+DIRECTLY = [
+    lambda s, n: [0] * n, lambda s, n: n * (1, 2), lambda s, n: "-" * n,
+    lambda s, n: [isinstance(s, c) for c in (float, np.floating, np.ndarray, np.integer, numbers.Real)],
+    lambda s, n: [isinstance(n, c) for c in (int, np.int64, np.ndarray, numbers.Integral)],
+    lambda s, n: [np.isscalar(s), hasattr(s, "__len__"), hasattr(n, "__iter__"), isinstance(s, collections.abc.Iterable)],
+    lambda s, n: [math.trunc(s), math.floor(s), math.ceil(s), math.trunc(n)], lambda s, n: [round(s, 1), round(s), round(n, -1)],
+    lambda s, n: [s.is_integer(), s.hex(), n.bit_count(), s.as_integer_ratio()], lambda s, n: fractions.Fraction(n, 5),
+    lambda s, n: [repr(s), str([s, n]), f"{s:.2f}"], lambda s, n: {s: 1}[6.75], lambda s, n: np.asarray(np.fft.fftfreq(n)), lambda s, n: len(s),
+    lambda s, n: [kind_of(s), kind_of(n)], lambda s, n: range(n)[-1], lambda s, n: struct.pack("d", s),
+]
+
+
+@pytest.mark.parametrize("f", DIRECTLY, ids=range(len(DIRECTLY)))
+def test_of_tensors(f):
+    assert outcome(f, frit.asarray(X).sum(), frit.asarray(N).sum()) == outcome(f, X.sum(), N.sum())
+
+
+def test_what_a_tensor_stands_for_is_its_class_and_nothing_else_of_it():
+    t = frit.asarray(X)
+    s = t.sum()
+    assert isinstance(t, np.ndarray) and isinstance(t, frit.Tensor) and isinstance(s, frit.Tensor) and isinstance(s, np.float64)
+    assert type(t) is frit.Tensor and weakref.ref(s)() is s and not isinstance(t, collections.abc.Hashable)
+    assert type(copy.copy(t)) is frit.Tensor and type(pickle.loads(pickle.dumps(t))) is frit.Tensor
+    assert "pending" in repr(t + 1)
+    with pytest.raises(TypeError):
+        class Below(frit.Tensor):
+            pass
+
+
+def test_a_number_becomes_an_array_again():
+    """Objects are used again, for numbers and arrays in turn."""
+    t = frit.asarray(X)
+    for _ in range(3000):
+        s = t.sum()
+        del s
+        assert len(t + 1) == 3
+    assert [hasattr(v, "__len__") for v in (t.sum(), t * 2, np.where(t.sum() > 0, 1, 2))] == [False, True, True]
+
+
+def test_type_is_followed_when_it_is_assigned():
+    names = {"__builtins__": __builtins__, "__name__": "m"}
+    exec("def f(x): return type(x * 2).__name__", names)
+    fast = frit.accelerate(names["f"])
+    assert fast(X) == "ndarray"
+    names["type"] = lambda x: np.float32
+    assert fast(X) == "float32"
+
+
+def test_numbers_stay_lazy():
+    """That Python takes them for numbers costs nothing where it does not ask."""
+    def f(x):
+        m = x.mean()
+        return (x - m) / x.std() if isinstance(m, np.floating) else None
+    fast = frit.accelerate(f)
+    fast(X)
+    assert fast.stats.syncs == 0 and fast.stats.fallbacks == 0
