@@ -117,8 +117,8 @@ def fails(x, n, m):
 
 def loop(x, n, m):
     held = []
-    held.append(held)
-    return theirs.exact(held)
+    held += [held, held, x]
+    return theirs.exact(held), theirs.inner(held), raised(json.dumps, held)
 
 
 def threads(x, n, m):

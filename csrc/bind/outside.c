@@ -12,7 +12,8 @@
 
 #include <structmember.h>
 
-enum { MAX_DEPTH = 64 };    /* of nested containers: deeper ones are passed as they are */
+enum { MAX_DEPTH = 64,      /* of nested containers: deeper ones are passed as they are; */
+       AT_ONCE = 2 };       /* so deep, all that is pending is computed in one plan: containers may hold themselves */
 
 /* ---- arguments out */
 
@@ -327,7 +328,7 @@ call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
     fr_status       st;
 
     FR_TRACE_HERE();
-    if (fr_handles_eval(args, n_all, MAX_DEPTH, FR_SYNC_numpy) < 0)
+    if (fr_handles_eval(args, n_all, AT_ONCE, FR_SYNC_numpy) < 0)
         return NULL;
     if ((st = fr_runtime_flush(&err)) != FR_OK)
         return fr_errors_raise(st, &err);

@@ -10,6 +10,8 @@ On each call
      passed, globals and closures that the function assigned), are computed together and become
      arrays again, also when the function raises.
 
+Callables of others are called with arrays and numbers (_outside.py).
+
 An argument that comes back is the very array that went in.  What cannot be done this way runs as it
 is, on NumPy: generators and coroutines (their caller looks at arrays in between), and calls in which
 the function also reaches an argument's memory through a global, a closure or an attribute.
