@@ -1,6 +1,7 @@
 """Warnings of arithmetic are NumPy's: category, text and line, under the same filters and numpy.errstate, wherever the
 values are computed."""
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -558,6 +559,28 @@ def test_tensors():
         frit.eval(u)        # traced where it was ignored
     assert not said
     assert judged() > 0
+
+
+def test_states_of_other_threads():
+    def inside():
+        with np.errstate(all="raise"):
+            gate.wait()
+            with pytest.raises(FloatingPointError):
+                f(Z)
+            gate.wait()
+            gate.wait()
+            with pytest.raises(FloatingPointError):
+                f(Z)
+        done.append(1)
+    f, gate, done = frit.accelerate(lambda a: a / 0), threading.Barrier(2), []
+    thread = threading.Thread(target=inside)
+    thread.start()
+    gate.wait()
+    gate.wait()
+    assert len(heard(f, (Z,), "default")[0]) == 2
+    gate.wait()
+    thread.join()
+    assert done
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -590,7 +590,7 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
 
     if (!f->replays || depth > 0 || is_traced())
         return false;
-    if (FR_UNLIKELY(fr_errstate_changed()))
+    if (FR_UNLIKELY(fr_errstate_changed(PyThreadState_Get())))
         fr_errstate_look();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
         return false;

@@ -21,6 +21,8 @@ const long      *fr_errstate_filters = &no_filters;
 PyObject *const *fr_errstate_value = &no_value;
 long             fr_errstate_seen_filters;
 PyObject        *fr_errstate_seen_value;
+const PyThreadState *fr_errstate_seen_thread;
+uint64_t         fr_errstate_seen_context;
 
 enum mode { IGNORE, WARN, RAISE, CALL, PRINT, LOG };
 
@@ -39,32 +41,24 @@ static struct {
     PyObject *call;           /* for CALL and LOG */
 } state = {{WARN, WARN, IGNORE, WARN}, NULL};
 
-static PyObject *read_state, *warnings_dict;
-
-#if PY_VERSION_HEX >= 0x030c0000
-/* What of the interpreter cannot be looked at is different each time. */
-static long ever_other;
-#endif
+static PyObject *read_state, *warnings_dict, *variable;
 
 int
 fr_errstate_init(void)
 {
     PyObject *umath = PyImport_ImportModule("numpy._core.umath"), *warnings = PyImport_ImportModule("warnings");
-    PyObject *variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL;
 
+    variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL; /* NumPy's for good */
     if (variable && warnings && (read_state = PyObject_GetAttrString(umath, "_get_extobj_dict"))) {
         warnings_dict = Py_NewRef(PyModule_GetDict(warnings));
 #if PY_VERSION_HEX < 0x030c0000
         fr_errstate_filters = &PyInterpreterState_Get()->warnings.filters_version;
         fr_errstate_value = &((struct _pycontextvarobject *)variable)->var_cached;
-#else
-        fr_errstate_filters = &ever_other;
 #endif
         fr_errstate_look();
     }
     Py_XDECREF(umath);
     Py_XDECREF(warnings);
-    /* The variable is NumPy's for good. */
     return read_state ? 0 : -1;
 }
 
@@ -126,45 +120,87 @@ read_filters(void)
     return decides ? f : SHOWN_ONCE;
 }
 
+/* Whether the filters, and *value, are other ones than when this was asked last. */
+#if PY_VERSION_HEX < 0x030c0000
+static bool
+look_at(bool *filters)
+{
+    *filters = *fr_errstate_filters != fr_errstate_seen_filters;
+    fr_errstate_seen_filters = *fr_errstate_filters;
+    Py_XSETREF(fr_errstate_seen_value, Py_XNewRef(*fr_errstate_value)); /* no other one is at its address */
+    fr_errstate_seen_thread = PyThreadState_Get();
+    fr_errstate_seen_context = fr_errstate_seen_thread->context_ver;
+    return true;
+}
+#else
+static bool
+look_at(bool *filters)
+{
+    static PyObject  *list, *first;
+    static Py_ssize_t n;
+    PyObject         *now = PyDict_GetItemString(warnings_dict, "filters"), *value = NULL, *head = NULL;
+    Py_ssize_t        size = now && PyList_Check(now) ? PyList_GET_SIZE(now) : 0;
+    bool              other;
+
+    head = size ? PyList_GET_ITEM(now, 0) : NULL;
+    *filters = now != list || size != n || head != first;
+    if (*filters) {
+        Py_XSETREF(list, Py_XNewRef(now));
+        Py_XSETREF(first, Py_XNewRef(head));
+        n = size;
+    }
+    if (PyContextVar_Get(variable, NULL, &value) < 0)
+        PyErr_Clear();
+    other = value != fr_errstate_seen_value;
+    Py_XSETREF(fr_errstate_seen_value, value); /* no other one is at its address */
+    return other || *filters;
+}
+#endif
+
+/* Computes what is pending, which belongs to the state that was. Its warnings cannot be raised here, nor Ctrl-C. */
+static void
+flush(void)
+{
+    struct fr_err err;
+    fr_status     st = fr_runtime_eval_all(&err);
+
+    if (st == FR_EINTR)
+        PyErr_SetInterrupt();
+    if (st == FR_ERAISED)
+        PyErr_WriteUnraisable(NULL);
+    PyErr_Clear();
+}
+
 void
 fr_errstate_look(void)
 {
-    static bool   looking;
-    PyObject     *type, *value, *trace;
-    enum filtered f;
+    static bool          looking;
     static enum filtered filter;
-    unsigned      warns = 0;
-    bool          at_once = false, filtered_anew = *fr_errstate_filters != fr_errstate_seen_filters;
-    struct fr_err err;
+    PyObject            *type, *value, *trace;
+    unsigned             warns = 0;
+    bool                 at_once = false, filtered_anew;
 
-    if (looking)
+    if (looking || !read_state || !look_at(&filtered_anew))
         return;
     looking = true;
     PyErr_Fetch(&type, &value, &trace);
-    /* What is pending belongs to the state that was. */
-    if (filtered_anew && fr_errstate_bits && fr_runtime_eval_all(&err) == FR_ERAISED)
-        PyErr_WriteUnraisable(NULL);
+    if (filtered_anew && fr_errstate_bits)
+        flush();
     read_modes();
-    f = filtered_anew ? read_filters() : filter;
-    filter = f;
+    filter = filtered_anew ? read_filters() : filter;
     for (size_t i = 0; i < FR_LEN(kinds); i++) {
-        bool said = state.mode[i] != IGNORE && !(state.mode[i] == WARN && f == HIDDEN);
+        bool said = state.mode[i] != IGNORE && !(state.mode[i] == WARN && filter == HIDDEN);
 
         warns |= said ? kinds[i].flag : 0;
-        at_once |= said && (state.mode[i] != WARN || f == WANTED);
+        at_once |= said && (state.mode[i] != WARN || filter == WANTED);
     }
-    fr_errstate_seen_filters = *fr_errstate_filters;
-    Py_XSETREF(fr_errstate_seen_value, Py_XNewRef(*fr_errstate_value)); /* no other one is at its address */
-    if (at_once && !fr_trace_at_once && fr_runtime_eval_all(&err) == FR_ERAISED)
-        PyErr_WriteUnraisable(NULL);
+    if (at_once && !fr_trace_at_once)
+        flush();
     fr_errstate_bits = warns << 28;
     fr_judge_epoch += filtered_anew;
     fr_trace_set_at_once(at_once);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
-#if PY_VERSION_HEX >= 0x030c0000
-    ever_other++;
-#endif
     looking = false;
 }
 

@@ -17,17 +17,27 @@ void      fr_errstate_look(void);
  * operation was traced at `site`. -1: an exception is set. */
 int       fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text);
 
-/* Where the state is kept: the version of the filters, and the value of NumPy's context variable in this thread. Both
- * are the interpreter's own fields, which is cheaper than to ask. */
+/* Where the state is kept: the version of the filters, and the value of NumPy's context variable, as the thread that looked
+ * last has it in its context. These are the interpreter's own fields, which is cheaper than to ask. (Later interpreters
+ * than those whose fields we know are asked each time.) */
 extern FR_HIDDEN const long      *fr_errstate_filters;
 extern FR_HIDDEN PyObject *const *fr_errstate_value;
 extern FR_HIDDEN long             fr_errstate_seen_filters;
 extern FR_HIDDEN PyObject        *fr_errstate_seen_value;
 
+extern FR_HIDDEN const PyThreadState *fr_errstate_seen_thread;
+extern FR_HIDDEN uint64_t             fr_errstate_seen_context;
+
 static inline bool
-fr_errstate_changed(void)
+fr_errstate_changed(const PyThreadState *thread)
 {
-    return *fr_errstate_filters != fr_errstate_seen_filters || *fr_errstate_value != fr_errstate_seen_value;
+#if PY_VERSION_HEX < 0x030c0000
+    return *fr_errstate_filters != fr_errstate_seen_filters || *fr_errstate_value != fr_errstate_seen_value ||
+           thread != fr_errstate_seen_thread || thread->context_ver != fr_errstate_seen_context;
+#else
+    (void)thread;
+    return true;
+#endif
 }
 
 #endif

@@ -51,10 +51,16 @@ static struct {
 
 typedef struct _PyInterpreterFrame *frame_t;
 
+static inline const PyThreadState *
+current_thread(void)
+{
+    return _PyThreadState_GET();
+}
+
 static inline frame_t
 current_frame(void)
 {
-    return _PyThreadState_GET()->cframe->current_frame;
+    return current_thread()->cframe->current_frame;
 }
 
 static inline frame_t
@@ -92,6 +98,12 @@ frame_lasti(frame_t f)
 /* From 3.12 on, public functions answer; stepping outwards goes through frame objects, which happens
  * only for code of this package. */
 typedef struct _PyInterpreterFrame *frame_t;
+
+static inline const PyThreadState *
+current_thread(void)
+{
+    return PyThreadState_Get();
+}
 
 static inline frame_t
 current_frame(void)
@@ -355,7 +367,7 @@ fr_site_here(void)
 
     if (FR_UNLIKELY(!f))
         return 0;
-    if (FR_UNLIKELY(fr_errstate_changed()))
+    if (FR_UNLIKELY(fr_errstate_changed(current_thread())))
         fr_errstate_look();
     key = frame_key(f);
     at = hash_of(key) % RECENT;

@@ -112,7 +112,7 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
         st = fr_eval_nodes(&id, 1, err);
     }
     /* What cannot be computed now fails when somebody asks for it. */
-    return st == FR_EINTR ? st : FR_OK;
+    return st == FR_EINTR || st == FR_ERAISED ? st : FR_OK;
 }
 
 fr_status
