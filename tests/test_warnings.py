@@ -147,6 +147,16 @@ def square(a):
     return a ** 2
 
 
+@program(HUGE)
+def cube(a):
+    return a ** 3 + a ** 4
+
+
+@program(HUGE)
+def divided_by_a_power_of_two(a):
+    return a / 0.5, a / 0.25
+
+
 @program(Z)
 def root_by_power(a):
     return a ** 0.5

@@ -459,7 +459,8 @@ finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *w
         fr_errors_raise(st, &err);
     else if (watch)
         fr_record_keep(watch, f, c->loan, c->n, result);
-    if (fr_loans_give_back(c->loan, c->n, st == FR_OK) && st == FR_OK)
+    /* A warning that has become an exception does not undo what was computed. */
+    if (fr_loans_give_back(c->loan, c->n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
         out = all_shown(c, result);
     Py_DECREF(result);
     fr_loans_end(c->loan, c->n);

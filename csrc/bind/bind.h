@@ -560,6 +560,8 @@ PyObject *fr_number_complex(PyObject *self, PyObject *unused);
 PyObject *fr_number_richcompare(PyObject *a, PyObject *b, int op);
 
 PyObject *fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary);
+/* Whether the product with this number, traced there, stands for a division by its inverse. */
+bool      fr_number_divides(uint32_t site, double inverse);
 /* One operation over arguments that are ready, a new Tensor. */
 PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n);
 

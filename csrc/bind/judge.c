@@ -229,6 +229,40 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
     return r;
 }
 
+/* The operation that the user wrote, where another one with the same bits was traced. */
+static struct fr_judged_node
+as_written(const struct fr_judged_node *n, PyObject **arg)
+{
+    struct fr_judged_node w = *n;
+    PyObject             *f, *inverse = NULL;
+    double                by = 0;
+
+    if (w.op == FR_OP_divide_few || w.op == FR_OP_divide_whole)
+        w.op = FR_OP_divide;
+    if (w.op == FR_OP_cube || w.op == FR_OP_fourth) {
+        PyObject *exponent = PyFloat_FromDouble(w.op == FR_OP_cube ? 3 : 4);
+
+        arg[1] = exponent ? PyArray_FromAny(exponent, (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(w.dtype)), 0, 0, 0, NULL) : NULL;
+        Py_XDECREF(exponent);
+        w.op = arg[1] ? FR_OP_power : w.op;
+        w.n_args = arg[1] ? 2 : 1;
+        return w;
+    }
+    if (w.op != FR_OP_multiply || w.arg[1].node >= 0 || (w.arg[1].dtype != FR_F64 && w.arg[1].dtype != FR_F32))
+        return w;
+    by = w.arg[1].dtype == FR_F64 ? *(double *)PyArray_DATA(fr_array(arg[1])) : *(float *)PyArray_DATA(fr_array(arg[1]));
+    if (fr_number_divides(w.site, by) && (f = fr_numpy_attr("reciprocal"))) {
+        if ((inverse = PyObject_CallOneArg(f, arg[1])))
+            Py_SETREF(inverse, PyArray_FROM_O(inverse));
+        Py_DECREF(f);
+    }
+    if (inverse) {
+        Py_SETREF(arg[1], inverse);
+        w.op = FR_OP_divide;
+    }
+    return w;
+}
+
 /* ---- what is heard ---- */
 
 static const struct {
@@ -408,8 +442,10 @@ judge_node(const struct fr_judged *j, const struct fr_judged_node *n, PyObject *
         there &= (arg[k] = argument(&n->arg[k], value)) != NULL;
     PyErr_Clear();
     if (there && n->layout->n_elems > 0 && n_args > 0) {
+        struct fr_judged_node written = as_written(n, arg);
+
         PyList_SetSlice(notes, 0, PY_SSIZE_T_MAX, NULL);
-        if ((result = computed(n, arg)) && (out = array_like(n))) {
+        if ((result = computed(&written, arg)) && (out = array_like(n))) {
             PyObject *as = PyArray_FROM_O(result);
 
             if (!as || PyArray_CopyInto(fr_array(out), fr_array(as)) < 0)
@@ -429,7 +465,7 @@ judge_node(const struct fr_judged *j, const struct fr_judged_node *n, PyObject *
     } else if (!there) {
         *unexplained &= ~believe(n, NULL, *unexplained);
     }
-    for (int k = 0; k < n_args; k++)
+    for (int k = 0; k < 3; k++)
         Py_XDECREF(arg[k]);
     Py_XDECREF(result);
     PyErr_Clear();

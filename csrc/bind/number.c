@@ -177,6 +177,14 @@ divides_alike(double v)
     return !divisors[i].varies;
 }
 
+bool
+fr_number_divides(uint32_t site, double inverse)
+{
+    size_t i = site % DIVISORS;
+
+    return divisors[i].site == site && !divisors[i].varies && divisors[i].v * inverse == 1;
+}
+
 /* Of integers, n // 2^k is n >> k and n % 2^k is n & (2^k - 1), negative ones too. */
 static fr_op
 without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
