@@ -133,12 +133,12 @@ fr_type_new(void)
     return fr_type_alloc();
 }
 /* What the object stands for from now on: a NumPy scalar, or an array. */
-FR_HIDDEN void fr_type_change(PyObject *tensor, bool scalar);
 static inline void
 fr_type_set_scalar(PyObject *tensor, bool scalar)
 {
-    if (fr_object(tensor)->scalar != scalar)
-        fr_type_change(tensor, scalar);
+    fr_object(tensor)->scalar = scalar;
+    /* Every object owns a reference to fr_tensor_type, which it gives back as one of these; fr_number_type stays. */
+    Py_SET_TYPE(tensor, scalar ? fr_number_type : fr_tensor_type);
 }
 /* A Tensor that takes over the handle; clears it on failure. */
 PyObject *fr_type_take(struct fr_tensor *);
@@ -159,9 +159,20 @@ int       fr_scalar_init(PyObject *module);
 /* numpy.float64 and the like, or numpy.ndarray. */
 PyObject *fr_scalar_class(PyObject *tensor);
 /* Whether numbers that this thread makes are NumPy's at once, from now on. Returns whether they were. */
-bool      fr_scalar_at_once(bool);
+extern FR_HIDDEN int fr_scalar_n_at_once;         /* threads for which they are */
+FR_HIDDEN bool       fr_scalar_set_at_once(bool);
+static inline bool
+fr_scalar_at_once(bool on)
+{
+    return (on || fr_scalar_n_at_once) && fr_scalar_set_at_once(on);
+}
 /* What stands for a number, or that number if they are to be at once. Takes over the reference; NULL stays NULL. */
-PyObject *fr_scalar_result(PyObject *);
+FR_HIDDEN PyObject  *fr_scalar_real(PyObject *);
+static inline PyObject *
+fr_scalar_result(PyObject *o)
+{
+    return FR_LIKELY(!fr_scalar_n_at_once) ? o : fr_scalar_real(o);
+}
 /* Whether `sequence * tensor` repeats a list, tuple or string. */
 bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 

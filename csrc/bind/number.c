@@ -50,7 +50,8 @@ trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
     st = layout ? fr_trace_map_like(op, args, n, layout, &r->t, &err)
                 : fr_trace_map(op, args, n, &r->t, &err);
     if (FR_LIKELY(st == FR_OK)) {
-        fr_type_set_scalar((PyObject *)r, r->t.layout->ndim == 0);
+        if (r->t.layout->ndim == 0)
+            fr_type_set_scalar((PyObject *)r, true);
         return (PyObject *)r;
     }
     Py_DECREF(r);
@@ -128,7 +129,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
         if (FR_LIKELY(traced)) {                                                                                       \
             if (FR_LIKELY((r)->t.layout->ndim))                                                                        \
                 return (PyObject *)(r);                                                                                \
-            fr_type_change((PyObject *)(r), true);                                                                     \
+            fr_type_set_scalar((PyObject *)(r), true);                                                                 \
             return fr_type_number((PyObject *)(r));                                                                    \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \

@@ -89,17 +89,6 @@ fr_type_dealloc(PyObject *self)
         dealloc_special(o);
 }
 
-void
-fr_type_change(PyObject *self, bool scalar)
-{
-    PyTypeObject *from = Py_TYPE(self), *to = scalar ? fr_number_type : fr_tensor_type;
-
-    fr_object(self)->scalar = scalar;
-    Py_INCREF(to);
-    Py_SET_TYPE(self, to);
-    Py_DECREF(from);
-}
-
 PyObject *
 fr_type_take(struct fr_tensor *t)
 {
