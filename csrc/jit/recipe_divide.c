@@ -279,13 +279,21 @@ raised_one(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
     return m_cvt(c, in, is_long ? integer_of(c, one) : m_bitcast(c, m_uint_of(wide), one));
 }
 
+/* x where the divisor is 0, else y. Of short integers both are computed: libgccjit's code has no branch over them. */
+static fr_mval
+where_zero(code_t c, fr_dtype in, fr_mval zero, fr_mval x, fr_mval y)
+{
+    x = m_select(c, zero, x, y);
+    return fr_dtype_size(in) <= 2 ? x : m_rare(c, zero, x, y);
+}
+
 /* In place of a divisor of 0 stands 1, with which remainders are NumPy's already. */
 static fr_mval
 safe_divisor(code_t c, fr_dtype in, fr_mval b)
 {
     fr_mval zero = m_eq(c, b, m_int(c, in, 0));
 
-    return m_rare(c, zero, m_select(c, zero, raised_one(c, in, zero, b), b), b);
+    return where_zero(c, in, zero, raised_one(c, in, zero, b), b);
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -417,7 +425,7 @@ RECIPE(floor_divide)
     zero = m_eq(c, b, m_int(c, in, 0));
     one = m_int(c, in, 1);
     q = divide_ints(c, in, a, m_select(c, zero, one, b), FLOOR).q;
-    out->re = m_rare(c, zero, m_select(c, zero, m_sub(c, raised_one(c, in, zero, b), one), q), q);
+    out->re = where_zero(c, in, zero, m_sub(c, raised_one(c, in, zero, b), one), q);
 }
 
 RECIPE(remainder)
