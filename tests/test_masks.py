@@ -206,12 +206,12 @@ def test_values_read_from_what_is_written():
     for f in (lambda x: x[:n], lambda x: x[-n:], lambda x: x[::-1][:n], lambda x: x[m][::-1], lambda x: x[m] * 2 + x[:n],
               lambda x: x[n:n + 1], lambda x: x[3]):
         b, t = a.copy(), frit.asarray(a)
-        b[m] = np.array(f(b))
+        b[m] = f(b)
         t[frit.asarray(m)] = f(t)
         assert_same(t, b)
         b, t = a.copy(), frit.asarray(a)
         i = np.flatnonzero(m)
-        b[i] = np.array(f(b))
+        b[i] = f(b)
         t[i] = f(t)
         assert_same(t, b)
     t = frit.asarray(m)
