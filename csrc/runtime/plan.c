@@ -758,18 +758,17 @@ static fr_status
 find_lost(struct planner *z)
 {
     struct fr_plan *p = z->p;
+    bool           *known = fr_arena_alloc(&z->scratch, (size_t)z->g->n_nodes + 1);
 
-    if (!(p->lost = fr_arena_room(&p->graph->arena, ((size_t)p->n_leaves + 1) * sizeof *p->lost)))
+    if (!known || !(p->lost = fr_arena_room(&p->graph->arena, ((size_t)p->n_leaves + 1) * sizeof *p->lost)))
         return no_memory(z);
     for (int i = p->n_leaves; i < p->n_placed; i++) {
-        int n = p->placed[i], r = fr_place_root(p->place, n), k = 0;
+        int n = p->placed[i], r = fr_place_root(p->place, n);
 
-        if (p->place[n].kind != FR_PLACE_SAME || p->place[r].kind != FR_PLACE_LEAF || !fr_gnode_computes(&p->graph->node[n]))
+        if (p->place[n].kind != FR_PLACE_SAME || p->place[r].kind != FR_PLACE_LEAF || known[r] ||
+            !fr_gnode_computes(&p->graph->node[n]))
             continue;
-        while (k < p->n_lost && p->lost[k] != r)
-            k++;
-        if (k < p->n_lost)
-            continue;
+        known[r] = true;
         p->lost[p->n_lost++] = r;
         p->lost_bytes += p->place[r].bytes;
     }
