@@ -140,7 +140,7 @@ _SUBSCRIPT_ARG = next((i for i, (_, s) in enumerate(getattr(opcode, "_nb_ops", (
 _FAMILIAR = frozenset(
     name for kind in (numpy.ndarray, numpy.float64, numpy.ufunc, list, tuple, dict, set, str, bytes, int, float, complex)
     for name in dir(kind)) | frozenset(
-    name for module in (numpy, numpy.linalg, numpy.fft) for name in dir(module) if callable(getattr(module, name)))
+    name for module in (numpy, numpy.linalg, numpy.fft) for name, value in vars(module).items() if callable(value))
 
 
 def _n_caches(name):
