@@ -404,9 +404,11 @@ class Draw:
                                f"np.random.default_rng({seed}).standard_normal(out={x})"])
 
     def line_resize(self, inside):
-        x, n = self.choose(lambda a: isinstance(a, np.ndarray) and a.base is None, outer=False), self.r.choice([0, 1, 2, 3, 5, 8])
-        return x and self.r.choice([f"{x}.resize({n}, refcheck=False)", f"{x}.resize(({n}, 2), refcheck=False)",
-                                    f"{x}.resize(({n},), refcheck=False)"])
+        # Of a new array: what NumPy still has of the old one would see memory that is no longer there.
+        r, x, v = self.r, self.array(lambda a: a.ndim), self.new()
+        n = r.choice([0, 1, 2, 3, 5, 8])
+        make = r.choice(["{}.copy()", "np.maximum({}, {})", "{} * 2", "np.concatenate([{}, {}])", "np.zeros_like({})", "np.array({})", "np.sort({})"])
+        return x and f"{v} = {make.format(x, x)}\n{v}.resize({r.choice([f'{n}', f'({n}, 2)', f'({n},)'])}, refcheck=False)"
 
     def line_reshaping(self, inside):
         x = self.array(lambda a: a.flags.c_contiguous and a.size)
