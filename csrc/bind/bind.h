@@ -146,6 +146,8 @@ PyObject *fr_type_take(struct fr_tensor *);
 PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
 /* The tensor is what views of its storage have as .base, unless it is a view itself. */
 void      fr_type_become_base(PyObject *);
+/* It is that no longer: it dies, or gets other memory. */
+void      fr_type_be_no_base(PyObject *);
 /* A new view of self, as it is to be seen: self is its base, unless it is a view itself; that of a number is of its own, for numbers do not change, and without axes it
  * is one itself, or if `array` an array. NULL stays NULL. */
 PyObject *fr_type_view_of(PyObject *self, PyObject *view, bool array);

@@ -351,12 +351,16 @@ fr_creation_behind_numpy(PyObject *module)
 {
     PyObject          *dict = PyDict_New();
     const PyMethodDef *tables[] = {fr_creation_methods, fr_views_methods};
+    static const char *const components[] = {"real", "imag"};
 
     for (int k = 0; k < 2; k++)
         for (const PyMethodDef *m = tables[k]; dict && m->ml_name; m++)
             if ((tables[k] == fr_views_methods || !strncmp(m->ml_name, "as", 2)) && /* asarray and its kin */
                 add_behind(dict, module, m->ml_name) < 0)
                 Py_CLEAR(dict);
+    for (size_t k = 0; dict && k < FR_LEN(components); k++)
+        if (add_behind(dict, module, components[k]) < 0)
+            Py_CLEAR(dict);
     return dict;
 }
 

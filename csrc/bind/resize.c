@@ -31,7 +31,7 @@ fill_strides(const struct fr_layout *l, int ndim, const int64_t *dims, int64_t *
 static bool
 is_referenced(PyObject *self)
 {
-    return Py_REFCNT(self) > 2 || fr_object(self)->weakrefs || !fr_tensor_is_alone(fr_of(self));
+    return Py_REFCNT(self) > 2 || fr_object(self)->weakrefs || !fr_tensor_has_storage_alone(fr_of(self));
 }
 
 /* A Tensor over memory of its own that begins with the elements of `t` in the order in which they lie; the rest is zero. */
@@ -96,7 +96,7 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
             fr_object(self)->end = FR_END_LOAN_RESHAPED;
         Py_RETURN_NONE;
     }
-    if (!t->whole)
+    if (!fr_tensor_owns(t))
         return refuse("cannot resize this array: it does not own its data");
     if (check && is_referenced(self))
         return refuse("cannot resize an array that references or is referenced\nby another object in this way.\n"
@@ -105,11 +105,24 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
         return refuse("cannot resize this array: it is the argument of an accelerated function");
     if (!(other = longer_or_shorter(self, ndim, dims)))
         return NULL;
+    fr_type_be_no_base(self);
     old = *fr_of(self);
     *fr_of(self) = *fr_of(other);
     *fr_of(other) = old;
     Py_DECREF(other);
     Py_RETURN_NONE;
+}
+
+/* What numbers of NumPy's resize is an array of their own. */
+static PyObject *
+resize_number(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject *number = fr_numpy_scalar_of(self), *method = number ? PyObject_GetAttrString(number, "resize") : NULL;
+    PyObject *result = method ? PyObject_Vectorcall(method, args, (size_t)nargs, kw) : NULL;
+
+    Py_XDECREF(number);
+    Py_XDECREF(method);
+    return result;
 }
 
 PyObject *
@@ -120,6 +133,8 @@ fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
     bool      checked = true;
     int       ndim = 0;
 
+    if (fr_object(self)->scalar)
+        return resize_number(self, args, nargs, kw);
     for (Py_ssize_t k = 0; kw && k < PyTuple_GET_SIZE(kw); k++) {
         if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, k), "refcheck") != 0)
             return PyErr_Format(PyExc_TypeError, "'%U' is an invalid keyword argument for this function",

@@ -66,7 +66,7 @@ dealloc_special(struct fr_tensor_object *o)
     if (o->weakrefs)
         PyObject_ClearWeakRefs((PyObject *)o);
     if (o->is_base)
-        fr_storage_set_object(o->t.storage, NULL);
+        fr_type_be_no_base((PyObject *)o);
     fr_type_set_scalar((PyObject *)o, false);
     o->special = 0;
     if (end == FR_END_HOLD)
@@ -122,6 +122,14 @@ fr_type_number(PyObject *o)
     number = fr_numpy_scalar_from(fr_of(o)->dtype, room);
     Py_DECREF(o);
     return number;
+}
+
+void
+fr_type_be_no_base(PyObject *self)
+{
+    if (fr_object(self)->is_base)
+        fr_storage_set_object(fr_of(self)->storage, NULL);
+    fr_object(self)->is_base = false;
 }
 
 void

@@ -376,7 +376,21 @@ fr_tensor_broadcast(const struct fr_tensor *t, int ndim, const int64_t *dims, st
 bool
 fr_tensor_is_alone(const struct fr_tensor *t)
 {
-    return t->whole && !t->readonly && t->storage->refs == 1 && !t->storage->pinned;
+    return t->whole && fr_tensor_has_storage_alone(t);
+}
+
+bool
+fr_tensor_has_storage_alone(const struct fr_tensor *t)
+{
+    return !t->readonly && t->storage->refs == 1 && !t->storage->pinned;
+}
+
+bool
+fr_tensor_owns(const struct fr_tensor *t)
+{
+    const struct fr_storage *s = t->storage;
+
+    return t->whole || (!s->object && t->dtype == s->dtype && t->layout->n_elems == s->layout->n_elems);
 }
 
 bool

@@ -249,7 +249,7 @@ def wrong_object(mine, theirs, ulp, rough, extremes):
             return "value", f"{len(mine)} members instead of {len(theirs)}"
     elif isinstance(theirs, (dict, Box)):
         a, b = ([*(x if isinstance(x, dict) else sorted(vars(x)))] for x in (mine, theirs))
-        if a != b:
+        if repr(a) != repr(b):      # (of NaN no two are equal)
             return "value", f"keys {a} instead of {b}"
     elif isinstance(theirs, (float, complex)):
         wrong = difference(np.asarray(mine), np.asarray(theirs), ulp)
