@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -747,7 +748,8 @@ def test_blake2b_is_hashlibs(library):
             assert out.raw == hashlib.blake2b(message, digest_size=size, key=key).digest()
 
 
-OK, EINDEX, EBUG = 0, 4, 13
+STATUSES = re.findall(r"^STATUS\((\w+)", (ROOT / "csrc/base/status.def").read_text(), re.M)
+OK, EINDEX, EBUG = map(STATUSES.index, ("OK", "EINDEX", "EBUG"))
 
 
 def check_object(jit, data):
@@ -836,8 +838,9 @@ pid = os.fork()
 if pid == 0:
     ok = all(call(o) == 42 for o in objects)
     for o in objects[1::2]: drop(o)
+    inherited = usage()[1]
     more = [keep(f"child{{i}}") for i in range(100)]
-    ok = ok and usage()[1] > n_maps and all(call(o) == 42 for o in more + objects[::2])
+    ok = ok and usage()[1] == inherited + 2 and all(call(o) == 42 for o in more + objects[::2])
     time.sleep(0.05)
     os._exit(0 if ok and all(call(o) == 42 for o in more + objects[::2]) else 1)
 for o in objects[::2]: drop(o)                  # the child has these
@@ -1381,8 +1384,8 @@ for n in range(1, 400):
     jit.c.test_stop()
     assert not T.leftovers() and not T.helper_pids(), n
     outcomes.append(jit.c.test_has_code(a))
-    # What is kept of a kernel lives on: what is known of it, its object, where that is, and a region.
-    assert jit.c.test_live() - live <= 4, (n, jit.c.test_live() - live)
+    # What is kept of a kernel lives on: what is known of it, its object, where that is; for the first a region, and a list.
+    assert jit.c.test_live() - live <= 5, (n, jit.c.test_live() - live)
     if calls < n: break
 print(n, sum(outcomes))
 """, {"FRIT_QUIET": "1"})
