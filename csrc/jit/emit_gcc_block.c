@@ -430,15 +430,16 @@ emit_usual_blocks(struct emit *e, int n)
     gj_block      *again = fr_gcc_block(c), *done = fr_gcc_block(c);
     gj_rvalue     *any;
 
-    for (int size = 4; size <= 8; size += 4) {
+    for (int size = 1; size <= 8; size *= 2) {
         c->rare[size] = fr_gcc_var(c, fr_gcc_int_type(c, size));
         fr_gcc_set(c, c->rare[size], fr_gcc_int(c, fr_gcc_int_type(c, size), 0));
     }
     c->usual = true;
     emit_blocks(e, n);
     c->usual = false;
-    any = fr_gcc_bin(c, GJ_OR, c->t_i64, fr_gcc_cast(c, fr_gcc_get(c, c->rare[4]), c->t_i64),
-                     fr_gcc_get(c, c->rare[8]));
+    any = fr_gcc_get(c, c->rare[8]);
+    for (int size = 1; size <= 4; size *= 2)
+        any = fr_gcc_bin(c, GJ_OR, c->t_i64, any, fr_gcc_cast(c, fr_gcc_get(c, c->rare[size]), c->t_i64));
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, any, fr_gcc_i64(c, 0)), again, done);
     c->at = again;
     emit_blocks(e, n);

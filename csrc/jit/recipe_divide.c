@@ -265,9 +265,9 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum rounding how)
     return d;
 }
 
-/* 1 where the divisor is 0, made by a division of floats that raises the processor's flag. */
+/* 0 where the divisor is 0, made by a division of floats that raises the processor's flag. */
 static fr_mval
-raised_one(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
+raised_zero(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
 {
     bool     is_long = fr_dtype_size(in) == 8;
     fr_dtype wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64, word = in == FR_U32 ? FR_U32 : FR_I32;
@@ -276,24 +276,17 @@ raised_one(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
     divisor = is_long ? middle_to_double(c, divisor) : m_cvt(c, wide, m_cvt(c, word, divisor));
     one = m_div(c, m_real(c, wide, 1), divisor); /* or infinity */
     one = rounded(c, m_select(c, m_lt(c, one, m_real(c, wide, 2)), one, m_real(c, wide, 1)));
-    return m_cvt(c, in, is_long ? integer_of(c, one) : m_bitcast(c, m_uint_of(wide), one));
+    one = m_cvt(c, in, is_long ? integer_of(c, one) : m_bitcast(c, m_uint_of(wide), one));
+    return m_sub(c, one, m_int(c, in, 1));
 }
 
-/* x where the divisor is 0, else y. Of short integers both are computed: libgccjit's code has no branch over them. */
+/* Quotients and remainders of divisors that are 0 are 0. What is made of such a divisor itself is nobody's. */
 static fr_mval
-where_zero(code_t c, fr_dtype in, fr_mval zero, fr_mval x, fr_mval y)
-{
-    x = m_select(c, zero, x, y);
-    return fr_dtype_size(in) <= 2 ? x : m_rare(c, zero, x, y);
-}
-
-/* In place of a divisor of 0 stands 1, with which remainders are NumPy's already. */
-static fr_mval
-safe_divisor(code_t c, fr_dtype in, fr_mval b)
+by_zero(code_t c, fr_dtype in, fr_mval b, fr_mval usual)
 {
     fr_mval zero = m_eq(c, b, m_int(c, in, 0));
 
-    return where_zero(c, in, zero, raised_one(c, in, zero, b), b);
+    return m_rare(c, zero, raised_zero(c, in, zero, b), usual);
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -416,16 +409,10 @@ fmod_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
 RECIPE(floor_divide)
 {
-    fr_mval a = x[0].re, b = x[1].re, zero, one, q;
+    fr_mval a = x[0].re, b = x[1].re;
 
-    if (fr_dtype_is_float(in)) {
-        out->re = floor_floats(c, in, a, b).q;
-        return;
-    }
-    zero = m_eq(c, b, m_int(c, in, 0));
-    one = m_int(c, in, 1);
-    q = divide_ints(c, in, a, m_select(c, zero, one, b), FLOOR).q;
-    out->re = where_zero(c, in, zero, m_sub(c, raised_one(c, in, zero, b), one), q);
+    out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).q
+                                    : by_zero(c, in, b, divide_ints(c, in, a, b, FLOOR).q);
 }
 
 RECIPE(remainder)
@@ -433,7 +420,7 @@ RECIPE(remainder)
     fr_mval a = x[0].re, b = x[1].re;
 
     out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).r
-                                    : divide_ints(c, in, a, safe_divisor(c, in, b), FLOOR).r;
+                                    : by_zero(c, in, b, divide_ints(c, in, a, b, FLOOR).r);
 }
 
 RECIPE(fmod)
@@ -441,5 +428,5 @@ RECIPE(fmod)
     fr_mval a = x[0].re, b = x[1].re;
 
     out->re = fr_dtype_is_float(in) ? fmod_floats(c, in, a, b)
-                                    : divide_ints(c, in, a, safe_divisor(c, in, b), TRUNC).r;
+                                    : by_zero(c, in, b, divide_ints(c, in, a, b, TRUNC).r);
 }

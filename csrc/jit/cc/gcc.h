@@ -34,7 +34,7 @@ struct fr_gcc {
     gj_rvalue             **vals;
     size_t                  vals_cap;
     /* What notes that an element has a RARE value, by the size of the numbers that its condition
-     * compares (4 or 8; NULL of others); without `usual`, RARE values are selected. */
+     * compares; without `usual`, RARE values are selected. */
     gj_lvalue              *rare[9];
     bool                    usual;
     fr_status               st;                  /* FR_ENOMEM, FR_ENOTSUP stick */
