@@ -196,3 +196,15 @@ def test_numbers_stay_lazy():
     fast = frit.accelerate(f)
     fast(X)
     assert fast.stats.syncs == 0 and fast.stats.fallbacks == 0
+
+
+@pytest.mark.parametrize("body", [f"{base} ** {e}" for base in ("x[0]", "x.any()", "x.max()", "np.all(x)", "x[1:].any()")
+                                  for e in (2, 1, 3, True)] + ["x ** 2", "x[None] ** 2", "x[:1] ** 2", "np.power(x, 2)", "np.array(x[0]) ** 2"])
+def test_powers_of_truth(body):
+    """Of an array the square is int8, of a number int64."""
+    names = {"np": np}
+    exec(f"def f(x): return {body}", names)
+    x = np.array([True, False, True])
+    want, got = names["f"](x), frit.accelerate(names["f"])(x)
+    assert type(got) is type(want) and got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)

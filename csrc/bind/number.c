@@ -539,9 +539,9 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
             Py_SETREF(result, Py_NewRef(into));
     } else if (st == FR_VALUE_OK) {
         op = fr_number_power_op(&args[0], &args[1]);
-        /* The operator's x ** 2 of bool is int8, whereas power() and other exponents give int64. */
-        if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t &&
-            args[1].n.weak == 'i' && args[1].n.v.i64 == 2)
+        /* An array's x ** 2 of bool is int8, whereas power(), other exponents and numbers give int64. */
+        if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t && args[1].n.weak == 'i' &&
+            args[1].n.v.i64 == 2 && !(fr_is_tensor(a) && fr_object(a)->scalar))
             op = FR_OP_square;
         if (into)
             result = map_into(op, args, fr_op_info[op].arity, into);
