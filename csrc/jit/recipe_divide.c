@@ -63,14 +63,19 @@ floor_rounded(code_t c, fr_mval a, struct inverse inverse)
     return rounded(c, m_add(c, m_mul(c, a, inverse.by), inverse.plus));
 }
 
+static fr_mval
+is_min_by_minus_one(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+{
+    fr_mval least = m_int(c, in, INT64_MIN >> (64 - 8 * fr_dtype_size(in)));
+
+    return m_and(c, m_eq(c, a, least), m_eq(c, b, m_int(c, in, -1)));
+}
+
 /* The smallest number has no quotient with -1; with 1 it has the remainder, and the bits. */
 static fr_mval
 divisor_of_min(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
-    fr_mval least = m_int(c, in, INT64_MIN >> (64 - 8 * fr_dtype_size(in)));
-    fr_mval off = m_and(c, m_eq(c, a, least), m_eq(c, b, m_int(c, in, -1)));
-
-    return m_select(c, off, m_int(c, in, 1), b);
+    return m_select(c, is_min_by_minus_one(c, in, a, b), m_int(c, in, 1), b);
 }
 
 /* Up to 16 bits by f32, 32 bits by f64. */
@@ -409,10 +414,23 @@ fmod_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
 RECIPE(floor_divide)
 {
-    fr_mval a = x[0].re, b = x[1].re;
+    fr_mval a = x[0].re, b = x[1].re, q, zero, none, asks, raised;
 
-    out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).q
-                                    : by_zero(c, in, b, divide_ints(c, in, a, b, FLOOR).q);
+    if (fr_dtype_is_float(in)) {
+        out->re = floor_floats(c, in, a, b).q;
+        return;
+    }
+    q = divide_ints(c, in, a, b, FLOOR).q;
+    if (!is_signed(in)) {
+        out->re = by_zero(c, in, b, q);
+        return;
+    }
+    /* The smallest integer has no quotient with -1, for which it stands itself: that raises a flag, too. */
+    zero = m_eq(c, b, m_int(c, in, 0));
+    none = is_min_by_minus_one(c, in, a, b);
+    asks = m_or(c, zero, none);
+    raised = raised_zero(c, in, asks, m_select(c, none, m_int(c, in, 0), b));
+    out->re = m_rare(c, asks, m_add(c, raised, m_select(c, zero, m_int(c, in, 0), q)), q);
 }
 
 RECIPE(remainder)

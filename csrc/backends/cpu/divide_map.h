@@ -161,20 +161,24 @@ divide_32(size_t n, uint32_t *r, const uint32_t *x, uint32_t d, bool sign)
     }
 }
 
-/* Elements of `size` bytes. By 0 is 0. */
+/* Elements of `size` bytes. By 0 is 0, and raises the processor's flag. */
 static inline void
 divide_whole(size_t n, void *r, const void *x, uint32_t d, size_t size, bool sign)
 {
-    if (d == 0)
+    volatile float zero = 0;
+
+    if (d == 0) {
+        zero = 1 / zero;
         memset(r, 0, n * size);
-    else if (d == 1)
+    } else if (d == 1) {
         memmove(r, x, n * size);
-    else if (size == 1)
+    } else if (size == 1) {
         divide_8(n, r, x, (uint8_t)d, sign);
-    else if (size == 2)
+    } else if (size == 2) {
         divide_16(n, r, x, (uint16_t)d, sign);
-    else
+    } else {
         divide_32(n, r, x, d, sign);
+    }
 }
 
 #endif
