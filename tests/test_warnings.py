@@ -440,6 +440,73 @@ def helper(a):
     return np.log(a)
 
 
+LEAST = {d: np.full(5, np.iinfo(d).min, d) for d in "bhil"}
+
+
+def quotients(d):
+    least, minus = LEAST[d], np.full(5, -1, d)
+
+    def by_array(a, b):
+        return a // b
+
+    def by_minus_one(a, b):
+        return a // -1
+
+    def by_zero(a, b):
+        return a // 0
+
+    def in_place(a, b):
+        a //= -1
+        return a
+
+    def remainder(a, b):
+        return a % b
+
+    for f in (by_array, by_minus_one, by_zero, in_place, remainder):
+        PROGRAMS.append(pytest.param(f, (least, minus), id=f"{f.__name__}_{d}"))
+
+
+for d in LEAST:
+    quotients(d)
+
+
+F, E = np.ones(3, "f4"), np.ones(3, "f2")
+
+
+@program(F)
+def number_too_large(a):
+    return a + 1e300
+
+
+@program(F)
+def integer_too_large(a):
+    return a * 10 ** 40
+
+
+@program(E)
+def number_too_large_for_half(a):
+    return np.maximum(70000, a)
+
+
+@program(F)
+def compared_with_number_too_large(a):
+    return a < -1e39
+
+
+@program(F)
+def infinite_number(a):
+    return a + np.inf
+
+
+@program(F)
+def clipped_to_number_too_large(a):
+    return np.clip(a, 0, 1e40)
+
+
+@program(F.astype("c8"))
+def complex_number_too_large(a):
+    return a + 1e300j
+
 @pytest.mark.parametrize("filter", ["default", "always", "error", "ignore", "once"])
 @pytest.mark.parametrize("f, args", PROGRAMS)
 def test_programs(f, args, filter):

@@ -103,6 +103,7 @@ struct fr_judged;
 bool      fr_judge_by_numpy(const struct fr_judged *);
 fr_status fr_judge_speak(void);
 fr_status fr_judge_discards(void);
+fr_status fr_judge_overflows(void);
 int       fr_judge_init(void);
 
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())

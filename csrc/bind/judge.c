@@ -526,6 +526,18 @@ fr_judge_discards(void)
 }
 
 fr_status
+fr_judge_overflows(void)
+{
+    static PyObject *text;
+
+    if (!(FR_SITE_WARNS(fr_trace_site) & FR_FPE_OVER))
+        return FR_OK;
+    if (!text && !(text = PyUnicode_FromString("overflow encountered in cast")))
+        return FR_ERAISED;
+    return fr_errstate_say(fr_trace_site, FR_FPE_OVER, FR_FPE_OVER, text) == 0 ? FR_OK : FR_ERAISED;
+}
+
+fr_status
 fr_judge_speak(void)
 {
     PyObject *list = heard, *type, *error, *trace;

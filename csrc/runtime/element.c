@@ -231,7 +231,8 @@ fr_element_map(fr_op op, const struct fr_arg *args, int n, fr_dtype *d, uint64_t
         fr_trace_resolve(op, args, n, &compute, &ignored) != FR_OK || !may_be_number(compute))
         return false;
     for (int k = 0; k < n; k++) {
-        if (fr_number_bits(&args[k].n, compute, element[k].word, &ignored) != FR_OK)
+        if (fr_number_bits(&args[k].n, compute, element[k].word, &ignored) != FR_OK ||
+            fr_number_overflows(&args[k].n, compute, element[k].word))
             return false;
         arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, compute};
     }

@@ -281,6 +281,8 @@ struct fr_hooks {
     fr_status (*speak)(void);
     /* Warns that imaginary parts are discarded by what is being traced. */
     fr_status (*discards)(void);
+    /* Warns that a number is too large for the dtype of what is being traced. */
+    fr_status (*overflows)(void);
 };
 extern struct fr_hooks fr_hooks;
 

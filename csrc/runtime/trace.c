@@ -333,6 +333,8 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
             continue;
         }
         TRY(fr_number_bits(&args[k].n, want, bits, err));
+        if (FR_UNLIKELY(fr_number_overflows(&args[k].n, want, bits)) && fr_hooks.overflows && fr_hooks.overflows() != FR_OK)
+            TRY(fr_fail(err, FR_ERAISED, "a warning is an error"));
         if (!embedded && n_tensors && want != FR_C128) {
             embedded = true;
             here = bits[0];
@@ -527,7 +529,8 @@ map_one(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *out)
         return false;
     if (n_args == 1)
         return map_quick(r->head, QUICK_ONE, t->layout, node, FR_NO_NODE, 0, 0, out);
-    if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || fr_number_bits(n, t->dtype, bits, NULL) != FR_OK)
+    if (!n->weak || !(r->weak >> weak_bit(n->weak) & 1) || fr_number_bits(n, t->dtype, bits, NULL) != FR_OK ||
+        fr_number_overflows(n, t->dtype, bits))
         return false;
     return map_quick(r->head, QUICK_NUMBER, t->layout, args[0].t ? node : FR_SCALAR_HERE,
                      args[0].t ? FR_SCALAR_HERE : node, bits[0], t->dtype, out);
