@@ -20,7 +20,8 @@ STRICT = "array_api_strict"
 
 KNOWN = {
     "GaussianMixture full float32": "float32 covariances of condition 3e6: NumPy's own result differs as much for X one ULP off",
-    "TestMinimumPhase::test_hilbert": "stores into the real part of a complex array, which is a copy here",
+    "TestGetWindow::test_xp_default": "asks that a result is no np.ndarray: isinstance says of a tensor what NumPy's array is",
+    "average_precision_score check": "array_api_extra looks up the type of what isinstance has as a float; it is frit.Number's",
 }
 
 SCIPY = """cluster/tests/test_hierarchy cluster/tests/test_vq fft/tests/test_basic fft/tests/test_helper integrate/tests/test_quadrature
