@@ -179,6 +179,7 @@ fr_scalar_result(PyObject *o)
 /* Whether `sequence * tensor` repeats a list, tuple or string. */
 bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 
+bool      fr_type_is_view(PyObject *tensor);  /* it has a base */
 PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
 int       fr_flags_set_writeable(PyObject *tensor, bool on);

@@ -39,7 +39,7 @@ flag(PyObject *self, int which)
     switch (which) {
     case C_CONTIGUOUS: return c;
     case F_CONTIGUOUS: return f;
-    case OWNDATA: return t->whole;
+    case OWNDATA: return t->whole && !fr_type_is_view(tensor);
     case WRITEABLE: return w;
     case ALIGNED: return true;
     case FNC: return f && !c;

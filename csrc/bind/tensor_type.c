@@ -398,6 +398,14 @@ get_device(PyObject *self, void *unused)
     return PyUnicode_FromString("cpu");
 }
 
+bool
+fr_type_is_view(PyObject *self)
+{
+    PyObject *base = fr_storage_object(fr_of(self)->storage);
+
+    return base != self && !fr_object(self)->scalar && (base || !fr_of(self)->whole);
+}
+
 static PyObject *
 get_base(PyObject *self, void *unused)
 {
@@ -406,7 +414,7 @@ get_base(PyObject *self, void *unused)
     struct fr_tensor   t;
 
     (void)unused;
-    if (base == self || fr_object(self)->scalar || (!base && fr_of(self)->whole))
+    if (!fr_type_is_view(self))
         Py_RETURN_NONE;
     if (base)
         return Py_NewRef(base);
