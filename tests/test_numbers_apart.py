@@ -69,6 +69,7 @@ return np.squeeze(a) is a, np.atleast_1d(a) is a, a.squeeze() is a, np.broadcast
 c = a.reshape(1, -1); return np.squeeze(c) is c, np.atleast_2d(c) is c, np.squeeze(c, ()) is c, np.atleast_3d(c) is c
 c = a.reshape(1, -1); return c.squeeze().base is a, np.atleast_1d(a, c)[1] is c, np.squeeze(c, 0).base is a
 c = a + 1; return [v.flags.owndata for v in (c, c[...], c.view(), c.ravel(), c[:], c[1:], np.rollaxis(c, 0), c.copy(), c.T)]
+import sys; c = np.arange(1000.0) + a.size; return [sys.getsizeof(v) > 4000 for v in (c, c[...], c.view(), c.reshape(10, 100), c.copy())]
 return float((a * 1j).sum())
 return int((a + 1j).sum())
 return complex((a * 1j).sum())

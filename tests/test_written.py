@@ -405,3 +405,15 @@ def test_methods_with_many_constants():
     want, got = names["f"](np.random.default_rng(2), theirs), frit.accelerate(names["f"])(np.random.default_rng(2), ours)
     assert got == want
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("check", ["hi", 1.5, None, [], 0, True])
+def test_resize_takes_a_number_for_refcheck(check):
+    def f():
+        a = np.zeros(3)
+        try:
+            a.resize(refcheck=check)
+        except TypeError as e:
+            return str(e)
+
+    assert frit.accelerate(f)() == f()

@@ -431,7 +431,7 @@ dunder_sizeof(PyObject *self, PyObject *unused)
 
     (void)unused;
     return PyLong_FromLongLong(Py_TYPE(self)->tp_basicsize +
-                               (t->whole ? t->layout->n_elems * fr_dtype_size(t->dtype) : 0));
+                               (t->whole && !fr_type_is_view(self) ? t->layout->n_elems * fr_dtype_size(t->dtype) : 0));
 }
 
 static PyObject *

@@ -130,8 +130,7 @@ fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *check = NULL, *shape;
     int64_t   dims[FR_MAX_DIMS];
-    bool      checked = true;
-    int       ndim = 0;
+    int       ndim = 0, checked = 1;
 
     if (fr_object(self)->scalar)
         return resize_number(self, args, nargs, kw);
@@ -141,7 +140,7 @@ fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
                                 PyTuple_GET_ITEM(kw, k));
         check = args[nargs + k];
     }
-    if (fr_args_bool(check, true, &checked) < 0)
+    if (check && !PyArg_Parse(check, "i", &checked))
         return NULL;
     shape = nargs == 1 ? args[0] : NULL;
     if (nargs == 0 || shape == Py_None)
