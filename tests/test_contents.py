@@ -75,6 +75,7 @@ def test_values_follow_contents(make, use):
             np.testing.assert_array_equal(got, want, err_msg=f"{use} {value} {i}", strict=True)
 
 
+@pytest.mark.planned
 def test_what_is_computed_of_them_is_made_again():
     W, L, scale = np.arange(4.0), [np.ones(4)], np.array(2.0)
 
