@@ -414,7 +414,8 @@ fmod_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
 RECIPE(floor_divide)
 {
-    fr_mval a = x[0].re, b = x[1].re, q, zero, none, asks, raised;
+    fr_mval  a = x[0].re, b = x[1].re, q, zero, none, asks, raised;
+    fr_dtype word;
 
     if (fr_dtype_is_float(in)) {
         out->re = floor_floats(c, in, a, b).q;
@@ -425,11 +426,13 @@ RECIPE(floor_divide)
         out->re = by_zero(c, in, b, q);
         return;
     }
-    /* The smallest integer has no quotient with -1, for which it stands itself: that raises a flag, too. */
+    /* The smallest integer has no quotient with -1, for which it stands itself: that raises a flag, too. Divisors of 0 and
+     * -1 are looked for by one comparison. */
+    word = m_uint_of(in);
+    asks = m_lt(c, m_cvt(c, word, m_add(c, b, m_int(c, in, 1))), m_int(c, word, 2));
     zero = m_eq(c, b, m_int(c, in, 0));
     none = is_min_by_minus_one(c, in, a, b);
-    asks = m_or(c, zero, none);
-    raised = raised_zero(c, in, asks, m_select(c, none, m_int(c, in, 0), b));
+    raised = raised_zero(c, in, m_or(c, zero, none), m_select(c, none, m_int(c, in, 0), b));
     out->re = m_rare(c, asks, m_add(c, raised, m_select(c, zero, m_int(c, in, 0), q)), q);
 }
 
