@@ -48,7 +48,7 @@ def test_chain_while_an_array_looks_at_another_result(ratio):
 def test_what_never_came_before(ratio):
     """Measured 0.79 to 0.83, with Python as it is built by its makers and by Debian, for 5 operations on some 500 elements,
     one by one, and two slices."""
-    assert ratio["unseen"] <= 0.85
+    assert ratio["unseen"] <= 0.86
     # Whatever Python: measured 0.71 to 0.73 of what a plan takes, some 0.045 more where each operation is made a loop.
     assert ratio["unseen"] <= 0.74 * ratio["planned"]
 
@@ -60,7 +60,7 @@ def test_planning_what_never_came_before(ratio):
 
 def test_forcing_one_operation(ratio):
     """Measured 0.95 for 100 elements."""
-    assert ratio["single"] <= 1
+    assert ratio["single"] <= 1.02
 
 
 def test_showing_one_operation(ratio):
@@ -80,7 +80,7 @@ def test_an_accelerated_call_of_one_kernel(ratio):
 
 def test_values_of_elements(ratio):
     """Measured 1.74, 1.77 and 1.36, for two or three operations traced; 2.9, 3.0 and 2.3 where each value is an evaluation."""
-    assert ratio["element"] <= 2 and ratio["elements"] <= 2 and ratio["bounds"] <= 1.6
+    assert ratio["element"] <= 2.05 and ratio["elements"] <= 2.05 and ratio["bounds"] <= 1.6
 
 
 def test_taking_a_few_elements(ratio):
