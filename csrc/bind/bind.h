@@ -149,8 +149,8 @@ PyObject *fr_type_result(fr_status, struct fr_tensor *, const struct fr_err *);
 void      fr_type_become_base(PyObject *);
 /* It is that no longer: it dies, or gets other memory. */
 void      fr_type_be_no_base(PyObject *);
-/* A new view of self, as it is to be seen: self is its base, unless it is a view itself; that of a number is of its own, for numbers do not change, and without axes it
- * is one itself, or if `array` an array. NULL stays NULL. */
+/* A new view of self, as it is to be seen: self is its base, unless it is a view itself; that of a number is of its own,
+ * for numbers do not change, and without axes it is one itself, or if `array` an array. NULL stays NULL. */
 PyObject *fr_type_view_of(PyObject *self, PyObject *view, bool array);
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);

@@ -359,7 +359,7 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
     raised = fr_fpe_raised();
     if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
-    fr_judge_let_go(p, kept, &few);
+    fr_judge_let_go(kept, &few);
     if (st == FR_OK)
         realise_outputs(p, gathered.id, recognised);
     for (int i = 0; i < p->n_outputs; i++)
@@ -547,7 +547,7 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     st = n_todo ? eval_locked(todo, n_todo, way, err) : FR_OK;
     fr_turn_leave();
     /* What has been computed is there, whatever is made of a warning. */
-    said = fr_judge_end(err);
+    said = fr_judge_end();
     return st == FR_OK ? said : st;
 }
 

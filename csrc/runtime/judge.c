@@ -175,9 +175,8 @@ fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
 }
 
 void
-fr_judge_let_go(const struct fr_plan *p, char *kept, struct fr_judge_few *few)
+fr_judge_let_go(char *kept, struct fr_judge_few *few)
 {
-    (void)p;
     if (FR_UNLIKELY(kept && kept != few->bytes))
         fr_free(kept);
 }
@@ -285,9 +284,8 @@ fr_judge_node(fr_ref node, const struct fr_buffer *out, unsigned raised)
 }
 
 fr_status
-fr_judge_end(struct fr_err *err)
+fr_judge_end(void)
 {
-    (void)err;
     if (FR_LIKELY(!found))
         return FR_OK;
     found = false;

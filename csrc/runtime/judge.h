@@ -57,7 +57,7 @@ bool      fr_judge_are_due(const fr_ref *id, int n, unsigned raised);
 /* Before a run, the leaves' memory is in p->base: takes a copy of those that will be overwritten, where that costs little;
  * else, and where there are none, NULL. */
 char     *fr_judge_keep(struct fr_plan *, struct fr_judge_few *);
-void      fr_judge_let_go(const struct fr_plan *, char *kept, struct fr_judge_few *);
+void      fr_judge_let_go(char *kept, struct fr_judge_few *);
 /* Puts them back. */
 void      fr_judge_undo(const struct fr_plan *, const char *kept);
 /* Asks about the nodes id[0 .. n-1], which are due, each after those that it reads, that the plan has just computed; nothing has been
@@ -68,6 +68,6 @@ void      fr_judge_blindly(struct fr_plan *, const uint32_t *site, unsigned rais
 /* The same of one node, whose arguments are there or converted for it alone; `out` is its memory. */
 void      fr_judge_node(fr_ref, const struct fr_buffer *out, unsigned raised);
 /* After the turn: says what has been found. */
-fr_status fr_judge_end(struct fr_err *);
+fr_status fr_judge_end(void);
 
 #endif

@@ -306,7 +306,7 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
             st = fr_fail(err, FR_EASKED, "a warning may be due");
         }
     }
-    fr_judge_let_go(p, kept, &few);
+    fr_judge_let_go(kept, &few);
     if (st == FR_OK) {
         while (n < r->n_results && st == FR_OK)
             if ((st = take_result(r, &r->result[n], &results[n], err)) == FR_OK)
@@ -314,7 +314,7 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
         fr_plan_drop_fresh(p);
     }
     fr_turn_leave();
-    said = fr_judge_end(err);
+    said = fr_judge_end();
     st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)
         fr_guard_restart();
