@@ -9,12 +9,10 @@
 #include "bind/bind.h"
 #include "bind/errstate.h"
 
+#include <string.h>
 #include <structmember.h>
 
 #include "bind/npy.h"
-
-/* How many accelerated calls this thread is in. */
-static _Thread_local int depth;
 
 /* ---- what the last call did */
 
@@ -70,7 +68,7 @@ enum {
     WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
     REPLACED, /* of (cell, value), likewise, */
     FUNCTIONS, /* of (function, code, defaults, those by name), which were looked at */
-    FINISH,   /* ends a call whose result is more than tensors and numbers, or that raised */
+    FINISH,   /* finish(pairs, result) of accelerate.py, for results that are more than tensors and numbers */
     EXACT,    /* the function itself if all that it does has one right result, or None */
     REAL,     /* whether that is so for real numbers only, */
     NUMBERS,  /* and whether it is so of what it does with single elements */
@@ -80,6 +78,7 @@ enum {
                  calls may be made again without running it (replay.c), or None */
     INSIDE,   /* (its copy for calls that are noted, the globals and the cells that this one sees), or None */
     TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
+    REPLACE,  /* replace_left(pairs, values) of accelerate.py */
     STATS,
     N_PARTS
 };
@@ -175,6 +174,18 @@ fr_accelerate_copy(PyObject *call)
 }
 
 PyObject *
+fr_accelerate_finish(PyObject *call)
+{
+    return PyTuple_GET_ITEM(call, FINISH);
+}
+
+PyObject *
+fr_accelerate_replace(PyObject *call)
+{
+    return PyTuple_GET_ITEM(call, REPLACE);
+}
+
+PyObject *
 fr_accelerate_inside(PyObject *call)
 {
     PyObject *inside = PyTuple_GET_ITEM(call, INSIDE);
@@ -266,73 +277,6 @@ fr_accelerate_is_number(PyObject *o)
            PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
 }
 
-bool
-fr_accelerate_runs(void)
-{
-    return depth > 0;
-}
-
-bool
-fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
-{
-    struct fr_err err;
-    fr_status     st = FR_OK;
-
-    for (int i = 0; i < n; i++)
-        if (!fr_share_is_idle(loan[i].tensor)) {
-            fr_status s;
-
-            fr_share_reshape(loan[i].array, loan[i].tensor);
-            s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
-            st = st == FR_OK ? s : st;
-        }
-    if (st != FR_OK)
-        fr_errors_raise(st, &err);
-    return st == FR_OK;
-}
-
-void
-fr_loans_end(const struct fr_loan *loan, int n)
-{
-    struct fr_err err;
-
-    while (n > 0) {
-        PyObject *t = loan[--n].tensor;
-
-        if (fr_share_rest(t))
-            continue;
-        fr_share_give_back(t, true, &err); /* somebody else has it, too: it was idle, so nothing can fail */
-        Py_DECREF(t);
-    }
-}
-
-/* The array or tensor that owns the memory of `a`; NULL: it is neither's, and may be that of several. */
-static PyObject *
-owner_of(PyObject *a)
-{
-    PyObject *tensor, *root = fr_share_root(a, &tensor);
-
-    return tensor ? tensor : PyArray_BASE(fr_array(root)) ? NULL : root;
-}
-
-bool
-fr_loans_are_apart(PyObject *const *array, int n)
-{
-    PyObject *owner[FR_LOANS_MAX];
-
-    for (int i = 0; i < n; i++) {
-        owner[i] = owner_of(array[i]);
-        for (int j = 0; j < i; j++) {
-            if (!owner[i] || !owner[j])
-                return false;
-            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) != PyArray_DESCR(fr_array(array[j])) &&
-                fr_share_dtype(array[i]) != fr_share_dtype(array[j]))
-                return false;
-        }
-    }
-    return true;
-}
-
 /* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
  * Exception. */
 static int
@@ -383,44 +327,6 @@ is_simple(PyObject *o)
     return fr_is_tensor(o) || fr_accelerate_is_number(o);
 }
 
-/* What the caller gets for one result. */
-static PyObject *
-shown(const struct call *c, PyObject *x)
-{
-    if (!fr_is_tensor(x))
-        return Py_NewRef(x);
-    for (int i = 0; i < c->n; i++)
-        if (c->loan[i].tensor == x)
-            return Py_NewRef(c->loan[i].array);
-    return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
-}
-
-static PyObject *
-all_shown(const struct call *c, PyObject *result)
-{
-    Py_ssize_t n;
-    PyObject  *out;
-
-    if (!PyTuple_CheckExact(result))
-        return shown(c, result);
-    n = PyTuple_GET_SIZE(result);
-    if (!(out = PyTuple_New(n)))
-        return NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject  *x = PyTuple_GET_ITEM(result, i), *o;
-        Py_ssize_t k = 0;
-        while (k < i && PyTuple_GET_ITEM(result, k) != x)
-            k++;
-        o = k < i ? Py_NewRef(PyTuple_GET_ITEM(out, k)) : shown(c, x); /* twice the same is one array */
-        if (!o) {
-            Py_DECREF(out);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(out, i, o);
-    }
-    return out;
-}
-
 static bool
 all_simple(PyObject *result)
 {
@@ -432,72 +338,6 @@ all_simple(PyObject *result)
         if (!is_simple(PyTuple_GET_ITEM(result, i)))
             return false;
     return true;
-}
-
-/* Computes everything and gives the arguments back; steals the result. `watch`: what is noted of the call, or NULL;
- * `repeated`: it will be, as soon as there is a plan. */
-static PyObject *
-finish(struct fr_callee *f, struct call *c, PyObject *result, struct fr_watch *watch, bool repeated)
-{
-    const struct fr_tensor *list[MAX_ARGS + MAX_RESULTS];
-    int                     n = 0;
-    struct fr_err           err;
-    fr_status               st;
-    PyObject               *out = NULL;
-
-    for (int i = 0; i < c->n; i++)
-        if (fr_tensor_is_pending(fr_of(c->loan[i].tensor)))
-            list[n++] = fr_of(c->loan[i].tensor);
-    if (fr_is_tensor(result))
-        list[n++] = fr_of(result);
-    else if (PyTuple_CheckExact(result))
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
-            if (fr_is_tensor(PyTuple_GET_ITEM(result, i)))
-                list[n++] = fr_of(PyTuple_GET_ITEM(result, i));
-    st = repeated ? fr_tensor_eval_again(list, n, &err) : fr_tensor_eval(list, n, &err);
-    if (st != FR_OK)
-        fr_errors_raise(st, &err);
-    else if (watch)
-        fr_record_keep(watch, f, c->loan, c->n, result);
-    /* A warning that has become an exception does not undo what was computed. */
-    if (fr_loans_give_back(c->loan, c->n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
-        out = all_shown(c, result);
-    Py_DECREF(result);
-    fr_loans_end(c->loan, c->n);
-    return out;
-}
-
-/* The same by accelerate.py: for other results, and (NULL) after an exception, which stays. */
-static PyObject *
-finish_long(PyObject *call, struct call *c, PyObject *result)
-{
-    PyObject *type, *value, *trace, *pairs = PyList_New(c->n), *out = NULL;
-
-    PyErr_Fetch(&type, &value, &trace);
-    for (int i = 0; pairs && i < c->n; i++) {
-        PyObject *pair = PyTuple_Pack(2, c->loan[i].array, c->loan[i].tensor);
-        if (!pair)
-            Py_CLEAR(pairs);
-        else
-            PyList_SET_ITEM(pairs, i, pair);
-    }
-    if (pairs)
-        out = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(call, FINISH), pairs,
-                                           result ? result : Py_None, NULL);
-    Py_XDECREF(pairs);
-    for (int i = 0; i < c->n; i++)
-        Py_DECREF(c->loan[i].tensor);
-    c->n = 0;
-    Py_XDECREF(result);
-    if (!type)
-        return out;
-    Py_XDECREF(out);
-    if (!out) { /* what went wrong at the end, with the function's own exception behind it */
-        fr_errors_add_context(type, value, trace);
-    } else {
-        PyErr_Restore(type, value, trace);
-    }
-    return NULL;
 }
 
 static uint64_t
@@ -589,15 +429,15 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     uint64_t           n_kernels;
     bool               found;
 
-    if (!f->replays || depth > 0 || is_traced())
+    if (!f->replays || fr_call_depth > 0 || is_traced())
         return false;
     if (FR_UNLIKELY(fr_errstate_changed(PyThreadState_Get())))
         fr_errstate_look();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
         return false;
-    depth++;
+    fr_call_depth++;
     found = fr_replays_call(f->replays, f->call, args, n_args, names, result, &n_kernels);
-    depth--;
+    fr_call_depth--;
     if (found) {
         stats->kernels = n_kernels;
         stats->fallbacks = stats->syncs = 0;
@@ -624,7 +464,7 @@ begin_contest(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *na
     bool      exact = PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single;
     uint64_t  key;
 
-    if (depth > 0 || (!exact && PyTuple_GET_ITEM(call, NUMBERS) != Py_True) || is_traced() ||
+    if (fr_call_depth > 0 || (!exact && PyTuple_GET_ITEM(call, NUMBERS) != Py_True) || is_traced() ||
         !(key = fr_contest_key(args, n_args, names, PyTuple_GET_ITEM(call, REAL) == Py_True)))
         return;
     if (exact)
@@ -638,7 +478,7 @@ is_repeated(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return depth == 0 && stats->calls >= (f->n_operations <= FEW_OPERATIONS ? FEW_NOTED_AFTER : NOTED_AFTER) &&
+    return fr_call_depth == 0 && stats->calls >= (f->n_operations <= FEW_OPERATIONS ? FEW_NOTED_AFTER : NOTED_AFTER) &&
            may_be_noted(f);
 }
 
@@ -668,7 +508,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
 
-    if (depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
+    if (fr_call_depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
         return Py_NewRef(call);
     if (!(watch = fr_record_watch(call, args, n_args, names))) {
         if (repeated && f->is_planned)
@@ -676,9 +516,9 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
         return Py_NewRef(call);
     }
     fr_info_call_counters(&before);
-    depth++;
+    fr_call_begin();
     result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
-    depth--;
+    fr_call_end();
     fr_record_end(watch);
     if (refused)
         return Py_NewRef(call);
@@ -756,17 +596,19 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         fr_record_begin(watch);
     else
         fr_element_loops_begin(false);
-    depth++;
+    fr_call_begin();
     result = PyObject_Vectorcall(fr_accelerate_copy(call), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
-    if (result && all_simple(result)) {
-        result = finish(f, &c, result, watch, repeated);
+    if (raised) {
+        fr_finish_raised(c.loan, c.n);
+    } else if (all_simple(result)) {
+        result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     } else {
-        f->gives_more |= !raised && PyTuple_GET_ITEM(call, CLOSED) != Py_None;
-        result = finish_long(call, &c, result);
+        f->gives_more |= PyTuple_GET_ITEM(call, CLOSED) != Py_None;
+        result = fr_finish_long(call, c.loan, c.n, result);
     }
-    depth--;
+    fr_call_end();
     fr_record_end(watch);
     note_stats(f, &before, &body, raised);
     return result;
@@ -778,21 +620,23 @@ static PyObject *
 enter_call(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    return PyLong_FromLong(depth++);
+    fr_call_begin();
+    Py_RETURN_NONE;
 }
 
 static PyObject *
 leave_call(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    return PyLong_FromLong(--depth);
+    fr_call_end();
+    Py_RETURN_NONE;
 }
 
 static PyObject *
 call_depth(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    return PyLong_FromLong(depth);
+    return PyLong_FromLong(fr_call_depth);
 }
 
 static PyObject *
@@ -814,9 +658,9 @@ PyMethodDef fr_accelerate_methods[] = {
     {"call_depth", call_depth, METH_NOARGS,
      "call_depth()\n--\n\nAccelerated calls that this thread is in."},
     {"enter_call", enter_call, METH_NOARGS,
-     "enter_call()\n--\n\nOne more; returns how many there were."},
+     "enter_call()\n--\n\nOne more."},
     {"leave_call", leave_call, METH_NOARGS,
-     "leave_call()\n--\n\nOne less; returns how many are left."},
+     "leave_call()\n--\n\nOne less; what the outermost left behind becomes arrays and numbers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -35,10 +35,19 @@
 
 #include "runtime/tensor.h"
 
+/* Tensors that were made in the same accelerated call, or in none, hang together. */
+struct fr_made {
+    struct fr_made *next, *prev;
+};
+/* The first part is as large as NumPy's array or number, and its list of weak references lies where an array's does: so
+ * the object can become one (become.c). What it was stays behind that, for whoever still holds a method of it. */
 struct fr_tensor_object {
     PyObject_HEAD
-    struct fr_tensor t;
+    struct fr_made   made;
+    void            *of_array[5];
     PyObject        *weakrefs;
+    void            *of_array_too[2];
+    struct fr_tensor t;
     union {
         struct {
             bool     scalar;   /* stands for a NumPy scalar, and is of fr_number_type; fr_type_set_scalar writes it */
@@ -119,19 +128,47 @@ enum { FR_TYPE_WAITING_MAX = 1024 };
 extern FR_HIDDEN struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
 extern FR_HIDDEN size_t                   fr_type_n_waiting;
 #endif
-/* An empty Tensor; the caller fills .t. */
+/* The ring of Tensors that the running thread makes now (become.c). */
+extern FR_HIDDEN struct fr_made *fr_made_now;
+static inline void
+fr_made_link_behind(struct fr_made *before, struct fr_made *m)
+{
+    struct fr_made *next = before->next;
+
+    m->next = next;
+    m->prev = before;
+    before->next = next->prev = m;
+}
+static inline void
+fr_made_link(struct fr_made *m)
+{
+    fr_made_link_behind(fr_made_now, m);
+}
+static inline void
+fr_made_unlink(struct fr_made *m)
+{
+    struct fr_made *next = m->next, *prev = m->prev;
+
+    prev->next = next;
+    next->prev = prev;
+}
+/* An empty Tensor; the caller fills .t. Where the line of user code is asked for (site.c), that comes first, for it sees
+ * which thread runs. */
 static inline struct fr_tensor_object *
 fr_type_new(void)
 {
+    struct fr_tensor_object *o;
+
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
     if (FR_LIKELY(fr_type_n_waiting)) {
-        struct fr_tensor_object *o = fr_type_waiting[--fr_type_n_waiting];
-
+        o = fr_type_waiting[--fr_type_n_waiting];
         Py_SET_REFCNT((PyObject *)o, 1);
-        return o;
-    }
+    } else
 #endif
-    return fr_type_alloc();
+        if (!(o = fr_type_alloc()))
+            return NULL;
+    fr_made_link(&o->made);
+    return o;
 }
 /* What the object stands for from now on: a NumPy scalar, or an array. */
 static inline void
@@ -157,6 +194,56 @@ PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_e
 /* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
  * Takes over the reference; NULL stays NULL. */
 PyObject *fr_type_number(PyObject *);
+/* ---- become.c: what an accelerated call leaves behind */
+int       fr_become_init(void);
+/* Turns a Tensor that is nobody's loan into the array or number that it stands for, in place: 1. 0: it stays what it is,
+ * a bool, of which NumPy has but two, or where this NumPy's objects are of another form. -1: an exception is set. */
+int       fr_become(PyObject *tensor);
+/* How many accelerated calls this thread is in; fr_call_begin and fr_call_end count them. The end of the outermost makes
+ * what is left of its Tensors arrays and numbers; an exception that is set stays. */
+extern FR_HIDDEN _Thread_local int fr_call_depth __attribute__((tls_model("initial-exec")));
+void      fr_call_begin(void);
+void      fr_call_end(void);
+/* The same for one of them. False: that cannot be done now. */
+bool      fr_made_leave(PyObject *tensor);
+/* Another thread may run than the one that made Tensors last: where it is seen that it does, and where others have run. */
+void      fr_made_switch(void);
+void      fr_made_resume(void);
+/* How many Tensors of the outermost call live that are no loans; their handles go into `list`, which may be NULL. */
+size_t    fr_made_left(const struct fr_tensor **list);
+/* Whether one of these cannot become what it stands for. */
+bool      fr_made_stay(void);
+/* What the caller of an accelerated function gets for a Tensor that is nobody's loan: a new reference, to the very object
+ * where it can become what it stands for. */
+PyObject *fr_shown(PyObject *tensor);
+
+/* ---- finish.c: how an accelerated call ends */
+struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
+    PyObject *array, *tensor;
+};
+enum { FR_LOANS_MAX = 256 };
+/* Whether no two of the arrays can see one memory as different types: no storage does that. */
+bool      fr_loans_are_apart(PyObject *const *array, int n);
+/* Computes what was stored into the arguments' memory and all that the call has left; `result` (may be NULL): of a call
+ * within another one. `again`: as fr_tensor_eval_again. */
+fr_status fr_loans_eval(const struct fr_loan *, int n, PyObject *result, bool again, struct fr_err *);
+/* Ends the loans for which something may be left to do. On false an exception is set. */
+bool      fr_loans_give_back(const struct fr_loan *, int n, bool keep);
+/* After that: whether somebody has kept a tensor of these, or one that cannot become what it stands for; and then, puts
+ * that where the function of this `call` or `values` lead to it. On false an exception is set. */
+bool      fr_loans_are_kept(const struct fr_loan *, int n);
+bool      fr_loans_replace(PyObject *call, const struct fr_loan *, int n, PyObject *values);
+void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tensors, after that */
+struct fr_callee;
+struct fr_watch;
+/* All of that, for a result (stolen) of tensors and numbers: what the caller gets, or NULL. `watch`: what is noted of the
+ * call, or NULL; `repeated`: it will be, as soon as there is a plan. */
+PyObject *fr_finish(struct fr_callee *, const struct fr_loan *, int n, PyObject *result, struct fr_watch *watch,
+                    bool repeated);
+/* For any other result, by accelerate.py; and after an exception, which stays. */
+PyObject *fr_finish_long(PyObject *call, const struct fr_loan *, int n, PyObject *result);
+void      fr_finish_raised(const struct fr_loan *, int n);
+
 /* ---- scalar.c */
 int       fr_scalar_init(PyObject *module);
 /* numpy.float64 and the like, or numpy.ndarray. */
@@ -380,18 +467,7 @@ void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_d
 /* ---- accelerate.c, accelerate_call.c */
 int       fr_accelerate_init(PyObject *module);
 bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
-bool      fr_accelerate_runs(void);                       /* whether this thread is in an accelerated call */
 int       fr_accelerate_call_init(PyObject *module);
-struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
-    PyObject *array, *tensor;
-};
-enum { FR_LOANS_MAX = 256 };
-/* Whether no two of the arrays can see one memory as different types: no storage does that. */
-bool      fr_loans_are_apart(PyObject *const *array, int n);
-/* Ends the loans for which something may be left to do. On false an exception is set. */
-bool      fr_loans_give_back(const struct fr_loan *, int n, bool keep);
-void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tensors, after that */
-
 /* contest.c: whether a function of exact operations had better run as it is */
 enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
 struct fr_contest {            /* calls with arguments of one kind */
@@ -443,14 +519,16 @@ PyObject  *fr_accelerate_cell(PyObject *call, Py_ssize_t i);
 /* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into containers
  * that it is not given. */
 bool       fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes);
-PyObject  *fr_accelerate_copy(PyObject *call);     /* what runs; borrowed */
+PyObject  *fr_accelerate_copy(PyObject *call);     /* what runs; borrowed, */
+PyObject  *fr_accelerate_finish(PyObject *call);   /* as are these of accelerate.py */
+PyObject  *fr_accelerate_replace(PyObject *call);
 /* The copy of a closed function that sees, by global name and in cells, what is put there for one call (borrowed; NULL:
  * there is none, and no array may be looked at by such a name). */
 PyObject  *fr_accelerate_inside(PyObject *call);
 /* Puts it there; NULL stands for nothing. False: an exception is set. */
 bool       fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value);
 bool       fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value);
-extern PyMethodDef fr_accelerate_methods[];
+extern PyMethodDef fr_accelerate_methods[], fr_finish_methods[];
 
 static inline bool
 fr_is_container(PyObject *o)

@@ -13,9 +13,6 @@ struct entered {
     struct fr_loan         loan[FR_LOANS_MAX];      /* first tensors for arrays, then copies of containers */
     int                    n_loans, n_stand_ins;    /* the former, and all; of copies the references are `inside`'s */
     PyObject              *inside[FR_REPLAY_LOOKS]; /* what stands for a value; NULL: itself */
-    PyObject              *shown;                   /* dict: address of a tensor -> what is shown of it */
-    const struct fr_tensor **pending;
-    size_t                 n_pending, cap_pending;
 };
 
 static const struct fr_look *
@@ -182,72 +179,13 @@ enter_containers(struct entered *e)
 
 static PyObject *show(struct entered *e, PyObject *x);
 
-static bool
-add_pending(struct entered *e, PyObject *x)
-{
-    Py_ssize_t at = 0;
-    PyObject  *value;
-    bool       ok = true;
-
-    if (fr_is_tensor(x)) {
-        if (!FR_GROW(e->pending, e->cap_pending, e->n_pending + 1))
-            return false;
-        e->pending[e->n_pending++] = fr_of(x);
-        return true;
-    }
-    if (!fr_is_container(x))
-        return true;
-    if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
-        return false;
-    if (PyDict_CheckExact(x))
-        while (ok && PyDict_Next(x, &at, NULL, &value))
-            ok = add_pending(e, value);
-    else
-        for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(x); i++)
-            ok = add_pending(e, PySequence_Fast_GET_ITEM(x, i));
-    Py_LeaveRecursiveCall();
-    return ok;
-}
-
-/* What is in the containers now. */
-static bool
-add_all_pending(struct entered *e, PyObject *result)
-{
-    bool ok = add_pending(e, result);
-
-    for (int i = 0; ok && i < e->n_loans; i++)
-        if (fr_tensor_is_pending(fr_of(e->loan[i].tensor)))
-            ok = add_pending(e, e->loan[i].tensor);
-    for (int i = 0; ok && i < n_looks(e); i++) {
-        const struct fr_look *l = look_at(e, i);
-        PyObject             *now;
-
-        if (is_mutable(l) && l->is != IS_OBJECT)
-            ok = add_pending(e, e->w->found[i]);
-        else if (l->from == FROM_ATTR && !l->outside && (now = fr_look_attribute(e->w->found[l->of], l->key)))
-            ok = add_pending(e, now);
-    }
-    return ok;
-}
-
 static PyObject *
-show_tensor(struct entered *e, PyObject *x)
+show_tensor(const struct entered *e, PyObject *x)
 {
-    PyObject *key = PyLong_FromVoidPtr(x), *array = key ? PyDict_GetItemWithError(e->shown, key) : NULL;
-
-    if (!key || array) {
-        Py_XDECREF(key);
-        return Py_XNewRef(array);
-    }
-    for (int i = 0; i < e->n_loans && !array; i++)
+    for (int i = 0; i < e->n_loans; i++)
         if (e->loan[i].tensor == x)
-            array = Py_NewRef(e->loan[i].array);
-    if (!array && !PyErr_Occurred())
-        array = fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
-    if (array && PyDict_SetItem(e->shown, key, array) < 0) /* a tensor in two places is one array in two places */
-        Py_CLEAR(array);
-    Py_DECREF(key);
-    return array;
+            return Py_NewRef(e->loan[i].array);
+    return fr_shown(x);
 }
 
 static bool
@@ -287,28 +225,22 @@ show_values(struct entered *e, PyObject *dict)
     return true;
 }
 
-static PyObject *
+/* Whoever else has the tuple was to see arrays in it, too. */
+static bool
 show_tuple(struct entered *e, PyObject *x)
 {
-    PyObject *out = PyTuple_New(PyTuple_GET_SIZE(x));
-    bool      changed = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); i++) {
+        PyObject *old = PyTuple_GET_ITEM(x, i), *new = show(e, old);
 
-    for (Py_ssize_t i = 0; out && i < PyTuple_GET_SIZE(x); i++) {
-        PyObject *new = show(e, PyTuple_GET_ITEM(x, i));
-
-        changed |= new != PyTuple_GET_ITEM(x, i);
-        if (new)
-            PyTuple_SET_ITEM(out, i, new);
-        else
-            Py_CLEAR(out);
+        if (!new)
+            return false;
+        PyTuple_SET_ITEM(x, i, new);
+        Py_DECREF(old);
     }
-    if (!out || changed)
-        return out;
-    Py_DECREF(out);
-    return Py_NewRef(x);
+    return true;
 }
 
-/* `x` with arrays for tensors, a new reference; lists and dicts are changed in place. */
+/* `x` with arrays for tensors, a new reference; containers are changed in place. */
 static PyObject *
 show(struct entered *e, PyObject *x)
 {
@@ -323,9 +255,7 @@ show(struct entered *e, PyObject *x)
             return Py_NewRef(e->loan[k].array);
     if (Py_EnterRecursiveCall(" in what an accelerated function gave"))
         return NULL;
-    if (PyTuple_CheckExact(x))
-        out = show_tuple(e, x);
-    else if (PyList_CheckExact(x) ? show_items(e, x) : show_values(e, x))
+    if (PyTuple_CheckExact(x) ? show_tuple(e, x) : PyList_CheckExact(x) ? show_items(e, x) : show_values(e, x))
         out = Py_NewRef(x);
     Py_LeaveRecursiveCall();
     return out;
@@ -421,14 +351,9 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, 
     PyErr_Fetch(&type, &value, &trace);
     if (raised)
         result = Py_NewRef(Py_None);
-    ok = add_all_pending(e, result);
-    if (!ok && !PyErr_Occurred())
-        PyErr_NoMemory();
-    if (ok) {
-        st = (again ? fr_tensor_eval_again : fr_tensor_eval)(e->pending, (int)e->n_pending, &err);
-        if (!(ok = st == FR_OK))
-            fr_errors_raise(st, &err);
-    }
+    st = fr_loans_eval(e->loan, e->n_loans, NULL, again, &err);
+    if (!(ok = st == FR_OK))
+        fr_errors_raise(st, &err);
     if (ok && !raised && into)
         fr_record_keep(watch, into, e->loan, e->n_stand_ins, result);
     /* An exception waits until all is put back. */
@@ -452,14 +377,39 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, 
     return NULL;
 }
 
+/* The containers and objects that the call was given, and its result. */
+static PyObject *
+all_left(const struct entered *e, PyObject *result)
+{
+    PyObject *list = PyList_New(0);
+    int       st = list ? PyList_Append(list, result) : -1;
+
+    for (int i = 0; st == 0 && i < n_looks(e); i++)
+        if (is_mutable(look_at(e, i)))
+            st = PyList_Append(list, e->w->found[i]);
+    if (st < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
+static bool
+replace_left(const struct entered *e, PyObject *result)
+{
+    PyObject *all = all_left(e, result);
+    bool      done = all && fr_loans_replace(e->w->call, e->loan, e->n_loans, all);
+
+    Py_XDECREF(all);
+    return done;
+}
+
 static void
-leave(struct entered *e)
+leave(struct entered *e, PyObject **result)
 {
     for (int i = 0; i < n_looks(e); i++)
         Py_CLEAR(e->inside[i]);
+    if (*result && fr_loans_are_kept(e->loan, e->n_loans) && !replace_left(e, *result))
+        Py_CLEAR(*result);
     fr_loans_end(e->loan, e->n_loans);
-    Py_XDECREF(e->shown);
-    fr_free(e->pending);
     PyMem_Free(e);
 }
 
@@ -469,26 +419,21 @@ fr_enter_call(struct fr_callee *f, struct fr_watch *watch, Py_ssize_t n_args, Py
 {
     struct fr_callee *into = again && f->is_planned ? f : NULL;
     struct entered   *e = PyMem_Calloc(1, sizeof *e);
-    PyObject         *result;
+    PyObject         *result = NULL;
 
     *refused = false;
-    if (!e || !(e->shown = PyDict_New())) {
-        PyMem_Free(e);
+    if (!e)
         return PyErr_NoMemory();
-    }
     e->w = watch;
     if ((watch->sees_outside && f->is_inside) || !may_lend(e) || !borrow_all(e) || !enter_copies(e)) {
         /* An exception that is none of Exception's is the caller's. */
         *refused = !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception);
         if (*refused)
             PyErr_Clear();
-        for (int i = 0; i < n_looks(e); i++)
-            Py_CLEAR(e->inside[i]);
         fr_loans_give_back(e->loan, e->n_loans, false);
-        leave(e);
+        leave(e, &result);
         return NULL;
     }
-    result = NULL;
     if (enter_containers(e)) {
         if (into)
             fr_record_begin(watch);
@@ -498,6 +443,6 @@ fr_enter_call(struct fr_callee *f, struct fr_watch *watch, Py_ssize_t n_args, Py
     }
     fr_info_call_counters(body);
     result = finish(e, watch, result, again, into);
-    leave(e);
+    leave(e, &result);
     return result;
 }

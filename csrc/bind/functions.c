@@ -456,7 +456,7 @@ copyto(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     (void)module;
     if (fr_args_parse(&copyto_signature, args, nargs, kwnames, s) < 0)
         return NULL;
-    if (!fr_is_tensor(s[0]) || fr_of(s[0])->readonly || (s[2] && !fr_args_casting(s[2], &unsafe)))
+    if (!fr_is_tensor(s[0]) || fr_object(s[0])->scalar || fr_of(s[0])->readonly || (s[2] && !fr_args_casting(s[2], &unsafe)))
         return fr_hand_name("copyto", args, nargs, kwnames);
     dst = fr_of(s[0]);
     st = to_copy(s[1], dst, unsafe, &x);

@@ -207,7 +207,7 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
     if (fr_numpy_is_array(o))
         return wrap_array(c, o, tuple);
     /* What is computed of tensors is a tensor; where tensors stand for somebody's arrays, NumPy's number is it. */
-    if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_accelerate_runs())
+    if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_call_depth)
         return fr_numpy_number(o);
     if (!PyTuple_Check(o) && !PyList_CheckExact(o))
         return Py_NewRef(o);
@@ -375,6 +375,7 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
                     !PyArray_ISWRITEABLE(fr_array(c.guests[k].view));
     raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
                : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
+    fr_made_resume();
     if (!raw)
         *retry = !writable && any_read && was_read_only();
 out:

@@ -445,7 +445,7 @@ fr_index_iter(PyObject *self)
     view = fr_numpy_view(self, FR_VIEW_WATCH);
     iter = view ? PyObject_GetIter(view) : NULL;
     Py_XDECREF(view);
-    return fr_accelerate_runs() ? iter : of_tensors(iter);
+    return fr_call_depth ? iter : of_tensors(iter);
 }
 
 int
@@ -588,7 +588,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
         PyErr_SetString(PyExc_ValueError, "cannot delete array elements");
         return -1;
     }
-    if (fr_object(self)->scalar && (fr_accelerate_runs() || !is_whole_key(key))) {
+    if (fr_object(self)->scalar && (fr_call_depth || !is_whole_key(key))) {
         PyErr_SetString(PyExc_TypeError,
                         "a tensor that stands for a scalar does not support item assignment");
         return -1;

@@ -20,6 +20,7 @@ static void
 take_gil(void *state)
 {
     PyEval_RestoreThread(state);
+    fr_made_resume();
 }
 
 /* Asked while kernels run and while compiles are awaited. A signal's handler runs here; when it raises,
@@ -90,7 +91,7 @@ add_methods(PyObject *module)
                              fr_dlpack_methods,
                              fr_hand_methods,     fr_share_methods,     fr_info_methods,
                              fr_handed_functions, fr_product_methods,   fr_take_methods,
-                             fr_mask_methods,     fr_accelerate_methods,
+                             fr_mask_methods,     fr_accelerate_methods, fr_finish_methods,
                              fr_scalar_functions, fr_outside_methods};
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
@@ -178,7 +179,7 @@ exec_module(PyObject *module)
         return -1;
     fr_functions_init();
     fr_methods_init();
-    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
+    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_become_init() < 0 || fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
         fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;

@@ -313,7 +313,7 @@ has_parts(PyObject *o)
 static PyObject *
 result_of(PyObject *o)
 {
-    if (o && fr_accelerate_runs() && has_parts(o))
+    if (o && fr_call_depth && has_parts(o))
         fr_scalar_at_once(true);
     return o;
 }

@@ -276,7 +276,7 @@ add_parts(struct ending *e, PyObject *o)
         return leaf_part(e, o, &e->part[e->n_parts++]);
     }
     for (int i = 0; i < e->n_made; i++)
-        if (e->made[i] == o && !PyTuple_CheckExact(o))
+        if (e->made[i] == o)
             return false; /* one container in two places */
     if (e->n_made == FR_REPLAY_PARTS)
         return false;

@@ -70,7 +70,7 @@ static PyObject *
 numbers_at_once(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    if (fr_accelerate_runs()) /* whose end ends it */
+    if (fr_call_depth) /* whose end ends it */
         fr_scalar_at_once(true);
     Py_RETURN_NONE;
 }
@@ -88,10 +88,13 @@ static PyObject *
 getattro(PyObject *self, PyObject *name)
 {
     const char *s = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    PyObject   *theirs = (PyObject *)class_of(self), *type, *value, *trace, *o;
+    PyObject   *theirs = (PyObject *)class_of(self), *type, *value, *trace, *o, *descr;
 
     if (s && !strncmp(s, "__", 2) && !is_of_arrays(s) && !PyObject_HasAttr(theirs, name))
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", class_of(self)->tp_name, name);
+    descr = _PyType_Lookup(Py_TYPE(self), name);
+    if (descr && (Py_IS_TYPE(descr, &PyMethodDescr_Type) || Py_IS_TYPE(descr, &PyWrapperDescr_Type)))
+        return PyMethod_New(descr, self); /* it asks for the type when it is called: the object may become a number (become.c) */
     o = PyObject_GenericGetAttr(self, name);
     if (o || !s || !PyErr_ExceptionMatches(PyExc_AttributeError))
         return o;

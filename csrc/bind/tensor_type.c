@@ -43,6 +43,7 @@ discard(struct fr_tensor_object *o)
 FR_INLINE void
 recycle(struct fr_tensor_object *o)
 {
+    fr_made_unlink(&o->made);
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
     if (FR_LIKELY(fr_type_n_waiting < FR_TYPE_WAITING_MAX)) {
         struct fr_storage *s = o->t.storage;
@@ -539,7 +540,7 @@ tensor_repr(PyObject *self)
     const struct fr_tensor *t = fr_of(self);
     PyObject               *view, *f, *text = NULL, *kw, *args;
 
-    if (fr_accelerate_runs()) {
+    if (fr_call_depth) {
         fr_info_sync(FR_SYNC_print, t);
         view = fr_numpy_view(self, FR_VIEW_READ);
         text = view ? PyObject_Repr(view) : NULL;

@@ -6,9 +6,8 @@ On each call
      memory.  Lists and dictionaries are changed in place and changed back at the end, so that
      whatever else holds them sees what it would have seen;
   2. a copy of the function runs (_rewrite.py) whose calls of NumPy are calls of frit;
-  3. results, and everything that stays behind (the arguments' memory, attributes of objects that were
-     passed, globals and closures that the function assigned), are computed together and become
-     arrays again, also when the function raises.
+  3. results, and everything that stays behind (the arguments' memory, and what the function has left anywhere), are
+     computed together and become arrays again, also when the function raises (csrc/bind/become.c).
 
 Callables of others are called with arrays and numbers (_outside.py).
 
@@ -28,6 +27,7 @@ from . import _core, _namespace
 from ._closed import closed
 from ._exact import exact, exact_in_elements
 from ._inside import inside
+from ._left import attributes, exchange
 from ._outside import has_parts, outside
 from ._rewrite import plain_operations, rewrite
 
@@ -44,19 +44,6 @@ _Accelerated = _core.Accelerated
 _core.name_modules(numpy, _namespace.namespace)
 
 
-def _attributes(x):
-    """The dictionary of an object of a class written in Python, or None."""
-    kind = type(x)
-    if kind in _PLAIN or kind.__dictoffset__ == 0 or not kind.__flags__ & _HEAP_TYPE:
-        return None
-    try:
-        names = object.__getattribute__(x, "__dict__")
-    except (AttributeError, TypeError):
-        return None
-    return names if type(names) is dict else None
-
-
-_HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AS_NAMED = "._state.as_named"
 _OURS = "stats", "__wrapped__"      # of a wrapper's dictionary
@@ -90,7 +77,7 @@ class _Arrays:
             arrays.append(x)
         elif kind is types.MethodType:
             self.find(x.__func__, arrays)
-            if id(x.__self__) not in self.objects and _attributes(x.__self__) is not None:
+            if id(x.__self__) not in self.objects and attributes(x.__self__) is not None:
                 self.objects[id(x.__self__)] = x.__self__
         elif isinstance(x, tuple):
             for v in x:
@@ -102,7 +89,7 @@ class _Arrays:
                     self.find(v, arrays)
         elif id(x) not in self.objects and len(self.objects) < _MAX_OBJECTS:
             self.numbers = self.numbers or has_parts(x)
-            if _attributes(x) is not None:
+            if attributes(x) is not None:
                 self.objects[id(x)] = x
 
     @staticmethod
@@ -137,7 +124,7 @@ class _Arrays:
             elif isinstance(x, dict):
                 inner = x.values()
             else:
-                names = _attributes(x)
+                names = attributes(x)
                 if names is None:
                     continue
                 self.objects[id(x)] = x
@@ -236,20 +223,18 @@ class _Arrays:
             return x
         if kind in _TENSORS:
             array = self.array_of.get(id(x))
-            if array is None:
-                array = x._to_scalar() if x._is_scalar() else numpy.asarray(x)
-                # A tensor in two places is one array in two places.
-                self.array_of[id(x)] = array
-                self.keep.append((array, x))
-            return array
+            return array if array is not None else _core.shown(x)
         if isinstance(x, tuple):
-            return self.map_tuple(x, lambda v: self.leave(v, seen))
+            new = [self.leave(v, seen) for v in x]
+            if any(a is not b for a, b in zip(new, x)):
+                _core.set_items(x, new)     # whoever else has the tuple was to see arrays in it, too
+            return x
         if isinstance(x, (set, frozenset)):
             return self.leave_set(x)
         if isinstance(x, (list, dict)) and id(x) not in seen:
             seen.add(id(x))
             if isinstance(x, dict) and any(type(k) in _TENSORS for k in x):
-                items = [(self.leave(k, seen), v) for k, v in x.items()]
+                items = [(_core.shown(k) if type(k) in _TENSORS else k, v) for k, v in x.items()]
                 x.clear()
                 x.update(items)
             for k, v in list(x.items() if isinstance(x, dict) else enumerate(x)):
@@ -262,9 +247,9 @@ class _Arrays:
     def leave_set(x):
         if not any(type(v) in _TENSORS for v in x):
             return x
-        new = [v._to_scalar() if type(v) in _TENSORS else v for v in x]
+        new = [_core.shown(v) if type(v) in _TENSORS else v for v in x]
         if isinstance(x, frozenset):
-            return frozenset(new)
+            return x if all(a is b for a, b in zip(new, x)) else frozenset(new)
         x.clear()
         x.update(new)
         return x
@@ -274,7 +259,7 @@ class _Arrays:
         for c in self.containers.values():
             yield None, None, c
         for o in self.objects.values():
-            names = _attributes(o)
+            names = attributes(o)
             for name, value in list(names.items()):
                 yield names, name, value
         if rewritten is not None:
@@ -292,23 +277,30 @@ class _Arrays:
         """Computes what is pending, puts arrays back, and returns `result` as arrays."""
         behind = list(self.left_behind(rewritten))
         found, seen = [t for _, t in self.keep], set()
-        self.pending(result, found, seen)
-        for _, _, value in behind:
-            self.pending(value, found, seen)
-        arguments = list(self.keep)
+        if _core.call_depth() > 1:      # else all that this call has left is computed
+            self.pending(result, found, seen)
+            for _, _, value in behind:
+                self.pending(value, found, seen)
         done = False
         try:
-            if found:
-                _core.eval(found)
+            _core.eval_left(found)
             done = True
         finally:
             try:
                 # Whatever we do not see and still wants to read the arguments' memory is computed, for
                 # the caller may write into it next.
-                _core.give_back(arguments, done)
+                _core.give_back(self.keep, done)
             finally:
                 self.put_back(behind, seen := set())
         return self.leave(result, seen)
+
+    def end(self, function, values):
+        """Lets go of the tensors. For those that somebody has kept, in what `function` sees or `values` lead to, the very
+        arguments are put there; others become arrays."""
+        self.tensor_of.clear()
+        if values is not None and _core.are_kept(self.keep):
+            function.replace_left(self.keep, values)
+        _core.end_loans(self.keep)
 
     def put_back(self, behind, seen):
         failed = None
@@ -388,7 +380,16 @@ class _Function:
         self.wrapper._set_call(None if more else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
             tuple(r.cells), tuple(r.functions.values()), _finish, self.f if same else None, real, in_elements, n, views,
-            known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.stats))
+            known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.replace_left, self.stats))
+
+    def replace_left(self, pairs, values):
+        """Puts arrays and bools where the function has left tensors for them."""
+        array_of = {id(t): a for a, t in pairs}
+
+        def shown(t):
+            array = array_of.get(id(t))
+            return array if array is not None else _core.shown(t)
+        exchange((*self.rewritten.outer_values(), values) if self.rewritten is not None else (values,), shown)
 
     def call(self, args, kwargs):
         if _suspends(self.f):
@@ -421,20 +422,26 @@ class _Function:
         if not apart:
             _core.give_back(arrays.keep, False)
             return self.f(*args, **kwargs)
-        before, body = _core.counters(), None
+        before, body, values = _core.counters(), None, None
         _core.enter_call()
         try:
-            args, kwargs = arrays.enter_arguments(r, args, kwargs)
+            args_in, kwargs_in = arrays.enter_arguments(r, args, kwargs)
             arrays.enter_containers()
             if arrays.numbers:
                 _core.numbers_at_once()
-            result = run(*args, **kwargs)
+            result = run(*args_in, **kwargs_in)
             body = _core.counters()
-            return arrays.finish(r, result)
+            result = arrays.finish(r, result)
+            values = args, kwargs, result
+            return result
         finally:
-            _core.leave_call()
-            if body is None:
-                arrays.finish(r)
+            args_in = kwargs_in = None
+            try:
+                if body is None:
+                    arrays.finish(r)
+            finally:
+                arrays.end(self, values)
+                _core.leave_call()
             s, after = self.stats, _core.counters()
             s.kernels, s.fallbacks, s.syncs = (max(b - a, 0) for a, b in zip(before, after))
             if body is not None:    # the computation at the end is no sync
@@ -508,6 +515,8 @@ def explained(f, args, kwargs, describe):
         return describe(found)
     finally:
         arrays.finish(r)
+        args = kwargs = result = None
+        arrays.end(state, None)
 
 
 def _unwrap(value):

@@ -1,0 +1,99 @@
+"""What an accelerated call has left behind, where it is to be another object.
+
+Most of what is left becomes an array where it is (csrc/bind/become.c). That will not do for a tensor that stands for an
+argument, for the argument itself has been left there, and for a bool, of which NumPy has but two. These are looked for in
+whatever the function can reach, and replaced."""
+import collections
+import types
+
+from . import _core, _namespace
+
+_TENSORS = _namespace.TENSORS
+_MAX_LOOKS = 10_000     # at objects: then the rest stays an array over the argument's memory
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.BuiltinFunctionType,
+                    types.ModuleType, types.CodeType})
+
+
+def attributes(x):
+    """The dictionary of an object of a class written in Python, or None."""
+    kind = type(x)
+    if kind in _PLAIN or kind.__dictoffset__ == 0 or not kind.__flags__ & _HEAP_TYPE:
+        return None
+    return _names(x)
+
+
+def _names(x):
+    """The dictionary of an object's attributes, or None."""
+    try:
+        names = object.__getattribute__(x, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return names if type(names) is dict else None
+
+
+_HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
+
+
+def _slots(x):
+    """(name, value) of the slots of an object."""
+    for kind in type(x).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if isinstance(vars(kind).get(name), types.MemberDescriptorType) and hasattr(x, name):
+                yield name, getattr(x, name)
+
+
+def _exchange(x, shown):
+    """Replaces tensors in `x` itself; returns what else it leads to."""
+    if isinstance(x, dict):
+        for k, v in list(x.items()):
+            if type(v) in _TENSORS:
+                x[k] = shown(v)
+        return list(x.values())
+    if isinstance(x, (list, collections.deque)):
+        for i, v in enumerate(x):
+            if type(v) in _TENSORS:
+                x[i] = shown(v)
+        return list(x)
+    if isinstance(x, tuple):
+        if any(type(v) in _TENSORS for v in x):
+            _core.set_items(x, [shown(v) if type(v) in _TENSORS else v for v in x])
+        return x
+    if isinstance(x, set):
+        if any(type(v) in _TENSORS for v in x):
+            new = [shown(v) if type(v) in _TENSORS else v for v in x]
+            x.clear()
+            x.update(new)
+        return x
+    if type(x) is types.CellType:
+        try:
+            if type(x.cell_contents) in _TENSORS:
+                x.cell_contents = shown(x.cell_contents)
+            return (x.cell_contents,)
+        except ValueError:      # nothing in it
+            return ()
+    if type(x) is types.MethodType:
+        return x.__self__, x.__func__
+    if type(x) is types.FunctionType:
+        return *(x.__closure__ or ()), x.__defaults__, x.__dict__
+    if isinstance(x, type):
+        if x.__flags__ & _HEAP_TYPE:
+            for name, v in list(vars(x).items()):
+                if type(v) in _TENSORS:
+                    setattr(x, name, shown(v))
+            return [v for v in vars(x).values() if not isinstance(v, types.FunctionType)]
+        return ()
+    for name, v in _slots(x):
+        if type(v) in _TENSORS:
+            setattr(x, name, shown(v))
+    return *(v for _, v in _slots(x)), _names(x)
+
+
+def exchange(values, shown):
+    """Replaces every tensor t that `values` lead to by shown(t)."""
+    todo, seen = list(values), {}
+    while todo and len(seen) < _MAX_LOOKS:
+        x = todo.pop()
+        if type(x) not in _PLAIN and id(x) not in seen:
+            seen[id(x)] = x     # keeps the id valid
+            todo += _exchange(x, shown)
