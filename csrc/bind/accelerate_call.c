@@ -265,6 +265,30 @@ struct call {
     PyObject      *in[MAX_ARGS];   /* what the function gets; borrowed */
 };
 
+/* Whether the memory of an argument is also in a container or object that the function sees in other ways. */
+static bool
+sees_arguments(PyObject *call, fr_args args, Py_ssize_t n_args)
+{
+    PyObject  *functions = PyTuple_GET_ITEM(call, FUNCTIONS), *array[MAX_ARGS];
+    PyObject  *v;
+    Py_ssize_t n = 0;
+
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (PyArray_Check(args[i]))
+            array[n++] = args[i];
+    fr_reach_begin(array, n);
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
+        if ((v = fr_accelerate_global(call, i)))
+            fr_reach_add(v);
+    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
+        if ((v = fr_accelerate_cell(call, i)))
+            fr_reach_add(v);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(functions); i++)
+        for (int k = 2; k < 4; k++) /* defaults */
+            fr_reach_add(PyTuple_GET_ITEM(PyTuple_GET_ITEM(functions, i), k));
+    return fr_reach_meets();
+}
+
 /* NumPy, and what stands in for it where a function takes it as an argument. */
 static PyObject *numpy_module, *stand_in;
 
@@ -581,6 +605,8 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return run_unchanged(call, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
+    if (PyTuple_GET_ITEM(call, CLOSED) == Py_None && sees_arguments(call, args, n_args))
+        return Py_NewRef(call);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0: return enter(f, args, n_args, names);
@@ -601,7 +627,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     raised = !result;
     fr_info_call_counters(&body);
     if (raised) {
-        fr_finish_raised(c.loan, c.n);
+        fr_finish_raised(call, c.loan, c.n);
     } else if (all_simple(result)) {
         result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     } else {

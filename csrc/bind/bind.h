@@ -242,7 +242,13 @@ PyObject *fr_finish(struct fr_callee *, const struct fr_loan *, int n, PyObject 
                     bool repeated);
 /* For any other result, by accelerate.py; and after an exception, which stays. */
 PyObject *fr_finish_long(PyObject *call, const struct fr_loan *, int n, PyObject *result);
-void      fr_finish_raised(const struct fr_loan *, int n);
+void      fr_finish_raised(PyObject *call, const struct fr_loan *, int n);
+
+/* ---- reach.c: whether values that are added lead to memory of the arrays. Nothing may run in between. */
+void      fr_reach_begin(PyObject *const *array, Py_ssize_t n);
+void      fr_reach_add(PyObject *);
+bool      fr_reach_meets(void);
+extern PyMethodDef fr_reach_methods[];
 
 /* ---- scalar.c */
 int       fr_scalar_init(PyObject *module);

@@ -205,7 +205,7 @@ fr_finish(struct fr_callee *f, const struct fr_loan *loan, int n, PyObject *resu
 }
 
 void
-fr_finish_raised(const struct fr_loan *loan, int n)
+fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
 {
     PyObject     *type, *value, *trace;
     struct fr_err err;
@@ -216,7 +216,8 @@ fr_finish_raised(const struct fr_loan *loan, int n)
         fr_info_sync(FR_SYNC_eval, fr_of(loan[i].tensor)); /* a call that raises is not made again without running */
     if ((st = fr_loans_eval(loan, n, NULL, false, &err)) != FR_OK)
         fr_errors_raise(st, &err);
-    fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED);
+    if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK && fr_loans_are_kept(loan, n))
+        fr_loans_replace(call, loan, n, Py_None);
     if (PyErr_Occurred()) /* what went wrong at the end, with the function's own exception behind it */
         fr_errors_add_context(type, value, trace);
     else

@@ -78,6 +78,9 @@ class Rewritten:
         names = self.copy.__globals__
         yield from (names[n] for n in self.globals_read if n in names)
         yield from map(contents, self.all_cells)
+        for _, _, plain, named in self.functions.values():
+            yield from plain or ()
+            yield from (named or {}).values()
 
     def holds_arrays(self, names, cells):
         """Whether one of these globals and cells is an array, or a container of what may be one."""

@@ -298,7 +298,7 @@ class _Arrays:
         """Lets go of the tensors. For those that somebody has kept, in what `function` sees or `values` lead to, the very
         arguments are put there; others become arrays."""
         self.tensor_of.clear()
-        if values is not None and _core.are_kept(self.keep):
+        if _core.are_kept(self.keep):
             function.replace_left(self.keep, values)
         _core.end_loans(self.keep)
 
@@ -408,11 +408,9 @@ class _Function:
         others = arrays.attribute_arrays() if arrays.objects else []
         if arrays.functions:
             others += arrays.function_arrays()
-        if r is not None:
-            outer = list(r.outer_values())
-            others += [v for v in outer if type(v) is numpy.ndarray]
-            arrays.numbers = arrays.numbers or any(map(has_parts, outer))
-        if (any(numpy.may_share_memory(a, b) for a in others for b in shared)
+        outer = tuple(r.outer_values()) if r is not None else ()
+        arrays.numbers = arrays.numbers or any(map(has_parts, outer))
+        if (any(numpy.may_share_memory(a, b) for a in others for b in shared) or _core.reaches(outer, shared)
                 or len(shared) > 1 and not arrays.are_apart(shared)):
             return self.f(*args, **kwargs)
         try:
@@ -422,7 +420,7 @@ class _Function:
         if not apart:
             _core.give_back(arrays.keep, False)
             return self.f(*args, **kwargs)
-        before, body, values = _core.counters(), None, None
+        before, body, values = _core.counters(), None, (args, kwargs)
         _core.enter_call()
         try:
             args_in, kwargs_in = arrays.enter_arguments(r, args, kwargs)
@@ -432,7 +430,7 @@ class _Function:
             result = run(*args_in, **kwargs_in)
             body = _core.counters()
             result = arrays.finish(r, result)
-            values = args, kwargs, result
+            values += result,
             return result
         finally:
             args_in = kwargs_in = None
@@ -516,7 +514,7 @@ def explained(f, args, kwargs, describe):
     finally:
         arrays.finish(r)
         args = kwargs = result = None
-        arrays.end(state, None)
+        arrays.end(state, ())
 
 
 def _unwrap(value):
