@@ -127,6 +127,12 @@ PROGRAMS = [
     lambda x, n, f: [dataclasses.asdict(Held(x.mean())), dataclasses.replace(Held(x), value=n[0]).value],
     lambda x, n, f: [sorted(n, key=lambda v: -v), max(x[0], x.mean()), min(n), sum([x[0], x.mean()]), sum(n)],
     lambda x, n, f: [x.mean().item(), x.mean().tolist(), x.mean().dtype, x.mean().shape, x.mean().ndim, x.mean().real, x.mean().round(1)],
+    lambda x, n, f: [raised(operator.matmul, *two) for two in
+                     ((x.mean(), 2.0), (2.0, x.mean()), (x[0], n[0]), (x.mean(), [1.0]), (x.mean(), x), (x, x.mean()), (f[0], None))],
+    lambda x, n, f: [raised(operator.imatmul, x.mean(), 2), raised(np.matmul, x.mean(), 2.0), raised(np.copyto, x.mean(), 1.0)],
+    lambda x, n, f: [order(a, b) for a in ((x * complex(np.inf, np.nan)).sum(), x.mean(), (f * complex(np.nan, 1)).sum())
+                     for b in (3, 3.0, 3j, complex(np.inf, np.nan), np.complex64(3), np.float64(3), n[0], np.asarray(3.0), (x * 1j).sum())
+                     for order in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)],
     lambda x, n, f: [raised(getattr, x.mean(), "no_such_name"), raised(getattr, x, "no_such_name")],
     lambda x, n, f: [1 if isinstance(x, np.ndarray) else 2, 1 if isinstance(x.sum(), np.ndarray) else 2, isinstance(x, (int, np.ndarray))],
 ]

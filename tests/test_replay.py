@@ -703,3 +703,23 @@ def test_numbers_in_calls_that_are_made_again():
         assert_same(f(x, *n), poly(x, *n))
         if k % 20 == 10:
             frit.wait_for_compiles()
+
+
+# ---- calls that looked at values
+
+def zeroed(c):
+    for v in c[:3]:
+        v -= v          # a row of a matrix, and a number of a vector
+    return v
+
+
+def test_a_call_that_looked_at_values_and_left_nothing_to_compute_is_not_kept():
+    """Its evaluation would be the one before it, another call's."""
+    f = frit.accelerate(zeroed)
+    matrix, vector = np.ones((1, 2)), np.array([2.5])
+    for _ in range(4):
+        f(matrix)
+        assert not matrix.any()
+        matrix[:] = 1
+    for _ in range(60):
+        assert f(vector) == 0.0 and vector[0] == 2.5

@@ -558,7 +558,8 @@ int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg); 
 struct fr_watch;
 /* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
 struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
-void      fr_record_begin(struct fr_watch *);   /* the function is about to run */
+void      fr_record_begin(struct fr_watch *);   /* the function is about to run; */
+void      fr_record_ran(struct fr_watch *);     /* it has, and what it left is not computed yet */
 /* After the evaluation, while tensors still stand for the arrays: the call will be kept, if it can be made again. */
 void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,
                          PyObject *result);

@@ -351,6 +351,7 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, 
     PyErr_Fetch(&type, &value, &trace);
     if (raised)
         result = Py_NewRef(Py_None);
+    fr_record_ran(watch);
     st = fr_loans_eval(e->loan, e->n_loans, NULL, again, &err);
     if (!(ok = st == FR_OK))
         fr_errors_raise(st, &err);

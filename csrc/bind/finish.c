@@ -187,9 +187,12 @@ PyObject *
 fr_finish(struct fr_callee *f, const struct fr_loan *loan, int n, PyObject *result, struct fr_watch *watch, bool repeated)
 {
     struct fr_err err;
-    fr_status     st = fr_loans_eval(loan, n, result, repeated, &err);
+    fr_status     st;
     PyObject     *out = NULL;
 
+    if (watch)
+        fr_record_ran(watch);
+    st = fr_loans_eval(loan, n, result, repeated, &err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     else if (watch)

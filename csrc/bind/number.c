@@ -590,6 +590,33 @@ number_divmod(PyObject *a, PyObject *b)
 
 /* ---- comparisons */
 
+/* Whether two numbers, of which one is complex, are to be put in order: where one is not a number, NumPy's scalars have
+ * another rule for that than its arrays. */
+static bool
+orders_complex(PyObject *a, PyObject *b, int op)
+{
+    bool             is_complex = fr_dtype_is_complex(fr_of(a)->dtype);
+    struct fr_number n;
+
+    if (op == Py_EQ || op == Py_NE || fr_numpy_is_array(b) || (fr_is_tensor(b) && !fr_object(b)->scalar))
+        return false;
+    if (fr_is_tensor(b))
+        return is_complex || fr_dtype_is_complex(fr_of(b)->dtype);
+    return is_complex || PyComplex_Check(b) ||
+           (fr_numpy_is_scalar(b) && fr_numpy_scalar(b, &n) && fr_dtype_is_complex(n.dtype));
+}
+
+static PyObject *
+compare_values(PyObject *a, PyObject *b, int op)
+{
+    PyObject *x = fr_numpy_scalar_of(a), *y = fr_is_tensor(b) ? fr_numpy_scalar_of(b) : Py_NewRef(b);
+    PyObject *result = x && y ? PyObject_RichCompare(x, y, op) : NULL;
+
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    return result;
+}
+
 PyObject *
 fr_number_richcompare(PyObject *a, PyObject *b, int op)
 {
@@ -603,6 +630,8 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     struct fr_value          x[2];
     struct fr_arg            args[2];
 
+    if (FR_UNLIKELY(fr_object(a)->scalar) && orders_complex(a, b, op))
+        return compare_values(a, b, op);
     if (FR_LIKELY(fast_pair(a, b, args)))
         return trace(ops[op], args, 2, NULL);
     switch (fr_value_all(ops[op], objects, 2, true, x, args)) {

@@ -195,6 +195,12 @@ fr_record_begin(struct fr_watch *w)
 }
 
 void
+fr_record_ran(struct fr_watch *w)
+{
+    w->looked = fr_looks_taken != w->record->looks;
+}
+
+void
 fr_record_end(struct fr_watch *w)
 {
     struct fr_record *r = w ? w->record : NULL;
@@ -415,7 +421,7 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
 
     if (!fr_eval_had_plan()) /* it will be noted when it has one */
         return;
-    if (fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
+    if (!w->looked && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
         bool ok = true;
 
         for (int i = 0; i < n_loans; i++)

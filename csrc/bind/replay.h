@@ -66,6 +66,7 @@ struct fr_watch {
     PyObject         *attributes;             /* names, borrowed from it */
     bool              stores;                 /* the function may store into containers that it is not given */
     bool              sees_outside;           /* arrays that it is not given */
+    bool              looked;                 /* at values, while it ran */
     struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
 };
 
