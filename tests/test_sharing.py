@@ -97,6 +97,27 @@ def test_an_iterator_sees_stores_and_costs_no_laziness():
     assert values == [0.0, 11.0, 22.0, 33.0]
 
 
+def reshaped_while_it_runs(x, shape):
+    seen = []
+    for v in x:
+        seen.append(v)
+        x.shape = shape
+    return seen
+
+
+def hints(x):
+    it = iter(x)
+    return it.__length_hint__(), next(it), it.__length_hint__(), list(it), it.__length_hint__(), next(it, None)
+
+
+@pytest.mark.parametrize("f, args", [(reshaped_while_it_runs, [(1, -1)]), (reshaped_while_it_runs, [(-1, 1)]),
+                                     (reshaped_while_it_runs, [(2, 2)]), (reshaped_while_it_runs, [(4,)]), (hints, [])])
+def test_an_iterator_follows_the_shape(f, args):
+    g = frit.accelerate(f)
+    for _ in range(3):
+        assert repr(g(np.arange(4.0), *args)) == repr(f(np.arange(4.0), *args))
+
+
 def test_memory_of_others():
     for share in (lambda a: frit.asarray(a, copy=False), lambda a: frit.from_dlpack(a)):
         a = np.arange(6.0)

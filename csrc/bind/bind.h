@@ -244,6 +244,10 @@ PyObject *fr_finish(struct fr_callee *, const struct fr_loan *, int n, PyObject 
 PyObject *fr_finish_long(PyObject *call, const struct fr_loan *, int n, PyObject *result);
 void      fr_finish_raised(PyObject *call, const struct fr_loan *, int n);
 
+/* ---- iterate.c */
+int       fr_iterate_init(void);
+PyObject *fr_iterate(PyObject *tensor);
+
 /* ---- reach.c: whether values that are added lead to memory of the arrays. Nothing may run in between. */
 void      fr_reach_begin(PyObject *const *array, Py_ssize_t n);
 void      fr_reach_add(PyObject *);
@@ -757,7 +761,6 @@ PyObject *fr_index_get(PyObject *self, PyObject *key);
 int       fr_index_set(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t fr_index_length(PyObject *self);
 PyObject *fr_index_item(PyObject *self, Py_ssize_t i);
-PyObject *fr_index_iter(PyObject *self);
 int       fr_index_contains(PyObject *self, PyObject *value);
 int       fr_index_init(void);
 /* dst[...] = value, any value. */

@@ -405,49 +405,6 @@ fr_index_length(PyObject *self)
     return fr_layout_dims(l)[0];
 }
 
-static PyObject *
-number_of(PyObject *unused, PyObject *scalar)
-{
-    (void)unused;
-    return fr_numpy_number(scalar);
-}
-
-/* The same iterator, of Tensors in the place of NumPy's scalars. Takes `iter`. */
-static PyObject *
-of_tensors(PyObject *iter)
-{
-    static PyMethodDef method = {"number_of", number_of, METH_O, NULL};
-    PyObject          *f = iter ? PyCFunction_New(&method, NULL) : NULL;
-    PyObject          *result = f ? PyObject_CallFunctionObjArgs((PyObject *)&PyMap_Type, f, iter, NULL) : NULL;
-
-    Py_XDECREF(f);
-    Py_XDECREF(iter);
-    return result;
-}
-
-/* A vector gives its elements, computed at once: in an accelerated function as NumPy scalars. Anything deeper gives
- * windows. */
-PyObject *
-fr_index_iter(PyObject *self)
-{
-    const struct fr_layout *l = fr_of(self)->layout;
-    PyObject               *view, *iter;
-
-    if (l->ndim == 0) {
-        PyErr_SetString(PyExc_TypeError, "iteration over a 0-d array");
-        return NULL;
-    }
-    if (l->ndim > 1)
-        return PySeqIter_New(self);
-    fr_info_sync(FR_SYNC_iteration, fr_of(self));
-    /* The elements as they are now, and later writes too, as NumPy's iterator sees them: so the
-     * memory must be the one that writes go to. */
-    view = fr_numpy_view(self, FR_VIEW_WATCH);
-    iter = view ? PyObject_GetIter(view) : NULL;
-    Py_XDECREF(view);
-    return fr_call_depth ? iter : of_tensors(iter);
-}
-
 int
 fr_index_contains(PyObject *self, PyObject *value)
 {

@@ -179,7 +179,8 @@ exec_module(PyObject *module)
         return -1;
     fr_functions_init();
     fr_methods_init();
-    if (fr_type_init(module) < 0 || fr_flags_init(module) < 0 || fr_become_init() < 0 || fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
+    if (fr_type_init(module) < 0 || fr_become_init() < 0 || fr_iterate_init() < 0 || fr_flags_init(module) < 0 ||
+        fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
         fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;

@@ -616,7 +616,7 @@ static PyType_Slot base_slots[] = {
     {Py_tp_str, tensor_str},
     {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_tp_richcompare, fr_number_richcompare},
-    {Py_tp_iter, fr_index_iter},
+    {Py_tp_iter, fr_iterate},
     {Py_tp_methods, fr_tensor_methods},
     {Py_tp_getset, getset},
     {Py_tp_members, members},

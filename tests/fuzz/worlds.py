@@ -34,6 +34,7 @@ ROUGH = re.compile(r"np\.log\(")
 ROUGH_COMPLEX = re.compile(r"\b(abs|sign|sqrt|mean|std|square|prod)\(|/|reciprocal")
 COARSE = (("'f2'", 1e-2), ("'f4'", 1e-4), ("'c8'", 1e-4))  # such a difference beside the largest element, by what is in the case
 FINE = 1e-10
+STEPS = re.compile(r"\b(floor|ceil|trunc|rint|round|int|sign|astype)\(|//|%|divmod|argm|argsort")     # make anything of a last place
 # Of a positive and a negative zero these take one or the other, as NumPy's vectors have it.
 EXTREMES = re.compile(r"\b(max|min|fmax|fmin|nanmax|nanmin|ptp)\(")
 STARTS_BLOCK = re.compile(r"(if|elif|else|for|while|with|try|except|finally|def)\b.*:$")
@@ -212,6 +213,8 @@ def roughness(lines):
     text = "\n".join(lines)
     if not (ROUGH.search(text) or re.search(r"data\('c\d", text) and ROUGH_COMPLEX.search(text)):
         return 0
+    if STEPS.search(text):
+        return float("inf")
     return max([FINE, *(r for dtype, r in COARSE if dtype in text)])
 
 
