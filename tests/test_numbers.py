@@ -14,6 +14,7 @@ import operator
 import pickle
 import struct
 import time
+import warnings
 import weakref
 
 import numpy as np
@@ -214,3 +215,45 @@ def test_powers_of_truth(body):
     want, got = names["f"](x), frit.accelerate(names["f"])(x)
     assert type(got) is type(want) and got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+# ---- NumPy's number types, called
+
+DOUBLE, single = np.float64, np.float32
+CONVERSIONS = [
+    lambda x: np.float64(x), lambda x: np.float32(x), lambda x: np.int64(x), lambda x: np.bool_(x), lambda x: np.complex64(x),
+    lambda x: np.float16(x), lambda x: single(x), lambda x: DOUBLE(x), lambda x: np.float32(x.sum()), lambda x: np.int8(x.max()),
+    lambda x: np.float64(x.max()), lambda x: np.float64(x.argmax()), lambda x: np.bool_(x.sum()), lambda x: np.int64(x.sum() * np.nan),
+    lambda x: np.float32(x.sum() * 1e300), lambda x: np.float64(x) is x, lambda x: np.float64(3), lambda x: np.float64("2.5"),
+    lambda x: np.float64([1, 2]), lambda x: np.float64(), lambda x: np.float64(x, 1, 2), lambda x: np.float32(x=x),
+    lambda x: np.zeros(2, np.float32), lambda x: x.astype(np.float32).dtype is np.dtype(np.float32),
+    lambda x: isinstance(np.float64(x.sum()), np.float64), lambda x: [d(x) for d in (np.float32, np.int32)],
+    lambda x: {np.float64: 1}[np.float64], lambda x: np.float64.__name__, lambda x: (np.float64(x) + 1)[..., :1],
+]
+ARGUMENTS = [np.array([1.5, -2.25, 3.0]), np.arange(6, dtype="f4").reshape(2, 3, order="F"), np.array([1, 2, 3], "i4"),
+             np.array([1 + 2j, 0j]), np.zeros(0), np.array(2.5), np.array([1.0, 2.0], "f4")[::-1], np.array([np.nan, 1e300])]
+
+
+def told(f, x):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            r = f(x)
+        except Exception as e:
+            r = e
+    return type(r), repr(r), getattr(r, "strides", None), r is x, [(w.category, str(w.message)) for w in said]
+
+
+@pytest.mark.parametrize("f", CONVERSIONS, ids=range(len(CONVERSIONS)))
+def test_number_types_are_called(f):
+    for x in ARGUMENTS:
+        g = frit.accelerate(f)
+        for _ in range(2):
+            assert told(g, x) == told(f, x)
+
+
+def test_a_call_of_a_number_type_computes_nothing():
+    f = frit.accelerate(lambda x: np.float32(x * 2).sum() + np.float64(x.mean()) + single(np.bool_(x)).max())
+    for _ in range(2):
+        assert f(np.arange(5.0)) == 23.0
+        assert f.stats.syncs == f.stats.fallbacks == 0

@@ -244,6 +244,8 @@ PyObject *fr_finish(struct fr_callee *, const struct fr_loan *, int n, PyObject 
 PyObject *fr_finish_long(PyObject *call, const struct fr_loan *, int n, PyObject *result);
 void      fr_finish_raised(PyObject *call, const struct fr_loan *, int n);
 
+extern PyMethodDef fr_convert_methods[];    /* convert.c */
+
 /* ---- iterate.c */
 int       fr_iterate_init(void);
 PyObject *fr_iterate(PyObject *tensor);

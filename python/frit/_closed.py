@@ -11,7 +11,7 @@ import types
 
 import numpy
 
-from ._namespace import modules, ndarray, ours
+from ._namespace import conversions, modules, ndarray, ours
 from ._rewrite import OP, attr_name, contents, decode, global_name, is_attr
 
 _names = """
@@ -50,7 +50,7 @@ _METHODS = frozenset("T all any argmax argmin argpartition argsort astype choose
 _CONSTANTS = frozenset("bool bool_ complex128 complex64 e eps euler_gamma finfo float16 float32 float64 iinfo inf "
                        "int16 int32 int64 int8 intp nan ndarray newaxis pi tiny uint16 uint32 uint64 uint8".split())
 _ATTRIBUTES = (frozenset(ours) - _OPEN) | _METHODS | _CONSTANTS
-_FUNCTIONS = {id(f) for name, f in ours.items() if name not in _OPEN}
+_FUNCTIONS = {id(f) for name, f in ours.items() if name not in _OPEN} | set(map(id, conversions.values()))
 _NAMESPACES = {id(m) for m in modules.values()} | {id(numpy)}
 _SINGLE = (None, True, False, Ellipsis)
 _NUMBERS = frozenset({bool, int, float, complex, str, type(None), type(Ellipsis)})

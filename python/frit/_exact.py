@@ -13,7 +13,7 @@ import types
 
 import numpy
 
-from ._namespace import modules, ndarray, ours
+from ._namespace import conversions, modules, ndarray, ours
 from ._rewrite import BINARY_OP, EXACT_CALLS, OP, attr_name, contents, decode, is_attr, is_exact_operator
 
 _CALLS = EXACT_CALLS | frozenset(
@@ -41,7 +41,7 @@ _ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS | _CONTAINERS
 _BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
                       "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
                       "sorted sum tuple zip".split())
-_NAME_OF = {id(f): name for name, f in ours.items()} | {id(getattr(numpy, name)): name for name in ours}
+_NAME_OF = {id(f): name for name, f in (*ours.items(), *conversions.items())} | {id(getattr(numpy, name)): name for name in ours}
 _MODULES = {id(m) for m in modules.values()} | {id(numpy)}
 _TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})
 _NUMBERS = (bool, int, float, str, bytes, type(None), type(Ellipsis), slice, range, numpy.generic, numpy.dtype)

@@ -78,16 +78,21 @@ def _namespace():
         module.__dict__[name] = value
         return value
 
-    module.__dict__.update(ours, ndarray=ndarray, __getattr__=__getattr__,
+    module.__dict__.update(ours, ndarray=ndarray, _conversions=conversions, __getattr__=__getattr__,
                            __dir__=lambda: dir(numpy))
     return module
 
 
 TENSORS = frozenset({_core.Tensor, *_core.Tensor.__subclasses__()})     # the types; isinstance() sees NumPy's classes
 
+# What is called instead of NumPy's number types, by name: as values they are the types.
+conversions = {name: _core.conversion(getattr(numpy, name)) for name in
+               "bool bool_ int8 int16 int32 int64 intp int_ intc uint8 uint16 uint32 uint64 uintp float16 float32 float64 half single "
+               "double complex64 complex128 csingle cdouble".split()}
 ours = _ours()
 namespace = _namespace()
 # For _rewrite.rewrite(): by identity, since a function may have several names.
 modules = {id(numpy): namespace}
 functions = {id(getattr(numpy, name)): mine for name, mine in ours.items()}
 functions |= {id(numpy.ndarray): ndarray, id(type): _core.type_of}
+functions |= {id(getattr(numpy, name)): f for name, f in conversions.items()}

@@ -10,7 +10,8 @@ differs: where the original loads a global in order to call it,
 
 the copy loads a constant: the namespace, function or copied helper that stands in.  LOAD_GLOBAL
 has room for inline caches behind it, in which LOAD_CONST and a PUSH_NULL always fit, so no jump
-moves.  In the same way
+moves.  np.float32(x) becomes a call of what converts tensors, too (csrc/bind/convert.c), while np.float32 as a value stays
+NumPy's type.  In the same way
 
     rng.shuffle(x)  LOAD_METHOD shuffle
 
@@ -440,6 +441,14 @@ class _Rewriter:
             self.out.watched.append((names, name, names.get(name)))
         return new
 
+    def conversion(self, code, new, null, after, after2):
+        """What is called instead of a number type that a stand-in for NumPy, loaded before `after`, is asked for and that is
+        called at once; or None."""
+        if not isinstance(new, types.ModuleType) or not _attribute_called(null, after, after2):
+            return None
+        found = getattr(new, "_conversions", {}).get(attr_name(code, after))
+        return found if found is not None and after[0] not in dis.findlabels(code.co_code) else None
+
     def rewrite_code(self, f, code):
         consts = list(code.co_consts)
         changed = False
@@ -466,6 +475,17 @@ class _Rewriter:
             if new is None:
                 continue
             null = bytes([OP["PUSH_NULL"], 0]) if this[2] & 1 else b""
+            convert = self.conversion(code, new, bool(null), after, after2)
+            if convert is not None:
+                # The function instead of the module and its attribute; NULL comes before it, after it, or by itself.
+                first, second = bytes([OP["PUSH_NULL"], 0]), load_const(convert)
+                if NULL_ABOVE:
+                    first, second = (second, first) if is_attr(after, True) else (bytes([OP["NOP"], 0]), second)
+                if (_put(copy := bytearray(raw), this[0], first) and _put(copy, after[0], second)):
+                    raw = copy
+                    changed = True
+                    self.out.n_redirected += 1
+                    continue
             load = load_const(new)
             if _put(raw, this[0], load + null if NULL_ABOVE else null + load):
                 changed = True
