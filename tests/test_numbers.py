@@ -22,6 +22,8 @@ import pytest
 
 import frit
 
+from .common import assert_same
+
 pytestmark = pytest.mark.core
 
 X, N, F = np.array([3.0, 1.5, 2.25]), np.array([3, 1, 2]), np.array([2.5, -0.75], "f4")
@@ -257,3 +259,29 @@ def test_a_call_of_a_number_type_computes_nothing():
     for _ in range(2):
         assert f(np.arange(5.0)) == 23.0
         assert f.stats.syncs == f.stats.fallbacks == 0
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_products_of_single_complex_numbers(dtype):
+    """NumPy's vectors fuse a product into a sum, its scalars and what it multiplies in place by itself do not."""
+    rng, swap = np.random.default_rng(5), np.array([1, 0])
+
+    def numbers(a, b):
+        return [a.sum() * b.sum(), a[0] * b[0], a.sum() ** 2, a.sum() * a.sum(), a.sum() * (1.7 + 0.3j), (0.3 - 1.1j) * a[1],
+                a[0] * np.complex64(0.1 + 0.7j), a.sum() * b, a[0] * b, a.sum() * 3.7]
+
+    def in_place(a, b):
+        x, y, z = a[:1].copy(), a.copy(), a[:2].copy()
+        x *= x
+        y[1:2] *= b[:1]
+        z *= b[:2]
+        s = a.sum()
+        s *= b.sum()
+        np.multiply(a[:1], b[:1], out=b[1:2])
+        return [x, y, z, s, b, a[swap] * b[:2]]
+    for f in (numbers, in_place):
+        g = frit.accelerate(f)
+        for _ in range(150):
+            a, b = (rng.normal(size=3) * 9 + 1j * rng.normal(size=3) for _ in range(2))
+            for got, want in zip(g(a.astype(dtype), b.astype(dtype)), f(a.astype(dtype), b.astype(dtype))):
+                assert_same(np.asarray(got), np.asarray(want))

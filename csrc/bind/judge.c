@@ -239,6 +239,8 @@ as_written(const struct fr_judged_node *n, PyObject **arg)
 
     if (w.op == FR_OP_divide_few || w.op == FR_OP_divide_whole)
         w.op = FR_OP_divide;
+    if (w.op == FR_OP_multiply_apart)
+        w.op = FR_OP_multiply;
     if (w.op == FR_OP_cube || w.op == FR_OP_fourth) {
         PyObject *exponent = PyFloat_FromDouble(w.op == FR_OP_cube ? 3 : 4);
 

@@ -305,11 +305,24 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     return fr_type_number(fr_number_map(op, (PyObject *[]){a, b}, 2, true));
 }
 
+static bool
+is_complex_number(PyObject *o)
+{
+    struct fr_number n;
+
+    if (fr_is_tensor(o))
+        return fr_object(o)->scalar && fr_dtype_is_complex(fr_of(o)->dtype);
+    return PyComplex_Check(o) || (fr_numpy_is_scalar(o) && fr_numpy_scalar(o, &n) && fr_dtype_is_complex(n.dtype));
+}
+
 static inline PyObject *
 binary(fr_op op, PyObject *a, PyObject *b)
 {
     struct fr_tensor_object *r;
 
+    if (op == FR_OP_multiply && FR_UNLIKELY(fr_object(fr_is_tensor(a) ? a : b)->scalar) && is_complex_number(a) &&
+        is_complex_number(b))
+        return fr_type_number(fr_number_map(FR_OP_multiply_apart, (PyObject *[]){a, b}, 2, true));
     if (FR_LIKELY(fr_is_tensor(a) && fr_is_tensor(b)))
         RETURN_IF_TRACED(r, fr_trace_map_same(op, fr_of(a), fr_of(b), &r->t));
     return binary_any(op, a, b);
@@ -539,6 +552,10 @@ fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
             Py_SETREF(result, Py_NewRef(into));
     } else if (st == FR_VALUE_OK) {
         op = fr_number_power_op(&args[0], &args[1]);
+        if (op == FR_OP_square && fr_dtype_is_complex(args[0].t->dtype) && is_complex_number(a)) {
+            op = FR_OP_multiply_apart;
+            args[1] = args[0];
+        }
         /* An array's x ** 2 of bool is int8, whereas power(), other exponents and numbers give int64. */
         if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t && args[1].n.weak == 'i' &&
             args[1].n.v.i64 == 2 && !(fr_is_tensor(a) && fr_object(a)->scalar))

@@ -108,6 +108,11 @@ RECIPE(complex_multiply)
     *out = fused_product(c, x[0], x[1]);
 }
 
+RECIPE(multiply_apart)
+{
+    *out = product(c, x[0], x[1]);
+}
+
 RECIPE(complex_square)
 {
     *out = fused_product(c, x[0], x[0]);

@@ -250,6 +250,15 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
     return store_node(dst, id, err);
 }
 
+/* Whether NumPy multiplies a single complex number in place, which it takes for a step of a product of many. */
+static bool
+is_step_of_product(const struct fr_arg *args, int n, const struct fr_tensor *dst)
+{
+    return fr_dtype_is_complex(dst->dtype) && dst->layout->n_elems == 1 && n == 2 && args[0].t &&
+           args[0].t->storage == dst->storage && args[0].t->offset == dst->offset && args[0].t->layout->n_elems == 1 &&
+           args[0].t->dtype == dst->dtype && (!args[1].t || args[1].t->layout->n_elems == 1);
+}
+
 fr_status
 fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct fr_tensor *dst,
                   struct fr_err *err)
@@ -262,6 +271,8 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
 
     if (dst->readonly)
         return fr_fail(err, FR_EVALUE, "output array is read-only");
+    if (op == FR_OP_multiply && is_step_of_product(args, n_args, dst))
+        op = FR_OP_multiply_apart;
     if ((st = fr_trace_resolve(op, args, n_args, &compute, err)) != FR_OK)
         return st;
     result = fr_op_result(op, compute);
