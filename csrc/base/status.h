@@ -51,6 +51,8 @@ void        fr_assert_failed(const char *what, const char *file, int line)
 #define FR_COLD        __attribute__((noinline, cold))
 /* On the declaration of a variable: it is reached directly, not through a table of the dynamic linker. */
 #define FR_HIDDEN      __attribute__((visibility("hidden")))
+/* A thread's own variable, at an address from the thread's own: no function of the dynamic linker is asked for it. */
+#define FR_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #define FR_LEN(array)  (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -35,11 +35,9 @@ can_become(const struct fr_tensor_object *o)
 
 /* ---- the ring */
 
-#define OWN static _Thread_local __attribute__((tls_model("initial-exec")))
-
 static struct fr_made made_outside = {&made_outside, &made_outside}; /* in no call */
-OWN struct fr_made    ring; /* next is NULL while there is none */
-_Thread_local int     fr_call_depth;
+static FR_THREAD_LOCAL struct fr_made ring; /* next is NULL while there is none */
+FR_THREAD_LOCAL int fr_call_depth;
 static int            n_calls; /* threads that are in one */
 struct fr_made       *fr_made_now = &made_outside;
 

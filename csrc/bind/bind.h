@@ -201,7 +201,7 @@ int       fr_become_init(void);
 int       fr_become(PyObject *tensor);
 /* How many accelerated calls this thread is in; fr_call_begin and fr_call_end count them. The end of the outermost makes
  * what is left of its Tensors arrays and numbers; an exception that is set stays. */
-extern FR_HIDDEN _Thread_local int fr_call_depth __attribute__((tls_model("initial-exec")));
+extern FR_HIDDEN FR_THREAD_LOCAL int fr_call_depth;
 void      fr_call_begin(void);
 void      fr_call_end(void);
 /* The same for one of them. False: that cannot be done now. */

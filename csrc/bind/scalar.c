@@ -41,7 +41,7 @@ fr_scalar_repeats(PyObject *tensor, PyObject *sequence)
 
 /* ---- real numbers */
 
-static _Thread_local bool at_once;
+static FR_THREAD_LOCAL bool at_once;
 int fr_scalar_n_at_once;
 
 bool

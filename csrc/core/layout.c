@@ -19,7 +19,7 @@ static struct {
 } table;
 
 /* The calling thread's own; NULL: those of the table. */
-static _Thread_local struct fr_layouts *own __attribute__((tls_model("initial-exec")));
+static FR_THREAD_LOCAL struct fr_layouts *own;
 
 static uint32_t
 hash_of(int ndim, const int64_t *dims, const int64_t *strides)

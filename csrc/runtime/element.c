@@ -129,7 +129,7 @@ static struct {
     uint64_t first_node;    /* and the first node after the first of them */
 } call = {.evaluate_at = LOOP};
 
-static _Thread_local bool may_be_numbers;
+static FR_THREAD_LOCAL bool may_be_numbers;
 
 uint64_t fr_elements_done;
 

@@ -33,7 +33,7 @@ enum {
 static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
 static const int64_t MOST_WAIT_PS = 500000000000; /* by then others may have left the processors */
 
-static __thread struct {
+static FR_THREAD_LOCAL struct {
     int64_t ended_ns;
     int     n_times;
 } follows;

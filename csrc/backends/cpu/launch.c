@@ -33,7 +33,7 @@ enum {
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-static __thread struct {
+static FR_THREAD_LOCAL struct {
     char  *block[FR_N_SCRATCH];
     size_t cap[FR_N_SCRATCH];
 } scratch;

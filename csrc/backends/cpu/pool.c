@@ -79,11 +79,11 @@ static atomic_bool owned;            /* a run, or a change of the team, is under
 static atomic_bool polling;          /* the owner is in fr_pool_interrupted: it may want the GIL */
 static atomic_bool at_fork_installed;
 
-static _Thread_local bool is_worker; /* one of our threads */
-static _Thread_local bool is_caller; /* inside its own run */
+static FR_THREAD_LOCAL bool is_worker; /* one of our threads */
+static FR_THREAD_LOCAL bool is_caller; /* inside its own run */
 /* What fr_pool_size last told this thread. Its next run has no worker beyond, even if the size
  * was changed from elsewhere since: the caller has made room for so many. */
-static _Thread_local int size_told;
+static FR_THREAD_LOCAL int size_told;
 
 static struct {
     atomic_ullong n_runs, n_tasks;
