@@ -210,6 +210,8 @@ def extension_objects(build):
     import numpy
     python = ["-I" + sysconfig.get_path("include"), "-isystem", numpy.get_include(),
               "-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"]
+    if not DEBUG:       # what Python's own headers assert costs a look at the type in each of their macros
+        python.append("-DNDEBUG")
     for s in sources("**/*.c"):
         if s.endswith(".inc.c") or s in helper_only:
             continue
