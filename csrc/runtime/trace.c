@@ -411,36 +411,15 @@ fr_trace_finish(fr_ref id, struct fr_tensor *out, struct fr_err *err)
 
 enum quick { QUICK_ONE, QUICK_TWO, QUICK_NUMBER };
 
-/* A node and its handle from the free lists, as fr_trace_node and fr_trace_finish would make them. Whatever
- * is out of the common is left to those: a list is empty, a guard would act. Then nothing has happened.
- * (What the free node and *out hold by then is nobody's.) */
-FR_INLINE bool
-map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
-          fr_dtype number, struct fr_tensor *out)
+/* Makes the free node that comes next, which has its arguments and its height, one of this kind, and a handle of it, which
+ * has its layout. */
+FR_INLINE void
+publish(struct fr_node *n, struct fr_node *x, struct fr_node *y, uint32_t head, enum quick how, struct fr_layout *layout,
+        struct fr_tensor *out)
 {
     struct fr_storage *s = fr_storages_free;
-    struct fr_node    *n, *x, *y;
     fr_ref             id = fr_nodes_free;
-    int                height;
 
-    if (FR_UNLIKELY(!s))
-        return false;
-    x = &fr_nodes[a];
-    y = &fr_nodes[b];
-    height = how != QUICK_ONE && y->height > x->height ? y->height + 1 : x->height + 1;
-    if (FR_UNLIKELY(id == FR_NO_NODE))
-        return false;
-    n = &fr_nodes[id];
-    n->arg[0] = a;
-    out->layout = layout;
-    if (FR_UNLIKELY(!fr_guard_rests(height)) && !fr_guard_lets(height, x, how == QUICK_ONE ? x : y))
-        return false;
-    if (how != QUICK_ONE)
-        n->arg[1] = b;
-    if (how == QUICK_NUMBER) {
-        n->u.bits = bits;
-        n->v.number = number;
-    }
     x->refs++;
     if (how != QUICK_ONE)
         y->refs++;
@@ -451,7 +430,6 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     n->head = head;
     n->refs = 1;
     n->held = 1;
-    n->height = (uint16_t)height;
     n->seq = (uint32_t)fr_nodes_made++;
     fr_born[n->seq % FR_MAX_BORN] = id;
     n->site = fr_trace_site;
@@ -465,6 +443,47 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     out->dtype = n->dtype;
     out->whole = true;
     out->readonly = false;
+}
+
+/* The same if the guard lets it. Apart, for the function that this calls would cost those that need not ask it. */
+static FR_COLD bool
+publish_guarded(struct fr_node *n, uint32_t head, enum quick how, struct fr_layout *layout, struct fr_tensor *out)
+{
+    struct fr_node *x = &fr_nodes[n->arg[0]], *y = how == QUICK_ONE ? x : &fr_nodes[n->arg[1]];
+
+    if (!fr_guard_lets(n->height, x, y))
+        return false;
+    publish(n, x, y, head, how, layout, out);
+    return true;
+}
+
+/* A node and its handle from the free lists, as fr_trace_node and fr_trace_finish would make them. Whatever
+ * is out of the common is left to those: a list is empty, a guard would act. Then nothing has happened.
+ * (What the free node and *out hold by then is nobody's.) */
+FR_INLINE bool
+map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
+          fr_dtype number, struct fr_tensor *out)
+{
+    struct fr_node *n = &fr_nodes[fr_nodes_free], *x = &fr_nodes[a], *y = &fr_nodes[b];
+    int             height;
+
+    if (FR_UNLIKELY(fr_nodes_free == FR_NO_NODE))
+        return false;
+    n->arg[0] = a;
+    if (how == QUICK_NUMBER) {
+        n->u.bits = bits;
+        n->v.number = number;
+    }
+    out->layout = layout;
+    if (FR_UNLIKELY(!fr_storages_free))
+        return false;
+    if (how != QUICK_ONE)
+        n->arg[1] = b;
+    height = how != QUICK_ONE && y->height > x->height ? y->height + 1 : x->height + 1;
+    n->height = (uint16_t)height;
+    if (FR_UNLIKELY(!fr_guard_rests(height)))
+        return height <= FR_MAX_HEIGHT && publish_guarded(n, head, how, layout, out);
+    publish(n, x, y, head, how, layout, out);
     return true;
 }
 
