@@ -1,5 +1,6 @@
 """Warnings of arithmetic are NumPy's: category, text and line, under the same filters and numpy.errstate, wherever the
 values are computed."""
+import contextvars
 import sys
 import threading
 import warnings
@@ -658,6 +659,33 @@ def test_states_of_other_threads():
     gate.wait()
     thread.join()
     assert done
+
+
+def test_states_that_threads_leave():
+    """What a thread sets is not hidden by what another one goes back to meanwhile; contexts have their own."""
+    def other():
+        with np.errstate(all="ignore"):
+            gate.wait()
+            gate.wait()
+        gate.wait()
+    t, gate = frit.asarray(Z), threading.Barrier(2)
+    frit.eval(t + 1)                    # the state is read
+    thread = threading.Thread(target=other)
+    thread.start()
+    gate.wait()
+    with np.errstate(divide="raise"):
+        gate.wait()
+        gate.wait()
+        with pytest.raises(FloatingPointError):
+            t / 0
+    thread.join()
+    with np.errstate(all="ignore"):
+        apart = contextvars.copy_context()
+        assert t / 0 is not None
+    with np.errstate(all="raise"):
+        assert apart.run(lambda: t / 0) is not None
+        with pytest.raises(FloatingPointError):
+            t / 0
 
 
 @pytest.mark.parametrize("threads", [1, 2])

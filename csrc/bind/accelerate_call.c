@@ -7,7 +7,6 @@
  * number, of a function that assigns nothing outside and reads no array from outside. Everything
  * else is refused by the short way and goes the long one, which does the same to every argument. */
 #include "bind/bind.h"
-#include "bind/errstate.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -455,8 +454,7 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
 
     if (!f->replays || fr_call_depth > 0 || is_traced())
         return false;
-    if (FR_UNLIKELY(fr_errstate_changed(PyThreadState_Get())))
-        fr_errstate_look();
+    FR_TRACE_HERE();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
         return false;
     fr_call_depth++;

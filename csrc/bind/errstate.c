@@ -14,15 +14,10 @@
 
 uint32_t fr_errstate_bits = (FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID) << 28;
 
-/* Until there is a state to read, nothing changes. */
-static const long      no_filters;
-static PyObject *const no_value;
-const long      *fr_errstate_filters = &no_filters;
-PyObject *const *fr_errstate_value = &no_value;
-long             fr_errstate_seen_filters;
-PyObject        *fr_errstate_seen_value;
-const PyThreadState *fr_errstate_seen_thread;
-uint64_t         fr_errstate_seen_context;
+/* Until there is a state to read. */
+static const struct fr_errstate_cached nothing_cached;
+const struct fr_errstate_cached       *fr_errstate_cached = &nothing_cached;
+struct fr_errstate_seen                fr_errstate_seen = {NULL, -1};
 
 enum mode { IGNORE, WARN, RAISE, CALL, PRINT, LOG };
 
@@ -43,6 +38,14 @@ static struct {
 
 static PyObject *read_state, *warnings_dict, *variable;
 
+#if PY_VERSION_HEX < 0x030c0000
+#define SAME_PLACE(field, theirs)                                                                                      \
+    _Static_assert(offsetof(struct _pycontextvarobject, theirs) - offsetof(struct _pycontextvarobject, var_cached) ==  \
+                   offsetof(struct fr_errstate_cached, field), "the interpreter's own")
+SAME_PLACE(thread, var_cached_tsid);
+SAME_PLACE(context, var_cached_tsver);
+#endif
+
 int
 fr_errstate_init(void)
 {
@@ -52,8 +55,7 @@ fr_errstate_init(void)
     if (variable && warnings && (read_state = PyObject_GetAttrString(umath, "_get_extobj_dict"))) {
         warnings_dict = Py_NewRef(PyModule_GetDict(warnings));
 #if PY_VERSION_HEX < 0x030c0000
-        fr_errstate_filters = &PyInterpreterState_Get()->warnings.filters_version;
-        fr_errstate_value = &((struct _pycontextvarobject *)variable)->var_cached;
+        fr_errstate_cached = (struct fr_errstate_cached *)((char *)variable + offsetof(struct _pycontextvarobject, var_cached));
 #endif
         fr_errstate_look();
     }
@@ -120,42 +122,65 @@ read_filters(void)
     return decides ? f : SHOWN_ONCE;
 }
 
-/* Whether the filters, and *value, are other ones than when this was asked last. */
 #if PY_VERSION_HEX < 0x030c0000
 static bool
-look_at(bool *filters)
+look_at_filters(void)
 {
-    *filters = *fr_errstate_filters != fr_errstate_seen_filters;
-    fr_errstate_seen_filters = *fr_errstate_filters;
-    Py_XSETREF(fr_errstate_seen_value, Py_XNewRef(*fr_errstate_value)); /* no other one is at its address */
-    fr_errstate_seen_thread = PyThreadState_Get();
-    fr_errstate_seen_context = fr_errstate_seen_thread->context_ver;
-    return true;
+    long version = PyInterpreterState_Get()->warnings.filters_version;
+    bool other = version != fr_errstate_seen.filters;
+
+    fr_errstate_seen.filters = version;
+    return other;
 }
 #else
 static bool
-look_at(bool *filters)
+look_at_filters(void)
 {
     static PyObject  *list, *first;
     static Py_ssize_t n;
-    PyObject         *now = PyDict_GetItemString(warnings_dict, "filters"), *value = NULL, *head = NULL;
+    PyObject         *now = PyDict_GetItemString(warnings_dict, "filters");
     Py_ssize_t        size = now && PyList_Check(now) ? PyList_GET_SIZE(now) : 0;
-    bool              other;
+    PyObject         *head = size ? PyList_GET_ITEM(now, 0) : NULL;
 
-    head = size ? PyList_GET_ITEM(now, 0) : NULL;
-    *filters = now != list || size != n || head != first;
-    if (*filters) {
-        Py_XSETREF(list, Py_XNewRef(now));
-        Py_XSETREF(first, Py_XNewRef(head));
-        n = size;
-    }
-    if (PyContextVar_Get(variable, NULL, &value) < 0)
-        PyErr_Clear();
-    other = value != fr_errstate_seen_value;
-    Py_XSETREF(fr_errstate_seen_value, value); /* no other one is at its address */
-    return other || *filters;
+    if (now == list && size == n && head == first)
+        return false;
+    Py_XSETREF(list, Py_XNewRef(now));
+    Py_XSETREF(first, Py_XNewRef(head));
+    n = size;
+    return true;
 }
 #endif
+
+/* A context that has no value of its own gets the one that it has anyway: the interpreter remembers no other. */
+static bool
+look_at_value(void)
+{
+    PyObject *value = NULL, *token = NULL;
+    int       st = PyContextVar_Get(variable, variable, &value);
+    bool      other;
+
+    if (value == variable) {
+        Py_CLEAR(value);
+        if ((st = PyContextVar_Get(variable, NULL, &value)) == 0 && !(token = PyContextVar_Set(variable, value)))
+            st = -1;
+        Py_XDECREF(token);
+    }
+    if (st < 0)
+        PyErr_Clear();
+    other = value != fr_errstate_seen.value;
+    Py_XSETREF(fr_errstate_seen.value, value); /* no other one is at its address */
+    return other;
+}
+
+/* Whether the state, and of that *filters, is another one than when this was asked last. */
+static bool
+look_at(bool *filters)
+{
+    bool value = look_at_value();
+
+    *filters = look_at_filters();
+    return value || *filters;
+}
 
 /* Computes what is pending, which belongs to the state that was. Its warnings cannot be raised here, nor Ctrl-C. */
 static void

@@ -20,27 +20,17 @@ void      fr_errstate_follow_threads(bool others);
  * operation was traced at `site`. -1: an exception is set. */
 int       fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text);
 
-/* Where the state is kept: the version of the filters, and the value of NumPy's context variable, as the thread that looked
- * last has it in its context. These are the interpreter's own fields, which is cheaper than to ask. (Later interpreters
- * than those whose fields we know are asked each time.) */
-extern FR_HIDDEN const long      *fr_errstate_filters;
-extern FR_HIDDEN PyObject *const *fr_errstate_value;
-extern FR_HIDDEN long             fr_errstate_seen_filters;
-extern FR_HIDDEN PyObject        *fr_errstate_seen_value;
-
-extern FR_HIDDEN const PyThreadState *fr_errstate_seen_thread;
-extern FR_HIDDEN uint64_t             fr_errstate_seen_context;
-
-static inline bool
-fr_errstate_changed(const PyThreadState *thread)
-{
-#if PY_VERSION_HEX < 0x030c0000
-    return *fr_errstate_filters != fr_errstate_seen_filters || *fr_errstate_value != fr_errstate_seen_value ||
-           thread != fr_errstate_seen_thread || thread->context_ver != fr_errstate_seen_context;
-#else
-    (void)thread;
-    return true;
-#endif
-}
+/* NumPy's context variable remembers the last look at it, which saves the interpreter a search: its value in a context of
+ * this version of this thread. */
+struct fr_errstate_cached {
+    PyObject *value;
+    uint64_t  thread, context;
+};
+extern FR_HIDDEN const struct fr_errstate_cached *fr_errstate_cached;
+/* What the state was read from: that value, and the version of the filters. */
+extern FR_HIDDEN struct fr_errstate_seen {
+    PyObject *value;
+    long      filters;
+} fr_errstate_seen;
 
 #endif

@@ -324,7 +324,6 @@ compute(const struct fr_record *r, PyObject *const *found, struct fr_tensor *res
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
             memory[n++] = PyArray_BYTES(fr_array(found[i]));
-    FR_TRACE_HERE();
     return fr_recording_fits(r->recording, memory) ? fr_replay(r->recording, memory, results, err) : FR_EINDEX;
 }
 

@@ -11,6 +11,7 @@
 #define Py_BUILD_CORE
 #undef _PyGC_FINALIZED      /* defined again by the headers of the interpreter itself */
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #include "internal/pycore_pystate.h"
 #undef Py_BUILD_CORE
 #endif
@@ -42,7 +43,7 @@ static uint32_t     first_id;                       /* id of the first site */
 static char         skipped[2][1024];               /* folders */
 
 /* Sites that operations were traced at of late, by bits of their keys: all that one traced again asks for. */
-static struct {
+static struct recent {
     uintptr_t key;
     uint32_t  id;
 } recent[RECENT];
@@ -58,9 +59,9 @@ current_thread(void)
 }
 
 static inline frame_t
-current_frame(void)
+frame_of(const PyThreadState *t)
 {
-    return current_thread()->cframe->current_frame;
+    return t->cframe->current_frame;
 }
 
 static inline frame_t
@@ -106,12 +107,12 @@ current_thread(void)
 }
 
 static inline frame_t
-current_frame(void)
+frame_of(const PyThreadState *t)
 {
 #if PY_VERSION_HEX < 0x030d0000
-    return PyThreadState_Get()->cframe->current_frame;
+    return t->cframe->current_frame;
 #else
-    return PyThreadState_Get()->current_frame;
+    return t->current_frame;
 #endif
 }
 
@@ -185,6 +186,12 @@ hash_of(uintptr_t key)
     return (key ^ key >> 10) >> 2;
 }
 
+static inline struct recent *
+recent_of(uintptr_t key)
+{
+    return &recent[key / 4 % RECENT];
+}
+
 /* Puts site i into a slot. */
 static void
 enter(uint32_t i)
@@ -236,10 +243,10 @@ make_room(void)
 static uint32_t
 remember(uint32_t i)
 {
-    uintptr_t at = hash_of(sites[i].key) % RECENT;
+    struct recent *at = recent_of(sites[i].key);
 
-    recent[at].key = sites[i].key;
-    return recent[at].id = (first_id + i) & LINES;
+    at->key = sites[i].key;
+    return at->id = (first_id + i) & LINES;
 }
 
 /* True if the code belongs to this package's own Python files. */
@@ -359,19 +366,46 @@ look_further(frame_t f)
 
 #endif
 
+/* True if the user's state may be another one than when it was read last. Later interpreters than those whose fields we
+ * know are asked each time. */
+static inline bool
+has_changed(const PyThreadState *thread)
+{
+#if PY_VERSION_HEX < 0x030c0000
+    const struct fr_errstate_cached *now = fr_errstate_cached;
+
+    return thread->interp->warnings.filters_version != fr_errstate_seen.filters || now->value != fr_errstate_seen.value ||
+           now->thread != thread->id || now->context != thread->context_ver;
+#else
+    (void)thread;
+    return true;
+#endif
+}
+
+static FR_COLD uint32_t
+look_anew(frame_t f)
+{
+    const struct recent *at = recent_of(frame_key(f));
+
+    fr_errstate_look();
+    return (at->key == frame_key(f) ? at->id : look_further(f)) | fr_errstate_bits;
+}
+
 uint32_t
 fr_site_here(void)
 {
-    frame_t   f = current_frame();
-    uintptr_t key, at;
+    const PyThreadState *thread = current_thread();
+    frame_t              f = frame_of(thread);
+    const struct recent *at;
+    uintptr_t            key;
 
     if (FR_UNLIKELY(!f))
         return 0;
-    if (FR_UNLIKELY(fr_errstate_changed(current_thread())))
-        fr_errstate_look();
+    if (FR_UNLIKELY(has_changed(thread)))
+        return look_anew(f);
     key = frame_key(f);
-    at = hash_of(key) % RECENT;
-    return (FR_LIKELY(recent[at].key == key) ? recent[at].id : look_further(f)) | fr_errstate_bits;
+    at = recent_of(key);
+    return (FR_LIKELY(at->key == key) ? at->id : look_further(f)) | fr_errstate_bits;
 }
 
 /* The site with this id; NULL: it is not remembered. */
