@@ -13,7 +13,7 @@ enum { MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is com
 
 uint64_t        fr_n_guard_forces;
 bool            fr_trace_at_once;
-uint32_t        fr_pending_max = MAX_PENDING;    /* see update_bound */
+uint32_t        fr_pending_max = MAX_PENDING, fr_pending_max_loud = MAX_PENDING; /* see update_bound */
 static uint32_t pending_limit = MAX_PENDING;
 static int      n_loud;                /* storages with looks that are not quiet */
 static uint32_t looked_past;           /* births up to which what reads loud memory has been computed */
@@ -21,11 +21,12 @@ static uint64_t fresh_bytes;
 static int64_t  product_work;          /* of products traced since the last evaluation */
 static uint32_t products_forced_at;    /* fr_trace_site */
 
-/* After a change of what the bound of pending nodes depends on. */
+/* After a change of what the bounds of pending nodes depend on. */
 static void
 update_bound(void)
 {
-    fr_pending_max = n_loud || fr_trace_at_once || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+    fr_pending_max_loud = fr_trace_at_once || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+    fr_pending_max = n_loud ? 0 : fr_pending_max_loud;
 }
 
 void
@@ -50,12 +51,6 @@ fr_guard_loud(int change)
     update_bound();
 }
 
-static bool
-is_loud(const struct fr_node *n)
-{
-    return n->op == FR_OP_leaf && n->v.buffer->loud;
-}
-
 /* Whether the new node reads memory that others may write to at any time. Older nodes that did were
  * computed when they were traced, so it is enough to look past what was traced with this one. */
 static bool
@@ -64,7 +59,7 @@ reads_loud(fr_ref id, int depth)
     const struct fr_node *n = &fr_nodes[id];
 
     if (n->op == FR_OP_leaf)
-        return is_loud(n);
+        return fr_node_is_loud(n);
     if (fr_node_computes(n) && (int32_t)(n->seq - looked_past) < 0)
         return false;
     for (int k = 0; k < n->n_args && depth > 0; k++)
@@ -78,13 +73,6 @@ fr_trace_set_at_once(bool on)
 {
     fr_trace_at_once = on;
     update_bound();
-}
-
-bool
-fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
-{
-    return n_loud && !fr_trace_at_once && height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < pending_limit && fresh_bytes < MAX_FRESH &&
-           !is_loud(a) && !is_loud(b);
 }
 
 static FR_COLD fr_status

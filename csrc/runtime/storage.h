@@ -134,8 +134,20 @@ fr_guard_rests(int height)
 {
     return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max;
 }
-/* The same where memory is loud: for a node that reads these two, and no windows of them. */
-bool      fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b);
+/* The bound where loud memory is nothing to look after. */
+extern FR_HIDDEN uint32_t fr_pending_max_loud;
+static inline bool
+fr_node_is_loud(const struct fr_node *n)
+{
+    return n->op == FR_OP_leaf && n->v.buffer->loud;
+}
+/* The same as fr_guard_rests also where memory is loud: for a node that reads these two, and no windows of them. */
+static inline bool
+fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
+{
+    return height <= FR_MAX_HEIGHT && fr_nodes_pending + 1 < fr_pending_max_loud && !fr_node_is_loud(a) &&
+           !fr_node_is_loud(b);
+}
 /* Storages with looks that are not quiet: one more or less. */
 void      fr_guard_loud(int change);
 /* So many bytes were brought in by fr_tensor_from_*. */

@@ -162,15 +162,24 @@ fr_trace_scalar(const uint64_t bits[2], fr_dtype dtype, struct fr_err *err)
     return id;
 }
 
+/* False: that complex numbers lose their imaginary part is an error. */
+static FR_COLD bool
+may_discard(fr_dtype to, struct fr_err *err)
+{
+    if (fr_dtype_is_complex(to) || to == FR_BOOL || !fr_hooks.discards || fr_hooks.discards() == FR_OK)
+        return true;
+    fr_fail(err, FR_ERAISED, "a warning is an error");
+    return false;
+}
+
 fr_ref
 fr_trace_convert(fr_ref from, fr_dtype dtype, struct fr_layout *layout, struct fr_err *err)
 {
-    fr_ref id;
+    const fr_dtype was = fr_nodes[from].dtype;
+    fr_ref         id;
 
-    if (FR_UNLIKELY(fr_dtype_is_complex(fr_nodes[from].dtype) && !fr_dtype_is_complex(dtype) && dtype != FR_BOOL) &&
-        fr_hooks.discards && fr_hooks.discards() != FR_OK) {
+    if (was != dtype && FR_UNLIKELY(fr_dtype_is_complex(was)) && !may_discard(dtype, err)) {
         fr_layout_unref(layout);
-        fr_fail(err, FR_ERAISED, "a warning is an error");
         return FR_NO_NODE;
     }
     id = fr_trace_node(FR_OP_cast, dtype, layout, err);
@@ -411,15 +420,35 @@ fr_trace_finish(fr_ref id, struct fr_tensor *out, struct fr_err *err)
 
 enum quick { QUICK_ONE, QUICK_TWO, QUICK_NUMBER };
 
-/* Makes the free node that comes next, which has its arguments and its height, one of this kind, and a handle of it, which
- * has its layout. */
-FR_INLINE void
-publish(struct fr_node *n, struct fr_node *x, struct fr_node *y, uint32_t head, enum quick how, struct fr_layout *layout,
-        struct fr_tensor *out)
+/* A node and its handle from the free lists, as fr_trace_node and fr_trace_finish would make them. Whatever
+ * is out of the common is left to those: a list is empty, a guard would act. Then nothing has happened.
+ * (What the free node and *out hold by then is nobody's.) This calls no function, so that no registers are saved. */
+FR_INLINE bool
+map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
+          fr_dtype number, struct fr_tensor *out)
 {
-    struct fr_storage *s = fr_storages_free;
     fr_ref             id = fr_nodes_free;
+    struct fr_node    *n = &fr_nodes[id], *x = &fr_nodes[a], *y = &fr_nodes[b];
+    struct fr_storage *s;
+    int                height;
 
+    if (FR_UNLIKELY(id == FR_NO_NODE))
+        return false;
+    n->arg[0] = a;
+    if (how == QUICK_NUMBER) {
+        n->u.bits = bits;
+        n->v.number = number;
+    }
+    out->layout = layout;
+    s = fr_storages_free;
+    if (FR_UNLIKELY(!s))
+        return false;
+    if (how != QUICK_ONE)
+        n->arg[1] = b;
+    height = how != QUICK_ONE && y->height > x->height ? y->height + 1 : x->height + 1;
+    n->height = (uint16_t)height;
+    if (FR_UNLIKELY(!fr_guard_rests(height)) && !fr_guard_lets(height, x, how == QUICK_ONE ? x : y))
+        return false;
     x->refs++;
     if (how != QUICK_ONE)
         y->refs++;
@@ -443,47 +472,6 @@ publish(struct fr_node *n, struct fr_node *x, struct fr_node *y, uint32_t head, 
     out->dtype = n->dtype;
     out->whole = true;
     out->readonly = false;
-}
-
-/* The same if the guard lets it. Apart, for the function that this calls would cost those that need not ask it. */
-static FR_COLD bool
-publish_guarded(struct fr_node *n, uint32_t head, enum quick how, struct fr_layout *layout, struct fr_tensor *out)
-{
-    struct fr_node *x = &fr_nodes[n->arg[0]], *y = how == QUICK_ONE ? x : &fr_nodes[n->arg[1]];
-
-    if (!fr_guard_lets(n->height, x, y))
-        return false;
-    publish(n, x, y, head, how, layout, out);
-    return true;
-}
-
-/* A node and its handle from the free lists, as fr_trace_node and fr_trace_finish would make them. Whatever
- * is out of the common is left to those: a list is empty, a guard would act. Then nothing has happened.
- * (What the free node and *out hold by then is nobody's.) */
-FR_INLINE bool
-map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_ref b, uint64_t bits,
-          fr_dtype number, struct fr_tensor *out)
-{
-    struct fr_node *n = &fr_nodes[fr_nodes_free], *x = &fr_nodes[a], *y = &fr_nodes[b];
-    int             height;
-
-    if (FR_UNLIKELY(fr_nodes_free == FR_NO_NODE))
-        return false;
-    n->arg[0] = a;
-    if (how == QUICK_NUMBER) {
-        n->u.bits = bits;
-        n->v.number = number;
-    }
-    out->layout = layout;
-    if (FR_UNLIKELY(!fr_storages_free))
-        return false;
-    if (how != QUICK_ONE)
-        n->arg[1] = b;
-    height = how != QUICK_ONE && y->height > x->height ? y->height + 1 : x->height + 1;
-    n->height = (uint16_t)height;
-    if (FR_UNLIKELY(!fr_guard_rests(height)))
-        return height <= FR_MAX_HEIGHT && publish_guarded(n, head, how, layout, out);
-    publish(n, x, y, head, how, layout, out);
     return true;
 }
 
