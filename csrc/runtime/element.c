@@ -48,6 +48,19 @@ map_aside(fr_op op, uint32_t site, const struct fr_direct *to, const struct fr_d
     return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(site));
 }
 
+/* The memory in which such a node's element is, or a copied one; NULL: it is to be computed. */
+static char *
+memory_of(fr_ref id)
+{
+    const struct fr_node *n = &fr_nodes[id], *from = &fr_nodes[n->arg[0]];
+
+    if (n->op == FR_OP_cast && from->dtype == n->dtype && from->op != FR_OP_scalar) {
+        id = n->arg[0];
+        n = from;
+    }
+    return fr_node_computes(n) ? NULL : fr_there_memory(id);
+}
+
 /* The element of such a node. False: there is no block kernel for it. */
 static bool
 element_of(fr_ref id, struct fr_scalar_bits *out)
@@ -55,9 +68,10 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
     const struct fr_node *n = &fr_nodes[id];
     struct fr_direct      arg[FR_DIRECT_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
     struct fr_scalar_bits element[FR_DIRECT_ARGS];
+    char                 *memory = memory_of(id);
 
-    if (!fr_node_computes(n)) {
-        memcpy(out, fr_there_memory(id), (size_t)fr_dtype_size(n->dtype));
+    if (memory) {
+        memcpy(out, memory, (size_t)fr_dtype_size(n->dtype));
         return true;
     }
     for (int k = 0; k < n->n_args; k++) {
@@ -68,10 +82,9 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
             arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, fr_arg_number_dtype(n, k)};
             continue;
         }
-        arg[k] = (struct fr_direct){(char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
-        if (!fr_node_computes(a))
-            arg[k].mem = fr_there_memory(n->arg[k]);
-        else if (!element_of(n->arg[k], &element[k]))
+        memory = memory_of(n->arg[k]);
+        arg[k] = (struct fr_direct){memory ? memory : (char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
+        if (!memory && !element_of(n->arg[k], &element[k]))
             return false;
     }
     return map_aside(n->op, n->site, &to, arg, n->n_args);
