@@ -380,7 +380,9 @@ raises_more(fr_op op)
 static struct fr_buffer *
 result_memory(const struct fr_node *n, struct fr_err *err)
 {
-    for (int k = 0; k < n->n_args && !raises_more((fr_op)n->op); k++)
+    int n_args = raises_more((fr_op)n->op) ? 0 : n->n_args;
+
+    for (int k = 0; k < n_args; k++)
         if (n->arg[k] != FR_SCALAR_HERE && makes_way(&fr_nodes[n->arg[k]], n))
             return fr_buffer_ref(fr_nodes[n->arg[k]].v.buffer);
     return fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);

@@ -378,7 +378,7 @@ count_step(const struct fr_node *n)
 }
 
 /* fr_eager_run, and asks about what it raises. */
-static fr_status
+FR_INLINE fr_status
 run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
     unsigned  raised;

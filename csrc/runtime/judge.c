@@ -9,7 +9,7 @@
 
 uint64_t fr_judge_epoch = 1;
 
-static bool found; /* something, in this turn */
+bool fr_judge_found;
 
 /* Lines that raise flags in each run are not asked about each time: after n answers under the same filters, 2^n runs go
  * by. (Python shows a warning once, and what was not one was a polynomial's.) */
@@ -135,7 +135,7 @@ ask(struct question *q)
 {
     bool any = fr_hooks.judge && fr_hooks.judge(&q->j);
 
-    found |= any;
+    fr_judge_found |= any;
     fr_eval_count_judged();
 }
 
@@ -151,12 +151,10 @@ end(struct question *q)
 enum { FIRST_RUNS = 2, KEPT_AT_FIRST = 1 << 20 };
 
 char *
-fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
+fr_judge_keep_lost(struct fr_plan *p, struct fr_judge_few *few)
 {
     char *kept, *to;
 
-    if (FR_LIKELY(p->n_lost == 0))
-        return NULL;
     if (FR_LIKELY(p->lost_bytes <= FR_JUDGE_FEW)) {
         kept = few->bytes;
     } else {
@@ -175,9 +173,9 @@ fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
 }
 
 void
-fr_judge_let_go(char *kept, struct fr_judge_few *few)
+fr_judge_free_lost(char *kept, struct fr_judge_few *few)
 {
-    if (FR_UNLIKELY(kept && kept != few->bytes))
+    if (kept != few->bytes)
         fr_free(kept);
 }
 
@@ -284,10 +282,8 @@ fr_judge_node(fr_ref node, const struct fr_buffer *out, unsigned raised)
 }
 
 fr_status
-fr_judge_end(void)
+fr_judge_say(void)
 {
-    if (FR_LIKELY(!found))
-        return FR_OK;
-    found = false;
+    fr_judge_found = false;
     return fr_hooks.speak ? fr_hooks.speak() : FR_OK;
 }

@@ -56,8 +56,19 @@ bool      fr_judge_is_due(struct fr_judge_memory *, unsigned raised, unsigned wa
 bool      fr_judge_are_due(const fr_ref *id, int n, unsigned raised);
 /* Before a run, the leaves' memory is in p->base: takes a copy of those that will be overwritten, where that costs little;
  * else, and where there are none, NULL. */
-char     *fr_judge_keep(struct fr_plan *, struct fr_judge_few *);
-void      fr_judge_let_go(char *kept, struct fr_judge_few *);
+char     *fr_judge_keep_lost(struct fr_plan *, struct fr_judge_few *);
+void      fr_judge_free_lost(char *kept, struct fr_judge_few *);
+static inline char *
+fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
+{
+    return FR_LIKELY(p->n_lost == 0) ? NULL : fr_judge_keep_lost(p, few);
+}
+static inline void
+fr_judge_let_go(char *kept, struct fr_judge_few *few)
+{
+    if (FR_UNLIKELY(kept != NULL))
+        fr_judge_free_lost(kept, few);
+}
 /* Puts them back. */
 void      fr_judge_undo(const struct fr_plan *, const char *kept);
 /* Asks about the nodes id[0 .. n-1], which are due, each after those that it reads, that the plan has just computed; nothing has been
@@ -67,7 +78,13 @@ void      fr_judge_plan(struct fr_plan *, const fr_ref *id, int n, const char *k
 void      fr_judge_blindly(struct fr_plan *, const uint32_t *site, unsigned raised, unsigned warns);
 /* The same of one node, whose arguments are there or converted for it alone; `out` is its memory. */
 void      fr_judge_node(fr_ref, const struct fr_buffer *out, unsigned raised);
+extern FR_HIDDEN bool fr_judge_found;  /* something, in this turn */
+fr_status fr_judge_say(void);
 /* After the turn: says what has been found. */
-fr_status fr_judge_end(void);
+static inline fr_status
+fr_judge_end(void)
+{
+    return FR_LIKELY(!fr_judge_found) ? FR_OK : fr_judge_say();
+}
 
 #endif
