@@ -188,12 +188,22 @@ void      fr_type_become_base(PyObject *);
 void      fr_type_be_no_base(PyObject *);
 /* A new view of self, as it is to be seen: self is its base, unless it is a view itself; that of a number is of its own,
  * for numbers do not change, and without axes it is one itself, or if `array` an array. NULL stays NULL. */
-PyObject *fr_type_view_of(PyObject *self, PyObject *view, bool array);
+PyObject *fr_type_first_view_of(PyObject *self, PyObject *view, bool array);
+static inline PyObject *
+fr_type_view_of(PyObject *self, PyObject *view, bool array)
+{
+    return !view || (fr_is_tensor(self) && fr_object(self)->is_base) ? view : fr_type_first_view_of(self, view, array);
+}
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
 /* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
  * Takes over the reference; NULL stays NULL. */
-PyObject *fr_type_number(PyObject *);
+PyObject *fr_type_number_of_scalar(PyObject *);   /* of a tensor that is one */
+static inline PyObject *
+fr_type_number(PyObject *o)
+{
+    return o && fr_is_tensor(o) && fr_object(o)->scalar ? fr_type_number_of_scalar(o) : o;
+}
 /* ---- become.c: what an accelerated call leaves behind */
 int       fr_become_init(void);
 /* Turns a Tensor that is nobody's loan into the array or number that it stands for, in place: 1. 0: it stays what it is,

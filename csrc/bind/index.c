@@ -89,12 +89,10 @@ classify(PyObject *o)
         return ITEM_ELLIPSIS;
     if (o == Py_None)
         return ITEM_NEWAXIS;
-    if (PyBool_Check(o) || PyArray_IsScalar(o, Bool))
-        return ITEM_OTHER;
     if (fr_is_tensor(o)) /* an integer without axes counts as an integer, as NumPy's scalars do */
         return fr_of(o)->layout->ndim == 0 && fr_dtype_is_int(fr_of(o)->dtype) ? ITEM_INTEGER
                                                                               : ITEM_OTHER;
-    if (fr_numpy_is_array(o) || PyList_Check(o) || PyTuple_Check(o))
+    if (fr_numpy_is_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyBool_Check(o) || PyArray_IsScalar(o, Bool))
         return ITEM_OTHER;
     if (PyUnicode_Check(o) || PyBytes_Check(o) || PyFloat_Check(o))
         return ITEM_BAD;

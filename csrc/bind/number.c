@@ -130,7 +130,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
             if (FR_LIKELY((r)->t.layout->ndim))                                                                        \
                 return (PyObject *)(r);                                                                                \
             fr_type_set_scalar((PyObject *)(r), true);                                                                 \
-            return fr_type_number((PyObject *)(r));                                                                    \
+            return fr_type_number_of_scalar((PyObject *)(r));                                                           \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \
     } while (0)

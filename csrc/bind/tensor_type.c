@@ -111,13 +111,11 @@ fr_type_result(fr_status st, struct fr_tensor *t, const struct fr_err *err)
 }
 
 PyObject *
-fr_type_number(PyObject *o)
+fr_type_number_of_scalar(PyObject *o)
 {
     uint64_t  room[2];
     PyObject *number;
 
-    if (!o || !fr_is_tensor(o) || !fr_object(o)->scalar)
-        return o;
     if (!fr_element_result(fr_of(o), room))
         return fr_scalar_result(o);
     number = fr_numpy_scalar_from(fr_of(o)->dtype, room);
@@ -145,12 +143,12 @@ fr_type_become_base(PyObject *self)
 }
 
 PyObject *
-fr_type_view_of(PyObject *self, PyObject *view, bool array)
+fr_type_first_view_of(PyObject *self, PyObject *view, bool array)
 {
     struct fr_err err;
     fr_status     st;
 
-    if (!view || view == self || !fr_is_tensor(self) || !fr_is_tensor(view))
+    if (view == self || !fr_is_tensor(self) || !fr_is_tensor(view))
         return view;
     if (!fr_object(self)->scalar) {
         if (fr_of(view)->storage == fr_of(self)->storage)

@@ -150,14 +150,12 @@ fr_number_bits(const struct fr_number *n, fr_dtype to, uint64_t bits[2], struct 
 }
 
 bool
-fr_number_overflows(const struct fr_number *n, fr_dtype to, const uint64_t bits[2])
+fr_number_narrowed(const struct fr_number *n, fr_dtype to, const uint64_t bits[2])
 {
     float part[2] = {0};
 
     if (to == FR_F16)
         return (bits[0] & 0x7fff) == 0x7c00 && isfinite(as_double(n));
-    if (to != FR_F32 && to != FR_C64)
-        return false;
     memcpy(part, bits, (size_t)fr_dtype_size(to));
     return (isinf(part[0]) && isfinite(as_double(n))) || (isinf(part[1]) && isfinite(n->v.c128[1]));
 }

@@ -23,7 +23,12 @@ double   fr_half_to_double(uint16_t bits);
  * converts scalars. FR_EOVERFLOW: a Python integer that `to` cannot hold. */
 fr_status fr_number_bits(const struct fr_number *, fr_dtype to, uint64_t bits[2], struct fr_err *);
 /* Whether a part of these bits, of dtype `to`, is infinite where the number's is not: it was too large. */
-bool      fr_number_overflows(const struct fr_number *, fr_dtype to, const uint64_t bits[2]);
+bool      fr_number_narrowed(const struct fr_number *, fr_dtype to, const uint64_t bits[2]);
+static inline bool
+fr_number_overflows(const struct fr_number *n, fr_dtype to, const uint64_t bits[2])
+{
+    return (to == FR_F32 || to == FR_F16 || to == FR_C64) && fr_number_narrowed(n, to, bits);
+}
 /* Whether a quotient of an array of dtype d and *v is the product with its inverse, to the bit, which *v then is:
  * *v is a power of two, of which dtype d, or f64 for integers, has the inverse in full precision. */
 bool      fr_number_invert(fr_dtype d, double *v);

@@ -10,22 +10,22 @@ static fr_status
 call_node(fr_op op, const struct fr_tensor *a, const struct fr_tensor *b, int axis,
           struct fr_layout *layout, struct fr_tensor *out, struct fr_err *err)
 {
-    const struct fr_tensor *arg[2] = {a, b};
-    fr_ref                  made[2] = {FR_NO_NODE, FR_NO_NODE}, id;
-    int                     n = b ? 2 : 1;
-    fr_status               st = FR_OK;
+    fr_ref    made[2] = {FR_NO_NODE, FR_NO_NODE}, id;
+    fr_status st = FR_OK;
 
-    for (int k = 0; k < n; k++) {
-        TRY(fr_tensor_node(arg[k], &made[k], err));
-        fr_node_ref(made[k]);
+    TRY(fr_tensor_node(a, &made[0], err));
+    fr_node_ref(made[0]);
+    if (b) {
+        TRY(fr_tensor_node(b, &made[1], err));
+        fr_node_ref(made[1]);
     }
     id = fr_trace_node(op, a->dtype, layout, err);
     layout = NULL;
     if (!id)
         TRY(FR_ENOMEM);
-    fr_nodes[id].n_args = (uint8_t)n;
+    fr_nodes[id].n_args = b ? 2 : 1;
     fr_nodes[id].u.axes = (uint32_t)axis;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < 2 && made[k]; k++)
         fr_node_set_arg(id, k, made[k]);
     st = fr_trace_finish(id, out, err);
 out:
