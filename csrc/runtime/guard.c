@@ -32,23 +32,27 @@ update_bound(void)
 void
 fr_guard_restart(void)
 {
+    const bool was_much = fresh_bytes >= MAX_FRESH;
+
     fresh_bytes = 0;
     product_work = 0;
-    update_bound();
+    if (FR_UNLIKELY(was_much))
+        update_bound();
 }
 
 void
 fr_guard_fresh(size_t n_bytes)
 {
     fresh_bytes += n_bytes;
-    update_bound();
+    if (FR_UNLIKELY(fresh_bytes >= MAX_FRESH))
+        update_bound();
 }
 
 void
 fr_guard_loud(int change)
 {
     n_loud += change;
-    update_bound();
+    fr_pending_max = n_loud ? 0 : fr_pending_max_loud;
 }
 
 /* Whether the new node reads memory that others may write to at any time. Older nodes that did were
