@@ -688,6 +688,39 @@ def test_states_that_threads_leave():
             t / 0
 
 
+@pytest.mark.parametrize("d", "bhilBHIL")
+def test_one_quotient_of_many_that_there_is_not(d):
+    """Wherever it is among the elements; where each has one, nobody is asked."""
+    functions = (lambda a, b: a // b), (lambda a, b: a % b), (lambda a, b: np.fmod(a, b))
+    least, a, b = np.iinfo(d).min, np.arange(1001).astype(d), np.full(1001, 3, d)
+    a[0], b[0], a[1], b[1] = least, 1, np.iinfo(d).max, -1 if least else 1
+    for f in functions:
+        before = judged()
+        assert not check(f, (a, b), "always") and judged() == before
+        for at in (0, 500, 1000):
+            x, y = a.copy(), b.copy()
+            y[at] = 0
+            assert check(f, (x, y), "always")
+            if least:
+                x[at], y[at] = least, -1
+                assert bool(check(f, (x, y), "always")) == (f is functions[0])
+
+
+@pytest.mark.parametrize("d", "bhi")
+def test_quotients_over_memory_that_is_gone(d):
+    """What was divided cannot be asked about again: the flags are believed, and are NumPy's."""
+    n = (1 << 20) // np.dtype(d).itemsize + 100
+    a, by_zero, by_minus_one = np.full(n, np.iinfo(d).min, d), np.full(n, 3, d), np.full(n, -1, d)
+    by_zero[5] = 0
+
+    def f(a, b):
+        a //= b
+        return a
+    g = frit.accelerate(f)
+    for b in (by_zero, by_minus_one) * 3:
+        assert len(check(f, (a, b), "always", g)) == 1
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads(threads):
     def f(a):

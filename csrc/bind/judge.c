@@ -329,7 +329,9 @@ may_raise(const struct fr_judged_node *n)
     case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
     case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
     case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
-    case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod: case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
+    case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod:
+        return FR_FPE_DIVIDE | FR_FPE_INVALID | (fr_dtype_is_int(n->dtype) ? FR_FPE_OVER : 0);
+    case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
     case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
     case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER;
     case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: return FR_FPE_OVER | FR_FPE_UNDER;
@@ -363,22 +365,35 @@ borne_out(PyObject *result)
     return flags;
 }
 
+/* Integers are divided as floats: a divisor of 0 makes infinities and NaN, and what else is raised is a quotient that is
+ * too large. */
+static unsigned
+as_integers(const struct fr_judged_node *n, unsigned flags)
+{
+    bool divides = n->op == FR_OP_floor_divide || n->op == FR_OP_remainder || n->op == FR_OP_fmod;
+
+    if (!divides || !fr_dtype_is_int(n->dtype) || !flags)
+        return flags;
+    return flags & FR_FPE_DIVIDE ? FR_FPE_DIVIDE : FR_FPE_OVER;
+}
+
 /* Believes the flags that nobody has explained; returns those that this explains. */
 static unsigned
 believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
 {
-    unsigned flags = unexplained & may_raise(n);
+    unsigned explained = unexplained & may_raise(n), flags;
     char     line[100];
 
-    if (flags && result)
-        flags &= borne_out(result);
+    if (explained && result)
+        explained &= borne_out(result);
+    flags = as_integers(n, explained);
     for (size_t k = 0; k < FR_LEN(kinds); k++)
         if (flags & kinds[k].flag) {
             snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, n->layout->ndim ? "" : "scalar ",
                      fr_op_info[n->op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[n->op].name);
             hear(n->site, kinds[k].flag, flags, line);
         }
-    return flags;
+    return explained;
 }
 
 /* ---- ufuncs that were told where ---- */

@@ -17,6 +17,13 @@ is_signed(fr_dtype t)
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
+/* What is asked for, by NumPy's names. */
+enum wanted { FLOOR_DIVIDE, REMAINDER, FMOD };
+
+/* Where NumPy warns, a flag of the processor is to be raised, by what is computed anyway. (Which flag it is says little.) A
+ * divisor of 0 raises one when it is inverted, whatever comes of that quotient, which is 0 in the end. And the smallest
+ * integer has no quotient with -1: it stands for it itself. */
+
 /* What a number is multiplied by and what is added, so that the sum rounds to its quotient's floor:
  *
  *     floor(a / b) = floor((a + 1/2) / b) = round(a * (1 / b) + (1 / b - 1) / 2)    for b > 0
@@ -71,26 +78,56 @@ is_min_by_minus_one(code_t c, fr_dtype in, fr_mval a, fr_mval b)
     return m_and(c, m_eq(c, a, least), m_eq(c, b, m_int(c, in, -1)));
 }
 
-/* The smallest number has no quotient with -1; with 1 it has the remainder, and the bits. */
-static fr_mval
-divisor_of_min(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+/* Floats for integers of up to 32 bits. */
+static fr_dtype
+wide_for(fr_dtype in)
 {
-    return m_select(c, is_min_by_minus_one(c, in, a, b), m_int(c, in, 1), b);
+    return fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
+}
+
+static fr_mval
+widened(code_t c, fr_dtype in, fr_mval x)
+{
+    return m_cvt(c, wide_for(in), m_cvt(c, in == FR_U32 ? FR_U32 : FR_I32, x));
 }
 
 /* Up to 16 bits by f32, 32 bits by f64. */
 static struct divmod
 floor_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
-    fr_dtype      wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
-    fr_dtype      word = in == FR_U32 ? FR_U32 : FR_I32;
-    fr_mval       x = m_cvt(c, wide, m_cvt(c, word, a)), sum;
+    fr_mval       sum = floor_rounded(c, widened(c, in, a), invert(c, widened(c, in, b)));
     struct divmod d;
 
-    sum = floor_rounded(c, x, invert(c, m_cvt(c, wide, m_cvt(c, word, b))));
-    d.q = m_cvt(c, in, m_bitcast(c, m_uint_of(wide), sum));
+    d.q = m_cvt(c, in, m_bitcast(c, m_uint_of(wide_for(in)), sum));
     d.r = m_sub(c, a, m_mul(c, d.q, b));
     return d;
+}
+
+/* The quotient of signed integers as
+ *
+ *     floor(a / b) = floor((a + 1/4) / b) for b > 0, floor((a - 1/4) / b) for b < 0
+ *
+ * because that is too large just where the quotient is: it is scaled so that what is too large raises a flag.
+ *
+ * Up to 16 bits are scaled to the range of i32, into which they are converted; what is too large becomes the smallest. The
+ * conversion cuts off less than 1 of what lies 3/4 * 2^16 / 2^15 or more below the scaled whole number.
+ *
+ * 32 bits are scaled to the range of f64. They are rounded as above, but 2^31 further up: what is too large, an infinity,
+ * has 0 in its lowest bits, as the smallest has. */
+static fr_mval
+floor_signed(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+{
+    fr_dtype wide = wide_for(in);
+    int      spare = 32 - 8 * fr_dtype_size(in);
+    fr_mval  x = widened(c, in, a), y = widened(c, in, b);
+    fr_mval  scale = m_real(c, wide, wide == FR_F32 ? (double)(1 << spare) : 0x1p993), q;
+
+    q = m_mul(c, m_add(c, x, m_copysign(c, m_real(c, wide, 0.25), y)), m_div(c, scale, y));
+    if (wide == FR_F32)
+        return m_cvt(c, in, m_shr(c, m_cvt(c, FR_I32, q), m_int(c, FR_I32, spare)));
+    q = m_sub(c, m_mul(c, q, m_real(c, wide, 0x1p-993)), m_real(c, wide, 0.5));
+    q = m_bitcast(c, FR_U64, m_add(c, q, m_real(c, wide, 0x1.8p52 + 0x1p31)));
+    return m_xor(c, m_cvt(c, in, q), m_int(c, in, INT32_MIN));
 }
 
 /* Truncates, if i32 has the quotient.  With an inverse that is too large by 2^-20 of itself (f64:
@@ -100,14 +137,13 @@ floor_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 static struct divmod
 trunc_short(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 {
-    fr_dtype      wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
-    fr_mval       x = m_cvt(c, wide, m_cvt(c, FR_I32, a)), y, inverse;
+    fr_dtype      wide = wide_for(in);
+    fr_mval       inverse;
     struct divmod d;
 
-    b = in == FR_I32 ? divisor_of_min(c, in, a, b) : b;
-    y = m_cvt(c, wide, m_cvt(c, FR_I32, b));
-    inverse = m_div(c, m_real(c, wide, wide == FR_F32 ? 1 + 0x1p-20 : 1 + 0x1p-42), y);
-    d.q = m_cvt(c, in, m_cvt(c, FR_I32, m_mul(c, x, inverse)));
+    b = in == FR_I32 ? m_select(c, is_min_by_minus_one(c, in, a, b), m_int(c, in, 1), b) : b;
+    inverse = m_div(c, m_real(c, wide, wide == FR_F32 ? 1 + 0x1p-20 : 1 + 0x1p-42), widened(c, in, b));
+    d.q = m_cvt(c, in, m_cvt(c, FR_I32, m_mul(c, widened(c, in, a), inverse)));
     d.r = m_sub(c, a, m_mul(c, d.q, b));
     return d;
 }
@@ -227,71 +263,60 @@ wrong_sign(code_t c, fr_mval r, fr_mval like)
     return m_and(c, m_ne(c, r, zero), m_lt(c, m_xor(c, r, like), zero));
 }
 
-/* All 64 bits. */
+/* All 64 bits. For the sake of a quotient that there is not, 0 is divided by; a remainder there is, as with 1. */
 static struct divmod
-floor_long(code_t c, fr_dtype in, fr_mval a, fr_mval b)
+floor_long(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
 {
-    fr_mval       off, by;
+    fr_mval       none, off, by;
     struct divmod d;
 
     if (!is_signed(in))
         return divide_long(c, in, a, b);
-    by = divisor_of_min(c, in, a, b);
+    none = is_min_by_minus_one(c, in, a, b);
+    by = m_select(c, none, m_int(c, in, wanted != FLOOR_DIVIDE), b);
     d = divide_long(c, in, a, by);
     off = wrong_sign(c, d.r, by);
     d.q = m_select(c, off, m_sub(c, d.q, m_int(c, in, 1)), d.q);
+    d.q = m_select(c, none, a, d.q);
     d.r = m_select(c, off, m_add(c, d.r, by), d.r);
     return d;
 }
 
-enum rounding { FLOOR, TRUNC };
-
+/* 64 bits; rarely all of them. */
 static struct divmod
-divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum rounding how)
+floor_whole(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
 {
-    struct divmod d, any;
-    fr_mval       big, off;
+    fr_mval       big = is_long(c, in, a, b);
+    struct divmod any = floor_long(c, in, a, b, wanted), d = floor_middle(c, in, a, b);
 
-    if (is_signed(in) ? how == TRUNC && in != FR_I64 : fr_dtype_size(in) <= 2)
-        return trunc_short(c, in, a, b);
-    if (fr_dtype_size(in) < 8) {
+    return (struct divmod){m_rare(c, big, any.q, d.q), m_rare(c, big, any.r, d.r)};
+}
+
+/* Where the divisor is not 0. */
+static fr_mval
+divide_any(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
+{
+    struct divmod d;
+
+    if (fr_dtype_size(in) == 8)
+        d = floor_whole(c, in, a, b, wanted);
+    else if (is_signed(in) ? wanted == FMOD : wide_for(in) == FR_F32)
+        return wanted == FLOOR_DIVIDE ? trunc_short(c, in, a, b).q : trunc_short(c, in, a, b).r;
+    else if (is_signed(in) && wanted == FLOOR_DIVIDE)
+        return floor_signed(c, in, a, b);
+    else
         d = floor_short(c, in, a, b);
-    } else {
-        big = is_long(c, in, a, b);
-        any = floor_long(c, in, a, b);
-        d = floor_middle(c, in, a, b);
-        d.q = m_rare(c, big, any.q, d.q);
-        d.r = m_rare(c, big, any.r, d.r);
-    }
-    if (how == TRUNC && is_signed(in)) {
-        off = wrong_sign(c, d.r, a);
-        d.r = m_select(c, off, m_sub(c, d.r, b), d.r);
-    }
-    return d;
+    if (wanted == FMOD && is_signed(in))
+        return m_select(c, wrong_sign(c, d.r, a), m_sub(c, d.r, b), d.r);
+    return wanted == FLOOR_DIVIDE ? d.q : d.r;
 }
 
-/* 0 where the divisor is 0, made by a division of floats that raises the processor's flag. */
 static fr_mval
-raised_zero(code_t c, fr_dtype in, fr_mval zero, fr_mval b)
+divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
 {
-    bool     is_long = fr_dtype_size(in) == 8;
-    fr_dtype wide = fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64, word = in == FR_U32 ? FR_U32 : FR_I32;
-    fr_mval  divisor = m_select(c, zero, b, m_int(c, in, 1)), one;
+    fr_mval zero = m_int(c, in, 0);
 
-    divisor = is_long ? middle_to_double(c, divisor) : m_cvt(c, wide, m_cvt(c, word, divisor));
-    one = m_div(c, m_real(c, wide, 1), divisor); /* or infinity */
-    one = rounded(c, m_select(c, m_lt(c, one, m_real(c, wide, 2)), one, m_real(c, wide, 1)));
-    one = m_cvt(c, in, is_long ? integer_of(c, one) : m_bitcast(c, m_uint_of(wide), one));
-    return m_sub(c, one, m_int(c, in, 1));
-}
-
-/* Quotients and remainders of divisors that are 0 are 0. What is made of such a divisor itself is nobody's. */
-static fr_mval
-by_zero(code_t c, fr_dtype in, fr_mval b, fr_mval usual)
-{
-    fr_mval zero = m_eq(c, b, m_int(c, in, 0));
-
-    return m_rare(c, zero, raised_zero(c, in, zero, b), usual);
+    return m_select(c, m_eq(c, b, zero), zero, divide_any(c, in, a, b, wanted));
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -414,40 +439,21 @@ fmod_floats(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 
 RECIPE(floor_divide)
 {
-    fr_mval  a = x[0].re, b = x[1].re, q, zero, none, asks, raised;
-    fr_dtype word;
+    fr_mval a = x[0].re, b = x[1].re;
 
-    if (fr_dtype_is_float(in)) {
-        out->re = floor_floats(c, in, a, b).q;
-        return;
-    }
-    q = divide_ints(c, in, a, b, FLOOR).q;
-    if (!is_signed(in)) {
-        out->re = by_zero(c, in, b, q);
-        return;
-    }
-    /* The smallest integer has no quotient with -1, for which it stands itself: that raises a flag, too. Divisors of 0 and
-     * -1 are looked for by one comparison. */
-    word = m_uint_of(in);
-    asks = m_lt(c, m_cvt(c, word, m_add(c, b, m_int(c, in, 1))), m_int(c, word, 2));
-    zero = m_eq(c, b, m_int(c, in, 0));
-    none = is_min_by_minus_one(c, in, a, b);
-    raised = raised_zero(c, in, m_or(c, zero, none), m_select(c, none, m_int(c, in, 0), b));
-    out->re = m_rare(c, asks, m_add(c, raised, m_select(c, zero, m_int(c, in, 0), q)), q);
+    out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).q : divide_ints(c, in, a, b, FLOOR_DIVIDE);
 }
 
 RECIPE(remainder)
 {
     fr_mval a = x[0].re, b = x[1].re;
 
-    out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).r
-                                    : by_zero(c, in, b, divide_ints(c, in, a, b, FLOOR).r);
+    out->re = fr_dtype_is_float(in) ? floor_floats(c, in, a, b).r : divide_ints(c, in, a, b, REMAINDER);
 }
 
 RECIPE(fmod)
 {
     fr_mval a = x[0].re, b = x[1].re;
 
-    out->re = fr_dtype_is_float(in) ? fmod_floats(c, in, a, b)
-                                    : by_zero(c, in, b, divide_ints(c, in, a, b, TRUNC).r);
+    out->re = fr_dtype_is_float(in) ? fmod_floats(c, in, a, b) : divide_ints(c, in, a, b, FMOD);
 }

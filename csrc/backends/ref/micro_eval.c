@@ -1,6 +1,7 @@
 /* backends/ref/micro_eval.c -- micro code (jit/micro.h) interpreted, one element at a time. */
 #include "backends/ref/ref.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -114,11 +115,17 @@ compare(enum fr_mop op, fr_dtype type, uint64_t a, uint64_t b)
     return COMPARE(op, a, b);
 }
 
-/* Out of range is the recipes' business; here it only must not be undefined. */
+/* As the instructions of x86-64, of which there are two: what is out of range is the smallest integer, and raises a flag. */
 static int64_t
-truncate_float(double v)
+truncate_float(double v, fr_dtype to)
 {
-    return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+    bool   is_long = to == FR_I64 || to == FR_U64 || to == FR_U32;
+    double limit = is_long ? 0x1p63 : 0x1p31;
+
+    if (v >= -limit && v < limit)
+        return (int64_t)v;
+    feraiseexcept(FE_INVALID);
+    return is_long ? INT64_MIN : INT32_MIN;
 }
 
 static uint64_t
@@ -137,7 +144,7 @@ convert(fr_dtype from, fr_dtype to, uint64_t v)
             return d != 0;
         if (to == FR_U64 && d >= 0x1p63)
             return d < 0x1p64 ? (uint64_t)d : 0;
-        return (uint64_t)truncate_float(d);
+        return (uint64_t)truncate_float(d, to);
     }
     if (to == FR_F32)
         return put_F32(is_signed ? (float)as_signed(from, v) : (float)v);
