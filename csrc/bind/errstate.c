@@ -1,6 +1,7 @@
 /* bind/errstate.c -- see errstate.h. */
-#include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
+#include "bind/errstate.h"
+
+#ifdef FR_ERRSTATE_IS_TOLD
 #define Py_BUILD_CORE
 #undef _PyGC_FINALIZED      /* defined again by the headers of the interpreter itself */
 #include "internal/pycore_context.h"
@@ -9,7 +10,6 @@
 #endif
 
 #include "backends/cpu/fpe.h"
-#include "bind/errstate.h"
 #include "runtime/judge.h"
 
 uint32_t fr_errstate_bits = (FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID) << 28;
@@ -38,7 +38,7 @@ static struct {
 
 static PyObject *read_state, *warnings_dict, *variable;
 
-#if PY_VERSION_HEX < 0x030c0000
+#ifdef FR_ERRSTATE_IS_TOLD
 #define SAME_PLACE(field, theirs)                                                                                      \
     _Static_assert(offsetof(struct _pycontextvarobject, theirs) - offsetof(struct _pycontextvarobject, var_cached) ==  \
                    offsetof(struct fr_errstate_cached, field), "the interpreter's own")
@@ -54,7 +54,7 @@ fr_errstate_init(void)
     variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL; /* NumPy's for good */
     if (variable && warnings && (read_state = PyObject_GetAttrString(umath, "_get_extobj_dict"))) {
         warnings_dict = Py_NewRef(PyModule_GetDict(warnings));
-#if PY_VERSION_HEX < 0x030c0000
+#ifdef FR_ERRSTATE_IS_TOLD
         fr_errstate_cached = (struct fr_errstate_cached *)((char *)variable + offsetof(struct _pycontextvarobject, var_cached));
 #endif
         fr_errstate_look();
@@ -122,7 +122,7 @@ read_filters(void)
     return decides ? f : SHOWN_ONCE;
 }
 
-#if PY_VERSION_HEX < 0x030c0000
+#ifdef FR_ERRSTATE_IS_TOLD
 static bool
 look_at_filters(void)
 {

@@ -20,6 +20,12 @@ void      fr_errstate_follow_threads(bool others);
  * operation was traced at `site`. -1: an exception is set. */
 int       fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text);
 
+/* The interpreters of which we know the fields that tell of changes. Others are asked at each operation, which costs as much
+ * as tracing it does. */
+#if PY_VERSION_HEX < 0x030e0000 && !defined(Py_GIL_DISABLED)
+#define FR_ERRSTATE_IS_TOLD
+#endif
+
 /* NumPy's context variable remembers the last look at it, which saves the interpreter a search: its value in a context of
  * this version of this thread. */
 struct fr_errstate_cached {

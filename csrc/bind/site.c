@@ -6,21 +6,23 @@
  * Code of this package and of NumPy is skipped: its caller's line counts.
  *
  * This is the one file that looks at the interpreter's own frames. */
-#include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
+#include "bind/errstate.h"
+
 #define Py_BUILD_CORE
 #undef _PyGC_FINALIZED      /* defined again by the headers of the interpreter itself */
+#if PY_VERSION_HEX < 0x030c0000
 #include "internal/pycore_frame.h"
-#include "internal/pycore_interp.h"
 #include "internal/pycore_pystate.h"
-#undef Py_BUILD_CORE
 #endif
+#ifdef FR_ERRSTATE_IS_TOLD
+#include "internal/pycore_interp.h"
+#endif
+#undef Py_BUILD_CORE
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "bind/bind.h"
-#include "bind/errstate.h"
 #include "ir/node.h"
 
 enum { LINES = FR_SITE_LINE(~0u) /* ids are below */ };
@@ -366,12 +368,11 @@ look_further(frame_t f)
 
 #endif
 
-/* True if the user's state may be another one than when it was read last. Later interpreters than those whose fields we
- * know are asked each time. */
+/* True if the user's state may be another one than when it was read last. */
 static inline bool
 has_changed(const PyThreadState *thread)
 {
-#if PY_VERSION_HEX < 0x030c0000
+#ifdef FR_ERRSTATE_IS_TOLD
     const struct fr_errstate_cached *now = fr_errstate_cached;
 
     return thread->interp->warnings.filters_version != fr_errstate_seen.filters || now->value != fr_errstate_seen.value ||
