@@ -59,11 +59,11 @@ fr_status fr_trace_map_like(fr_op, const struct fr_arg *args, int n_args, struct
 enum { FR_REUSED_BYTES = 256 << 10 };  /* NumPy computes into temporaries of so many bytes and more */
 /* The same for two whole arrays of one dtype, which most operations of most programs are. False: this is no
  * such case, or there is something to be said about it; nothing has happened and fr_trace_map will do. */
-bool      fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor *b,
+bool      fr_trace_map_same(size_t op, const struct fr_tensor *a, const struct fr_tensor *b,
                             struct fr_tensor *out);
 /* The same for such an array of f32 or f64 beside a Python number, which `weak` says the kind of ('f', or 'i' for an
  * int that a double holds); `first`: the number is the first of the two. */
-bool      fr_trace_map_number(unsigned op, const struct fr_tensor *, double number, char weak, bool first,
+bool      fr_trace_map_number(size_t op, const struct fr_tensor *, double number, char weak, bool first,
                               struct fr_tensor *out);
 /* The same with dtype= given: computes in that loop (FR_EUFUNC if there is none; FR_ETYPE when inputs do not
  * cast to it same-kind). */

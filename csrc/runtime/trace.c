@@ -476,7 +476,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
 }
 
 bool
-fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor *b,
+fr_trace_map_same(size_t op, const struct fr_tensor *a, const struct fr_tensor *b,
                   struct fr_tensor *out)
 {
     const struct rule *r = &rules[op][a->dtype];
@@ -500,7 +500,7 @@ fr_trace_map_same(unsigned op, const struct fr_tensor *a, const struct fr_tensor
 }
 
 bool
-fr_trace_map_number(unsigned op, const struct fr_tensor *t, double v, char weak, bool first, struct fr_tensor *out)
+fr_trace_map_number(size_t op, const struct fr_tensor *t, double v, char weak, bool first, struct fr_tensor *out)
 {
     const struct rule *r = &rules[op][t->dtype];
     fr_ref             node = t->storage->node;
