@@ -1,6 +1,7 @@
 """What an array that resizes itself is: an owner of its memory or a view, a number, the base of views. And components of
 arrays that no argument leads to."""
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -60,6 +61,136 @@ def test_numbers_do_not_resize(make, new):
     x = np.array(3.0)
     got, want = frit.accelerate(f)(x), f(x)
     assert type(got) is type(want) and got == want
+
+
+ARRAYS = {
+    "own": lambda: np.arange(6.0) * 1, "columns": lambda: np.arange(6.0).reshape(2, 3).copy("F"), "rows": lambda: np.arange(6.0).reshape(2, 3).copy(),
+    "f4": lambda: np.arange(6, dtype="f4"), "0d": lambda: np.array(3.0), "none": lambda: np.empty((0, 3)), "one": lambda: np.ones((1,)),
+    "whole": lambda: np.arange(6.0)[:], "reshaped": lambda: np.arange(6.0).reshape(2, 3), "part": lambda: np.arange(9.0)[1:],
+    "strided": lambda: np.arange(12.0)[::2], "buffer": lambda: np.frombuffer(bytearray(48)), "bool": lambda: np.array([True, False])}
+
+
+def resize_alone(y, new):
+    y.resize(new, refcheck=False)
+
+
+def resize_between(y, new):
+    z = y * 2
+    y += 1
+    y.resize(new, refcheck=False)
+    y += 1
+    return z, y, y.sum(), z.sum()
+
+
+def resize_reshaped(y, new):
+    y.shape = -1
+    y.resize(new, refcheck=False)
+    return y.shape, y * 2
+
+
+def resize_twice(y, new):
+    y.resize(new, refcheck=False)
+    y.resize(9, refcheck=False)
+    y[-1:] = 1
+    return y
+
+
+def resize_and_raise(y, new):
+    y.resize(new, refcheck=False)
+    y[...] = 3
+    raise KeyError(y.shape)
+
+
+def resize_held(y, new):
+    r = weakref.ref(y)
+    try:
+        y.resize(new, refcheck=False)
+    except ValueError as e:
+        y *= 2
+        return str(e), r() is y
+
+
+def resize_checked(y, new):
+    y.resize(new)
+
+
+@pytest.mark.parametrize("f", [resize_alone, resize_between, resize_reshaped, resize_twice, resize_and_raise, resize_held,
+                               resize_checked])
+@pytest.mark.parametrize("key", ARRAYS)
+def test_arguments_resize(key, f):
+    accelerated = frit.accelerate(f)
+    for new in (7, (2, 2), 0, (3, 4), 6, -1, 100000):
+        results = []
+        for g in (f, accelerated):
+            y = ARRAYS[key]()
+            try:
+                out = g(y, new)
+                out = out, out is y or type(out) is tuple and any(o is y for o in out)
+            except Exception as e:
+                out = type(e), str(e)
+            results.append((out, y))
+        (want, y), (got, x) = results
+        np.testing.assert_array_equal(x, y, strict=True)
+        assert x.flags.owndata == y.flags.owndata and x.flags.c_contiguous == y.flags.c_contiguous
+        np.testing.assert_equal(got, want)
+
+
+@pytest.mark.parametrize("f", [resize_alone, resize_between])
+def test_an_array_with_weak_references_keeps_its_size(f):
+    for g in (f, frit.accelerate(f)):
+        y = np.arange(6.0) * 1
+        r = weakref.ref(y)
+        with pytest.raises(ValueError, match="references or is referenced"):
+            g(y, 8)
+        assert r().shape == (6,) and y.sum() == (15 if f is resize_alone else 21)
+
+
+BOX = [np.arange(4.0) * 1]
+
+
+def test_arrays_that_no_argument_is_resize():
+    @frit.accelerate
+    def f(a):
+        BOX[0].resize(a.size + 3, refcheck=False)
+        BOX[0][-1] = a[0]
+    f(np.full(3, 5.0))
+    np.testing.assert_array_equal(BOX[0], [0.0, 1, 2, 3, 0, 5], strict=True)
+
+
+def test_views_of_what_was_resized_stay_in_memory():
+    """NumPy's own are over memory that is free."""
+    @frit.accelerate
+    def f(y):
+        v, w = y[1:4], np.asarray(y[2:]).copy()
+        y += 1
+        y.resize(1000000, refcheck=False)
+        v *= 2
+        return v, v + 0, w, y[:4]
+    y = np.arange(5.0) * 1
+    v, sums, w, part = f(y)
+    np.testing.assert_array_equal(v, [4.0, 6, 8], strict=True)
+    np.testing.assert_array_equal(sums, v, strict=True)
+    np.testing.assert_array_equal(w, [2.0, 3, 4], strict=True)
+    np.testing.assert_array_equal(part, [1.0, 2, 3, 4], strict=True)
+    assert y.shape == (1000000,) and y.sum() == 15 and np.shares_memory(part, y) and not np.shares_memory(v, y)
+
+
+def test_calls_that_resize_are_made_by_themselves():
+    """What was noted of a call holds the memory of its arguments."""
+    @frit.accelerate
+    def f(y):
+        y *= 2
+        if y.size < 60:
+            y.resize(60, refcheck=False)
+        return y + 1
+    for i in range(40):
+        n = 50 + i % 3 * 5
+        y = np.arange(float(n)) * 1
+        got = f(y)
+        want = np.zeros(60)
+        want[:n] = np.arange(float(n)) * 2
+        np.testing.assert_array_equal(y, want, strict=True)
+        np.testing.assert_array_equal(got, want + 1, strict=True)
 
 
 def test_the_base_of_views_gets_other_memory():

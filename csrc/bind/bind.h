@@ -62,7 +62,7 @@ struct fr_tensor_object {
 enum fr_type_end { FR_END_NOTHING,
                    FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
                    FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
-                   FR_END_LOAN,      /* an argument of an accelerated call: fr_storage_reclaim; */
+                   FR_END_LOAN,      /* an argument of an accelerated call: fr_storage_reclaim; token: its array is no view */
                    FR_END_LOAN_RESHAPED }; /* its array gets the shape that was set here */
 
 /* frit.Tensor, and the type below it of what stands for a NumPy scalar; both are final. */
@@ -478,6 +478,8 @@ PyObject *fr_share_borrow(PyObject *array);
 fr_status fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *);
 /* Before that: the array gets the shape that the tensor's was set to, if it was. An exception that is set stays. */
 void      fr_share_reshape(PyObject *array, PyObject *tensor);
+/* Resizes the array, which is no view, that the argument stands for, and the tensor with it. */
+int       fr_share_resize(PyObject *tensor, int ndim, const int64_t *dims);
 /* Instead of giving back and the last DECREF: a Tensor that is just as it was borrowed rests until an array that
  * lies like this one is borrowed. False: it is not, and still the caller's. */
 bool      fr_share_rest(PyObject *tensor);

@@ -27,11 +27,18 @@ fill_strides(const struct fr_layout *l, int ndim, const int64_t *dims, int64_t *
     }
 }
 
-/* Whether somebody else has this Tensor, or another Tensor or array sees its memory. */
+/* Whether somebody else has this Tensor, or another Tensor or array sees its memory. Weak references count always. */
 static bool
-is_referenced(PyObject *self)
+is_referenced(PyObject *self, bool check)
 {
-    return Py_REFCNT(self) > 2 || fr_object(self)->weakrefs || !fr_tensor_has_storage_alone(fr_of(self));
+    return fr_object(self)->weakrefs || (check && (Py_REFCNT(self) > 2 || !fr_tensor_has_storage_alone(fr_of(self))));
+}
+
+/* An argument of an accelerated function, whose array is resized. */
+static bool
+is_argument(PyObject *self)
+{
+    return fr_object(self)->end == FR_END_LOAN || fr_object(self)->end == FR_END_LOAN_RESHAPED;
 }
 
 /* A Tensor over memory of its own that begins with the elements of `t` in the order in which they lie; the rest is zero. */
@@ -79,13 +86,13 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
     fr_status               st;
     PyObject               *other;
 
+    if (!is_one_segment(t->layout))
+        return refuse("resize only works on single-segment arrays");
     for (int k = 0; k < ndim; k++)
         if (dims[k] < 0)
             return refuse("negative dimensions not allowed");
         else if (__builtin_mul_overflow(n, dims[k], &n))
             return PyErr_NoMemory();
-    if (!is_one_segment(t->layout))
-        return refuse("resize only works on single-segment arrays");
     if (n == t->layout->n_elems) {
         fill_strides(t->layout, ndim, dims, strides);
         if ((st = fr_tensor_window(t, ndim, dims, strides, 0, &same, &err)) != FR_OK)
@@ -96,13 +103,13 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
             fr_object(self)->end = FR_END_LOAN_RESHAPED;
         Py_RETURN_NONE;
     }
-    if (!fr_tensor_owns(t))
+    if (is_argument(self) ? !fr_object(self)->token : !fr_tensor_owns(t))
         return refuse("cannot resize this array: it does not own its data");
-    if (check && is_referenced(self))
+    if (is_referenced(self, check))
         return refuse("cannot resize an array that references or is referenced\nby another object in this way.\n"
                       "Use the np.resize function to get a new resized copy or\n set refcheck=False to disable this check");
-    if (fr_object(self)->end != FR_END_NOTHING)
-        return refuse("cannot resize this array: it is the argument of an accelerated function");
+    if (is_argument(self))
+        return fr_share_resize(self, ndim, dims) < 0 ? NULL : Py_NewRef(Py_None);
     if (!(other = longer_or_shorter(self, ndim, dims)))
         return NULL;
     fr_type_be_no_base(self);

@@ -69,6 +69,16 @@ find(PyObject *root, fr_dtype d, const char *data)
     return found;
 }
 
+static struct shared *
+find_alive(const struct fr_storage *storage)
+{
+    struct shared *s = *alive_of(storage);
+
+    while (s && s->whole.storage != storage)
+        s = s->next_alive;
+    return s;
+}
+
 void
 fr_share_died(struct fr_storage *storage)
 {
@@ -429,8 +439,7 @@ fr_share_rest(PyObject *tensor)
 
     if (Py_REFCNT(tensor) != 1 || fr_object(tensor)->weakrefs || !fr_share_is_idle(tensor))
         return false;
-    for (s = *alive_of(fr_of(tensor)->storage); s && s->whole.storage != fr_of(tensor)->storage;)
-        s = s->next_alive;
+    s = find_alive(fr_of(tensor)->storage);
     if (!s || s->partial || fr_tensor_is_component(fr_of(tensor)))
         return false;
     if (n_resting == MAX_RESTING) { /* for the one that has been resting longest */
@@ -474,6 +483,17 @@ suits(const struct resting *r, PyObject *array, PyObject *root, fr_dtype d)
            PyArray_BYTES(fr_array(array)) - PyArray_BYTES(fr_array(root)) == t->offset * size;
 }
 
+/* Puts a storage that no root is known of over the memory of another one, which lies in the same way. */
+static void
+move_to(struct shared *s, PyObject *root)
+{
+    s->root = Py_NewRef(root);
+    s->high += PyArray_BYTES(fr_array(root)) - s->data;
+    s->low = s->data = PyArray_BYTES(fr_array(root));
+    link_root(s);
+    fr_storage_exchange(s->whole.storage, s->data);
+}
+
 /* A Tensor that rests, over this array now; NULL, without an exception, if none suits. */
 static PyObject *
 wake(PyObject *array)
@@ -494,11 +514,7 @@ wake(PyObject *array)
             continue;
         tensor = resting[i].tensor;
         memmove(resting + i, resting + i + 1, sizeof resting[0] * (size_t)(--n_resting - i));
-        s->root = Py_NewRef(root);
-        s->high += PyArray_BYTES(fr_array(root)) - s->data;
-        s->low = s->data = PyArray_BYTES(fr_array(root));
-        link_root(s);
-        fr_storage_exchange(fr_of(tensor)->storage, s->data);
+        move_to(s, root);
         fr_of(tensor)->readonly = !PyArray_ISWRITEABLE(fr_array(array));
         return tensor;
     }
@@ -510,14 +526,13 @@ fr_share_borrow(PyObject *array)
 {
     PyObject *o = n_resting && PyArray_Check(array) ? wake(array) : NULL;
 
-    if (o)
-        return o;
-    o = fr_share(NULL, array);
-
-    if (o) {
+    if (!o) {
+        if (!(o = fr_share(NULL, array)))
+            return NULL;
         fr_storage_lend(fr_of(o)->storage);
         fr_object(o)->end = FR_END_LOAN;
     }
+    fr_object(o)->token = PyArray_BASE(fr_array(array)) == NULL;
     return o;
 }
 
@@ -530,19 +545,89 @@ fr_share_give_back(PyObject *tensor, bool keep, struct fr_err *err)
     return fr_storage_reclaim(fr_of(tensor)->storage, keep, err);
 }
 
+/* NumPy's own resize, which does not ask who sees the array. */
+static int
+resize_array(PyObject *array, int ndim, const int64_t *dims)
+{
+    npy_intp     n[FR_MAX_DIMS];
+    PyArray_Dims shape = {n, ndim};
+    PyObject    *done;
+
+    for (int k = 0; k < ndim; k++)
+        n[k] = (npy_intp)dims[k];
+    done = PyArray_Resize(fr_array(array), &shape, 0, NPY_ANYORDER);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 void
 fr_share_reshape(PyObject *array, PyObject *tensor)
 {
-    PyObject *type, *value, *trace, *shape;
+    const struct fr_layout *l = fr_of(tensor)->layout;
+    PyObject               *type, *value, *trace, *shape = NULL;
+    int                     st;
 
     if (fr_object(tensor)->end != FR_END_LOAN_RESHAPED)
         return;
     PyErr_Fetch(&type, &value, &trace);
-    shape = PyObject_GetAttrString(tensor, "shape");
-    if (!shape || PyObject_SetAttrString(array, "shape", shape) < 0)
+    if (PyArray_ISONESEGMENT(fr_array(array)))
+        st = resize_array(array, l->ndim, fr_layout_dims(l));
+    else if ((st = (shape = PyObject_GetAttrString(tensor, "shape")) ? 0 : -1) == 0)
+        st = PyObject_SetAttrString(array, "shape", shape);
+    if (st < 0)
         PyErr_WriteUnraisable(array); /* no memory: it keeps the one that it had */
     Py_XDECREF(shape);
     PyErr_Restore(type, value, trace);
+}
+
+/* The loan of the old memory ends and one of the new begins. Views of the old are over a copy of it, for NumPy frees it. */
+int
+fr_share_resize(PyObject *tensor, int ndim, const int64_t *dims)
+{
+    struct fr_storage *old = fr_of(tensor)->storage;
+    struct shared     *s = find_alive(old);
+    PyObject          *array = s->root, *copy = NULL, *other = NULL;
+    struct fr_tensor   t;
+    struct fr_err      err;
+    uint8_t            end = fr_object(tensor)->end;
+    fr_status          st;
+
+    fr_object(tensor)->end = FR_END_NOTHING;
+    if ((st = fr_storage_reclaim(old, true, &err)) != FR_OK)
+        fr_errors_raise(st, &err);
+    else
+        copy = PyArray_NewCopy(fr_array(array), NPY_KEEPORDER);
+    if (copy) {
+        unlink_root(s);
+        move_to(s, copy); /* and `array` keeps the reference that s had */
+    }
+    if (!copy || resize_array(array, ndim, dims) < 0) { /* all is as before */
+        if (copy) {
+            unlink_root(s);
+            move_to(s, array);
+            Py_DECREF(array);
+            Py_DECREF(copy);
+            Py_DECREF(copy);
+        }
+        fr_storage_lend(old);
+        fr_object(tensor)->end = end;
+        return -1;
+    }
+    Py_DECREF(copy);
+    other = fr_share_borrow(array);
+    Py_DECREF(array);
+    if (!other)
+        return -1;
+    fr_type_be_no_base(tensor);
+    fr_type_be_no_base(other);
+    t = *fr_of(tensor);
+    *fr_of(tensor) = *fr_of(other);
+    *fr_of(other) = t;
+    fr_object(other)->end = FR_END_NOTHING;
+    fr_object(tensor)->end = FR_END_LOAN_RESHAPED;
+    fr_type_become_base(tensor);
+    Py_DECREF(other);
+    return 0;
 }
 
 static PyObject *
