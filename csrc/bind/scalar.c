@@ -230,6 +230,7 @@ fr_scalar_init(PyObject *module)
     if (!fr_number_type)
         return -1;
     fr_number_type->tp_iter = NULL;
+    fr_number_type->tp_weaklistoffset = 0; /* numbers take no weak references */
     fr_number_type->tp_as_sequence->sq_length = fr_number_type->tp_as_mapping->mp_length = NULL;
     fr_number_type->tp_as_sequence->sq_item = NULL;
     fr_number_type->tp_as_sequence->sq_contains = NULL;

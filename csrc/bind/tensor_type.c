@@ -64,11 +64,11 @@ dealloc_special(struct fr_tensor_object *o)
 {
     enum fr_type_end end = o->end;
 
-    if (o->weakrefs)
+    fr_type_set_scalar((PyObject *)o, false);
+    if (o->weakrefs) /* that it has as an array, also if it became a number later */
         PyObject_ClearWeakRefs((PyObject *)o);
     if (o->is_base)
         fr_type_be_no_base((PyObject *)o);
-    fr_type_set_scalar((PyObject *)o, false);
     o->special = 0;
     if (end == FR_END_HOLD)
         fr_tensor_unhold(o->token);
