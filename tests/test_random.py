@@ -1,4 +1,5 @@
 """frit.random: the published vectors of Philox4x32-10, and streams that depend on nothing else."""
+import operator
 import os
 
 import numpy as np
@@ -81,3 +82,70 @@ def test_single_numbers_and_state():
     rng.state = state
     assert rng.random() == a
     assert repr(rng).startswith("frit.random.Generator(key=")
+
+
+def test_permutations():
+    rng = frit.random.default_rng(5)
+    assert sorted(rng.permutation(100).tolist()) == list(range(100)) and rng.permutation(100).tolist() != list(range(100))
+    a = np.arange(60.0).reshape(10, 6)
+    for axis in (0, 1, -1):
+        got = np.asarray(frit.random.default_rng(1).permutation(a, axis))
+        assert not np.array_equal(got, a)
+        np.testing.assert_array_equal(np.sort(got, axis), a)
+        for x in (a.copy(), frit.asarray(a)):
+            frit.random.default_rng(1).shuffle(x, axis)
+            np.testing.assert_array_equal(x, got)
+    for axis in (2, -3):
+        with pytest.raises(np.exceptions.AxisError):
+            rng.permutation(a, axis)
+    assert rng.permutation(0).shape == (0,) and rng.permutation(np.empty((0, 3))).shape == (0, 3)
+
+
+IN_PLACE = {
+    "shuffle": lambda x: np.random.default_rng(0).shuffle(x), "axis": lambda x: np.random.default_rng(0).shuffle(x, axis=1),
+    "legacy": lambda x: np.random.RandomState(0).shuffle(x), "global": lambda x: np.random.shuffle(x),
+    "state": lambda x: frit.random.RandomState(1).shuffle(x), "permuted": lambda x: np.random.default_rng(0).permuted(x, out=x),
+    "random": lambda x: np.random.default_rng(0).random(out=x), "normal": lambda x: np.random.default_rng(0).standard_normal(out=x),
+    "exponential": lambda x: np.random.default_rng(0).standard_exponential(out=x),
+    "gamma": lambda x: np.random.default_rng(0).standard_gamma(2.0, out=x)}
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+@pytest.mark.parametrize("shape", [(8,), (8, 3), (5, 2, 2), (1, 3), (0, 3)])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_numpys_generators_never_lose_rows(name, shape):
+    """NumPy's generators take no Tensor for an ndarray: they do as with an ndarray, or raise and change nothing."""
+    a = np.arange(float(np.prod(shape))).reshape(shape)
+    t, want = frit.asarray(a), a.copy()
+    try:
+        IN_PLACE[name](t)
+    except (TypeError, ValueError, NotImplementedError):
+        want = a
+    else:
+        if len(shape) == 1 and name in ("global", "state"):
+            want, t = np.sort(want), np.sort(t)
+        else:
+            IN_PLACE[name](want)
+    np.testing.assert_array_equal(t, want)
+    assert name in ("global", "legacy", "shuffle", "state") or want is a
+    IN_PLACE[name](np.asarray(t)) if shape != (8,) or name != "axis" else None       # which is the same memory
+    IN_PLACE[name](want) if name != "global" and (shape != (8,) or name != "axis") else None
+    assert name == "global" or np.array_equal(t, want)
+
+
+def test_rows_are_views_where_nobody_exchanges_them():
+    """What Python's own code stores is what NumPy makes of it, by whatever way it takes rows and stores them."""
+    def swap(x):
+        x[0], x[2] = x[2], x[0]
+        return x
+
+    def by_functions(x):
+        operator.setitem(x, 0, operator.getitem(x, 1))
+        x.__setitem__(2, x.__getitem__(3))
+        kept = [operator.getitem(x, i) for i in range(4)]
+        operator.setitem(x, 3, kept[0])
+        list(map(operator.setitem, [x, x], [0, 1], map(operator.getitem, [x, x], [2, 0])))
+        return x, kept
+    for f in (swap, by_functions):
+        a = np.arange(12.0).reshape(4, 3)
+        np.testing.assert_array_equal(f(frit.asarray(a)), f(a))

@@ -100,6 +100,7 @@ PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 
 /* ---- site.c */
 uint32_t  fr_site_here(void);           /* id of the line of user code that runs now */
+uintptr_t fr_site_instruction(void);    /* the one of Python's that runs now: all that C code does is by one */
 /* Warns at that line, as the filters in force have it; -1: with an exception. */
 int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */

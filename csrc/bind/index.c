@@ -352,6 +352,37 @@ set_taken(PyObject *self, PyObject *key, PyObject *value)
 
 /* ---- reading */
 
+/* C code that exchanges x[i] and x[j], as NumPy's shuffles do with what is no ndarray, takes both rows and then stores
+ * them. Rows are views: one of them would be there twice. In Python these are several instructions, which mean that. */
+static struct {
+    uintptr_t instruction;     /* that took rows, */
+    int       n;               /* and how many since something was stored */
+} rows;
+
+static void
+note_row(void)
+{
+    uintptr_t here = fr_site_instruction();
+
+    rows.n = rows.instruction == here ? rows.n + 1 : 1;
+    rows.instruction = here;
+}
+
+/* True, with an exception, if such code stores a row into the array that it is of. */
+static bool
+is_exchange(PyObject *self, PyObject *value)
+{
+    int n = rows.n;
+
+    rows.n = 0;
+    if (n < 2 || !fr_is_tensor(value) || fr_of(value)->storage != fr_of(self)->storage ||
+        rows.instruction != fr_site_instruction())
+        return false;
+    PyErr_SetString(PyExc_TypeError, "the rows of a frit.Tensor are views, which cannot be exchanged in place: "
+                                     "shuffle numpy.asarray(tensor), which shares its memory, or use permutation()");
+    return true;
+}
+
 PyObject *
 fr_index_get(PyObject *self, PyObject *key)
 {
@@ -362,7 +393,11 @@ fr_index_get(PyObject *self, PyObject *key)
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return NULL;
     case KIND_WINDOW:
-        return w.scalar ? window_of(fr_of(self), &w) : fr_type_view_of(self, window_of(fr_of(self), &w), true);
+        if (w.scalar)
+            return window_of(fr_of(self), &w);
+        if (PyLong_CheckExact(key))
+            note_row();
+        return fr_type_view_of(self, window_of(fr_of(self), &w), true);
     default:
         st = fr_mask_get(self, key, &result);
         if (st == FR_VALUE_HAND)
@@ -553,6 +588,8 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     switch (parse(fr_of(self), key, &w)) {
     case KIND_ERROR: return -1;
     case KIND_WINDOW:
+        if (rows.n && is_exchange(self, value))
+            return -1;
         if (raised(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err),
                    &err) < 0)
             return -1;

@@ -409,6 +409,14 @@ fr_site_here(void)
     return (FR_LIKELY(at->key == key) ? at->id : look_further(f)) | fr_errstate_bits;
 }
 
+uintptr_t
+fr_site_instruction(void)
+{
+    frame_t f = current_frame();
+
+    return f ? frame_key(f) : 0;
+}
+
 /* The site with this id; NULL: it is not remembered. */
 static const struct site *
 site_of(uint32_t id)

@@ -75,6 +75,17 @@ class Generator:
             return bits % span + low
         return (bits % _numpy.uint64(span)).astype(_numpy.int64) + int(low)
 
+    def permutation(self, x, axis=0):
+        """A copy of `x`, or of the numbers below it, in a random order along one axis: its rows are moved as they are."""
+        x = _core.arange(x) if isinstance(x, (int, _numpy.integer)) else _core.asarray(x)
+        if not -x.ndim <= axis < x.ndim:
+            raise _numpy.exceptions.AxisError(axis, x.ndim)
+        return _core.take(x, _core.argsort(self.bits(x.shape[axis])), axis=axis)
+
+    def shuffle(self, x, axis=0):
+        """The same of a Tensor or ndarray in place."""
+        x[...] = self.permutation(x, axis)
+
 
 def philox(key):
     """The stream with exactly this 64-bit key."""
