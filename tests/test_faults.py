@@ -217,6 +217,29 @@ def test_an_accelerated_call_that_fails_leaves_its_arguments():
         assert_same(w, kept)
 
 
+def test_an_argument_that_cannot_be_resized_has_its_size():
+    def longer(w):
+        part = w[1:]
+        w *= 2
+        w.resize(50, 30, refcheck=False)
+        part += 1
+        w += 1
+        return w
+
+    fast = frit.accelerate(longer)
+    want = np.concatenate([A * 2, np.zeros((10, 30))]) + 1
+    for fail in Faults():
+        w = A.copy()
+        with fail:
+            assert fast(w) is w
+        gc.collect()
+        unrelated()
+        if fail.raised:                        # before, between or after
+            assert any(np.array_equal(w, x) for x in (A, A * 2, want - 1, want))
+        else:
+            assert_same(w, want)
+
+
 @pytest.mark.planned
 def test_a_replayed_call_that_fails_has_not_happened():
     def step(state, g):
