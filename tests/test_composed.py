@@ -151,6 +151,40 @@ def test_warnings_are_numpys():
         frit.nanmean(frit.asarray(N), 0)
 
 
+NANS = np.full((3, 4), np.nan)
+WARNED = [(NANS,), (NANS * 1j,), (np.zeros((3, 4)),), (np.empty((0, 4)),), (np.array([[1.0, np.inf, -np.inf, np.nan]] * 3),),
+          (np.ones((1, 4)), np.ones((1, 4))), (np.full((3, 4), 1e308), 2)]
+FURTHER = [{}, {"axis": 0}, {"axis": 1}, {"axis": 0, "ddof": 9}, {"axis": 1, "keepdims": True}, {"axis": 0, "out": np.empty(4)},
+           {"initial": 1.0}, {"ddof": 5}]
+
+
+def said(call, args, kwargs):
+    """What is said, and where. Of a line inside NumPy at which arithmetic warns, frit says the user's instead."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            np.asarray(call(*args, **kwargs))
+        except Exception:
+            return None
+    return [(w.category, str(w.message), "encountered in" in str(w.message) or (w.filename, w.lineno)) for w in said]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_whoever_calls_them_is_warned(name):
+    """The first time as later: nothing of ours stands between the caller and what NumPy has written."""
+    def call(*args, **kwargs):
+        return find(np, name)(*args, **kwargs)
+    accelerated = frit.accelerate(call)
+    for args in WARNED:
+        for kwargs in FURTHER:
+            if (want := said(call, args, kwargs)) is None:
+                continue
+            for f, given, more in [(call, [tensors(a) for a in args], {k: tensors(v) for k, v in kwargs.items()}),
+                                   (accelerated, args, kwargs)]:
+                _composed.table.update(_composed._table())
+                assert said(f, given, more) == said(f, given, more) == want, (args, kwargs)
+
+
 def test_composed_functions_fuse():
     def f(x):
         return np.diff(x, axis=0) * 2 + np.outer(x[0, 1:200], x[0])

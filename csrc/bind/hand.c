@@ -422,13 +422,15 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
 /* ---- functions that NumPy makes of others */
 
 /* Calls what stands for NumPy's `func` where that is written in Python, of functions that are ours
- * (python/frit/_composed.py), and has a tensor among its arguments. False: there is nothing such. */
+ * (python/frit/_composed.py), and has a tensor among its arguments: a function, or what gives one for these
+ * arguments. Either may refuse. False: there is nothing such. */
 static bool
 call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
 {
     static PyObject *table;
     Py_ssize_t       n_all = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), i = 0;
     PyObject        *module, *found;
+    bool             refused;
 
     *result = NULL;
     if (!table) {
@@ -446,11 +448,14 @@ call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyO
         i++;
     if (!found || i == n_all)
         return false;
-    *result = PyObject_Vectorcall(found, args, (size_t)n, kwnames);
-    if (*result != Py_NotImplemented)
-        return true;
-    Py_CLEAR(*result);
-    return false;
+    found = PyFunction_Check(found) ? Py_NewRef(found) : PyObject_Vectorcall(found, args, (size_t)n, kwnames);
+    if (found && found != Py_NotImplemented)
+        *result = PyObject_Vectorcall(found, args, (size_t)n, kwnames);
+    if (*result == Py_NotImplemented)
+        Py_CLEAR(*result);
+    refused = found == Py_NotImplemented || (!*result && !PyErr_Occurred());
+    Py_XDECREF(found);
+    return !refused;
 }
 
 PyObject *

@@ -28,9 +28,8 @@ def _is_broadcast(x):
 
 
 # What is NumPy's after all: writing into the parts of complex numbers by masks; out=..., of which NumPy's
-# protocol does not tell; and what is read in another order where an array is no ndarray.
-_REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1,
-            "nanmax": _is_broadcast, "nanmin": _is_broadcast}
+# protocol does not tell.
+_REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.ndim == 1}
 
 # The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
 # NumPy's protocols; arrays that are made for results must be ours from the beginning.
@@ -70,8 +69,8 @@ def _stand_ins():
 
 
 class _Composed:
-    """One of them, rewritten when it is called for the first time. From then on the copy stands in the table, where none
-    of its calls is refused."""
+    """What is called for one of them: the copy, which is made now if this is the first time, or NotImplemented. It is
+    called by C, for warnings that NumPy gives are its caller's: no function of ours may be in between."""
 
     __slots__ = ("function", "copy", "refused")
 
@@ -83,53 +82,43 @@ class _Composed:
             return NotImplemented
         if self.copy is None:
             self.copy = rewrite(self.function, _modules, _functions, _values).copy
-            if type(self) is _Composed and not self.refused:
-                for function in [f for f, called in table.items() if called is self]:
+            if not self.refused:
+                for function in [f for f, chosen in table.items() if chosen is self]:
                     table[function] = self.copy
-        return self.copy(*args, **kwargs)
+        return self.copy
 
 
-class _OfDtypes:
+def _of_dtypes(function):
     """A function for which an array is its dtype, whatever its values."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, *args, **kwargs):
-        args = [numpy.empty(0, x.dtype) if type(x) in TENSORS else x for x in args]
-        return self.function(*args, **kwargs)
+    def of_dtypes(*args, **kwargs):
+        return function(*[numpy.empty(0, x.dtype) if type(x) in TENSORS else x for x in args], **kwargs)
+    return of_dtypes
 
 
-class _NanExtreme(_Composed):
+def _nan_extreme(function, fold, extreme, last):
     """nanmax or nanmin of a real tensor as NumPy finds that of an ndarray, where a fold passes NaNs over. Here they are
     the last of all numbers; whether a slice had no others is looked at if that is what comes out."""
-
-    __slots__ = ("fold", "extreme", "last")
-
-    def __init__(self, function, fold, extreme, last):
-        super().__init__(function)
-        self.fold, self.extreme, self.last = fold, extreme, last
-
-    def __call__(self, a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
-        given = {"keepdims": keepdims, "initial": initial, "where": where}
-        given = {k: v for k, v in given.items() if v is not numpy._NoValue}
-        if type(a) not in TENSORS or a.dtype.kind == "c" or out is not None:
-            return super().__call__(a, axis, out, **given)
+    def nan_extreme(a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
+        # What is broadcast is read in another order where it is no ndarray; complex numbers are no graph's.
+        if type(a) not in TENSORS or a.dtype.kind == "c" or _is_broadcast(a):
+            return NotImplemented
+        given = {"out": out, "keepdims": keepdims, "initial": initial, "where": where}
+        given = {k: v for k, v in given.items() if v is not numpy._NoValue and v is not None}
         if a.dtype.kind != "f":
-            return self.extreme(a, axis, **given)
+            return extreme(a, axis, **given)
         if a.size == 0 or set(given) - {"keepdims"}:
-            result = self.fold.reduce(a, axis=axis, **given)
+            result = fold.reduce(a, axis=axis, **given)
             empty = numpy.isnan(result)
         else:
-            result, empty = self.extreme(numpy.where(numpy.isnan(a), self.last, a), axis, **given), False
-            if numpy.any(result == self.last):
+            result, empty = extreme(numpy.where(numpy.isnan(a), last, a), axis, **given), False
+            if numpy.any(result == last):
                 empty = numpy.all(numpy.isnan(a), axis, **given)
                 result = numpy.where(empty, a.dtype.type(numpy.nan), result)
         if numpy.any(empty):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
         return result
+    nan_extreme.__qualname__ = function.__name__
+    return nan_extreme
 
 
 def _nan_to_num(written):
@@ -141,7 +130,8 @@ def _nan_to_num(written):
     def nan_to_num(x, *args, **kwargs):
         kind = x.dtype.kind if type(x) in TENSORS and not args and not kwargs else None
         if kind is None or kind not in "biuf":
-            return written(x, *args, **kwargs)
+            chosen = written(x, *args, **kwargs)
+            return chosen if chosen is NotImplemented else chosen(x, *args, **kwargs)
         x = array(x)
         if kind == "f":
             most = greatest[x.dtype]
@@ -158,7 +148,7 @@ def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=F
 
 
 def _table():
-    """{function of NumPy's: what is called instead where it meets a Tensor}."""
+    """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
     found = {}
     for name in _NAMES:
         function = numpy
@@ -167,12 +157,12 @@ def _table():
         written = inspect.unwrap(function)      # behind what looks for other libraries' arrays among its arguments
         if isinstance(written, types.FunctionType):
             found[function] = _Composed(written)
-    found[numpy.nanmax] = _NanExtreme(inspect.unwrap(numpy.nanmax), numpy.fmax, numpy.max, -numpy.inf)
-    found[numpy.nanmin] = _NanExtreme(inspect.unwrap(numpy.nanmin), numpy.fmin, numpy.min, numpy.inf)
+    found[numpy.nanmax] = _nan_extreme(numpy.nanmax, numpy.fmax, numpy.max, -numpy.inf)
+    found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
     for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
-        found[function] = _OfDtypes(function)
+        found[function] = _of_dtypes(function)
     return found
 
 
