@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -153,11 +154,39 @@ def root_of_e(a):
     return np.exp(a)
 
 
+OTHER = types.ModuleType("other")
+exec("""
+import numpy as np
+def rounded(xp, a): return xp.exp(a)
+def scaled(xp, a, by=2): return xp.add(a, 1) * by
+def deeper(xp, a): return rounded(xp, a)
+def cubed(xp, a, n=3): return a ** n
+def of_its_own(xp, a): return np.exp(a)
+def by_a_constant(xp, a, z=1j): return xp.add(a, z)
+""", vars(OTHER))
+globals().update({name: f for name, f in vars(OTHER).items() if type(f) is types.FunctionType})
+
+
+@by_turns
+@pytest.mark.parametrize("f", [
+    lambda a: rounded(np, a) + 1, lambda a, xp=np: rounded(xp, a) + 1, lambda a: deeper(np, a), lambda a: cubed(np, a),
+    lambda a: of_its_own(np, a), lambda a: by_a_constant(np, a)])
+def test_functions_of_other_modules_that_are_handed_numpy_are_looked_at(f):
+    """They run as they are, with what stands for NumPy: of ours or NumPy's, by the way that the call takes."""
+    fast = frit.accelerate(f)
+    a = RNG.random(500) * 20
+    first = fast(a)
+    assert not exact(fast._state.rewritten)
+    for _ in range(20):
+        np.testing.assert_array_equal(fast(a), first)
+
+
 def test_which_functions_are_exact():
     def is_exact(f):
         return exact(frit.accelerate(f)._state.rewritten)
 
     for f in (relaxed, longest, lambda a: a @ a + np.dot(a, a), lambda a: np.sqrt(a) * 2, lambda a: helper(a) + ONE,
+              lambda a: scaled(np, a), lambda a: scaled(np, a, ONE),
               lambda a: [np.sum(a[i]) for i in range(3)], lambda a: np.zeros(3, dtype="f4") + a.mean(0),
               lambda a: a.astype(np.float32).reshape(-1)[::2], lambda a: np.linalg.solve(a, a[0]) + np.interp(a[0], a[1], a[1]),
               lambda a: np.add.at(a, 1, np.bincount(a.argsort())), root_of_two,
@@ -176,10 +205,11 @@ def test_which_functions_are_exact_in_elements():
     def is_exact(f):
         return exact_in_elements(frit.accelerate(f)._state.rewritten)
 
-    for f in (relaxed, damped, lambda a: np.max(a), lambda a: root_of_e(a), lambda a: np.power(a, 2), lambda a: a.max()):
+    for f in (relaxed, damped, lambda a: np.max(a), lambda a: root_of_e(a), lambda a: np.power(a, 2), lambda a: a.max(),
+              lambda a: scaled(np, a)):
         assert is_exact(f), f
     for f in (lambda a: a ** 2, lambda a, n: a ** n, lambda a: a * 1j, lambda a: TABLE["e"](a), lambda a: pow(a, 2),
-              lambda a: np.fft.fft(a)):
+              lambda a: np.fft.fft(a), lambda a: of_its_own(np, a)):
         assert not is_exact(f), f
 
 

@@ -1,8 +1,8 @@
 """Whether all that a function does has one right result, so that NumPy and frit give the same bits.
 
 Such a function may as well run as it is where that is the faster way (csrc/bind/contest.c). It is told from the code of the
-copies that run (_rewrite.py): every attribute that they ask for and every function that they call is one of those below,
-and no operator is a power. What rounds more than once (exp, powers) is not among them, nor the extremes of arrays,
+copies that run (_rewrite.py), and of functions of other modules that NumPy is handed on to: every attribute that they ask
+for and every function that they call is one of those below, and no operator is a power. What rounds more than once (exp, powers) is not among them, nor the extremes of arrays,
 which in NumPy depend on the processor where zeros of both signs meet, nor complex numbers, whose functions round more than
 once. Products of matrices, and what frit hands over, are NumPy's anyway.
 
@@ -54,7 +54,7 @@ def _is_exact_type(value):
 
 
 class _Function:
-    """One of the copies; `known`: what else its code may call; `names`: attributes that it may ask for, and what is
+    """One of those that run; `known`: what else its code may call; `names`: attributes that it may ask for, and what is
     called so."""
 
     def __init__(self, f, known, names):
@@ -101,7 +101,9 @@ class _Function:
 def _all_exact(rewritten, names):
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
                                                  if type(value) is types.FunctionType}
-    return bool(rewritten.copies) and all(_Function(f, known, names).is_exact() for f in rewritten.copies)
+    # (What runs as it is calls NumPy's exp of a number by its own `np`, and frit's by the module that it was given.)
+    return (bool(rewritten.copies) and all(_Function(f, known, names).is_exact() for f in rewritten.copies)
+            and all(_Function(f, known, _ATTRIBUTES).is_exact() for f in rewritten.uncopied))
 
 
 def exact(rewritten):

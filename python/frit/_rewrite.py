@@ -52,10 +52,11 @@ class Rewritten:
     """The copy of one function and all that it was made from."""
 
     __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
-                 "globals_read", "all_cells", "takes_module", "functions", "named_defaults")
+                 "globals_read", "all_cells", "takes_module", "functions", "named_defaults", "uncopied")
 
     def __init__(self):
         self.copies = []            # of the function and those of its module that it calls
+        self.uncopied = []          # functions that NumPy is handed on to, and run as they are
         self.watched = []           # (globals, name, value) that became constants
         self.cells = []             # (cell, value) that were replaced
         self.stored_globals = set() # names the functions assign
@@ -669,6 +670,8 @@ class _Rewriter:
         self.out.copies = [copy for _, copy in self.copies.values()]
         self.out.watched = list({(id(names), name): (names, name, value)
                                  for names, name, value in self.out.watched}.values())
+        self.out.uncopied = [value for _, _, value in self.out.watched
+                             if type(value) is types.FunctionType and id(value) not in self.copies]
         return self.out
 
 
