@@ -1,5 +1,6 @@
 """Accelerated calls that are made again without running the function: where they are the same, and only there."""
 import gc
+import os
 import sys
 import threading
 import types
@@ -641,6 +642,76 @@ def test_several_threads():
     for t in threads:
         t.join()
     assert not failed
+
+
+# ---- plans that are made in the background
+
+def ways(run):
+    """How a call was evaluated: node by node, by a plan, or as one made again without running the function."""
+    before = frit.stats()
+    run()
+    after = frit.stats()
+    plans = after["plans"] + after["plan_hits"] - before["plans"] - before["plan_hits"]
+    return {"nodes": after["eager"] - before["eager"], "plan": plans, "again": after["replayed"] - before["replayed"]}
+
+
+SEEN = {"w": np.arange(6.0), "l": [np.ones(6)]}
+
+
+def of_contents(a):
+    return a * SEEN["w"] + SEEN["w"].max(), SEEN["l"][0] * 2 + a[0]
+
+
+def stores(a, b):
+    b[1:] += a[:-1]
+    c = a * b.mean()
+    a[...] = c - 1
+    return c, b, (c * 2).sum()
+
+
+LATE = {"chain": (chain, (20,), (20,)), "several": (several, (5, 4), (4, 6)), "stencil": (stencil, (30,)), "helper": (calls_helper, (7, 3)),
+        "outer": (uses_outer_arrays, (5, 4)), "in place": (in_place, (8, 3), (8, 3), (8, 3)), "contents": (of_contents, (6,)),
+        "stores": (stores, (25,), (25,))}
+
+
+@pytest.mark.skipif(os.environ.get("FRIT_JIT") == "always", reason="what waits for machine code waits for a plan")
+@pytest.mark.parametrize("name", LATE)
+def test_calls_are_made_again_once_a_late_plan_is_there(name):
+    """Until then they run node by node and nothing is noted of them; each has its own arguments and contents."""
+    f, *shapes = LATE[name]
+    fast, parts = frit.accelerate(f), lambda x: x if type(x) is tuple else (x,)
+
+    def call(i, grown=0):
+        arrays = [abs(rand(*shape, seed=(i, k))) + 0.5 for k, shape in enumerate(shapes)]
+        if grown:
+            arrays = [np.concatenate([a] * (1 + grown)) for a in arrays]
+        copies = [a.copy() for a in arrays]
+        SEEN["w"][:], SEEN["l"][0][:] = rand(6, seed=i), i
+        want, got = f(*copies), fast(*arrays)
+        for g, w in zip([*parts(got), *arrays], [*parts(want), *copies], strict=True):
+            assert type(g) is type(w) and (g is None or np.asarray(g).dtype == np.asarray(w).dtype)
+            assert g is w is None or np.testing.assert_allclose(g, w, rtol=1e-12) is None
+
+    def others(i):      # of another size, with a plan of their own, where the function takes any
+        if name in ("chain", "stencil", "in place", "stores"):
+            call(i, 1)
+
+    frit.eval([])
+    with frit.config(eager_elems=131072):
+        met = [ways(lambda: call(0))]
+        assert met[0] == {"nodes": 1, "plan": 0, "again": 0}
+        for i in range(1, 6):
+            met.append(ways(lambda: call(i)))
+            others(i)
+        assert frit.wait_for_compiles(60)
+        met += [ways(lambda: call(i)) for i in range(6, 14)]
+        planned = next(i for i, way in enumerate(met) if way["plan"])
+        assert not any(way["again"] for way in met[:planned]) and all(way["nodes"] for way in met[:planned])
+        assert [sum(way.values()) for way in met] == [1] * len(met)
+        assert [way["again"] for way in met[-4:]] == [1] * 4
+        for i in range(14, 20):         # and nothing is mistaken for the other
+            others(i)
+            assert ways(lambda: call(i))["again"] == 1
 
 
 # ---- numbers that are alike
