@@ -178,6 +178,83 @@ def test_what_a_tensor_stands_for_is_its_class_and_nothing_else_of_it():
             pass
 
 
+STORED = [np.int64(300), np.float64(1e10), np.float64(-1.5), np.float64(1e300), np.complex128(1 + 2j), np.bool(True), np.uint8(200),
+          np.float64("nan"), np.float16(3)]
+
+
+def said_and_done(f, *args):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            done = f(*args)
+        except (OverflowError, ValueError, TypeError) as e:
+            done = type(e), str(e)
+    return repr(done), [(w.category, str(w.message)) for w in said]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u8", "f4", "f2", "?", "c8", "S3", "g"])
+def test_numpys_arrays_store_numbers_as_numbers(dtype):
+    """What stands for one has the protocols of arrays, of which NumPy casts what it stores; and by a mask it casts both."""
+    def whole(a, x):
+        a[...] = x
+
+    def part(a, x):
+        a[1:3] = x
+
+    def rows(a, x):
+        a.reshape(2, 2)[0, ...] = x
+
+    def masked(a, x):
+        a[a == a] = x
+
+    def chosen(a, x):
+        i = [0, 2]
+        a[i] = x
+
+    def by_number(a, x):
+        a[np.int64(1):] = x
+    for f in (whole, part, rows, masked, chosen, by_number):
+        def g(a, x):
+            f(a, x)
+            return a.tolist()
+        for x in STORED:
+            t = frit.asarray(np.array([x]))[0]
+            assert said_and_done(g, np.zeros(4, dtype), t) == said_and_done(g, np.zeros(4, dtype), x), (f.__name__, x)
+
+
+@pytest.mark.parametrize("statement", [
+    "W[...] = {}", "W[1:2] = {}", "W[0] = {}", "L[0][...] = {}", "V[...] = {}", "W[W > 0] = {}", "W[1:3] = [{}, 1]",
+    "V[...], W[:1] = {}, 5", "W[:] = np.full(4, {}, 'i1')", "W[:] = np.full_like(W, {})", "a = a.astype('i1'); a[1:] = ({}, 1); W[:3] = a",
+    "a = a.astype('i1'); a[:] = [[{}, 1, 1]]; W[:3] = a", "b = np.zeros((2, 3), 'i1') + a.astype('i1'); b[...] = [{}, 2, 3]; W[:3] = b[0]",
+    "b = np.zeros((2, 3)) + a; b[:, :2] = [[{}, 2], [a[0], a[1]]]; W[:3] = b[0]",
+"W[np.zeros(4, bool)] = {}", "W[[0, 1]] = {}"])
+@pytest.mark.parametrize("more", ["", "np.negative.at(a, [0])"])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_numbers_out_of_range(statement, more):
+    for value in ("W.sum()", "a.sum() + 300", "a.sum() * 1e9", "a.sum() + 3"):
+        w = np.full(4, 100, "i1")
+        names = {"np": np, "W": w, "L": [w]}
+        exec(f"def f(a):\n V = W.view()\n {statement.format(value)}\n {more}", names)
+        fast = frit.accelerate(names["f"])
+        for f in (names["f"], fast, fast, fast):
+            w[...] = 100
+            done = said_and_done(f, np.ones(3))[0], w.tolist()
+            want = done if f is names["f"] else want
+            assert done == want, value
+
+
+@pytest.mark.parametrize("i", [np.empty(0), np.empty(0, "f4"), np.empty((0, 2), "c16"), np.empty(0, "i8"), np.empty((0,), bool), np.ones(1)])
+def test_what_is_no_index_of_numpys_arrays(i):
+    for a in (np.arange(0.0), np.arange(3.0), np.ones((2, 3))):
+        outcomes = []
+        for index in (i, frit.asarray(i)):
+            try:
+                outcomes.append(a[index].shape)
+            except IndexError as e:
+                outcomes.append(type(e))
+        assert outcomes[0] == outcomes[1]
+
+
 def test_numbers_take_no_weak_references():
     def f(x):
         made = []

@@ -101,6 +101,10 @@ PyObject *fr_errors_axis(long axis, int ndim, const char *name);
 /* ---- site.c */
 uint32_t  fr_site_here(void);           /* id of the line of user code that runs now */
 uintptr_t fr_site_instruction(void);    /* the one of Python's that runs now: all that C code does is by one */
+/* Whether it is x[i], by which what is no tensor may ask what i is. */
+bool      fr_site_takes_item(void);
+/* Whether it is x[i] = v where i is a constant or a slice, of which nothing is to be asked. */
+bool      fr_site_stores_plainly(void);
 /* Warns at that line, as the filters in force have it; -1: with an exception. */
 int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
@@ -286,6 +290,10 @@ fr_scalar_result(PyObject *o)
 {
     return FR_LIKELY(!fr_scalar_n_at_once) ? o : fr_scalar_real(o);
 }
+/* Whether an array that is none of ours asks what number it gets by x[...] = number: NumPy stores a number otherwise than
+ * an array, and takes for an array what has any array's protocol. (By x[mask] = number it casts both.) */
+bool      fr_scalar_is_stored(PyObject *tensor);
+PyObject *fr_scalar_as_stored(PyObject *tensor, PyObject *dtype);
 /* Whether `sequence * tensor` repeats a list, tuple or string. */
 bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 
@@ -426,6 +434,7 @@ int       fr_numpy_copy(PyObject *array, struct fr_tensor *out);
 /* The same, to be read only: what the ndarray repeats is repeated here too, and so results lie like NumPy's. */
 int       fr_numpy_copy_operand(PyObject *array, struct fr_tensor *out);
 PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
+PyObject *fr_numpy_from_items(PyObject *list, fr_dtype); /* each as it is stored into such an array */
 enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
                FR_VIEW_WATCH,     /* read-only; sees later stores */
                FR_VIEW_EXPORT };  /* sees later stores; writable as the tensor is */

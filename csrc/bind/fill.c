@@ -123,6 +123,12 @@ filled_with(int ndim, const int64_t *dims, fr_dtype d, char order, const struct 
         return fr_value_store(value, d, &n) == FR_VALUE_OK ? filled(ndim, dims, d, order, like, &n) : NULL;
     if (!fr_is_tensor(value) && !(value = array = fr_numpy_from_any(value)))
         return NULL;
+    if (fr_is_tensor(value) && fr_object(value)->scalar) {
+        struct fr_tensor t;
+        fr_tensor_copy(fr_of(value), &t);
+        if (!(value = array = fr_type_take(&t)))
+            return NULL;
+    }
     result = filled(ndim, dims, d, order, like, NULL);
     if (result && fr_index_assign(fr_of(result), value) < 0)
         Py_CLEAR(result);

@@ -514,6 +514,28 @@ may_overflow(PyObject *value, fr_dtype d)
            fr_dtype_promote(fr_of(value)->dtype, d) != d;
 }
 
+/* What is assigned, as fr_value_get has it. NumPy converts the items of a list each by itself: a number that is out of
+ * range is one that it complains of, and so is a list that is deeper than the array. */
+static int
+assigned(const struct fr_tensor *dst, PyObject *value, struct fr_value *x)
+{
+    bool      list = PyList_Check(value) || PyTuple_Check(value), of_tensors = list && fr_creation_holds_tensor(value, 0);
+    PyObject *items = NULL;
+    int       st;
+
+    if (of_tensors && fr_dtype_is_int(dst->dtype))
+        return FR_VALUE_HAND;
+    if (list && !of_tensors && !(items = fr_numpy_from_items(value, dst->dtype))) {
+        PyErr_Clear();
+        return FR_VALUE_HAND;
+    }
+    st = fr_value_get(items ? items : value, false, x);
+    Py_XDECREF(items);
+    if (st == FR_VALUE_OK && list && x->arg.t && x->arg.t->layout->ndim > dst->layout->ndim)
+        st = FR_VALUE_HAND;
+    return st;
+}
+
 int
 fr_index_assign(struct fr_tensor *dst, PyObject *value)
 {
@@ -534,11 +556,11 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     }
     st = fr_index_number(value, dst->dtype, &arg.n);
     if (st == FR_VALUE_HAND) {
-        st = fr_value_get(value, false, &x);
+        st = assigned(dst, value, &x);
         if (st == FR_VALUE_OK)
             arg = x.arg;
     }
-    if (st == FR_VALUE_HAND) { /* strings, objects: NumPy converts them one by one */
+    if (st == FR_VALUE_HAND) { /* strings, objects, numbers in lists: NumPy converts them one by one */
         PyObject *n;
         struct fr_tensor t;
         fr_tensor_copy(dst, &t);

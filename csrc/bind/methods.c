@@ -283,6 +283,8 @@ dunder_array(METHOD_ARGS)
 
     if (fr_args_parse(&array_signature, args, nargs, kw, s) < 0)
         return NULL;
+    if (!fr_args_none(s[0]) && fr_scalar_is_stored(self))
+        return fr_scalar_as_stored(self, s[0]);
     same = fr_args_none(s[0]) || s[0] == fr_numpy_dtype(fr_of(self)->dtype);
     if (!same) {
         fr_dtype d;

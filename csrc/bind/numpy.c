@@ -233,6 +233,13 @@ fr_numpy_from_any(PyObject *o)
     return PyArray_FromAny(o, NULL, 0, 0, 0, NULL);
 }
 
+PyObject *
+fr_numpy_from_items(PyObject *list, fr_dtype d)
+{
+    Py_INCREF(descrs[d]);
+    return PyArray_FromAny(list, descrs[d], 0, 0, NPY_ARRAY_FORCECAST, NULL);
+}
+
 int
 fr_numpy_pack(fr_dtype d, void *bytes, PyObject *value)
 {

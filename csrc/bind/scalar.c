@@ -75,6 +75,27 @@ numbers_at_once(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+bool
+fr_scalar_is_stored(PyObject *tensor)
+{
+    return fr_object(tensor)->scalar && fr_site_stores_plainly();
+}
+
+/* What NumPy stores for it into an array of this dtype, if it is in range. */
+PyObject *
+fr_scalar_as_stored(PyObject *tensor, PyObject *dtype)
+{
+    PyObject *value = value_of(tensor), *empty = value ? fr_numpy_attr("empty") : NULL, *shape = PyTuple_New(0);
+    PyObject *array = empty && shape ? PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL) : NULL;
+
+    if (array && PyObject_SetItem(array, Py_Ellipsis, value) < 0)
+        Py_CLEAR(array);
+    Py_XDECREF(shape);
+    Py_XDECREF(empty);
+    Py_XDECREF(value);
+    return array;
+}
+
 /* ---- attributes */
 
 /* Special names by which NumPy and others find what a tensor can do, which numbers need not have. */
@@ -84,13 +105,19 @@ is_of_arrays(const char *name)
     return !strncmp(name, "__array_", 8) || !strncmp(name, "__dlpack_", 9);
 }
 
+static bool
+shows_memory(const char *name)
+{
+    return !strcmp(name, "__array_struct__") || !strcmp(name, "__array_interface__");
+}
+
 static PyObject *
 getattro(PyObject *self, PyObject *name)
 {
     const char *s = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     PyObject   *theirs = (PyObject *)class_of(self), *type, *value, *trace, *o, *descr;
 
-    if (s && !strncmp(s, "__", 2) && !is_of_arrays(s) && !PyObject_HasAttr(theirs, name))
+    if (s && !strncmp(s, "__", 2) && (is_of_arrays(s) ? shows_memory(s) && fr_scalar_is_stored(self) : !PyObject_HasAttr(theirs, name)))
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", class_of(self)->tp_name, name);
     descr = _PyType_Lookup(Py_TYPE(self), name);
     if (descr && (Py_IS_TYPE(descr, &PyMethodDescr_Type) || Py_IS_TYPE(descr, &PyWrapperDescr_Type)))

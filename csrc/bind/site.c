@@ -19,6 +19,8 @@
 #endif
 #undef Py_BUILD_CORE
 
+#include <opcode.h>
+#undef CALL                 /* ir/op.h has one of its own */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -415,6 +417,54 @@ fr_site_instruction(void)
     frame_t f = current_frame();
 
     return f ? frame_key(f) : 0;
+}
+
+/* The running instruction and, in the byte above, the one before it; -1 if they are not known. */
+static int
+running(void)
+{
+    frame_t       f = current_frame();
+    PyCodeObject *code = f ? frame_code(f) : NULL;
+    PyObject     *bytes = code ? PyCode_GetCode(code) : NULL;
+    int           at = bytes ? frame_lasti(f) : -1, ops = -1;
+
+    if (at >= 2 && at < PyBytes_GET_SIZE(bytes)) {
+        const unsigned char *b = (const unsigned char *)PyBytes_AS_STRING(bytes);
+        ops = b[at] | b[at - 2] << 8;
+    }
+    if (code && !bytes)
+        PyErr_Clear();
+    Py_XDECREF(bytes);
+    Py_XDECREF(code);
+    return ops;
+}
+
+bool
+fr_site_takes_item(void)
+{
+#ifdef BINARY_SUBSCR
+    return (running() & 255) == BINARY_SUBSCR;
+#else
+    return (running() & 255) == BINARY_OP;
+#endif
+}
+
+bool
+fr_site_stores_plainly(void)
+{
+    int ops = running(), key = ops >> 8;
+
+    if (ops < 0)
+        return false;
+#ifdef STORE_SLICE
+    if ((ops & 255) == STORE_SLICE)
+        return true;
+#endif
+#ifdef LOAD_SMALL_INT
+    if (key == LOAD_SMALL_INT)
+        key = LOAD_CONST;
+#endif
+    return (ops & 255) == STORE_SUBSCR && (key == LOAD_CONST || key == BUILD_SLICE);
 }
 
 /* The site with this id; NULL: it is not remembered. */

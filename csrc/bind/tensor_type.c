@@ -424,12 +424,27 @@ get_base(PyObject *self, void *unused)
     return base;
 }
 
+/* True, with NumPy's exception, if an array that is none of ours is asked for elements by a tensor that is no index. (What
+ * is no ndarray, and empty, NumPy takes for an empty list of integers.) */
+static bool
+is_wrong_index(PyObject *self)
+{
+    const struct fr_tensor *t = fr_of(self);
+
+    if (t->layout->n_elems || t->dtype == FR_BOOL || fr_dtype_is_int(t->dtype) || !fr_site_takes_item())
+        return false;
+    PyErr_SetString(PyExc_IndexError, "arrays used as indices must be of integer (or boolean) type");
+    return true;
+}
+
 /* Attributes that are NumPy's own objects over the exported memory. */
 static PyObject *
 get_exported(PyObject *self, void *name)
 {
     PyObject *view, *o;
 
+    if (is_wrong_index(self))
+        return NULL;
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
     view = fr_object(self)->scalar ? fr_numpy_scalar_of(self) : fr_numpy_view(self, FR_VIEW_EXPORT);
     if (view && !fr_object(self)->scalar && /* its user may keep the bare address */
@@ -579,14 +594,19 @@ tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
     PyObject *array;
     int       st;
 
+    view->obj = NULL;
+    if (is_wrong_index(self))
+        return -1;
+    if (fr_scalar_is_stored(self)) {
+        PyErr_SetString(PyExc_BufferError, "a number is stored as one: __array__ tells as what");
+        return -1;
+    }
     fr_info_sync(FR_SYNC_buffer, fr_of(self));
     array = fr_numpy_view(self, fr_type_view(self));
     if (array && fr_object(self)->scalar) /* np.asarray of a number is an array of its own, to be written into */
         Py_SETREF(array, PyObject_CallMethod(array, "copy", NULL));
-    if (!array) {
-        view->obj = NULL;
+    if (!array)
         return -1;
-    }
     /* The ndarray answers, and is what the consumer releases. */
     st = PyObject_GetBuffer(array, view, flags);
     Py_DECREF(array);
