@@ -676,6 +676,19 @@ int       fr_handles_add(struct fr_handles *, PyObject *o, int depth);
 void      fr_handles_free(struct fr_handles *);
 /* Computes all that are in the arguments, so deep, in one plan, and counts why. */
 int       fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why);
+/* Tensors for which a call gets something else: an array or a number. */
+struct fr_guests {
+    struct fr_guest {
+        PyObject *tensor, *shown;
+    } *v;                               /* `few` until there are more */
+    size_t          n, cap;
+    struct fr_guest few[4];             /* most calls have fewer tensors */
+};
+/* One more, which takes the reference to what is shown; that, as a new one, or NULL, as for NULL. */
+PyObject *fr_guests_add(struct fr_guests *, PyObject *tensor, PyObject *shown);
+void      fr_guests_free(struct fr_guests *);
+/* The items of a list or tuple as change(of, item) has them, as a list; the sequence itself if that changes none. */
+PyObject *fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of);
 
 /* ---- number.c: slots and what functions.c needs of them */
 extern PyType_Slot fr_number_slots[];

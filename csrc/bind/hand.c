@@ -15,18 +15,12 @@
 #include "bind/bind.h"
 #include "bind/npy.h"
 
-/* A tensor among the arguments, and its ndarray for this call. */
-struct guest {
-    PyObject *tensor, *view;
-};
-
-enum { FEW = 4 };              /* most calls have fewer tensors */
+enum { FEW = 4 };              /* most calls write to fewer memories */
 struct call {
-    struct guest            *guests;      /* `few` until there are more */
-    size_t                   n, cap;
-    struct guest             few[FEW];
+    struct fr_guests         guests;      /* tensors among the arguments, and their ndarrays for this call */
     const struct fr_storage *target[FEW]; /* memory that is written to */
     int                      n_targets;
+    enum fr_intent           intent;      /* on what is converted */
     bool                     of_tensors;  /* there was one among the arguments */
     bool                     writable;    /* all memory is written to; */
     bool                     seems_so;    /* or the function may believe so, for it will not write */
@@ -78,8 +72,6 @@ is_written(const struct call *c, const struct fr_storage *s)
     return yes;
 }
 
-static PyObject *convert(struct call *c, PyObject *o, enum fr_intent);
-
 static PyObject *
 convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
 {
@@ -89,61 +81,25 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
     c->of_tensors = true;
     if (fr_object(o)->scalar && (intent == FR_READS || intent == FR_TOUCHES))
         return fr_numpy_scalar_of(o); /* a number is handed over as one */
-    if (c->n == c->cap) {
-        struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
-        if (!more)
-            return PyErr_NoMemory();
-        memcpy(more, c->guests, c->n * sizeof *more);
-        if (c->guests != c->few)
-            fr_free(c->guests);
-        c->guests = more;
-        c->cap *= 2;
-    }
     view = fr_numpy_view(o, intent == FR_EXPORTS || is_written(c, t->storage) ? FR_VIEW_EXPORT : FR_VIEW_READ);
-    if (!view)
-        return NULL;
-    if (c->seems_so && !t->readonly)
+    if (view && c->seems_so && !t->readonly)
         PyArray_ENABLEFLAGS(fr_array(view), NPY_ARRAY_WRITEABLE);
-    c->guests[c->n++] = (struct guest){Py_NewRef(o), Py_NewRef(view)};
-    return view;
+    return fr_guests_add(&c->guests, o, view);
 }
+
+static PyObject *convert(void *call, PyObject *o);
 
 /* A list or tuple of the same type with converted items; the object itself if nothing changed. */
 static PyObject *
-convert_sequence(struct call *c, PyObject *o, enum fr_intent intent)
+convert_sequence(struct call *c, PyObject *o)
 {
-    PyObject *list = NULL, *result;
+    PyObject *list = fr_handles_changed(o, convert, c), *result;
 
-    /* While a tensor is computed, another thread may change the caller's list. */
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list ? list : o); i++) {
-        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(list ? list : o, i));
-        PyObject *got = convert(c, item, intent);
-        bool      same = got == item;
-        Py_DECREF(item);
-        if (!got)
-            goto fail;
-        if (!same && !list && (!(list = PySequence_List(o)) || i >= PyList_GET_SIZE(list))) {
-            Py_DECREF(got);
-            goto fail_changed;
-        }
-        if (list)
-            PyList_SetItem(list, i, got); /* steals */
-        else
-            Py_DECREF(got);
-    }
-    if (!list)
-        return Py_NewRef(o);
-    if (PyList_Check(o))
+    if (!list || list == o || PyList_Check(o))
         return list;
     result = PyList_AsTuple(list);
     Py_DECREF(list);
     return result;
-fail_changed:
-    if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_RuntimeError, "list changed size while it was read");
-fail:
-    Py_XDECREF(list);
-    return NULL;
 }
 
 static PyObject *
@@ -153,7 +109,7 @@ convert_dict(struct call *c, PyObject *o)
     Py_ssize_t pos = 0;
 
     while (copy && PyDict_Next(copy, &pos, &key, &value)) { /* nobody else changes the copy */
-        PyObject *got = convert(c, value, FR_READS);
+        PyObject *got = convert(c, value);
         if (!got || (got != value && PyDict_SetItem(copy, key, got) < 0))
             Py_CLEAR(copy);
         Py_XDECREF(got);
@@ -162,21 +118,26 @@ convert_dict(struct call *c, PyObject *o)
 }
 
 static PyObject *
-convert(struct call *c, PyObject *o, enum fr_intent intent)
+convert(void *call, PyObject *o)
 {
-    PyObject *result = NULL;
+    struct call   *c = call;
+    enum fr_intent intent = c->intent;
+    PyObject      *result;
 
     if (fr_is_tensor(o))
         return convert_tensor(c, o, intent);
     if (c->depth >= MAX_DEPTH)
         return Py_NewRef(o);
     c->depth++;
-    if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
-        result = convert_sequence(c, o, intent);
-    else if (PyDict_CheckExact(o))
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        result = convert_sequence(c, o);
+    } else if (PyDict_CheckExact(o)) {
+        c->intent = FR_READS;
         result = convert_dict(c, o);
-    else
+        c->intent = intent;
+    } else {
         result = Py_NewRef(o);
+    }
     c->depth--;
     return result;
 }
@@ -186,11 +147,13 @@ convert(struct call *c, PyObject *o, enum fr_intent intent)
 static PyObject *
 wrap_array(struct call *c, PyObject *o, PyObject *tuple)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        PyObject *window;
-        if (o == c->guests[i].view)
-            return Py_NewRef(c->guests[i].tensor);
-        window = fr_type_view_of(c->guests[i].tensor, fr_numpy_window(o, c->guests[i].view, c->guests[i].tensor), true);
+    for (size_t i = 0; i < c->guests.n; i++) {
+        const struct fr_guest *g = &c->guests.v[i];
+        PyObject              *window;
+
+        if (o == g->shown)
+            return Py_NewRef(g->tensor);
+        window = fr_type_view_of(g->tensor, fr_numpy_window(o, g->shown, g->tensor), true);
         if (window || PyErr_Occurred())
             return window;
     }
@@ -249,20 +212,16 @@ release_guests(struct call *c)
     int       st = 0;
 
     PyErr_Fetch(&type, &value, &trace);
-    for (size_t i = 0; i < c->n; i++) {
-        struct guest *g = &c->guests[i];
+    for (size_t i = 0; i < c->guests.n; i++) {
+        PyObject *view = c->guests.v[i].shown;
 
-        if (Py_REFCNT(g->view) > 1) {
+        if (Py_REFCNT(view) > 1) {
             if (c->seems_so)
-                PyArray_CLEARFLAGS(fr_array(g->view), NPY_ARRAY_WRITEABLE);
-            st |= fr_numpy_keep(g->view); /* somebody still holds it */
+                PyArray_CLEARFLAGS(fr_array(view), NPY_ARRAY_WRITEABLE);
+            st |= fr_numpy_keep(view); /* somebody still holds it */
         }
-        Py_DECREF(g->view);
-        Py_DECREF(g->tensor);
     }
-    if (c->guests != c->few)
-        fr_free(c->guests);
-    c->n = 0;
+    fr_guests_free(&c->guests);
     if (type)
         PyErr_Restore(type, value, trace);
     return st;
@@ -354,7 +313,7 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
     Py_ssize_t  n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, n_all = n + n_kw, i;
     PyObject   *small[12], **list = small, *raw = NULL, *result = NULL;
     int         is = func ? what_is_known(func) : 0;
-    struct call c = {.guests = c.few, .cap = FEW, .writable = writable || first == FR_TOUCHES,
+    struct call c = {.guests = FR_HANDLES(c.guests), .writable = writable || first == FR_TOUCHES,
                      .seems_so = is == SEEMS_WRITABLE};
     bool        any_read = false;
 
@@ -366,13 +325,13 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
         if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i - n), fr_str_out) == 0)
             add_targets(&c, args[i], 0);
     for (i = 0; i < n_all; i++) {
-        list[i] = convert(&c, args[i], i == 0 ? first : FR_READS);
+        c.intent = i == 0 ? first : FR_READS;
+        list[i] = convert(&c, args[i]);
         if (!list[i])
             goto out;
     }
-    for (size_t k = 0; k < c.n; k++)
-        any_read |= !fr_of(c.guests[k].tensor)->readonly &&
-                    !PyArray_ISWRITEABLE(fr_array(c.guests[k].view));
+    for (size_t k = 0; k < c.guests.n; k++)
+        any_read |= !fr_of(c.guests.v[k].tensor)->readonly && !PyArray_ISWRITEABLE(fr_array(c.guests.v[k].shown));
     raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
                : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
     fr_made_resume();

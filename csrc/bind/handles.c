@@ -1,4 +1,5 @@
-/* bind/handles.c -- the tensors among objects, at any depth of lists, tuples and dicts: what is computed together. */
+/* bind/handles.c -- the tensors among objects, at any depth of lists, tuples and dicts: what is computed together, and what
+ * stands for them in a call of others (hand.c, outside.c). */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -82,4 +83,65 @@ fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why)
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     return failed || st != FR_OK ? -1 : 0;
+}
+
+PyObject *
+fr_guests_add(struct fr_guests *g, PyObject *tensor, PyObject *shown)
+{
+    if (shown && g->n == g->cap) {
+        struct fr_guest *more = fr_malloc(2 * g->cap * sizeof *more);
+
+        if (!more) {
+            Py_DECREF(shown);
+            return PyErr_NoMemory();
+        }
+        memcpy(more, g->v, g->n * sizeof *more);
+        if (g->v != g->few)
+            fr_free(g->v);
+        g->v = more;
+        g->cap *= 2;
+    }
+    if (shown)
+        g->v[g->n++] = (struct fr_guest){Py_NewRef(tensor), shown};
+    return Py_XNewRef(shown);
+}
+
+void
+fr_guests_free(struct fr_guests *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        Py_DECREF(g->v[i].shown);
+        Py_DECREF(g->v[i].tensor);
+    }
+    if (g->v != g->few)
+        fr_free(g->v);
+    g->n = 0;
+}
+
+PyObject *
+fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of)
+{
+    PyObject *list = NULL;
+
+    /* While a tensor is computed, another thread may change the caller's list. */
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list ? list : sequence); i++) {
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(list ? list : sequence, i)), *got = change(of, item);
+        bool      same = got == item;
+
+        Py_DECREF(item);
+        if (got && !same && !list && (list = PySequence_List(sequence)) && i >= PyList_GET_SIZE(list)) {
+            PyErr_SetString(PyExc_RuntimeError, "list changed size while it was read");
+            Py_CLEAR(list);
+        }
+        if (!got || (!same && !list)) {
+            Py_XDECREF(got);
+            Py_XDECREF(list);
+            return NULL;
+        }
+        if (list)
+            PyList_SetItem(list, i, got); /* steals */
+        else
+            Py_DECREF(got);
+    }
+    return list ? list : Py_NewRef(sequence);
 }

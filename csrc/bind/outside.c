@@ -17,75 +17,31 @@ enum { MAX_DEPTH = 64,      /* of nested containers: deeper ones are passed as t
 
 /* ---- arguments out */
 
-struct guest {
-    PyObject *tensor, *shown;
-};
-
 struct crossing {
-    struct guest *guests;   /* `few` until there are more */
-    size_t        n, cap;
-    struct guest  few[4];
-    PyObject     *seen;     /* set of the addresses of containers, */
-    PyObject     *changed;  /* and list of those in which ndarrays stand for tensors; NULL: none */
-    int           depth;
+    struct fr_guests guests;
+    PyObject        *seen;     /* set of the addresses of containers, */
+    PyObject        *changed;  /* and list of those in which ndarrays stand for tensors; NULL: none */
+    int              depth;
 };
 
 static PyObject *
 shown_tensor(struct crossing *c, PyObject *t)
 {
-    PyObject *o;
-
-    for (size_t i = 0; i < c->n; i++) /* twice the same is one array */
-        if (c->guests[i].tensor == t)
-            return Py_NewRef(c->guests[i].shown);
-    if (c->n == c->cap) {
-        struct guest *more = fr_malloc(2 * c->cap * sizeof *more);
-        if (!more)
-            return PyErr_NoMemory();
-        memcpy(more, c->guests, c->n * sizeof *more);
-        if (c->guests != c->few)
-            fr_free(c->guests);
-        c->guests = more;
-        c->cap *= 2;
-    }
-    o = fr_object(t)->scalar ? fr_numpy_scalar_of(t) : fr_numpy_view(t, FR_VIEW_EXPORT);
-    if (o)
-        c->guests[c->n++] = (struct guest){Py_NewRef(t), Py_NewRef(o)};
-    return o;
+    for (size_t i = 0; i < c->guests.n; i++) /* twice the same is one array */
+        if (c->guests.v[i].tensor == t)
+            return Py_NewRef(c->guests.v[i].shown);
+    return fr_guests_add(&c->guests, t, fr_object(t)->scalar ? fr_numpy_scalar_of(t) : fr_numpy_view(t, FR_VIEW_EXPORT));
 }
 
-static PyObject *shown(struct crossing *c, PyObject *o);
-
-/* A list of the items as they are shown if one of them is another then; an empty *list: none is. */
-static int
-shown_items(struct crossing *c, PyObject *o, PyObject **list)
-{
-    *list = NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++) {
-        PyObject *item = PyTuple_GET_ITEM(o, i), *got = shown(c, item);
-
-        if (!got || (got != item && !*list && !(*list = PySequence_List(o)))) {
-            Py_XDECREF(got);
-            Py_CLEAR(*list);
-            return -1;
-        }
-        if (*list)
-            PyList_SetItem(*list, i, got); /* steals */
-        else
-            Py_DECREF(got);
-    }
-    return 0;
-}
+static PyObject *shown(void *crossing, PyObject *o);
 
 static PyObject *
 shown_tuple(struct crossing *c, PyObject *o)
 {
-    PyObject *list, *result;
+    PyObject *list = fr_handles_changed(o, shown, c), *result;
 
-    if (shown_items(c, o, &list) < 0)
-        return NULL;
-    if (!list)
-        return Py_NewRef(o);
+    if (!list || list == o)
+        return list;
     if (PyTuple_CheckExact(o)) {
         result = PyList_AsTuple(list);
     } else if (PyObject_HasAttrString(o, "_make")) { /* a named tuple */
@@ -171,11 +127,11 @@ show_dict(struct crossing *c, PyObject *o)
 static PyObject *
 shown_set(struct crossing *c, PyObject *o)
 {
-    PyObject *elements = PySequence_Tuple(o), *list = NULL, *result = NULL;
+    PyObject *elements = PySequence_Tuple(o), *list = elements ? fr_handles_changed(elements, shown, c) : NULL, *result = NULL;
 
-    if (!elements || shown_items(c, elements, &list) < 0)
+    if (!list)
         goto out;
-    if (!list) {
+    if (list == elements) {
         result = Py_NewRef(o);
     } else if (PyFrozenSet_Check(o)) {
         result = PyFrozenSet_New(list);
@@ -218,10 +174,11 @@ is_container(PyObject *o)
 
 /* `o` as somebody else may have it. */
 static PyObject *
-shown(struct crossing *c, PyObject *o)
+shown(void *crossing, PyObject *o)
 {
-    PyObject *result = NULL;
-    int       seen;
+    struct crossing *c = crossing;
+    PyObject        *result = NULL;
+    int              seen;
 
     if (fr_is_tensor(o))
         return shown_tensor(c, o);
@@ -249,9 +206,9 @@ shown(struct crossing *c, PyObject *o)
 static PyObject *
 tensor_of(const struct crossing *c, PyObject *o)
 {
-    for (size_t i = 0; fr_numpy_is_array(o) && i < c->n; i++)
-        if (c->guests[i].shown == o)
-            return c->guests[i].tensor;
+    for (size_t i = 0; fr_numpy_is_array(o) && i < c->guests.n; i++)
+        if (c->guests.v[i].shown == o)
+            return c->guests.v[i].tensor;
     return NULL;
 }
 
@@ -284,12 +241,7 @@ come_back(struct crossing *c)
     PyErr_Fetch(&type, &value, &trace);
     for (Py_ssize_t i = 0; c->changed && i < PyList_GET_SIZE(c->changed); i++)
         failed |= restore(c, PyList_GET_ITEM(c->changed, i));
-    for (size_t i = 0; i < c->n; i++) {
-        Py_DECREF(c->guests[i].shown);
-        Py_DECREF(c->guests[i].tensor);
-    }
-    if (c->guests != c->few)
-        fr_free(c->guests);
+    fr_guests_free(&c->guests);
     Py_XDECREF(c->seen);
     Py_XDECREF(c->changed);
     if (type)
@@ -321,7 +273,7 @@ result_of(PyObject *o)
 static PyObject *
 call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    struct crossing c = {.guests = c.few, .cap = FR_LEN(c.few)};
+    struct crossing c = {.guests = FR_HANDLES(c.guests)};
     Py_ssize_t      n_all = n + (names ? PyTuple_GET_SIZE(names) : 0), i = 0;
     PyObject       *small[12], **list = small, *result = NULL, *t;
     struct fr_err   err;
