@@ -730,3 +730,23 @@ def test_threads(threads):
     with frit.config(num_threads=threads):
         assert check(f, (x,), "default")
         assert not check(f, (x[:-1],), "default")
+
+
+@pytest.mark.parametrize("filter", ["always", "error"])
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("f", [
+    lambda x, o: np.multiply(x, 2.0, out=o), lambda x, o: np.maximum(x, 1, out=o), lambda x, o: np.clip(x, 0, x[0], out=o),
+    lambda x, o: x.clip(0, 1e305, out=o), lambda x, o: x.clip(None, 1e305, out=o), lambda x, o: np.positive(x, out=o[::-1]),
+    lambda x, o: np.power(x / 1e200, 3, out=o), lambda x, o: np.add(x[:5], x[:1], out=o[:5]), lambda x, o: np.divide(x, x[::-1], out=o),
+    lambda x, o: np.abs(x, o), lambda x, o: (o.__iadd__(x), o[3:].__imul__(x[3:]))[0], lambda x, o: np.copyto(o, x),
+    lambda x, o: o.__setitem__(slice(1, None), x[1:] * 2), lambda x, o: np.sqrt(x, out=o)])
+def test_what_an_operation_casts_is_said_of_it(f, dtype, filter):
+    """Where out= has another dtype the operation makes it; where its result is assigned, the assignment does."""
+    x = np.linspace(1e290, 1e300, 300)
+
+    def g(x, o):
+        f(x, o)
+        return o
+    accelerated = frit.accelerate(g)
+    for _ in range(3):
+        check(g, (x, np.zeros(300, dtype)), filter, accelerated)

@@ -294,12 +294,32 @@ hear(uint32_t site, unsigned flag, unsigned raised, const char *text)
     Py_XDECREF(x);
 }
 
+/* Whether it is a cast by which an operation makes another dtype of its result: trace_store.c, cast_by. */
+static bool
+is_of_operation(const struct fr_judged_node *n)
+{
+    return n->op == FR_OP_cast && n->arg[0].node >= 0 && n->axes;
+}
+
+/* The operation as NumPy calls it. */
+static const char *
+name_of(const struct fr_judged_node *n)
+{
+    fr_op op = is_of_operation(n) ? (fr_op)(n->axes - 1) : n->op;
+
+    switch (op) {
+    case FR_OP_cube: case FR_OP_fourth: return "power";
+    case FR_OP_divide_few: case FR_OP_divide_whole: return "divide";
+    default: return fr_op_info[op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[op].name;
+    }
+}
+
 /* What NumPy has written: "Warning: divide by zero encountered in log\n". */
 static void
 hear_notes(const struct fr_judged_node *n)
 {
     const char *text[FR_LEN(kinds)];
-    char        line[200];
+    char        line[200], *in;
     unsigned    raised = 0;
     int         n_texts = 0;
 
@@ -314,6 +334,8 @@ hear_notes(const struct fr_judged_node *n)
     for (int i = 0; i < n_texts; i++) {
         snprintf(line, sizeof line, "%s", text[i]);
         line[strcspn(line, "\n")] = '\0';
+        if (is_of_operation(n) && (in = strstr(line, " in cast")))
+            snprintf(in, sizeof line - (size_t)(in - line), " in %s", name_of(n));
         hear(n->site, flag_of(line), raised, line);
     }
     PyErr_Clear();
@@ -335,7 +357,7 @@ may_raise(const struct fr_judged_node *n)
     case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
     case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER;
     case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: return FR_FPE_OVER | FR_FPE_UNDER;
-    case FR_OP_cast: return FR_FPE_OVER | FR_FPE_INVALID;
+    case FR_OP_cast: return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_INVALID;
     case FR_OP_sqrt: case FR_OP_sin: case FR_OP_cos: case FR_OP_tan: case FR_OP_arcsin: case FR_OP_arccos:
     case FR_OP_arccosh: return FR_FPE_INVALID;
     default: return 0;
@@ -389,8 +411,7 @@ believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
     flags = as_integers(n, explained);
     for (size_t k = 0; k < FR_LEN(kinds); k++)
         if (flags & kinds[k].flag) {
-            snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, n->layout->ndim ? "" : "scalar ",
-                     fr_op_info[n->op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[n->op].name);
+            snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, n->layout->ndim ? "" : "scalar ", name_of(n));
             hear(n->site, kinds[k].flag, flags, line);
         }
     return explained;

@@ -39,7 +39,8 @@ struct fr_node {
     union {
         uint64_t bits;             /* the number of FR_SCALAR_HERE, or the first half of a SCALAR */
         int64_t  offset;           /* VIEW: elements from its argument's first */
-        uint32_t axes;             /* REDUCE: mask over the argument's axes; SCAN, IOTA, TAKE: the axis */
+        uint32_t axes;             /* REDUCE: mask over the argument's axes; SCAN, IOTA, TAKE: the axis; CAST of a node: 0,
+                                      or 1 + the operation that it belongs to (trace_store.c) */
     } u;
     union {
         struct fr_buffer *buffer;  /* LEAF */

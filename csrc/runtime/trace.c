@@ -185,6 +185,7 @@ fr_trace_convert(fr_ref from, fr_dtype dtype, struct fr_layout *layout, struct f
     id = fr_trace_node(FR_OP_cast, dtype, layout, err);
     if (id) {
         fr_nodes[id].n_args = 1;
+        fr_nodes[id].u.axes = 0;
         fr_node_set_arg(id, 0, from);
     }
     return id;

@@ -259,6 +259,20 @@ is_step_of_product(const struct fr_arg *args, int n, const struct fr_tensor *dst
            args[0].t->dtype == dst->dtype && (!args[1].t || args[1].t->layout->n_elems == 1);
 }
 
+/* The result of an operation as another dtype, which NumPy makes of it while it runs: what the cast warns of is said of
+ * the operation (bind/judge.c). */
+static fr_ref
+cast_by(fr_op op, fr_ref id, fr_dtype dtype, struct fr_err *err)
+{
+    fr_ref cast = fr_trace_convert(id, dtype, fr_layout_ref(fr_nodes[id].layout), err);
+
+    if (cast)
+        fr_nodes[cast].u.axes = (uint32_t)op + 1;
+    else
+        fr_node_drop_new(id);
+    return cast;
+}
+
 fr_status
 fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct fr_tensor *dst,
                   struct fr_err *err)
@@ -316,7 +330,9 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
         } else if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK) {
             struct fr_tensor value;
 
-            if ((st = fr_tensor_wrap(id, &value, err)) == FR_OK) {
+            if (result != dst->dtype && !(id = cast_by(op, id, dst->dtype, err)))
+                st = FR_ENOMEM;
+            if (st == FR_OK && (st = fr_tensor_wrap(id, &value, err)) == FR_OK) {
                 st = fr_trace_store(dst, &(struct fr_arg){.t = &value}, err);
                 fr_tensor_clear(&value);
             }
