@@ -117,7 +117,8 @@ getattro(PyObject *self, PyObject *name)
     const char *s = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     PyObject   *theirs = (PyObject *)class_of(self), *type, *value, *trace, *o, *descr;
 
-    if (s && !strncmp(s, "__", 2) && (is_of_arrays(s) ? shows_memory(s) && fr_scalar_is_stored(self) : !PyObject_HasAttr(theirs, name)))
+    if (s && !strncmp(s, "__", 2) &&
+        (is_of_arrays(s) ? shows_memory(s) && fr_scalar_is_stored(self) : !PyObject_HasAttr(theirs, name)))
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", class_of(self)->tp_name, name);
     descr = _PyType_Lookup(Py_TYPE(self), name);
     if (descr && (Py_IS_TYPE(descr, &PyMethodDescr_Type) || Py_IS_TYPE(descr, &PyWrapperDescr_Type)))

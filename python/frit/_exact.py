@@ -2,9 +2,10 @@
 
 Such a function may as well run as it is where that is the faster way (csrc/bind/contest.c). It is told from the code of the
 copies that run (_rewrite.py), and of functions of other modules that NumPy is handed on to: every attribute that they ask
-for and every function that they call is one of those below, and no operator is a power. What rounds more than once (exp, powers) is not among them, nor the extremes of arrays,
-which in NumPy depend on the processor where zeros of both signs meet, nor complex numbers, whose functions round more than
-once. Products of matrices, and what frit hands over, are NumPy's anyway.
+for and every function that they call is one of those below, and no operator is a power. What rounds more than once (exp,
+powers) is not among them, nor the extremes of arrays, which in NumPy depend on the processor where zeros of both signs
+meet, nor complex numbers, whose functions round more than once. Products of matrices, and what frit hands over, are
+NumPy's anyway.
 
 A function that also calls frit's own exp and the like is not exact, but its operators are: in a loop over elements these
 may be NumPy's numbers (csrc/runtime/element.c), for frit's functions come to the same of a number and of an element."""
