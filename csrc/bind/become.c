@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "bind/errstate.h"
 #include "bind/npy.h"
 
 enum { FRONT = offsetof(struct fr_tensor_object, t) }; /* bytes that are NumPy's afterwards */
@@ -35,11 +34,10 @@ can_become(const struct fr_tensor_object *o)
 
 /* ---- the ring */
 
-static struct fr_made made_outside = {&made_outside, &made_outside}; /* in no call */
-static FR_THREAD_LOCAL struct fr_made ring; /* next is NULL while there is none */
-FR_THREAD_LOCAL int fr_call_depth;
-static int            n_calls; /* threads that are in one */
-struct fr_made       *fr_made_now = &made_outside;
+static struct fr_made           made_outside = {&made_outside, &made_outside}; /* in no call */
+static FR_THREAD_LOCAL struct fr_made ring;                                    /* in this thread's outermost call */
+FR_THREAD_LOCAL struct fr_made *fr_made_now = &made_outside;
+FR_THREAD_LOCAL int             fr_call_depth;
 
 static struct fr_tensor_object *
 object_of(struct fr_made *m)
@@ -48,26 +46,12 @@ object_of(struct fr_made *m)
 }
 
 void
-fr_made_switch(void)
-{
-    fr_made_now = ring.next ? &ring : &made_outside;
-}
-
-void
-fr_made_resume(void)
-{
-    fr_errstate_follow_threads(n_calls > 1);
-    fr_made_switch();
-}
-
-void
 fr_call_begin(void)
 {
     if (fr_call_depth++)
         return;
     ring = (struct fr_made){&ring, &ring};
-    n_calls++;
-    fr_made_resume();
+    fr_made_now = &ring;
 }
 
 static bool
@@ -128,8 +112,7 @@ fr_call_end(void)
         return;
     fr_made_link_behind(&ring, &made);
     fr_made_unlink(&ring);
-    ring.next = NULL;
-    fr_made_switch();
+    fr_made_now = &made_outside;
     /* Others may drop some meanwhile, for computing lets them run. */
     while (made.next != &made) {
         struct fr_tensor_object *o = object_of(made.next);
@@ -142,8 +125,6 @@ fr_call_end(void)
         goes_well = fr_made_leave((PyObject *)o);
         Py_DECREF(o);
     }
-    n_calls--;
-    fr_errstate_follow_threads(n_calls > 0);
 }
 
 /* ---- becoming */

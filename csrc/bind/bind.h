@@ -133,8 +133,8 @@ enum { FR_TYPE_WAITING_MAX = 1024 };
 extern FR_HIDDEN struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
 extern FR_HIDDEN size_t                   fr_type_n_waiting;
 #endif
-/* The ring of Tensors that the running thread makes now (become.c). */
-extern FR_HIDDEN struct fr_made *fr_made_now;
+/* The ring of Tensors that this thread makes now (become.c). */
+extern FR_HIDDEN FR_THREAD_LOCAL struct fr_made *fr_made_now;
 static inline void
 fr_made_link_behind(struct fr_made *before, struct fr_made *m)
 {
@@ -157,8 +157,7 @@ fr_made_unlink(struct fr_made *m)
     prev->next = next;
     next->prev = prev;
 }
-/* An empty Tensor; the caller fills .t. Where the line of user code is asked for (site.c), that comes first, for it sees
- * which thread runs. */
+/* An empty Tensor; the caller fills .t. */
 static inline struct fr_tensor_object *
 fr_type_new(void)
 {
@@ -221,9 +220,6 @@ void      fr_call_begin(void);
 void      fr_call_end(void);
 /* The same for one of them. False: that cannot be done now. */
 bool      fr_made_leave(PyObject *tensor);
-/* Another thread may run than the one that made Tensors last: where it is seen that it does, and where others have run. */
-void      fr_made_switch(void);
-void      fr_made_resume(void);
 /* How many Tensors of the outermost call live that are no loans; their handles go into `list`, which may be NULL. */
 size_t    fr_made_left(const struct fr_tensor **list);
 /* Whether one of these cannot become what it stands for. */

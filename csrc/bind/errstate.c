@@ -205,7 +205,6 @@ fr_errstate_look(void)
     unsigned             warns = 0;
     bool                 at_once = false, filtered_anew;
 
-    fr_made_switch();
     if (looking || !read_state || !look_at(&filtered_anew))
         return;
     looking = true;
@@ -228,13 +227,6 @@ fr_errstate_look(void)
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
     looking = false;
-}
-
-void
-fr_errstate_follow_threads(bool others)
-{
-    if (others || fr_errstate_seen_thread != PyThreadState_Get())
-        fr_errstate_seen_thread = NULL;
 }
 
 /* ---- saying ---- */

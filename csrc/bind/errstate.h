@@ -13,9 +13,6 @@ extern FR_HIDDEN uint32_t fr_errstate_bits;   /* of sites: ir/node.h */
 int       fr_errstate_init(void);
 /* Reads the state anew. */
 void      fr_errstate_look(void);
-/* The next operation looks anew if it may be another thread's than the last one, of whose state and calls it would be
- * taken. `others`: other threads are in calls. */
-void      fr_errstate_follow_threads(bool others);
 /* Does what the state says about `text`, of an operation that raised `raised` in all, where FR_FPE_* `flag` is meant and the
  * operation was traced at `site`. -1: an exception is set. */
 int       fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text);

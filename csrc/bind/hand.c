@@ -334,7 +334,6 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
         any_read |= !fr_of(c.guests.v[k].tensor)->readonly && !PyArray_ISWRITEABLE(fr_array(c.guests.v[k].shown));
     raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
                : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
-    fr_made_resume();
     if (!raw)
         *retry = !writable && any_read && was_read_only();
 out:

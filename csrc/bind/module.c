@@ -20,7 +20,6 @@ static void
 take_gil(void *state)
 {
     PyEval_RestoreThread(state);
-    fr_made_resume();
 }
 
 /* Asked while kernels run and while compiles are awaited. A signal's handler runs here; when it raises,

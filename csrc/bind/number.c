@@ -40,13 +40,13 @@ fast_pair(PyObject *a, PyObject *b, struct fr_arg *args)
 static inline PyObject *
 trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
 {
-    struct fr_tensor_object *r;
+    struct fr_tensor_object *r = fr_type_new();
     struct fr_err            err;
     fr_status                st;
 
-    FR_TRACE_HERE();
-    if (FR_UNLIKELY(!(r = fr_type_new())))
+    if (FR_UNLIKELY(!r))
         return NULL;
+    FR_TRACE_HERE();
     st = layout ? fr_trace_map_like(op, args, n, layout, &r->t, &err)
                 : fr_trace_map(op, args, n, &r->t, &err);
     if (FR_LIKELY(st == FR_OK)) {
@@ -123,9 +123,9 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
 /* A new object with what `traced` is the tracing of into its handle `r->t`; where that is false, on we go. */
 #define RETURN_IF_TRACED(r, traced)                                                                                    \
     do {                                                                                                               \
-        FR_TRACE_HERE();                                                                                               \
         if (FR_UNLIKELY(!((r) = fr_type_new())))                                                                       \
             return NULL;                                                                                               \
+        FR_TRACE_HERE();                                                                                               \
         if (FR_LIKELY(traced)) {                                                                                       \
             if (FR_LIKELY((r)->t.layout->ndim))                                                                        \
                 return (PyObject *)(r);                                                                                \

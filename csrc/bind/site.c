@@ -414,7 +414,7 @@ fr_site_here(void)
 uintptr_t
 fr_site_instruction(void)
 {
-    frame_t f = current_frame();
+    frame_t f = frame_of(current_thread());
 
     return f ? frame_key(f) : 0;
 }
@@ -423,7 +423,7 @@ fr_site_instruction(void)
 static int
 running(void)
 {
-    frame_t       f = current_frame();
+    frame_t       f = frame_of(current_thread());
     PyCodeObject *code = f ? frame_code(f) : NULL;
     PyObject     *bytes = code ? PyCode_GetCode(code) : NULL;
     int           at = bytes ? frame_lasti(f) : -1, ops = -1;
