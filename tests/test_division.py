@@ -165,7 +165,8 @@ def test_complex_whole_powers(dtype):
         with np.errstate(all="ignore"):
             got = frit.asarray(a) ** e
             assert_same(got, a ** e, ulp=4 + 2 * abs(e), what=f"{dtype} ** {e}")
-            assert_same(got, frit.asarray(a) ** frit.full(a.shape, e, dtype=dtype), what=f"{dtype} ** {e}, an array")
+            # (The operator makes a reciprocal of ** -1, as NumPy's does.)
+            assert_same(frit.power(frit.asarray(a), e), frit.asarray(a) ** frit.full(a.shape, e, dtype=dtype), what=f"{dtype} ** {e}, an array")
 
 
 def test_complex_cubes_take_a_short_way():

@@ -1,9 +1,12 @@
 """What NumPy shows as a number is not shared: views of it are of their own. Arrays without axes are shared."""
+import warnings
+
 import numpy as np
 import pytest
 
 import frit
 
+from .common import assert_same
 from .programs import COMPILED, assert_like_numpy
 
 pytestmark = pytest.mark.core
@@ -127,6 +130,31 @@ def test_powers_in_place():
     for source in ("a **= 0.5; return a", "a = a * 1.0; a **= 2; a **= 0.5; return a", "a = a.astype('f4'); a **= np.float64(0.5); return a",
                    "np.power(a, 0.5, out=a)", "c = np.empty(4); np.power(a, 0.5, out=c); return c"):
         assert_like_numpy(source, (np.arange(4), None), calls=2)
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2, -2, 1.5, 3, 7])
+
+
+@pytest.mark.parametrize("dtype", "f2 f4 f8 c8 c16 i8 u1 ?".split())
+def test_forms_of_powers(dtype):
+    """An array's power of Python's 2, -1 and 0.5 is a square, a reciprocal and a root; of other numbers, and by the function,
+    it is the loop's."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = {"c": np.array([complex(a, b) for a in SPECIAL for b in SPECIAL]), "f": SPECIAL}.get(dtype[0], np.arange(2 if dtype == "?" else 7)).astype(dtype)
+        for e in (2, 2.0, -1, -1.0, 0.5, 3, 1, -2, True, np.float64(0.5), np.float64(-1), np.float32(0.5), np.int64(2), np.int64(-1)):
+            for f in (lambda x: x ** e, lambda x: np.power(x, e), lambda x: x.__ipow__(e)):
+                for a in (x, x[3 % x.size:][:1].reshape(())):
+                    try:
+                        want = f(a.copy())
+                    except Exception as error:
+                        with pytest.raises(type(error)):
+                            frit.accelerate(f)(a.copy())
+                        with pytest.raises(type(error)):
+                            f(frit.asarray(a))
+                        continue
+                    for got in (frit.accelerate(f)(a.copy()), f(frit.asarray(a))):
+                        assert_same(np.asarray(got), np.asarray(want), ulp=64 if dtype[0] == "c" else 1, what=f"{dtype} {e!r}")
 
 
 def test_powers_of_numbers():

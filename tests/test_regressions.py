@@ -639,3 +639,15 @@ def test_components_of_repeated_rows_lie_as_numpys(component, dtype):
     rows = np.broadcast_to(np.arange(5).astype(dtype), (3, 5))
     want, got = getattr(np, component)(rows) + 0, np.asarray(getattr(frit, component)(rows) + 0)
     assert got.strides == want.strides and np.array_equal(got, want)
+
+
+def test_what_is_empty_lies_as_it_lay():
+    """Among arrays of NumPy, too, which are copied: the result of a concatenation is laid out as its operands are."""
+    v = np.asfortranarray(np.ones((2, 3, 2)))
+
+    def f():
+        a = v.astype("f2", order="A")
+        np.random.default_rng(7).shuffle(np.zeros(3))
+        return np.concatenate([a[:0], a]), np.concatenate([a, a[:0]]), np.concatenate([a[:, :0], a], axis=1), np.stack([a[:0], a[:0]])
+    for got, want in zip(frit.accelerate(f)(), f()):
+        assert_same(got, want, strides=True)

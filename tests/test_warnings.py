@@ -515,6 +515,67 @@ def test_programs(f, args, filter):
     check(f, args, filter)
 
 
+def texts(f, *args):
+    """What a call warns about, underflow too."""
+    with warnings.catch_warnings(record=True) as said, np.errstate(all="warn"):
+        warnings.simplefilter("always")
+        result = f(*args)
+        if isinstance(result, frit.Tensor):
+            frit.eval(result)
+    return sorted(str(w.message) for w in said)
+
+
+OPERATIONS = {   # of two numbers, two arrays without axes, and what is between: NumPy's numbers have operators of their own
+    "divide": lambda x, y: x / y, "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y, "reversed": lambda x, y: 1 / x,
+    "divmod": lambda x, y: divmod(x, y)[0] + divmod(x, y)[1], "np.divmod": lambda x, y: np.divmod(x, y)[0], "np.divide": lambda x, y: np.divide(x, y),
+    "multiply": lambda x, y: (x + 1e300) * (y + 1e300), "np.multiply": lambda x, y: np.multiply(x + 1e300, y + 1e300),
+    "power": lambda x, y: x ** (y - 1), "** 2": lambda x, y: (x + 1e300) ** 2, "** 2.0": lambda x, y: (x + 1e300) ** 2.0, "** 3": lambda x, y: (x + 1e300) ** 3,
+    "** -1": lambda x, y: x ** -1, "** 0.5": lambda x, y: (x - 1) ** 0.5, "np.power": lambda x, y: np.power(x, -1), "square": lambda x, y: np.square(x + 1e300),
+    "sqrt": lambda x, y: np.sqrt(x - 1), "log": lambda x, y: np.log(x), "mean": lambda x, y: (x - np.inf).mean() + np.mean(np.inf - x),
+    "var": lambda x, y: np.var(np.atleast_1d(x + 1e300)), "cast": lambda x, y: (x + 1e300).astype("f4"), "np.sum": lambda x, y: np.sum(x - np.inf) + np.inf}
+OPERANDS = {"arrays": (np.zeros(()), np.zeros(())), "array and number": (np.zeros(()), np.float64(0)), "number and array": (np.float64(0), np.zeros(())),
+            "numbers": (np.float64(0), np.float64(0)), "axes": (np.array([0.0, 1, 1e300]), np.array([0.0, 1, 1e300])), "both": (np.array([0.0, 1]), np.zeros(()))}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_names_of_operations(operation):
+    f = OPERATIONS[operation]
+    for kind, (x, y) in OPERANDS.items():
+        want = texts(f, x, y)
+        assert texts(frit.accelerate(f), x, y) == want, kind
+        if isinstance(x, np.ndarray):
+            assert texts(f, frit.asarray(x), frit.asarray(y) if isinstance(y, np.ndarray) else y) == want, kind
+
+
+def into(e):
+    def f(x):
+        x = x.copy()
+        x **= e
+        return x
+    return f
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_names_of_powers(dtype):
+    for value in (0.0, -1.0, 1e30 if dtype == "f4" else 1e200):
+        for x in (np.full(3, value, dtype), np.full((), value, dtype)):
+            for e in (2, 2.0, -1, -1.0, 0.5, 3, np.float64(0.5), np.int64(-1) if dtype != "f4" else -1):
+                for f in (lambda x: x ** e, lambda x: np.power(x, e), into(e) if dtype != "f4" else abs):
+                    want = texts(f, x)
+                    assert texts(frit.accelerate(f), x) == want and texts(f, frit.asarray(x)) == want, (value, e)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("value", [1e-30, 1e-40, 3e-8, 1e-6, 2.0 ** -24, 6.2e-5, 1.0, 65519, 65520])
+def test_conversions_to_half(dtype, value):
+    for n in (1, 40):
+        x = np.full(n, value, dtype)
+        for f in (lambda x: x.astype("f2"), lambda x: np.zeros(n, "f2") + x.astype("f2"), lambda x: (x + 0).astype("f2")):
+            want = texts(f, x)
+            # (What has few digits is exact, which underflows nowhere.)
+            assert texts(frit.accelerate(f), x) == want and texts(f, frit.asarray(x)) == want
+
+
 def judged():
     return frit.stats()["judged"]
 

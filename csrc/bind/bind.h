@@ -690,17 +690,27 @@ PyObject *fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, P
 extern PyType_Slot fr_number_slots[];
 /* An operation over any operands; `binary`: it is an operator, which may leave the answer to others. */
 PyObject *fr_number_map(fr_op, fr_args objects, int n, bool binary);
-/* NumPy's short cuts for powers with a number as exponent: square, sqrt, reciprocal, positive. */
-fr_op     fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent);
-int       fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent);
 PyObject *fr_number_complex(PyObject *self, PyObject *unused);
 PyObject *fr_number_richcompare(PyObject *a, PyObject *b, int op);
 
-PyObject *fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary);
 /* Whether the product with this number, traced there, stands for a division by its inverse. */
 bool      fr_number_divides(uint32_t site, double inverse);
-/* One operation over arguments that are ready, a new Tensor. */
-PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n);
+/* FR_SITE_UFUNC unless the operator is one of numbers: those have operators of their own in NumPy, which one array among
+ * the operands leaves to the ufunc. */
+uint32_t  fr_number_how(PyObject *a, PyObject *b);
+/* One operation over arguments that are ready, a new Tensor, or into `self`; `how` is added to its site. */
+PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n, uint32_t how);
+PyObject *fr_number_into(fr_op, const struct fr_arg *args, int n, PyObject *self, uint32_t how);
+
+/* ---- power.c */
+PyObject *fr_power_operator(PyObject *a, PyObject *b, PyObject *modulus);
+PyObject *fr_power_in_place(PyObject *a, PyObject *b, PyObject *modulus);
+/* a ** b, stored into `into` unless that is NULL; `binary`: it is the operator. */
+PyObject *fr_power(PyObject *a, PyObject *b, PyObject *into, bool binary);
+/* The operation that gives NumPy's bits of a power with a number as exponent: square, sqrt, reciprocal, positive and so on;
+ * `plain`: of an array, by the operator. Adds to *how what its site needs. */
+fr_op     fr_power_op(const struct fr_arg *base, const struct fr_arg *exponent, bool plain, uint32_t *how);
+int       fr_power_check(const struct fr_arg *base, const struct fr_arg *exponent);
 
 /* ---- functions.c */
 void      fr_functions_init(void);

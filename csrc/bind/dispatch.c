@@ -190,6 +190,19 @@ hand_ufunc(PyObject *ufunc, PyObject *method, fr_args args, Py_ssize_t nargs, Py
     return result;
 }
 
+/* An operator of NumPy's number before one of ours comes here as its ufunc. */
+static bool
+is_of_numbers(fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    return nargs == 2 && !kw && fr_numpy_is_scalar(args[0]) && fr_is_tensor(args[1]) && fr_object(args[1])->scalar;
+}
+
+static PyObject *
+map_numbers(fr_op op, fr_args args)
+{
+    return fr_type_number(op == FR_OP_power ? fr_power(args[0], args[1], NULL, true) : fr_number_map(op, args, 2, true));
+}
+
 static PyObject *
 array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
@@ -220,7 +233,8 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
     op = (fr_op)PyLong_AsLong(index);
     if (PyUnicode_CompareWithASCIIString(method, "__call__") == 0)
-        return nargs == fr_op_info[op].arity ? fr_functions_map(op, args, nargs, kw)
+        return nargs == fr_op_info[op].arity ? is_of_numbers(args, nargs, kw) ? map_numbers(op, args)
+                                                                              : fr_functions_map(op, args, nargs, kw)
                                              : hand_ufunc(ufunc, method, args, nargs, kw);
     if (PyUnicode_CompareWithASCIIString(method, "reduce") == 0 ||
         PyUnicode_CompareWithASCIIString(method, "accumulate") == 0) {

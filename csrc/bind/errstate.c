@@ -10,6 +10,7 @@
 #endif
 
 #include "backends/cpu/fpe.h"
+#include "ir/node.h"
 #include "runtime/judge.h"
 
 uint32_t fr_errstate_bits = (FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID) << 28;
@@ -221,7 +222,7 @@ fr_errstate_look(void)
     }
     if (at_once && !fr_trace_at_once)
         flush();
-    fr_errstate_bits = warns << 28;
+    fr_errstate_bits = warns << 28 | (fr_errstate_bits & FR_SITE_INSTEAD);
     fr_judge_epoch += filtered_anew;
     fr_trace_set_at_once(at_once);
     PyErr_Clear();

@@ -289,13 +289,13 @@ count_floats(int64_t n, double start, double step, fr_dtype d)
     args[1] = (struct fr_arg){.n = {.dtype = FR_F64, .weak = 'f', .v.f64 = delta}};
     if (o && delta != 1) {
         args[0].t = fr_of(o);
-        scaled = fr_number_trace(FR_OP_multiply, args, 2);
+        scaled = fr_number_trace(FR_OP_multiply, args, 2, 0);
         Py_SETREF(o, scaled);
     }
     args[1].n.v.f64 = start;
     if (o && start != 0) {
         args[0].t = fr_of(o);
-        scaled = fr_number_trace(FR_OP_add, args, 2);
+        scaled = fr_number_trace(FR_OP_add, args, 2, 0);
         Py_SETREF(o, scaled);
     }
     return o;
@@ -313,13 +313,13 @@ count_ints(int64_t n, int64_t start, int64_t step)
     args[1] = (struct fr_arg){.n = {.dtype = FR_I64, .weak = 'i', .v.i64 = step}};
     if (o && step != 1) {
         args[0].t = fr_of(o);
-        scaled = fr_number_trace(FR_OP_multiply, args, 2);
+        scaled = fr_number_trace(FR_OP_multiply, args, 2, 0);
         Py_SETREF(o, scaled);
     }
     args[1].n.v.i64 = start;
     if (o && start != 0) {
         args[0].t = fr_of(o);
-        scaled = fr_number_trace(FR_OP_add, args, 2);
+        scaled = fr_number_trace(FR_OP_add, args, 2, 0);
         Py_SETREF(o, scaled);
     }
     return o;
@@ -596,7 +596,7 @@ half(fr_args args, Py_ssize_t nargs, PyObject *kw, bool lower)
         a[0].t = fr_of(mask);
         a[1].t = x.arg.t;
         a[2] = (struct fr_arg){.n = {.dtype = x.arg.t->dtype}};
-        result = fr_number_trace(FR_OP_where, a, 3);
+        result = fr_number_trace(FR_OP_where, a, 3, 0);
         Py_DECREF(mask);
     }
     fr_value_clear(&x);

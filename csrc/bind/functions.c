@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/errstate.h"
 #include "ir/node.h"
 
 /* What a ufunc may be told besides its operands. */
@@ -14,6 +15,7 @@ struct options {
     bool      hand;                   /* something that only NumPy handles */
     bool      unsafe;                 /* casting */
     bool      array;                  /* out=...: an array, also where the result has no axes */
+    uint32_t  how;                    /* for the operation's site */
 };
 
 static int
@@ -188,7 +190,7 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
         st = FR_VALUE_OK;
     }
     FR_TRACE_HERE();
-    fr_trace_site |= o->where ? FR_SITE_MASKED : 0;
+    fr_trace_site |= o->how | (o->where ? FR_SITE_MASKED : 0);
     if (o->out && !o->where && !in_dtype) {
         fst = fr_trace_map_into(op, args, n, fr_of(o->out), &err);
     } else {
@@ -274,7 +276,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     int               n = fr_op_info[op].arity, st, n_args = n;
     struct fr_value x[3];
     struct fr_arg     a[3];
-    struct options    o = {.out = NULL};
+    struct options    o = {.how = FR_SITE_UFUNC};
     PyObject         *result = NULL;
     fr_op             as = op;
 
@@ -303,9 +305,9 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         if (o.unsafe && !is_safe(a, n, o.out ? fr_of(o.out) : NULL))
             st = FR_VALUE_HAND;
         if (st == FR_VALUE_OK && op == FR_OP_power) {
-            st = fr_number_power_check(&a[0], &a[1]);
+            st = fr_power_check(&a[0], &a[1]);
             if (!o.dtype)
-                as = fr_number_power_op(&a[0], &a[1]);
+                as = fr_power_op(&a[0], &a[1], false, &o.how);
             n_args = fr_op_info[as].arity;
         }
         if (st == FR_VALUE_OK)
@@ -341,7 +343,7 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 
     if (FR_LIKELY(!kwnames && nargs == n)) {
         if (FR_UNLIKELY(op == FR_OP_power))
-            return fr_type_number(fr_number_power(args[0], args[1], NULL, false));
+            return fr_type_number(fr_power(args[0], args[1], NULL, false));
         for (int i = 0; i < n; i++)
             if (!fr_value_fast(args[i], &a[i])) {
                 if (!numpy_has(op) && PyUnicode_Check(args[i]))
@@ -350,7 +352,7 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
                     return number;
                 return fr_type_number(fr_number_map(op, args, n, false));
             }
-        return fr_type_number(fr_number_trace(op, a, n));
+        return fr_type_number(fr_number_trace(op, a, n, FR_SITE_UFUNC));
     }
     return map_options(op, args, nargs, kwnames);
 }
@@ -407,7 +409,7 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     fst = as_condition(&x[0], &cast, &err);
     a[0] = x[0].arg;
     if (fst == FR_OK)
-        result = fr_number_trace(FR_OP_where, a, 3);
+        result = fr_number_trace(FR_OP_where, a, 3, FR_SITE_UFUNC);
     else
         fr_errors_raise(fst, &err);
     if (result)
@@ -646,15 +648,14 @@ divmod(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     (void)module;
     if (nargs != 2 || kwnames)
         return fr_hand_name("divmod", args, nargs, kwnames);
+    fr_errstate_bits |= FR_SITE_INSTEAD;
     q = fr_functions_map(FR_OP_floor_divide, args, 2, NULL);
-    if (!q)
-        return NULL;
-    r = fr_functions_map(FR_OP_remainder, args, 2, NULL);
-    if (!r) {
-        Py_DECREF(q);
-        return NULL;
-    }
-    return Py_BuildValue("NN", q, r);
+    r = q ? fr_functions_map(FR_OP_remainder, args, 2, NULL) : NULL;
+    fr_errstate_bits &= ~FR_SITE_INSTEAD;
+    if (r)
+        return Py_BuildValue("NN", q, r);
+    Py_XDECREF(q);
+    return NULL;
 }
 
 /* modf(x) = (copysign(x - trunc(x), x), trunc(x)); infinities have the fraction 0. */

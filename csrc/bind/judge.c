@@ -149,9 +149,15 @@ reduced(const struct fr_judged_node *n, PyObject *a)
     return axis;
 }
 
-/* Numbers in NumPy have operators of their own, which say so. */
-static PyObject *
-operate(const struct fr_judged_node *n, PyObject *const *arg)
+static bool
+is_of_divmod(const struct fr_judged_node *n)
+{
+    return (n->site & FR_SITE_INSTEAD) && (n->op == FR_OP_floor_divide || n->op == FR_OP_remainder);
+}
+
+/* Numbers in NumPy have operators of their own, which say so: the operator's name, or NULL. */
+static const char *
+operator_of_numbers(const struct fr_judged_node *n)
 {
     static const struct {
         fr_op       op;
@@ -159,19 +165,25 @@ operate(const struct fr_judged_node *n, PyObject *const *arg)
     } names[] = {{FR_OP_add, "add"}, {FR_OP_subtract, "sub"}, {FR_OP_multiply, "mul"}, {FR_OP_divide, "truediv"},
                  {FR_OP_floor_divide, "floordiv"}, {FR_OP_remainder, "mod"}, {FR_OP_power, "pow"}};
 
-    if (n->layout->ndim != 0 || n->n_args != 2)
-        return NULL;
-    for (size_t i = 0; i < FR_LEN(names); i++)
-        if (names[i].op == n->op) {
-            PyObject *x = PyArray_ToScalar(PyArray_DATA(fr_array(arg[0])), fr_array(arg[0]));
-            PyObject *y = PyArray_ToScalar(PyArray_DATA(fr_array(arg[1])), fr_array(arg[1]));
-            PyObject *r = x && y ? PyObject_CallMethod(operators, names[i].name, "OO", x, y) : NULL;
-
-            Py_XDECREF(x);
-            Py_XDECREF(y);
-            return r;
-        }
+    for (size_t i = 0; i < FR_LEN(names) && n->layout->ndim == 0 && !(n->site & FR_SITE_UFUNC); i++)
+        if (names[i].op == n->op)
+            return names[i].name;
     return NULL;
+}
+
+/* NULL without an exception: no operator of numbers. */
+static PyObject *
+operate(const struct fr_judged_node *n, PyObject *const *arg)
+{
+    const char *name = operator_of_numbers(n);
+    PyObject   *x = NULL, *y = NULL, *r = NULL;
+
+    if (name && n->n_args == 2 && (x = PyArray_ToScalar(PyArray_DATA(fr_array(arg[0])), fr_array(arg[0]))) &&
+        (y = PyArray_ToScalar(PyArray_DATA(fr_array(arg[1])), fr_array(arg[1]))))
+        r = PyObject_CallMethod(operators, name, "OO", x, y);
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    return r;
 }
 
 /* A store's value is there in the dtype that is stored: it only says what the array is afterwards. */
@@ -192,6 +204,28 @@ stored(const struct fr_judged_node *n, PyObject *const *arg)
     return r;
 }
 
+/* The part of divmod that the node is. */
+static PyObject *
+part_of_divmod(const struct fr_judged_node *n, PyObject *const *arg)
+{
+    PyObject *f, *x, *y, *both = NULL, *r = NULL;
+
+    if (n->layout->ndim || (n->site & FR_SITE_UFUNC)) {
+        if ((f = fr_numpy_attr("divmod")))
+            both = PyObject_Vectorcall(f, arg, 2, NULL);
+        Py_XDECREF(f);
+    } else if ((x = PyArray_ToScalar(PyArray_DATA(fr_array(arg[0])), fr_array(arg[0])))) {
+        if ((y = PyArray_ToScalar(PyArray_DATA(fr_array(arg[1])), fr_array(arg[1]))))
+            both = PyNumber_Divmod(x, y);
+        Py_DECREF(x);
+        Py_XDECREF(y);
+    }
+    if (both)
+        r = PySequence_GetItem(both, n->op == FR_OP_remainder);
+    Py_XDECREF(both);
+    return r;
+}
+
 /* NULL without an exception: NumPy does not have it. */
 static PyObject *
 computed(const struct fr_judged_node *n, PyObject *const *arg)
@@ -207,6 +241,8 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
                                                  : "minimum",
                      "accumulate", PyLong_FromLong((long)n->axes), arg[0]);
     case FR_CLASS_MAP:
+        if (is_of_divmod(n))
+            return part_of_divmod(n, arg);
         if ((r = operate(n, arg)) || PyErr_Occurred())
             return r;
         break;
@@ -229,6 +265,36 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
     return r;
 }
 
+/* The exponent of a power that was traced as another operation; 0: it is none. */
+static float
+exponent_of(const struct fr_judged_node *n)
+{
+    float by;
+
+    switch (n->op) {
+    case FR_OP_cube: return 3;
+    case FR_OP_fourth: return 4;
+    case FR_OP_number_power: memcpy(&by, &n->axes, sizeof by); return by;
+    case FR_OP_square: case FR_OP_multiply_apart: return n->site & FR_SITE_INSTEAD ? 2 : 0;
+    case FR_OP_sqrt: return n->site & FR_SITE_INSTEAD ? 0.5f : 0;
+    case FR_OP_reciprocal: return n->site & FR_SITE_INSTEAD ? -1 : 0;
+    default: return 0;
+    }
+}
+
+/* The operation that the user wrote, as far as the node itself tells. */
+static fr_op
+written_op(const struct fr_judged_node *n)
+{
+    if (exponent_of(n) != 0)
+        return FR_OP_power;
+    if (n->op == FR_OP_divide_few || n->op == FR_OP_divide_whole)
+        return FR_OP_divide;
+    if (n->op == FR_OP_multiply_apart)
+        return FR_OP_multiply;
+    return n->op == FR_OP_multiply && (n->site & FR_SITE_INSTEAD) ? FR_OP_square : n->op;
+}
+
 /* The operation that the user wrote, where another one with the same bits was traced. */
 static struct fr_judged_node
 as_written(const struct fr_judged_node *n, PyObject **arg)
@@ -237,23 +303,22 @@ as_written(const struct fr_judged_node *n, PyObject **arg)
     PyObject             *f, *inverse = NULL;
     double                by = 0;
 
-    if (w.op == FR_OP_divide_few || w.op == FR_OP_divide_whole)
-        w.op = FR_OP_divide;
-    if (w.op == FR_OP_multiply_apart)
-        w.op = FR_OP_multiply;
-    if (w.op == FR_OP_cube || w.op == FR_OP_fourth) {
-        PyObject *exponent = PyFloat_FromDouble(w.op == FR_OP_cube ? 3 : 4);
+    w.op = written_op(n);
+    if (exponent_of(n) != 0) {
+        PyObject *exponent = PyFloat_FromDouble(exponent_of(n));
 
-        arg[1] = exponent ? PyArray_FromAny(exponent, (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(w.dtype)), 0, 0, 0, NULL) : NULL;
+        Py_XSETREF(arg[1], exponent ? PyArray_FromAny(exponent, (PyArray_Descr *)Py_NewRef(fr_numpy_dtype(w.dtype)), 0, 0, 0, NULL)
+                                    : NULL);
         Py_XDECREF(exponent);
-        w.op = arg[1] ? FR_OP_power : w.op;
+        w.op = arg[1] ? FR_OP_power : n->op;
         w.n_args = arg[1] ? 2 : 1;
         return w;
     }
+    w.n_args = fr_op_info[w.op].class_ == FR_CLASS_MAP ? fr_op_info[w.op].arity : w.n_args;
     if (w.op != FR_OP_multiply || w.arg[1].node >= 0 || (w.arg[1].dtype != FR_F64 && w.arg[1].dtype != FR_F32))
         return w;
     by = w.arg[1].dtype == FR_F64 ? *(double *)PyArray_DATA(fr_array(arg[1])) : *(float *)PyArray_DATA(fr_array(arg[1]));
-    if (fr_number_divides(w.site, by) && (f = fr_numpy_attr("reciprocal"))) {
+    if (fr_number_divides(w.site & ~FR_SITE_UFUNC, by) && (f = fr_numpy_attr("reciprocal"))) {
         if ((inverse = PyObject_CallOneArg(f, arg[1])))
             Py_SETREF(inverse, PyArray_FROM_O(inverse));
         Py_DECREF(f);
@@ -294,32 +359,37 @@ hear(uint32_t site, unsigned flag, unsigned raised, const char *text)
     Py_XDECREF(x);
 }
 
-/* Whether it is a cast by which an operation makes another dtype of its result: trace_store.c, cast_by. */
-static bool
-is_of_operation(const struct fr_judged_node *n)
-{
-    return n->op == FR_OP_cast && n->arg[0].node >= 0 && n->axes;
-}
-
-/* The operation as NumPy calls it. */
+/* Of a cast that is a part of the ufunc beside it, the name of that; NULL: it is for itself. */
 static const char *
-name_of(const struct fr_judged_node *n)
+ufunc_around(const struct fr_judged *j, const struct fr_judged_node *n)
 {
-    fr_op op = is_of_operation(n) ? (fr_op)(n->axes - 1) : n->op;
+    const struct fr_judged_node *x = NULL;
+    int                          at = (int)(n - j->node);
 
-    switch (op) {
-    case FR_OP_cube: case FR_OP_fourth: return "power";
-    case FR_OP_divide_few: case FR_OP_divide_whole: return "divide";
-    default: return fr_op_info[op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[op].name;
+    if (n->op != FR_OP_cast || !(n->site & FR_SITE_UFUNC))
+        return NULL;
+    if (n->arg[0].node >= 0 && j->node[n->arg[0].node].site == n->site)
+        x = &j->node[n->arg[0].node];
+    for (int i = at + 1; i < j->n && !x; i++)
+        for (int k = 0; k < j->node[i].n_args; k++)
+            if (j->node[i].arg[k].node == at && FR_SITE_LINE(j->node[i].site) == FR_SITE_LINE(n->site))
+                x = &j->node[i];
+    if (!x)
+        return NULL;
+    switch (fr_op_info[x->op].class_) {
+    case FR_CLASS_REDUCE: return "reduce";
+    case FR_CLASS_MAP: return fr_op_info[x->op].name;
+    default: return NULL;
     }
 }
 
-/* What NumPy has written: "Warning: divide by zero encountered in log\n". */
+/* What NumPy has written: "Warning: divide by zero encountered in log\n"; `name`: in what, unless that is NULL. */
 static void
-hear_notes(const struct fr_judged_node *n)
+hear_notes(const struct fr_judged_node *n, const char *name)
 {
+    static const char encountered[] = " encountered in ";
     const char *text[FR_LEN(kinds)];
-    char        line[200], *in;
+    char        line[200];
     unsigned    raised = 0;
     int         n_texts = 0;
 
@@ -332,10 +402,13 @@ hear_notes(const struct fr_judged_node *n)
         }
     }
     for (int i = 0; i < n_texts; i++) {
-        snprintf(line, sizeof line, "%s", text[i]);
+        const char *in = name ? strstr(text[i], encountered) : NULL;
+
+        if (in)
+            snprintf(line, sizeof line, "%.*s%s%s", (int)(in - text[i]), text[i], encountered, name);
+        else
+            snprintf(line, sizeof line, "%s", text[i]);
         line[strcspn(line, "\n")] = '\0';
-        if (is_of_operation(n) && (in = strstr(line, " in cast")))
-            snprintf(in, sizeof line - (size_t)(in - line), " in %s", name_of(n));
         hear(n->site, flag_of(line), raised, line);
     }
     PyErr_Clear();
@@ -347,7 +420,7 @@ hear_notes(const struct fr_judged_node *n)
 static unsigned
 may_raise(const struct fr_judged_node *n)
 {
-    switch (n->op) {
+    switch (written_op(n)) {
     case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
     case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
     case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
@@ -355,7 +428,7 @@ may_raise(const struct fr_judged_node *n)
         return FR_FPE_DIVIDE | FR_FPE_INVALID | (fr_dtype_is_int(n->dtype) ? FR_FPE_OVER : 0);
     case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
     case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
-    case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER;
+    case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID;
     case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: return FR_FPE_OVER | FR_FPE_UNDER;
     case FR_OP_cast: return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_INVALID;
     case FR_OP_sqrt: case FR_OP_sin: case FR_OP_cos: case FR_OP_tan: case FR_OP_arcsin: case FR_OP_arccos:
@@ -403,15 +476,19 @@ as_integers(const struct fr_judged_node *n, unsigned flags)
 static unsigned
 believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
 {
-    unsigned explained = unexplained & may_raise(n), flags;
-    char     line[100];
+    unsigned              explained = unexplained & may_raise(n), flags;
+    struct fr_judged_node w = *n;
+    const char           *name;
+    char                  line[100];
 
+    w.op = written_op(n);
+    name = fr_op_info[w.op].class_ == FR_CLASS_REDUCE ? "reduce" : is_of_divmod(n) ? "divmod" : fr_op_info[w.op].name;
     if (explained && result)
         explained &= borne_out(result);
     flags = as_integers(n, explained);
     for (size_t k = 0; k < FR_LEN(kinds); k++)
         if (flags & kinds[k].flag) {
-            snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, n->layout->ndim ? "" : "scalar ", name_of(n));
+            snprintf(line, sizeof line, "%s encountered in %s%s", kinds[k].name, operator_of_numbers(&w) ? "scalar " : "", name);
             hear(n->site, kinds[k].flag, flags, line);
         }
     return explained;
@@ -455,7 +532,7 @@ judge_choice(const struct fr_judged *j, const struct fr_judged_node *choice, PyO
             PyTuple_SET_ITEM(args, k, Py_NewRef(arg[k]));
         Py_XDECREF(PyObject_Call(f, args, kw));
         PyErr_Clear();
-        hear_notes(n);
+        hear_notes(n, NULL);
     }
     PyErr_Clear();
     for (int k = 0; k < n->n_args; k++)
@@ -491,8 +568,9 @@ judge_node(const struct fr_judged *j, const struct fr_judged_node *n, PyObject *
             Py_XDECREF(as);
         }
         PyErr_Clear();
-        if (!is_masked(n))
-            hear_notes(n);
+        /* Where each operation is judged by itself, the quotient has said it. */
+        if (!is_masked(n) && !(fr_trace_at_once && is_of_divmod(n) && n->op == FR_OP_remainder))
+            hear_notes(n, ufunc_around(j, n));
         if (n->site & FR_SITE_MASKED && n->op == FR_OP_where) {
             PyList_SetSlice(notes, 0, PY_SSIZE_T_MAX, NULL);
             judge_choice(j, n, arg[0], value);

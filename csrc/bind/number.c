@@ -5,40 +5,25 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/errstate.h"
+#include "bind/pair.h"
+#include "ir/node.h"
 
-/* A Python number beside a tensor of dtype d, if it surely fits. */
-static inline bool
-fast_number(PyObject *o, fr_dtype d, struct fr_arg *arg)
+static bool
+is_array_without_axes(PyObject *o)
 {
-    if (fr_value_fast(o, arg))
-        return true;
-    if ((d >= FR_F16 || d == FR_I64) && PyLong_CheckExact(o) &&
-        fr_value_small_int(o, &arg->n.v.i64)) {
-        arg->n.dtype = FR_I64;
-        arg->n.weak = 'i';
-        return true;
-    }
-    return false;
+    return fr_is_tensor(o) ? fr_of(o)->layout->ndim == 0 && !fr_object(o)->scalar : fr_numpy_is_array(o);
 }
 
-static inline bool
-fast_pair(PyObject *a, PyObject *b, struct fr_arg *args)
+uint32_t
+fr_number_how(PyObject *a, PyObject *b)
 {
-    if (fr_is_tensor(a)) {
-        args[0].t = fr_of(a);
-        if (FR_LIKELY(fr_is_tensor(b))) {
-            args[1].t = fr_of(b);
-            return true;
-        }
-        return fast_number(b, fr_of(a)->dtype, &args[1]);
-    }
-    args[1].t = fr_of(b); /* one of the two is a tensor, or we had not been called */
-    return fr_is_tensor(b) && fast_number(a, fr_of(b)->dtype, &args[0]);
+    return is_array_without_axes(a) || is_array_without_axes(b) ? FR_SITE_UFUNC : 0;
 }
 
-/* The operation, into memory of this layout unless that is NULL. */
+/* The operation, into memory of this layout unless that is NULL; `how` is for its site. */
 static inline PyObject *
-trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
+trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout, uint32_t how)
 {
     struct fr_tensor_object *r = fr_type_new();
     struct fr_err            err;
@@ -47,6 +32,7 @@ trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
     if (FR_UNLIKELY(!r))
         return NULL;
     FR_TRACE_HERE();
+    fr_trace_site |= how;
     st = layout ? fr_trace_map_like(op, args, n, layout, &r->t, &err)
                 : fr_trace_map(op, args, n, &r->t, &err);
     if (FR_LIKELY(st == FR_OK)) {
@@ -59,9 +45,9 @@ trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout)
 }
 
 PyObject *
-fr_number_trace(fr_op op, const struct fr_arg *args, int n)
+fr_number_trace(fr_op op, const struct fr_arg *args, int n, uint32_t how)
 {
-    return trace(op, args, n, NULL);
+    return trace(op, args, n, NULL, how);
 }
 
 static bool
@@ -111,16 +97,17 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
     case FR_OP_right_shift:
         break;
     default:
-        return trace(op, args, 2, NULL);
+        return trace(op, args, 2, NULL, 0);
     }
     if (is_reused(a, b, op == FR_OP_divide))
         layout = fr_of(a)->layout;
     else if (commutes && is_reused(b, a, false))
         layout = fr_of(b)->layout;
-    return trace(op, args, 2, layout);
+    return trace(op, args, 2, layout, 0);
 }
 
-/* A new object with what `traced` is the tracing of into its handle `r->t`; where that is false, on we go. */
+/* A new object with what `traced` is the tracing of an operator on a and b into its handle `r->t`; where that is false, on
+ * we go. */
 #define RETURN_IF_TRACED(r, traced)                                                                                    \
     do {                                                                                                               \
         if (FR_UNLIKELY(!((r) = fr_type_new())))                                                                       \
@@ -129,6 +116,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
         if (FR_LIKELY(traced)) {                                                                                       \
             if (FR_LIKELY((r)->t.layout->ndim))                                                                        \
                 return (PyObject *)(r);                                                                                \
+            fr_trace_add_to_site(&(r)->t, fr_number_how(a, b));                                                          \
             fr_type_set_scalar((PyObject *)(r), true);                                                                 \
             return fr_type_number_of_scalar((PyObject *)(r));                                                           \
         }                                                                                                              \
@@ -273,7 +261,7 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     case FR_VALUE_HAND: return fr_functions_hand(op, objects, n, NULL);
     default: break;
     }
-    result = trace(without_division(op, args), args, n, NULL);
+    result = trace(without_division(op, args), args, n, NULL, binary ? fr_number_how(objects[0], objects[1]) : FR_SITE_UFUNC);
     for (int i = 0; i < n; i++)
         fr_value_clear(&x[i]);
     return result;
@@ -298,7 +286,7 @@ binary_any(fr_op op, PyObject *a, PyObject *b)
     if (FR_LIKELY(fast_pair(a, b, args))) {
         if (args[0].t && args[1].t && args[0].t->layout != args[1].t->layout)
             return binary_layouts(op, a, b, args);
-        return fr_type_number(trace(without_division(op, args), args, 2, NULL));
+        return fr_type_number(trace(without_division(op, args), args, 2, NULL, fr_number_how(a, b)));
     }
     if (op == FR_OP_multiply && (fr_is_tensor(a) ? fr_scalar_repeats(a, b) : fr_scalar_repeats(b, a)))
         Py_RETURN_NOTIMPLEMENTED;
@@ -333,18 +321,19 @@ unary(fr_op op, PyObject *a)
 {
     struct fr_arg arg = {.t = fr_of(a)};
 
-    return trace(op, &arg, 1, NULL);
+    return trace(op, &arg, 1, NULL, 0);
 }
 
 /* ---- in place */
 
-static PyObject *
-map_into(fr_op op, const struct fr_arg *args, int n, PyObject *self)
+PyObject *
+fr_number_into(fr_op op, const struct fr_arg *args, int n, PyObject *self, uint32_t how)
 {
     struct fr_err err;
     fr_status     st;
 
     FR_TRACE_HERE();
+    fr_trace_site |= how;
     st = fr_trace_map_into(op, args, n, fr_of(self), &err);
     return st == FR_OK ? Py_NewRef(self)
                        : fr_errors_raise_map(st, &err, op, args, n, fr_of(self), NULL);
@@ -362,7 +351,7 @@ in_place(fr_op op, PyObject *a, PyObject *b)
     if (fast_pair(a, b, args)) {
         if (op != FR_OP_divide || fr_dtype_is_float(fr_of(a)->dtype)) /* integers are refused */
             op = without_division(op, args);
-        return map_into(op, args, 2, a);
+        return fr_number_into(op, args, 2, a, FR_SITE_UFUNC);
     }
     switch (fr_value_all(op, objects, 2, true, x, args)) {
     case FR_VALUE_ERROR: return NULL;
@@ -379,7 +368,7 @@ in_place(fr_op op, PyObject *a, PyObject *b)
     }
     default: break;
     }
-    result = map_into(op, args, 2, a);
+    result = fr_number_into(op, args, 2, a, FR_SITE_UFUNC);
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
     return result;
@@ -412,192 +401,18 @@ UNARY(number_absolute, absolute)
 UNARY(number_invert, invert)
 #undef UNARY
 
-/* ---- power */
-
-fr_op
-fr_number_power_op(const struct fr_arg *base, const struct fr_arg *exponent)
-{
-    const struct fr_number *n = &exponent->n;
-    fr_dtype                d;
-    double                  e;
-    bool                    whole;
-
-    if (!base->t || exponent->t)
-        return FR_OP_power;
-    d = base->t->dtype;
-    if (n->weak ? fr_dtype_promote_weak(d, n->weak) != d : fr_dtype_promote(d, n->dtype) != d)
-        return FR_OP_power;
-    whole = fr_dtype_kind(n->dtype) == 'i' || fr_dtype_kind(n->dtype) == 'u';
-    if (n->huge || (!whole && fr_dtype_kind(n->dtype) != 'f'))
-        return FR_OP_power;
-    e = whole ? (double)n->v.i64 : n->v.f64;
-    if (fr_dtype_is_int(d))
-        return e == 2 ? FR_OP_square : e == 1 ? FR_OP_positive : FR_OP_power;
-    if (fr_dtype_is_complex(d)) /* 2.0 goes through the complex power, whose bits differ */
-        return whole && e == 2 ? FR_OP_square
-               : e == 0.5      ? FR_OP_sqrt
-               : e == 3        ? FR_OP_cube
-               : e == 4        ? FR_OP_fourth
-                               : FR_OP_power;
-    return e == 2     ? FR_OP_square
-           : e == 1   ? FR_OP_positive
-           : e == 0.5 ? FR_OP_sqrt
-           : e == -1  ? FR_OP_reciprocal
-           : e == 3   ? FR_OP_cube
-           : e == 4   ? FR_OP_fourth
-                      : FR_OP_power;
-}
-
-/* Integers have no negative powers. Array exponents have to be looked at: that is NumPy's turn. */
-int
-fr_number_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
-{
-    fr_dtype b = base->t ? base->t->dtype : base->n.dtype;
-    fr_dtype e = exponent->t ? exponent->t->dtype : exponent->n.dtype;
-
-    if (b >= FR_F16 || e >= FR_F16 || fr_dtype_kind(e) != 'i')
-        return FR_VALUE_OK;
-    if (exponent->t)
-        return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_HAND;
-    if (exponent->n.v.i64 >= 0 || exponent->n.huge)
-        return FR_VALUE_OK;
-    if (base->t && base->t->layout->n_elems == 0)
-        return FR_VALUE_HAND; /* no power is taken, so none is refused */
-    /* uint64 with a typed negative int64 promotes to float64, which is fine. */
-    if (!exponent->n.weak && fr_dtype_promote(b, e) >= FR_F16)
-        return FR_VALUE_OK;
-    PyErr_SetString(PyExc_ValueError,
-                    "Integers to negative integer powers are not allowed.");
-    return FR_VALUE_ERROR;
-}
-
-/* x ** 0.5 and the like of an array whose numbers become floats for it: NumPy takes the same short cuts after that. NULL
- * without an exception: it is another power. */
-static PyObject *
-power_of_wider(const struct fr_arg *args)
-{
-    const struct fr_number *n = &args[1].n;
-    struct fr_tensor        wide;
-    struct fr_arg           base = {.t = &wide};
-    PyObject               *result = NULL;
-    struct fr_err           err;
-    fr_dtype                d;
-    fr_op                   op;
-    fr_status               st;
-
-    if (!args[0].t || args[1].t || args[0].t->layout->n_elems == 0)
-        return NULL;
-    d = n->weak ? fr_dtype_promote_weak(args[0].t->dtype, n->weak) : fr_dtype_promote(args[0].t->dtype, n->dtype);
-    if (!fr_dtype_is_float(d) || d == args[0].t->dtype)
-        return NULL;
-    wide.dtype = d;
-    op = fr_number_power_op(&base, &args[1]);
-    if (op != FR_OP_square && op != FR_OP_sqrt && op != FR_OP_reciprocal)
-        return NULL;
-    FR_TRACE_HERE();
-    if ((st = fr_trace_cast(args[0].t, d, 'I', &wide, &err)) != FR_OK)
-        return fr_errors_raise(st, &err);
-    result = trace(op, &base, 1, NULL);
-    fr_tensor_clear(&wide);
-    return result;
-}
-
-/* A power of what stands for a NumPy number, which is C's, and not as of arrays a square or a square root where it could
- * be; where the exponent is one of those, for other powers of ours are not C's either. NULL without an exception: it is no
- * such power. */
-static PyObject *
-power_of_number(PyObject *base, const struct fr_number *n)
-{
-    const struct fr_tensor *t = fr_of(base);
-    bool                    whole = fr_dtype_kind(n->dtype) == 'i' || fr_dtype_kind(n->dtype) == 'u';
-    fr_dtype                d = n->weak ? fr_dtype_promote_weak(t->dtype, n->weak) : fr_dtype_promote(t->dtype, n->dtype);
-    double                  e;
-    struct fr_tensor        out;
-    struct fr_err           err;
-    fr_status               st;
-
-    if ((d != FR_F32 && d != FR_F64) || n->huge || !(whole || fr_dtype_is_float(n->dtype)))
-        return NULL;
-    e = whole ? (double)n->v.i64 : n->v.f64;
-    if (e != 2 && e != 0.5 && e != -1 && e != 3 && e != 4)
-        return NULL;
-    FR_TRACE_HERE();
-    st = fr_trace_number_power(t, d, (float)e, &out, &err);
-    return fr_type_result_scalar(st, &out, &err);
-}
-
-PyObject *
-fr_number_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
-{
-    struct fr_value x[2] = {{.own.storage = NULL}, {.own.storage = NULL}};
-    struct fr_arg     args[2];
-    PyObject         *objects[2] = {a, b}, *result = NULL;
-    int               st = FR_VALUE_OK;
-    fr_op             op;
-
-    if (!(fr_is_tensor(a) || fr_is_tensor(b)) || !fast_pair(a, b, args)) {
-        st = fr_value_all(FR_OP_power, objects, 2, binary, x, args);
-        if (st == FR_VALUE_DEFER)
-            Py_RETURN_NOTIMPLEMENTED;
-    }
-    if (st == FR_VALUE_OK)
-        st = fr_number_power_check(&args[0], &args[1]);
-    if (st == FR_VALUE_HAND) {
-        PyObject *all[3] = {a, b, into};
-        PyObject *kwnames = into ? PyTuple_Pack(1, fr_str_out) : NULL;
-        if (!into || kwnames)
-            result = fr_hand_name("power", all, 2, kwnames);
-        Py_XDECREF(kwnames);
-        if (result && into)
-            Py_SETREF(result, Py_NewRef(into));
-    } else if (st == FR_VALUE_OK) {
-        op = fr_number_power_op(&args[0], &args[1]);
-        if (op == FR_OP_square && fr_dtype_is_complex(args[0].t->dtype) && is_complex_number(a)) {
-            op = FR_OP_multiply_apart;
-            args[1] = args[0];
-        }
-        /* An array's x ** 2 of bool is int8, whereas power(), other exponents and numbers give int64. */
-        if (binary && args[0].t && args[0].t->dtype == FR_BOOL && !args[1].t && args[1].n.weak == 'i' &&
-            args[1].n.v.i64 == 2 && !(fr_is_tensor(a) && fr_object(a)->scalar))
-            op = FR_OP_square;
-        if (into)
-            result = map_into(op, args, fr_op_info[op].arity, into);
-        else if (binary && !args[1].t && fr_is_tensor(a) && fr_object(a)->scalar)
-            result = power_of_number(a, &args[1].n);
-        else if (op == FR_OP_power)
-            result = power_of_wider(args);
-        if (!result && !PyErr_Occurred())
-            result = trace(op, args, fr_op_info[op].arity, NULL);
-    }
-    fr_value_clear(&x[0]);
-    fr_value_clear(&x[1]);
-    return result;
-}
-
-static PyObject *
-number_power(PyObject *a, PyObject *b, PyObject *modulus)
-{
-    if (modulus != Py_None)
-        Py_RETURN_NOTIMPLEMENTED;
-    return fr_number_power(a, b, NULL, true);
-}
-
-static PyObject *
-number_power_in_place(PyObject *a, PyObject *b, PyObject *modulus)
-{
-    if (modulus != Py_None)
-        Py_RETURN_NOTIMPLEMENTED;
-    return fr_number_power(a, b, fr_object(a)->scalar ? NULL : a, true);
-}
-
 static PyObject *
 number_divmod(PyObject *a, PyObject *b)
 {
-    PyObject *q = binary(FR_OP_floor_divide, a, b), *r;
+    PyObject *q, *r = NULL;
 
+    fr_errstate_bits |= FR_SITE_INSTEAD;
+    q = binary(FR_OP_floor_divide, a, b);
+    if (q && q != Py_NotImplemented)
+        r = binary(FR_OP_remainder, a, b);
+    fr_errstate_bits &= ~FR_SITE_INSTEAD;
     if (!q || q == Py_NotImplemented)
         return q;
-    r = binary(FR_OP_remainder, a, b);
     if (!r) {
         Py_DECREF(q);
         return NULL;
@@ -650,7 +465,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     if (FR_UNLIKELY(fr_object(a)->scalar) && orders_complex(a, b, op))
         return compare_values(a, b, op);
     if (FR_LIKELY(fast_pair(a, b, args)))
-        return trace(ops[op], args, 2, NULL);
+        return trace(ops[op], args, 2, NULL, 0);
     switch (fr_value_all(ops[op], objects, 2, true, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
@@ -658,7 +473,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     case FR_VALUE_HAND: return fr_hand_method(names[op], FR_READS, objects, 2, NULL);
     default: break;
     }
-    result = trace(ops[op], args, 2, NULL);
+    result = trace(ops[op], args, 2, NULL, 0);
     for (int i = 0; i < 2; i++)
         fr_value_clear(&x[i]);
     return result;
@@ -818,7 +633,7 @@ PyType_Slot fr_number_slots[] = {
     {Py_nb_xor, number_xor},
     {Py_nb_lshift, number_left_shift},
     {Py_nb_rshift, number_right_shift},
-    {Py_nb_power, number_power},
+    {Py_nb_power, fr_power_operator},
     {Py_nb_divmod, number_divmod},
     {Py_nb_matrix_multiply, fr_product_operator},
     {Py_nb_inplace_add, number_add_in_place},
@@ -832,7 +647,7 @@ PyType_Slot fr_number_slots[] = {
     {Py_nb_inplace_xor, number_xor_in_place},
     {Py_nb_inplace_lshift, number_left_shift_in_place},
     {Py_nb_inplace_rshift, number_right_shift_in_place},
-    {Py_nb_inplace_power, number_power_in_place},
+    {Py_nb_inplace_power, fr_power_in_place},
     {Py_nb_inplace_matrix_multiply, fr_product_in_place},
     {Py_nb_negative, number_negative},
     {Py_nb_positive, number_positive},

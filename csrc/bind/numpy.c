@@ -166,6 +166,23 @@ copy_repeated(PyArrayObject *a, fr_dtype d, struct fr_tensor *out, struct fr_err
     return st;
 }
 
+/* Of no elements, as it lies: a result is laid out as its operands are. */
+static fr_status
+copy_nothing(PyArrayObject *a, fr_dtype d, struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t         *dims = (int64_t *)PyArray_DIMS(a), strides[FR_MAX_DIMS];
+    struct fr_tensor empty;
+    fr_status        st = fr_trace_empty(PyArray_NDIM(a), dims, NULL, d, &empty, err);
+
+    if (st != FR_OK)
+        return st;
+    for (int k = 0; k < PyArray_NDIM(a); k++)
+        strides[k] = PyArray_STRIDE(a, k) / fr_dtype_size(d);
+    st = fr_tensor_window(&empty, PyArray_NDIM(a), dims, strides, 0, out, err);
+    fr_tensor_clear(&empty);
+    return st;
+}
+
 static bool
 repeats(PyArrayObject *a)
 {
@@ -204,6 +221,8 @@ copy_array(PyObject *array, bool operand, struct fr_tensor *out)
     st = fr_runtime_flush(&err);
     if (st == FR_OK && operand && repeats(a))
         st = copy_repeated(a, d, out, &err);
+    else if (st == FR_OK && operand && PyArray_SIZE(a) == 0)
+        st = copy_nothing(a, d, out, &err);
     else if (st == FR_OK)
         st = fr_tensor_from_copy(PyArray_DATA(a), d, PyArray_NDIM(a), (int64_t *)PyArray_DIMS(a),
                                  (int64_t *)PyArray_STRIDES(a), out, &err);

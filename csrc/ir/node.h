@@ -72,11 +72,14 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
     return n->op != FR_OP_leaf && n->op != FR_OP_scalar && n->op != FR_OP_view;
 }
 
-/* A site is the number of a line, and above it whether a ufunc was told where to compute, and which of the processor's
- * flags (backends/cpu/fpe.h) the user's state warns about where the operation was traced. */
-#define FR_SITE_LINE(site)  ((site) & 0x7ffffff)
-#define FR_SITE_MASKED      (1u << 27)
+/* A site is the number of a line, and above it how the operation was written and which of the processor's flags
+ * (backends/cpu/fpe.h) the user's state warns about where it was traced. */
+#define FR_SITE_LINE(site)  ((site) & 0x1ffffff)
+#define FR_SITE_INSTEAD     (1u << 25)    /* stands for another operation: square for a power, floor_divide for divmod */
+#define FR_SITE_UFUNC       (1u << 26)    /* a ufunc, no operator of numbers; of a cast: part of the ufunc beside it */
+#define FR_SITE_MASKED      (1u << 27)    /* a ufunc that was told where to compute */
 #define FR_SITE_WARNS(site) ((site) >> 28)
+#define FR_SITE_WRITTEN(site) ((site) & (FR_SITE_LINE(~0u) | FR_SITE_INSTEAD | FR_SITE_UFUNC))
 
 /* A larger slab; false when memory is out. */
 bool   fr_nodes_grow(void);

@@ -43,17 +43,21 @@ fr_half_narrow(code_t c, fr_mval v)
                           m_add(c, even, m_int(c, u, (1ll << (drop - 1)) - 1)));
     fr_mval  normal = m_shr(c, near, m_int(c, u, drop));
     /* Below the normal range the distance of f16 numbers is 2^-24.  It is also the distance of the
-     * numbers just above 2^(mant - 24), so adding that rounds to a multiple of it. */
+     * numbers just above 2^(mant - 24), so adding that rounds to a multiple of it.  Of the numbers there
+     * a product is added that is too small to change anything, but raises the processor's flag of underflow. */
     fr_mval  magic = m_real(c, type, type == FR_F32 ? 0.5 : 0x1p28);
-    fr_mval  sub = m_sub(c, m_bitcast(c, u, m_add(c, m_abs(c, v), magic)), m_bitcast(c, u, magic));
+    fr_mval  below = m_lt(c, mag, m_int(c, u, (bias - HALF_BIAS + 1) << mant));
+    fr_mval  small = m_select(c, below, m_abs(c, v), m_real(c, type, 0.0));
+    fr_mval  traces = m_mul(c, small, m_real(c, type, type == FR_F32 ? 0x1.555556p-113 : 0x1.5555555555555p-1009));
+    fr_mval  sub = m_sub(c, m_bitcast(c, u, m_add(c, m_add(c, small, traces), magic)), m_bitcast(c, u, magic));
     fr_mval  payload = m_and(c, m_shr(c, mag, m_int(c, u, drop)), m_int(c, u, 0x3ff));
     fr_mval  is_nan = m_lt(c, m_int(c, u, ((2 * bias + 1) << mant)), mag);
     fr_mval  huge, infinite, r;
 
-    r = m_select(c, m_lt(c, mag, m_int(c, u, (bias - HALF_BIAS + 1) << mant)), sub, normal);
-    huge = m_le(c, m_int(c, u, (bias + HALF_BIAS + 1) << mant), mag);
-    /* Infinity is that of a product that overflows, which raises the processor's flag. */
-    infinite = m_bitcast(c, u, m_mul(c, m_abs(c, v), m_real(c, type, type == FR_F32 ? 0x1p112 : 0x1p1008)));
+    r = m_select(c, below, sub, normal);
+    huge = m_le(c, m_int(c, u, ((bias + HALF_BIAS) << mant) + (0x7ffll << (mant - 11))), mag);
+    /* Infinity, which is what 65520 and more become, is that of a product that overflows and raises the processor's flag. */
+    infinite = m_bitcast(c, u, m_mul(c, m_abs(c, v), m_real(c, type, type == FR_F32 ? 0x1.001002p112 : 0x1.001001001002p1008)));
     infinite = m_and(c, m_shr(c, infinite, m_int(c, u, drop)), m_int(c, u, 0x7c00));
     r = m_select(c, huge, infinite, r);
     r = m_select(c, is_nan, m_or(c, payload, m_int(c, u, 0x7e00)), r);

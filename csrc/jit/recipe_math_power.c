@@ -103,7 +103,7 @@ power_specials(code_t c, fr_dtype t, fr_mval x, fr_mval y, fr_mval size)
     z = SEL(m_or(c, zero, infinite), z, SEL(EQ(a, K(1)), K(1), size));
     z = SEL(m_and(c, odd, negative), NEG(z), z);
     bad = m_and(c, LT(x, K(0)), m_not(c, m_or(c, whole, infinite)));
-    z = SEL(bad, raised_nan(c, t, bad, x), z);
+    z = SEL(bad, SQRT(SEL(bad, x, K(1))), z);   /* the processor's NaN and flag, as C has them */
     /* A NaN in either stays one, but for the two cases below. */
     z = SEL(m_and(c, m_eq(c, x, x), m_eq(c, y, y)), z, ADD(x, y));
     return SEL(m_or(c, EQ(y, K(0)), EQ(x, K(1))), K(1), z);

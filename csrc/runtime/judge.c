@@ -229,7 +229,7 @@ fr_judge_blindly(struct fr_plan *p, const uint32_t *site, unsigned raised, unsig
             q.j.node[i] = (struct fr_judged_node){.op = n->dead ? FR_OP_leaf : n->op, .dtype = n->dtype, .layout = n->layout, .n_args = 1};
             q.j.node[i].arg[0].node = i; /* itself: not there */
             q.j.node[i].arg[0].dtype = n->n_args && n->arg[0].src >= 0 ? g->node[n->arg[0].src].dtype : n->dtype;
-            q.j.node[i].site = p->given[i] < 0 ? 0 : FR_SITE_LINE(site[p->given[i]]) | warns << 28;
+            q.j.node[i].site = p->given[i] < 0 ? 0 : FR_SITE_WRITTEN(site[p->given[i]]) | warns << 28;
         }
         for (int i = 0; i < p->n_outputs; i++)
             q.j.node[p->output[i]].memory = p->base[fr_place_root(p->place, p->output[i])];

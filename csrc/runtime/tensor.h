@@ -65,6 +65,8 @@ bool      fr_trace_map_same(size_t op, const struct fr_tensor *a, const struct f
  * int that a double holds); `first`: the number is the first of the two. */
 bool      fr_trace_map_number(size_t op, const struct fr_tensor *, double number, char weak, bool first,
                               struct fr_tensor *out);
+/* Adds to the site of what one of these two has just traced. */
+void      fr_trace_add_to_site(const struct fr_tensor *, uint32_t bits);
 /* The same with dtype= given: computes in that loop (FR_EUFUNC if there is none; FR_ETYPE when inputs do not
  * cast to it same-kind). */
 fr_status fr_trace_map_dtype(fr_op, const struct fr_arg *args, int n_args, fr_dtype dtype,

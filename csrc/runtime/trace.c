@@ -204,9 +204,12 @@ fr_trace_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_er
         *out = raw;
         return FR_OK;
     }
-    if ((st = fr_trace_layout(list, 1, "cast", &l, err)) == FR_OK &&
-        !(*out = fr_trace_convert(raw, want, l, err)))
-        st = FR_ENOMEM;
+    if ((st = fr_trace_layout(list, 1, "cast", &l, err)) == FR_OK) {
+        if ((*out = fr_trace_convert(raw, want, l, err)))
+            fr_nodes[*out].site |= FR_SITE_UFUNC;
+        else
+            st = FR_ENOMEM;
+    }
     if (st != FR_OK && !t->whole)
         fr_node_drop_new(raw);
     return st;
@@ -518,6 +521,12 @@ fr_trace_map_number(size_t op, const struct fr_tensor *t, double v, char weak, b
         return false;
     return map_quick(r->head, QUICK_NUMBER, t->layout, first ? FR_SCALAR_HERE : node, first ? node : FR_SCALAR_HERE,
                      bits, t->dtype, out);
+}
+
+void
+fr_trace_add_to_site(const struct fr_tensor *t, uint32_t bits)
+{
+    fr_nodes[t->storage->node].site |= bits;
 }
 
 static bool

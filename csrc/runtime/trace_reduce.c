@@ -397,7 +397,10 @@ fr_trace_var(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype d
         fr_tensor_clear(&im2);
         TRY(st);
     } else {
-        TRY(fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &dev}, {.t = &dev}}, 2, &sq, err));
+        fr_trace_site |= FR_SITE_INSTEAD;
+        st = fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &dev}, {.t = &dev}}, 2, &sq, err);
+        fr_trace_site &= ~FR_SITE_INSTEAD;
+        TRY(st);
     }
     TRY(fr_trace_reduce(FR_OP_sum, &sq, axes, keepdims, real, &var, err));
     TRY(divide_by(&var, free_n, few_and_steady(t, axes), real, err));

@@ -88,8 +88,11 @@ class More(Draw):
 
     def line_resize(self):
         r = self.r
-        v = self.pick(lambda a: isinstance(a, np.ndarray) and a.flags.owndata and a.flags.writeable)
-        if not v or any(k != v and isinstance(b, np.ndarray) and np.may_share_memory(b, self.env[v]) for k, b in self.env.items()):
+        # Arguments are left out: NumPy resizes them as told by refcheck=False, frit refuses what others hold.
+        given = {line.split(" = ")[0] for line in self.lines if " = xp.asarray(data(" in line}
+        # And what NumPy has given no axes still has the flags of what it was, which decide what it becomes next.
+        v = self.pick(lambda a: isinstance(a, np.ndarray) and a.flags.owndata and a.flags.writeable and (a.ndim or a.flags.c_contiguous))
+        if not v or v in given or any(k != v and isinstance(b, np.ndarray) and np.may_share_memory(b, self.env[v]) for k, b in self.env.items()):
             return None         # of views of it NumPy knows nothing
         n = r.choice([0, 1, 2, 3, 5, 8])
         read = self.r.choice(["", f"{self.new()} = {v} + 0; " if self.env[v].dtype.kind != "b" else "", f"{self.new()} = {v}.copy(); "])
@@ -141,9 +144,9 @@ class More(Draw):
         forms = [f"round({s}, 1)", f"round({s})", f"int({s})", f"float({s})", f"complex({s})", f"bool({s})", f"math.trunc({s})", f"math.floor({s})",
                  f"str({s})", f"repr({s})", f"f'{{{s}:.3g}}'", f"'%s' % {s}", f"[0] * {i}", f"(1, 2) * {i}", f"'-' * {i}", f"list(range({i}))",
                  f"list(range(200))[{i}:][:2]", f"isinstance({s}, float)", f"isinstance({s}, int)", f"isinstance({s}, (np.floating, np.integer, np.bool_))",
-                 f"isinstance({s}, np.generic)", f"np.isscalar({s})", f"hasattr({s}, '__len__')", f"hash({s})", f"{{{s}: 1}}", f"[{s}]", f"divmod({s}, 2)",
+                 f"isinstance({s}, np.generic)", f"np.isscalar({s})", f"hasattr({s}, '__len__')", f"hash({s}) if {s} == {s} else 0", f"{{{s}: 1}}", f"[{s}]", f"divmod({s}, 2)",
                  f"{s}.is_integer()", f"{s}.item()", f"{s}.dtype", f"np.float64({s})", f"np.dtype(type({s}))", f"abs({s})", f"-{s}", f"{s} == {s}",
-                 f"math.isfinite({s})", f"json.dumps([{s}])", f"max({s}, 1)", f"sorted([{s}, 0])", f"{s} ** 2", f"2 ** {s}", f"{s} in [1, 2]", f"np.array([{s}, {s}])",
+                 f"math.isfinite({s})", f"json.dumps([{s}])", f"max({s}, 1)", f"sorted([{s}, 0])", f"{s} ** 2", f"{s} in [1, 2]", f"np.array([{s}, {s}])",
                  f"np.arange({i})", f"np.zeros({i} + 1).shape", f"{i} // 2", f"[1, 2, 3][:{i}]", f"pow({i}, 2)", f"{i}.bit_count()", f"bin({i})", f"{i} << 1"]
         form = r.choice(forms)
         if r.random() < 0.2:
