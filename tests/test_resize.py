@@ -219,3 +219,30 @@ def test_components_of_what_no_argument_leads_to(part, key):
     assert type(got) is type(want) and got.strides == want.strides and (got is HELD[key]) == (want is HELD[key])
     assert np.shares_memory(got, HELD[key]) == np.shares_memory(want, HELD[key])
     np.testing.assert_array_equal(got, want, strict=True)
+
+
+@pytest.mark.parametrize("steps", [[(), 5], [(1, 1), 5], [(2, 2), 5], [(4, 1), (2, 2), 3], [(), (1, 1), 2]])
+def test_what_views_were_made_of_resizes_in_steps(steps):
+    """It still owns its memory when it has become of another shape; a view of all of it does not."""
+    def f(n):
+        y = np.arange(float(n)) * 1
+        v, w, told = y[:0], y[...], []
+        for new in steps:
+            try:
+                w.resize(n + 3, refcheck=False)
+            except ValueError as e:
+                told.append(str(e))
+            y.resize(new, refcheck=False)
+        return y, v, told
+    n = int(np.prod(steps[0]))
+    for g in (f, frit.accelerate(f)):
+        y, v, told = g(n)
+        assert v.shape == (0,) and len(told) == len(steps)
+        np.testing.assert_array_equal(y, f(n)[0], strict=True)
+
+
+def test_components_of_nothing_are_shared():
+    z = frit.asarray(np.ones((3, 2), "c8"))
+    for part in (np.imag(z[2:2]), z[:, 2:].real, np.imag(frit.sign(z)[3:])):
+        a = np.asarray(part)
+        assert frit.asarray(a, copy=False).shape == a.shape and (frit.asarray(a, copy=False) + 1).dtype == a.dtype

@@ -103,7 +103,7 @@ resize(PyObject *self, int ndim, const int64_t *dims, bool check)
             fr_object(self)->end = FR_END_LOAN_RESHAPED;
         Py_RETURN_NONE;
     }
-    if (is_argument(self) ? !fr_object(self)->token : !fr_tensor_owns(t))
+    if (is_argument(self) ? !fr_object(self)->token : !fr_tensor_owns(t, self))
         return refuse("cannot resize this array: it does not own its data");
     if (is_referenced(self, check))
         return refuse("cannot resize an array that references or is referenced\nby another object in this way.\n"

@@ -37,6 +37,9 @@ fr_tensor_may_walk(const struct fr_tensor *t, int ndim, const int64_t *dims, con
     if (!fr_component_is(t))
         return true;
     for (int k = 0; k < ndim; k++)
+        if (dims[k] == 0) /* nobody goes anywhere */
+            return true;
+    for (int k = 0; k < ndim; k++)
         if (dims[k] > 1 && strides[k] % 2)
             return false;
     return true;

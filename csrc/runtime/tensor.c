@@ -386,11 +386,11 @@ fr_tensor_has_storage_alone(const struct fr_tensor *t)
 }
 
 bool
-fr_tensor_owns(const struct fr_tensor *t)
+fr_tensor_owns(const struct fr_tensor *t, const void *object)
 {
     const struct fr_storage *s = t->storage;
 
-    return t->whole || (!s->object && t->dtype == s->dtype && t->layout->n_elems == s->layout->n_elems);
+    return (!s->object || s->object == object) && t->dtype == s->dtype && t->layout->n_elems == s->layout->n_elems;
 }
 
 bool

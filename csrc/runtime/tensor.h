@@ -195,8 +195,9 @@ bool      fr_tensor_is_pending(const struct fr_tensor *);
 fr_dtype  fr_tensor_whole_numbers(const struct fr_tensor *);
 bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */
 bool      fr_tensor_has_storage_alone(const struct fr_tensor *); /* no other handle and nobody else sees its storage */
-/* Whether it is no view as far as is known: what reshapes itself, or is made as another shape of something new, is none. */
-bool      fr_tensor_owns(const struct fr_tensor *);
+/* Whether it is no view as far as is known: what reshapes itself, or is made as another shape of something new, is none;
+ * `object`: whose handle it is. */
+bool      fr_tensor_owns(const struct fr_tensor *, const void *object);
 /* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
  * in it and nothing else takes its place. */
 uint32_t  fr_tensor_hold(const struct fr_tensor *);

@@ -57,7 +57,7 @@ def ways(args):
     features = [f for f in more.FEATURES if f not in without]
 
     def draw(seed):
-        return more.draw(seed, features) if features else programs.draw(seed)
+        return more.draw(seed, features, args.accelerate) if features else programs.draw(seed)
     judge = compare_accelerated if args.accelerate else compare
     return lambda seed: draw(seed).lines, lambda lines: judge(lines, args.runs), "\n".join
 

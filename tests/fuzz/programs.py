@@ -781,8 +781,8 @@ class Draw:
                 exec(line, self.env)
             except Exception as e:
                 self.env = before
-                # Not MemoryError: what is lazy needs no memory yet.
-                if self.r.random() < 0.1 and not isinstance(e, (NameError, SyntaxError, MemoryError)):
+                # Not MemoryError: what is lazy needs no memory yet. Of several statements the first have an effect.
+                if self.r.random() < 0.1 and "; " not in line and not isinstance(e, (NameError, SyntaxError, MemoryError)):
                     self.lines.append(f"raises({line!r})")
                 return
         if any(isinstance(v, np.ndarray) and v.size > 4 * MAX_ELEMS for v in self.env.values()):
