@@ -547,6 +547,24 @@ def test_names_of_operations(operation):
             assert texts(f, frit.asarray(x), frit.asarray(y) if isinstance(y, np.ndarray) else y) == want, kind
 
 
+CONVERSIONS = {
+    "dtype": lambda x: np.add(x, 1, dtype="f4", casting="same_kind"), "out": lambda x: np.multiply(x, 1, out=np.zeros(x.shape, "f4"), casting="same_kind"),
+    "sum": lambda x: np.sum(x.reshape(2, -1), axis=0, dtype="f4"), "cumsum": lambda x: np.cumsum(x, dtype="f4"), "in place": lambda x: np.zeros(x.shape, "f4").__iadd__(x),
+    "mean": lambda x: np.mean(x.reshape(2, -1), axis=0, dtype="f4"), "store": lambda x: [y := np.zeros(x.shape, "f4"), y.__setitem__(slice(None), x)][0],
+    "subtract": lambda x: np.subtract(x[::-1], x.T, out=np.zeros(x.shape, "f4")), "power": lambda x: np.ones(x.shape, "f4").__ipow__(x),
+    "square": lambda x: np.full(x.shape, np.float32(1e30)).__ipow__(np.float64(2)), "sqrt": lambda x: np.sqrt(x, out=np.zeros(x.shape, "f2")),
+    "complex": lambda x: np.divide(x, 3, out=np.zeros(x.shape, "c8")), "astype": lambda x: x.astype("f4") + 1}
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_names_of_conversions(conversion):
+    """Those that are part of a ufunc's call have its name."""
+    f = CONVERSIONS[conversion]
+    for n in (4, 40, 20000):
+        x = np.full(n, 1e300)
+        assert texts(frit.accelerate(f), x) == texts(f, x), n
+
+
 def into(e):
     def f(x):
         x = x.copy()

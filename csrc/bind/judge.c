@@ -359,28 +359,16 @@ hear(uint32_t site, unsigned flag, unsigned raised, const char *text)
     Py_XDECREF(x);
 }
 
-/* Of a cast that is a part of the ufunc beside it, the name of that; NULL: it is for itself. */
+/* In what NumPy says it was; NULL: as NumPy says where the operation is a call for itself. */
 static const char *
-ufunc_around(const struct fr_judged *j, const struct fr_judged_node *n)
+name_of_whole(const struct fr_judged_node *n)
 {
-    const struct fr_judged_node *x = NULL;
-    int                          at = (int)(n - j->node);
+    struct fr_judged_node w = *n;
 
-    if (n->op != FR_OP_cast || !(n->site & FR_SITE_UFUNC))
+    if (n->op != FR_OP_cast || n->axes == 0)
         return NULL;
-    if (n->arg[0].node >= 0 && j->node[n->arg[0].node].site == n->site)
-        x = &j->node[n->arg[0].node];
-    for (int i = at + 1; i < j->n && !x; i++)
-        for (int k = 0; k < j->node[i].n_args; k++)
-            if (j->node[i].arg[k].node == at && FR_SITE_LINE(j->node[i].site) == FR_SITE_LINE(n->site))
-                x = &j->node[i];
-    if (!x)
-        return NULL;
-    switch (fr_op_info[x->op].class_) {
-    case FR_CLASS_REDUCE: return "reduce";
-    case FR_CLASS_MAP: return fr_op_info[x->op].name;
-    default: return NULL;
-    }
+    w.op = (fr_op)(n->axes - 1);
+    return fr_op_info[w.op].class_ == FR_CLASS_REDUCE ? "reduce" : fr_op_info[written_op(&w)].name;
 }
 
 /* What NumPy has written: "Warning: divide by zero encountered in log\n"; `name`: in what, unless that is NULL. */
@@ -570,7 +558,7 @@ judge_node(const struct fr_judged *j, const struct fr_judged_node *n, PyObject *
         PyErr_Clear();
         /* Where each operation is judged by itself, the quotient has said it. */
         if (!is_masked(n) && !(fr_trace_at_once && is_of_divmod(n) && n->op == FR_OP_remainder))
-            hear_notes(n, ufunc_around(j, n));
+            hear_notes(n, name_of_whole(n));
         if (n->site & FR_SITE_MASKED && n->op == FR_OP_where) {
             PyList_SetSlice(notes, 0, PY_SSIZE_T_MAX, NULL);
             judge_choice(j, n, arg[0], value);

@@ -39,8 +39,8 @@ struct fr_node {
     union {
         uint64_t bits;             /* the number of FR_SCALAR_HERE, or the first half of a SCALAR */
         int64_t  offset;           /* VIEW: elements from its argument's first */
-        uint32_t axes;             /* REDUCE: mask over the argument's axes; SCAN, IOTA, TAKE: the axis; CAST of a node: 0,
-                                      or 1 + the operation that it belongs to (trace_store.c) */
+        uint32_t axes;             /* REDUCE: mask over the argument's axes; SCAN, IOTA, TAKE: the axis; CAST: for
+                                      which operation, plus 1, if that is one call with it */
     } u;
     union {
         struct fr_buffer *buffer;  /* LEAF */
@@ -76,7 +76,7 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
  * (backends/cpu/fpe.h) the user's state warns about where it was traced. */
 #define FR_SITE_LINE(site)  ((site) & 0x1ffffff)
 #define FR_SITE_INSTEAD     (1u << 25)    /* stands for another operation: square for a power, floor_divide for divmod */
-#define FR_SITE_UFUNC       (1u << 26)    /* a ufunc, no operator of numbers; of a cast: part of the ufunc beside it */
+#define FR_SITE_UFUNC       (1u << 26)    /* a ufunc, no operator of numbers */
 #define FR_SITE_MASKED      (1u << 27)    /* a ufunc that was told where to compute */
 #define FR_SITE_WARNS(site) ((site) >> 28)
 #define FR_SITE_WRITTEN(site) ((site) & (FR_SITE_LINE(~0u) | FR_SITE_INSTEAD | FR_SITE_UFUNC))

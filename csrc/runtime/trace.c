@@ -192,7 +192,7 @@ fr_trace_convert(fr_ref from, fr_dtype dtype, struct fr_layout *layout, struct f
 }
 
 fr_status
-fr_trace_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_err *err)
+fr_trace_arg(const struct fr_tensor *t, fr_dtype want, fr_op part_of, fr_ref *out, struct fr_err *err)
 {
     struct fr_layout *l = t->layout, *const list[1] = {l};
     fr_ref            raw;
@@ -206,7 +206,7 @@ fr_trace_arg(const struct fr_tensor *t, fr_dtype want, fr_ref *out, struct fr_er
     }
     if ((st = fr_trace_layout(list, 1, "cast", &l, err)) == FR_OK) {
         if ((*out = fr_trace_convert(raw, want, l, err)))
-            fr_nodes[*out].site |= FR_SITE_UFUNC;
+            fr_nodes[*out].u.axes = part_of == FR_OP_cast ? 0 : part_of + 1;
         else
             st = FR_ENOMEM;
     }
@@ -340,7 +340,8 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
         fr_dtype want = fr_op_arg(op, k, compute);
 
         if (args[k].t) {
-            TRY(fr_trace_arg(args[k].t, want, &arg[k], err));
+            /* What is no larger than its buffer NumPy converts first. */
+            TRY(fr_trace_arg(args[k].t, want, args[k].t->layout->n_elems > FR_NUMPY_BUFFER ? op : FR_OP_cast, &arg[k], err));
             /* Held while the others are made, so that nothing is lost when one fails. */
             fr_nodes[arg[k]].refs++;
             continue;

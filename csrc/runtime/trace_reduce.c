@@ -34,10 +34,7 @@ reduced_layout(const struct fr_layout *l, uint32_t axes, bool c_order)
 
 enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_CHUNKS, ORDER_NUMPY };
 
-enum {
-    NUMPY_BUFFER = 8192,   /* elements in NumPy's iterator buffer */
-    STEADY_COUNT = 64,
-};
+enum { STEADY_COUNT = 64 };
 
 /* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or chunk by chunk, as
  * NumPy's iterator cuts rows into buffers, or only NumPy (csrc/README.md, "Numerics"). */
@@ -78,18 +75,18 @@ sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bo
     }
     /* Rows that are added up one after the other: a product goes on from row to row element by element,
      * and half precision is rounded once per row; the loop form says neither. */
-    more |= p > 1 && first > NUMPY_BUFFER / 2;
+    more |= p > 1 && first > FR_NUMPY_BUFFER / 2;
     if (more && (op == FR_OP_prod || dtype == FR_F16))
         return ORDER_NUMPY;
     if (p == 1 && !cast)
         return ORDER_OURS;
-    if (cast && all > NUMPY_BUFFER)
+    if (cast && all > FR_NUMPY_BUFFER)
         return op == FR_OP_sum && dtype != FR_F16 && p == 1 && !more && n_kept <= 1 ? ORDER_CHUNKS : ORDER_NUMPY;
     if (cast)
         return ORDER_OURS;
-    if (first > NUMPY_BUFFER / 2)
+    if (first > FR_NUMPY_BUFFER / 2)
         return ORDER_OURS;
-    return all <= NUMPY_BUFFER ? ORDER_COPY : ORDER_NUMPY;
+    return all <= FR_NUMPY_BUFFER ? ORDER_COPY : ORDER_NUMPY;
 }
 
 /* True when adding up `n` elements of dtype `from` in float64 never rounds. */
@@ -141,7 +138,7 @@ static fr_status
 sum_in_chunks(const struct fr_tensor *t, uint32_t axes, fr_dtype dtype, struct fr_tensor *out, struct fr_err *err)
 {
     const int64_t   *own = fr_layout_dims(t->layout), *own_strides = fr_layout_strides(t->layout);
-    int64_t          n = reduced_count(t, axes), n_chunks = n / NUMPY_BUFFER, dims[3], strides[3], step = 0;
+    int64_t          n = reduced_count(t, axes), n_chunks = n / FR_NUMPY_BUFFER, dims[3], strides[3], step = 0;
     int              perm[FR_MAX_DIMS], kept = 0;
     struct fr_tensor rows = {0}, sums = {0}, running = {0}, last = {0}, rest = {0}, tail = {0};
     fr_status        st;
@@ -156,8 +153,8 @@ sum_in_chunks(const struct fr_tensor *t, uint32_t axes, fr_dtype dtype, struct f
             step = own_strides[perm[i]];
         }
     dims[kept] = n_chunks;
-    strides[kept] = step * NUMPY_BUFFER;
-    dims[kept + 1] = NUMPY_BUFFER;
+    strides[kept] = step * FR_NUMPY_BUFFER;
+    dims[kept + 1] = FR_NUMPY_BUFFER;
     strides[kept + 1] = step;
     TRY(fr_tensor_window(t, kept + 2, dims, strides, 0, &rows, err));
     TRY(fr_trace_reduce(FR_OP_sum, &rows, 1u << (kept + 1), false, dtype, &sums, err));
@@ -165,15 +162,15 @@ sum_in_chunks(const struct fr_tensor *t, uint32_t axes, fr_dtype dtype, struct f
     own_strides = fr_layout_strides(running.layout);
     strides[0] = own_strides[0];
     TRY(fr_tensor_window(&running, kept, dims, strides, (n_chunks - 1) * own_strides[kept], &last, err));
-    if (n % NUMPY_BUFFER == 0) {
+    if (n % FR_NUMPY_BUFFER == 0) {
         TRY(fr_trace_cast(&last, dtype, 'C', out, err));
         goto out;
     }
     own_strides = fr_layout_strides(rows.layout);
     strides[0] = own_strides[0];
-    dims[kept] = n % NUMPY_BUFFER;
+    dims[kept] = n % FR_NUMPY_BUFFER;
     strides[kept] = step;
-    TRY(fr_tensor_window(t, kept + 1, dims, strides, n_chunks * NUMPY_BUFFER * step, &rest, err));
+    TRY(fr_tensor_window(t, kept + 1, dims, strides, n_chunks * FR_NUMPY_BUFFER * step, &rest, err));
     TRY(fr_trace_reduce(FR_OP_sum, &rest, 1u << kept, false, dtype, &tail, err));
     TRY(fr_trace_map(FR_OP_add, (struct fr_arg[]){{.t = &last}, {.t = &tail}}, 2, out, err));
 out:
@@ -263,7 +260,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
         fr_tensor_clear(&copy);
         return st;
     }
-    if ((st = fr_trace_arg(t, compute, &arg, err)) != FR_OK)
+    if ((st = fr_trace_arg(t, compute, op, &arg, err)) != FR_OK)
         return st;
     fr_nodes[arg].refs++;
     l = reduced_layout(t->layout, axes, info->rule == FR_RULE_INDEX);
@@ -425,7 +422,7 @@ fr_trace_scan(fr_op op, const struct fr_tensor *t, int axis, fr_dtype dtype, str
     fr_ref            arg, id;
     fr_status         st;
 
-    if ((st = fr_trace_arg(t, result, &arg, err)) != FR_OK)
+    if ((st = fr_trace_arg(t, result, FR_OP_cast, &arg, err)) != FR_OK)
         return st;
     fr_nodes[arg].refs++;
     st = fr_trace_layout(list, 1, "scan", &l, err);

@@ -236,7 +236,7 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
             return st;
         if (!(id = fr_trace_scalar(bits, dst->dtype, err)))
             return FR_ENOMEM;
-    } else if ((st = fr_trace_arg(value->t, dst->dtype, &id, err)) != FR_OK) {
+    } else if ((st = fr_trace_arg(value->t, dst->dtype, FR_OP_cast, &id, err)) != FR_OK) {
         return st;
     }
     if (replaces(dst)) {
@@ -257,20 +257,6 @@ is_step_of_product(const struct fr_arg *args, int n, const struct fr_tensor *dst
     return fr_dtype_is_complex(dst->dtype) && dst->layout->n_elems == 1 && n == 2 && args[0].t &&
            args[0].t->storage == dst->storage && args[0].t->offset == dst->offset && args[0].t->layout->n_elems == 1 &&
            args[0].t->dtype == dst->dtype && (!args[1].t || args[1].t->layout->n_elems == 1);
-}
-
-/* The result of an operation as another dtype, which NumPy makes of it while it runs: what the cast warns of is said of
- * the operation (bind/judge.c). */
-static fr_ref
-cast_by(fr_op op, fr_ref id, fr_dtype dtype, struct fr_err *err)
-{
-    fr_ref cast = fr_trace_convert(id, dtype, fr_layout_ref(fr_nodes[id].layout), err);
-
-    if (cast)
-        fr_nodes[cast].u.axes = (uint32_t)op + 1;
-    else
-        fr_node_drop_new(id);
-    return cast;
 }
 
 fr_status
@@ -328,11 +314,15 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
             if (st == FR_OK)
                 st = replace_version(dst->storage, id, err);
         } else if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK) {
-            struct fr_tensor value;
+            struct fr_tensor value, cast;
 
-            if (result != dst->dtype && !(id = cast_by(op, id, dst->dtype, err)))
-                st = FR_ENOMEM;
-            if (st == FR_OK && (st = fr_tensor_wrap(id, &value, err)) == FR_OK) {
+            if ((st = fr_tensor_wrap(id, &value, err)) == FR_OK && result != dst->dtype) {
+                if ((st = fr_trace_arg(&value, dst->dtype, op, &id, err)) == FR_OK)
+                    st = fr_tensor_wrap(id, &cast, err);
+                fr_tensor_clear(&value);
+                value = cast;
+            }
+            if (st == FR_OK) {
                 st = fr_trace_store(dst, &(struct fr_arg){.t = &value}, err);
                 fr_tensor_clear(&value);
             }

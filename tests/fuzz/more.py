@@ -96,7 +96,8 @@ class More(Draw):
         given = {line.split(" = ")[0] for line in self.lines if " = xp.asarray(data(" in line}
         # And what NumPy has given no axes still has the flags of what it was, which decide what it becomes next.
         v = self.pick(lambda a: isinstance(a, np.ndarray) and a.flags.owndata and a.flags.writeable and (a.ndim or a.flags.c_contiguous))
-        if not v or v in given or any(k != v and isinstance(b, np.ndarray) and np.may_share_memory(b, self.env[v]) for k, b in self.env.items()):
+        if not v or v in given or any(k != v and isinstance(b, np.ndarray) and (b is self.env[v] or np.may_share_memory(b, self.env[v]))
+                                      for k, b in self.env.items()):
             return None         # of views of it NumPy knows nothing
         n = r.choice([0, 1, 2, 3, 5, 8])
         read = self.r.choice(["", f"{self.new()} = {v} + 0; " if self.env[v].dtype.kind != "b" else "", f"{self.new()} = {v}.copy(); "])
