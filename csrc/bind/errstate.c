@@ -224,6 +224,7 @@ fr_errstate_look(void)
         flush();
     fr_errstate_bits = warns << 28 | (fr_errstate_bits & FR_SITE_INSTEAD);
     fr_judge_epoch += filtered_anew;
+    fr_judge_unseen = warns & FR_FPE_UNDER;
     fr_trace_set_at_once(at_once);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);

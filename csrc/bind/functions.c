@@ -662,17 +662,18 @@ divmod(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 static PyObject *
 modf_of(PyObject *x)
 {
-    PyObject *whole = NULL, *rest = NULL, *inf = NULL, *fraction = NULL, *zero = NULL;
+    PyObject *whole = NULL, *rest = NULL, *inf = NULL, *fraction = NULL, *zero = NULL, *finite = NULL, *part = NULL;
 
-    if ((whole = fr_number_map(FR_OP_trunc, &x, 1, false)) &&
-        (inf = fr_number_map(FR_OP_isinf, &x, 1, false)) &&
-        (rest = PyNumber_Subtract(x, whole)) && (zero = PyFloat_FromDouble(0))) {
-        PyObject *three[3] = {inf, zero, rest};
-        Py_SETREF(rest, fr_number_map(FR_OP_where, three, 3, false));
-    }
-    if (rest && zero)
+    /* (An infinity less itself would be a warning.) */
+    if ((whole = fr_number_map(FR_OP_trunc, &x, 1, false)) && (inf = fr_number_map(FR_OP_isinf, &x, 1, false)) &&
+        (zero = PyFloat_FromDouble(0)) && (finite = fr_number_map(FR_OP_where, (PyObject *[]){inf, zero, x}, 3, false)) &&
+        (part = fr_number_map(FR_OP_trunc, &finite, 1, false)))
+        rest = PyNumber_Subtract(finite, part);
+    if (rest)
         fraction = fr_number_map(FR_OP_copysign, (PyObject *[]){rest, x}, 2, false);
     Py_XDECREF(rest);
+    Py_XDECREF(part);
+    Py_XDECREF(finite);
     Py_XDECREF(inf);
     Py_XDECREF(zero);
     if (!fraction) {

@@ -408,8 +408,10 @@ hear_notes(const struct fr_judged_node *n, const char *name)
 static unsigned
 may_raise(const struct fr_judged_node *n)
 {
+    if (fr_dtype_is_complex(n->dtype) && (fr_op_info[n->op].flags & FR_OPF_COSTLY))
+        return FR_FPE_ALL;
     switch (written_op(n)) {
-    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
+    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_multiply_apart: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
     case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
     case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
     case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod:
@@ -417,8 +419,11 @@ may_raise(const struct fr_judged_node *n)
     case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
     case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
     case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID;
-    case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: return FR_FPE_OVER | FR_FPE_UNDER;
-    case FR_OP_cast: return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_INVALID;
+    case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: case FR_OP_hypot:
+    case FR_OP_ldexp: case FR_OP_nextafter: case FR_OP_logaddexp: case FR_OP_logaddexp2: case FR_OP_rad2deg:
+        return FR_FPE_OVER | FR_FPE_UNDER;
+    case FR_OP_absolute: return fr_dtype_is_complex(n->arg[0].dtype) ? FR_FPE_OVER | FR_FPE_UNDER : 0;
+    case FR_OP_cast: return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
     case FR_OP_sqrt: case FR_OP_sin: case FR_OP_cos: case FR_OP_tan: case FR_OP_arcsin: case FR_OP_arccos:
     case FR_OP_arccosh: return FR_FPE_INVALID;
     default: return 0;

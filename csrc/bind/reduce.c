@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bind/reduce.h"
+#include "ir/node.h"
 
 /* ---- the operation itself */
 
@@ -529,6 +530,7 @@ fr_reduce_trace_ptp(const struct fr_request *q, PyObject **result)
     fst = fr_trace_reduce(FR_OP_max, s.t, s.axes, s.keepdims, FR_N_DTYPES, &most, &err);
     if (fst == FR_OK)
         fst = fr_trace_reduce(FR_OP_min, s.t, s.axes, s.keepdims, FR_N_DTYPES, &least, &err);
+    fr_trace_site |= FR_SITE_UFUNC;
     if (fst == FR_OK)
         fst = fr_trace_map(FR_OP_subtract, args, 2, &t, &err);
     st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);

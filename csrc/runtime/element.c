@@ -44,7 +44,7 @@ map_aside(fr_op op, uint32_t site, const struct fr_direct *to, const struct fr_d
     fr_fpe_begin();
     if (!fr_direct_map(op, to, arg, n_args, 1, 1))
         return false;
-    raised = fr_fpe_raised();
+    raised = fr_fpe_raised() | (fr_op_info[op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0);
     return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(site));
 }
 

@@ -357,7 +357,7 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
     kept = fr_judge_keep(p, &few);
     st = fr_plan_run(p, &inputs, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
+    if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);
     if (st == FR_OK)
@@ -387,7 +387,7 @@ run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     fr_fpe_begin();
     st = fr_eager_run(id, out, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY(raised != 0) && st == FR_OK && *out && fr_judge_are_due(&id, 1, raised))
+    if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && *out && fr_judge_are_due(&id, 1, raised))
         fr_judge_node(id, *out, raised);
     return st;
 }

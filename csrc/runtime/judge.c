@@ -8,6 +8,7 @@
 #include "runtime/there.h"
 
 uint64_t fr_judge_epoch = 1;
+unsigned fr_judge_unseen;
 
 bool fr_judge_found;
 
@@ -56,6 +57,7 @@ fr_judge_are_due(const fr_ref *id, int n, unsigned raised)
 
         if (fr_node_computes(x)) {
             warns |= FR_SITE_WARNS(x->site);
+            raised |= fr_op_info[x->op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0;
             lines = (lines + x->site) * 0x9e3779b97f4a7c15u + x->op;
         }
     }

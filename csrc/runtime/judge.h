@@ -41,6 +41,9 @@ struct fr_judge_few {
 /* Counts changes of filters: what was said before may have to be said again. Set by bind. */
 extern FR_HIDDEN uint64_t fr_judge_epoch;
 
+/* What the state warns about though polynomials do not always raise it: FR_FPE_UNDER, or 0. Set by bind. */
+extern FR_HIDDEN unsigned fr_judge_unseen;
+
 /* Whether that is a question at all. */
 bool      fr_judge_would(unsigned raised, unsigned warns);
 /* Whether somebody was asked about the same lines of late. */

@@ -296,7 +296,7 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
     kept = r->writes ? fr_judge_keep(p, &few) : NULL;
     st = fr_plan_run(p, &inputs, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY(raised != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised, warns)) {
+    if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised | fr_judge_unseen, warns)) {
         if (r->writes && !kept) {
             fr_judge_blindly(p, r->site, raised, warns);
         } else {

@@ -330,7 +330,10 @@ divide_by(struct fr_tensor *t, double n, bool may_invert, fr_dtype dtype, struct
             return st;
     inverted = may_invert && fr_number_invert(t->dtype, &n);
     args[1].n = weak_float(n);
-    if ((st = fr_trace_map(inverted ? FR_OP_multiply : FR_OP_divide, args, 2, &q, err)) != FR_OK)
+    fr_trace_site |= dtype == FR_C64 ? FR_SITE_UFUNC : 0; /* of a number, too: the count is of no kind that its operators know */
+    st = fr_trace_map(inverted ? FR_OP_multiply : FR_OP_divide, args, 2, &q, err);
+    fr_trace_site &= ~FR_SITE_UFUNC;
+    if (st != FR_OK)
         return st;
     fr_tensor_clear(t);
     *t = q;

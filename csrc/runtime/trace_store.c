@@ -155,7 +155,8 @@ replace_version(struct fr_storage *s, fr_ref id, struct fr_err *err)
     fr_status st;
 
     fr_nodes[id].refs++;
-    if ((st = fr_guard(id, NULL, err)) == FR_OK)
+    st = fr_guard(id, NULL, err);
+    if (st == FR_OK || (st == FR_ERAISED && fr_nodes[id].op == FR_OP_leaf)) /* what warns as an error is there */
         fr_storage_advance(s, id);
     fr_node_unref(id);
     fr_release_foreign();
@@ -255,8 +256,18 @@ static bool
 is_step_of_product(const struct fr_arg *args, int n, const struct fr_tensor *dst)
 {
     return fr_dtype_is_complex(dst->dtype) && dst->layout->n_elems == 1 && n == 2 && args[0].t &&
-           args[0].t->storage == dst->storage && args[0].t->offset == dst->offset && args[0].t->layout->n_elems == 1 &&
-           args[0].t->dtype == dst->dtype && (!args[1].t || args[1].t->layout->n_elems == 1);
+           args[0].t->storage == dst->storage && is_same(dst, args[0].t) && (!args[1].t || args[1].t->layout->n_elems == 1);
+}
+
+/* Whether an operand shows other elements of the memory that is written. Then NumPy computes into memory of its own, so
+ * that where a warning is an error nothing has been written. */
+static bool
+reads_others_of(const struct fr_tensor *dst, const struct fr_arg *args, int n_args)
+{
+    for (int k = 0; k < n_args; k++)
+        if (args[k].t && args[k].t->storage == dst->storage && !is_same(dst, args[k].t) && fr_tensors_meet(dst, args[k].t))
+            return true;
+    return false;
 }
 
 fr_status
@@ -304,19 +315,28 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
                          fr_dims_print(layout->ndim, fr_layout_dims(layout), from, sizeof from));
         }
     }
-    if (st == FR_OK && dst->layout->n_elems != 0) {
+    if (st == FR_OK && dst->layout->n_elems == 0) { /* but numbers that are too large are said to be */
+        struct fr_tensor value;
+
+        if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK &&
+            (st = fr_tensor_wrap(id, &value, err)) == FR_OK)
+            fr_tensor_clear(&value);
+    } else if (st == FR_OK) {
         bool same = layout && layout->ndim == dst->layout->ndim &&
                     !memcmp(fr_layout_dims(layout), fr_layout_dims(dst->layout),
                             (size_t)layout->ndim * sizeof(int64_t));
 
-        if (replaces(dst) && same && result == dst->dtype) {
+        bool first = fr_trace_at_once && reads_others_of(dst, args, n_args);
+
+        if (replaces(dst) && same && result == dst->dtype && !first) {
             st = fr_trace_map_node(op, args, n_args, compute, dst->layout, &id, err);
             if (st == FR_OK)
                 st = replace_version(dst->storage, id, err);
         } else if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) == FR_OK) {
             struct fr_tensor value, cast;
 
-            if ((st = fr_tensor_wrap(id, &value, err)) == FR_OK && result != dst->dtype) {
+            st = first ? fr_trace_finish(id, &value, err) : fr_tensor_wrap(id, &value, err);
+            if (st == FR_OK && result != dst->dtype) {
                 if ((st = fr_trace_arg(&value, dst->dtype, op, &id, err)) == FR_OK)
                     st = fr_tensor_wrap(id, &cast, err);
                 fr_tensor_clear(&value);

@@ -115,7 +115,8 @@ def _nan_extreme(function, fold, extreme, last):
                 empty = numpy.all(numpy.isnan(a), axis, **given)
                 result = numpy.where(empty, a.dtype.type(numpy.nan), result)
         if numpy.any(empty):
-            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+            what = "axis" if isinstance(a, numpy.generic) else "slice"      # as NumPy says it of its numbers
+            warnings.warn(f"All-NaN {what} encountered", RuntimeWarning, stacklevel=2)
         return result
     nan_extreme.__qualname__ = function.__name__
     return nan_extreme
