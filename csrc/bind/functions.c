@@ -157,8 +157,8 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
 
     *result = NULL;
     FR_TRACE_HERE();
-    if (o->where && (!o->out || fr_trace_at_once))
-        return FR_VALUE_HAND; /* NumPy has a word for it, or for what is computed there only */
+    if ((o->where && !o->out) || ((o->where || o->dtype) && fr_trace_at_once))
+        return FR_VALUE_HAND; /* NumPy has a word for it, or for what is computed there only, or what it converts when */
     if (o->out && fr_of(o->out)->readonly) { /* before any word on dtypes, as NumPy has it */
         PyErr_SetString(PyExc_ValueError, "output array is read-only");
         return FR_VALUE_ERROR;
