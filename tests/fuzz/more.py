@@ -130,7 +130,7 @@ class More(Draw):
                          f"xp.sqrt({v} - 1) + {w} / {v}", f"xp.where({v} > 0, {v} / {w}, 0)", f"xp.sum({v} * {v})", f"{v}.astype('f2')", f"1 / {v}",
                          f"xp.maximum({v}, {w}) / 0", f"{v}[:0].mean()", f"divmod({v}, {w})[{r.choice([0, 1])}]", f"xp.divide({v}, {w})", f"{v} ** {r.choice(['2', '-1', '0.5', '-1.0'])}",
                          f"{w} / {v}", f"1 // {v}", f"{v}.sum() / 0", f"{v}.max() * 1e300", f"xp.square({v} * 1e200)", f"{v}.var(axis=0)", f"{v}.std()", f"xp.mean({v})",
-                         f"{v}.sum(axis=0)", f"xp.reciprocal({v})", f"xp.fmod({v}, {w})", f"({v} / {w}).max()", f"xp.nanmax({v})", f"xp.add({v}, {w}, dtype='f4')",
+                         f"{v}.sum(axis=0)", f"xp.reciprocal({v})", f"xp.fmod({v}, {w})", f"({v} / {w}).max()", f"xp.nanmax({v})" if a.ndim else f"xp.fabs({v})", f"xp.add({v}, {w}, dtype='f4')",
                          f"{v}.astype('f4')", f"{v}.prod()", f"xp.cumsum({v})", f"xp.clip({v}, 0, 1) / {w}", f"xp.log({v})", f"xp.exp({v} * 100)", f"abs({v}) - {v} / 0",
                          f"xp.remainder({w}, {v})", f"xp.negative({v}) / {w}", f"xp.floor_divide({v}, {w})", f"{v}[...] * 1e308 - {v} * 1e308", f"xp.median({v})",
                          f"xp.subtract({v}, {w}) / {w}", f"xp.multiply({v}, 1e200)", f"xp.hypot({v}, 1e308)", f"xp.arctanh({v})", f"xp.ldexp({v}, 2000)"])
