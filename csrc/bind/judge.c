@@ -411,8 +411,8 @@ may_raise(const struct fr_judged_node *n)
     if (fr_dtype_is_complex(n->dtype) && (fr_op_info[n->op].flags & FR_OPF_COSTLY))
         return FR_FPE_ALL;
     switch (written_op(n)) {
-    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_multiply_apart: case FR_OP_square: case FR_OP_sum: case FR_OP_prod: case FR_OP_cumsum:
-    case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
+    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_multiply_apart: case FR_OP_square: case FR_OP_sum:
+    case FR_OP_prod: case FR_OP_cumsum: case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
     case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
     case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod:
         return FR_FPE_DIVIDE | FR_FPE_INVALID | (fr_dtype_is_int(n->dtype) ? FR_FPE_OVER : 0);
