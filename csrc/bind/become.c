@@ -34,10 +34,10 @@ can_become(const struct fr_tensor_object *o)
 
 /* ---- the ring */
 
-static struct fr_made           made_outside = {&made_outside, &made_outside}; /* in no call */
-static FR_THREAD_LOCAL struct fr_made ring;                                    /* in this thread's outermost call */
-FR_THREAD_LOCAL struct fr_made *fr_made_now = &made_outside;
-FR_THREAD_LOCAL int             fr_call_depth;
+static struct fr_made                 made_outside = {&made_outside, &made_outside}; /* in no call */
+static FR_THREAD_LOCAL struct fr_made ring; /* in the outermost call of this thread */
+FR_THREAD_LOCAL struct fr_made       *fr_made_now = &made_outside;
+FR_THREAD_LOCAL int                   fr_call_depth;
 
 static struct fr_tensor_object *
 object_of(struct fr_made *m)
