@@ -674,6 +674,30 @@ def test_conversions_to_half(dtype, value):
             assert texts(frit.accelerate(f), x) == want and texts(f, frit.asarray(x)) == want
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+def test_conversions_to_integers(dtype):
+    """Of what no integer is, which vectors convert without a flag where the result is not taken."""
+    for to in ("i8", "i4", "u1", "u8", "u4", "i2")[::3 if COMPILED else 1]:
+        for n in (3, 8, 17, 70):
+            for bad in (np.inf, np.nan, -np.inf, 1.0):
+                x = np.ones(n, dtype)
+                x[0] = bad
+                for f in (lambda x: x.astype(to), lambda x: (x + 1).astype(to)):
+                    assert texts(frit.accelerate(f), x) == texts(f, x), (to, n, bad)
+
+
+def test_integers_that_fit_are_converted_quietly():
+    before = judged()
+    for to in ("i8", "i4", "u8", "u4", "u1"):
+        for dtype in ("f8", "f4"):
+            x = np.array([0.0, 1, 2, 100, 127] * 9, dtype)
+            for f in (lambda x: x.astype(to), lambda x: (x + 1).astype(to)):
+                frit.accelerate(f)(x)
+    top = np.full(40, 2.0 ** 63 + 2.0 ** 40)
+    assert frit.accelerate(lambda x: x.astype("u8"))(top).tolist() == top.astype("u8").tolist()
+    assert judged() == before
+
+
 def judged():
     return frit.stats()["judged"]
 

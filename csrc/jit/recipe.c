@@ -2,6 +2,8 @@
  * casts.  The recipes themselves are in the other recipe_*.c. */
 #include "jit/recipe.h"
 
+#include <math.h>
+
 #include "jit/recipe_int.h"
 
 static fr_recipe_fn *const recipes[FR_N_OPS] = {
@@ -85,13 +87,24 @@ out:
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
+/* Whether |v| < 2^bits.  Else the first product is infinite and the second no number, comparing which raises the
+ * processor's flag: a conversion in a vector does not where its result is not taken. */
+static fr_mval
+is_below(code_t c, fr_mval v, int bits)
+{
+    fr_dtype type = m_type(c, v);
+    fr_mval  zero = m_real(c, type, 0);
+    fr_mval  large = m_mul(c, m_abs(c, v), m_real(c, type, ldexp(1, (type == FR_F32 ? 128 : 1024) - bits)));
+
+    return m_le(c, m_mul(c, large, zero), zero);
+}
+
 /* The truncating conversion of x86-64: everything outside the range gives the smallest number.  The range is tested
  * here, so that every emitter and device agrees; what a conversion gives there is not looked at. */
 static fr_mval
 float_to_signed(code_t c, fr_dtype to, fr_mval v)
 {
-    fr_dtype type = m_type(c, v);
-    fr_mval  fits = m_lt(c, m_abs(c, v), m_real(c, type, to == FR_I32 ? 0x1p31 : 0x1p63));
+    fr_mval fits = is_below(c, v, to == FR_I32 ? 31 : 63);
 
     return m_select(c, fits, m_cvt(c, to, v), m_int(c, to, to == FR_I32 ? INT32_MIN : INT64_MIN));
 }
@@ -103,14 +116,16 @@ static fr_mval
 float_to_int(code_t c, fr_dtype to, fr_mval v)
 {
     fr_dtype type = m_type(c, v), s = fr_dtype_size(to) == 8 ? FR_I64 : FR_I32;
-    fr_mval  low = float_to_signed(c, s, v), top, high;
+    fr_mval  zero = m_real(c, type, 0), low, top, high, is_high;
 
     if (to != FR_U32 && to != FR_U64)
-        return m_cvt(c, to, low);
+        return m_cvt(c, to, float_to_signed(c, s, v));
     top = m_real(c, type, to == FR_U32 ? 0x1p31 : 0x1p63);
-    high = float_to_signed(c, s, m_sub(c, v, top));
+    is_high = m_le(c, top, v);
+    low = float_to_signed(c, s, m_select(c, is_high, zero, v));
+    high = float_to_signed(c, s, m_select(c, is_high, m_sub(c, v, top), zero));
     high = m_xor(c, high, m_int(c, s, s == FR_I32 ? INT32_MIN : INT64_MIN));
-    return m_bitcast(c, to, m_select(c, m_le(c, top, v), high, low));
+    return m_bitcast(c, to, m_select(c, is_high, high, low));
 }
 
 /* All half precision numbers fit i32, which vectors convert where they cannot convert i64.  What
@@ -118,7 +133,7 @@ float_to_int(code_t c, fr_dtype to, fr_mval v)
 static fr_mval
 half_to_int(code_t c, fr_dtype to, fr_mval v)
 {
-    fr_mval fits = m_lt(c, m_abs(c, v), m_real(c, FR_F32, 0x1p31));
+    fr_mval fits = is_below(c, v, 31);
     fr_mval other = m_int(c, to, INT64_MIN);
 
     if (to == FR_U64)
