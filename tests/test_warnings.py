@@ -674,6 +674,13 @@ def test_conversions_to_half(dtype, value):
             assert texts(frit.accelerate(f), x) == want and texts(f, frit.asarray(x)) == want
 
 
+def test_names_of_products():
+    for f in (lambda x: np.dot(x, x), lambda x: x @ x, lambda x: np.inner(x, x), lambda x: x.dot(x), lambda x: np.tensordot(x, x, 1), np.linalg.norm,
+              lambda x: np.dot(x[None], x[:, None]), lambda x: np.matmul(x[None], x), lambda x: np.dot(x + 0, x + 0) + 1):
+        x = np.full(3, 1e300)
+        assert texts(frit.accelerate(f), x) == texts(f, x) != []
+
+
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
 def test_conversions_to_integers(dtype):
     """Of what no integer is, which vectors convert without a flag where the result is not taken."""

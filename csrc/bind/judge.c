@@ -155,6 +155,12 @@ is_of_divmod(const struct fr_judged_node *n)
     return (n->site & FR_SITE_INSTEAD) && (n->op == FR_OP_floor_divide || n->op == FR_OP_remainder);
 }
 
+static bool
+is_dot(const struct fr_judged_node *n)
+{
+    return (n->site & FR_SITE_INSTEAD) && n->op == FR_OP_matmul;
+}
+
 /* Numbers in NumPy have operators of their own, which say so: the operator's name, or NULL. */
 static const char *
 operator_of_numbers(const struct fr_judged_node *n)
@@ -256,7 +262,7 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
         if (n->op != FR_OP_matmul)
             return NULL;
     }
-    if (!(f = fr_numpy_attr(n->op == FR_OP_clip ? "clip" : fr_op_info[n->op].name))) {
+    if (!(f = fr_numpy_attr(is_dot(n) ? "dot" : fr_op_info[n->op].name))) {
         PyErr_Clear();
         return NULL;
     }
@@ -475,7 +481,8 @@ believe(const struct fr_judged_node *n, PyObject *result, unsigned unexplained)
     char                  line[100];
 
     w.op = written_op(n);
-    name = fr_op_info[w.op].class_ == FR_CLASS_REDUCE ? "reduce" : is_of_divmod(n) ? "divmod" : fr_op_info[w.op].name;
+    name = fr_op_info[w.op].class_ == FR_CLASS_REDUCE ? "reduce" : is_of_divmod(n) ? "divmod" : is_dot(n) ? "dot"
+                                                                                                         : fr_op_info[w.op].name;
     if (explained && result)
         explained &= borne_out(result);
     flags = as_integers(n, explained);

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/call.h"
 #include "bind/bind.h"
+#include "ir/node.h"
 #include "bind/npy.h"
 #define NO_IMPORT_UFUNC
 #include <numpy/ufuncobject.h>
@@ -82,21 +83,23 @@ can_multiply(const struct fr_tensor *a, const struct fr_tensor *b)
     return loops[fr_dtype_promote(a->dtype, b->dtype)].loop;
 }
 
+/* `how`: FR_SITE_INSTEAD where it is dot's. */
 static PyObject *
-product(const struct fr_tensor *a, const struct fr_tensor *b)
+product(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
 {
     struct fr_tensor t;
     struct fr_err    err;
     fr_status        st;
 
     FR_TRACE_HERE();
+    fr_trace_site |= how;
     st = fr_trace_product(a, b, &t, &err);
     return fr_type_result_scalar(st, &t, &err);
 }
 
 /* The result stored into `out`, which has its shape. A new reference to out. */
 static PyObject *
-product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out)
+product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, uint32_t how)
 {
     struct fr_tensor t = {.storage = NULL};
     struct fr_arg    arg = {.t = &t};
@@ -104,6 +107,7 @@ product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out
     fr_status        st;
 
     FR_TRACE_HERE();
+    fr_trace_site |= how;
     st = fr_trace_product(a, b, &t, &err);
     if (st == FR_OK)
         st = fr_trace_store(fr_of(out), &arg, &err);
@@ -182,9 +186,9 @@ matmul(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         st = operands(args, false, x);
     if (st == FR_VALUE_OK) {
         if (!out)
-            result = product(x[0].arg.t, x[1].arg.t);
+            result = product(x[0].arg.t, x[1].arg.t, 0);
         else if (fits(x[0].arg.t, x[1].arg.t, out, false))
-            result = product_into(x[0].arg.t, x[1].arg.t, out);
+            result = product_into(x[0].arg.t, x[1].arg.t, out, 0);
         else
             st = FR_VALUE_HAND;
         fr_value_clear(&x[0]);
@@ -302,7 +306,7 @@ dot_of(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out)
 
     FR_TRACE_HERE();
     if ((st = as_read(&a, d, &copy_a, &err)) == FR_OK && (st = as_read(&b, d, &copy_b, &err)) == FR_OK)
-        result = out ? product_into(a, b, out) : product(a, b);
+        result = out ? product_into(a, b, out, FR_SITE_INSTEAD) : product(a, b, FR_SITE_INSTEAD);
     else
         fr_errors_raise(st, &err);
     fr_tensor_clear(&copy_a);
@@ -442,7 +446,7 @@ vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
             st = FR_VALUE_HAND;
         else
-            result = product(a, b);
+            result = product(a, b, 0);
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
@@ -476,7 +480,7 @@ fr_product_operator(PyObject *a, PyObject *b)
     if (!is_array(a) && !is_array(b))
         Py_RETURN_NOTIMPLEMENTED;
     if (fr_is_tensor(a) && fr_is_tensor(b) && can_multiply(fr_of(a), fr_of(b)))
-        return product(fr_of(a), fr_of(b));
+        return product(fr_of(a), fr_of(b), 0);
     if (!is_operand(a) || !is_operand(b))
         Py_RETURN_NOTIMPLEMENTED;
     switch (operands(both, true, x)) {
@@ -485,7 +489,7 @@ fr_product_operator(PyObject *a, PyObject *b)
     case FR_VALUE_HAND: return fr_hand_name("matmul", both, 2, NULL);
     default: break;
     }
-    result = product(x[0].arg.t, x[1].arg.t);
+    result = product(x[0].arg.t, x[1].arg.t, 0);
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
     return result;
@@ -501,7 +505,7 @@ fr_product_in_place(PyObject *a, PyObject *b)
     /* Of two matrices with the first one's shape; NumPy has more forms, and words for the others. */
     if (fr_is_tensor(b) && fr_of(b)->layout->ndim >= 2 && can_multiply(fr_of(a), fr_of(b)) &&
         fits(fr_of(a), fr_of(b), a, false))
-        return product_into(fr_of(a), fr_of(b), a);
+        return product_into(fr_of(a), fr_of(b), a, 0);
     return fr_hand_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
 }
 
