@@ -225,6 +225,8 @@ numpy_has(fr_op op)
     case FR_OP_divide_whole:
     case FR_OP_divide_few:
     case FR_OP_multiply_apart:
+    case FR_OP_less_apart:
+    case FR_OP_less_equal_apart:
     case FR_OP_erf:
     case FR_OP_erfc:
     case FR_OP_sigmoid:

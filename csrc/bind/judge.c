@@ -298,6 +298,8 @@ written_op(const struct fr_judged_node *n)
         return FR_OP_divide;
     if (n->op == FR_OP_multiply_apart)
         return FR_OP_multiply;
+    if (n->op == FR_OP_less_apart || n->op == FR_OP_less_equal_apart)
+        return n->op == FR_OP_less_apart ? FR_OP_less : FR_OP_less_equal;
     return n->op == FR_OP_multiply && (n->site & FR_SITE_INSTEAD) ? FR_OP_square : n->op;
 }
 

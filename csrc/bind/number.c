@@ -434,19 +434,7 @@ orders_complex(PyObject *a, PyObject *b, int op)
         return false;
     if (fr_is_tensor(b))
         return is_complex || fr_dtype_is_complex(fr_of(b)->dtype);
-    return is_complex || PyComplex_Check(b) ||
-           (fr_numpy_is_scalar(b) && fr_numpy_scalar(b, &n) && fr_dtype_is_complex(n.dtype));
-}
-
-static PyObject *
-compare_values(PyObject *a, PyObject *b, int op)
-{
-    PyObject *x = fr_numpy_scalar_of(a), *y = fr_is_tensor(b) ? fr_numpy_scalar_of(b) : Py_NewRef(b);
-    PyObject *result = x && y ? PyObject_RichCompare(x, y, op) : NULL;
-
-    Py_XDECREF(x);
-    Py_XDECREF(y);
-    return result;
+    return is_complex || (fr_numpy_is_scalar(b) && fr_numpy_scalar(b, &n) && fr_dtype_is_complex(n.dtype));
 }
 
 PyObject *
@@ -463,7 +451,8 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     struct fr_arg            args[2];
 
     if (FR_UNLIKELY(fr_object(a)->scalar) && orders_complex(a, b, op))
-        return compare_values(a, b, op);
+        return fr_number_map(op == Py_LT || op == Py_GT ? FR_OP_less_apart : FR_OP_less_equal_apart,
+                             op == Py_LT || op == Py_LE ? objects : (PyObject *[]){b, a}, 2, true);
     if (FR_LIKELY(fast_pair(a, b, args)))
         return trace(ops[op], args, 2, NULL, 0);
     switch (fr_value_all(ops[op], objects, 2, true, x, args)) {

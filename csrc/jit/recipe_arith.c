@@ -448,6 +448,25 @@ in_order(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum order h
     return m_or(c, first, m_and(c, m_eq(c, a.re, b.re), second));
 }
 
+/* NumPy's scalars look at the imaginary parts only where the real ones are equal. */
+static fr_mval
+in_order_apart(code_t c, struct fr_mnum a, struct fr_mnum b, enum order how)
+{
+    fr_mval second = how == LESS ? m_lt(c, a.im, b.im) : m_le(c, a.im, b.im);
+
+    return m_or(c, m_lt(c, a.re, b.re), m_and(c, m_eq(c, a.re, b.re), second));
+}
+
+RECIPE(less_apart)
+{
+    out->re = in_order_apart(c, x[0], x[1], LESS);
+}
+
+RECIPE(less_equal_apart)
+{
+    out->re = in_order_apart(c, x[0], x[1], LESS_EQUAL);
+}
+
 RECIPE(less)
 {
     out->re = in_order(c, in, x[0], x[1], LESS);
