@@ -22,6 +22,9 @@ fr_type_alloc(void)
 
     if (!o)
         return NULL;
+    /* C code that takes any object for an array (numpy.random's out=) finds one that may not be written to. */
+    memset(o->of_array, 0, sizeof o->of_array);
+    memset(o->of_array_too, 0, sizeof o->of_array_too);
     o->t.storage = NULL;
     o->weakrefs = NULL;
     o->special = 0;
