@@ -80,6 +80,17 @@ def assert_same(got, want, ulp=0, strides=True, what=""):
     assert wrong is None, f"{what}: {wrong}" if what else wrong
 
 
+def same_parts(got, want):
+    """The same types, and the same values and dtypes, of lists and tuples part by part."""
+    assert type(got) is type(want)
+    if isinstance(want, (tuple, list)):
+        assert len(got) == len(want)
+        for g, w in zip(got, want):
+            same_parts(g, w)
+    elif want is not None:
+        np.testing.assert_array_equal(got, want, strict=True)
+
+
 def specials(dtype):
     """Values at which operations go wrong, as an array."""
     dtype = np.dtype(dtype)

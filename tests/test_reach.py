@@ -9,6 +9,8 @@ import pytest
 
 import frit
 
+from .common import same_parts
+
 pytestmark = pytest.mark.core
 
 
@@ -77,16 +79,6 @@ def by_default(get):
     return lambda: make(HELD)
 
 
-def same(got, want):
-    assert type(got) is type(want)
-    if isinstance(want, (tuple, list)):
-        assert len(got) == len(want)
-        for g, w in zip(got, want):
-            same(g, w)
-    else:
-        np.testing.assert_array_equal(got, want)
-
-
 @pytest.mark.parametrize("way", [by_global, by_cell, by_default])
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_it_is_as_numpy_has_it(holder, way):
@@ -100,7 +92,7 @@ def test_it_is_as_numpy_has_it(holder, way):
             f = way(get)
             f = wrap(f if way is by_global else f())
             outcomes.append([[f(part(x)), x.copy()] for _ in range(4)])
-        same(outcomes[1], outcomes[0])
+        same_parts(outcomes[1], outcomes[0])
 
 
 def test_what_leads_to_no_argument_is_no_reason_to_run_as_it_is():

@@ -7,6 +7,8 @@ import pytest
 
 import frit
 
+from .common import same_parts
+
 pytestmark = pytest.mark.core
 
 
@@ -216,16 +218,6 @@ def test_what_they_write(f):
             want, got = f(theirs[parts[i % 3]]), fast(ours[parts[i % 3]])
             np.testing.assert_array_equal(ours, theirs, strict=True)
             same_parts(got, want)
-
-
-def same_parts(got, want):
-    assert type(got) is type(want)
-    if isinstance(want, (tuple, list)):
-        assert len(got) == len(want)
-        for g, w in zip(got, want):
-            same_parts(g, w)
-    elif want is not None:
-        np.testing.assert_array_equal(got, want, strict=True)
 
 
 def matrix():

@@ -268,14 +268,9 @@ struct call {
 static bool
 sees_arguments(PyObject *call, fr_args args, Py_ssize_t n_args)
 {
-    PyObject  *functions = PyTuple_GET_ITEM(call, FUNCTIONS), *array[MAX_ARGS];
-    PyObject  *v;
-    Py_ssize_t n = 0;
+    PyObject *functions = PyTuple_GET_ITEM(call, FUNCTIONS), *v;
 
-    for (Py_ssize_t i = 0; i < n_args; i++)
-        if (PyArray_Check(args[i]))
-            array[n++] = args[i];
-    fr_reach_begin(array, n);
+    fr_reach_begin(args, n_args);
     for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
         if ((v = fr_accelerate_global(call, i)))
             fr_reach_add(v);

@@ -65,6 +65,8 @@ fr_made_left(const struct fr_tensor **list)
 {
     size_t n = 0;
 
+    if (fr_call_depth != 1)
+        return 0;
     for (struct fr_made *m = ring.next; m != &ring; m = m->next) {
         if (!is_left(object_of(m)))
             continue;
@@ -191,7 +193,7 @@ fr_shown(PyObject *tensor)
 
     if (st)
         return st > 0 ? Py_NewRef(tensor) : NULL;
-    return fr_object(tensor)->scalar ? fr_numpy_scalar_of(tensor) : fr_numpy_view(tensor, FR_VIEW_EXPORT);
+    return fr_numpy_shown(tensor);
 }
 
 int

@@ -220,7 +220,8 @@ void      fr_call_begin(void);
 void      fr_call_end(void);
 /* The same for one of them. False: that cannot be done now. */
 bool      fr_made_leave(PyObject *tensor);
-/* How many Tensors of the outermost call live that are no loans; their handles go into `list`, which may be NULL. */
+/* How many Tensors of this call live that are no loans; their handles go into `list`, which may be NULL. Of a call within
+ * another one none, for what lives may be the other one's. */
 size_t    fr_made_left(const struct fr_tensor **list);
 /* Whether one of these cannot become what it stands for. */
 bool      fr_made_stay(void);
@@ -261,8 +262,8 @@ extern PyMethodDef fr_convert_methods[];    /* convert.c */
 int       fr_iterate_init(void);
 PyObject *fr_iterate(PyObject *tensor);
 
-/* ---- reach.c: whether values that are added lead to memory of the arrays. Nothing may run in between. */
-void      fr_reach_begin(PyObject *const *array, Py_ssize_t n);
+/* ---- reach.c: whether values that are added lead to memory of arrays among `args`. Nothing may run in between. */
+void      fr_reach_begin(PyObject *const *args, Py_ssize_t n);
 void      fr_reach_add(PyObject *);
 bool      fr_reach_meets(void);
 extern PyMethodDef fr_reach_methods[];
@@ -420,6 +421,12 @@ PyObject *fr_numpy_dtype(fr_dtype);                      /* numpy.dtype, borrowe
 int       fr_numpy_to_dtype(PyObject *o, fr_dtype dflt, fr_dtype *out);
 bool      fr_numpy_is_array(PyObject *o);                /* an ndarray or of a subclass */
 bool      fr_numpy_is_scalar(PyObject *o);               /* np.float64(1.5) and the like */
+/* Whether it is an array here and there: neither a number nor what stands for one. */
+static inline bool
+fr_stands_for_array(PyObject *o)
+{
+    return fr_is_tensor(o) ? !fr_object(o)->scalar : fr_numpy_is_array(o);
+}
 bool      fr_numpy_scalar(PyObject *o, struct fr_number *);       /* false: not one of our dtypes */
 fr_dtype  fr_numpy_array_dtype(PyObject *array);         /* FR_N_DTYPES: not ours, or byte-swapped */
 /* Of a class derived from ndarray, which NumPy's functions give results of: matrices, masked arrays. */
@@ -460,6 +467,8 @@ PyObject *fr_numpy_window(PyObject *array, PyObject *view, PyObject *tensor);
 int       fr_numpy_pack(fr_dtype, void *bytes, PyObject *value);
 PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linalg.norm" too */
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
+/* What stands for an array as a new array over its memory, to be written as it is, and what stands for a number as that. */
+PyObject *fr_numpy_shown(PyObject *tensor);
 PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one element without axes */
 PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
 PyTypeObject *fr_numpy_scalar_type(fr_dtype);            /* numpy.float64 and the like, borrowed */

@@ -114,6 +114,12 @@ is_pending(PyObject *x)
     return fr_is_tensor(x) && fr_tensor_is_pending(fr_of(x));
 }
 
+static size_t
+n_results(PyObject *result)
+{
+    return PyTuple_CheckExact(result) ? (size_t)PyTuple_GET_SIZE(result) : 1;
+}
+
 /* The pending ones of one result, or of the items of a tuple. */
 static size_t
 add_results(PyObject *result, const struct fr_tensor **list)
@@ -129,25 +135,51 @@ add_results(PyObject *result, const struct fr_tensor **list)
     return n;
 }
 
+/* Handles that are to be computed together, and those that the call has left. */
+struct roots {
+    const struct fr_tensor *few[64], **list;
+    size_t                  n;
+};
+
+/* Makes room for so many of the caller's own. */
+static fr_status
+begin_roots(struct roots *r, size_t n, struct fr_err *err)
+{
+    size_t room = n + fr_made_left(NULL);
+
+    r->n = 0;
+    r->list = r->few;
+    if (room > FR_LEN(r->few) && !(r->list = fr_malloc(room * sizeof *r->list)))
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate a list of %zu tensors", room);
+    return FR_OK;
+}
+
+static fr_status
+eval_roots(struct roots *r, bool again, struct fr_err *err)
+{
+    fr_status st;
+
+    r->n += fr_made_left(r->list + r->n);
+    st = (again ? fr_tensor_eval_again : fr_tensor_eval)(r->list, (int)r->n, err);
+    if (r->list != r->few)
+        fr_free(r->list);
+    return st;
+}
+
 fr_status
 fr_loans_eval(const struct fr_loan *loan, int n_loans, PyObject *result, bool again, struct fr_err *err)
 {
-    const struct fr_tensor  *few[64], **list = few;
-    /* In a call within another one, what lives may be the other one's. */
-    size_t                   n_left = fr_call_depth == 1 ? fr_made_left(NULL) : 0, n = 0, room;
-    fr_status                st;
+    bool         within = result && fr_call_depth > 1;
+    struct roots r;
+    fr_status    st;
 
-    room = (size_t)n_loans + n_left + 1 + (result && PyTuple_CheckExact(result) ? (size_t)PyTuple_GET_SIZE(result) : 0);
-    if (room > FR_LEN(few) && !(list = fr_malloc(room * sizeof *list)))
-        return fr_fail(err, FR_ENOMEM, "Unable to allocate a list of %zu tensors", room);
+    if ((st = begin_roots(&r, (size_t)n_loans + (within ? n_results(result) : 0), err)) != FR_OK)
+        return st;
     for (int i = 0; i < n_loans; i++)
         if (is_pending(loan[i].tensor))
-            list[n++] = fr_of(loan[i].tensor);
-    n += fr_call_depth == 1 ? fr_made_left(list + n) : result ? add_results(result, list + n) : 0;
-    st = (again ? fr_tensor_eval_again : fr_tensor_eval)(list, (int)n, err);
-    if (list != few)
-        fr_free(list);
-    return st;
+            r.list[r.n++] = fr_of(loan[i].tensor);
+    r.n += within ? add_results(result, r.list + r.n) : 0;
+    return eval_roots(&r, again, err);
 }
 
 /* ---- the end of a call the short way */
@@ -163,7 +195,7 @@ shown(const struct fr_loan *loan, int n, PyObject *x)
             return Py_NewRef(loan[i].array);
     if (Py_REFCNT(x) > 1) /* somebody else has it, too: it is one object here and there */
         return fr_shown(x);
-    return fr_object(x)->scalar ? fr_numpy_scalar_of(x) : fr_numpy_view(x, FR_VIEW_EXPORT);
+    return fr_numpy_shown(x);
 }
 
 /* The result with arrays for tensors. */
@@ -248,25 +280,21 @@ fr_finish_long(PyObject *call, const struct fr_loan *loan, int n, PyObject *resu
 static PyObject *
 eval_left(PyObject *module, PyObject *list)
 {
-    const struct fr_tensor **roots;
-    size_t                   n = 0, n_left = fr_call_depth == 1 ? fr_made_left(NULL) : 0;
-    struct fr_err            err;
-    fr_status                st;
+    struct roots  r;
+    struct fr_err err;
+    fr_status     st;
 
     (void)module;
     if (!PyList_CheckExact(list)) {
         PyErr_SetString(PyExc_TypeError, "eval_left() takes a list");
         return NULL;
     }
-    if (!(roots = fr_malloc((n_left + (size_t)PyList_GET_SIZE(list) + 1) * sizeof *roots)))
-        return PyErr_NoMemory();
+    if ((st = begin_roots(&r, (size_t)PyList_GET_SIZE(list), &err)) != FR_OK)
+        return fr_errors_raise(st, &err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
         if (fr_is_tensor(PyList_GET_ITEM(list, i)))
-            roots[n++] = fr_of(PyList_GET_ITEM(list, i));
-    if (n_left)
-        n += fr_made_left(roots + n);
-    st = fr_tensor_eval(roots, (int)n, &err);
-    fr_free(roots);
+            r.list[r.n++] = fr_of(PyList_GET_ITEM(list, i));
+    st = eval_roots(&r, false, &err);
     return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
 }
 
@@ -294,21 +322,28 @@ set_items(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* The pairs have a reference to each of the tensors, and so may have who found them left somewhere. */
+/* The tensor of pair i, of an array and what stands for it, if somebody else has it than the pair; or NULL. */
+static PyObject *
+kept_tensor(PyObject *pairs, Py_ssize_t i)
+{
+    PyObject *pair = PyList_GET_ITEM(pairs, i), *t = PyTuple_CheckExact(pair) ? PyTuple_GET_ITEM(pair, 1) : NULL;
+
+    return t && fr_is_tensor(t) && Py_REFCNT(t) > 1 ? t : NULL;
+}
+
 static PyObject *
 end_loans(PyObject *module, PyObject *pairs)
 {
+    PyObject *t;
+
     (void)module;
     if (!PyList_CheckExact(pairs)) {
         PyErr_SetString(PyExc_TypeError, "end_loans() takes a list");
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs); i++) {
-        PyObject *pair = PyList_GET_ITEM(pairs, i), *t = PyTuple_CheckExact(pair) ? PyTuple_GET_ITEM(pair, 1) : NULL;
-
-        if (t && fr_is_tensor(t) && Py_REFCNT(t) > 1)
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs); i++)
+        if ((t = kept_tensor(pairs, i)))
             fr_made_leave(t);
-    }
     Py_RETURN_NONE;
 }
 
@@ -318,11 +353,8 @@ are_kept(PyObject *module, PyObject *pairs)
     bool kept = fr_made_stay();
 
     (void)module;
-    for (Py_ssize_t i = 0; PyList_CheckExact(pairs) && i < PyList_GET_SIZE(pairs); i++) {
-        PyObject *pair = PyList_GET_ITEM(pairs, i), *t = PyTuple_CheckExact(pair) ? PyTuple_GET_ITEM(pair, 1) : NULL;
-
-        kept |= t && fr_is_tensor(t) && Py_REFCNT(t) > 1;
-    }
+    for (Py_ssize_t i = 0; PyList_CheckExact(pairs) && i < PyList_GET_SIZE(pairs); i++)
+        kept |= kept_tensor(pairs, i) != NULL;
     return PyBool_FromLong(kept);
 }
 

@@ -427,14 +427,9 @@ number_divmod(PyObject *a, PyObject *b)
 static bool
 orders_complex(PyObject *a, PyObject *b, int op)
 {
-    bool             is_complex = fr_dtype_is_complex(fr_of(a)->dtype);
-    struct fr_number n;
-
-    if (op == Py_EQ || op == Py_NE || fr_numpy_is_array(b) || (fr_is_tensor(b) && !fr_object(b)->scalar))
+    if (op == Py_EQ || op == Py_NE || fr_stands_for_array(b))
         return false;
-    if (fr_is_tensor(b))
-        return is_complex || fr_dtype_is_complex(fr_of(b)->dtype);
-    return is_complex || (fr_numpy_is_scalar(b) && fr_numpy_scalar(b, &n) && fr_dtype_is_complex(n.dtype));
+    return is_complex_number(a) || (is_complex_number(b) && !PyComplex_CheckExact(b)); /* beside Python's it is an array */
 }
 
 PyObject *

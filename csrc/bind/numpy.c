@@ -517,6 +517,12 @@ fr_numpy_scalar_of(PyObject *tensor)
 }
 
 PyObject *
+fr_numpy_shown(PyObject *tensor)
+{
+    return fr_object(tensor)->scalar ? fr_numpy_scalar_of(tensor) : fr_numpy_view(tensor, FR_VIEW_EXPORT);
+}
+
+PyObject *
 fr_numpy_scalar_at(const struct fr_tensor *t)
 {
     struct fr_err err;

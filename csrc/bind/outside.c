@@ -30,7 +30,7 @@ shown_tensor(struct crossing *c, PyObject *t)
     for (size_t i = 0; i < c->guests.n; i++) /* twice the same is one array */
         if (c->guests.v[i].tensor == t)
             return Py_NewRef(c->guests.v[i].shown);
-    return fr_guests_add(&c->guests, t, fr_object(t)->scalar ? fr_numpy_scalar_of(t) : fr_numpy_view(t, FR_VIEW_EXPORT));
+    return fr_guests_add(&c->guests, t, fr_numpy_shown(t));
 }
 
 static PyObject *shown(void *crossing, PyObject *o);

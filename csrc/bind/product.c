@@ -464,20 +464,13 @@ is_operand(PyObject *o)
            fr_value_operand(o) != FR_VALUE_DEFER;
 }
 
-/* Numbers have no @. */
-static bool
-is_array(PyObject *o)
-{
-    return fr_is_tensor(o) ? !fr_object(o)->scalar : fr_numpy_is_array(o);
-}
-
 PyObject *
 fr_product_operator(PyObject *a, PyObject *b)
 {
     struct fr_value x[2];
     PyObject       *both[2] = {a, b}, *result;
 
-    if (!is_array(a) && !is_array(b))
+    if (!fr_stands_for_array(a) && !fr_stands_for_array(b)) /* numbers have no @ */
         Py_RETURN_NOTIMPLEMENTED;
     if (fr_is_tensor(a) && fr_is_tensor(b) && can_multiply(fr_of(a), fr_of(b)))
         return product(fr_of(a), fr_of(b), 0);

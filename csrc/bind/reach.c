@@ -90,15 +90,18 @@ follow(PyObject *o)
 }
 
 void
-fr_reach_begin(PyObject *const *array, Py_ssize_t n)
+fr_reach_begin(PyObject *const *args, Py_ssize_t n)
 {
     if (++walk.number == 0)
         walk.number = 1; /* what a walk of that number has seen long ago may be passed over */
-    walk.n_arguments = n <= MAX_ARGUMENTS ? n : 0;
-    for (Py_ssize_t i = 0; i < walk.n_arguments; i++)
-        fr_share_bounds(array[i], &walk.argument[i].low, &walk.argument[i].high);
     walk.n = 0;
+    walk.n_arguments = 0;
     walk.meets = n > MAX_ARGUMENTS; /* too many to tell */
+    for (Py_ssize_t i = 0; i < n && !walk.meets; i++)
+        if (PyArray_Check(args[i])) {
+            fr_share_bounds(args[i], &walk.argument[walk.n_arguments].low, &walk.argument[walk.n_arguments].high);
+            walk.n_arguments++;
+        }
 }
 
 void

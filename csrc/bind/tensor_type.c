@@ -449,7 +449,7 @@ get_exported(PyObject *self, void *name)
     if (is_wrong_index(self))
         return NULL;
     fr_info_sync(FR_SYNC_numpy, fr_of(self));
-    view = fr_object(self)->scalar ? fr_numpy_scalar_of(self) : fr_numpy_view(self, FR_VIEW_EXPORT);
+    view = fr_numpy_shown(self);
     if (view && !fr_object(self)->scalar && /* its user may keep the bare address */
         (!strcmp(name, "ctypes") || !strcmp(name, "__array_interface__")))
         fr_numpy_look_forever(view);

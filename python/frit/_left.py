@@ -83,10 +83,11 @@ def _exchange(x, shown):
                     setattr(x, name, shown(v))
             return [v for v in vars(x).values() if not isinstance(v, types.FunctionType)]
         return ()
-    for name, v in _slots(x):
+    slots = list(_slots(x))
+    for name, v in slots:
         if type(v) in _TENSORS:
             setattr(x, name, shown(v))
-    return *(v for _, v in _slots(x)), _names(x)
+    return *(v for _, v in slots), _names(x)
 
 
 def exchange(values, shown):
