@@ -64,6 +64,9 @@ with frit.config(code_kb=0):
         for k in range(2100):                           # now other plans are
             np.asarray(frit.asarray(np.ones(2 + k))[1:] * 2)
     check([7])
+    end = time.time() + 20
+    while stats("unloaded")[0] < 6 and time.time() < end:
+        time.sleep(0.001)                               # the manager unloads when it has answered
 loaded, unloaded = stats("loaded", "unloaded")
 assert unloaded >= 6 and loaded <= 4, (loaded, unloaded)
 [hits] = stats("disk_hits")
