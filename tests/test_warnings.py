@@ -896,6 +896,23 @@ def test_one_quotient_of_many_that_there_is_not(d):
                 assert bool(check(f, (x, y), "always")) == (f is functions[0])
 
 
+@pytest.mark.parametrize("d", "bBhHiIqQ")
+@pytest.mark.parametrize("f", [np.floor_divide, np.remainder, np.fmod], ids=lambda f: f.__name__)
+def test_quotients_of_few(d, f):
+    """What is left over when vectors are full divides by 0 as well, though nobody takes the result."""
+    least = np.iinfo(d).min
+    for n in (1, 2, 3, 7, 15, 21, 31, 63, 65, 100):
+        for x, y in ((1, 0), (least, -1)) if least else ((1, 0),):
+            a, b = np.full(n, 7, d), np.full(n, 3, d)
+            for at in {0, n - 1}:
+                mine = a.copy(), b.copy()
+                mine[0][at], mine[1][at] = x, y
+                want, got = (heard(lambda a, b: m(a, b), args, "always")
+                             for m, args in ((f, mine), (getattr(frit, f.__name__), [frit.asarray(v) for v in mine])))
+                got = [w[:2] for w in got[0]], np.asarray(got[1]).tolist()
+                assert got == ([w[:2] for w in want[0]], want[1].tolist()), (n, at, x)
+
+
 @pytest.mark.parametrize("d", "bhi")
 def test_quotients_over_memory_that_is_gone(d):
     """What was divided cannot be asked about again: the flags are believed, and are NumPy's."""
