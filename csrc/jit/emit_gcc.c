@@ -24,7 +24,7 @@
  * of which the valid part is copied out. Hence one copy of the body for blocks and tails, and tails
  * at vector speed.
  *
- * Sums follow NumPy's pairwise tree (csrc/README.md, "Numerics"): leaves of at most 128 elements
+ * Sums follow NumPy's pairwise tree (csrc/NUMERICS.md): leaves of at most 128 elements
  * with 8 accumulators, joined by an explicit stack. The other reductions keep one accumulator per
  * lane. */
 #include "jit/emit_gcc.h"

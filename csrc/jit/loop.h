@@ -29,8 +29,8 @@
  *                       %5 = divide %3 %4      FULL stage 2      %3 crosses from 1 to 2
  *                            store [1] %5      FULL stage 2
  *
- * Order of REDUCE sum over the n elements of a row: NumPy's pairwise tree (csrc/README.md,
- * "Numerics"); REDUCE prod of floats: element after element; the others: any order, same result.
+ * Order of REDUCE sum over the n elements of a row: NumPy's pairwise tree (csrc/NUMERICS.md);
+ * REDUCE prod of floats: element after element; the others: any order, same result.
  * ACCUM: operand[...] = combine(operand[...], value), rows strictly in order: column reductions. Its
  * operand has row stride 0 and the launcher fills it with the identity first. */
 #ifndef FR_JIT_LOOP_H

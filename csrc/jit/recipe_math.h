@@ -1,7 +1,7 @@
 /* jit/recipe_math.h -- the real transcendental functions as micro code.
  * Private to recipe*.c: recipe.c takes half precision through F32 to these, and builds the complex
- * functions on them.  What each promises is in csrc/README.md, "Numerics": at most 1 ULP, C99's
- * special values, any argument, the same bits everywhere. */
+ * functions on them.  What each promises is in csrc/NUMERICS.md: at most 1 ULP, C99's special
+ * values, any argument, the same bits everywhere. */
 #ifndef FR_JIT_RECIPE_MATH_H
 #define FR_JIT_RECIPE_MATH_H
 

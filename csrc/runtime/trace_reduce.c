@@ -1,5 +1,5 @@
 /* Tracing of reductions and scans: who can add up in NumPy's order, the layouts that NumPy gives results, and
- * what is made of several operations, mean and var. See csrc/README.md, "Numerics". */
+ * what is made of several operations, mean and var. See csrc/NUMERICS.md. */
 #include "runtime/storage.h"
 
 /* Axes of `l` in the order in which NumPy's iterator walks them, innermost first. */
@@ -37,7 +37,7 @@ enum sum_order { ORDER_OURS, ORDER_COPY, ORDER_CHUNKS, ORDER_NUMPY };
 enum { STEADY_COUNT = 64 };
 
 /* Who can add up in NumPy's order: our kernels as it is, our kernels after a copy to dense memory, or chunk by chunk, as
- * NumPy's iterator cuts rows into buffers, or only NumPy (csrc/README.md, "Numerics"). */
+ * NumPy's iterator cuts rows into buffers, or only NumPy (csrc/NUMERICS.md). */
 static enum sum_order
 sum_order(fr_op op, fr_dtype dtype, const struct fr_layout *l, uint32_t axes, bool cast)
 {
