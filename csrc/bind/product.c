@@ -1,7 +1,12 @@
 /* bind/product.c -- matrix products: matmul, dot, inner, vdot and the operator @.
  *
  * A product is one lazy node; NumPy's own routine for it computes it when the plan runs. What these
- * functions may be told beyond their operands and out= is NumPy's, on evaluated data. */
+ * functions may be told beyond their operands and out= is NumPy's, on evaluated data.
+ *
+ * The routine is the inner loop of the ufunc numpy.matmul, one for each dtype, found at import and handed to
+ * backends/ as a function pointer. It touches no Python object, so a product runs without the GIL. dot and inner of
+ * vectors and matrices are the same node, over the copies that they hand BLAS (is_copied). einsum, dot and inner of
+ * stacks, and vdot of complex numbers or matrices are NumPy's. */
 #include <string.h>
 
 #include "backends/cpu/call.h"

@@ -1,4 +1,7 @@
-/* bind/take.c -- slices chosen by arrays of integers: take, and what index.c finds in t[...] and t[...] = v. */
+/* bind/take.c -- slices chosen by arrays of integers: take, and what index.c finds in t[...] and t[...] = v.
+ *
+ * A take is a lazy node, but its indices are looked at when it is traced, because NumPy's IndexError belongs to that
+ * line: a pending index is computed then. Several arrays of indices become one over their axes merged. */
 #include <string.h>
 
 #include "bind/bind.h"

@@ -1,5 +1,9 @@
 /* jit/compile_helpers.c -- who compiles for the manager: which helper gets which jobs, what comes back, and what becomes
- * of the jobs of one that dies, talks nonsense or takes too long. */
+ * of the jobs of one that dies, talks nonsense or takes too long.
+ *
+ * Starting the compiler, assembler and linker is most of a small kernel, so jobs that wait become one object, up to
+ * FR_BATCH_MAX of them, shared out among the helpers; large ones stay alone. Functions are named by their kernels'
+ * keys, and each kernel has the whole object as its own entry of the cache, so nothing else knows of batches. */
 #include <poll.h>
 
 #include "base/clock.h"

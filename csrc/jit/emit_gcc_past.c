@@ -1,4 +1,9 @@
-/* jit/emit_gcc_past.c -- where a stage stores past the caches (see csrc/README.md, step 5). */
+/* jit/emit_gcc_past.c -- where a stage stores past the caches. jit/lower_reach.c says which results those are.
+ *
+ * A result that leaves the caches before its end comes is stored past them (nontemporally), so that the lines that it
+ * fills are not read first. Such a store needs an address of whole registers: a row begins with as many elements as
+ * there are up to one. A result that takes the memory of an operand is in the caches already, and the leaves of a sum
+ * begin where its tree says: both have ordinary stores. */
 #include "jit/emit_gcc_int.h"
 
 /* Elements from j0 on, up to the first vector of sink `k` that is aligned. */

@@ -1,3 +1,4 @@
+/* Domains: over which axes a node runs, and how an edge walks its operand along them. */
 #include "passes/fuser.h"
 
 /* The axis that stays in the domain although it has size 1: a reduction keeps one to reduce. */

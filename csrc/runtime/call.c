@@ -1,4 +1,8 @@
-/* Tracing of what is no loop nest: matrix products, takes.  Shapes, dtypes and layouts as NumPy has them. */
+/* Tracing of what is no loop nest: matrix products, takes.  Shapes, dtypes and layouts as NumPy has them.
+ *
+ * Each is a node, a group and a step of its own; what follows element by element is one kernel over its result. A
+ * product is made whole: in panels of rows BLAS may give other bits. A take is not fused with its readers: that would
+ * need a load through an index in every executor. */
 #include <string.h>
 
 #include "backends/cpu/copy.h"

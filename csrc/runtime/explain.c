@@ -1,4 +1,5 @@
-/* What evaluating some handles would do, as text: the plan is made but not run. */
+/* What evaluating some handles would do, as text: the plan is made but not run. The peak, results and temporaries, is
+ * what the run allocates, to the byte. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,18 @@
 /* runtime/storage.h -- storages and handles from the inside, and what else the files of runtime/ share about
- * tracing and evaluating (plans: plan.h).  Private to runtime/. */
+ * tracing and evaluating (plans: plan.h).  Private to runtime/.
+ *
+ * Laziness must not be seen through memory. So a storage knows who else looks at its memory:
+ *
+ *   nobody    A store makes a new version, which may lie anywhere.
+ *   a hold    An array reads what it was given and sees no later store: later versions lie elsewhere.
+ *   looks     Arrays, buffers and capsules go on seeing the tensor: the storage stays at its address, and a store is
+ *             computed on its line. If the other side may write, the memory is loud: operations that read it are
+ *             computed on their line. A look ends with the array that looks; a bare address looks for ever.
+ *   a loan    The caller of an accelerated function waits, so older looks are quiet and everything is lazy until the
+ *             memory is given back (bind/finish.c). Stores that fail or are interrupted are taken back.
+ *
+ * None of this costs an operation anything: it hangs on the one comparison of fr_guard, whose bound is 0 while any
+ * memory is loud. */
 #ifndef FR_RUNTIME_STORAGE_H
 #define FR_RUNTIME_STORAGE_H
 
