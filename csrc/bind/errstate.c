@@ -9,7 +9,7 @@
 #undef Py_BUILD_CORE
 #endif
 
-#include "backends/cpu/fpe.h"
+#include "base/fpe.h"
 #include "ir/node.h"
 #include "runtime/judge.h"
 

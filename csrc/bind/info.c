@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "backends/cpu/launch.h"
-#include "backends/cpu/memory.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "base/env.h"
@@ -75,13 +74,15 @@ stats(PyObject *module, PyObject *unused)
     struct fr_stats         s = {0};
     struct fr_compile_stats c = {0};
     struct fr_memory_stats  m = {0};
+    struct fr_backend_stats b = {0};
     PyObject               *d = PyDict_New();
     bool                    ok = d != NULL;
 
     (void)module, (void)unused;
     fr_stats_get(&s);
     fr_compile_stats(&c);
-    fr_memory_stats(&m);
+    fr_backend->memory_stats(&m);
+    fr_backend->stats(&b);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
     STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised) STAT(s, n_eager)
     STAT(s, n_replayed)
@@ -93,7 +94,7 @@ stats(PyObject *module, PyObject *unused)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
     STAT(c, n_objects) STAT(c, n_loaded) STAT(c, n_unloaded) STAT(c, code_bytes) STAT(c, code_maps)
     STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
-    STAT(m, n_system)
+    STAT(m, n_system) STAT(b, n_copies_in) STAT(b, n_copies_out)
 #undef STAT
     ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
     ok = ok && put_object(d, "fallbacks", fr_names_counts());
@@ -125,7 +126,7 @@ stats_reset(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     fr_stats_reset();
-    fr_memory_reset_peak();
+    fr_backend->memory_reset_peak();
     fr_names_reset();
     memset(syncs, 0, sizeof syncs);
     n_syncs = 0;
@@ -276,7 +277,7 @@ show_config(PyObject *module, PyObject *unused)
     ok = ok && put_object(d, "isa", PyUnicode_FromString(fr_cpu_isa()));
     ok = ok && put_object(d, "isa_levels", list_of(fr_cpu_isa_all()));
     ok = ok && put_object(d, "features", list_of(fr_cpu_features()));
-    ok = ok && put(d, "threads", (uint64_t)fr_pool_size());
+    ok = ok && put(d, "threads", (uint64_t)fr_backend->n_workers());
     ok = ok && put_object(d, "compile_unavailable", text_or_none(fr_compile_unavailable()));
     ok = ok && put_object(d, "warnings", PyUnicode_DecodeUTF8(warnings, (Py_ssize_t)strlen(warnings),
                                                              "replace"));
@@ -423,7 +424,7 @@ static PyObject *
 memory_trim(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    fr_memory_trim();
+    fr_backend->memory_trim();
     Py_RETURN_NONE;
 }
 

@@ -6,7 +6,7 @@
  * NumPy runs with a state of its own in which it only notes; what is noted is said when the evaluation has ended. */
 #include <math.h>
 
-#include "backends/cpu/fpe.h"
+#include "base/fpe.h"
 #include "base/alloc.h"
 #include "bind/bind.h"
 #include "bind/errstate.h"

@@ -151,7 +151,7 @@ start_engine(PyObject *module)
         return -1;
     fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died, fr_judge_by_numpy, fr_judge_speak,
                                  fr_judge_discards, fr_judge_overflows};
-    fr_pool_interrupted = interrupted;
+    fr_backend_interrupted = interrupted;
     fr_env_load();
     st = fr_runtime_init(&err);
     if (st != FR_OK) {

@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct fr_backend;
+
 struct fr_buffer {
     void      *mem;                             /* first element of the storage that owns it */
     size_t     n_bytes;
+    const struct fr_backend *home;                 /* in whose memory that is; NULL: the host's */
     atomic_int refs;                            /* nodes + exports + running plans */
     void     (*release)(struct fr_buffer *);    /* frees mem and the struct; set by who made it */
     void      *owner;                           /* belongs to `release` */

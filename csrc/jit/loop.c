@@ -133,6 +133,20 @@ fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts)
 }
 
 bool
+fr_nest_computes_of_nothing(const struct fr_nest *nest)
+{
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
+            (in->kind == FR_INST_STORE &&
+             (in->level != FR_LEVEL_FULL || nest->operands[in->operand].flags & FR_OPERAND_STREAM)))
+            return true;
+    }
+    return false;
+}
+
+bool
 fr_nest_accumulates(const struct fr_nest *nest)
 {
     for (uint32_t i = 0; i < nest->n_insts; i++)

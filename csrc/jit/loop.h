@@ -146,6 +146,9 @@ fr_nest_places_compare(fr_dtype d)
  * compared as such: the block kernels compare those of many rows at once, if they lie side by side. */
 bool      fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts);
 
+/* Whether it computes something where there are no elements: only a reduction does, or a store of row values. */
+bool      fr_nest_computes_of_nothing(const struct fr_nest *);
+
 /* Whether the nest accumulates rows (has an ACCUM). */
 bool      fr_nest_accumulates(const struct fr_nest *);
 

@@ -129,7 +129,7 @@ choose_axis(struct fr_band_finder *z, struct fr_band_item *it)
 static bool
 may_be_cut(const struct fr_step *s, const struct fr_instance *in, int axis)
 {
-    const struct fr_nest *nest = s->kind == FR_STEP_SCAN ? NULL : s->kernel->k.nest;
+    const struct fr_nest *nest = s->kind == FR_STEP_SCAN ? NULL : s->kernel->nest;
 
     if (in->joined)
         return false;

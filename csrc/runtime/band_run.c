@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backends/cpu/pool.h"
 #include "base/clock.h"
 #include "runtime/plan.h"
 
@@ -11,7 +10,7 @@ struct run {
     const struct fr_plan  *p;
     const struct fr_band  *b;
     char                  *scratch;
-    struct fr_launch_parts parts[FR_BAND_ITEMS]; /* [n_steps] */
+    struct fr_parts parts[FR_BAND_ITEMS]; /* [n_steps] */
     atomic_llong           ns[FR_BAND_ITEMS];
     atomic_int             failed;
 };
@@ -43,8 +42,8 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
         fr_instance_cut(&in, it->outer_axis, it->outer_per);
     fr_instance_cut(&in, it->axis, high[i] - low[i]);
     if (s->kind == FR_STEP_SCAN)
-        return fr_launch_scan(s->op, s->dtype, &in, &err);
-    return fr_launch_part(&r->parts[it->step - r->b->first], &in);
+        return fr_backend->scan(s->op, s->dtype, &in, &err);
+    return fr_backend->part(&r->parts[it->step - r->b->first], &in);
 }
 
 static void
@@ -78,10 +77,10 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
         struct fr_step *s = &p->step[b->first + k];
 
         if (s->kind == FR_STEP_LAUNCH)
-            fr_launch_parts_begin(&r.parts[k], &s->kernel->k, s->instance, s->n_instances);
+            fr_backend->parts_begin(&r.parts[k], s->kernel, s->instance, s->n_instances);
     }
-    if (fr_pool_size() <= n_workers) {
-        done = fr_pool_run(run_band, &r, b->n_outer * b->n_bands);
+    if (fr_backend->n_workers() <= n_workers) {
+        done = fr_backend->share(run_band, &r, b->n_outer * b->n_bands);
     } else { /* somebody has wanted more threads since there is scratch */
         for (int64_t t = 0; t < b->n_outer * b->n_bands; t++)
             run_band(&r, t, 0);
@@ -89,7 +88,7 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
     for (int k = 0; k < b->n_steps; k++) {
         ns[k] = (int64_t)r.ns[k];
         if (done && r.failed == FR_OK && p->step[b->first + k].kind == FR_STEP_LAUNCH)
-            fr_launch_parts_end(&r.parts[k], ns[k]);
+            fr_backend->parts_end(&r.parts[k], ns[k]);
     }
     if (!done || r.failed == FR_EINTR)
         return fr_fail(err, FR_EINTR, "interrupted");

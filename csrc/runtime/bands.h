@@ -37,13 +37,13 @@ struct fr_band_finder {
 static inline bool
 fr_band_writes(const struct fr_step *s, int k)
 {
-    return s->kind == FR_STEP_SCAN ? k == 1 : (s->kernel->k.nest->operands[k].flags & FR_OPERAND_WRITTEN) != 0;
+    return s->kind == FR_STEP_SCAN ? k == 1 : (s->kernel->nest->operands[k].flags & FR_OPERAND_WRITTEN) != 0;
 }
 
 static inline int64_t
 fr_band_size(const struct fr_step *s, int k)
 {
-    return fr_dtype_size(s->kind == FR_STEP_SCAN ? s->dtype : s->kernel->k.nest->operands[k].dtype);
+    return fr_dtype_size(s->kind == FR_STEP_SCAN ? s->dtype : s->kernel->nest->operands[k].dtype);
 }
 
 static inline const int64_t *

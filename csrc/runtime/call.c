@@ -5,8 +5,7 @@
  * need a load through an index in every executor. */
 #include <string.h>
 
-#include "backends/cpu/copy.h"
-#include "backends/cpu/index.h"
+#include "backends/host.h"
 #include "runtime/storage.h"
 
 /* A new CALL node over two handles, or one (b NULL). The layout's reference moves in, also on failure. */
@@ -203,7 +202,7 @@ static fr_status
 read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, int axis, int64_t scale,
            bool add, int64_t *to, struct fr_err *err)
 {
-    const int   size = fr_dtype_size(t->dtype);
+    int64_t     size = fr_dtype_size(t->dtype);
     int64_t     strided[READ_BLOCK], block[READ_BLOCK];
     struct walk w;
     void       *data;
@@ -219,10 +218,10 @@ read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, i
 
             m = w.n - i < READ_BLOCK ? w.n - i : READ_BLOCK;
             if (w.step != size) {
-                fr_copy_gather((size_t)m, size, strided, from, w.step);
+                fr_host_copy((int)size, 1, &m, (char *)strided, &size, from, &w.step);
                 from = strided;
             }
-            if (FR_UNLIKELY(fr_index->wrap[t->dtype]((size_t)m, from, n, out) & FR_INDEX_OUTSIDE))
+            if (FR_UNLIKELY(fr_host_index_wrap(t->dtype, (size_t)m, from, n, out) & FR_INDEX_OUTSIDE))
                 return bad_index(out, n, axis, err);
             for (int64_t k = 0; out == block && k < m; k++)
                 to[k] = (add ? to[k] : 0) + block[k] * scale;
@@ -244,7 +243,7 @@ fr_index_fits(fr_dtype dtype, const void *index, int64_t n_elems, int64_t n)
     for (int64_t i = 0; i < n_elems; i += READ_BLOCK) {
         int64_t m = n_elems - i < READ_BLOCK ? n_elems - i : READ_BLOCK;
 
-        if (fr_index->wrap[dtype]((size_t)m, (const char *)index + i * size, n, block) & wrong)
+        if (fr_host_index_wrap(dtype, (size_t)m, (const char *)index + i * size, n, block) & wrong)
             return false;
     }
     return true;
@@ -342,7 +341,7 @@ joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, in
             goto out;
         }
     }
-    if (!(b = fr_buffer_new((size_t)l->n_elems * sizeof(int64_t), err)))
+    if (!(b = fr_buffer_new_host((size_t)l->n_elems * sizeof(int64_t), err)))
         TRY(FR_ENOMEM);
     for (int i = n; i-- > 0; scale *= dims[i])
         TRY(read_index(index[i], l, dims[i], first + i, scale, i < n - 1, b->mem, err));

@@ -6,9 +6,7 @@
  * lies. All that can fail comes before the first element is written. */
 #include <string.h>
 
-#include "backends/cpu/chosen.h"
-#include "backends/cpu/index.h"
-#include "backends/cpu/mask.h"
+#include "backends/host.h"
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
@@ -99,7 +97,7 @@ read_mask(struct bits *b, const struct fr_tensor *mask, struct fr_err *err)
     b->word = b->n_words <= FEW_WORDS ? b->few : fr_malloc(b->n_words * sizeof *b->word);
     if (!b->word)
         return fr_no_memory(err, "a mask");
-    b->count = fr_mask->pack((size_t)mask->layout->n_elems, data, b->word);
+    b->count = fr_host_pack((size_t)mask->layout->n_elems, data, b->word);
     return FR_OK;
 }
 
@@ -155,7 +153,7 @@ fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr
         goto out;
     }
     TRY(fr_tensor_data(t, &data, err));
-    if (!(to = fr_buffer_new(b.count * row, err)))
+    if (!(to = fr_buffer_new_host(b.count * row, err)))
         TRY(FR_ENOMEM);
     if (b.count && row)
         fr_chosen_gather(b.n_words, b.word, b.count, row, data, to->mem);
@@ -206,7 +204,7 @@ fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_
         st = fr_no_memory(err, "a layout");
         goto out;
     }
-    if (!(to = fr_buffer_new((size_t)l->n_elems * sizeof(int64_t), err)))
+    if (!(to = fr_buffer_new_host((size_t)l->n_elems * sizeof(int64_t), err)))
         TRY(FR_ENOMEM);
     if (b.count)
         write_places(&b, mask->layout->ndim, fr_layout_dims(mask->layout), to->mem);
@@ -300,7 +298,7 @@ put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const c
     do {
         for (size_t i = 0, m; i < n; i += m, value += (ptrdiff_t)m * from) {
             m = n - i < BLOCK ? n - i : BLOCK;
-            fr_index->bound(m, index + i, r->last, block);
+            fr_host_index_bound(m, index + i, r->last, block);
             fr_chosen_scatter(m, r->row, to, r->step, block, value, from);
         }
         for (k = r->n_outer - 1; k >= 0; k--) {

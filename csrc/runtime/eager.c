@@ -6,19 +6,19 @@
  * any.
  *
  * Element-wise operations, stores, and reductions in one of two forms are run here as a few rows for the block kernels
- * (backends/cpu/direct.h), small products and takes by the functions that are the steps of plans. Nothing is kept from one
+ * (backends/host.h), small products and takes by the functions that are the steps of plans. Nothing is kept from one
  * to the next, so that what has not been seen costs no more than what has. Anything else is a graph of one node with a
  * plan. */
 #include <string.h>
 
-#include "backends/cpu/call.h"
-#include "backends/cpu/direct.h"
-#include "backends/cpu/launch.h"
+#include "backends/host.h"
 #include "base/alloc.h"
 #include "base/env.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
+
+uint64_t fr_eager_runs;
 
 /* What a single operation reads and writes: for more, threads or machine code may be worth looking for. */
 enum { ALONE_BYTES = 1 << 17,
@@ -55,7 +55,7 @@ fr_eager_suits(const struct fr_gathered *g)
     int64_t n_elems = 0;
     int     n_nodes = 0;
 
-    if (fr_env.eager_elems <= 0 || fr_env_waits_for_code())
+    if (!fr_eager_is_on() || fr_env_waits_for_code())
         return false;
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
@@ -121,7 +121,7 @@ fr_eager_is_alone(fr_ref id)
     const struct fr_node *n = &fr_nodes[id];
     int64_t               n_elems = n->layout->n_elems, n_bytes = n_elems * fr_dtype_size(n->dtype);
 
-    if (!is_sole(n) || fr_env.eager_elems <= 0 || fr_env_waits_for_code() || fr_env.debug)
+    if (!is_sole(n) || !fr_eager_is_on() || fr_env_waits_for_code() || fr_env.debug)
         return false;
     for (int k = 0; k < n->n_args; k++) {
         fr_ref   from = n->arg[k];
@@ -459,7 +459,7 @@ run_all(const struct loop *z)
         for (p = z->n_axes - 3; p >= 0 && ++index[p] == z->dims[p]; p--)
             index[p] = 0;
     } while (p >= 0);
-    fr_launch_count_direct();
+    fr_eager_runs++;
     return true;
 }
 
@@ -559,7 +559,7 @@ run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out
     else
         st = run_converted(n, z, &to, &done, err);
     if (st == FR_OK && done) {
-        fr_launch_count_direct();
+        fr_eager_runs++;
         *out = b;
     } else {
         fr_buffer_unref(b);
@@ -603,7 +603,7 @@ run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
         }
     }
     ptr[n->n_args] = b->mem;
-    if ((st = fr_call_run(&c, ptr, err)) == FR_OK)
+    if ((st = fr_backend->call(&c, ptr, err)) == FR_OK)
         *out = b;
     else
         fr_buffer_unref(b);

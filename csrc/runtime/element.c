@@ -6,9 +6,9 @@
  * a loop goes on in NumPy's numbers. */
 #include <string.h>
 
-#include "backends/cpu/direct.h"
-#include "backends/cpu/fpe.h"
+#include "backends/host.h"
 #include "base/env.h"
+#include "base/fpe.h"
 #include "runtime/judge.h"
 #include "runtime/there.h"
 
@@ -94,7 +94,7 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
 static bool
 works_aside(void)
 {
-    return fr_env.eager_elems > 0 && !fr_env_waits_for_code() && !fr_env.debug;
+    return fr_eager_is_on() && !fr_env_waits_for_code() && !fr_env.debug;
 }
 
 /* The only element that a tensor shows, and of how many pending nodes it is made. False: they are too many, or others. */
@@ -112,8 +112,7 @@ element_shown(const struct fr_tensor *t, struct fr_scalar_bits *out, int *n_node
             memmove(out, (char *)out + t->offset * size, (size_t)size);
         return true;
     }
-    memcpy(out, (char *)n->v.buffer->mem + t->offset * size, (size_t)size);
-    return true;
+    return fr_buffer_read(n->v.buffer, t->offset * size, (size_t)size, out);
 }
 
 bool

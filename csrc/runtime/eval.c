@@ -2,20 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/cpu/fpe.h"
-#include "backends/cpu/memory.h"
-#include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/fpe.h"
 #include "base/image.h"
 #include "base/log.h"
 #include "jit/compile.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 
-enum { COMPILE_FIRST_US = 120000000,
-       KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
+enum { KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
 };
 
 /* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
@@ -25,32 +22,8 @@ static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
 static struct fr_stats        stats;
-static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
+static struct fr_backend_stats stats_base;   /* the backend's counters at the last reset */
 static uint64_t               n_nodes_base, n_elements_base; /* what had been counted then */
-
-/* ---- buffers ------------------------------------------------------------------------------ */
-
-static void
-release_pooled(struct fr_buffer *b)
-{
-    fr_memory_free(b->mem, b->n_bytes);
-    fr_free(b);
-}
-
-struct fr_buffer *
-fr_buffer_new(size_t n_bytes, struct fr_err *err)
-{
-    struct fr_buffer *b = fr_malloc(sizeof *b); /* not counted as array memory, which plans predict */
-
-    if (b) {
-        *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release_pooled};
-        if ((b->mem = fr_memory_alloc(n_bytes)))
-            return b;
-        fr_free(b);
-    }
-    fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
-    return NULL;
-}
 
 static void
 count_evaluation(void)
@@ -106,7 +79,7 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
         const struct fr_binding *b = s->binding[i];
         struct fr_instance      *in = &s->instance[i];
         int n_op = fr_step_operands(s);
-        int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->k.nest->n_scalars : 0;
+        int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->nest->n_scalars : 0;
         struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
 
         for (int k = 0; k < n_op; k++)
@@ -123,11 +96,10 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
 {
     switch (s->kind) {
     case FR_STEP_COPY:
-        memcpy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes);
-        return FR_OK;
-    case FR_STEP_CALL: return fr_call_run(&s->call, s->instance->ptr, err);
-    case FR_STEP_SCAN: return fr_launch_scan(s->op, s->dtype, s->instance, err);
-    default: return fr_launch(&s->kernel->k, s->instance, s->n_instances, err);
+        return fr_backend->copy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes, err);
+    case FR_STEP_CALL: return fr_backend->call(&s->call, s->instance->ptr, err);
+    case FR_STEP_SCAN: return fr_backend->scan(s->op, s->dtype, s->instance, err);
+    default: return fr_backend->launch(s->kernel, s->instance, s->n_instances, err);
     }
 }
 
@@ -138,7 +110,7 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
     const struct fr_step *s = &p->step[i];
 
     if (s->kind == FR_STEP_LAUNCH)
-        fr_kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
+        fr_backend->kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
     if (fr_env.debug >= 2)
         fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us%s", i, s->n_instances,
                (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
@@ -165,7 +137,7 @@ run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_worker
 static fr_status
 run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
 {
-    bool    (*poll)(void) = fr_pool_interrupted;
+    bool    (*poll)(void) = fr_backend_interrupted;
     fr_status st = FR_OK;
     bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
 
@@ -178,7 +150,7 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
          * way could not be made again. */
         for (int k = 0; k < n; k++)
             if (s[k].overwrites)
-                fr_pool_interrupted = NULL;
+                fr_backend_interrupted = NULL;
         if (s->band) {
             st = run_band(p, &p->band[s->band - 1], scratch, n_workers, err);
             continue;
@@ -186,7 +158,7 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
         st = run_step(p, s, err);
         count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
     }
-    fr_pool_interrupted = poll;
+    fr_backend_interrupted = poll;
     return st;
 }
 
@@ -194,32 +166,27 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
 static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
 {
-    bool (*poll)(void) = fr_pool_interrupted;
-    int64_t end = fr_now_us() + COMPILE_FIRST_US;
+    fr_status st = FR_OK;
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
-            fr_kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
+            fr_backend->kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
     /* Others may be compiled at the same time: they are not waited for. */
-    for (int i = 0; i < p->n_steps; i++)
-        while (p->step[i].kind == FR_STEP_LAUNCH && atomic_load(&p->step[i].kernel->n_asked) > 0 &&
-               fr_now_us() < end) {
-            fr_compile_wait(0.02, NULL);
-            if (poll && poll())
-                return fr_fail(err, FR_EINTR, "interrupted while kernels were compiled");
-        }
-    return FR_OK;
+    for (int i = 0; i < p->n_steps && st == FR_OK; i++)
+        if (p->step[i].kind == FR_STEP_LAUNCH)
+            st = fr_backend->kernel_wait(p->step[i].kernel, err);
+    return st;
 }
 
 fr_status
 fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
-    int       n_workers = p->n_bands ? fr_pool_size() : 1;
+    int       n_workers = p->n_bands ? fr_backend->n_workers() : 1;
     int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
     char     *arena = NULL, *scratch;
     fr_status st;
 
-    if (n_temporary && !(arena = fr_memory_alloc((size_t)n_temporary)))
+    if (n_temporary && !(arena = fr_backend->alloc((size_t)n_temporary)))
         return fr_fail(err, FR_ENOMEM,
                        "Unable to allocate %lld bytes for temporaries of this evaluation",
                        (long long)n_temporary);
@@ -247,7 +214,8 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     }
     p->running = false;
 out:
-    fr_memory_free(arena, (size_t)n_temporary);
+    if (arena)
+        fr_backend->free(arena, (size_t)n_temporary);
     if (st != FR_OK)
         fr_plan_drop_fresh(p);
     return st;
@@ -345,18 +313,30 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
     struct fr_judge_few few;
-    char            *kept;
-    unsigned         raised;
-    fr_status        st;
+    struct fr_lent  *lent = NULL;
+    char            *kept = NULL;
+    unsigned         raised = 0;
+    fr_status        st = FR_OK;
 
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
     for (int i = 0; i < p->n_leaves; i++)
         p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
-    kept = fr_judge_keep(p, &few);
-    st = fr_plan_run(p, &inputs, err);
-    raised = fr_fpe_raised();
+    if (FR_UNLIKELY(!fr_backend->is_host))
+        st = fr_lend(p, gathered.id, &lent, err);
+    if (FR_LIKELY(st == FR_OK)) {
+        kept = fr_judge_keep(p, &few);
+        st = fr_plan_run(p, &inputs, err);
+        raised = fr_fpe_raised();
+    }
+    if (FR_UNLIKELY(lent != NULL)) {
+        fr_status back = fr_lend_end(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
+
+        if (st == FR_OK && back != FR_OK)
+            fr_plan_drop_fresh(p);
+        st = st == FR_OK ? back : st;
+    }
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);
@@ -467,7 +447,7 @@ static FR_COLD void
 begin(void)
 {
     fr_planner_start();
-    fr_pool_size();
+    fr_backend->n_workers();
     has_begun = true;
 }
 
@@ -682,10 +662,10 @@ void
 fr_stats_get(struct fr_stats *out)
 {
     struct fr_compile_stats c;
-    struct fr_launch_stats  l;
+    struct fr_backend_stats l;
 
     fr_compile_stats(&c);
-    fr_launch_stats(&l);
+    fr_backend->stats(&l);
     *out = stats;
     out->n_nodes = fr_nodes_made - n_nodes_base;
     out->n_elements = fr_elements_done - n_elements_base;
@@ -694,7 +674,7 @@ fr_stats_get(struct fr_stats *out)
     out->n_disk_hits = c.n_disk_hits;
     out->n_pending_compiles = c.n_pending;
     out->pending_nodes = fr_nodes_pending;
-    out->n_interpreted = l.n_interpreted - stats_base.n_interpreted;
+    out->n_interpreted = l.n_interpreted - stats_base.n_interpreted + fr_eager_runs;
     out->n_jitted = l.n_jitted - stats_base.n_jitted;
     out->n_ref = l.n_ref - stats_base.n_ref;
     out->n_packed = l.n_packed - stats_base.n_packed;
@@ -714,7 +694,8 @@ fr_stats_reset(void)
     n_nodes_base = fr_nodes_made;
     n_elements_base = fr_elements_done;
     fr_n_guard_forces = 0;
-    fr_launch_stats(&stats_base);
+    fr_backend->stats(&stats_base);
+    fr_eager_runs = 0;
 }
 
 fr_status
@@ -730,16 +711,12 @@ fr_runtime_init(struct fr_err *err)
     fr_trace_init();
     if (!fr_log_init())
         return fr_no_memory(err, "the fork handler");
-    if ((st = fr_cpu_init(err)) != FR_OK || (st = fr_pool_init(err)) != FR_OK)
-        return st;
-    fr_memory_free(fr_memory_alloc(0), 0); /* its first page comes now, and not in somebody's first call */
-    return FR_OK;
+    return fr_backend_init(err);
 }
 
 void
 fr_runtime_stop(void)
 {
     fr_planner_stop();
-    fr_compile_stop();
-    fr_pool_stop();
+    fr_backend->stop();
 }

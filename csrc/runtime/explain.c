@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "jit/emit_text.h"
 #include "runtime/plan.h"
@@ -55,7 +54,7 @@ static void
 put_plan(struct fr_text *t, const struct fr_plan *p)
 {
     uint64_t moved = 0;
-    int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_pool_size());
+    int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_backend->n_workers());
     int      kernel = 0, n_products = 0;
 
     for (int i = 0; i < p->n_steps; i++)
@@ -75,7 +74,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         bool        product = s->kind == FR_STEP_CALL && !s->counts;
         const char *tier = product                           ? "NumPy's"
                            : s->kind != FR_STEP_LAUNCH       ? "precompiled"
-                           : atomic_load(&s->kernel->k.code) ? "compiled"
+                           : fr_backend->kernel_is_compiled(s->kernel) ? "compiled"
                                                              : "interpreted";
 
         if (s->counts)
@@ -158,9 +157,9 @@ fr_plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_er
             if (p->step[i].kind != FR_STEP_LAUNCH)
                 continue;
             if (kind[0] == 'l')
-                put_printed(&t, print_nest, p->step[i].kernel->k.nest);
+                put_printed(&t, print_nest, p->step[i].kernel->nest);
             else
-                st = fr_text_nest(&t, p->step[i].kernel->k.nest,
+                st = fr_text_nest(&t, p->step[i].kernel->nest,
                                   kind[1] == 'u' ? FR_DIALECT_CUDA : FR_DIALECT_C, err);
         }
     } else {

@@ -1,8 +1,8 @@
 /* Asking which warnings an evaluation owes; see judge.h. */
 #include <string.h>
 
-#include "backends/cpu/fpe.h"
 #include "base/alloc.h"
+#include "base/fpe.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
@@ -104,6 +104,15 @@ fill_arg(struct fr_judged_arg *a, const struct fr_node *n, int k)
     a->offset = seen->op == FR_OP_view ? seen->u.offset : 0;
 }
 
+/* Its memory, if it is on the host or can be brought there. */
+static char *
+on_host(struct fr_buffer *b)
+{
+    struct fr_err ignored;
+
+    return fr_buffer_bring_now(b, &ignored) == FR_OK ? b->mem : NULL;
+}
+
 static void
 fill(struct question *q)
 {
@@ -121,7 +130,7 @@ fill(struct question *q)
         to->site = n->site;
         to->layout = n->layout;
         if (n->op == FR_OP_leaf) {
-            to->memory = n->v.buffer->mem;
+            to->memory = on_host(n->v.buffer);
             continue;
         }
         to->n_args = n->n_args;
@@ -168,7 +177,10 @@ fr_judge_keep_lost(struct fr_plan *p, struct fr_judge_few *few)
     for (int i = 0; i < p->n_lost; i++) {
         size_t n = (size_t)p->place[p->lost[i]].bytes;
 
-        memcpy(to, p->base[p->lost[i]], n);
+        if (fr_backend->copy_out(to, p->base[p->lost[i]], n, NULL) != FR_OK) {
+            fr_judge_free_lost(kept, few);
+            return NULL;
+        }
         to += n;
     }
     return kept;
@@ -192,6 +204,17 @@ fr_judge_undo(const struct fr_plan *p, const char *kept)
     }
 }
 
+/* Where a result is, on the host. */
+static char *
+result_memory(const struct question *q, const struct fr_plan *p, int node)
+{
+    int r = fr_place_root(p->place, node);
+
+    if (FR_LIKELY(fr_backend->is_host))
+        return p->base[r];
+    return on_host(p->place[r].kind == FR_PLACE_NEW ? p->fresh[r] : fr_nodes[q->id[p->given[r]]].v.buffer);
+}
+
 /* Which leaves were overwritten, and where results are. */
 static void
 mark_memory(struct question *q, const struct fr_plan *p, const char *kept)
@@ -202,7 +225,7 @@ mark_memory(struct question *q, const struct fr_plan *p, const char *kept)
     }
     for (int i = 0; i < p->n_outputs; i++)
         if (p->given[p->output[i]] >= 0)
-            q->j.node[p->given[p->output[i]]].memory = p->base[fr_place_root(p->place, p->output[i])];
+            q->j.node[p->given[p->output[i]]].memory = result_memory(q, p, p->output[i]);
 }
 
 void

@@ -22,7 +22,7 @@ enum { EARLY_BYTES = 128 << 10 };    /* of temporaries, so many live longer than
 
 /* The last step with this kernel that instances may join. */
 struct joint {
-    const struct fr_kernel_entry *kernel;
+    const struct fr_kernel *kernel;
     int                           step;
 };
 
@@ -356,7 +356,7 @@ add_call(struct planner *z, int grp)
 
 /* Where the kernel's joint is, or is to be. */
 static struct joint *
-joint_of(struct planner *z, const struct fr_kernel_entry *k)
+joint_of(struct planner *z, const struct fr_kernel *k)
 {
     size_t i = (size_t)((uintptr_t)k / _Alignof(max_align_t) * 0x9e3779b97f4a7c15u >> 20);
 
@@ -436,7 +436,7 @@ may_be_early(struct planner *z, int grp, int s)
 static fr_status
 add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest, bool counts)
 {
-    struct fr_kernel_entry *k;
+    struct fr_kernel *k;
     struct fr_step         *s;
     bool                    joins = counts && !l->after;    /* no later phase right behind */
     struct joint           *joint;
@@ -489,7 +489,7 @@ out:
 fr_status
 fr_step_copy_nest(const struct fr_step *s, struct fr_arena *arena, struct fr_nest *out, struct fr_err *err)
 {
-    const struct fr_nest *nest = s->kernel->k.nest;
+    const struct fr_nest *nest = s->kernel->nest;
 
     *out = *nest;
     if (!(out->operands = fr_arena_room(arena, nest->n_operands * sizeof *out->operands)))
@@ -501,7 +501,7 @@ fr_step_copy_nest(const struct fr_step *s, struct fr_arena *arena, struct fr_nes
 fr_status
 fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *err)
 {
-    struct fr_kernel_entry *kernel;
+    struct fr_kernel *kernel;
     fr_status               st = fr_kernel_get(nest, &kernel, err);
 
     if (st != FR_OK)
@@ -611,7 +611,7 @@ static void
 count_uses(const struct fr_plan *p, const struct fr_step *step, int32_t *uses, int sign)
 {
     for (int i = 0; i < step->n_instances; i++)
-        for (int k = 0; k < step->kernel->k.nest->n_operands; k++)
+        for (int k = 0; k < step->kernel->nest->n_operands; k++)
             if (step->binding[i][k].node >= 0)
                 uses[fr_place_root(p->place, step->binding[i][k].node)] += sign;
 }
@@ -622,7 +622,7 @@ static bool
 read_where_written(const struct fr_plan *p, const struct fr_step *step, int i, int out, int q,
                    int n_uses)
 {
-    const struct fr_nest    *nest = step->kernel->k.nest;
+    const struct fr_nest    *nest = step->kernel->nest;
     const struct fr_binding *b = step->binding[i];
     const int64_t           *stride = step->instance[i].stride;
     size_t                   row = (size_t)(step->instance[i].n_outer + 2);
@@ -695,7 +695,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
             continue;
         count_uses(p, step, uses, 1);
         for (int i = 0; i < step->n_instances; i++) {
-            const struct fr_nest    *nest = step->kernel->k.nest;
+            const struct fr_nest    *nest = step->kernel->nest;
             const struct fr_binding *b = step->binding[i];
 
             for (int out = 0; out < nest->n_operands; out++) {
@@ -744,10 +744,10 @@ mark_overwrites(struct fr_plan *p)
         if (step->kind != FR_STEP_LAUNCH)
             continue; /* scans, calls and copies write to memory of their own */
         for (int i = 0; i < step->n_instances; i++)
-            for (int k = 0; k < step->kernel->k.nest->n_operands; k++) {
+            for (int k = 0; k < step->kernel->nest->n_operands; k++) {
                 int n = step->binding[i][k].node;
 
-                if (n >= 0 && (step->kernel->k.nest->operands[k].flags & FR_OPERAND_WRITTEN))
+                if (n >= 0 && (step->kernel->nest->operands[k].flags & FR_OPERAND_WRITTEN))
                     step->overwrites |= p->place[fr_place_root(p->place, n)].kind == FR_PLACE_LEAF;
             }
     }

@@ -6,8 +6,8 @@
 #ifndef FR_RUNTIME_PLAN_H
 #define FR_RUNTIME_PLAN_H
 
-#include "backends/cpu/call.h"
-#include "backends/cpu/launch.h"
+#include "backends/backend.h"
+#include "base/env.h"
 #include "ir/graph.h"
 #include "ir/node.h"
 #include "jit/lower.h"
@@ -112,23 +112,9 @@ void      fr_pattern_bury(const struct fr_pattern *, const fr_ref *id);
 
 /* ---- kernels, shared by plans ---- */
 
-struct fr_kernel_entry {
-    struct fr_kernel        k;           /* first: the backend sees only this */
-    struct fr_kernel_entry *next;        /* same bucket */
-    struct fr_kernel_entry *next_left;
-    bool                    is_left;     /* kernels.c: it lost its last plan before the compiler's answer came */
-    uint32_t                refs;        /* plans */
-    atomic_int              n_asked;     /* answers of the compiler that are still to come */
-    uint64_t                cost;        /* of its runs before it was compiled */
-};
-
-/* These three on any thread. Has the compiler's manager begun, while nobody is in a hurry yet. */
-void      fr_kernels_begin(void);
-fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel_entry **out, struct fr_err *);
-void      fr_kernel_unref(struct fr_kernel_entry *);
-/* Called after a dispatch that moved so many bytes: asks for machine code when the runs so far make that
- * worth it. elapsed_us is 0 where nobody looked at the clock. */
-void      fr_kernel_ran(struct fr_kernel_entry *, uint64_t elapsed_us, uint64_t n_bytes);
+/* On any thread: the kernel of this nest, with a reference. */
+fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+void      fr_kernel_unref(struct fr_kernel *);
 
 /* ---- plans ---- */
 
@@ -147,7 +133,7 @@ struct fr_step {
     fr_op                    op;         /* SCAN */
     fr_dtype                 dtype;      /* SCAN */
     int                      n_instances, cap_instances;
-    struct fr_kernel_entry  *kernel;
+    struct fr_kernel  *kernel;
     struct fr_instance      *instance;
     struct fr_binding      **binding;    /* [n_instances][n_operands] */
     int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars */
@@ -164,7 +150,7 @@ static inline int
 fr_step_operands(const struct fr_step *s)
 {
     switch (s->kind) {
-    case FR_STEP_LAUNCH: return s->kernel->k.nest->n_operands;
+    case FR_STEP_LAUNCH: return s->kernel->nest->n_operands;
     case FR_STEP_SCAN: return 2;
     case FR_STEP_CALL: return s->call.n_in + 1;
     default: return 0;
@@ -330,6 +316,13 @@ void      fr_planner_stop(void);
 /* ---- eager.c ---- */
 
 enum { FR_EAGER_NODES = 2048 };          /* at most; a plan for so many takes milliseconds */
+extern uint64_t fr_eager_runs;           /* nodes that were run without a plan */
+/* Whether anything is. */
+static inline bool
+fr_eager_is_on(void)
+{
+    return fr_env.eager_elems > 0 && fr_backend->runs_nodes;
+}
 /* Whether these are so few and so small that they are run node by node while they have no plan. */
 bool      fr_eager_suits(const struct fr_gathered *);
 /* Whether the node is pending alone, but for conversions of what it reduces, and so small that it is run without looking for
@@ -337,6 +330,14 @@ bool      fr_eager_suits(const struct fr_gathered *);
 bool      fr_eager_is_alone(fr_ref);
 /* Computes a node whose arguments have been computed, or which is alone; *out: its memory, or NULL where that takes a plan. */
 fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
+
+/* ---- home.c ---- */
+
+struct fr_lent;
+/* Before a run by a backend with memory of its own: p->base becomes, for leaves that are on the host, where a copy is.
+ * After it: those that were written over are copied back if it ran, and p->base is as before. */
+fr_status fr_lend(struct fr_plan *, const fr_ref *id, struct fr_lent **out, struct fr_err *);
+fr_status fr_lend_end(struct fr_plan *, struct fr_lent *, bool ran, struct fr_err *);
 
 /* ---- eval.c ---- */
 

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/cpu/memory.h"
 #include "base/alloc.h"
 #include "base/background.h"
 #include "base/clock.h"
@@ -92,7 +91,7 @@ sleep_until_asked(void)
 static void
 begin_others(void)
 {
-    fr_kernels_begin();
+    fr_backend->begin();
     fr_last_cache();
 }
 
@@ -111,9 +110,8 @@ make_plans(void *arg)
         int64_t  now;
 
         pthread_mutex_lock(&p.busy);
-        fr_memory_look_ahead();
+        fr_backend->look_ahead();
         pthread_mutex_unlock(&p.busy);
-        fr_compile_nudge();
         now = fr_now_us();
         n_evaluated = atomic_load_explicit(&p.n_evaluated, memory_order_relaxed);
         if (n_evaluated != n_seen)
@@ -177,7 +175,8 @@ fr_planner_start(void)
     if (!prepared || sem_init(&p.wake, 0, 0) != 0)
         return false;
     atomic_store(&p.stop, false);
-    fr_memory_wants = wake;
+    fr_backend_wants = wake;
+    fr_backend_is_tended = fr_planner_is_up;
     return p.running = fr_thread_start(&p.thread, make_plans, NULL, STACK) == 0;
 }
 

@@ -2,8 +2,8 @@
  * it but those of the results: the plan is run as it is, with the numbers that it had. */
 #include <string.h>
 
-#include "backends/cpu/fpe.h"
 #include "base/alloc.h"
+#include "base/fpe.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 
@@ -205,7 +205,7 @@ fr_record(const struct fr_reach *args, int n_args, bool *writes,
     struct fr_plan           *p = fr_plans_last();
     struct fr_recording      *r;
 
-    if (!p || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
+    if (!p || !fr_backend->is_host || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
         return NULL;
     lay_out(r, g, p, n_results);
     r->plan = p;

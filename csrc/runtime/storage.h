@@ -121,10 +121,25 @@ fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
 fr_status fr_eval_all(struct fr_err *);
 /* The storage's version, and all held nodes that read it. */
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
-struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the pool */
 /* A leaf over `buffer` (its reference moves in, also on failure) as a new storage of this layout. */
 fr_status         fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *,
                                         struct fr_tensor *out, struct fr_err *);
+
+/* ---- home.c */
+
+/* Memory of the backend in use, to be written by it; and of the host. NULL: memory is out. */
+struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);
+struct fr_buffer *fr_buffer_new_host(size_t n_bytes, struct fr_err *);
+/* Has it in the host's memory from here on; _now: in this thread's turn. */
+fr_status fr_buffer_bring_home(struct fr_buffer *, struct fr_err *);
+fr_status fr_buffer_bring_now(struct fr_buffer *, struct fr_err *);
+static inline fr_status
+fr_buffer_bring(struct fr_buffer *b, struct fr_err *err)
+{
+    return FR_LIKELY(!b->home) ? FR_OK : fr_buffer_bring_home(b, err);
+}
+/* A few bytes of it, wherever it is. */
+bool      fr_buffer_read(const struct fr_buffer *, int64_t offset, size_t n_bytes, void *out);
 
 /* ---- element.c */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backends/cpu/copy.h"
+#include "backends/host.h"
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
@@ -451,6 +451,8 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
         st = fr_eval_nodes(&t->storage->node, 1, err);
     while (st == FR_OK && fr_tensor_is_pending(t));
     if (st == FR_OK)
+        st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
+    if (st == FR_OK)
         *data = (char *)fr_nodes[t->storage->node].v.buffer->mem +
                 t->offset * fr_dtype_size(t->dtype);
     return st;
@@ -610,22 +612,6 @@ fr_storage_exchange(struct fr_storage *s, void *memory)
     fr_guard_fresh(s->seen->n_bytes);
 }
 
-/* Copies `ndim` axes, strides in bytes. */
-static void
-copy_nd(int size, int ndim, const int64_t *dims, char *dst, const int64_t *ds, const char *src,
-        const int64_t *ss)
-{
-    if (ndim == 0)
-        fr_copy_2d(1, 1, size, dst, 0, 0, src, 0, 0);
-    else if (ndim == 1)
-        fr_copy_2d(1, (size_t)dims[0], size, dst, 0, ds[0], src, 0, ss[0]);
-    else if (ndim == 2)
-        fr_copy_2d((size_t)dims[0], (size_t)dims[1], size, dst, ds[0], ds[1], src, ss[0], ss[1]);
-    else
-        for (int64_t i = 0; i < dims[0]; i++)
-            copy_nd(size, ndim - 1, dims + 1, dst + i * ds[0], ds + 1, src + i * ss[0], ss + 1);
-}
-
 /* Memory of others, and whom to tell when nothing reads it any more. */
 struct foreign {
     struct fr_buffer b; /* first */
@@ -767,14 +753,14 @@ fr_tensor_from_copy(const void *data, fr_dtype dtype, int ndim, const int64_t *d
     fr_strides_copy_order(ndim, dims, byte_strides, k_order);
     if (!(l = fr_layout_get(ndim, dims, k_order)))
         return fr_no_memory(err, "a layout");
-    if (!(b = fr_buffer_new((size_t)(n * size), err))) {
+    if (!(b = fr_buffer_new_host((size_t)(n * size), err))) {
         fr_layout_unref(l);
         return FR_ENOMEM;
     }
     for (int k = 0; k < ndim; k++)
         bytes[k] = k_order[k] * size;
     if (n)
-        copy_nd(size, ndim, dims, b->mem, bytes, data, byte_strides);
+        fr_host_copy(size, ndim, dims, b->mem, bytes, data, byte_strides);
     st = fr_tensor_from_buffer(b, dtype, l, out, err);
     fr_layout_unref(l);
     return st;

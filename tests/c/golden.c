@@ -28,23 +28,23 @@
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
 
-static struct fr_kernel_entry *kernels;
+static struct fr_kernel *kernels;
 
 fr_status
-fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct fr_err *err)
+fr_kernel_get(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
-    struct fr_kernel_entry *e;
+    struct fr_kernel *e;
     fr_status               st;
 
     for (e = kernels; e; e = e->next)
-        if (fr_nest_same(e->k.nest, nest)) {
+        if (fr_nest_same(e->nest, nest)) {
             *out = e;
             return FR_OK;
         }
     e = fr_calloc(1, sizeof *e);
     e->next = kernels;
     if ((st = fr_nest_verify(nest, err)) != FR_OK ||
-        (st = fr_nest_copy(nest, &e->k.nest, err)) != FR_OK)
+        (st = fr_nest_copy(nest, &e->nest, err)) != FR_OK)
         return st;
     kernels = e;
     *out = e;
@@ -52,17 +52,27 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel_entry **out, struct f
 }
 
 void
-fr_kernel_unref(struct fr_kernel_entry *e)
+fr_kernel_unref(struct fr_kernel *e)
 {
     (void)e;
 }
 
-/* Threads: for how many a plan has bands. */
-int
-fr_pool_size(void)
+/* For how many threads a plan has bands. */
+static int
+one(void)
 {
     return 1;
 }
+
+static bool
+share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
+{
+    (void)task, (void)arg, (void)n;
+    return false;
+}
+
+static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share};
+const struct fr_backend        *fr_backend = &none;
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
@@ -161,7 +171,7 @@ static void
 print_nest(const struct fr_plan *p, int i)
 {
     const struct fr_step *s = &p->step[i];
-    const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->k.nest : NULL;
+    const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->nest : NULL;
     char                  text[20000];
 
     if (s->kind == FR_STEP_COPY || s->kind == FR_STEP_CALL)

@@ -507,9 +507,9 @@ t_pool_cancel(int64_t n, int spin, int limit)
 
     atomic_store(&asked, 0);
     atomic_store(&ask_limit, limit);
-    fr_pool_interrupted = interrupt_after;
+    fr_backend_interrupted = interrupt_after;
     r = t_pool_run(n, spin, 0);
-    fr_pool_interrupted = NULL;
+    fr_backend_interrupted = NULL;
     return r;
 }
 
@@ -520,9 +520,9 @@ t_pool_fork_inside(int64_t n, int spin)
     int   r;
 
     atomic_store(&asked, 0);
-    fr_pool_interrupted = fork_while_asked;
+    fr_backend_interrupted = fork_while_asked;
     r = t_pool_run(n, spin, 0);
-    fr_pool_interrupted = NULL;
+    fr_backend_interrupted = NULL;
     if (getpid() != me)
         _exit(r < 0 && t_pool_run(50, 100, 0) == 0 ? 0 : 1);
     return r != 0 ? 1000 : atomic_load(&forked_status);

@@ -13,6 +13,7 @@
 #include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/program.h"
+#include "backends/ref/ref.h"
 #include "base/alloc.h"
 #include "base/env.h"
 
@@ -83,32 +84,32 @@ static const struct fr_nest_code played_code = {played_rows, stages, mids};
 
 /* ---- what Python calls ----------------------------------------------------------------------- */
 
-EXPORT struct fr_kernel *
+EXPORT struct fr_cpu_kernel *
 test_new(const char *text, struct fr_err *err)
 {
-    struct fr_kernel *k = fr_calloc(1, sizeof *k);
+    struct fr_cpu_kernel *k = fr_calloc(1, sizeof *k);
 
     if (!k)
         return NULL;
-    if (fr_nest_parse(text, &k->nest, err) == FR_OK &&
-        fr_program_build(k->nest, &k->program, err) == FR_OK)
+    if (fr_nest_parse(text, &k->k.nest, err) == FR_OK &&
+        fr_program_build(k->k.nest, &k->program, err) == FR_OK)
         return k;
-    fr_nest_free(k->nest);
+    fr_nest_free(k->k.nest);
     fr_free(k);
     return NULL;
 }
 
 EXPORT void
-test_free(struct fr_kernel *k)
+test_free(struct fr_cpu_kernel *k)
 {
     fr_program_free(k->program);
-    fr_nest_free(k->nest);
+    fr_nest_free(k->k.nest);
     fr_free(k);
 }
 
 /* Operations of all elements that the interpreter runs for a tile. */
 EXPORT int
-test_operations(const struct fr_kernel *k)
+test_operations(const struct fr_cpu_kernel *k)
 {
     int n = 0;
 
@@ -128,33 +129,42 @@ note_width(size_t n, void *out, const void *a, const void *b, const void *c, uns
 
 /* The most elements that one call of a kernel gets; nothing is computed, now or later. */
 EXPORT int
-test_widest(struct fr_kernel *k, const struct fr_instance *in)
+test_widest(struct fr_cpu_kernel *k, const struct fr_instance *in)
 {
     for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
         if (k->program->steps[i].kind == FR_STEP_OP || k->program->steps[i].kind == FR_STEP_OP_STORE)
             k->program->steps[i].fn.map = note_width;
     widest = 0;
     fr_pool_set_size(1);
-    strcpy(fr_env.backend, "cpu");
     strcpy(fr_env.jit, "off");
-    return fr_launch(k, in, 1, NULL) == FR_OK ? (int)widest : -1;
+    return fr_launch(&k->k, in, 1, NULL) == FR_OK ? (int)widest : -1;
 }
 
 enum { HOW_INTERPRET, HOW_REF, HOW_CODE };
 
+static fr_status
+run_ref(const struct fr_cpu_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+
+    for (int i = 0; i < n && st == FR_OK; i++)
+        if (!fr_instance_is_empty(&in[i]) || fr_nest_computes_of_nothing(k->k.nest))
+            st = fr_ref_launch(k->k.nest, &in[i], err);
+    return st;
+}
+
 EXPORT int
-test_run(struct fr_kernel *k, int how, int n_threads, const struct fr_instance *in, int n,
+test_run(struct fr_cpu_kernel *k, int how, int n_threads, const struct fr_instance *in, int n,
          struct fr_err *err)
 {
     fr_status st;
 
     if (n_threads != fr_pool_size())
         fr_pool_set_size(n_threads);
-    strcpy(fr_env.backend, how == HOW_REF ? "ref" : "cpu");
     strcpy(fr_env.jit, how == HOW_CODE ? "auto" : "off");
     played = k->program;
     atomic_store(&k->code, how == HOW_CODE ? &played_code : NULL);
-    st = fr_launch(k, in, n, err);
+    st = how == HOW_REF ? run_ref(k, in, n, err) : fr_launch(&k->k, in, n, err);
     atomic_store(&k->code, NULL);
     return (int)st;
 }
@@ -162,14 +172,13 @@ test_run(struct fr_kernel *k, int how, int n_threads, const struct fr_instance *
 /* Nanoseconds of a launch, the best of `repeat` averages: processor time for one thread, else the
  * clock's. */
 EXPORT double
-test_time(struct fr_kernel *k, int n_threads, const struct fr_instance *in, int n, int repeat)
+test_time(struct fr_cpu_kernel *k, int n_threads, const struct fr_instance *in, int n, int repeat)
 {
     clockid_t clock = n_threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     double    best = 1e18;
 
     if (n_threads != fr_pool_size())
         fr_pool_set_size(n_threads);
-    strcpy(fr_env.backend, "cpu");
     strcpy(fr_env.jit, "off");
     for (int r = 0; r < repeat; r++) {
         struct timespec a, b;
@@ -177,7 +186,7 @@ test_time(struct fr_kernel *k, int n_threads, const struct fr_instance *in, int 
         int             inner = 20;
         clock_gettime(clock, &a);
         for (int i = 0; i < inner; i++)
-            if (fr_launch(k, in, n, NULL) != FR_OK)
+            if (fr_launch(&k->k, in, n, NULL) != FR_OK)
                 return -1;
         clock_gettime(clock, &b);
         ns = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / inner;
@@ -202,7 +211,7 @@ test_tasks(void)
 
 /* Tells the interpreter's runs of a kernel what they would have learnt. */
 EXPORT void
-test_know(struct fr_kernel *k, double rate, double shared)
+test_know(struct fr_cpu_kernel *k, double rate, double shared)
 {
     k->cost[0].rate = (unsigned)(rate * FR_COST_ONE);
     k->cost[0].shared = (unsigned)(shared * FR_COST_ONE);
@@ -297,7 +306,7 @@ static const char column_text[] = "nest 1 stage\n"
                                   "%1 = accum sum [1] %0 f64 FULL stage 0\n";
 
 struct job {
-    struct fr_kernel *k;
+    struct fr_cpu_kernel *k;
     const double     *x;
     double           *out;
     int64_t           n_rows, n_inner;
@@ -343,11 +352,11 @@ numbers(int64_t n)
     return x;
 }
 
-static struct fr_kernel *
+static struct fr_cpu_kernel *
 new_kernel(const char *text)
 {
     struct fr_err     err = {0};
-    struct fr_kernel *k = test_new(text, &err);
+    struct fr_cpu_kernel *k = test_new(text, &err);
 
     if (!k)
         fprintf(stderr, "%s\n", err.text);
@@ -364,7 +373,7 @@ check_failing_allocations(const char *text, int64_t n_rows, int64_t n_inner, boo
 
     for (long n = 1; failed && n < 100; n++) {
         long              live = fr_alloc_live();
-        struct fr_kernel *k;
+        struct fr_cpu_kernel *k;
         fr_alloc_fail_at(n);
         k = test_new(text, NULL);
         failed = fr_alloc_count() >= n;
@@ -401,7 +410,7 @@ check_concurrent_launches(void)
     enum { N = 4 };
     const int64_t     n = 300000;
     double           *x = numbers(n), *out[N];
-    struct fr_kernel *k = new_kernel(norm_text);
+    struct fr_cpu_kernel *k = new_kernel(norm_text);
     pthread_t         t[N];
     struct job        j[N];
 
@@ -439,7 +448,7 @@ check_cancel(const char *text, int64_t n_rows, int64_t n_inner, bool accumulates
 {
     int64_t           n = accumulates ? n_inner : n_rows * n_inner;
     double           *x = numbers(n), *out = calloc((size_t)n, sizeof *out);
-    struct fr_kernel *k = new_kernel(text);
+    struct fr_cpu_kernel *k = new_kernel(text);
     struct job        j = {.k = k,
                            .x = x,
                            .out = out,
@@ -448,10 +457,10 @@ check_cancel(const char *text, int64_t n_rows, int64_t n_inner, bool accumulates
                            .accumulates = accumulates,
                            .same_row = accumulates};
 
-    fr_pool_interrupted = interrupt;
+    fr_backend_interrupted = interrupt;
     run_job(&j);
     CHECK(j.st == FR_EINTR);
-    fr_pool_interrupted = NULL;
+    fr_backend_interrupted = NULL;
     j.n_rows = j.n_rows > 1000 ? 1000 : j.n_rows;
     run_job(&j);
     CHECK(j.st == FR_OK);

@@ -116,7 +116,7 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
                 return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
             if ((work += dims[0] * dims[1] * dims[2] * dims[3]) > POLL_WORK) {
                 work = 0;
-                if (fr_pool_interrupted && fr_pool_interrupted())
+                if (fr_backend_interrupted && fr_backend_interrupted())
                     return fr_fail(err, FR_EINTR, "interrupted");
             }
         }

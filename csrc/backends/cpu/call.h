@@ -1,6 +1,6 @@
 /* backends/cpu/call.h -- the steps of a plan that are no loop nests: CALL rows of ir/ops.def.
  *
- * Called by runtime/eval.c. A matrix product is NumPy's: the very routine that numpy.matmul would end
+ * A matrix product is NumPy's: the very routine that numpy.matmul would end
  * in, over the same strides, so that it makes the same choices (BLAS or not, transposed or not) and
  * gives the same bits. It touches no Python object and needs no GIL. A take copies slices along one axis
  * in the order of an array of indices, which are in bounds (runtime/call.c has looked), unless they have changed since.
@@ -8,20 +8,7 @@
 #ifndef FR_BACKENDS_CPU_CALL_H
 #define FR_BACKENDS_CPU_CALL_H
 
-#include "base/status.h"
-#include "core/dtype.h"
-#include "core/layout.h"
-#include "ir/op.h"
-
-struct fr_call {
-    fr_op                   op;
-    fr_dtype                dtype;       /* of the result */
-    int                     n_in;
-    int                     axis;        /* of a take; of a power, the bits of the exponent */
-    fr_dtype                index;       /* of the indices; below 0 they count from the end, but for i64 */
-    bool                    wary;        /* others may write to them at any time */
-    const struct fr_layout *in[2], *out; /* borrowed from the graph */
-};
+#include "backends/backend.h"
 
 /* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an
  * index is out of bounds, the result is not what it should be. */

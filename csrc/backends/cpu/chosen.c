@@ -1,4 +1,5 @@
-#include "backends/cpu/chosen.h"
+/* backends/cpu/chosen.c -- rows of any size that the bits of a mask or indices choose. */
+#include "backends/host.h"
 
 #include <stdbool.h>
 #include <string.h>

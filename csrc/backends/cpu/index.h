@@ -8,9 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/dtype.h"
-
-enum { FR_INDEX_BELOW = 1, FR_INDEX_OUTSIDE = 2 };   /* some index is negative; is not in [-size, size) */
+#include "backends/host.h"
 
 /* out[i] = in[i], plus `size` if that is negative; returns FR_INDEX_* of all n together. Whatever is outside,
  * all of out is written. */

@@ -97,14 +97,10 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
 static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed, n_shared;
 
 void
-fr_launch_stats(struct fr_launch_stats *out)
+fr_launch_stats(struct fr_backend_stats *out)
 {
-    out->n_launches = n_launches;
-    out->n_interpreted = n_interpreted;
-    out->n_jitted = n_jitted;
-    out->n_ref = n_ref;
-    out->n_packed = n_packed;
-    out->n_shared = n_shared;
+    *out = (struct fr_backend_stats){.n_launches = n_launches, .n_interpreted = n_interpreted, .n_jitted = n_jitted,
+                                     .n_ref = n_ref, .n_packed = n_packed, .n_shared = n_shared};
 }
 
 /* One launch runs at a time (runtime/turn.c has a lock), others only read: no locked instruction is needed. */
@@ -121,13 +117,6 @@ count(atomic_ullong *c)
 }
 
 void
-fr_launch_count_direct(void)
-{
-    count(&n_launches);
-    count(&n_interpreted);
-}
-
-void
 fr_launch_fail(atomic_int *failed, fr_status st)
 {
     int ok = FR_OK;
@@ -141,7 +130,7 @@ fr_launch_interrupted(int64_t *since, int64_t ps)
     if (ps < FR_POLL_PS && (*since += ps) < FR_POLL_PS)
         return false;
     *since = 0;
-    return fr_pool_interrupted && fr_pool_interrupted();
+    return fr_backend_interrupted && fr_backend_interrupted();
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -435,7 +424,7 @@ rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
 
 /* Whether there is something faster than the code of the kernel; `run` is to end with the launch. */
 static bool
-is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, const struct fr_instance *in, int n,
+is_better_interpreted(const struct fr_program *p, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n,
                       int64_t ps, struct fr_duel_run *run)
 {
     if (p->better_than_code)
@@ -451,27 +440,14 @@ scratch_bytes(const struct fr_program *p, const struct fr_nest_code *code)
     return code && p->code_scratch_bytes > p->scratch_bytes ? p->code_scratch_bytes : p->scratch_bytes;
 }
 
-static bool
-wants_ref(const struct fr_kernel *kernel)
-{
-    return fr_env.backend[0] == 'r' || !kernel->program;
-}
-
 static void
-count_launch(struct fr_kernel *kernel)
-{
-    atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
-    count(&n_launches);
-}
-
-static void
-choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
+choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
                 struct fr_duel_run *run)
 {
     const char *mode = fr_env.jit;
 
     e->program = kernel->program;
-    e->nest = kernel->nest;
+    e->nest = kernel->k.nest;
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
@@ -483,29 +459,14 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
 }
 
 static fr_status
-launch_ref(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
+launch_ref(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
 {
     fr_status st = FR_OK;
 
     for (int i = 0; i < n && st == FR_OK; i++)
-        st = fr_ref_launch(kernel->nest, &in[i], err);
+        st = fr_ref_launch(kernel->k.nest, &in[i], err);
     count(&n_ref);
     return st;
-}
-
-/* Only a reduction, or a store of row values, computes something from no elements. Anything else must not
- * run: it would read the one element of a broadcast operand, and an array without elements has none. */
-static bool
-computes_nothing(const struct fr_nest *nest, const struct fr_instance *in)
-{
-    bool empty = in->n_rows == 0 || in->n_inner == 0;
-
-    for (int a = 0; a < in->n_outer; a++)
-        empty |= in->outer[a] == 0;
-    for (uint32_t i = 0; empty && i < nest->n_insts; i++)
-        empty = nest->insts[i].kind != FR_INST_REDUCE && !fr_space_is_accumulator(nest, &nest->insts[i]) &&
-                !(nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level != FR_LEVEL_FULL);
-    return empty;
 }
 
 static int64_t
@@ -561,7 +522,7 @@ is_far(const struct fr_program *p, const struct fr_instance *in, int n)
 }
 
 static fr_status
-launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
+launch(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
 {
     struct fr_exec           e;
     const struct fr_program *p = kernel->program;
@@ -570,8 +531,8 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     struct fr_cost          *cost;
     fr_status                st;
 
-    count_launch(kernel);
-    if (wants_ref(kernel))
+    count(&n_launches);
+    if (!kernel->program)
         return launch_ref(kernel, in, n, err);
     run.ps = all_ps(p, in, n);
     choose_executor(&e, kernel, in, n, run.ps, &duel);
@@ -596,15 +557,16 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
 }
 
 fr_status
-fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
+fr_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
 {
     fr_status st = FR_OK;
     int       from = 0;
 
+    /* An empty instance would read the one element of a broadcast operand, and an array without elements has none. */
     for (int i = 0; i <= n && st == FR_OK; i++)
-        if (i == n || computes_nothing(kernel->nest, &in[i])) {
+        if (i == n || (FR_UNLIKELY(fr_instance_is_empty(&in[i])) && !fr_nest_computes_of_nothing(k->nest))) {
             if (i > from)
-                st = launch(kernel, in + from, i - from, err);
+                st = launch((struct fr_cpu_kernel *)k, in + from, i - from, err);
             from = i + 1;
         }
     return st;
@@ -612,41 +574,53 @@ fr_launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct 
 
 /* ---- in parts -------------------------------------------------------------------------------- */
 
-void
-fr_launch_parts_begin(struct fr_launch_parts *l, struct fr_kernel *kernel, const struct fr_instance *in, int n)
-{
-    struct fr_exec e;
+/* What fr_parts has for its backend. */
+struct __attribute__((may_alias)) parts {
+    const struct fr_nest_code *code;      /* NULL: interpreted */
+    struct fr_duel_run         duel;
+};
+_Static_assert(sizeof(struct parts) <= sizeof ((struct fr_parts *)0)->own, "there is room for it");
 
-    *l = (struct fr_launch_parts){.kernel = kernel};
-    count_launch(kernel);
-    if (wants_ref(kernel)) {
+void
+fr_launch_parts_begin(struct fr_parts *l, struct fr_kernel *k, const struct fr_instance *in, int n)
+{
+    struct fr_cpu_kernel *kernel = (struct fr_cpu_kernel *)k;
+    struct parts         *own = (struct parts *)l->own;
+    struct fr_exec        e;
+
+    *l = (struct fr_parts){.kernel = k};
+    count(&n_launches);
+    if (!kernel->program) {
         count(&n_ref);
         return;
     }
-    choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &l->duel);
-    l->code = e.code;
+    choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &own->duel);
+    own->code = e.code;
     count(e.code ? &n_jitted : &n_interpreted);
     for (int i = 0; i < n; i++)
         count_more(&n_packed, (unsigned)in[i].n_packed);
 }
 
 fr_status
-fr_launch_part(const struct fr_launch_parts *l, const struct fr_instance *in)
+fr_launch_part(const struct fr_parts *l, const struct fr_instance *in)
 {
-    const struct fr_program *p = l->kernel->program;
-    struct fr_exec           e = {.program = p, .nest = l->kernel->nest, .code = l->code};
-    struct fr_err            err;
+    const struct fr_cpu_kernel *kernel = (const struct fr_cpu_kernel *)l->kernel;
+    const struct fr_program    *p = kernel->program;
+    struct fr_exec              e = {.program = p, .nest = kernel->k.nest, .code = ((const struct parts *)l->own)->code};
+    struct fr_err               err;
 
-    if (wants_ref(l->kernel))
-        return fr_ref_launch(l->kernel->nest, in, &err);
-    e.rate = fr_cost_rate(&l->kernel->cost[e.code != NULL]);
+    if (!p)
+        return fr_ref_launch(kernel->k.nest, in, &err);
+    e.rate = fr_cost_rate(&kernel->cost[e.code != NULL]);
     e.scratch_bytes = scratch_bytes(p, e.code);
     return is_plain(p, in, 1) ? launch_plain(&e, in) : run_alone(&e, in);
 }
 
 void
-fr_launch_parts_end(const struct fr_launch_parts *l, int64_t ns)
+fr_launch_parts_end(const struct fr_parts *l, int64_t ns)
 {
-    if (l->duel.of)
-        fr_duel_learn(&l->duel, (double)ns * 1000 / (double)l->duel.ps);
+    const struct fr_duel_run *duel = &((const struct parts *)l->own)->duel;
+
+    if (duel->of)
+        fr_duel_learn(duel, (double)ns * 1000 / (double)duel->ps);
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FR_MASK_WORD = 64 };      /* elements in a word of bits; the first is the lowest bit */
+#include "backends/host.h"
 
 /* Bit i is set where mask[i] is not 0; those of the last word that are beyond n are not. Returns how many are set. */
 typedef size_t fr_mask_pack_fn(size_t n, const void *mask, uint64_t *bits);

@@ -68,7 +68,6 @@ static uint64_t               high_water; /* of live_bytes, forgotten slowly: se
 static uint64_t               n_asked;    /* blocks that are not small, so far */
 static atomic_bool            wants_ahead; /* fr_memory_look_ahead has something to do */
 static atomic_bool            touching;    /* it has pages made, without the lock: no region may go */
-void                        (*fr_memory_wants)(void);
 static bool                   at_fork_installed;
 static atomic_flag            lock = ATOMIC_FLAG_INIT;
 
@@ -355,8 +354,8 @@ fr_memory_alloc(size_t n_bytes)
             high_water = stats.live_bytes;
     }
     release();
-    if (wants && fr_memory_wants)
-        fr_memory_wants();
+    if (wants && fr_backend_wants)
+        fr_backend_wants();
     return p;
 }
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/backend.h"
+
 /* NULL when memory is out (after the pool's own free blocks have been given back). n_bytes may be 0. */
 void *fr_memory_alloc(size_t n_bytes);
 void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for with */
@@ -17,14 +19,6 @@ void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for wit
 /* On a thread that nobody waits for: has the pages that the next blocks will need, which takes as long as many small
  * evaluations (a huge page 30 us, 5 ms where the kernel has to make room for one). */
 void  fr_memory_look_ahead(void);
-extern void (*fr_memory_wants)(void);   /* called when there is something to do for it; NULL at first */
-
-struct fr_memory_stats {
-    uint64_t live_bytes;      /* asked for and not freed */
-    uint64_t peak_bytes;      /* highest live_bytes since the last reset */
-    uint64_t pooled_bytes;    /* free, kept for reuse */
-    uint64_t n_allocs, n_system;   /* calls; those that went to the system */
-};
 void  fr_memory_stats(struct fr_memory_stats *);
 void  fr_memory_reset_peak(void);
 /* Gives every free block back to the system. */

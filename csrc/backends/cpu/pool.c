@@ -27,7 +27,7 @@
 #include <sys/syscall.h>
 #endif
 
-#include "backends/cpu/fpe.h"
+#include "base/fpe.h"
 #include "base/alloc.h"
 #include "base/background.h"
 #include "base/clock.h"
@@ -44,7 +44,6 @@ enum {
 };
 static const uint32_t OPEN = 1u << 31;
 
-bool (*fr_pool_interrupted)(void);
 atomic_uint fr_fpe_others;
 
 struct range {
@@ -76,7 +75,7 @@ static struct {
 
 static atomic_int  size_wanted;      /* 0: not yet asked for */
 static atomic_bool owned;            /* a run, or a change of the team, is under way */
-static atomic_bool polling;          /* the owner is in fr_pool_interrupted: it may want the GIL */
+static atomic_bool polling;          /* the owner is in fr_backend_interrupted: it may want the GIL */
 static atomic_bool at_fork_installed;
 
 static FR_THREAD_LOCAL bool is_worker; /* one of our threads */
@@ -146,7 +145,7 @@ nap(void)
 static bool
 interrupted(void)
 {
-    bool (*ask)(void) = fr_pool_interrupted;
+    bool (*ask)(void) = fr_backend_interrupted;
     bool yes;
 
     if (!ask || is_worker)

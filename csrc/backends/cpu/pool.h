@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/backend.h"
 #include "base/status.h"
 
 /* Threads that a run may use, the caller included: FRIT_NUM_THREADS or the usable processors. The
@@ -33,10 +34,6 @@ struct fr_pool_stats {
     uint64_t n_runs, n_tasks; /* that were shared out, and what they consisted of */
 };
 void      fr_pool_stats(struct fr_pool_stats *);
-
-/* Asked from the calling thread every few milliseconds while it waits or works; true cancels the
- * run. Set by bind (Ctrl-C); NULL at first. */
-extern bool (*fr_pool_interrupted)(void);
 
 /* Between two looks at what another thread is about to write. */
 static inline void

@@ -1,13 +1,11 @@
 /* backends/ref/ref.h -- the reference executor: element by element, one thread, no cleverness.
  *
- * Every other executor is judged by it.  Called by backends/cpu/launch.c under FRIT_BACKEND=ref and
- * by tests. */
+ * Every other executor is judged by it.  Called by backends/ref/backend.c, by backends/cpu/launch.c for what
+ * has no block kernels, and by tests. */
 #ifndef FR_BACKENDS_REF_REF_H
 #define FR_BACKENDS_REF_REF_H
 
-#include "backends/cpu/launch.h"
-#include "base/status.h"
-#include "jit/loop.h"
+#include "backends/backend.h"
 #include "jit/micro.h"
 
 /* Runs one instance of a nest. FR_ENOMEM; FR_ENOTSUP for an operation without a recipe. */

@@ -1,9 +1,9 @@
-/* backends/cpu/fpe.h -- the processor's sticky flags of arithmetic: what an evaluation has raised.
+/* base/fpe.h -- the processor's sticky flags of arithmetic: what an evaluation has raised.
  *
  * Kernels leave the flags alone; each thread that has run tasks adds its own to one word, and whoever evaluates looks at
  * that once, at the end. The flags only ask a question: polynomials raise some that NumPy's functions do not. */
-#ifndef FR_BACKENDS_CPU_FPE_H
-#define FR_BACKENDS_CPU_FPE_H
+#ifndef FR_BASE_FPE_H
+#define FR_BASE_FPE_H
 
 #include <stdatomic.h>
 #if defined(__x86_64__)

@@ -1,11 +1,14 @@
-#include "backends/cpu/direct.h"
+/* What the host does by itself with its memory; see backends/host.h. */
+#include "backends/host.h"
 
 #include <string.h>
 
 #include "backends/cpu/copy.h"
+#include "backends/cpu/index.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/mask.h"
+#include "backends/cpu/memory.h"
 #include "backends/cpu/reduce.h"
-#include "base/env.h"
 
 enum {
     BLOCK = 256, ELEMENT = 16,
@@ -17,12 +20,6 @@ enum {
 struct room {
     _Alignas(64) char of[FR_DIRECT_ARGS + 1][BLOCK * ELEMENT];
 };
-
-static bool
-is_ours(void)
-{
-    return fr_env.backend[0] != 'r';
-}
 
 static bool
 adjoins(const struct fr_direct *d)
@@ -123,8 +120,6 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
     unsigned                once = 0;
     bool                    whole = adjoins(out);
 
-    if (!is_ours())
-        return false;
     if (op == FR_OP_cast && arg->dtype == out->dtype) { /* there is no block kernel for that */
         if (arg->mem != out->mem)
             fr_copy_2d(n_rows, n, fr_dtype_size(out->dtype), out->mem, out->row, out->step, arg->mem, arg->row, arg->step);
@@ -158,9 +153,9 @@ reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 {
     uint8_t rule = fr_op_info[op].rule;
 
-    return is_ours() && out->dtype == (rule == FR_RULE_INDEX                         ? FR_I64
-                                       : rule == FR_RULE_SUM && in->dtype == FR_F16 ? FR_F16
-                                                                                    : fr_reduce_acc(op, in->dtype));
+    return out->dtype == (rule == FR_RULE_INDEX                         ? FR_I64
+                          : rule == FR_RULE_SUM && in->dtype == FR_F16 ? FR_F16
+                                                                       : fr_reduce_acc(op, in->dtype));
 }
 
 bool
@@ -242,4 +237,48 @@ fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct 
         }
     }
     return true;
+}
+
+void
+fr_host_copy(int size, int ndim, const int64_t *dims, char *to, const int64_t *ts, const char *from, const int64_t *fs)
+{
+    if (ndim == 0)
+        fr_copy_2d(1, 1, size, to, 0, 0, from, 0, 0);
+    else if (ndim == 1)
+        fr_copy_2d(1, (size_t)dims[0], size, to, 0, ts[0], from, 0, fs[0]);
+    else if (ndim == 2)
+        fr_copy_2d((size_t)dims[0], (size_t)dims[1], size, to, ts[0], ts[1], from, fs[0], fs[1]);
+    else
+        for (int64_t i = 0; i < dims[0]; i++)
+            fr_host_copy(size, ndim - 1, dims + 1, to + i * ts[0], ts + 1, from + i * fs[0], fs + 1);
+}
+
+size_t
+fr_host_pack(size_t n, const void *mask, uint64_t *bits)
+{
+    return fr_mask->pack(n, mask, bits);
+}
+
+unsigned
+fr_host_index_wrap(fr_dtype d, size_t n, const void *in, int64_t size, int64_t *out)
+{
+    return fr_index->wrap[d](n, in, size, out);
+}
+
+void
+fr_host_index_bound(size_t n, const int64_t *in, uint64_t last, int64_t *out)
+{
+    fr_index->bound(n, in, last, out);
+}
+
+void *
+fr_host_alloc(size_t n_bytes)
+{
+    return fr_memory_alloc(n_bytes);
+}
+
+void
+fr_host_free(void *p, size_t n_bytes)
+{
+    fr_memory_free(p, n_bytes);
 }

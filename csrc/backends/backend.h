@@ -1,0 +1,187 @@
+/* backends/backend.h -- what runtime/ knows of whatever runs kernels: a struct of functions.
+ *
+ * A backend makes kernels of nests and runs them over memory, which is the host's or its own. One is in use in a process:
+ * fr_backend, which FRIT_BACKEND names. A buffer says where it is (core/buffer.h), and runtime/home.c has it brought
+ * where it is wanted. runtime/ calls all of this in its turn, one thread at a time, unless something else is said here.
+ *
+ *     cpu     threads, the block interpreter, machine code                         backends/cpu/
+ *     ref     the loop form to the letter, one element at a time                    backends/ref/
+ *     apart   as cpu, in memory that nobody may touch between its calls (tests)     backends/apart/
+ *
+ * The same bits come out of all of them. */
+#ifndef FR_BACKENDS_BACKEND_H
+#define FR_BACKENDS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "ir/op.h"
+#include "jit/loop.h"
+
+struct fr_backend;
+
+/* ---- what is run ---- */
+
+enum { FR_LAUNCH_AXES = 32 };
+
+/* A nest and what the backend has made of it, behind this. Plans share it. */
+struct fr_kernel {
+    struct fr_nest   *nest;
+    uint64_t          key;      /* a hash of the nest; this and the rest is runtime/kernels.c's */
+    struct fr_kernel *next;
+    uint32_t          refs;
+};
+
+/* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
+ * and `scalars` change from run to run.
+ * strides are in bytes, [operand][n_outer + 2]: outer axes outermost first, then row, then inner.
+ * n_packed operands are loaded with access UNIT although their elements lie side by side along the
+ * rows or an outer axis, or along none: what runs sees copies of tiles of them (fr_lowered). Such a nest does not
+ * accumulate, and those lie along one axis if its rows must stay whole, else along two at most.
+ * joined: the rows are short, and what runs sees many of them as one: of so many axes, the inner one and the last of the
+ * outer ones. What is stored lies so; every load of level FULL has access UNIT, and those that lie otherwise are packed.
+ * Operands that accumulate (ACCUM, STREAM) have stride 0 along the axes that they reduce: those axes
+ * are walked in order, by one thread per accumulator element. Their memory need not be initialised:
+ * the backend begins with the identity (sum -0.0 or 0, prod 1, max and min the first element). */
+struct fr_instance {
+    int32_t        n_outer;
+    int32_t        n_packed;
+    int64_t        outer[FR_LAUNCH_AXES];
+    int64_t        n_rows, n_inner;
+    char         **ptr;                   /* [n_operands] at index 0 of every axis */
+    const int64_t *stride;                /* [n_operands * (n_outer + 2)] */
+    const void    *scalars;               /* 16-byte slots */
+    uint8_t        joined;
+};
+
+/* How many indices an axis of the instance has: the outer ones, then the rows, then the inner one. */
+static inline int64_t
+fr_instance_dim(const struct fr_instance *in, int axis)
+{
+    return axis < in->n_outer ? in->outer[axis] : axis == in->n_outer ? in->n_rows : in->n_inner;
+}
+
+static inline bool
+fr_instance_is_empty(const struct fr_instance *in)
+{
+    for (int a = 0; a < in->n_outer; a++)
+        if (in->outer[a] == 0)
+            return true;
+    return in->n_rows == 0 || in->n_inner == 0;
+}
+
+/* The instance has only so many of them, from where its pointers are on. */
+static inline void
+fr_instance_cut(struct fr_instance *in, int axis, int64_t n)
+{
+    *(axis < in->n_outer ? &in->outer[axis] : axis == in->n_outer ? &in->n_rows : &in->n_inner) = n;
+}
+
+/* A step that is no loop nest: a CALL row of ir/ops.def. */
+struct fr_call {
+    fr_op                   op;
+    fr_dtype                dtype;       /* of the result */
+    int                     n_in;
+    int                     axis;        /* of a take; of a power, the bits of the exponent */
+    fr_dtype                index;       /* of the indices; below 0 they count from the end, but for i64 */
+    bool                    wary;        /* others may write to them at any time */
+    const struct fr_layout *in[2], *out; /* borrowed from the graph */
+};
+
+/* A launch in parts, which are instances by themselves and have elements; whoever calls chooses them and the threads. */
+struct fr_parts {
+    struct fr_kernel *kernel;
+    uint64_t          own[5];            /* the backend's */
+};
+
+/* ---- who runs it ---- */
+
+struct fr_backend_stats {
+    uint64_t n_launches;
+    uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
+    uint64_t n_packed;                         /* operands, unless the reference ran */
+    uint64_t n_shared;                         /* launches by several threads */
+    uint64_t n_copies_in, n_copies_out;        /* between the host's memory and its own */
+};
+
+struct fr_memory_stats {
+    uint64_t live_bytes;      /* asked for and not freed */
+    uint64_t peak_bytes;      /* highest live_bytes since the last reset */
+    uint64_t pooled_bytes;    /* free, kept for reuse */
+    uint64_t n_allocs, n_system;   /* calls; those that went to the system */
+};
+
+struct fr_backend {
+    const char *name;
+    bool        is_host;      /* its memory is the host's, which reads and writes it as it likes */
+    bool        runs_nodes;   /* small graphs go node by node through backends/host.h, with its bits */
+
+    /* At import, and when the process ends; begin: kernels will soon be wanted, on any thread. */
+    fr_status (*start)(struct fr_err *);
+    void      (*begin)(void);
+    void      (*stop)(void);
+
+    /* Memory, not zeroed, aligned to 64 bytes. On any thread. alloc: NULL when it is out. */
+    void     *(*alloc)(size_t n_bytes);
+    void      (*free)(void *, size_t n_bytes);  /* the size that it was asked for with */
+    void      (*memory_stats)(struct fr_memory_stats *);
+    void      (*memory_reset_peak)(void);
+    void      (*memory_trim)(void);             /* gives back what is kept for reuse */
+    void      (*look_ahead)(void);              /* makes memory ready that will be wanted; on a thread that nobody waits for */
+    /* Between its memory and the host's, and within its own. */
+    fr_status (*copy_in)(void *to, const void *host, size_t n_bytes, struct fr_err *);
+    fr_status (*copy_out)(void *host, const void *from, size_t n_bytes, struct fr_err *);
+    fr_status (*copy)(void *to, const void *from, size_t n_bytes, struct fr_err *);
+
+    /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
+    fr_status (*kernel_new)(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+    void      (*kernel_free)(struct fr_kernel *);
+    /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
+     * is. */
+    void      (*kernel_ran)(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);
+    /* Waits until whatever was asked for has come. FR_EINTR */
+    fr_status (*kernel_wait)(struct fr_kernel *, struct fr_err *);
+    bool      (*kernel_is_compiled)(const struct fr_kernel *);
+
+    /* `n` independent instances of one kernel as one dispatch; empty ones only where that computes something
+     * (fr_nest_computes_of_nothing). FR_ENOMEM when scratch cannot be had, FR_EINTR when
+     * cancelled (outputs are then undefined). */
+    fr_status (*launch)(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
+    /* Running results along the inner axis of each row: op is a SCAN row. Operand 0 is read, operand 1 written. */
+    fr_status (*scan)(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+    /* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an
+     * index is out of bounds, the result is not what it should be. */
+    fr_status (*call)(const struct fr_call *, char *const *ptr, struct fr_err *);
+
+    /* How many may work at once; the next run of the thread that asks has no more. */
+    int       (*n_workers)(void);
+    /* Launches in parts, on threads of `share`; NULL: there are none, and steps are not run in bands. One part runs on
+     * the calling thread alone; FR_ENOMEM. All together took so long. */
+    void      (*parts_begin)(struct fr_parts *, struct fr_kernel *, const struct fr_instance *, int n);
+    fr_status (*part)(const struct fr_parts *, const struct fr_instance *);
+    void      (*parts_end)(const struct fr_parts *, int64_t ns);
+    /* task(arg, i, worker) for each i in [0, n), each once, at the same time as others; false: cancelled. */
+    bool      (*share)(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
+
+    void      (*stats)(struct fr_backend_stats *);
+};
+
+extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend;
+extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the one in use; cpu until fr_backend_init */
+
+/* Chooses by FRIT_BACKEND and starts it. */
+fr_status fr_backend_init(struct fr_err *);
+
+/* Asked from the calling thread every few milliseconds while a backend works; true cancels the run. Set by bind (Ctrl-C);
+ * NULL: nobody is asked. */
+extern FR_HIDDEN bool (*fr_backend_interrupted)(void);
+/* Called when look_ahead has something to do; NULL at first. */
+extern FR_HIDDEN void (*fr_backend_wants)(void);
+/* Whether a thread calls look_ahead soon, unasked; NULL: there is none. */
+extern FR_HIDDEN bool (*fr_backend_is_tended)(void);
+
+#endif

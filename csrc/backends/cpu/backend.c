@@ -1,0 +1,56 @@
+/* The CPU as a backend. */
+#include "backends/backend.h"
+
+#include <string.h>
+
+#include "backends/cpu/call.h"
+#include "backends/cpu/launch.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/pool.h"
+#include "jit/compile.h"
+
+fr_status
+fr_cpu_start(struct fr_err *err)
+{
+    fr_status st = fr_cpu_init(err);
+
+    if (st == FR_OK)
+        fr_memory_free(fr_memory_alloc(0), 0); /* its first page comes now, and not in somebody's first call */
+    return st;
+}
+
+void
+fr_cpu_stop(void)
+{
+    fr_compile_stop();
+    fr_pool_stop();
+}
+
+void
+fr_cpu_look_ahead(void)
+{
+    fr_memory_look_ahead();
+    fr_compile_nudge();
+}
+
+fr_status
+fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    (void)err;
+    memcpy(to, from, n_bytes);
+    return FR_OK;
+}
+
+const struct fr_backend fr_cpu_backend = {
+    .name = "cpu", .is_host = true, .runs_nodes = true,
+    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
+    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats,
+    .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
+    .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
+    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = fr_cpu_kernel_ran,
+    .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
+    .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run,
+    .n_workers = fr_pool_size, .share = fr_pool_run,
+    .parts_begin = fr_launch_parts_begin, .part = fr_launch_part, .parts_end = fr_launch_parts_end,
+    .stats = fr_launch_stats,
+};

@@ -1,0 +1,70 @@
+/* backends/host.h -- what the host does by itself with memory that it may touch: single operations, and what masks and
+ * indices choose. The CPU backend has the functions (backends/cpu/host.c, chosen.c), whichever backend runs kernels. */
+#ifndef FR_BACKENDS_HOST_H
+#define FR_BACKENDS_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/dtype.h"
+#include "ir/op.h"
+
+/* ---- one operation without a nest, straight from the tables of block kernels ----
+ *
+ * For what is so small that to find a kernel, or to make one, would take as long as to compute. All runs on the calling
+ * thread. The bits are those of a launch. Each function returns false, and does nothing, where there is no block kernel, or
+ * the launcher has a better way. */
+
+enum { FR_DIRECT_ARGS = 3 };
+
+/* An operand's first element, and bytes from one row, and from one element, to the next. */
+struct fr_direct {
+    char     *mem;
+    ptrdiff_t row, step;
+    fr_dtype  dtype;
+};
+
+/* out = op(arg[0], ..), a MAP operation or a cast, for n_rows rows of n elements. An argument of step 0 is one element for
+ * the whole row. out may be the memory of an argument that lies like it and whose elements have its size. */
+bool fr_direct_map(fr_op, const struct fr_direct *out, const struct fr_direct *arg, int n_args, size_t n_rows, size_t n);
+/* out, one element for each row, = the row of n >= 1 elements reduced by op. Rows side by side. */
+bool fr_direct_reduce(fr_op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n);
+/* out, one row side by side, = all rows reduced by op, column by column. */
+bool fr_direct_columns(fr_op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n);
+
+/* ---- memory, as a backend has it ---- */
+
+void *fr_host_alloc(size_t n_bytes);
+void  fr_host_free(void *, size_t n_bytes);
+
+/* ---- copies ---- */
+
+/* Copies `ndim` axes of elements of `size` bytes; strides in bytes, any sign. They do not overlap. */
+void fr_host_copy(int size, int ndim, const int64_t *dims, char *to, const int64_t *to_strides, const char *from,
+                  const int64_t *from_strides);
+
+/* ---- masks ---- */
+
+enum { FR_MASK_WORD = 64 };      /* elements in a word of bits; the first is the lowest bit */
+
+/* Bit i is set where mask[i] is not 0; those of the last word that are beyond n are not. Returns how many are set. */
+size_t fr_host_pack(size_t n, const void *mask, uint64_t *bits);
+/* out becomes the rows of `in` whose bits are set, `count` of them. */
+void   fr_chosen_gather(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
+/* The rows of out whose bits are set become those of `in`. */
+void   fr_chosen_spread(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
+
+/* ---- indices ---- */
+
+enum { FR_INDEX_BELOW = 1, FR_INDEX_OUTSIDE = 2 };   /* some index is negative; is not in [-size, size) */
+
+/* out[i] = in[i] of an integer dtype, plus `size` if that is negative; returns FR_INDEX_* of all n together. */
+unsigned fr_host_index_wrap(fr_dtype, size_t n, const void *in, int64_t size, int64_t *out);
+/* out[i] = in[i], which is read once, or `last` if it is not in [0, last]. */
+void     fr_host_index_bound(size_t n, const int64_t *in, uint64_t last, int64_t *out);
+/* The row at out + index[i] * step becomes the one at in + i * from (0: they are all the same), for i from 0 to n - 1. */
+void     fr_chosen_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in,
+                           ptrdiff_t from);
+
+#endif

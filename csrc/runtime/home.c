@@ -1,0 +1,161 @@
+/* Where buffers are: in the host's memory, or in that of a backend that has its own.
+ *
+ * What a run makes stays where it was made. Who wants to look at it on the host has it brought there once, and there it
+ * stays, for whoever looks may keep its address. What is on the host is lent to each run that reads it: a copy goes to the
+ * backend, and comes back where the run writes over it. With a backend whose memory is the host's nothing of this happens. */
+#include <string.h>
+
+#include "backends/host.h"
+#include "base/alloc.h"
+#include "runtime/plan.h"
+#include "runtime/storage.h"
+
+static void
+release(struct fr_buffer *b)
+{
+    if (b->home)
+        b->home->free(b->mem, b->n_bytes);
+    else
+        fr_host_free(b->mem, b->n_bytes);
+    fr_free(b);
+}
+
+static struct fr_buffer *
+new_at(const struct fr_backend *home, size_t n_bytes, struct fr_err *err)
+{
+    struct fr_buffer *b = fr_malloc(sizeof *b); /* not counted as array memory, which plans predict */
+
+    if (b) {
+        *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release, .home = home};
+        if ((b->mem = home ? home->alloc(n_bytes) : fr_host_alloc(n_bytes)))
+            return b;
+        fr_free(b);
+    }
+    fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
+    return NULL;
+}
+
+struct fr_buffer *
+fr_buffer_new(size_t n_bytes, struct fr_err *err)
+{
+    return new_at(FR_LIKELY(fr_backend->is_host) ? NULL : fr_backend, n_bytes, err);
+}
+
+struct fr_buffer *
+fr_buffer_new_host(size_t n_bytes, struct fr_err *err)
+{
+    return new_at(NULL, n_bytes, err);
+}
+
+fr_status
+fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
+{
+    void     *mem;
+    fr_status st;
+
+    if (!b->home)
+        return FR_OK;
+    if (!(mem = fr_host_alloc(b->n_bytes)))
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", b->n_bytes);
+    if ((st = b->home->copy_out(mem, b->mem, b->n_bytes, err)) != FR_OK) {
+        fr_host_free(mem, b->n_bytes);
+        return st;
+    }
+    b->home->free(b->mem, b->n_bytes);
+    b->mem = mem;
+    b->home = NULL;
+    return FR_OK;
+}
+
+fr_status
+fr_buffer_bring_home(struct fr_buffer *b, struct fr_err *err)
+{
+    fr_status st;
+
+    fr_buffer_ref(b); /* while this thread waits, others may drop it */
+    if ((st = fr_turn_enter(err)) == FR_OK) {
+        st = fr_buffer_bring_now(b, err);
+        fr_turn_leave();
+    }
+    fr_buffer_unref(b);
+    return st;
+}
+
+bool
+fr_buffer_read(const struct fr_buffer *b, int64_t offset, size_t n_bytes, void *out)
+{
+    struct fr_err ignored;
+
+    if (FR_UNLIKELY(b->home != NULL))
+        return b->home->copy_out(out, (char *)b->mem + offset, n_bytes, &ignored) == FR_OK;
+    memcpy(out, (char *)b->mem + offset, n_bytes);
+    return true;
+}
+
+/* ---- lending to a run ---- */
+
+struct fr_lent {
+    int  n;
+    struct {
+        int32_t node;
+        char   *host;     /* where it is at home */
+        size_t  n_bytes;
+    } of[];
+};
+
+static void
+take_back(struct fr_plan *p, struct fr_lent *lent)
+{
+    for (int i = 0; i < lent->n; i++) {
+        fr_backend->free(p->base[lent->of[i].node], lent->of[i].n_bytes);
+        p->base[lent->of[i].node] = lent->of[i].host;
+    }
+    fr_free(lent);
+}
+
+fr_status
+fr_lend(struct fr_plan *p, const fr_ref *id, struct fr_lent **out, struct fr_err *err)
+{
+    struct fr_lent *lent = fr_malloc(sizeof *lent + (size_t)p->n_leaves * sizeof *lent->of);
+    fr_status       st = FR_OK;
+
+    *out = NULL;
+    if (!lent)
+        return fr_no_memory(err, "what is lent to a backend");
+    lent->n = 0;
+    for (int i = 0; i < p->n_leaves; i++) {
+        int                     n = p->placed[i];
+        const struct fr_buffer *b = fr_nodes[id[p->given[n]]].v.buffer;
+        char                   *mem;
+
+        if (b->home)
+            continue;
+        if (!(mem = fr_backend->alloc(b->n_bytes))) {
+            st = fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an operand", b->n_bytes);
+            goto out;
+        }
+        p->base[n] = mem;
+        lent->of[lent->n].node = n;
+        lent->of[lent->n].host = b->mem;
+        lent->of[lent->n++].n_bytes = b->n_bytes;
+        TRY(fr_backend->copy_in(mem, b->mem, b->n_bytes, err));
+    }
+    *out = lent;
+    return FR_OK;
+out:
+    take_back(p, lent);
+    return st;
+}
+
+fr_status
+fr_lend_end(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+
+    for (int i = 0; i < p->n_lost && ran; i++)
+        for (int k = 0; k < lent->n && st == FR_OK; k++)
+            if (lent->of[k].node == p->lost[i])
+                st = fr_backend->copy_out(lent->of[k].host, p->base[p->lost[i]], lent->of[k].n_bytes, err);
+    take_back(p, lent);
+    return st;
+}
