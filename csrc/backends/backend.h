@@ -20,7 +20,7 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "ir/op.h"
-#include "jit/loop.h"
+#include "jit/lower.h"
 
 struct fr_backend;
 
@@ -137,6 +137,14 @@ struct fr_backend {
     fr_status (*copy_out)(void *host, const void *from, size_t n_bytes, struct fr_err *);
     fr_status (*copy)(void *to, const void *from, size_t n_bytes, struct fr_err *);
 
+    /* A lowered group as it is best run, in the arena: its nest is what kernel_new gets. Where the choice is a *close one,
+     * `otherwise` gives another, for whoever has code for that already. NULL: as it is. */
+    fr_status (*schedule)(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close,
+                          struct fr_err *);
+    /* The same for a nest that is run over several arrays, in all so many bytes, one after the other; and for an operand
+     * that stays in the caches. False: nothing has changed. */
+    bool      (*schedule_dispatch)(struct fr_nest *, int64_t bytes);
+    bool      (*schedule_near)(struct fr_nest *, int operand);
     /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
     fr_status (*kernel_new)(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
     void      (*kernel_free)(struct fr_kernel *);

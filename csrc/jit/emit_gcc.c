@@ -314,7 +314,7 @@ stores_past(const struct fr_nest *nest, bool table)
     bool any = false;
 
     for (int k = 0; k < nest->n_operands; k++)
-        any |= nest->operands[k].flags & FR_OPERAND_EITHER_PAST;
+        any |= nest->operands[k].schedule & FR_SCHEDULE_EITHER_PAST;
     return FR_GCC_PAST && any && !table;
 }
 

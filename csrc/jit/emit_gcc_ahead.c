@@ -9,7 +9,7 @@
  * f32 on two threads: 0.8 ms instead of 1.1). Where rows are so long that they would push each other out of the cache,
  * and where they are one, it is what comes next in memory.
  *
- * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_OPERAND_AHEAD), which
+ * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_SCHEDULE_AHEAD), which
  * ask for what each row that they read has a row later: the five points of 2000 x 2000 f64 take 1.5 ms instead of the 2.2
  * of one that asks for nothing, those of 1000 x 8000 3.3 instead of 5.3.
  *
@@ -72,7 +72,7 @@ asks(const struct emit *e, int i, int s)
     if (in->kind != FR_INST_LOAD || in->level != FR_LEVEL_FULL || e->nest->operands[in->operand].access != FR_ACCESS_UNIT)
         return false;
     return folds(e->nest) ? s == least(in->stage + 1, e->nest->n_stages - 1)
-                          : (e->nest->operands[in->operand].flags & (FR_OPERAND_AHEAD | FR_OPERAND_BEHIND)) != 0;
+                          : (e->nest->operands[in->operand].schedule & (FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND)) != 0;
 }
 
 /* Behind the distances of operands: of how many elements they are. */

@@ -1,4 +1,4 @@
-/* jit/emit_gcc_past.c -- where a stage stores past the caches. jit/lower_reach.c says which results those are.
+/* jit/emit_gcc_past.c -- where a stage stores past the caches. backends/cpu/schedule_reach.c says which results those are.
  *
  * A result that leaves the caches before its end comes is stored past them (nontemporally), so that the lines that it
  * fills are not read first. Such a store needs an address of whole registers: a row begins with as many elements as
@@ -50,7 +50,7 @@ fr_emit_find_past(struct emit *e)
         struct sink          *k = &e->sinks[s];
         const struct fr_inst *in = inst(e, k->inst);
 
-        if (!writes(in) || !(e->nest->operands[in->operand].flags & FR_OPERAND_EITHER_PAST))
+        if (!writes(in) || !(e->nest->operands[in->operand].schedule & FR_SCHEDULE_EITHER_PAST))
             continue;
         if (!head && only_stores)
             head = up_to_alignment(e, k);

@@ -221,7 +221,7 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
-enum { ROWS_OF_A_STENCIL = FR_OPERAND_AHEAD | FR_OPERAND_BEHIND };
+enum { ROWS_OF_A_STENCIL = FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND };
 
 static fr_status
 check_operands(const struct fr_nest *n, struct fr_err *err)
@@ -232,20 +232,21 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
     for (int k = 0; k < n->n_operands; k++) {
         const struct fr_operand *o = &n->operands[k];
 
-        if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH || o->pad ||
-            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM | FR_OPERAND_EITHER_PAST | ROWS_OF_A_STENCIL)))
-            return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x", k,
-                           o->dtype, o->access, o->flags);
+        if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH ||
+            (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM)) ||
+            (o->schedule & ~(FR_SCHEDULE_EITHER_PAST | ROWS_OF_A_STENCIL)))
+            return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x, schedule %#x", k,
+                           o->dtype, o->access, o->flags, o->schedule);
         if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
-        if ((o->flags & FR_OPERAND_EITHER_PAST) &&
-            ((o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST) &&
-              o->flags != (FR_OPERAND_WRITTEN | FR_OPERAND_PAST_CODE)) || o->access != FR_ACCESS_UNIT))
+        if ((o->schedule & FR_SCHEDULE_EITHER_PAST) &&
+            (o->flags != FR_OPERAND_WRITTEN || (o->schedule != FR_SCHEDULE_PAST && o->schedule != FR_SCHEDULE_PAST_CODE) ||
+             o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
-        if ((o->flags & ROWS_OF_A_STENCIL) &&
-            ((o->flags != FR_OPERAND_AHEAD && o->flags != FR_OPERAND_BEHIND) || o->access != FR_ACCESS_UNIT))
+        if ((o->schedule & ROWS_OF_A_STENCIL) &&
+            (o->flags || (o->schedule != FR_SCHEDULE_AHEAD && o->schedule != FR_SCHEDULE_BEHIND) || o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read ahead of others, or behind", k);
     }
     return FR_OK;
@@ -421,7 +422,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
-        ((o->flags & (FR_OPERAND_STREAM | FR_OPERAND_EITHER_PAST)) ||
+        ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_EITHER_PAST) ||
          fr_op_info[in->op].rule == FR_RULE_INDEX))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);
@@ -524,7 +525,7 @@ fr_nest_pack(const struct fr_nest *nest, void *out, size_t cap)
         *p++ = (uint8_t)o->dtype;
         *p++ = o->access;
         *p++ = o->flags;
-        *p++ = 0;
+        *p++ = o->schedule;
     }
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
@@ -693,11 +694,11 @@ fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
             nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
-            nest->operands[k].flags & FR_OPERAND_PAST        ? " past"
-            : nest->operands[k].flags & FR_OPERAND_PAST_CODE ? " past-code"
+            nest->operands[k].schedule & FR_SCHEDULE_PAST        ? " past"
+            : nest->operands[k].schedule & FR_SCHEDULE_PAST_CODE ? " past-code"
                                                              : "",
-            nest->operands[k].flags & FR_OPERAND_AHEAD ? " ahead" : "",
-            nest->operands[k].flags & FR_OPERAND_BEHIND ? " behind" : "");
+            nest->operands[k].schedule & FR_SCHEDULE_AHEAD ? " ahead" : "",
+            nest->operands[k].schedule & FR_SCHEDULE_BEHIND ? " behind" : "");
     for (int k = 0; k < nest->n_scalars; k++)
         fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -810,13 +811,13 @@ parse_operand(struct line *l, struct fr_nest *nest)
     if (next_is(l, "stream"))
         o->flags |= FR_OPERAND_STREAM;
     if (next_is(l, "past"))
-        o->flags |= FR_OPERAND_PAST;
+        o->schedule |= FR_SCHEDULE_PAST;
     if (next_is(l, "past-code"))
-        o->flags |= FR_OPERAND_PAST_CODE;
+        o->schedule |= FR_SCHEDULE_PAST_CODE;
     if (next_is(l, "ahead"))
-        o->flags |= FR_OPERAND_AHEAD;
+        o->schedule |= FR_SCHEDULE_AHEAD;
     if (next_is(l, "behind"))
-        o->flags |= FR_OPERAND_BEHIND;
+        o->schedule |= FR_SCHEDULE_BEHIND;
     nest->n_operands++;
 }
 

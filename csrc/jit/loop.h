@@ -94,19 +94,22 @@ struct fr_operand {    /* 4 bytes */
     fr_dtype dtype;
     uint8_t  access;   /* enum fr_access */
     uint8_t  flags;    /* FR_OPERAND_* */
-    uint8_t  pad;
+    uint8_t  schedule; /* FR_SCHEDULE_*; 0 in what lowering makes */
 };
 enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
-       FR_OPERAND_STREAM = 2,   /* a FULL or ROW store that the launcher folds over the rows, in
+       FR_OPERAND_STREAM = 2 }; /* a FULL or ROW store that the launcher folds over the rows, in
                                    order, into the accumulator behind the operand */
-       FR_OPERAND_PAST = 4,     /* a FULL unit store of so much that the caches need not see it */
-       FR_OPERAND_AHEAD = 8,    /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
-                                   nest that folds nothing; */
-       FR_OPERAND_BEHIND = 16,  /* one of each row that follows */
-       FR_OPERAND_PAST_CODE = 32, /* as FR_OPERAND_PAST, but for compiled code alone */
-       FR_OPERAND_EITHER_PAST = FR_OPERAND_PAST | FR_OPERAND_PAST_CODE };
 
-enum { FR_NEST_ROWBUF = 1, FR_NEST_REDUCES = 2 /* has a REDUCE */ };
+/* What a backend has chosen for the sizes at hand; only speed depends on it. */
+enum { FR_SCHEDULE_PAST = 1,    /* a FULL unit store of so much that the caches need not see it */
+       FR_SCHEDULE_AHEAD = 2,   /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
+                                   nest that folds nothing; */
+       FR_SCHEDULE_BEHIND = 4,  /* one of each row that follows */
+       FR_SCHEDULE_PAST_CODE = 8, /* as FR_SCHEDULE_PAST, but for compiled code alone */
+       FR_SCHEDULE_EITHER_PAST = FR_SCHEDULE_PAST | FR_SCHEDULE_PAST_CODE };
+
+enum { FR_NEST_ROWBUF = 1,    /* a schedule, too: what crosses is kept */
+       FR_NEST_REDUCES = 2 }; /* has a REDUCE */
 
 struct fr_nest {
     uint32_t           n_insts;

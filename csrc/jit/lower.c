@@ -5,15 +5,43 @@
  *     3. stages   each instruction as early as its arguments allow, each load as late as its readers do
  *     4. coalesce neighbouring axes that every operand walks with one stride; the last axis is the
  *                 inner one, the one before it the rows, the rest the launcher's
- *     5. rows     operands that run crosswise are the launcher's to turn over, rows of a few elements its to join
- *                 (lower_rows.c)
- *     6. reach    how each operand is accessed along the rows, and what is stored past the caches or asked for ahead
- *                 (lower_reach.c) */
-#include "jit/lower_int.h"
+ *     5. access   how each operand is accessed along the rows
+ *
+ * Nothing here depends on sizes, but which axes coalesce: what a machine's caches say is the backend's schedule. */
+#include "jit/lower.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+
+struct operand {
+    int64_t *stride;    /* elements, by position in `axes` */
+    uint16_t load;      /* the instruction that loads it, or FR_LOWER_NO_INST */
+};
+
+struct lowering {
+    const struct fr_graph  *g;
+    const struct fr_fusion *f;
+    const struct fr_group  *grp;
+    const bool             *stored;
+    bool                    after;                /* lowering the AFTER members of a group */
+    int                     n_axes;
+    int                     axes[FR_MAX_DIMS];    /* loop order, until axes coalesce: axis of D */
+    int64_t                 dims[FR_MAX_DIMS];    /* by position in `axes` */
+    uint8_t                 class_[FR_MAX_DIMS];  /* only axes of one class coalesce */
+    int                     n_inner_axes;
+    struct fr_arena        *arena;
+    struct fr_inst         *inst;
+    size_t                  n_inst, n_op, n_scalar;
+    struct operand         *op;
+    struct fr_operand      *form;                 /* [n_op], and so the next */
+    struct fr_operand_source *source;
+    int32_t                *scalar;               /* [n_scalar], and so the next two */
+    fr_dtype               *scalar_dtype;
+    uint16_t               *scalar_inst;
+    uint16_t               *value;                /* [n_nodes] instruction that holds a node's value */
+    struct fr_err          *err;
+};
 
 static bool
 is_reduce(const struct fr_gnode *n)
@@ -142,7 +170,7 @@ map_order(struct lowering *z, int n_dims, const int64_t *dims)
     }
     for (int p = 0; p < n_dims; p++) {
         z->dims[p] = dims[z->axes[p]];
-        z->class_[p] = KEPT;
+        z->class_[p] = FR_AXIS_KEPT;
     }
     z->n_inner_axes = n_dims > 0;
 }
@@ -173,9 +201,9 @@ set_axes(struct lowering *z)
 
         z->axes[p] = ax;
         z->dims[p] = grp->dims[ax];
-        z->class_[p] = (grp->reduced >> ax & 1 ? REDUCED : KEPT) | (grp->columns >> ax & 1 ? COLUMNS : KEPT);
+        z->class_[p] = (grp->reduced >> ax & 1 ? FR_AXIS_REDUCED : FR_AXIS_KEPT) | (grp->columns >> ax & 1 ? FR_AXIS_COLUMNS : FR_AXIS_KEPT);
         if (p >= grp->ndim - grp->n_inner)
-            z->class_[p] = INNER;
+            z->class_[p] = FR_AXIS_INNER;
     }
     z->n_inner_axes = grp->n_inner;
 }
@@ -514,7 +542,7 @@ rows_last(struct lowering *z, uint8_t reduced)
     int64_t moved[FR_MAX_DIMS];
     uint8_t class_[FR_MAX_DIMS];
 
-    while (n_outer > 0 && z->class_[n_outer - 1] == INNER)
+    while (n_outer > 0 && z->class_[n_outer - 1] == FR_AXIS_INNER)
         n_outer--;
     for (int pass = 0; pass < 2; pass++)
         for (int p = 0; p < n_outer; p++)
@@ -534,93 +562,50 @@ rows_last(struct lowering *z, uint8_t reduced)
     coalesce(z);
 }
 
-enum {
-    FEW_ELEMENTS = 2048, /* of all rows of one call of the executor, a few times as long as the call */
-    FEW_ACCUMULATED = 512, /* elements that go into a row of neighbours; what is more keeps to its lines */
-    ROWS_LINE = 64,     /* bytes of an operand that lie side by side along the rows: its line would be gone */
-};
-
-/* Two axes of one class change places. */
-static void
-swap_axes(struct lowering *z, int p, int q)
+/* How a load walks along the row: whether its elements lie one before the other, or every so many-th of those side by side,
+ * and are large enough to be read so. */
+static enum fr_access
+access_of(const struct lowering *z, size_t operand)
 {
-    int64_t size = z->dims[p];
+    fr_dtype d = z->form[operand].dtype;
+    int64_t  stride = z->n_axes ? z->op[operand].stride[z->n_axes - 1] : 1;
+    bool     small = fr_dtype_size(fr_dtype_info[d].component) < 4;
 
-    z->dims[p] = z->dims[q];
-    z->dims[q] = size;
-    for (size_t o = 0; o < z->n_op; o++) {
-        int64_t stride = z->op[o].stride[p];
+    return stride == 1                            ? FR_ACCESS_UNIT
+           : small                                ? FR_ACCESS_STRIDED
+           : stride == -1                         ? FR_ACCESS_BACK
+           : stride >= 2 && stride <= 4           ? (enum fr_access)(FR_ACCESS_SECOND + stride - 2)
+                                                  : FR_ACCESS_STRIDED;
+}
 
-        z->op[o].stride[p] = z->op[o].stride[q];
-        z->op[o].stride[q] = stride;
+static void
+set_access(struct lowering *z)
+{
+    for (size_t i = 0; i < z->n_inst; i++) {
+        struct fr_inst       *in = &z->inst[i];
+        const struct operand *o;
+        bool                  unit;
+
+        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
+            in->kind != FR_INST_IOTA)
+            continue;
+        o = &z->op[in->operand];
+        unit = !z->n_axes || o->stride[z->n_axes - 1] == 1 || z->dims[z->n_axes - 1] == 1;
+        z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
+                                      : unit                     ? FR_ACCESS_UNIT
+                                      : in->kind == FR_INST_LOAD ? access_of(z, in->operand)
+                                                                 : FR_ACCESS_STRIDED;
     }
-}
-
-/* The longest of the axes up to `last`. */
-static int
-longest_axis(const struct lowering *z, int last)
-{
-    int longest = last;
-
-    for (int p = last; p >= 0; p--)
-        if (z->dims[p] > z->dims[longest])
-            longest = p;
-    return longest;
-}
-
-/* Where rows are short and few, every index of the outer axes would be a call of its own: the longest of them becomes
- * the rows. No row waits for another, whatever axes they have. */
-static void
-longest_rows(struct lowering *z)
-{
-    int row = z->n_axes - 2;
-
-    if (row < 1 || z->dims[row] * z->dims[row + 1] >= FEW_ELEMENTS || z->class_[row] == INNER)
-        return;
-    for (size_t o = 0; o < z->n_op; o++)
-        if (z->op[o].stride[row] == 1 && z->op[o].stride[row + 1] != 0 &&
-            z->dims[row] * fr_dtype_size(z->form[o].dtype) >= ROWS_LINE)
-            return;
-    swap_axes(z, row, longest_axis(z, row));
-}
-
-/* What is short and accumulated into few neighbours is a call for each few as well: the longest of the axes that are
- * kept becomes theirs. Accumulators do not wait for each other. */
-static void
-longest_neighbours(struct lowering *z)
-{
-    int     last = z->n_axes - 2;
-    int64_t n = z->dims[z->n_axes - 1];
-
-    for (; last >= 0 && z->class_[last] != KEPT; last--)
-        n *= z->dims[last];
-    if (last < 1 || n * z->dims[last] >= FEW_ACCUMULATED)
-        return;
-    for (int p = 0; p < last; p++)
-        if (z->class_[p] != KEPT)
-            return;
-    swap_axes(z, last, longest_axis(z, last));
-}
-
-/* Does a FULL value of an earlier stage serve a later one? */
-static bool
-has_crossing(const struct lowering *z)
-{
-    for (size_t i = 0; i < z->n_inst; i++)
-        for (int k = 0; k < fr_nest_n_args(&z->inst[i]); k++) {
-            const struct fr_inst *a = &z->inst[z->inst[i].a[k]];
-            int s = z->inst[i].stage - (z->inst[i].kind == FR_INST_REDUCE);
-
-            if (a->level == FR_LEVEL_FULL && a->stage < s)
-                return true;
-        }
-    return false;
 }
 
 static fr_status
 finish(struct lowering *z, int n_stages, struct fr_lowered *out)
 {
     int n = z->n_axes;
+
+    out->n_axes = n;
+    memcpy(out->class_, z->class_, (size_t)n);
+    out->kind = (uint8_t)(z->after ? FR_GROUP_MAP : z->grp->kind);
 
     out->n_outer = n > 2 ? n - 2 : 0;
     memcpy(out->outer, z->dims, (size_t)out->n_outer * sizeof *out->outer);
@@ -637,17 +622,19 @@ finish(struct lowering *z, int n_stages, struct fr_lowered *out)
     out->scalar = z->scalar;
     out->stride = fr_arena_alloc(z->arena,
                                  z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
-    if (!out->stride)
+    out->begins = fr_arena_room(z->arena, z->n_op * sizeof *out->begins);
+    if (!out->stride || !out->begins)
         return no_memory(z);
     for (size_t i = 0; i < z->n_inst; i++)
         if (z->inst[i].kind == FR_INST_REDUCE)
             out->nest.flags |= FR_NEST_REDUCES;
-    if (n_stages > 1 && has_crossing(z) && out->n_inner <= FR_ROWBUF_MAX)
-        out->nest.flags |= FR_NEST_ROWBUF;
     for (size_t o = 0; o < z->n_op; o++) {
         int64_t *s = out->stride + o * (size_t)(out->n_outer + 2);
-        int      size = z->source[o].node < 0 ? 1 : fr_dtype_size(z->form[o].dtype);
+        int      size = z->source[o].node < 0 ? 1 : fr_dtype_size(z->form[o].dtype), moving = z->source[o].moving;
 
+        out->begins[o] = moving < 0           ? z->source[o].offset
+                         : z->g->moving_bytes ? z->source[o].offset + z->g->moving_bytes[moving]
+                                              : FR_BEGINS_ANYWHERE;
         for (int p = 0; p < n; p++)
             s[out->n_outer + 2 - n + p] = z->op[o].stride[p] * size;
         /* An inner axis of one element: any stride is right, and the kernel believes UNIT. */
@@ -703,16 +690,8 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     TRY(set_stages(&z, &n_stages));
     coalesce(&z);
     if (!after && z.grp->kind != FR_GROUP_ROW && z.grp->kind != FR_GROUP_MAP)
-        rows_last(&z, z.grp->kind == FR_GROUP_MIX ? COLUMNS : REDUCED);
-    if (!after && z.grp->kind == FR_GROUP_POST)
-        longest_neighbours(&z);
-    l->joined = (uint8_t)fr_lower_join_rows(&z, &l->n_packed);
-    if (!l->joined) {
-        if (after || z.grp->kind == FR_GROUP_MAP || z.grp->kind == FR_GROUP_ROW)
-            longest_rows(&z);
-        l->n_packed = fr_lower_pack(&z);
-    }
-    fr_lower_set_reach(&z);
+        rows_last(&z, z.grp->kind == FR_GROUP_MIX ? FR_AXIS_COLUMNS : FR_AXIS_REDUCED);
+    set_access(&z);
     TRY(finish(&z, n_stages, l));
     *out = l;
 out:

@@ -1,5 +1,5 @@
 /* passes/nest_limits.h -- how large a group may grow; below the limits of the loop form. And which short rows are joined
- * and what is turned over (jit/lower_rows.c), for which groups are made (merge.c: walks_in_bits) and as the launcher has it
+ * and what is turned over (backends/cpu/schedule_rows.c), for which groups are made (merge.c: walks_in_bits) and as the launcher has it
  * (backends/cpu/tiles.c). */
 #ifndef FR_PASSES_NEST_LIMITS_H
 #define FR_PASSES_NEST_LIMITS_H

@@ -102,12 +102,10 @@ change_kernel(struct fr_band_finder *z, struct fr_step *s, struct fr_err *err)
         return st;
     for (int i = 0; i < s->n_instances; i++)
         for (int k = 0; k < nest.n_operands; k++) {
-            int n = s->binding[i][k].node, far = FR_OPERAND_EITHER_PAST | FR_OPERAND_AHEAD | FR_OPERAND_BEHIND;
+            int n = s->binding[i][k].node;
 
-            if (n < 0 || z->p->place[n].kind != FR_PLACE_BAND || !(nest.operands[k].flags & far))
-                continue;
-            nest.operands[k].flags &= (uint8_t)~far;
-            changed = true;
+            if (n >= 0 && z->p->place[n].kind == FR_PLACE_BAND && fr_backend->schedule_near)
+                changed |= fr_backend->schedule_near(&nest, k);
         }
     return changed ? fr_step_set_nest(s, &nest, err) : FR_OK;
 }

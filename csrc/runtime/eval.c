@@ -307,36 +307,39 @@ out:
     return st;
 }
 
+/* Runs the plan with a backend that has memory of its own. */
+static fr_status
+run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
+{
+    struct fr_lent *lent = fr_lent_new(p, err);
+    fr_status       st;
+
+    if (!lent)
+        return FR_ENOMEM;
+    if ((st = fr_lend_leaves(p, gathered.id, lent, err)) == FR_OK)
+        return fr_plan_run_lent(p, inputs, lent, err);
+    fr_lend_end(p, lent, false, NULL);
+    return st;
+}
+
 /* Runs the plan of what has been gathered. */
 static fr_status
 run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
     struct fr_judge_few few;
-    struct fr_lent  *lent = NULL;
-    char            *kept = NULL;
-    unsigned         raised = 0;
-    fr_status        st = FR_OK;
+    char            *kept;
+    unsigned         raised;
+    fr_status        st;
 
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
     for (int i = 0; i < p->n_leaves; i++)
         p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
-    if (FR_UNLIKELY(!fr_backend->is_host))
-        st = fr_lend(p, gathered.id, &lent, err);
-    if (FR_LIKELY(st == FR_OK)) {
-        kept = fr_judge_keep(p, &few);
-        st = fr_plan_run(p, &inputs, err);
-        raised = fr_fpe_raised();
-    }
-    if (FR_UNLIKELY(lent != NULL)) {
-        fr_status back = fr_lend_end(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
-
-        if (st == FR_OK && back != FR_OK)
-            fr_plan_drop_fresh(p);
-        st = st == FR_OK ? back : st;
-    }
+    kept = fr_judge_keep(p, gathered.id, &few);
+    st = FR_LIKELY(fr_backend->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(p, &inputs, err);
+    raised = fr_fpe_raised();
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);

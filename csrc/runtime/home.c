@@ -98,53 +98,57 @@ struct fr_lent {
     int  n;
     struct {
         int32_t node;
-        char   *host;     /* where it is at home */
-        size_t  n_bytes;
+        char   *host;     /* where its memory begins there, */
+        int64_t first;    /* and so many bytes of it, from this one on, are there */
+        int64_t n_bytes;
     } of[];
 };
 
-static void
-take_back(struct fr_plan *p, struct fr_lent *lent)
+struct fr_lent *
+fr_lent_new(const struct fr_plan *p, struct fr_err *err)
 {
-    for (int i = 0; i < lent->n; i++) {
-        fr_backend->free(p->base[lent->of[i].node], lent->of[i].n_bytes);
-        p->base[lent->of[i].node] = lent->of[i].host;
-    }
-    fr_free(lent);
+    struct fr_lent *lent = fr_malloc(sizeof *lent + (size_t)p->n_leaves * sizeof *lent->of);
+
+    if (lent)
+        lent->n = 0;
+    else
+        fr_no_memory(err, "what is lent to a backend");
+    return lent;
 }
 
 fr_status
-fr_lend(struct fr_plan *p, const fr_ref *id, struct fr_lent **out, struct fr_err *err)
+fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_t n_bytes, struct fr_err *err)
 {
-    struct fr_lent *lent = fr_malloc(sizeof *lent + (size_t)p->n_leaves * sizeof *lent->of);
-    fr_status       st = FR_OK;
+    char *mem = fr_backend->alloc((size_t)p->place[node].bytes), *host = p->base[node];
 
-    *out = NULL;
-    if (!lent)
-        return fr_no_memory(err, "what is lent to a backend");
-    lent->n = 0;
-    for (int i = 0; i < p->n_leaves; i++) {
-        int                     n = p->placed[i];
-        const struct fr_buffer *b = fr_nodes[id[p->given[n]]].v.buffer;
-        char                   *mem;
+    if (!mem)
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate %lld bytes for an operand", (long long)p->place[node].bytes);
+    lent->of[lent->n].node = node;
+    lent->of[lent->n].host = host;
+    lent->of[lent->n].first = first;
+    lent->of[lent->n++].n_bytes = n_bytes;
+    p->base[node] = mem;
+    return fr_backend->copy_in(mem + first, host + first, (size_t)n_bytes, err);
+}
 
-        if (b->home)
-            continue;
-        if (!(mem = fr_backend->alloc(b->n_bytes))) {
-            st = fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an operand", b->n_bytes);
-            goto out;
-        }
-        p->base[n] = mem;
-        lent->of[lent->n].node = n;
-        lent->of[lent->n].host = b->mem;
-        lent->of[lent->n++].n_bytes = b->n_bytes;
-        TRY(fr_backend->copy_in(mem, b->mem, b->n_bytes, err));
-    }
-    *out = lent;
-    return FR_OK;
-out:
-    take_back(p, lent);
+fr_status
+fr_lend_leaves(struct fr_plan *p, const fr_ref *id, struct fr_lent *lent, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+
+    for (int i = 0; i < p->n_leaves && st == FR_OK; i++)
+        if (!fr_nodes[id[p->given[p->placed[i]]]].v.buffer->home)
+            st = fr_lend(p, lent, p->placed[i], 0, p->place[p->placed[i]].bytes, err);
     return st;
+}
+
+static bool
+is_lost(const struct fr_plan *p, int node)
+{
+    for (int i = 0; i < p->n_lost; i++)
+        if (p->lost[i] == node)
+            return true;
+    return false;
 }
 
 fr_status
@@ -152,10 +156,26 @@ fr_lend_end(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *er
 {
     fr_status st = FR_OK;
 
-    for (int i = 0; i < p->n_lost && ran; i++)
-        for (int k = 0; k < lent->n && st == FR_OK; k++)
-            if (lent->of[k].node == p->lost[i])
-                st = fr_backend->copy_out(lent->of[k].host, p->base[p->lost[i]], lent->of[k].n_bytes, err);
-    take_back(p, lent);
+    for (int i = 0; i < lent->n; i++) {
+        int     node = lent->of[i].node;
+        char   *host = lent->of[i].host, *mem = p->base[node];
+        int64_t first = lent->of[i].first;
+
+        if (ran && st == FR_OK && is_lost(p, node))
+            st = fr_backend->copy_out(host + first, mem + first, (size_t)lent->of[i].n_bytes, err);
+        fr_backend->free(mem, (size_t)p->place[node].bytes);
+        p->base[node] = host;
+    }
+    fr_free(lent);
     return st;
+}
+
+fr_status
+fr_plan_run_lent(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_lent *lent, struct fr_err *err)
+{
+    fr_status st = fr_plan_run(p, inputs, err), back = fr_lend_end(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
+
+    if (st == FR_OK && back != FR_OK)
+        fr_plan_drop_fresh(p);
+    return st == FR_OK ? back : st;
 }

@@ -162,7 +162,7 @@ end(struct question *q)
 enum { FIRST_RUNS = 2, KEPT_AT_FIRST = 1 << 20 };
 
 char *
-fr_judge_keep_lost(struct fr_plan *p, struct fr_judge_few *few)
+fr_judge_keep_lost(struct fr_plan *p, const fr_ref *id, struct fr_judge_few *few)
 {
     char *kept, *to;
 
@@ -177,7 +177,9 @@ fr_judge_keep_lost(struct fr_plan *p, struct fr_judge_few *few)
     for (int i = 0; i < p->n_lost; i++) {
         size_t n = (size_t)p->place[p->lost[i]].bytes;
 
-        if (fr_backend->copy_out(to, p->base[p->lost[i]], n, NULL) != FR_OK) {
+        if (FR_LIKELY(fr_backend->is_host || !id)) {
+            memcpy(to, p->base[p->lost[i]], n);
+        } else if (!fr_buffer_read(fr_nodes[id[p->given[p->lost[i]]]].v.buffer, 0, n, to)) {
             fr_judge_free_lost(kept, few);
             return NULL;
         }
@@ -212,7 +214,9 @@ result_memory(const struct question *q, const struct fr_plan *p, int node)
 
     if (FR_LIKELY(fr_backend->is_host))
         return p->base[r];
-    return on_host(p->place[r].kind == FR_PLACE_NEW ? p->fresh[r] : fr_nodes[q->id[p->given[r]]].v.buffer);
+    if (p->place[r].kind == FR_PLACE_NEW)
+        return on_host(p->fresh[r]);
+    return q->id ? on_host(fr_nodes[q->id[p->given[r]]].v.buffer) : p->base[r];
 }
 
 /* Which leaves were overwritten, and where results are. */
@@ -257,7 +261,7 @@ fr_judge_blindly(struct fr_plan *p, const uint32_t *site, unsigned raised, unsig
             q.j.node[i].site = p->given[i] < 0 ? 0 : FR_SITE_WRITTEN(site[p->given[i]]) | warns << 28;
         }
         for (int i = 0; i < p->n_outputs; i++)
-            q.j.node[p->output[i]].memory = p->base[fr_place_root(p->place, p->output[i])];
+            q.j.node[p->output[i]].memory = result_memory(&q, p, p->output[i]);
         ask(&q);
     }
     end(&q);

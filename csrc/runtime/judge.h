@@ -57,14 +57,14 @@ struct fr_judge_memory {
 bool      fr_judge_is_due(struct fr_judge_memory *, unsigned raised, unsigned warns);
 /* The same of nodes that have just been computed. */
 bool      fr_judge_are_due(const fr_ref *id, int n, unsigned raised);
-/* Before a run, the leaves' memory is in p->base: takes a copy of those that will be overwritten, where that costs little;
- * else, and where there are none, NULL. */
-char     *fr_judge_keep_lost(struct fr_plan *, struct fr_judge_few *);
+/* Before a run of the nodes id[], or, NULL, of leaves whose memory is in p->base: takes a copy of those that will be
+ * overwritten, where that costs little; else, and where there are none, NULL. */
+char     *fr_judge_keep_lost(struct fr_plan *, const fr_ref *id, struct fr_judge_few *);
 void      fr_judge_free_lost(char *kept, struct fr_judge_few *);
 static inline char *
-fr_judge_keep(struct fr_plan *p, struct fr_judge_few *few)
+fr_judge_keep(struct fr_plan *p, const fr_ref *id, struct fr_judge_few *few)
 {
-    return FR_LIKELY(p->n_lost == 0) ? NULL : fr_judge_keep_lost(p, few);
+    return FR_LIKELY(p->n_lost == 0) ? NULL : fr_judge_keep_lost(p, id, few);
 }
 static inline void
 fr_judge_let_go(char *kept, struct fr_judge_few *few)

@@ -102,3 +102,18 @@ fr_kernel_unref(struct fr_kernel *k)
     if (gone)
         fr_backend->kernel_free(k);
 }
+
+bool
+fr_kernel_has_code(const struct fr_nest *nest)
+{
+    struct fr_kernel *k;
+    bool              has = false;
+
+    pthread_mutex_lock(&lock);
+    if ((k = find(nest, hash_nest(nest)))) {
+        has = fr_backend->kernel_is_compiled(k);
+        k->refs--; /* others have some, or it would not be there */
+    }
+    pthread_mutex_unlock(&lock);
+    return has;
+}

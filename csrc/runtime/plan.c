@@ -463,11 +463,28 @@ add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest,
     return add_instance(z, s, l, grp);
 }
 
+/* Has the backend choose how the group is run. Where that is a close choice, what there is code for already is taken, so
+ * that arrays which grow or shrink a little are not compiled for anew. */
+static fr_status
+schedule(struct planner *z, const struct fr_lowered *l, struct fr_lowered **out)
+{
+    struct fr_lowered *other;
+    bool               close = false;
+    fr_status          st;
+
+    if ((st = fr_backend->schedule(l, false, &z->lowering, out, &close, z->err)) != FR_OK || !close ||
+        fr_kernel_has_code(&(*out)->nest))
+        return st;
+    if ((st = fr_backend->schedule(l, true, &z->lowering, &other, &close, z->err)) == FR_OK && fr_kernel_has_code(&other->nest))
+        *out = other;
+    return st;
+}
+
 static fr_status
 add_group(struct planner *z, int grp)
 {
     const struct fr_group *group = z->f->group[grp];
-    struct fr_lowered     *l;
+    struct fr_lowered     *l, *after;
     fr_status              st;
 
     if (group->kind == FR_GROUP_SCAN)
@@ -478,9 +495,14 @@ add_group(struct planner *z, int grp)
         if ((st = add_copy(z, n)) != FR_OK)
             return st;
     TRY(fr_lower(z->g, z->f, grp, z->stored, z->value, &z->lowering, &l, z->err));
+    after = l->after;
+    if (fr_backend->schedule)
+        TRY(schedule(z, l, &l));
     TRY(add_launch(z, l, grp, earliest_step(z, grp), true));
-    if (l->after)
-        TRY(add_launch(z, l->after, grp, 0, false));
+    if (after && fr_backend->schedule)
+        TRY(schedule(z, after, &after));
+    if (after)
+        TRY(add_launch(z, after, grp, 0, false));
 out:
     fr_arena_clear(&z->lowering);
     return st;
@@ -516,11 +538,15 @@ static fr_status
 store_past(struct planner *z, struct fr_step *s)
 {
     struct fr_nest nest;
-    fr_status      st = fr_step_copy_nest(s, &z->scratch, &nest, z->err);
+    fr_status      st;
+
+    if (!fr_backend->schedule_dispatch)
+        return FR_OK;
+    st = fr_step_copy_nest(s, &z->scratch, &nest, z->err);
 
     if (st != FR_OK)
         return st;
-    return fr_lower_past(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
+    return fr_backend->schedule_dispatch(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
 }
 
 /* ---- places ------------------------------------------------------------------------------- */

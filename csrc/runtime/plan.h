@@ -115,6 +115,8 @@ void      fr_pattern_bury(const struct fr_pattern *, const fr_ref *id);
 /* On any thread: the kernel of this nest, with a reference. */
 fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_kernel_unref(struct fr_kernel *);
+/* Whether there is a kernel of this nest that has been compiled. */
+bool      fr_kernel_has_code(const struct fr_nest *);
 
 /* ---- plans ---- */
 
@@ -333,11 +335,17 @@ fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
 
 /* ---- home.c ---- */
 
+/* What is lent to a run by a backend with memory of its own: p->base of leaves on the host becomes where a copy is. */
 struct fr_lent;
-/* Before a run by a backend with memory of its own: p->base becomes, for leaves that are on the host, where a copy is.
- * After it: those that were written over are copied back if it ran, and p->base is as before. */
-fr_status fr_lend(struct fr_plan *, const fr_ref *id, struct fr_lent **out, struct fr_err *);
+struct fr_lent *fr_lent_new(const struct fr_plan *, struct fr_err *);
+/* One leaf, of which so many bytes, from `first` on, are in memory; all those of these nodes. */
+fr_status fr_lend(struct fr_plan *, struct fr_lent *, int node, int64_t first, int64_t n_bytes, struct fr_err *);
+fr_status fr_lend_leaves(struct fr_plan *, const fr_ref *id, struct fr_lent *, struct fr_err *);
+/* Copies back what was written over, if the plan ran. p->base is as before. */
 fr_status fr_lend_end(struct fr_plan *, struct fr_lent *, bool ran, struct fr_err *);
+struct fr_inputs;
+/* fr_plan_run, and that. */
+fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr_lent *, struct fr_err *);
 
 /* ---- eval.c ---- */
 

@@ -11,6 +11,7 @@ struct leaf {
     int32_t node;              /* of the plan's graph */
     int32_t arg;               /* the argument whose memory it is, or NOBODY, */
     int64_t offset;            /* and where in it that begins: bytes */
+    int64_t low, n_bytes;      /* what of it the argument has */
 };
 enum { NOBODY = -1 };          /* of no bytes */
 
@@ -70,7 +71,9 @@ record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args)
             return false;
         if (arg != NOBODY && p->graph->node[node].dtype != args[arg].dtype)
             return false; /* a component: other arrays that lie like it have no complex numbers around them */
-        r->leaf[r->n_leaves++] = (struct leaf){node, arg, arg == NOBODY ? 0 : args[arg].first - memory};
+        r->leaf[r->n_leaves++] = arg == NOBODY ? (struct leaf){.node = node, .arg = NOBODY}
+                                               : (struct leaf){node, arg, args[arg].first - memory, args[arg].low - memory,
+                                                               args[arg].high - args[arg].low};
     }
     return true;
 }
@@ -205,7 +208,7 @@ fr_record(const struct fr_reach *args, int n_args, bool *writes,
     struct fr_plan           *p = fr_plans_last();
     struct fr_recording      *r;
 
-    if (!p || !fr_backend->is_host || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
+    if (!p || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
         return NULL;
     lay_out(r, g, p, n_results);
     r->plan = p;
@@ -275,6 +278,24 @@ take_result(const struct fr_recording *r, const struct result *x, struct fr_tens
     return st;
 }
 
+/* Runs the plan with a backend that has memory of its own. */
+static fr_status
+run_apart(const struct fr_recording *r, const struct fr_inputs *inputs, struct fr_err *err)
+{
+    struct fr_lent *lent = fr_lent_new(r->plan, err);
+    fr_status       st = FR_OK;
+
+    if (!lent)
+        return FR_ENOMEM;
+    for (int i = 0; i < r->n_leaves && st == FR_OK; i++)
+        if (r->leaf[i].arg != NOBODY)
+            st = fr_lend(r->plan, lent, r->leaf[i].node, r->leaf[i].low, r->leaf[i].n_bytes, err);
+    if (st == FR_OK)
+        return fr_plan_run_lent(r->plan, inputs, lent, err);
+    fr_lend_end(r->plan, lent, false, NULL);
+    return st;
+}
+
 fr_status
 fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
 {
@@ -293,8 +314,8 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
     for (int i = 0; i < r->n_leaves; i++)
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
-    kept = r->writes ? fr_judge_keep(p, &few) : NULL;
-    st = fr_plan_run(p, &inputs, err);
+    kept = r->writes ? fr_judge_keep(p, NULL, &few) : NULL;
+    st = FR_LIKELY(fr_backend->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(r, &inputs, err);
     raised = fr_fpe_raised();
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised | fr_judge_unseen, warns)) {
         if (r->writes && !kept) {

@@ -446,12 +446,12 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
     fr_status st;
 
     fr_looks_taken++;
-    /* While kernels ran, another thread may have stored into it. */
-    do
+    /* While kernels ran, or this thread waited for memory to be brought, another one may have stored into it. */
+    do {
         st = fr_eval_nodes(&t->storage->node, 1, err);
-    while (st == FR_OK && fr_tensor_is_pending(t));
-    if (st == FR_OK)
-        st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
+        if (st == FR_OK && !fr_tensor_is_pending(t))
+            st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
+    } while (st == FR_OK && (fr_tensor_is_pending(t) || fr_nodes[t->storage->node].v.buffer->home));
     if (st == FR_OK)
         *data = (char *)fr_nodes[t->storage->node].v.buffer->mem +
                 t->offset * fr_dtype_size(t->dtype);

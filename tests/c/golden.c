@@ -24,6 +24,7 @@
 #include "passes/pipeline.h"
 #include "passes/push.h"
 #include "passes/split.h"
+#include "backends/cpu/launch.h"
 #include "runtime/plan.h"
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
@@ -51,6 +52,13 @@ fr_kernel_get(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err 
     return FR_OK;
 }
 
+bool
+fr_kernel_has_code(const struct fr_nest *nest)
+{
+    (void)nest;
+    return false;
+}
+
 void
 fr_kernel_unref(struct fr_kernel *e)
 {
@@ -71,7 +79,9 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
     return false;
 }
 
-static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share};
+static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share,
+                                         .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,
+                                         .schedule_near = fr_cpu_schedule_near};
 const struct fr_backend        *fr_backend = &none;
 
 /* ---- printing ------------------------------------------------------------------------------ */

@@ -260,6 +260,7 @@ const struct fr_backend fr_apart_backend = {
     .alloc = apart_alloc, .free = apart_free, .memory_stats = memory_stats,
     .memory_reset_peak = memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
     .copy_in = copy_in, .copy_out = copy_out, .copy = copy,
+    .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
     .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = fr_cpu_kernel_ran,
     .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
     .launch = launch, .scan = scan, .call = call,

@@ -47,6 +47,7 @@ const struct fr_backend fr_cpu_backend = {
     .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats,
     .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
+    .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
     .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = fr_cpu_kernel_ran,
     .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
     .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run,

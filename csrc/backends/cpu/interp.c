@@ -79,7 +79,7 @@ stored_past(const struct fr_nest *nest, char *const *ptr)
 
         for (int k = 0; k < nest->n_operands; k++)
             shared |= k != i && ptr[k] == ptr[i];
-        if (nest->operands[i].flags & FR_OPERAND_PAST && !shared)
+        if (nest->operands[i].schedule & FR_SCHEDULE_PAST && !shared)
             past |= UINT64_C(1) << i;
     }
     return past;
@@ -196,7 +196,7 @@ find_ahead(const struct fr_frame *f, const char **ahead)
             continue;
         if (!rows)
             ahead[n_ahead++] = fr_frame_address(f, k, true) + n * bytes;
-        else if (o->flags & (FR_OPERAND_AHEAD | FR_OPERAND_BEHIND))
+        else if (o->schedule & (FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND))
             ahead[n_ahead++] = fr_frame_address(f, k, true) + f->row_stride[k];
     }
     return n_ahead;

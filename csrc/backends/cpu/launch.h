@@ -45,6 +45,12 @@ bool      fr_cpu_kernel_is_compiled(const struct fr_kernel *);
 /* Has the compiler's manager begun, while nobody is in a hurry yet. */
 void      fr_cpu_kernels_begin(void);
 
+/* schedule.c, schedule_reach.c: for fr_backend. */
+fr_status fr_cpu_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close,
+                          struct fr_err *);
+bool      fr_cpu_schedule_dispatch(struct fr_nest *, int64_t bytes);
+bool      fr_cpu_schedule_near(struct fr_nest *, int operand);
+
 /* backend.c: these four, for other backends whose kernels run here, too. */
 fr_status fr_cpu_start(struct fr_err *);
 void      fr_cpu_stop(void);

@@ -308,7 +308,7 @@ forward_stores(struct builder *b, struct fr_steps l)
 
     for (uint32_t i = l.first; i < l.end; i++) {
         if (steps[i].kind != FR_STEP_STORE || steps[i].once || steps[i].row_args ||
-            b->nest->operands[steps[i].operand].flags & FR_OPERAND_PAST)
+            b->nest->operands[steps[i].operand].schedule & FR_SCHEDULE_PAST)
             continue;
         for (uint32_t k = i; k-- > l.first;) {
             if (steps[k].dst != steps[i].a[0])

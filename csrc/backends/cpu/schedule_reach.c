@@ -1,9 +1,9 @@
-/* jit/lower_reach.c -- how operands are reached: their access along the rows, and what is known about the caches; step 6
- * of lowering (lower.c). */
-#include "jit/lower_int.h"
+/* backends/cpu/schedule_reach.c -- how operands are reached: what is stored past the caches, and what is asked for ahead. */
+#include "backends/cpu/schedule_int.h"
 
 #include <stdlib.h>
 
+#include "backends/cpu/launch.h"
 #include "base/env.h"
 #include "base/processors.h"
 
@@ -16,30 +16,9 @@ enum {
     PAST_TURNED = 3,    /* of how much less a result goes past the caches in tiles, which wait for each line */
 };
 
-static void
-set_access(struct lowering *z)
-{
-    for (size_t i = 0; i < z->n_inst; i++) {
-        struct fr_inst       *in = &z->inst[i];
-        const struct operand *o;
-        bool                  unit;
-
-        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
-            in->kind != FR_INST_IOTA)
-            continue;
-        o = &z->op[in->operand];
-        unit = !z->n_axes || o->packed || o->stride[z->n_axes - 1] == 1 ||
-               z->dims[z->n_axes - 1] == 1;
-        z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
-                                      : unit                     ? FR_ACCESS_UNIT
-                                      : in->kind == FR_INST_LOAD ? fr_lower_access(z, in->operand)
-                                                                 : FR_ACCESS_STRIDED;
-    }
-}
-
 /* The elements of operand o that the whole loop reads or writes. */
 static int64_t
-operand_bytes(const struct lowering *z, size_t o)
+operand_bytes(const struct scheduling *z, size_t o)
 {
     int64_t bytes = z->source[o].node < 0 ? 0 : fr_dtype_size(z->form[o].dtype);
 
@@ -58,7 +37,7 @@ any_folds(const struct fr_inst *in, size_t n)
 }
 
 static bool
-folds(const struct lowering *z)
+folds(const struct scheduling *z)
 {
     return any_folds(z->inst, z->n_inst);
 }
@@ -77,14 +56,14 @@ most_kept(int64_t bytes, bool folds)
 /* What the whole loop reads and writes, if that does not fit into the last cache, else 0; a stencil reads one array several
  * times. */
 static int64_t
-too_many_bytes(const struct lowering *z)
+too_many_bytes(struct scheduling *z)
 {
     int64_t sum = 0, least;
 
     for (size_t o = 0; o < z->n_op; o++)
         sum += operand_bytes(z, o);
     least = most_kept(sum, folds(z));
-    if (sum < least)
+    if (sum < least / 2)
         return 0;
     for (size_t o = 0; o < z->n_op; o++)
         for (size_t k = 0; k < z->n_op; k++)
@@ -93,12 +72,12 @@ too_many_bytes(const struct lowering *z)
                 sum -= operand_bytes(z, o);
                 break;
             }
-    return sum < least ? 0 : sum;
+    return fr_schedule_reaches(z, sum, least) ? sum : 0;
 }
 
 /* Of how many arrays rows are loaded, in all so many bytes or more of each. */
 static int
-n_sources(const struct lowering *z, int64_t least)
+n_sources(const struct scheduling *z, int64_t least)
 {
     int n = 0;
 
@@ -116,7 +95,7 @@ n_sources(const struct lowering *z, int64_t least)
 /* Whether the loop waits for sums with hardly anything to read meanwhile: it has one array of some size, or accumulates
  * rows. */
 static bool
-waits_for_sums(const struct lowering *z, int64_t least)
+waits_for_sums(const struct scheduling *z, int64_t least)
 {
     for (size_t i = 0; i < z->n_inst; i++)
         if (z->inst[i].kind == FR_INST_ACCUM)
@@ -129,7 +108,7 @@ static bool
 may_go_past(const struct fr_inst *in, const struct fr_operand *o)
 {
     return in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
-           o->flags == FR_OPERAND_WRITTEN;
+           o->flags == FR_OPERAND_WRITTEN && o->schedule == 0;
 }
 
 /* A store first brings the line that it writes into from memory, and keeps it. Where so much is stored that its
@@ -137,7 +116,7 @@ may_go_past(const struct fr_inst *in, const struct fr_operand *o)
  * does not fit into the last cache, of which others have a part, unless the loop waits for sums between, or is
  * interpreted: a block at a time that is computed in L1 and then stored past takes longer. */
 static void
-set_past(struct lowering *z)
+set_past(struct scheduling *z)
 {
     int64_t limit = fr_env.past_bytes, part = INT64_MAX, all = too_many_bytes(z);
 
@@ -151,14 +130,14 @@ set_past(struct lowering *z)
         struct fr_operand    *o = &z->form[in->operand];
 
         if (may_go_past(in, o))
-            o->flags |= operand_bytes(z, in->operand) >= limit  ? FR_OPERAND_PAST
-                        : operand_bytes(z, in->operand) >= part ? FR_OPERAND_PAST_CODE
-                                                                : 0;
+            o->schedule |= fr_schedule_reaches(z, operand_bytes(z, in->operand), limit) ? FR_SCHEDULE_PAST
+                           : operand_bytes(z, in->operand) >= part                      ? FR_SCHEDULE_PAST_CODE
+                                                                                        : 0;
     }
 }
 
 bool
-fr_lower_past(struct fr_nest *nest, int64_t bytes)
+fr_cpu_schedule_dispatch(struct fr_nest *nest, int64_t bytes)
 {
     bool any = false;
 
@@ -169,28 +148,35 @@ fr_lower_past(struct fr_nest *nest, int64_t bytes)
         struct fr_operand    *o = &nest->operands[in->operand];
 
         if (may_go_past(in, o)) {
-            o->flags |= FR_OPERAND_PAST_CODE;
+            o->schedule |= FR_SCHEDULE_PAST_CODE;
             any = true;
         }
     }
     return any;
 }
 
+bool
+fr_cpu_schedule_near(struct fr_nest *nest, int operand)
+{
+    bool changed = nest->operands[operand].schedule != 0;
+
+    nest->operands[operand].schedule = 0;
+    return changed;
+}
+
 /* Whether the operand is loaded along rows, and *at, where it begins now. A plan runs wherever its windows lie, and is as
  * fast if they lie as they do now. */
 static bool
-begins(const struct lowering *z, size_t o, int64_t *at)
+begins(const struct scheduling *z, size_t o, int64_t *at)
 {
-    const struct fr_operand_source *s = &z->source[o];
-
-    *at = s->offset + (s->moving >= 0 && z->g->moving_bytes ? z->g->moving_bytes[s->moving] : 0);
+    *at = z->l->begins[o];
     return z->op[o].load != FR_LOWER_NO_INST && !z->op[o].packed && z->form[o].access == FR_ACCESS_UNIT &&
-           (s->moving < 0 || z->g->moving_bytes);
+           *at != FR_BEGINS_ANYWHERE;
 }
 
 /* Bytes from operand k to operand o where both are loads of rows of the same memory, else 0. */
 static int64_t
-distance(const struct lowering *z, size_t k, size_t o)
+distance(const struct scheduling *z, size_t k, size_t o)
 {
     int64_t from, to;
 
@@ -199,7 +185,7 @@ distance(const struct lowering *z, size_t k, size_t o)
 
 /* Whether what operand o reads is read again, so many bytes behind it, some rows later. */
 static bool
-comes_again(const struct lowering *z, size_t o, int64_t by)
+comes_again(const struct scheduling *z, size_t o, int64_t by)
 {
     int     last = z->n_axes - 1, size = fr_dtype_size(z->form[o].dtype);
     int64_t row = last >= 0 ? z->dims[last] * size : 0;
@@ -216,7 +202,7 @@ comes_again(const struct lowering *z, size_t o, int64_t by)
 
 /* Whether nothing is loaded of operand o's memory before operand o is, and something rows behind it. */
 static bool
-leads(const struct lowering *z, size_t o)
+leads(const struct scheduling *z, size_t o)
 {
     bool again = false;
 
@@ -232,16 +218,16 @@ leads(const struct lowering *z, size_t o)
 
 /* Marks one operand of each row behind the one that leads. */
 static void
-set_behind(struct lowering *z, size_t lead)
+set_behind(struct scheduling *z, size_t lead)
 {
     for (size_t o = 0; o < z->n_op; o++) {
         bool apart = distance(z, o, lead) >= APART_BYTES;
 
         for (size_t k = 0; apart && k < o; k++)
-            apart = z->form[k].flags != FR_OPERAND_BEHIND || !distance(z, k, o) ||
+            apart = z->form[k].schedule != FR_SCHEDULE_BEHIND || !distance(z, k, o) ||
                     llabs(distance(z, k, o)) >= APART_BYTES;
         if (apart)
-            z->form[o].flags = FR_OPERAND_BEHIND;
+            z->form[o].schedule = FR_SCHEDULE_BEHIND;
     }
 }
 
@@ -249,25 +235,24 @@ set_behind(struct lowering *z, size_t lead)
  * on through memory, and rows that have been read are no longer in the nearest cache, where loads that are in two lines are
  * cheap. What the caches hold, and other arrays beside it, come better without being asked for. */
 static void
-set_ahead(struct lowering *z)
+set_ahead(struct scheduling *z)
 {
     bool past = false;
 
     for (size_t o = 0; o < z->n_op; o++)
-        past |= (z->form[o].flags & FR_OPERAND_EITHER_PAST) != 0;
+        past |= (z->form[o].schedule & FR_SCHEDULE_EITHER_PAST) != 0;
     if (!past || folds(z) || n_sources(z, 0) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)
-        if (z->form[o].flags == 0 && leads(z, o)) {
-            z->form[o].flags = FR_OPERAND_AHEAD;
+        if (z->form[o].flags == 0 && z->form[o].schedule == 0 && leads(z, o)) {
+            z->form[o].schedule = FR_SCHEDULE_AHEAD;
             set_behind(z, o);
         }
 }
 
 void
-fr_lower_set_reach(struct lowering *z)
+fr_schedule_reach(struct scheduling *z)
 {
-    set_access(z);
     set_past(z);
     set_ahead(z);
 }

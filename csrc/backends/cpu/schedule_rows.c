@@ -1,13 +1,83 @@
-/* jit/lower_rows.c -- rows that are read as other rows, step 5 of lowering (lower.c).
+/* backends/cpu/schedule_rows.c -- which axis the rows are, and rows that are read as other rows.
  *
  * Operands that run crosswise are packed: the launcher turns them over, and the nest reads the copy along its rows. Rows
  * of a few elements are joined: the nest has one long row of them. */
-#include "jit/lower_int.h"
+#include "backends/cpu/schedule_int.h"
 
 #include <string.h>
 
 #include "base/env.h"
 #include "passes/nest_limits.h"
+
+/* ---- the order of axes ---- */
+
+enum {
+    FEW_ELEMENTS = 2048, /* of all rows of one call of the executor, a few times as long as the call */
+    FEW_ACCUMULATED = 512, /* elements that go into a row of neighbours; what is more keeps to its lines */
+    ROWS_LINE = 64,     /* bytes of an operand that lie side by side along the rows: its line would be gone */
+};
+
+/* Two axes of one class change places. */
+static void
+swap_axes(struct scheduling *z, int p, int q)
+{
+    int64_t size = z->dims[p];
+
+    z->dims[p] = z->dims[q];
+    z->dims[q] = size;
+    for (size_t o = 0; o < z->n_op; o++) {
+        int64_t stride = z->op[o].stride[p];
+
+        z->op[o].stride[p] = z->op[o].stride[q];
+        z->op[o].stride[q] = stride;
+    }
+}
+
+/* The longest of the axes up to `last`. */
+static int
+longest_axis(const struct scheduling *z, int last)
+{
+    int longest = last;
+
+    for (int p = last; p >= 0; p--)
+        if (z->dims[p] > z->dims[longest])
+            longest = p;
+    return longest;
+}
+
+/* Where rows are short and few, every index of the outer axes would be a call of its own: the longest of them becomes
+ * the rows. No row waits for another, whatever axes they have. */
+void
+fr_schedule_longest_rows(struct scheduling *z)
+{
+    int row = z->n_axes - 2;
+
+    if (row < 1 || z->dims[row] * z->dims[row + 1] >= FEW_ELEMENTS || z->l->class_[row] == FR_AXIS_INNER)
+        return;
+    for (size_t o = 0; o < z->n_op; o++)
+        if (z->op[o].stride[row] == 1 && z->op[o].stride[row + 1] != 0 &&
+            z->dims[row] * fr_dtype_size(z->form[o].dtype) >= ROWS_LINE)
+            return;
+    swap_axes(z, row, longest_axis(z, row));
+}
+
+/* What is short and accumulated into few neighbours is a call for each few as well: the longest of the axes that are
+ * kept becomes theirs. Accumulators do not wait for each other. */
+void
+fr_schedule_neighbours(struct scheduling *z)
+{
+    int     last = z->n_axes - 2;
+    int64_t n = z->dims[z->n_axes - 1];
+
+    for (; last >= 0 && z->l->class_[last] != FR_AXIS_KEPT; last--)
+        n *= z->dims[last];
+    if (last < 1 || n * z->dims[last] >= FEW_ACCUMULATED)
+        return;
+    for (int p = 0; p < last; p++)
+        if (z->l->class_[p] != FR_AXIS_KEPT)
+            return;
+    swap_axes(z, last, longest_axis(z, last));
+}
 
 /* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
 
@@ -41,7 +111,7 @@ is_near(int64_t stride, int64_t step, int64_t bytes)
 
 /* Whether the nest does nothing but bring elements to other places. */
 static bool
-only_moves(const struct lowering *z)
+only_moves(const struct scheduling *z)
 {
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
@@ -57,7 +127,7 @@ only_moves(const struct lowering *z)
  * second to fourth one, or goes backwards, and has no access for it: copies of those are shuffles of whole vectors. -1: not
  * worth packing. */
 static int
-pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
+pack_axis(struct scheduling *z, int operand, bool whole_rows, bool moves)
 {
     const struct operand *o = &z->op[operand];
     int     size = fr_dtype_size(z->form[operand].dtype), inner = z->n_axes - 1, axis = inner - 1;
@@ -76,12 +146,12 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
         return -1;
     near = moves ? o->stride[inner] >= 2 && o->stride[inner] <= PACK_APART : is_near(o->stride[inner], step, bytes);
     if (axis < 0)
-        small = !((o->stride[inner] == -1 || near) && (moves || fr_lower_access(z, (size_t)operand) == FR_ACCESS_STRIDED)) ||
+        small = !((o->stride[inner] == -1 || near) && (moves || z->form[operand].access == FR_ACCESS_STRIDED)) ||
                 z->dims[inner] < PACK_ROW || (moves ? size > PACK_WIDE : size >= PACK_WIDE);
     else
         small = step < PACK_STEP || z->dims[inner] < FR_PACK_EXTENT ||
                 (size >= PACK_WIDE && row_stays(z->dims[inner], step));
-    if (fr_env.pack_bytes > 0 && (bytes < fr_env.pack_bytes || small))
+    if (fr_env.pack_bytes > 0 && (small || !fr_schedule_reaches(z, bytes, fr_env.pack_bytes)))
         return -1;
     return axis < 0 ? inner : axis;
 }
@@ -89,7 +159,7 @@ pack_axis(const struct lowering *z, int operand, bool whole_rows, bool moves)
 /* Says which operands the launcher is to pack: what runs then finds them as if they were contiguous. A tile has
  * two sides beside the row, and but one where it must hold whole rows. Accumulators keep their rows in order. */
 int
-fr_lower_pack(struct lowering *z)
+fr_schedule_pack(struct scheduling *z)
 {
     bool whole_rows = false, moves = only_moves(z);
     int  side[2], n_sides = 0, n_packed = 0;
@@ -141,7 +211,7 @@ enum {
 
 /* How many elements lie from one end to the other of what the operand has of the axes from `first` on. */
 static int64_t
-row_span(const struct lowering *z, int operand, int first)
+row_span(const struct scheduling *z, int operand, int first)
 {
     int64_t span = 1;
 
@@ -155,7 +225,7 @@ row_span(const struct lowering *z, int operand, int first)
 
 /* Whether that lies in order, without a gap. */
 static bool
-adjoins(const struct lowering *z, int operand, int first)
+adjoins(const struct scheduling *z, int operand, int first)
 {
     int64_t n = 1;
 
@@ -169,7 +239,7 @@ adjoins(const struct lowering *z, int operand, int first)
  * rows; and it is made of what lies otherwise: a number for each row, one row for all, elements in another order or
  * beside gaps. */
 static bool
-can_join(const struct lowering *z, int first)
+can_join(const struct scheduling *z, int first)
 {
     int     row = first - 1;
     int64_t most = 0, n = 1, n_row = 1;
@@ -222,15 +292,15 @@ can_join(const struct lowering *z, int first)
 
 /* Moves one axis inwards, to position `to`. */
 static void
-move_axis(struct lowering *z, int from, int to)
+move_axis(struct scheduling *z, int from, int to)
 {
     int64_t size = z->dims[from];
-    uint8_t class_ = z->class_[from];
+    uint8_t class_ = z->l->class_[from];
 
     memmove(z->dims + from, z->dims + from + 1, (size_t)(to - from) * sizeof *z->dims);
-    memmove(z->class_ + from, z->class_ + from + 1, (size_t)(to - from) * sizeof *z->class_);
+    memmove(z->l->class_ + from, z->l->class_ + from + 1, (size_t)(to - from));
     z->dims[to] = size;
-    z->class_[to] = class_;
+    z->l->class_[to] = class_;
     for (size_t o = 0; o < z->n_op; o++) {
         int64_t *stride = z->op[o].stride, moved = stride[from];
 
@@ -240,7 +310,7 @@ move_axis(struct lowering *z, int from, int to)
 }
 
 int
-fr_lower_join_rows(struct lowering *z, int *n_packed)
+fr_schedule_join_rows(struct scheduling *z, int *n_packed)
 {
     int first = z->n_axes - 1;
 
