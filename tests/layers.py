@@ -3,7 +3,9 @@
     base <- core <- ir <- passes <- jit <- backends <- runtime <- bind
 
 Within jit/ the helper program and the generator are programs of their own and may read their
-neighbours. Run by `make layers` and `make check`; needs only Python.
+neighbours. `make layers` also says how full each folder is: lines, assertions, places that compare
+an operation's name, and circles, which are files that name each other's functions, round about.
+Run by `make layers` and `make check`; needs only Python.
 """
 import os
 import re
@@ -11,26 +13,92 @@ import sys
 
 ORDER = ["base", "core", "ir", "passes", "jit", "backends", "runtime", "bind"]
 RANK = {name: i for i, name in enumerate(ORDER)}
-CSRC = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "csrc")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CSRC = os.path.join(ROOT, "csrc")
 
 
-def includes(root=CSRC):
-    """(file, line number, included path) of every quoted include below `root`."""
+def sources(root=CSRC):
+    """Path below `root` -> text."""
+    found = {}
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             if name.endswith((".c", ".h", ".def")):
-                path = os.path.join(folder, name)
-                with open(path, encoding="utf-8") as f:
-                    for number, line in enumerate(f, 1):
-                        m = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-                        if m:
-                            yield os.path.relpath(path, root), number, m[1]
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    found[os.path.relpath(f.name, root)] = f.read()
+    return found
+
+
+def layer(path):
+    return path.replace("/", os.sep).split(os.sep)[0]
+
+
+def includes(files):
+    """(file, line number, included path) of every quoted include."""
+    for path, text in files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if m := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
+                yield path, number, m[1]
+
+
+def uses(files):
+    """File -> the other files whose shared functions it names."""
+    code = {path: re.sub(r"/\*.*?\*/", " ", text, flags=re.S) for path, text in files.items() if path.endswith(".c")}
+    home = {name: path for path, text in code.items() for name in re.findall(r"^(fr_\w+)\(", text, re.M)}
+    return {path: {home[n] for n in re.findall(r"\bfr_\w+", text) if n in home} - {path} for path, text in code.items()}
+
+
+def circles(graph):
+    """Sets of two and more files that reach each other (Tarjan, 1972)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(v):
+        number[v] = low[v] = len(number)
+        stack.append(v)
+        for w in graph.get(v, ()):
+            if w not in number:
+                visit(w)
+            if w in stack:
+                low[v] = min(low[v], low[w])
+        if low[v] == number[v]:
+            at = stack.index(v)
+            if len(stack) - at > 1:
+                found.append(set(stack[at:]))
+            del stack[at:]
+
+    for v in sorted(graph):
+        if v not in number:
+            visit(v)
+    return found
+
+
+def report(files):
+    named = uses(files)
+    rows = {}
+    for path, text in files.items():
+        row = rows.setdefault(layer(path), dict.fromkeys(("files", "lines", "asserts", "op names", "climb", "in circles"), 0))
+        row["files"] += 1
+        row["lines"] += text.count("\n")
+        row["asserts"] += len(re.findall(r"\bFR_ASSERT\(", text))
+        row["op names"] += len(re.findall(r"(?:[!=]=|case)\s*FR_OP_[a-z]", text))
+        row["climb"] += sum(RANK.get(layer(t), 9) > RANK.get(layer(path), 9) for t in named.get(path, ()))
+    round_about = circles(named)
+    for path in (p for c in round_about for p in c):
+        rows[layer(path)]["in circles"] += 1
+    columns = list(next(iter(rows.values())))
+    print("\n" + " " * 8, *(f"{c:>10}" for c in columns))
+    for folder in ORDER:
+        print(f"{folder:>8}", *(f"{rows[folder][c]:>10}" for c in columns))
+    print(f"{'all':>8}", *(f"{sum(r[c] for r in rows.values()):>10}" for c in columns))
+    print("circles:", *(f"{len(c)} ({', '.join(sorted({layer(p) for p in c}))})" for c in sorted(round_about, key=len, reverse=True)))
+    with open(os.path.join(CSRC, "README.md"), encoding="utf-8") as f:
+        print("csrc/README.md:", len(f.read().split()), "words")
 
 
 def main(quiet):
+    files = sources()
     edges, wrong = {}, []
-    for path, number, target in includes():
-        here, there = path.split(os.sep)[0], target.split("/")[0]
+    for path, number, target in includes(files):
+        here, there = layer(path), layer(target)
         if here not in RANK or there not in RANK:
             continue
         edges.setdefault(here, {}).setdefault(there, 0)
@@ -43,6 +111,7 @@ def main(quiet):
         for here in ORDER:
             row = (edges.get(here, {}).get(there, 0) for there in ORDER)
             print(f"{here:>{width}}", *(f"{n or '.':>8}" for n in row))
+        report(files)
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
     return 1 if wrong else 0
 
