@@ -13,7 +13,7 @@ from .common import ROOT
 
 SETTINGS = {s["name"]: s for s in frit.config.settings()}
 WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
-         "skip": "forward split push fold fuse once"}
+         "skip": "forward split push fold fuse once", "off": "replayed unchanged divided alone recognised plain duel short_rows"}
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -23,7 +23,7 @@ def test_words(name):
         with frit.config(**{name: word}):
             assert frit._core.config_get(name) == word
     for word in ("bad", "", "Off", "AUTO", word + "x", word[:-1], word + " ", word + ",bad", "x" * 600, "\u00e9"):
-        if word == SETTINGS[name]["default"] or (name in ("log", "skip") and word.endswith(" ")):
+        if word == SETTINGS[name]["default"] or (name in ("log", "skip", "off") and word.endswith(" ")):
             continue
         with pytest.raises(ValueError, match=f"{name} cannot be .*{WORDS[name].split()[-1]}"):
             frit.config(**{name: word})
@@ -103,3 +103,16 @@ def test_what_the_environment_has_wrong_is_said_and_left_alone():
 def test_every_pass_may_be_skipped():
     with open(os.path.join(ROOT, "csrc", "passes", "passes.def")) as f:
         assert re.findall(r"^PASS\((\w+)", f.read(), re.M) == WORDS["skip"].split()
+
+
+def test_a_way_that_is_off_is_not_taken():
+    def replays():
+        fast, before = frit.accelerate(lambda a: a * 2 + a), frit.stats()["replayed"]
+        for _ in range(100):
+            fast(np.ones(10))
+            frit.wait_for_compiles()
+        return frit.stats()["replayed"] - before
+
+    assert replays() > 0
+    with frit.config(off="divided,replayed"):
+        assert replays() == 0

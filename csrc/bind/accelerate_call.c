@@ -6,6 +6,7 @@
  * cost little more than what it computes: positional arguments only, each an ndarray or a plain
  * number, of a function that assigns nothing outside and reads no array from outside. Everything
  * else is refused by the short way and goes the long one, which does the same to every argument. */
+#include "base/ways.h"
 #include "bind/bind.h"
 
 #include <string.h>
@@ -407,7 +408,7 @@ is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return (stats->calls < f->n_first ||
+    return !fr_is_off(FR_OFF_unchanged) && (stats->calls < f->n_first ||
             (f->is_single && ((!f->is_planned && stats->calls % f->n_first) || !fr_replays_wanted(f->replays)))) &&
            are_small(f->call, args, n);
 }
@@ -447,7 +448,7 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     uint64_t           n_kernels;
     bool               found;
 
-    if (!f->replays || fr_call_depth > 0 || is_traced())
+    if (!f->replays || fr_call_depth > 0 || is_traced() || fr_is_off(FR_OFF_replayed))
         return false;
     FR_TRACE_HERE();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
@@ -469,7 +470,7 @@ may_be_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return stats->syncs == 0 && !f->is_of_elements && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+    return stats->syncs == 0 && !f->is_of_elements && !fr_is_off(FR_OFF_replayed) && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
            fr_replays_wanted(f->replays);
 }
 
@@ -484,9 +485,9 @@ begin_contest(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *na
     if (fr_call_depth > 0 || (!exact && PyTuple_GET_ITEM(call, NUMBERS) != Py_True) || is_traced() ||
         !(key = fr_contest_key(args, n_args, names, PyTuple_GET_ITEM(call, REAL) == Py_True)))
         return;
-    if (exact)
+    if (exact && !fr_is_off(FR_OFF_contest))
         fr_contest_begin(contest, f->contest, key, may_be_noted(f));
-    fr_element_numbers(contest->who == FR_CONTEST_OURS);
+    fr_element_numbers(contest->who == FR_CONTEST_OURS && !fr_is_off(FR_OFF_numbers));
 }
 
 /* Whether this one is to be, to be made again, once it has a plan. */

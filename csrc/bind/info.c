@@ -184,7 +184,7 @@ config_get(PyObject *module, PyObject *name)
 static bool
 may_change(const struct fr_setting *s)
 {
-    return s->as_int || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
+    return s->as_int || s->as_bits || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
            !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
 }
 
@@ -222,7 +222,7 @@ set_text(const struct fr_setting *s, PyObject *value)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
     if (!fr_setting_allows_text(s, text))
         return not_allowed(s, value);
-    strcpy(s->as_str, text);
+    fr_setting_put_text(s, text);
     Py_RETURN_NONE;
 }
 

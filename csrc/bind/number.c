@@ -4,6 +4,7 @@
  * the result: tensors and plain Python numbers, read directly from their objects. */
 #include <string.h>
 
+#include "base/ways.h"
 #include "bind/bind.h"
 #include "bind/errstate.h"
 #include "bind/pair.h"
@@ -208,6 +209,8 @@ division_by(const struct fr_tensor *t, bool may_invert, double *v)
     const double size = *v < 0 ? -*v : *v;
     fr_dtype     whole;
 
+    if (fr_is_off(FR_OFF_divided))
+        return FR_OP_divide;
     if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v))
         return FR_OP_multiply;
     whole = fr_tensor_whole_numbers(t);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/env.h"
+#include "base/ways.h"
 #include "passes/nest_limits.h"
 
 /* ---- packing: backends/cpu/tiles.c ---------------------------------------------------------- */
@@ -246,7 +246,7 @@ fr_lower_join_rows(struct lowering *z, int *n_packed)
 
     while (first > 0 && !can_join(z, first))
         first--;
-    if (first <= 0)
+    if (first <= 0 || fr_is_off(FR_OFF_joined))
         return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst *in = &z->inst[i];

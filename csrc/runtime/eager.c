@@ -15,7 +15,7 @@
 #include "backends/cpu/direct.h"
 #include "backends/cpu/launch.h"
 #include "base/alloc.h"
-#include "base/env.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
@@ -645,7 +645,7 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     *out = NULL;
     if (is_there(n))
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
-    if (is_plain(n, &plain) || is_plain_reduction(n, &plain))
+    if (!fr_is_off(FR_OFF_plain) && (is_plain(n, &plain) || is_plain_reduction(n, &plain)))
         return run_plain(n, &plain, out, err);
     if (is_small_call(n))
         return run_call(n, out, err);

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/direct.h"
 #include "backends/cpu/fpe.h"
-#include "base/env.h"
+#include "base/ways.h"
 #include "runtime/judge.h"
 #include "runtime/there.h"
 
@@ -306,7 +306,7 @@ fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value)
     fr_ref                id;
     int                   n_nodes, size = fr_dtype_size(dst->dtype);
 
-    if (dst->layout->ndim != 0 || !is_in_loop() || !works_aside() || !fr_turn_is_free() || !becomes_memory(dst->storage))
+    if (fr_is_off(FR_OFF_stores) || dst->layout->ndim != 0 || !is_in_loop() || !works_aside() || !fr_turn_is_free() || !becomes_memory(dst->storage))
         return false;
     id = dst->storage->node;
     from = (struct fr_direct){.mem = (char *)&element};

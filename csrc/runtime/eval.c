@@ -7,7 +7,7 @@
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
+#include "base/ways.h"
 #include "base/image.h"
 #include "base/log.h"
 #include "jit/compile.h"
@@ -422,7 +422,7 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_status         st = FR_OK;
 
     *out = false;
-    if (!fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
+    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
     count_evaluation();

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
@@ -227,7 +228,7 @@ fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, stru
 {
     struct fr_plan *p = plan_after(last_plan);
 
-    if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g) || !holds(p, g))
+    if (fr_is_off(FR_OFF_recognised) || !p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g) || !holds(p, g))
         return NULL;
     stats->n_plan_hits++;
     stats->n_recognised++;

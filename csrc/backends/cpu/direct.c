@@ -5,7 +5,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/reduce.h"
-#include "base/env.h"
+#include "base/ways.h"
 
 enum {
     BLOCK = 256, ELEMENT = 16,
@@ -136,7 +136,7 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
         once |= (unsigned)(arg[i].step == 0) << i;
         whole &= arg[i].step == 0 || adjoins(&arg[i]);
     }
-    if (n_rows > 1 && is_short(n, fr_dtype_size(out->dtype), whole)) {
+    if (n_rows > 1 && !fr_is_off(FR_OFF_together) && is_short(n, fr_dtype_size(out->dtype), whole)) {
         map_together(fn, out, all, n_rows, n);
         return true;
     }

@@ -19,7 +19,7 @@
 #include "backends/cpu/space.h"
 #include "backends/ref/ref.h"
 #include "base/alloc.h"
-#include "base/env.h"
+#include "base/ways.h"
 #include "base/processors.h"
 
 enum {
@@ -441,8 +441,9 @@ is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, cons
     if (p->better_than_code)
         return true;
     if (ps < DUEL_PS)
-        return rows_are_short(p, in, n);
-    return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
+        return !fr_is_off(FR_OFF_short_rows) && rows_are_short(p, in, n);
+    return !fr_is_off(FR_OFF_duel) &&
+           fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
 static size_t
@@ -578,7 +579,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     count(e.code ? &n_jitted : &n_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
-    if (!e.code && run.ps >= FAR_PS)
+    if (!e.code && run.ps >= FAR_PS && !fr_is_off(FR_OFF_next))
         e.far = is_far(p, in, n);
     fr_cost_begin(&run, cost);
     count_more(&n_shared, run.n_threads > 1);
