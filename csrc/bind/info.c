@@ -86,7 +86,7 @@ stats(PyObject *module, PyObject *unused)
     STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised) STAT(s, n_eager)
     STAT(s, n_replayed)
     STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
-    STAT(s, n_ref) STAT(s, n_packed) STAT(s, n_shared) STAT(s, n_banded) STAT(s, n_elements)
+    STAT(s, n_ref) STAT(s, n_packed) STAT(s, n_shared) STAT(s, n_banded)
     STAT(s, bytes_read) STAT(s, bytes_written)
     STAT(s, pending_nodes) STAT(s, n_judged) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
@@ -106,7 +106,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs, fr_nodes_made, fr_elements_done};
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs, fr_nodes_made};
 }
 
 static PyObject *

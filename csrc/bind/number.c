@@ -119,7 +119,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
                 return (PyObject *)(r);                                                                                \
             fr_trace_add_to_site(&(r)->t, fr_number_how(a, b));                                                          \
             fr_type_set_scalar((PyObject *)(r), true);                                                                 \
-            return fr_type_number_of_scalar((PyObject *)(r));                                                           \
+            return fr_scalar_result((PyObject *)(r));                                                           \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \
     } while (0)

@@ -26,7 +26,7 @@ static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
 static struct fr_stats        stats;
 static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
-static uint64_t               n_nodes_base, n_elements_base; /* what had been counted then */
+static uint64_t               n_nodes_base; /* what had been counted then */
 
 /* ---- buffers ------------------------------------------------------------------------------ */
 
@@ -688,7 +688,6 @@ fr_stats_get(struct fr_stats *out)
     fr_launch_stats(&l);
     *out = stats;
     out->n_nodes = fr_nodes_made - n_nodes_base;
-    out->n_elements = fr_elements_done - n_elements_base;
     out->n_forced_by_guard = fr_n_guard_forces;
     out->n_compiled = c.n_compiled;
     out->n_disk_hits = c.n_disk_hits;
@@ -712,7 +711,6 @@ fr_stats_reset(void)
 {
     stats = (struct fr_stats){0};
     n_nodes_base = fr_nodes_made;
-    n_elements_base = fr_elements_done;
     fr_n_guard_forces = 0;
     fr_launch_stats(&stats_base);
 }

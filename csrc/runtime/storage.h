@@ -113,12 +113,6 @@ struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);   /* from the 
 fr_status         fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *,
                                         struct fr_tensor *out, struct fr_err *);
 
-/* ---- element.c */
-
-/* The element dst becomes `value` at once, in a loop over single elements: nothing else is pending, and the value is a
- * number or a few operations on elements of memory. False: it is to be traced. */
-bool      fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value);
-
 /* ---- guard.c: bounded laziness */
 
 /* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending

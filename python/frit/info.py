@@ -11,8 +11,7 @@ def stats():
 
     kernels (dispatches run), jitted, interpreted and ref (by which executor), packed (operands that lay
     crosswise and were read in tiles), shared (dispatches by several threads), evals, eager (of these, node by node for
-    want of a plan), plans and plan_hits, products (matrix products, which are no kernels), elements (single ones that
-    a loop read or wrote without a node), compiled, disk_hits,
+    want of a plan), plans and plan_hits, products (matrix products, which are no kernels), compiled, disk_hits,
     loaded (kernels whose code is in memory now: code_bytes of it in code_maps mappings) and unloaded,
     pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
     fallbacks: NumPy functions that were called, by name; syncs: why pending values were computed.
