@@ -21,7 +21,7 @@ from benchmarks import programs, program_list
 from benchmarks.timing import want_frit
 
 TURN, WARM_UP = 0.01, 0.15      # seconds
-WORTH = 1.2
+WORTH, AGAIN = 1.2, 12
 small = {}          # as program_list.PROGRAMS
 
 
@@ -254,6 +254,14 @@ def measure(names, off, call, rounds):
     return found
 
 
+def confirm(found, call, rounds):
+    """Measures again, in new processes, the cases that lost most, for chance makes some: the least that is found counts."""
+    for way, ratios in found.items():
+        most = [n for n in sorted(ratios, key=ratios.get, reverse=True)[:AGAIN] if ratios[n] >= WORTH]
+        for name, ratio in (measure(most, [way], call, rounds)[way] if most else {}).items():
+            ratios[name] = min(ratio, ratios[name])
+
+
 def report(found, title):
     print(f"{title:<22}{'mean':>6}   loses most")
     for way, ratios in found.items():
@@ -280,7 +288,9 @@ def main():
     for kind in ("small", "programs") if args.cases == "all" else (args.cases,):
         names = [n for n in cases_of(kind) if not args.only or n in args.only.split(",")]
         if names:
-            report(measure(names, off, args.call, args.rounds), f"{kind}: {len(names)} cases")
+            found = measure(names, off, args.call, args.rounds)
+            confirm(found, args.call, 3 * args.rounds)
+            report(found, f"{kind}: {len(names)} cases")
 
 
 if __name__ == "__main__":

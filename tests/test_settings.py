@@ -13,7 +13,7 @@ from .common import ROOT
 
 SETTINGS = {s["name"]: s for s in frit.config.settings()}
 WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
-         "skip": "forward split push fold fuse once", "off": "replayed unchanged divided alone recognised plain duel short_rows"}
+         "skip": "forward split push fold fuse once", "off": "replayed unchanged divided alone together duel short_rows"}
 
 
 @pytest.mark.parametrize("name", WORDS)

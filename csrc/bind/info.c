@@ -83,7 +83,7 @@ stats(PyObject *module, PyObject *unused)
     fr_compile_stats(&c);
     fr_memory_stats(&m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
-    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised) STAT(s, n_eager)
+    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_eager)
     STAT(s, n_replayed)
     STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
     STAT(s, n_ref) STAT(s, n_packed) STAT(s, n_shared) STAT(s, n_banded)

@@ -255,7 +255,7 @@ out:
 
 /* Results become leaves; what only they needed dies. */
 static void
-realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
+realise_outputs(struct fr_plan *p, const fr_ref *id)
 {
     for (int i = 0; i < p->n_outputs; i++) {
         int n = p->output[i], r = fr_place_root(p->place, n);
@@ -270,8 +270,6 @@ realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
         p->base[n] = (char *)b;
     }
     /* Only now: realising one may free leaves that another one's memory was looked up through. */
-    if (recognised)
-        fr_pattern_bury(p->pattern, id);
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_realise(id[p->given[p->output[i]]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
     fr_plan_drop_fresh(p);
@@ -341,7 +339,7 @@ out:
 
 /* Runs the plan of what has been gathered. */
 static fr_status
-run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
+run_gathered(struct fr_plan *p, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
     struct fr_judge_few few;
@@ -361,7 +359,7 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);
     if (st == FR_OK)
-        realise_outputs(p, gathered.id, recognised);
+        realise_outputs(p, gathered.id);
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_unref(gathered.id[p->given[p->output[i]]]);
     return st;
@@ -411,7 +409,7 @@ eval_node(fr_ref id, struct fr_err *err)
         (st = fr_plans_find(&gathered, FR_FIND_NODE, &stats, &p, err)) != FR_OK)
         return st;
     stats.n_evals--; /* it is a part of one */
-    return run_gathered(p, false, err);
+    return run_gathered(p, err);
 }
 
 /* What nobody has to be asked about. *out: whether it was computed. */
@@ -476,7 +474,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
     enum fr_find    how;
-    bool            recognised, done = false;
+    bool            done = false;
     fr_status       st;
 
     had_plan = false;
@@ -484,20 +482,15 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         begin();
     if (n == 1 && way != AGAIN && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
-    p = fr_plans_recognise(roots, n, &gathered, &stats);
-    recognised = p;
-    if (!p) {
-        if ((st = gather(roots, n, err)) != FR_OK)
-            return st;
-        how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-        st = fr_plans_find(&gathered, how, &stats, &p, err);
-        if (st != FR_OK)
-            return st;
-    }
+    if ((st = gather(roots, n, err)) != FR_OK)
+        return st;
+    how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
+    if ((st = fr_plans_find(&gathered, how, &stats, &p, err)) != FR_OK)
+        return st;
     had_plan = p;
     fr_looks_taken++;
     fr_guard_restart();
-    st = p ? run_gathered(p, recognised, err) : eval_eagerly(err);
+    st = p ? run_gathered(p, err) : eval_eagerly(err);
     if (st == FR_OK) {
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;

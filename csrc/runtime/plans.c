@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
@@ -195,17 +194,6 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
     return FR_OK;
 }
 
-/* One that is found again may come often. */
-static void
-note_hit(struct fr_plan *p, const struct fr_gathered *g, struct fr_stats *stats)
-{
-    stats->n_plan_hits++;
-    if (p->pattern || p->has_no_pattern)
-        return;
-    p->pattern = fr_pattern_new(g, &p->graph->arena);
-    p->has_no_pattern = !p->pattern;
-}
-
 static void
 note_use(struct fr_plan *p)
 {
@@ -221,19 +209,6 @@ struct fr_plan *
 fr_plans_last(void)
 {
     return last_plan;
-}
-
-struct fr_plan *
-fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, struct fr_stats *stats)
-{
-    struct fr_plan *p = plan_after(last_plan);
-
-    if (fr_is_off(FR_OFF_recognised) || !p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g) || !holds(p, g))
-        return NULL;
-    stats->n_plan_hits++;
-    stats->n_recognised++;
-    note_use(p);
-    return p;
 }
 
 fr_status
@@ -264,7 +239,7 @@ fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, s
             return st;
         stats->n_plans++;
     } else if (how != FR_FIND_NODE) {
-        note_hit(p, g, stats);
+        stats->n_plan_hits++;
     }
     if (how == FR_FIND_NODE)
         wanted[p->slot] = ++clock_;

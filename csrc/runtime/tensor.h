@@ -280,7 +280,6 @@ struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
     uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
     uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
-    uint64_t n_recognised;     /* of the hits, without gathering */
     uint64_t n_eager;          /* evaluations node by node, for there was no plan yet */
     uint64_t n_replayed;       /* evaluations made again from a recording */
     uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */

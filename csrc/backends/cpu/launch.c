@@ -26,7 +26,6 @@ enum {
     LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
     PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
     SHORT_ROW = 256,    /* elements at most; beyond, an estimate says nothing */
-    FAR_PS = 10000000, /* shorter runs are not asked how much they read and write */
     DUEL_PS = 200000,   /* of shorter runs an estimate chooses the executor */
     SCRATCH_LEAST = 3 << 19, /* bytes, more than nearly all programs want; untouched, they cost nothing */
 };
@@ -476,7 +475,6 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
-    e->far = false;
     run->of = NULL;
     if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, n, ps, run))
         e->code = NULL;
@@ -542,25 +540,6 @@ launch_plain(const struct fr_exec *e, const struct fr_instance *in)
     return FR_OK;
 }
 
-/* Whether what they read and write does not fit into the last cache. A stencil reads one array several times: it has rows
- * of its own that are asked for. */
-static bool
-is_far(const struct fr_program *p, const struct fr_instance *in, int n)
-{
-    double sum = 0;
-
-    for (int i = 0; i < n && !p->is_stencil; i++)
-        for (int k = 0; k < p->nest->n_operands; k++) {
-            const int64_t *stride = in[i].stride + k * (in[i].n_outer + 2);
-            double         bytes = fr_dtype_size(p->nest->operands[k].dtype);
-
-            for (int axis = 0; axis < in[i].n_outer + 2; axis++)
-                bytes *= stride[axis] ? (double)fr_instance_dim(&in[i], axis) : 1;
-            sum += bytes;
-        }
-    return sum >= (double)fr_last_cache();
-}
-
 static fr_status
 launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
 {
@@ -579,8 +558,6 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     count(e.code ? &n_jitted : &n_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
-    if (!e.code && run.ps >= FAR_PS && !fr_is_off(FR_OFF_next))
-        e.far = is_far(p, in, n);
     fr_cost_begin(&run, cost);
     count_more(&n_shared, run.n_threads > 1);
     if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))

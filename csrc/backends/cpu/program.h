@@ -129,10 +129,10 @@ size_t fr_interp_frame_bytes(const struct fr_program *);
 size_t fr_interp_temp_bytes(const struct fr_program *);
 
 /* The three entries of compiled code (jit/loop.h), interpreted. scratch holds scratch_bytes,
- * 64-byte aligned. far: what all calls together read and write does not fit into the last cache. */
+ * 64-byte aligned. */
 void fr_interp_rows(const struct fr_program *, char *const *ptr, const int64_t *row_stride,
                     const int64_t *inner_stride, int64_t n_rows, int64_t n_inner,
-                    const void *scalars, void *scratch, bool far);
+                    const void *scalars, void *scratch);
 void fr_interp_stage(const struct fr_program *, int stage, char *const *ptr,
                      const int64_t *inner_stride, int64_t j0, int64_t n, const void *scalars,
                      const struct fr_slot *slots, struct fr_slot *slots_out, void *scratch);
