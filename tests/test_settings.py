@@ -1,5 +1,6 @@
 """Settings: frit.config() and the environment take what base/env.def allows, and say what that is where they do not."""
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from .common import ROOT
 
 SETTINGS = {s["name"]: s for s in frit.config.settings()}
 WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
-         "skip": "forward split push fold fuse once", "off": "replayed unchanged divided alone together duel short_rows"}
+         "skip": "forward split push fold fuse once", "off": " ".join(w["name"] for w in frit.config.ways() if w["can_be_off"])}
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -116,3 +117,17 @@ def test_a_way_that_is_off_is_not_taken():
     assert replays() > 0
     with frit.config(off="divided,replayed"):
         assert replays() == 0
+
+
+FILES = {p.name for p in pathlib.Path(ROOT, "csrc").rglob("*.c")}
+
+
+def test_every_way_is_counted_and_said():
+    stats = frit.stats()
+    for w in frit.config.ways():
+        assert stats[w["name"]] >= 0 and all(len(w[k]) > 5 for k in ("fits", "runs", "why"))
+        assert {name.rsplit("/")[-1] for name in re.findall(r"[\w/]+\.c", w["runs"])} <= FILES
+    frit.reset_stats()
+    frit.eval(frit.asarray(np.ones(9)) / 4)
+    stats = frit.stats()
+    assert stats["divided"] == 1 and sum(stats[k] for k in ("jitted", "interpreted", "ref")) == 1

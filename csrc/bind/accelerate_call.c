@@ -359,6 +359,7 @@ run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
     stats->unchanged++;
+    fr_count_way(FR_WAY_unchanged);
     return PyObject_Vectorcall(PyTuple_GET_ITEM(call, EXACT), args, (size_t)(n_args - n_named(names)), names);
 }
 

@@ -5,9 +5,9 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
-#include "base/env.h"
 #include "base/log.h"
 #include "base/processors.h"
+#include "base/ways.h"
 #include "bind/bind.h"
 #include "ir/node.h"
 #include "jit/compile.h"
@@ -83,10 +83,7 @@ stats(PyObject *module, PyObject *unused)
     fr_compile_stats(&c);
     fr_memory_stats(&m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
-    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_eager)
-    STAT(s, n_replayed)
-    STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
-    STAT(s, n_ref) STAT(s, n_packed) STAT(s, n_shared) STAT(s, n_banded)
+    STAT(s, n_kernels) STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard)
     STAT(s, bytes_read) STAT(s, bytes_written)
     STAT(s, pending_nodes) STAT(s, n_judged) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
@@ -95,6 +92,12 @@ stats(PyObject *module, PyObject *unused)
     STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
     STAT(m, n_system)
 #undef STAT
+    for (int i = 0; i < FR_N_WAYS; i++) {
+        char key[64];
+
+        snprintf(key, sizeof key, "n_%s", fr_way_rows[i].name);
+        ok = ok && put(d, key, fr_ways_taken[i]);
+    }
     ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
     ok = ok && put_object(d, "fallbacks", fr_names_counts());
     ok = ok && put_object(d, "syncs", sync_counts());
@@ -164,6 +167,24 @@ config_list(PyObject *module, PyObject *unused)
         fr_setting_allowed(s, allowed, sizeof allowed);
         item = Py_BuildValue("{s:s,s:s,s:N,s:s,s:s,s:s}", "name", s->field, "variable", s->name, "value",
                              setting_value(s), "default", s->default_text, "allowed", allowed, "help", s->help);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+ways(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (int i = 0; list && i < FR_N_WAYS; i++) {
+        const struct fr_way_row *w = &fr_way_rows[i];
+        PyObject *item = Py_BuildValue("{s:s,s:N,s:s,s:s,s:s}", "name", w->name, "can_be_off", PyBool_FromLong(w->can_be_off),
+                                       "fits", w->fits, "runs", w->runs, "why", w->why);
+
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -461,6 +482,8 @@ PyMethodDef fr_info_methods[] = {
     {"stats_reset", stats_reset, METH_NOARGS, "stats_reset()\n--\n\nSets the counts to zero."},
     {"config_list", config_list, METH_NOARGS,
      "config_list()\n--\n\nEvery setting as a dict: name, variable, value, default, help."},
+    {"ways", ways, METH_NOARGS,
+     "ways()\n--\n\nThe ways in which calls and evaluations are answered, as dicts."},
     {"config_get", config_get, METH_O, "config_get(name, /)\n--\n\nA setting's value; KeyError."},
     {"config_set", PLAIN(config_set),
      "config_set(name, value, /)\n--\n\n"

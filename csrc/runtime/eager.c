@@ -15,7 +15,7 @@
 #include "backends/cpu/direct.h"
 #include "backends/cpu/launch.h"
 #include "base/alloc.h"
-#include "base/env.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
@@ -412,7 +412,7 @@ run_all(const struct loop *z)
         for (p = z->n_axes - 3; p >= 0 && ++index[p] == z->dims[p]; p--)
             index[p] = 0;
     } while (p >= 0);
-    fr_launch_count_direct();
+    fr_count_way(FR_WAY_interpreted);
     return true;
 }
 

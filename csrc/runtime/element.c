@@ -114,5 +114,6 @@ fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
         memcpy(out, (char *)&element + (fr_component_is(t) ? t->offset * (int64_t)size : 0), size);
     }
     fr_looks_taken++;
+    fr_count_way(FR_WAY_peeked);
     return true;
 }

@@ -25,7 +25,6 @@ static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
 static struct fr_stats        stats;
-static struct fr_launch_stats stats_base;   /* the backend's counters at the last reset */
 static uint64_t               n_nodes_base; /* what had been counted then */
 
 /* ---- buffers ------------------------------------------------------------------------------ */
@@ -144,8 +143,11 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
                (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
                s->band ? ", in bands" : "");
     stats.n_kernels += s->counts;
-    stats.n_banded += s->counts && s->band;
-    stats.n_products += s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul;
+    fr_count_ways(FR_WAY_banded, s->counts && s->band);
+    if (s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul)
+        fr_count_way(FR_WAY_products);
+    else if (s->kind != FR_STEP_LAUNCH)
+        fr_count_way(FR_WAY_precompiled);
     stats.bytes_read += s->bytes_read;
     stats.bytes_written += s->bytes_written;
 }
@@ -370,7 +372,7 @@ static void
 count_step(const struct fr_node *n)
 {
     if (n->op == FR_OP_matmul)
-        stats.n_products++;
+        fr_count_way(FR_WAY_products);
     else
         stats.n_kernels++;
 }
@@ -406,7 +408,7 @@ eval_node(fr_ref id, struct fr_err *err)
         return FR_OK;
     }
     if ((st = fr_gather_node(&gathered, id, err)) != FR_OK ||
-        (st = fr_plans_find(&gathered, FR_FIND_NODE, &stats, &p, err)) != FR_OK)
+        (st = fr_plans_find(&gathered, FR_FIND_NODE, &p, err)) != FR_OK)
         return st;
     stats.n_evals--; /* it is a part of one */
     return run_gathered(p, err);
@@ -424,7 +426,8 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
         return st;
     *out = true;
     count_evaluation();
-    stats.n_eager++;
+    fr_count_way(FR_WAY_alone);
+    fr_count_way(FR_WAY_eager);
     count_step(&fr_nodes[id]);
     fr_looks_taken++;
     fr_guard_restart();
@@ -450,7 +453,7 @@ eval_eagerly(struct fr_err *err)
             fr_node_ref(gathered.id[i]);
         }
     count_evaluation();
-    stats.n_eager++;
+    fr_count_way(FR_WAY_eager);
     for (int i = 0; i < n; i++) {
         if (st == FR_OK && fr_node_computes(&fr_nodes[todo[i]]))
             st = eval_node(todo[i], err);
@@ -485,7 +488,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     if ((st = gather(roots, n, err)) != FR_OK)
         return st;
     how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-    if ((st = fr_plans_find(&gathered, how, &stats, &p, err)) != FR_OK)
+    if ((st = fr_plans_find(&gathered, how, &p, err)) != FR_OK)
         return st;
     had_plan = p;
     fr_looks_taken++;
@@ -522,7 +525,7 @@ fr_eval_count_judged(void)
 void
 fr_eval_count_replay(void)
 {
-    stats.n_replayed++;
+    fr_count_way(FR_WAY_replayed);
 }
 
 /* For roots that the caller has references to. */
@@ -660,7 +663,7 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
             roots[n_todo++] = t[i]->storage->node;
     st = fr_gather(&gathered, roots, n_todo, err);
     if (st == FR_OK)
-        st = fr_plans_find(&gathered, FR_FIND_MADE, &stats, &p, err);
+        st = fr_plans_find(&gathered, FR_FIND_MADE, &p, err);
     if (st == FR_OK)
         st = fr_plan_text(p, kind, text, err);
     fr_turn_leave();
@@ -675,10 +678,8 @@ void
 fr_stats_get(struct fr_stats *out)
 {
     struct fr_compile_stats c;
-    struct fr_launch_stats  l;
 
     fr_compile_stats(&c);
-    fr_launch_stats(&l);
     *out = stats;
     out->n_nodes = fr_nodes_made - n_nodes_base;
     out->n_forced_by_guard = fr_n_guard_forces;
@@ -686,11 +687,6 @@ fr_stats_get(struct fr_stats *out)
     out->n_disk_hits = c.n_disk_hits;
     out->n_pending_compiles = c.n_pending;
     out->pending_nodes = fr_nodes_pending;
-    out->n_interpreted = l.n_interpreted - stats_base.n_interpreted;
-    out->n_jitted = l.n_jitted - stats_base.n_jitted;
-    out->n_ref = l.n_ref - stats_base.n_ref;
-    out->n_packed = l.n_packed - stats_base.n_packed;
-    out->n_shared = l.n_shared - stats_base.n_shared;
 }
 
 uint64_t
@@ -705,7 +701,7 @@ fr_stats_reset(void)
     stats = (struct fr_stats){0};
     n_nodes_base = fr_nodes_made;
     fr_n_guard_forces = 0;
-    fr_launch_stats(&stats_base);
+    fr_ways_reset();
 }
 
 fr_status

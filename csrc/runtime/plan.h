@@ -13,7 +13,6 @@
 #include "jit/lower.h"
 #include "passes/fuse.h"
 
-struct fr_stats;
 
 struct fr_scalar_bits {
     uint64_t word[2];
@@ -275,8 +274,7 @@ enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
-fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_stats *, struct fr_plan **out,
-                        struct fr_err *);
+fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
 /* The plan that was found last; NULL: it is no more. */
 struct fr_plan *fr_plans_last(void);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
@@ -212,8 +213,7 @@ fr_plans_last(void)
 }
 
 fr_status
-fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, struct fr_plan **out,
-              struct fr_err *err)
+fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
     struct fr_plan *p = plan_after(last_plan);
@@ -237,9 +237,9 @@ fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, s
             return st;
         if ((st = add_plan(p, hash, err)) != FR_OK)
             return st;
-        stats->n_plans++;
+        fr_count_way(FR_WAY_plans);
     } else if (how != FR_FIND_NODE) {
-        stats->n_plan_hits++;
+        fr_count_way(FR_WAY_plan_hits);
     }
     if (how == FR_FIND_NODE)
         wanted[p->slot] = ++clock_;

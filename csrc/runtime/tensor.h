@@ -278,14 +278,7 @@ extern struct fr_hooks fr_hooks;
 
 struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
-    uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
-    uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
-    uint64_t n_eager;          /* evaluations node by node, for there was no plan yet */
-    uint64_t n_replayed;       /* evaluations made again from a recording */
-    uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
-    uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
-    uint64_t n_shared;         /* dispatches by several threads */
-    uint64_t n_banded;         /* dispatches that went band by band with others */
+    uint64_t n_evals, n_nodes, n_forced_by_guard;
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;

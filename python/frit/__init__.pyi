@@ -50,8 +50,8 @@ from ._core import (
     tensordot, tile as tile, trace as trace, transpose as transpose, trapezoid as trapezoid, tri as
     tri, tril as tril, triu as triu, union1d as union1d, unique as unique, unique_all as unique_all,
     unique_counts as unique_counts, unique_inverse as unique_inverse, unstack as unstack, unwrap as
-    unwrap, vander as vander, var as var, vdot as vdot, vsplit as vsplit, vstack as vstack, where as
-    where, zeros as zeros, zeros_like as zeros_like)
+    unwrap, vander as vander, var as var, vdot as vdot, vsplit as vsplit, vstack as vstack, ways as
+    ways, where as where, zeros as zeros, zeros_like as zeros_like)
 from ._core import Ufunc
 from .explain import Explanation
 

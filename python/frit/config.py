@@ -44,6 +44,12 @@ def settings():
     return _core.config_list()
 
 
+def ways():
+    """Every way in which a call, an operation or an evaluation is answered, in the order in which they are tried, as a dict:
+    name (stats() counts by it), whether FRIT_OFF can leave it out, when it fits, what runs, and why."""
+    return _core.ways()
+
+
 def threads():
     """How many threads run kernels."""
     return _core.show_config()["threads"]
@@ -53,6 +59,8 @@ def main():
     for s in settings():
         changed = str(s["value"]) != str(s["default"]).strip('"')
         print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']} ({s['allowed']})")
+    for w in ways():
+        print(f"way {w['name']}{' (FRIT_OFF)' if w['can_be_off'] else ''}: {w['fits']}\n    {w['runs']}: {w['why']}")
 
 
 sys.modules[__name__].__class__ = _Config

@@ -137,6 +137,7 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
         whole &= arg[i].step == 0 || adjoins(&arg[i]);
     }
     if (n_rows > 1 && !fr_is_off(FR_OFF_together) && is_short(n, fr_dtype_size(out->dtype), whole)) {
+        fr_count_way(FR_WAY_together);
         map_together(fn, out, all, n_rows, n);
         return true;
     }

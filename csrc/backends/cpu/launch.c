@@ -91,41 +91,6 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
     return scratch_grow(which, n_bytes);
 }
 
-/* ---- counters -------------------------------------------------------------------------------- */
-
-static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed, n_shared;
-
-void
-fr_launch_stats(struct fr_launch_stats *out)
-{
-    out->n_launches = n_launches;
-    out->n_interpreted = n_interpreted;
-    out->n_jitted = n_jitted;
-    out->n_ref = n_ref;
-    out->n_packed = n_packed;
-    out->n_shared = n_shared;
-}
-
-/* One launch runs at a time (runtime/turn.c has a lock), others only read: no locked instruction is needed. */
-static void
-count_more(atomic_ullong *c, unsigned n)
-{
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
-static void
-count(atomic_ullong *c)
-{
-    count_more(c, 1);
-}
-
-void
-fr_launch_count_direct(void)
-{
-    count(&n_launches);
-    count(&n_interpreted);
-}
-
 void
 fr_launch_fail(atomic_int *failed, fr_status st)
 {
@@ -371,6 +336,13 @@ run_alone(const struct fr_exec *e, const struct fr_instance *in)
     return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
 }
 
+static void
+count_packed(const struct fr_instance *in)
+{
+    fr_count_ways(FR_WAY_joined, in->joined > 0);
+    fr_count_ways(FR_WAY_packed, (unsigned)in->n_packed);
+}
+
 /* Everything that is not one small call. */
 static fr_status
 launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads, int64_t ps)
@@ -380,7 +352,7 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     fr_status       st = FR_OK;
 
     for (int i = 0; i < n; i++)
-        count_more(&n_packed, (unsigned)in[i].n_packed);
+        count_packed(&in[i]);
     if (n_threads == 1 && ps < FR_TASK_PS) {
         for (int i = 0; i < n && st == FR_OK; i++)
             st = run_alone(e, &in[i]);
@@ -439,10 +411,16 @@ is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, cons
 {
     if (p->better_than_code)
         return true;
-    if (ps < DUEL_PS)
-        return !fr_is_off(FR_OFF_short_rows) && rows_are_short(p, in, n);
-    return !fr_is_off(FR_OFF_duel) &&
-           fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
+    if (ps < DUEL_PS) {
+        if (fr_is_off(FR_OFF_short_rows) || !rows_are_short(p, in, n))
+            return false;
+        fr_count_way(FR_WAY_short_rows);
+        return true;
+    }
+    if (fr_is_off(FR_OFF_duel))
+        return false;
+    fr_count_way(FR_WAY_duel);
+    return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
 static size_t
@@ -461,7 +439,6 @@ static void
 count_launch(struct fr_kernel *kernel)
 {
     atomic_fetch_add_explicit(&kernel->n_runs, 1, memory_order_relaxed);
-    count(&n_launches);
 }
 
 static void
@@ -488,7 +465,7 @@ launch_ref(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct
 
     for (int i = 0; i < n && st == FR_OK; i++)
         st = fr_ref_launch(kernel->nest, &in[i], err);
-    count(&n_ref);
+    fr_count_way(FR_WAY_ref);
     return st;
 }
 
@@ -555,11 +532,11 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
         return launch_ref(kernel, in, n, err);
     run.ps = all_ps(p, in, n);
     choose_executor(&e, kernel, in, n, run.ps, &duel);
-    count(e.code ? &n_jitted : &n_interpreted);
+    fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
     fr_cost_begin(&run, cost);
-    count_more(&n_shared, run.n_threads > 1);
+    fr_count_ways(FR_WAY_shared, run.n_threads > 1);
     if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))
         st = launch_plain(&e, in);
     else
@@ -598,14 +575,14 @@ fr_launch_parts_begin(struct fr_launch_parts *l, struct fr_kernel *kernel, const
     *l = (struct fr_launch_parts){.kernel = kernel};
     count_launch(kernel);
     if (wants_ref(kernel)) {
-        count(&n_ref);
+        fr_count_way(FR_WAY_ref);
         return;
     }
     choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &l->duel);
     l->code = e.code;
-    count(e.code ? &n_jitted : &n_interpreted);
+    fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     for (int i = 0; i < n; i++)
-        count_more(&n_packed, (unsigned)in[i].n_packed);
+        count_packed(&in[i]);
 }
 
 fr_status

@@ -92,15 +92,6 @@ fr_status fr_launch_part(const struct fr_launch_parts *, const struct fr_instanc
 /* All parts together took so long. */
 void      fr_launch_parts_end(const struct fr_launch_parts *, int64_t ns);
 
-struct fr_launch_stats {
-    uint64_t n_launches;
-    uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
-    uint64_t n_packed;                         /* operands, unless the reference ran */
-    uint64_t n_shared;                         /* launches by several threads */
-};
-void fr_launch_stats(struct fr_launch_stats *);
-/* One launch, interpreted, that was none (direct.h). */
-void fr_launch_count_direct(void);
 /* Frees what the calling thread keeps for its next launch. */
 void fr_launch_trim(void);
 
