@@ -131,3 +131,33 @@ def test_every_way_is_counted_and_said():
     frit.eval(frit.asarray(np.ones(9)) / 4)
     stats = frit.stats()
     assert stats["divided"] == 1 and sum(stats[k] for k in ("jitted", "interpreted", "ref")) == 1
+
+
+def test_numbers_of_the_machine():
+    def value(name):
+        return next(t["value"] for t in frit.config.tuned() if t["name"] == name)
+
+    usual = {t["name"]: t["default"] for t in frit.config.tuned()}
+    with frit.config(tune="duel_ns=7, short_row=9"):
+        assert value("duel_ns") == 7 and value("short_row") == 9 and value("lanes") == usual["lanes"]
+        with frit.config(tune=""):
+            assert value("duel_ns") == usual["duel_ns"]
+        assert value("duel_ns") == 7
+    assert all(value(name) == usual[name] for name in usual)
+    for text in ("duel_ns", "duel_ns=", "duel_ns=x", "duel_ns=1x", "duel_ns=-1", "duel=1", "=1", "short_row=0", "lanes=99999999999999999999",
+                 "duel_ns=1;short_row=2", "duel_ns= 1"):
+        with pytest.raises(ValueError, match="tune cannot be .*name=value"):
+            frit.config(tune=text)
+
+
+@pytest.mark.parametrize("extreme", ["least", "most"])
+def test_no_result_depends_on_a_number_of_the_machine(extreme):
+    a, b = np.linspace(1, 2, 6000).reshape(600, 10), np.linspace(3, 4, 6000).reshape(10, 600)
+    with frit.config(tune=", ".join(f"{t['name']}={t[extreme]}" for t in frit.config.tuned())):
+        for f in (lambda x, y: x + y.T, lambda x, y: x.sum(0) * y.max(1), lambda x, y: np.exp(x) / y.T.sum(1)[:, None]):
+            got = f(frit.asarray(a), frit.asarray(b))
+            with frit.config(tune=""):
+                want = f(frit.asarray(a), frit.asarray(b))
+                frit.eval(want)
+            frit.eval(got)
+            assert np.asarray(got).tobytes() == np.asarray(want).tobytes()

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/tune.h"
 
 struct fr_env fr_env;
 
@@ -22,6 +23,7 @@ static const char off_words[] = ""
 #define ONE_OF(list)      .words = list
 #define SOME_OF(list)     .words = list, .several = true
 #define ANY               .words = NULL
+#define TUNED             .take = fr_tune_take
 #define ENV_INT(field, d) .as_int = &fr_env.field, .default_text = #d
 #define ENV_STR(field, d) .as_str = fr_env.field, .default_text = d
 #define ENV_SET(field, d) .as_bits = &fr_env.field##_bits, ENV_STR(field, d)
@@ -57,6 +59,8 @@ fr_setting_allows_text(const struct fr_setting *s, const char *text)
 {
     if (strlen(text) >= FR_ENV_STR_LEN)
         return false;
+    if (s->take)
+        return s->take(text, false);
     if (!s->words || !strcmp(text, s->default_text))
         return true;
     if (!s->several)
@@ -75,6 +79,8 @@ fr_setting_put_text(const struct fr_setting *s, const char *text)
     const char *word = s->words;
 
     strcpy(s->as_str, text);
+    if (s->take)
+        s->take(text, true);
     if (!s->as_bits)
         return;
     *s->as_bits = 0;
@@ -88,6 +94,8 @@ fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap)
 {
     if (s->as_int)
         snprintf(out, cap, "a whole number from %d to %d", s->least, s->most);
+    else if (s->take)
+        snprintf(out, cap, "name=value of some of the machine's numbers");
     else if (s->words)
         snprintf(out, cap, "%s of %s", s->several ? "some" : "one", s->words);
     else

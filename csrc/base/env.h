@@ -28,6 +28,7 @@ struct fr_setting {
     int         least, most; /* of a number */
     const char *words;       /* of a text, with commas between them; NULL: any text */
     bool        several;     /* any number of the words */
+    bool      (*take)(const char *text, bool apply); /* of a text that is more than words: whether it may be that, and is, if applied */
 };
 
 /* Every setting; the last has no name. */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/processors.h"
+#include "base/tune.h"
 #include "base/ways.h"
 #include "bind/bind.h"
 #include "ir/node.h"
@@ -193,6 +194,24 @@ ways(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+tuned(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (const struct fr_tune_row *r = fr_tune_rows; list && r->name; r++) {
+        PyObject *item = Py_BuildValue("{s:s,s:L,s:L,s:L,s:L,s:s,s:s}", "name", r->name, "value", (long long)*r->value,
+                                       "default", (long long)r->usual, "least", (long long)r->least, "most",
+                                       (long long)r->most, "unit", r->unit, "measured", r->measured);
+
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
 config_get(PyObject *module, PyObject *name)
 {
     const struct fr_setting *s = find_setting(name);
@@ -205,7 +224,7 @@ config_get(PyObject *module, PyObject *name)
 static bool
 may_change(const struct fr_setting *s)
 {
-    return s->as_int || s->as_bits || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
+    return s->as_int || s->as_bits || s->take || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
            !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
 }
 
@@ -482,6 +501,7 @@ PyMethodDef fr_info_methods[] = {
     {"stats_reset", stats_reset, METH_NOARGS, "stats_reset()\n--\n\nSets the counts to zero."},
     {"config_list", config_list, METH_NOARGS,
      "config_list()\n--\n\nEvery setting as a dict: name, variable, value, default, help."},
+    {"tuned", tuned, METH_NOARGS, "tuned()\n--\n\nThe numbers that depend on the machine, as dicts."},
     {"ways", ways, METH_NOARGS,
      "ways()\n--\n\nThe ways in which calls and evaluations are answered, as dicts."},
     {"config_get", config_get, METH_O, "config_get(name, /)\n--\n\nA setting's value; KeyError."},

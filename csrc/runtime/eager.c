@@ -15,15 +15,13 @@
 #include "backends/cpu/direct.h"
 #include "backends/cpu/launch.h"
 #include "base/alloc.h"
+#include "base/tune.h"
 #include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
 
-/* What a single operation reads and writes: for more, threads or machine code may be worth looking for. */
-enum { ALONE_BYTES = 1 << 17,
-       ALONE_COSTLY = 2048,         /* elements */
-       SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
+enum { SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
 /* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
 static int64_t
@@ -87,15 +85,13 @@ fr_eager_is_alone(fr_ref id)
         n_elems += a->layout->n_elems;
         n_bytes += a->layout->n_elems * fr_dtype_size(a->dtype);
     }
-    return n_bytes <= ALONE_BYTES && n_elems <= fr_env.eager_elems &&
-           (n_elems <= ALONE_COSTLY || !(fr_op_info[n->op].flags & FR_OPF_COSTLY));
+    return n_bytes <= fr_tune.alone_bytes && n_elems <= fr_env.eager_elems &&
+           (n_elems <= fr_tune.alone_costly || !(fr_op_info[n->op].flags & FR_OPF_COSTLY));
 }
 
 /* ---- what a node reads and writes ---- */
 
 enum { MAX_OPERANDS = 4,
-       MAX_ROWS = 128,   /* that are run one by one: an executor does several at once; */
-       LONG_ROW = 32,    /* if they are no longer than this */
        MAX_CALLS = 16 }; /* of a kernel that takes short rows together */
 
 enum form { MAP, STORE, ROWS, COLUMNS };
@@ -271,7 +267,7 @@ has_good_rows(const struct loop *z)
     }
     if (fr_env.pack_bytes <= 0)
         return false;
-    return n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
+    return n_rows <= fr_tune.eager_rows || n >= fr_tune.eager_long_row || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
 }
 
 /* ---- one node ---- */

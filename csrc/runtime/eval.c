@@ -7,6 +7,7 @@
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/tune.h"
 #include "base/ways.h"
 #include "base/image.h"
 #include "base/log.h"
@@ -14,9 +15,7 @@
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 
-enum { COMPILE_FIRST_US = 120000000,
-       KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
-};
+enum { COMPILE_FIRST_US = 120000000 };
 
 /* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
 enum way { ONCE, EACH, AGAIN };
@@ -236,7 +235,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     count_evaluation();
     fr_fpe_begin();
     p->running = true;
-    if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
+    if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
         st = run_steps(p, scratch, n_workers, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;

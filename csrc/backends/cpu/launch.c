@@ -19,14 +19,12 @@
 #include "backends/cpu/space.h"
 #include "backends/ref/ref.h"
 #include "base/alloc.h"
+#include "base/tune.h"
 #include "base/ways.h"
 #include "base/processors.h"
 
 enum {
-    LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
     PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
-    SHORT_ROW = 256,    /* elements at most; beyond, an estimate says nothing */
-    DUEL_PS = 200000,   /* of shorter runs an estimate chooses the executor */
     SCRATCH_LEAST = 3 << 19, /* bytes, more than nearly all programs want; untouched, they cost nothing */
 };
 
@@ -222,8 +220,8 @@ cut_instance(struct cut *c, const struct fr_bound *b, int64_t ps, int n_threads)
         if (p->accumulates && b->rest.total > 1)
             pieces = at_most(pieces, most_pieces(b, n_threads));
         c->lanes = fr_space_share(n_inner, pieces, FR_CUT);
-        if (p->accumulates && c->lanes > LANES_MAX && b->rest.total > 1)
-            c->lanes = LANES_MAX;
+        if (p->accumulates && c->lanes > fr_tune.lanes && b->rest.total > 1)
+            c->lanes = fr_tune.lanes;
     }
     c->n_lane_tasks = n_inner ? (n_inner + c->lanes - 1) / c->lanes : 1;
     n = (n + c->n_lane_tasks - 1) / c->n_lane_tasks;
@@ -394,7 +392,7 @@ rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
 
     for (int i = 0; i < n; i++) {
         double rows = (double)in[i].n_rows;
-        if (in[i].n_inner > SHORT_ROW || in[i].joined)
+        if (in[i].n_inner > fr_tune.short_row || in[i].joined)
             return false;
         for (int d = 0; d < in[i].n_outer; d++)
             rows *= (double)in[i].outer[d];
@@ -411,7 +409,7 @@ is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, cons
 {
     if (p->better_than_code)
         return true;
-    if (ps < DUEL_PS) {
+    if (ps < 1000 * fr_tune.duel_ns) {
         if (fr_is_off(FR_OFF_short_rows) || !rows_are_short(p, in, n))
             return false;
         fr_count_way(FR_WAY_short_rows);
