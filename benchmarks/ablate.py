@@ -1,7 +1,7 @@
 """What is each way worth that is there for speed alone?  Every one of them is left out in turn (FRIT_OFF, csrc/base/ways.def).
 
     python -m benchmarks.ablate                                     small cases, and all programs
-    python -m benchmarks.ablate --ways replay,duel --only life,grey
+    python -m benchmarks.ablate --ways replayed,duel --only life,grey
     python -m benchmarks.ablate --cases small --call lazy
 
 One process has all ways and one more for each lacks it. All of them take turns at each case, so that noise meets them alike,
