@@ -96,6 +96,22 @@ def turned_long(xp, a, b):
     return a + b.T
 
 
+@case(normal((30, 3)))
+def few_directions(xp, p):
+    return p / xp.sqrt((p * p).sum(1, keepdims=True))
+
+
+@case(normal((16, 5)))
+def few_classes(xp, x):
+    e = xp.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@case(normal((10, 3, 3)))
+def few_means(xp, x):
+    return (x - x.mean(2, keepdims=True)).max(2)
+
+
 @case(normal((10_000, 3), (3,)))
 def points(xp, p, by):
     return p * by + 1

@@ -138,14 +138,14 @@ def test_numbers_of_the_machine():
         return next(t["value"] for t in frit.config.tuned() if t["name"] == name)
 
     usual = {t["name"]: t["default"] for t in frit.config.tuned()}
-    with frit.config(tune="duel_ns=7, short_row=9"):
-        assert value("duel_ns") == 7 and value("short_row") == 9 and value("lanes") == usual["lanes"]
+    with frit.config(tune="duel_ns=7, rows_tile=99"):
+        assert value("duel_ns") == 7 and value("rows_tile") == 99 and value("lanes") == usual["lanes"]
         with frit.config(tune=""):
             assert value("duel_ns") == usual["duel_ns"]
         assert value("duel_ns") == 7
     assert all(value(name) == usual[name] for name in usual)
-    for text in ("duel_ns", "duel_ns=", "duel_ns=x", "duel_ns=1x", "duel_ns=-1", "duel=1", "=1", "short_row=0", "lanes=99999999999999999999",
-                 "duel_ns=1;short_row=2", "duel_ns= 1"):
+    for text in ("duel_ns", "duel_ns=", "duel_ns=x", "duel_ns=1x", "duel_ns=-1", "duel=1", "=1", "rows_tile=0", "lanes=99999999999999999999",
+                 "duel_ns=1;lanes=99", "duel_ns= 1"):
         with pytest.raises(ValueError, match="tune cannot be .*name=value"):
             frit.config(tune=text)
 

@@ -382,40 +382,14 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     return st;
 }
 
-/* Whether rows are so short that the interpreter, which runs its steps over many rows at once, is
- * faster than compiled code. */
-static bool
-rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
-{
-    /* A step costs the interpreter so much even where there is little to do. */
-    double more = -10000.0 * (double)(p->tile.end - p->tile.first);
-
-    for (int i = 0; i < n; i++) {
-        double rows = (double)in[i].n_rows;
-        if (in[i].n_inner > fr_tune.short_row || in[i].joined)
-            return false;
-        for (int d = 0; d < in[i].n_outer; d++)
-            rows *= (double)in[i].outer[d];
-        more += rows * ((double)p->code_more_ps_row -
-                        (double)p->code_less_ps_full * (double)in[i].n_inner);
-    }
-    return more > 0;
-}
-
 /* Whether there is something faster than the code of the kernel; `run` is to end with the launch. */
 static bool
-is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, const struct fr_instance *in, int n,
-                      int64_t ps, struct fr_duel_run *run)
+is_better_interpreted(const struct fr_program *p, struct fr_kernel *kernel, const struct fr_instance *in, int64_t ps,
+                      struct fr_duel_run *run)
 {
     if (p->better_than_code)
         return true;
-    if (ps < 1000 * fr_tune.duel_ns) {
-        if (fr_is_off(FR_OFF_short_rows) || !rows_are_short(p, in, n))
-            return false;
-        fr_count_way(FR_WAY_short_rows);
-        return true;
-    }
-    if (fr_is_off(FR_OFF_duel))
+    if (ps < 1000 * fr_tune.duel_ns || fr_is_off(FR_OFF_duel))
         return false;
     fr_count_way(FR_WAY_duel);
     return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
@@ -440,7 +414,7 @@ count_launch(struct fr_kernel *kernel)
 }
 
 static void
-choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
+choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_instance *in, int64_t ps,
                 struct fr_duel_run *run)
 {
     const char *mode = fr_env.jit;
@@ -451,7 +425,7 @@ choose_executor(struct fr_exec *e, struct fr_kernel *kernel, const struct fr_ins
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
     run->of = NULL;
-    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, n, ps, run))
+    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, ps, run))
         e->code = NULL;
     e->scratch_bytes = scratch_bytes(e->program, e->code);
 }
@@ -529,7 +503,7 @@ launch(struct fr_kernel *kernel, const struct fr_instance *in, int n, struct fr_
     if (wants_ref(kernel))
         return launch_ref(kernel, in, n, err);
     run.ps = all_ps(p, in, n);
-    choose_executor(&e, kernel, in, n, run.ps, &duel);
+    choose_executor(&e, kernel, in, run.ps, &duel);
     fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
@@ -576,7 +550,7 @@ fr_launch_parts_begin(struct fr_launch_parts *l, struct fr_kernel *kernel, const
         fr_count_way(FR_WAY_ref);
         return;
     }
-    choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &l->duel);
+    choose_executor(&e, kernel, in, all_ps(kernel->program, in, n), &l->duel);
     l->code = e.code;
     fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     for (int i = 0; i < n; i++)

@@ -116,11 +116,9 @@ struct fr_program {
     bool only_places; /* it is a LOAD, its argmax or argmin, and the store of that */
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;
-    /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and how long it takes in comparison, so
-     * much more for each row and so much less for each element. */
+    /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and whether it is the slower one anyway. */
     size_t   code_scratch_bytes;
-    uint32_t code_more_ps_row, code_less_ps_full;
-    bool     better_than_code; /* whatever the size */
+    bool     better_than_code;
 };
 
 /* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the
