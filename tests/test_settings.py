@@ -161,3 +161,19 @@ def test_no_result_depends_on_a_number_of_the_machine(extreme):
                 frit.eval(want)
             frit.eval(got)
             assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.mark.parametrize("off", WORDS["off"].split())
+def test_no_result_depends_on_a_way(off):
+    def loop(x):
+        for i in range(1, len(x)):
+            if x[i, 0] > x[i - 1, 0]:
+                x[i] += x[i - 1] / 3
+        return x
+
+    a = np.random.default_rng(3).random((60, 5))
+    for f in (loop, lambda x: x / 4 + x.T.copy().T, lambda x: (x - x.mean(1, keepdims=True)).argmax(), lambda x: x[:, ::2] + x[:, 1:4]):
+        with frit.config(off=off, eager_elems=131072):
+            fast = frit.accelerate(f)
+            for _ in range(8):
+                assert np.asarray(fast(a.copy())).tobytes() == np.asarray(f(a.copy())).tobytes()
