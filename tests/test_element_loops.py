@@ -1,4 +1,4 @@
-"""Loops over single elements: what they store goes to memory at once where nothing else is pending, and is what NumPy has."""
+"""Loops over single elements: what they read and store is what NumPy has."""
 import gc
 import random
 
@@ -19,48 +19,6 @@ def node_by_node():
     gc.collect()        # what other tests have left behind is pending no more
     with frit.config(eager_elems=131072):
         yield
-
-
-def long_loop(a):
-    for i in range(1, 300):
-        a[i] = a[i - 1] * 0.5 + a[i]
-
-
-def extremes(a):
-    for i in range(1, 300):
-        a[i] = max(a[i], a[i - 1])
-
-
-def in_place(a):
-    for i in range(1, 300):
-        a[i] += a[i - 1]
-        a[i] /= 3
-
-
-def numbers(a):
-    for i in range(300):
-        a[i] = i
-
-
-@pytest.mark.parametrize("loop", [long_loop, extremes, in_place, numbers])
-@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "u1"])
-def test_nothing_stays_pending(loop, dtype):
-    if loop in (long_loop, in_place) and dtype[0] in "iu":
-        pytest.skip("a float for a whole number: NumPy refuses it in place, and may complain where it is stored")
-    a = (np.random.default_rng(1).random(300) * 50).astype(dtype)
-    if dtype == "u1" and loop is numbers:
-        a = a.astype("u2")
-    t = frit.asarray(a.copy())
-    for _ in range(2):      # the first ones may be traced
-        loop(a)
-        loop(t)
-    frit.eval(t)
-    before = frit.stats()
-    loop(a)
-    loop(t)
-    after = frit.stats()
-    assert after["pending_nodes"] == 0 and after["evals"] == before["evals"]
-    assert_same(np.asarray(t), a)
 
 
 def test_what_was_read_before_stays():
@@ -127,25 +85,21 @@ def seams(x, y):
 
 @pytest.mark.parametrize("loop", [spline, damped, seams])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
-def test_elements_are_numbers_where_that_is_the_same(loop, dtype):
-    """In an accelerated call, from the first one on: hardly anything is traced, and the bits are those of what is."""
+def test_node_by_node_and_planned_have_the_same_bits(loop, dtype):
     given = [RNG.random(400).astype(dtype) + 1 for _ in range(2)]
     with frit.config(eager_elems=0):
         traced = [a.copy() for a in given]
         want = frit.accelerate(loop)(*traced)
-    before = frit.stats()
+    fast = frit.accelerate(loop)
     for _ in range(2):
         found = [a.copy() for a in given]
-        got = frit.accelerate(loop)(*found)
+        got = fast(*found)
         for a, b in zip([*got, *found], [*want, *traced]):
             assert_same(np.asarray(a), np.asarray(b))
-    after = frit.stats()
-    assert after["elements"] - before["elements"] > 2 * 1400
-    assert after["nodes"] - before["nodes"] < 2 * (2900 if loop is seams else 1000)
 
 
 @pytest.mark.parametrize("dtype", ["c16", "f8"])
-def test_elements_stay_tensors_where_numbers_are_others(dtype):
+def test_nor_do_those_of_complex_numbers_and_powers_differ(dtype):
     def complex_numbers(a):
         for i in range(1, 300):
             a[i] = a[i] / a[i - 1]
@@ -161,29 +115,6 @@ def test_elements_stay_tensors_where_numbers_are_others(dtype):
             frit.accelerate(f)(b)
         frit.accelerate(f)(c)
         assert_same(c, b)
-
-
-def test_other_calls_have_tensors():
-    """A function that is called within, or after a call whose elements were numbers, or by another thread meanwhile."""
-    kinds = []
-
-    @frit.accelerate
-    def within(a):
-        kinds.extend(hasattr(a[i], "_is_pending") for i in range(200))
-
-    @frit.accelerate
-    def outer(a):
-        s = 0.0
-        for i in range(200):
-            s += a[i]
-        within(a)
-        return s
-
-    a = RNG.random(200)
-    outer(a)
-    assert len(kinds) == 200 and all(kinds)
-    t = frit.asarray(a)
-    assert all(isinstance(t[i], frit.Tensor) for i in range(200))
 
 
 def program(r, rounds):
@@ -217,9 +148,6 @@ def program(r, rounds):
 
 @pytest.mark.parametrize("accelerated", [False, True])
 def test_random_programs(accelerated):
-    t = frit.asarray(np.zeros(1))
-    for _ in range(70):
-        t[0] = 1            # it is a loop
     for seed in range(150):
         r, g = random.Random(seed), np.random.default_rng(seed)
         f = program(r, 6 if accelerated else 1)     # they are counted anew for each call

@@ -1,5 +1,6 @@
 """Settings: frit.config() and the environment take what base/env.def allows, and say what that is where they do not."""
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from .common import ROOT
 
 SETTINGS = {s["name"]: s for s in frit.config.settings()}
 WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
-         "skip": "forward split push fold fuse once"}
+         "skip": "forward split push fold fuse once", "off": " ".join(w["name"] for w in frit.config.ways() if w["can_be_off"])}
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -23,7 +24,7 @@ def test_words(name):
         with frit.config(**{name: word}):
             assert frit._core.config_get(name) == word
     for word in ("bad", "", "Off", "AUTO", word + "x", word[:-1], word + " ", word + ",bad", "x" * 600, "\u00e9"):
-        if word == SETTINGS[name]["default"] or (name in ("log", "skip") and word.endswith(" ")):
+        if word == SETTINGS[name]["default"] or (name in ("log", "skip", "off") and word.endswith(" ")):
             continue
         with pytest.raises(ValueError, match=f"{name} cannot be .*{WORDS[name].split()[-1]}"):
             frit.config(**{name: word})
@@ -103,3 +104,76 @@ def test_what_the_environment_has_wrong_is_said_and_left_alone():
 def test_every_pass_may_be_skipped():
     with open(os.path.join(ROOT, "csrc", "passes", "passes.def")) as f:
         assert re.findall(r"^PASS\((\w+)", f.read(), re.M) == WORDS["skip"].split()
+
+
+def test_a_way_that_is_off_is_not_taken():
+    def replays():
+        fast, before = frit.accelerate(lambda a: a * 2 + a), frit.stats()["replayed"]
+        for _ in range(100):
+            fast(np.ones(10))
+            frit.wait_for_compiles()
+        return frit.stats()["replayed"] - before
+
+    assert replays() > 0
+    with frit.config(off="divided,replayed"):
+        assert replays() == 0
+
+
+FILES = {p.name for p in pathlib.Path(ROOT, "csrc").rglob("*.c")}
+
+
+def test_every_way_is_counted_and_said():
+    stats = frit.stats()
+    for w in frit.config.ways():
+        assert stats[w["name"]] >= 0 and all(len(w[k]) > 5 for k in ("fits", "runs", "why"))
+        assert {name.rsplit("/")[-1] for name in re.findall(r"[\w/]+\.c", w["runs"])} <= FILES
+    frit.reset_stats()
+    frit.eval(frit.asarray(np.ones(9)) / 4)
+    stats = frit.stats()
+    assert stats["divided"] == 1 and sum(stats[k] for k in ("jitted", "interpreted", "ref")) == 1
+
+
+def test_numbers_of_the_machine():
+    def value(name):
+        return next(t["value"] for t in frit.config.tuned() if t["name"] == name)
+
+    usual = {t["name"]: t["default"] for t in frit.config.tuned()}
+    with frit.config(tune="duel_ns=7, rows_tile=99"):
+        assert value("duel_ns") == 7 and value("rows_tile") == 99 and value("lanes") == usual["lanes"]
+        with frit.config(tune=""):
+            assert value("duel_ns") == usual["duel_ns"]
+        assert value("duel_ns") == 7
+    assert all(value(name) == usual[name] for name in usual)
+    for text in ("duel_ns", "duel_ns=", "duel_ns=x", "duel_ns=1x", "duel_ns=-1", "duel=1", "=1", "rows_tile=0", "lanes=99999999999999999999",
+                 "duel_ns=1;lanes=99", "duel_ns= 1"):
+        with pytest.raises(ValueError, match="tune cannot be .*name=value"):
+            frit.config(tune=text)
+
+
+@pytest.mark.parametrize("extreme", ["least", "most"])
+def test_no_result_depends_on_a_number_of_the_machine(extreme):
+    a, b = np.linspace(1, 2, 6000).reshape(600, 10), np.linspace(3, 4, 6000).reshape(10, 600)
+    with frit.config(tune=", ".join(f"{t['name']}={t[extreme]}" for t in frit.config.tuned())):
+        for f in (lambda x, y: x + y.T, lambda x, y: x.sum(0) * y.max(1), lambda x, y: np.exp(x) / y.T.sum(1)[:, None]):
+            got = f(frit.asarray(a), frit.asarray(b))
+            with frit.config(tune=""):
+                want = f(frit.asarray(a), frit.asarray(b))
+                frit.eval(want)
+            frit.eval(got)
+            assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.mark.parametrize("off", WORDS["off"].split())
+def test_no_result_depends_on_a_way(off):
+    def loop(x):
+        for i in range(1, len(x)):
+            if x[i, 0] > x[i - 1, 0]:
+                x[i] += x[i - 1] / 3
+        return x
+
+    a = np.random.default_rng(3).random((60, 5))
+    for f in (loop, lambda x: x / 4 + x.T.copy().T, lambda x: (x - x.mean(1, keepdims=True)).argmax(), lambda x: x[:, ::2] + x[:, 1:4]):
+        with frit.config(off=off, eager_elems=131072):
+            fast = frit.accelerate(f)
+            for _ in range(8):
+                assert np.asarray(fast(a.copy())).tobytes() == np.asarray(f(a.copy())).tobytes()

@@ -100,19 +100,12 @@ struct fr_parts {
 
 /* ---- who runs it ---- */
 
-struct fr_backend_stats {
-    uint64_t n_launches;
-    uint64_t n_interpreted, n_jitted, n_ref;   /* by executor */
-    uint64_t n_packed;                         /* operands, unless the reference ran */
-    uint64_t n_shared;                         /* launches by several threads */
-    uint64_t n_copies_in, n_copies_out;        /* between the host's memory and its own */
-};
-
 struct fr_memory_stats {
     uint64_t live_bytes;      /* asked for and not freed */
     uint64_t peak_bytes;      /* highest live_bytes since the last reset */
     uint64_t pooled_bytes;    /* free, kept for reuse */
     uint64_t n_allocs, n_system;   /* calls; those that went to the system */
+    uint64_t n_copies_in, n_copies_out; /* between the host's memory and its own */
 };
 
 struct fr_backend {
@@ -174,8 +167,6 @@ struct fr_backend {
     void      (*parts_end)(const struct fr_parts *, int64_t ns);
     /* task(arg, i, worker) for each i in [0, n), each once, at the same time as others; false: cancelled. */
     bool      (*share)(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
-
-    void      (*stats)(struct fr_backend_stats *);
 };
 
 extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend;

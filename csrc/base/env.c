@@ -5,16 +5,28 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/tune.h"
 
 struct fr_env fr_env;
+
+/* The ways that can be left out, in the order of the table, each behind a comma and a space. */
+#define OFF_WORDS (off_words + 2)
+static const char off_words[] = ""
+#define WORD_OFF(name) ", " #name
+#define WORD_ALWAYS(name)
+#define WAY(name, off, ...) WORD_##off(name)
+#include "base/ways.def"
+    ;
 
 #define LARGE             (1 << 30)
 #define RANGE(lo, hi)     .least = lo, .most = hi
 #define ONE_OF(list)      .words = list
 #define SOME_OF(list)     .words = list, .several = true
 #define ANY               .words = NULL
+#define TUNED             .take = fr_tune_take
 #define ENV_INT(field, d) .as_int = &fr_env.field, .default_text = #d
 #define ENV_STR(field, d) .as_str = fr_env.field, .default_text = d
+#define ENV_SET(field, d) .as_bits = &fr_env.field##_bits, ENV_STR(field, d)
 #define ENV(kind, env_name, env_field, dflt, allowed, text) \
     {.name = env_name, .field = #env_field, .help = text, ENV_##kind(env_field, dflt), allowed},
 const struct fr_setting fr_settings[] = {
@@ -23,6 +35,7 @@ const struct fr_setting fr_settings[] = {
 };
 #undef ENV_INT
 #undef ENV_STR
+#undef ENV_SET
 
 static bool
 is_word(const char *words, const char *text, size_t n)
@@ -46,6 +59,8 @@ fr_setting_allows_text(const struct fr_setting *s, const char *text)
 {
     if (strlen(text) >= FR_ENV_STR_LEN)
         return false;
+    if (s->take)
+        return s->take(text, false);
     if (!s->words || !strcmp(text, s->default_text))
         return true;
     if (!s->several)
@@ -59,10 +74,28 @@ fr_setting_allows_text(const struct fr_setting *s, const char *text)
 }
 
 void
+fr_setting_put_text(const struct fr_setting *s, const char *text)
+{
+    const char *word = s->words;
+
+    strcpy(s->as_str, text);
+    if (s->take)
+        s->take(text, true);
+    if (!s->as_bits)
+        return;
+    *s->as_bits = 0;
+    for (unsigned bit = 1; *word; bit <<= 1, word += strcspn(word, ", "), word += strspn(word, ", "))
+        if (is_word(text, word, strcspn(word, ", ")))
+            *s->as_bits |= bit;
+}
+
+void
 fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap)
 {
     if (s->as_int)
         snprintf(out, cap, "a whole number from %d to %d", s->least, s->most);
+    else if (s->take)
+        snprintf(out, cap, "name=value of some of the machine's numbers");
     else if (s->words)
         snprintf(out, cap, "%s of %s", s->several ? "some" : "one", s->words);
     else
@@ -79,7 +112,7 @@ set(const struct fr_setting *s, const char *text)
     if (s->as_str) {
         if (!fr_setting_allows_text(s, text))
             return false;
-        strcpy(s->as_str, text);
+        fr_setting_put_text(s, text);
         return true;
     }
     v = strtol(text, &end, 10);

@@ -10,10 +10,12 @@
 struct fr_env {
 #define ENV_INT(field) int field;
 #define ENV_STR(field) char field[FR_ENV_STR_LEN];
+#define ENV_SET(field) char field[FR_ENV_STR_LEN]; unsigned field##_bits;
 #define ENV(kind, name, field, dflt, allowed, help) ENV_##kind(field)
 #include "base/env.def"
 #undef ENV_INT
 #undef ENV_STR
+#undef ENV_SET
 };
 
 extern struct fr_env fr_env;
@@ -22,9 +24,11 @@ struct fr_setting {
     const char *name, *field, *default_text, *help;
     int        *as_int; /* one of the two */
     char       *as_str;
+    unsigned   *as_bits;     /* of a text that is a set: bit i is word i */
     int         least, most; /* of a number */
     const char *words;       /* of a text, with commas between them; NULL: any text */
     bool        several;     /* any number of the words */
+    bool      (*take)(const char *text, bool apply); /* of a text that is more than words: whether it may be that, and is, if applied */
 };
 
 /* Every setting; the last has no name. */
@@ -35,6 +39,8 @@ void fr_env_load(void);
 
 bool fr_setting_allows_int(const struct fr_setting *s, long value);
 bool fr_setting_allows_text(const struct fr_setting *s, const char *text);
+/* Sets a text that is allowed. */
+void fr_setting_put_text(const struct fr_setting *s, const char *text);
 
 /* What a setting may be, in words: "one of cpu, ref". */
 void fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap);

@@ -51,21 +51,17 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     struct accelerated *a = (struct accelerated *)self;
     Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
     PyObject           *call, *result;
-    struct fr_contest_run contest = {.who = FR_CONTEST_OURS};
-    bool                numbers, at_once;
+    bool                at_once;
 
     if (names)
         n_args += PyTuple_GET_SIZE(names);
     call = Py_XNewRef(a->callee.call); /* a call may come to make another */
-    numbers = fr_element_numbers(false);
     at_once = fr_scalar_at_once(false);
-    result = call ? fr_accelerate_call(&a->callee, args, n_args, names, &contest) : NULL;
+    result = call ? fr_accelerate_call(&a->callee, args, n_args, names) : NULL;
     if (result == call) {
         Py_XDECREF(result);
         result = call_long(a, args, n_args, names);
     }
-    fr_contest_end(&contest);
-    fr_element_numbers(numbers);
     fr_scalar_at_once(at_once);
     Py_XDECREF(call);
     return result;

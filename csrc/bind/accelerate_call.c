@@ -6,6 +6,7 @@
  * cost little more than what it computes: positional arguments only, each an ndarray or a plain
  * number, of a function that assigns nothing outside and reads no array from outside. Everything
  * else is refused by the short way and goes the long one, which does the same to every argument. */
+#include "base/ways.h"
 #include "bind/bind.h"
 
 #include <string.h>
@@ -53,11 +54,6 @@ static PyTypeObject *stats_type;
 
 /* ---- the function */
 
-/* On small arrays NumPy does one exact operation sooner than a call of ours begins, unless that is made again without
- * running the function. Of more, a call of ours is cheaper, but the first takes as long as so many of NumPy's
- * operations take longer than ours. */
-enum { SAVED_BY_ONE_KERNEL = 40 };
-
 /* The tuple that stands for a function: made by accelerate.py. */
 enum {
     COPY,     /* the function to run */
@@ -68,11 +64,7 @@ enum {
     REPLACED, /* of (cell, value), likewise, */
     FUNCTIONS, /* of (function, code, defaults, those by name), which were looked at */
     FINISH,   /* finish(pairs, result) of accelerate.py, for results that are more than tensors and numbers */
-    EXACT,    /* the function itself if all that it does has one right result, or None */
-    REAL,     /* whether that is so for real numbers only, */
-    NUMBERS,  /* and whether it is so of what it does with single elements */
-    N_PLAIN,  /* how many operations it is, if it is nothing but a few, or None, */
-    VIEWS,    /* and whether on parts or transposes of its arguments */
+    EXACT,    /* the function itself if all that it does with real numbers has one right result, or None */
     CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
                  calls may be made again without running it (replay.c), or None */
     INSIDE,   /* (its copy for calls that are noted, the globals and the cells that this one sees), or None */
@@ -226,23 +218,10 @@ fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
 bool
 fr_accelerate_set_call(struct fr_callee *f, PyObject *call)
 {
-    PyObject *n_plain;
-    int64_t   n = 0;
-
     if (!PyTuple_CheckExact(call) || PyTuple_GET_SIZE(call) != N_PARTS ||
         !Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type))
         return false;
-    n_plain = PyTuple_GET_ITEM(call, N_PLAIN);
-    if (n_plain != Py_None && !(PyLong_CheckExact(n_plain) && fr_value_small_int(n_plain, &n)))
-        return false;
     f->call = Py_NewRef(call);
-    f->is_single = n == 1;
-    if (n_plain == Py_None)
-        f->n_first = 0;
-    else if (n == 0 || (n == 1 && PyTuple_GET_ITEM(call, CLOSED) == Py_None))
-        f->n_first = UINT64_MAX;
-    else
-        f->n_first = SAVED_BY_ONE_KERNEL / (uint64_t)n;
     return true;
 }
 
@@ -251,11 +230,12 @@ fr_accelerate_set_call(struct fr_callee *f, PyObject *call)
 enum {
     MAX_ARGS = 128,
     MAX_RESULTS = 128,
-    SMALL_BYTES = 32768, /* of arguments with which NumPy is through before our call has begun */
     NOTED_AFTER = 3,     /* calls: by then the next takes half of NumPy's time and can bear to be noted, */
     FEW_OPERATIONS = 2,  /* unless it is no more than these, of which a noted call saves a fraction of a microsecond: */
     FEW_NOTED_AFTER = 32, /* to note one costs as much as so many save */
-    SLOW_HALF = 64       /* times that NumPy is longer at half precision, which it converts one by one */
+    MOST_PARTS = 1024,   /* of arguments that are looked at for their elements, */
+    LOOP_NODES = 2048,   /* which a call that is made again without running does not have, and */
+    NODE_ELEMENTS = 8    /* of arguments for each node: with fewer the calls from Python count, and not the elements */
 };
 
 struct call {
@@ -364,54 +344,6 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
     return a > b ? a - b : 0;
 }
 
-/* The bytes of an array in all of whose axes the longest one is: of what its parts and transposes make together. */
-static npy_intp
-spread_bytes(PyArrayObject *a)
-{
-    npy_intp longest = 1, n_bytes = (npy_intp)PyArray_ITEMSIZE(a);
-
-    for (int k = 0; k < PyArray_NDIM(a); k++)
-        longest = PyArray_DIM(a, k) > longest ? PyArray_DIM(a, k) : longest;
-    for (int k = 0; k < PyArray_NDIM(a) && n_bytes <= SMALL_BYTES; k++)
-        n_bytes = longest <= SMALL_BYTES ? n_bytes * longest : SMALL_BYTES + 1;
-    return n_bytes;
-}
-
-/* Whether a few operations over these arguments are better left to NumPy: no more than a few elements, and no outer
- * product of them. */
-static bool
-are_small(PyObject *call, PyObject *const *args, Py_ssize_t n)
-{
-    bool           real = PyTuple_GET_ITEM(call, REAL) == Py_True, views = PyTuple_GET_ITEM(call, VIEWS) == Py_True;
-    PyArrayObject *a, *first = NULL;
-    npy_intp       n_bytes = 0;
-
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if (PyFloat_CheckExact(args[i]) || PyLong_CheckExact(args[i]))
-            continue;
-        if (!PyArray_CheckExact(args[i]))
-            return false;
-        a = fr_array(args[i]);
-        if (PyArray_NDIM(a) == 0 || (real && PyArray_ISCOMPLEX(a)) || (first && !PyArray_SAMESHAPE(a, first)))
-            return false; /* what has no axes comes to NumPy's numbers, whose squares are C's pow */
-        first = a;
-        n_bytes += (views ? spread_bytes(a) : PyArray_NBYTES(a)) * (PyArray_TYPE(a) == NPY_HALF ? SLOW_HALF : 1);
-    }
-    return n_bytes <= SMALL_BYTES;
-}
-
-/* Whether the function itself is to be called. A single operation is traced now and then until there is a plan with
- * which it can be noted. */
-static bool
-is_numpys(const struct fr_callee *f, PyObject *const *args, Py_ssize_t n)
-{
-    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
-
-    return (stats->calls < f->n_first ||
-            (f->is_single && ((!f->is_planned && stats->calls % f->n_first) || !fr_replays_wanted(f->replays)))) &&
-           are_small(f->call, args, n);
-}
-
 static Py_ssize_t
 n_named(PyObject *names)
 {
@@ -427,6 +359,7 @@ run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
     stats->unchanged++;
+    fr_count_way(FR_WAY_unchanged);
     return PyObject_Vectorcall(PyTuple_GET_ITEM(call, EXACT), args, (size_t)(n_args - n_named(names)), names);
 }
 
@@ -447,7 +380,7 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     uint64_t           n_kernels;
     bool               found;
 
-    if (!f->replays || fr_call_depth > 0 || is_traced())
+    if (!f->replays || fr_call_depth > 0 || is_traced() || fr_is_off(FR_OFF_replayed))
         return false;
     FR_TRACE_HERE();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
@@ -469,24 +402,87 @@ may_be_noted(const struct fr_callee *f)
 {
     const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
 
-    return stats->syncs == 0 && !f->is_of_elements && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
            fr_replays_wanted(f->replays);
 }
 
-/* Who is to run the call, and whether elements may be numbers. */
-static void
-begin_contest(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, struct fr_contest_run *contest)
-{
-    PyObject *call = f->call;
-    bool      exact = PyTuple_GET_ITEM(call, EXACT) != Py_None && !f->is_single;
-    uint64_t  key;
+static bool add_elements(PyObject *, int *n_left, int64_t *n);
 
-    if (fr_call_depth > 0 || (!exact && PyTuple_GET_ITEM(call, NUMBERS) != Py_True) || is_traced() ||
-        !(key = fr_contest_key(args, n_args, names, PyTuple_GET_ITEM(call, REAL) == Py_True)))
+static bool
+add_dict(PyObject *dict, int *n_left, int64_t *n)
+{
+    PyObject  *k, *value;
+    Py_ssize_t at = 0;
+
+    while (PyDict_Next(dict, &at, &k, &value))
+        if (!PyUnicode_CheckExact(k) || !add_elements(value, n_left, n))
+            return false;
+    return true;
+}
+
+/* Adds the elements of an array, of a number, and of lists and dicts of a few of them. False: there is something else, or
+ * a complex number. */
+static bool
+add_elements(PyObject *o, int *n_left, int64_t *n)
+{
+    if (--*n_left < 0)
+        return false;
+    if (PyArray_CheckExact(o)) {
+        *n += PyArray_SIZE(fr_array(o));
+        return !PyArray_ISCOMPLEX(fr_array(o));
+    }
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            if (!add_elements(PySequence_Fast_GET_ITEM(o, i), n_left, n))
+                return false;
+        return true;
+    }
+    if (PyDict_CheckExact(o))
+        return add_dict(o, n_left, n);
+    ++*n;
+    return fr_accelerate_is_number(o) && !PyModule_CheckExact(o) && !PyComplex_Check(o);
+}
+
+/* The elements of all arguments; -1: some are not for a function that is exact for real numbers. */
+static int64_t
+n_elements_of(fr_args args, Py_ssize_t n_args)
+{
+    int64_t n = 0;
+    int     n_left = MOST_PARTS;
+
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (!add_elements(args[i], &n_left, &n))
+            return -1;
+    return n;
+}
+
+/* Whether the function itself is to be called: a loop over elements, or one that looks at each value before it goes on, is
+ * nothing but calls from Python, which NumPy's scalars answer sooner than a graph is traced. Where all that the function
+ * does has one right result (python/frit/_exact.py), the bits are the same. */
+static bool
+is_numpys(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+{
+    int64_t n;
+
+    if (FR_LIKELY(f->n_loop == 0) || fr_call_depth > 0 || fr_is_off(FR_OFF_unchanged) || is_traced())
+        return false;
+    n = n_elements_of(args, n_args);
+    return n >= 0 && n <= f->n_loop;
+}
+
+/* Notes whether a call that was traced, and made so many nodes, was such a loop. */
+static void
+note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
+{
+    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    int64_t                  n;
+
+    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || PyTuple_GET_ITEM(f->call, EXACT) == Py_None || fr_env.eager_elems <= 0 ||
+        fr_env_waits_for_code())
         return;
-    if (exact)
-        fr_contest_begin(contest, f->contest, key, may_be_noted(f));
-    fr_element_numbers(contest->who == FR_CONTEST_OURS);
+    n = n_elements_of(args, n_args);
+    if (n <= n_nodes * NODE_ELEMENTS && n > f->n_loop)
+        f->n_loop = n;
 }
 
 /* Whether this one is to be, to be made again, once it has a plan. */
@@ -500,7 +496,8 @@ is_repeated(const struct fr_callee *f)
 }
 
 static void
-note_stats(struct fr_callee *f, const struct fr_call_counters *before, const struct fr_call_counters *body, bool raised)
+note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
+           const struct fr_call_counters *body, bool raised)
 {
     struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
     struct fr_call_counters after;
@@ -511,9 +508,10 @@ note_stats(struct fr_callee *f, const struct fr_call_counters *before, const str
     stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
     f->is_planned = fr_eval_had_plan();
-    f->is_of_elements = after.n_elements - before->n_elements > after.n_nodes - before->n_nodes;
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
+    if (fr_call_depth == 0)
+        note_loop(f, args, n_args, (int64_t)(after.n_nodes - before->n_nodes));
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -539,7 +537,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_record_end(watch);
     if (refused)
         return Py_NewRef(call);
-    note_stats(f, &before, &body, !result);
+    note_stats(f, args, n_args, &before, &body, !result);
     return result;
 }
 
@@ -576,7 +574,7 @@ with_stand_in(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names, 
 }
 
 PyObject *
-fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, struct fr_contest_run *contest)
+fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     PyObject               *call = f->call, *result, *own[MAX_ARGS];
     struct call             c;
@@ -584,17 +582,12 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
 
-    if (!f->replays && is_numpys(f, args, n_args)) /* whatever its globals are now */
-        return run_unchanged(call, args, n_args, names);
     if (!is_current(call))
         return Py_NewRef(call);
     args = with_stand_in(call, args, n_args, names, own);
     if (replay(f, args, n_args, names, &result))
         return result;
-    if (f->replays && is_numpys(f, args, n_args))
-        return run_unchanged(call, args, n_args, names);
-    begin_contest(f, args, n_args, names, contest);
-    if (contest->who == FR_CONTEST_THEIRS)
+    if (is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
@@ -613,8 +606,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     fr_info_call_counters(&before);
     if (watch)
         fr_record_begin(watch);
-    else
-        fr_element_loops_begin(false);
     fr_call_begin();
     result = PyObject_Vectorcall(fr_accelerate_copy(call), c.in, (size_t)n_args, NULL);
     raised = !result;
@@ -629,7 +620,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     fr_call_end();
     fr_record_end(watch);
-    note_stats(f, &before, &body, raised);
+    note_stats(f, args, n_args, &before, &body, raised);
     return result;
 }
 

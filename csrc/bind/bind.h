@@ -200,14 +200,6 @@ fr_type_view_of(PyObject *self, PyObject *view, bool array)
 }
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
-/* What a function has come to, or a NumPy number instead of what stands for one, in a loop over elements (element.c).
- * Takes over the reference; NULL stays NULL. */
-PyObject *fr_type_number_of_scalar(PyObject *);   /* of a tensor that is one */
-static inline PyObject *
-fr_type_number(PyObject *o)
-{
-    return o && fr_is_tensor(o) && fr_object(o)->scalar ? fr_type_number_of_scalar(o) : o;
-}
 /* ---- become.c: what an accelerated call leaves behind */
 int       fr_become_init(void);
 /* Turns a Tensor that is nobody's loan into the array or number that it stands for, in place: 1. 0: it stays what it is,
@@ -286,6 +278,12 @@ static inline PyObject *
 fr_scalar_result(PyObject *o)
 {
     return FR_LIKELY(!fr_scalar_n_at_once) ? o : fr_scalar_real(o);
+}
+/* The same of what a function has come to, which may be anything else. */
+static inline PyObject *
+fr_type_number(PyObject *o)
+{
+    return o && fr_is_tensor(o) && fr_object(o)->scalar ? fr_scalar_result(o) : o;
 }
 /* Whether an array that is none of ours asks what number it gets by x[...] = number: NumPy stores a number otherwise than
  * an array, and takes for an array what has any array's protocol. (By x[mask] = number it casts both.) */
@@ -507,48 +505,22 @@ void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_d
 int       fr_accelerate_init(PyObject *module);
 bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
 int       fr_accelerate_call_init(PyObject *module);
-/* contest.c: whether a function of exact operations had better run as it is */
-enum { FR_CONTEST_OURS, FR_CONTEST_THEIRS, FR_CONTESTS = 4 };
-struct fr_contest {            /* calls with arguments of one kind */
-    uint64_t key, n_calls, n_waited;    /* the calls after those of which it was not clear whether it comes to this */
-    uint64_t n_nodes;          /* of the last one, with elements that need none */
-    uint64_t first_turn;       /* the call with which the turns began; 0: they have not */
-    int64_t  best_ns[2];       /* 0: not known */
-};
-struct fr_contest_run {        /* one call */
-    struct fr_contest *of;     /* NULL: it is not timed */
-    int                who;
-    int64_t            began_ns;
-    uint64_t           began_nodes, began_handed;
-};
-/* What the time of a call depends on: shapes and dtypes, and whole numbers, which count steps; of arrays and numbers, and
- * lists and dicts of a few of them. 0: others are among them, or, if all are to be `real`, complex numbers. */
-uint64_t  fr_contest_key(fr_args args, Py_ssize_t n_args, PyObject *names, bool real);
-/* Before a call with arguments of this key: who is to run it. `waits`: it may be made again without running before long. */
-void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, uint64_t key, bool waits);
-/* After the call; a run that has not begun is none. */
-void      fr_contest_end(const struct fr_contest_run *);
-
 struct fr_replays;
 /* The tuple as the function has it now, and calls recorded with it. */
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
-    struct fr_contest  contest[FR_CONTESTS];
-    uint64_t           n_first;    /* calls on small arrays that are NumPy's, */
-    bool               is_single;  /* and all are if it is one operation that cannot be made again without running it */
+    int64_t            n_loop;     /* with so many elements of arguments, or fewer, it is a loop over elements */
     bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
     bool               is_planned; /* the last call was: before, it is too early to note one */
     bool               is_inside;  /* a thread is in the copy for calls that are noted, whose globals are that call's */
     uint64_t           n_operations; /* nodes that a call has made, at most */
-    bool               is_of_elements;  /* the last call was a loop over elements, most of them without a node */
 };
 /* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
 bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
-PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names,
-                             struct fr_contest_run *);
+PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
 bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
 /* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
 Py_ssize_t fr_accelerate_n_globals(PyObject *call);
@@ -660,7 +632,7 @@ enum fr_sync {
 };
 /* What an accelerated call compares before and after. */
 struct fr_call_counters {
-    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes, n_elements;
+    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes;
 };
 void      fr_info_call_counters(struct fr_call_counters *);
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */

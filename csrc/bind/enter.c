@@ -438,8 +438,6 @@ fr_enter_call(struct fr_callee *f, struct fr_watch *watch, Py_ssize_t n_args, Py
     if (enter_containers(e)) {
         if (into)
             fr_record_begin(watch);
-        else
-            fr_element_loops_begin(false);
         result = run(e, f, n_args, names);
     }
     fr_info_call_counters(body);

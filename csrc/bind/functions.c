@@ -320,28 +320,11 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     return st == FR_VALUE_HAND ? fr_functions_hand(op, args, nargs, kwnames) : result;
 }
 
-/* The operation on NumPy's numbers, or on one and Python's, in a loop over elements. NULL: it is to be traced. */
-static PyObject *
-map_numbers(fr_op op, fr_args args, int n)
-{
-    struct fr_arg a[3];
-    uint64_t      room[2];
-    fr_dtype      d;
-
-    for (int i = 0; i < n; i++) {
-        a[i] = (struct fr_arg){.t = NULL};
-        if (fr_numpy_is_scalar(args[i]) ? !fr_numpy_scalar(args[i], &a[i].n) : !fr_value_fast(args[i], &a[i]) || a[i].t)
-            return NULL;
-    }
-    return fr_element_map(op, a, n, &d, room) ? fr_numpy_scalar_from(d, room) : NULL;
-}
-
 PyObject *
 fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     int           n = fr_op_info[op].arity;
     struct fr_arg a[3];
-    PyObject     *number;
 
     if (FR_LIKELY(!kwnames && nargs == n)) {
         if (FR_UNLIKELY(op == FR_OP_power))
@@ -350,8 +333,6 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
             if (!fr_value_fast(args[i], &a[i])) {
                 if (!numpy_has(op) && PyUnicode_Check(args[i]))
                     return fr_functions_hand(op, args, nargs, NULL);
-                if ((number = map_numbers(op, args, n)) || PyErr_Occurred())
-                    return number;
                 return fr_type_number(fr_number_map(op, args, n, false));
             }
         return fr_type_number(fr_number_trace(op, a, n, FR_SITE_UFUNC));

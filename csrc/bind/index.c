@@ -194,10 +194,7 @@ window_of(const struct fr_tensor *t, const struct window *w)
     struct fr_err    err;
     fr_status        st;
     PyObject        *o;
-    uint64_t         room[2];
 
-    if (w->scalar && fr_element_load(t, w->offset, room))
-        return fr_numpy_scalar_from(t->dtype, room);
     st = fr_tensor_window(t, w->ndim, w->dims, w->strides, w->offset, &out, &err);
     if (st != FR_OK || !w->scalar)
         return fr_type_result(st, &out, &err);

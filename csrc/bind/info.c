@@ -4,9 +4,10 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
-#include "base/env.h"
 #include "base/log.h"
 #include "base/processors.h"
+#include "base/tune.h"
+#include "base/ways.h"
 #include "bind/bind.h"
 #include "ir/node.h"
 #include "jit/compile.h"
@@ -74,7 +75,6 @@ stats(PyObject *module, PyObject *unused)
     struct fr_stats         s = {0};
     struct fr_compile_stats c = {0};
     struct fr_memory_stats  m = {0};
-    struct fr_backend_stats b = {0};
     PyObject               *d = PyDict_New();
     bool                    ok = d != NULL;
 
@@ -82,20 +82,22 @@ stats(PyObject *module, PyObject *unused)
     fr_stats_get(&s);
     fr_compile_stats(&c);
     fr_backend->memory_stats(&m);
-    fr_backend->stats(&b);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
-    STAT(s, n_kernels) STAT(s, n_products) STAT(s, n_plans) STAT(s, n_plan_hits) STAT(s, n_recognised) STAT(s, n_eager)
-    STAT(s, n_replayed)
-    STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard) STAT(s, n_interpreted) STAT(s, n_jitted)
-    STAT(s, n_ref) STAT(s, n_packed) STAT(s, n_shared) STAT(s, n_banded) STAT(s, n_elements)
+    STAT(s, n_kernels) STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard)
     STAT(s, bytes_read) STAT(s, bytes_written)
     STAT(s, pending_nodes) STAT(s, n_judged) STAT(s, peak_planned_bytes)
     STAT(c, n_compiled) STAT(c, n_failed) STAT(c, n_disk_hits) STAT(c, n_disk_misses)
     STAT(c, n_bad_entries) STAT(c, n_helpers_started) STAT(c, compile_us) STAT(c, n_pending)
     STAT(c, n_objects) STAT(c, n_loaded) STAT(c, n_unloaded) STAT(c, code_bytes) STAT(c, code_maps)
     STAT(m, live_bytes) STAT(m, peak_bytes) STAT(m, pooled_bytes) STAT(m, n_allocs)
-    STAT(m, n_system) STAT(b, n_copies_in) STAT(b, n_copies_out)
+    STAT(m, n_system) STAT(m, n_copies_in) STAT(m, n_copies_out)
 #undef STAT
+    for (int i = 0; i < FR_N_WAYS; i++) {
+        char key[64];
+
+        snprintf(key, sizeof key, "n_%s", fr_way_rows[i].name);
+        ok = ok && put(d, key, fr_ways_taken[i]);
+    }
     ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
     ok = ok && put_object(d, "fallbacks", fr_names_counts());
     ok = ok && put_object(d, "syncs", sync_counts());
@@ -107,7 +109,7 @@ stats(PyObject *module, PyObject *unused)
 void
 fr_info_call_counters(struct fr_call_counters *c)
 {
-    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs, fr_nodes_made, fr_elements_done};
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_names_total(), n_syncs, fr_nodes_made};
 }
 
 static PyObject *
@@ -173,6 +175,42 @@ config_list(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+ways(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (int i = 0; list && i < FR_N_WAYS; i++) {
+        const struct fr_way_row *w = &fr_way_rows[i];
+        PyObject *item = Py_BuildValue("{s:s,s:N,s:s,s:s,s:s}", "name", w->name, "can_be_off", PyBool_FromLong(w->can_be_off),
+                                       "fits", w->fits, "runs", w->runs, "why", w->why);
+
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+tuned(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+
+    (void)module, (void)unused;
+    for (const struct fr_tune_row *r = fr_tune_rows; list && r->name; r++) {
+        PyObject *item = Py_BuildValue("{s:s,s:L,s:L,s:L,s:L,s:s,s:s}", "name", r->name, "value", (long long)*r->value,
+                                       "default", (long long)r->usual, "least", (long long)r->least, "most",
+                                       (long long)r->most, "unit", r->unit, "measured", r->measured);
+
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
 config_get(PyObject *module, PyObject *name)
 {
     const struct fr_setting *s = find_setting(name);
@@ -185,7 +223,7 @@ config_get(PyObject *module, PyObject *name)
 static bool
 may_change(const struct fr_setting *s)
 {
-    return s->as_int || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
+    return s->as_int || s->as_bits || s->take || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
            !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
 }
 
@@ -223,7 +261,7 @@ set_text(const struct fr_setting *s, PyObject *value)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
     if (!fr_setting_allows_text(s, text))
         return not_allowed(s, value);
-    strcpy(s->as_str, text);
+    fr_setting_put_text(s, text);
     Py_RETURN_NONE;
 }
 
@@ -462,6 +500,9 @@ PyMethodDef fr_info_methods[] = {
     {"stats_reset", stats_reset, METH_NOARGS, "stats_reset()\n--\n\nSets the counts to zero."},
     {"config_list", config_list, METH_NOARGS,
      "config_list()\n--\n\nEvery setting as a dict: name, variable, value, default, help."},
+    {"tuned", tuned, METH_NOARGS, "tuned()\n--\n\nThe numbers that depend on the machine, as dicts."},
+    {"ways", ways, METH_NOARGS,
+     "ways()\n--\n\nThe ways in which calls and evaluations are answered, as dicts."},
     {"config_get", config_get, METH_O, "config_get(name, /)\n--\n\nA setting's value; KeyError."},
     {"config_set", PLAIN(config_set),
      "config_set(name, value, /)\n--\n\n"

@@ -4,14 +4,13 @@
  * arrives as a Python function is counted in a dict by its name. */
 #include <string.h>
 
-#include "base/env.h"
+#include "base/ways.h"
 #include "bind/bind.h"
 
 enum { N_NAMES = 1024 };       /* slots; about 250 literals exist */
 
 static struct fr_name names[N_NAMES];
 static PyObject      *counts;  /* of functions that came as objects: text -> int */
-static uint64_t       total;
 
 int
 fr_names_init(void)
@@ -25,7 +24,7 @@ log_call(const char *name)
 {
     PyObject *where;
 
-    total++;
+    fr_count_way(FR_WAY_handed);
     if (FR_LIKELY(!fr_env.log[0]) || !strstr(fr_env.log, "fallbacks"))
         return;
     where = fr_site_text(fr_site_here());
@@ -107,7 +106,7 @@ fr_names_count_function(PyObject *func)
 uint64_t
 fr_names_total(void)
 {
-    return total;
+    return fr_ways_taken[FR_WAY_handed];
 }
 
 PyObject *
@@ -130,5 +129,4 @@ fr_names_reset(void)
     PyDict_Clear(counts);
     for (int i = 0; i < N_NAMES; i++)
         names[i].n_calls = 0;
-    total = 0;
 }

@@ -4,6 +4,7 @@
  * the result: tensors and plain Python numbers, read directly from their objects. */
 #include <string.h>
 
+#include "base/ways.h"
 #include "bind/bind.h"
 #include "bind/errstate.h"
 #include "bind/pair.h"
@@ -118,7 +119,7 @@ binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
                 return (PyObject *)(r);                                                                                \
             fr_trace_add_to_site(&(r)->t, fr_number_how(a, b));                                                          \
             fr_type_set_scalar((PyObject *)(r), true);                                                                 \
-            return fr_type_number_of_scalar((PyObject *)(r));                                                           \
+            return fr_scalar_result((PyObject *)(r));                                                           \
         }                                                                                                              \
         Py_DECREF(r);                                                                                                  \
     } while (0)
@@ -180,10 +181,11 @@ without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
 {
     int64_t v = n->v.i64;
 
-    if (n->huge || !fr_dtype_is_int(d) || (n->weak ? n->weak != 'i' : n->dtype != d))
+    if (n->huge || !fr_dtype_is_int(d) || fr_is_off(FR_OFF_divided) || (n->weak ? n->weak != 'i' : n->dtype != d))
         return op;
     if (!divides_alike((double)v) || v <= 0 || (v & (v - 1)) || v >> (8 * fr_dtype_size(d) - 2) > 0)
         return op;
+    fr_count_way(FR_WAY_divided);
     n->v.i64 = op == FR_OP_remainder ? v - 1 : __builtin_ctzll((uint64_t)v);
     return op == FR_OP_remainder ? FR_OP_bitwise_and : FR_OP_right_shift;
 }
@@ -208,11 +210,16 @@ division_by(const struct fr_tensor *t, bool may_invert, double *v)
     const double size = *v < 0 ? -*v : *v;
     fr_dtype     whole;
 
-    if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v))
+    if (fr_is_off(FR_OFF_divided))
+        return FR_OP_divide;
+    if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v)) {
+        fr_count_way(FR_WAY_divided);
         return FR_OP_multiply;
+    }
     whole = fr_tensor_whole_numbers(t);
     if (!fr_dtype_is_int(whole) || !(size >= 0x1p-60 && size <= 0x1p60))
         return FR_OP_divide;
+    fr_count_way(FR_WAY_divided);
     return fr_dtype_size(whole) <= 2 && has_few_digits(*v) && divides_alike(*v) ? FR_OP_divide_few : FR_OP_divide_whole;
 }
 

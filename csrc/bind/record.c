@@ -188,7 +188,6 @@ fr_record_begin(struct fr_watch *w)
 {
     struct fr_record *r = w->record;
 
-    fr_element_loops_begin(true);
     r->looks = fr_looks_taken;
     r->takes = fr_takes_plain;
     r->fallbacks = fr_names_total();
@@ -207,7 +206,6 @@ fr_record_end(struct fr_watch *w)
 
     if (!w)
         return;
-    fr_element_loops_begin(false);
     for (int i = 0; r && i < r->n_looks; i++)
         Py_XDECREF(w->found[i]);
     /* Meanwhile the function may have come to be another one. */

@@ -113,19 +113,6 @@ fr_type_result(fr_status st, struct fr_tensor *t, const struct fr_err *err)
     return st == FR_OK ? fr_type_take(t) : fr_errors_raise(st, err);
 }
 
-PyObject *
-fr_type_number_of_scalar(PyObject *o)
-{
-    uint64_t  room[2];
-    PyObject *number;
-
-    if (!fr_element_result(fr_of(o), room))
-        return fr_scalar_result(o);
-    number = fr_numpy_scalar_from(fr_of(o)->dtype, room);
-    Py_DECREF(o);
-    return number;
-}
-
 void
 fr_type_be_no_base(PyObject *self)
 {

@@ -121,18 +121,11 @@ static inline void fr_node_ref(fr_ref id) { fr_nodes[id].refs++; }
 /* A free node is known by its operation. The other byte is to be written anyway, so that one store will do. */
 #define FR_FREE_HEAD ((struct fr_node){.op = FR_N_OPS}.head)
 
-/* Makes a node a free one, which `next` comes after. */
-FR_INLINE void
-fr_node_put_before(struct fr_node *n, fr_ref next)
-{
-    n->head = FR_FREE_HEAD;
-    n->index = next;
-}
-
 FR_INLINE void
 fr_node_put_back(struct fr_node *n, fr_ref id)
 {
-    fr_node_put_before(n, fr_nodes_free);
+    n->head = FR_FREE_HEAD;
+    n->index = fr_nodes_free;
     fr_nodes_free = id;
 }
 

@@ -316,7 +316,7 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
 {
     fr_mval zero = m_int(c, in, 0);
 
-    return m_select(c, m_eq(c, b, zero), zero, divide_any(c, in, a, b, wanted));
+    return m_and(c, m_sub(c, zero, m_cvt(c, in, m_ne(c, b, zero))), divide_any(c, in, a, b, wanted));
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */

@@ -13,17 +13,13 @@
 
 #include "backends/host.h"
 #include "base/alloc.h"
-#include "base/env.h"
+#include "base/tune.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/there.h"
 
-uint64_t fr_eager_runs;
-
-/* What a single operation reads and writes: for more, threads or machine code may be worth looking for. */
-enum { ALONE_BYTES = 1 << 17,
-       ALONE_COSTLY = 2048,         /* elements */
-       SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
+enum { SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
 /* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
 static int64_t
@@ -71,78 +67,29 @@ fr_eager_suits(const struct fr_gathered *g)
     return n_elems <= fr_env.eager_elems || are_small(g);
 }
 
-/* Whether the node is converted for one other, as it lies. */
-static bool
-is_conversion(const struct fr_node *a)
-{
-    return a->op == FR_OP_cast && a->refs == 1 && !fr_arg_is_number(a, 0) && fr_nodes[a->arg[0]].layout == a->layout;
-}
-
-/* What a reduction reads in the end, *as which dtype: what is converted for it alone is converted on the way, and bools are
- * counted without that. Returns how many nodes are pending for it. */
-static int
-source_of(const struct fr_node *n, fr_ref *from, fr_dtype *as)
-{
-    int n_nodes = 1;
-
-    *from = n->arg[0];
-    *as = fr_nodes[*from].dtype;
-    if (FR_LIKELY(fr_nodes[*from].op != FR_OP_cast))
-        return 1;
-    if (n->op == FR_OP_sum && *as == FR_I64 && is_conversion(&fr_nodes[*from]) &&
-        fr_nodes[fr_nodes[*from].arg[0]].dtype == FR_BOOL) {
-        *from = fr_nodes[*from].arg[0];
-        *as = FR_BOOL;
-        n_nodes++;
-    }
-    if (is_conversion(&fr_nodes[*from])) {
-        *from = fr_nodes[*from].arg[0];
-        n_nodes++;
-    }
-    return n_nodes;
-}
-
-/* Whether nothing else is pending than the node, and conversions for it. */
-static bool
-is_sole(const struct fr_node *n)
-{
-    fr_ref   from;
-    fr_dtype as;
-
-    if (FR_LIKELY(fr_nodes_pending == 1))
-        return true;
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE && fr_nodes_pending <= 3 && !fr_arg_is_number(n, 0) &&
-           fr_nodes_pending == (uint32_t)source_of(n, &from, &as) && !fr_node_computes(&fr_nodes[from]);
-}
-
 bool
 fr_eager_is_alone(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
     int64_t               n_elems = n->layout->n_elems, n_bytes = n_elems * fr_dtype_size(n->dtype);
 
-    if (!is_sole(n) || !fr_eager_is_on() || fr_env_waits_for_code() || fr_env.debug)
+    if (fr_nodes_pending != 1 || !fr_eager_is_on() || fr_env_waits_for_code() || fr_env.debug)
         return false;
     for (int k = 0; k < n->n_args; k++) {
-        fr_ref   from = n->arg[k];
-        fr_dtype as;
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
 
         if (fr_arg_is_number(n, k))
             continue;
-        if (fr_op_info[n->op].class_ == FR_CLASS_REDUCE && source_of(n, &from, &as) > 1)
-            n_bytes += fr_nodes[from].dtype == as ? 0 : fr_nodes[from].layout->n_elems * fr_dtype_size(as);
-        n_elems += fr_nodes[from].layout->n_elems;
-        n_bytes += fr_nodes[from].layout->n_elems * fr_dtype_size(fr_nodes[from].dtype);
+        n_elems += a->layout->n_elems;
+        n_bytes += a->layout->n_elems * fr_dtype_size(a->dtype);
     }
-    return n_bytes <= ALONE_BYTES && n_elems <= fr_env.eager_elems &&
-           (n_elems <= ALONE_COSTLY || !(fr_op_info[n->op].flags & FR_OPF_COSTLY));
+    return n_bytes <= fr_tune.alone_bytes && n_elems <= fr_env.eager_elems &&
+           (n_elems <= fr_tune.alone_costly || !(fr_op_info[n->op].flags & FR_OPF_COSTLY));
 }
 
 /* ---- what a node reads and writes ---- */
 
 enum { MAX_OPERANDS = 4,
-       MAX_ROWS = 128,   /* that are run one by one: an executor does several at once; */
-       LONG_ROW = 32,    /* if they are no longer than this */
        MAX_CALLS = 16 }; /* of a kernel that takes short rows together */
 
 enum form { MAP, STORE, ROWS, COLUMNS };
@@ -318,7 +265,7 @@ has_good_rows(const struct loop *z)
     }
     if (fr_env.pack_bytes <= 0)
         return false;
-    return n_rows <= MAX_ROWS || n >= LONG_ROW || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
+    return n_rows <= fr_tune.eager_rows || n >= fr_tune.eager_long_row || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
 }
 
 /* ---- one node ---- */
@@ -459,112 +406,8 @@ run_all(const struct loop *z)
         for (p = z->n_axes - 3; p >= 0 && ++index[p] == z->dims[p]; p--)
             index[p] = 0;
     } while (p >= 0);
-    fr_eager_runs++;
+    fr_count_way(FR_WAY_interpreted);
     return true;
-}
-
-/* ---- the plain case ---- */
-
-struct plain {
-    struct fr_direct      arg[FR_DIRECT_ARGS];
-    struct fr_scalar_bits number[FR_DIRECT_ARGS];
-    int64_t               n_reduced; /* to one element each; 0: of an element-wise operation */
-    fr_dtype              as;        /* what arg[0] is converted to before that */
-};
-
-/* An element-wise operation over numbers and what lies as the result does: most are, and need no loop made of them. */
-static bool
-is_plain(const struct fr_node *n, struct plain *z)
-{
-    const struct fr_layout *l = n->layout;
-
-    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || !l->dense || l->n_elems == 0)
-        return false;
-    z->n_reduced = 0;
-    for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
-        struct fr_direct     *d = &z->arg[k];
-
-        if (fr_arg_is_number(n, k)) {
-            z->number[k] = fr_arg_number(n, k);
-            *d = (struct fr_direct){(char *)&z->number[k], 0, 0, fr_arg_number_dtype(n, k)};
-        } else if (a->layout == l) {
-            *d = (struct fr_direct){fr_there_memory(n->arg[k]), 0, fr_dtype_size(a->dtype), a->dtype};
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A reduction along the last axes, or all, of what lies in their order, which is that in which NumPy adds: rows of
- * n_reduced elements, one behind the other. */
-static bool
-is_plain_reduction(const struct fr_node *n, struct plain *z)
-{
-    const struct fr_layout *l;
-    fr_ref                  from;
-    int                     first, size;
-
-    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE || fr_arg_is_number(n, 0) || fr_env.pack_bytes <= 0)
-        return false;
-    source_of(n, &from, &z->as);
-    l = fr_nodes[from].layout;
-    if (!l->c_contig || !n->layout->c_contig || l->n_elems <= n->layout->n_elems || fr_node_computes(&fr_nodes[from]))
-        return false;
-    first = __builtin_ctz(n->u.axes);
-    if ((uint64_t)n->u.axes >> first != ((uint64_t)1 << (l->ndim - first)) - 1)
-        return false;
-    z->n_reduced = l->n_elems / n->layout->n_elems;
-    size = fr_dtype_size(fr_nodes[from].dtype);
-    z->arg[0] = (struct fr_direct){fr_there_memory(from), z->n_reduced * size, size, fr_nodes[from].dtype};
-    return true;
-}
-
-/* The same where its argument is to be converted first. */
-static fr_status
-run_converted(const struct fr_node *n, const struct plain *z, const struct fr_direct *to, bool *done, struct fr_err *err)
-{
-    size_t            n_rows = (size_t)n->layout->n_elems, n_reduced = (size_t)z->n_reduced;
-    int               size = fr_dtype_size(z->as);
-    struct fr_buffer *b = fr_buffer_new(n_rows * n_reduced * (size_t)size, err);
-    struct fr_direct  converted;
-
-    if (!b)
-        return FR_ENOMEM;
-    converted = (struct fr_direct){b->mem, z->n_reduced * size, size, z->as};
-    *done = fr_direct_map(FR_OP_cast, &converted, z->arg, 1, 1, n_rows * n_reduced) &&
-            fr_direct_reduce(n->op, to, &converted, n_rows, n_reduced);
-    fr_buffer_unref(b);
-    return FR_OK;
-}
-
-static fr_status
-run_plain(const struct fr_node *n, const struct plain *z, struct fr_buffer **out, struct fr_err *err)
-{
-    struct fr_buffer *b = result_memory(n, err);
-    size_t            n_elems = (size_t)n->layout->n_elems;
-    int               size = fr_dtype_size(n->dtype);
-    struct fr_direct  to;
-    fr_status         st = FR_OK;
-    bool              done = false;
-
-    if (!b)
-        return FR_ENOMEM;
-    to = (struct fr_direct){b->mem, size, size, n->dtype};
-    if (z->n_reduced == 0)
-        done = fr_direct_map(n->op, &to, z->arg, n->n_args, 1, n_elems);
-    else if (z->as == z->arg[0].dtype)
-        done = fr_direct_reduce(n->op, &to, z->arg, n_elems, (size_t)z->n_reduced);
-    else
-        st = run_converted(n, z, &to, &done, err);
-    if (st == FR_OK && done) {
-        fr_eager_runs++;
-        *out = b;
-    } else {
-        fr_buffer_unref(b);
-    }
-    return st;
 }
 
 /* ---- products and takes ---- */
@@ -624,32 +467,19 @@ is_there(const struct fr_node *n)
            value->layout == window->layout && value->u.offset == window->u.offset;
 }
 
-/* Whether the arguments have been computed: conversions for a reduction are not. */
-static bool
-are_there(const struct fr_node *n)
-{
-    for (int k = 0; k < n->n_args; k++)
-        if (!fr_arg_is_number(n, k) && fr_node_computes(&fr_nodes[n->arg[k]]))
-            return false;
-    return true;
-}
-
 fr_status
 fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
     struct loop           z;
-    struct plain          plain;
     const struct fr_node *n = z.n = &fr_nodes[id];
     struct fr_buffer     *b;
 
     *out = NULL;
     if (is_there(n))
         return (*out = stored_into(n, err)) ? FR_OK : FR_ENOMEM;
-    if (is_plain(n, &plain) || is_plain_reduction(n, &plain))
-        return run_plain(n, &plain, out, err);
     if (is_small_call(n))
         return run_call(n, out, err);
-    if (!are_there(n) || !lower(&z))
+    if (!lower(&z))
         return FR_OK;
     b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
     if (!b)

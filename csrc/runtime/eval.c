@@ -4,16 +4,15 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/fpe.h"
+#include "base/tune.h"
+#include "base/ways.h"
 #include "base/image.h"
 #include "base/log.h"
 #include "jit/compile.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 
-enum { KEEP_GIL_WORK = 1 << 16 /* elements times instructions; below, giving the GIL away costs more */
-};
 
 /* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
 enum way { ONCE, EACH, AGAIN };
@@ -22,8 +21,7 @@ static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
 static struct fr_stats        stats;
-static struct fr_backend_stats stats_base;   /* the backend's counters at the last reset */
-static uint64_t               n_nodes_base, n_elements_base; /* what had been counted then */
+static uint64_t               n_nodes_base; /* what had been counted then */
 
 static void
 count_evaluation(void)
@@ -116,8 +114,11 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
                (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
                s->band ? ", in bands" : "");
     stats.n_kernels += s->counts;
-    stats.n_banded += s->counts && s->band;
-    stats.n_products += s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul;
+    fr_count_ways(FR_WAY_banded, s->counts && s->band);
+    if (s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul)
+        fr_count_way(FR_WAY_products);
+    else if (s->kind != FR_STEP_LAUNCH)
+        fr_count_way(FR_WAY_precompiled);
     stats.bytes_read += s->bytes_read;
     stats.bytes_written += s->bytes_written;
 }
@@ -201,7 +202,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     count_evaluation();
     fr_fpe_begin();
     p->running = true;
-    if (p->work < KEEP_GIL_WORK && !fr_env_waits_for_code()) {
+    if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
         st = run_steps(p, scratch, n_workers, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
@@ -223,7 +224,7 @@ out:
 
 /* Results become leaves; what only they needed dies. */
 static void
-realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
+realise_outputs(struct fr_plan *p, const fr_ref *id)
 {
     for (int i = 0; i < p->n_outputs; i++) {
         int n = p->output[i], r = fr_place_root(p->place, n);
@@ -238,8 +239,6 @@ realise_outputs(struct fr_plan *p, const fr_ref *id, bool recognised)
         p->base[n] = (char *)b;
     }
     /* Only now: realising one may free leaves that another one's memory was looked up through. */
-    if (recognised)
-        fr_pattern_bury(p->pattern, id);
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_realise(id[p->given[p->output[i]]], (struct fr_buffer *)(void *)p->base[p->output[i]]);
     fr_plan_drop_fresh(p);
@@ -324,7 +323,7 @@ run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 
 /* Runs the plan of what has been gathered. */
 static fr_status
-run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
+run_gathered(struct fr_plan *p, struct fr_err *err)
 {
     struct fr_inputs inputs = {gathered.scalar, gathered.moving};
     struct fr_judge_few few;
@@ -344,7 +343,7 @@ run_gathered(struct fr_plan *p, bool recognised, struct fr_err *err)
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);
     if (st == FR_OK)
-        realise_outputs(p, gathered.id, recognised);
+        realise_outputs(p, gathered.id);
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_unref(gathered.id[p->given[p->output[i]]]);
     return st;
@@ -355,7 +354,7 @@ static void
 count_step(const struct fr_node *n)
 {
     if (n->op == FR_OP_matmul)
-        stats.n_products++;
+        fr_count_way(FR_WAY_products);
     else
         stats.n_kernels++;
 }
@@ -391,10 +390,10 @@ eval_node(fr_ref id, struct fr_err *err)
         return FR_OK;
     }
     if ((st = fr_gather_node(&gathered, id, err)) != FR_OK ||
-        (st = fr_plans_find(&gathered, FR_FIND_NODE, &stats, &p, err)) != FR_OK)
+        (st = fr_plans_find(&gathered, FR_FIND_NODE, &p, err)) != FR_OK)
         return st;
     stats.n_evals--; /* it is a part of one */
-    return run_gathered(p, false, err);
+    return run_gathered(p, err);
 }
 
 /* What nobody has to be asked about. *out: whether it was computed. */
@@ -405,11 +404,12 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_status         st = FR_OK;
 
     *out = false;
-    if (!fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
+    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
     count_evaluation();
-    stats.n_eager++;
+    fr_count_way(FR_WAY_alone);
+    fr_count_way(FR_WAY_eager);
     count_step(&fr_nodes[id]);
     fr_looks_taken++;
     fr_guard_restart();
@@ -435,7 +435,7 @@ eval_eagerly(struct fr_err *err)
             fr_node_ref(gathered.id[i]);
         }
     count_evaluation();
-    stats.n_eager++;
+    fr_count_way(FR_WAY_eager);
     for (int i = 0; i < n; i++) {
         if (st == FR_OK && fr_node_computes(&fr_nodes[todo[i]]))
             st = eval_node(todo[i], err);
@@ -459,7 +459,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
     enum fr_find    how;
-    bool            recognised, done = false;
+    bool            done = false;
     fr_status       st;
 
     had_plan = false;
@@ -467,20 +467,15 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         begin();
     if (n == 1 && way != AGAIN && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
-    p = fr_plans_recognise(roots, n, &gathered, &stats);
-    recognised = p;
-    if (!p) {
-        if ((st = gather(roots, n, err)) != FR_OK)
-            return st;
-        how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-        st = fr_plans_find(&gathered, how, &stats, &p, err);
-        if (st != FR_OK)
-            return st;
-    }
+    if ((st = gather(roots, n, err)) != FR_OK)
+        return st;
+    how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
+    if ((st = fr_plans_find(&gathered, how, &p, err)) != FR_OK)
+        return st;
     had_plan = p;
     fr_looks_taken++;
     fr_guard_restart();
-    st = p ? run_gathered(p, recognised, err) : eval_eagerly(err);
+    st = p ? run_gathered(p, err) : eval_eagerly(err);
     if (st == FR_OK) {
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;
@@ -512,7 +507,7 @@ fr_eval_count_judged(void)
 void
 fr_eval_count_replay(void)
 {
-    stats.n_replayed++;
+    fr_count_way(FR_WAY_replayed);
 }
 
 /* For roots that the caller has references to. */
@@ -650,7 +645,7 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
             roots[n_todo++] = t[i]->storage->node;
     st = fr_gather(&gathered, roots, n_todo, err);
     if (st == FR_OK)
-        st = fr_plans_find(&gathered, FR_FIND_MADE, &stats, &p, err);
+        st = fr_plans_find(&gathered, FR_FIND_MADE, &p, err);
     if (st == FR_OK)
         st = fr_plan_text(p, kind, text, err);
     fr_turn_leave();
@@ -665,23 +660,15 @@ void
 fr_stats_get(struct fr_stats *out)
 {
     struct fr_compile_stats c;
-    struct fr_backend_stats l;
 
     fr_compile_stats(&c);
-    fr_backend->stats(&l);
     *out = stats;
     out->n_nodes = fr_nodes_made - n_nodes_base;
-    out->n_elements = fr_elements_done - n_elements_base;
     out->n_forced_by_guard = fr_n_guard_forces;
     out->n_compiled = c.n_compiled;
     out->n_disk_hits = c.n_disk_hits;
     out->n_pending_compiles = c.n_pending;
     out->pending_nodes = fr_nodes_pending;
-    out->n_interpreted = l.n_interpreted - stats_base.n_interpreted + fr_eager_runs;
-    out->n_jitted = l.n_jitted - stats_base.n_jitted;
-    out->n_ref = l.n_ref - stats_base.n_ref;
-    out->n_packed = l.n_packed - stats_base.n_packed;
-    out->n_shared = l.n_shared - stats_base.n_shared;
 }
 
 uint64_t
@@ -695,10 +682,8 @@ fr_stats_reset(void)
 {
     stats = (struct fr_stats){0};
     n_nodes_base = fr_nodes_made;
-    n_elements_base = fr_elements_done;
     fr_n_guard_forces = 0;
-    fr_backend->stats(&stats_base);
-    fr_eager_runs = 0;
+    fr_ways_reset();
 }
 
 fr_status

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 #include "jit/emit_text.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
@@ -72,10 +73,10 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         const struct fr_step *s = &p->step[i];
         int         n_packed = 0;
         bool        product = s->kind == FR_STEP_CALL && !s->counts;
-        const char *tier = product                           ? "NumPy's"
-                           : s->kind != FR_STEP_LAUNCH       ? "precompiled"
-                           : fr_backend->kernel_is_compiled(s->kernel) ? "compiled"
-                                                             : "interpreted";
+        const char *tier = product                           ? fr_way_rows[FR_WAY_products].word
+                           : s->kind != FR_STEP_LAUNCH       ? fr_way_rows[FR_WAY_precompiled].word
+                           : fr_backend->kernel_is_compiled(s->kernel) ? fr_way_rows[FR_WAY_jitted].word
+                                                             : fr_way_rows[FR_WAY_interpreted].word;
 
         if (s->counts)
             fr_text_add(t, "kernel %d", ++kernel);
@@ -90,8 +91,8 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         for (int k = 0; k < s->n_instances; k++)
             n_packed += s->instance[k].n_packed;
         if (n_packed)
-            fr_text_add(t, s->instance[0].joined ? ", %d packed: short rows, run as one"
-                                                 : ", %d packed: read crosswise, in tiles", n_packed);
+            fr_text_add(t, ", %d packed: %s", n_packed,
+                        fr_way_rows[s->instance[0].joined ? FR_WAY_joined : FR_WAY_packed].word);
         if (s->band) {
             const struct fr_band *b = &p->band[s->band - 1];
             fr_text_add(t, i == b->first ? ", in %lld bands with the next %d" : ", in the same bands", (long long)(b->n_outer * b->n_bands),

@@ -80,8 +80,9 @@ visit(struct fr_gathered *z, fr_ref root)
     }
 }
 
-uint32_t
-fr_gather_epoch(void)
+/* A mark that no node has. */
+static uint32_t
+new_epoch(void)
 {
     if (FR_LIKELY(++epoch != 0))
         return epoch;
@@ -101,7 +102,7 @@ order_behind(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_
     z->has_store = false;
     if (!FR_GROW(z->order, z->cap_order, room) || !FR_GROW(z->stack, z->cap_stack, room))
         return no_memory(err);
-    fr_gather_epoch();
+    new_epoch();
     for (int i = 0; i < n_roots; i++)
         visit(z, roots[i]);
     sort_by_birth(z->order, z->n_order);
@@ -392,7 +393,7 @@ push_all(struct fr_gathered *z, struct fr_err *err)
     if (!FR_GROW(z->id, z->cap_id, n) || !FR_GROW(z->entry, z->cap_entry, n) ||
         !FR_GROW(z->views, z->cap_views, n) || !FR_GROW(z->key, z->cap_key, (size_t)z->n_order * NODE_WORDS))
         return no_memory(err);
-    fr_gather_epoch();
+    new_epoch();
     w = z->key;
     for (int i = 0; i < z->n_order; i++)
         if (!(w = push_node(z, w, z->order[i])))

@@ -13,7 +13,6 @@
 #include "jit/lower.h"
 #include "passes/fuse.h"
 
-struct fr_stats;
 
 struct fr_scalar_bits {
     uint64_t word[2];
@@ -89,8 +88,6 @@ fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
         return FR_KEY_OUTSIDE;
     return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 ? FR_KEY_DYING : 0;
 }
-/* A mark that no node has. */
-uint32_t  fr_gather_epoch(void);
 /* What was gathered, until the next time. */
 fr_status fr_gather_structure(struct fr_gathered *, struct fr_structure *out, struct fr_err *);
 /* References to the layouts whose addresses are in the key. *out has room for n + n_views. */
@@ -98,17 +95,6 @@ int       fr_gather_layouts(const struct fr_gathered *, struct fr_layout **out);
 /* The graph that it is; scalars know which are alike. `apart`: not under the GIL, and with layouts of its own, which the calling thread uses from here
  * on, also after a failure. The key's layouts must be there. */
 fr_status fr_structure_graph(const struct fr_structure *, bool apart, struct fr_graph **out, struct fr_err *);
-
-/* ---- pattern.c ---- */
-
-/* What was gathered last, to be recognised; in the arena. NULL: there are windows or stores, or no memory. */
-struct fr_pattern *fr_pattern_new(const struct fr_gathered *, struct fr_arena *);
-/* Whether the roots need all that is pending, and that is the same but for the leaves and the numbers. Then it is in
- * *out as if gathered, but for the key. */
-bool      fr_pattern_fits(const struct fr_pattern *, const fr_ref *roots, int n_roots, struct fr_gathered *out);
-/* When what fits has been computed: as if those whose values are wanted outside, which have been referred to since,
- * were made leaves, they drop their arguments, and nodes that nobody wants die. One look at each. */
-void      fr_pattern_bury(const struct fr_pattern *, const fr_ref *id);
 
 /* ---- kernels, shared by plans ---- */
 
@@ -259,11 +245,9 @@ struct fr_plan {
     struct fr_alike *alike;              /* [n_alike] what it is for */
     bool             running;
     uint32_t         n_recordings;       /* that hold it */
-    bool             has_no_pattern;     /* it was tried */
     struct fr_layout **held;             /* references to the key's layouts if the graph has others */
     int              n_held;
     void            *room;               /* what these are in; fr_malloc'ed */
-    struct fr_pattern *pattern;          /* NULL before it was found for the second time */
 };
 
 /* A plan for the graph, which it owns from here on, also on failure. It has no key. */
@@ -278,13 +262,9 @@ enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
-fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_stats *, struct fr_plan **out,
-                        struct fr_err *);
-/* The plan that was found or recognised last; NULL: it is no more. */
+fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
+/* The plan that was found last; NULL: it is no more. */
 struct fr_plan *fr_plans_last(void);
-/* The same for what is pending, without gathering, if it is what came after the last plan the time before. NULL: it is
- * not. */
-struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
 
 /* ---- bands.c, band_run.c ---- */
 
@@ -318,7 +298,6 @@ void      fr_planner_stop(void);
 /* ---- eager.c ---- */
 
 enum { FR_EAGER_NODES = 2048 };          /* at most; a plan for so many takes milliseconds */
-extern uint64_t fr_eager_runs;           /* nodes that were run without a plan */
 /* Whether anything is. */
 static inline bool
 fr_eager_is_on(void)

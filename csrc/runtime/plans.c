@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
@@ -194,17 +195,6 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
     return FR_OK;
 }
 
-/* One that is found again may come often. */
-static void
-note_hit(struct fr_plan *p, const struct fr_gathered *g, struct fr_stats *stats)
-{
-    stats->n_plan_hits++;
-    if (p->pattern || p->has_no_pattern)
-        return;
-    p->pattern = fr_pattern_new(g, &p->graph->arena);
-    p->has_no_pattern = !p->pattern;
-}
-
 static void
 note_use(struct fr_plan *p)
 {
@@ -222,22 +212,8 @@ fr_plans_last(void)
     return last_plan;
 }
 
-struct fr_plan *
-fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *g, struct fr_stats *stats)
-{
-    struct fr_plan *p = plan_after(last_plan);
-
-    if (!p || !p->pattern || !fr_pattern_fits(p->pattern, roots, n_roots, g) || !holds(p, g))
-        return NULL;
-    stats->n_plan_hits++;
-    stats->n_recognised++;
-    note_use(p);
-    return p;
-}
-
 fr_status
-fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, struct fr_plan **out,
-              struct fr_err *err)
+fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
     struct fr_plan *p = plan_after(last_plan);
@@ -261,9 +237,9 @@ fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_stats *stats, s
             return st;
         if ((st = add_plan(p, hash, err)) != FR_OK)
             return st;
-        stats->n_plans++;
+        fr_count_way(FR_WAY_plans);
     } else if (how != FR_FIND_NODE) {
-        note_hit(p, g, stats);
+        fr_count_way(FR_WAY_plan_hits);
     }
     if (how == FR_FIND_NODE)
         wanted[p->slot] = ++clock_;

@@ -141,12 +141,6 @@ fr_buffer_bring(struct fr_buffer *b, struct fr_err *err)
 /* A few bytes of it, wherever it is. */
 bool      fr_buffer_read(const struct fr_buffer *, int64_t offset, size_t n_bytes, void *out);
 
-/* ---- element.c */
-
-/* The element dst becomes `value` at once, in a loop over single elements: nothing else is pending, and the value is a
- * number or a few operations on elements of memory. False: it is to be traced. */
-bool      fr_element_store(const struct fr_tensor *dst, const struct fr_arg *value);
-
 /* ---- guard.c: bounded laziness */
 
 /* Called after tracing a node, for which the caller has a reference: evaluates what must not stay pending

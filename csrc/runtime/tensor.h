@@ -144,19 +144,6 @@ bool      fr_tensors_meet(const struct fr_tensor *, const struct fr_tensor *);
 /* dst[...] = value: broadcast and cast (any cast, as NumPy's setitem). Every window of dst's storage
  * sees it. Overlap of value's inputs with dst is handled. FR_EVALUE: read-only, or shapes differ. */
 fr_status fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *);
-/* A function is called, of which may be noted what it traces: loads and stores of single elements are counted anew. */
-void      fr_element_loops_begin(bool recorded);
-/* Whether elements that this thread reads in a loop over them may be NumPy's numbers from now on, for all that is done
- * with them has one right result. Returns whether they might so far. */
-bool      fr_element_numbers(bool may_be);
-/* The element at `offset` of a tensor's window as such a number. False: it is to be traced. */
-bool      fr_element_load(const struct fr_tensor *, int64_t offset, uint64_t out[2]);
-/* The same of what an operation has just come to, without axes, where hardly anything but elements is computed. */
-bool      fr_element_result(const struct fr_tensor *, uint64_t out[2]);
-/* op(args) of numbers, of which one at least is NumPy's, as such a number. False: it is to be traced. */
-bool      fr_element_map(fr_op, const struct fr_arg *args, int n_args, fr_dtype *, uint64_t out[2]);
-/* How many were such numbers, or stored in a loop, without a node. */
-extern FR_HIDDEN uint64_t fr_elements_done;
 /* dst = op(args) in place (x += y, out=dst): FR_EUFUNC unless the result casts same-kind to dst. */
 fr_status fr_trace_map_into(fr_op, const struct fr_arg *args, int n_args,
                             const struct fr_tensor *dst, struct fr_err *);
@@ -291,16 +278,7 @@ extern struct fr_hooks fr_hooks;
 
 struct fr_stats {
     uint64_t n_kernels;        /* dispatches run */
-    uint64_t n_products;       /* matrix products, which are NumPy's: no kernels */
-    uint64_t n_plans, n_plan_hits, n_evals, n_nodes, n_forced_by_guard;
-    uint64_t n_recognised;     /* of the hits, without gathering */
-    uint64_t n_eager;          /* evaluations node by node, for there was no plan yet */
-    uint64_t n_replayed;       /* evaluations made again from a recording */
-    uint64_t n_interpreted, n_jitted, n_ref;   /* dispatches by executor */
-    uint64_t n_packed;         /* operands that were copied in tiles, because they lie crosswise */
-    uint64_t n_shared;         /* dispatches by several threads */
-    uint64_t n_banded;         /* dispatches that went band by band with others */
-    uint64_t n_elements;       /* single elements that were loaded or stored in loops over them, without a node */
+    uint64_t n_evals, n_nodes, n_forced_by_guard;
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;

@@ -4,6 +4,7 @@
  * The way in is fr_trace_map. What nearly every operation of a numerical program is, whole arrays of one
  * dtype and numbers beside them whose result has a layout that was met before, goes through `map_quick`:
  * tables answer what promotion would. Everything else goes through `fr_trace_map_node`. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -516,7 +517,7 @@ fr_trace_map_number(size_t op, const struct fr_tensor *t, double v, char weak, b
         return false;
     if (t->dtype == FR_F64)
         memcpy(&bits, &v, sizeof v);
-    else if (FR_LIKELY(t->dtype == FR_F32))
+    else if (FR_LIKELY(t->dtype == FR_F32 && (!isinf(f) || isinf(v)))) /* else NumPy's cast of it warns */
         memcpy(&bits, &f, sizeof f);
     else
         return false;

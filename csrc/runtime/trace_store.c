@@ -215,10 +215,6 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         return st;
     if (dst->layout->n_elems == 0 || (value->t && is_same(dst, value->t)))
         return FR_OK;
-    if (fr_element_store(dst, value)) {
-        last_store = (uint32_t)fr_nodes_made;
-        return FR_OK;
-    }
     if (fr_component_is(dst))
         return store_component(dst, value, err);
     if (value->t && !replaces(dst) && value->t->storage == dst->storage && fr_tensors_meet(dst, value->t)) {

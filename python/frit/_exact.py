@@ -1,21 +1,18 @@
 """Whether all that a function does has one right result, so that NumPy and frit give the same bits.
 
-Such a function may as well run as it is where that is the faster way (csrc/bind/contest.c). It is told from the code of the
+Such a function may as well run as it is where that is the faster way (csrc/bind/accelerate_call.c: is_numpys). It is told from the code of the
 copies that run (_rewrite.py), and of functions of other modules that NumPy is handed on to: every attribute that they ask
 for and every function that they call is one of those below, and no operator is a power. What rounds more than once (exp,
 powers) is not among them, nor the extremes of arrays, which in NumPy depend on the processor where zeros of both signs
 meet, nor complex numbers, whose functions round more than once. Products of matrices, and what frit hands over, are
-NumPy's anyway.
-
-A function that also calls frit's own exp and the like is not exact, but its operators are: in a loop over elements these
-may be NumPy's numbers (csrc/runtime/element.c), for frit's functions come to the same of a number and of an element."""
+NumPy's anyway."""
 import builtins
 import types
 
 import numpy
 
 from ._namespace import conversions, modules, ndarray, ours
-from ._rewrite import BINARY_OP, EXACT_CALLS, OP, attr_name, contents, decode, is_attr, is_exact_operator
+from ._rewrite import BINARY_OP, EXACT_CALLS, EXACT_OPERATORS, OP, attr_name, contents, decode, is_attr
 
 _CALLS = EXACT_CALLS | frozenset(
     "all any append arange argmax argmin array array_equal array_split asarray ascontiguousarray astype average "
@@ -25,10 +22,6 @@ _CALLS = EXACT_CALLS | frozenset(
     "nonzero ones ones_like outer pad polyval prod put_along_axis ravel repeat reshape resize roll rollaxis rot90 "
     "spacing split squeeze stack std sum swapaxes take take_along_axis tensordot tile tolist trace transpose trapezoid "
     "tril triu var vdot vsplit vstack where zeros zeros_like".split())
-_ROUNDED = frozenset(     # frit's own, also of numbers
-    "amax amin arccos arccosh arcsin arcsinh arctan arctan2 arctanh around cbrt cos cosh deg2rad degrees exp exp2 expm1 "
-    "heaviside hypot log log10 log1p log2 logaddexp logaddexp2 max min nanmax nanmean nanmin nanstd nansum nanvar power ptp "
-    "rad2deg radians round sin sinc sinh tan tanh".split())
 _HANDED = frozenset(
     "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize ediff1d einsum frexp "
     "histogram in1d indices insert interp intersect1d inv isin ix_ lexsort lstsq median packbits partition percentile "
@@ -55,11 +48,10 @@ def _is_exact_type(value):
 
 
 class _Function:
-    """One of those that run; `known`: what else its code may call; `names`: attributes that it may ask for, and what is
-    called so."""
+    """One of those that run; `known`: what else its code may call."""
 
-    def __init__(self, f, known, names):
-        self.f, self.known, self.names = f, known, names
+    def __init__(self, f, known):
+        self.f, self.known = f, known
 
     def is_exact_value(self, value):
         """Whether a value that the code loads is no complex number, and, if it may be called, exact."""
@@ -74,15 +66,15 @@ class _Function:
         if isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype)):
             return numpy.dtype(getattr(value, "dtype", value)).kind in "biuf"
         if id(value) in _NAME_OF:
-            return _NAME_OF[id(value)] in self.names
+            return _NAME_OF[id(value)] in _ATTRIBUTES
         return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
 
     def is_exact_code(self, code):
         listed, attributes = decode(code), set()
-        for before, this in zip([(0, -1, 0), *listed], listed):
+        for this in listed:
             if is_attr(this, True) or is_attr(this, False):
                 attributes.add(attr_name(code, this))
-            elif this[1] == BINARY_OP and not is_exact_operator(code, before, this) or this[1] == _IMPORTS:
+            elif this[1] == BINARY_OP and this[2] not in EXACT_OPERATORS or this[1] == _IMPORTS:
                 return False
         names, known = self.f.__globals__, vars(builtins)
         for name in code.co_names:
@@ -90,7 +82,7 @@ class _Function:
                 return False
             if name not in names and name in known and name not in _BUILTINS | attributes:
                 return False
-        return attributes <= self.names and all(map(self.is_exact_value, code.co_consts))
+        return attributes <= _ATTRIBUTES and all(map(self.is_exact_value, code.co_consts))
 
     def is_exact(self):
         f = self.f
@@ -99,19 +91,8 @@ class _Function:
         return self.is_exact_code(f.__code__) and all(map(self.is_exact_value, seen))
 
 
-def _all_exact(rewritten, names):
-    known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
-                                                 if type(value) is types.FunctionType}
-    # (What runs as it is calls NumPy's exp of a number by its own `np`, and frit's by the module that it was given.)
-    return (bool(rewritten.copies) and all(_Function(f, known, names).is_exact() for f in rewritten.copies)
-            and all(_Function(f, known, _ATTRIBUTES).is_exact() for f in rewritten.uncopied))
-
-
 def exact(rewritten):
     """Whether a function, and those that it calls, have one right result for real numbers."""
-    return _all_exact(rewritten, _ATTRIBUTES)
-
-
-def exact_in_elements(rewritten):
-    """Whether that is so of what they do with single elements."""
-    return _all_exact(rewritten, _ATTRIBUTES | _ROUNDED)
+    known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
+                                                 if type(value) is types.FunctionType}
+    return bool(rewritten.copies) and all(_Function(f, known).is_exact() for f in (*rewritten.copies, *rewritten.uncopied))

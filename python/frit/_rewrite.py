@@ -222,96 +222,17 @@ _LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
      "STORE_FAST DELETE_FAST LOAD_FAST_AND_CLEAR", "STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST"))
 
 
-def _plain_opcodes():
-    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact, powers, products,
-    or indices."""
-    names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
-             "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
-             "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
-             "BUILD_SLICE RETURN_VALUE RETURN_CONST").split()
-    exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
-    symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
-    return ({OP[n] for n in names if n in OP}, {i for i, s in enumerate(symbols) if s in exact},
-            *({i for i, s in enumerate(symbols) if s == symbol} for symbol in ("**", "@", "[]")))
-
-
-_PLAIN, _EXACT, _POWER, _PRODUCT, _INDEX = _plain_opcodes()
 BINARY_OP = OP.get("BINARY_OP", -1)
-_COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
-_LOADS_ONE = _LOADS_LOCAL | {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT") if n in OP}
-_BUILD_SLICE, _BUILD_TUPLE, _BINARY_SUBSCR, _BINARY_SLICE = (
-    OP.get(n, -1) for n in ("BUILD_SLICE", "BUILD_TUPLE", "BINARY_SUBSCR", "BINARY_SLICE"))
-_CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
+# Its arguments that have one right result; a product of matrices is NumPy's in frit, too. (A square has not: of a single
+# element NumPy asks C's pow, which rounds otherwise once in a thousand times.)
+EXACT_OPERATORS = {i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ()))
+                   if symbol.removesuffix("=") in {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "@", "[]"}}
 # Functions of NumPy's with one right result, for real numbers.
 EXACT_CALLS = frozenset(
     "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint maximum minimum add "
     "subtract multiply divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite "
     "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
     "bitwise_and bitwise_or bitwise_xor invert bitwise_not left_shift right_shift where".split())
-
-
-def _loads_two(code, i):
-    """Whether the instruction loads the int 2, to whose power a number is a product."""
-    if i[1] == OP.get("LOAD_SMALL_INT"):
-        return i[2] == 2
-    return i[1] == OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
-
-
-def is_exact_operator(code, before, this):
-    """Whether the BINARY_OP `this` has one right result, or, a product of matrices, is NumPy's in frit, too. (A square has
-    not: of a single element NumPy asks C's pow, which rounds otherwise once in a thousand times.)"""
-    return this[2] in _EXACT or this[2] in _PRODUCT
-
-
-def _makes_axes(code, listed):
-    """Whether an index among the instructions may be None: what is not a part of a slice of simple values."""
-    in_slices = set()
-    for at, (_, op, arg) in enumerate(listed):
-        n = arg if op == _BUILD_SLICE else 2 if op == _BINARY_SLICE else 0
-        if any(i[1] not in _LOADS_ONE for i in listed[at - n:at]):
-            return True
-        in_slices.update(range(at - n, at))
-    loaded = [code.co_consts[arg] for at, (_, op, arg) in enumerate(listed)
-              if op == OP["LOAD_CONST"] and at not in in_slices]
-    return any(c is None or isinstance(c, tuple) and None in c for c in loaded)
-
-
-def plain_operations(f, most):
-    """(n, calls, views) of what a function does that does nothing but up to `most` operations, on its arguments, parts
-    of them and constants, which have the same bits in NumPy and in frit: how many, whether functions of NumPy are among
-    them, and whether parts or transposes. n is None for any other function."""
-    code = f.__code__
-    other = None, False, False
-    if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
-        return other
-    listed, n, calls, views, elements, squares = decode(code), 0, False, False, False, False
-    nothing = 0, -1, 0
-    for first, before, this, after in zip([nothing, nothing, *listed], [nothing, *listed], listed, [*listed[1:], None]):
-        op, arg = this[1:]
-        looks = op in (_BINARY_SUBSCR, _BINARY_SLICE) or op == BINARY_OP and arg in _INDEX or (
-            op == _LOAD_ATTR and before[1] != _LOAD_GLOBAL and is_attr(this, False) and attr_name(code, this) == "T")
-        n += op in _COMPUTES and not looks
-        views |= looks
-        in_slice = before[1] == _BUILD_SLICE or before[1] == _BUILD_TUPLE and first[1] == _BUILD_SLICE
-        elements |= looks and op not in (_BINARY_SLICE, _LOAD_ATTR) and not in_slice
-        if looks:
-            fits = True
-        elif op == _LOAD_GLOBAL:
-            # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
-            calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
-                            and (is_attr(after, True) or is_attr(after, False)))
-        elif op in (_LOAD_ATTR, _LOAD_METHOD):
-            fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in EXACT_CALLS
-        elif op == BINARY_OP:
-            squares |= arg in _POWER
-            fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
-        else:
-            fits = op in _CALLS or op in _PLAIN
-        if not fits:
-            return other
-    # (The square of what may be a single element is C's pow, which has other bits.)
-    fits = n <= most and not (views and _makes_axes(code, listed)) and not (elements and squares)
-    return (n, calls, views) if fits else other
 
 
 def _put(raw, start, new):

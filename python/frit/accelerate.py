@@ -25,15 +25,14 @@ import numpy
 
 from . import _core, _namespace
 from ._closed import closed
-from ._exact import exact, exact_in_elements
+from ._exact import exact
 from ._inside import inside
 from ._left import attributes, exchange
 from ._outside import has_parts, outside
-from ._rewrite import plain_operations, rewrite
+from ._rewrite import rewrite
 
 _TENSORS = _namespace.TENSORS
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
-_MAX_PLAIN = 2          # exact operations of a function whose first calls on small arrays are NumPy's
 _MAX_OBJECTS = 1000     # objects with attributes that one call looks into
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, slice, types.FunctionType,
                     types.BuiltinFunctionType, _core.Ufunc, types.ModuleType, type})
@@ -368,9 +367,6 @@ class _Function:
         self.rewritten = r
         if self.wrapper is None:
             return
-        n, calls, views = plain_operations(self.f, _MAX_PLAIN)
-        same, real = (True, calls) if n is not None else (exact(r), True)
-        in_elements = n is None and (same or exact_in_elements(r))     # a few operations are no loop
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}
         cells = [cell for cell in r.all_cells if not any(cell is replaced for replaced, _ in r.cells)]
@@ -379,7 +375,7 @@ class _Function:
         more = r.stored_globals or r.stored_cells or any(map(has_parts, r.outer_values()))
         self.wrapper._set_call(None if more else (
             r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
-            tuple(r.cells), tuple(r.functions.values()), _finish, self.f if same else None, real, in_elements, n, views,
+            tuple(r.cells), tuple(r.functions.values()), _finish, self.f if exact(r) else None,
             known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.replace_left, self.stats))
 
     def replace_left(self, pairs, values):

@@ -44,6 +44,18 @@ def settings():
     return _core.config_list()
 
 
+def ways():
+    """Every way in which a call, an operation or an evaluation is answered, in the order in which they are tried, as a dict:
+    name (stats() counts by it), whether FRIT_OFF can leave it out, when it fits, what runs, and why."""
+    return _core.ways()
+
+
+def tuned():
+    """The numbers that depend on the machine as dicts: name, value, default, least, most, unit, and what it is and how it was
+    measured. FRIT_TUNE="name=value, ..." sets others."""
+    return _core.tuned()
+
+
 def threads():
     """How many threads run kernels."""
     return _core.show_config()["threads"]
@@ -53,6 +65,11 @@ def main():
     for s in settings():
         changed = str(s["value"]) != str(s["default"]).strip('"')
         print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']} ({s['allowed']})")
+    for t in tuned():
+        print(f"FRIT_TUNE={t['name']}={t['value']} {t['unit']}{'   (changed)' if t['value'] != t['default'] else ''}\n"
+              f"    {t['measured']} ({t['least']} to {t['most']})")
+    for w in ways():
+        print(f"way {w['name']}{' (FRIT_OFF)' if w['can_be_off'] else ''}: {w['fits']}\n    {w['runs']}: {w['why']}")
 
 
 sys.modules[__name__].__class__ = _Config

@@ -9,12 +9,10 @@ from . import _core
 def stats():
     """Counts since the start or reset_stats(), as a dict.
 
-    kernels (dispatches run), jitted, interpreted and ref (by which executor), packed (operands that lay
-    crosswise and were read in tiles), shared (dispatches by several threads), evals, eager (of these, node by node for
-    want of a plan), plans and plan_hits, products (matrix products, which are no kernels), elements (single ones that
-    a loop read or wrote without a node), compiled, disk_hits,
+    kernels (dispatches run), evals, compiled, disk_hits,
     loaded (kernels whose code is in memory now: code_bytes of it in code_maps mappings) and unloaded,
     pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
+    how often each way was taken, by its name (frit.config.ways() says what they are): jitted, interpreted, replayed, ...;
     fallbacks: NumPy functions that were called, by name; syncs: why pending values were computed.
     """
     return {k.removeprefix("n_"): v for k, v in _core.stats().items()}

@@ -55,7 +55,7 @@ played_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_st
     (void)scratch;
     n_played++;
     fr_interp_rows(played, ptr, row_stride, inner_stride, n_rows, n_inner, scalars,
-                   played_scratch(), false);
+                   played_scratch());
 }
 
 #define STAGE(s)                                                                                   \

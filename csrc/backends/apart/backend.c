@@ -154,6 +154,8 @@ memory_stats(struct fr_memory_stats *out)
 {
     pthread_mutex_lock(&lock);
     *out = memory;
+    out->n_copies_in = n_in;
+    out->n_copies_out = n_out;
     pthread_mutex_unlock(&lock);
 }
 
@@ -246,14 +248,6 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
     return done;
 }
 
-static void
-stats(struct fr_backend_stats *s)
-{
-    fr_launch_stats(s);
-    s->n_copies_in = n_in;
-    s->n_copies_out = n_out;
-}
-
 const struct fr_backend fr_apart_backend = {
     .name = "apart",
     .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
@@ -266,5 +260,4 @@ const struct fr_backend fr_apart_backend = {
     .launch = launch, .scan = scan, .call = call,
     .n_workers = fr_pool_size, .share = share,
     .parts_begin = fr_launch_parts_begin, .part = part, .parts_end = fr_launch_parts_end,
-    .stats = stats,
 };

@@ -53,5 +53,4 @@ const struct fr_backend fr_cpu_backend = {
     .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run,
     .n_workers = fr_pool_size, .share = fr_pool_run,
     .parts_begin = fr_launch_parts_begin, .part = fr_launch_part, .parts_end = fr_launch_parts_end,
-    .stats = fr_launch_stats,
 };

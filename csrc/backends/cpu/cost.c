@@ -4,14 +4,10 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
 #include "base/clock.h"
+#include "base/tune.h"
 
 enum {
-    /* Picoseconds that a run costs more than its share of the work. Two threads that spin meet in
-     * 1.3 us; one that sleeps is there after 6 to 30, and its caller pays 5 of them. */
-    AWAKE_PS = 4000000,
-    ASLEEP_PS = 20000000,
     PS_PER_US = 1000000,
-    UNTIMED_PS = PS_PER_US, /* nothing shorter is looked at */
     CLOSE_PS = 100000000,   /* up to here what is known is looked at again */
     FOLLOWS_NS = 25000,     /* a worker that had run would still be awake */
     FOLLOWS_TIMES = 3,      /* in a row: then it is woken for the next one */
@@ -30,7 +26,6 @@ enum {
     WAIT_TIMES = 64, /* as long as the last of the trial's runs lost; a trial is some four, so some 6% are lost; */
     MOST_VAIN = 3,   /* half as much with each further trial in vain, up to so often */
 };
-static const int64_t CERTAIN_PS = 20000000000; /* longer runs are always shared */
 static const int64_t MOST_WAIT_PS = 500000000000; /* by then others may have left the processors */
 
 static FR_THREAD_LOCAL struct {
@@ -86,7 +81,7 @@ fr_cost_pays(int64_t ps, int n_threads, bool awake)
 {
     int64_t n = threads_for(ps, n_threads);
 
-    return n > 1 && ps - ps / n > (awake ? AWAKE_PS : ASLEEP_PS);
+    return n > 1 && ps - ps / n > 1000 * (awake ? fr_tune.awake_ns : fr_tune.asleep_ns);
 }
 
 /* Work that pays only if threads are awake comes in loops, or it does not. Where several such
@@ -163,12 +158,12 @@ fr_cost_begin(struct fr_cost_run *r, struct fr_cost *c)
     r->n_threads = 1;
     r->timed = FR_COST_UNTIMED;
     r->again = false;
-    if (n_threads == 1 || r->ps < UNTIMED_PS)
+    if (n_threads == 1 || r->ps < 1000 * fr_tune.alone_below_ns)
         return;
     n_runs = get(&c->n_runs);
     put(&c->n_runs, n_runs + 1);
     ps = alone_ps(r, c);
-    if (ps >= CERTAIN_PS) {
+    if (ps >= fr_tune.shared_above_us * PS_PER_US) {
         r->n_threads = n_threads;
         return;
     }

@@ -45,20 +45,6 @@ estimate(struct fr_program *p)
     p->ps_row = (uint32_t)row;
 }
 
-/* Whether an instruction at every element takes the value of `i`. */
-static bool
-used_in_full(const struct fr_nest *nest, uint32_t i)
-{
-    for (uint32_t j = i + 1; j < nest->n_insts; j++) {
-        const struct fr_inst *in = &nest->insts[j];
-        int                   n_args = in->kind == FR_INST_OP ? fr_op_info[in->op].arity : 1;
-        for (int k = 0; k < n_args && in->level == FR_LEVEL_FULL && in->kind != FR_INST_LOAD; k++)
-            if (in->a[k] == i)
-                return true;
-    }
-    return false;
-}
-
 /* Whether all that the nest does is count: compiled code has integers of 64 bits where the fold has bytes. */
 static bool
 only_counts(const struct fr_nest *nest)
@@ -155,31 +141,11 @@ is_one_better_loop(const struct fr_nest *nest)
            (in->op == FR_OP_cast || in->op == FR_OP_real || in->op == FR_OP_imag);
 }
 
-/* How compiled code differs, in picoseconds. It enters each row's loops anew, where the steps of a
- * program run over tiles of many rows; it keeps in registers what the steps pass on through blocks
- * of memory, and does not copy a row's value to each element. Measured on 12,800 elements in rows
- * of 2 to 200: a row takes it 3 ns (x - c), 6 (sum of x * x), 10 (max), 15 (layer norm) or 27
- * (softmax). With these figures the faster of the two was taken nearly everywhere. */
 void
 fr_program_meets_code(struct fr_program *p)
 {
     const struct fr_nest *nest = p->nest;
-    uint64_t              row = 3000 * (uint64_t)nest->n_stages, full = 0;
 
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *in = &nest->insts[i];
-        bool                  folds = in->kind == FR_INST_REDUCE ||
-                                      fr_space_is_accumulator(nest, in);
-
-        if (folds)
-            row += 6000;
-        if (folds || (in->kind == FR_INST_OP && in->level == FR_LEVEL_FULL))
-            full += 11 * fr_dtype_size(in->dtype);
-        if (in->level == FR_LEVEL_ROW && used_in_full(nest, i))
-            full += 50 * fr_dtype_size(in->dtype);
-    }
-    p->code_more_ps_row = (uint32_t)row;
-    p->code_less_ps_full = (uint32_t)full;
     p->code_scratch_bytes = fr_nest_scratch(nest);
     p->better_than_code = is_one_better_loop(nest) || only_counts(nest) || only_copies(nest) || accumulates_rows(nest);
 }

@@ -9,11 +9,12 @@
 #include "backends/cpu/mask.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/reduce.h"
+#include "base/tune.h"
+#include "base/ways.h"
 
 enum {
     BLOCK = 256, ELEMENT = 16,
-    SHORT_APART = 48,                   /* elements of a row up to which some at once are faster: measured from 3 to 128; */
-    SHORT_WHOLE = 31, SHORT_BYTES = 64, /* the same where each could be read and written where it is */
+    WHOLE_BYTES = 64, /* of a row that could be read and written where it is: from here on it is, one by one */
 };
 
 /* Room for blocks of what does not lie side by side. */
@@ -72,7 +73,7 @@ rows_adjoin(const struct fr_direct *d, size_t n)
 static bool
 is_short(size_t n, int size, bool whole)
 {
-    return whole ? n <= SHORT_WHOLE && n * (size_t)size < SHORT_BYTES : n <= SHORT_APART;
+    return whole ? n <= (size_t)fr_tune.whole_row && n * (size_t)size < WHOLE_BYTES : n <= (size_t)fr_tune.apart_row;
 }
 
 /* Short rows, as many at once as fit a block: what does not lie one behind the other is copied there. */
@@ -131,7 +132,8 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
         once |= (unsigned)(arg[i].step == 0) << i;
         whole &= arg[i].step == 0 || adjoins(&arg[i]);
     }
-    if (n_rows > 1 && is_short(n, fr_dtype_size(out->dtype), whole)) {
+    if (n_rows > 1 && !fr_is_off(FR_OFF_together) && is_short(n, fr_dtype_size(out->dtype), whole)) {
+        fr_count_way(FR_WAY_together);
         map_together(fn, out, all, n_rows, n);
         return true;
     }

@@ -11,13 +11,13 @@
 #include "backends/cpu/near.h"
 
 enum {
+    MOST_AHEAD = 8,       /* operands that are asked for while others go past the caches */
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     FLAT_ROW = 512,       /* elements of rows with gaps between them that are run one by one, */
     FLAT_COPIED = 1500,   /* or bytes of one that tiles of several rows would copy, */
     FLAT_CALL = 250,      /* and more for each step that is called for one row then */
-    LINE_BYTES = 64,
     PLACED_ROWS = 5,      /* whose places are found side by side, */
     PLACED_WIDE = 8,      /* the same of elements of 8 bytes */
     PLACED_AT_ONCE = FR_REDUCE_ROOM / 16, /* of them, at most */
@@ -113,8 +113,6 @@ fr_frame_begin(const struct fr_program *p, char *const *ptr, const int64_t *row_
     f->whole = true;
     f->quiet = false;
     f->past = p->stores_past ? stored_past(p->nest, ptr) : 0;
-    f->far = false;
-    f->n_next = 0;
     return f;
 }
 
@@ -188,7 +186,7 @@ find_ahead(const struct fr_frame *f, const char **ahead)
     const int64_t         n = f->n_rows * f->n;
     int                   n_ahead = 0;
 
-    for (uint32_t k = 0; k < nest->n_operands && n_ahead < FR_MOST_AHEAD; k++) {
+    for (uint32_t k = 0; k < nest->n_operands && n_ahead < MOST_AHEAD; k++) {
         const struct fr_operand *o = &nest->operands[k];
         int                      bytes = fr_dtype_size(o->dtype);
 
@@ -206,7 +204,7 @@ find_ahead(const struct fr_frame *f, const char **ahead)
 static void
 store_past(struct fr_frame *f, char *to, const char *from, int size)
 {
-    const char *ahead[FR_MOST_AHEAD];
+    const char *ahead[MOST_AHEAD];
     int         n_ahead = find_ahead(f, ahead);
 
     fr_copy_past(to, from, (size_t)(f->n_rows * f->n * size), ahead, n_ahead);
@@ -338,81 +336,6 @@ accumulate(struct fr_frame *f, const struct fr_step *st)
     }
 }
 
-/* ---- what the next tile reads and writes -------------------------------------------------------
- * The processor looks ahead within a loop, not from the last loop over a tile to the first one over the next. So each loop
- * over a tile asks for a part of what the next one finds in memory: more at once than can be on its way would be waited
- * for. (Layer norm of 4096 x 1024 f32: 2.0 ms instead of 2.7.) What goes past the caches asks by itself (store_past). */
-
-/* Begins to ask, for the tile that is so many rows, or elements, behind this one; n_loops steps will. What is written is
- * asked for where rows are folded and there is time for it: loops of maps wait for each other's lines then. */
-static void
-begin_next(struct fr_frame *f, int64_t rows, int64_t elements, int n_loops)
-{
-    const struct fr_nest *nest = f->p->nest;
-    bool                  writes = f->p->stages && !f->past;
-
-    for (uint32_t k = 0; k < nest->n_operands && f->n_next < FR_MOST_AHEAD; k++) {
-        const struct fr_operand *o = &nest->operands[k];
-        struct fr_next          *next = &f->next[f->n_next];
-        int                      size = fr_dtype_size(o->dtype);
-        int64_t                  by = elements * size + (rows ? rows * f->row_stride[k] : 0);
-
-        if (o->access != FR_ACCESS_UNIT || (o->flags & FR_OPERAND_WRITTEN && !writes) || !by || !is_contiguous(f, k, size))
-            continue;
-        next->at = (uintptr_t)fr_frame_address(f, k, true) + (uintptr_t)by;
-        next->bytes = next->all = f->n_rows * f->n * size;
-        next->share = (next->all / n_loops + LINE_BYTES) & ~(int64_t)(LINE_BYTES - 1);
-        next->gap = by - next->all;
-        f->n_next++;
-    }
-}
-
-/* Goes on with the tile after that, which may not be there. */
-static void
-go_on_with_next(struct fr_frame *f, bool there)
-{
-    for (int i = 0; i < f->n_next; i++) {
-        f->next[i].at += (uintptr_t)f->next[i].gap;
-        f->next[i].bytes = f->next[i].all;
-    }
-    if (!there)
-        f->n_next = 0;
-}
-
-static void
-ask_for_next(struct fr_frame *f)
-{
-    for (int i = 0; i < f->n_next; i++) {
-        struct fr_next *next = &f->next[i];
-        int64_t         n = next->share < next->bytes ? next->share : next->bytes;
-
-        _Pragma("GCC unroll 4") for (int64_t j = 0; j < n; j += LINE_BYTES)
-            __builtin_prefetch((const void *)(next->at + (uintptr_t)j), 0, 2); /* into the second cache */
-        next->at += (uintptr_t)n;
-        next->bytes -= n;
-    }
-}
-
-/* Whether a step is a loop over the tile. */
-static bool
-is_loop(const struct fr_step *st)
-{
-    return st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE || st->kind == FR_STEP_REDUCE ||
-           st->kind == FR_STEP_SUM_PRODUCTS;
-}
-
-/* How many loops over a tile ask for the next one; none where what a loop by itself reads is all there is. */
-static int
-n_asking(const struct fr_frame *f)
-{
-    const struct fr_program *p = f->p;
-    int                      n = 0;
-
-    for (uint32_t i = p->tile.first; f->far && i < p->tile.end; i++)
-        n += is_loop(&p->steps[i]);
-    return n > 1 ? n : 0;
-}
-
 /* ---- lists of steps -------------------------------------------------------------------------- */
 
 void
@@ -424,8 +347,6 @@ fr_frame_run(struct fr_frame *f, uint32_t first, uint32_t end)
     char                **at = f->at, *out;
 
     for (; st < stop; st++) {
-        if (f->n_next && is_loop(st))
-            ask_for_next(f);
         switch (st->kind) {
         case FR_STEP_OP:
             out = f->registers + st->offset;
@@ -659,7 +580,6 @@ run_flat(struct fr_frame *f, int64_t row, int64_t n_all, int64_t most)
     const struct fr_program *p = f->p;
     const struct fr_step    *first = p->steps + p->tile.first, *stop = p->steps + p->tile.end;
     char                   **at = f->at;
-    int                      n_loops = f->past ? 0 : n_asking(f);
 
     f->row0 = row;
     f->j0 = 0;
@@ -668,13 +588,9 @@ run_flat(struct fr_frame *f, int64_t row, int64_t n_all, int64_t most)
     for (const struct fr_step *st = first; st < stop; st++)
         if (st->kind != FR_STEP_STORE)
             at[st->dst] = st->kind == FR_STEP_OP ? f->registers + st->offset : fr_frame_address(f, st->operand, true);
-    if (n_loops && 2 * f->n <= n_all)
-        begin_next(f, 0, f->n, n_loops);
     for (;;) {
         f->n = f->n < n_all - f->j0 ? f->n : n_all - f->j0;
         for (const struct fr_step *st = first; st < stop; st++) {
-            if (st->fn.map && f->n_next)
-                ask_for_next(f);
             if (st->fn.map)
                 st->fn.map((size_t)f->n, at[st->dst], at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
             else if (st->kind == FR_STEP_STORE)
@@ -682,8 +598,6 @@ run_flat(struct fr_frame *f, int64_t row, int64_t n_all, int64_t most)
         }
         if ((f->j0 += f->n) >= n_all)
             return;
-        if (f->n_next)
-            go_on_with_next(f, f->j0 + 2 * f->n <= n_all);
         for (const struct fr_step *st = first; st < stop; st++)
             if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_OP_STORE)
                 at[st->dst] += f->n * st->size;
@@ -695,13 +609,11 @@ run_tiles(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 {
     const struct fr_program *p = f->p;
     int64_t                  piece, tile_rows;
-    int                      n_loops;
 
     if (copied(f, n_rows, n_inner) || accumulated(f, n_rows, n_inner))
         return;
     fr_frame_begin_list(f, 0, p->tile_end_hazard);
     if (p->flat_want && lies_flat(f, n_rows, n_inner)) {
-        /* What is one tile in any case has nothing to come after it. */
         run_flat(f, 0, n_rows * n_inner, n_rows * n_inner <= p->tile_want ? p->tile_want : p->flat_want);
         return;
     }
@@ -717,15 +629,11 @@ run_tiles(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
     tile_rows = choose_tile(f, n_rows, n_inner, &piece);
     f->n_rows = tile_rows;
     f->n = piece;
-    if (2 * tile_rows <= n_rows && piece == n_inner && (n_loops = n_asking(f)) > 0)
-        begin_next(f, tile_rows, 0, n_loops);
     for (int64_t r = 0; r < n_rows; r += tile_rows) {
         f->row0 = r;
         f->n_rows = n_rows - r < tile_rows ? n_rows - r : tile_rows;
         f->j0 = 0;
         f->n = piece;
-        if (f->n_next && r > 0)
-            go_on_with_next(f, r + 2 * tile_rows <= n_rows);
         fr_frame_run(f, p->tile.first, p->tile.end);
         for (int64_t j = piece; j < n_inner; j += piece) {
             f->j0 = j;
@@ -738,11 +646,10 @@ run_tiles(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 void
 fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_stride,
                const int64_t *inner_stride, int64_t n_rows, int64_t n_inner, const void *scalars,
-               void *scratch, bool far)
+               void *scratch)
 {
     struct fr_frame *f = fr_frame_begin(p, ptr, row_stride, inner_stride, scalars, scratch);
 
-    f->far = far;
     if (n_rows <= 0)
         return;
     fr_frame_run(f, p->once.first, p->once.end);

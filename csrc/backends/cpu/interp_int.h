@@ -4,16 +4,6 @@
 
 #include "backends/cpu/program.h"
 
-enum { FR_MOST_AHEAD = 8 }; /* operands of the next tile that are asked for */
-
-/* Of an operand, what the next tile reads or writes: bytes that have not been asked for, and how many a step asks for;
- * how many there are in all, and from their end to what the tile after that has. */
-struct fr_next {
-    uintptr_t at;
-    int64_t   bytes, share;
-    int64_t   all, gap;
-};
-
 /* What one call of an entry has to do, and where it is. */
 struct fr_frame {
     const struct fr_program *p;
@@ -31,9 +21,6 @@ struct fr_frame {
     bool                     whole;        /* tiles hold whole rows */
     bool                     quiet;        /* no stores: the stage runs more than once */
     uint64_t                 past;         /* bit k: operand k is stored past the caches */
-    bool                     far;          /* what the tiles read and write is in none of the caches */
-    int                      n_next;
-    struct fr_next           next[FR_MOST_AHEAD];
 };
 
 /* In scratch. Strides along rows are not there in the entries that know one row only. */

@@ -19,15 +19,12 @@
 #include "backends/cpu/space.h"
 #include "backends/ref/ref.h"
 #include "base/alloc.h"
-#include "base/env.h"
+#include "base/tune.h"
+#include "base/ways.h"
 #include "base/processors.h"
 
 enum {
-    LANES_MAX = 16384,  /* accumulators that stay in L2 while rows go by */
     PIECE_BYTES = 1024, /* of the row of a nest that accumulates, where so few do for all threads */
-    SHORT_ROW = 256,    /* elements at most; beyond, an estimate says nothing */
-    FAR_PS = 10000000, /* shorter runs are not asked how much they read and write */
-    DUEL_PS = 200000,   /* of shorter runs an estimate chooses the executor */
     SCRATCH_LEAST = 3 << 19, /* bytes, more than nearly all programs want; untouched, they cost nothing */
 };
 
@@ -90,30 +87,6 @@ fr_launch_scratch(enum fr_scratch which, size_t n_bytes)
     if (FR_LIKELY(n_bytes <= scratch.cap[which] && scratch.block[which]))
         return fr_space_align(scratch.block[which]);
     return scratch_grow(which, n_bytes);
-}
-
-/* ---- counters -------------------------------------------------------------------------------- */
-
-static atomic_ullong n_launches, n_interpreted, n_jitted, n_ref, n_packed, n_shared;
-
-void
-fr_launch_stats(struct fr_backend_stats *out)
-{
-    *out = (struct fr_backend_stats){.n_launches = n_launches, .n_interpreted = n_interpreted, .n_jitted = n_jitted,
-                                     .n_ref = n_ref, .n_packed = n_packed, .n_shared = n_shared};
-}
-
-/* One launch runs at a time (runtime/turn.c has a lock), others only read: no locked instruction is needed. */
-static void
-count_more(atomic_ullong *c, unsigned n)
-{
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
-static void
-count(atomic_ullong *c)
-{
-    count_more(c, 1);
 }
 
 void
@@ -247,8 +220,8 @@ cut_instance(struct cut *c, const struct fr_bound *b, int64_t ps, int n_threads)
         if (p->accumulates && b->rest.total > 1)
             pieces = at_most(pieces, most_pieces(b, n_threads));
         c->lanes = fr_space_share(n_inner, pieces, FR_CUT);
-        if (p->accumulates && c->lanes > LANES_MAX && b->rest.total > 1)
-            c->lanes = LANES_MAX;
+        if (p->accumulates && c->lanes > fr_tune.lanes && b->rest.total > 1)
+            c->lanes = fr_tune.lanes;
     }
     c->n_lane_tasks = n_inner ? (n_inner + c->lanes - 1) / c->lanes : 1;
     n = (n + c->n_lane_tasks - 1) / c->n_lane_tasks;
@@ -361,6 +334,13 @@ run_alone(const struct fr_exec *e, const struct fr_instance *in)
     return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
 }
 
+static void
+count_packed(const struct fr_instance *in)
+{
+    fr_count_ways(FR_WAY_joined, in->joined > 0);
+    fr_count_ways(FR_WAY_packed, (unsigned)in->n_packed);
+}
+
 /* Everything that is not one small call. */
 static fr_status
 launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads, int64_t ps)
@@ -370,7 +350,7 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     fr_status       st = FR_OK;
 
     for (int i = 0; i < n; i++)
-        count_more(&n_packed, (unsigned)in[i].n_packed);
+        count_packed(&in[i]);
     if (n_threads == 1 && ps < FR_TASK_PS) {
         for (int i = 0; i < n && st == FR_OK; i++)
             st = run_alone(e, &in[i]);
@@ -402,35 +382,16 @@ launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
     return st;
 }
 
-/* Whether rows are so short that the interpreter, which runs its steps over many rows at once, is
- * faster than compiled code. */
-static bool
-rows_are_short(const struct fr_program *p, const struct fr_instance *in, int n)
-{
-    /* A step costs the interpreter so much even where there is little to do. */
-    double more = -10000.0 * (double)(p->tile.end - p->tile.first);
-
-    for (int i = 0; i < n; i++) {
-        double rows = (double)in[i].n_rows;
-        if (in[i].n_inner > SHORT_ROW || in[i].joined)
-            return false;
-        for (int d = 0; d < in[i].n_outer; d++)
-            rows *= (double)in[i].outer[d];
-        more += rows * ((double)p->code_more_ps_row -
-                        (double)p->code_less_ps_full * (double)in[i].n_inner);
-    }
-    return more > 0;
-}
-
 /* Whether there is something faster than the code of the kernel; `run` is to end with the launch. */
 static bool
-is_better_interpreted(const struct fr_program *p, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n,
-                      int64_t ps, struct fr_duel_run *run)
+is_better_interpreted(const struct fr_program *p, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int64_t ps,
+                      struct fr_duel_run *run)
 {
     if (p->better_than_code)
         return true;
-    if (ps < DUEL_PS)
-        return rows_are_short(p, in, n);
+    if (ps < 1000 * fr_tune.duel_ns || fr_is_off(FR_OFF_duel))
+        return false;
+    fr_count_way(FR_WAY_duel);
     return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
@@ -441,7 +402,7 @@ scratch_bytes(const struct fr_program *p, const struct fr_nest_code *code)
 }
 
 static void
-choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, int64_t ps,
+choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int64_t ps,
                 struct fr_duel_run *run)
 {
     const char *mode = fr_env.jit;
@@ -451,9 +412,8 @@ choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr
     e->code = NULL;
     if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
-    e->far = false;
     run->of = NULL;
-    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, n, ps, run))
+    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, ps, run))
         e->code = NULL;
     e->scratch_bytes = scratch_bytes(e->program, e->code);
 }
@@ -465,7 +425,7 @@ launch_ref(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, st
 
     for (int i = 0; i < n && st == FR_OK; i++)
         st = fr_ref_launch(kernel->k.nest, &in[i], err);
-    count(&n_ref);
+    fr_count_way(FR_WAY_ref);
     return st;
 }
 
@@ -502,25 +462,6 @@ launch_plain(const struct fr_exec *e, const struct fr_instance *in)
     return FR_OK;
 }
 
-/* Whether what they read and write does not fit into the last cache. A stencil reads one array several times: it has rows
- * of its own that are asked for. */
-static bool
-is_far(const struct fr_program *p, const struct fr_instance *in, int n)
-{
-    double sum = 0;
-
-    for (int i = 0; i < n && !p->is_stencil; i++)
-        for (int k = 0; k < p->nest->n_operands; k++) {
-            const int64_t *stride = in[i].stride + k * (in[i].n_outer + 2);
-            double         bytes = fr_dtype_size(p->nest->operands[k].dtype);
-
-            for (int axis = 0; axis < in[i].n_outer + 2; axis++)
-                bytes *= stride[axis] ? (double)fr_instance_dim(&in[i], axis) : 1;
-            sum += bytes;
-        }
-    return sum >= (double)fr_last_cache();
-}
-
 static fr_status
 launch(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
 {
@@ -531,18 +472,15 @@ launch(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct
     struct fr_cost          *cost;
     fr_status                st;
 
-    count(&n_launches);
     if (!kernel->program)
         return launch_ref(kernel, in, n, err);
     run.ps = all_ps(p, in, n);
-    choose_executor(&e, kernel, in, n, run.ps, &duel);
-    count(e.code ? &n_jitted : &n_interpreted);
+    choose_executor(&e, kernel, in, run.ps, &duel);
+    fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
-    if (!e.code && run.ps >= FAR_PS)
-        e.far = is_far(p, in, n);
     fr_cost_begin(&run, cost);
-    count_more(&n_shared, run.n_threads > 1);
+    fr_count_ways(FR_WAY_shared, run.n_threads > 1);
     if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))
         st = launch_plain(&e, in);
     else
@@ -589,16 +527,15 @@ fr_launch_parts_begin(struct fr_parts *l, struct fr_kernel *k, const struct fr_i
     struct fr_exec        e;
 
     *l = (struct fr_parts){.kernel = k};
-    count(&n_launches);
     if (!kernel->program) {
-        count(&n_ref);
+        fr_count_way(FR_WAY_ref);
         return;
     }
-    choose_executor(&e, kernel, in, n, all_ps(kernel->program, in, n), &own->duel);
+    choose_executor(&e, kernel, in, all_ps(kernel->program, in, n), &own->duel);
     own->code = e.code;
-    count(e.code ? &n_jitted : &n_interpreted);
+    fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     for (int i = 0; i < n; i++)
-        count_more(&n_packed, (unsigned)in[i].n_packed);
+        count_packed(&in[i]);
 }
 
 fr_status

@@ -64,7 +64,6 @@ void      fr_launch_parts_begin(struct fr_parts *, struct fr_kernel *, const str
 fr_status fr_launch_part(const struct fr_parts *, const struct fr_instance *);
 void      fr_launch_parts_end(const struct fr_parts *, int64_t ns);
 
-void      fr_launch_stats(struct fr_backend_stats *);
 /* Frees what the calling thread keeps for its next launch. */
 void fr_launch_trim(void);
 

@@ -34,11 +34,11 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/processors.h"
+#include "base/tune.h"
 
 enum {
     MAX_THREADS = 256,
     STACK_BYTES = 1 << 20,
-    SPIN_NS = 25000,       /* a futex round trip is 5 to 50 us; we are a guest and burn no longer */
     POLL_NS = 5000000,     /* how often the caller asks whether it is interrupted */
     MOVE_NS = 1000000,     /* how often workers are moved out of its way */
 };
@@ -122,7 +122,7 @@ word_wake(atomic_uint *word, int n)
 static bool
 spin_while(atomic_uint *word, unsigned seen)
 {
-    int64_t until = fr_now_ns() + SPIN_NS;
+    int64_t until = fr_now_ns() + fr_tune.spin_ns;
 
     do {
         for (int k = 0; k < 32; k++) {

@@ -116,11 +116,9 @@ struct fr_program {
     bool only_places; /* it is a LOAD, its argmax or argmin, and the store of that */
     uint32_t ps_full; /* estimated picoseconds per element, and per row */
     uint32_t ps_row;
-    /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and how long it takes in comparison, so
-     * much more for each row and so much less for each element. */
+    /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and whether it is the slower one anyway. */
     size_t   code_scratch_bytes;
-    uint32_t code_more_ps_row, code_less_ps_full;
-    bool     better_than_code; /* whatever the size */
+    bool     better_than_code;
 };
 
 /* Bytes of the interpreter's own state at the start of scratch, and of its temporary room at the
@@ -129,10 +127,10 @@ size_t fr_interp_frame_bytes(const struct fr_program *);
 size_t fr_interp_temp_bytes(const struct fr_program *);
 
 /* The three entries of compiled code (jit/loop.h), interpreted. scratch holds scratch_bytes,
- * 64-byte aligned. far: what all calls together read and write does not fit into the last cache. */
+ * 64-byte aligned. */
 void fr_interp_rows(const struct fr_program *, char *const *ptr, const int64_t *row_stride,
                     const int64_t *inner_stride, int64_t n_rows, int64_t n_inner,
-                    const void *scalars, void *scratch, bool far);
+                    const void *scalars, void *scratch);
 void fr_interp_stage(const struct fr_program *, int stage, char *const *ptr,
                      const int64_t *inner_stride, int64_t j0, int64_t n, const void *scalars,
                      const struct fr_slot *slots, struct fr_slot *slots_out, void *scratch);

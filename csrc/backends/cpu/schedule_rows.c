@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/env.h"
+#include "base/ways.h"
 #include "passes/nest_limits.h"
 
 /* ---- the order of axes ---- */
@@ -316,7 +316,7 @@ fr_schedule_join_rows(struct scheduling *z, int *n_packed)
 
     while (first > 0 && !can_join(z, first))
         first--;
-    if (first <= 0)
+    if (first <= 0 || fr_is_off(FR_OFF_joined))
         return 0;
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst *in = &z->inst[i];

@@ -12,10 +12,9 @@
 #include "backends/cpu/near.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
+#include "base/tune.h"
 
 enum {
-    TILE_BYTES = 4 << 10, /* of all packed operands together: more would keep loads from overlapping */
-    COPY_BYTES = 64 << 10,  /* where nothing is computed */
     LONG_BYTES = 16 << 10,  /* of so long rows that they are no more than a few */
     TILE_ROWS = 64,       /* a multiple: so that each tile is stored from a cache line on, if the first one is */
     MAX_TURNS = 16,       /* operands: a plan is a few hundred bytes */
@@ -105,8 +104,8 @@ find_copy(struct short_rows *s)
 static void
 choose_tile(struct short_rows *s)
 {
-    int64_t n_rows = s->b->in->n_rows, bytes = 0, usual = s->copy < 0 ? TILE_BYTES : COPY_BYTES;
-    int64_t most = s->copy < 0 ? LONG_BYTES : COPY_BYTES;
+    int64_t n_rows = s->b->in->n_rows, bytes = 0, usual = s->copy < 0 ? fr_tune.rows_tile : fr_tune.rows_copy;
+    int64_t most = s->copy < 0 ? LONG_BYTES : fr_tune.rows_copy;
 
     for (int i = 0; i < s->n_packed; i++)
         bytes += s->packed[i].size * s->n_inner;

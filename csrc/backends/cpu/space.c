@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/tune.h"
+
 enum { TASKS_MAX = 1 << 16 }; /* of one instance: work of minutes */
 
 /* ---- estimates ------------------------------------------------------------------------------- */
@@ -170,11 +172,6 @@ fr_space_bytes(const struct fr_bound *b, int64_t n)
     return fr_space_saturate((double)most * (double)n);
 }
 
-enum {
-    LACED_BYTES = 64 << 10, /* that rows reach over: their beginning has left the nearer caches before their end */
-    LACED_TILE = 32 << 10,
-};
-
 /* Whether one accumulator takes rows of several indices of this axis: then in their order. */
 static bool
 accumulates_over(const struct fr_bound *b, int axis)
@@ -205,9 +202,9 @@ laced_rows(const struct fr_bound *b, const struct fr_space *sp, int64_t lo, int6
         laced |= stride && stride < row && -stride < row;
         reach += row;
     }
-    if (!laced || reach * sp->n_rows < LACED_BYTES || reach >= LACED_TILE || accumulates_over(b, sp->axis[sp->n_axes - 1]))
+    if (!laced || reach * sp->n_rows < fr_tune.laced_reach || reach >= fr_tune.laced_tile || accumulates_over(b, sp->axis[sp->n_axes - 1]))
         return 0;
-    return LACED_TILE / reach;
+    return fr_tune.laced_tile / reach;
 }
 
 static void

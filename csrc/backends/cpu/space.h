@@ -21,7 +21,6 @@ struct fr_exec {
     const struct fr_nest      *nest;
     size_t                     scratch_bytes;
     double                     rate; /* time over time expected (cost.h) */
-    bool                       far;  /* what is read and written does not fit into the last cache */
 };
 
 static inline void
@@ -32,7 +31,7 @@ fr_exec_rows(const struct fr_exec *e, char *const *ptr, const int64_t *row_strid
     if (e->code)
         e->code->rows(ptr, row_stride, inner_stride, n_rows, n_inner, scalars, mem);
     else
-        fr_interp_rows(e->program, ptr, row_stride, inner_stride, n_rows, n_inner, scalars, mem, e->far);
+        fr_interp_rows(e->program, ptr, row_stride, inner_stride, n_rows, n_inner, scalars, mem);
 }
 
 static inline void

@@ -7,8 +7,7 @@
 #include "backends/cpu/pool.h"
 #include "backends/ref/ref.h"
 #include "base/alloc.h"
-
-static uint64_t n_launches;
+#include "base/ways.h"
 
 static fr_status
 kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
@@ -60,7 +59,7 @@ launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *
     for (int i = 0; i < n && st == FR_OK; i++)
         if (!fr_instance_is_empty(&in[i]) || fr_nest_computes_of_nothing(k->nest))
             st = fr_ref_launch(k->nest, &in[i], err);
-    n_launches++;
+    fr_count_way(FR_WAY_ref);
     return st;
 }
 
@@ -75,12 +74,6 @@ n_workers(void)
     return 1;
 }
 
-static void
-stats(struct fr_backend_stats *s)
-{
-    *s = (struct fr_backend_stats){.n_launches = n_launches, .n_ref = n_launches};
-}
-
 const struct fr_backend fr_ref_backend = {
     .name = "ref", .is_host = true,
     .start = fr_cpu_start, .begin = begin, .stop = fr_cpu_stop,
@@ -89,5 +82,5 @@ const struct fr_backend fr_ref_backend = {
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
     .kernel_new = kernel_new, .kernel_free = kernel_free, .kernel_ran = kernel_ran,
     .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
-    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .n_workers = n_workers, .stats = stats,
+    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .n_workers = n_workers,
 };
