@@ -16,7 +16,7 @@
  *   dispatch.c     __array_ufunc__ and __array_function__;  ufunc.c: frit.add with reduce, at, ...
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handles.c      the tensors among objects
- *   handed.def .c  the functions that are always handed over
+ *   handed.c       the functions that are always handed over (python/frit/_numpy.py)
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   outside.c      callables of others, which get real arrays and numbers
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,

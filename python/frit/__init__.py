@@ -5,10 +5,11 @@ compiled kernels, when Python needs a value.  @frit.accelerate does this to a Nu
 """
 import math as _math
 
-import numpy as _numpy
+import numpy as _np
 
 from . import _core
 from ._core import Tensor
+from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
@@ -24,8 +25,8 @@ _ufuncs = {}
 
 def _shown(function, name):
     """A function of ours as the package has it: with reduce, at and the like where NumPy's is a ufunc."""
-    theirs = getattr(_numpy, name, None)
-    if isinstance(theirs, _numpy.ufunc) and function not in _ufuncs:    # abs is absolute
+    theirs = getattr(_np, name, None)
+    if isinstance(theirs, _np.ufunc) and function not in _ufuncs:    # abs is absolute
         _ufuncs[function] = _core.Ufunc(function, theirs)
     return _ufuncs.get(function, function)
 
@@ -43,15 +44,13 @@ __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
-euler_gamma = _numpy.euler_gamma
+euler_gamma = _np.euler_gamma
 
-_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-           "float32", "float64", "complex64", "complex128")
-globals().update({name: getattr(_numpy, name) for name in _DTYPES})
-dtype, finfo, iinfo, errstate = _numpy.dtype, _numpy.finfo, _numpy.iinfo, _numpy.errstate
+globals().update({_name: getattr(_np, _name) for _name in _named("dtype")})
+dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
 _SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
-_THEIRS = ("char", "ctypeslib", "dtypes", "emath", "exceptions", "lib", "ma", "polynomial", "rec", "strings", "typing")
+_THEIRS = _named("shown")
 
 
 def _handed_over(function, name):
@@ -71,7 +70,7 @@ def __getattr__(name):
     if name in _SUBMODULES:
         import importlib
         return importlib.import_module("." + name, __name__)
-    value = None if name.startswith("_") else getattr(_numpy, name, None)
+    value = None if name.startswith("_") else getattr(_np, name, None)
     if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
         raise AttributeError(f"module 'frit' has no attribute '{name}'")
     if callable(value) and not isinstance(value, type):
@@ -81,6 +80,6 @@ def __getattr__(name):
 
 
 def __dir__():
-    theirs = (n for n, v in vars(_numpy).items() if not (n.startswith("_") or v is None
+    theirs = (n for n, v in vars(_np).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
     return sorted({*globals(), *_SUBMODULES, *_THEIRS, *theirs})

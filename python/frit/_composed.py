@@ -1,6 +1,8 @@
 """Functions of NumPy that are themselves made of functions of NumPy, in Python: np.diff is a few slices and a
 subtraction.  With a Tensor among their arguments they run as NumPy has written them, in a copy whose calls of NumPy
 are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, dtypes, strides and errors of NumPy's.
+Their names are in _numpy.py. What they need is ours, too; what looks at values to know what to do (unique, percentile,
+interp) is not among them, for NumPy on the data is as good.
 
 csrc/bind/hand.c looks here before it hands a function over."""
 import functools
@@ -12,15 +14,8 @@ import warnings
 import numpy
 
 from ._namespace import TENSORS, ndarray, ours
+from ._numpy import named
 from ._rewrite import rewrite
-
-# What they need is ours too.  Not here: what looks at values to know what to do (unique, percentile, interp), for which
-# NumPy on the data is as good.
-_NAMES = """
-ndim shape size diff outer meshgrid ptp average cross rot90 gradient trapezoid select sinc angle isclose allclose array_equal
-array_split split hsplit vsplit dsplit kron roll tensordot append take_along_axis cov corrcoef polyval nan_to_num
-isposinf isneginf nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nancumsum nancumprod pad apply_over_axes
-unwrap require linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
 
 
 def _is_broadcast(x):
@@ -34,9 +29,6 @@ _REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.nd
 # The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
 # NumPy's protocols; arrays that are made for results must be ours from the beginning.
 _MODULES = ("numpy", "numpy._core", "numpy._core.numeric", "numpy._core.multiarray")
-_CHOSEN = ("subtract", "not_equal")     # by a name that is called afterwards (diff)
-_MAKERS = ("empty", "zeros", "ones", "full")
-_CONVERTERS = ("array", "asarray", "asanyarray")
 
 
 def _holds_tensor(x):
@@ -55,9 +47,9 @@ def _converter(name):
 def _stand_ins():
     """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
     once: the same}."""
-    chosen = {id(getattr(numpy, name)): ours[name] for name in _CHOSEN}
-    instead = {id(getattr(numpy, name)): ours[name] for name in _MAKERS}
-    instead.update((id(getattr(numpy, name)), _converter(name)) for name in _CONVERTERS)
+    chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
+    instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
+    instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -151,7 +143,7 @@ def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=F
 def _table():
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
     found = {}
-    for name in _NAMES:
+    for name in named("composed"):
         function = numpy
         for part in name.split("."):
             function = getattr(function, part, None)
@@ -162,8 +154,8 @@ def _table():
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
-    for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
-        found[function] = _of_dtypes(function)
+    for name in named("by_dtype"):
+        found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found
 
 

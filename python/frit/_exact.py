@@ -14,31 +14,14 @@ import types
 
 import numpy
 
+from . import _bytecode
+from ._bytecode import (
+    BINARY_OP, BINARY_SLICE, BUILD_SLICE, BUILD_TUPLE, LOAD_GLOBAL, LOADS_ATTRIBUTE, SUBSCRIPTS, attr_name, decode, global_name, is_attr)
 from ._namespace import conversions, modules, ndarray, ours
-from ._rewrite import BINARY_OP, EXACT_CALLS, OP, attr_name, contents, decode, is_attr, is_exact_operator
+from ._numpy import named
+from ._rewrite import contents
 
-_CALLS = EXACT_CALLS | frozenset(
-    "all any append arange argmax argmin array array_equal array_split asarray ascontiguousarray astype average "
-    "broadcast_to clip column_stack concatenate copy count_nonzero cross cumprod cumsum diag diagonal diff dot dsplit "
-    "dstack empty empty_like expand_dims eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full "
-    "full_like gradient hsplit hstack identity inner item kron ldexp matmul mean meshgrid modf moveaxis nan_to_num "
-    "nonzero ones ones_like outer pad polyval prod put_along_axis ravel repeat reshape resize roll rollaxis rot90 "
-    "spacing split squeeze stack std sum swapaxes take take_along_axis tensordot tile tolist trace transpose trapezoid "
-    "tril triu var vdot vsplit vstack where zeros zeros_like".split())
-_ROUNDED = frozenset(     # frit's own, also of numbers
-    "amax amin arccos arccosh arcsin arcsinh arctan arctan2 arctanh around cbrt cos cosh deg2rad degrees exp exp2 expm1 "
-    "heaviside hypot log log10 log1p log2 logaddexp logaddexp2 max min nanmax nanmean nanmin nanstd nansum nanvar power ptp "
-    "rad2deg radians round sin sinc sinh tan tanh".split())
-_HANDED = frozenset(
-    "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize ediff1d einsum frexp "
-    "histogram in1d indices insert interp intersect1d inv isin ix_ lexsort lstsq median packbits partition percentile "
-    "pinv qr quantile ravel_multi_index searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique "
-    "unpackbits unravel_index".split())
-_CONSTANTS = frozenset(
-    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
-    "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
-_CONTAINERS = frozenset("append extend get items keys pop setdefault update values".split())     # of lists and dicts
-_ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS | _CONTAINERS
+_PLAIN, _ATTRIBUTES, _ROUNDED = named("plain"), named("plain") | named("exact"), named("rounded")
 _BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
                       "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
                       "sorted sum tuple zip".split())
@@ -46,8 +29,13 @@ _NAME_OF = {id(f): name for name, f in (*ours.items(), *conversions.items())} | 
 _MODULES = {id(m) for m in modules.values()} | {id(numpy)}
 _TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})
 _NUMBERS = (bool, int, float, str, bytes, type(None), type(Ellipsis), slice, range, numpy.generic, numpy.dtype)
-_COMPLEX_DTYPES = frozenset("c8 c16 F D complex complex64 complex128 csingle cdouble".split())
-_IMPORTS = OP.get("IMPORT_NAME")
+_COMPLEX_DTYPES = named("complex") | frozenset("c8 c16 F D complex".split())
+
+# Of operators, products of matrices are NumPy's in frit, too. A square is no exact one: of a single element NumPy asks C's
+# pow, which rounds otherwise once in a thousand times.
+_EXACT, _POWER, _PRODUCT = (_bytecode.operators(*symbols.split()) for symbols in ("+ - * / // % & | ^ << >>", "**", "@"))
+_CONSTANTS, _LOADS = _bytecode.of("constant"), _bytecode.of("constant", "local")
+_COMPUTES, _LOOKS = _bytecode.of("operator", "call"), _bytecode.of("item", "slice")
 
 
 def _is_exact_type(value):
@@ -79,10 +67,10 @@ class _Function:
 
     def is_exact_code(self, code):
         listed, attributes = decode(code), set()
-        for before, this in zip([(0, -1, 0), *listed], listed):
+        for this in listed:
             if is_attr(this, True) or is_attr(this, False):
                 attributes.add(attr_name(code, this))
-            elif this[1] == BINARY_OP and not is_exact_operator(code, before, this) or this[1] == _IMPORTS:
+            elif this[1] == BINARY_OP and this[2] not in _EXACT | _PRODUCT or this[1] == _bytecode.IMPORT_NAME:
                 return False
         names, known = self.f.__globals__, vars(builtins)
         for name in code.co_names:
@@ -115,3 +103,59 @@ def exact(rewritten):
 def exact_in_elements(rewritten):
     """Whether that is so of what they do with single elements."""
     return _all_exact(rewritten, _ATTRIBUTES | _ROUNDED)
+
+
+def _makes_axes(code, listed):
+    """Whether an index among the instructions may be None: what is not a part of a slice of simple values."""
+    in_slices = set()
+    for at, (_, op, arg) in enumerate(listed):
+        n = arg if op == BUILD_SLICE else 2 if op == BINARY_SLICE else 0
+        if any(i[1] not in _LOADS for i in listed[at - n:at]):
+            return True
+        in_slices.update(range(at - n, at))
+    loaded = [_bytecode.constant(code, this) for at, this in enumerate(listed)
+              if this[1] in _CONSTANTS and at not in in_slices]
+    return any(c is None or isinstance(c, tuple) and None in c for c in loaded)
+
+
+def _loads_two(code, this):
+    """Whether the instruction loads the int 2, to whose power a number is a product."""
+    value = _bytecode.constant(code, this) if this[1] in _CONSTANTS else None
+    return type(value) is int and value == 2
+
+
+def plain_operations(f, most):
+    """(n, calls, views) of what a function does that does nothing but up to `most` operations, on its arguments, parts
+    of them and constants, which have the same bits in NumPy and in frit: how many, whether functions of NumPy are among
+    them, and whether parts or transposes. n is None for any other function."""
+    code = f.__code__
+    other = None, False, False
+    if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
+        return other
+    listed, n, calls, views, elements, squares = decode(code), 0, False, False, False, False
+    nothing = 0, -1, 0
+    for first, before, this, after in zip([nothing, nothing, *listed], [nothing, *listed], listed, [*listed[1:], None]):
+        op, arg = this[1:]
+        turns = is_attr(this, False) and before[1] != LOAD_GLOBAL and attr_name(code, this) == "T"
+        looks = turns or op in _LOOKS or op == BINARY_OP and arg in SUBSCRIPTS
+        n += op in _COMPUTES and not looks
+        views |= looks
+        in_slice = before[1] == BUILD_SLICE or before[1] == BUILD_TUPLE and first[1] == BUILD_SLICE
+        elements |= looks and not (turns or op == BINARY_SLICE or in_slice)
+        if looks:
+            fits = True
+        elif op == LOAD_GLOBAL:
+            # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
+            calls = fits = f.__globals__.get(global_name(code, this)) is numpy and after is not None and after[1] in LOADS_ATTRIBUTE
+        elif op in LOADS_ATTRIBUTE:
+            fits = before[1] == LOAD_GLOBAL and attr_name(code, this) in _PLAIN
+        elif op == BINARY_OP:
+            squares |= arg in _POWER
+            fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
+        else:
+            fits = op in _bytecode.PLAIN
+        if not fits:
+            return other
+    # (The square of what may be a single element is C's pow, which has other bits.)
+    fits = n <= most and not (views and _makes_axes(code, listed)) and not (elements and squares)
+    return (n, calls, views) if fits else other

@@ -3,7 +3,8 @@ which each call puts what the function sees by those names, with tensors in the 
 NumPy computes from such an array becomes a number that a later call would repeat."""
 import types
 
-from ._rewrite import OP, contents, decode, global_name
+from ._bytecode import LOAD_GLOBAL, decode, global_name
+from ._rewrite import contents
 
 # What a module's dictionary tells about the module. The registry is one object: a line warns once wherever it runs.
 _KEPT = ("__name__", "__builtins__", "__file__", "__package__", "__loader__", "__spec__", "__warningregistry__")
@@ -14,7 +15,7 @@ def _outlives(code, seen, cells):
     """Whether a function written inside `code` could be called after it, and looks up one of the names then."""
     for inner in (c for c in code.co_consts if isinstance(c, types.CodeType)):
         looks = cells.intersection(inner.co_freevars) or any(
-            op == OP["LOAD_GLOBAL"] and global_name(inner, (at, op, arg)) in seen for at, op, arg in decode(inner))
+            op == LOAD_GLOBAL and global_name(inner, (at, op, arg)) in seen for at, op, arg in decode(inner))
         if looks and inner.co_name not in _RUN_AT_ONCE or _outlives(inner, seen, cells):
             return True
     return False

@@ -6,18 +6,9 @@ import types
 import numpy
 
 from . import _core
+from ._numpy import named
 
-# Names that both have and that differ: NumPy's are meant.
-_KEPT = frozenset({
-    "core", "random", "linalg", "fft", "testing", "dtype", "test", "info", "show_config", "typing",
-    "lib", "rec", "ma", "char", "strings", "polynomial", "exceptions", "ctypeslib", "emath", "matlib",
-    "f2py", "save", "load", "shares_memory", "may_share_memory", "seterr", "errstate",
-})
-
-
-_OURS = frozenset(map(numpy.dtype, (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "complex64", "complex128")))
+_OURS = frozenset(map(numpy.dtype, named("dtype")))
 
 
 def _empty_for(shape=None, dtype=float, *args, order=None, **kwargs):
@@ -61,7 +52,7 @@ def _ours():
     """Name -> function for every function of NumPy's that frit has under the same name."""
     found = {}
     for name in dir(numpy):
-        if name.startswith("_") or name in _KEPT:
+        if name.startswith("_") or name in named("kept"):
             continue
         # Where ours refuses what only NumPy has (dtypes above all), the one that hands it over.
         theirs, mine = getattr(numpy, name), _core._behind_numpy.get(name) or getattr(_core, name, None)
@@ -86,9 +77,7 @@ def _namespace():
 TENSORS = frozenset({_core.Tensor, *_core.Tensor.__subclasses__()})     # the types; isinstance() sees NumPy's classes
 
 # What is called instead of NumPy's number types, by name: as values they are the types.
-conversions = {name: _core.conversion(getattr(numpy, name)) for name in
-               "bool bool_ int8 int16 int32 int64 intp int_ intc uint8 uint16 uint32 uint64 uintp float16 float32 float64 half single "
-               "double complex64 complex128 csingle cdouble".split()}
+conversions = {name: _core.conversion(getattr(numpy, name)) for name in named("number")}
 ours = _ours()
 namespace = _namespace()
 # For _rewrite.rewrite(): by identity, since a function may have several names.

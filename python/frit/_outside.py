@@ -12,12 +12,13 @@ import types
 import numpy
 
 from . import _core
+from ._numpy import named
 
 # Modules that ask their arguments for no more than a tensor can tell, or do nothing with them but hand them on.
 _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy dataclasses enum functools gc heapq itertools math "
                      "operator random sys types typing warnings weakref".split())
 _OURS = frozenset({"__main__", "numpy", __package__})
-_KNOWS_NO_TENSORS = "numpy.random"      # of NumPy's modules
+_STRANGERS = tuple(f"numpy.{name}" for name in named("stranger"))
 _PLAIN_PARTS = (tuple, list, dict, str, bytes, bytearray, type, numpy.ndarray, numpy.generic, _core.Tensor)
 _known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
 
@@ -53,7 +54,7 @@ def _is_outside(value, own):
     names = [name for name in names if type(name) is str]
     packages = [name.partition(".")[0] for name in names]
     return (any(package != own and _is_package_outside(package) for package in packages)
-            or any(name.startswith(_KNOWS_NO_TENSORS) for name in names))
+            or any(name.startswith(_STRANGERS) for name in names))
 
 
 def has_parts(value):

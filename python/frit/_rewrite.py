@@ -33,15 +33,13 @@ Constants do not follow an assignment to the global, so what they were made from
 functions themselves assign are left alone.
 """
 import builtins
-import dis
 import inspect
-import opcode
 import types
 
 import numpy
 
-from . import _core
-from ._passing import CALLS_AS_METHOD, NULL_ABOVE, OP, arguments
+from . import _bytecode, _core
+from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, attr_name, cell_name, global_name, is_attr
 
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 MAX_ATTRIBUTES = 10     # of attributes: os.path.join
@@ -124,23 +122,6 @@ def contents(cell):
         return None
 
 
-def _tree(code):
-    """The code object and those of all functions written inside it."""
-    found, todo = [], [code]
-    while todo:
-        code = todo.pop()
-        found.append(code)
-        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return found
-
-
-_EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD = (
-    OP.get(name, -1) for name in
-    "EXTENDED_ARG LOAD_GLOBAL LOAD_DEREF PUSH_NULL LOAD_ATTR LOAD_METHOD".split())
-_CACHE = 0
-# How a method is looked up in something that was loaded: object -> Method, object.
-_SUBSCRIPT = "BINARY_SUBSCR" if "BINARY_SUBSCR" in OP else "BINARY_OP"
-_SUBSCRIPT_ARG = next((i for i, (_, s) in enumerate(getattr(opcode, "_nb_ops", ())) if s == "[]"), 0)
 # Names of methods of which nothing is to be asked.
 _FAMILIAR = frozenset(
     name for kind in (numpy.ndarray, numpy.float64, numpy.ufunc, list, tuple, dict, set, str, bytes, int, float, complex)
@@ -148,185 +129,10 @@ _FAMILIAR = frozenset(
     name for module in (numpy, numpy.linalg, numpy.fft) for name, value in vars(module).items() if callable(value))
 
 
-def _n_caches(name):
-    table = getattr(opcode, "_inline_cache_entries", {})
-    return table.get(name, 0) if isinstance(table, dict) else table[OP[name]]
-
-
-_STORES_GLOBAL = {OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in OP}
-_STORES_CELL = {OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in OP}
-_USES_CELL = _STORES_CELL | {OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in OP}
-_LOOKS_UP = {_LOAD_GLOBAL, _LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
-
-
-def decode(code):
-    """[(offset, opcode, argument)] without inline caches and prefixes; dis takes ten times as long, and this
-    is part of a first call."""
-    raw, found, prefix = code.co_code, [], 0
-    for i, op in enumerate(raw[::2]):
-        if op == _CACHE:
-            continue
-        arg = prefix | raw[2 * i + 1]
-        if op == _EXTENDED_ARG:
-            prefix = arg << 8
-        else:
-            prefix = 0
-            found.append((2 * i, op, arg))
-    return found
-
-
-def global_name(code, this):
-    return code.co_names[this[2] >> 1]      # the lowest bit asks for a NULL
-
-
-def attr_name(code, this):
-    return code.co_names[this[2] >> 1 if CALLS_AS_METHOD else this[2]]
-
-
-def _cell_name(code, this):
-    return code._varname_from_oparg(this[2])
-
-
-def is_attr(i, as_method):
-    """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
-    if i is None:
-        return False
-    if i[1] == _LOAD_METHOD:
-        return as_method
-    return i[1] == _LOAD_ATTR and bool(CALLS_AS_METHOD and i[2] & 1) == as_method
-
-
-def _attribute_called(null, after, after2):
-    """Whether the value loaded before `after` is only asked for an attribute that is called at once.
-    `null`: the value was pushed above the NULL of that call (before 3.13)."""
-    if is_attr(after, True):
-        return True
-    if not is_attr(after, False):
-        return False
-    if NULL_ABOVE:
-        return after2 is not None and after2[1] == _PUSH_NULL
-    return null and not is_attr(after2, True) and not is_attr(after2, False)
-
-
-def _called(null, after):
-    """Whether the value loaded before `after` is itself called."""
-    if NULL_ABOVE:
-        null = null or (after is not None and after[1] == _PUSH_NULL)
-    return null and not is_attr(after, True) and not is_attr(after, False)
-
-
-_LOCAL = frozenset(dis.haslocal)
-_LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
-    frozenset(OP[n] for n in names.split() if n in OP) for names in
-    ("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW_LOAD_FAST_BORROW",
-     "STORE_FAST DELETE_FAST LOAD_FAST_AND_CLEAR", "STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST"))
-
-
-def _plain_opcodes():
-    """The opcodes of which a plain function may consist, and the arguments of BINARY_OP that are exact, powers, products,
-    or indices."""
-    names = ("RESUME NOP LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW "
-             "LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CONST "
-             "LOAD_SMALL_INT BINARY_OP UNARY_NEGATIVE UNARY_INVERT COMPARE_OP BUILD_TUPLE SWAP COPY POP_TOP "
-             "BUILD_SLICE RETURN_VALUE RETURN_CONST").split()
-    exact = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>"}
-    symbols = [symbol.removesuffix("=") for _, symbol in getattr(opcode, "_nb_ops", ())]
-    return ({OP[n] for n in names if n in OP}, {i for i, s in enumerate(symbols) if s in exact},
-            *({i for i, s in enumerate(symbols) if s == symbol} for symbol in ("**", "@", "[]")))
-
-
-_PLAIN, _EXACT, _POWER, _PRODUCT, _INDEX = _plain_opcodes()
-BINARY_OP = OP.get("BINARY_OP", -1)
-_COMPUTES = {OP[n] for n in ("BINARY_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "COMPARE_OP", "CALL") if n in OP}
-_LOADS_ONE = _LOADS_LOCAL | {OP[n] for n in ("LOAD_CONST", "LOAD_SMALL_INT") if n in OP}
-_BUILD_SLICE, _BUILD_TUPLE, _BINARY_SUBSCR, _BINARY_SLICE = (
-    OP.get(n, -1) for n in ("BUILD_SLICE", "BUILD_TUPLE", "BINARY_SUBSCR", "BINARY_SLICE"))
-_CALLS = {OP[n] for n in ("PUSH_NULL", "PRECALL", "CALL") if n in OP}
-# Functions of NumPy's with one right result, for real numbers.
-EXACT_CALLS = frozenset(
-    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint maximum minimum add "
-    "subtract multiply divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite "
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
-    "bitwise_and bitwise_or bitwise_xor invert bitwise_not left_shift right_shift where".split())
-
-
-def _loads_two(code, i):
-    """Whether the instruction loads the int 2, to whose power a number is a product."""
-    if i[1] == OP.get("LOAD_SMALL_INT"):
-        return i[2] == 2
-    return i[1] == OP["LOAD_CONST"] and type(code.co_consts[i[2]]) is int and code.co_consts[i[2]] == 2
-
-
-def is_exact_operator(code, before, this):
-    """Whether the BINARY_OP `this` has one right result, or, a product of matrices, is NumPy's in frit, too. (A square has
-    not: of a single element NumPy asks C's pow, which rounds otherwise once in a thousand times.)"""
-    return this[2] in _EXACT or this[2] in _PRODUCT
-
-
-def _makes_axes(code, listed):
-    """Whether an index among the instructions may be None: what is not a part of a slice of simple values."""
-    in_slices = set()
-    for at, (_, op, arg) in enumerate(listed):
-        n = arg if op == _BUILD_SLICE else 2 if op == _BINARY_SLICE else 0
-        if any(i[1] not in _LOADS_ONE for i in listed[at - n:at]):
-            return True
-        in_slices.update(range(at - n, at))
-    loaded = [code.co_consts[arg] for at, (_, op, arg) in enumerate(listed)
-              if op == OP["LOAD_CONST"] and at not in in_slices]
-    return any(c is None or isinstance(c, tuple) and None in c for c in loaded)
-
-
-def plain_operations(f, most):
-    """(n, calls, views) of what a function does that does nothing but up to `most` operations, on its arguments, parts
-    of them and constants, which have the same bits in NumPy and in frit: how many, whether functions of NumPy are among
-    them, and whether parts or transposes. n is None for any other function."""
-    code = f.__code__
-    other = None, False, False
-    if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
-        return other
-    listed, n, calls, views, elements, squares = decode(code), 0, False, False, False, False
-    nothing = 0, -1, 0
-    for first, before, this, after in zip([nothing, nothing, *listed], [nothing, *listed], listed, [*listed[1:], None]):
-        op, arg = this[1:]
-        looks = op in (_BINARY_SUBSCR, _BINARY_SLICE) or op == BINARY_OP and arg in _INDEX or (
-            op == _LOAD_ATTR and before[1] != _LOAD_GLOBAL and is_attr(this, False) and attr_name(code, this) == "T")
-        n += op in _COMPUTES and not looks
-        views |= looks
-        in_slice = before[1] == _BUILD_SLICE or before[1] == _BUILD_TUPLE and first[1] == _BUILD_SLICE
-        elements |= looks and op not in (_BINARY_SLICE, _LOAD_ATTR) and not in_slice
-        if looks:
-            fits = True
-        elif op == _LOAD_GLOBAL:
-            # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
-            calls = fits = (f.__globals__.get(global_name(code, this)) is numpy
-                            and (is_attr(after, True) or is_attr(after, False)))
-        elif op in (_LOAD_ATTR, _LOAD_METHOD):
-            fits = before[1] == _LOAD_GLOBAL and attr_name(code, this) in EXACT_CALLS
-        elif op == BINARY_OP:
-            squares |= arg in _POWER
-            fits = arg in _EXACT or arg in _POWER and _loads_two(code, before)
-        else:
-            fits = op in _CALLS or op in _PLAIN
-        if not fits:
-            return other
-    # (The square of what may be a single element is C's pow, which has other bits.)
-    fits = n <= most and not (views and _makes_axes(code, listed)) and not (elements and squares)
-    return (n, calls, views) if fits else other
-
-
-def _put(raw, start, new):
-    """Puts instructions in the place of the one at `start` and its inline caches; False where they have no room."""
-    end = start + 2
-    while end < len(raw) and raw[end] == _CACHE:
-        end += 2
-    if len(new) > end - start:
-        return False
-    raw[start:end] = new + bytes([OP["NOP"], 0]) * ((end - start - len(new)) // 2)
-    # The prefixes of the old instruction would widen the argument of the new one.
-    while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
-        start -= 2
-        raw[start:start + 2] = bytes([OP["NOP"], 0])
-    return True
+_LOCAL, _LOCALS, _STORES, _STORES_TWO = map(_bytecode.of, ("local", "locals", "store", "stores"))
+_STORES_GLOBAL, _STORES_CELL, _USES_CELL = map(_bytecode.of, ("setglobal", "setcell", "classcell"))
+_USES_CELL |= _STORES_CELL
+_LOOKS_UP = {LOAD_GLOBAL, LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
 
 
 class _Rewriter:
@@ -359,17 +165,17 @@ class _Rewriter:
     def instructions(self, code):
         known = self.decoded.get(id(code))
         if known is None:
-            known = self.decoded[id(code)] = code, decode(code)
+            known = self.decoded[id(code)] = code, _bytecode.decode(code)
         return known[1]
 
     def is_called(self, code, this):
         """Whether what a name is looked up for is called, by itself or by an attribute of it or of these."""
         listed = self.instructions(code)
         at = listed.index(this)
-        null = at > 0 and listed[at - 1][1] == _PUSH_NULL if this[1] == _LOAD_DEREF else this[2] & 1
+        null = _bytecode.has_null(listed[at - 1] if at else None, this)
         listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], None]
         after = next(i for i in listed if not is_attr(i, False))
-        return is_attr(after, True) or _called(null, after)
+        return is_attr(after, True) or _bytecode.called(null, after)
 
     def loads(self, code):
         """The instructions that look names up, each with the one before it and the two that follow."""
@@ -392,37 +198,37 @@ class _Rewriter:
             self.stored_cells[id(f)] = set()
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
-            for code in _tree(f.__code__):
+            for code in _bytecode.tree(f.__code__):
                 for _, this, _, _ in self.loads(code):
                     op = this[1]
-                    if op == _LOAD_GLOBAL:
+                    if op == LOAD_GLOBAL:
                         name = global_name(code, this)
                         self.out.globals_read.add(name)
                         h = self.helper(f.__globals__.get(name))
                         if h:
                             todo.append(h)
-                    elif op == _LOAD_DEREF and _cell_name(code, this) in cells:
-                        h = self.helper(contents(cells[_cell_name(code, this)]))
+                    elif op == LOAD_DEREF and cell_name(code, this) in cells:
+                        h = self.helper(contents(cells[cell_name(code, this)]))
                         if h:
                             todo.append(h)
                     elif op in _STORES_GLOBAL:
                         self.out.stored_globals.add(code.co_names[this[2]])
-                    elif op in _STORES_CELL and _cell_name(code, this) in cells:
-                        self.stored_cells[id(f)].add(_cell_name(code, this))
+                    elif op in _STORES_CELL and cell_name(code, this) in cells:
+                        self.stored_cells[id(f)].add(cell_name(code, this))
         return list(seen.values())
 
     def stand_in(self, f, code, value, this, after, after2):
         """What to load instead of the global `value`, or None to leave it."""
-        new, null = self.modules.get(id(value)), this[2] & 1
+        new, null = self.modules.get(id(value)), _bytecode.has_null(None, this)
         if new is not None:
-            if _attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
+            if _bytecode.attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
                 return new
             # A module of it that knows no tensors: np.random.default_rng(x).
             name = attr_name(code, after) if is_attr(after, False) else ""
             part = self.outside(getattr(value, name, None), self.root)
             return types.SimpleNamespace(**{name: part}) if part is not None and self.is_called(code, this) else None
         new = self.values.get(id(value))
-        if new is None and _called(null, after):
+        if new is None and _bytecode.called(null, after):
             new = self.functions.get(id(value))
             if new is None:
                 h = self.helper(value)
@@ -445,10 +251,10 @@ class _Rewriter:
     def conversion(self, code, new, null, after, after2):
         """What is called instead of a number type that a stand-in for NumPy, loaded before `after`, is asked for and that is
         called at once; or None."""
-        if not isinstance(new, types.ModuleType) or not _attribute_called(null, after, after2):
+        if not isinstance(new, types.ModuleType) or not _bytecode.attribute_called(null, after, after2):
             return None
         found = getattr(new, "_conversions", {}).get(attr_name(code, after))
-        return found if found is not None and after[0] not in dis.findlabels(code.co_code) else None
+        return found if found is not None and not _bytecode.is_jumped_to(code, after[0]) else None
 
     def rewrite_code(self, f, code):
         consts = list(code.co_consts)
@@ -460,58 +266,42 @@ class _Rewriter:
         raw = bytearray(code.co_code)
         where = {}      # id of a stand-in -> its index among the constants
 
-        def load_const(new):
-            index, load = where.setdefault(id(new), len(consts)), b""
+        def place(new):
+            index = where.setdefault(id(new), len(consts))
             if index == len(consts):
                 consts.append(new)
-            for shift in (24, 16, 8):
-                if index >> shift:
-                    load += bytes([_EXTENDED_ARG, index >> shift & 255])
-            return load + bytes([OP["LOAD_CONST"], index & 255])
+            return index
 
         for _, this, after, after2 in self.loads(code):
-            if this[1] != _LOAD_GLOBAL:
+            if this[1] != LOAD_GLOBAL:
                 continue
             new = self.global_stand_in(f, code, this, after, after2)
             if new is None:
                 continue
-            null = bytes([OP["PUSH_NULL"], 0]) if this[2] & 1 else b""
-            convert = self.conversion(code, new, bool(null), after, after2)
-            if convert is not None:
-                # The function instead of the module and its attribute; NULL comes before it, after it, or by itself.
-                first, second = bytes([OP["PUSH_NULL"], 0]), load_const(convert)
-                if NULL_ABOVE:
-                    first, second = (second, first) if is_attr(after, True) else (bytes([OP["NOP"], 0]), second)
-                if (_put(copy := bytearray(raw), this[0], first) and _put(copy, after[0], second)):
-                    raw = copy
-                    changed = True
-                    self.out.n_redirected += 1
-                    continue
-            load = load_const(new)
-            if _put(raw, this[0], load + null if NULL_ABOVE else null + load):
+            convert = self.conversion(code, new, _bytecode.has_null(None, this), after, after2)
+            if (convert is not None and _bytecode.put_callable(raw, this, after, place(convert))
+                    or _bytecode.put_constant(raw, this, place(new))):
                 changed = True
                 self.out.n_redirected += 1
         n_methods = 0
         for this in self.instructions(code) if _knows_methods else ():
             if is_attr(this, True) and (name := attr_name(code, this)) not in _FAMILIAR and not name.startswith("__"):
-                null, swap = bytes([OP["PUSH_NULL"], 0]), bytes([OP["SWAP"], 2])
-                load = load_const(self.methods.setdefault(name, _core._Method(name))) + swap + bytes(
-                    [OP[_SUBSCRIPT], _SUBSCRIPT_ARG]) + bytes(2 * _n_caches(_SUBSCRIPT))
-                n_methods += _put(raw, this[0], load + null if NULL_ABOVE else null + swap + load)
+                method = self.methods.setdefault(name, _core._Method(name))
+                n_methods += _bytecode.put_method(raw, this, place(method))
         if not (changed or n_methods):
             return code
         return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
 
     def redirects_cell(self, f, name, as_module, is_called=None):
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
-        for code in _tree(f.__code__):
+        for code in _bytecode.tree(f.__code__):
             for before, this, after, after2 in self.loads(code):
-                if this[1] in _USES_CELL and _cell_name(code, this) == name:
+                if this[1] in _USES_CELL and cell_name(code, this) == name:
                     return False
-                if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
-                    null = before is not None and before[1] == _PUSH_NULL
-                    if not (is_called(code, this) if is_called else _attribute_called(null, after, after2)
-                            or self.is_handed_on(f, code, this) if as_module else _called(null, after)):
+                if this[1] == LOAD_DEREF and cell_name(code, this) == name:
+                    null = _bytecode.has_null(before, this)
+                    if not (is_called(code, this) if is_called else _bytecode.attribute_called(null, after, after2)
+                            or self.is_handed_on(f, code, this) if as_module else _bytecode.called(null, after)):
                         return False
         return True
 
@@ -545,16 +335,16 @@ class _Rewriter:
         if is_attr(after, False):
             value = getattr(numpy, attr_name(code, after), None)
             return value is numpy.ndarray or id(value) not in self.functions and id(value) not in self.values
-        return _attribute_called(False, after, after2)
+        return _bytecode.attribute_called(False, after, after2)
 
     def callee(self, f, code, load):
         """(function, what the name was found to be, where: (globals, name) or (cell, None)) of what is called after this
         load, or None."""
-        if load[1] == _LOAD_GLOBAL:
+        if load[1] == LOAD_GLOBAL:
             where = f.__globals__, global_name(code, load)
             value = None if where[1] in self.out.stored_globals else f.__globals__.get(where[1])
-        elif load[1] == _LOAD_DEREF and code is f.__code__ and _cell_name(code, load) in code.co_freevars:
-            where = f.__closure__[code.co_freevars.index(_cell_name(code, load))], None
+        elif load[1] == LOAD_DEREF and code is f.__code__ and cell_name(code, load) in code.co_freevars:
+            where = f.__closure__[code.co_freevars.index(cell_name(code, load))], None
             value = contents(where[0])
         else:
             return None
@@ -565,7 +355,7 @@ class _Rewriter:
         """{load: (callee, place)}"""
         known = self.arguments.get(id(code))
         if known is None:
-            found = {load: called for load, *called in arguments(code, self.instructions(code))}
+            found = {load: called for load, *called in _bytecode.arguments(code, self.instructions(code))}
             known = self.arguments[id(code)] = found
         return known
 
@@ -578,7 +368,7 @@ class _Rewriter:
         g, value, (where, name) = callee
         if type(place) is int:
             place = g.__code__.co_varnames[place] if place < g.__code__.co_argcount else None
-        by_itself = g is f and (load[1] in _LOADS_LOCAL or load[1] in _LOADS_LOCALS) and code.co_varnames[load[2]] == place
+        by_itself = g is f and (load[1] in _LOCAL or load[1] in _LOCALS) and code.co_varnames[load[2]] == place
         if place is None or not (by_itself or place in self.module_parameters(g)):
             return False
         if name is None:
@@ -610,17 +400,17 @@ class _Rewriter:
         listed, others = [*self.instructions(code), None, None], []
         for this, after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
             op, arg = this[1:]
-            if op in _LOADS_LOCAL or op in _LOADS_LOCALS:
-                last = arg if op in _LOADS_LOCAL else arg & 15
+            if op in _LOCAL or op in _LOCALS:
+                last = arg if op in _LOCAL else _bytecode.locals_of(this)[1]
                 if not self.asks_attribute(code, after, after2):
                     others.append((*this[:2], last))
-                if op in _LOADS_LOCALS:
-                    others.append((*this[:2], arg >> 4))
-            elif op in _CHANGES_LOCAL:
+                if op in _LOCALS:
+                    others.append((*this[:2], _bytecode.locals_of(this)[0]))
+            elif op in _STORES:
                 good.discard(arg)
-            elif op in _CHANGES_LOCALS:
-                good -= {arg >> 4, arg & 15}
-            elif op in _LOCAL:      # of a Python that we do not know
+            elif op in _STORES_TWO:
+                good.difference_update(_bytecode.locals_of(this))
+            elif op in _bytecode.HAS_LOCAL:      # of a Python that we do not know
                 good.clear()
         others = [load for load in others if load[2] in good]
         # First those that are no arguments, of which there is nothing to ask.
@@ -687,7 +477,7 @@ def rewrite(function, modules, functions, values=(), unwrap=lambda f: f, outside
 
 
 def _probe(x):
-    return types.SimpleNamespace(a=x), dis.findlabels(x), contents(x), x.swaps(x, b=x.other().c)
+    return types.SimpleNamespace(a=x), inspect.getdoc(x), contents(x), x.swaps(x, b=x.other().c)
 
 
 class _Other:
@@ -703,17 +493,17 @@ class _Other:
 def _self_test():
     """Whether the rewriting above is right for the running interpreter."""
     fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
-             id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
+             id(inspect): types.SimpleNamespace(getdoc=lambda x: ("inspect", x))}
     x = _Other()
     try:
         r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
                       lambda value, root: None).run()
-        return r.copy(x) == (("types", x), ("dis", x), ("contents", x), (True, 2)) and r.is_current()
+        return r.copy(x) == (("types", x), ("inspect", x), ("contents", x), (True, 2)) and r.is_current()
     except Exception:
         return False
 
 
 # First with methods, whose place has more in it, then without.
-_knows_methods = "SWAP" in OP and "PUSH_NULL" in OP
+_knows_methods = _bytecode.CAN_ADD_METHODS
 _knows_methods = _knows_methods and _self_test()
-_works = "LOAD_GLOBAL" in OP and "PUSH_NULL" in OP and _self_test()
+_works = _bytecode.CAN_REWRITE and _self_test()

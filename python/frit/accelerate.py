@@ -25,11 +25,11 @@ import numpy
 
 from . import _core, _namespace
 from ._closed import closed
-from ._exact import exact, exact_in_elements
+from ._exact import exact, exact_in_elements, plain_operations
 from ._inside import inside
 from ._left import attributes, exchange
 from ._outside import has_parts, outside
-from ._rewrite import plain_operations, rewrite
+from ._rewrite import rewrite
 
 _TENSORS = _namespace.TENSORS
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is

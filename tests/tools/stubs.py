@@ -8,6 +8,7 @@ import textwrap
 
 import frit
 from frit import _core
+from frit._numpy import named
 
 FOLDER = os.path.dirname(_core.__file__)
 HEAD = '''"""Types of frit's compiled part.  Written by tests/tools/stubs.py."""
@@ -168,7 +169,7 @@ def package():
         names=textwrap.fill(", ".join(f"{n} as {n}" for n in names), 100, initial_indent="    ",
                             subsequent_indent="    ", break_long_words=False),
         constants="\n".join(f"{n}: float" for n in ("pi", "e", "inf", "nan", "euler_gamma")),
-        dtypes="\n".join(f"from numpy import {n} as {n}" for n in frit._DTYPES))
+        dtypes="\n".join(f"from numpy import {n} as {n}" for n in sorted(named("dtype"))))
 
 
 FILES = {"_core.pyi": core, "__init__.pyi": package}
