@@ -72,3 +72,16 @@ def test_opcodes_take_and_leave_what_the_table_says():
             if takes != "-" and kind != "nothing" and dis.opmap.get(name, 256) < 256:
                 arg = 1 if dis.opmap[name] >= dis.HAVE_ARGUMENT else None
                 assert dis.stack_effect(dis.opmap[name], arg) == int(leaves) - int(takes), name
+
+
+def test_what_stands_for_a_function_has_its_fields_in_order():
+    from frit.accelerate import _Call
+    f = frit.accelerate(lambda a: a + 1)
+    good = _Call(**{**dict.fromkeys(_Call._fields, ()), "n_plain": None, "stats": f.stats})
+    f._set_call(good)
+    other = collections.namedtuple("_Call", (*_Call._fields[1:], _Call._fields[0]))
+    for bad in (tuple(good), other(*good), good[:3], good._replace(stats=1), good._replace(n_plain="1"), 7):
+        with pytest.raises(TypeError):
+            f._set_call(bad)
+    f._set_call(None)
+    assert f(np.arange(3.0)).tolist() == [1, 2, 3]

@@ -530,7 +530,7 @@ void      fr_contest_begin(struct fr_contest_run *, struct fr_contest *, uint64_
 void      fr_contest_end(const struct fr_contest_run *);
 
 struct fr_replays;
-/* The tuple as the function has it now, and calls recorded with it. */
+/* The named tuple _Call of accelerate.py as the function has it now, and calls recorded with it. */
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;

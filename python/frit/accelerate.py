@@ -20,6 +20,8 @@ import inspect
 import itertools
 import sys
 import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -47,6 +49,32 @@ _core.name_modules(numpy, _namespace.namespace)
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AS_NAMED = "._state.as_named"
 _OURS = "stats", "__wrapped__"      # of a wrapper's dictionary
+
+
+class _Call(NamedTuple):
+    """What the short way of a call asks for (csrc/bind/accelerate_call.c, which names the fields in the same order)."""
+
+    copy: types.FunctionType                    # the function to run
+    globals: dict[str, Any]                     # its dictionary
+    names: tuple[str, ...]                      # the globals that it reads,
+    cells: tuple[types.CellType, ...]           # and the cells that it sees
+    watched: tuple[tuple[dict[str, Any], str, Any], ...]    # (dictionary, name, value): the copy is right while these hold,
+    replaced: tuple[tuple[types.CellType, Any], ...]        # and these: (cell, value)
+    functions: tuple[tuple[Any, ...], ...]      # (function, code, defaults, those by name) that were looked at
+    finish: Callable[..., Any]                  # of (pairs, result): for results that are more than tensors and numbers
+    exact: Callable[..., Any] | None            # the function itself if all that it does has one right result,
+    real: bool                                  # and whether that is so for real numbers only,
+    numbers: bool                               # and whether it is so of what it does with single elements
+    n_plain: int | None                         # how many operations it is, if it is nothing but a few,
+    views: bool                                 # and whether on parts or transposes of its arguments
+    # (attributes that it reads, whether it may store into what it is not given) of a function whose calls may be made again
+    # without running it (csrc/bind/replay.c)
+    closed: tuple[tuple[str, ...], bool] | None
+    # (its copy for calls that are noted, the globals and the cells that this one sees)
+    inside: tuple[types.FunctionType, dict[str, Any], tuple[types.CellType, ...]] | None
+    takes_module: tuple[str | None, ...]        # the parameters by number: a name if NumPy's stand-in may come for NumPy
+    replace: Callable[..., None]                # replace_left(pairs, values)
+    stats: CallStats
 
 
 class _Arrays:
@@ -377,10 +405,12 @@ class _Function:
         known = closed(r)
         sees_arrays = known and r.holds_arrays(names, cells)
         more = r.stored_globals or r.stored_cells or any(map(has_parts, r.outer_values()))
-        self.wrapper._set_call(None if more else (
-            r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
-            tuple(r.cells), tuple(r.functions.values()), _finish, self.f if same else None, real, in_elements, n, views,
-            known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.replace_left, self.stats))
+        self.wrapper._set_call(None if more else _Call(
+            copy=r.copy, globals=r.copy.__globals__, names=tuple(names), cells=tuple(cells),
+            watched=(*r.watched, *r.named_defaults), replaced=tuple(r.cells), functions=tuple(r.functions.values()),
+            finish=_finish, exact=self.f if same else None, real=real, numbers=in_elements, n_plain=n, views=views, closed=known,
+            inside=inside(r, names, cells) if sees_arrays else None, takes_module=r.takes_module, replace=self.replace_left,
+            stats=self.stats))
 
     def replace_left(self, pairs, values):
         """Puts arrays and bools where the function has left tensors for them."""
