@@ -4,6 +4,7 @@ Functions and operators on frit.Tensor record what is to be computed; it is comp
 compiled kernels, when Python needs a value.  @frit.accelerate does this to a NumPy function as it is.
 """
 import math as _math
+from typing import Any as _Any
 
 import numpy as _np
 
@@ -23,7 +24,7 @@ _INTERNAL = frozenset({
 _ufuncs = {}
 
 
-def _shown(function, name):
+def _shown(function: _Any, name: str) -> _Any:
     """A function of ours as the package has it: with reduce, at and the like where NumPy's is a ufunc."""
     theirs = getattr(_np, name, None)
     if isinstance(theirs, _np.ufunc) and function not in _ufuncs:    # abs is absolute
@@ -34,11 +35,10 @@ def _shown(function, name):
 globals().update({_name: _shown(getattr(_core, _name), _name) for _name in dir(_core)
                   if not _name.startswith("_") and _name not in _INTERNAL})
 
-from ._array_api import __array_namespace_info__, argsort, sort, unique_values  # noqa: E402
-from .accelerate import accelerate  # noqa: E402
-from .explain import explain  # noqa: E402
-from .info import (  # noqa: E402
-    isa_levels, reset_stats, show_config, stats, wait_for_compiles)
+from ._array_api import __array_namespace_info__, argsort, sort, unique_values
+from .accelerate import accelerate
+from .explain import explain
+from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -53,9 +53,9 @@ _SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
 _THEIRS = _named("shown")
 
 
-def _handed_over(function, name):
+def _handed_over(function: _Any, name: str) -> _Any:
     """NumPy's `function` on evaluated tensors; what it returns becomes tensors.  Counted."""
-    def call(*args, **kwargs):
+    def call(*args: _Any, **kwargs: _Any) -> _Any:
         return _core.numpy_call(function, args, kwargs)
     module, _, call.__name__ = name.rpartition(".")
     call.__qualname__ = call.__name__
@@ -65,7 +65,7 @@ def _handed_over(function, name):
     return call
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     # Imported when they are asked for: none of them is needed to compute something.
     if name in _SUBMODULES:
         import importlib
@@ -79,7 +79,7 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     theirs = (n for n, v in vars(_np).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
     return sorted({*globals(), *_SUBMODULES, *_THEIRS, *theirs})

@@ -14,6 +14,7 @@ from typing import Any
 Instruction = tuple[int, int, int]
 
 OP = dis.opmap
+NOTHING: Instruction = -2, -2, 0     # before the first and after the last
 _NULL_ABOVE = sys.version_info >= (3, 13)           # of the callable, in a call; before that below it
 _CALLS_AS_METHOD = sys.version_info >= (3, 12)      # LOAD_ATTR has the bit, LOAD_METHOD is gone
 
@@ -107,17 +108,22 @@ _LOADS, _LOADS_TWO = of("constant", "local", "cell"), of("locals")
 _EFFECTS = {OP[name]: (int(takes), int(leaves)) for _, kind, takes, leaves, *names in _ROWS
             if takes != "-" for name in names if name in OP}
 HAS_LOCAL, LOADS_ATTRIBUTE = frozenset(dis.haslocal), of("attribute")
-# One of these is no opcode of this Python: -1 then.
-(LOAD_CONST, LOAD_GLOBAL, LOAD_DEREF, _LOAD_ATTR, _LOAD_METHOD, BINARY_OP, BINARY_SLICE, BUILD_SLICE, BUILD_TUPLE, IS_OP, KW_NAMES,
- STORE_ATTR, IMPORT_NAME, _LOAD_SMALL_INT, _PUSH_NULL, _EXTENDED_ARG, _CALL, _CALL_KW, _CALL_EX, _LIST_EXTEND, _LIST_TO_TUPLE,
- _INTRINSIC) = (OP.get(name, -1) for name in """
- LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_ATTR LOAD_METHOD BINARY_OP BINARY_SLICE BUILD_SLICE BUILD_TUPLE IS_OP KW_NAMES
- STORE_ATTR IMPORT_NAME LOAD_SMALL_INT PUSH_NULL EXTENDED_ARG CALL CALL_KW CALL_FUNCTION_EX LIST_EXTEND LIST_TO_TUPLE
- CALL_INTRINSIC_1""".split())
+
+
+def _numbers(names: str) -> Iterator[int]:
+    """Opcodes by name; -1 for one that this Python has not."""
+    return (OP.get(name, -1) for name in names.split())
+
+
+LOAD_CONST, LOAD_GLOBAL, LOAD_DEREF, _LOAD_SMALL_INT = _numbers("LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_SMALL_INT")
+_LOAD_ATTR, _LOAD_METHOD, STORE_ATTR = _numbers("LOAD_ATTR LOAD_METHOD STORE_ATTR")
+BINARY_OP, BINARY_SLICE, IS_OP, IMPORT_NAME = _numbers("BINARY_OP BINARY_SLICE IS_OP IMPORT_NAME")
+BUILD_SLICE, BUILD_TUPLE, _LIST_EXTEND, _LIST_TO_TUPLE = _numbers("BUILD_SLICE BUILD_TUPLE LIST_EXTEND LIST_TO_TUPLE")
+_PUSH_NULL, KW_NAMES, _CALL, _CALL_KW, _CALL_EX = _numbers("PUSH_NULL KW_NAMES CALL CALL_KW CALL_FUNCTION_EX")
+_INTRINSIC, _EXTENDED_ARG, _CACHE = _numbers("CALL_INTRINSIC_1 EXTENDED_ARG CACHE")
 _SEQUENCES = {OP[name] for name in ("BUILD_LIST", "BUILD_TUPLE")}
 _BUILDS = {OP["BUILD_MAP"]: 2, OP["BUILD_SLICE"]: 1, OP["BUILD_SET"]: 1, OP["BUILD_STRING"]: 1}    # values per item
 _INTRINSIC_TO_TUPLE = 6
-_CACHE = OP["CACHE"]
 _OPERATORS = [symbol for _, symbol in getattr(opcode, "_nb_ops", ())]
 IN_PLACE = frozenset(i for i, symbol in enumerate(_OPERATORS) if symbol.endswith("="))
 
@@ -187,23 +193,21 @@ def constant(code: CodeType, this: Instruction) -> Any:
 # ---- what becomes of a value that was loaded
 
 
-def is_attr(i: Instruction | None, as_method: bool) -> bool:
+def is_attr(i: Instruction, as_method: bool) -> bool:
     """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
-    if i is None:
-        return False
     if i[1] == _LOAD_METHOD:
         return as_method
     return i[1] == _LOAD_ATTR and bool(_CALLS_AS_METHOD and i[2] & 1) == as_method
 
 
-def has_null(before: Instruction | None, this: Instruction) -> bool:
+def has_null(before: Instruction, this: Instruction) -> bool:
     """Whether a NULL was pushed with the value, or, of a cell's, below it."""
     if this[1] == LOAD_GLOBAL:
         return bool(this[2] & 1)
-    return before is not None and before[1] == _PUSH_NULL
+    return before[1] == _PUSH_NULL
 
 
-def attribute_called(null: bool, after: Instruction | None, after2: Instruction | None) -> bool:
+def attribute_called(null: bool, after: Instruction, after2: Instruction) -> bool:
     """Whether the value loaded before `after` is only asked for an attribute that is called at once.
     `null`: the value was pushed above the NULL of that call (before 3.13)."""
     if is_attr(after, True):
@@ -211,14 +215,14 @@ def attribute_called(null: bool, after: Instruction | None, after2: Instruction 
     if not is_attr(after, False):
         return False
     if _NULL_ABOVE:
-        return after2 is not None and after2[1] == _PUSH_NULL
+        return after2[1] == _PUSH_NULL
     return null and not is_attr(after2, True) and not is_attr(after2, False)
 
 
-def called(null: bool, after: Instruction | None) -> bool:
+def called(null: bool, after: Instruction) -> bool:
     """Whether the value loaded before `after` is itself called."""
     if _NULL_ABOVE:
-        null = null or (after is not None and after[1] == _PUSH_NULL)
+        null = null or after[1] == _PUSH_NULL
     return null and not is_attr(after, True) and not is_attr(after, False)
 
 

@@ -4,18 +4,22 @@ it reads, and from nothing else, and it changes nothing but arrays and container
 Such a function need not run again where all of that lies as it did and it did not look at a value: tracing it would
 give the same operations (csrc/bind/replay.c). It is told from the code of the copy that runs (_rewrite.py): every
 instruction is one of those below, every name that it looks up is known. What is not known here only costs speed."""
+from __future__ import annotations
+
 import builtins
 import sys
 import types
+from typing import Any
 
 import numpy
 
 from . import _bytecode
 from ._bytecode import (
-    BINARY_OP, CLOSED, IN_PLACE, IS_OP, KW_NAMES, LOAD_CONST, LOAD_DEREF, LOAD_GLOBAL, LOADS_ATTRIBUTE, STORE_ATTR, SUBSCRIPTS)
+    BINARY_OP, CLOSED, IN_PLACE, IS_OP, KW_NAMES, LOAD_CONST, LOAD_DEREF, LOAD_GLOBAL, LOADS_ATTRIBUTE, NOTHING,
+    STORE_ATTR, SUBSCRIPTS, Instruction)
 from ._namespace import conversions, modules, ndarray, ours
 from ._numpy import named
-from ._rewrite import contents
+from ._rewrite import Rewritten, contents
 
 _EXCEPTIONS = frozenset(name for name, value in vars(builtins).items()
                         if isinstance(value, type) and issubclass(value, Exception))
@@ -35,29 +39,29 @@ _HOLD_ARRAYS = frozenset({numpy.ndarray, list, tuple, dict})
 class _Code:
     """What one function does: `fits` if all of it is known."""
 
-    def __init__(self, f, copies):
+    def __init__(self, f: types.FunctionType, copies: set[int]) -> None:
         self.f, self.copies = f, copies
         self.fits = True
-        self.attributes = set()     # that it reads or stores, of whatever
+        self.attributes: set[str] = set()   # that it reads or stores, of whatever
         self.stores = False         # into arrays or containers
         self.hands_on = False       # what it reads outside of its arguments is more than an operand
         self.fits = (all(map(self.is_fixed, (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())))
                      and all(map(self.cell_fits, f.__closure__ or ())) and self.code_fits(f.__code__))
 
-    def cell_fits(self, cell):
+    def cell_fits(self, cell: types.CellType) -> bool:
         """Whether a cell holds what may be looked at when a call is noted, or what stands in for something."""
         value = contents(cell)
         return type(value) in _HOLD_ARRAYS or self.is_fixed(value)
 
-    def code_fits(self, code):
+    def code_fits(self, code: types.CodeType) -> bool:
         """The same of the function's code, or of a function or comprehension written inside it."""
         if code.co_flags & 0x2a0:       # generators, coroutines
             return False
-        listed, none = _bytecode.decode(code), (0, -1, 0)
-        return all(self.instruction(code, *four) for four in zip([none, *listed], listed, [*listed[1:], none],
-                                                                 [*listed[2:], none, none]))
+        listed = _bytecode.decode(code)
+        return all(self.instruction(code, *four) for four in zip([NOTHING, *listed], listed, [*listed[1:], NOTHING],
+                                                                 [*listed[2:], NOTHING, NOTHING]))
 
-    def is_fixed(self, value):
+    def is_fixed(self, value: Any) -> bool:
         """Whether a constant is a value, or something to be called that is closed itself."""
         if type(value) in _NUMBERS:
             return True
@@ -72,13 +76,14 @@ class _Code:
         return (isinstance(value, (slice, numpy.generic)) or value is ndarray or id(value) in _NAMESPACES
                 or id(value) in _FUNCTIONS or id(value) in self.copies)
 
-    def reads_outside(self, after, after2):
+    def reads_outside(self, after: Instruction, after2: Instruction) -> None:
         """A value from outside is the operand of an operation that makes a new one, or may be anything."""
         right = after[1] == BINARY_OP and after[2] not in SUBSCRIPTS
         left = after[1] in _LOADS and after2[1] == BINARY_OP and after2[2] not in IN_PLACE | SUBSCRIPTS
         self.hands_on = self.hands_on or not (right or left)
 
-    def instruction(self, code, before, this, after, after2):
+    def instruction(self, code: types.CodeType, before: Instruction, this: Instruction, after: Instruction,
+                    after2: Instruction) -> bool:
         op, arg = this[1:]
         if op == LOAD_GLOBAL:
             return self.global_name(_bytecode.global_name(code, this), after, after2)
@@ -106,7 +111,7 @@ class _Code:
             self.reads_outside(after, after2)
         return op in CLOSED
 
-    def global_name(self, name, after, after2):
+    def global_name(self, name: str, after: Instruction, after2: Instruction) -> bool:
         if name not in self.f.__globals__:
             return name in _BUILTINS or name in _EXCEPTIONS
         value = self.f.__globals__[name]
@@ -117,7 +122,7 @@ class _Code:
         return type(value) in _NUMBERS or value is numpy or isinstance(value, numpy.generic)
 
 
-def closed(rewritten):
+def closed(rewritten: Rewritten) -> tuple[tuple[str, ...], bool] | None:
     """None if the rewritten function or one that it calls is not closed, else (names of the attributes that they read
     or store, whether they may store into what is not among the arguments)."""
     if not rewritten.copies or rewritten.stored_globals or rewritten.stored_cells:

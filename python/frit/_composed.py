@@ -10,6 +10,8 @@ import inspect
 import sys
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 
@@ -18,7 +20,7 @@ from ._numpy import named
 from ._rewrite import rewrite
 
 
-def _is_broadcast(x):
+def _is_broadcast(x: Any) -> bool:
     return any(step == 0 and n > 1 for step, n in zip(x.strides, x.shape))
 
 
@@ -31,20 +33,20 @@ _REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.nd
 _MODULES = ("numpy", "numpy._core", "numpy._core.numeric", "numpy._core.multiarray")
 
 
-def _holds_tensor(x):
+def _holds_tensor(x: Any) -> bool:
     return type(x) in TENSORS or type(x) in (list, tuple) and any(map(_holds_tensor, x))
 
 
-def _converter(name):
+def _converter(name: str) -> Callable[..., Any]:
     """What is no tensor is a parameter, whose values are wanted at once."""
     mine, theirs = ours[name], getattr(numpy, name)
 
-    def convert(x, *args, **kwargs):
+    def convert(x: Any, *args: Any, **kwargs: Any) -> Any:
         return (mine if type(x) in TENSORS or _holds_tensor(x) else theirs)(x, *args, **kwargs)
     return convert
 
 
-def _stand_ins():
+def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int, Any]]:
     """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
     once: the same}."""
     chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
@@ -66,10 +68,11 @@ class _Composed:
 
     __slots__ = ("function", "copy", "refused")
 
-    def __init__(self, function):
-        self.function, self.copy, self.refused = function, None, _REFUSED.get(function.__name__)
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function, self.refused = function, _REFUSED.get(function.__name__)
+        self.copy: types.FunctionType | None = None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.refused and any(type(x) in TENSORS and self.refused(x) for x in args):
             return NotImplemented
         if self.copy is None:
@@ -80,17 +83,18 @@ class _Composed:
         return self.copy
 
 
-def _of_dtypes(function):
+def _of_dtypes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function for which an array is its dtype, whatever its values."""
-    def of_dtypes(*args, **kwargs):
+    def of_dtypes(*args: Any, **kwargs: Any) -> Any:
         return function(*[numpy.empty(0, x.dtype) if type(x) in TENSORS else x for x in args], **kwargs)
     return of_dtypes
 
 
-def _nan_extreme(function, fold, extreme, last):
+def _nan_extreme(function: Callable[..., Any], fold: numpy.ufunc, extreme: Callable[..., Any], last: float) -> Callable[..., Any]:
     """nanmax or nanmin of a real tensor as NumPy finds that of an ndarray, where a fold passes NaNs over. Here they are
     the last of all numbers; whether a slice had no others is looked at if that is what comes out."""
-    def nan_extreme(a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
+    def nan_extreme(a: Any, axis: Any = None, out: Any = None, keepdims: Any = numpy._NoValue, initial: Any = numpy._NoValue,
+                    where: Any = numpy._NoValue) -> Any:
         # What is broadcast is read in another order where it is no ndarray; complex numbers are no graph's.
         if type(a) not in TENSORS or a.dtype.kind == "c" or _is_broadcast(a):
             return NotImplemented
@@ -114,13 +118,13 @@ def _nan_extreme(function, fold, extreme, last):
     return nan_extreme
 
 
-def _nan_to_num(written):
+def _nan_to_num(written: Callable[..., Any]) -> Callable[..., Any]:
     """nan_to_num as `written`, but that with nothing else given what numbers become is chosen, not stored into a copy; of
     whole numbers that copy is all."""
     array, where, isnan = ours["array"], ours["where"], ours["isnan"]
     greatest = {numpy.dtype(c): numpy.finfo(c).max for c in "efd"}
 
-    def nan_to_num(x, *args, **kwargs):
+    def nan_to_num(x: Any, *args: Any, **kwargs: Any) -> Any:
         kind = x.dtype.kind if type(x) in TENSORS and not args and not kwargs else None
         if kind is None or kind not in "biuf":
             chosen = written(x, *args, **kwargs)
@@ -133,18 +137,18 @@ def _nan_to_num(written):
     return nan_to_num
 
 
-def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
     """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
     if not writeable or type(x) not in TENSORS:
         return NotImplemented
     return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
 
 
-def _table():
+def _table() -> dict[Any, Any]:
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
-    found = {}
+    found: dict[Any, Any] = {}
     for name in named("composed"):
-        function = numpy
+        function: Any = numpy
         for part in name.split("."):
             function = getattr(function, part, None)
         written = inspect.unwrap(function)      # behind what looks for other libraries' arrays among its arguments

@@ -9,22 +9,26 @@ NumPy's anyway.
 
 A function that also calls frit's own exp and the like is not exact, but its operators are: in a loop over elements these
 may be NumPy's numbers (csrc/runtime/element.c), for frit's functions come to the same of a number and of an element."""
+from __future__ import annotations
+
 import builtins
 import types
+from typing import Any
 
 import numpy
 
 from . import _bytecode
 from ._bytecode import (
-    BINARY_OP, BINARY_SLICE, BUILD_SLICE, BUILD_TUPLE, LOAD_GLOBAL, LOADS_ATTRIBUTE, SUBSCRIPTS, attr_name, decode, global_name, is_attr)
+    BINARY_OP, BINARY_SLICE, BUILD_SLICE, BUILD_TUPLE, LOAD_GLOBAL, LOADS_ATTRIBUTE, NOTHING, SUBSCRIPTS, Instruction,
+    attr_name, decode, global_name, is_attr)
 from ._namespace import conversions, modules, ndarray, ours
 from ._numpy import named
-from ._rewrite import contents
+from ._rewrite import Rewritten, contents
 
 _PLAIN, _ATTRIBUTES, _ROUNDED = named("plain"), named("plain") | named("exact"), named("rounded")
-_BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
-                      "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
-                      "sorted sum tuple zip".split())
+_BUILTINS = frozenset(
+    "AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate filter float "
+    "frozenset int isinstance iter len list map max min next print range reversed round set slice sorted sum tuple zip".split())
 _NAME_OF = {id(f): name for name, f in (*ours.items(), *conversions.items())} | {id(getattr(numpy, name)): name for name in ours}
 _MODULES = {id(m) for m in modules.values()} | {id(numpy)}
 _TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})
@@ -38,7 +42,7 @@ _CONSTANTS, _LOADS = _bytecode.of("constant"), _bytecode.of("constant", "local")
 _COMPUTES, _LOOKS = _bytecode.of("operator", "call"), _bytecode.of("item", "slice")
 
 
-def _is_exact_type(value):
+def _is_exact_type(value: Any) -> bool:
     return value in _TYPES or issubclass(value, numpy.generic) and not issubclass(value, (numpy.complexfloating, numpy.object_))
 
 
@@ -46,10 +50,10 @@ class _Function:
     """One of those that run; `known`: what else its code may call; `names`: attributes that it may ask for, and what is
     called so."""
 
-    def __init__(self, f, known, names):
+    def __init__(self, f: types.FunctionType, known: set[int], names: frozenset[str]) -> None:
         self.f, self.known, self.names = f, known, names
 
-    def is_exact_value(self, value):
+    def is_exact_value(self, value: Any) -> bool:
         """Whether a value that the code loads is no complex number, and, if it may be called, exact."""
         if isinstance(value, (tuple, frozenset)):
             return all(map(self.is_exact_value, value))
@@ -65,7 +69,7 @@ class _Function:
             return _NAME_OF[id(value)] in self.names
         return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
 
-    def is_exact_code(self, code):
+    def is_exact_code(self, code: types.CodeType) -> bool:
         listed, attributes = decode(code), set()
         for this in listed:
             if is_attr(this, True) or is_attr(this, False):
@@ -80,14 +84,14 @@ class _Function:
                 return False
         return attributes <= self.names and all(map(self.is_exact_value, code.co_consts))
 
-    def is_exact(self):
+    def is_exact(self) -> bool:
         f = self.f
         seen = [contents(cell) for cell in f.__closure__ or ()]
         seen += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
         return self.is_exact_code(f.__code__) and all(map(self.is_exact_value, seen))
 
 
-def _all_exact(rewritten, names):
+def _all_exact(rewritten: Rewritten, names: frozenset[str]) -> bool:
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
                                                  if type(value) is types.FunctionType}
     # (What runs as it is calls NumPy's exp of a number by its own `np`, and frit's by the module that it was given.)
@@ -95,19 +99,19 @@ def _all_exact(rewritten, names):
             and all(_Function(f, known, _ATTRIBUTES).is_exact() for f in rewritten.uncopied))
 
 
-def exact(rewritten):
+def exact(rewritten: Rewritten) -> bool:
     """Whether a function, and those that it calls, have one right result for real numbers."""
     return _all_exact(rewritten, _ATTRIBUTES)
 
 
-def exact_in_elements(rewritten):
+def exact_in_elements(rewritten: Rewritten) -> bool:
     """Whether that is so of what they do with single elements."""
     return _all_exact(rewritten, _ATTRIBUTES | _ROUNDED)
 
 
-def _makes_axes(code, listed):
+def _makes_axes(code: types.CodeType, listed: list[Instruction]) -> bool:
     """Whether an index among the instructions may be None: what is not a part of a slice of simple values."""
-    in_slices = set()
+    in_slices: set[int] = set()
     for at, (_, op, arg) in enumerate(listed):
         n = arg if op == BUILD_SLICE else 2 if op == BINARY_SLICE else 0
         if any(i[1] not in _LOADS for i in listed[at - n:at]):
@@ -118,13 +122,13 @@ def _makes_axes(code, listed):
     return any(c is None or isinstance(c, tuple) and None in c for c in loaded)
 
 
-def _loads_two(code, this):
+def _loads_two(code: types.CodeType, this: Instruction) -> bool:
     """Whether the instruction loads the int 2, to whose power a number is a product."""
     value = _bytecode.constant(code, this) if this[1] in _CONSTANTS else None
     return type(value) is int and value == 2
 
 
-def plain_operations(f, most):
+def plain_operations(f: types.FunctionType, most: int) -> tuple[int | None, bool, bool]:
     """(n, calls, views) of what a function does that does nothing but up to `most` operations, on its arguments, parts
     of them and constants, which have the same bits in NumPy and in frit: how many, whether functions of NumPy are among
     them, and whether parts or transposes. n is None for any other function."""
@@ -133,8 +137,7 @@ def plain_operations(f, most):
     if len(code.co_code) > 128 + 64 * most or code.co_freevars or code.co_cellvars:
         return other
     listed, n, calls, views, elements, squares = decode(code), 0, False, False, False, False
-    nothing = 0, -1, 0
-    for first, before, this, after in zip([nothing, nothing, *listed], [nothing, *listed], listed, [*listed[1:], None]):
+    for first, before, this, after in zip([NOTHING, NOTHING, *listed], [NOTHING, *listed], listed, [*listed[1:], NOTHING]):
         op, arg = this[1:]
         turns = is_attr(this, False) and before[1] != LOAD_GLOBAL and attr_name(code, this) == "T"
         looks = turns or op in _LOOKS or op == BINARY_OP and arg in SUBSCRIPTS
@@ -146,7 +149,7 @@ def plain_operations(f, most):
             fits = True
         elif op == LOAD_GLOBAL:
             # (a function of what the module imports is loaded as an attribute, not as a method, in 3.11)
-            calls = fits = f.__globals__.get(global_name(code, this)) is numpy and after is not None and after[1] in LOADS_ATTRIBUTE
+            calls = fits = f.__globals__.get(global_name(code, this)) is numpy and after[1] in LOADS_ATTRIBUTE
         elif op in LOADS_ATTRIBUTE:
             fits = before[1] == LOAD_GLOBAL and attr_name(code, this) in _PLAIN
         elif op == BINARY_OP:

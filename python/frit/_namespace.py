@@ -2,6 +2,8 @@
 whose meaning is the same.  Everything else is NumPy's own object, which finds its way back to us
 through __array_function__ and __array_ufunc__ when it meets a Tensor."""
 import types
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 
@@ -11,11 +13,12 @@ from ._numpy import named
 _OURS = frozenset(map(numpy.dtype, named("dtype")))
 
 
-def _empty_for(shape=None, dtype=float, *args, order=None, **kwargs):
+def _empty_for(shape: Any = None, dtype: Any = float, *args: Any, order: Any = None, **kwargs: Any) -> Callable[..., Any] | None:
     """What makes a tensor of these arguments of np.ndarray: np.empty, if they are of no memory that is there already."""
     try:
         if shape is not None and not args and not kwargs and order in ("C", "F", None) and numpy.dtype(dtype) in _OURS:
-            return ours["empty"]
+            empty: Callable[..., Any] = ours["empty"]
+            return empty
     except TypeError:       # NumPy has words for it
         pass
     return None
@@ -24,23 +27,23 @@ def _empty_for(shape=None, dtype=float, *args, order=None, **kwargs):
 class _ArrayClass(type):
     """What is called instead of np.ndarray, and is that class in all that it is asked besides."""
 
-    def __instancecheck__(cls, x):
+    def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, numpy.ndarray)
 
-    def __subclasscheck__(cls, c):
+    def __subclasscheck__(cls, c: Any) -> bool:
         return issubclass(c, numpy.ndarray)
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         make = _empty_for(*args, **kwargs)
         return numpy.ndarray(*args, **kwargs) if make is None else make(*args, **kwargs)
 
-    def __getattr__(cls, name):
+    def __getattr__(cls, name: str) -> Any:
         return getattr(numpy.ndarray, name)
 
-    def __eq__(cls, other):
+    def __eq__(cls, other: object) -> bool:
         return other is numpy.ndarray or other is ndarray
 
-    def __hash__(cls):
+    def __hash__(cls) -> int:
         return hash(numpy.ndarray)
 
 
@@ -48,7 +51,7 @@ class ndarray(metaclass=_ArrayClass):
     __module__ = "numpy"
 
 
-def _ours():
+def _ours() -> dict[str, Any]:
     """Name -> function for every function of NumPy's that frit has under the same name."""
     found = {}
     for name in dir(numpy):
@@ -61,10 +64,10 @@ def _ours():
     return found
 
 
-def _namespace():
+def _namespace() -> types.ModuleType:
     module = types.ModuleType("numpy", numpy.__doc__)
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         value = getattr(numpy, name)
         module.__dict__[name] = value
         return value

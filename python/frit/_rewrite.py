@@ -16,9 +16,9 @@ NumPy's type.  In the same way
     rng.shuffle(x)  LOAD_METHOD shuffle
 
 of a name that arrays, containers and NumPy's modules do not have becomes Method("shuffle")[rng], which gives functions
-that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
-co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
-not ours.
+that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals
+dictionary loses writes; renaming `np` in co_names also renames the attribute in `self.np`; and either needs a name in a
+dictionary that is not ours.
 
 A parameter that the function does nothing with but ask it for attributes, or hand it on to a function of which the
 same is true, may come as the stand-in instead of NumPy: `xp` in f(xp, x) (`Rewritten.takes_module`), and `np` where such a
@@ -32,14 +32,22 @@ Constants do not follow an assignment to the global, so what they were made from
 (`Rewritten.is_current`), as is what may be assigned to a function, its code and its defaults; names that the
 functions themselves assign are left alone.
 """
+from __future__ import annotations
+
 import builtins
 import inspect
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 import numpy
 
 from . import _bytecode, _core
-from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, attr_name, cell_name, global_name, is_attr
+from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, NOTHING, Instruction, attr_name, cell_name, global_name, is_attr
+
+_StandIns = dict[int, Any]      # id of an object -> what is loaded instead
+_Unwrap = Callable[[Any], Any]
+_Outside = Callable[[Any, Any], Any]
 
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 MAX_ATTRIBUTES = 10     # of attributes: os.path.join
@@ -52,28 +60,30 @@ class Rewritten:
     __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
                  "globals_read", "all_cells", "takes_module", "functions", "named_defaults", "uncopied")
 
-    def __init__(self):
-        self.copies = []            # of the function and those of its module that it calls
-        self.uncopied = []          # functions that NumPy is handed on to, and run as they are
-        self.watched = []           # (globals, name, value) that became constants
-        self.cells = []             # (cell, value) that were replaced
-        self.stored_globals = set() # names the functions assign
-        self.stored_cells = []
+    def __init__(self) -> None:
+        self.copy: types.FunctionType
+        self.copies: list[types.FunctionType] = []      # of the function and those of its module that it calls
+        self.uncopied: list[types.FunctionType] = []    # functions that NumPy is handed on to, and run as they are
+        self.watched: list[tuple[dict[str, Any], str, Any]] = []     # (globals, name, value) that became constants
+        self.cells: list[tuple[types.CellType, Any]] = []   # (cell, value) that were replaced
+        self.stored_globals: set[str] = set()   # names the functions assign
+        self.stored_cells: list[types.CellType] = []
         self.n_redirected = 0
-        self.globals_read = set()   # names
-        self.all_cells = []
-        self.takes_module = ()      # the parameters by number: a name, or None if it must come as it is
-        self.functions = {}         # id -> (function, its code, its defaults, those by name), of all that were looked at
-        self.named_defaults = []    # (the latter, name, value)
+        self.globals_read: set[str] = set()     # names
+        self.all_cells: list[types.CellType] = []
+        self.takes_module: tuple[str | None, ...] = ()   # the parameters by number: a name, or None if it must come as it is
+        # id -> (function, its code, its defaults, those by name), of all that were looked at
+        self.functions: dict[int, tuple[types.FunctionType, types.CodeType, Any, Any]] = {}
+        self.named_defaults: list[tuple[dict[str, Any], str, Any]] = []     # (the latter, name, value)
 
-    def look_at(self, f):
+    def look_at(self, f: types.FunctionType) -> None:
         """Notes what may be assigned to a function later."""
         if id(f) not in self.functions:
             self.functions[id(f)] = f, f.__code__, f.__defaults__, f.__kwdefaults__
             named = f.__kwdefaults__ or {}
             self.named_defaults += [(named, name, value) for name, value in named.items()]
 
-    def outer_values(self):
+    def outer_values(self) -> Iterator[Any]:
         """What the functions reach other than through their arguments."""
         names = self.copy.__globals__
         yield from (names[n] for n in self.globals_read if n in names)
@@ -82,13 +92,13 @@ class Rewritten:
             yield from plain or ()
             yield from (named or {}).values()
 
-    def holds_arrays(self, names, cells):
+    def holds_arrays(self, names: Iterable[str], cells: Iterable[types.CellType]) -> bool:
         """Whether one of these globals and cells is an array, or a container of what may be one."""
         outside = self.copy.__globals__
         return any(isinstance(v, (numpy.ndarray, list, tuple, dict))
                    for v in (*(outside.get(n) for n in names), *map(contents, cells)))
 
-    def is_current(self):
+    def is_current(self) -> bool:
         for f, code, plain, named in self.functions.values():
             if f.__code__ is not code or f.__defaults__ is not plain or f.__kwdefaults__ is not named:
                 return False
@@ -100,14 +110,14 @@ class Rewritten:
                 return False
         return True
 
-    def is_settled(self):
+    def is_settled(self) -> bool:
         """Whether everything that the functions look up was there to be looked up."""
         names = self.copy.__globals__
         return (all(n in names or hasattr(builtins, n) for n in self.globals_read)
                 and all(map(_is_filled, self.all_cells)))
 
 
-def _is_filled(cell):
+def _is_filled(cell: types.CellType) -> bool:
     try:
         cell.cell_contents
     except ValueError:      # not assigned yet
@@ -115,7 +125,7 @@ def _is_filled(cell):
     return True
 
 
-def contents(cell):
+def contents(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:      # not assigned yet
@@ -138,7 +148,8 @@ _LOOKS_UP = {LOAD_GLOBAL, LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
-    def __init__(self, root, modules, functions, values, unwrap, outside):
+    def __init__(self, root: types.FunctionType, modules: _StandIns, functions: _StandIns, values: _StandIns,
+                 unwrap: _Unwrap, outside: _Outside) -> None:
         self.root = root
         self.modules = modules          # id of a module of NumPy's -> what stands in for it
         self.functions = functions      # id of a function of NumPy's -> ours
@@ -146,49 +157,51 @@ class _Rewriter:
         self.unwrap = unwrap            # decorated function -> the function that was decorated
         self.outside = outside          # (what is called, itself or by attributes, root) -> what is instead, or None
         self.out = Rewritten()
-        self.copies = {}                # id of a function -> (function, its copy)
-        self.stored_cells = {}          # id of a function -> names
-        self.decoded = {}               # id of a code object -> (code object, its instructions)
-        self.looking = {}               # id of a code object -> what loads() found
-        self.methods = {}               # name -> its Method
+        self.copies: dict[int, tuple[types.FunctionType, types.FunctionType]] = {}  # id of a function -> (function, its copy)
+        self.stored_cells: dict[int, set[str]] = {}     # id of a function -> names
+        # Of code objects, by id: (code object, its instructions), what loads() found, {load: (callee, place)}
+        self.decoded: dict[int, tuple[types.CodeType, list[Instruction]]] = {}
+        self.looking: dict[int, list[list[Instruction]]] = {}
+        self.arguments: dict[int, dict[Instruction, tuple[Instruction, int | str]]] = {}
+        self.methods: dict[str, Any] = {}   # name -> its Method
         self.n_looking = 0              # functions, one called by another, whose parameters are being looked at
-        self.taken = {}                 # id of a function -> (function, its module_parameters)
-        self.arguments = {}             # id of a code object -> {load: (callee, place)}
+        self.taken: dict[int, tuple[types.FunctionType, tuple[str | None, ...]]] = {}   # id -> (function, module_parameters)
 
-    def helper(self, value):
+    def helper(self, value: Any) -> types.FunctionType | None:
         """The plain function behind `value` if it belongs to the module of the decorated one."""
         value = self.unwrap(value)
         if type(value) is types.FunctionType and value.__globals__ is self.root.__globals__:
             return value
         return None
 
-    def instructions(self, code):
+    def instructions(self, code: types.CodeType) -> list[Instruction]:
         known = self.decoded.get(id(code))
         if known is None:
             known = self.decoded[id(code)] = code, _bytecode.decode(code)
         return known[1]
 
-    def is_called(self, code, this):
+    def is_called(self, code: types.CodeType, this: Instruction) -> bool:
         """Whether what a name is looked up for is called, by itself or by an attribute of it or of these."""
         listed = self.instructions(code)
         at = listed.index(this)
-        null = _bytecode.has_null(listed[at - 1] if at else None, this)
-        listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], None]
+        null = _bytecode.has_null(listed[at - 1] if at else NOTHING, this)
+        listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], NOTHING]
         after = next(i for i in listed if not is_attr(i, False))
         return is_attr(after, True) or _bytecode.called(null, after)
 
-    def loads(self, code):
+    def loads(self, code: types.CodeType) -> list[list[Instruction]]:
         """The instructions that look names up, each with the one before it and the two that follow."""
         known = self.looking.get(id(code))
         if known is None:
-            listed = [None, *self.instructions(code), None, None]
+            listed = [NOTHING, *self.instructions(code), NOTHING, NOTHING]
             known = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
             self.looking[id(code)] = known
         return known
 
-    def collect(self):
+    def collect(self) -> list[types.FunctionType]:
         """Every function that will be copied, found through the names by which they are called."""
-        todo, seen = [self.root], {}
+        todo = [self.root]
+        seen: dict[int, types.FunctionType] = {}
         while todo and len(seen) < MAX_FUNCTIONS:
             f = todo.pop()
             if id(f) in seen:
@@ -217,9 +230,10 @@ class _Rewriter:
                         self.stored_cells[id(f)].add(cell_name(code, this))
         return list(seen.values())
 
-    def stand_in(self, f, code, value, this, after, after2):
+    def stand_in(self, f: types.FunctionType, code: types.CodeType, value: Any, this: Instruction,
+                 after: Instruction, after2: Instruction) -> Any:
         """What to load instead of the global `value`, or None to leave it."""
-        new, null = self.modules.get(id(value)), _bytecode.has_null(None, this)
+        new, null = self.modules.get(id(value)), _bytecode.has_null(NOTHING, this)
         if new is not None:
             if _bytecode.attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
                 return new
@@ -238,7 +252,8 @@ class _Rewriter:
             new = new if new is not None and self.is_called(code, this) else None
         return new
 
-    def global_stand_in(self, f, code, this, after, after2):
+    def global_stand_in(self, f: types.FunctionType, code: types.CodeType, this: Instruction,
+                        after: Instruction, after2: Instruction) -> Any:
         name, names = global_name(code, this), f.__globals__
         if name in self.out.stored_globals:
             return None
@@ -248,7 +263,8 @@ class _Rewriter:
             self.out.watched.append((names, name, names.get(name)))
         return new
 
-    def conversion(self, code, new, null, after, after2):
+    def conversion(self, code: types.CodeType, new: Any, null: bool, after: Instruction,
+                   after2: Instruction) -> Any:
         """What is called instead of a number type that a stand-in for NumPy, loaded before `after`, is asked for and that is
         called at once; or None."""
         if not isinstance(new, types.ModuleType) or not _bytecode.attribute_called(null, after, after2):
@@ -256,7 +272,7 @@ class _Rewriter:
         found = getattr(new, "_conversions", {}).get(attr_name(code, after))
         return found if found is not None and not _bytecode.is_jumped_to(code, after[0]) else None
 
-    def rewrite_code(self, f, code):
+    def rewrite_code(self, f: types.FunctionType, code: types.CodeType) -> types.CodeType:
         consts = list(code.co_consts)
         changed = False
         for i, c in enumerate(consts):
@@ -264,9 +280,9 @@ class _Rewriter:
                 consts[i] = self.rewrite_code(f, c)
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
-        where = {}      # id of a stand-in -> its index among the constants
+        where: dict[int, int] = {}      # id of a stand-in -> its index among the constants
 
-        def place(new):
+        def place(new: Any) -> int:
             index = where.setdefault(id(new), len(consts))
             if index == len(consts):
                 consts.append(new)
@@ -278,7 +294,7 @@ class _Rewriter:
             new = self.global_stand_in(f, code, this, after, after2)
             if new is None:
                 continue
-            convert = self.conversion(code, new, _bytecode.has_null(None, this), after, after2)
+            convert = self.conversion(code, new, _bytecode.has_null(NOTHING, this), after, after2)
             if (convert is not None and _bytecode.put_callable(raw, this, after, place(convert))
                     or _bytecode.put_constant(raw, this, place(new))):
                 changed = True
@@ -292,7 +308,8 @@ class _Rewriter:
             return code
         return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
 
-    def redirects_cell(self, f, name, as_module, is_called=None):
+    def redirects_cell(self, f: types.FunctionType, name: str, as_module: bool,
+                       is_called: Callable[[types.CodeType, Instruction], bool] | None = None) -> bool:
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
         for code in _bytecode.tree(f.__code__):
             for before, this, after, after2 in self.loads(code):
@@ -305,7 +322,8 @@ class _Rewriter:
                         return False
         return True
 
-    def cells_of(self, f, fill):
+    def cells_of(self, f: types.FunctionType, fill: list[tuple[types.CellType, types.FunctionType]]
+                 ) -> tuple[types.CellType, ...] | None:
         """The closure of the copy of `f`; appends (cell, function to be copied) to `fill`."""
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
@@ -329,7 +347,7 @@ class _Rewriter:
             cells.append(cell)
         return tuple(cells) if cells else None
 
-    def asks_attribute(self, code, after, after2):
+    def asks_attribute(self, code: types.CodeType, after: Instruction, after2: Instruction) -> bool:
         """Whether a module of NumPy's loaded before `after` is asked for an attribute that is the stand-in's, too, or
         is called at once."""
         if is_attr(after, False):
@@ -337,36 +355,40 @@ class _Rewriter:
             return value is numpy.ndarray or id(value) not in self.functions and id(value) not in self.values
         return _bytecode.attribute_called(False, after, after2)
 
-    def callee(self, f, code, load):
+    def callee(self, f: types.FunctionType, code: types.CodeType, load: Instruction
+               ) -> tuple[types.FunctionType, Any, tuple[Any, str | None]] | None:
         """(function, what the name was found to be, where: (globals, name) or (cell, None)) of what is called after this
         load, or None."""
+        where: tuple[Any, str | None]
         if load[1] == LOAD_GLOBAL:
-            where = f.__globals__, global_name(code, load)
-            value = None if where[1] in self.out.stored_globals else f.__globals__.get(where[1])
+            name = global_name(code, load)
+            where = f.__globals__, name
+            value = None if name in self.out.stored_globals else f.__globals__.get(name)
         elif load[1] == LOAD_DEREF and code is f.__code__ and cell_name(code, load) in code.co_freevars:
-            where = f.__closure__[code.co_freevars.index(cell_name(code, load))], None
+            where = dict(zip(code.co_freevars, f.__closure__ or ()))[cell_name(code, load)], None
             value = contents(where[0])
         else:
             return None
         g = self.unwrap(value)
         return (g, value, where) if type(g) is types.FunctionType else None
 
-    def arguments_of(self, code):
+    def arguments_of(self, code: types.CodeType) -> dict[Instruction, tuple[Instruction, int | str]]:
         """{load: (callee, place)}"""
         known = self.arguments.get(id(code))
         if known is None:
-            found = {load: called for load, *called in _bytecode.arguments(code, self.instructions(code))}
+            found = {load: (callee, place) for load, callee, place in _bytecode.arguments(code, self.instructions(code))}
             known = self.arguments[id(code)] = found
         return known
 
-    def is_handed_on(self, f, code, load):
+    def is_handed_on(self, f: types.FunctionType, code: types.CodeType, load: Instruction) -> bool:
         """Whether what this instruction of `f` loads becomes an argument that may be a stand-in."""
-        callee, place = self.arguments_of(code).get(load, (None, None))
-        callee = callee and self.callee(f, code, callee)
-        if callee is None:
+        known = self.arguments_of(code).get(load)
+        callee = self.callee(f, code, known[0]) if known else None
+        if known is None or callee is None:
             return False
+        place: int | str | None = known[1]
         g, value, (where, name) = callee
-        if type(place) is int:
+        if isinstance(place, int):
             place = g.__code__.co_varnames[place] if place < g.__code__.co_argcount else None
         by_itself = g is f and (load[1] in _LOCAL or load[1] in _LOCALS) and code.co_varnames[load[2]] == place
         if place is None or not (by_itself or place in self.module_parameters(g)):
@@ -377,7 +399,7 @@ class _Rewriter:
             self.out.watched.append((where, name, value))
         return True
 
-    def module_parameters(self, f):
+    def module_parameters(self, f: types.FunctionType) -> tuple[str | None, ...]:
         """The parameters by number: a name, or None if a module must come by it as it is."""
         known = self.taken.get(id(f))
         if known is None:
@@ -388,7 +410,7 @@ class _Rewriter:
                 self.n_looking -= 1
         return known[1]
 
-    def find_module_parameters(self, f):
+    def find_module_parameters(self, f: types.FunctionType) -> tuple[str | None, ...]:
         self.out.look_at(f)
         code = f.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
@@ -397,7 +419,8 @@ class _Rewriter:
             good -= set(range(code.co_argcount, len(names)))
         if code.co_flags & inspect.CO_VARKEYWORDS:      # and what has the name
             good -= set(range(code.co_posonlyargcount))
-        listed, others = [*self.instructions(code), None, None], []
+        listed = [*self.instructions(code), NOTHING, NOTHING]
+        others: list[Instruction] = []
         for this, after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
             op, arg = this[1:]
             if op in _LOCAL or op in _LOCALS:
@@ -420,14 +443,14 @@ class _Rewriter:
                 good.discard(load[2])
         return tuple(name if i in good else None for i, name in enumerate(names))
 
-    def defaults(self, f):
+    def defaults(self, f: types.FunctionType) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
         """The defaults of `f` for parameters by place and by name, with the stand-in for NumPy where it may be taken."""
         plain, named, n = f.__defaults__, f.__kwdefaults__, f.__code__.co_argcount
         if not any(id(value) in self.modules for value in (*(plain or ()), *(named or {}).values())):
             return plain, named
         takes = self.module_parameters(f)
 
-        def stand_in(name, value):
+        def stand_in(name: str, value: Any) -> Any:
             return self.modules.get(id(value), value) if name in takes else value
         if plain:
             plain = tuple(map(stand_in, f.__code__.co_varnames[n - len(plain):n], plain))
@@ -436,8 +459,8 @@ class _Rewriter:
             named = {name: stand_in(name, value) for name, value in named.items()}
         return plain, named
 
-    def run(self):
-        fill = []
+    def run(self) -> Rewritten:
+        fill: list[tuple[types.CellType, types.FunctionType]] = []
         self.out.takes_module = self.module_parameters(self.root)
         for f in self.collect():
             plain, named = self.defaults(f)
@@ -465,38 +488,39 @@ class _Rewriter:
         return self.out
 
 
-def rewrite(function, modules, functions, values=(), unwrap=lambda f: f, outside=lambda value, root: None):
+def rewrite(function: types.FunctionType, modules: _StandIns, functions: _StandIns, values: _StandIns | None = None,
+            unwrap: _Unwrap = lambda f: f, outside: _Outside = lambda value, root: None) -> Rewritten:
     """A Rewritten of `function`: a copy in which calls of the modules' attributes and of the functions
     (dictionaries from id to stand-in) are redirected, also in the functions of its module that
     it calls.  A Python that we do not know gives the function as it was."""
-    rewriter = _Rewriter(function, modules, functions, dict(values), unwrap, outside)
+    rewriter = _Rewriter(function, modules, functions, values or {}, unwrap, outside)
     if not _works:
         rewriter.out.copy = function
         return rewriter.out
     return rewriter.run()
 
 
-def _probe(x):
+def _probe(x: Any) -> Any:
     return types.SimpleNamespace(a=x), inspect.getdoc(x), contents(x), x.swaps(x, b=x.other().c)
 
 
 class _Other:
     c = 2
 
-    def other(self):
+    def other(self) -> _Other:
         return self
 
-    def swaps(self, a, b):
+    def swaps(self, a: Any, b: Any) -> tuple[bool, Any]:
         return a is self, b
 
 
-def _self_test():
+def _self_test() -> bool:
     """Whether the rewriting above is right for the running interpreter."""
     fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
              id(inspect): types.SimpleNamespace(getdoc=lambda x: ("inspect", x))}
     x = _Other()
     try:
-        r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
+        r = _Rewriter(cast(types.FunctionType, _probe), fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
                       lambda value, root: None).run()
         return r.copy(x) == (("types", x), ("inspect", x), ("contents", x), (True, 2)) and r.is_current()
     except Exception:

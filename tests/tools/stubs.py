@@ -61,6 +61,7 @@ def isa_levels() -> list[str]: ...
 
 
 # What frit does not have is NumPy's, on evaluated data.
+def _handed_over(function: Any, name: str) -> Any: ...
 def __getattr__(name: str) -> Any: ...
 '''
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
@@ -149,8 +150,10 @@ def core():
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
-              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."]
-    lines += ["", ""]
+              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
+              "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
+    lines += ["", "", "@final", "class _Method:", "    def __new__(cls, name: str, /) -> _Method: ...",
+              "    def __getitem__(self, key: Any, /) -> Any: ...", "", "", "_behind_numpy: dict[str, Any]"]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)
         if name.startswith("_") or isinstance(value, type) or not callable(value):
