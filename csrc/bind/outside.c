@@ -160,6 +160,12 @@ was_seen(struct crossing *c, PyObject *o)
     return yes;
 }
 
+/* keys(), values() and items() of a dict, as Python lays them out; its headers have told of that until 3.12. */
+struct dict_view {
+    PyObject_HEAD
+    PyObject *dict;
+};
+
 static bool
 is_dict_view(PyObject *o)
 {
@@ -190,7 +196,7 @@ shown(void *crossing, PyObject *o)
     else if (PyAnySet_Check(o))
         result = shown_set(c, o);
     else {
-        PyObject *holder = is_dict_view(o) ? (PyObject *)((_PyDictViewObject *)o)->dv_dict : o;
+        PyObject *holder = is_dict_view(o) ? ((struct dict_view *)o)->dict : o;
 
         seen = was_seen(c, holder);
         if (seen > 0 || (seen == 0 && (PyList_Check(holder) ? show_list(c, holder) : show_dict(c, holder)) == 0))
