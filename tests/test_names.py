@@ -85,3 +85,10 @@ def test_what_stands_for_a_function_has_its_fields_in_order():
             f._set_call(bad)
     f._set_call(None)
     assert f(np.arange(3.0)).tolist() == [1, 2, 3]
+
+
+def test_looking_names_up_imports_nothing_that_numpy_has_not_yet():
+    code = ("import sys, numpy; before = {*sys.modules}; import frit\n"
+            "print({name.split('.')[1] for name in sys.modules.keys() - before if name.startswith('numpy.')} - {'fft'})")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "set()\n"

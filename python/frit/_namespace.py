@@ -53,13 +53,14 @@ class ndarray(metaclass=_ArrayClass):
 
 def _ours() -> dict[str, Any]:
     """Name -> function for every function of NumPy's that frit has under the same name."""
-    found = {}
+    found, kept = {}, named("kept")
     for name in dir(numpy):
-        if name.startswith("_") or name in named("kept"):
+        if name.startswith("_") or name in kept:
             continue
         # Where ours refuses what only NumPy has (dtypes above all), the one that hands it over.
-        theirs, mine = getattr(numpy, name), _core._behind_numpy.get(name) or getattr(_core, name, None)
-        if mine is not None and callable(mine) and callable(theirs) and not isinstance(theirs, type):
+        mine = _core._behind_numpy.get(name) or getattr(_core, name, None)
+        theirs = getattr(numpy, name) if callable(mine) else None       # (other names may be modules that NumPy imports then)
+        if mine is not None and callable(theirs) and not isinstance(theirs, type):
             found[name] = mine
     return found
 
