@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo check bench soak suites asan tsan accuracy bless layers clean
+.PHONY: all demo quick check bench soak suites asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -14,6 +14,11 @@ check:
 	FRIT_WERROR=1 .ci/setup check
 	$(PY) tests/layers.py --quiet
 	$(PY) -m tests.check
+
+quick:
+	FRIT_WERROR=1 .ci/setup check
+	$(PY) tests/layers.py --quiet
+	$(PY) -m tests.check --quick
 
 # The long versions of the random tests, and copies of the sources with defects put in on purpose.
 soak:

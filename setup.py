@@ -4,6 +4,7 @@ The sources are plain C11, so the build is a list of objects rather than setupto
 
     gen            a program of the build machine: prints a C loop for every (operation, dtype)
     kernels_*.c    what it printed, and the folds; compiled once per instruction-set level
+    numpy_names    what C reads of the table of NumPy's names, python/frit/_numpy.py
     csrc/**/*.c    everything else, compiled once
     frit-cc        the program that dlopens libgccjit; needs no libgccjit to build
 
@@ -15,6 +16,7 @@ import glob
 import hashlib
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -191,7 +193,17 @@ def generate(build):
     return sources("*.c", root=out)
 
 
+def write_names(build):
+    """What C reads of the table of NumPy's names; written only when it has changed."""
+    text = runpy.run_path(os.path.join(HERE, "python", "frit", "_numpy.py"))["definitions"]()
+    path = os.path.join(build.temp, "numpy_names.def")
+    if not (os.path.exists(path) and open(path).read() == text):
+        with open(path, "w") as f:
+            f.write(text)
+
+
 def extension_objects(build):
+    write_names(build)
     kernels = generate(build)
     folds = sources("backends/cpu/*.inc.c")
     # What the heads of gen/main.c and reduce.inc.c ask for, with the measurements.

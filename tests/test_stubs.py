@@ -1,4 +1,4 @@
-"""The type stubs name what the package has."""
+"""The type stubs name what the package has, and its Python is as ruff and mypy want it."""
 import importlib.util
 import os
 import subprocess
@@ -21,6 +21,16 @@ def test_stubs_are_current():
         with open(os.path.join(ROOT, "python", "frit", name)) as f:
             assert f.read() == text(), "run python tests/tools/stubs.py"
         compile(text(), name, "exec")
+
+
+def test_ruff_and_mypy_find_nothing():
+    """Settings: pyproject.toml."""
+    for tool, *args in (("ruff", "check", "--quiet"), ("mypy",)):
+        if importlib.util.find_spec(tool) is None:
+            pytest.skip(f"no {tool}")
+        done = subprocess.run([sys.executable, "-m", tool, *args], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": ""})
+        assert done.returncode == 0, done.stdout
 
 
 def test_stubs_agree_with_the_package():

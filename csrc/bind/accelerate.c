@@ -290,7 +290,7 @@ accelerated_same(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* _set_call(tuple or None): what the short way wants; None: always the long way. */
+/* _set_call(_Call or None): what the short way wants; None: always the long way. */
 static PyObject *
 accelerated_set_call(PyObject *self, PyObject *call)
 {

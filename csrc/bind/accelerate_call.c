@@ -54,25 +54,36 @@ static PyTypeObject *stats_type;
 
 /* ---- the function */
 
-/* The tuple that stands for a function: made by accelerate.py. */
+/* What stands for a function: the named tuple _Call of accelerate.py, which says what its fields are. */
+#define FIELDS(F)                                                                                                      \
+    F(copy) F(globals) F(names) F(cells) F(watched) F(replaced) F(functions) F(finish) F(exact) F(closed) F(inside)    \
+    F(takes_module) F(replace) F(stats)
 enum {
-    COPY,     /* the function to run */
-    GLOBALS,  /* its dictionary */
-    NAMES,    /* tuple of the globals that it reads, */
-    CELLS,    /* of the cells that it sees */
-    WATCHED,  /* of (dictionary, name, value): the copy is right while these hold */
-    REPLACED, /* of (cell, value), likewise, */
-    FUNCTIONS, /* of (function, code, defaults, those by name), which were looked at */
-    FINISH,   /* finish(pairs, result) of accelerate.py, for results that are more than tensors and numbers */
-    EXACT,    /* the function itself if all that it does with real numbers has one right result, or None */
-    CLOSED,   /* (attributes that it reads, whether it may store into what it is not given) of a function whose
-                 calls may be made again without running it (replay.c), or None */
-    INSIDE,   /* (its copy for calls that are noted, the globals and the cells that this one sees), or None */
-    TAKES_MODULE, /* the parameters by number: a name if NumPy's stand-in may come for NumPy, or None */
-    REPLACE,  /* replace_left(pairs, values) of accelerate.py */
-    STATS,
-    N_PARTS
+#define AT(name) AT_##name,
+    FIELDS(AT)
+#undef AT
+    N_FIELDS
 };
+#define FIELD(call, name) PyTuple_GET_ITEM(call, AT_##name)
+
+/* Whether it is such a tuple, with the fields in the order above. */
+static bool
+is_call(PyObject *call)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        FIELDS(NAME)
+#undef NAME
+    };
+    PyObject *fields = PyTuple_Check(call) ? PyObject_GetAttrString(call, "_fields") : NULL;
+    bool      is = fields && PyTuple_Check(fields) && PyTuple_GET_SIZE(fields) == N_FIELDS;
+
+    for (Py_ssize_t i = 0; is && i < N_FIELDS; i++)
+        is = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(fields, i), names[i]) == 0;
+    PyErr_Clear();
+    Py_XDECREF(fields);
+    return is && Py_IS_TYPE(FIELD(call, stats), stats_type);
+}
 
 /* Whether functions have the code and the defaults with which they were looked at. */
 static bool
@@ -93,10 +104,9 @@ are_as_they_were(PyObject *functions)
 static bool
 is_current(PyObject *call)
 {
-    PyObject *watched = PyTuple_GET_ITEM(call, WATCHED),
-             *replaced = PyTuple_GET_ITEM(call, REPLACED);
+    PyObject *watched = FIELD(call, watched), *replaced = FIELD(call, replaced);
 
-    if (!are_as_they_were(PyTuple_GET_ITEM(call, FUNCTIONS)))
+    if (!are_as_they_were(FIELD(call, functions)))
         return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
         PyObject *w = PyTuple_GET_ITEM(watched, i);
@@ -115,25 +125,25 @@ is_current(PyObject *call)
 Py_ssize_t
 fr_accelerate_n_globals(PyObject *call)
 {
-    return PyTuple_GET_SIZE(PyTuple_GET_ITEM(call, NAMES));
+    return PyTuple_GET_SIZE(FIELD(call, names));
 }
 
 PyObject *
 fr_accelerate_global(PyObject *call, Py_ssize_t i)
 {
-    return PyDict_GetItemWithError(PyTuple_GET_ITEM(call, GLOBALS), PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, NAMES), i));
+    return PyDict_GetItemWithError(FIELD(call, globals), PyTuple_GET_ITEM(FIELD(call, names), i));
 }
 
 Py_ssize_t
 fr_accelerate_n_cells(PyObject *call)
 {
-    return PyTuple_GET_SIZE(PyTuple_GET_ITEM(call, CELLS));
+    return PyTuple_GET_SIZE(FIELD(call, cells));
 }
 
 PyObject *
 fr_accelerate_cell(PyObject *call, Py_ssize_t i)
 {
-    return PyCell_GET(PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, CELLS), i));
+    return PyCell_GET(PyTuple_GET_ITEM(FIELD(call, cells), i));
 }
 
 static bool
@@ -147,7 +157,7 @@ may_be_array(PyObject *v, bool closed)
 static bool
 sees_arrays(PyObject *call)
 {
-    bool closed = PyTuple_GET_ITEM(call, CLOSED) != Py_None;
+    bool closed = FIELD(call, closed) != Py_None;
 
     for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
         if (may_be_array(fr_accelerate_global(call, i), closed))
@@ -161,25 +171,25 @@ sees_arrays(PyObject *call)
 PyObject *
 fr_accelerate_copy(PyObject *call)
 {
-    return PyTuple_GET_ITEM(call, COPY);
+    return FIELD(call, copy);
 }
 
 PyObject *
 fr_accelerate_finish(PyObject *call)
 {
-    return PyTuple_GET_ITEM(call, FINISH);
+    return FIELD(call, finish);
 }
 
 PyObject *
 fr_accelerate_replace(PyObject *call)
 {
-    return PyTuple_GET_ITEM(call, REPLACE);
+    return FIELD(call, replace);
 }
 
 PyObject *
 fr_accelerate_inside(PyObject *call)
 {
-    PyObject *inside = PyTuple_GET_ITEM(call, INSIDE);
+    PyObject *inside = FIELD(call, inside);
 
     return inside == Py_None ? NULL : PyTuple_GET_ITEM(inside, 0);
 }
@@ -187,8 +197,8 @@ fr_accelerate_inside(PyObject *call)
 bool
 fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value)
 {
-    PyObject *globals = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, INSIDE), 1);
-    PyObject *name = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, NAMES), i);
+    PyObject *globals = PyTuple_GET_ITEM(FIELD(call, inside), 1);
+    PyObject *name = PyTuple_GET_ITEM(FIELD(call, names), i);
 
     if (value)
         return PyDict_SetItem(globals, name, value) == 0;
@@ -198,7 +208,7 @@ fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value)
 bool
 fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value)
 {
-    PyObject *cells = PyTuple_GET_ITEM(PyTuple_GET_ITEM(call, INSIDE), 2);
+    PyObject *cells = PyTuple_GET_ITEM(FIELD(call, inside), 2);
 
     return PyCell_Set(PyTuple_GET_ITEM(cells, i), value) == 0;
 }
@@ -206,7 +216,7 @@ fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value)
 bool
 fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
 {
-    PyObject *closed = PyTuple_GET_ITEM(call, CLOSED);
+    PyObject *closed = FIELD(call, closed);
 
     if (closed == Py_None)
         return false;
@@ -218,8 +228,7 @@ fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
 bool
 fr_accelerate_set_call(struct fr_callee *f, PyObject *call)
 {
-    if (!PyTuple_CheckExact(call) || PyTuple_GET_SIZE(call) != N_PARTS ||
-        !Py_IS_TYPE(PyTuple_GET_ITEM(call, STATS), stats_type))
+    if (!is_call(call))
         return false;
     f->call = Py_NewRef(call);
     return true;
@@ -248,7 +257,7 @@ struct call {
 static bool
 sees_arguments(PyObject *call, fr_args args, Py_ssize_t n_args)
 {
-    PyObject *functions = PyTuple_GET_ITEM(call, FUNCTIONS), *v;
+    PyObject *functions = FIELD(call, functions), *v;
 
     fr_reach_begin(args, n_args);
     for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
@@ -354,13 +363,13 @@ n_named(PyObject *names)
 static PyObject *
 run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(call, STATS);
+    struct call_stats *stats = (struct call_stats *)FIELD(call, stats);
 
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
     stats->unchanged++;
     fr_count_way(FR_WAY_unchanged);
-    return PyObject_Vectorcall(PyTuple_GET_ITEM(call, EXACT), args, (size_t)(n_args - n_named(names)), names);
+    return PyObject_Vectorcall(FIELD(call, exact), args, (size_t)(n_args - n_named(names)), names);
 }
 
 /* Whether somebody follows the lines of the functions that run. */
@@ -376,7 +385,7 @@ is_traced(void)
 static bool
 replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, PyObject **result)
 {
-    struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
     uint64_t           n_kernels;
     bool               found;
 
@@ -400,9 +409,9 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
 static bool
 may_be_noted(const struct fr_callee *f)
 {
-    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
 
-    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && PyTuple_GET_ITEM(f->call, CLOSED) != Py_None &&
+    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && FIELD(f->call, closed) != Py_None &&
            fr_replays_wanted(f->replays);
 }
 
@@ -474,10 +483,10 @@ is_numpys(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 static void
 note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
 {
-    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
     int64_t                  n;
 
-    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || PyTuple_GET_ITEM(f->call, EXACT) == Py_None || fr_env.eager_elems <= 0 ||
+    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || FIELD(f->call, exact) == Py_None || fr_env.eager_elems <= 0 ||
         fr_env_waits_for_code())
         return;
     n = n_elements_of(args, n_args);
@@ -489,7 +498,7 @@ note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
 static bool
 is_repeated(const struct fr_callee *f)
 {
-    const struct call_stats *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
 
     return fr_call_depth == 0 && stats->calls >= (f->n_operations <= FEW_OPERATIONS ? FEW_NOTED_AFTER : NOTED_AFTER) &&
            may_be_noted(f);
@@ -499,7 +508,7 @@ static void
 note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
            const struct fr_call_counters *body, bool raised)
 {
-    struct call_stats      *stats = (struct call_stats *)PyTuple_GET_ITEM(f->call, STATS);
+    struct call_stats      *stats = (struct call_stats *)FIELD(f->call, stats);
     struct fr_call_counters after;
 
     fr_info_call_counters(&after);
@@ -523,7 +532,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
 
-    if (fr_call_depth > 0 || PyTuple_GET_ITEM(call, CLOSED) == Py_None)
+    if (fr_call_depth > 0 || FIELD(call, closed) == Py_None)
         return Py_NewRef(call);
     if (!(watch = fr_record_watch(call, args, n_args, names))) {
         if (repeated && f->is_planned)
@@ -545,7 +554,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 static bool
 takes_module(PyObject *call, Py_ssize_t i, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject  *takes = PyTuple_GET_ITEM(call, TAKES_MODULE);
+    PyObject  *takes = FIELD(call, takes_module);
     Py_ssize_t n_plain = n_args - n_named(names);
 
     if (i < n_plain)
@@ -591,7 +600,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return run_unchanged(call, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    if (PyTuple_GET_ITEM(call, CLOSED) == Py_None && sees_arguments(call, args, n_args))
+    if (FIELD(call, closed) == Py_None && sees_arguments(call, args, n_args))
         return Py_NewRef(call);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
@@ -615,7 +624,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     } else if (all_simple(result)) {
         result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     } else {
-        f->gives_more |= PyTuple_GET_ITEM(call, CLOSED) != Py_None;
+        f->gives_more |= FIELD(call, closed) != Py_None;
         result = fr_finish_long(call, c.loan, c.n, result);
     }
     fr_call_end();

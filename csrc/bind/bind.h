@@ -16,7 +16,7 @@
  *   dispatch.c     __array_ufunc__ and __array_function__;  ufunc.c: frit.add with reduce, at, ...
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handles.c      the tensors among objects
- *   handed.def .c  the functions that are always handed over
+ *   handed.c       the functions that are always handed over (python/frit/_numpy.py)
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   outside.c      callables of others, which get real arrays and numbers
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
@@ -506,7 +506,7 @@ int       fr_accelerate_init(PyObject *module);
 bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
 int       fr_accelerate_call_init(PyObject *module);
 struct fr_replays;
-/* The tuple as the function has it now, and calls recorded with it. */
+/* The named tuple _Call of accelerate.py as the function has it now, and calls recorded with it. */
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;

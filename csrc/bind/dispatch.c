@@ -13,13 +13,8 @@ static PyObject *ufuncs;    /* NumPy ufunc -> index of the op */
 static const struct {
     const char *alias, *name;
 } aliases[] = {
-    {"abs", "absolute"},         {"conj", "conjugate"},     {"true_divide", "divide"},
-    {"mod", "remainder"},        {"degrees", "rad2deg"},    {"radians", "deg2rad"},
-    {"bitwise_not", "invert"},   {"bitwise_invert", "invert"},
-    {"bitwise_left_shift", "left_shift"}, {"bitwise_right_shift", "right_shift"},
-    {"acos", "arccos"},          {"acosh", "arccosh"},      {"asin", "arcsin"},
-    {"asinh", "arcsinh"},        {"atan", "arctan"},        {"atanh", "arctanh"},
-    {"atan2", "arctan2"},        {"pow", "power"},          {"around", "round"},
+#define ALIAS(alias, name) {#alias, #name},
+#include "numpy_names.def"
 };
 
 static PyObject *

@@ -256,7 +256,7 @@ was_read_only(void)
     return true;
 }
 
-/* NumPy's functions of which more is to be known than that they read their arguments. */
+/* NumPy's functions of which more is to be known than that they read their arguments: python/frit/_numpy.py has them. */
 enum { WRITES_FIRST = 1, SEEMS_WRITABLE };
 static struct {
     const char *name;
@@ -264,11 +264,8 @@ static struct {
                               does not */
     PyObject   *function;
 } known[] = {
-    {"copyto", WRITES_FIRST, NULL},         {"fill_diagonal", WRITES_FIRST, NULL},   {"place", WRITES_FIRST, NULL},
-    {"put", WRITES_FIRST, NULL},            {"put_along_axis", WRITES_FIRST, NULL},  {"putmask", WRITES_FIRST, NULL},
-    {"convolve", SEEMS_WRITABLE, NULL},     {"correlate", SEEMS_WRITABLE, NULL},     {"bincount", SEEMS_WRITABLE, NULL},
-    {"interp", SEEMS_WRITABLE, NULL},       {"searchsorted", SEEMS_WRITABLE, NULL},  {"digitize", SEEMS_WRITABLE, NULL},
-    {"packbits", SEEMS_WRITABLE, NULL},     {"unpackbits", SEEMS_WRITABLE, NULL},
+#define KNOWN(name, is) {#name, is, NULL},
+#include "numpy_names.def"
 };
 
 static bool

@@ -1,4 +1,4 @@
-/* bind/handed.c -- the functions and methods of handed.def, generated. */
+/* bind/handed.c -- functions and methods that are always NumPy's, under the same names: python/frit/_numpy.py has them. */
 #include "bind/bind.h"
 
 #define HANDED(name)                                                                               \
@@ -7,7 +7,7 @@
         (void)module;                                                                              \
         return fr_hand_name(#name, args, n, kw);                                                   \
     }
-#include "bind/handed.def"
+#include "numpy_names.def"
 
 PyMethodDef fr_handed_functions[] = {
 #define HANDED(name)                                                                               \
@@ -15,7 +15,7 @@ PyMethodDef fr_handed_functions[] = {
      #name "(*args, **kwargs)\n--\n\n"                                                             \
      "numpy." #name " on evaluated data: its arguments, results and errors. New arrays among the\n"\
      "results are tensors. Counted in stats()[\"fallbacks\"]."},
-#include "bind/handed.def"
+#include "numpy_names.def"
     {NULL, NULL, 0, NULL},
 };
 
@@ -40,12 +40,12 @@ method(const char *name, enum fr_intent intent, PyObject *self, fr_args args, Py
     {                                                                                              \
         return method(#name, FR_##intent, self, args, n, kw);                                          \
     }
-#include "bind/handed.def"
+#include "numpy_names.def"
 
 PyMethodDef fr_handed_methods[] = {
 #define METHOD(name, intent)                                                                       \
     {#name, FR_FAST(method_##name),                                                                \
      #name "($self, *args, **kwargs)\n--\n\nnumpy.ndarray." #name " on evaluated data; counted."},
-#include "bind/handed.def"
+#include "numpy_names.def"
     {NULL, NULL, 0, NULL},
 };

@@ -4,11 +4,13 @@ Functions and operators on frit.Tensor record what is to be computed; it is comp
 compiled kernels, when Python needs a value.  @frit.accelerate does this to a NumPy function as it is.
 """
 import math as _math
+from typing import Any as _Any
 
-import numpy as _numpy
+import numpy as _np
 
 from . import _core
 from ._core import Tensor
+from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
@@ -22,10 +24,10 @@ _INTERNAL = frozenset({
 _ufuncs = {}
 
 
-def _shown(function, name):
+def _shown(function: _Any, name: str) -> _Any:
     """A function of ours as the package has it: with reduce, at and the like where NumPy's is a ufunc."""
-    theirs = getattr(_numpy, name, None)
-    if isinstance(theirs, _numpy.ufunc) and function not in _ufuncs:    # abs is absolute
+    theirs = getattr(_np, name, None)
+    if isinstance(theirs, _np.ufunc) and function not in _ufuncs:    # abs is absolute
         _ufuncs[function] = _core.Ufunc(function, theirs)
     return _ufuncs.get(function, function)
 
@@ -33,30 +35,27 @@ def _shown(function, name):
 globals().update({_name: _shown(getattr(_core, _name), _name) for _name in dir(_core)
                   if not _name.startswith("_") and _name not in _INTERNAL})
 
-from ._array_api import __array_namespace_info__, argsort, sort, unique_values  # noqa: E402
-from .accelerate import accelerate  # noqa: E402
-from .explain import explain  # noqa: E402
-from .info import (  # noqa: E402
-    isa_levels, reset_stats, show_config, stats, wait_for_compiles)
+from ._array_api import __array_namespace_info__, argsort, sort, unique_values
+from .accelerate import accelerate
+from .explain import explain
+from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
-euler_gamma = _numpy.euler_gamma
+euler_gamma = _np.euler_gamma
 
-_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-           "float32", "float64", "complex64", "complex128")
-globals().update({name: getattr(_numpy, name) for name in _DTYPES})
-dtype, finfo, iinfo, errstate = _numpy.dtype, _numpy.finfo, _numpy.iinfo, _numpy.errstate
+globals().update({_name: getattr(_np, _name) for _name in _named("dtype")})
+dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
 _SUBMODULES = ("cache", "config", "fft", "linalg", "random", "testing", "demo")
-_THEIRS = ("char", "ctypeslib", "dtypes", "emath", "exceptions", "lib", "ma", "polynomial", "rec", "strings", "typing")
+_THEIRS = _named("shown")
 
 
-def _handed_over(function, name):
+def _handed_over(function: _Any, name: str) -> _Any:
     """NumPy's `function` on evaluated tensors; what it returns becomes tensors.  Counted."""
-    def call(*args, **kwargs):
+    def call(*args: _Any, **kwargs: _Any) -> _Any:
         return _core.numpy_call(function, args, kwargs)
     module, _, call.__name__ = name.rpartition(".")
     call.__qualname__ = call.__name__
@@ -66,12 +65,12 @@ def _handed_over(function, name):
     return call
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     # Imported when they are asked for: none of them is needed to compute something.
     if name in _SUBMODULES:
         import importlib
         return importlib.import_module("." + name, __name__)
-    value = None if name.startswith("_") else getattr(_numpy, name, None)
+    value = None if name.startswith("_") else getattr(_np, name, None)
     if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
         raise AttributeError(f"module 'frit' has no attribute '{name}'")
     if callable(value) and not isinstance(value, type):
@@ -80,7 +79,7 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
-    theirs = (n for n, v in vars(_numpy).items() if not (n.startswith("_") or v is None
+def __dir__() -> list[str]:
+    theirs = (n for n, v in vars(_np).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
     return sorted({*globals(), *_SUBMODULES, *_THEIRS, *theirs})

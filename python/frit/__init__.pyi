@@ -172,19 +172,19 @@ trunc: Ufunc
 vecdot: Ufunc
 
 from numpy import bool as bool
-from numpy import int8 as int8
-from numpy import int16 as int16
-from numpy import int32 as int32
-from numpy import int64 as int64
-from numpy import uint8 as uint8
-from numpy import uint16 as uint16
-from numpy import uint32 as uint32
-from numpy import uint64 as uint64
+from numpy import complex128 as complex128
+from numpy import complex64 as complex64
 from numpy import float16 as float16
 from numpy import float32 as float32
 from numpy import float64 as float64
-from numpy import complex64 as complex64
-from numpy import complex128 as complex128
+from numpy import int16 as int16
+from numpy import int32 as int32
+from numpy import int64 as int64
+from numpy import int8 as int8
+from numpy import uint16 as uint16
+from numpy import uint32 as uint32
+from numpy import uint64 as uint64
+from numpy import uint8 as uint8
 
 
 @overload
@@ -203,4 +203,5 @@ def isa_levels() -> list[str]: ...
 
 
 # What frit does not have is NumPy's, on evaluated data.
+def _handed_over(function: Any, name: str) -> Any: ...
 def __getattr__(name: str) -> Any: ...

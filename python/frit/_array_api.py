@@ -1,4 +1,6 @@
 """What the Array API standard asks of a namespace and NumPy has otherwise or not at all."""
+from typing import Any
+
 import numpy as _numpy
 
 from . import _core
@@ -9,6 +11,7 @@ _KINDS = {"bool": ("bool",), "signed integer": ("int8", "int16", "int32", "int64
 _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 _MAX_DIMS = 32
+_Dtype = _numpy.dtype[Any]
 
 
 class __array_namespace_info__:
@@ -16,25 +19,25 @@ class __array_namespace_info__:
 
     __module__ = "frit"
 
-    def capabilities(self):
+    def capabilities(self) -> dict[str, bool | int]:
         """{"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 32}"""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": _MAX_DIMS}
 
-    def default_device(self):
+    def default_device(self) -> str:
         """Where arrays are made: "cpu"."""
         return "cpu"
 
-    def devices(self):
+    def devices(self) -> list[str]:
         """["cpu"]"""
         return ["cpu"]
 
-    def default_dtypes(self, *, device=None):
+    def default_dtypes(self, *, device: Any = None) -> dict[str, _Dtype]:
         """{what numbers are: the dtype of an array that is made of them}"""
         _check(device)
         return {"real floating": _numpy.dtype("float64"), "complex floating": _numpy.dtype("complex128"),
                 "integral": _numpy.dtype("int64"), "indexing": _numpy.dtype("int64")}
 
-    def dtypes(self, *, device=None, kind=None):
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, _Dtype]:
         """{name: dtype} of all that the standard has, or of one kind, such as "bool" and "real floating", or of several in
         a tuple."""
         _check(device)
@@ -45,19 +48,21 @@ class __array_namespace_info__:
         return {name: _numpy.dtype(name) for k in kinds for name in _KINDS[k]}
 
 
-def _check(device):
+def _check(device: Any) -> None:
     if device not in ("cpu", None):
         raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
 
 
-def sort(a, axis=-1, kind=None, order=None, *, descending=False, stable=None):
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+         stable: bool | None = None) -> Any:
     """The elements in order along an axis, None: of all; by NumPy. descending=True: the greatest first."""
     if not descending:
         return _core.sort(a, axis, kind, order, stable=stable)
     return _core.flip(_core.sort(a, axis, kind, order, stable=stable), -1 if axis is None else axis)
 
 
-def argsort(a, axis=-1, kind=None, order=None, *, descending=False, stable=None):
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+            stable: bool | None = None) -> Any:
     """The indices that would sort along an axis, None: of all; by NumPy. descending=True: of the greatest first; with
     stable=True, equal elements stay in their order."""
     if not descending:
@@ -70,6 +75,6 @@ def argsort(a, axis=-1, kind=None, order=None, *, descending=False, stable=None)
     return a.shape[axis] - 1 - _core.flip(last_first, axis)
 
 
-def unique_values(x):
+def unique_values(x: Any) -> Any:
     """The different elements, sorted; every NaN is one of its own. (Those of numpy.unique_values come in any order.)"""
     return _core.numpy_call(_numpy.unique, (x,), {"equal_nan": False})

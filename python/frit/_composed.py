@@ -1,6 +1,8 @@
 """Functions of NumPy that are themselves made of functions of NumPy, in Python: np.diff is a few slices and a
 subtraction.  With a Tensor among their arguments they run as NumPy has written them, in a copy whose calls of NumPy
 are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, dtypes, strides and errors of NumPy's.
+Their names are in _numpy.py. What they need is ours, too; what looks at values to know what to do (unique, percentile,
+interp) is not among them, for NumPy on the data is as good.
 
 csrc/bind/hand.c looks here before it hands a function over."""
 import functools
@@ -8,22 +10,17 @@ import inspect
 import sys
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 
 from ._namespace import TENSORS, ndarray, ours
+from ._numpy import named
 from ._rewrite import rewrite
 
-# What they need is ours too.  Not here: what looks at values to know what to do (unique, percentile, interp), for which
-# NumPy on the data is as good.
-_NAMES = """
-ndim shape size diff outer meshgrid ptp average cross rot90 gradient trapezoid select sinc angle isclose allclose array_equal
-array_split split hsplit vsplit dsplit kron roll tensordot append take_along_axis cov corrcoef polyval nan_to_num
-isposinf isneginf nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin nancumsum nancumprod pad apply_over_axes
-unwrap require linalg.norm linalg.vector_norm linalg.matrix_norm linalg.outer linalg.cross""".split()
 
-
-def _is_broadcast(x):
+def _is_broadcast(x: Any) -> bool:
     return any(step == 0 and n > 1 for step, n in zip(x.strides, x.shape))
 
 
@@ -34,30 +31,27 @@ _REFUSED = {"nan_to_num": lambda x: x.dtype.kind == "c", "cross": lambda x: x.nd
 # The modules of NumPy's by which those functions call others.  What is called with a Tensor comes to us anyway, by
 # NumPy's protocols; arrays that are made for results must be ours from the beginning.
 _MODULES = ("numpy", "numpy._core", "numpy._core.numeric", "numpy._core.multiarray")
-_CHOSEN = ("subtract", "not_equal")     # by a name that is called afterwards (diff)
-_MAKERS = ("empty", "zeros", "ones", "full")
-_CONVERTERS = ("array", "asarray", "asanyarray")
 
 
-def _holds_tensor(x):
+def _holds_tensor(x: Any) -> bool:
     return type(x) in TENSORS or type(x) in (list, tuple) and any(map(_holds_tensor, x))
 
 
-def _converter(name):
+def _converter(name: str) -> Callable[..., Any]:
     """What is no tensor is a parameter, whose values are wanted at once."""
     mine, theirs = ours[name], getattr(numpy, name)
 
-    def convert(x, *args, **kwargs):
+    def convert(x: Any, *args: Any, **kwargs: Any) -> Any:
         return (mine if type(x) in TENSORS or _holds_tensor(x) else theirs)(x, *args, **kwargs)
     return convert
 
 
-def _stand_ins():
+def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int, Any]]:
     """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
     once: the same}."""
-    chosen = {id(getattr(numpy, name)): ours[name] for name in _CHOSEN}
-    instead = {id(getattr(numpy, name)): ours[name] for name in _MAKERS}
-    instead.update((id(getattr(numpy, name)), _converter(name)) for name in _CONVERTERS)
+    chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
+    instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
+    instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -74,10 +68,11 @@ class _Composed:
 
     __slots__ = ("function", "copy", "refused")
 
-    def __init__(self, function):
-        self.function, self.copy, self.refused = function, None, _REFUSED.get(function.__name__)
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function, self.refused = function, _REFUSED.get(function.__name__)
+        self.copy: types.FunctionType | None = None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.refused and any(type(x) in TENSORS and self.refused(x) for x in args):
             return NotImplemented
         if self.copy is None:
@@ -88,17 +83,18 @@ class _Composed:
         return self.copy
 
 
-def _of_dtypes(function):
+def _of_dtypes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function for which an array is its dtype, whatever its values."""
-    def of_dtypes(*args, **kwargs):
+    def of_dtypes(*args: Any, **kwargs: Any) -> Any:
         return function(*[numpy.empty(0, x.dtype) if type(x) in TENSORS else x for x in args], **kwargs)
     return of_dtypes
 
 
-def _nan_extreme(function, fold, extreme, last):
+def _nan_extreme(function: Callable[..., Any], fold: numpy.ufunc, extreme: Callable[..., Any], last: float) -> Callable[..., Any]:
     """nanmax or nanmin of a real tensor as NumPy finds that of an ndarray, where a fold passes NaNs over. Here they are
     the last of all numbers; whether a slice had no others is looked at if that is what comes out."""
-    def nan_extreme(a, axis=None, out=None, keepdims=numpy._NoValue, initial=numpy._NoValue, where=numpy._NoValue):
+    def nan_extreme(a: Any, axis: Any = None, out: Any = None, keepdims: Any = numpy._NoValue, initial: Any = numpy._NoValue,
+                    where: Any = numpy._NoValue) -> Any:
         # What is broadcast is read in another order where it is no ndarray; complex numbers are no graph's.
         if type(a) not in TENSORS or a.dtype.kind == "c" or _is_broadcast(a):
             return NotImplemented
@@ -122,13 +118,13 @@ def _nan_extreme(function, fold, extreme, last):
     return nan_extreme
 
 
-def _nan_to_num(written):
+def _nan_to_num(written: Callable[..., Any]) -> Callable[..., Any]:
     """nan_to_num as `written`, but that with nothing else given what numbers become is chosen, not stored into a copy; of
     whole numbers that copy is all."""
     array, where, isnan = ours["array"], ours["where"], ours["isnan"]
     greatest = {numpy.dtype(c): numpy.finfo(c).max for c in "efd"}
 
-    def nan_to_num(x, *args, **kwargs):
+    def nan_to_num(x: Any, *args: Any, **kwargs: Any) -> Any:
         kind = x.dtype.kind if type(x) in TENSORS and not args and not kwargs else None
         if kind is None or kind not in "biuf":
             chosen = written(x, *args, **kwargs)
@@ -141,18 +137,18 @@ def _nan_to_num(written):
     return nan_to_num
 
 
-def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
     """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
     if not writeable or type(x) not in TENSORS:
         return NotImplemented
     return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
 
 
-def _table():
+def _table() -> dict[Any, Any]:
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
-    found = {}
-    for name in _NAMES:
-        function = numpy
+    found: dict[Any, Any] = {}
+    for name in named("composed"):
+        function: Any = numpy
         for part in name.split("."):
             function = getattr(function, part, None)
         written = inspect.unwrap(function)      # behind what looks for other libraries' arrays among its arguments
@@ -162,8 +158,8 @@ def _table():
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
-    for function in (numpy.result_type, numpy.can_cast, numpy.iscomplexobj, numpy.isrealobj):
-        found[function] = _of_dtypes(function)
+    for name in named("by_dtype"):
+        found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found
 
 

@@ -6,54 +6,46 @@ for and every function that they call is one of those below, and no operator is 
 powers) is not among them, nor the extremes of arrays, which in NumPy depend on the processor where zeros of both signs
 meet, nor complex numbers, whose functions round more than once. Products of matrices, and what frit hands over, are
 NumPy's anyway."""
+from __future__ import annotations
+
 import builtins
 import types
+from typing import Any
 
 import numpy
 
+from . import _bytecode
+from ._bytecode import BINARY_OP, SUBSCRIPTS, attr_name, decode, is_attr
 from ._namespace import conversions, modules, ndarray, ours
-from ._rewrite import BINARY_OP, EXACT_CALLS, EXACT_OPERATORS, OP, attr_name, contents, decode, is_attr
+from ._numpy import named
+from ._rewrite import Rewritten, contents
 
-_CALLS = EXACT_CALLS | frozenset(
-    "all any append arange argmax argmin array array_equal array_split asarray ascontiguousarray astype average "
-    "broadcast_to clip column_stack concatenate copy count_nonzero cross cumprod cumsum diag diagonal diff dot dsplit "
-    "dstack empty empty_like expand_dims eye fill fill_diagonal flatnonzero flatten flip fliplr flipud fmax fmin full "
-    "full_like gradient hsplit hstack identity inner item kron ldexp matmul mean meshgrid modf moveaxis nan_to_num "
-    "nonzero ones ones_like outer pad polyval prod put_along_axis ravel repeat reshape resize roll rollaxis rot90 "
-    "spacing split squeeze stack std sum swapaxes take take_along_axis tensordot tile tolist trace transpose trapezoid "
-    "tril triu var vdot vsplit vstack where zeros zeros_like".split())
-_HANDED = frozenset(
-    "argpartition argsort argwhere at bincount block cholesky convolve correlate delete det digitize ediff1d einsum frexp "
-    "histogram in1d indices insert interp intersect1d inv isin ix_ lexsort lstsq median packbits partition percentile "
-    "pinv qr quantile ravel_multi_index searchsorted setdiff1d solve sort svd tril_indices triu_indices union1d unique "
-    "unpackbits unravel_index".split())
-_CONSTANTS = frozenset(
-    "T bool bool_ dtype e eps finfo float16 float32 float64 iinfo inf int16 int32 int64 int8 intp itemsize linalg mT nan nbytes "
-    "ndarray ndim newaxis pi shape size strides tiny uint16 uint32 uint64 uint8".split())
-_CONTAINERS = frozenset("append extend get items keys pop setdefault update values".split())     # of lists and dicts
-_ATTRIBUTES = _CALLS | _HANDED | _CONSTANTS | _CONTAINERS
-_BUILTINS = frozenset("AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate "
-                      "filter float frozenset int isinstance iter len list map max min next print range reversed round set slice "
-                      "sorted sum tuple zip".split())
+_ATTRIBUTES = named("plain") | named("exact")
+_BUILTINS = frozenset(
+    "AssertionError IndexError KeyError RuntimeError TypeError ValueError abs all any bool dict divmod enumerate filter float "
+    "frozenset int isinstance iter len list map max min next print range reversed round set slice sorted sum tuple zip".split())
 _NAME_OF = {id(f): name for name, f in (*ours.items(), *conversions.items())} | {id(getattr(numpy, name)): name for name in ours}
 _MODULES = {id(m) for m in modules.values()} | {id(numpy)}
 _TYPES = frozenset({bool, int, float, list, tuple, numpy.ndarray, ndarray})
 _NUMBERS = (bool, int, float, str, bytes, type(None), type(Ellipsis), slice, range, numpy.generic, numpy.dtype)
-_COMPLEX_DTYPES = frozenset("c8 c16 F D complex complex64 complex128 csingle cdouble".split())
-_IMPORTS = OP.get("IMPORT_NAME")
+_COMPLEX_DTYPES = named("complex") | frozenset("c8 c16 F D complex".split())
+
+# Of operators, products of matrices are NumPy's in frit, too. A square is no exact one: of a single element NumPy asks C's
+# pow, which rounds otherwise once in a thousand times.
+_EXACT = _bytecode.operators(*"+ - * / // % & | ^ << >> @".split())
 
 
-def _is_exact_type(value):
+def _is_exact_type(value: Any) -> bool:
     return value in _TYPES or issubclass(value, numpy.generic) and not issubclass(value, (numpy.complexfloating, numpy.object_))
 
 
 class _Function:
     """One of those that run; `known`: what else its code may call."""
 
-    def __init__(self, f, known):
+    def __init__(self, f: types.FunctionType, known: set[int]) -> None:
         self.f, self.known = f, known
 
-    def is_exact_value(self, value):
+    def is_exact_value(self, value: Any) -> bool:
         """Whether a value that the code loads is no complex number, and, if it may be called, exact."""
         if isinstance(value, (tuple, frozenset)):
             return all(map(self.is_exact_value, value))
@@ -69,12 +61,12 @@ class _Function:
             return _NAME_OF[id(value)] in _ATTRIBUTES
         return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
 
-    def is_exact_code(self, code):
+    def is_exact_code(self, code: types.CodeType) -> bool:
         listed, attributes = decode(code), set()
         for this in listed:
             if is_attr(this, True) or is_attr(this, False):
                 attributes.add(attr_name(code, this))
-            elif this[1] == BINARY_OP and this[2] not in EXACT_OPERATORS or this[1] == _IMPORTS:
+            elif this[1] == BINARY_OP and this[2] not in _EXACT | SUBSCRIPTS or this[1] == _bytecode.IMPORT_NAME:
                 return False
         names, known = self.f.__globals__, vars(builtins)
         for name in code.co_names:
@@ -84,14 +76,14 @@ class _Function:
                 return False
         return attributes <= _ATTRIBUTES and all(map(self.is_exact_value, code.co_consts))
 
-    def is_exact(self):
+    def is_exact(self) -> bool:
         f = self.f
         seen = [contents(cell) for cell in f.__closure__ or ()]
         seen += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
         return self.is_exact_code(f.__code__) and all(map(self.is_exact_value, seen))
 
 
-def exact(rewritten):
+def exact(rewritten: Rewritten) -> bool:
     """Whether a function, and those that it calls, have one right result for real numbers."""
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
                                                  if type(value) is types.FunctionType}

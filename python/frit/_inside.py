@@ -1,33 +1,38 @@
 """A closed function as it runs in a call that is noted (csrc/bind/enter.c): a copy with globals and cells of its own, into
 which each call puts what the function sees by those names, with tensors in the place of arrays. Then nothing that
 NumPy computes from such an array becomes a number that a later call would repeat."""
-import types
+from __future__ import annotations
 
-from ._rewrite import OP, contents, decode, global_name
+import types
+from typing import Any
+
+from ._bytecode import LOAD_GLOBAL, decode, global_name
+from ._rewrite import Rewritten, contents
 
 # What a module's dictionary tells about the module. The registry is one object: a line warns once wherever it runs.
 _KEPT = ("__name__", "__builtins__", "__file__", "__package__", "__loader__", "__spec__", "__warningregistry__")
 _RUN_AT_ONCE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 
 
-def _outlives(code, seen, cells):
+def _outlives(code: types.CodeType, seen: set[str], cells: set[str]) -> bool:
     """Whether a function written inside `code` could be called after it, and looks up one of the names then."""
     for inner in (c for c in code.co_consts if isinstance(c, types.CodeType)):
         looks = cells.intersection(inner.co_freevars) or any(
-            op == OP["LOAD_GLOBAL"] and global_name(inner, (at, op, arg)) in seen for at, op, arg in decode(inner))
+            op == LOAD_GLOBAL and global_name(inner, (at, op, arg)) in seen for at, op, arg in decode(inner))
         if looks and inner.co_name not in _RUN_AT_ONCE or _outlives(inner, seen, cells):
             return True
     return False
 
 
-def _with_consts(code, new):
+def _with_consts(code: types.CodeType, new: dict[int, types.FunctionType]) -> types.CodeType:
     """The code with `new` in the place of constants: {id of one: another}."""
-    def changed(c):
+    def changed(c: Any) -> Any:
         return _with_consts(c, new) if isinstance(c, types.CodeType) else new.get(id(c), c)
     return code.replace(co_consts=tuple(map(changed, code.co_consts)))
 
 
-def inside(rewritten, names, cells):
+def inside(rewritten: Rewritten, names: set[str], cells: list[types.CellType]
+           ) -> tuple[types.FunctionType, dict[str, Any], tuple[types.CellType, ...]] | None:
     """(function, its globals, its cells in the order of `cells`), or None where that cannot be told from the original."""
     names_outside = rewritten.copy.__globals__
     seen = {n for n in names if n in names_outside}

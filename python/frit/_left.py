@@ -5,6 +5,8 @@ argument, for the argument itself has been left there, and for a bool, of which 
 whatever the function can reach, and replaced."""
 import collections
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from . import _core, _namespace
 
@@ -14,7 +16,7 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, sl
                     types.ModuleType, types.CodeType})
 
 
-def attributes(x):
+def attributes(x: Any) -> dict[str, Any] | None:
     """The dictionary of an object of a class written in Python, or None."""
     kind = type(x)
     if kind in _PLAIN or kind.__dictoffset__ == 0 or not kind.__flags__ & _HEAP_TYPE:
@@ -22,7 +24,7 @@ def attributes(x):
     return _names(x)
 
 
-def _names(x):
+def _names(x: Any) -> dict[str, Any] | None:
     """The dictionary of an object's attributes, or None."""
     try:
         names = object.__getattribute__(x, "__dict__")
@@ -34,7 +36,7 @@ def _names(x):
 _HEAP_TYPE = 1 << 9     # Py_TPFLAGS_HEAPTYPE
 
 
-def _slots(x):
+def _slots(x: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) of the slots of an object."""
     for kind in type(x).__mro__:
         names = vars(kind).get("__slots__", ())
@@ -43,7 +45,7 @@ def _slots(x):
                 yield name, getattr(x, name)
 
 
-def _exchange(x, shown):
+def _exchange(x: Any, shown: Callable[[Any], Any]) -> Iterable[Any]:
     """Replaces tensors in `x` itself; returns what else it leads to."""
     if isinstance(x, dict):
         for k, v in list(x.items()):
@@ -90,9 +92,10 @@ def _exchange(x, shown):
     return *(v for _, v in slots), _names(x)
 
 
-def exchange(values, shown):
+def exchange(values: Iterable[Any], shown: Callable[[Any], Any]) -> None:
     """Replaces every tensor t that `values` lead to by shown(t)."""
-    todo, seen = list(values), {}
+    todo = list(values)
+    seen: dict[int, Any] = {}
     while todo and len(seen) < _MAX_LOOKS:
         x = todo.pop()
         if type(x) not in _PLAIN and id(x) not in seen:

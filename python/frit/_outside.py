@@ -8,21 +8,23 @@ import site
 import sys
 import sysconfig
 import types
+from typing import Any
 
 import numpy
 
 from . import _core
+from ._numpy import named
 
 # Modules that ask their arguments for no more than a tensor can tell, or do nothing with them but hand them on.
 _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy dataclasses enum functools gc heapq itertools math "
                      "operator random sys types typing warnings weakref".split())
 _OURS = frozenset({"__main__", "numpy", __package__})
-_KNOWS_NO_TENSORS = "numpy.random"      # of NumPy's modules
+_STRANGERS = tuple(f"numpy.{name}" for name in named("stranger"))
 _PLAIN_PARTS = (tuple, list, dict, str, bytes, bytearray, type, numpy.ndarray, numpy.generic, _core.Tensor)
 _known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
 
 
-def _folders():
+def _folders() -> tuple[str, ...]:
     """Where installed packages lie."""
     found = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     if hasattr(site, "getsitepackages"):
@@ -33,7 +35,7 @@ def _folders():
 _FOLDERS = _folders()
 
 
-def _is_package_outside(name):
+def _is_package_outside(name: str) -> bool:
     found = _known.get(name)
     if found is None:
         module = sys.modules.get(name)
@@ -42,27 +44,27 @@ def _is_package_outside(name):
     return found
 
 
-def _is_outside(value, own):
+def _is_outside(value: Any, own: str) -> bool:
     kind = type(value)
     if kind is functools.partial:
         return _is_outside(value.func, own)
     if issubclass(kind, types.ModuleType):
-        names = (value.__name__,)
+        found = [value.__name__]
     else:       # A jitted function says that it is of the module of the function that it was made from.
-        names = (getattr(value, "__module__", None), None if issubclass(kind, type) else kind.__module__)
-    names = [name for name in names if type(name) is str]
+        found = [getattr(value, "__module__", None), None if issubclass(kind, type) else kind.__module__]
+    names = [name for name in found if type(name) is str]
     packages = [name.partition(".")[0] for name in names]
     return (any(package != own and _is_package_outside(package) for package in packages)
-            or any(name.startswith(_KNOWS_NO_TENSORS) for name in names))
+            or any(name.startswith(_STRANGERS) for name in names))
 
 
-def has_parts(value):
+def has_parts(value: Any) -> bool:
     """Whether an object is somebody else's and may be asked for parts of it by numbers, as pandas' series are."""
     kind = type(value)
     return hasattr(kind, "__getitem__") and not issubclass(kind, _PLAIN_PARTS) and _is_outside(kind, "")
 
 
-def outside(value, root):
+def outside(value: Any, root: Any) -> Any:
     """What the function `root` is to call instead of `value`, or None: `value` itself."""
     if value is None or type(value) in (types.MethodType, _core.Accelerated):
         return None

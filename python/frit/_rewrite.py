@@ -16,9 +16,9 @@ NumPy's type.  In the same way
     rng.shuffle(x)  LOAD_METHOD shuffle
 
 of a name that arrays, containers and NumPy's modules do not have becomes Method("shuffle")[rng], which gives functions
-that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals dictionary loses writes; renaming `np` in
-co_names also renames the attribute in `self.np`; and either needs a name in a dictionary that is
-not ours.
+that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals
+dictionary loses writes; renaming `np` in co_names also renames the attribute in `self.np`; and either needs a name in a
+dictionary that is not ours.
 
 A parameter that the function does nothing with but ask it for attributes, or hand it on to a function of which the
 same is true, may come as the stand-in instead of NumPy: `xp` in f(xp, x) (`Rewritten.takes_module`), and `np` where such a
@@ -32,16 +32,22 @@ Constants do not follow an assignment to the global, so what they were made from
 (`Rewritten.is_current`), as is what may be assigned to a function, its code and its defaults; names that the
 functions themselves assign are left alone.
 """
+from __future__ import annotations
+
 import builtins
-import dis
 import inspect
-import opcode
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 import numpy
 
-from . import _core
-from ._passing import CALLS_AS_METHOD, NULL_ABOVE, OP, arguments
+from . import _bytecode, _core
+from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, NOTHING, Instruction, attr_name, cell_name, global_name, is_attr
+
+_StandIns = dict[int, Any]      # id of an object -> what is loaded instead
+_Unwrap = Callable[[Any], Any]
+_Outside = Callable[[Any, Any], Any]
 
 MAX_FUNCTIONS = 500     # of one module, reached from one decorated function
 MAX_ATTRIBUTES = 10     # of attributes: os.path.join
@@ -54,28 +60,30 @@ class Rewritten:
     __slots__ = ("copy", "copies", "watched", "cells", "stored_globals", "stored_cells", "n_redirected",
                  "globals_read", "all_cells", "takes_module", "functions", "named_defaults", "uncopied")
 
-    def __init__(self):
-        self.copies = []            # of the function and those of its module that it calls
-        self.uncopied = []          # functions that NumPy is handed on to, and run as they are
-        self.watched = []           # (globals, name, value) that became constants
-        self.cells = []             # (cell, value) that were replaced
-        self.stored_globals = set() # names the functions assign
-        self.stored_cells = []
+    def __init__(self) -> None:
+        self.copy: types.FunctionType
+        self.copies: list[types.FunctionType] = []      # of the function and those of its module that it calls
+        self.uncopied: list[types.FunctionType] = []    # functions that NumPy is handed on to, and run as they are
+        self.watched: list[tuple[dict[str, Any], str, Any]] = []     # (globals, name, value) that became constants
+        self.cells: list[tuple[types.CellType, Any]] = []   # (cell, value) that were replaced
+        self.stored_globals: set[str] = set()   # names the functions assign
+        self.stored_cells: list[types.CellType] = []
         self.n_redirected = 0
-        self.globals_read = set()   # names
-        self.all_cells = []
-        self.takes_module = ()      # the parameters by number: a name, or None if it must come as it is
-        self.functions = {}         # id -> (function, its code, its defaults, those by name), of all that were looked at
-        self.named_defaults = []    # (the latter, name, value)
+        self.globals_read: set[str] = set()     # names
+        self.all_cells: list[types.CellType] = []
+        self.takes_module: tuple[str | None, ...] = ()   # the parameters by number: a name, or None if it must come as it is
+        # id -> (function, its code, its defaults, those by name), of all that were looked at
+        self.functions: dict[int, tuple[types.FunctionType, types.CodeType, Any, Any]] = {}
+        self.named_defaults: list[tuple[dict[str, Any], str, Any]] = []     # (the latter, name, value)
 
-    def look_at(self, f):
+    def look_at(self, f: types.FunctionType) -> None:
         """Notes what may be assigned to a function later."""
         if id(f) not in self.functions:
             self.functions[id(f)] = f, f.__code__, f.__defaults__, f.__kwdefaults__
             named = f.__kwdefaults__ or {}
             self.named_defaults += [(named, name, value) for name, value in named.items()]
 
-    def outer_values(self):
+    def outer_values(self) -> Iterator[Any]:
         """What the functions reach other than through their arguments."""
         names = self.copy.__globals__
         yield from (names[n] for n in self.globals_read if n in names)
@@ -84,13 +92,13 @@ class Rewritten:
             yield from plain or ()
             yield from (named or {}).values()
 
-    def holds_arrays(self, names, cells):
+    def holds_arrays(self, names: Iterable[str], cells: Iterable[types.CellType]) -> bool:
         """Whether one of these globals and cells is an array, or a container of what may be one."""
         outside = self.copy.__globals__
         return any(isinstance(v, (numpy.ndarray, list, tuple, dict))
                    for v in (*(outside.get(n) for n in names), *map(contents, cells)))
 
-    def is_current(self):
+    def is_current(self) -> bool:
         for f, code, plain, named in self.functions.values():
             if f.__code__ is not code or f.__defaults__ is not plain or f.__kwdefaults__ is not named:
                 return False
@@ -102,14 +110,14 @@ class Rewritten:
                 return False
         return True
 
-    def is_settled(self):
+    def is_settled(self) -> bool:
         """Whether everything that the functions look up was there to be looked up."""
         names = self.copy.__globals__
         return (all(n in names or hasattr(builtins, n) for n in self.globals_read)
                 and all(map(_is_filled, self.all_cells)))
 
 
-def _is_filled(cell):
+def _is_filled(cell: types.CellType) -> bool:
     try:
         cell.cell_contents
     except ValueError:      # not assigned yet
@@ -117,30 +125,13 @@ def _is_filled(cell):
     return True
 
 
-def contents(cell):
+def contents(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:      # not assigned yet
         return None
 
 
-def _tree(code):
-    """The code object and those of all functions written inside it."""
-    found, todo = [], [code]
-    while todo:
-        code = todo.pop()
-        found.append(code)
-        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return found
-
-
-_EXTENDED_ARG, _LOAD_GLOBAL, _LOAD_DEREF, _PUSH_NULL, _LOAD_ATTR, _LOAD_METHOD = (
-    OP.get(name, -1) for name in
-    "EXTENDED_ARG LOAD_GLOBAL LOAD_DEREF PUSH_NULL LOAD_ATTR LOAD_METHOD".split())
-_CACHE = 0
-# How a method is looked up in something that was loaded: object -> Method, object.
-_SUBSCRIPT = "BINARY_SUBSCR" if "BINARY_SUBSCR" in OP else "BINARY_OP"
-_SUBSCRIPT_ARG = next((i for i, (_, s) in enumerate(getattr(opcode, "_nb_ops", ())) if s == "[]"), 0)
 # Names of methods of which nothing is to be asked.
 _FAMILIAR = frozenset(
     name for kind in (numpy.ndarray, numpy.float64, numpy.ufunc, list, tuple, dict, set, str, bytes, int, float, complex)
@@ -148,112 +139,17 @@ _FAMILIAR = frozenset(
     name for module in (numpy, numpy.linalg, numpy.fft) for name, value in vars(module).items() if callable(value))
 
 
-def _n_caches(name):
-    table = getattr(opcode, "_inline_cache_entries", {})
-    return table.get(name, 0) if isinstance(table, dict) else table[OP[name]]
-
-
-_STORES_GLOBAL = {OP[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL") if n in OP}
-_STORES_CELL = {OP[n] for n in ("STORE_DEREF", "DELETE_DEREF") if n in OP}
-_USES_CELL = _STORES_CELL | {OP[n] for n in ("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF") if n in OP}
-_LOOKS_UP = {_LOAD_GLOBAL, _LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
-
-
-def decode(code):
-    """[(offset, opcode, argument)] without inline caches and prefixes; dis takes ten times as long, and this
-    is part of a first call."""
-    raw, found, prefix = code.co_code, [], 0
-    for i, op in enumerate(raw[::2]):
-        if op == _CACHE:
-            continue
-        arg = prefix | raw[2 * i + 1]
-        if op == _EXTENDED_ARG:
-            prefix = arg << 8
-        else:
-            prefix = 0
-            found.append((2 * i, op, arg))
-    return found
-
-
-def global_name(code, this):
-    return code.co_names[this[2] >> 1]      # the lowest bit asks for a NULL
-
-
-def attr_name(code, this):
-    return code.co_names[this[2] >> 1 if CALLS_AS_METHOD else this[2]]
-
-
-def _cell_name(code, this):
-    return code._varname_from_oparg(this[2])
-
-
-def is_attr(i, as_method):
-    """Whether `i` loads an attribute: plainly, or as the method of a call that follows."""
-    if i is None:
-        return False
-    if i[1] == _LOAD_METHOD:
-        return as_method
-    return i[1] == _LOAD_ATTR and bool(CALLS_AS_METHOD and i[2] & 1) == as_method
-
-
-def _attribute_called(null, after, after2):
-    """Whether the value loaded before `after` is only asked for an attribute that is called at once.
-    `null`: the value was pushed above the NULL of that call (before 3.13)."""
-    if is_attr(after, True):
-        return True
-    if not is_attr(after, False):
-        return False
-    if NULL_ABOVE:
-        return after2 is not None and after2[1] == _PUSH_NULL
-    return null and not is_attr(after2, True) and not is_attr(after2, False)
-
-
-def _called(null, after):
-    """Whether the value loaded before `after` is itself called."""
-    if NULL_ABOVE:
-        null = null or (after is not None and after[1] == _PUSH_NULL)
-    return null and not is_attr(after, True) and not is_attr(after, False)
-
-
-_LOCAL = frozenset(dis.haslocal)
-_LOADS_LOCAL, _LOADS_LOCALS, _CHANGES_LOCAL, _CHANGES_LOCALS = (
-    frozenset(OP[n] for n in names.split() if n in OP) for names in
-    ("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW_LOAD_FAST_BORROW",
-     "STORE_FAST DELETE_FAST LOAD_FAST_AND_CLEAR", "STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST"))
-
-
-BINARY_OP = OP.get("BINARY_OP", -1)
-# Its arguments that have one right result; a product of matrices is NumPy's in frit, too. (A square has not: of a single
-# element NumPy asks C's pow, which rounds otherwise once in a thousand times.)
-EXACT_OPERATORS = {i for i, (_, symbol) in enumerate(getattr(opcode, "_nb_ops", ()))
-                   if symbol.removesuffix("=") in {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "@", "[]"}}
-# Functions of NumPy's with one right result, for real numbers.
-EXACT_CALLS = frozenset(
-    "absolute abs fabs negative positive sign square sqrt reciprocal floor ceil trunc rint maximum minimum add "
-    "subtract multiply divide true_divide floor_divide remainder mod fmod copysign signbit isnan isinf isfinite "
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
-    "bitwise_and bitwise_or bitwise_xor invert bitwise_not left_shift right_shift where".split())
-
-
-def _put(raw, start, new):
-    """Puts instructions in the place of the one at `start` and its inline caches; False where they have no room."""
-    end = start + 2
-    while end < len(raw) and raw[end] == _CACHE:
-        end += 2
-    if len(new) > end - start:
-        return False
-    raw[start:end] = new + bytes([OP["NOP"], 0]) * ((end - start - len(new)) // 2)
-    # The prefixes of the old instruction would widen the argument of the new one.
-    while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
-        start -= 2
-        raw[start:start + 2] = bytes([OP["NOP"], 0])
-    return True
+_LOCAL, _LOCALS, _STORES, _STORES_TWO = map(_bytecode.of, ("local", "locals", "store", "stores"))
+_STORES_GLOBAL, _STORES_CELL, _USES_CELL = map(_bytecode.of, ("setglobal", "setcell", "classcell"))
+_USES_CELL |= _STORES_CELL
+_LOOKS_UP = {LOAD_GLOBAL, LOAD_DEREF} | _STORES_GLOBAL | _USES_CELL
 
 
 class _Rewriter:
     """One decorated function, and the functions of its module that it calls."""
 
-    def __init__(self, root, modules, functions, values, unwrap, outside):
+    def __init__(self, root: types.FunctionType, modules: _StandIns, functions: _StandIns, values: _StandIns,
+                 unwrap: _Unwrap, outside: _Outside) -> None:
         self.root = root
         self.modules = modules          # id of a module of NumPy's -> what stands in for it
         self.functions = functions      # id of a function of NumPy's -> ours
@@ -261,49 +157,51 @@ class _Rewriter:
         self.unwrap = unwrap            # decorated function -> the function that was decorated
         self.outside = outside          # (what is called, itself or by attributes, root) -> what is instead, or None
         self.out = Rewritten()
-        self.copies = {}                # id of a function -> (function, its copy)
-        self.stored_cells = {}          # id of a function -> names
-        self.decoded = {}               # id of a code object -> (code object, its instructions)
-        self.looking = {}               # id of a code object -> what loads() found
-        self.methods = {}               # name -> its Method
+        self.copies: dict[int, tuple[types.FunctionType, types.FunctionType]] = {}  # id of a function -> (function, its copy)
+        self.stored_cells: dict[int, set[str]] = {}     # id of a function -> names
+        # Of code objects, by id: (code object, its instructions), what loads() found, {load: (callee, place)}
+        self.decoded: dict[int, tuple[types.CodeType, list[Instruction]]] = {}
+        self.looking: dict[int, list[list[Instruction]]] = {}
+        self.arguments: dict[int, dict[Instruction, tuple[Instruction, int | str]]] = {}
+        self.methods: dict[str, Any] = {}   # name -> its Method
         self.n_looking = 0              # functions, one called by another, whose parameters are being looked at
-        self.taken = {}                 # id of a function -> (function, its module_parameters)
-        self.arguments = {}             # id of a code object -> {load: (callee, place)}
+        self.taken: dict[int, tuple[types.FunctionType, tuple[str | None, ...]]] = {}   # id -> (function, module_parameters)
 
-    def helper(self, value):
+    def helper(self, value: Any) -> types.FunctionType | None:
         """The plain function behind `value` if it belongs to the module of the decorated one."""
         value = self.unwrap(value)
         if type(value) is types.FunctionType and value.__globals__ is self.root.__globals__:
             return value
         return None
 
-    def instructions(self, code):
+    def instructions(self, code: types.CodeType) -> list[Instruction]:
         known = self.decoded.get(id(code))
         if known is None:
-            known = self.decoded[id(code)] = code, decode(code)
+            known = self.decoded[id(code)] = code, _bytecode.decode(code)
         return known[1]
 
-    def is_called(self, code, this):
+    def is_called(self, code: types.CodeType, this: Instruction) -> bool:
         """Whether what a name is looked up for is called, by itself or by an attribute of it or of these."""
         listed = self.instructions(code)
         at = listed.index(this)
-        null = at > 0 and listed[at - 1][1] == _PUSH_NULL if this[1] == _LOAD_DEREF else this[2] & 1
-        listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], None]
+        null = _bytecode.has_null(listed[at - 1] if at else NOTHING, this)
+        listed = [*listed[at + 1:at + 1 + MAX_ATTRIBUTES], NOTHING]
         after = next(i for i in listed if not is_attr(i, False))
-        return is_attr(after, True) or _called(null, after)
+        return is_attr(after, True) or _bytecode.called(null, after)
 
-    def loads(self, code):
+    def loads(self, code: types.CodeType) -> list[list[Instruction]]:
         """The instructions that look names up, each with the one before it and the two that follow."""
         known = self.looking.get(id(code))
         if known is None:
-            listed = [None, *self.instructions(code), None, None]
+            listed = [NOTHING, *self.instructions(code), NOTHING, NOTHING]
             known = [listed[i - 1:i + 3] for i, this in enumerate(listed[1:-2], 1) if this[1] in _LOOKS_UP]
             self.looking[id(code)] = known
         return known
 
-    def collect(self):
+    def collect(self) -> list[types.FunctionType]:
         """Every function that will be copied, found through the names by which they are called."""
-        todo, seen = [self.root], {}
+        todo = [self.root]
+        seen: dict[int, types.FunctionType] = {}
         while todo and len(seen) < MAX_FUNCTIONS:
             f = todo.pop()
             if id(f) in seen:
@@ -313,37 +211,38 @@ class _Rewriter:
             self.stored_cells[id(f)] = set()
             cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
-            for code in _tree(f.__code__):
+            for code in _bytecode.tree(f.__code__):
                 for _, this, _, _ in self.loads(code):
                     op = this[1]
-                    if op == _LOAD_GLOBAL:
+                    if op == LOAD_GLOBAL:
                         name = global_name(code, this)
                         self.out.globals_read.add(name)
                         h = self.helper(f.__globals__.get(name))
                         if h:
                             todo.append(h)
-                    elif op == _LOAD_DEREF and _cell_name(code, this) in cells:
-                        h = self.helper(contents(cells[_cell_name(code, this)]))
+                    elif op == LOAD_DEREF and cell_name(code, this) in cells:
+                        h = self.helper(contents(cells[cell_name(code, this)]))
                         if h:
                             todo.append(h)
                     elif op in _STORES_GLOBAL:
                         self.out.stored_globals.add(code.co_names[this[2]])
-                    elif op in _STORES_CELL and _cell_name(code, this) in cells:
-                        self.stored_cells[id(f)].add(_cell_name(code, this))
+                    elif op in _STORES_CELL and cell_name(code, this) in cells:
+                        self.stored_cells[id(f)].add(cell_name(code, this))
         return list(seen.values())
 
-    def stand_in(self, f, code, value, this, after, after2):
+    def stand_in(self, f: types.FunctionType, code: types.CodeType, value: Any, this: Instruction,
+                 after: Instruction, after2: Instruction) -> Any:
         """What to load instead of the global `value`, or None to leave it."""
-        new, null = self.modules.get(id(value)), this[2] & 1
+        new, null = self.modules.get(id(value)), _bytecode.has_null(NOTHING, this)
         if new is not None:
-            if _attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
+            if _bytecode.attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
                 return new
             # A module of it that knows no tensors: np.random.default_rng(x).
             name = attr_name(code, after) if is_attr(after, False) else ""
             part = self.outside(getattr(value, name, None), self.root)
             return types.SimpleNamespace(**{name: part}) if part is not None and self.is_called(code, this) else None
         new = self.values.get(id(value))
-        if new is None and _called(null, after):
+        if new is None and _bytecode.called(null, after):
             new = self.functions.get(id(value))
             if new is None:
                 h = self.helper(value)
@@ -353,7 +252,8 @@ class _Rewriter:
             new = new if new is not None and self.is_called(code, this) else None
         return new
 
-    def global_stand_in(self, f, code, this, after, after2):
+    def global_stand_in(self, f: types.FunctionType, code: types.CodeType, this: Instruction,
+                        after: Instruction, after2: Instruction) -> Any:
         name, names = global_name(code, this), f.__globals__
         if name in self.out.stored_globals:
             return None
@@ -363,15 +263,16 @@ class _Rewriter:
             self.out.watched.append((names, name, names.get(name)))
         return new
 
-    def conversion(self, code, new, null, after, after2):
+    def conversion(self, code: types.CodeType, new: Any, null: bool, after: Instruction,
+                   after2: Instruction) -> Any:
         """What is called instead of a number type that a stand-in for NumPy, loaded before `after`, is asked for and that is
         called at once; or None."""
-        if not isinstance(new, types.ModuleType) or not _attribute_called(null, after, after2):
+        if not isinstance(new, types.ModuleType) or not _bytecode.attribute_called(null, after, after2):
             return None
         found = getattr(new, "_conversions", {}).get(attr_name(code, after))
-        return found if found is not None and after[0] not in dis.findlabels(code.co_code) else None
+        return found if found is not None and not _bytecode.is_jumped_to(code, after[0]) else None
 
-    def rewrite_code(self, f, code):
+    def rewrite_code(self, f: types.FunctionType, code: types.CodeType) -> types.CodeType:
         consts = list(code.co_consts)
         changed = False
         for i, c in enumerate(consts):
@@ -379,64 +280,50 @@ class _Rewriter:
                 consts[i] = self.rewrite_code(f, c)
                 changed = changed or consts[i] is not c
         raw = bytearray(code.co_code)
-        where = {}      # id of a stand-in -> its index among the constants
+        where: dict[int, int] = {}      # id of a stand-in -> its index among the constants
 
-        def load_const(new):
-            index, load = where.setdefault(id(new), len(consts)), b""
+        def place(new: Any) -> int:
+            index = where.setdefault(id(new), len(consts))
             if index == len(consts):
                 consts.append(new)
-            for shift in (24, 16, 8):
-                if index >> shift:
-                    load += bytes([_EXTENDED_ARG, index >> shift & 255])
-            return load + bytes([OP["LOAD_CONST"], index & 255])
+            return index
 
         for _, this, after, after2 in self.loads(code):
-            if this[1] != _LOAD_GLOBAL:
+            if this[1] != LOAD_GLOBAL:
                 continue
             new = self.global_stand_in(f, code, this, after, after2)
             if new is None:
                 continue
-            null = bytes([OP["PUSH_NULL"], 0]) if this[2] & 1 else b""
-            convert = self.conversion(code, new, bool(null), after, after2)
-            if convert is not None:
-                # The function instead of the module and its attribute; NULL comes before it, after it, or by itself.
-                first, second = bytes([OP["PUSH_NULL"], 0]), load_const(convert)
-                if NULL_ABOVE:
-                    first, second = (second, first) if is_attr(after, True) else (bytes([OP["NOP"], 0]), second)
-                if (_put(copy := bytearray(raw), this[0], first) and _put(copy, after[0], second)):
-                    raw = copy
-                    changed = True
-                    self.out.n_redirected += 1
-                    continue
-            load = load_const(new)
-            if _put(raw, this[0], load + null if NULL_ABOVE else null + load):
+            convert = self.conversion(code, new, _bytecode.has_null(NOTHING, this), after, after2)
+            if (convert is not None and _bytecode.put_callable(raw, this, after, place(convert))
+                    or _bytecode.put_constant(raw, this, place(new))):
                 changed = True
                 self.out.n_redirected += 1
         n_methods = 0
         for this in self.instructions(code) if _knows_methods else ():
             if is_attr(this, True) and (name := attr_name(code, this)) not in _FAMILIAR and not name.startswith("__"):
-                null, swap = bytes([OP["PUSH_NULL"], 0]), bytes([OP["SWAP"], 2])
-                load = load_const(self.methods.setdefault(name, _core._Method(name))) + swap + bytes(
-                    [OP[_SUBSCRIPT], _SUBSCRIPT_ARG]) + bytes(2 * _n_caches(_SUBSCRIPT))
-                n_methods += _put(raw, this[0], load + null if NULL_ABOVE else null + swap + load)
+                method = self.methods.setdefault(name, _core._Method(name))
+                n_methods += _bytecode.put_method(raw, this, place(method))
         if not (changed or n_methods):
             return code
         return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
 
-    def redirects_cell(self, f, name, as_module, is_called=None):
+    def redirects_cell(self, f: types.FunctionType, name: str, as_module: bool,
+                       is_called: Callable[[types.CodeType, Instruction], bool] | None = None) -> bool:
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
-        for code in _tree(f.__code__):
+        for code in _bytecode.tree(f.__code__):
             for before, this, after, after2 in self.loads(code):
-                if this[1] in _USES_CELL and _cell_name(code, this) == name:
+                if this[1] in _USES_CELL and cell_name(code, this) == name:
                     return False
-                if this[1] == _LOAD_DEREF and _cell_name(code, this) == name:
-                    null = before is not None and before[1] == _PUSH_NULL
-                    if not (is_called(code, this) if is_called else _attribute_called(null, after, after2)
-                            or self.is_handed_on(f, code, this) if as_module else _called(null, after)):
+                if this[1] == LOAD_DEREF and cell_name(code, this) == name:
+                    null = _bytecode.has_null(before, this)
+                    if not (is_called(code, this) if is_called else _bytecode.attribute_called(null, after, after2)
+                            or self.is_handed_on(f, code, this) if as_module else _bytecode.called(null, after)):
                         return False
         return True
 
-    def cells_of(self, f, fill):
+    def cells_of(self, f: types.FunctionType, fill: list[tuple[types.CellType, types.FunctionType]]
+                 ) -> tuple[types.CellType, ...] | None:
         """The closure of the copy of `f`; appends (cell, function to be copied) to `fill`."""
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
@@ -460,46 +347,50 @@ class _Rewriter:
             cells.append(cell)
         return tuple(cells) if cells else None
 
-    def asks_attribute(self, code, after, after2):
+    def asks_attribute(self, code: types.CodeType, after: Instruction, after2: Instruction) -> bool:
         """Whether a module of NumPy's loaded before `after` is asked for an attribute that is the stand-in's, too, or
         is called at once."""
         if is_attr(after, False):
             value = getattr(numpy, attr_name(code, after), None)
             return value is numpy.ndarray or id(value) not in self.functions and id(value) not in self.values
-        return _attribute_called(False, after, after2)
+        return _bytecode.attribute_called(False, after, after2)
 
-    def callee(self, f, code, load):
+    def callee(self, f: types.FunctionType, code: types.CodeType, load: Instruction
+               ) -> tuple[types.FunctionType, Any, tuple[Any, str | None]] | None:
         """(function, what the name was found to be, where: (globals, name) or (cell, None)) of what is called after this
         load, or None."""
-        if load[1] == _LOAD_GLOBAL:
-            where = f.__globals__, global_name(code, load)
-            value = None if where[1] in self.out.stored_globals else f.__globals__.get(where[1])
-        elif load[1] == _LOAD_DEREF and code is f.__code__ and _cell_name(code, load) in code.co_freevars:
-            where = f.__closure__[code.co_freevars.index(_cell_name(code, load))], None
+        where: tuple[Any, str | None]
+        if load[1] == LOAD_GLOBAL:
+            name = global_name(code, load)
+            where = f.__globals__, name
+            value = None if name in self.out.stored_globals else f.__globals__.get(name)
+        elif load[1] == LOAD_DEREF and code is f.__code__ and cell_name(code, load) in code.co_freevars:
+            where = dict(zip(code.co_freevars, f.__closure__ or ()))[cell_name(code, load)], None
             value = contents(where[0])
         else:
             return None
         g = self.unwrap(value)
         return (g, value, where) if type(g) is types.FunctionType else None
 
-    def arguments_of(self, code):
+    def arguments_of(self, code: types.CodeType) -> dict[Instruction, tuple[Instruction, int | str]]:
         """{load: (callee, place)}"""
         known = self.arguments.get(id(code))
         if known is None:
-            found = {load: called for load, *called in arguments(code, self.instructions(code))}
+            found = {load: (callee, place) for load, callee, place in _bytecode.arguments(code, self.instructions(code))}
             known = self.arguments[id(code)] = found
         return known
 
-    def is_handed_on(self, f, code, load):
+    def is_handed_on(self, f: types.FunctionType, code: types.CodeType, load: Instruction) -> bool:
         """Whether what this instruction of `f` loads becomes an argument that may be a stand-in."""
-        callee, place = self.arguments_of(code).get(load, (None, None))
-        callee = callee and self.callee(f, code, callee)
-        if callee is None:
+        known = self.arguments_of(code).get(load)
+        callee = self.callee(f, code, known[0]) if known else None
+        if known is None or callee is None:
             return False
+        place: int | str | None = known[1]
         g, value, (where, name) = callee
-        if type(place) is int:
+        if isinstance(place, int):
             place = g.__code__.co_varnames[place] if place < g.__code__.co_argcount else None
-        by_itself = g is f and (load[1] in _LOADS_LOCAL or load[1] in _LOADS_LOCALS) and code.co_varnames[load[2]] == place
+        by_itself = g is f and (load[1] in _LOCAL or load[1] in _LOCALS) and code.co_varnames[load[2]] == place
         if place is None or not (by_itself or place in self.module_parameters(g)):
             return False
         if name is None:
@@ -508,7 +399,7 @@ class _Rewriter:
             self.out.watched.append((where, name, value))
         return True
 
-    def module_parameters(self, f):
+    def module_parameters(self, f: types.FunctionType) -> tuple[str | None, ...]:
         """The parameters by number: a name, or None if a module must come by it as it is."""
         known = self.taken.get(id(f))
         if known is None:
@@ -519,7 +410,7 @@ class _Rewriter:
                 self.n_looking -= 1
         return known[1]
 
-    def find_module_parameters(self, f):
+    def find_module_parameters(self, f: types.FunctionType) -> tuple[str | None, ...]:
         self.out.look_at(f)
         code = f.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
@@ -528,20 +419,21 @@ class _Rewriter:
             good -= set(range(code.co_argcount, len(names)))
         if code.co_flags & inspect.CO_VARKEYWORDS:      # and what has the name
             good -= set(range(code.co_posonlyargcount))
-        listed, others = [*self.instructions(code), None, None], []
+        listed = [*self.instructions(code), NOTHING, NOTHING]
+        others: list[Instruction] = []
         for this, after, after2 in zip(listed, listed[1:], listed[2:]) if good else ():
             op, arg = this[1:]
-            if op in _LOADS_LOCAL or op in _LOADS_LOCALS:
-                last = arg if op in _LOADS_LOCAL else arg & 15
+            if op in _LOCAL or op in _LOCALS:
+                last = arg if op in _LOCAL else _bytecode.locals_of(this)[1]
                 if not self.asks_attribute(code, after, after2):
                     others.append((*this[:2], last))
-                if op in _LOADS_LOCALS:
-                    others.append((*this[:2], arg >> 4))
-            elif op in _CHANGES_LOCAL:
+                if op in _LOCALS:
+                    others.append((*this[:2], _bytecode.locals_of(this)[0]))
+            elif op in _STORES:
                 good.discard(arg)
-            elif op in _CHANGES_LOCALS:
-                good -= {arg >> 4, arg & 15}
-            elif op in _LOCAL:      # of a Python that we do not know
+            elif op in _STORES_TWO:
+                good.difference_update(_bytecode.locals_of(this))
+            elif op in _bytecode.HAS_LOCAL:      # of a Python that we do not know
                 good.clear()
         others = [load for load in others if load[2] in good]
         # First those that are no arguments, of which there is nothing to ask.
@@ -551,14 +443,14 @@ class _Rewriter:
                 good.discard(load[2])
         return tuple(name if i in good else None for i, name in enumerate(names))
 
-    def defaults(self, f):
+    def defaults(self, f: types.FunctionType) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
         """The defaults of `f` for parameters by place and by name, with the stand-in for NumPy where it may be taken."""
         plain, named, n = f.__defaults__, f.__kwdefaults__, f.__code__.co_argcount
         if not any(id(value) in self.modules for value in (*(plain or ()), *(named or {}).values())):
             return plain, named
         takes = self.module_parameters(f)
 
-        def stand_in(name, value):
+        def stand_in(name: str, value: Any) -> Any:
             return self.modules.get(id(value), value) if name in takes else value
         if plain:
             plain = tuple(map(stand_in, f.__code__.co_varnames[n - len(plain):n], plain))
@@ -567,8 +459,8 @@ class _Rewriter:
             named = {name: stand_in(name, value) for name, value in named.items()}
         return plain, named
 
-    def run(self):
-        fill = []
+    def run(self) -> Rewritten:
+        fill: list[tuple[types.CellType, types.FunctionType]] = []
         self.out.takes_module = self.module_parameters(self.root)
         for f in self.collect():
             plain, named = self.defaults(f)
@@ -596,45 +488,46 @@ class _Rewriter:
         return self.out
 
 
-def rewrite(function, modules, functions, values=(), unwrap=lambda f: f, outside=lambda value, root: None):
+def rewrite(function: types.FunctionType, modules: _StandIns, functions: _StandIns, values: _StandIns | None = None,
+            unwrap: _Unwrap = lambda f: f, outside: _Outside = lambda value, root: None) -> Rewritten:
     """A Rewritten of `function`: a copy in which calls of the modules' attributes and of the functions
     (dictionaries from id to stand-in) are redirected, also in the functions of its module that
     it calls.  A Python that we do not know gives the function as it was."""
-    rewriter = _Rewriter(function, modules, functions, dict(values), unwrap, outside)
+    rewriter = _Rewriter(function, modules, functions, values or {}, unwrap, outside)
     if not _works:
         rewriter.out.copy = function
         return rewriter.out
     return rewriter.run()
 
 
-def _probe(x):
-    return types.SimpleNamespace(a=x), dis.findlabels(x), contents(x), x.swaps(x, b=x.other().c)
+def _probe(x: Any) -> Any:
+    return types.SimpleNamespace(a=x), inspect.getdoc(x), contents(x), x.swaps(x, b=x.other().c)
 
 
 class _Other:
     c = 2
 
-    def other(self):
+    def other(self) -> _Other:
         return self
 
-    def swaps(self, a, b):
+    def swaps(self, a: Any, b: Any) -> tuple[bool, Any]:
         return a is self, b
 
 
-def _self_test():
+def _self_test() -> bool:
     """Whether the rewriting above is right for the running interpreter."""
     fakes = {id(types): types.SimpleNamespace(SimpleNamespace=lambda a: ("types", a)),
-             id(dis): types.SimpleNamespace(findlabels=lambda x: ("dis", x))}
+             id(inspect): types.SimpleNamespace(getdoc=lambda x: ("inspect", x))}
     x = _Other()
     try:
-        r = _Rewriter(_probe, fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
+        r = _Rewriter(cast(types.FunctionType, _probe), fakes, {id(contents): lambda x: ("contents", x)}, {}, lambda f: f,
                       lambda value, root: None).run()
-        return r.copy(x) == (("types", x), ("dis", x), ("contents", x), (True, 2)) and r.is_current()
+        return r.copy(x) == (("types", x), ("inspect", x), ("contents", x), (True, 2)) and r.is_current()
     except Exception:
         return False
 
 
 # First with methods, whose place has more in it, then without.
-_knows_methods = "SWAP" in OP and "PUSH_NULL" in OP
+_knows_methods = _bytecode.CAN_ADD_METHODS
 _knows_methods = _knows_methods and _self_test()
-_works = "LOAD_GLOBAL" in OP and "PUSH_NULL" in OP and _self_test()
+_works = _bytecode.CAN_REWRITE and _self_test()

@@ -15,11 +15,15 @@ An argument that comes back is the very array that went in.  What cannot be done
 is, on NumPy: generators and coroutines (their caller looks at arrays in between), and calls in which
 the function also reaches an argument's memory through a global, a closure or an attribute.
 """
+from __future__ import annotations
+
 import functools
 import inspect
 import itertools
 import sys
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -29,7 +33,7 @@ from ._exact import exact
 from ._inside import inside
 from ._left import attributes, exchange
 from ._outside import has_parts, outside
-from ._rewrite import rewrite
+from ._rewrite import Rewritten, rewrite
 
 _TENSORS = _namespace.TENSORS
 _MAX_REWRITES = 50      # of a function whose globals keep changing; then it runs as it is
@@ -43,9 +47,34 @@ _Accelerated = _core.Accelerated
 _core.name_modules(numpy, _namespace.namespace)
 
 
+_Array = numpy.ndarray[Any, Any]
+_Pair = tuple[_Array, _core.Tensor]     # an argument, and what stands for it
+_Place = tuple[Any, str | None, Any]    # (a dictionary, name, value), (a cell, None, value), (None, None, a container)
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AS_NAMED = "._state.as_named"
 _OURS = "stats", "__wrapped__"      # of a wrapper's dictionary
+
+
+class _Call(NamedTuple):
+    """What the short way of a call asks for (csrc/bind/accelerate_call.c, which names the fields in the same order)."""
+
+    copy: types.FunctionType                    # the function to run
+    globals: dict[str, Any]                     # its dictionary
+    names: tuple[str, ...]                      # the globals that it reads,
+    cells: tuple[types.CellType, ...]           # and the cells that it sees
+    watched: tuple[tuple[dict[str, Any], str, Any], ...]    # (dictionary, name, value): the copy is right while these hold,
+    replaced: tuple[tuple[types.CellType, Any], ...]        # and these: (cell, value)
+    functions: tuple[tuple[Any, ...], ...]      # (function, code, defaults, those by name) that were looked at
+    finish: Callable[..., Any]                  # of (pairs, result): for results that are more than tensors and numbers
+    exact: Callable[..., Any] | None            # the function itself if all that it does with real numbers has one right result
+    # (attributes that it reads, whether it may store into what it is not given) of a function whose calls may be made again
+    # without running it (csrc/bind/replay.c)
+    closed: tuple[tuple[str, ...], bool] | None
+    # (its copy for calls that are noted, the globals and the cells that this one sees)
+    inside: tuple[types.FunctionType, dict[str, Any], tuple[types.CellType, ...]] | None
+    takes_module: tuple[str | None, ...]        # the parameters by number: a name if NumPy's stand-in may come for NumPy
+    replace: Callable[..., None]                # replace_left(pairs, values)
+    stats: CallStats
 
 
 class _Arrays:
@@ -53,19 +82,19 @@ class _Arrays:
 
     __slots__ = ("tensor_of", "array_of", "containers", "objects", "functions", "keep", "left", "numbers")
 
-    def __init__(self):
-        self.tensor_of = {}     # id of an array -> tensor
-        self.array_of = {}      # id of a tensor -> array
-        self.containers = {}    # id -> list or dict that the caller holds
-        self.objects = {}       # id -> object whose attributes the function may assign
-        self.functions = []     # that the function may call
-        self.keep = []          # keeps the ids above valid
-        self.left = []          # arrays that stay NumPy's
+    def __init__(self) -> None:
+        self.tensor_of: dict[int, Any] = {}     # id of an array -> tensor
+        self.array_of: dict[int, _Array] = {}   # id of a tensor -> array
+        self.containers: dict[int, Any] = {}    # id -> list or dict that the caller holds
+        self.objects: dict[int, Any] = {}       # id -> object whose attributes the function may assign
+        self.functions: list[types.FunctionType] = []   # that the function may call
+        self.keep: list[_Pair] = []     # keeps the ids above valid
+        self.left: list[_Array] = []    # arrays that stay NumPy's
         self.numbers = False    # objects of others may be asked for their parts by numbers, or get them
 
     # ---- in
 
-    def find(self, x, arrays):
+    def find(self, x: Any, arrays: list[_Array]) -> None:
         """Notes the containers, objects and arrays that `x` leads to; changes nothing."""
         kind = type(x)
         if kind is types.FunctionType:
@@ -92,11 +121,11 @@ class _Arrays:
                 self.objects[id(x)] = x
 
     @staticmethod
-    def are_apart(arrays):
+    def are_apart(arrays: list[_Array]) -> bool:
         """False if two of the arrays see one memory as different types: no storage does that."""
-        roots = {}
+        roots: dict[int, Any] = {}
         for a in arrays:
-            root = a
+            root: Any = a
             while issubclass(type(root.base), numpy.ndarray):
                 root = root.base
             # What is not an array's own may be the memory of several: a buffer, a file.
@@ -110,7 +139,7 @@ class _Arrays:
                 return False
         return True
 
-    def attribute_arrays(self):
+    def attribute_arrays(self) -> list[_Array]:
         """The arrays that the functions reach through attributes; follows objects in attributes."""
         found, todo, seen = [], list(self.objects.values()), set(self.objects)
         while todo and len(seen) < _MAX_OBJECTS:
@@ -118,6 +147,7 @@ class _Arrays:
             if type(x) is numpy.ndarray:
                 found.append(x)
                 continue
+            inner: Iterable[Any]
             if isinstance(x, (list, tuple)):
                 inner = x
             elif isinstance(x, dict):
@@ -134,11 +164,11 @@ class _Arrays:
                     todo.append(v)
         return found
 
-    def function_arrays(self):
+    def function_arrays(self) -> Iterator[_Array]:
         """The arrays that functions among the arguments see without being given them."""
         for f in self.functions:
             names = f.__globals__
-            seen = [names.get(n) for n in f.__code__.co_names]
+            seen: list[Any] = [names.get(n) for n in f.__code__.co_names]
             for cell in f.__closure__ or ():
                 try:
                     seen.append(cell.cell_contents)
@@ -146,14 +176,14 @@ class _Arrays:
                     pass
             yield from (v for v in seen if issubclass(type(v), numpy.ndarray))
 
-    def borrow(self, arrays):
+    def borrow(self, arrays: list[_Array]) -> bool:
         """Makes the tensors; False if the arrays must not become any."""
         for a in arrays:
             if type(a) is numpy.ndarray:
                 self.enter_array(a)
         return not any(a is not b and numpy.may_share_memory(a, b) for a in self.left for b in arrays)
 
-    def enter(self, x):
+    def enter(self, x: Any) -> Any:
         """`x` with tensors for arrays; call it after find()."""
         kind = type(x)
         if kind in _PLAIN:
@@ -164,23 +194,24 @@ class _Arrays:
             return self.map_tuple(x, self.enter)
         return x
 
-    def enter_arguments(self, rewritten, args, kwargs):
+    def enter_arguments(self, rewritten: Rewritten | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+                        ) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call with tensors for arrays, and the stand-in for NumPy where it may be taken."""
         takes = rewritten.takes_module if rewritten is not None else ()
 
-        def enter(name, x):
+        def enter(name: str | None, x: Any) -> Any:
             return _namespace.namespace if x is numpy and name is not None and name in takes else self.enter(x)
         return ([enter(name, x) for name, x in itertools.zip_longest(takes[:len(args)], args)],
                 {name: enter(name, x) for name, x in kwargs.items()})
 
-    def enter_containers(self):
+    def enter_containers(self) -> None:
         for c in self.containers.values():
             for k, v in list(c.items() if isinstance(c, dict) else enumerate(c)):
                 new = self.enter(v)
                 if new is not v:
                     c[k] = new
 
-    def enter_array(self, a):
+    def enter_array(self, a: Any) -> Any:
         t = self.tensor_of.get(id(a))
         if t is None:
             try:
@@ -195,7 +226,7 @@ class _Arrays:
         return t
 
     @staticmethod
-    def map_tuple(x, change):
+    def map_tuple(x: Any, change: Callable[[Any], Any]) -> Any:
         if type(x) is not tuple and not hasattr(x, "_fields"):
             return x
         new = [change(v) for v in x]
@@ -205,7 +236,7 @@ class _Arrays:
 
     # ---- out
 
-    def pending(self, x, found, seen):
+    def pending(self, x: Any, found: list[Any], seen: set[int]) -> None:
         """Appends every tensor that `x` leads to through lists, tuples and dictionaries."""
         kind = type(x)
         if kind in _TENSORS:
@@ -215,7 +246,7 @@ class _Arrays:
             for v in x.values() if isinstance(x, dict) else x:
                 self.pending(v, found, seen)
 
-    def leave(self, x, seen):
+    def leave(self, x: Any, seen: set[int]) -> Any:
         """`x` with arrays for tensors; lists and dictionaries are changed in place."""
         kind = type(x)
         if kind in _PLAIN:
@@ -243,7 +274,7 @@ class _Arrays:
         return x
 
     @staticmethod
-    def leave_set(x):
+    def leave_set(x: Any) -> Any:
         if not any(type(v) in _TENSORS for v in x):
             return x
         new = [_core.shown(v) if type(v) in _TENSORS else v for v in x]
@@ -253,13 +284,13 @@ class _Arrays:
         x.update(new)
         return x
 
-    def left_behind(self, rewritten):
+    def left_behind(self, rewritten: Rewritten | None) -> Iterator[_Place]:
         """(where, name, value) of all that somebody may look at after the call."""
         for c in self.containers.values():
             yield None, None, c
         for o in self.objects.values():
             names = attributes(o)
-            for name, value in list(names.items()):
+            for name, value in list((names or {}).items()):
                 yield names, name, value
         if rewritten is not None:
             names = rewritten.copy.__globals__
@@ -272,10 +303,11 @@ class _Arrays:
                 except ValueError:      # deleted
                     pass
 
-    def finish(self, rewritten, result=None):
+    def finish(self, rewritten: Rewritten | None, result: Any = None) -> Any:
         """Computes what is pending, puts arrays back, and returns `result` as arrays."""
         behind = list(self.left_behind(rewritten))
-        found, seen = [t for _, t in self.keep], set()
+        found: list[Any] = [t for _, t in self.keep]
+        seen: set[int] = set()
         if _core.call_depth() > 1:      # else all that this call has left is computed
             self.pending(result, found, seen)
             for _, _, value in behind:
@@ -293,7 +325,7 @@ class _Arrays:
                 self.put_back(behind, seen := set())
         return self.leave(result, seen)
 
-    def end(self, function, values):
+    def end(self, function: _Function, values: tuple[Any, ...]) -> None:
         """Lets go of the tensors. For those that somebody has kept, in what `function` sees or `values` lead to, the very
         arguments are put there; others become arrays."""
         self.tensor_of.clear()
@@ -301,7 +333,7 @@ class _Arrays:
             function.replace_left(self.keep, values)
         _core.end_loans(self.keep)
 
-    def put_back(self, behind, seen):
+    def put_back(self, behind: list[_Place], seen: set[int]) -> None:
         failed = None
         for where, name, value in behind:
             try:
@@ -319,7 +351,7 @@ class _Arrays:
             raise failed
 
 
-def _finish(pairs, result):
+def _finish(pairs: list[_Pair], result: Any) -> Any:
     """The end of a call that began the short way."""
     arrays = _Arrays()
     for array, tensor in pairs:
@@ -333,23 +365,23 @@ class _Function:
     """One accelerated function: its copy, made when it is decorated, or at the first call if names it looks up are
     not there yet, and again when a global changed."""
 
-    def __init__(self, f):
-        self.f = f
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.f: Any = f
         self.run = outside(f, f) or f
         self.stats = CallStats()
-        self.rewritten = None
-        self.wrapper = None     # the _core.Accelerated that is called
+        self.rewritten: Rewritten | None = None
+        self.wrapper: _Accelerated | None = None    # the _core.Accelerated that is called
         self.n_rewrites = 0
-        self.named = None       # as_named
+        self.named: types.FunctionType | None = None    # as_named
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Makes the copy, so that the first call need not, unless a later one may be better."""
         if type(self.f) is types.FunctionType and not _suspends(self.f):
             r = self.rewrite()
             if r.is_settled():
                 self.adopt(r)
 
-    def current(self):
+    def current(self) -> Rewritten | None:
         """The copy that fits the globals of the moment, or None to run the function as it is."""
         r = self.rewritten
         if r is not None and r.is_current():
@@ -360,10 +392,10 @@ class _Function:
         self.adopt(self.rewrite())
         return self.rewritten
 
-    def rewrite(self):
+    def rewrite(self) -> Rewritten:
         return rewrite(self.f, _namespace.modules, _namespace.functions, unwrap=_unwrap, outside=outside)
 
-    def adopt(self, r):
+    def adopt(self, r: Rewritten) -> None:
         self.rewritten = r
         if self.wrapper is None:
             return
@@ -373,32 +405,34 @@ class _Function:
         known = closed(r)
         sees_arrays = known and r.holds_arrays(names, cells)
         more = r.stored_globals or r.stored_cells or any(map(has_parts, r.outer_values()))
-        self.wrapper._set_call(None if more else (
-            r.copy, r.copy.__globals__, tuple(names), tuple(cells), (*r.watched, *r.named_defaults),
-            tuple(r.cells), tuple(r.functions.values()), _finish, self.f if exact(r) else None,
-            known, inside(r, names, cells) if sees_arrays else None, r.takes_module, self.replace_left, self.stats))
+        self.wrapper._set_call(None if more else _Call(
+            copy=r.copy, globals=r.copy.__globals__, names=tuple(names), cells=tuple(cells),
+            watched=(*r.watched, *r.named_defaults), replaced=tuple(r.cells), functions=tuple(r.functions.values()),
+            finish=_finish, exact=self.f if exact(r) else None, closed=known,
+            inside=inside(r, names, cells) if sees_arrays else None, takes_module=r.takes_module, replace=self.replace_left,
+            stats=self.stats))
 
-    def replace_left(self, pairs, values):
+    def replace_left(self, pairs: list[_Pair], values: Any) -> None:
         """Puts arrays and bools where the function has left tensors for them."""
         array_of = {id(t): a for a, t in pairs}
 
-        def shown(t):
+        def shown(t: Any) -> Any:
             array = array_of.get(id(t))
             return array if array is not None else _core.shown(t)
         exchange((*self.rewritten.outer_values(), values) if self.rewritten is not None else (values,), shown)
 
-    def call(self, args, kwargs):
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _suspends(self.f):
             return self.f(*args, **kwargs)
         r = self.current()
         run = r.copy if r is not None else self.run
         arrays = _Arrays()
         if _core.call_depth():
-            inside = []
+            inside: list[Any] = []
             arrays.pending((args, kwargs), inside, set())
             if inside:      # called from an accelerated function: tensors go in and come out
                 return run(*args, **kwargs)
-        shared = []
+        shared: list[_Array] = []
         arrays.find((args, kwargs), shared)
         arrays.containers.pop(id(kwargs))       # ours, not the caller's
         others = arrays.attribute_arrays() if arrays.objects else []
@@ -416,7 +450,8 @@ class _Function:
         if not apart:
             _core.give_back(arrays.keep, False)
             return self.f(*args, **kwargs)
-        before, body, values = _core.counters(), None, (args, kwargs)
+        before, body = _core.counters(), None
+        values: tuple[Any, ...] = args, kwargs
         _core.enter_call()
         try:
             args_in, kwargs_in = arrays.enter_arguments(r, args, kwargs)
@@ -429,7 +464,7 @@ class _Function:
             values += result,
             return result
         finally:
-            args_in = kwargs_in = None
+            args_in, kwargs_in = [], {}
             try:
                 if body is None:
                     arrays.finish(r)
@@ -445,7 +480,7 @@ class _Function:
     # ---- pickles
 
     @property
-    def as_named(self):
+    def as_named(self) -> types.FunctionType:
         """The function as one that can be found by its name, which leads to the wrapper: `m.f` by `m.f._state.as_named`."""
         f, w = self.f, self.wrapper
         if self.named is None:
@@ -456,7 +491,7 @@ class _Function:
         self.named.__dict__ = {name: value for name, value in w.__dict__.items() if name not in _OURS}
         return self.named
 
-    def reduce(self, wrapper, protocol):
+    def reduce(self, wrapper: Any, protocol: int) -> str | tuple[Any, ...]:
         """An accelerated function is pickled as a function is, and accelerated where it arrives. Some picklers take
         functions apart (cloudpickle: those of __main__, closures), others want them to be found by their name: which of
         the two is for the pickler to say, so it gets a function to be looked up or taken apart."""
@@ -468,11 +503,11 @@ class _Function:
                      if getattr(wrapper, name, None) != getattr(self.f, name, None)}
             return accelerate, (self.f,), (own, names) if own or names else None
         if protocol < 4 or type(self.f) is not types.FunctionType:      # (names with dots came with 4)
-            return wrapper.__qualname__
+            return str(wrapper.__qualname__)
         return _accelerate_named, (self.as_named,)
 
 
-def _named(module, name):
+def _named(module: str, name: str) -> Any:
     """What a name of a module leads to, or None."""
     found = sys.modules.get(module)
     for part in name.split("."):
@@ -480,7 +515,7 @@ def _named(module, name):
     return found
 
 
-def _accelerate_named(function):
+def _accelerate_named(function: types.FunctionType) -> Any:
     """The accelerated function of which `function` was pickled: the one of that name, if it was found by it."""
     name = function.__qualname__.removesuffix(_AS_NAMED)
     found = _named(function.__module__, name)
@@ -490,18 +525,20 @@ def _accelerate_named(function):
     return accelerate(function)
 
 
-def explained(f, args, kwargs, describe):
+def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
     """describe(tensors), where the tensors are the pending results of calling `f` with tensors for
     arrays, and what it left pending in its arguments."""
-    state = f._state if type(f) is _Accelerated else _Function(f)
+    state: _Function = f._state if type(f) is _Accelerated else _Function(f)
     r = state.current()
-    arrays, found, seen = _Arrays(), [], set()
+    arrays = _Arrays()
+    found: list[Any] = []
+    seen: set[int] = set()
     arrays.find((args, kwargs), [])
     arrays.containers.pop(id(kwargs))
     try:
-        args, kwargs = arrays.enter_arguments(r, args, kwargs)
+        args_in, kwargs_in = arrays.enter_arguments(r, args, kwargs)
         arrays.enter_containers()
-        result = (r.copy if r is not None else state.f)(*args, **kwargs)
+        result = (r.copy if r is not None else state.f)(*args_in, **kwargs_in)
         arrays.pending(result, found, seen)
         found += [t for _, t in arrays.keep]
         for _, _, value in arrays.left_behind(r):
@@ -509,23 +546,23 @@ def explained(f, args, kwargs, describe):
         return describe(found)
     finally:
         arrays.finish(r)
-        args = kwargs = result = None
+        args_in, kwargs_in, result = [], {}, None
         arrays.end(state, ())
 
 
-def _unwrap(value):
+def _unwrap(value: Any) -> Any:
     """The function that was decorated, if `value` is what accelerate() made of it."""
     return value._state.f if type(value) is _Accelerated else value
 
 
-def _suspends(f):
+def _suspends(f: Any) -> bool:
     """Whether what a call gives runs later, so that its caller sees arrays in between."""
     if type(f) is types.FunctionType:
         return f.__code__.co_flags & _SUSPENDS != 0
     return inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
 
 
-def accelerate(function=None):
+def accelerate(function: Any = None) -> Any:
     """Runs an unchanged NumPy function on frit and returns NumPy arrays.
 
     Use it as a decorator, with or without parentheses.  The result behaves as the function did:

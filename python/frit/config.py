@@ -1,8 +1,11 @@
 """Settings: `with frit.config(debug=3):`, and `python -m frit.config` lists them all.
 
 The module is callable; what it gives is a context that puts the old values back."""
+from __future__ import annotations
+
 import sys
 import types
+from typing import Any
 
 from . import _core
 
@@ -10,7 +13,7 @@ from . import _core
 class _Settings:
     """Settings that were changed, and how to change them back."""
 
-    def __init__(self, changes):
+    def __init__(self, changes: dict[str, Any]) -> None:
         self.old = {}
         try:
             for name, value in changes.items():
@@ -21,47 +24,47 @@ class _Settings:
             self.restore()
             raise
 
-    def restore(self):
+    def restore(self) -> None:
         for name, value in self.old.items():
             _core.config_set(name, value)
         self.old = {}
 
-    def __enter__(self):
+    def __enter__(self) -> _Settings:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.restore()
 
 
 class _Config(types.ModuleType):
-    def __call__(self, **changes):
+    def __call__(self, **changes: Any) -> _Settings:
         """Changes settings at once; as a context manager, until its end. ValueError names what a setting may be."""
         return _Settings(changes)
 
 
-def settings():
+def settings() -> list[dict[str, Any]]:
     """Every setting as a dict: name, variable, value, default, what is allowed, help."""
     return _core.config_list()
 
 
-def ways():
+def ways() -> list[dict[str, Any]]:
     """Every way in which a call, an operation or an evaluation is answered, in the order in which they are tried, as a dict:
     name (stats() counts by it), whether FRIT_OFF can leave it out, when it fits, what runs, and why."""
     return _core.ways()
 
 
-def tuned():
+def tuned() -> list[dict[str, Any]]:
     """The numbers that depend on the machine as dicts: name, value, default, least, most, unit, and what it is and how it was
     measured. FRIT_TUNE="name=value, ..." sets others."""
     return _core.tuned()
 
 
-def threads():
+def threads() -> int:
     """How many threads run kernels."""
-    return _core.show_config()["threads"]
+    return int(_core.show_config()["threads"])
 
 
-def main():
+def main() -> None:
     for s in settings():
         changed = str(s["value"]) != str(s["default"]).strip('"')
         print(f"{s['variable']}={s['value']}{'   (changed)' if changed else ''}\n    {s['help']} ({s['allowed']})")

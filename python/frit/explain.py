@@ -1,5 +1,6 @@
 """frit.explain(f)(*args): what f's results cost, kernel by kernel."""
 import functools
+from typing import Any
 
 from . import _core
 
@@ -7,11 +8,11 @@ from . import _core
 class Explanation(str):
     """Text that shows itself when it is the last value of a cell or line."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self)
 
 
-def explain(function, kind="plan"):
+def explain(function: Any, kind: str = "plan") -> Any:
     """A function that calls `function` and tells what computing its results would do.
 
     `kind` is "plan" (per kernel: source lines, operations, bytes moved against the minimum, and the
@@ -24,7 +25,7 @@ def explain(function, kind="plan"):
     from .accelerate import explained
 
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Explanation:
         return Explanation(explained(function, args, kwargs,
                                      lambda tensors: _core.explain_text(tensors, kind)))
     return call

@@ -1,10 +1,12 @@
 """NumPy's fft on tensors: each function computes what it is given and hands it to numpy.fft."""
+from typing import Any
+
 import numpy as _numpy
 
 from . import _handed_over
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     value = None if name.startswith("_") else getattr(_numpy.fft, name, None)
     if value is None:
         raise AttributeError(f"module 'frit.fft' has no attribute '{name}'")
@@ -14,5 +16,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [n for n in dir(_numpy.fft) if not n.startswith("_")]

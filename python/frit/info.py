@@ -1,12 +1,13 @@
 """What frit did and what it found: frit.stats(), frit.show_config(), frit.wait_for_compiles()."""
 import sys
+from typing import Any, TextIO
 
 import numpy
 
 from . import _core
 
 
-def stats():
+def stats() -> dict[str, Any]:
     """Counts since the start or reset_stats(), as a dict.
 
     kernels (dispatches run), evals, compiled, disk_hits,
@@ -18,22 +19,23 @@ def stats():
     return {k.removeprefix("n_"): v for k, v in _core.stats().items()}
 
 
-def reset_stats():
+def reset_stats() -> None:
     """Sets all counts to zero."""
     _core.stats_reset()
 
 
-def wait_for_compiles(timeout=None):
+def wait_for_compiles(timeout: float | None = None) -> bool:
     """Waits until no plan is being made and no kernel compiled; False when `timeout` seconds were not enough."""
     return _core.wait_compiles() if timeout is None else _core.wait_compiles(float(timeout))
 
 
-def isa_levels():
+def isa_levels() -> list[str]:
     """The instruction-set levels that this machine can run, lowest first."""
-    return _core.show_config()["isa_levels"]
+    levels: list[str] = _core.show_config()["isa_levels"]
+    return levels
 
 
-def show_config(file=None):
+def show_config(file: TextIO | None = None) -> None:
     """Prints what frit found on this machine and how it is set."""
     from . import __version__
     c, cache = _core.show_config(), _core.cache_info()

@@ -1,10 +1,12 @@
 """NumPy's linalg on tensors: each function computes what it is given and hands it to numpy.linalg."""
+from typing import Any
+
 import numpy as _numpy
 
 from . import _handed_over
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     value = None if name.startswith("_") else getattr(_numpy.linalg, name, None)
     if value is None:
         raise AttributeError(f"module 'frit.linalg' has no attribute '{name}'")
@@ -14,5 +16,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [n for n in dir(_numpy.linalg) if not n.startswith("_")]

@@ -1,8 +1,10 @@
 """Comparing results: bit by bit, as frit promises, or in units of the last place.  Every other name is numpy.testing's."""
+from typing import Any
+
 import numpy
 
 
-def bits(a):
+def bits(a: Any) -> Any:
     """Integers that are equal exactly where two arrays mean the same: every NaN is one value, and the
     two zeros differ.  A complex array gets a last axis of two."""
     a = numpy.asarray(a)
@@ -16,7 +18,7 @@ def bits(a):
     return numpy.ascontiguousarray(a).view(f"i{a.dtype.itemsize}")
 
 
-def assert_bits_equal(got, want):
+def assert_bits_equal(got: Any, want: Any) -> None:
     """Same dtype, shape and values; the zeros differ, every NaN is one value."""
     g, w = numpy.asarray(got), numpy.asarray(want)
     if g.dtype != w.dtype or g.shape != w.shape:
@@ -29,7 +31,7 @@ def assert_bits_equal(got, want):
                              f"{g[at]!r} instead of {w[at]!r}")
 
 
-def ulp_distance(a, b):
+def ulp_distance(a: Any, b: Any) -> Any:
     """How many numbers of their float dtype lie between a and b, element by element."""
     a, b = numpy.asarray(a), numpy.asarray(b)
     # The bits in the order of the numbers, the two zeros next to each other.
@@ -42,7 +44,7 @@ def ulp_distance(a, b):
     return numpy.where(numpy.isnan(a) != numpy.isnan(b), numpy.inf, d)
 
 
-def assert_max_ulp(got, want, limit=1):
+def assert_max_ulp(got: Any, want: Any, limit: float = 1) -> None:
     """No element further than `limit` units of the last place from the one wanted."""
     d = ulp_distance(got, want)
     if d.size and d.max() > limit:
@@ -51,8 +53,8 @@ def assert_max_ulp(got, want, limit=1):
                              f"{numpy.asarray(want)[at]!r}")
 
 
-def __getattr__(name):
-    import numpy.testing    # which is slow to import
+def __getattr__(name: str) -> Any:
+    import numpy.testing  # which is slow to import
     if name.startswith("_") or not hasattr(numpy.testing, name):
         raise AttributeError(f"module 'frit.testing' has no attribute '{name}'")
     return getattr(numpy.testing, name)

@@ -8,6 +8,7 @@ import textwrap
 
 import frit
 from frit import _core
+from frit._numpy import named
 
 FOLDER = os.path.dirname(_core.__file__)
 HEAD = '''"""Types of frit's compiled part.  Written by tests/tools/stubs.py."""
@@ -60,12 +61,13 @@ def isa_levels() -> list[str]: ...
 
 
 # What frit does not have is NumPy's, on evaluated data.
+def _handed_over(function: Any, name: str) -> Any: ...
 def __getattr__(name: str) -> Any: ...
 '''
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
               "itemsize": "int", "nbytes": "int", "dtype": "numpy.dtype[Any]", "T": "Tensor", "mT": "Tensor",
               "real": "Tensor", "imag": "Tensor", "device": "str", "base": "Tensor | None"}
-RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
+RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]", "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
            "explain_text": "str", "give_back": "None", "call_depth": "int",
@@ -148,8 +150,10 @@ def core():
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
-              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ..."]
-    lines += ["", ""]
+              "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
+              "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
+    lines += ["", "", "@final", "class _Method:", "    def __new__(cls, name: str, /) -> _Method: ...",
+              "    def __getitem__(self, key: Any, /) -> Any: ...", "", "", "_behind_numpy: dict[str, Any]"]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)
         if name.startswith("_") or isinstance(value, type) or not callable(value):
@@ -168,7 +172,7 @@ def package():
         names=textwrap.fill(", ".join(f"{n} as {n}" for n in names), 100, initial_indent="    ",
                             subsequent_indent="    ", break_long_words=False),
         constants="\n".join(f"{n}: float" for n in ("pi", "e", "inf", "nan", "euler_gamma")),
-        dtypes="\n".join(f"from numpy import {n} as {n}" for n in frit._DTYPES))
+        dtypes="\n".join(f"from numpy import {n} as {n}" for n in sorted(named("dtype"))))
 
 
 FILES = {"_core.pyi": core, "__init__.pyi": package}
