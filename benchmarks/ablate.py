@@ -21,7 +21,7 @@ from benchmarks import programs, program_list
 from benchmarks.timing import want_frit
 
 TURN, WARM_UP = 0.01, 0.15      # seconds
-WORTH, AGAIN = 1.2, 12
+WORTH = 1.2
 small = {}          # as program_list.PROGRAMS
 
 
@@ -271,9 +271,9 @@ def measure(names, off, call, rounds):
 
 
 def confirm(found, call, rounds):
-    """Measures again, in new processes, the cases that lost most, for chance makes some: the least that is found counts."""
+    """Measures again, in new processes, the cases that lost much, for chance makes some: the least that is found counts."""
     for way, ratios in found.items():
-        most = [n for n in sorted(ratios, key=ratios.get, reverse=True)[:AGAIN] if ratios[n] >= WORTH]
+        most = [name for name, ratio in ratios.items() if ratio >= WORTH]
         for name, ratio in (measure(most, [way], call, rounds)[way] if most else {}).items():
             ratios[name] = min(ratio, ratios[name])
 

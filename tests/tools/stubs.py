@@ -67,7 +67,8 @@ def __getattr__(name: str) -> Any: ...
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
               "itemsize": "int", "nbytes": "int", "dtype": "numpy.dtype[Any]", "T": "Tensor", "mT": "Tensor",
               "real": "Tensor", "imag": "Tensor", "device": "str", "base": "Tensor | None"}
-RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]", "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
+RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
+           "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
            "explain_text": "str", "give_back": "None", "call_depth": "int",
