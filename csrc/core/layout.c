@@ -377,6 +377,15 @@ fr_axes_by_stride(int *axes, int n, const int64_t *strides)
 }
 
 void
+fr_strides_broadcast(const struct fr_layout *l, int ndim, int64_t *out)
+{
+    int skip = ndim - l->ndim;
+
+    for (int k = 0; k < ndim; k++)
+        out[k] = k < skip || fr_layout_dims(l)[k - skip] == 1 ? 0 : fr_layout_strides(l)[k - skip];
+}
+
+void
 fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out)
 {
     int64_t step = 1;

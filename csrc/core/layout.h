@@ -86,6 +86,8 @@ char     *fr_dims_print(int ndim, const int64_t *dims, char *buf, int cap);
  * without a copy); false when there is none. */
 bool      fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *dims,
                             int64_t *strides);
+/* Strides of `l` seen with ndim axes, no fewer than it has: 0 along those that it lacks or has with size 1. */
+void      fr_strides_broadcast(const struct fr_layout *l, int ndim, int64_t *out);
 /* Strides in C order, an axis of 0 counted as one of 1. */
 void      fr_strides_c_order(int ndim, const int64_t *dims, int64_t *out);
 /* The axes in the order in which NumPy's iterator walks them, perm[0] the innermost: by the strides of the

@@ -2,7 +2,8 @@
  *
  * Windows are resolved: an argument says which node's memory it reads and through which layout. Made
  * by runtime/eval.c (from traced nodes) and ir/parse.c (from text); read by every pass. Nodes are in order of
- * birth, which is topological. A pass may replace arguments and mark nodes dead; only passes/push.c adds nodes. */
+ * birth, which is topological. A pass may replace arguments, mark nodes dead, and add nodes by ir/insert.h, which says
+ * where they may stand. */
 #ifndef FR_IR_GRAPH_H
 #define FR_IR_GRAPH_H
 
@@ -44,6 +45,7 @@ struct fr_graph {
     int               n_nodes, n_scalars, n_moving;
     struct fr_gnode  *node;
     fr_dtype         *scalar_dtype;
+    const uint64_t  **scalar_value; /* [n_scalars] of a constant its bits, 16 bytes; else NULL. Or NULL: there are none */
     int32_t          *scalar_like;  /* [n_scalars] the first with the same dtype and, just now, the same value; or NULL */
     bool             *scalar_must;  /* [n_scalars] it must go on having that value: fold took it for the same */
     int64_t          *moving_bytes; /* [n_moving] where those windows begin just now, for what only speed depends on; or
@@ -56,6 +58,13 @@ static inline bool
 fr_gnode_computes(const struct fr_gnode *n)
 {
     return !n->dead && n->op != FR_OP_leaf && n->op != FR_OP_empty;
+}
+
+/* The bits of a scalar that is known when the graph is made, or NULL. */
+static inline const uint64_t *
+fr_graph_constant(const struct fr_graph *g, int32_t scalar)
+{
+    return g->scalar_value ? g->scalar_value[scalar] : NULL;
 }
 
 /* Whether a node stores. */

@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/number.h"
 #include "ir/graph.h"
 
 struct reader {
     const char      *at;
     int              line;
     struct fr_graph *g;
-    size_t           cap_nodes, cap_scalars;
+    size_t           cap_nodes, cap_scalars, cap_values;
     struct fr_err   *err;
 };
 
@@ -132,6 +133,31 @@ dtype(struct reader *r)
     return fr_dtype_parse(r->at - n, n);
 }
 
+/* The value of a constant: =0.5, or =0.5,-1 of a complex one. False: there is none, or memory is out. */
+static bool
+constant(struct reader *r, fr_dtype d, const uint64_t **out)
+{
+    bool             whole = fr_dtype_is_int(d) || d == FR_BOOL;
+    struct fr_number n = {.dtype = whole ? FR_I64 : FR_C128};
+    uint64_t        *bits = fr_arena_alloc(&r->g->arena, 2 * sizeof *bits);
+    char            *end;
+
+    r->at++;
+    if (fr_dtype_kind(d) == 'u')
+        n.v.u64 = strtoull(r->at, &end, 10);
+    else if (whole)
+        n.v.i64 = strtoll(r->at, &end, 10);
+    else
+        n.v.c128[0] = strtod(r->at, &end);
+    if (end == r->at || !bits)
+        return false;
+    if (fr_dtype_is_complex(d) && *end == ',')
+        n.v.c128[1] = strtod(end + 1, &end);
+    r->at = end;
+    *out = bits;
+    return fr_number_bits(&n, d, bits, NULL) == FR_OK;
+}
+
 static fr_status
 edge(struct reader *r, struct fr_edge *e)
 {
@@ -145,9 +171,13 @@ edge(struct reader *r, struct fr_edge *e)
             return bad(r, "a scalar");
         if ((d = dtype(r)) == FR_N_DTYPES)
             return bad(r, "a dtype");
-        if (!FR_GROW(r->g->scalar_dtype, r->cap_scalars, (size_t)v + 1))
+        if (!FR_GROW(r->g->scalar_dtype, r->cap_scalars, (size_t)v + 1) ||
+            !FR_GROW(r->g->scalar_value, r->cap_values, (size_t)v + 1))
             return fr_fail(r->err, FR_ENOMEM, "out of memory: graph text");
         r->g->scalar_dtype[v] = d;
+        r->g->scalar_value[v] = NULL;
+        if (*r->at == '=' && !constant(r, d, &r->g->scalar_value[v]))
+            return bad(r, "a number");
         e->src = FR_SRC_SCALAR;
         e->scalar = (int32_t)v;
         if (v >= r->g->n_scalars)
@@ -283,7 +313,8 @@ fr_graph_parse(const char *text, struct fr_graph **out, struct fr_err *err)
     }
     r.g->node = into_arena(r.g, r.g->node, (size_t)r.g->n_nodes * sizeof *r.g->node);
     r.g->scalar_dtype = into_arena(r.g, r.g->scalar_dtype, (size_t)r.g->n_scalars);
-    if (!r.g->node || !r.g->scalar_dtype) {
+    r.g->scalar_value = into_arena(r.g, r.g->scalar_value, (size_t)r.g->n_scalars * sizeof *r.g->scalar_value);
+    if (!r.g->node || !r.g->scalar_dtype || !r.g->scalar_value) {
         r.g->n_nodes = 0;
         st = fr_fail(err, FR_ENOMEM, "out of memory: graph text");
     }

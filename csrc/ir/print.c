@@ -7,12 +7,16 @@
  *     %4 = sum f32[64] %3 axes=1                    axes: the axes that are reduced
  *     %5 = add f32[64,128] %2 %4{[64,128]/1,0}      {[dims]/strides+offset}: a window of %4
  *     %6 = store f32[64,128] %0 %5 {[63,128]/128,1+128}   previous version, value, window
+ *     %7 = multiply f64[2] %1 $1:f64=0.5            a number that is the same in every run
  *     return %5 %6
  *
  * A layout that is not in C order has its strides behind a slash: f32[3,4]/1,3. A window whose
  * offset is an argument at run time has +?slot. */
 
+#include <string.h>
+
 #include "base/text.h"
+#include "core/number.h"
 #include "ir/graph.h"
 
 static void
@@ -47,10 +51,35 @@ put_window(struct fr_text *t, const struct fr_edge *e)
 }
 
 static void
+put_number(struct fr_text *t, const uint64_t bits[2], fr_dtype dtype)
+{
+    const int shift = 64 - 8 * fr_dtype_size(dtype);
+    double    v[2];
+    float     f[2];
+
+    memcpy(v, bits, sizeof v);
+    memcpy(f, bits, sizeof f);
+    switch (dtype) {
+    case FR_F16: fr_text_put(t, "=%.17g", fr_half_to_double((uint16_t)bits[0])); break;
+    case FR_F32: fr_text_put(t, "=%.17g", (double)f[0]); break;
+    case FR_F64: fr_text_put(t, "=%.17g", v[0]); break;
+    case FR_C64: fr_text_put(t, "=%.17g,%.17g", (double)f[0], (double)f[1]); break;
+    case FR_C128: fr_text_put(t, "=%.17g,%.17g", v[0], v[1]); break;
+    default:
+        if (fr_dtype_kind(dtype) == 'i')
+            fr_text_put(t, "=%lld", (long long)(bits[0] << shift) >> shift);
+        else
+            fr_text_put(t, "=%llu", (unsigned long long)bits[0]);
+    }
+}
+
+static void
 put_edge(struct fr_text *t, const struct fr_graph *g, const struct fr_edge *e)
 {
     if (e->src == FR_SRC_SCALAR) {
         fr_text_put(t, " $%d:%s", e->scalar, fr_dtype_code(g->scalar_dtype[e->scalar]));
+        if (fr_graph_constant(g, e->scalar))
+            put_number(t, fr_graph_constant(g, e->scalar), g->scalar_dtype[e->scalar]);
         return;
     }
     fr_text_put(t, " %%%d", e->src);

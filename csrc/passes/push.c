@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#include "ir/insert.h"
+
 enum {
     MAX_WINDOWS = 9,        /* of one node: a stencil of three by three */
     MAX_TIMES = 4,          /* that an element may be computed */
@@ -26,15 +28,11 @@ enum {
 /* Argument `use % 3` of node `use / 3`. */
 struct pusher {
     struct fr_graph *g;
-    struct fr_gnode *node;      /* [n_all] those of the graph, then the copies */
-    int              n_all, cap;
+    struct fr_inserter new;     /* the copies */
+    int              cap;       /* of nodes, with copies */
     int             *first_use; /* [cap] of each node; -1: none */
     int             *next_use;  /* [3 * cap] */
     int8_t          *window;    /* [3 * cap] which window of its node a use reads; of the node that is being pushed */
-    int             *copies;    /* [g->n_nodes] first copy that takes the node's place; -1: none */
-    int             *next_copy; /* [cap] */
-    struct fr_gnode *together;  /* [cap] all of them in order, and */
-    int             *number;    /* [cap] their places there */
     struct fr_arena  scratch;
 };
 
@@ -125,12 +123,10 @@ window_of(const struct fr_gnode *reader, const struct fr_edge *e)
 {
     const struct fr_layout *over = domain(reader);
     int64_t                 strides[FR_MAX_DIMS];
-    int                     skip = over->ndim - e->layout->ndim;
 
     if (!repeats_few(reader, e))
         return fr_layout_ref(e->layout);
-    for (int k = 0; k < over->ndim; k++)
-        strides[k] = k < skip || fr_layout_dims(e->layout)[k - skip] == 1 ? 0 : fr_layout_strides(e->layout)[k - skip];
+    fr_strides_broadcast(e->layout, over->ndim, strides);
     return fr_layout_get(over->ndim, fr_layout_dims(over), strides);
 }
 
@@ -213,7 +209,7 @@ window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struc
         if (!(out->layout = fr_layout_get(w->layout->ndim, fr_layout_dims(w->layout), strides)))
             return false;
     }
-    out->whole = out->layout == z->node[e->src].layout && out->offset == 0 && out->moving < 0;
+    out->whole = out->layout == z->g->node[e->src].layout && out->offset == 0 && out->moving < 0;
     return true;
 }
 
@@ -256,7 +252,7 @@ n_large_arguments(const struct fr_gnode *n)
 static bool
 is_copy(const struct pusher *z, const struct fr_gnode *n)
 {
-    return n->op == FR_OP_cast && n->arg[0].src >= 0 && z->node[n->arg[0].src].dtype == n->dtype;
+    return n->op == FR_OP_cast && n->arg[0].src >= 0 && z->g->node[n->arg[0].src].dtype == n->dtype;
 }
 
 static int
@@ -287,7 +283,7 @@ chain_operations(const struct pusher *z, int n)
     int ops = 0, next;
 
     for (; n >= 0 && ops <= MAX_AGAIN; n = next) {
-        const struct fr_gnode *node = &z->node[n];
+        const struct fr_gnode *node = &z->g->node[n];
 
         if (!is_map(node) || n_large_arguments(node) > 1)
             return MAX_AGAIN + 1;
@@ -296,10 +292,10 @@ chain_operations(const struct pusher *z, int n)
         for (int k = 0; k < node->n_args; k++) {
             int src = node->arg[k].src;
 
-            if (src < 0 || !is_map(&z->node[src]) || node->arg[k].layout->n_elems != node->layout->n_elems)
+            if (src < 0 || !is_map(&z->g->node[src]) || node->arg[k].layout->n_elems != node->layout->n_elems)
                 continue;
-            if (z->node[src].output || z->next_use[z->first_use[src]] >= 0)
-                return z->node[src].output ? ops : MAX_AGAIN + 1;
+            if (z->g->node[src].output || z->next_use[z->first_use[src]] >= 0)
+                return z->g->node[src].output ? ops : MAX_AGAIN + 1;
             next = src;
         }
     }
@@ -310,7 +306,7 @@ chain_operations(const struct pusher *z, int n)
 static bool
 pays(const struct pusher *z, int n, int64_t n_shown)
 {
-    int64_t n_elems = z->node[n].layout->n_elems;
+    int64_t n_elems = z->g->node[n].layout->n_elems;
 
     return n_shown <= n_elems ||
            (n_shown <= MAX_TIMES * n_elems && chain_operations(z, n) * (n_shown - n_elems) <= MAX_AGAIN * n_elems);
@@ -328,16 +324,16 @@ drop_windows(struct window *w, int n_windows)
 static int
 find_windows(const struct pusher *z, int n, struct window *w)
 {
-    const struct fr_gnode *node = &z->node[n];
+    const struct fr_gnode *node = &z->g->node[n];
     int64_t                n_shown = 0;
     int                    n_windows = 0;
     bool                   all_whole = true, several = n_large_arguments(node) > 1;
 
     for (int k = 0; k < node->n_args; k++) /* which takes no memory as it is */
-        if (node->arg[k].src >= 0 && z->node[node->arg[k].src].op == FR_OP_iota)
+        if (node->arg[k].src >= 0 && z->g->node[node->arg[k].src].op == FR_OP_iota)
             return 0;
     for (int use = z->first_use[n]; use >= 0; use = z->next_use[use]) {
-        const struct fr_gnode *reader = &z->node[use / 3];
+        const struct fr_gnode *reader = &z->g->node[use / 3];
         const struct fr_edge  *e = &reader->arg[use % 3];
         struct fr_layout      *l;
         int                    i = 0;
@@ -372,7 +368,7 @@ none:
 static void
 add_use(struct pusher *z, int reader, int k)
 {
-    int src = z->node[reader].arg[k].src, use = 3 * reader + k;
+    int src = z->g->node[reader].arg[k].src, use = 3 * reader + k;
 
     if (src < 0)
         return;
@@ -380,25 +376,23 @@ add_use(struct pusher *z, int reader, int k)
     z->first_use[src] = use;
 }
 
-/* Node n as seen through the window, its result in this layout. False: there is no such node. */
+/* Node n as seen through the window, its result in this layout, whose reference moves in. False: there is no such node. */
 static bool
 add_copy(struct pusher *z, int n, struct window *w, struct fr_layout *layout)
 {
-    struct fr_gnode *copy = &z->node[z->n_all];
+    struct fr_gnode *node = &z->g->node[n], copy = *node;
 
-    *copy = z->node[n];
-    copy->given = -1;
-    copy->layout = fr_layout_ref(layout);
-    memset(copy->arg, 0, sizeof copy->arg);
-    for (int k = 0; k < copy->n_args; k++)
-        if (!window_of_argument(z, &z->node[n], &z->node[n].arg[k], w, &copy->arg[k])) {
+    copy.layout = layout;
+    memset(copy.arg, 0, sizeof copy.arg);
+    for (int k = 0; k < copy.n_args; k++)
+        if (!window_of_argument(z, node, &node->arg[k], w, &copy.arg[k])) {
             for (int j = 0; j < k; j++)
-                fr_layout_unref(copy->arg[j].layout);
-            fr_layout_unref(copy->layout);
+                fr_layout_unref(copy.arg[j].layout);
+            fr_layout_unref(layout);
             return false;
         }
-    w->copy = z->n_all++;
-    return true;
+    w->copy = z->g->n_nodes;
+    return fr_insert_node(&z->new, &copy, NULL) == FR_OK;
 }
 
 /* The layout of a window's own copy: as its reader lies, so that both can be one kernel. */
@@ -410,60 +404,45 @@ layout_of_copy(const struct fr_gnode *reader, const struct fr_layout *w)
     return fr_layout_get(w->ndim, fr_layout_dims(w), NULL);
 }
 
-static void
-drop_copies(struct pusher *z, int n_all)
-{
-    while (z->n_all > n_all) {
-        struct fr_gnode *copy = &z->node[--z->n_all];
-
-        for (int k = 0; k < 3; k++)
-            fr_layout_unref(copy->arg[k].layout);
-        fr_layout_unref(copy->layout);
-    }
-}
-
 /* Every reader reads its window's copy, and nobody n any more. */
 static void
 redirect(struct pusher *z, int n, const struct window *w)
 {
     for (int use = z->first_use[n], next; use >= 0; use = next) {
-        struct fr_edge *e = &z->node[use / 3].arg[use % 3];
+        struct fr_edge *e = &z->g->node[use / 3].arg[use % 3];
         int             copy;
 
         next = z->next_use[use];
-        if (z->node[use / 3].dead)
+        if (z->g->node[use / 3].dead)
             continue;
         copy = w[z->window[use]].copy;
         fr_layout_unref(e->layout);
-        *e = (struct fr_edge){.src = copy, .layout = fr_layout_ref(z->node[copy].layout), .moving = -1, .whole = true};
+        *e = (struct fr_edge){.src = copy, .layout = fr_layout_ref(z->g->node[copy].layout), .moving = -1, .whole = true};
         add_use(z, use / 3, use % 3);
     }
-    z->node[n].dead = true;
+    z->g->node[n].dead = true;
 }
 
 /* Puts a copy for each window into the place of node n; false, and nothing is changed, where that cannot be. */
 static bool
 put_copies(struct pusher *z, int n, struct window *w, int n_windows)
 {
-    int n_before = z->n_all;
+    int n_before = z->g->n_nodes;
 
-    if (z->n_all + n_windows > z->cap)
+    if (n_before + n_windows > z->cap)
         return false;
-    for (int i = 0; i < n_windows; i++) {
-        struct fr_layout *l = layout_of_copy(&z->node[w[i].reader], w[i].layout);
-        bool              there = l && add_copy(z, n, &w[i], l);
+    z->new.before = n;
+    for (int i = n_windows; i-- > 0;) { /* the order decides between merges that save as much */
+        struct fr_layout *l = layout_of_copy(&z->g->node[w[i].reader], w[i].layout);
 
-        fr_layout_unref(l);
-        if (!there) {
-            drop_copies(z, n_before);
+        if (!l || !add_copy(z, n, &w[i], l)) {
+            fr_insert_drop(&z->new, n_before);
             return false;
         }
     }
-    for (int i = n_before; i < z->n_all; i++) {
+    for (int i = z->g->n_nodes; i-- > n_before;) {
         z->first_use[i] = -1;
-        z->next_copy[i] = z->copies[n];
-        z->copies[n] = i;
-        for (int k = 0; k < z->node[i].n_args; k++)
+        for (int k = 0; k < z->g->node[i].n_args; k++)
             add_use(z, i, k);
     }
     return true;
@@ -482,61 +461,32 @@ push(struct pusher *z, int n)
 
 /* ---- the pass ----------------------------------------------------------------------------- */
 
-/* The graph of all nodes, each copy where its original stands. */
-static void
-put_together(struct pusher *z)
-{
-    struct fr_graph *g = z->g;
-    struct fr_gnode *node = z->together;
-    int             *number = z->number, n_nodes = 0;
-
-    for (int n = 0; n < g->n_nodes; n++) {
-        for (int c = z->copies[n]; c >= 0; c = z->next_copy[c]) {
-            number[c] = n_nodes;
-            node[n_nodes++] = z->node[c];
-        }
-        number[n] = n_nodes;
-        node[n_nodes++] = z->node[n];
-    }
-    for (int n = 0; n < n_nodes; n++)
-        for (int k = 0; k < 3; k++)
-            if (node[n].arg[k].layout && node[n].arg[k].src >= 0)
-                node[n].arg[k].src = number[node[n].arg[k].src];
-    g->node = node;
-    g->n_nodes = n_nodes;
-}
-
 fr_status
 fr_push(struct fr_graph *g, struct fr_err *err)
 {
-    struct pusher z = {.g = g, .n_all = g->n_nodes, .cap = 2 * g->n_nodes + SPARE_COPIES};
+    struct pusher z = {.g = g, .cap = 2 * g->n_nodes + SPARE_COPIES};
     size_t        cap = (size_t)z.cap;
+    fr_status     st;
 
     if (!has_window_of_map(g))
         return FR_OK;
-    z.node = fr_arena_room(&z.scratch, cap * sizeof *z.node);
     z.first_use = fr_arena_room(&z.scratch, cap * sizeof *z.first_use);
     z.next_use = fr_arena_room(&z.scratch, 3 * cap * sizeof *z.next_use);
     z.window = fr_arena_room(&z.scratch, 3 * cap);
-    z.copies = fr_arena_room(&z.scratch, ((size_t)g->n_nodes + 1) * sizeof *z.copies);
-    z.next_copy = fr_arena_room(&z.scratch, cap * sizeof *z.next_copy);
-    z.number = fr_arena_room(&z.scratch, cap * sizeof *z.number);
-    z.together = fr_arena_room(&g->arena, cap * sizeof *z.together);
-    if (!z.node || !z.first_use || !z.next_use || !z.window || !z.copies || !z.next_copy || !z.number || !z.together) {
+    if (!z.first_use || !z.next_use || !z.window) {
         fr_arena_clear(&z.scratch);
         return fr_fail(err, FR_ENOMEM, "out of memory: windows of pending results");
     }
-    memcpy(z.node, g->node, (size_t)g->n_nodes * sizeof *z.node);
     for (int n = 0; n < g->n_nodes; n++) {
-        z.first_use[n] = z.copies[n] = -1;
-        for (int k = 0; k < z.node[n].n_args && !z.node[n].dead; k++)
+        z.first_use[n] = -1;
+        for (int k = 0; k < g->node[n].n_args && !g->node[n].dead; k++)
             add_use(&z, n, k);
     }
+    fr_insert_begin(&z.new, g);
     for (int n = g->n_nodes; n-- > 0;)
-        if (is_map(&z.node[n]) && !z.node[n].output)
+        if (is_map(&g->node[n]) && !g->node[n].output)
             push(&z, n);
-    if (z.n_all > g->n_nodes)
-        put_together(&z);
+    st = fr_insert_end(&z.new, err);
     fr_arena_clear(&z.scratch);
-    return FR_OK;
+    return st;
 }

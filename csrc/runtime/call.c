@@ -39,34 +39,6 @@ out:
     return st;
 }
 
-/* The layout that NumPy gives a product: matrices in C order, stacks of them as the operands' stacks lie. */
-static fr_status
-product_layout(const struct fr_layout *a, const struct fr_layout *b, struct fr_layout **out,
-               struct fr_err *err)
-{
-    const struct fr_layout *in[2] = {a, b};
-    int64_t                 dims[FR_MAX_DIMS], strides[2][FR_MAX_DIMS] = {{0}}, order[FR_MAX_DIMS], n;
-    const int64_t          *list[2] = {strides[0], strides[1]};
-    int                     ndim, n_outer;
-    fr_status               st;
-
-    if ((st = fr_dims_product(a->ndim, fr_layout_dims(a), b->ndim, fr_layout_dims(b), &ndim, dims,
-                              err)) != FR_OK ||
-        (st = fr_dims_count(ndim, dims, 16, &n, err)) != FR_OK)
-        return st;
-    n_outer = ndim - (a->ndim > 1) - (b->ndim > 1);
-    for (int i = 0; i < 2; i++) {
-        int own = in[i]->ndim - (in[i]->ndim > 1 ? 2 : 1);
-
-        for (int k = 0; k < own; k++)
-            if (fr_layout_dims(in[i])[k] != 1)
-                strides[i][n_outer - own + k] = fr_layout_strides(in[i])[k];
-    }
-    fr_strides_keep_order(ndim, dims, 2, list, order);
-    *out = fr_layout_get(ndim, dims, order);
-    return *out ? FR_OK : fr_no_memory(err, "a layout");
-}
-
 /* t itself, or its values in another dtype in *cast: in C order, as NumPy's iterator copies a matrix. */
 static fr_status
 converted(const struct fr_tensor **t, fr_dtype dtype, struct fr_tensor *cast, struct fr_err *err)
@@ -100,7 +72,7 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
     int64_t           work;
     fr_status         st;
 
-    if ((st = product_layout(a->layout, b->layout, &l, err)) != FR_OK)
+    if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
     work = l->n_elems * fr_layout_dims(a->layout)[a->layout->ndim - 1];
     if ((st = fr_guard_products(work, is_given(a) && is_given(b), err)) == FR_OK &&
@@ -143,16 +115,15 @@ struct walk {
 static void
 walk_begin(struct walk *w, const struct fr_tensor *t, const void *data, const struct fr_layout *over)
 {
-    int skip = over->ndim - t->layout->ndim, size = fr_dtype_size(t->dtype), n = 0;
+    int     size = fr_dtype_size(t->dtype), n = 0;
+    int64_t strides[FR_MAX_DIMS];
 
     w->at = data;
     w->n = 1;
     w->step = size;
+    fr_strides_broadcast(t->layout, over->ndim, strides);
     for (int k = 0; k < over->ndim; k++) {
-        int64_t d = fr_layout_dims(over)[k];
-        int64_t by = k < skip || fr_layout_dims(t->layout)[k - skip] == 1
-                         ? 0
-                         : fr_layout_strides(t->layout)[k - skip] * size;
+        int64_t d = fr_layout_dims(over)[k], by = strides[k] * size;
 
         if (d == 1)
             continue;
@@ -361,43 +332,6 @@ fr_trace_joint_index(const struct fr_tensor *const *index, const int64_t *dims, 
     return joint_index(index, dims, n, first, false, out, err);
 }
 
-/* Where t's axis gives way to the index's axes. In 'K' order NumPy writes one slice after the other, each
- * as it lies, whatever the axis. */
-static fr_status
-take_layout(const struct fr_layout *t, struct fr_layout *index, int axis, char order,
-            struct fr_layout **out, struct fr_err *err)
-{
-    int64_t   dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], slice[FR_MAX_DIMS] = {0};
-    int64_t   from[FR_MAX_DIMS] = {0}, inside[FR_MAX_DIMS], count, step = 1;
-    int       ndim = t->ndim + index->ndim - 1, n = 0;
-    fr_status st;
-
-    if (ndim > FR_MAX_DIMS)
-        return fr_fail(err, FR_ENOTSUP, "an index with too many axes");
-    if (t->ndim == 1) { /* an index that is read lies in C order, and so do the elements */
-        *out = fr_layout_ref(index);
-        return FR_OK;
-    }
-    for (int k = 0; k < t->ndim; k++)
-        if (k != axis) {
-            dims[k < axis ? k : k + index->ndim - 1] = slice[n] = fr_layout_dims(t)[k];
-            from[n++] = fr_layout_strides(t)[k];
-        }
-    for (int k = 0; k < index->ndim; k++)
-        dims[axis + k] = fr_layout_dims(index)[k];
-    if ((st = fr_dims_count(ndim, dims, 16, &count, err)) != FR_OK)
-        return st;
-    fr_strides_copy_order(n, slice, from, inside);
-    for (int k = 0; k < n; k++) {
-        strides[k < axis ? k : k + index->ndim] = inside[k];
-        step *= slice[k];
-    }
-    for (int k = index->ndim; k-- > 0; step *= dims[axis + k])
-        strides[axis + k] = step;
-    *out = fr_layout_get(ndim, dims, order == 'C' || count == 0 ? NULL : strides);
-    return *out ? FR_OK : fr_no_memory(err, "a layout");
-}
-
 fr_status
 fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis, char order,
               struct fr_tensor *out, struct fr_err *err)
@@ -408,7 +342,7 @@ fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis
     fr_status         st;
 
     TRY(joint_index(&index, &n, 1, axis, true, &plain, err));
-    TRY(take_layout(t->layout, plain.layout, axis, order, &l, err));
+    TRY(fr_build_take(t->layout, plain.layout, axis, order, &l, err));
     TRY(call_node(FR_OP_take, t, &plain, axis, l, out, err));
 out:
     fr_tensor_clear(&plain);

@@ -85,7 +85,8 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
                                        : p->base[b[k].node] + b[k].offset +
                                              (b[k].moving >= 0 ? inputs->moving[b[k].moving].bytes : 0);
         for (int k = 0; k < n_scalars; k++)
-            values[k] = inputs->scalar[s->scalar[i][k]];
+            if (FR_LIKELY(s->scalar[i][k] >= 0))
+                values[k] = inputs->scalar[s->scalar[i][k]];
     }
 }
 

@@ -150,7 +150,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     int32_t            *scalar;
     int64_t            *stride;
     char              **ptr;
-    void               *values;
+    struct fr_scalar_bits *values;
 
     if (!room_for_instance(arena, s))
         return no_memory(z);
@@ -158,7 +158,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     scalar = fr_arena_room(arena, ((size_t)l->nest.n_scalars + 1) * sizeof *scalar);
     stride = fr_arena_room(arena, (size_t)n_op * (size_t)n_axes * sizeof *stride);
     ptr = fr_arena_room(arena, (size_t)n_op * sizeof *ptr);
-    values = fr_arena_room(arena, ((size_t)l->nest.n_scalars + 1) * 16);
+    values = fr_arena_room(arena, ((size_t)l->nest.n_scalars + 1) * sizeof *values);
     if (!bind || !scalar || !stride || !ptr || !values)
         return no_memory(z);
     in = &s->instance[s->n_instances];
@@ -166,8 +166,13 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
                                .n_inner = l->n_inner, .ptr = ptr, .stride = stride, .scalars = values};
     memcpy(in->outer, l->outer, (size_t)l->n_outer * sizeof *l->outer);
     memcpy(stride, l->stride, (size_t)n_op * (size_t)n_axes * sizeof *stride);
-    if (l->nest.n_scalars)
-        memcpy(scalar, l->scalar, l->nest.n_scalars * sizeof *scalar);
+    for (int k = 0; k < l->nest.n_scalars; k++) {
+        const uint64_t *constant = fr_graph_constant(z->g, l->scalar[k]);
+
+        scalar[k] = constant ? -1 : l->scalar[k];
+        if (constant)
+            memcpy(&values[k], constant, sizeof *values);
+    }
     for (int k = 0; k < n_op; k++) {
         int64_t touched = 1;
 

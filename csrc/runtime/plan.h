@@ -124,7 +124,7 @@ struct fr_step {
     struct fr_kernel  *kernel;
     struct fr_instance      *instance;
     struct fr_binding      **binding;    /* [n_instances][n_operands] */
-    int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars */
+    int32_t                **scalar;     /* [n_instances][n_scalars] graph scalars; -1: a constant, which is there */
     int                     *group;      /* [n_instances] */
     struct fr_call           call;       /* CALL */
     int                      band;       /* 1 + the number of the band that it is a part of; 0: of none */

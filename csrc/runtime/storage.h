@@ -16,6 +16,7 @@
 #ifndef FR_RUNTIME_STORAGE_H
 #define FR_RUNTIME_STORAGE_H
 
+#include "ir/build.h"
 #include "ir/node.h"
 #include "runtime/tensor.h"
 
@@ -72,12 +73,10 @@ fr_ref    fr_trace_node(fr_op, fr_dtype, struct fr_layout *, struct fr_err *);
 fr_ref    fr_trace_scalar(const uint64_t bits[2], fr_dtype, struct fr_err *);
 /* `from` converted to a dtype. The layout, which is the result's, moves in as above. */
 fr_ref    fr_trace_convert(fr_ref from, fr_dtype, struct fr_layout *, struct fr_err *);
-enum { FR_NUMPY_BUFFER = 8192 };  /* elements in NumPy's iterator buffer */
 /* What to read for a handle in this dtype: its node, or a new one that converts it; `part_of`: for which operation, if that
  * is one call with it, or FR_OP_cast. */
 fr_status fr_trace_arg(const struct fr_tensor *, fr_dtype want, fr_op part_of, fr_ref *out, struct fr_err *);
-/* The broadcast layout of an element-wise result over n operands, 1 to 3, a new reference; `what` is for
- * messages. */
+/* fr_build_map, but what was asked for often is at hand. */
 fr_status fr_trace_layout(struct fr_layout *const *, int n, const char *what, struct fr_layout **out,
                           struct fr_err *);
 /* The dtype in which an element-wise operation computes. */

@@ -1,4 +1,4 @@
-/* Tracing: operations become nodes.  Broadcasting, promotion, layouts; see tensor.h. Here are the element-wise
+/* Tracing: operations become nodes, of dtypes and layouts that ir/build.h says; see tensor.h. Here are the element-wise
  * operations; trace_reduce.c, trace_store.c and call.c have the others.
  *
  * The way in is fr_trace_map. What nearly every operation of a numerical program is, whole arrays of one
@@ -76,11 +76,8 @@ fr_status
 fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_layout **out,
                 struct fr_err *err)
 {
-    int64_t        dims[FR_MAX_DIMS], strides[3][FR_MAX_DIMS], order[FR_MAX_DIMS], count;
-    const int64_t *list[3];
-    int            ndim = l[0]->ndim;
-    size_t         h = 0;
-    fr_status      st;
+    size_t    h = 0;
+    fr_status st;
 
     if (n == 1 && l[0]->dense && l[0]->n_elems) {
         *out = fr_layout_ref(l[0]);
@@ -93,30 +90,8 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
             return FR_OK;
         }
     }
-    memcpy(dims, fr_layout_dims(l[0]), (size_t)ndim * sizeof *dims);
-    for (int i = 1; i < n; i++) {
-        int64_t joined[FR_MAX_DIMS];
-
-        st = fr_dims_broadcast(ndim, dims, l[i]->ndim, fr_layout_dims(l[i]), &ndim, joined, what,
-                               err);
-        if (st != FR_OK)
-            return st;
-        memcpy(dims, joined, (size_t)ndim * sizeof *dims);
-    }
-    if ((st = fr_dims_count(ndim, dims, 16, &count, err)) != FR_OK)
+    if ((st = fr_build_map(l, n, what, out, err)) != FR_OK)
         return st;
-    for (int i = 0; i < n; i++) {
-        int skip = ndim - l[i]->ndim;
-
-        for (int k = 0; k < ndim; k++)
-            strides[i][k] = k < skip || fr_layout_dims(l[i])[k - skip] == 1
-                                ? 0
-                                : fr_layout_strides(l[i])[k - skip];
-        list[i] = strides[i];
-    }
-    fr_strides_keep_order(ndim, dims, n, list, order);
-    if (!(*out = fr_layout_get(ndim, dims, order)))
-        return fr_no_memory(err, "a layout");
     /* Of two large arrays of one shape, one may be a temporary: not the same answer each time. */
     if (n == 2 && (l[0]->n_elems != l[1]->n_elems ||
                    l[0]->n_elems < FR_REUSED_BYTES / fr_dtype_size(FR_C128))) {
@@ -600,37 +575,22 @@ fr_status
 fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dtype,
                    struct fr_tensor *out, struct fr_err *err)
 {
-    struct fr_op_type types[3];
-    uint64_t          bits[2];
-    fr_dtype          compute;
-    fr_ref            id;
-    fr_status         st;
+    uint64_t  bits[2];
+    fr_dtype  compute;
+    fr_ref    id;
+    fr_status st;
 
-    for (int k = 0; k < n_args; k++)
-        types[k] = (struct fr_op_type){.dtype = fr_op_arg(op, k, dtype)};
-    if (fr_op_arg(op, 0, dtype) != dtype && fr_op_info[op].rule == FR_RULE_SAME)
-        compute = dtype; /* random numbers: their inputs are counters whatever they compute */
-    else if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
+    if ((st = fr_build_map_as(op, n_args, dtype, &compute, err)) != FR_OK)
         return st;
-    if (compute != dtype && fr_op_result(op, compute) != dtype)
-        return fr_fail(err, FR_EUFUNC, "no loop of '%s' computes in %s", fr_op_info[op].name,
-                       fr_dtype_name(dtype));
     /* A Python int fits, or overflows before anything is said about the others. */
     for (int k = 0; k < n_args; k++)
         if (is_plain_int(&args[k], fr_op_arg(op, k, compute)) &&
             (st = fr_number_bits(&args[k].n, fr_op_arg(op, k, compute), bits, err)) != FR_OK)
             return st;
-    for (int k = 0; k < n_args; k++) {
-        fr_dtype from = args[k].t ? args[k].t->dtype : args[k].n.dtype;
-
-        if (is_plain_int(&args[k], fr_op_arg(op, k, compute)))
-            continue;
-        if (!fr_dtype_same_kind(from, fr_op_arg(op, k, compute)))
-            return fr_fail(err, FR_EUFUNC,
-                           "Cannot cast ufunc '%s' input %d from %s to %s with casting rule "
-                           "'same_kind'",
-                           fr_op_info[op].name, k, fr_dtype_name(from), fr_dtype_name(compute));
-    }
+    for (int k = 0; k < n_args; k++)
+        if (!is_plain_int(&args[k], fr_op_arg(op, k, compute)) &&
+            (st = fr_build_map_arg(op, k, args[k].t ? args[k].t->dtype : args[k].n.dtype, compute, err)) != FR_OK)
+            return st;
     if ((st = fr_trace_map_node(op, args, n_args, compute, NULL, &id, err)) != FR_OK)
         return st;
     return fr_trace_finish(id, out, err);
@@ -695,23 +655,12 @@ fr_status
 fr_trace_cast(const struct fr_tensor *t, fr_dtype dtype, char order, struct fr_tensor *out,
               struct fr_err *err)
 {
-    struct fr_layout *l = t->layout;
-    int64_t           strides[FR_MAX_DIMS];
+    struct fr_layout *l;
     fr_ref            raw, id;
     fr_status         st;
 
-    if (order == 'C' || l->dense) {
-        l = l->n_elems && (l->c_contig || order != 'C') ? fr_layout_ref(l)
-                                                        : fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
-    } else if (order == 'I') {
-        if ((st = fr_trace_layout(&l, 1, "cast", &l, err)) != FR_OK)
-            return st;
-    } else {
-        fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
-        l = fr_layout_get(l->ndim, fr_layout_dims(l), strides);
-    }
-    if (!l)
-        return fr_no_memory(err, "a layout");
+    if ((st = fr_build_copy(t->layout, order, &l, err)) != FR_OK)
+        return st;
     if ((st = fr_tensor_node(t, &raw, err)) != FR_OK) {
         fr_layout_unref(l);
         return st;

@@ -1,7 +1,5 @@
 /* Tracing of new arrays and of stores: values into a window of an array, which makes a new version of its
  * storage. */
-#include <string.h>
-
 #include "runtime/storage.h"
 
 /* ---- new arrays --------------------------------------------------------------------------- */
@@ -86,23 +84,6 @@ fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype d
 }
 
 /* ---- stores ------------------------------------------------------------------------------- */
-
-static fr_status
-check_target(const struct fr_tensor *dst, int ndim, const int64_t *dims, struct fr_err *err)
-{
-    const int64_t *d = fr_layout_dims(dst->layout);
-    char           from[200], to[200];
-    int            extra = ndim - dst->layout->ndim;
-
-    if (dst->readonly)
-        return fr_fail(err, FR_EVALUE, "assignment destination is read-only");
-    for (int k = 0; k < ndim; k++)
-        if (k < extra ? dims[k] != 1 : dims[k] != 1 && dims[k] != d[k - extra])
-            return fr_fail(err, FR_EVALUE, "could not broadcast input array from shape %s into shape %s",
-                           fr_dims_print(ndim, dims, from, sizeof from),
-                           fr_dims_print(dst->layout->ndim, d, to, sizeof to));
-    return FR_OK;
-}
 
 static uint32_t last_store;  /* `seq` of the last store that was traced */
 
@@ -211,7 +192,9 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
     fr_ref            id;
     fr_status         st;
 
-    if ((st = check_target(dst, l ? l->ndim : 0, l ? fr_layout_dims(l) : NULL, err)) != FR_OK)
+    if (dst->readonly)
+        return fr_fail(err, FR_EVALUE, "assignment destination is read-only");
+    if (l && (st = fr_build_store(dst->layout, l->ndim, fr_layout_dims(l), err)) != FR_OK)
         return st;
     if (dst->layout->n_elems == 0 || (value->t && is_same(dst, value->t)))
         return FR_OK;
@@ -283,34 +266,14 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     if ((st = fr_trace_resolve(op, args, n_args, &compute, err)) != FR_OK)
         return st;
     result = fr_op_result(op, compute);
-    if (!fr_dtype_same_kind(result, dst->dtype))
-        return fr_fail(err, FR_EUFUNC,
-                       "Cannot cast ufunc '%s' output from %s to %s with casting rule 'same_kind'",
-                       fr_op_info[op].name, fr_dtype_name(result), fr_dtype_name(dst->dtype));
+    if ((st = fr_build_out_dtype(op, result, dst->dtype, err)) != FR_OK)
+        return st;
     for (int k = 0; k < n_args; k++)
         if (args[k].t)
             l[n++] = args[k].t->layout;
     if (n && (st = fr_trace_layout(l, n, fr_op_info[op].name, &layout, err)) != FR_OK)
         return st;
-    st = FR_OK;
-    if (layout) {
-        /* Unlike an assignment, out= never drops leading axes, and must have the full shape. */
-        bool fits = layout->ndim <= dst->layout->ndim;
-        int  extra = dst->layout->ndim - layout->ndim;
-
-        for (int k = 0; fits && k < layout->ndim; k++)
-            fits = fr_layout_dims(layout)[k] == fr_layout_dims(dst->layout)[k + extra] ||
-                   fr_layout_dims(layout)[k] == 1;
-        if (!fits) {
-            char from[200], to[200];
-
-            st = fr_fail(err, FR_EVALUE,
-                         "non-broadcastable output operand with shape %s doesn't match the "
-                         "broadcast shape %s",
-                         fr_dims_print(dst->layout->ndim, fr_layout_dims(dst->layout), to, sizeof to),
-                         fr_dims_print(layout->ndim, fr_layout_dims(layout), from, sizeof from));
-        }
-    }
+    st = layout ? fr_build_out_layout(layout, dst->layout, err) : FR_OK;
     if (st == FR_OK && dst->layout->n_elems == 0) { /* but numbers that are too large are said to be */
         struct fr_tensor value;
 
@@ -318,10 +281,7 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
             (st = fr_tensor_wrap(id, &value, err)) == FR_OK)
             fr_tensor_clear(&value);
     } else if (st == FR_OK) {
-        bool same = layout && layout->ndim == dst->layout->ndim &&
-                    !memcmp(fr_layout_dims(layout), fr_layout_dims(dst->layout),
-                            (size_t)layout->ndim * sizeof(int64_t));
-
+        bool same = layout && fr_layout_same_dims(layout, dst->layout);
         bool first = fr_trace_at_once && reads_others_of(dst, args, n_args);
 
         if (replaces(dst) && same && result == dst->dtype && !first) {

@@ -2,6 +2,7 @@
  * tests/test_golden.py; usage: golden FILE. The file:
  *
  *     # pass: fuse                forward, split, push, fold, fuse, once, schedule, plan, lower, memory
+ *                                 adjoint, again: insert.h
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
  *     # skip: fold                as FRIT_SKIP
@@ -26,6 +27,7 @@
 #include "passes/split.h"
 #include "backends/cpu/launch.h"
 #include "runtime/plan.h"
+#include "insert.h"
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
 
@@ -176,7 +178,7 @@ print_plan(const struct fr_plan *p)
     print_places(p);
 }
 
-/* The nest, and for each instance its sizes and operands:  [0] %1+16 strides 512 4 */
+/* The nest, and for each instance its sizes, operands and constants:  [0] %1+16 strides 512 4 */
 static void
 print_nest(const struct fr_plan *p, int i)
 {
@@ -216,6 +218,10 @@ print_nest(const struct fr_plan *p, int i)
                 printf(" %lld", (long long)in->stride[o * (in->n_outer + 2) + a]);
             printf("\n");
         }
+        for (int c = 0; nest && c < nest->n_scalars; c++)
+            if (s->scalar[k][c] < 0)
+                printf("  $%d is 0x%llx\n", c,
+                       (unsigned long long)((const struct fr_scalar_bits *)in->scalars)[c].word[0]);
     }
 }
 
@@ -348,12 +354,19 @@ run_graph(const char *pass, char *text, struct fr_err *err)
         TRY(fr_fusion_verify(g, f, err));
         print_graph(g);
         print_fusion(g, f);
+    } else if (!strcmp(pass, "again")) {
+        TRY(run_again(g, err));
     } else {
         struct fr_graph *mine = g;
 
+        if (!strcmp(pass, "adjoint")) {
+            TRY(run_adjoint(g, err));
+            TRY(fr_graph_verify(g, err));
+            print_graph(g);
+        }
         g = NULL;
         TRY(fr_plan_make(mine, &p, err));
-        if (!strcmp(pass, "schedule"))
+        if (!strcmp(pass, "schedule") || !strcmp(pass, "adjoint"))
             print_schedule(p);
         else if (!strcmp(pass, "plan"))
             print_plan(p);
