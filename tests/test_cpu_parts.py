@@ -514,7 +514,8 @@ def test_features_are_options_of_the_compiler(lib, tmp_path):
 
 
 class Stats(C.Structure):
-    _fields_ = [(n, C.c_uint64) for n in ("live_bytes", "peak_bytes", "pooled_bytes", "n_allocs", "n_system")]
+    _fields_ = [(n, C.c_uint64) for n in ("live_bytes", "peak_bytes", "pooled_bytes", "n_allocs", "n_system", "n_copies_in",
+                                       "n_copies_out")]
 
 
 def memory_stats(lib):
