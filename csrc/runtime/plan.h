@@ -286,6 +286,12 @@ struct fr_plan *fr_plans_last(void);
  * not. */
 struct fr_plan *fr_plans_recognise(const fr_ref *roots, int n_roots, struct fr_gathered *, struct fr_stats *);
 
+/* ---- verify.c, for FR_ASSERT ---- */
+
+/* Each step reads what was made for it, within its memory, and temporaries live while they are used: root r from step
+ * from[r] to step to[r]. `room`: [2 * n_nodes]. */
+bool      fr_plan_is_sound(const struct fr_plan *, const int32_t *from, const int32_t *to, int32_t *room);
+
 /* ---- bands.c, band_run.c ---- */
 
 /* Which steps run band by band, before memory is shared out: temporaries that only these see become BAND. `to`: the
