@@ -725,8 +725,8 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     }
     n = n ? high - low + 1 : 0;
     window = fr_layout_get(ndim, dims, strides);
-    home = window && window->dense && low == 0 ? fr_layout_ref(window)
-                                               : fr_layout_get(1, &n, NULL);
+    /* An empty window may have any strides. A result takes those of whole storages, and NumPy's are 0 then. */
+    home = window && window->dense && low == 0 && n ? fr_layout_ref(window) : fr_layout_get(1, &n, NULL);
     f = fr_malloc(sizeof *f);
     if (!window || !home || !f) {
         st = fr_no_memory(err, "shared memory");
