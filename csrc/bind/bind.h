@@ -173,6 +173,7 @@ fr_type_new(void)
 #endif
         if (!(o = fr_type_alloc()))
             return NULL;
+    FR_ASSERT(!o->t.storage && !o->special && !o->weakrefs);
     fr_made_link(&o->made);
     return o;
 }

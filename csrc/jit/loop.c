@@ -616,6 +616,7 @@ fr_nest_copy(const struct fr_nest *from, struct fr_nest **out, struct fr_err *er
 {
     struct fr_nest *nest = nest_new(from->n_insts, from->n_operands, from->n_scalars);
 
+    FR_ASSERT(fr_nest_verify(from, NULL) == FR_OK); /* the helper program would refuse it */
     if (!nest)
         return fr_fail(err, FR_ENOMEM, "nest of %u instructions", from->n_insts);
     nest->n_stages = from->n_stages;
