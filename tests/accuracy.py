@@ -59,7 +59,7 @@ def build(kind, level="v3"):
     if kind == "loops":
         jit = csrc / "jit"
         sources += sorted(jit.glob("recipe_math*.c")) + [jit / "micro.c"]
-        sources += [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c")]
+        sources += [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c", "tune.c")]
         parts = sources + sorted(jit.glob("recipe_math*.h")) + [jit / "build.h", jit / "micro.h"]
     else:
         parts = sources

@@ -12,6 +12,7 @@ class Defect(NamedTuple):
     checks: tuple
     executor: str = "interpreted"
     env: dict = {}
+    debug: bool = False     # the copy's assertions are evaluated
 
 
 DEFECTS = {
@@ -44,4 +45,7 @@ DEFECTS = {
     "wrong tail, interpreted": Defect(
         "jit/gen/main.c", r"for \(size_t i = 0; i < n; i\+\+\)\\n",
         r"for (size_t i = 0; i < n - (n % 16 == 3); i++)\\n", ("fuzz", "reductions")),
+    # Nodes are said to be lower than they are: no result is wrong, only laziness is not bounded where it should be.
+    "height one too low": Defect(
+        "runtime/trace.c", r"^    n->height = \(uint16_t\)height;", "    n->height = (uint16_t)(height - 1);", ("fuzz",), debug=True),
 }

@@ -448,3 +448,18 @@ def test_rows_that_are_accumulated_together(dtype):
                     got.append([np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))])
             for x, y in zip(*got, strict=True):
                 assert x.dtype == y.dtype and x.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u4"])
+def test_sums_into_narrow_integers_are_compiled(dtype):
+    """What they take is as narrow, not NumPy's int64."""
+    x = np.arange(-300, 300).reshape(12, 50)
+
+    def f(x):
+        y = x > 7
+        return y.sum(axis=1, dtype=dtype), (x * 3).sum(axis=0, dtype=dtype), y.prod(axis=1, dtype=dtype), x.sum(dtype=dtype)
+
+    with executor("always"):
+        got = evaluated(f, [(x,)])[0]
+    for a, b in zip(got, f(x)):
+        assert a.dtype == b.dtype and (a == b).all()

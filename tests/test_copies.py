@@ -30,7 +30,7 @@ class Copy:
     """A copy of csrc/ and the package built from it."""
 
     def __init__(self, folder):
-        self.folder, self.csrc, self.lib = folder, folder / "csrc", folder / "lib"
+        self.folder, self.csrc, self.lib = folder, folder / "csrc", None
         shutil.copytree(os.path.join(ROOT, "csrc"), self.csrc)
 
     def restore(self):
@@ -44,14 +44,15 @@ class Copy:
                 if not mine.exists() or mine.read_bytes() != text:
                     mine.write_bytes(text)
 
-    def build(self, change=None):
+    def build(self, change=None, debug=False):
         """Builds the sources with `change(csrc)` done to them and nothing else."""
         self.restore()
+        self.lib = self.folder / ("lib-debug" if debug else "lib")
         if change:
             change(self.csrc)
         subprocess.run([sys.executable, "setup.py", "--quiet", "build", "--build-base",
                         str(self.folder / "build"), "--build-lib", str(self.lib)], cwd=ROOT,
-                       env={**os.environ, "FRIT_SOURCE": str(self.csrc)}, check=True)
+                       env={**os.environ, "FRIT_SOURCE": str(self.csrc), "FRIT_DEBUG_BUILD": str(int(debug))}, check=True)
 
     def check(self, name, executor, **env):
         return self.run(f"SEEDS = {SEEDS[executor]}\n" + textwrap.dedent(CHECKS[name]), **EXECUTORS[executor], **env)
@@ -112,7 +113,7 @@ def test_copy_without_a_change_passes(copy, check, executor):
 @pytest.mark.parametrize("name", DEFECTS)
 def test_seeded_defect_is_caught(name, copy):
     defect = DEFECTS[name]
-    copy.build(lambda csrc: substitute(csrc / defect.path, defect.pattern, defect.replacement))
+    copy.build(lambda csrc: substitute(csrc / defect.path, defect.pattern, defect.replacement), defect.debug)
     for check in defect.checks:
         done = copy.check(check, defect.executor, **defect.env)
         # A crash of the broken copy is a catch, too; a clean run is not, and neither is a failing import.

@@ -651,3 +651,15 @@ def test_what_is_empty_lies_as_it_lay():
         return np.concatenate([a[:0], a]), np.concatenate([a, a[:0]]), np.concatenate([a[:, :0], a], axis=1), np.stack([a[:0], a[:0]])
     for got, want in zip(frit.accelerate(f)(), f()):
         assert_same(got, want, strides=True)
+
+
+@pytest.mark.parametrize("f", [np.negative, lambda x: x * 2.0, lambda x: 2.0 - x, lambda x: x + x, lambda x: -np.sqrt(x)])
+@pytest.mark.parametrize("x", [np.frombuffer(b"", "f8"), np.zeros((3, 0)), np.zeros((0, 3)).T, np.zeros((3, 4))[:, 4:],
+                               np.lib.stride_tricks.as_strided(np.zeros((3, 4)), (2, 0), (64, 16))])
+def test_results_without_elements_have_strides_of_0(x, f):
+    """Whatever the strides of the argument are."""
+    fast = frit.accelerate(f)
+    for _ in range(3):
+        got = fast(x)
+        assert_same(got, f(x))
+        assert got.strides == f(x).strides

@@ -1017,7 +1017,7 @@ class Writer:
         full = self.values(lambda i: i[3] == self.FULL and i[4] < 4)
         a = self.rng.choice(full)
         op = self.rng.choice(["sum", "sum", "sum", "max", "min", "any", "argmax", "prod"])
-        if op in ("sum", "prod") and self.insts[a][2] in ("bool", "u8", "i32"):
+        if op in ("sum", "prod") and self.insts[a][2] == "bool":
             a = self.cast(a, "i64")
         result = {"any": "bool", "argmax": "i64"}.get(op, self.insts[a][2])
         self.add(f"reduce {op}", result, self.ROW, self.stage(a) + 1, (a,))

@@ -27,7 +27,8 @@ const char *fr_status_text(fr_status code);
 /* Called by TRY when a call failed; logs the place at FRIT_DEBUG >= 5. */
 void        fr_status_trace(const char *file, int line, fr_status st) __attribute__((cold));
 
-/* A broken invariant of ours: aborts in debug builds, and costs nothing in release builds. */
+/* A broken invariant of ours: aborts in debug builds, and costs nothing in release builds, which compile the expression
+ * and never evaluate it. A check that is more than an expression is a static function that only this calls. */
 #ifdef FR_DEBUG
 void        fr_assert_failed(const char *what, const char *file, int line)
     __attribute__((noreturn));
@@ -35,6 +36,7 @@ void        fr_assert_failed(const char *what, const char *file, int line)
 #else
 #define FR_ASSERT(x) ((void)sizeof(!(x)))
 #endif
+#define FR_DEBUG_ONLY __attribute__((unused))    /* on such a function */
 
 /* Runs a call that returns fr_status; on failure leaves it in `st` and goes to `out`. */
 #define TRY(call)                                      \

@@ -110,8 +110,10 @@ fr_call_end(void)
     struct fr_made made;
     bool           goes_well = true;
 
+    FR_ASSERT(fr_call_depth > 0);
     if (--fr_call_depth)
         return;
+    FR_ASSERT(fr_made_now == &ring);
     fr_made_link_behind(&ring, &made);
     fr_made_unlink(&ring);
     fr_made_now = &made_outside;
@@ -127,6 +129,7 @@ fr_call_end(void)
         goes_well = fr_made_leave((PyObject *)o);
         Py_DECREF(o);
     }
+    FR_ASSERT(made.prev == &made); /* whoever is dropped leaves both ways */
 }
 
 /* ---- becoming */

@@ -140,6 +140,7 @@ fr_made_link_behind(struct fr_made *before, struct fr_made *m)
 {
     struct fr_made *next = before->next;
 
+    FR_ASSERT(next->prev == before);
     m->next = next;
     m->prev = before;
     before->next = next->prev = m;
@@ -154,6 +155,7 @@ fr_made_unlink(struct fr_made *m)
 {
     struct fr_made *next = m->next, *prev = m->prev;
 
+    FR_ASSERT(prev->next == m && next->prev == m); /* it is linked, and once */
     prev->next = next;
     next->prev = prev;
 }
@@ -171,6 +173,7 @@ fr_type_new(void)
 #endif
         if (!(o = fr_type_alloc()))
             return NULL;
+    FR_ASSERT(!o->t.storage && !o->special && !o->weakrefs);
     fr_made_link(&o->made);
     return o;
 }

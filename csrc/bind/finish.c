@@ -66,13 +66,15 @@ void
 fr_loans_end(const struct fr_loan *loan, int n)
 {
     struct fr_err err;
+    fr_status     st;
 
     while (n > 0) {
         PyObject *t = loan[--n].tensor;
 
         if (fr_share_rest(t))
             continue;
-        fr_share_give_back(t, true, &err); /* somebody else has it, too: it was idle, so nothing can fail */
+        st = fr_share_give_back(t, true, &err); /* somebody else has it, too */
+        FR_ASSERT(st == FR_OK); /* it was idle, or is over */
         if (Py_REFCNT(t) > 1)
             fr_made_leave(t); /* an array over the argument's memory */
         Py_DECREF(t);

@@ -487,6 +487,7 @@ suits(const struct resting *r, PyObject *array, PyObject *root, fr_dtype d)
 static void
 move_to(struct shared *s, PyObject *root)
 {
+    FR_ASSERT(!s->partial && !find(root, s->whole.dtype, PyArray_BYTES(fr_array(root)))); /* one storage over one memory */
     s->root = Py_NewRef(root);
     s->high += PyArray_BYTES(fr_array(root)) - s->data;
     s->low = s->data = PyArray_BYTES(fr_array(root));

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/status.h"
+
 struct fr_backend;
 
 struct fr_buffer {
@@ -22,6 +24,7 @@ struct fr_buffer {
 static inline struct fr_buffer *
 fr_buffer_ref(struct fr_buffer *b)
 {
+    FR_ASSERT(atomic_load_explicit(&b->refs, memory_order_relaxed) > 0); /* else it is being released */
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
     return b;
 }
@@ -29,6 +32,7 @@ fr_buffer_ref(struct fr_buffer *b)
 static inline void
 fr_buffer_unref(struct fr_buffer *b)
 {
+    FR_ASSERT(!b || atomic_load_explicit(&b->refs, memory_order_relaxed) > 0);
     if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
         b->release(b);
 }

@@ -38,6 +38,7 @@ insert(struct fr_layout *l)
 {
     size_t i = l->hash & (table.n_slots - 1);
 
+    FR_ASSERT(table.n_used < table.n_slots); /* a search ends at a free slot */
     while (table.slot[i])
         i = (i + 1) & (table.n_slots - 1);
     table.slot[i] = l;
@@ -125,6 +126,7 @@ fill_flags(struct fr_layout *l)
         span *= dims[found];
     }
     l->dense = l->dense && span == l->n_elems;
+    FR_ASSERT(l->dense || !(l->c_contig || l->f_contig)); /* two ways to count: whoever has asked for one relies on the other */
 }
 
 static bool
@@ -333,6 +335,7 @@ fr_layout_reshape(const struct fr_layout *l, int ndim, const int64_t *dims, int6
         int64_t pi = d[i], pj = dims[j];
 
         while (pi != pj) {
+            FR_ASSERT(pi < pj ? i1 < n : j1 < ndim); /* both shapes have as many elements */
             if (pi < pj)
                 pi *= d[i1++];
             else

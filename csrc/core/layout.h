@@ -60,6 +60,7 @@ struct fr_layout *fr_layout_here(struct fr_layout *);
 static inline struct fr_layout *
 fr_layout_ref(struct fr_layout *l)
 {
+    FR_ASSERT(l->refs > 0); /* else the next sweep may have freed it */
     l->refs++;
     return l;
 }
@@ -67,6 +68,7 @@ fr_layout_ref(struct fr_layout *l)
 static inline void
 fr_layout_unref(struct fr_layout *l)
 {
+    FR_ASSERT(!l || l->refs > 0);
     if (l)
         l->refs--;
 }

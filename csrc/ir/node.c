@@ -39,6 +39,7 @@ fr_nodes_grow(void)
 FR_INLINE void
 drop_arg(struct fr_node *nodes, fr_ref a, fr_ref *dead)
 {
+    FR_ASSERT(nodes[a].refs > 0 && nodes[a].op != FR_N_OPS);
     if (FR_UNLIKELY(--nodes[a].refs == 0)) {
         nodes[a].index = *dead;
         *dead = a;
@@ -85,6 +86,7 @@ free_list(fr_ref dead)
         struct fr_node *n = &nodes[id];
 
         dead = n->index;
+        FR_ASSERT(n->refs == 0 && n->held == 0);
         if (n->op == FR_OP_leaf) {
             n->index = leaves;
             leaves = id;
@@ -114,6 +116,8 @@ fr_node_realise(fr_ref id, struct fr_buffer *buffer)
     struct fr_node *n = &fr_nodes[id];
     fr_ref          dead = FR_NO_NODE;
 
+    FR_ASSERT(n->op != FR_OP_leaf && n->refs > 0);
+    FR_ASSERT(buffer->n_bytes >= (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)));
     fr_nodes_pending -= fr_node_computes(n);
     drop_args(fr_nodes, n, &dead);
     n->n_args = 0;

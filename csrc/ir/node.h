@@ -95,6 +95,7 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
         return FR_NO_NODE;
     id = fr_nodes_free;
     n = &fr_nodes[id];
+    FR_ASSERT(n->op == FR_N_OPS); /* else it is on the free list while somebody has it */
     fr_nodes_free = n->index;
     *n = (struct fr_node){.op = op, .dtype = dtype, .site = site, .seq = (uint32_t)fr_nodes_made++};
     if (fr_node_computes(n)) {
@@ -104,12 +105,17 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
     return id;
 }
 
+/* True if a was born before b (births wrap around). */
+static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
+
 /* Sets argument k and takes a reference on it. */
 static inline void
 fr_node_set_arg(fr_ref id, int k, fr_ref arg)
 {
     struct fr_node *n = &fr_nodes[id], *a = &fr_nodes[arg];
 
+    FR_ASSERT(a->op != FR_N_OPS);
+    FR_ASSERT(!fr_node_computes(a) || fr_seq_before(a->seq, n->seq)); /* births are a topological order */
     n->arg[k] = arg;
     a->refs++;
     if (a->height >= n->height && a->height < UINT16_MAX)
@@ -139,6 +145,8 @@ fr_node_free_usual(fr_ref id)
         return false;
     x = &fr_nodes[n->arg[0]];
     y = &fr_nodes[n->arg[1]];
+    FR_ASSERT(n->refs == 0 && n->held == 0 && fr_nodes_pending > 0);
+    FR_ASSERT(x->refs > 0 && y->refs > 0 && (x != y || x->refs > 1));
     if (FR_UNLIKELY(--x->refs == 0))
         goto first_dies;
     if (FR_UNLIKELY(--y->refs == 0))
@@ -166,8 +174,5 @@ fr_node_unref(fr_ref id)
 }
 /* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. */
 void   fr_node_realise(fr_ref id, struct fr_buffer *buffer);
-
-/* True if a was born before b (births wrap around). */
-static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
 #endif

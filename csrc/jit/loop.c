@@ -87,6 +87,7 @@ walk_stages(const struct fr_nest *nest, int last, bool rowbuf, uint8_t *runs, ui
     struct first_writes first = {0};
     uint8_t             done[FR_MAX_INSTS];
 
+    FR_ASSERT(last < nest->n_stages && nest->n_insts <= FR_MAX_INSTS);
     rowbuf = rowbuf && (nest->flags & FR_NEST_ROWBUF);
     if (rowbuf)
         first = find_writes(nest);
@@ -389,15 +390,13 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     case FR_INST_ACCUM:
         if (!strchr(info->kinds, fr_dtype_kind(arg)))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(arg));
-        want = fr_op_result(in->op, arg);
+        want = info->rule == FR_RULE_SUM ? arg : fr_op_result(in->op, arg); /* any widening is a cast of its own */
         break;
     }
     if (in->dtype != want)
         return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype),
                       fr_dtype_code(want));
-    /* Sums take what they give: a widening is a cast of its own. */
-    if ((writes(in) || info->rule == FR_RULE_SUM) && fr_nest_n_args(in) && in->kind != FR_INST_OP &&
-        arg != in->dtype)
+    if (writes(in) && arg != in->dtype)
         return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype),
                       fr_dtype_code(arg));
     return FR_OK;
@@ -617,6 +616,7 @@ fr_nest_copy(const struct fr_nest *from, struct fr_nest **out, struct fr_err *er
 {
     struct fr_nest *nest = nest_new(from->n_insts, from->n_operands, from->n_scalars);
 
+    FR_ASSERT(fr_nest_verify(from, NULL) == FR_OK); /* the helper program would refuse it */
     if (!nest)
         return fr_fail(err, FR_ENOMEM, "nest of %u instructions", from->n_insts);
     nest->n_stages = from->n_stages;

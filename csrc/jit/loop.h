@@ -66,7 +66,7 @@ enum fr_inst_kind {
 struct fr_inst {       /* 16 bytes, no padding: bytes are hashed */
     uint8_t  kind;     /* enum fr_inst_kind */
     uint8_t  level;    /* enum fr_level; of a STORE and ACCUM: of the value stored */
-    fr_dtype dtype;    /* of the result or stored value; REDUCE sum of i32 has I64 here (its a[0] too) */
+    fr_dtype dtype;    /* of the result or stored value; of a REDUCE sum or prod that of a[0], too */
     uint8_t  stage;
     uint16_t op;       /* fr_op */
     uint16_t a[3];     /* earlier instructions */

@@ -693,6 +693,7 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
         rows_last(&z, z.grp->kind == FR_GROUP_MIX ? FR_AXIS_COLUMNS : FR_AXIS_REDUCED);
     set_access(&z);
     TRY(finish(&z, n_stages, l));
+    FR_ASSERT(fr_nest_verify(&l->nest, NULL) == FR_OK);
     *out = l;
 out:
     for (int n = z.grp->first; n >= 0; n = f->next[n])

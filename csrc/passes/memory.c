@@ -407,6 +407,23 @@ out:
     return st;
 }
 
+/* Whether no two that live in a common step share a byte, and all are within the block; of many only that. */
+static FR_DEBUG_ONLY bool
+lie_apart(const struct fr_interval *v, int n, int64_t peak)
+{
+    enum { FEW = 512 };
+
+    for (int i = 0; i < n; i++) {
+        if (v[i].offset < 0 || v[i].offset % FR_MEMORY_ALIGN || v[i].offset + padded(v[i].n_bytes) > peak)
+            return false;
+        for (int k = 0; k < i && n <= FEW; k++)
+            if (v[i].from <= v[k].to && v[k].from <= v[i].to && v[i].offset < v[k].offset + v[k].n_bytes &&
+                v[k].offset < v[i].offset + v[i].n_bytes)
+                return false;
+    }
+    return true;
+}
+
 fr_status
 fr_memory_pack(struct fr_interval *v, int n, int64_t wanted, int64_t max_steps,
                struct fr_packing *out, struct fr_err *err)
@@ -445,6 +462,7 @@ fr_memory_pack(struct fr_interval *v, int n, int64_t wanted, int64_t max_steps,
         v[i].offset = 0; /* of those without bytes */
     for (int i = 0; i < p.n; i++)
         v[p.piece[i].index].offset = p.best_at[i];
+    FR_ASSERT(out->bound <= out->peak && out->peak <= out->quick_peak && lie_apart(v, n, out->peak));
 out:
     fr_free(numbers);
     fr_free(p.piece);

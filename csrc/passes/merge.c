@@ -334,8 +334,10 @@ check_edges_from(const struct fuser *z, const struct fr_group *from, int c)
     const char            *why = NULL;
 
     for (int k = 0; k < node->n_args && !why; k++)
-        if (node->arg[k].src >= 0 && z->of[node->arg[k].src] == from && !fuses_at_once(z, node, k))
-            why = edge_fuses(z, c, k);
+        if (node->arg[k].src >= 0 && z->of[node->arg[k].src] == from) {
+            FR_ASSERT(!fuses_at_once(z, node, k) || !edge_fuses(z, c, k));
+            why = fuses_at_once(z, node, k) ? NULL : edge_fuses(z, c, k);
+        }
     return why;
 }
 
@@ -559,6 +561,35 @@ find_after(struct fuser *z, struct fr_group *from, int end)
     return n_after;
 }
 
+/* Whether every group stands behind those that it waits for. Of many only the merged one is looked at. */
+static FR_DEBUG_ONLY bool
+is_topological(const struct fuser *z, const struct fr_group *merged)
+{
+    enum { FEW = 512 };
+
+    for (int n = 0; n < z->g->n_nodes; n++) {
+        const struct fr_gnode *node = &z->g->node[n];
+        const struct fr_group *g = z->of[n];
+
+        if (!g || (g != merged && z->g->n_nodes > FEW))
+            continue;
+        for (int k = 0; k < node->n_args; k++) {
+            const struct fr_group *from = node->arg[k].src < 0 ? NULL : z->of[node->arg[k].src];
+
+            if (from && from != g && from->pos >= g->pos)
+                return false;
+        }
+        if (fr_fuser_stores_over(z, n))
+            for (int i = z->readers.first[node->arg[0].src]; z->readers.node[i] < n; i++) {
+                const struct fr_group *reader = z->of[z->readers.node[i]];
+
+                if (reader && reader != g && reader->pos >= g->pos)
+                    return false;
+            }
+    }
+    return true;
+}
+
 static int
 by_position(const void *x, const void *y)
 {
@@ -741,7 +772,9 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     if (big->n_results + small->n_results > FR_FUSE_OPERANDS)
         return too_many;
     walk_as_they_did = z->merged.kind == FR_GROUP_MAP && big->n_stores + small->n_stores == 0;
-    if ((why = check_edges_between(z)) ||
+    why = check_edges_between(z);
+    FR_ASSERT(why || !walk_as_they_did || (!check_part(z, big) && !check_part(z, small)));
+    if (why ||
         (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
         return why;
     if (!operands_fit(z))
@@ -799,4 +832,5 @@ fr_merge_apply(struct fuser *z)
     for (int n = m->first; m->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
         if (fr_fuser_reduces(&z->g->node[n]))
             z->f->level[n] = reduces_columns(z, stays, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
+    FR_ASSERT(is_topological(z, stays));
 }

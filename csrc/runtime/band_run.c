@@ -51,8 +51,9 @@ run_band(void *arg, int64_t t, int worker)
 {
     struct run *r = arg;
     int64_t     low[FR_BAND_ITEMS], high[FR_BAND_ITEMS], began = fr_now_ns();
+    bool        all = fr_band_ranges(r->b, t % r->b->n_bands, low, high);
 
-    fr_band_ranges(r->b, t % r->b->n_bands, low, high);
+    FR_ASSERT(all); /* fr_bands_find has asked for every band */
     for (int i = 0; i < r->b->n_items && atomic_load_explicit(&r->failed, memory_order_relaxed) == FR_OK; i++) {
         fr_status st;
         int64_t   now;

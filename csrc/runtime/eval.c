@@ -192,6 +192,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
         return fr_fail(err, FR_ENOMEM,
                        "Unable to allocate %lld bytes for temporaries of this evaluation",
                        (long long)n_temporary);
+    FR_ASSERT(!p->running && !fr_turn_is_free()); /* p->base is one run's */
     scratch = arena + p->arena_bytes;
     if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
         goto out;
@@ -231,6 +232,7 @@ realise_outputs(struct fr_plan *p, const fr_ref *id)
         int n = p->output[i], r = fr_place_root(p->place, n);
         struct fr_buffer *b;
 
+        FR_ASSERT(p->place[r].kind == FR_PLACE_LEAF || (p->place[r].kind == FR_PLACE_NEW && p->fresh[r]));
         if (p->place[r].kind == FR_PLACE_LEAF) {
             b = fr_buffer_ref(fr_nodes[id[p->given[r]]].v.buffer);
         } else {
@@ -256,12 +258,14 @@ held_roots(fr_ref **out, int *n, size_t more, struct fr_err *err)
     if (!roots)
         return fr_no_memory(err, "the list of pending nodes");
     *n = 0;
-    for (fr_ref id = 1, left = fr_nodes_pending; left > 0; id++)
+    for (fr_ref id = 1, left = fr_nodes_pending; left > 0; id++) {
+        FR_ASSERT(id < fr_nodes_cap); /* as many are pending as are counted */
         if (fr_nodes[id].op != FR_N_OPS && fr_node_computes(&fr_nodes[id])) {
             left--;
             if (fr_nodes[id].held)
                 roots[(*n)++] = id;
         }
+    }
     *out = roots;
     return FR_OK;
 }

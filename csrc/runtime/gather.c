@@ -492,6 +492,7 @@ fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
         g->scalar_dtype[g->n_scalars++] = (fr_dtype)(w >> 8);
         return true;
     case ARG_NODE:
+        FR_ASSERT(e->src < g->n_nodes - 1); /* each after those that it reads */
         e->layout = fr_layout_ref(g->node[e->src].layout);
         e->whole = true;
         return true;
@@ -608,6 +609,7 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
         if (n->op == FR_OP_store)
             n->n_args = 2;
     }
+    FR_ASSERT(key == z->key + z->n_key && g->n_scalars == z->n_scalars && g->n_moving <= z->n_moving);
     if (z->scalar && !find_alike(z, g)) {
         fr_graph_free(g);
         return no_memory(err);

@@ -51,6 +51,7 @@ fr_guard_fresh(size_t n_bytes)
 void
 fr_guard_loud(int change)
 {
+    FR_ASSERT(n_loud + change >= 0); /* each look that ends has begun */
     n_loud += change;
     fr_pending_max = n_loud ? 0 : fr_pending_max_loud;
 }

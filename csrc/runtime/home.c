@@ -53,8 +53,10 @@ fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
     void     *mem;
     fr_status st;
 
+    FR_ASSERT(!fr_turn_is_free()); /* nobody else brings it at the same time */
     if (!b->home)
         return FR_OK;
+    FR_ASSERT(!b->home->is_host);
     if (!(mem = fr_host_alloc(b->n_bytes)))
         return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", b->n_bytes);
     if ((st = b->home->copy_out(mem, b->mem, b->n_bytes, err)) != FR_OK) {
@@ -116,11 +118,22 @@ fr_lent_new(const struct fr_plan *p, struct fr_err *err)
     return lent;
 }
 
+static FR_DEBUG_ONLY bool
+is_lent(const struct fr_lent *lent, int node)
+{
+    for (int i = 0; i < lent->n; i++)
+        if (lent->of[i].node == node)
+            return true;
+    return false;
+}
+
 fr_status
 fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_t n_bytes, struct fr_err *err)
 {
     char *mem = fr_backend->alloc((size_t)p->place[node].bytes), *host = p->base[node];
 
+    FR_ASSERT(lent->n < p->n_leaves && !is_lent(lent, node)); /* else its base would end as the first copy's */
+    FR_ASSERT(p->place[node].kind == FR_PLACE_LEAF && first >= 0 && first + n_bytes <= p->place[node].bytes);
     if (!mem)
         return fr_fail(err, FR_ENOMEM, "Unable to allocate %lld bytes for an operand", (long long)p->place[node].bytes);
     lent->of[lent->n].node = node;

@@ -749,6 +749,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
                            p->work <= LONG_WORK)) ||
                         !read_where_written(p, step, i, out, q, uses[q]) || band_touches(p, s, q))
                         continue;
+                    FR_ASSERT(q != r && p->place[q].kind != FR_PLACE_SAME && from[q] <= s); /* roots do not go round */
                     /* A result over a temporary: the temporary is made in the result's memory. */
                     if (p->place[q].kind == FR_PLACE_ARENA)
                         p->place[q].kind = p->place[r].kind;
@@ -857,6 +858,7 @@ place_all(struct planner *z)
         else if (p->place[i].kind == FR_PLACE_SAME)
             p->place[i].root = fr_place_root(p->place, i);
     }
+    FR_ASSERT(fr_plan_is_sound(p, from, to, (int32_t *)(void *)v));
 out:
     return st;
 }

@@ -266,6 +266,12 @@ fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_plan **out
 /* The plan that was found last; NULL: it is no more. */
 struct fr_plan *fr_plans_last(void);
 
+/* ---- verify.c, for FR_ASSERT ---- */
+
+/* Each step reads what was made for it, within its memory, and temporaries live while they are used: root r from step
+ * from[r] to step to[r]. `room`: [2 * n_nodes]. */
+bool      fr_plan_is_sound(const struct fr_plan *, const int32_t *from, const int32_t *to, int32_t *room);
+
 /* ---- bands.c, band_run.c ---- */
 
 /* Which steps run band by band, before memory is shared out: temporaries that only these see become BAND. `to`: the

@@ -30,6 +30,7 @@ fr_storage_new(fr_ref node)
     struct fr_storage *s = fr_storages_free;
     struct fr_node    *n = &fr_nodes[node];
 
+    FR_ASSERT(n->layout->dense || n->layout->n_elems == 0); /* a version is all of its memory */
     if (s)
         fr_storages_free = s->next_dirty;
     else if (!(s = fr_malloc(sizeof *s)))
@@ -67,6 +68,7 @@ update_looks(struct fr_storage *s, bool was_watched)
     struct fr_buffer *b = s->seen;
 
     fr_guard_loud(fr_storage_is_watched(s) - was_watched);
+    FR_ASSERT(s->looks[0] >= s->fresh[0] && s->looks[1] >= s->fresh[1]);
     if (!b)
         return;
     b->loud = loud_looks(s)[1] > 0;
@@ -93,6 +95,8 @@ storage_free(struct fr_storage *s, void (*free_node)(fr_ref))
     fr_ref          id = s->node;
     struct fr_node *node = &fr_nodes[id];
 
+    FR_ASSERT(!s->dirty && !s->pinned && !s->seen && s->looks[0] + s->looks[1] == 0); /* the next one begins so */
+    FR_ASSERT(node->held > 0 && node->refs >= node->held);
     s->next_dirty = fr_storages_free;
     fr_storages_free = s;
     node->held--;
@@ -125,6 +129,7 @@ pinned_storage_free(struct fr_storage *s)
 void
 fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
 {
+    FR_ASSERT(layout->refs > 0 && s->refs > 0);
     layout->refs--;
     if (--s->refs != 0)
         return;
@@ -137,6 +142,7 @@ fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
 void
 fr_storage_unref(struct fr_storage *s)
 {
+    FR_ASSERT(!s || s->refs > 0);
     if (!s || --s->refs != 0)
         return;
     forget_outside(s);
@@ -200,6 +206,7 @@ fr_storages_settle(void)
     while (*link) {
         struct fr_storage *s = *link;
 
+        FR_ASSERT(s->dirty); /* else it is on the list twice, or on the free one */
         if (fr_node_computes(&fr_nodes[s->node])) {
             link = &s->next_dirty;
         } else {
@@ -253,6 +260,19 @@ fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *err)
     return FR_OK;
 }
 
+/* Whether the handle shows elements of its storage and nothing beside it. A component counts in parts of them. */
+static FR_DEBUG_ONLY bool
+is_within_storage(const struct fr_tensor *t)
+{
+    const struct fr_layout *l = t->layout;
+    int64_t                 low = t->offset, high = t->offset;
+    int64_t                 n = t->storage->layout->n_elems * (fr_component_is(t) ? 2 : 1);
+
+    for (int k = 0; k < l->ndim; k++)
+        *(fr_layout_strides(l)[k] < 0 ? &low : &high) += (fr_layout_dims(l)[k] - 1) * fr_layout_strides(l)[k];
+    return l->n_elems == 0 || (low >= 0 && high < n);
+}
+
 fr_status
 fr_tensor_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
 {
@@ -262,6 +282,7 @@ fr_tensor_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
         *out = t->storage->node;
         return FR_OK;
     }
+    FR_ASSERT(is_within_storage(t));
     if (FR_UNLIKELY(fr_component_is(t)))
         return fr_component_node(t, out, err);
     if (!(id = fr_node_new(FR_OP_view, t->dtype, fr_trace_site)))
@@ -547,8 +568,10 @@ fr_storage_unlook(struct fr_storage *s, uint32_t look)
 
     FR_ASSERT(s->looks[writes] > 0);
     s->looks[writes]--;
-    if (look >> 1 == (s->era & UINT32_MAX >> 1))
+    if (look >> 1 == (s->era & UINT32_MAX >> 1)) {
+        FR_ASSERT(s->fresh[writes] > 0);
         s->fresh[writes]--;
+    }
     update_looks(s, was);
 }
 
@@ -608,6 +631,7 @@ fr_storage_is_idle(const struct fr_storage *s)
 void
 fr_storage_exchange(struct fr_storage *s, void *memory)
 {
+    FR_ASSERT(s->seen && !s->seen->home && fr_nodes[s->node].op == FR_OP_leaf && fr_nodes[s->node].v.buffer == s->seen);
     s->seen->mem = memory;
     fr_guard_fresh(s->seen->n_bytes);
 }
@@ -701,8 +725,8 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
     }
     n = n ? high - low + 1 : 0;
     window = fr_layout_get(ndim, dims, strides);
-    home = window && window->dense && low == 0 ? fr_layout_ref(window)
-                                               : fr_layout_get(1, &n, NULL);
+    /* An empty window may have any strides. A result takes those of whole storages, and NumPy's are 0 then. */
+    home = window && window->dense && low == 0 && n ? fr_layout_ref(window) : fr_layout_get(1, &n, NULL);
     f = fr_malloc(sizeof *f);
     if (!window || !home || !f) {
         st = fr_no_memory(err, "shared memory");

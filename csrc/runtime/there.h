@@ -50,6 +50,7 @@ fr_there_offset(fr_ref id)
 static inline char *
 fr_there_memory(fr_ref id)
 {
+    FR_ASSERT(fr_there_base(id)->op == FR_OP_leaf && !fr_there_base(id)->v.buffer->home); /* the host reads it */
     return (char *)fr_there_base(id)->v.buffer->mem + fr_there_offset(id);
 }
 

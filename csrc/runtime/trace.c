@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fpe.h"
 #include "runtime/storage.h"
 
 /* What becomes of operands of one dtype: of arrays, and of an array beside a weak number. */
@@ -72,6 +73,24 @@ cache_index(const struct fr_layout *a, const struct fr_layout *b)
     return (((uintptr_t)a >> 5) * 31 + ((uintptr_t)b >> 5)) % CACHE_SIZE;
 }
 
+/* Whether the layout of an element-wise result over n operands is `out`, which was found in a shorter way. Strides along one
+ * index do not matter. */
+static FR_DEBUG_ONLY bool
+is_broadcast(struct fr_layout *const *l, int n, const struct fr_layout *out)
+{
+    struct fr_layout *want;
+    bool              is;
+
+    if (fr_build_map(l, n, "", &want, NULL) != FR_OK)
+        return false;
+    is = want->ndim == out->ndim;
+    for (int k = 0; is && k < want->ndim; k++)
+        is = fr_layout_dims(out)[k] == fr_layout_dims(want)[k] &&
+             (fr_layout_dims(want)[k] == 1 || fr_layout_strides(out)[k] == fr_layout_strides(want)[k]);
+    fr_layout_unref(want);
+    return is;
+}
+
 fr_status
 fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_layout **out,
                 struct fr_err *err)
@@ -80,12 +99,14 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
     fr_status st;
 
     if (n == 1 && l[0]->dense && l[0]->n_elems) {
+        FR_ASSERT(is_broadcast(l, n, l[0]));
         *out = fr_layout_ref(l[0]);
         return FR_OK;
     }
     if (n == 2) {
         h = cache_index(l[0], l[1]);
         if (cache[h].a == l[0] && cache[h].b == l[1]) {
+            FR_ASSERT(is_broadcast(l, n, cache[h].out));
             *out = fr_layout_ref(cache[h].out);
             return FR_OK;
         }
@@ -415,6 +436,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
 
     if (FR_UNLIKELY(id == FR_NO_NODE))
         return false;
+    FR_ASSERT(n->op == FR_N_OPS);
     n->arg[0] = a;
     if (how == QUICK_NUMBER) {
         n->u.bits = bits;
@@ -456,6 +478,45 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     return true;
 }
 
+/* Whether that is what fr_trace_map_node and fr_trace_finish would have made. */
+static FR_DEBUG_ONLY bool
+is_as_traced(fr_op op, const struct fr_arg *args, int n_args, const struct fr_tensor *out)
+{
+    const struct fr_node *n = &fr_nodes[out->storage->node];
+    struct fr_layout     *l[2];
+    uint64_t              bits[2];
+    fr_dtype              compute;
+    int                   n_tensors = 0, height = 0;
+
+    if (fr_trace_resolve(op, args, n_args, &compute, NULL) != FR_OK || n->op != op || n->n_args != n_args ||
+        n->dtype != fr_op_result(op, compute))
+        return false;
+    for (int k = 0; k < n_args; k++) {
+        const struct fr_tensor *t = args[k].t;
+        fr_dtype                want = fr_op_arg(op, k, compute);
+
+        if (t) {
+            if (n->arg[k] != t->storage->node || t->dtype != want || t->layout != t->storage->layout)
+                return false;
+            l[n_tensors++] = t->layout;
+            height = fr_nodes[n->arg[k]].height > height ? fr_nodes[n->arg[k]].height : height;
+        } else if (n->arg[k] != FR_SCALAR_HERE || n->v.number != want ||
+                   fr_number_bits(&args[k].n, want, bits, NULL) != FR_OK || n->u.bits != bits[0] ||
+                   (fr_number_overflows(&args[k].n, want, bits) && FR_SITE_WARNS(n->site) & FR_FPE_OVER)) {
+            return false; /* or what has to be said of it would not be */
+        }
+    }
+    return n->height == height + 1 && n->layout == out->layout && is_broadcast(l, n_tensors, out->layout);
+}
+
+/* The number that is `v`, a Python int or float. */
+static FR_DEBUG_ONLY struct fr_number
+weak_number(double v, char weak)
+{
+    return weak == 'i' ? (struct fr_number){.dtype = FR_I64, .weak = 'i', .v.i64 = (int64_t)v}
+                       : (struct fr_number){.dtype = FR_F64, .weak = weak, .v.f64 = v};
+}
+
 bool
 fr_trace_map_same(size_t op, const struct fr_tensor *a, const struct fr_tensor *b,
                   struct fr_tensor *out)
@@ -476,8 +537,10 @@ fr_trace_map_same(size_t op, const struct fr_tensor *a, const struct fr_tensor *
             return false;
         layout = cache[h].out;
     }
-    return map_quick(r->head, QUICK_TWO, layout, a->storage->node, b->storage->node, 0, 0,
-                     out);
+    if (!map_quick(r->head, QUICK_TWO, layout, a->storage->node, b->storage->node, 0, 0, out))
+        return false;
+    FR_ASSERT(is_as_traced((fr_op)op, (struct fr_arg[]){{.t = a}, {.t = b}}, 2, out));
+    return true;
 }
 
 bool
@@ -496,8 +559,12 @@ fr_trace_map_number(size_t op, const struct fr_tensor *t, double v, char weak, b
         memcpy(&bits, &f, sizeof f);
     else
         return false;
-    return map_quick(r->head, QUICK_NUMBER, t->layout, first ? FR_SCALAR_HERE : node, first ? node : FR_SCALAR_HERE,
-                     bits, t->dtype, out);
+    if (!map_quick(r->head, QUICK_NUMBER, t->layout, first ? FR_SCALAR_HERE : node, first ? node : FR_SCALAR_HERE, bits,
+                   t->dtype, out))
+        return false;
+    FR_ASSERT(is_as_traced((fr_op)op, first ? (struct fr_arg[]){{.n = weak_number(v, weak)}, {.t = t}}
+                                            : (struct fr_arg[]){{.t = t}, {.n = weak_number(v, weak)}}, 2, out));
+    return true;
 }
 
 void
@@ -542,6 +609,7 @@ fr_trace_map(fr_op op, const struct fr_arg *args, int n_args, struct fr_tensor *
         if (fr_trace_map_same(op, args[0].t, args[1].t, out))
             return FR_OK;
     } else if (n_args <= 2 && map_one(op, args, n_args, out)) {
+        FR_ASSERT(is_as_traced(op, args, n_args, out));
         return FR_OK;
     }
     if ((st = fr_trace_resolve(op, args, n_args, &compute, err)) != FR_OK ||

@@ -118,6 +118,7 @@ fr_turn_is_free(void)
 void
 fr_turn_leave(void)
 {
+    FR_ASSERT(!fr_turn_is_free() && (turn.forking || atomic_load(&turn.owner) == this_thread()));
     if (!turn.forking)
         end_turn();
 }

@@ -107,6 +107,7 @@ fr_frame_begin(const struct fr_program *p, char *const *ptr, const int64_t *row_
         f->stacks = (struct fr_tree_stack *)next;
     }
     f->registers = (char *)scratch + p->registers_at;
+    FR_ASSERT(next <= f->registers && fr_interp_frame_bytes(p) <= p->registers_at);
     f->temp = (char *)scratch + p->temp_at;
     f->row0 = f->j0 = 0;
     f->n_rows = f->n = 1;
@@ -142,6 +143,13 @@ is_contiguous(const struct fr_frame *f, uint32_t operand, int size)
     return lies_in_one(f, operand, size, f->n_rows, f->n);
 }
 
+/* Whether the registers, behind which others have their room, hold n elements where the step puts its own. */
+static FR_DEBUG_ONLY bool
+fits_register(const struct fr_frame *f, const struct fr_step *st, int64_t n)
+{
+    return n >= 0 && f->p->registers_at + st->offset + (size_t)n * st->size <= f->p->temp_at;
+}
+
 /* ---- steps that are more than a call --------------------------------------------------------- */
 
 static char *
@@ -159,6 +167,7 @@ load(struct fr_frame *f, const struct fr_step *st)
         if (f->whole && f->n_rows > 1 && f->row_stride[st->operand] == 0)
             f->loads[st->load] |= LOAD_FILLED;
     }
+    FR_ASSERT(fits_register(f, st, f->n_rows * f->n));
     fr_copy_2d((size_t)f->n_rows, (size_t)f->n, st->size, to, f->n * st->size, st->size, from,
                row_stride(f, st->operand), inner_stride(f, st->operand));
     return to;
@@ -172,6 +181,7 @@ row_load(struct fr_frame *f, const struct fr_step *st)
     if (!(f->loads[st->load] & LOAD_COPIED) &&
         (f->n_rows == 1 || f->row_stride[st->operand] == st->size))
         return from;
+    FR_ASSERT(fits_register(f, st, f->n_rows));
     fr_copy_gather((size_t)f->n_rows, st->size, to, from, row_stride(f, st->operand));
     return to;
 }
@@ -257,6 +267,7 @@ expand(struct fr_frame *f, const struct fr_step *st)
     }
     if (n == 1)
         return from;
+    FR_ASSERT(fits_register(f, st, n_rows * n));
     fr_copy_2d((size_t)n_rows, (size_t)n, st->size, to, n * st->size, st->size, from, st->size, 0);
     return to;
 }
@@ -268,6 +279,7 @@ iota(struct fr_frame *f, const struct fr_step *st, bool full)
     int64_t  by_row = row_stride(f, st->operand), by = full ? inner_stride(f, st->operand) : 0;
     int64_t *to = (int64_t *)(f->registers + st->offset);
 
+    FR_ASSERT(fits_register(f, st, f->n_rows * n));
     for (int64_t t = 0; t < f->n_rows; t++)
         for (int64_t j = 0; j < n; j++)
             to[t * n + j] = (int64_t)((uint64_t)at + (uint64_t)(t * by_row) + (uint64_t)(j * by));
@@ -280,6 +292,7 @@ reduce(struct fr_frame *f, const struct fr_step *st)
 {
     char *to = f->registers + st->offset;
 
+    FR_ASSERT(fits_register(f, st, f->n_rows));
     fr_reduce_rows(fr_step_reduce_op(st), st->in, (size_t)f->n_rows, (size_t)f->n, f->at[st->a[0]], to, f->temp);
     return to;
 }
@@ -349,6 +362,7 @@ fr_frame_run(struct fr_frame *f, uint32_t first, uint32_t end)
     for (; st < stop; st++) {
         switch (st->kind) {
         case FR_STEP_OP:
+            FR_ASSERT(fits_register(f, st, (int64_t)n));
             out = f->registers + st->offset;
             st->fn.map(n, out, at[st->a[0]], at[st->a[1]], at[st->a[2]],
                        st->once | (st->row_args & row_mask));
@@ -358,6 +372,8 @@ fr_frame_run(struct fr_frame *f, uint32_t first, uint32_t end)
             out = f->registers + st->offset;
             if (!f->quiet && is_contiguous(f, st->operand, st->size))
                 out = fr_frame_address(f, st->operand, true);
+            else
+                FR_ASSERT(fits_register(f, st, (int64_t)n));
             st->fn.map(n, out, at[st->a[0]], at[st->a[1]], at[st->a[2]],
                        st->once | (st->row_args & row_mask));
             at[st->dst] = out;
@@ -591,6 +607,7 @@ run_flat(struct fr_frame *f, int64_t row, int64_t n_all, int64_t most)
     for (;;) {
         f->n = f->n < n_all - f->j0 ? f->n : n_all - f->j0;
         for (const struct fr_step *st = first; st < stop; st++) {
+            FR_ASSERT(st->kind != FR_STEP_OP || fits_register(f, st, f->n));
             if (st->fn.map)
                 st->fn.map((size_t)f->n, at[st->dst], at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
             else if (st->kind == FR_STEP_STORE)

@@ -59,6 +59,7 @@ fr_even_piece(int64_t n, int64_t max)
 {
     int64_t n_pieces = (n + max - 1) / max;
 
+    FR_ASSERT(max > 0 && max % 64 == 0); /* else a piece, rounded up, would be larger */
     return n_pieces < 2 ? n : ((n + n_pieces - 1) / n_pieces + 63) & ~(int64_t)63;
 }
 

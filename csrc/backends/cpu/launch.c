@@ -133,6 +133,8 @@ run_part(const struct fr_bound *b, int64_t lo, int64_t hi, int64_t j0, int64_t n
     void                 *mem = fr_launch_scratch(FR_SCRATCH_EXEC, need > lanes ? need : lanes);
     fr_status             st = FR_OK;
 
+    FR_ASSERT(lo >= 0 && hi <= b->kept.total && j0 >= 0 && j0 + n <= b->in->n_inner);
+    FR_ASSERT(rest_lo >= 0 && rest_lo <= rest_hi);
     if (!mem)
         return FR_ENOMEM;
     if (!e->program->accumulates && !e->program->streams) {
@@ -229,6 +231,13 @@ cut_instance(struct cut *c, const struct fr_bound *b, int64_t ps, int n_threads)
     c->n_row_tasks = (total + c->rows - 1) / c->rows;
 }
 
+/* Whether so many tasks of `each` have all n between them, and none of them is empty. */
+static FR_DEBUG_ONLY bool
+covers(int64_t n, int64_t each, int64_t n_tasks)
+{
+    return n == 0 || (each > 0 && n_tasks * each >= n && (n_tasks - 1) * each < n);
+}
+
 /* Writes the tasks of all instances (counts them if tasks is NULL). Small instances fr_space_share
  * one. */
 static int64_t
@@ -259,6 +268,8 @@ make_tasks(const struct fr_exec *e, const struct fr_instance *in, int n, int n_t
         first = i + 1;
         fr_space_bind(&b, e, &in[i]);
         cut_instance(&c, &b, ps, n_threads);
+        FR_ASSERT(covers(b.kept.total, c.rows, c.n_row_tasks) && covers(b.in->n_inner, c.lanes, c.n_lane_tasks));
+        FR_ASSERT(c.n_lane_tasks == 1 || c.lanes % FR_CUT == 0);
         for (int64_t r = 0; r < c.n_row_tasks; r++)
             for (int64_t l = 0; l < c.n_lane_tasks; l++, n_tasks++) {
                 int64_t lo = r * c.rows, j0 = l * c.lanes;

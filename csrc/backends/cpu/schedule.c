@@ -39,6 +39,12 @@ unit_of(const struct scheduling *z, size_t o)
     return z->source[o].node < 0 ? 1 : fr_dtype_size(z->form[o].dtype);
 }
 
+static int64_t
+axis_size(const struct fr_lowered *l, int axis)
+{
+    return axis < l->n_outer ? l->outer[axis] : axis == l->n_outer ? l->n_rows : l->n_inner;
+}
+
 /* Strides as elements. */
 static bool
 read_strides(struct scheduling *z, struct fr_arena *arena)
@@ -46,11 +52,8 @@ read_strides(struct scheduling *z, struct fr_arena *arena)
     const struct fr_lowered *l = z->l;
     int                      first = l->n_outer + 2 - z->n_axes;
 
-    for (int p = 0; p < z->n_axes; p++) {
-        int axis = first + p;
-
-        z->dims[p] = axis < l->n_outer ? l->outer[axis] : axis == l->n_outer ? l->n_rows : l->n_inner;
-    }
+    for (int p = 0; p < z->n_axes; p++)
+        z->dims[p] = axis_size(l, first + p);
     for (size_t o = 0; o < z->n_op; o++) {
         const int64_t *from = l->stride + o * (size_t)(l->n_outer + 2) + first;
 
@@ -103,6 +106,54 @@ has_crossing(const struct scheduling *z)
     return false;
 }
 
+/* Whether the axis of `l` is one of `from`, and of the same class: whatever has a stride along it has the same. A stride
+ * along one index does not matter. */
+static bool
+is_axis_of(const struct fr_lowered *l, int to, const struct fr_lowered *from, int axis)
+{
+    int n = l->n_outer + 2, first = n - l->n_axes;
+
+    if (l->class_[to] != from->class_[axis] || axis_size(l, first + to) != axis_size(from, first + axis))
+        return false;
+    for (int o = 0; o < l->nest.n_operands; o++)
+        if (l->stride[o * n + first + to] != from->stride[o * n + first + axis] && axis_size(l, first + to) != 1)
+            return false;
+    return true;
+}
+
+static FR_DEBUG_ONLY bool
+has_axes_of(const struct fr_lowered *l, const struct fr_lowered *from)
+{
+    uint32_t used = 0;
+
+    for (int p = 0, q; p < l->n_axes; p++) {
+        for (q = 0; q < l->n_axes && (used >> q & 1 || !is_axis_of(l, p, from, q)); q++)
+            ;
+        if (q == l->n_axes)
+            return false;
+        used |= 1u << q;
+    }
+    return true;
+}
+
+/* Whether the same is computed, but that what is loaded once a row may be loaded for each element. */
+static FR_DEBUG_ONLY bool
+computes_what(const struct fr_lowered *l, const struct fr_lowered *from)
+{
+    for (uint32_t i = 0; i < l->nest.n_insts; i++) {
+        struct fr_inst in = l->nest.insts[i];
+
+        if (in.kind == FR_INST_LOAD && in.level == FR_LEVEL_FULL)
+            in.level = from->nest.insts[i].level;
+        if (memcmp(&in, &from->nest.insts[i], sizeof in))
+            return false;
+    }
+    for (int o = 0; o < l->nest.n_operands; o++)
+        if (l->nest.operands[o].dtype != from->nest.operands[o].dtype || l->nest.operands[o].flags != from->nest.operands[o].flags)
+            return false;
+    return true;
+}
+
 fr_status
 fr_cpu_schedule(const struct fr_lowered *from, bool otherwise, struct fr_arena *arena, struct fr_lowered **out, bool *close,
                 struct fr_err *err)
@@ -128,6 +179,9 @@ fr_cpu_schedule(const struct fr_lowered *from, bool otherwise, struct fr_arena *
     write_strides(&z);
     if (l->nest.n_stages > 1 && has_crossing(&z) && l->n_inner <= FR_ROWBUF_MAX)
         l->nest.flags |= FR_NEST_ROWBUF;
+    FR_ASSERT(has_axes_of(l, from));
+    FR_ASSERT(computes_what(l, from));
+    FR_ASSERT(fr_nest_verify(&l->nest, NULL) == FR_OK);
     *close = z.close;
     *out = l;
     return FR_OK;

@@ -55,6 +55,7 @@ fr_space_clear(struct fr_space *sp)
 void
 fr_space_add(struct fr_space *sp, int axis, int64_t size)
 {
+    FR_ASSERT(sp->n_axes < FR_LAUNCH_AXES);
     sp->axis[sp->n_axes] = axis;
     sp->size[sp->n_axes++] = size;
     sp->total *= size;
@@ -141,6 +142,7 @@ fr_space_move(const struct fr_bound *b, const struct fr_space *sp, int64_t at, c
 {
     int n = b->nest->n_operands;
 
+    FR_ASSERT(at >= 0 && (at == 0 || at * sp->n_rows < sp->total));
     memcpy(to, from, (size_t)n * sizeof *to);
     for (int d = sp->n_axes; d-- > 0 && at;) {
         int64_t index = at % sp->size[d];
@@ -236,6 +238,7 @@ fr_space_run(const struct fr_bound *b, const struct fr_space *sp, char *const *b
     int64_t        row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];
     const int64_t *by_row = b->row_stride, *by = b->inner_stride;
 
+    FR_ASSERT(lo >= 0 && hi <= sp->total);
     if (tile) {
         run_laced(b, sp, base, lo, hi, tile, j0, n, mem);
         return;
