@@ -81,6 +81,21 @@ finds_its_operands(const struct fr_plan *p, const struct fr_step *s, const struc
     return true;
 }
 
+/* Forgets what the step stores over, or notes what it makes: of several stores into one array by one kernel, the last. */
+static void
+write_results(const struct fr_plan *p, const struct fr_step *s, struct held *held, bool note)
+{
+    for (int i = 0; i < n_instances(s); i++)
+        for (int k = 0; k < n_operands(s); k++) {
+            int n = node_of(s, i, k), r = n < 0 || !is_written(s, k) ? -1 : fr_place_root(p->place, n);
+
+            if (r < 0)
+                continue;
+            held->node[r] = !note ? -1 : n > held->node[r] ? n : held->node[r];
+            held->instance[r] = i;
+        }
+}
+
 /* What a step reads is what was made for it: nothing has been stored over it before, and no other instance of the step
  * does so meanwhile. `room`: for twice as many as there are nodes. */
 static bool
@@ -93,14 +108,8 @@ steps_read_what_was_made(const struct fr_plan *p, int32_t *room)
     for (const struct fr_step *s = p->step; s < p->step + p->n_steps; s++) {
         if (!finds_its_operands(p, s, &held, false))
             return false;
-        for (int i = 0; i < n_instances(s); i++)
-            for (int k = 0; k < n_operands(s); k++)
-                if (is_written(s, k)) {
-                    int n = node_of(s, i, k), r = fr_place_root(p->place, n);
-
-                    held.node[r] = n > held.node[r] ? n : held.node[r]; /* one kernel may store into several parts */
-                    held.instance[r] = i;
-                }
+        write_results(p, s, &held, false);
+        write_results(p, s, &held, true);
         if (!finds_its_operands(p, s, &held, true))
             return false;
     }
