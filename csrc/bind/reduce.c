@@ -254,25 +254,14 @@ prepare(struct subject *s, fr_op op, const struct fr_request *q, struct fr_arg *
     }
     if (!q->where || q->where == Py_True)
         return FR_VALUE_OK;
-    switch (op) {
-    case FR_OP_sum:
-        if (d == FR_BOOL)
-            neutral.n.dtype = FR_BOOL, neutral.n.weak = 'b';
-        break;
-    case FR_OP_prod: neutral.n.v.i64 = 1; break;
-    case FR_OP_max:
-    case FR_OP_min:
+    if (fr_op_picks(op)) {
         if (!q->initial)
             return FR_VALUE_HAND;
         neutral = *initial;
-        break;
-    case FR_OP_any:
-    case FR_OP_all:
-        neutral.n = (struct fr_number){.dtype = FR_BOOL, .weak = 'b', .v.i64 = op == FR_OP_all};
-        break;
-    default: return FR_VALUE_HAND;
+    } else {
+        neutral.n.v.i64 = fr_op_info[op].identity == FR_IDENTITY_one;
     }
-    if (d == FR_BOOL && neutral.n.weak != 'b') {
+    if ((d == FR_BOOL || fr_op_info[op].rule == FR_RULE_TRUTH) && neutral.n.weak != 'b') {
         neutral.n.dtype = FR_BOOL;
         neutral.n.weak = 'b';
         neutral.n.v.i64 = neutral.n.v.i64 != 0;
@@ -319,8 +308,7 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && !order_is_free(op, d == FR_N_DTYPES ? s.t->dtype : d) && out_turns(&s, q->out))
         st = FR_VALUE_HAND;
-    if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
-        s.t->layout->n_elems == 0)
+    if (st == FR_VALUE_OK && joined && fr_op_picks(op) && s.t->layout->n_elems == 0)
         st = FR_VALUE_HAND; /* nothing but the initial value */
     if (st == FR_VALUE_OK) {
         fst = fr_trace_reduce(op, s.t, s.axes, s.keepdims, d, &t, &err);

@@ -373,7 +373,7 @@ makes_way(const struct fr_node *a, const struct fr_node *n)
 static bool
 raises_more(fr_op op)
 {
-    return (fr_op_info[op].flags & FR_OPF_COSTLY) || op == FR_OP_floor_divide || op == FR_OP_remainder || op == FR_OP_fmod;
+    return fr_op_info[op].flags & (FR_OPF_COSTLY | FR_OPF_QUOTIENT);
 }
 
 /* What the result is written to. */
@@ -478,7 +478,7 @@ is_plain(const struct fr_node *n, struct plain *z)
 {
     const struct fr_layout *l = n->layout;
 
-    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || !l->dense || l->n_elems == 0)
+    if (!fr_op_by_element(n->op) || !l->dense || l->n_elems == 0)
         return false;
     z->n_reduced = 0;
     for (int k = 0; k < n->n_args; k++) {

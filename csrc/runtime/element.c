@@ -26,7 +26,7 @@ is_few(fr_ref id, int *n_nodes)
         return false;
     if (!fr_node_computes(n))
         return fr_there_base(id)->op == FR_OP_leaf;
-    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || ++*n_nodes > FEW_NODES)
+    if (!fr_op_by_element(n->op) || ++*n_nodes > FEW_NODES)
         return false;
     for (int k = 0; k < n->n_args; k++)
         if (!is_few(n->arg[k], n_nodes))
@@ -240,7 +240,8 @@ fr_element_map(fr_op op, const struct fr_arg *args, int n, fr_dtype *d, uint64_t
     fr_dtype              compute;
     struct fr_err         ignored; /* what tracing it will say again */
 
-    if (call.n_done == 0 || fr_op_info[op].class_ != FR_CLASS_MAP || op == FR_OP_where || op == FR_OP_ldexp ||
+    if (call.n_done == 0 || fr_op_info[op].class_ != FR_CLASS_MAP || fr_op_info[op].rule == FR_RULE_SELECT ||
+        fr_op_info[op].rule == FR_RULE_LDEXP ||
         fr_trace_resolve(op, args, n, &compute, &ignored) != FR_OK || !may_be_number(compute))
         return false;
     for (int k = 0; k < n; k++) {

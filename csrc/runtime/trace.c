@@ -237,13 +237,6 @@ bounds_are_numbers(const struct fr_arg *args, fr_dtype compute, const struct fr_
 }
 
 static bool
-is_comparison(fr_op op)
-{
-    return op == FR_OP_equal || op == FR_OP_not_equal || op == FR_OP_less || op == FR_OP_less_equal ||
-           op == FR_OP_greater || op == FR_OP_greater_equal;
-}
-
-static bool
 is_u64(const struct fr_arg *arg)
 {
     return arg->t ? arg->t->dtype == FR_U64 : arg->n.dtype == FR_U64 && !arg->n.weak;
@@ -332,7 +325,7 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
         st = clip_node(args, compute, layout, out, err);
         goto out;
     }
-    if (FR_UNLIKELY(compute == FR_F64) && is_comparison(op) && differ_in_sign(args)) {
+    if (FR_UNLIKELY(compute == FR_F64) && (fr_op_info[op].flags & FR_OPF_COMPARES) && differ_in_sign(args)) {
         st = compare_signs(op, args, layout, out, err);
         goto out;
     }
@@ -607,8 +600,8 @@ fr_trace_map_dtype(fr_op op, const struct fr_arg *args, int n_args, fr_dtype dty
 
     for (int k = 0; k < n_args; k++)
         types[k] = (struct fr_op_type){.dtype = fr_op_arg(op, k, dtype)};
-    if (fr_op_arg(op, 0, dtype) != dtype && fr_op_info[op].rule == FR_RULE_SAME)
-        compute = dtype; /* random numbers: their inputs are counters whatever they compute */
+    if (fr_op_info[op].rule == FR_RULE_RANDOM)
+        compute = dtype; /* its inputs are counters whatever it computes */
     else if ((st = fr_op_resolve(op, types, &compute, err)) != FR_OK)
         return st;
     if (compute != dtype && fr_op_result(op, compute) != dtype)

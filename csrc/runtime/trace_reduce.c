@@ -1,5 +1,7 @@
 /* Tracing of reductions and scans: who can add up in NumPy's order, the layouts that NumPy gives results, and
  * what is made of several operations, mean and var. See csrc/README.md, "Numerics". */
+#include <string.h>
+
 #include "runtime/storage.h"
 
 /* Axes of `l` in the order in which NumPy's iterator walks them, innermost first. */
@@ -228,14 +230,16 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     } else if (info->rule == FR_RULE_TRUTH) {
         compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
-    if (info->rule == FR_RULE_SAME || info->rule == FR_RULE_INDEX) {
+    if (!strchr(info->kinds, fr_dtype_kind(compute)))
+        return fr_fail(err, FR_EUFUNC, "'%s' not supported for elements of %s", info->name, fr_dtype_name(t->dtype));
+    if (fr_op_picks(op)) {
         for (int k = 0; k < t->layout->ndim; k++)
             if ((axes >> k & 1) && fr_layout_dims(t->layout)[k] == 0)
                 return info->rule == FR_RULE_SAME
                            ? fr_fail(err, FR_EVALUE,
-                                     "zero-size array to reduction operation %simum which has no "
+                                     "zero-size array to reduction operation %s which has no "
                                      "identity",
-                                     info->name)
+                                     fr_op_info[info->combine].name)
                            : fr_fail(err, FR_EVALUE,
                                      "attempt to get %s of an empty sequence", info->name);
     }
