@@ -148,21 +148,14 @@ fr_reduce_combine(fr_op op, fr_dtype in, void *acc, int64_t *acc_index, const vo
 {
     fr_dtype d = fr_reduce_acc(op, in);
 
-    switch (op) {
-    case FR_OP_sum:
-    case FR_OP_prod: combine_arith(op, d, acc, other); return;
-    case FR_OP_any: *(uint8_t *)acc |= *(const uint8_t *)other; return;
-    case FR_OP_all: *(uint8_t *)acc &= *(const uint8_t *)other; return;
-    case FR_OP_max:
-    case FR_OP_min:
-        if (wins(d, op == FR_OP_max, true, other, acc))
-            memcpy(acc, other, (size_t)fr_dtype_size(d));
-        return;
-    default:
-        if (wins(d, op == FR_OP_argmax, false, other, acc)) {
-            memcpy(acc, other, (size_t)fr_dtype_size(d));
+    if (fr_op_info[op].rule == FR_RULE_SUM) {
+        combine_arith(op, d, acc, other);
+    } else if (!fr_op_picks(op)) {
+        fr_reduce->accum[FR_REDUCE_ROW(op)][d](1, 1, acc, other, 0, NULL, 0);
+    } else if (wins(d, fr_op_info[op].identity == FR_IDENTITY_lowest, !fr_op_finds_index(op), other, acc)) {
+        memcpy(acc, other, (size_t)fr_dtype_size(d));
+        if (fr_op_finds_index(op))
             *acc_index = *other_index;
-        }
     }
 }
 
