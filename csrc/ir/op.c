@@ -71,12 +71,6 @@ promote_floats(const struct fr_op_type *t, int n)
     return joint;
 }
 
-static bool
-accepts(const struct fr_op_info *info, fr_dtype d)
-{
-    return strchr(info->kinds, fr_dtype_kind(d)) != NULL;
-}
-
 fr_status
 fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struct fr_err *err)
 {
@@ -103,16 +97,16 @@ fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struc
         break;
     default:
         d = promote(types, info->arity);
-        if (d == FR_BOOL && !accepts(info, d) && !(info->flags & FR_OPF_NOBOOL)) {
+        if (d == FR_BOOL && !fr_op_takes(op, d) && !(info->flags & FR_OPF_NOBOOL)) {
             d = FR_I8;
-            if (!accepts(info, d))
+            if (!fr_op_takes(op, d))
                 d = fr_dtype_to_float(d);
-        } else if (d < FR_F16 && d != FR_BOOL && !accepts(info, d)) {
+        } else if (d < FR_F16 && d != FR_BOOL && !fr_op_takes(op, d)) {
             d = fr_dtype_to_float(d);
         }
         break;
     }
-    if (accepts(info, d)) {
+    if (fr_op_takes(op, d)) {
         *compute = d;
         return FR_OK;
     }

@@ -60,6 +60,17 @@ fr_op_by_element(fr_op op)
     return fr_op_info[op].class_ == FR_CLASS_MAP || op == FR_OP_cast;
 }
 
+/* Whether the row's kinds name that of dtype d. */
+static inline bool
+fr_op_takes(fr_op op, fr_dtype d)
+{
+    const char *k = fr_op_info[op].kinds, kind = fr_dtype_kind(d);
+
+    while (*k && *k != kind)
+        k++;
+    return *k;
+}
+
 /* Whether it is an index that a reduction finds: argmax, argmin. */
 static inline bool
 fr_op_finds_index(fr_op op)

@@ -373,9 +373,9 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     }
     if (k->how == HOW_LANES)
         v.re = fr_emit_or_identity(e, k, v.re, b);
-    if (k->how == HOW_LANES && k->dtype == FR_BOOL) {
+    if (k->how == HOW_LANES && k->dtype == FR_BOOL && (fr_op_picks(k->op) || fr_op_info[k->op].rule == FR_RULE_TRUTH)) {
         /* As integers: what a lane holds is no mask, and to make it one takes longer than all the rest. */
-        int op = k->op == FR_OP_any || k->op == FR_OP_max ? GJ_OR : GJ_AND;
+        int op = fr_op_identity(k->op, FR_BOOL, 0) ? GJ_AND : GJ_OR;
 
         fr_gcc_set(c, lane[0], fr_gcc_bin(c, op, k->lane, part[0], to_lane(e, k, v.re)));
         return;

@@ -361,7 +361,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         if (in->op == FR_OP_cast)
             return FR_OK;
         want = fr_nest_compute(n, (int)i);
-        if (!strchr(info->kinds, fr_dtype_kind(want)))
+        if (!fr_op_takes(in->op, want))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(want));
         for (int k = 0; k < info->arity; k++)
             if (n->insts[in->a[k]].dtype != fr_op_arg(in->op, k, want))
@@ -371,7 +371,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         break;
     case FR_INST_REDUCE:
     case FR_INST_ACCUM:
-        if (!strchr(info->kinds, fr_dtype_kind(arg)))
+        if (!fr_op_takes(in->op, arg))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(arg));
         want = fr_op_result(in->op, arg);
         break;

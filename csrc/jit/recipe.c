@@ -21,11 +21,8 @@ static fr_recipe_fn *const half_recipes[FR_N_OPS] = {
 bool
 fr_recipe_exists(fr_op op, fr_dtype in)
 {
-    if (op >= FR_N_OPS || in >= FR_N_DTYPES || !recipes[op])
+    if (op >= FR_N_OPS || in >= FR_N_DTYPES || !recipes[op] || !fr_op_takes(op, in))
         return false;
-    for (const char *k = fr_op_info[op].kinds; *k != fr_dtype_kind(in); k++)
-        if (!*k)
-            return false;
     /* Streams of random numbers have their own widths. */
     return fr_op_info[op].rule != FR_RULE_RANDOM || fr_dtype_size(in) == 8 || in == FR_F32;
 }

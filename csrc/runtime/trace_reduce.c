@@ -1,7 +1,5 @@
 /* Tracing of reductions and scans: who can add up in NumPy's order, the layouts that NumPy gives results, and
  * what is made of several operations, mean and var. See csrc/README.md, "Numerics". */
-#include <string.h>
-
 #include "runtime/storage.h"
 
 /* Axes of `l` in the order in which NumPy's iterator walks them, innermost first. */
@@ -230,7 +228,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     } else if (info->rule == FR_RULE_TRUTH) {
         compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
-    if (!strchr(info->kinds, fr_dtype_kind(compute)))
+    if (!fr_op_takes(op, compute))
         return fr_fail(err, FR_EUFUNC, "'%s' not supported for elements of %s", info->name, fr_dtype_name(t->dtype));
     if (fr_op_picks(op)) {
         for (int k = 0; k < t->layout->ndim; k++)
