@@ -202,13 +202,17 @@ fr_reductions_init(void)
 PyMethodDef fr_reductions_methods[] = {
 #define INITIAL_zero "0"
 #define INITIAL_one "1"
+#define EMPTY_zero ""
+#define EMPTY_one ""
+#define EMPTY_lowest " NaN if there is one; ValueError if there is no element."
+#define EMPTY_highest EMPTY_lowest
 #define TEXT_SUM(name, combine, identity)                                                          \
     name "(a, axis=None, dtype=None, out=None, keepdims=False, initial=" INITIAL_##identity        \
          ", where=True)\n--\n\nThe elements joined by " combine ", in NumPy's order: the same bits. " \
          "bool and integers become 64 bits wide.\n" AXES
 #define TEXT_SAME(name, combine, identity)                                                         \
     name "(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"              \
-         "The elements joined by " combine ". ValueError if there is none and no neutral element.\n" AXES
+         "The elements joined by " combine "." EMPTY_##identity "\n" AXES
 #define TEXT_TRUTH(name, combine, identity)                                                        \
     name "(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"                         \
          "The elements joined by " combine "; bool. What is not zero is true.\n" AXES

@@ -228,7 +228,7 @@ fr_trace_reduce(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdim
     } else if (info->rule == FR_RULE_TRUTH) {
         compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
-    if (!fr_op_takes(op, compute))
+    if (info->rule == FR_RULE_SAME && !fr_op_takes(op, compute)) /* the others compute in what they take */
         return fr_fail(err, FR_EUFUNC, "'%s' not supported for elements of %s", info->name, fr_dtype_name(t->dtype));
     if (fr_op_picks(op)) {
         for (int k = 0; k < t->layout->ndim; k++)
