@@ -220,14 +220,9 @@ def test_few_elements(shape):
 
 
 @pytest.mark.parametrize("dtype", "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split())
-def test_every_dtype_and_reduction(dtype):
+def test_conversions_of_every_dtype(dtype):
     x = (RNG.standard_normal((7, 40)) * 50).astype(dtype)
     t = frit.asarray(x)
-    for name in ("sum", "max", "min", "any", "all", "prod"):
-        for axis in (None, 0, 1):
-            for view in (lambda v: v, lambda v: v[:, ::2], lambda v: v.T):
-                got, want = getattr(view(t), name)(axis=axis), planned(lambda v: getattr(v, name)(axis=axis), view(t))
-                assert_same(np.array(got), np.array(want))
     for y in (t, t[::-1], t.T):
         assert_same(np.array(y.astype("f8") if dtype[0] != "c" else y * 2),
                     np.array(planned(lambda v: v.astype("f8") if dtype[0] != "c" else v * 2, y)))

@@ -16,6 +16,8 @@ import time
 import numpy as np
 import pytest
 
+import frit
+
 from .common import SOAK
 from .launch_nests import DTYPES, Nest
 
@@ -333,47 +335,27 @@ def test_output_over_input(jit):
             same(over, want, f"operand {k} of {n}")
 
 
-OPS = {"b": "logical_not logical_and logical_or logical_xor equal not_equal less less_equal maximum "
-            "minimum bitwise_and bitwise_or bitwise_xor invert add multiply absolute",
-       "i": "positive negative absolute sign square reciprocal invert bitwise_count add subtract multiply "
-            "floor_divide remainder fmod power maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor "
-            "left_shift right_shift equal not_equal less less_equal greater greater_equal logical_and "
-            "logical_not clip where",
-       "f": "positive negative absolute sign square reciprocal sqrt rint floor ceil trunc isnan isinf "
-            "isfinite signbit logical_not add subtract multiply divide floor_divide remainder fmod maximum "
-            "minimum fmax fmin copysign nextafter heaviside equal not_equal less less_equal greater "
-            "greater_equal logical_and logical_or logical_xor clip where",
-       "F": "cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
-            "arcsinh arccosh arctanh erf erfc sigmoid softplus power arctan2 hypot logaddexp logaddexp2",
-       "c": "positive negative absolute square reciprocal conjugate sqrt real imag add subtract multiply "
-            "divide equal not_equal less greater maximum minimum isnan isfinite exp log where"}
-UNARY = set("""positive negative absolute sign square reciprocal sqrt rint floor ceil trunc isnan isinf
-isfinite signbit logical_not invert bitwise_count cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan
-arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh erf erfc sigmoid softplus conjugate real
-imag""".split())
-TRUTH = set("""isnan isinf isfinite signbit logical_not equal not_equal less less_equal greater
-greater_equal logical_and logical_or logical_xor""".split())
+OPS = {r["name"]: r for r in frit._core.op_table() if r["class"] == "map" and r["rule"] != "random" and not r["inner"]}
+
+
+def result_of(name, dtype):
+    part = {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
+    return {"truth": "bool", "count": "u8", "component": part}.get(OPS[name]["rule"], dtype)
 
 
 def op_nest(dtype, names):
     """One nest with a store for each operation."""
-    kind = np.dtype(DTYPES[dtype]).kind
     n = Nest()
-    a, b, c, t = n.load(dtype), n.load(dtype), n.load(dtype), n.load("bool")
-    part = {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
+    a, b, c, t, i = n.load(dtype), n.load(dtype), n.load(dtype), n.load("bool"), n.load("i64")
     for name in names:
-        result = "bool" if name in TRUTH else "u8" if name == "bitwise_count" else dtype
-        if name in ("absolute", "real", "imag") and kind == "c":
-            result = part
-        args = (a,) if name in UNARY else (a, b, c) if name == "clip" else (t, a, b) if name == "where" else (a, b)
-        n.store(n.op(name, *args, dtype=result))
+        args = {"select": (t, a, b), "ldexp": (a, i)}.get(OPS[name]["rule"], (a, b, c)[:OPS[name]["arity"]])
+        n.store(n.op(name, *args, dtype=result_of(name, dtype)))
     return n
 
 
 # Every dtype on the best level of this machine; on the others those whose vectors differ.
 LEVELS_AND_DTYPES = [(level, dtype) for level in LEVELS for dtype in DTYPES
                      if level == list(LEVELS)[-1] or dtype in ("i32", "u8", "f32", "f64", "c64")]
-WHOLE = [(list(LEVELS)[-1], dtype) for dtype in ("i32", "u8", "f16", "f32", "f64", "c64", "bool")]
 
 
 @needs_compiler
@@ -382,11 +364,9 @@ def test_every_operation(jit, level, dtype):
     jit.configure(LEVELS[level])
     rng = np.random.default_rng(3)
     kind = np.dtype(DTYPES[dtype]).kind
-    names = OPS["i" if kind == "u" else kind].split()
-    if kind == "f":
-        names += OPS["F"].split()
+    names = [n for n in OPS if kind in OPS[n]["kinds"]]
     names = [n for n in names if jit.c.test_supported(op_nest(dtype, [n]).text().encode())]
-    if (level, dtype) not in WHOLE and not SOAK:    # a third of them; all by make soak
+    if not SOAK:    # a third of them; all by make soak, and of the best level some in test_operations.py
         names = names[LEVELS_AND_DTYPES.index((level, dtype)) % 3::3]
     for i in range(0, len(names), 6):
         nest = op_nest(dtype, names[i:i + 6])
@@ -690,11 +670,8 @@ def random_nest(seed):
                  "i": "add multiply subtract floor_divide bitwise_and less minimum",
                  "u": "add multiply remainder bitwise_or equal maximum"}[kind].split()
         name = r.choice(names)
-        result = "bool" if name in TRUTH else a.dtype
-        if name == "absolute":
-            result = {"c64": "f32", "c128": "f64"}[a.dtype]
-        args = (a,) if name in UNARY else (a, as_type(b, a.dtype))
-        keep(nest.op(name, *args, dtype=result))
+        args = (a,) if OPS[name]["arity"] == 1 else (a, as_type(b, a.dtype))
+        keep(nest.op(name, *args, dtype=result_of(name, a.dtype)))
         if r.random() < 0.25 and sum(v.kind == "reduce" for v in nest.values) < 4:
             x = r.choice(full)
             k = np.dtype(DTYPES[x.dtype]).kind

@@ -47,15 +47,18 @@ knows(PyObject *o)
     return yes;
 }
 
-/* add.reduce(x, axis=0, ...) is sum(x, axis=0, ...), and so on. */
-static const struct {
-    fr_op       op;
-    const char *reduce, *accumulate;
-} methods_of[] = {
-    {FR_OP_add, "sum", "cumsum"},        {FR_OP_multiply, "prod", "cumprod"},
-    {FR_OP_maximum, "max", "cummax"},    {FR_OP_minimum, "min", "cummin"},
-    {FR_OP_logical_or, "any", NULL},     {FR_OP_logical_and, "all", NULL},
-};
+/* The reduction or scan whose partial results `op` joins, or FR_N_OPS: add.reduce(x, axis=0, ...) is sum(x, axis=0, ...),
+ * and so on. */
+static fr_op
+method_of(fr_op op, bool accumulate)
+{
+    fr_op r = 0;
+
+    while (r < FR_N_OPS && (fr_op_info[r].class_ != (accumulate ? FR_CLASS_SCAN : FR_CLASS_REDUCE) ||
+                            fr_op_info[r].combine != op || fr_op_finds_index(r)))
+        r++;
+    return r;
+}
 
 enum { N_KEYWORDS = 8 };    /* more than a ufunc's outer() takes with a meaning for us */
 
@@ -71,18 +74,18 @@ our_function(const char *name)
 
 /* Whether our function means by a keyword what the method does. out= is NumPy's. */
 static bool
-takes_keyword(fr_op op, bool accumulate, const char *key, PyObject *value)
+takes_keyword(fr_op r, const char *key, PyObject *value)
 {
-    bool sums = op == FR_OP_add || op == FR_OP_multiply;
+    bool accumulate = fr_op_info[r].class_ == FR_CLASS_SCAN;
 
     if (!strcmp(key, "dtype"))
-        return sums || value == Py_None;
+        return fr_op_info[r].rule == FR_RULE_SUM || value == Py_None;
     if (!strcmp(key, "axis"))
         return !accumulate || PyLong_Check(value);
     if (accumulate)
         return false;
-    return !strcmp(key, "keepdims") || ((!strcmp(key, "initial") || !strcmp(key, "where")) &&
-                                        (sums || op == FR_OP_maximum || op == FR_OP_minimum));
+    return !strcmp(key, "keepdims") ||
+           ((!strcmp(key, "initial") || !strcmp(key, "where")) && fr_op_info[r].rule != FR_RULE_TRUTH);
 }
 
 /* A ufunc's method that is a reduction of ours; NULL without an exception if it is none. The axis that
@@ -91,23 +94,20 @@ static PyObject *
 reduce_method(fr_op op, const char *method, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     bool        accumulate = !strcmp(method, "accumulate");
-    const char *name = NULL;
+    fr_op       r = method_of(op, accumulate);
     PyObject   *f, *dict, *tuple, *result = NULL;
     Py_ssize_t  n_kw = kw ? PyTuple_GET_SIZE(kw) : 0;
 
-    for (size_t i = 0; i < FR_LEN(methods_of); i++)
-        if (methods_of[i].op == op)
-            name = accumulate ? methods_of[i].accumulate : methods_of[i].reduce;
-    if (!name || nargs != 1 || !fr_is_tensor(args[0]) || (accumulate && fr_of(args[0])->layout->ndim == 0))
+    if (r == FR_N_OPS || nargs != 1 || !fr_is_tensor(args[0]) || (accumulate && fr_of(args[0])->layout->ndim == 0))
         return NULL; /* a number is not to be accumulated: NumPy says so */
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key)
             return NULL;
-        if (!takes_keyword(op, accumulate, key, args[nargs + i]))
+        if (!takes_keyword(r, key, args[nargs + i]))
             return NULL;
     }
-    f = our_function(name);
+    f = our_function(fr_op_info[r].name);
     dict = PyDict_New();
     tuple = PyTuple_Pack(1, args[0]);
     if (f && dict && tuple) {
@@ -305,8 +305,7 @@ static int
 add_ufuncs(void)
 {
     for (int op = 0; op < FR_N_OPS; op++) {
-        if (fr_op_info[op].class_ != FR_CLASS_MAP || op == FR_OP_where || op == FR_OP_clip ||
-            op == FR_OP_real || op == FR_OP_imag)
+        if (fr_op_info[op].class_ != FR_CLASS_MAP || (fr_op_info[op].flags & FR_OPF_PLAIN))
             continue;
         if (add_ufunc(fr_op_info[op].name, (fr_op)op) < 0)
             return -1;

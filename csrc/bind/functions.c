@@ -215,27 +215,10 @@ out:
     return st == FR_VALUE_OK && !*result ? FR_VALUE_ERROR : st;
 }
 
-/* numpy's name of a row, or NULL where NumPy has no such function. */
 static bool
 numpy_has(fr_op op)
 {
-    switch (op) {
-    case FR_OP_cube:
-    case FR_OP_fourth:
-    case FR_OP_divide_whole:
-    case FR_OP_divide_few:
-    case FR_OP_multiply_apart:
-    case FR_OP_less_apart:
-    case FR_OP_less_equal_apart:
-    case FR_OP_erf:
-    case FR_OP_erfc:
-    case FR_OP_sigmoid:
-    case FR_OP_softplus:
-    case FR_OP_random_bits:
-    case FR_OP_random_uniform:
-    case FR_OP_random_normal: return false;
-    default: return true;
-    }
+    return !(fr_op_info[op].flags & (FR_OPF_OURS | FR_OPF_INNER));
 }
 
 /* The first argument that no tensor can be made of; says so in an exception. */
@@ -728,7 +711,7 @@ imag_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwname
 /* ---- the table */
 
 #define INNER(...)
-#define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
+#define OP(name, n, rule, ...)                                            \
     static PyObject *map_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)    \
     {                                                                                              \
         (void)module;                                                                              \
@@ -747,10 +730,11 @@ imag_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwname
 #define TEXT_SELECT "The result has the dtype to which the second and third argument promote."
 #define TEXT_LDEXP "x1 is a float, x2 an integer; the result has the dtype of x1."
 #define TEXT_COUNT "The result is uint8."
+#define TEXT_RANDOM "x1 counts, x2 is the stream's key; both are uint64."
 
 PyMethodDef fr_functions_methods[] = {
 #define INNER(...)
-#define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
+#define OP(name, n, rule, ...)                                            \
     {#name, FR_FAST(map_##name),                                                                      \
      #name "(" ARGS_##n ", /, out=None, *, where=True, casting='same_kind', order='K', "           \
      "dtype=None, subok=True)\n--\n\n"                                                             \

@@ -470,17 +470,23 @@ memory_trim(PyObject *module, PyObject *unused)
 static PyObject *
 op_table(PyObject *module, PyObject *unused)
 {
-    static const char *const classes[] = {"map", "reduce", "scan", "node"};
+    static const char *const classes[] = {"map", "reduce", "scan", "call", "node"};
     static const char *const domains[] = {"any", "pos", "unit", "ge1", "gtm1", "small", "nonneg"};
+    static const char *const rules[] = {"same",   "float", "truediv", "truth", "component", "select",
+                                        "ldexp", "count", "random",  "sum",   "index"};
     PyObject                *list = PyList_New(0);
 
     (void)module, (void)unused;
     for (int op = 0; list && op < FR_N_OPS; op++) {
         const struct fr_op_info *i = &fr_op_info[op];
-        PyObject *row = Py_BuildValue("{s:s,s:s,s:i,s:s,s:s,s:O}", "name", i->name, "class",
-                                      classes[i->class_], "arity", i->arity, "kinds", i->kinds,
-                                      "domain", domains[i->domain], "commutative",
-                                      i->flags & FR_OPF_COMM ? Py_True : Py_False);
+        bool      joins = i->class_ == FR_CLASS_REDUCE || i->class_ == FR_CLASS_SCAN;
+        PyObject *row = Py_BuildValue("{s:s,s:s,s:i,s:s,s:s,s:s,s:z,s:N,s:N,s:N,s:N}", "name", i->name, "class",
+                                      classes[i->class_], "arity", i->arity, "rule", rules[i->rule], "kinds", i->kinds,
+                                      "domain", domains[i->domain], "combine",
+                                      joins ? fr_op_info[i->combine].name : NULL, "inner", PyBool_FromLong(i->flags & FR_OPF_INNER),
+                                      "commutative", PyBool_FromLong(i->flags & FR_OPF_COMM), "costly",
+                                      PyBool_FromLong(i->flags & FR_OPF_COSTLY), "picks",
+                                      PyBool_FromLong(fr_op_picks((fr_op)op)));
         if (!row || PyList_Append(list, row) < 0)
             Py_CLEAR(list);
         Py_XDECREF(row);

@@ -111,11 +111,11 @@ axes_of(uint32_t mask)
     return t;
 }
 
-/* ufunc.method(a, axis=axis, dtype=of the node). */
+/* ufunc.method(a, axis=axis, dtype=of the node), where the ufunc is what joins the node's partial results. */
 static PyObject *
-along(const struct fr_judged_node *n, const char *ufunc, const char *method, PyObject *axis, PyObject *a)
+along(const struct fr_judged_node *n, const char *method, PyObject *axis, PyObject *a)
 {
-    PyObject *f = fr_numpy_attr(ufunc), *m = f ? PyObject_GetAttrString(f, method) : NULL;
+    PyObject *f = fr_numpy_attr(fr_op_info[fr_op_info[n->op].combine].name), *m = f ? PyObject_GetAttrString(f, method) : NULL;
     PyObject *args = PyTuple_Pack(1, a), *kw = axis ? Py_BuildValue("{s:O,s:O}", "axis", axis, "dtype", fr_numpy_dtype(n->dtype)) : NULL;
     PyObject *r = m && args && kw ? PyObject_Call(m, args, kw) : NULL;
 
@@ -132,15 +132,8 @@ reduced(const struct fr_judged_node *n, PyObject *a)
 {
     PyObject *axis = axes_of(n->axes);
 
-    switch (n->op) {
-    case FR_OP_sum: return along(n, "add", "reduce", axis, a);
-    case FR_OP_prod: return along(n, "multiply", "reduce", axis, a);
-    case FR_OP_max: return along(n, "maximum", "reduce", axis, a);
-    case FR_OP_min: return along(n, "minimum", "reduce", axis, a);
-    case FR_OP_any: return along(n, "logical_or", "reduce", axis, a);
-    case FR_OP_all: return along(n, "logical_and", "reduce", axis, a);
-    default: break;
-    }
+    if (!fr_op_finds_index(n->op))
+        return along(n, "reduce", axis, a);
     if (axis && PyTuple_GET_SIZE(axis) == 1)
         Py_SETREF(axis, Py_NewRef(PyTuple_GET_ITEM(axis, 0)));
     else
@@ -241,11 +234,7 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
     switch (fr_op_info[n->op].class_) {
     case FR_CLASS_REDUCE: return reduced(n, arg[0]);
     case FR_CLASS_SCAN:
-        return along(n, n->op == FR_OP_cumsum   ? "add"
-                        : n->op == FR_OP_cumprod ? "multiply"
-                        : n->op == FR_OP_cummax  ? "maximum"
-                                                 : "minimum",
-                     "accumulate", PyLong_FromLong((long)n->axes), arg[0]);
+        return along(n, "accumulate", PyLong_FromLong((long)n->axes), arg[0]);
     case FR_CLASS_MAP:
         if (is_of_divmod(n))
             return part_of_divmod(n, arg);
@@ -294,13 +283,7 @@ written_op(const struct fr_judged_node *n)
 {
     if (exponent_of(n) != 0)
         return FR_OP_power;
-    if (n->op == FR_OP_divide_few || n->op == FR_OP_divide_whole)
-        return FR_OP_divide;
-    if (n->op == FR_OP_multiply_apart)
-        return FR_OP_multiply;
-    if (n->op == FR_OP_less_apart || n->op == FR_OP_less_equal_apart)
-        return n->op == FR_OP_less_apart ? FR_OP_less : FR_OP_less_equal;
-    return n->op == FR_OP_multiply && (n->site & FR_SITE_INSTEAD) ? FR_OP_square : n->op;
+    return n->op == FR_OP_multiply && (n->site & FR_SITE_INSTEAD) ? FR_OP_square : fr_op_info[n->op].written;
 }
 
 /* The operation that the user wrote, where another one with the same bits was traced. */
@@ -416,26 +399,21 @@ hear_notes(const struct fr_judged_node *n, const char *name)
 static unsigned
 may_raise(const struct fr_judged_node *n)
 {
+    const struct fr_op_info *info = &fr_op_info[written_op(n)];
+    unsigned                 flags = 0;
+
     if (fr_dtype_is_complex(n->dtype) && (fr_op_info[n->op].flags & FR_OPF_COSTLY))
         return FR_FPE_ALL;
-    switch (written_op(n)) {
-    case FR_OP_add: case FR_OP_subtract: case FR_OP_multiply: case FR_OP_multiply_apart: case FR_OP_square: case FR_OP_sum:
-    case FR_OP_prod: case FR_OP_cumsum: case FR_OP_cumprod: case FR_OP_matmul: return FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
-    case FR_OP_divide: case FR_OP_power: return FR_FPE_ALL;
-    case FR_OP_floor_divide: case FR_OP_remainder: case FR_OP_fmod:
-        return FR_FPE_DIVIDE | FR_FPE_INVALID | (fr_dtype_is_int(n->dtype) ? FR_FPE_OVER : 0);
-    case FR_OP_log: case FR_OP_log2: case FR_OP_log10: case FR_OP_log1p:
-    case FR_OP_arctanh: return FR_FPE_DIVIDE | FR_FPE_INVALID;
-    case FR_OP_reciprocal: return FR_FPE_DIVIDE | FR_FPE_OVER | FR_FPE_INVALID;
-    case FR_OP_exp: case FR_OP_exp2: case FR_OP_expm1: case FR_OP_sinh: case FR_OP_cosh: case FR_OP_hypot:
-    case FR_OP_ldexp: case FR_OP_nextafter: case FR_OP_logaddexp: case FR_OP_logaddexp2: case FR_OP_rad2deg:
-        return FR_FPE_OVER | FR_FPE_UNDER;
-    case FR_OP_absolute: return fr_dtype_is_complex(n->arg[0].dtype) ? FR_FPE_OVER | FR_FPE_UNDER : 0;
-    case FR_OP_cast: return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
-    case FR_OP_sqrt: case FR_OP_sin: case FR_OP_cos: case FR_OP_tan: case FR_OP_arcsin: case FR_OP_arccos:
-    case FR_OP_arccosh: return FR_FPE_INVALID;
-    default: return 0;
-    }
+    if (n->op == FR_OP_cast)
+        return fr_dtype_promote(n->arg[0].dtype, n->dtype) == n->dtype ? 0 : FR_FPE_OVER | FR_FPE_UNDER | FR_FPE_INVALID;
+    if (info->rule == FR_RULE_COMPONENT && !fr_dtype_is_complex(n->arg[0].dtype))
+        return 0;
+    if (info->class_ == FR_CLASS_REDUCE || info->class_ == FR_CLASS_SCAN)
+        info = &fr_op_info[info->combine];
+    for (size_t k = 0; k < FR_LEN(kinds); k++)
+        if (strchr(info->raises, kinds[k].name[0]))
+            flags |= kinds[k].flag;
+    return flags | ((info->flags & FR_OPF_QUOTIENT) && fr_dtype_is_int(n->dtype) ? FR_FPE_OVER : 0);
 }
 
 /* Which of the flags an element of the result bears out: infinities and NaN. Integers bear out anything. */
@@ -466,9 +444,7 @@ borne_out(PyObject *result)
 static unsigned
 as_integers(const struct fr_judged_node *n, unsigned flags)
 {
-    bool divides = n->op == FR_OP_floor_divide || n->op == FR_OP_remainder || n->op == FR_OP_fmod;
-
-    if (!divides || !fr_dtype_is_int(n->dtype) || !flags)
+    if (!(fr_op_info[n->op].flags & FR_OPF_QUOTIENT) || !fr_dtype_is_int(n->dtype) || !flags)
         return flags;
     return flags & FR_FPE_DIVIDE ? FR_FPE_DIVIDE : FR_FPE_OVER;
 }

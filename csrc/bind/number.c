@@ -81,28 +81,12 @@ static PyObject *
 binary_layouts(fr_op op, PyObject *a, PyObject *b, const struct fr_arg *args)
 {
     struct fr_layout *layout = NULL;
-    bool              commutes = false;
 
-    switch ((int)op) {
-    case FR_OP_add:
-    case FR_OP_multiply:
-    case FR_OP_bitwise_and:
-    case FR_OP_bitwise_or:
-    case FR_OP_bitwise_xor:
-        commutes = true;
-        break;
-    case FR_OP_subtract:
-    case FR_OP_divide:
-    case FR_OP_floor_divide:
-    case FR_OP_left_shift:
-    case FR_OP_right_shift:
-        break;
-    default:
+    if (op == FR_OP_remainder) /* of which NumPy always makes a new array */
         return trace(op, args, 2, NULL, 0);
-    }
-    if (is_reused(a, b, op == FR_OP_divide))
+    if (is_reused(a, b, fr_op_info[op].rule == FR_RULE_TRUEDIV))
         layout = fr_of(a)->layout;
-    else if (commutes && is_reused(b, a, false))
+    else if ((fr_op_info[op].flags & FR_OPF_COMM) && is_reused(b, a, false))
         layout = fr_of(b)->layout;
     return trace(op, args, 2, layout, 0);
 }

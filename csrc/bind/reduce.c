@@ -254,25 +254,14 @@ prepare(struct subject *s, fr_op op, const struct fr_request *q, struct fr_arg *
     }
     if (!q->where || q->where == Py_True)
         return FR_VALUE_OK;
-    switch (op) {
-    case FR_OP_sum:
-        if (d == FR_BOOL)
-            neutral.n.dtype = FR_BOOL, neutral.n.weak = 'b';
-        break;
-    case FR_OP_prod: neutral.n.v.i64 = 1; break;
-    case FR_OP_max:
-    case FR_OP_min:
+    if (fr_op_picks(op)) {
         if (!q->initial)
             return FR_VALUE_HAND;
         neutral = *initial;
-        break;
-    case FR_OP_any:
-    case FR_OP_all:
-        neutral.n = (struct fr_number){.dtype = FR_BOOL, .weak = 'b', .v.i64 = op == FR_OP_all};
-        break;
-    default: return FR_VALUE_HAND;
+    } else {
+        neutral.n.v.i64 = fr_op_info[op].identity == FR_IDENTITY_one;
     }
-    if (d == FR_BOOL && neutral.n.weak != 'b') {
+    if ((d == FR_BOOL || fr_op_info[op].rule == FR_RULE_TRUTH) && neutral.n.weak != 'b') {
         neutral.n.dtype = FR_BOOL;
         neutral.n.weak = 'b';
         neutral.n.v.i64 = neutral.n.v.i64 != 0;
@@ -319,8 +308,7 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && !order_is_free(op, d == FR_N_DTYPES ? s.t->dtype : d) && out_turns(&s, q->out))
         st = FR_VALUE_HAND;
-    if (st == FR_VALUE_OK && joined && (op == FR_OP_max || op == FR_OP_min) &&
-        s.t->layout->n_elems == 0)
+    if (st == FR_VALUE_OK && joined && fr_op_picks(op) && s.t->layout->n_elems == 0)
         st = FR_VALUE_HAND; /* nothing but the initial value */
     if (st == FR_VALUE_OK) {
         fst = fr_trace_reduce(op, s.t, s.axes, s.keepdims, d, &t, &err);
@@ -414,7 +402,6 @@ too_few(const struct subject *s, double ddof)
     return (double)n <= ddof;
 }
 
-
 /* Unlike the others, these want an axis to be there, also for a single element. */
 static int
 subject_get_strict(struct subject *s, const struct fr_request *q)
@@ -426,34 +413,6 @@ subject_get_strict(struct subject *s, const struct fr_request *q)
     fr_args_axis(q->axis, 0, &axis); /* raises */
     subject_clear(s);
     return FR_VALUE_ERROR;
-}
-
-int
-fr_reduce_trace_mean(const struct fr_request *q, PyObject **result)
-{
-    struct subject   s;
-    struct fr_tensor t;
-    struct fr_err    err;
-    fr_status        fst;
-    fr_dtype         d;
-    int              st = dtype_of_request(q, &d);
-
-    if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || d == FR_BOOL))
-        st = FR_VALUE_HAND;
-    if (st == FR_VALUE_OK)
-        st = subject_get_strict(&s, q);
-    if (st != FR_VALUE_OK)
-        return st;
-    /* NumPy sums in half precision then, or in another order. */
-    if ((s.t->dtype == FR_F16 && !fr_args_none(q->out)) || out_turns(&s, q->out) || too_few(&s, 0)) {
-        subject_clear(&s);
-        return FR_VALUE_HAND;
-    }
-    FR_TRACE_HERE();
-    fst = fr_trace_mean(s.t, s.axes, s.keepdims, d, &t, &err);
-    st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
-    subject_clear(&s);
-    return st;
 }
 
 static int
@@ -483,8 +442,9 @@ ddof_of(const struct fr_request *q, double *ddof)
 }
 
 int
-fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **result)
+fr_reduce_trace_moment(enum fr_moment moment, const struct fr_request *q, PyObject **result)
 {
+    bool             is_mean = moment == FR_MEAN;
     struct subject   s;
     struct fr_tensor t;
     struct fr_err    err;
@@ -494,7 +454,7 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
     int              st = dtype_of_request(q, &d);
 
     if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || q->mean || d == FR_BOOL ||
-                              (d != FR_N_DTYPES && fr_dtype_is_complex(d))))
+                              (!is_mean && d != FR_N_DTYPES && fr_dtype_is_complex(d))))
         st = FR_VALUE_HAND;
     if (st == FR_VALUE_OK && ddof_of(q, &ddof) < 0)
         st = FR_VALUE_ERROR;
@@ -502,12 +462,14 @@ fr_reduce_trace_var(bool take_sqrt, const struct fr_request *q, PyObject **resul
         st = subject_get_strict(&s, q);
     if (st != FR_VALUE_OK)
         return st;
-    if (out_turns(&s, q->out) || too_few(&s, ddof)) {
+    /* NumPy sums in another order then, or the mean in half precision. */
+    if (out_turns(&s, q->out) || too_few(&s, ddof) || (is_mean && s.t->dtype == FR_F16 && !fr_args_none(q->out))) {
         subject_clear(&s);
         return FR_VALUE_HAND;
     }
     FR_TRACE_HERE();
-    fst = fr_trace_var(s.t, s.axes, s.keepdims, d, ddof, take_sqrt, &t, &err);
+    fst = is_mean ? fr_trace_mean(s.t, s.axes, s.keepdims, d, &t, &err)
+                  : fr_trace_var(s.t, s.axes, s.keepdims, d, ddof, moment == FR_STD, &t, &err);
     st = fst == FR_OK ? finish(&t, q->out, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
@@ -543,43 +505,25 @@ fr_reduce_trace_ptp(const struct fr_request *q, PyObject **result)
     return st;
 }
 
-/* Whether elements are zero, laid out like a copy, as NumPy counts them. */
-static int
-as_truth(struct subject *s)
-{
-    struct fr_tensor t;
-    struct fr_err    err;
-    fr_status        st;
-
-    if (s->t->dtype == FR_BOOL)
-        return FR_VALUE_OK;
-    st = fr_trace_cast(s->t, FR_BOOL, 'K', &t, &err);
-    if (st != FR_OK)
-        return failed(st, &err);
-    if (s->window.storage)
-        fr_tensor_clear(&s->window);
-    s->window = t;
-    s->t = &s->window;
-    return FR_VALUE_OK;
-}
-
 int
 fr_reduce_trace_count(const struct fr_request *q, PyObject **result)
 {
     struct subject   s;
-    struct fr_tensor t;
+    struct fr_tensor truth = {.storage = NULL}, t;
     struct fr_err    err;
     fr_status        fst;
     int              st = subject_get(&s, q);
+    bool             casts;
 
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    st = as_truth(&s);
-    if (st == FR_VALUE_OK) {
-        fst = fr_trace_reduce(FR_OP_sum, s.t, s.axes, s.keepdims, FR_I64, &t, &err);
-        st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
-    }
+    casts = s.t->dtype != FR_BOOL; /* laid out like a copy then, as NumPy counts */
+    fst = casts ? fr_trace_cast(s.t, FR_BOOL, 'K', &truth, &err) : FR_OK;
+    if (fst == FR_OK)
+        fst = fr_trace_reduce(FR_OP_sum, casts ? &truth : s.t, s.axes, s.keepdims, FR_I64, &t, &err);
+    fr_tensor_clear(&truth);
+    st = fst == FR_OK ? finish(&t, NULL, result) : failed(fst, &err);
     subject_clear(&s);
     return st;
 }

@@ -12,8 +12,8 @@ struct fr_request {
 /* Each traces one reduction into *result and returns FR_VALUE_OK, _ERROR, or _HAND where it is NumPy's. */
 int fr_reduce_trace_reduce(fr_op, const struct fr_request *, PyObject **result); /* sum ... all */
 int fr_reduce_trace_arg(fr_op, const struct fr_request *, PyObject **result);
-int fr_reduce_trace_mean(const struct fr_request *, PyObject **result);
-int fr_reduce_trace_var(bool take_sqrt, const struct fr_request *, PyObject **result);
+enum fr_moment { FR_MEAN, FR_VAR, FR_STD };
+int fr_reduce_trace_moment(enum fr_moment, const struct fr_request *, PyObject **result);
 int fr_reduce_trace_ptp(const struct fr_request *, PyObject **result);
 int fr_reduce_trace_count(const struct fr_request *, PyObject **result);
 int fr_reduce_trace_scan(fr_op, const struct fr_request *, PyObject **result);

@@ -38,58 +38,58 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
 #define P_mean FIELD(mean)
 #define P_correction FIELD(correction)
 
-#define SUM_PARAMS {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}
+/* KIND_SIGNATURE: how many parameters are positional, and all; KIND_FIELDS: where they go. The kinds of the REDUCE rows
+ * of ir/ops.def are their rules. */
+#define SUM_SIGNATURE 7, 7, {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}
 #define SUM_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_initial, P_where}
-#define MAX_PARAMS {"a", "axis", "out", "keepdims", "initial", "where"}
-#define MAX_FIELDS {P_a, P_axis, P_out, P_keepdims, P_initial, P_where}
-#define ANY_PARAMS {"a", "axis", "out", "keepdims", "where"}
-#define ANY_FIELDS {P_a, P_axis, P_out, P_keepdims, P_where}
-#define ARG_PARAMS {"a", "axis", "out", "keepdims"}
-#define ARG_FIELDS {P_a, P_axis, P_out, P_keepdims}
-#define MEAN_PARAMS {"a", "axis", "dtype", "out", "keepdims", "where"}
+#define SAME_SIGNATURE 6, 6, {"a", "axis", "out", "keepdims", "initial", "where"}
+#define SAME_FIELDS {P_a, P_axis, P_out, P_keepdims, P_initial, P_where}
+#define TRUTH_SIGNATURE 4, 5, {"a", "axis", "out", "keepdims", "where"}
+#define TRUTH_FIELDS {P_a, P_axis, P_out, P_keepdims, P_where}
+#define INDEX_SIGNATURE 3, 4, {"a", "axis", "out", "keepdims"}
+#define INDEX_FIELDS {P_a, P_axis, P_out, P_keepdims}
+#define PTP_SIGNATURE 4, 4, {"a", "axis", "out", "keepdims"}
+#define PTP_FIELDS INDEX_FIELDS
+#define MEAN_SIGNATURE 5, 6, {"a", "axis", "dtype", "out", "keepdims", "where"}
 #define MEAN_FIELDS {P_a, P_axis, P_dtype, P_out, P_keepdims, P_where}
-#define VAR_PARAMS {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}
-#define VAR_FIELDS                                                                                 \
-    {P_a, P_axis, P_dtype, P_out, P_ddof, P_keepdims, P_where, P_mean, P_correction}
-#define COUNT_PARAMS {"a", "axis", "keepdims"}
+#define VAR_SIGNATURE 6, 9, {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}
+#define VAR_FIELDS {P_a, P_axis, P_dtype, P_out, P_ddof, P_keepdims, P_where, P_mean, P_correction}
+#define COUNT_SIGNATURE 2, 3, {"a", "axis", "keepdims"}
 #define COUNT_FIELDS {P_a, P_axis, P_keepdims}
-#define SCAN_PARAMS {"a", "axis", "dtype", "out"}
+#define SCAN_SIGNATURE 4, 4, {"a", "axis", "dtype", "out"}
 #define SCAN_FIELDS {P_a, P_axis, P_dtype, P_out}
+#define ACCUMULATE_SIGNATURE 2, 4, {"a", "axis", "dtype", "out"}
+#define ACCUMULATE_FIELDS SCAN_FIELDS
 
-/* REDUCTION(name, numpy name, n_pos, n, PARAMS, FIELDS, call): the function reduce_<name>; without a module, the method. */
-#define REDUCTION(name, numpy_name, n_pos, n, params, fields, call)                                \
-    static struct reduction name##_reduction = {{#name, 1, n_pos, n, params, {NULL}}, fields};  \
+/* The function reduce_<name>, which traces by `call`, or hands over by `hand`; without a module it is the method. */
+#define REDUCTION(name, kind, call, hand)                                                          \
+    static struct reduction name##_reduction = {{#name, 1, kind##_SIGNATURE, {NULL}}, kind##_FIELDS}; \
     static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
     {                                                                                              \
-        struct fr_request q;                                                                          \
-        PyObject      *result = NULL;                                                              \
+        struct fr_request q;                                                                       \
+        PyObject         *result = NULL;                                                           \
         if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
             return NULL;                                                                           \
-        if ((call) != FR_VALUE_HAND)                                                             \
+        if ((call) != FR_VALUE_HAND)                                                               \
             return result;                                                                         \
-        return module ? fr_hand_name(numpy_name, args, nargs, kw)                                  \
-                      : fr_hand_method(#name, FR_READS, args, nargs, kw);                          \
+        return module ? hand : fr_hand_method(#name, FR_READS, args, nargs, kw);                   \
     }
-REDUCTION(sum, "sum", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_sum, &q, &result))
-REDUCTION(prod, "prod", 7, 7, SUM_PARAMS, SUM_FIELDS, fr_reduce_trace_reduce(FR_OP_prod, &q, &result))
-REDUCTION(max, "max", 6, 6, MAX_PARAMS, MAX_FIELDS, fr_reduce_trace_reduce(FR_OP_max, &q, &result))
-REDUCTION(min, "min", 6, 6, MAX_PARAMS, MAX_FIELDS, fr_reduce_trace_reduce(FR_OP_min, &q, &result))
-REDUCTION(any, "any", 4, 5, ANY_PARAMS, ANY_FIELDS, fr_reduce_trace_reduce(FR_OP_any, &q, &result))
-REDUCTION(all, "all", 4, 5, ANY_PARAMS, ANY_FIELDS, fr_reduce_trace_reduce(FR_OP_all, &q, &result))
-REDUCTION(argmax, "argmax", 3, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_arg(FR_OP_argmax, &q, &result))
-REDUCTION(argmin, "argmin", 3, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_arg(FR_OP_argmin, &q, &result))
-REDUCTION(mean, "mean", 5, 6, MEAN_PARAMS, MEAN_FIELDS, fr_reduce_trace_mean(&q, &result))
-REDUCTION(var, "var", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(false, &q, &result))
-REDUCTION(std, "std", 6, 9, VAR_PARAMS, VAR_FIELDS, fr_reduce_trace_var(true, &q, &result))
-REDUCTION(ptp, "ptp", 4, 4, ARG_PARAMS, ARG_FIELDS, fr_reduce_trace_ptp(&q, &result))
-REDUCTION(count_nonzero, "count_nonzero", 2, 3, COUNT_PARAMS, COUNT_FIELDS, fr_reduce_trace_count(&q, &result))
-REDUCTION(cumsum, "cumsum", 4, 4, SCAN_PARAMS, SCAN_FIELDS, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result))
-REDUCTION(cumprod, "cumprod", 4, 4, SCAN_PARAMS, SCAN_FIELDS,
-          fr_reduce_trace_scan(FR_OP_cumprod, &q, &result))
-REDUCTION(cummax, "maximum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
-          fr_reduce_trace_scan(FR_OP_cummax, &q, &result))
-REDUCTION(cummin, "minimum.accumulate", 2, 4, SCAN_PARAMS, SCAN_FIELDS,
-          fr_reduce_trace_scan(FR_OP_cummin, &q, &result))
+#define REDUCE(name, rule, ...)                                                                    \
+    REDUCTION(name, rule,                                                                          \
+              fr_op_finds_index(FR_OP_##name) ? fr_reduce_trace_arg(FR_OP_##name, &q, &result)     \
+                                              : fr_reduce_trace_reduce(FR_OP_##name, &q, &result), \
+              fr_functions_hand(FR_OP_##name, args, nargs, kw))
+#include "ir/ops.def"
+#define HAND(name) fr_hand_name(name, args, nargs, kw)
+REDUCTION(mean, MEAN, fr_reduce_trace_moment(FR_MEAN, &q, &result), HAND("mean"))
+REDUCTION(var, VAR, fr_reduce_trace_moment(FR_VAR, &q, &result), HAND("var"))
+REDUCTION(std, VAR, fr_reduce_trace_moment(FR_STD, &q, &result), HAND("std"))
+REDUCTION(ptp, PTP, fr_reduce_trace_ptp(&q, &result), HAND("ptp"))
+REDUCTION(count_nonzero, COUNT, fr_reduce_trace_count(&q, &result), HAND("count_nonzero"))
+REDUCTION(cumsum, SCAN, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result), HAND("cumsum"))
+REDUCTION(cumprod, SCAN, fr_reduce_trace_scan(FR_OP_cumprod, &q, &result), HAND("cumprod"))
+REDUCTION(cummax, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummax, &q, &result), HAND("maximum.accumulate"))
+REDUCTION(cummin, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummin, &q, &result), HAND("minimum.accumulate"))
 
 /* cumulative_sum and cumulative_prod of the Array API: an axis must be named where there are several. */
 static struct fr_signature cumulative_signature = {
@@ -200,34 +200,31 @@ fr_reductions_init(void)
     "into a tensor. Raises AxisError beyond ndim, ValueError for a repeated axis."
 
 PyMethodDef fr_reductions_methods[] = {
-    {"sum", FR_FAST(reduce_sum),
-     "sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True)\n--\n\n"
-     "Sum over axes, in NumPy's order: the same bits. Integers are summed in 64 bits.\n" AXES},
-    {"prod", FR_FAST(reduce_prod),
-     "prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True)\n--\n\n"
-     "Product over axes, element after element. Integers are multiplied in 64 bits.\n" AXES},
-    {"max", FR_FAST(reduce_max),
-     "max(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
-     "Largest element; NaN if there is one. ValueError if there is no element.\n" AXES},
+#define INITIAL_zero "0"
+#define INITIAL_one "1"
+#define EMPTY_zero ""
+#define EMPTY_one ""
+#define EMPTY_lowest " NaN if there is one; ValueError if there is no element."
+#define EMPTY_highest EMPTY_lowest
+#define TEXT_SUM(name, combine, identity)                                                          \
+    name "(a, axis=None, dtype=None, out=None, keepdims=False, initial=" INITIAL_##identity        \
+         ", where=True)\n--\n\nThe elements joined by " combine ", in NumPy's order: the same bits. " \
+         "bool and integers become 64 bits wide.\n" AXES
+#define TEXT_SAME(name, combine, identity)                                                         \
+    name "(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"              \
+         "The elements joined by " combine "." EMPTY_##identity "\n" AXES
+#define TEXT_TRUTH(name, combine, identity)                                                        \
+    name "(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"                         \
+         "The elements joined by " combine "; bool. What is not zero is true.\n" AXES
+#define TEXT_INDEX(name, combine, identity)                                                        \
+    name "(a, axis=None, out=None, *, keepdims=False)\n--\n\n"                                     \
+         "Index of the first " combine " along one axis, or in C order for None; int64.\n"          \
+         "ValueError if there is no element, AxisError beyond ndim."
+#define REDUCE(name, rule, kinds, combine, identity, ...)                                          \
+    {#name, FR_FAST(reduce_##name), TEXT_##rule(#name, #combine, identity)},
+#include "ir/ops.def"
     {"amax", FR_FAST(reduce_max), "amax(a, axis=None, out=None, ...)\n--\n\nAs max."},
-    {"min", FR_FAST(reduce_min),
-     "min(a, axis=None, out=None, keepdims=False, initial=None, where=True)\n--\n\n"
-     "Smallest element; NaN if there is one. ValueError if there is no element.\n" AXES},
     {"amin", FR_FAST(reduce_min), "amin(a, axis=None, out=None, ...)\n--\n\nAs min."},
-    {"any", FR_FAST(reduce_any),
-     "any(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
-     "True where an element is not zero; bool.\n" AXES},
-    {"all", FR_FAST(reduce_all),
-     "all(a, axis=None, out=None, keepdims=False, *, where=True)\n--\n\n"
-     "True where no element is zero; bool.\n" AXES},
-    {"argmax", FR_FAST(reduce_argmax),
-     "argmax(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
-     "Index of the first largest element along one axis, or in C order for None; int64.\n"
-     "ValueError if there is no element, AxisError beyond ndim."},
-    {"argmin", FR_FAST(reduce_argmin),
-     "argmin(a, axis=None, out=None, *, keepdims=False)\n--\n\n"
-     "Index of the first smallest element along one axis, or in C order for None; int64.\n"
-     "ValueError if there is no element, AxisError beyond ndim."},
     {"mean", FR_FAST(reduce_mean),
      "mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True)\n--\n\n"
      "Arithmetic mean, NumPy's bits; integers are averaged in float64.\n" AXES},

@@ -227,7 +227,7 @@ fit_int(fr_op op, struct fr_value *x, fr_dtype d)
         return FR_VALUE_OK;
     }
     /* NumPy compares exactly, and clip and where have rules of their own. */
-    if (rule == FR_RULE_TRUTH || op == FR_OP_clip || op == FR_OP_where)
+    if (rule == FR_RULE_TRUTH || (fr_op_info[op].flags & FR_OPF_PLAIN))
         return FR_VALUE_HAND;
     if (n->huge && !(d == FR_U32 && !n->negative && fits_unsigned(x->object)))
         PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
@@ -243,7 +243,7 @@ fr_value_fit(fr_op op, struct fr_value *x, int n)
     fr_dtype d = FR_N_DTYPES;
     bool     ints = false;
 
-    for (int i = op == FR_OP_where ? 1 : 0; i < n; i++) {
+    for (int i = fr_op_info[op].rule == FR_RULE_SELECT; i < n; i++) {
         fr_dtype mine = x[i].arg.t ? x[i].arg.t->dtype : x[i].arg.n.dtype;
         if (!x[i].arg.t && x[i].arg.n.weak) {
             ints |= x[i].arg.n.weak == 'i';
@@ -258,7 +258,7 @@ fr_value_fit(fr_op op, struct fr_value *x, int n)
         return FR_VALUE_OK;
     if (fr_op_info[op].rule == FR_RULE_LDEXP)
         d = FR_I64; /* an exponent has nothing to do with the number's dtype */
-    for (int i = op == FR_OP_where ? 1 : 0; i < n; i++)
+    for (int i = fr_op_info[op].rule == FR_RULE_SELECT; i < n; i++)
         if (!x[i].arg.t && x[i].arg.n.weak == 'i') {
             int st = fit_int(op, &x[i], d);
             if (st != FR_VALUE_OK)

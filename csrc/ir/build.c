@@ -51,8 +51,8 @@ fr_build_map_as(fr_op op, int n_args, fr_dtype dtype, fr_dtype *compute, struct 
 
     for (int k = 0; k < n_args; k++)
         types[k] = (struct fr_op_type){.dtype = fr_op_arg(op, k, dtype)};
-    if (fr_op_arg(op, 0, dtype) != dtype && fr_op_info[op].rule == FR_RULE_SAME)
-        *compute = dtype; /* random numbers: their inputs are counters whatever they compute */
+    if (fr_op_info[op].rule == FR_RULE_RANDOM)
+        *compute = dtype; /* its inputs are counters whatever it computes */
     else if ((st = fr_op_resolve(op, types, compute, err)) != FR_OK)
         return st;
     if (*compute != dtype && fr_op_result(op, *compute) != dtype)
@@ -266,14 +266,16 @@ fr_build_reduce(fr_op op, fr_dtype from, const struct fr_layout *l, uint32_t axe
     } else if (info->rule == FR_RULE_TRUTH) {
         compute = FR_BOOL; /* anything but zero, NaN included, is true */
     }
-    if (info->rule == FR_RULE_SAME || info->rule == FR_RULE_INDEX) {
+    if (info->rule == FR_RULE_SAME && !fr_op_takes(op, compute)) /* the others compute in what they take */
+        return fr_fail(err, FR_EUFUNC, "'%s' not supported for elements of %s", info->name, fr_dtype_name(from));
+    if (fr_op_picks(op)) {
         for (int k = 0; k < l->ndim; k++)
             if ((axes >> k & 1) && fr_layout_dims(l)[k] == 0)
                 return info->rule == FR_RULE_SAME
                            ? fr_fail(err, FR_EVALUE,
-                                     "zero-size array to reduction operation %simum which has no "
+                                     "zero-size array to reduction operation %s which has no "
                                      "identity",
-                                     info->name)
+                                     fr_op_info[info->combine].name)
                            : fr_fail(err, FR_EVALUE,
                                      "attempt to get %s of an empty sequence", info->name);
     }

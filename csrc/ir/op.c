@@ -2,29 +2,27 @@
 
 #include <string.h>
 
+/* The rows write flags bare, joined by | where there are several. */
+enum { COMM = FR_OPF_COMM, COSTLY = FR_OPF_COSTLY, SLOW = FR_OPF_SLOW, QUOTIENT = FR_OPF_QUOTIENT, WHOLE = FR_OPF_WHOLE,
+       COMPARES = FR_OPF_COMPARES, NOBOOL = FR_OPF_NOBOOL, MOVES = FR_OPF_MOVES, BITS = FR_OPF_BITS, OURS = FR_OPF_OURS,
+       PLAIN = FR_OPF_PLAIN, ORDERED = FR_OPF_ORDERED };
+
 const struct fr_op_info fr_op_info[FR_N_OPS] = {
-#define OP(name, n, rule, kinds, recipe, flags, domain)                                            \
-    [FR_OP_##name] = {#name, kinds, FR_CLASS_MAP, n, FR_RULE_##rule, FR_OPF_FLAGS(flags),          \
-                      FR_DOMAIN_##domain, 0},
-#define REDUCE(name, rule, kinds, combine, flags)                                                  \
-    [FR_OP_##name] = {#name, kinds, FR_CLASS_REDUCE, 1, FR_RULE_##rule, FR_OPF_FLAGS(flags), 0,    \
-                      FR_OP_##combine},
-#define SCAN(name, rule, kinds, combine)                                                           \
-    [FR_OP_##name] = {#name, kinds, FR_CLASS_SCAN, 1, FR_RULE_##rule, 0, 0, FR_OP_##combine},
-#define CALL(name, n) [FR_OP_##name] = {#name, "", FR_CLASS_CALL, n, 0, 0, 0, 0},
-#define NODE(name) [FR_OP_##name] = {#name, "", FR_CLASS_NODE, 0, 0, 0, 0, 0},
-/* The rows write flags bare (COMM, 0), joined by | where there are several. */
-#define COMM FR_OPF_COMM
-#define COSTLY FR_OPF_COSTLY
-#define NOBOOL FR_OPF_NOBOOL
-#define ORDERED FR_OPF_ORDERED
-#define FR_OPF_FLAGS(flags) (flags)
+#define MAP(op, n, rules, takes, errors, is, from, user)                                                               \
+    [FR_OP_##op] = {#op, takes, errors, FR_CLASS_MAP, n, FR_RULE_##rules, FR_DOMAIN_##from, 0, is, 0, FR_OP_##user},
+#define OP(name, n, rule, kinds, recipe, raises, adjoint, flags, domain)                                               \
+    MAP(name, n, rule, kinds, raises, flags, domain, name)
+#define INNER(name, n, rule, kinds, recipe, raises, adjoint, flags, domain, written)                                   \
+    MAP(name, n, rule, kinds, raises, flags | FR_OPF_INNER, domain, written)
+#define REDUCE(name, rule, kinds, combine, identity, adjoint, flags)                                                   \
+    [FR_OP_##name] = {#name, kinds, "", FR_CLASS_REDUCE, 1, FR_RULE_##rule, 0, FR_IDENTITY_##identity, flags,          \
+                      FR_OP_##combine, FR_OP_##name},
+#define SCAN(name, rule, kinds, combine, adjoint)                                                                      \
+    [FR_OP_##name] = {#name, kinds, "", FR_CLASS_SCAN, 1, FR_RULE_##rule, 0, 0, 0, FR_OP_##combine, FR_OP_##name},
+#define CALL(name, n, raises, adjoint)                                                                                 \
+    [FR_OP_##name] = {#name, "", raises, FR_CLASS_CALL, n, 0, 0, 0, 0, 0, FR_OP_##name},
+#define NODE(name, n, adjoint) [FR_OP_##name] = {#name, "", "", FR_CLASS_NODE, n, 0, 0, 0, 0, 0, FR_OP_##name},
 #include "ir/ops.def"
-#undef OP
-#undef REDUCE
-#undef SCAN
-#undef CALL
-#undef NODE
 };
 
 fr_op
@@ -73,12 +71,6 @@ promote_floats(const struct fr_op_type *t, int n)
     return joint;
 }
 
-static bool
-accepts(const struct fr_op_info *info, fr_dtype d)
-{
-    return strchr(info->kinds, fr_dtype_kind(d)) != NULL;
-}
-
 fr_status
 fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struct fr_err *err)
 {
@@ -105,16 +97,16 @@ fr_op_resolve(fr_op op, const struct fr_op_type *types, fr_dtype *compute, struc
         break;
     default:
         d = promote(types, info->arity);
-        if (d == FR_BOOL && !accepts(info, d) && !(info->flags & FR_OPF_NOBOOL)) {
+        if (d == FR_BOOL && !fr_op_takes(op, d) && !(info->flags & FR_OPF_NOBOOL)) {
             d = FR_I8;
-            if (!accepts(info, d))
+            if (!fr_op_takes(op, d))
                 d = fr_dtype_to_float(d);
-        } else if (d < FR_F16 && d != FR_BOOL && !accepts(info, d)) {
+        } else if (d < FR_F16 && d != FR_BOOL && !fr_op_takes(op, d)) {
             d = fr_dtype_to_float(d);
         }
         break;
     }
-    if (accepts(info, d)) {
+    if (fr_op_takes(op, d)) {
         *compute = d;
         return FR_OK;
     }
@@ -144,26 +136,41 @@ fr_op_result(fr_op op, fr_dtype compute)
 fr_dtype
 fr_op_arg(fr_op op, int k, fr_dtype compute)
 {
-    switch (op) {
-    case FR_OP_random_bits:
-    case FR_OP_random_uniform:
-    case FR_OP_random_normal:
-        return FR_U64;
+    switch (fr_op_info[op].rule) {
+    case FR_RULE_RANDOM: return FR_U64;
+    case FR_RULE_SELECT: return k == 0 ? FR_BOOL : compute;
+    case FR_RULE_LDEXP: return k == 1 ? FR_I64 : compute;
+    default: return compute;
     }
-    if (fr_op_info[op].rule == FR_RULE_SELECT && k == 0)
-        return FR_BOOL;
-    if (fr_op_info[op].rule == FR_RULE_LDEXP && k == 1)
-        return FR_I64;
-    return compute;
 }
 
 int
 fr_op_compute_arg(fr_op op)
 {
-    switch (op) {
-    case FR_OP_random_bits:
-    case FR_OP_random_uniform:
-    case FR_OP_random_normal: return -1;
-    default: return fr_op_info[op].rule == FR_RULE_SELECT;
+    return fr_op_info[op].rule == FR_RULE_RANDOM ? -1 : fr_op_info[op].rule == FR_RULE_SELECT;
+}
+
+uint64_t
+fr_op_identity(fr_op op, fr_dtype d, int part)
+{
+    const fr_dtype c = fr_dtype_info[d].component;
+    const int      bits = 8 * fr_dtype_size(c);
+    const uint64_t sign = 1ull << (bits - 1);
+    const bool     low = fr_op_info[op].identity == FR_IDENTITY_lowest;
+    uint64_t       one, inf;
+
+    switch (c) {
+    case FR_F16: one = 0x3c00, inf = 0x7c00; break;
+    case FR_F32: one = 0x3f800000, inf = 0x7f800000; break;
+    case FR_F64: one = 0x3ffull << 52, inf = 0x7ffull << 52; break;
+    default: one = 1, inf = 0; break;
+    }
+    if (!fr_op_picks(op))
+        return fr_op_info[op].identity == FR_IDENTITY_one && part == 0 ? one : 0;
+    switch (fr_dtype_kind(c)) {
+    case 'f': return low ? inf | sign : inf;
+    case 'i': return low ? sign : sign - 1;
+    case 'b': return !low;
+    default: return low ? 0 : sign | (sign - 1);
     }
 }

@@ -1,4 +1,4 @@
-/* ir/op.h -- the operation table: names, arities, dtype rules, flags.  Rows are in ops.def. */
+/* ir/op.h -- the operation table: what is known about each operation.  Rows are in ops.def. */
 #ifndef FR_IR_OP_H
 #define FR_IR_OP_H
 
@@ -12,7 +12,7 @@ enum fr_op_code {
 #define REDUCE(name, ...) FR_OP_##name,
 #define SCAN(name, ...) FR_OP_##name,
 #define CALL(name, ...) FR_OP_##name,
-#define NODE(name) FR_OP_##name,
+#define NODE(name, ...) FR_OP_##name,
 #include "ir/ops.def"
     FR_N_OPS
 #undef OP
@@ -24,28 +24,66 @@ enum fr_op_code {
 
 enum fr_op_class { FR_CLASS_MAP, FR_CLASS_REDUCE, FR_CLASS_SCAN, FR_CLASS_CALL, FR_CLASS_NODE };
 
-enum fr_op_flags { FR_OPF_COMM = 1, FR_OPF_COSTLY = 2, FR_OPF_NOBOOL = 4,
-                   FR_OPF_ORDERED = 8 };
+enum fr_op_flags { FR_OPF_COMM = 1, FR_OPF_COSTLY = 2, FR_OPF_SLOW = 4, FR_OPF_QUOTIENT = 8, FR_OPF_WHOLE = 16,
+                   FR_OPF_COMPARES = 32, FR_OPF_NOBOOL = 64, FR_OPF_MOVES = 128, FR_OPF_BITS = 256, FR_OPF_OURS = 512,
+                   FR_OPF_PLAIN = 1024, FR_OPF_ORDERED = 2048, FR_OPF_INNER = 4096 };
 
 enum { FR_FEW_DIGITS = 21 };     /* bits of a significand that divide_few takes */
 
 enum fr_op_rule { FR_RULE_SAME, FR_RULE_FLOAT, FR_RULE_TRUEDIV, FR_RULE_TRUTH, FR_RULE_COMPONENT,
-                  FR_RULE_SELECT, FR_RULE_LDEXP, FR_RULE_COUNT, FR_RULE_SUM, FR_RULE_INDEX };
+                  FR_RULE_SELECT, FR_RULE_LDEXP, FR_RULE_COUNT, FR_RULE_RANDOM, FR_RULE_SUM, FR_RULE_INDEX };
 
 enum fr_op_domain { FR_DOMAIN_any, FR_DOMAIN_pos, FR_DOMAIN_unit, FR_DOMAIN_ge1, FR_DOMAIN_gtm1,
                     FR_DOMAIN_small, FR_DOMAIN_nonneg };
 
+enum fr_op_identity { FR_IDENTITY_zero, FR_IDENTITY_one, FR_IDENTITY_lowest, FR_IDENTITY_highest };
+
 struct fr_op_info {
     const char *name;
     const char *kinds;       /* accepted NumPy kinds after promotion */
+    const char *raises;      /* letters of "doui" */
     uint8_t     class_;      /* enum fr_op_class */
     uint8_t     arity;
     uint8_t     rule;        /* enum fr_op_rule */
-    uint8_t     flags;       /* enum fr_op_flags */
     uint8_t     domain;      /* enum fr_op_domain */
+    uint8_t     identity;    /* enum fr_op_identity: of a REDUCE */
+    uint16_t    flags;       /* enum fr_op_flags */
     fr_op       combine;     /* REDUCE and SCAN: the operation that joins two results */
+    fr_op       written;     /* the operation that the user wrote: but for INNER rows, itself */
 };
 extern const struct fr_op_info fr_op_info[FR_N_OPS];
+
+/* Whether each element of the result is made of the arguments' elements at its place. */
+static inline bool
+fr_op_by_element(fr_op op)
+{
+    return fr_op_info[op].class_ == FR_CLASS_MAP || op == FR_OP_cast;
+}
+
+/* Whether the row's kinds name that of dtype d. */
+static inline bool
+fr_op_takes(fr_op op, fr_dtype d)
+{
+    const char *k = fr_op_info[op].kinds, kind = fr_dtype_kind(d);
+
+    while (*k && *k != kind)
+        k++;
+    return *k;
+}
+
+/* Whether it is an index that a reduction finds: argmax, argmin. */
+static inline bool
+fr_op_finds_index(fr_op op)
+{
+    return fr_op_info[op].rule == FR_RULE_INDEX;
+}
+
+/* Whether a reduction picks one of its elements, or its index, and has no result without any. */
+static inline bool
+fr_op_picks(fr_op op)
+{
+    return fr_op_info[op].identity >= FR_IDENTITY_lowest;
+}
 
 /* Whether `axes` of a node say something. */
 static inline bool
@@ -56,6 +94,10 @@ fr_op_has_axes(fr_op op)
     return FR_UNLIKELY(c != FR_CLASS_MAP) &&
            (c == FR_CLASS_REDUCE || c == FR_CLASS_SCAN || c == FR_CLASS_CALL || op == FR_OP_iota);
 }
+
+/* Bits of a part of the number with which a reduction into accumulators of dtype d begins: part 0, or of a complex
+ * number also 1. */
+uint64_t  fr_op_identity(fr_op op, fr_dtype d, int part);
 
 /* The operation called `name`, or FR_N_OPS. */
 fr_op     fr_op_find(const char *name, int len);

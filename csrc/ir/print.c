@@ -114,8 +114,7 @@ fr_graph_print(const struct fr_graph *g, char *out, size_t cap)
                     fr_text_put(&t, first ? "%d" : ",%d", k);
                     first = 0;
                 }
-        } else if (info->class_ == FR_CLASS_SCAN || n->op == FR_OP_iota || n->op == FR_OP_take ||
-                   n->op == FR_OP_number_power) {
+        } else if (fr_op_has_axes(n->op) && n->op != FR_OP_matmul) {
             fr_text_put(&t, " axis=%u", n->axes);
         }
         fr_text_put(&t, "%s%s\n", n->dying ? " dying" : "", n->pinned ? " pinned" : "");

@@ -28,15 +28,11 @@ check_alive(const struct fr_graph *g, const struct fr_gnode *n, int i)
 static const char *
 check_arity(const struct fr_graph *g, const struct fr_gnode *n, int i)
 {
-    static const uint8_t of_node[FR_N_OPS] = {[FR_OP_cast] = 1, [FR_OP_store] = 2};
-    const struct fr_op_info *info = &fr_op_info[n->op];
-    int want = info->class_ == FR_CLASS_NODE ? of_node[n->op] : info->arity;
-
     (void)g;
     (void)i;
     if (n->op == FR_OP_scalar || n->op == FR_OP_view)
         return "is not a node of a closed graph";
-    return n->n_args == want ? NULL : "has the wrong number of arguments";
+    return n->n_args == fr_op_info[n->op].arity ? NULL : "has the wrong number of arguments";
 }
 
 static const char *

@@ -199,9 +199,9 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
             if (!pass.roots[i] || in->kind != FR_INST_REDUCE)
                 continue;
             snprintf(of, sizeof of, "%s%s.", fr_reduce_is_sum(in) ? "t" : "a", pass.tag);
-            part = fr_names_make(of, fr_reduce_is_index(in) ? "m" : "v", (int)i, d);
+            part = fr_names_make(of, fr_op_finds_index(in->op) ? "m" : "v", (int)i, d);
             fr_write_store(w, d, &slot, &part, "");
-            if (fr_reduce_is_index(in))
+            if (fr_op_finds_index(in->op))
                 W("    slots_out[%u].index = %sv%u;\n", i, of, i);
         }
     }

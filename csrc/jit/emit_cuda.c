@@ -84,14 +84,14 @@ write_shuffle(struct fr_writer *w, const struct fr_pass *pass, bool sums)
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const struct fr_inst *in = &w->nest->insts[i];
         const fr_dtype        d = fr_reduce_dtype(w->nest, in);
-        const char           *letter = fr_reduce_is_index(in) ? "m" : "v";
+        const char           *letter = fr_op_finds_index(in->op) ? "m" : "v";
 
         if (!pass->roots[i] || in->kind != FR_INST_REDUCE || fr_reduce_is_sum(in) != sums)
             continue;
         for (int p = 0; p < fr_parts(d); p++)
             W("    t.%s = __shfl_xor_sync(mask, a.%s, k);\n",
               fr_names_make("", letter, (int)i, d).s[p], fr_names_make("", letter, (int)i, d).s[p]);
-        if (fr_reduce_is_index(in))
+        if (fr_op_finds_index(in->op))
             W("    t.v%u = __shfl_xor_sync(mask, a.v%u, k);\n", i, i);
     }
     W("    return t;\n}\n");

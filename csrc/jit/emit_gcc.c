@@ -139,7 +139,7 @@ finish_reductions(struct emit *e, int s, gj_rvalue *slots)
         if (in->kind != FR_INST_REDUCE || in->stage != s + 1)
             continue;
         how = fr_emit_reduce_how(e, in);
-        if (in->op == FR_OP_argmax || in->op == FR_OP_argmin) {
+        if (fr_op_finds_index(in->op)) {
             v = fr_emit_load_slot(e, FR_I64, slots, at + (int64_t)offsetof(struct fr_slot, index));
         } else if (how == HOW_TREE) {
             fr_dtype   m = fr_gcc_machine(acc);

@@ -130,7 +130,7 @@ static inline int
 n_args(const struct fr_inst *in)
 {
     if (in->kind == FR_INST_OP)
-        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+        return fr_op_info[in->op].arity;
     return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
 }
 

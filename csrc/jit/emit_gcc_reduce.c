@@ -17,22 +17,13 @@ fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in)
     fr_dtype from = inst(e, in->a[0])->dtype;
     bool     real_number = from >= FR_F16;
 
-    switch (in->op) {
-    case FR_OP_sum:
-        return tree_sum(in) ? HOW_TREE : HOW_LANES;
-    case FR_OP_prod:
-        return real_number ? HOW_SEQ : HOW_LANES;
-    case FR_OP_max:
-    case FR_OP_min:
-        if (e->peaks && fr_emit_is_peak(in->op, from))
-            return HOW_PEAK;
-        return real_number ? HOW_PICK : HOW_LANES;
-    case FR_OP_argmax:
-    case FR_OP_argmin:
+    if (fr_op_finds_index(in->op))
         return HOW_PICK;
-    default:
-        return HOW_LANES;
-    }
+    if (fr_op_picks(in->op) && real_number)
+        return e->peaks && fr_emit_is_peak(in->op, from) ? HOW_PEAK : HOW_PICK;
+    if (tree_sum(in))
+        return HOW_TREE;
+    return in->op == FR_OP_prod && real_number ? HOW_SEQ : HOW_LANES;
 }
 
 /* Bytes of the smallest number that the stage handles in vectors; bools inside are masks. */
@@ -72,41 +63,6 @@ fr_emit_stage_has(const struct emit *e, enum how how)
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
 
-/* Bits of the neutral element of a lane-wise reduction of `d` elements. */
-static uint64_t
-identity_bits(fr_op op, fr_dtype d)
-{
-    bool     low = op == FR_OP_max || op == FR_OP_argmax;
-    int      bits = 8 * fr_dtype_size(fr_dtype_info[d].component);
-    uint64_t all = bits == 64 ? ~0ull : (1ull << bits) - 1;
-
-    switch (op) {
-    case FR_OP_sum:
-    case FR_OP_any:
-        return 0;
-    case FR_OP_prod:
-    case FR_OP_all:
-        return 1;
-    default:
-        break;
-    }
-    switch (fr_dtype_info[d].component) {
-    case FR_BOOL:
-        return !low;
-    case FR_F16:
-        return low ? 0xfc00 : 0x7c00;
-    case FR_F32:
-        return low ? 0xff800000u : 0x7f800000u;
-    case FR_F64:
-        return low ? 0xfffull << 52 : 0x7ffull << 52;
-    default:
-        break;
-    }
-    if (fr_dtype_kind(d) == 'u')
-        return low ? 0 : all;
-    return low ? 1ull << (bits - 1) : all >> 1;
-}
-
 static gj_rvalue *
 identity(struct emit *e, const struct sink *k)
 {
@@ -116,10 +72,10 @@ identity(struct emit *e, const struct sink *k)
     if (k->how == HOW_TREE)
         return fr_gcc_bits(c, m, m == FR_F32 ? 0x80000000u : 1ull << 63);
     if (k->how == HOW_SEQ)
-        return fr_gcc_bits(c, m, m == FR_F32 ? 0x3f800000u : 0x3ffull << 52);
+        return fr_gcc_bits(c, m, fr_op_identity(k->op, m, 0));
     if (k->dtype == FR_BOOL)
-        return fr_gcc_int(c, k->lane, (int64_t)identity_bits(k->op, FR_BOOL));
-    return fr_gcc_bits(c, m, identity_bits(k->op, k->dtype));
+        return fr_gcc_int(c, k->lane, (int64_t)fr_op_identity(k->op, FR_BOOL, 0));
+    return fr_gcc_bits(c, m, fr_op_identity(k->op, k->dtype, 0));
 }
 
 /* A tree of complex numbers has both parts side by side in one set of registers. */
@@ -396,7 +352,7 @@ fr_emit_or_identity(struct emit *e, const struct sink *k, gj_rvalue *v, gj_rvalu
     struct fr_gcc *c = &e->c;
     gj_rvalue     *live = is_live(e, b, k->lane_bytes);
     fr_dtype       m = fr_gcc_machine(k->dtype);
-    gj_rvalue     *none = fr_gcc_bits(c, m, identity_bits(k->op, k->dtype));
+    gj_rvalue     *none = fr_gcc_bits(c, m, fr_op_identity(k->op, k->dtype, 0));
 
     return fr_gcc_keep(c, k->dtype == FR_BOOL ? c->t_bool : k->lane, fr_gcc_select(c, m, live, v, none));
 }
@@ -417,9 +373,9 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     }
     if (k->how == HOW_LANES)
         v.re = fr_emit_or_identity(e, k, v.re, b);
-    if (k->how == HOW_LANES && k->dtype == FR_BOOL) {
+    if (k->how == HOW_LANES && k->dtype == FR_BOOL && (fr_op_picks(k->op) || fr_op_info[k->op].rule == FR_RULE_TRUTH)) {
         /* As integers: what a lane holds is no mask, and to make it one takes longer than all the rest. */
-        int op = k->op == FR_OP_any || k->op == FR_OP_max ? GJ_OR : GJ_AND;
+        int op = fr_op_identity(k->op, FR_BOOL, 0) ? GJ_AND : GJ_OR;
 
         fr_gcc_set(c, lane[0], fr_gcc_bin(c, op, k->lane, part[0], to_lane(e, k, v.re)));
         return;
@@ -614,7 +570,7 @@ rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
     all = fr_gcc_int(c, type, (int64_t)(~0ull >> (65 - bits)));
     size = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_AND, type, v, all));
     is_nan = fr_gcc_cmp(c, GJ_GT, size,
-                        fr_gcc_int(c, type, (int64_t)identity_bits(FR_OP_min, k->dtype)));
+                        fr_gcc_int(c, type, (int64_t)fr_op_identity(FR_OP_min, k->dtype, 0)));
     sign = fr_gcc_bin(c, GJ_RSHIFT, type, v, fr_gcc_int(c, type, bits - 1));
     v = fr_gcc_bin(c, GJ_XOR, type, v, fr_gcc_bin(c, GJ_AND, type, sign, all));
     v = fr_gcc_select(c, w, fr_gcc_cmp(c, GJ_EQ, size, fr_gcc_int(c, type, 0)),
@@ -776,7 +732,7 @@ fr_emit_write_partial_results(struct emit *e)
             break;
         }
         fr_emit_store_slot(e, d, e->slots_out, k->inst, v);
-        if (k->op != FR_OP_argmax && k->op != FR_OP_argmin)
+        if (!fr_op_finds_index(k->op))
             continue;
         slot = fr_gcc_offset(c, e->slots_out,
                              fr_gcc_i64(c, (int64_t)(sizeof(struct fr_slot) * k->inst +

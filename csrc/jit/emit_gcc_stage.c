@@ -18,7 +18,7 @@ add_sink(struct emit *e, int i, enum how how)
     *k = (struct sink){.inst = (uint16_t)i, .how = how, .op = in->op, .dtype = in->dtype};
     if (in->kind == FR_INST_REDUCE) {
         k->dtype = inst(e, in->a[0])->dtype;
-        if (in->op == FR_OP_any || in->op == FR_OP_all)
+        if (fr_op_info[in->op].rule == FR_RULE_TRUTH)
             k->dtype = FR_BOOL;
         else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ || how == HOW_PEAK))
             k->dtype = FR_F32;

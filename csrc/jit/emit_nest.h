@@ -105,7 +105,6 @@ bool fr_has_stages(const struct fr_nest *);
 /* What a REDUCE accumulates in: halves in f32, the best value of argmax. */
 fr_dtype fr_reduce_dtype(const struct fr_nest *, const struct fr_inst *);
 bool     fr_reduce_is_sum(const struct fr_inst *);
-bool     fr_reduce_is_index(const struct fr_inst *);
 void     fr_write_row_struct(struct fr_writer *);
 void     fr_write_rowbufs(struct fr_writer *, const char *scratch);
 /* False when the stage has nothing for a pass of this kind. */

@@ -8,23 +8,15 @@
 fr_dtype
 fr_reduce_dtype(const struct fr_nest *nest, const struct fr_inst *in)
 {
-    const struct fr_op_info *info = &fr_op_info[in->op];
-
-    if (info->rule == FR_RULE_INDEX)
+    if (fr_op_finds_index(in->op))
         return nest->insts[in->a[0]].dtype;
-    return in->dtype == FR_F16 && info->rule == FR_RULE_SUM ? FR_F32 : in->dtype;
+    return in->dtype == FR_F16 && fr_op_info[in->op].rule == FR_RULE_SUM ? FR_F32 : in->dtype;
 }
 
 bool
 fr_reduce_is_sum(const struct fr_inst *in)
 {
     return in->kind == FR_INST_REDUCE && in->op == FR_OP_sum;
-}
-
-bool
-fr_reduce_is_index(const struct fr_inst *in)
-{
-    return fr_op_info[in->op].rule == FR_RULE_INDEX;
 }
 
 bool
@@ -156,8 +148,8 @@ write_parts_struct(struct fr_writer *w, const struct fr_pass *pass, bool sums)
         d = fr_reduce_dtype(w->nest, in);
         for (int p = 0; p < fr_parts(d); p++)
             W("    %s %s;\n", fr_part_type(d),
-              fr_names_make("", fr_reduce_is_index(in) ? "m" : "v", (int)i, d).s[p]);
-        if (fr_reduce_is_index(in))
+              fr_names_make("", fr_op_finds_index(in->op) ? "m" : "v", (int)i, d).s[p]);
+        if (fr_op_finds_index(in->op))
             W("    int64_t v%u;\n", i);
     }
     W("};\n");
@@ -196,7 +188,7 @@ write_take(struct fr_writer *w, int i)
             W("%st.%s = %s;\n", w->indent, fr_names_make("", "v", i, d).s[p], v.s[p]);
         return;
     }
-    if (!fr_reduce_is_index(in)) {
+    if (!fr_op_finds_index(in->op)) {
         if (in->op == FR_OP_prod && fr_dtype_is_complex(d))
             fr_write_plain_product(w, d, args, &next);
         else
@@ -308,31 +300,6 @@ fr_write_element(struct fr_writer *w, const struct fr_pass *pass)
         write_sum_functions(w, pass);
 }
 
-/* The bits of the number with which a reduction begins. */
-static uint64_t
-identity(const struct fr_inst *in, fr_dtype d, int part)
-{
-    const fr_dtype m = fr_dtype_info[d].component;
-    const int      bits = 8 * fr_dtype_size(m);
-    const bool     low = in->op == FR_OP_max || in->op == FR_OP_any;
-    const uint64_t ones = bits == 64 ? UINT64_MAX : (1ull << bits) - 1;
-    uint64_t       inf = m == FR_F16 ? 0x7c00 : m == FR_F32 ? 0x7f800000 : 0x7ff0000000000000ull;
-    uint64_t       one = m == FR_F32 ? 0x3f800000 : m == FR_F64 ? 0x3ff0000000000000ull : 1;
-
-    if (in->op == FR_OP_prod)
-        return part ? 0 : one;
-    switch (fr_dtype_kind(m)) {
-    case 'b':
-        return !low;
-    case 'f':
-        return low ? inf | 1ull << (bits - 1) : inf;
-    case 'i':
-        return low ? 1ull << (bits - 1) : ones >> 1;
-    default:
-        return low ? 0 : ones;
-    }
-}
-
 void
 fr_write_accs(struct fr_writer *w, const struct fr_pass *pass)
 {
@@ -348,12 +315,12 @@ fr_write_accs(struct fr_writer *w, const struct fr_pass *pass)
         d = fr_reduce_dtype(w->nest, in);
         for (int p = 0; p < fr_parts(d); p++) {
             W("%sa%s.%s = ", w->indent, pass->tag,
-              fr_names_make("", fr_reduce_is_index(in) ? "m" : "v", (int)i, d).s[p]);
+              fr_names_make("", fr_op_finds_index(in->op) ? "m" : "v", (int)i, d).s[p]);
             fr_text_const(&w->text, fr_text_machine(d),
-                          fr_reduce_is_index(in) ? 0 : identity(in, d, p));
+                          fr_op_finds_index(in->op) ? 0 : fr_op_identity(in->op, d, p));
             W(";\n");
         }
-        if (fr_reduce_is_index(in))
+        if (fr_op_finds_index(in->op))
             W("%sa%s.v%u = -1;\n", w->indent, pass->tag, i);
     }
 }
@@ -363,7 +330,7 @@ fr_write_results(struct fr_writer *w, const struct fr_pass *pass)
 {
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const struct fr_inst *in = &w->nest->insts[i];
-        const fr_dtype        d = fr_reduce_is_index(in) ? FR_I64 : fr_reduce_dtype(w->nest, in);
+        const fr_dtype        d = fr_op_finds_index(in->op) ? FR_I64 : fr_reduce_dtype(w->nest, in);
         const bool            sum = fr_reduce_is_sum(in);
         const bool            narrow = d != in->dtype;
         struct fr_names       from, to;
@@ -396,7 +363,7 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const struct fr_inst *in = &w->nest->insts[i];
         const fr_dtype        d = fr_reduce_dtype(w->nest, in);
-        const char           *letter = fr_reduce_is_index(in) ? "m" : "v";
+        const char           *letter = fr_op_finds_index(in->op) ? "m" : "v";
         struct fr_names       args[2], n = fr_names_make("", "n", (int)i, d);
         char                  to[24], from[24];
 
@@ -404,7 +371,7 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
             continue;
         args[0] = fr_names_make("a->", letter, (int)i, d);
         args[1] = fr_names_make("b.", letter, (int)i, d);
-        if (!fr_reduce_is_index(in)) {
+        if (!fr_op_finds_index(in->op)) {
             fr_write_op(w, fr_op_info[in->op].combine, d, args, &n, n.s[0]);
             fr_write_store(w, d, &args[0], &n, "");
             continue;

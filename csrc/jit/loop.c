@@ -129,7 +129,7 @@ fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts)
     const struct fr_inst *load = insts, *in = insts + 1;
 
     return n_insts == 3 && load->kind == FR_INST_LOAD && load->level == FR_LEVEL_FULL && in->kind == FR_INST_REDUCE &&
-           (in->op == FR_OP_argmax || in->op == FR_OP_argmin) && fr_nest_places_compare(load->dtype) &&
+           fr_op_finds_index(in->op) && fr_nest_places_compare(load->dtype) &&
            in[1].kind == FR_INST_STORE;
 }
 
@@ -271,8 +271,7 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "op %d", in->op);
     if (streams && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
         return broken(err, n, i, "streams into %s", fr_op_info[in->op].name);
-    if (in->kind == FR_INST_OP && fr_op_info[in->op].class_ != FR_CLASS_MAP &&
-        in->op != FR_OP_cast)
+    if (in->kind == FR_INST_OP && !fr_op_by_element(in->op))
         return broken(err, n, i, "%s is no element-wise operation", fr_op_info[in->op].name);
     if (has_op && in->kind != FR_INST_OP && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
         return broken(err, n, i, "%s is no reduction", fr_op_info[in->op].name);
@@ -378,7 +377,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         if (in->op == FR_OP_cast)
             return FR_OK;
         want = fr_nest_compute(n, (int)i);
-        if (!strchr(info->kinds, fr_dtype_kind(want)))
+        if (!fr_op_takes(in->op, want))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(want));
         for (int k = 0; k < info->arity; k++)
             if (n->insts[in->a[k]].dtype != fr_op_arg(in->op, k, want))
@@ -388,7 +387,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         break;
     case FR_INST_REDUCE:
     case FR_INST_ACCUM:
-        if (!strchr(info->kinds, fr_dtype_kind(arg)))
+        if (!fr_op_takes(in->op, arg))
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(arg));
         want = info->rule == FR_RULE_SUM ? arg : fr_op_result(in->op, arg); /* any widening is a cast of its own */
         break;
@@ -422,7 +421,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
         ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_EITHER_PAST) ||
-         fr_op_info[in->op].rule == FR_RULE_INDEX))
+         fr_op_finds_index(in->op)))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);
     for (uint32_t j = 0; j < i; j++)

@@ -160,7 +160,7 @@ static inline int
 fr_nest_n_args(const struct fr_inst *in)
 {
     if (in->kind == FR_INST_OP)
-        return in->op == FR_OP_cast ? 1 : fr_op_info[in->op].arity;
+        return fr_op_info[in->op].arity;
     return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
 }
 /* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */

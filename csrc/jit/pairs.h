@@ -7,17 +7,11 @@
 #ifndef FR_JIT_PAIRS_H
 #define FR_JIT_PAIRS_H
 
-#include <stdbool.h>
-
 #include "ir/op.h"
 
 enum { FR_PAIR_N_INNER = 4, FR_PAIR_N_OUTER = 8 };
 
-static const struct {
-    fr_op op;
-    bool  commutes;
-} fr_pair_inner[FR_PAIR_N_INNER] = {
-    {FR_OP_add, true}, {FR_OP_subtract, false}, {FR_OP_multiply, true}, {FR_OP_divide, false}};
+static const fr_op fr_pair_inner[FR_PAIR_N_INNER] = {FR_OP_add, FR_OP_subtract, FR_OP_multiply, FR_OP_divide};
 
 static const struct {
     fr_op op;

@@ -7,18 +7,8 @@
 #include "jit/recipe_int.h"
 
 static fr_recipe_fn *const recipes[FR_N_OPS] = {
-#define OP(name, n, rule, kinds, recipe, flags, domain) [FR_OP_##name] = recipe_##recipe,
+#define OP(name, n, rule, kinds, recipe, ...) [FR_OP_##name] = recipe_##recipe,
 #include "ir/ops.def"
-};
-
-static const uint8_t half_uses[FR_N_OPS] = {
-    [FR_OP_isnan] = FR_HALF_BITS,     [FR_OP_isinf] = FR_HALF_BITS,      [FR_OP_isfinite] = FR_HALF_BITS,
-    [FR_OP_signbit] = FR_HALF_BITS,   [FR_OP_nextafter] = FR_HALF_BITS,  [FR_OP_imag] = FR_HALF_BITS,
-    [FR_OP_positive] = FR_HALF_MOVED, [FR_OP_negative] = FR_HALF_MOVED,  [FR_OP_absolute] = FR_HALF_MOVED,
-    [FR_OP_fabs] = FR_HALF_MOVED,     [FR_OP_conjugate] = FR_HALF_MOVED, [FR_OP_real] = FR_HALF_MOVED,
-    [FR_OP_copysign] = FR_HALF_MOVED, [FR_OP_maximum] = FR_HALF_MOVED,   [FR_OP_minimum] = FR_HALF_MOVED,
-    [FR_OP_fmax] = FR_HALF_MOVED,     [FR_OP_fmin] = FR_HALF_MOVED,      [FR_OP_clip] = FR_HALF_MOVED,
-    [FR_OP_where] = FR_HALF_MOVED,
 };
 
 /* Half precision has these of its own, which take it as F32. */
@@ -31,21 +21,18 @@ static fr_recipe_fn *const half_recipes[FR_N_OPS] = {
 bool
 fr_recipe_exists(fr_op op, fr_dtype in)
 {
-    if (op >= FR_N_OPS || in >= FR_N_DTYPES || !recipes[op])
+    if (op >= FR_N_OPS || in >= FR_N_DTYPES || !recipes[op] || !fr_op_takes(op, in))
         return false;
-    for (const char *k = fr_op_info[op].kinds; *k != fr_dtype_kind(in); k++)
-        if (!*k)
-            return false;
     /* Streams of random numbers have their own widths. */
-    if (op == FR_OP_random_bits)
-        return in == FR_U64;
-    return !(in == FR_F16 && (op == FR_OP_random_uniform || op == FR_OP_random_normal));
+    return fr_op_info[op].rule != FR_RULE_RANDOM || fr_dtype_size(in) == 8 || in == FR_F32;
 }
 
 enum fr_half_use
 fr_recipe_half_use(fr_op op)
 {
-    return half_uses[op] != FR_HALF_ROUNDED || fr_op_result(op, FR_F16) == FR_F16 ? half_uses[op] : FR_HALF_READ;
+    if (fr_op_info[op].flags & (FR_OPF_BITS | FR_OPF_MOVES))
+        return fr_op_info[op].flags & FR_OPF_BITS ? FR_HALF_BITS : FR_HALF_MOVED;
+    return fr_op_result(op, FR_F16) == FR_F16 ? FR_HALF_ROUNDED : FR_HALF_READ;
 }
 
 fr_status
@@ -75,7 +62,7 @@ fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum 
 
     if (!fr_recipe_exists(op, in))
         return FR_ENOTSUP;
-    if (in != FR_F16 || half_uses[op] == FR_HALF_BITS || half_uses[op] == FR_HALF_MOVED)
+    if (in != FR_F16 || fr_recipe_half_use(op) > FR_HALF_READ)
         return recipes[op](code, in, args, result);
     TRY(fr_recipe_half(code, op, args, result));
     if (fr_recipe_half_use(op) == FR_HALF_ROUNDED)

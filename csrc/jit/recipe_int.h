@@ -13,7 +13,7 @@
 
 typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out);
 
-#define OP(name, n, rule, kinds, recipe, flags, domain) fr_recipe_fn recipe_##recipe;
+#define OP(name, n, rule, kinds, recipe, ...) fr_recipe_fn recipe_##recipe;
 #include "ir/ops.def"
 
 /* Real functions in F32 and F64 (recipe_math.c): x[k].re in, out->re out. */

@@ -55,8 +55,7 @@ read_instead(const struct folder *z, int r, int k, const struct fr_edge *f, stru
 {
     const struct fr_gnode *node = &z->g->node[r];
     const struct fr_edge  *e = &node->arg[k];
-    bool by_element = fr_op_info[node->op].class_ == FR_CLASS_MAP || node->op == FR_OP_cast ||
-                      node->op == FR_OP_store;
+    bool by_element = fr_op_by_element(node->op) || node->op == FR_OP_store;
 
     if ((node->op == FR_OP_store && k == 0) || (f->src >= 0 && z->stored_over[f->src] <= r))
         return false;
@@ -171,14 +170,8 @@ whole_number(const struct match *t)
         return true;
     if (!t->inner)
         return false;
-    switch (t->inner->op) {
-    case FR_OP_floor:
-    case FR_OP_ceil:
-    case FR_OP_trunc:
-    case FR_OP_rint: return true;
-    case FR_OP_cast: return whole_type(edge_dtype(t->g, t->x));
-    default: return false;
-    }
+    return (fr_op_info[t->inner->op].flags & FR_OPF_WHOLE) ||
+           (t->inner->op == FR_OP_cast && whole_type(edge_dtype(t->g, t->x)));
 }
 
 /* The inner operation compares integers (or bools), among which there is no NaN. */

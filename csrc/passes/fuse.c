@@ -46,7 +46,7 @@ reduction_order(struct fuser *z, int r, struct fr_group *g)
     }
     g->reduced = mask;
     g->ordered = fr_op_info[n->op].flags & FR_OPF_ORDERED;
-    if (n->op == FR_OP_argmax || n->op == FR_OP_argmin) {
+    if (fr_op_finds_index(n->op)) {
         /* An index needs its axis as the row, whatever the strides. Reducing several means C order.
          */
         uint8_t order[FR_MAX_DIMS];

@@ -83,7 +83,7 @@ version_for(const struct once *z, int s, int reader)
 static bool
 is_map(const struct fr_gnode *n)
 {
-    return fr_op_info[n->op].class_ == FR_CLASS_MAP || n->op == FR_OP_cast;
+    return fr_op_by_element(n->op);
 }
 
 /* Whether the edge reads the value where only its elements count, not how they lie. */

@@ -52,7 +52,7 @@ struct walk {
 static bool
 is_map(const struct fr_gnode *n)
 {
-    return !n->dead && (fr_op_info[n->op].class_ == FR_CLASS_MAP || n->op == FR_OP_cast);
+    return !n->dead && fr_op_by_element(n->op);
 }
 
 /* Reads its argument k element by element, wherever those lie. */
@@ -264,15 +264,7 @@ operations(const struct pusher *z, const struct fr_gnode *n)
         return 0;
     if (fr_op_info[n->op].flags & FR_OPF_COSTLY)
         return MAX_AGAIN + 1;
-    switch (n->op) {
-    case FR_OP_divide:
-    case FR_OP_floor_divide:
-    case FR_OP_remainder:
-    case FR_OP_fmod:
-    case FR_OP_reciprocal:
-    case FR_OP_sqrt: return SLOW * one;
-    default: return one;
-    }
+    return fr_op_info[n->op].flags & FR_OPF_SLOW ? SLOW * one : one;
 }
 
 /* Operations to compute an element of node n from memory that is there anyway; more than MAX_AGAIN: too many, or

@@ -49,7 +49,7 @@ struct splitter {
 static bool
 is_map(const struct fr_gnode *n)
 {
-    return fr_op_info[n->op].class_ == FR_CLASS_MAP || n->op == FR_OP_cast;
+    return fr_op_by_element(n->op);
 }
 
 static bool

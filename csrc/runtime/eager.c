@@ -320,7 +320,7 @@ makes_way(const struct fr_node *a, const struct fr_node *n)
 static bool
 raises_more(fr_op op)
 {
-    return (fr_op_info[op].flags & FR_OPF_COSTLY) || op == FR_OP_floor_divide || op == FR_OP_remainder || op == FR_OP_fmod;
+    return fr_op_info[op].flags & (FR_OPF_COSTLY | FR_OPF_QUOTIENT);
 }
 
 /* What the result is written to. */

@@ -24,7 +24,7 @@ is_few(fr_ref id, int *n_nodes)
         return false;
     if (!fr_node_computes(n))
         return fr_there_base(id)->op == FR_OP_leaf;
-    if ((fr_op_info[n->op].class_ != FR_CLASS_MAP && n->op != FR_OP_cast) || ++*n_nodes > FEW_NODES)
+    if (!fr_op_by_element(n->op) || ++*n_nodes > FEW_NODES)
         return false;
     for (int k = 0; k < n->n_args; k++)
         if (!is_few(n->arg[k], n_nodes))

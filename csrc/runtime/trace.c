@@ -234,13 +234,6 @@ bounds_are_numbers(const struct fr_arg *args, fr_dtype compute, const struct fr_
 }
 
 static bool
-is_comparison(fr_op op)
-{
-    return op == FR_OP_equal || op == FR_OP_not_equal || op == FR_OP_less || op == FR_OP_less_equal ||
-           op == FR_OP_greater || op == FR_OP_greater_equal;
-}
-
-static bool
 is_u64(const struct fr_arg *arg)
 {
     return arg->t ? arg->t->dtype == FR_U64 : arg->n.dtype == FR_U64 && !arg->n.weak;
@@ -329,7 +322,7 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
         st = clip_node(args, compute, layout, out, err);
         goto out;
     }
-    if (FR_UNLIKELY(compute == FR_F64) && is_comparison(op) && differ_in_sign(args)) {
+    if (FR_UNLIKELY(compute == FR_F64) && (fr_op_info[op].flags & FR_OPF_COMPARES) && differ_in_sign(args)) {
         st = compare_signs(op, args, layout, out, err);
         goto out;
     }

@@ -246,22 +246,19 @@ fr_trace_var(const struct fr_tensor *t, uint32_t axes, bool keepdims, fr_dtype d
     TRY(divide_by(&mean, n, few_and_steady(t, axes), work, err));
     TRY(fr_trace_map(FR_OP_subtract, (struct fr_arg[]){{.t = t}, {.t = &mean}}, 2, &dev, err));
     if (fr_dtype_is_complex(dev.dtype)) {
-        struct fr_tensor re = {0}, im = {0}, re2 = {0}, im2 = {0};
+        struct fr_tensor part = {0}, squares[2] = {{0}};
 
         /* |dev|^2 as NumPy adds it up: real part squared, then the imaginary part's square. */
-        st = fr_trace_map(FR_OP_real, (struct fr_arg[]){{.t = &dev}}, 1, &re, err);
+        for (int k = 0; k < 2 && st == FR_OK; k++) {
+            st = fr_trace_map(k ? FR_OP_imag : FR_OP_real, (struct fr_arg[]){{.t = &dev}}, 1, &part, err);
+            if (st == FR_OK)
+                st = fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &part}, {.t = &part}}, 2, &squares[k], err);
+            fr_tensor_clear(&part);
+        }
         if (st == FR_OK)
-            st = fr_trace_map(FR_OP_imag, (struct fr_arg[]){{.t = &dev}}, 1, &im, err);
-        if (st == FR_OK)
-            st = fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &re}, {.t = &re}}, 2, &re2, err);
-        if (st == FR_OK)
-            st = fr_trace_map(FR_OP_multiply, (struct fr_arg[]){{.t = &im}, {.t = &im}}, 2, &im2, err);
-        if (st == FR_OK)
-            st = fr_trace_map(FR_OP_add, (struct fr_arg[]){{.t = &re2}, {.t = &im2}}, 2, &sq, err);
-        fr_tensor_clear(&re);
-        fr_tensor_clear(&im);
-        fr_tensor_clear(&re2);
-        fr_tensor_clear(&im2);
+            st = fr_trace_map(FR_OP_add, (struct fr_arg[]){{.t = &squares[0]}, {.t = &squares[1]}}, 2, &sq, err);
+        fr_tensor_clear(&squares[0]);
+        fr_tensor_clear(&squares[1]);
         TRY(st);
     } else {
         fr_trace_site |= FR_SITE_INSTEAD;

@@ -17,10 +17,8 @@ EXPORT int test_dtype(const char *code) { return fr_dtype_parse(code, (int)strle
 EXPORT int test_op(const char *name) { return fr_op_find(name, (int)strlen(name)); }
 EXPORT int test_n_ops(void) { return FR_N_OPS; }
 EXPORT const char *test_op_name(int op) { return fr_op_info[op].name; }
-EXPORT const char *test_op_kinds(int op) { return fr_op_info[op].kinds; }
 EXPORT int test_op_is_map(int op) { return fr_op_info[op].class_ == FR_CLASS_MAP; }
 EXPORT int test_op_arity(int op) { return fr_op_info[op].arity; }
-EXPORT int test_op_domain(int op) { return fr_op_info[op].domain; }
 EXPORT int test_op_result(int op, int in) { return fr_op_result((fr_op)op, (fr_dtype)in); }
 EXPORT int test_exists(int op, int in) { return fr_recipe_exists((fr_op)op, (fr_dtype)in); }
 

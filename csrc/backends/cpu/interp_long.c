@@ -88,7 +88,7 @@ fold_piece(struct fr_frame *f, const struct fr_step *st, struct fr_tree_stack *s
         f->p->reduce->fold[st->op_row][st->in]((size_t)t->n, f->at[st->a[0]], acc, &index);
     index += j0 + t->start;
     fr_tree_push(stack, t, op, st->in, acc,
-                 op == FR_OP_argmax || op == FR_OP_argmin ? &index : NULL);
+                 fr_op_finds_index(op) ? &index : NULL);
 }
 
 /* Whether the stage only folds what lies in memory as folds want it: one call each does for any length, and may

@@ -70,7 +70,7 @@ join_pieces(const struct fr_long_stage *s, const struct fr_step *st, int64_t n, 
             const struct fr_slot *partial, uint32_t n_reduces, struct fr_slot *out)
 {
     fr_op                op = (fr_op)(FR_OP_sum + st->op_row);
-    bool                 indexed = op == FR_OP_argmax || op == FR_OP_argmin;
+    bool                 indexed = fr_op_finds_index(op);
     struct fr_tree       t;
     struct fr_tree_stack stack;
 

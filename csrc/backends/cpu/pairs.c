@@ -15,7 +15,7 @@ row_of(fr_op op)
     if (op == FR_OP_square)
         op = FR_OP_multiply;
     for (int i = 0; i < FR_PAIR_N_INNER; i++)
-        if (fr_pair_inner[i].op == op)
+        if (fr_pair_inner[i] == op)
             return i;
     return -1;
 }
@@ -24,7 +24,7 @@ row_of(fr_op op)
 static int
 column_of(fr_op op, int at)
 {
-    if (op == FR_OP_add || op == FR_OP_multiply)
+    if (fr_op_info[op].flags & FR_OPF_COMM)
         at = 0;
     for (int i = 0; i < FR_PAIR_N_OUTER; i++)
         if (fr_pair_outer[i].op == op && fr_pair_outer[i].at == at)
@@ -59,7 +59,8 @@ take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *
     made.a[2] = of_two ? st->a[!at] : inner->a[0];
     made.once = square ? 3 * (inner->once & 1) : inner->once & 3;
     made.row_args = square ? 3 * (inner->row_args & 1) : inner->row_args & 3;
-    if (fr_pair_inner[row].commutes && ((made.once | made.row_args) & 3) == 1) { /* the single element comes second */
+    if ((fr_op_info[fr_pair_inner[row]].flags & FR_OPF_COMM) &&
+        ((made.once | made.row_args) & 3) == 1) { /* the single element comes second */
         made.a[0] = made.a[1];
         made.a[1] = inner->a[0];
         made.once = swapped(made.once);

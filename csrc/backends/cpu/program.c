@@ -195,7 +195,7 @@ emit_reduce(struct builder *b, uint16_t i)
     st->operand = in->operand;
     if (accum)
         st->fn.accum = fr_reduce->accum[st->op_row][from];
-    if (accum ? !st->fn.accum || in->op == FR_OP_argmax || in->op == FR_OP_argmin
+    if (accum ? !st->fn.accum || fr_op_finds_index(in->op)
               : !fr_reduce->fold_rows[st->op_row][from])
         return fr_fail(b->err, FR_ENOTSUP, "no %s kernel for %s of %s",
                        accum ? "accumulation" : "reduction", fr_op_info[in->op].name,

@@ -8,9 +8,9 @@
 fr_dtype
 fr_reduce_acc(fr_op op, fr_dtype in)
 {
-    if (op == FR_OP_any || op == FR_OP_all)
+    if (fr_op_info[op].rule == FR_RULE_TRUTH)
         return FR_BOOL;
-    if (in == FR_F16 && (op == FR_OP_sum || op == FR_OP_prod))
+    if (in == FR_F16 && fr_op_info[op].rule == FR_RULE_SUM)
         return FR_F32;
     if (in == FR_BOOL && op == FR_OP_sum)
         return FR_I64;
@@ -148,78 +148,30 @@ fr_reduce_combine(fr_op op, fr_dtype in, void *acc, int64_t *acc_index, const vo
 {
     fr_dtype d = fr_reduce_acc(op, in);
 
-    switch (op) {
-    case FR_OP_sum:
-    case FR_OP_prod: combine_arith(op, d, acc, other); return;
-    case FR_OP_any: *(uint8_t *)acc |= *(const uint8_t *)other; return;
-    case FR_OP_all: *(uint8_t *)acc &= *(const uint8_t *)other; return;
-    case FR_OP_max:
-    case FR_OP_min:
-        if (wins(d, op == FR_OP_max, true, other, acc))
-            memcpy(acc, other, (size_t)fr_dtype_size(d));
-        return;
-    default:
-        if (wins(d, op == FR_OP_argmax, false, other, acc)) {
-            memcpy(acc, other, (size_t)fr_dtype_size(d));
+    if (fr_op_info[op].rule == FR_RULE_SUM) {
+        combine_arith(op, d, acc, other);
+    } else if (!fr_op_picks(op)) {
+        fr_reduce->accum[FR_REDUCE_ROW(op)][d](1, 1, acc, other, 0, NULL, 0);
+    } else if (wins(d, fr_op_info[op].identity == FR_IDENTITY_lowest, !fr_op_finds_index(op), other, acc)) {
+        memcpy(acc, other, (size_t)fr_dtype_size(d));
+        if (fr_op_finds_index(op))
             *acc_index = *other_index;
-        }
     }
 }
 
 /* ---- identities and results ----------------------------------------------------------------- */
 
-/* The lowest (or highest) value of a dtype; of complex numbers both parts. */
-static void
-store_extreme(fr_dtype d, bool lowest, void *out)
-{
-    double   inf = lowest ? -__builtin_inf() : __builtin_inf();
-    float    inf32 = (float)inf;
-    uint64_t top;
-
-    switch (d) {
-    case FR_F16: *(uint16_t *)out = lowest ? 0xfc00 : 0x7c00; break;
-    case FR_F32: *(float *)out = inf32; break;
-    case FR_F64: *(double *)out = inf; break;
-    case FR_C64: ((float *)out)[0] = ((float *)out)[1] = inf32; break;
-    case FR_C128: ((double *)out)[0] = ((double *)out)[1] = inf; break;
-    default:
-        top = d == FR_BOOL ? 1 : UINT64_MAX >> (64 - 8u * (unsigned)fr_dtype_size(d));
-        if (fr_dtype_kind(d) == 'i')
-            store_int(d, out, (int64_t)(lowest ? (top >> 1) + 1 : top >> 1));
-        else
-            store_int(d, out, lowest ? 0 : (int64_t)top);
-    }
-}
-
-static void
-store_one(fr_dtype d, void *out)
-{
-    memset(out, 0, (size_t)fr_dtype_size(d));
-    switch (d) {
-    case FR_F16: *(uint16_t *)out = 0x3c00; break;
-    case FR_F32:
-    case FR_C64: *(float *)out = 1; break;
-    case FR_F64:
-    case FR_C128: *(double *)out = 1; break;
-    default: store_int(d, out, 1);
-    }
-}
-
 void
 fr_reduce_identity(fr_op op, fr_dtype acc, size_t n, void *out, int64_t *index)
 {
     _Alignas(16) char one[16] = {0};
-    size_t            size = (size_t)fr_dtype_size(acc);
+    size_t            size = (size_t)fr_dtype_size(acc), part = (size_t)fr_dtype_size(fr_dtype_info[acc].component);
     char             *p = out;
 
-    switch (op) {
-    case FR_OP_prod: store_one(acc, one); break;
-    case FR_OP_max:
-    case FR_OP_argmax: store_extreme(acc, true, one); break;
-    case FR_OP_min:
-    case FR_OP_argmin: store_extreme(acc, false, one); break;
-    case FR_OP_all: one[0] = 1; break;
-    default: break; /* sum, any: zero */
+    for (size_t k = 0; k < size / part; k++) {
+        uint64_t bits = fr_op_identity(op, acc, (int)k);
+
+        memcpy(one + k * part, &bits, part);
     }
     for (size_t i = 0; i < n; i++)
         memcpy(p + i * size, one, size);
@@ -232,7 +184,7 @@ fr_reduce_finish(fr_op op, fr_dtype in, const void *acc, const int64_t *index, v
 {
     fr_dtype d = fr_reduce_acc(op, in);
 
-    if (op == FR_OP_argmax || op == FR_OP_argmin) {
+    if (fr_op_finds_index(op)) {
         *(int64_t *)out = *index;
         return;
     }

@@ -45,8 +45,12 @@
 
 #include "backends/cpu/kernels.h"
 
-/* Rows of the tables below: FR_OP_sum .. FR_OP_argmin. */
-enum { FR_N_REDUCES = FR_OP_argmin - FR_OP_sum + 1 };
+/* Rows of the tables below: the REDUCE rows of ir/ops.def. */
+#define REDUCE(...) +1
+enum { FR_N_REDUCES = 0
+#include "ir/ops.def"
+};
+#undef REDUCE
 #define FR_REDUCE_ROW(op) ((op) - FR_OP_sum)
 
 /* The dtype of an accumulator for elements of `in`: F32 for sum and prod of F16, I64 for sum of BOOL, BOOL for any and

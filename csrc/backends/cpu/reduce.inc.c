@@ -347,11 +347,13 @@ COMPLEX(c128, f64, double, __builtin_fma)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-#define ROW(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)                                        \
+#define ROW_INTEGERS(kind, op, u8, i8, i16, i32, i64, u16, u32, u64)                               \
     [FR_I8] = kind##_##op##_##i8, [FR_I16] = kind##_##op##_##i16,                                  \
     [FR_I32] = kind##_##op##_##i32, [FR_I64] = kind##_##op##_##i64, [FR_U8] = kind##_##op##_##u8,  \
     [FR_U16] = kind##_##op##_##u16, [FR_U32] = kind##_##op##_##u32,                                \
-    [FR_U64] = kind##_##op##_##u64, [FR_F16] = kind##_##op##_f16, [FR_F32] = kind##_##op##_f32,    \
+    [FR_U64] = kind##_##op##_##u64
+#define ROW(kind, op, ...)                                                                         \
+    ROW_INTEGERS(kind, op, __VA_ARGS__), [FR_F16] = kind##_##op##_f16, [FR_F32] = kind##_##op##_f32, \
     [FR_F64] = kind##_##op##_f64, [FR_C64] = kind##_##op##_c64, [FR_C128] = kind##_##op##_c128
 #define ROW_RING(kind, op) ROW(kind, op, u8, u8, u16, u32, u64, u16, u32, u64)
 /* The greatest of bools is whether any is true. */

@@ -91,7 +91,7 @@ fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from,
     fr_dtype acc = fr_reduce_acc(op, in);
     size_t   in_size = (size_t)fr_dtype_size(in), acc_size = (size_t)fr_dtype_size(acc);
     size_t   size = acc == FR_BOOL ? acc_size : in_size;
-    bool     places = op == FR_OP_argmax || op == FR_OP_argmin;
+    bool     places = fr_op_finds_index(op);
 
     if (!places && in != FR_F16) {
         /* The accumulators are the results, but for sums. */

@@ -232,22 +232,11 @@ sum_floats(struct ref *r, fr_dtype d, const struct value *x)
     return d == FR_F16 ? call1(r, &r->narrow, v) : v;
 }
 
-static struct value
-one(fr_dtype d)
-{
-    switch (fr_dtype_info[d].component) {
-    case FR_F16: return (struct value){{0x3c00, 0}};
-    case FR_F32: return (struct value){{0x3f800000, 0}};
-    case FR_F64: return (struct value){{0x3ffull << 52, 0}};
-    default: return (struct value){{1, 0}};
-    }
-}
-
 /* From 1 on: with an infinite part even 1 times a complex number is not that number. */
 static struct value
 product(struct ref *r, fr_dtype d, const struct function *multiply, const struct value *x)
 {
-    struct value v = one(d == FR_F16 ? FR_F32 : d);
+    struct value v = {{fr_op_identity(FR_OP_prod, d == FR_F16 ? FR_F32 : d, 0), 0}};
 
     for (int64_t i = 0; i < r->in->n_inner; i++)
         v = call2(r, multiply, v, d == FR_F16 ? call1(r, &r->widen, x[i]) : x[i]);
@@ -276,11 +265,10 @@ first_index(struct ref *r, int inst, const struct value *x)
 static struct value
 fold(struct ref *r, fr_op op, const struct function *step, const struct value *x)
 {
-    struct value v = {{op == FR_OP_all, 0}};
-    bool         from_first = op == FR_OP_max || op == FR_OP_min;
+    struct value v = {{fr_op_identity(op, FR_I64, 0), 0}};
 
     for (int64_t i = 0; i < r->in->n_inner; i++)
-        v = from_first && i == 0 ? x[0] : call2(r, step, v, x[i]);
+        v = fr_op_picks(op) && i == 0 ? x[0] : call2(r, step, v, x[i]);
     return v;
 }
 
@@ -291,15 +279,12 @@ reduce_row(struct ref *r, int i)
     fr_dtype              d = r->nest->insts[inst->a[0]].dtype;
     const struct value   *x = r->row[inst->a[0]];
 
-    switch (inst->op) {
-    case FR_OP_sum:
-        return fr_dtype_info[d].component >= FR_F16 ? sum_floats(r, d, x)
-                                                    : fold(r, inst->op, &r->fn[i], x);
-    case FR_OP_prod: return product(r, d, &r->fn[i], x);
-    case FR_OP_argmax:
-    case FR_OP_argmin: return first_index(r, i, x);
-    default: return fold(r, inst->op, &r->fn[i], x);
-    }
+    if (fr_op_finds_index(inst->op))
+        return first_index(r, i, x);
+    if (inst->op == FR_OP_prod)
+        return product(r, d, &r->fn[i], x);
+    return inst->op == FR_OP_sum && fr_dtype_info[d].component >= FR_F16 ? sum_floats(r, d, x)
+                                                                         : fold(r, inst->op, &r->fn[i], x);
 }
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
@@ -343,17 +328,11 @@ fill_accumulators(struct ref *r)
 {
     for (uint32_t i = 0; i < r->nest->n_insts; i++) {
         const struct fr_inst *inst = &r->nest->insts[i];
-        struct value          identity = {{0, 0}};
+        const fr_op           op = accumulator_op(inst);
+        struct value          identity = {{fr_op_identity(op, inst->dtype, 0), 0}};
 
-        if (!accumulates(r, inst))
-            continue;
-        switch (accumulator_op(inst)) {
-        case FR_OP_max:
-        case FR_OP_min: continue; /* these begin with the first element */
-        case FR_OP_prod:
-        case FR_OP_all: identity = one(inst->dtype); break;
-        }
-        fill_identity(r, inst, r->in->ptr[inst->operand], 0, identity);
+        if (accumulates(r, inst) && !fr_op_picks(op)) /* these begin with the first element */
+            fill_identity(r, inst, r->in->ptr[inst->operand], 0, identity);
     }
 }
 
@@ -363,7 +342,7 @@ accumulate(struct ref *r, int i, char *p, bool first, struct value v)
     const struct fr_inst *inst = &r->nest->insts[i];
     fr_op                 op = accumulator_op(inst);
 
-    if (!first || (op != FR_OP_max && op != FR_OP_min))
+    if (!first || !fr_op_picks(op))
         v = call2(r, &r->fn[i], load(p, inst->dtype), v);
     store(p, inst->dtype, v);
 }
@@ -506,7 +485,7 @@ make_step(struct ref *r, int i, struct fr_err *err)
     struct fr_mnum        x[2];
     fr_status             st;
 
-    if (op == FR_OP_argmax || op == FR_OP_argmin) {
+    if (fr_op_finds_index(op)) {
         if ((st = make_op(&r->is_nan[i], FR_OP_isnan, arg, err)) != FR_OK)
             return st;
         return make_op(f, op == FR_OP_argmax ? FR_OP_less : FR_OP_greater, arg, err);

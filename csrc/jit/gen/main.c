@@ -292,7 +292,7 @@ add_cast(fr_dtype from, fr_dtype to)
 static void
 add_pair(int row, int column, fr_dtype d)
 {
-    fr_op          inner = fr_pair_inner[row].op, outer = fr_pair_outer[column].op;
+    fr_op          inner = fr_pair_inner[row], outer = fr_pair_outer[column].op;
     int            at = fr_pair_outer[column].at;
     struct shape   s = {0};
     struct fr_mnum args[2], both[2], r = {UINT16_MAX, UINT16_MAX};
@@ -303,7 +303,7 @@ add_pair(int row, int column, fr_dtype d)
     args[0] = add_arg(&s, d);
     args[1] = add_arg(&s, d);
     st = fr_recipe_op(&s.code, inner, d, args, &both[at]);
-    if (!fr_pair_inner[row].commutes)
+    if (!(fr_op_info[inner].flags & FR_OPF_COMM))
         masks |= 1u << 1;
     if (fr_op_info[outer].arity == 2) {
         both[!at] = add_arg(&s, d);
