@@ -134,3 +134,23 @@ print(json.dumps([along, across, same]))
         pytest.skip("no compiler here")
     # The last of each is far beyond the bound: stored past the caches, and packed.
     assert got == [[1, 1, 1, 2], [3, 3, 3, 4], True]
+
+
+def test_the_reference_may_be_had_at_any_time():
+    code = """
+x = np.sqrt(np.arange(3e5)).reshape(100, 3000)
+f = lambda a: np.exp(a - a.max(0)).sum(1) + (a.T * 2).cumsum(1)[0].sum()
+t = frit.asarray(x)
+want = np.asarray(f(t))
+with frit.config(backend="ref"):
+    n = frit.stats()["ref"]
+    got, ran = np.asarray(f(t)), frit.stats()["ref"] - n
+    other = np.asarray(f(t[:50]))
+again, same = np.asarray(f(t[:50])), np.asarray(f(t))
+try:
+    with frit.config(backend="apart"): refused = ""
+except ValueError as e:
+    refused = str(e)
+print(json.dumps([ran > 0, bool((got == want).all() and (same == want).all() and (again == other).all()), refused]))
+"""
+    assert said(code, "cpu") == [True, True, "FRIT_BACKEND=apart has memory of its own: set it in the environment"]

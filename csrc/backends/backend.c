@@ -7,13 +7,31 @@
 
 const struct fr_backend *fr_backend = &fr_cpu_backend;
 
-fr_status
-fr_backend_init(struct fr_err *err)
+static const struct fr_backend *
+find(const char *name)
 {
     static const struct fr_backend *const all[] = {&fr_cpu_backend, &fr_ref_backend, &fr_apart_backend};
 
     for (size_t i = 0; i < FR_LEN(all); i++)
-        if (!strcmp(fr_env.backend, all[i]->name))
-            fr_backend = all[i];
+        if (!strcmp(name, all[i]->name))
+            return all[i];
+    return fr_backend;
+}
+
+bool
+fr_backend_change(const char *name)
+{
+    const struct fr_backend *b = find(name);
+
+    if (b != fr_backend && !(b->is_host && fr_backend->is_host))
+        return false;
+    fr_backend = b;
+    return true;
+}
+
+fr_status
+fr_backend_init(struct fr_err *err)
+{
+    fr_backend = find(fr_env.backend);
     return fr_backend->start(err);
 }

@@ -174,6 +174,8 @@ extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the one in use; cpu u
 
 /* Chooses by FRIT_BACKEND and starts it. */
 fr_status fr_backend_init(struct fr_err *);
+/* From here on it is another one; false: memory would be elsewhere. */
+bool      fr_backend_change(const char *name);
 
 /* Asked from the calling thread every few milliseconds while a backend works; true cancels the run. Set by bind (Ctrl-C);
  * NULL: nobody is asked. */

@@ -261,6 +261,8 @@ set_text(const struct fr_setting *s, PyObject *value)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "the setting %s is a string", s->field);
     if (!fr_setting_allows_text(s, text))
         return not_allowed(s, value);
+    if (!strcmp(s->field, "backend") && !fr_backend_change(text))
+        return PyErr_Format(PyExc_ValueError, "%s=%s has memory of its own: set it in the environment", s->name, text);
     fr_setting_put_text(s, text);
     Py_RETURN_NONE;
 }

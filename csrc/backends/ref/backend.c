@@ -1,4 +1,5 @@
-/* The reference executor as a backend: kernels are its, the rest is the CPU's. */
+/* The reference executor as a backend. Kernels and memory are the CPU's, so that frit.config may change from one to the
+ * other at any time. */
 #include "backends/backend.h"
 
 #include "backends/cpu/call.h"
@@ -6,30 +7,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pool.h"
 #include "backends/ref/ref.h"
-#include "base/alloc.h"
 #include "base/ways.h"
-
-static fr_status
-kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
-{
-    struct fr_kernel *k = fr_calloc(1, sizeof *k);
-    fr_status         st;
-
-    if (!k)
-        return fr_fail(err, FR_ENOMEM, "out of memory for a kernel");
-    if ((st = fr_nest_copy(nest, &k->nest, err)) == FR_OK)
-        *out = k;
-    else
-        fr_free(k);
-    return st;
-}
-
-static void
-kernel_free(struct fr_kernel *k)
-{
-    fr_nest_free(k->nest);
-    fr_free(k);
-}
 
 static void
 kernel_ran(struct fr_kernel *k, uint64_t elapsed_us, uint64_t n_bytes)
@@ -64,23 +42,35 @@ launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *
 }
 
 static void
-begin(void)
+parts_begin(struct fr_parts *l, struct fr_kernel *k, const struct fr_instance *in, int n)
 {
+    (void)in, (void)n;
+    l->kernel = k;
+    fr_count_way(FR_WAY_ref);
 }
 
-static int
-n_workers(void)
+static fr_status
+part(const struct fr_parts *l, const struct fr_instance *in)
 {
-    return 1;
+    struct fr_err err;
+
+    return fr_ref_launch(l->kernel->nest, in, &err);
+}
+
+static void
+parts_end(const struct fr_parts *l, int64_t ns)
+{
+    (void)l, (void)ns;
 }
 
 const struct fr_backend fr_ref_backend = {
     .name = "ref", .is_host = true,
-    .start = fr_cpu_start, .begin = begin, .stop = fr_cpu_stop,
+    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
     .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats,
-    .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_memory_look_ahead,
+    .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
-    .kernel_new = kernel_new, .kernel_free = kernel_free, .kernel_ran = kernel_ran,
+    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = kernel_ran,
     .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
-    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .n_workers = n_workers,
+    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .n_workers = fr_pool_size, .share = fr_pool_run,
+    .parts_begin = parts_begin, .part = part, .parts_end = parts_end,
 };
