@@ -208,8 +208,6 @@ def extension_objects(build):
     folds = sources("backends/cpu/*.inc.c")
     # What the heads of gen/main.c and reduce.inc.c ask for, with the measurements.
     for_maps = [] if DEBUG else ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"]
-    # A division whose result is not selected raises its flag all the same: recipe_divide.c counts on that.
-    for_maps.append("-fno-tree-sink")
     for_folds = [] if DEBUG else ["-O3"]
     objects = []
     for level, march in levels().items():

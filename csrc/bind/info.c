@@ -58,6 +58,15 @@ put_object(PyObject *dict, const char *name, PyObject *value)
     return ok;
 }
 
+/* Adds an item, which moves in; when memory is out, the list goes. */
+static void
+append(PyObject **list, PyObject *item)
+{
+    if (!item || PyList_Append(*list, item) < 0)
+        Py_CLEAR(*list);
+    Py_XDECREF(item);
+}
+
 static PyObject *
 sync_counts(void)
 {
@@ -167,9 +176,7 @@ config_list(PyObject *module, PyObject *unused)
         fr_setting_allowed(s, allowed, sizeof allowed);
         item = Py_BuildValue("{s:s,s:s,s:N,s:s,s:s,s:s}", "name", s->field, "variable", s->name, "value",
                              setting_value(s), "default", s->default_text, "allowed", allowed, "help", s->help);
-        if (!item || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        append(&list, item);
     }
     return list;
 }
@@ -185,9 +192,7 @@ ways(PyObject *module, PyObject *unused)
         PyObject *item = Py_BuildValue("{s:s,s:N,s:s,s:s,s:s}", "name", w->name, "can_be_off", PyBool_FromLong(w->can_be_off),
                                        "fits", w->fits, "runs", w->runs, "why", w->why);
 
-        if (!item || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        append(&list, item);
     }
     return list;
 }
@@ -203,9 +208,7 @@ tuned(PyObject *module, PyObject *unused)
                                        "default", (long long)r->usual, "least", (long long)r->least, "most",
                                        (long long)r->most, "unit", r->unit, "measured", r->measured);
 
-        if (!item || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        append(&list, item);
     }
     return list;
 }
@@ -289,12 +292,8 @@ list_of(const char *const *strings)
 {
     PyObject *list = PyList_New(0);
 
-    for (; list && strings && *strings; strings++) {
-        PyObject *s = PyUnicode_FromString(*strings);
-        if (!s || PyList_Append(list, s) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(s);
-    }
+    for (; list && strings && *strings; strings++)
+        append(&list, PyUnicode_FromString(*strings));
     return list;
 }
 

@@ -316,6 +316,7 @@ divide_ints(code_t c, fr_dtype in, fr_mval a, fr_mval b, enum wanted wanted)
 {
     fr_mval zero = m_int(c, in, 0);
 
+    /* A mask: a selection may become a branch, which leaves the division out, and with it the flag. */
     return m_and(c, m_sub(c, zero, m_cvt(c, in, m_ne(c, b, zero))), divide_any(c, in, a, b, wanted));
 }
 

@@ -316,14 +316,8 @@ static fr_status
 run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
     struct fr_lent *lent = fr_lent_new(p, err);
-    fr_status       st;
 
-    if (!lent)
-        return FR_ENOMEM;
-    if ((st = fr_lend_leaves(p, gathered.id, lent, err)) == FR_OK)
-        return fr_plan_run_lent(p, inputs, lent, err);
-    fr_lend_end(p, lent, false, NULL);
-    return st;
+    return lent ? fr_plan_run_lent(p, inputs, lent, fr_lend_leaves(p, gathered.id, lent, err), err) : FR_ENOMEM;
 }
 
 /* Runs the plan of what has been gathered. */

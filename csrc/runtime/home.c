@@ -164,8 +164,9 @@ is_lost(const struct fr_plan *p, int node)
     return false;
 }
 
-fr_status
-fr_lend_end(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
+/* Copies back what was written over, if the plan ran. p->base is as before. */
+static fr_status
+take_back(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
 {
     fr_status st = FR_OK;
 
@@ -184,9 +185,10 @@ fr_lend_end(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *er
 }
 
 fr_status
-fr_plan_run_lent(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_lent *lent, struct fr_err *err)
+fr_plan_run_lent(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_lent *lent, fr_status lending, struct fr_err *err)
 {
-    fr_status st = fr_plan_run(p, inputs, err), back = fr_lend_end(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
+    fr_status st = lending == FR_OK ? fr_plan_run(p, inputs, err) : lending;
+    fr_status back = take_back(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
 
     if (st == FR_OK && back != FR_OK)
         fr_plan_drop_fresh(p);

@@ -326,11 +326,9 @@ struct fr_lent *fr_lent_new(const struct fr_plan *, struct fr_err *);
 /* One leaf, of which so many bytes, from `first` on, are in memory; all those of these nodes. */
 fr_status fr_lend(struct fr_plan *, struct fr_lent *, int node, int64_t first, int64_t n_bytes, struct fr_err *);
 fr_status fr_lend_leaves(struct fr_plan *, const fr_ref *id, struct fr_lent *, struct fr_err *);
-/* Copies back what was written over, if the plan ran. p->base is as before. */
-fr_status fr_lend_end(struct fr_plan *, struct fr_lent *, bool ran, struct fr_err *);
 struct fr_inputs;
-/* fr_plan_run, and that. */
-fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr_lent *, struct fr_err *);
+/* fr_plan_run, if lending went well; then what was written over is copied back, and p->base is as before. */
+fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr_lent *, fr_status lending, struct fr_err *);
 
 /* ---- eval.c ---- */
 

@@ -290,10 +290,7 @@ run_apart(const struct fr_recording *r, const struct fr_inputs *inputs, struct f
     for (int i = 0; i < r->n_leaves && st == FR_OK; i++)
         if (r->leaf[i].arg != NOBODY)
             st = fr_lend(r->plan, lent, r->leaf[i].node, r->leaf[i].low, r->leaf[i].n_bytes, err);
-    if (st == FR_OK)
-        return fr_plan_run_lent(r->plan, inputs, lent, err);
-    fr_lend_end(r->plan, lent, false, NULL);
-    return st;
+    return fr_plan_run_lent(r->plan, inputs, lent, st, err);
 }
 
 fr_status

@@ -249,15 +249,11 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
 }
 
 const struct fr_backend fr_apart_backend = {
-    .name = "apart",
-    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
-    .alloc = apart_alloc, .free = apart_free, .memory_stats = memory_stats,
-    .memory_reset_peak = memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
+    FR_CPU_KERNELS, .name = "apart",
+    .alloc = apart_alloc, .free = apart_free, .memory_stats = memory_stats, .memory_reset_peak = memory_reset_peak,
     .copy_in = copy_in, .copy_out = copy_out, .copy = copy,
     .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
-    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = fr_cpu_kernel_ran,
-    .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
-    .launch = launch, .scan = scan, .call = call,
-    .n_workers = fr_pool_size, .share = share,
+    .kernel_ran = fr_cpu_kernel_ran, .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
+    .launch = launch, .scan = scan, .call = call, .share = share,
     .parts_begin = fr_launch_parts_begin, .part = part, .parts_end = fr_launch_parts_end,
 };

@@ -42,15 +42,11 @@ fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
 }
 
 const struct fr_backend fr_cpu_backend = {
-    .name = "cpu", .is_host = true, .runs_nodes = true,
-    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
-    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats,
-    .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
+    FR_CPU_KERNELS, .name = "cpu", .is_host = true, .runs_nodes = true,
+    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
     .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
-    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = fr_cpu_kernel_ran,
-    .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
-    .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run,
-    .n_workers = fr_pool_size, .share = fr_pool_run,
+    .kernel_ran = fr_cpu_kernel_ran, .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
+    .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run, .share = fr_pool_run,
     .parts_begin = fr_launch_parts_begin, .part = fr_launch_part, .parts_end = fr_launch_parts_end,
 };

@@ -51,11 +51,16 @@ fr_status fr_cpu_schedule(const struct fr_lowered *, bool otherwise, struct fr_a
 bool      fr_cpu_schedule_dispatch(struct fr_nest *, int64_t bytes);
 bool      fr_cpu_schedule_near(struct fr_nest *, int operand);
 
-/* backend.c: these four, for other backends whose kernels run here, too. */
+/* backend.c: these four, for other backends whose kernels are the CPU's, too. */
 fr_status fr_cpu_start(struct fr_err *);
 void      fr_cpu_stop(void);
 void      fr_cpu_look_ahead(void);
 fr_status fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *);
+/* What those have of it in their struct fr_backend. */
+#define FR_CPU_KERNELS                                                                                                 \
+    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead,        \
+    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .n_workers = fr_pool_size,                      \
+    .memory_trim = fr_memory_trim
 
 /* The next five are as struct fr_backend has them. FRIT_JIT and the kernel's code decide on the executor. */
 fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);

@@ -64,13 +64,10 @@ parts_end(const struct fr_parts *l, int64_t ns)
 }
 
 const struct fr_backend fr_ref_backend = {
-    .name = "ref", .is_host = true,
-    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop,
-    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats,
-    .memory_reset_peak = fr_memory_reset_peak, .memory_trim = fr_memory_trim, .look_ahead = fr_cpu_look_ahead,
+    FR_CPU_KERNELS, .name = "ref", .is_host = true,
+    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
-    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .kernel_ran = kernel_ran,
-    .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
-    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .n_workers = fr_pool_size, .share = fr_pool_run,
+    .kernel_ran = kernel_ran, .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
+    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .share = fr_pool_run,
     .parts_begin = parts_begin, .part = part, .parts_end = parts_end,
 };
