@@ -213,7 +213,7 @@ def extension_objects(build):
     for level, march in levels().items():
         if level == "v4":       # beyond it, some processors shuffle bytes
             vbmi = [*march, "-mavx512vbmi", "-DFR_LEVEL=v4_vbmi"]
-            objects += [build.object(s, *for_folds, *vbmi, tag="v4_vbmi") for s in sources("backends/cpu/near.inc.c")]
+            objects += [build.object(s, *for_folds, *vbmi, tag="v4_vbmi") for s in sources("backends/cpu/shuffle.inc.c")]
         march = [*march, f"-DFR_LEVEL={level}", f"-DFR_LEVEL_{level}=1"]
         wide = ["-mprefer-vector-width=512"] if level == "v4" else []
         objects += [build.object(s, *for_maps, *march, *wide, tag=level) for s in kernels]

@@ -120,7 +120,7 @@ def compiled(f, *arrays):
 def test_sizes_near_a_bound_take_the_code_that_there_is(tmp_path):
     tmp_path.chmod(0o700)
     code = SIZES + """
-with frit.config(past_bytes=24_000, last_cache=1 << 30, num_threads=1):
+with frit.config(nontemporal_bytes=24_000, last_cache=1 << 30, num_threads=1):
     x = [np.arange(n / 4, dtype="f4") for n in (23_000, 25_000, 40_000, 100_000)]
     along = [compiled(lambda a, b: a * b + a, a, a[::-1].copy()) for a in x]
 x = [np.arange(n * n, dtype="f4").reshape(n, n) for n in (60, 70, 80, 200)]

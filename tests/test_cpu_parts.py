@@ -47,7 +47,7 @@ def lib(tmp_path_factory):
         arch = [] if level == "generic" else [f"-march=x86-64-{level[:2]}"]
         if level == "v4_vbmi":
             arch.append("-mavx512vbmi")
-        for source in sorted(CPU.glob("near.inc.c" if level == "v4_vbmi" else "*.inc.c")):
+        for source in sorted(CPU.glob("shuffle.inc.c" if level == "v4_vbmi" else "*.inc.c")):
             if found := built(source, level):
                 objects.append(found)
                 continue

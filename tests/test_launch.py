@@ -35,7 +35,7 @@ def kernels(tmp_path_factory):
     level, march = ("v3", ["-march=x86-64-v3"]) if platform.machine() == "x86_64" else ("generic", [])
     cc("-O0", "-o", f"{folder}/gen", *sources("jit/gen/*.c"), *common(), "-lm")
     subprocess.run([f"{folder}/gen", folder, "4"], check=True)
-    files = sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c", "backends/cpu/near.inc.c")
+    files = sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c", "backends/cpu/shuffle.inc.c")
     jobs = [subprocess.Popen([os.environ.get("CC", "cc"), *FLAGS, "-O1", f"-DFR_LEVEL={level}", *march, "-c", f, "-o",
                               f"{folder}/k{i}.o"]) for i, f in enumerate(files)]
     assert not any([j.wait() for j in jobs])

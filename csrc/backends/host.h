@@ -16,10 +16,10 @@
  * thread. The bits are those of a launch. Each function returns false, and does nothing, where there is no block kernel, or
  * the launcher has a better way. */
 
-enum { FR_DIRECT_ARGS = 3 };
+enum { FR_HOST_ARGS = 3 };
 
 /* An operand's first element, and bytes from one row, and from one element, to the next. */
-struct fr_direct {
+struct fr_host_operand {
     char     *mem;
     ptrdiff_t row, step;
     fr_dtype  dtype;
@@ -27,11 +27,11 @@ struct fr_direct {
 
 /* out = op(arg[0], ..), a MAP operation or a cast, for n_rows rows of n elements. An argument of step 0 is one element for
  * the whole row. out may be the memory of an argument that lies like it and whose elements have its size. */
-bool fr_direct_map(fr_op, const struct fr_direct *out, const struct fr_direct *arg, int n_args, size_t n_rows, size_t n);
+bool fr_host_map(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *arg, int n_args, size_t n_rows, size_t n);
 /* out, one element for each row, = the row of n >= 1 elements reduced by op. Rows side by side. */
-bool fr_direct_reduce(fr_op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n);
+bool fr_host_reduce(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n);
 /* out, one row side by side, = all rows reduced by op, column by column. */
-bool fr_direct_columns(fr_op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n);
+bool fr_host_reduce_columns(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n);
 
 /* ---- memory, as a backend has it ---- */
 
@@ -51,9 +51,9 @@ enum { FR_MASK_WORD = 64 };      /* elements in a word of bits; the first is the
 /* Bit i is set where mask[i] is not 0; those of the last word that are beyond n are not. Returns how many are set. */
 size_t fr_host_pack(size_t n, const void *mask, uint64_t *bits);
 /* out becomes the rows of `in` whose bits are set, `count` of them. */
-void   fr_chosen_gather(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
+void   fr_host_compress(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
 /* The rows of out whose bits are set become those of `in`. */
-void   fr_chosen_spread(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
+void   fr_host_expand(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out);
 
 /* ---- indices ---- */
 
@@ -64,7 +64,7 @@ unsigned fr_host_index_wrap(fr_dtype, size_t n, const void *in, int64_t size, in
 /* out[i] = in[i], which is read once, or `last` if it is not in [0, last]. */
 void     fr_host_index_bound(size_t n, const int64_t *in, uint64_t last, int64_t *out);
 /* The row at out + index[i] * step becomes the one at in + i * from (0: they are all the same), for i from 0 to n - 1. */
-void     fr_chosen_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in,
+void     fr_host_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in,
                            ptrdiff_t from);
 
 #endif

@@ -45,11 +45,22 @@ void fr_setting_put_text(const struct fr_setting *s, const char *text);
 /* What a setting may be, in words: "one of cpu, ref". */
 void fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap);
 
+/* The words of FRIT_JIT, of which one is set, and of FRIT_LOG, in their order. */
+enum { FR_JIT_AUTO = 1, FR_JIT_OFF = 2, FR_JIT_INTERPRET = 4, FR_JIT_ALWAYS = 8 };
+enum { FR_LOG_COMPILES = 1, FR_LOG_FALLBACKS = 2, FR_LOG_SYNCS = 4 };
+
 /* FRIT_JIT=always: whoever computes waits for machine code. */
 static inline bool
 fr_env_waits_for_code(void)
 {
-    return fr_env.jit[1] == 'l';
+    return fr_env.jit_bits == FR_JIT_ALWAYS;
+}
+
+/* Whether machine code may run, and be asked for. */
+static inline bool
+fr_env_uses_code(void)
+{
+    return (fr_env.jit_bits & (FR_JIT_AUTO | FR_JIT_ALWAYS)) != 0;
 }
 
 #endif

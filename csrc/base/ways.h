@@ -38,7 +38,7 @@ fr_is_off(enum fr_off way)
     return __builtin_expect(fr_env.off_bits >> way & 1, 0);
 }
 
-/* The way was taken n times. Each is counted under one lock, Python's or that of evaluations (runtime/turn.c), and others
+/* The way was taken n times. Each is counted under one lock, Python's or that of evaluations (runtime/lock.c), and others
  * only read: no locked instruction is needed. */
 static inline void
 fr_count_ways(enum fr_way way, unsigned n)

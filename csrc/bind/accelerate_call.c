@@ -534,7 +534,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 
     if (fr_call_depth > 0 || FIELD(call, closed) == Py_None)
         return Py_NewRef(call);
-    if (!(watch = fr_record_watch(call, args, n_args, names))) {
+    if (!(watch = fr_capture_watch(call, args, n_args, names))) {
         if (repeated && f->is_planned)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
@@ -543,7 +543,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_call_begin();
     result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
     fr_call_end();
-    fr_record_end(watch);
+    fr_capture_end(watch);
     if (refused)
         return Py_NewRef(call);
     note_stats(f, args, n_args, &before, &body, !result);
@@ -610,11 +610,11 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     /* Arrays that are arguments themselves stay where they are: they can be noted when they are lent. */
     repeated = is_repeated(f);
-    if (repeated && f->is_planned && !(watch = fr_record_watch(call, args, n_args, NULL)))
+    if (repeated && f->is_planned && !(watch = fr_capture_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
     fr_info_call_counters(&before);
     if (watch)
-        fr_record_begin(watch);
+        fr_capture_begin(watch);
     fr_call_begin();
     result = PyObject_Vectorcall(fr_accelerate_copy(call), c.in, (size_t)n_args, NULL);
     raised = !result;
@@ -628,7 +628,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         result = fr_finish_long(call, c.loan, c.n, result);
     }
     fr_call_end();
-    fr_record_end(watch);
+    fr_capture_end(watch);
     note_stats(f, args, n_args, &before, &body, raised);
     return result;
 }

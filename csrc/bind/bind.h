@@ -20,7 +20,7 @@
  *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
  *   outside.c      callables of others, which get real arrays and numbers
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
- *                  record.c: as they were noted;  enter.c: arguments that hold arrays
+ *                  capture.c: as they were noted;  enter.c: arguments that hold arrays
  *   dlpack.c       DLPack in and out
  *   errstate.c     what the user's state makes of warnings of arithmetic;  judge.c: which of them are due
  *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
@@ -509,7 +509,7 @@ int       fr_accelerate_init(PyObject *module);
 bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
 int       fr_accelerate_call_init(PyObject *module);
 struct fr_replays;
-/* The named tuple _Call of accelerate.py as the function has it now, and calls recorded with it. */
+/* The named tuple _Call of accelerate.py as the function has it now, and calls captured with it. */
 struct fr_callee {
     PyObject          *call;
     struct fr_replays *replays;
@@ -551,27 +551,27 @@ fr_is_container(PyObject *o)
 }
 
 /* ---- replay.c: calls of one closed function that need not run it again */
-struct fr_record;
+struct fr_captured_call;
 /* Makes the call again if one like it is kept: true, with *result (NULL: an exception) and how many kernels ran. */
 bool      fr_replays_call(struct fr_replays *, PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names,
                           PyObject **result, uint64_t *n_kernels);
 /* Whether one more would be kept. */
 bool      fr_replays_wanted(const struct fr_replays *);
-/* Keeps the record, or counts that there was none (NULL). False: it is still the caller's. */
-bool      fr_replays_add(struct fr_replays **, struct fr_record *);
+/* Keeps the captured call, or counts that there was none (NULL). False: it is still the caller's. */
+bool      fr_replays_add(struct fr_replays **, struct fr_captured_call *);
 void      fr_replays_drop(struct fr_replays *);
 int       fr_replays_traverse(const struct fr_replays *, visitproc, void *arg);  /* NULL is fine */
 
-/* ---- record.c: how a call comes to be kept */
+/* ---- capture.c: how a call comes to be kept */
 struct fr_watch;
 /* Before anything is lent: notes all that the function can reach. NULL, without an exception: it cannot be noted. */
-struct fr_watch *fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
-void      fr_record_begin(struct fr_watch *);   /* the function is about to run; */
-void      fr_record_ran(struct fr_watch *);     /* it has, and what it left is not computed yet */
+struct fr_watch *fr_capture_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names);
+void      fr_capture_begin(struct fr_watch *);   /* the function is about to run; */
+void      fr_capture_ran(struct fr_watch *);     /* it has, and what it left is not computed yet */
 /* After the evaluation, while tensors still stand for the arrays: the call will be kept, if it can be made again. */
-void      fr_record_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,
+void      fr_capture_keep(struct fr_watch *, struct fr_callee *into, const struct fr_loan *, int n_loans,
                          PyObject *result);
-void      fr_record_end(struct fr_watch *);     /* keeps or forgets it; NULL is fine */
+void      fr_capture_end(struct fr_watch *);     /* keeps or forgets it; NULL is fine */
 
 /* ---- enter.c: a call whose arguments hold arrays in lists, dicts and objects, or that sees arrays by other names */
 /* Runs the function with tensors for arrays and shows what it gave and stored as arrays; `again`: its calls come again

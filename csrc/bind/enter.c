@@ -1,7 +1,7 @@
 /* bind/enter.c -- an accelerated call of a closed function whose arguments hold arrays in lists, dicts and objects, or
  * that sees arrays by global names and in cells.
  *
- * record.c has noted all that the function can reach. While it runs, tensors stand in the place of arrays there too: in
+ * capture.c has noted all that the function can reach. While it runs, tensors stand in the place of arrays there too: in
  * the caller's own containers among the arguments, so that whatever else holds them sees what it would have seen, and for
  * what the function sees by other names in globals and cells of its own copy (python/frit/_inside.py). At the end all is
  * computed together and arrays are put back. */
@@ -18,13 +18,13 @@ struct entered {
 static const struct fr_look *
 look_at(const struct entered *e, int i)
 {
-    return &e->w->record->look[i];
+    return &e->w->captured->look[i];
 }
 
 static int
 n_looks(const struct entered *e)
 {
-    return e->w->record->n_looks;
+    return e->w->captured->n_looks;
 }
 
 static bool
@@ -351,12 +351,12 @@ finish(struct entered *e, struct fr_watch *watch, PyObject *result, bool again, 
     PyErr_Fetch(&type, &value, &trace);
     if (raised)
         result = Py_NewRef(Py_None);
-    fr_record_ran(watch);
+    fr_capture_ran(watch);
     st = fr_loans_eval(e->loan, e->n_loans, NULL, again, &err);
     if (!(ok = st == FR_OK))
         fr_errors_raise(st, &err);
     if (ok && !raised && into)
-        fr_record_keep(watch, into, e->loan, e->n_stand_ins, result);
+        fr_capture_keep(watch, into, e->loan, e->n_stand_ins, result);
     /* An exception waits until all is put back. */
     keep_first(&failure);
     fr_loans_give_back(e->loan, e->n_loans, ok);
@@ -437,7 +437,7 @@ fr_enter_call(struct fr_callee *f, struct fr_watch *watch, Py_ssize_t n_args, Py
     }
     if (enter_containers(e)) {
         if (into)
-            fr_record_begin(watch);
+            fr_capture_begin(watch);
         result = run(e, f, n_args, names);
     }
     fr_info_call_counters(body);

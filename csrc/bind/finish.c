@@ -225,12 +225,12 @@ fr_finish(struct fr_callee *f, const struct fr_loan *loan, int n, PyObject *resu
     PyObject     *out = NULL;
 
     if (watch)
-        fr_record_ran(watch);
+        fr_capture_ran(watch);
     st = fr_loans_eval(loan, n, result, repeated, &err);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     else if (watch)
-        fr_record_keep(watch, f, loan, n, result);
+        fr_capture_keep(watch, f, loan, n, result);
     /* A warning that has become an exception does not undo what was computed. */
     if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
         out = all_shown(loan, n, result);

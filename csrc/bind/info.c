@@ -27,7 +27,7 @@ fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
         return;
     syncs[why]++;
     n_syncs++;
-    if (FR_UNLIKELY(fr_env.log[0]) && strstr(fr_env.log, "syncs")) {
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_SYNCS)) {
         PyObject *where = fr_site_text(fr_site_here());
         if (where)
             PySys_FormatStderr("frit: computed for %s at %U\n", sync_names[why], where);
@@ -226,8 +226,7 @@ config_get(PyObject *module, PyObject *name)
 static bool
 may_change(const struct fr_setting *s)
 {
-    return s->as_int || s->as_bits || s->take || !strcmp(s->field, "jit") || !strcmp(s->field, "log") ||
-           !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
+    return s->as_int || s->as_bits || s->take || !strcmp(s->field, "skip") || !strcmp(s->field, "backend");
 }
 
 static PyObject *

@@ -25,7 +25,7 @@ log_call(const char *name)
     PyObject *where;
 
     fr_count_way(FR_WAY_handed);
-    if (FR_LIKELY(!fr_env.log[0]) || !strstr(fr_env.log, "fallbacks"))
+    if (FR_LIKELY(!(fr_env.log_bits & FR_LOG_FALLBACKS)))
         return;
     where = fr_site_text(fr_site_here());
     if (where)

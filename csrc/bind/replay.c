@@ -3,27 +3,27 @@
  * A closed function (python/frit/_closed.py) looks at nothing but its arguments, globals and cells, and does nothing
  * but compute. If it did not look at a value either, then what it traced follows from how the arrays that it can
  * reach lie and from the numbers among them. The next call with the same of all that is the same evaluation over
- * other memory: neither is the function run nor an operation traced. record.c notes what a call looked at. */
+ * other memory: neither is the function run nor an operation traced. capture.c notes what a call looked at. */
 #include "bind/replay.h"
 
 #include "base/alloc.h"
 
-enum { MAX_RECORDS = 8,    /* of a function; the one that was used longest ago goes */
+enum { MAX_CALLS = 8,    /* of a function; the one that was used longest ago goes */
        MAX_MADE = 64 };    /* of which so many are tried if none is ever used: numbers that change with each call */
 
 struct fr_replays {
     int               refs;    /* calls that are in one of them, and the function */
     int               n, n_tried;
     uint64_t          n_used;
-    struct fr_record *record[MAX_RECORDS];
+    struct fr_captured_call *captured[MAX_CALLS];
 };
 
 void
-fr_record_free(struct fr_record *r)
+fr_capture_free(struct fr_captured_call *r)
 {
     if (!r)
         return;
-    fr_recording_free(r->recording);
+    fr_captured_free(r->evaluation);
     for (int i = 0; i < r->n_looks; i++) {
         Py_XDECREF(r->look[i].key);
         Py_XDECREF(r->look[i].value);
@@ -49,7 +49,7 @@ fr_replays_drop(struct fr_replays *s)
     if (!s || --s->refs > 0)
         return;
     for (int i = 0; i < s->n; i++)
-        fr_record_free(s->record[i]);
+        fr_capture_free(s->captured[i]);
     PyMem_Free(s);
 }
 
@@ -57,8 +57,8 @@ int
 fr_replays_traverse(const struct fr_replays *s, visitproc visit, void *arg)
 {
     for (int i = 0; s && i < s->n; i++)
-        for (int k = 0; k < s->record[i]->n_looks; k++)
-            Py_VISIT(s->record[i]->look[k].value); /* classes above all */
+        for (int k = 0; k < s->captured[i]->n_looks; k++)
+            Py_VISIT(s->captured[i]->look[k].value); /* classes above all */
     return 0;
 }
 
@@ -144,7 +144,7 @@ fits(const struct fr_look *l, PyObject *o)
 
 /* Whether arrays, lists and dicts are the same objects just where they were. */
 static bool
-same_twins(const struct fr_record *r, PyObject *const *found)
+same_twins(const struct fr_captured_call *r, PyObject *const *found)
 {
     for (int i = 0; i < r->n_looks; i++) {
         int k = 0;
@@ -161,7 +161,7 @@ same_twins(const struct fr_record *r, PyObject *const *found)
 
 /* Whether what will be written may be, and is apart from all other arrays. */
 static bool
-may_write(const struct fr_record *r, PyObject *const *found)
+may_write(const struct fr_captured_call *r, PyObject *const *found)
 {
     for (int i = 0; i < r->n_looks; i++) {
         if (!r->look[i].written)
@@ -189,7 +189,7 @@ same_names(PyObject *a, PyObject *b)
 }
 
 static bool
-is_same_call(const struct fr_record *r, PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names,
+is_same_call(const struct fr_captured_call *r, PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names,
              PyObject **found)
 {
     if (r->n_args != n_args || !same_names(r->names, names))
@@ -247,7 +247,7 @@ leaf_of(const struct fr_part *p, PyObject *const *found, PyObject *const *shown)
 }
 
 static PyObject *
-put_together(const struct fr_record *r, PyObject *const *found, PyObject *const *shown)
+put_together(const struct fr_captured_call *r, PyObject *const *found, PyObject *const *shown)
 {
     PyObject *stack[FR_REPLAY_PARTS];
     int       n = 0;
@@ -272,7 +272,7 @@ put_together(const struct fr_record *r, PyObject *const *found, PyObject *const 
 
 /* Stores what the function stored into the containers that it was given. */
 static bool
-store_effects(const struct fr_record *r, PyObject *const *found, PyObject *const *shown)
+store_effects(const struct fr_captured_call *r, PyObject *const *found, PyObject *const *shown)
 {
     for (int i = 0; i < r->n_effects; i++) {
         const struct fr_effect *e = &r->effect[i];
@@ -294,7 +294,7 @@ store_effects(const struct fr_record *r, PyObject *const *found, PyObject *const
 
 /* The results as arrays and NumPy scalars. The handles are cleared. */
 static bool
-show_results(const struct fr_record *r, struct fr_tensor *t, PyObject **shown, const bool *scalar)
+show_results(const struct fr_captured_call *r, struct fr_tensor *t, PyObject **shown, const bool *scalar)
 {
     bool ok = true;
 
@@ -316,7 +316,7 @@ note_scalars(const struct fr_part *p, int n, bool *scalar)
 
 /* The evaluation. FR_EINDEX: an array of indices holds what it must not hold; nothing is changed. */
 static fr_status
-compute(const struct fr_record *r, PyObject *const *found, struct fr_tensor *results, struct fr_err *err)
+compute(const struct fr_captured_call *r, PyObject *const *found, struct fr_tensor *results, struct fr_err *err)
 {
     char *memory[FR_REPLAY_LOOKS];
     int   n = 0;
@@ -324,12 +324,12 @@ compute(const struct fr_record *r, PyObject *const *found, struct fr_tensor *res
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
             memory[n++] = PyArray_BYTES(fr_array(found[i]));
-    return fr_recording_fits(r->recording, memory) ? fr_replay(r->recording, memory, results, err) : FR_EINDEX;
+    return fr_captured_fits(r->evaluation, memory) ? fr_replay(r->evaluation, memory, results, err) : FR_EINDEX;
 }
 
 /* *refused: it is not the same again after all. */
 static PyObject *
-replay(const struct fr_record *r, PyObject *const *found, bool *refused)
+replay(const struct fr_captured_call *r, PyObject *const *found, bool *refused)
 {
     struct fr_tensor t[FR_REPLAY_RESULTS];
     PyObject        *shown[FR_REPLAY_RESULTS], *out = NULL;
@@ -361,15 +361,15 @@ fr_replays_call(struct fr_replays *s, PyObject *call, fr_args args, Py_ssize_t n
     bool      refused = false;
 
     for (int i = 0; i < s->n; i++) {
-        struct fr_record *r = s->record[i];
+        struct fr_captured_call *r = s->captured[i];
 
         if (!is_same_call(r, call, args, n_args, names, found))
             continue;
         for (int k = 0; k < r->n_looks; k++)
             Py_XINCREF(found[k]); /* another thread may let go of them while kernels run, */
-        s->refs++;                /* or of the records */
+        s->refs++;                /* or of the captured calls */
         r->used = ++s->n_used;
-        *n_kernels = (uint64_t)fr_recording_kernels(r->recording);
+        *n_kernels = (uint64_t)fr_captured_kernels(r->evaluation);
         *result = replay(r, found, &refused);
         for (int k = 0; k < r->n_looks; k++)
             Py_XDECREF(found[k]);
@@ -388,7 +388,7 @@ fr_replays_wanted(const struct fr_replays *s)
 }
 
 bool
-fr_replays_add(struct fr_replays **replays, struct fr_record *r)
+fr_replays_add(struct fr_replays **replays, struct fr_captured_call *r)
 {
     struct fr_replays *s = *replays;
     int                oldest = 0;
@@ -402,14 +402,14 @@ fr_replays_add(struct fr_replays **replays, struct fr_record *r)
     if (!r || s->refs > 1) /* another thread is in one of them */
         return false;
     r->used = ++s->n_used;
-    if (s->n < MAX_RECORDS) {
-        s->record[s->n++] = r;
+    if (s->n < MAX_CALLS) {
+        s->captured[s->n++] = r;
         return true;
     }
     for (int i = 1; i < s->n; i++)
-        if (s->record[i]->used < s->record[oldest]->used)
+        if (s->captured[i]->used < s->captured[oldest]->used)
             oldest = i;
-    fr_record_free(s->record[oldest]);
-    s->record[oldest] = r;
+    fr_capture_free(s->captured[oldest]);
+    s->captured[oldest] = r;
     return true;
 }

@@ -1,4 +1,4 @@
-/* bind/replay.h -- what a recorded call looked at and gave, as replay.c checks and makes it again and record.c
+/* bind/replay.h -- what a captured call looked at and gave, as replay.c checks and makes it again and capture.c
  * notes it.  Private to these two. */
 #ifndef FR_BIND_REPLAY_H
 #define FR_BIND_REPLAY_H
@@ -44,8 +44,8 @@ struct fr_effect {
     struct fr_part part;
 };
 
-struct fr_record {
-    struct fr_recording *recording;
+struct fr_captured_call {
+    struct fr_captured *evaluation;
     int                  n_looks, n_parts, n_effects, n_results;
     Py_ssize_t           n_args;   /* with those that were named, by `names`: a tuple or NULL */
     PyObject            *names;
@@ -59,7 +59,7 @@ struct fr_record {
 
 /* A call while it is noted. */
 struct fr_watch {
-    struct fr_record *record;
+    struct fr_captured_call *captured;
     size_t            room;                   /* looks for which it has memory */
     PyObject         *found[FR_REPLAY_LOOKS]; /* [n_looks] references to what the looks fetched */
     PyObject         *call;                   /* the tuple that was called */
@@ -67,10 +67,10 @@ struct fr_watch {
     bool              stores;                 /* the function may store into containers that it is not given */
     bool              sees_outside;           /* arrays that it is not given */
     bool              looked;                 /* at values, while it ran */
-    struct fr_callee *into;                   /* where the record is to be kept; NULL: nowhere, or not yet */
+    struct fr_callee *into;                   /* where the captured call is to be kept; NULL: nowhere, or not yet */
 };
 
-void fr_record_free(struct fr_record *);
+void fr_capture_free(struct fr_captured_call *);
 /* What a look fetches: borrowed; NULL: nothing, without an exception. `found`: what was fetched before. */
 PyObject *fr_look_attribute(PyObject *o, PyObject *name);
 PyObject *fr_look_fetch(const struct fr_look *, PyObject *call, fr_args args, PyObject *const *found);

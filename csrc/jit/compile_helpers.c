@@ -269,30 +269,30 @@ on_frame(struct fr_helper *h)
     bool              had_job = work_of(h)->first != NULL;
 
     switch (h->head.kind) {
-    case FR_FRAME_HELLO:
+    case FR_PACKET_HELLO:
         h->greeted = true;
         m->n_deaths_at_start = 0;
         fr_compile_learn_compiler(h->bytes, h->head.n_bytes);
         end = NULL;
         break;
-    case FR_FRAME_OBJECT:
+    case FR_PACKET_OBJECT:
         if (!had_job)
             break;
         finish_compile(h);
         end = NULL;
         break;
-    case FR_FRAME_FAILED:
+    case FR_PACKET_FAILED:
         if (!had_job)
             break;
         fail_compile(h);
         end = NULL;
         break;
-    case FR_FRAME_NO_ROOM:
+    case FR_PACKET_NO_ROOM:
         fr_compile_pause(h->bytes);
         while (fr_jobs_take(work_of(h)))
             fr_job_answer(NULL);
         break;
-    case FR_FRAME_NO_COMPILER:
+    case FR_PACKET_NO_COMPILER:
         fr_compile_set_unavailable(h->bytes);
         while (fr_jobs_take(work_of(h)))
             fr_job_answer(NULL);

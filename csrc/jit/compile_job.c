@@ -65,7 +65,7 @@ fr_job_free(struct fr_job *j)
 void
 fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 {
-    if (strstr(fr_env.log, "compiles"))
+    if (fr_env.log_bits & FR_LOG_COMPILES)
         fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
                 key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
 }

@@ -11,7 +11,7 @@
  * input accumulators += t
  *
  * Where an element takes long because its operations wait for each other, several blocks make a
- * step, and their instructions are mixed (emit_gcc_abreast.c says how many). Whole steps come
+ * step, and their instructions are mixed (emit_gcc_interleave.c says how many). Whole steps come
  * first, then single blocks:
  *
  *     for each step:                           (j, j + U * B)
@@ -195,13 +195,13 @@ emit_rows_together(struct emit *e, gj_function *together, gj_lvalue *row, gj_rva
 {
     struct fr_gcc     *c = &e->c;
     gj_type           *i64 = c->t_i64;
-    gj_rvalue         *size = fr_gcc_i64(c, e->abreast), *steps[FR_MAX_OPERANDS];
+    gj_rvalue         *size = fr_gcc_i64(c, e->unroll), *steps[FR_MAX_OPERANDS];
     gj_lvalue         *n_steps = fr_gcc_var(c, i64);
     gj_block          *some = fr_gcc_block(c), *go = fr_gcc_block(c);
     struct fr_gcc_loop l;
 
     for (int k = 0; k < e->nest->n_operands; k++)
-        steps[k] = fr_gcc_keep(c, i64, times(e, step[k], e->abreast));
+        steps[k] = fr_gcc_keep(c, i64, times(e, step[k], e->unroll));
     fr_gcc_set(c, n_steps, fr_gcc_i64(c, 0));
     fr_gcc_branch(c, fr_emit_if_together(e, step, n_rows, n), some, go);
     c->at = some;
@@ -257,7 +257,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
     }
     step_rows(e, row, step);
     fr_gcc_end_for(c, l);
-    if (e->stores_past)
+    if (e->stores_nontemporal)
         fr_gcc_fence(c);
     c->g->block_end_with_void_return(c->at, NULL);
 }
@@ -309,13 +309,13 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
 
 /* Only frit_rows has a fence at its end, not the functions of the table. */
 static bool
-stores_past(const struct fr_nest *nest, bool table)
+stores_nontemporal(const struct fr_nest *nest, bool table)
 {
     bool any = false;
 
     for (int k = 0; k < nest->n_operands; k++)
-        any |= nest->operands[k].schedule & FR_SCHEDULE_EITHER_PAST;
-    return FR_GCC_PAST && any && !table;
+        any |= nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL_ANY;
+    return FR_GCC_NONTEMPORAL && any && !table;
 }
 
 static void
@@ -328,7 +328,7 @@ emit_nest(struct emit *e)
      * A nest with row buffers has short rows, which need not be cut. */
     bool table = reduces && !fr_nest_scratch(nest);
 
-    e->stores_past = stores_past(nest, table);
+    e->stores_nontemporal = stores_nontemporal(nest, table);
     for (int s = 0; s < nest->n_stages; s++)
         stage[s] = fr_emit_stage(e, s);
     for (int s = 0; s <= nest->n_stages; s++)

@@ -125,7 +125,7 @@ emit_sinks(struct emit *e, gj_rvalue *b)
         struct sink   *k = &e->sinks[s];
         struct fr_gval v = sink_value(e, k);
 
-        if (k->how == HOW_PEAK)
+        if (k->how == HOW_EXTREME)
             continue;
         if (k->in_lanes) {
             fr_emit_combine_lane(e, k, v, b);
@@ -143,14 +143,14 @@ emit_sinks(struct emit *e, gj_rvalue *b)
     }
 }
 
-/* The same for peaks, of `n` blocks at once. */
+/* The same for extremes, of `n` blocks at once. */
 static void
-emit_peaks(struct emit *e, int n, gj_rvalue *b)
+emit_extremes(struct emit *e, int n, gj_rvalue *b)
 {
     gj_rvalue *v[MAX_ABREAST];
 
     for (int s = 0; s < e->n_sinks; s++) {
-        if (e->sinks[s].how != HOW_PEAK)
+        if (e->sinks[s].how != HOW_EXTREME)
             continue;
         for (e->u = 0; e->u < n; e->u++)
             v[e->u] = sink_value(e, &e->sinks[s]).re;
@@ -195,7 +195,7 @@ emit_elements(struct emit *e, int n, int pass, gj_rvalue *b)
         emit_sinks(e, b);
     e->u = 0;
     if (pass == e->n_passes - 1)
-        emit_peaks(e, n, b);
+        emit_extremes(e, n, b);
 }
 
 /* Complex numbers get their parts side by side only now.  Computed side by side, GCC 12 would turn
@@ -217,7 +217,7 @@ interleave(struct emit *e, struct sink *k)
 
 /* Block e->u of t to elements that lie side by side. */
 static void
-store_vectors(struct emit *e, struct sink *k, bool past)
+store_vectors(struct emit *e, struct sink *k, bool nontemporal)
 {
     struct fr_gcc *c = &e->c;
     gj_type       *type = c->memory[k->dtype], *vector;
@@ -233,8 +233,8 @@ store_vectors(struct emit *e, struct sink *k, bool past)
                                           fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
         gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
 
-        if (past)
-            fr_gcc_set_past(c, lanes * size, at, v);
+        if (nontemporal)
+            fr_gcc_set_nontemporal(c, lanes * size, at, v);
         else
             fr_gcc_set(c, at, v);
     }
@@ -262,14 +262,14 @@ store_block(struct emit *e, struct sink *k)
         }
         return;
     }
-    if (k->past) {
-        gj_block *past = fr_gcc_block(c), *near = fr_gcc_block(c), *done = fr_gcc_block(c);
+    if (k->nontemporal) {
+        gj_block *nontemporal = fr_gcc_block(c), *cached = fr_gcc_block(c), *done = fr_gcc_block(c);
 
-        fr_gcc_branch(c, fr_gcc_get(c, k->past), past, near);
-        c->at = past;
+        fr_gcc_branch(c, fr_gcc_get(c, k->nontemporal), nontemporal, cached);
+        c->at = nontemporal;
         store_vectors(e, k, true);
         c->g->block_end_with_jump(c->at, NULL, done);
-        c->at = near;
+        c->at = cached;
         store_vectors(e, k, false);
         fr_gcc_jump(c, done);
         return;
@@ -449,8 +449,8 @@ emit_usual_blocks(struct emit *e, int n)
 void
 fr_emit_step(struct emit *e, int n)
 {
-    if (n == e->abreast)
-        fr_emit_ask(e, n);
+    if (n == e->unroll)
+        fr_emit_prefetch(e, n);
     fr_emit_widen_blocks(e, n);
     narrow_counters(e);
     for (int s = 0; s < e->n_sinks; s++)

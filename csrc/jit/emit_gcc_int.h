@@ -16,7 +16,7 @@ enum how {
     HOW_SEQ,    /* one element after another: products of floats */
     HOW_LANES,  /* an accumulator per lane, any order */
     HOW_PICK,   /* the same with the place where it was found: extremes of floats, argmax */
-    HOW_PEAK,   /* the same with a note instead, which may call for HOW_PICK: max and min of floats */
+    HOW_EXTREME,   /* the same with a note instead, which may call for HOW_PICK: max and min of floats */
 };
 
 struct sink {
@@ -37,8 +37,8 @@ struct sink {
                                     (NULL: side by side) */
     gj_rvalue  *to_start, *step_start;
     gj_lvalue  *pad;             /* NULL: whole blocks always fit (row buffers) */
-    gj_lvalue  *past;            /* whether blocks go past the caches; NULL: never */
-    gj_rvalue  *past_start;
+    gj_lvalue  *nontemporal;            /* whether blocks go past the caches; NULL: never */
+    gj_rvalue  *nontemporal_start;
     /* reductions */
     int         lane_bytes;      /* of a bool: those of the stage's smallest number */
     gj_type    *lane;
@@ -48,13 +48,13 @@ struct sink {
     gj_lvalue  *acc[2][MAX_CHUNKS];   /* registers; HOW_SEQ: acc[part][0], a scalar */
     gj_lvalue  *saved[MAX_CHUNKS];    /* HOW_TREE: the registers before the tail */
     gj_lvalue  *lanes[2];        /* arrays through which registers are combined lane by lane */
-    gj_type    *place_type;      /* HOW_PICK; HOW_PEAK: of the notes, whose place is where places would be */
+    gj_type    *place_type;      /* HOW_PICK; HOW_EXTREME: of the notes, whose place is where places would be */
     int         place_bytes;
     int         place_lanes, n_place_chunks;
     gj_type    *place_chunk;
     gj_lvalue  *place[MAX_CHUNKS], *places;
     gj_lvalue  *left[2];         /* HOW_TREE: sums of left halves that wait for their right ones */
-    gj_lvalue  *sum[2];          /* HOW_TREE: of the leaf; at the end, of everything; HOW_PEAK: the result */
+    gj_lvalue  *sum[2];          /* HOW_TREE: of the leaf; at the end, of everything; HOW_EXTREME: the result */
 };
 
 struct source {                  /* an operand that FULL loads read */
@@ -80,7 +80,7 @@ struct emit {
     struct fr_gcc         c;
     const struct fr_nest *nest;
     const char           *name;           /* ends the name of each function */
-    bool                  stores_past;    /* the caches, where operands say so */
+    bool                  stores_nontemporal;    /* the caches, where operands say so */
     int                   vector_bytes;
     struct fr_err        *err;
     bool                  has_steps, has_long_steps;   /* of several blocks, in some stage */
@@ -90,11 +90,11 @@ struct emit {
     uint8_t               wanted[FR_MAX_INSTS];   /* lower-level values that it needs */
     struct fr_gval        val[MAX_ABREAST][FR_MAX_INSTS];   /* [0] of values of lower levels */
     gj_lvalue            *spread[FR_MAX_INSTS];   /* [B] a lower-level bool for each element of a block, or NULL */
-    gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch, *ahead;
+    gj_rvalue            *ptr, *stride, *j0, *n, *scalars, *slots, *slots_out, *scratch, *prefetch;
     gj_rvalue            *row_stride;             /* of rows that go together */
     /* the stage being written */
     int                   block;      /* elements of a block (B) */
-    int                   abreast;    /* blocks of a step (U) */
+    int                   unroll;    /* blocks of a step (U) */
     int                   u;          /* the block of a step that is being written */
     bool                  together;   /* the blocks of a step are of as many rows, and accumulated one after the other */
     bool                  halves_are_floats;   /* in registers */
@@ -103,7 +103,7 @@ struct emit {
     uint8_t               pass[FR_MAX_INSTS];
     struct crossing       crossing[MAX_ABREAST][FR_MAX_INSTS];
     bool                  has_rare;   /* blocks are computed without RARE values first */
-    bool                  peaks;      /* extremes are HOW_PEAK where they may be */
+    bool                  extremes;      /* extremes are HOW_EXTREME where they may be */
     int                   n_sinks, n_sources;
     struct sink           sinks[FR_MAX_INSTS];
     struct source         sources[FR_MAX_OPERANDS];
@@ -259,20 +259,20 @@ void fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_finish_leaf(struct emit *e, struct sink *k, gj_rvalue *n_left);
 void fr_emit_write_partial_results(struct emit *e);
 
-/* ---- emit_gcc_peak.c ------------------------------------------------------------------------- */
+/* ---- emit_gcc_extreme.c ------------------------------------------------------------------------- */
 static inline bool
-fr_emit_is_peak(fr_op op, fr_dtype d)
+fr_emit_is_extreme(fr_op op, fr_dtype d)
 {
     return (op == FR_OP_max || op == FR_OP_min) && (d == FR_F16 || d == FR_F32 || d == FR_F64);
 }
-/* Whether the stage has extremes that may be HOW_PEAK. */
-bool fr_emit_may_peak(struct emit *e);
+/* Whether the stage has extremes that may be HOW_EXTREME. */
+bool fr_emit_may_use_extremes(struct emit *e);
 /* Takes the values v of `n` blocks, in their order, into lane b; they are overwritten. */
 void fr_emit_peak_lane(struct emit *e, struct sink *k, int n, gj_rvalue **v, gj_rvalue *b);
 /* After the loop: k->sum[0] of each, and whether one of them is not known, so that everything is to be done again. */
-gj_rvalue *fr_emit_join_peaks(struct emit *e);
+gj_rvalue *fr_emit_join_extremes(struct emit *e);
 
-/* ---- emit_gcc_abreast.c ---------------------------------------------------------------------- */
+/* ---- emit_gcc_interleave.c ---------------------------------------------------------------------- */
 /* Elements of a block and blocks of a step, of the stage whose sinks are known; and
  * e->has_rare. */
 void fr_emit_choose_blocks(struct emit *e);
@@ -281,11 +281,11 @@ void fr_emit_choose_rows(struct emit *e);
 /* Whether what e->runs says is so much for an element that to write it twice takes long. */
 bool fr_emit_is_long(struct emit *e);
 
-/* ---- emit_gcc_ahead.c ------------------------------------------------------------------------ */
-/* Before the loop over stage `s`: what it asks for; needs e->ahead, an array of those below. */
+/* ---- emit_gcc_prefetch.c ------------------------------------------------------------------------ */
+/* Before the loop over stage `s`: what it asks for; needs e->prefetch, an array of those below. */
 void fr_emit_find_asked(struct emit *e, int s);
 /* In the loop: for blocks as far ahead as those at e->j are from the row's beginning. */
-void fr_emit_ask(struct emit *e, int n_blocks);
+void fr_emit_prefetch(struct emit *e, int n_blocks);
 /* Bytes ahead of each operand, an array, and behind them how many elements there are: for rows of `n` elements, and for
  * a piece of a row. */
 gj_lvalue *fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, gj_rvalue *n);
@@ -320,11 +320,11 @@ bool fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b);
 /* Behind the loop of a pass over n blocks: what it has left is rounded. */
 void fr_emit_round_between(struct emit *e, int pass, int n);
 
-/* ---- emit_gcc_past.c ------------------------------------------------------------------------- */
+/* ---- emit_gcc_nontemporal.c ------------------------------------------------------------------------- */
 /* Returns how many elements come before whole blocks, so that the first store which goes past the
  * caches is aligned; NULL: none. Reductions count blocks from the first element; and the leaves of
  * a sum begin where they must, so that nothing is stored past the caches beside it. */
-gj_rvalue *fr_emit_find_past(struct emit *e);
+gj_rvalue *fr_emit_find_nontemporal(struct emit *e);
 
 /* ---- emit_gcc_tail.c: what is left over after whole blocks, from element e->j on --------------- */
 /* Whether a whole block from element j on cannot be read where it is. */
@@ -344,7 +344,7 @@ void fr_emit_put_block(struct emit *e);
 void fr_emit_scatter(struct emit *e, gj_rvalue *n_left);
 
 /* ---- emit_gcc_together.c --------------------------------------------------------------------- */
-/* The loop over e->abreast rows of whole blocks, which are accumulated one after the other: a function of pointers, strides
+/* The loop over e->unroll rows of whole blocks, which are accumulated one after the other: a function of pointers, strides
  * of elements, strides of rows, elements, scalars. NULL: the nest does something else. */
 gj_function *fr_emit_together(struct emit *e);
 /* Whether these many rows of n elements, `step` apart, are to go together. */

@@ -20,7 +20,7 @@ fr_emit_reduce_how(const struct emit *e, const struct fr_inst *in)
     if (fr_op_finds_index(in->op))
         return HOW_PICK;
     if (fr_op_picks(in->op) && real_number)
-        return e->peaks && fr_emit_is_peak(in->op, from) ? HOW_PEAK : HOW_PICK;
+        return e->extremes && fr_emit_is_extreme(in->op, from) ? HOW_EXTREME : HOW_PICK;
     if (tree_sum(in))
         return HOW_TREE;
     return in->op == FR_OP_prod && real_number ? HOW_SEQ : HOW_LANES;
@@ -134,7 +134,7 @@ declare_places(struct emit *e, struct sink *k)
     /* With a tree in the same loop blocks begin anywhere: a place is then an element, not a block.
      */
     k->place_bytes = fr_emit_stage_has(e, HOW_TREE) ? 8 : k->lane_bytes < 4 ? 4 : k->lane_bytes;
-    if (k->how == HOW_PEAK)
+    if (k->how == HOW_EXTREME)
         k->place_bytes = k->lane_bytes;
     k->place_type = fr_gcc_int_type(c, k->place_bytes);
     k->place_lanes = least(e->block, e->vector_bytes / k->place_bytes);
@@ -150,7 +150,7 @@ fr_emit_declare_t(struct emit *e, struct sink *k)
 {
     struct fr_gcc *c = &e->c;
 
-    for (int u = 0; u < e->abreast; u++) {
+    for (int u = 0; u < e->unroll; u++) {
         k->of[u].t = fr_gcc_array(c, c->memory[k->dtype], e->block * k->parts);
         k->of[u].part[0] = k->of[u].t;
         for (int p = 0; p < k->parts && k->parts == 2; p++)
@@ -174,9 +174,9 @@ fr_emit_declare_reduction(struct emit *e, struct sink *k)
         return;
     }
     declare_registers(e, k);
-    if (k->how == HOW_PICK || k->how == HOW_PEAK)
+    if (k->how == HOW_PICK || k->how == HOW_EXTREME)
         declare_places(e, k);
-    for (int p = 0; p < k->parts && (k->how == HOW_TREE || k->how == HOW_PEAK); p++)
+    for (int p = 0; p < k->parts && (k->how == HOW_TREE || k->how == HOW_EXTREME); p++)
         k->sum[p] = fr_gcc_var(c, k->lane);
     for (int p = 0; p < k->parts && k->how == HOW_TREE; p++)
         k->left[p] = fr_gcc_array(c, k->lane, TREE_DEPTH);
@@ -720,7 +720,7 @@ fr_emit_write_partial_results(struct emit *e)
         case HOW_TREE:
             v = (struct fr_gval){.re = fr_gcc_get(c, k->sum[0]), .im = maybe(e, k->sum[1])};
             break;
-        case HOW_PEAK:
+        case HOW_EXTREME:
             d = inst(e, k->inst)->dtype;
             v = fr_gcc_convert(c, k->dtype, d, (struct fr_gval){.re = fr_gcc_get(c, k->sum[0])});
             break;

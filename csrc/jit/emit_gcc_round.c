@@ -107,7 +107,7 @@ stagger_rows(struct emit *e)
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         e->staggered |= e->together && inst(e, i)->kind == FR_INST_ACCUM && fr_emit_is_rounded(e, i);
     e->staggered &= e->c.has_f16c;
-    e->n_passes += e->staggered ? e->abreast - 1 : 0;
+    e->n_passes += e->staggered ? e->unroll - 1 : 0;
 }
 
 int
@@ -121,7 +121,7 @@ static void
 find_last_reads(const struct emit *e, uint8_t *last)
 {
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
-        int pass = fr_emit_pass_of(e, i, e->abreast - 1);
+        int pass = fr_emit_pass_of(e, i, e->unroll - 1);
 
         for (int k = 0; e->runs[i] && k < n_args(inst(e, i)); k++)
             last[inst(e, i)->a[k]] = (uint8_t)(pass > last[inst(e, i)->a[k]] ? pass : last[inst(e, i)->a[k]]);
@@ -144,12 +144,12 @@ fr_emit_declare_crossing(struct emit *e)
     int            n = (int)e->nest->n_insts;
     uint8_t        last[FR_MAX_INSTS] = {0};
 
-    for (int u = 0; u < e->abreast; u++)
+    for (int u = 0; u < e->unroll; u++)
         memset(e->crossing[u], 0, (size_t)n * sizeof e->crossing[u][0]);
     stagger_rows(e);
     find_last_reads(e, last);
     for (int i = 0; i < n; i++)
-        for (int u = 0; u < e->abreast && in_loop(e, i) && last[i] > e->pass[i] && !read_again(inst(e, i)); u++) {
+        for (int u = 0; u < e->unroll && in_loop(e, i) && last[i] > e->pass[i] && !read_again(inst(e, i)); u++) {
             struct crossing *x = &e->crossing[u][i];
             fr_dtype         d = inst(e, i)->dtype;
 

@@ -20,11 +20,11 @@ add_sink(struct emit *e, int i, enum how how)
         k->dtype = inst(e, in->a[0])->dtype;
         if (fr_op_info[in->op].rule == FR_RULE_TRUTH)
             k->dtype = FR_BOOL;
-        else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ || how == HOW_PEAK))
+        else if (k->dtype == FR_F16 && (how == HOW_TREE || how == HOW_SEQ || how == HOW_EXTREME))
             k->dtype = FR_F32;
     }
     k->parts = n_parts(k->dtype);
-    k->in_lanes = how == HOW_LANES || how == HOW_PICK || how == HOW_PEAK;
+    k->in_lanes = how == HOW_LANES || how == HOW_PICK || how == HOW_EXTREME;
 }
 
 void
@@ -58,7 +58,7 @@ declare_source(struct emit *e, int operand)
     *s = (struct source){.operand = (uint16_t)operand, .by = access_step(e, operand)};
     s->from_start = fr_emit_entry_bytes(e, operand);
     s->from = fr_emit_copied(e, c->t_bytes, s->from_start);
-    for (int u = 0; u < e->abreast && e->together; u++)
+    for (int u = 0; u < e->unroll && e->together; u++)
         s->row[u] = u ? fr_gcc_keep(c, c->t_bytes,
                                     fr_gcc_offset(c, s->row[u - 1], fr_emit_table_entry(e, e->row_stride, c->t_i64, operand)))
                       : s->from_start;
@@ -66,7 +66,7 @@ declare_source(struct emit *e, int operand)
         s->step_start = fr_emit_entry_step(e, operand);
         s->step = fr_emit_copied(e, c->t_i64, s->step_start);
     }
-    for (int u = 0; u < e->abreast && s->by != 1 && size >= GATHERED; u++)
+    for (int u = 0; u < e->unroll && s->by != 1 && size >= GATHERED; u++)
         s->gathered[u] = fr_gcc_array(c, c->memory[d], e->block * n_parts(d));
     fr_emit_declare_pad(e, s);
     fr_emit_declare_wide(e, s);
@@ -179,7 +179,7 @@ fr_emit_declare_loop(struct emit *e)
  *     leaf:     blocks, then what is left over
  *     climb:    while the top of the stack waits for this sum: add; then its right half is next
  *
- * Without sums there is one leaf; or two, of which the first is what fr_emit_find_past wants. */
+ * Without sums there is one leaf; or two, of which the first is what fr_emit_find_nontemporal wants. */
 struct walk {
     gj_block  *descend, *leaf, *head, *body, *after, *done, *climb, *finish;
     gj_lvalue *m, *leaf_end, *whole_end, *in_tail, *left_over;
@@ -269,13 +269,13 @@ emit_wide_steps(struct emit *e, struct walk *w)
 {
     struct fr_gcc *c = &e->c;
     gj_block      *head = fr_gcc_block(c), *body = fr_gcc_block(c), *done = fr_gcc_block(c);
-    gj_rvalue     *last = fr_gcc_i64(c, (int64_t)e->abreast * e->block);
+    gj_rvalue     *last = fr_gcc_i64(c, (int64_t)e->unroll * e->block);
 
     last = fr_gcc_keep(c, c->t_i64, minus(e, fr_gcc_get(c, w->whole_end), last));
     fr_gcc_jump(c, head);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, e->j), last), body, done);
     c->at = body;
-    fr_emit_step(e, e->abreast);
+    fr_emit_step(e, e->unroll);
     c->g->block_end_with_jump(c->at, NULL, head);
     c->at = done;
 }
@@ -351,7 +351,7 @@ emit_leaf(struct emit *e, struct walk *w)
     fr_gcc_set(c, e->live, fr_gcc_i64(c, e->block));
     if (w->waits)
         emit_last_block(e, w);
-    if (e->abreast > 1)
+    if (e->unroll > 1)
         emit_wide_steps(e, w);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
                   w->head, w->after);
@@ -536,7 +536,7 @@ emit_loop(struct emit *e, bool stores, int tree_parts)
         return;
     fr_emit_choose_blocks(e);
     fr_emit_declare_loop(e);
-    head = fr_emit_find_past(e);
+    head = fr_emit_find_nontemporal(e);
     emit_walk(e, tree_parts, head);
 }
 
@@ -547,17 +547,17 @@ emit_reductions(struct emit *e, bool stores, int tree_parts)
     struct fr_gcc *c = &e->c;
     gj_block      *done = fr_gcc_block(c);
 
-    e->peaks = fr_emit_may_peak(e);
-    if (e->peaks) {
+    e->extremes = fr_emit_may_use_extremes(e);
+    if (e->extremes) {
         gj_block *again = fr_gcc_block(c), *known = fr_gcc_block(c);
 
         emit_loop(e, stores, tree_parts);
-        fr_gcc_branch(c, fr_emit_join_peaks(e), again, known);
+        fr_gcc_branch(c, fr_emit_join_extremes(e), again, known);
         c->at = known;
         fr_emit_write_partial_results(e);
         c->g->block_end_with_jump(c->at, NULL, done);
         c->at = again;
-        e->peaks = false;
+        e->extremes = false;
     }
     emit_loop(e, stores, tree_parts);
     fr_emit_write_partial_results(e);
@@ -583,7 +583,7 @@ fr_emit_stage(struct emit *e, int s)
                                            i64, i64, bytes, bytes, bytes, bytes,
                                            fr_emit_pointer_to(e, i64)},
                              (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
-                                               &e->slots, &e->slots_out, &e->scratch, &e->ahead});
+                                               &e->slots, &e->slots_out, &e->scratch, &e->prefetch});
     fr_emit_find_asked(e, s);
     fr_nest_stage_runs(e->nest, s, true, e->runs);
     for (int i = 0; i < (int)e->nest->n_insts; i++) {

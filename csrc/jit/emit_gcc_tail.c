@@ -264,8 +264,8 @@ fr_emit_stores_to_pads(struct emit *e)
         if (!k->pad)
             continue;
         fr_gcc_set(c, k->to, pad_origin(e, k->pad, k->dtype));
-        if (k->past)
-            fr_gcc_set(c, k->past, fr_gcc_bits(c, FR_BOOL, 0));
+        if (k->nontemporal)
+            fr_gcc_set(c, k->nontemporal, fr_gcc_bits(c, FR_BOOL, 0));
         if (k->step)
             fr_gcc_set(c, k->step, fr_gcc_i64(c, fr_dtype_size(k->dtype)));
     }
@@ -287,8 +287,8 @@ fr_emit_restore_operands(struct emit *e)
         if (!k->pad)
             continue;
         fr_gcc_set(c, k->to, k->to_start);
-        if (k->past)
-            fr_gcc_set(c, k->past, k->past_start);
+        if (k->nontemporal)
+            fr_gcc_set(c, k->nontemporal, k->nontemporal_start);
         if (k->step)
             fr_gcc_set(c, k->step, k->step_start);
     }

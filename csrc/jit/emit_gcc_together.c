@@ -54,9 +54,9 @@ find_asked(struct emit *e)
         if (is_accumulator(e, s->operand))
             continue;
         step = fr_emit_table_entry(e, e->row_stride, c->t_i64, s->operand);
-        step = fr_gcc_keep(c, c->t_i64, times(e, step, e->abreast));
+        step = fr_gcc_keep(c, c->t_i64, times(e, step, e->unroll));
         ahead = fr_gcc_select(c, FR_I64, is_short, step, fr_gcc_i64(c, AHEAD));
-        for (int u = 0; u < e->abreast; u++) {
+        for (int u = 0; u < e->unroll; u++) {
             e->asked[e->n_asked].size = fr_dtype_size(operand_dtype(e, s->operand));
             e->asked[e->n_asked++].from = fr_gcc_keep(c, c->t_bytes, fr_gcc_offset(c, s->row[u], ahead));
         }
@@ -72,7 +72,7 @@ may_go_together(struct emit *e)
     e->together = true;
     fr_emit_find_sinks(e, true);
     fr_emit_choose_rows(e);
-    e->together = e->abreast > 1;
+    e->together = e->unroll > 1;
     return e->together;
 }
 
@@ -120,7 +120,7 @@ fr_emit_together(struct emit *e)
     done = fr_gcc_block(c);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), e->n), body, done);
     c->at = body;
-    fr_emit_step(e, e->abreast);
+    fr_emit_step(e, e->unroll);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), e->n), body, done);
     c->at = done;
     c->g->block_end_with_void_return(c->at, NULL);

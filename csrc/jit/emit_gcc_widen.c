@@ -70,7 +70,7 @@ fr_emit_declare_wide(struct emit *e, struct source *s)
 
     if (e->block < words(e) || !(fr_emit_is_wide_integer(e, s->operand) || (d == FR_F16 && widening(e, d) && !s->step)))
         return;
-    for (int u = 0; u < e->abreast; u++)
+    for (int u = 0; u < e->unroll; u++)
         s->wide[u] = fr_gcc_array(&e->c, e->c.memory[fr_emit_widened(d)], e->block);
 }
 
@@ -78,7 +78,7 @@ void
 fr_emit_declare_exact(struct emit *e, struct sink *k)
 {
     k->rounds = false;
-    for (int u = 0; u < e->abreast; u++)
+    for (int u = 0; u < e->unroll; u++)
         k->of[u].exact = e->c.has_f16c && k->dtype == FR_F16 && e->block >= words(e)
                              ? fr_gcc_array(&e->c, e->c.memory[FR_F32], e->block)
                              : NULL;

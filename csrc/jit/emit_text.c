@@ -518,10 +518,10 @@ fr_text_micro(struct fr_text *out, const struct fr_mcode *code, const struct fr_
         return;
     }
     for (size_t i = 0; i < code->n; i++)
-        if (lines->abreast == 0)
+        if (lines->unroll == 0)
             add_lines(out, &pr, (fr_mval)i);
         else
-            for (int k = 0; k < lines->abreast; k++) {
+            for (int k = 0; k < lines->unroll; k++) {
                 snprintf(pr.lane, sizeof pr.lane, "_%d", k);
                 add_lines(out, &pr, (fr_mval)i);
             }

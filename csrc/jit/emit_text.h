@@ -47,7 +47,7 @@ struct fr_text_lines {
     const char *const *root_names;
     int                n_roots;
     bool               usual;   /* of RARE values only the usual side */
-    int                abreast; /* each line for so many elements, whose names end in _0, _1 and so on; 0: for one */
+    int                unroll; /* each line for so many elements, whose names end in _0, _1 and so on; 0: for one */
 };
 void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_text_lines *);
 

@@ -293,7 +293,7 @@ fr_status
 fr_helper_request(struct fr_helper *h, const char *const *features,
                   const struct fr_packed_nest *nest, uint32_t n, struct fr_err *err)
 {
-    struct fr_frame head = {FR_FRAME_MAGIC, FR_FRAME_COMPILE, 2 * sizeof(uint32_t)};
+    struct fr_packet head = {FR_PACKET_MAGIC, FR_PACKET_COMPILE, 2 * sizeof(uint32_t)};
     uint32_t        count = 0;
     uint64_t        size;
     fr_status       st;
@@ -341,7 +341,7 @@ fr_helper_receive(struct fr_helper *h, bool *ready, struct fr_err *err)
         h->n_in += (size_t)k;
         if (h->n_in != n_head)
             continue;
-        if (h->head.magic != FR_FRAME_MAGIC || h->head.n_bytes > FR_FRAME_MAX)
+        if (h->head.magic != FR_PACKET_MAGIC || h->head.n_bytes > FR_PACKET_MAX)
             return gone(err, "it talks nonsense");
         if (!(h->bytes = fr_calloc(1, h->head.n_bytes + 1)))
             return fr_fail(err, FR_ENOMEM, "%zu bytes of machine code", (size_t)h->head.n_bytes);

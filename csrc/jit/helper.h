@@ -28,7 +28,7 @@ struct fr_helper {
     int     fd;
     char    tmpdir[FR_HELPER_PATH];
     /* the frame that is coming in */
-    struct fr_frame head;
+    struct fr_packet head;
     char   *bytes;
     size_t  n_in;              /* of head and bytes together */
     /* kept by compile_helpers.c */

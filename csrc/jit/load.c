@@ -158,7 +158,7 @@ fr_load_check(const void *bytes, size_t n, struct fr_err *err)
             return bad(err, "its program headers are cut off");
         if (ph.p_filesz && (ph.p_offset > n || ph.p_filesz > n - ph.p_offset))
             return bad(err, "a segment lies outside of the file");
-        if (ph.p_type == PT_LOAD && (ph.p_memsz > FR_FRAME_MAX || ph.p_vaddr > FR_FRAME_MAX - ph.p_memsz ||
+        if (ph.p_type == PT_LOAD && (ph.p_memsz > FR_PACKET_MAX || ph.p_vaddr > FR_PACKET_MAX - ph.p_memsz ||
                                      ph.p_filesz > ph.p_memsz || ph.p_align > FR_EXEC_ALIGN_MAX ||
                                      (ph.p_align & (ph.p_align - 1))))
             return bad(err, "a segment that cannot be placed");

@@ -222,7 +222,7 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
     return FR_OK;
 }
 
-enum { ROWS_OF_A_STENCIL = FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND };
+enum { ROWS_OF_A_STENCIL = FR_SCHEDULE_PREFETCH | FR_SCHEDULE_PREFETCH_ROW };
 
 static fr_status
 check_operands(const struct fr_nest *n, struct fr_err *err)
@@ -235,19 +235,19 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH ||
             (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM)) ||
-            (o->schedule & ~(FR_SCHEDULE_EITHER_PAST | ROWS_OF_A_STENCIL)))
+            (o->schedule & ~(FR_SCHEDULE_NONTEMPORAL_ANY | ROWS_OF_A_STENCIL)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x, schedule %#x", k,
                            o->dtype, o->access, o->flags, o->schedule);
         if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read %s", k, access_name[o->access]);
         if (o->flags == FR_OPERAND_STREAM)
             return fr_fail(err, FR_EBUG, "nest: operand %d is streamed but not written", k);
-        if ((o->schedule & FR_SCHEDULE_EITHER_PAST) &&
-            (o->flags != FR_OPERAND_WRITTEN || (o->schedule != FR_SCHEDULE_PAST && o->schedule != FR_SCHEDULE_PAST_CODE) ||
+        if ((o->schedule & FR_SCHEDULE_NONTEMPORAL_ANY) &&
+            (o->flags != FR_OPERAND_WRITTEN || (o->schedule != FR_SCHEDULE_NONTEMPORAL && o->schedule != FR_SCHEDULE_NONTEMPORAL_CODE) ||
              o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be stored past the caches", k);
         if ((o->schedule & ROWS_OF_A_STENCIL) &&
-            (o->flags || (o->schedule != FR_SCHEDULE_AHEAD && o->schedule != FR_SCHEDULE_BEHIND) || o->access != FR_ACCESS_UNIT))
+            (o->flags || (o->schedule != FR_SCHEDULE_PREFETCH && o->schedule != FR_SCHEDULE_PREFETCH_ROW) || o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read ahead of others, or behind", k);
     }
     return FR_OK;
@@ -420,7 +420,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
-        ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_EITHER_PAST) ||
+        ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_NONTEMPORAL_ANY) ||
          fr_op_finds_index(in->op)))
         return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
                       in->operand);
@@ -693,11 +693,11 @@ fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
             access_name[nest->operands[k].access],
             nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
             nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
-            nest->operands[k].schedule & FR_SCHEDULE_PAST        ? " past"
-            : nest->operands[k].schedule & FR_SCHEDULE_PAST_CODE ? " past-code"
+            nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL        ? " nontemporal"
+            : nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL_CODE ? " nontemporal-code"
                                                              : "",
-            nest->operands[k].schedule & FR_SCHEDULE_AHEAD ? " ahead" : "",
-            nest->operands[k].schedule & FR_SCHEDULE_BEHIND ? " behind" : "");
+            nest->operands[k].schedule & FR_SCHEDULE_PREFETCH ? " prefetch" : "",
+            nest->operands[k].schedule & FR_SCHEDULE_PREFETCH_ROW ? " prefetch-row" : "");
     for (int k = 0; k < nest->n_scalars; k++)
         fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -809,14 +809,14 @@ parse_operand(struct line *l, struct fr_nest *nest)
         o->flags |= FR_OPERAND_WRITTEN;
     if (next_is(l, "stream"))
         o->flags |= FR_OPERAND_STREAM;
-    if (next_is(l, "past"))
-        o->schedule |= FR_SCHEDULE_PAST;
-    if (next_is(l, "past-code"))
-        o->schedule |= FR_SCHEDULE_PAST_CODE;
-    if (next_is(l, "ahead"))
-        o->schedule |= FR_SCHEDULE_AHEAD;
-    if (next_is(l, "behind"))
-        o->schedule |= FR_SCHEDULE_BEHIND;
+    if (next_is(l, "nontemporal"))
+        o->schedule |= FR_SCHEDULE_NONTEMPORAL;
+    if (next_is(l, "nontemporal-code"))
+        o->schedule |= FR_SCHEDULE_NONTEMPORAL_CODE;
+    if (next_is(l, "prefetch"))
+        o->schedule |= FR_SCHEDULE_PREFETCH;
+    if (next_is(l, "prefetch-row"))
+        o->schedule |= FR_SCHEDULE_PREFETCH_ROW;
     nest->n_operands++;
 }
 

@@ -101,12 +101,12 @@ enum { FR_OPERAND_WRITTEN = 1,  /* by a STORE or ACCUM */
                                    order, into the accumulator behind the operand */
 
 /* What a backend has chosen for the sizes at hand; only speed depends on it. */
-enum { FR_SCHEDULE_PAST = 1,    /* a FULL unit store of so much that the caches need not see it */
-       FR_SCHEDULE_AHEAD = 2,   /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
+enum { FR_SCHEDULE_NONTEMPORAL = 1,    /* a FULL unit store of so much that the caches need not see it */
+       FR_SCHEDULE_PREFETCH = 2,   /* a FULL unit load that other loads follow through the same memory, rows behind it, in a
                                    nest that folds nothing; */
-       FR_SCHEDULE_BEHIND = 4,  /* one of each row that follows */
-       FR_SCHEDULE_PAST_CODE = 8, /* as FR_SCHEDULE_PAST, but for compiled code alone */
-       FR_SCHEDULE_EITHER_PAST = FR_SCHEDULE_PAST | FR_SCHEDULE_PAST_CODE };
+       FR_SCHEDULE_PREFETCH_ROW = 4,  /* one of each row that follows */
+       FR_SCHEDULE_NONTEMPORAL_CODE = 8, /* as FR_SCHEDULE_NONTEMPORAL, but for compiled code alone */
+       FR_SCHEDULE_NONTEMPORAL_ANY = FR_SCHEDULE_NONTEMPORAL | FR_SCHEDULE_NONTEMPORAL_CODE };
 
 enum { FR_NEST_ROWBUF = 1,    /* a schedule, too: what crosses is kept */
        FR_NEST_REDUCES = 2 }; /* has a REDUCE */

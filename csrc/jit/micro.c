@@ -89,7 +89,7 @@ fr_m_is_scalar(enum fr_mop op)
 }
 
 int
-fr_m_abreast(int slots, int latency)
+fr_m_unroll(int slots, int latency)
 {
     enum { STARTED_PER_CYCLE = 2, WAITING = 32 };
     int missing = STARTED_PER_CYCLE * latency - WAITING;

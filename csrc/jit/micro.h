@@ -90,8 +90,8 @@ struct fr_mcost fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from);
 /* Whether no processor has a vector instruction for it. */
 bool fr_m_is_scalar(enum fr_mop op);
 /* How many elements have to be worked on at once to keep a processor busy, if each takes so many slots and cycles: the
- * head of emit_gcc_abreast.c. At least 1. */
-int fr_m_abreast(int slots, int latency);
+ * head of emit_gcc_interleave.c. At least 1. */
+int fr_m_unroll(int slots, int latency);
 
 /* A value of any dtype: complex numbers have both parts, the others only `re`. */
 struct fr_mnum {

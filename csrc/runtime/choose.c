@@ -156,7 +156,7 @@ fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr
     if (!(to = fr_buffer_new_host(b.count * row, err)))
         TRY(FR_ENOMEM);
     if (b.count && row)
-        fr_chosen_gather(b.n_words, b.word, b.count, row, data, to->mem);
+        fr_host_compress(b.n_words, b.word, b.count, row, data, to->mem);
     st = fr_tensor_from_buffer(to, t->dtype, l, out, err);
 out:
     forget_mask(&b);
@@ -245,7 +245,7 @@ fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const str
     TRY(fr_tensor_export(t, true, &to, &look, err));
     if ((st = compute((const struct fr_tensor *[]){value}, 1, err)) == FR_OK &&
         (st = fr_tensor_data(value, &from, err)) == FR_OK)
-        fr_chosen_spread(b.n_words, b.word, b.count, row, from, to);
+        fr_host_expand(b.n_words, b.word, b.count, row, from, to);
     fr_storage_unlook(t->storage, look);
 out:
     forget_mask(&b);
@@ -299,7 +299,7 @@ put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const c
         for (size_t i = 0, m; i < n; i += m, value += (ptrdiff_t)m * from) {
             m = n - i < BLOCK ? n - i : BLOCK;
             fr_host_index_bound(m, index + i, r->last, block);
-            fr_chosen_scatter(m, r->row, to, r->step, block, value, from);
+            fr_host_scatter(m, r->row, to, r->step, block, value, from);
         }
         for (k = r->n_outer - 1; k >= 0; k--) {
             to += r->outer[k];

@@ -2,7 +2,7 @@
  *
  * A plan costs some microseconds, in which NumPy is through with ten small operations, and pays when it is run often.
  * So what is met for the first time is not planned but run as it was traced, each node by itself, and its plan is made
- * in the background when it comes again (plans.c: expect). The bits are the same, for how nodes are grouped never changes
+ * in the background when it comes again (plan_cache.c: expect). The bits are the same, for how nodes are grouped never changes
  * any.
  *
  * Element-wise operations, stores, and reductions in one of two forms are run here as a few rows for the block kernels
@@ -17,7 +17,7 @@
 #include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
-#include "runtime/there.h"
+#include "runtime/ready.h"
 
 enum { SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
@@ -117,7 +117,7 @@ add_operand(struct loop *z, int k)
 
     z->dtype[o] = fr_nodes[id].dtype;
     z->layout[o] = fr_nodes[id].layout;
-    z->mem[o] = fr_there_memory(id);
+    z->mem[o] = fr_ready_memory(id);
 }
 
 /* The arguments. False: a store of what overlaps it. */
@@ -132,7 +132,7 @@ add_arguments(struct loop *z)
     for (int k = z->first_arg; k < z->end_args; k++) {
         if (fr_arg_is_number(n, k))
             continue;
-        if (z->form == STORE && fr_there_base(n->arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
+        if (z->form == STORE && fr_ready_base(n->arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
             return false;
         add_operand(z, k);
     }
@@ -352,12 +352,12 @@ stored_into(const struct fr_node *n, struct fr_err *err)
 }
 
 /* Operand o at these indices of the outer axes. */
-static struct fr_direct
+static struct fr_host_operand
 direct(const struct loop *z, int o, const int64_t *index)
 {
     int64_t          size = fr_dtype_size(z->dtype[o]);
     int              n = z->n_axes;
-    struct fr_direct d = {.mem = z->mem[o], .dtype = z->dtype[o]};
+    struct fr_host_operand d = {.mem = z->mem[o], .dtype = z->dtype[o]};
 
     for (int p = 0; p < n - 2; p++)
         d.mem += index[p] * z->stride[o][p] * size;
@@ -373,19 +373,19 @@ run_rows(const struct loop *z, struct fr_scalar_bits *number, const int64_t *ind
     int              n_args = 0, o = 0;
     size_t           n_rows = z->n_axes > 1 ? (size_t)z->dims[z->n_axes - 2] : 1;
     size_t           n = z->n_axes ? (size_t)z->dims[z->n_axes - 1] : 1;
-    struct fr_direct out = direct(z, z->n_operands - 1, index), arg[FR_DIRECT_ARGS];
+    struct fr_host_operand out = direct(z, z->n_operands - 1, index), arg[FR_HOST_ARGS];
 
     for (int k = z->first_arg; k < z->end_args; k++)
         arg[n_args++] = fr_arg_is_number(z->n, k)
-                            ? (struct fr_direct){.mem = (char *)number++, .dtype = fr_arg_number_dtype(z->n, k)}
+                            ? (struct fr_host_operand){.mem = (char *)number++, .dtype = fr_arg_number_dtype(z->n, k)}
                             : direct(z, o++, index);
     switch (z->form) {
-    case ROWS: return fr_direct_reduce(z->n->op, &out, arg, n_rows, n);
-    case COLUMNS: return fr_direct_columns(z->n->op, &out, arg, n_rows, n);
+    case ROWS: return fr_host_reduce(z->n->op, &out, arg, n_rows, n);
+    case COLUMNS: return fr_host_reduce_columns(z->n->op, &out, arg, n_rows, n);
     default:
         if (z->n_axes == 0) /* the one element has no step to anything */
             out.step = fr_dtype_size(out.dtype);
-        return fr_direct_map(z->form == STORE ? FR_OP_cast : z->n->op, &out, arg, n_args, n_rows, n);
+        return fr_host_map(z->form == STORE ? FR_OP_cast : z->n->op, &out, arg, n_args, n_rows, n);
     }
 }
 
@@ -393,7 +393,7 @@ run_rows(const struct loop *z, struct fr_scalar_bits *number, const int64_t *ind
 static bool
 run_all(const struct loop *z)
 {
-    struct fr_scalar_bits number[FR_DIRECT_ARGS];
+    struct fr_scalar_bits number[FR_HOST_ARGS];
     int64_t               index[FR_MAX_DIMS] = {0};
     int                   n_numbers = 0, p;
 
@@ -439,10 +439,10 @@ run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
         return FR_ENOMEM;
     for (int k = 0; k < n->n_args; k++) {
         c.in[k] = fr_nodes[n->arg[k]].layout;
-        ptr[k] = fr_there_memory(n->arg[k]);
+        ptr[k] = fr_ready_memory(n->arg[k]);
         if (n->op == FR_OP_take && k == 1) {
             c.index = fr_nodes[n->arg[k]].dtype;
-            c.wary = (fr_gather_leaf_flags(fr_there_base(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
+            c.wary = (fr_gather_leaf_flags(fr_ready_base(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
         }
     }
     ptr[n->n_args] = b->mem;
@@ -484,7 +484,7 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
     if (!b)
         return FR_ENOMEM;
-    z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? fr_there_offset(n->arg[2]) : 0);
+    z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? fr_ready_offset(n->arg[2]) : 0);
     if (run_all(&z))
         *out = b;
     else

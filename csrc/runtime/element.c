@@ -8,7 +8,7 @@
 #include "base/fpe.h"
 #include "base/ways.h"
 #include "runtime/judge.h"
-#include "runtime/there.h"
+#include "runtime/ready.h"
 
 enum { FEW_NODES = 8 };     /* computed once more for each value that is asked for; with more, it is better to keep them */
 
@@ -23,7 +23,7 @@ is_few(fr_ref id, int *n_nodes)
     if (n->layout->n_elems != 1)
         return false;
     if (!fr_node_computes(n))
-        return fr_there_base(id)->op == FR_OP_leaf;
+        return fr_ready_base(id)->op == FR_OP_leaf;
     if (!fr_op_by_element(n->op) || ++*n_nodes > FEW_NODES)
         return false;
     for (int k = 0; k < n->n_args; k++)
@@ -35,12 +35,12 @@ is_few(fr_ref id, int *n_nodes)
 /* One operation on single elements. False: there is no block kernel for it, or it raises what the state warns about: then
  * it is to be evaluated like any other. */
 static bool
-map_aside(fr_op op, uint32_t site, const struct fr_direct *to, const struct fr_direct *arg, int n_args)
+map_aside(fr_op op, uint32_t site, const struct fr_host_operand *to, const struct fr_host_operand *arg, int n_args)
 {
     unsigned raised;
 
     fr_fpe_begin();
-    if (!fr_direct_map(op, to, arg, n_args, 1, 1))
+    if (!fr_host_map(op, to, arg, n_args, 1, 1))
         return false;
     raised = fr_fpe_raised() | (fr_op_info[op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0);
     return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(site));
@@ -56,7 +56,7 @@ memory_of(fr_ref id)
         id = n->arg[0];
         n = from;
     }
-    return fr_node_computes(n) ? NULL : fr_there_memory(id);
+    return fr_node_computes(n) ? NULL : fr_ready_memory(id);
 }
 
 /* The element of such a node. False: there is no block kernel for it. */
@@ -64,8 +64,8 @@ static bool
 element_of(fr_ref id, struct fr_scalar_bits *out)
 {
     const struct fr_node *n = &fr_nodes[id];
-    struct fr_direct      arg[FR_DIRECT_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
-    struct fr_scalar_bits element[FR_DIRECT_ARGS];
+    struct fr_host_operand      arg[FR_HOST_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
+    struct fr_scalar_bits element[FR_HOST_ARGS];
     char                 *memory = memory_of(id);
 
     if (memory) {
@@ -77,11 +77,11 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
 
         if (fr_arg_is_number(n, k)) {
             element[k] = fr_arg_number(n, k);
-            arg[k] = (struct fr_direct){(char *)&element[k], 0, 0, fr_arg_number_dtype(n, k)};
+            arg[k] = (struct fr_host_operand){(char *)&element[k], 0, 0, fr_arg_number_dtype(n, k)};
             continue;
         }
         memory = memory_of(n->arg[k]);
-        arg[k] = (struct fr_direct){memory ? memory : (char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
+        arg[k] = (struct fr_host_operand){memory ? memory : (char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
         if (!memory && !element_of(n->arg[k], &element[k]))
             return false;
     }
@@ -103,7 +103,7 @@ fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
     size_t                size = (size_t)fr_dtype_size(t->dtype);
     int                   n_nodes = 0;
 
-    if (!fr_turn_is_free() || t->layout->n_elems != 1)
+    if (!fr_eval_is_unlocked() || t->layout->n_elems != 1)
         return false;
     if (n->op == FR_OP_leaf) {
         if (!fr_buffer_read(n->v.buffer, t->offset * (int64_t)size, size, out))

@@ -192,7 +192,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
         return fr_fail(err, FR_ENOMEM,
                        "Unable to allocate %lld bytes for temporaries of this evaluation",
                        (long long)n_temporary);
-    FR_ASSERT(!p->running && !fr_turn_is_free()); /* p->base is one run's */
+    FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
     scratch = arena + p->arena_bytes;
     if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
         goto out;
@@ -389,7 +389,7 @@ eval_node(fr_ref id, struct fr_err *err)
         return FR_OK;
     }
     if ((st = fr_gather_node(&gathered, id, err)) != FR_OK ||
-        (st = fr_plans_find(&gathered, FR_FIND_NODE, &p, err)) != FR_OK)
+        (st = fr_plan_cache_find(&gathered, FR_FIND_NODE, &p, err)) != FR_OK)
         return st;
     stats.n_evals--; /* it is a part of one */
     return run_gathered(p, err);
@@ -469,7 +469,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     if ((st = gather(roots, n, err)) != FR_OK)
         return st;
     how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-    if ((st = fr_plans_find(&gathered, how, &p, err)) != FR_OK)
+    if ((st = fr_plan_cache_find(&gathered, how, &p, err)) != FR_OK)
         return st;
     had_plan = p;
     fr_looks_taken++;
@@ -516,13 +516,13 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     fr_status st, said;
     int       n_todo = 0;
 
-    if ((st = fr_turn_enter(err)) != FR_OK)
+    if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
     for (int i = 0; i < n; i++) /* another thread may have computed some */
         if (fr_node_computes(&fr_nodes[todo[i]]))
             todo[n_todo++] = todo[i];
     st = n_todo ? eval_locked(todo, n_todo, way, err) : FR_OK;
-    fr_turn_leave();
+    fr_eval_unlock();
     /* What has been computed is there, whatever is made of a warning. */
     said = fr_judge_end();
     return st == FR_OK ? said : st;
@@ -613,12 +613,12 @@ fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
 
     if (!fr_node_computes(&fr_nodes[s->node]) && fr_nodes[s->node].refs == 1)
         return FR_OK;
-    if ((st = fr_turn_enter(err)) != FR_OK)
+    if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
     st = held_roots(&roots, &n, 0, err);
     if (st == FR_OK)
         st = fr_gather_readers(&gathered, &s->node, 1, roots, &n, err);
-    fr_turn_leave();
+    fr_eval_unlock();
     if (st != FR_OK)
         return st;
     st = fr_eval_nodes(roots, n, err);
@@ -637,17 +637,17 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
 
     if (!roots)
         return fr_no_memory(err, "the list of roots");
-    if ((st = fr_turn_enter(err)) != FR_OK)
+    if ((st = fr_eval_lock(err)) != FR_OK)
         goto out;
     for (int i = 0; i < n; i++)
         if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
             roots[n_todo++] = t[i]->storage->node;
     st = fr_gather(&gathered, roots, n_todo, err);
     if (st == FR_OK)
-        st = fr_plans_find(&gathered, FR_FIND_MADE, &p, err);
+        st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
     if (st == FR_OK)
         st = fr_plan_text(p, kind, text, err);
-    fr_turn_leave();
+    fr_eval_unlock();
 out:
     fr_free(roots);
     return st;
@@ -692,7 +692,7 @@ fr_runtime_init(struct fr_err *err)
 
     fr_image_touch();
     fr_blocks_init();
-    if ((st = fr_turn_init(err)) != FR_OK)
+    if ((st = fr_eval_lock_init(err)) != FR_OK)
         return st;
     fr_env_load();
     fr_trace_init();

@@ -53,7 +53,7 @@ fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
     void     *mem;
     fr_status st;
 
-    FR_ASSERT(!fr_turn_is_free()); /* nobody else brings it at the same time */
+    FR_ASSERT(!fr_eval_is_unlocked()); /* nobody else brings it at the same time */
     if (!b->home)
         return FR_OK;
     FR_ASSERT(!b->home->is_host);
@@ -75,9 +75,9 @@ fr_buffer_bring_home(struct fr_buffer *b, struct fr_err *err)
     fr_status st;
 
     fr_buffer_ref(b); /* while this thread waits, others may drop it */
-    if ((st = fr_turn_enter(err)) == FR_OK) {
+    if ((st = fr_eval_lock(err)) == FR_OK) {
         st = fr_buffer_bring_now(b, err);
-        fr_turn_leave();
+        fr_eval_unlock();
     }
     fr_buffer_unref(b);
     return st;

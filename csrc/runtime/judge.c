@@ -5,7 +5,7 @@
 #include "base/fpe.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
-#include "runtime/there.h"
+#include "runtime/ready.h"
 
 uint64_t fr_judge_epoch = 1;
 unsigned fr_judge_unseen;
@@ -98,7 +98,7 @@ fill_arg(struct fr_judged_arg *a, const struct fr_node *n, int k)
         return;
     }
     seen = &fr_nodes[n->arg[k]];
-    a->node = (int32_t)fr_there_base(n->arg[k])->index;
+    a->node = (int32_t)fr_ready_base(n->arg[k])->index;
     a->dtype = seen->dtype;
     a->layout = seen->layout;
     a->offset = seen->op == FR_OP_view ? seen->u.offset : 0;

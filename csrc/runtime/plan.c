@@ -540,7 +540,7 @@ fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *e
 
 /* What many arrays of one dispatch make together may be as much as what one makes that goes past the caches. */
 static fr_status
-store_past(struct planner *z, struct fr_step *s)
+schedule_dispatch(struct planner *z, struct fr_step *s)
 {
     struct fr_nest nest;
     fr_status      st;
@@ -930,7 +930,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
         TRY(add_group(&z, i));
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH && p->step[i].n_instances > 1)
-            TRY(store_past(&z, &p->step[i]));
+            TRY(schedule_dispatch(&z, &p->step[i]));
     TRY(place_all(&z));
     *out = p;
     p = NULL;

@@ -2,7 +2,7 @@
  *
  * gather.c takes the nodes that the roots need and writes their structure as words (the key), with what
  * changes from run to run beside it: leaf memory, scalar values, offsets of windows over leaves.
- * plan.c makes a plan for a key: graph, fusion, kernels, memory. plans.c keeps the plans, eval.c runs them. */
+ * plan.c makes a plan for a key: graph, fusion, kernels, memory. plan_cache.c keeps the plans, eval.c runs them. */
 #ifndef FR_RUNTIME_PLAN_H
 #define FR_RUNTIME_PLAN_H
 
@@ -214,7 +214,7 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
-    uint32_t         slot;               /* plans.c: where it is kept, */
+    uint32_t         slot;               /* plan_cache.c: where it is kept, */
     uint32_t         then;               /* and the slot of what was wanted after this one, */
     uint64_t         birth, then_birth;  /* if that is still in it */
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
@@ -244,7 +244,7 @@ struct fr_plan {
     int              n_alike;
     struct fr_alike *alike;              /* [n_alike] what it is for */
     bool             running;
-    uint32_t         n_recordings;       /* that hold it */
+    uint32_t         n_captured;       /* that hold it */
     struct fr_layout **held;             /* references to the key's layouts if the graph has others */
     int              n_held;
     void            *room;               /* what these are in; fr_malloc'ed */
@@ -262,9 +262,9 @@ enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
-fr_status fr_plans_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
+fr_status fr_plan_cache_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
 /* The plan that was found last; NULL: it is no more. */
-struct fr_plan *fr_plans_last(void);
+struct fr_plan *fr_plan_cache_last(void);
 
 /* ---- verify.c, for FR_ASSERT ---- */
 

@@ -179,14 +179,14 @@ void      fr_guard_fresh(size_t n_bytes);
 void      fr_guard_restart(void);
 extern uint64_t fr_n_guard_forces;   /* counted in fr_stats */
 
-/* ---- turn.c */
+/* ---- lock.c */
 
-/* Waits, without the GIL, until no other thread evaluates, and keeps others out until fr_turn_leave. FR_EINTR;
+/* Waits, without the GIL, until no other thread evaluates, and keeps others out until fr_eval_unlock. FR_EINTR;
  * FR_EBUG: this thread is in an evaluation already. */
-fr_status fr_turn_enter(struct fr_err *);
-void      fr_turn_leave(void);
+fr_status fr_eval_lock(struct fr_err *);
+void      fr_eval_unlock(void);
 /* Whether no thread evaluates: what is in memory stays so while the GIL is held. */
-bool      fr_turn_is_free(void);
-fr_status fr_turn_init(struct fr_err *);
+bool      fr_eval_is_unlocked(void);
+fr_status fr_eval_lock_init(struct fr_err *);
 
 #endif

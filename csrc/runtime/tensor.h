@@ -229,9 +229,9 @@ fr_status fr_runtime_flush(struct fr_err *);
 /* Evaluates everything that is held. */
 fr_status fr_runtime_eval_all(struct fr_err *);
 
-/* ---- recordings (recording.c): an evaluation that is made again over other memory, without tracing */
+/* ---- captured evaluations (captured.c): an evaluation that is made again over other memory, without tracing */
 
-struct fr_recording;
+struct fr_captured;
 /* How often values were computed or shown so far. What was traced while it stood still depends on no value, only on
  * operations, layouts and numbers. */
 extern FR_HIDDEN uint64_t fr_looks_taken;
@@ -244,18 +244,18 @@ struct fr_reach {              /* an array: its first element, and between which
 /* The evaluation that has just ended, if it computed exactly the `results`, in memory of their own, and read and wrote
  * no other memory than that of the arrays `args`, which somebody holds. Sets writes[n_args]:
  * whose memory it wrote. n_takes: of fr_takes_plain. NULL: it did something else, or memory is out. */
-struct fr_recording *fr_record(const struct fr_reach *args, int n_args, bool *writes,
+struct fr_captured *fr_capture(const struct fr_reach *args, int n_args, bool *writes,
                                const struct fr_tensor *const *results, int n_results, uint64_t n_takes);
 /* Whether all numbers in memory of the arguments that are indices of takes can be such, [n_args] as below; or fr_replay
  * will tell, by FR_EINDEX, for nothing else is written than results. */
-bool      fr_recording_fits(const struct fr_recording *, char *const *memory);
-void      fr_recording_free(struct fr_recording *);
+bool      fr_captured_fits(const struct fr_captured *, char *const *memory);
+void      fr_captured_free(struct fr_captured *);
 /* FR_EASKED: a warning may be due, and nothing was written: the call is to be made the long way.
  * The same over other memory: [n_args] addresses of the first element of what lies like the arguments did; what is
  * written is nobody else's. Makes [n_results] new handles, computed, which the caller clears; none on failure. */
-fr_status fr_replay(struct fr_recording *, char *const *memory, struct fr_tensor *results, struct fr_err *);
+fr_status fr_replay(struct fr_captured *, char *const *memory, struct fr_tensor *results, struct fr_err *);
 /* Kernels that it runs. */
-int       fr_recording_kernels(const struct fr_recording *);
+int       fr_captured_kernels(const struct fr_captured *);
 
 /* ---- hooks that bind fills in: the engine below never sees Python */
 struct fr_judged;

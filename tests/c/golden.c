@@ -403,7 +403,7 @@ main(int argc, char **argv)
         *end = '\0';
     fr_env.verify = 1;
     fr_env.pack_bytes = 1 << 14; /* the defaults */
-    fr_env.past_bytes = 24 << 20;
+    fr_env.nontemporal_bytes = 24 << 20;
     fr_env.last_cache = 32 << 20;
     if ((bands = directive(text, "bands")))
         fr_env.band_bytes = atoi(bands);

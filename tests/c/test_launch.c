@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "backends/cpu/launch.h"
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/program.h"
 #include "backends/ref/ref.h"
@@ -24,7 +24,7 @@
 #define LEVEL(a, b)  LEVEL_(a, b)
 const struct fr_kernels        *fr_kernels = &LEVEL(fr_kernels_, TEST_LEVEL);
 const struct fr_reduce_kernels *fr_reduce = &LEVEL(fr_reduce_, TEST_LEVEL);
-const struct fr_near_kernels   *fr_near = &LEVEL(fr_near_, TEST_LEVEL);
+const struct fr_shuffle_kernels   *fr_shuffle = &LEVEL(fr_shuffle_, TEST_LEVEL);
 
 /* ---- compiled code, played by the interpreter ---------------------------------------------------
  * Entries of compiled code get no context, so there is one kernel at a time, and at most
@@ -114,7 +114,7 @@ test_operations(const struct fr_cpu_kernel *k)
     int n = 0;
 
     for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
-        n += k->program->steps[i].kind == FR_STEP_OP || k->program->steps[i].kind == FR_STEP_OP_STORE;
+        n += k->program->steps[i].kind == FR_PROGRAM_OP || k->program->steps[i].kind == FR_PROGRAM_OP_STORE;
     return n;
 }
 
@@ -132,11 +132,11 @@ EXPORT int
 test_widest(struct fr_cpu_kernel *k, const struct fr_instance *in)
 {
     for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
-        if (k->program->steps[i].kind == FR_STEP_OP || k->program->steps[i].kind == FR_STEP_OP_STORE)
+        if (k->program->steps[i].kind == FR_PROGRAM_OP || k->program->steps[i].kind == FR_PROGRAM_OP_STORE)
             k->program->steps[i].fn.map = note_width;
     widest = 0;
     fr_pool_set_size(1);
-    strcpy(fr_env.jit, "off");
+    fr_env.jit_bits = FR_JIT_OFF;
     return fr_launch(&k->k, in, 1, NULL) == FR_OK ? (int)widest : -1;
 }
 
@@ -161,7 +161,7 @@ test_run(struct fr_cpu_kernel *k, int how, int n_threads, const struct fr_instan
 
     if (n_threads != fr_pool_size())
         fr_pool_set_size(n_threads);
-    strcpy(fr_env.jit, how == HOW_CODE ? "auto" : "off");
+    fr_env.jit_bits = how == HOW_CODE ? FR_JIT_AUTO : FR_JIT_OFF;
     played = k->program;
     atomic_store(&k->code, how == HOW_CODE ? &played_code : NULL);
     st = how == HOW_REF ? run_ref(k, in, n, err) : fr_launch(&k->k, in, n, err);
@@ -179,7 +179,7 @@ test_time(struct fr_cpu_kernel *k, int n_threads, const struct fr_instance *in, 
 
     if (n_threads != fr_pool_size())
         fr_pool_set_size(n_threads);
-    strcpy(fr_env.jit, "off");
+    fr_env.jit_bits = FR_JIT_OFF;
     for (int r = 0; r < repeat; r++) {
         struct timespec a, b;
         double          ns;
@@ -473,7 +473,7 @@ int
 main(void)
 {
     fr_env_load();
-    strcpy(fr_env.jit, "off");
+    fr_env.jit_bits = FR_JIT_OFF;
     for (int threads = 1; threads <= 2; threads++) {
         fr_pool_set_size(threads);
         check_failing_allocations(norm_text, 3, 100, false);

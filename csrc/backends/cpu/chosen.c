@@ -25,7 +25,7 @@ next_run(uint64_t *bits, int *n)
 }
 
 void
-fr_chosen_gather(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out)
+fr_host_compress(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out)
 {
     if (is_element(row)) {
         fr_mask->compress[row](n_words, bits, count, in, out);
@@ -43,7 +43,7 @@ fr_chosen_gather(size_t n_words, const uint64_t *bits, size_t count, size_t row,
 }
 
 void
-fr_chosen_spread(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out)
+fr_host_expand(size_t n_words, const uint64_t *bits, size_t count, size_t row, const char *in, char *out)
 {
     if (is_element(row)) {
         fr_mask->expand[row](n_words, bits, count, in, out);
@@ -67,7 +67,7 @@ typedef uint64_t mem_8 __attribute__((may_alias, aligned(1)));
 typedef uint64_t mem_16 __attribute__((vector_size(16), may_alias, aligned(1)));
 
 void
-fr_chosen_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in, ptrdiff_t from)
+fr_host_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in, ptrdiff_t from)
 {
 #define CASE(S)                                                                                    \
     case S:                                                                                        \

@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 
 /* An element that may lie anywhere. */
 typedef uint8_t  u1;
@@ -44,9 +44,9 @@ typedef uint64_t v8_mem __attribute__((vector_size(16), aligned(1), may_alias));
 static size_t
 gather_near(size_t n, int size, char *out, const char *in, ptrdiff_t stride)
 {
-    if (size > 8 || stride > FR_NEAR_STEP * size || (stride < 0 && stride != -size) || stride % size)
+    if (size > 8 || stride > FR_SHUFFLE_STEP * size || (stride < 0 && stride != -size) || stride % size)
         return 0;
-    return fr_near->gather[size](n, out, in, stride / size);
+    return fr_shuffle->gather[size](n, out, in, stride / size);
 }
 
 #define GATHER(S, T)                                                                               \
@@ -166,7 +166,7 @@ fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src
 void
 fr_copy_fill(size_t n, int size, void *dst, const void *src)
 {
-    if (n > 0 && size > 1 && size <= 8 && fr_near->repeat[size](1, n * (size_t)size, dst, src, 0))
+    if (n > 0 && size > 1 && size <= 8 && fr_shuffle->repeat[size](1, n * (size_t)size, dst, src, 0))
         return;
     switch (size) {
     case 1: memset(dst, *(const uint8_t *)src, n); return;
@@ -179,7 +179,7 @@ fr_copy_fill(size_t n, int size, void *dst, const void *src)
 
 /* Whole cache lines, each in one go. */
 void
-fr_copy_past(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead)
+fr_copy_nontemporal(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead)
 {
     size_t at = 0;
 #ifdef __SSE2__
@@ -349,7 +349,7 @@ enum {
 };
 
 void
-fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
+fr_copy_transposed(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                const void *src, ptrdiff_t src_col, ptrdiff_t next, size_t n_next)
 {
     const size_t square = 16 / (size_t)size, side = LINE / (size_t)size, row_bytes = n_rows * (size_t)size;
@@ -410,7 +410,7 @@ move(size_t n, int size, char *dst, ptrdiff_t dst_step, const char *src, ptrdiff
     static void repeat_##S(size_t n_rows, size_t n_cols, char *out, const char *in,                \
                            ptrdiff_t stride)                                                       \
     {                                                                                              \
-        size_t r = S <= 8 ? fr_near->repeat[S <= 8 ? S : 0](n_rows, n_cols * S, out, in, stride) : 0; \
+        size_t r = S <= 8 ? fr_shuffle->repeat[S <= 8 ? S : 0](n_rows, n_cols * S, out, in, stride) : 0; \
         T     *to = (T *)out + r * n_cols;                                                         \
                                                                                                    \
         in += (ptrdiff_t)r * stride;                                                               \
@@ -594,7 +594,7 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
             transpose(n_rows, n_cols, size, d, dst_row, s, src_col);
         else
             for (size_t r = 0; r < n_rows; r += tile)
-                fr_copy_turned(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
+                fr_copy_transposed(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
                                d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col, 0, 0);
         return;
     }

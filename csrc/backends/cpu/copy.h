@@ -15,7 +15,7 @@ void fr_copy_gather(size_t n, int size, void *dst, const void *src, ptrdiff_t st
 void fr_copy_scatter(size_t n, int size, void *dst, ptrdiff_t stride, const void *src);
 /* n_bytes of src, past the caches; what another thread reads has been settled after the last of these. Memory would
  * have no more to do meanwhile, so it is asked for as many from each of `ahead`, which need not be there. */
-void fr_copy_past(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead);
+void fr_copy_nontemporal(void *dst, const void *src, size_t n_bytes, const char *const *ahead, int n_ahead);
 void fr_copy_settle(void);
 /* dst[i] = *src. */
 void fr_copy_fill(size_t n, int size, void *dst, const void *src);
@@ -33,7 +33,7 @@ void fr_copy_picked(size_t n_rows, size_t n, int size, void *dst, const void *sr
  * src, whose elements do so, too. For tiles of some cache lines' height, read from afar and written
  * near: each line of src is brought in once, ahead of its use. Where n_next elements of each column, `next` bytes
  * further on, are what is read next, those are asked for; 0: the columns that follow. */
-void fr_copy_turned(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
+void fr_copy_transposed(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
                     const void *src, ptrdiff_t src_col, ptrdiff_t next, size_t n_next);
 
 #endif

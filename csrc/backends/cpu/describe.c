@@ -69,7 +69,7 @@ only_copies(const struct fr_nest *nest)
     int to = fr_space_copies_to(nest);
 
     return to >= 0 && nest->insts[0].level == FR_LEVEL_FULL && nest->insts[nest->n_insts - 1].level == FR_LEVEL_FULL &&
-           !(nest->operands[to].flags & FR_OPERAND_STREAM) && !(nest->operands[to].schedule & FR_SCHEDULE_PAST);
+           !(nest->operands[to].flags & FR_OPERAND_STREAM) && !(nest->operands[to].schedule & FR_SCHEDULE_NONTEMPORAL);
 }
 
 /* Whether all that the nest does is accumulate what it loads. */
@@ -129,7 +129,7 @@ is_one_better_loop(const struct fr_nest *nest)
     const struct fr_inst *load = &nest->insts[0], *in = &nest->insts[1], *last = &nest->insts[nest->n_insts - 1];
 
     if (load->kind != FR_INST_LOAD || load->level != FR_LEVEL_FULL || last->kind != FR_INST_STORE ||
-        nest->operands[last->operand].schedule & FR_SCHEDULE_PAST)
+        nest->operands[last->operand].schedule & FR_SCHEDULE_NONTEMPORAL)
         return false;
     if (nest->n_insts == 4 && in->op == FR_OP_cast && in->dtype == FR_BOOL)
         return in[1].kind == FR_INST_REDUCE && (in[1].op == FR_OP_any || in[1].op == FR_OP_all);
@@ -164,8 +164,8 @@ fr_program_describe(struct fr_program *p)
     p->accumulates = fr_nest_accumulates(nest);
     for (int k = 0; k < nest->n_operands; k++) {
         p->strided |= nest->operands[k].access == FR_ACCESS_STRIDED;
-        p->stores_past |= (nest->operands[k].schedule & FR_SCHEDULE_PAST) != 0;
-        p->is_stencil |= (nest->operands[k].schedule & FR_SCHEDULE_AHEAD) != 0;
+        p->stores_nontemporal |= (nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL) != 0;
+        p->is_stencil |= (nest->operands[k].schedule & FR_SCHEDULE_PREFETCH) != 0;
     }
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];

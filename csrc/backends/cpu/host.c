@@ -19,11 +19,11 @@ enum {
 
 /* Room for blocks of what does not lie side by side. */
 struct room {
-    _Alignas(64) char of[FR_DIRECT_ARGS + 1][BLOCK * ELEMENT];
+    _Alignas(64) char of[FR_HOST_ARGS + 1][BLOCK * ELEMENT];
 };
 
 static bool
-adjoins(const struct fr_direct *d)
+adjoins(const struct fr_host_operand *d)
 {
     return d->step == fr_dtype_size(d->dtype);
 }
@@ -36,17 +36,17 @@ map_row(fr_map_fn *fn, size_t n, char *out, const char *const *in, unsigned once
 
 /* The same where some of it has to be copied, block by block. */
 static FR_COLD void
-map_apart(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *const *arg, unsigned once, ptrdiff_t r,
+map_apart(fr_map_fn *fn, const struct fr_host_operand *out, const struct fr_host_operand *const *arg, unsigned once, ptrdiff_t r,
           size_t n)
 {
     struct room room;
 
     for (size_t at = 0, m; at < n; at += m) {
-        const char *in[FR_DIRECT_ARGS];
+        const char *in[FR_HOST_ARGS];
         char       *to = out->mem + r * out->row + (ptrdiff_t)at * out->step;
 
         m = n - at < BLOCK ? n - at : BLOCK;
-        for (int k = 0; k < FR_DIRECT_ARGS; k++) {
+        for (int k = 0; k < FR_HOST_ARGS; k++) {
             in[k] = arg[k]->mem + r * arg[k]->row + (ptrdiff_t)at * arg[k]->step;
             if (once >> k & 1 || adjoins(arg[k]))
                 continue;
@@ -56,15 +56,15 @@ map_apart(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *co
         if (adjoins(out)) {
             map_row(fn, m, to, in, once);
         } else {
-            map_row(fn, m, room.of[FR_DIRECT_ARGS], in, once);
-            fr_copy_scatter(m, fr_dtype_size(out->dtype), to, out->step, room.of[FR_DIRECT_ARGS]);
+            map_row(fn, m, room.of[FR_HOST_ARGS], in, once);
+            fr_copy_scatter(m, fr_dtype_size(out->dtype), to, out->step, room.of[FR_HOST_ARGS]);
         }
     }
 }
 
 /* Whether rows of n elements lie one behind the other. */
 static bool
-rows_adjoin(const struct fr_direct *d, size_t n)
+rows_adjoin(const struct fr_host_operand *d, size_t n)
 {
     return adjoins(d) && d->row == (ptrdiff_t)n * d->step;
 }
@@ -78,20 +78,20 @@ is_short(size_t n, int size, bool whole)
 
 /* Short rows, as many at once as fit a block: what does not lie one behind the other is copied there. */
 static FR_COLD void
-map_together(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct *const *arg, size_t n_rows, size_t n)
+map_together(fr_map_fn *fn, const struct fr_host_operand *out, const struct fr_host_operand *const *arg, size_t n_rows, size_t n)
 {
     struct room room;
     int         size = fr_dtype_size(out->dtype);
     bool        in_place = rows_adjoin(out, n);
 
     for (size_t r = 0, m; r < n_rows; r += m) {
-        const char *in[FR_DIRECT_ARGS];
+        const char *in[FR_HOST_ARGS];
         char       *to = out->mem + (ptrdiff_t)r * out->row;
         unsigned    once = 0;
 
         m = n_rows - r < BLOCK / n ? n_rows - r : BLOCK / n;
-        for (int k = 0; k < FR_DIRECT_ARGS; k++) {
-            const struct fr_direct *a = arg[k];
+        for (int k = 0; k < FR_HOST_ARGS; k++) {
+            const struct fr_host_operand *a = arg[k];
             int                     of = fr_dtype_size(a->dtype);
 
             in[k] = a->mem + (ptrdiff_t)r * a->row;
@@ -104,17 +104,17 @@ map_together(fr_map_fn *fn, const struct fr_direct *out, const struct fr_direct 
                 in[k] = room.of[k];
             }
         }
-        map_row(fn, m * n, in_place ? to : room.of[FR_DIRECT_ARGS], in, once);
+        map_row(fn, m * n, in_place ? to : room.of[FR_HOST_ARGS], in, once);
         if (!in_place)
-            fr_copy_2d(m, n, size, to, out->row, out->step, room.of[FR_DIRECT_ARGS], (ptrdiff_t)n * size, size);
+            fr_copy_2d(m, n, size, to, out->row, out->step, room.of[FR_HOST_ARGS], (ptrdiff_t)n * size, size);
     }
 }
 
 bool
-fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg, int n_args, size_t n_rows, size_t n)
+fr_host_map(fr_op op, const struct fr_host_operand *out, const struct fr_host_operand *arg, int n_args, size_t n_rows, size_t n)
 {
     /* Arguments that the operation does not have point at one that it has. */
-    const struct fr_direct *all[FR_DIRECT_ARGS] = {arg, &arg[n_args > 1], &arg[n_args > 2 ? 2 : 0]};
+    const struct fr_host_operand *all[FR_HOST_ARGS] = {arg, &arg[n_args > 1], &arg[n_args > 2 ? 2 : 0]};
     int                     k = fr_op_compute_arg(op);
     fr_map_fn              *fn = op == FR_OP_cast ? fr_kernels->cast[arg->dtype][out->dtype]
                                                   : fr_kernels->map[op][k < 0 ? out->dtype : arg[k].dtype];
@@ -138,7 +138,7 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
         return true;
     }
     for (ptrdiff_t r = 0; r < (ptrdiff_t)n_rows; r++) {
-        const char *in[FR_DIRECT_ARGS] = {all[0]->mem + r * all[0]->row, all[1]->mem + r * all[1]->row,
+        const char *in[FR_HOST_ARGS] = {all[0]->mem + r * all[0]->row, all[1]->mem + r * all[1]->row,
                                           all[2]->mem + r * all[2]->row};
 
         if (FR_LIKELY(whole))
@@ -151,7 +151,7 @@ fr_direct_map(fr_op op, const struct fr_direct *out, const struct fr_direct *arg
 
 /* Whether op reduces elements of `in` to what `out` holds, without a conversion. */
 static bool
-reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
+reduces_to(fr_op op, const struct fr_host_operand *out, const struct fr_host_operand *in)
 {
     uint8_t rule = fr_op_info[op].rule;
 
@@ -161,7 +161,7 @@ reduces_to(fr_op op, const struct fr_direct *out, const struct fr_direct *in)
 }
 
 bool
-fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
+fr_host_reduce(fr_op op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n)
 {
     _Alignas(ELEMENT) char room[FR_REDUCE_ROOM];
     size_t                 at_once = n_rows;
@@ -178,7 +178,7 @@ fr_direct_reduce(fr_op op, const struct fr_direct *out, const struct fr_direct *
 
 /* Rows of a block, side by side, from row r and column `at` on. */
 static size_t
-copy_rows(const struct fr_direct *in, size_t n_rows, size_t r, size_t at, size_t n, char *block)
+copy_rows(const struct fr_host_operand *in, size_t n_rows, size_t r, size_t at, size_t n, char *block)
 {
     size_t    m = n_rows - r < BLOCK / n ? n_rows - r : BLOCK / n;
     ptrdiff_t size = fr_dtype_size(in->dtype);
@@ -190,7 +190,7 @@ copy_rows(const struct fr_direct *in, size_t n_rows, size_t r, size_t at, size_t
 
 /* Where in each column its extreme is first. The first row is what the others are compared with. */
 static void
-place_columns(fr_accum_fn *fn, int64_t *index, const struct fr_direct *in, size_t n_rows, size_t n)
+place_columns(fr_accum_fn *fn, int64_t *index, const struct fr_host_operand *in, size_t n_rows, size_t n)
 {
     _Alignas(64) char best[BLOCK * ELEMENT], block[BLOCK * ELEMENT];
     ptrdiff_t         size = fr_dtype_size(in->dtype);
@@ -209,7 +209,7 @@ place_columns(fr_accum_fn *fn, int64_t *index, const struct fr_direct *in, size_
 }
 
 bool
-fr_direct_columns(fr_op op, const struct fr_direct *out, const struct fr_direct *in, size_t n_rows, size_t n)
+fr_host_reduce_columns(fr_op op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n)
 {
     fr_accum_fn           *fn = fr_reduce->accum[FR_REDUCE_ROW(op)][in->dtype];
     ptrdiff_t              size = fr_dtype_size(in->dtype);

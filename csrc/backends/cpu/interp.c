@@ -8,10 +8,10 @@
 
 #include "backends/cpu/copy.h"
 #include "backends/cpu/interp_int.h"
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 
 enum {
-    MOST_AHEAD = 8,       /* operands that are asked for while others go past the caches */
+    MOST_PREFETCH = 8,       /* operands that are asked for while others go past the caches */
     TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
     FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
@@ -70,19 +70,19 @@ fr_interp_temp_bytes(const struct fr_program *p)
 
 /* Not past the caches, where it is already, goes what is read as well. Operands beyond the 64th are stored as ever. */
 static uint64_t
-stored_past(const struct fr_nest *nest, char *const *ptr)
+stored_nontemporal(const struct fr_nest *nest, char *const *ptr)
 {
-    uint64_t past = 0;
+    uint64_t nontemporal = 0;
 
     for (int i = 0; i < nest->n_operands && i < 64; i++) {
         bool shared = false;
 
         for (int k = 0; k < nest->n_operands; k++)
             shared |= k != i && ptr[k] == ptr[i];
-        if (nest->operands[i].schedule & FR_SCHEDULE_PAST && !shared)
-            past |= UINT64_C(1) << i;
+        if (nest->operands[i].schedule & FR_SCHEDULE_NONTEMPORAL && !shared)
+            nontemporal |= UINT64_C(1) << i;
     }
-    return past;
+    return nontemporal;
 }
 
 struct fr_frame *
@@ -113,7 +113,7 @@ fr_frame_begin(const struct fr_program *p, char *const *ptr, const int64_t *row_
     f->n_rows = f->n = 1;
     f->whole = true;
     f->quiet = false;
-    f->past = p->stores_past ? stored_past(p->nest, ptr) : 0;
+    f->nontemporal = p->stores_nontemporal ? stored_nontemporal(p->nest, ptr) : 0;
     return f;
 }
 
@@ -145,7 +145,7 @@ is_contiguous(const struct fr_frame *f, uint32_t operand, int size)
 
 /* Whether the registers, behind which others have their room, hold n elements where the step puts its own. */
 static FR_DEBUG_ONLY bool
-fits_register(const struct fr_frame *f, const struct fr_step *st, int64_t n)
+fits_register(const struct fr_frame *f, const struct fr_program_step *st, int64_t n)
 {
     return n >= 0 && f->p->registers_at + st->offset + (size_t)n * st->size <= f->p->temp_at;
 }
@@ -153,7 +153,7 @@ fits_register(const struct fr_frame *f, const struct fr_step *st, int64_t n)
 /* ---- steps that are more than a call --------------------------------------------------------- */
 
 static char *
-load(struct fr_frame *f, const struct fr_step *st)
+load(struct fr_frame *f, const struct fr_program_step *st)
 {
     char   *from = fr_frame_address(f, st->operand, true), *to = f->registers + st->offset;
     uint8_t how = f->loads[st->load];
@@ -174,7 +174,7 @@ load(struct fr_frame *f, const struct fr_step *st)
 }
 
 static char *
-row_load(struct fr_frame *f, const struct fr_step *st)
+row_load(struct fr_frame *f, const struct fr_program_step *st)
 {
     char *from = fr_frame_address(f, st->operand, false), *to = f->registers + st->offset;
 
@@ -186,42 +186,42 @@ row_load(struct fr_frame *f, const struct fr_step *st)
     return to;
 }
 
-/* Addresses of what is asked for ahead, for as many elements as the tile has: of a stencil what each row that it reads
+/* Addresses of what is asked for prefetch, for as many elements as the tile has: of a stencil what each row that it reads
  * has a row later, else what the next tile reads. Returns how many. */
 static int
-find_ahead(const struct fr_frame *f, const char **ahead)
+find_prefetches(const struct fr_frame *f, const char **prefetch)
 {
     const struct fr_nest *nest = f->p->nest;
     const bool            rows = f->p->is_stencil && f->row_stride;
     const int64_t         n = f->n_rows * f->n;
-    int                   n_ahead = 0;
+    int                   n_prefetch = 0;
 
-    for (uint32_t k = 0; k < nest->n_operands && n_ahead < MOST_AHEAD; k++) {
+    for (uint32_t k = 0; k < nest->n_operands && n_prefetch < MOST_PREFETCH; k++) {
         const struct fr_operand *o = &nest->operands[k];
         int                      bytes = fr_dtype_size(o->dtype);
 
         if (o->access != FR_ACCESS_UNIT || o->flags & FR_OPERAND_WRITTEN || !is_contiguous(f, k, bytes))
             continue;
         if (!rows)
-            ahead[n_ahead++] = fr_frame_address(f, k, true) + n * bytes;
-        else if (o->schedule & (FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND))
-            ahead[n_ahead++] = fr_frame_address(f, k, true) + f->row_stride[k];
+            prefetch[n_prefetch++] = fr_frame_address(f, k, true) + n * bytes;
+        else if (o->schedule & (FR_SCHEDULE_PREFETCH | FR_SCHEDULE_PREFETCH_ROW))
+            prefetch[n_prefetch++] = fr_frame_address(f, k, true) + f->row_stride[k];
     }
-    return n_ahead;
+    return n_prefetch;
 }
 
 /* The tile's value, past the caches, while what comes later is on its way. */
 static void
-store_past(struct fr_frame *f, char *to, const char *from, int size)
+schedule_dispatch(struct fr_frame *f, char *to, const char *from, int size)
 {
-    const char *ahead[MOST_AHEAD];
-    int         n_ahead = find_ahead(f, ahead);
+    const char *prefetch[MOST_PREFETCH];
+    int         n_prefetch = find_prefetches(f, prefetch);
 
-    fr_copy_past(to, from, (size_t)(f->n_rows * f->n * size), ahead, n_ahead);
+    fr_copy_nontemporal(to, from, (size_t)(f->n_rows * f->n * size), prefetch, n_prefetch);
 }
 
 static void
-store(struct fr_frame *f, const struct fr_step *st)
+store(struct fr_frame *f, const struct fr_program_step *st)
 {
     char     *to = fr_frame_address(f, st->operand, true), *from = f->at[st->a[0]];
     bool      broadcast = st->once || st->row_args;
@@ -231,8 +231,8 @@ store(struct fr_frame *f, const struct fr_step *st)
     if (from == to && !broadcast)
         return; /* computed in place */
     if (!broadcast && is_contiguous(f, st->operand, st->size)) {
-        if (st->operand < 64 && f->past >> st->operand & 1)
-            store_past(f, to, from, st->size);
+        if (st->operand < 64 && f->nontemporal >> st->operand & 1)
+            schedule_dispatch(f, to, from, st->size);
         else
             memmove(to, from, (size_t)(f->n_rows * f->n * st->size));
     } else {
@@ -242,14 +242,14 @@ store(struct fr_frame *f, const struct fr_step *st)
 }
 
 static void
-row_store(struct fr_frame *f, const struct fr_step *st)
+row_store(struct fr_frame *f, const struct fr_program_step *st)
 {
     fr_copy_2d((size_t)f->n_rows, 1, st->size, fr_frame_address(f, st->operand, false),
                row_stride(f, st->operand), 0, f->at[st->a[0]], st->once ? 0 : st->size, 0);
 }
 
 static char *
-expand(struct fr_frame *f, const struct fr_step *st)
+expand(struct fr_frame *f, const struct fr_program_step *st)
 {
     const int64_t n_rows = f->n_rows, n = f->n;
     char         *from = f->at[st->a[0]], *to = f->registers + st->offset;
@@ -273,7 +273,7 @@ expand(struct fr_frame *f, const struct fr_step *st)
 }
 
 static char *
-iota(struct fr_frame *f, const struct fr_step *st, bool full)
+iota(struct fr_frame *f, const struct fr_program_step *st, bool full)
 {
     int64_t  at = (int64_t)fr_frame_address(f, st->operand, full), n = full ? f->n : 1;
     int64_t  by_row = row_stride(f, st->operand), by = full ? inner_stride(f, st->operand) : 0;
@@ -288,7 +288,7 @@ iota(struct fr_frame *f, const struct fr_step *st, bool full)
 
 /* One result per row of the tile. */
 static char *
-reduce(struct fr_frame *f, const struct fr_step *st)
+reduce(struct fr_frame *f, const struct fr_program_step *st)
 {
     char *to = f->registers + st->offset;
 
@@ -298,7 +298,7 @@ reduce(struct fr_frame *f, const struct fr_step *st)
 }
 
 static char *
-sum_products(struct fr_frame *f, const struct fr_step *st)
+sum_products(struct fr_frame *f, const struct fr_program_step *st)
 {
     char *to = f->registers + st->offset;
 
@@ -308,7 +308,7 @@ sum_products(struct fr_frame *f, const struct fr_step *st)
 
 /* Each row of the tile into accumulators of its own. */
 static void
-accumulate_apart(struct fr_frame *f, const struct fr_step *st, char *to, const char *from)
+accumulate_apart(struct fr_frame *f, const struct fr_program_step *st, char *to, const char *from)
 {
     int64_t n = f->n, n_rows = f->n_rows;
 
@@ -328,7 +328,7 @@ accumulate_apart(struct fr_frame *f, const struct fr_step *st, char *to, const c
 }
 
 static void
-accumulate(struct fr_frame *f, const struct fr_step *st)
+accumulate(struct fr_frame *f, const struct fr_program_step *st)
 {
     char     *to = fr_frame_address(f, st->operand, true), *from = f->at[st->a[0]];
     int       size = fr_dtype_size(st->in);
@@ -354,21 +354,21 @@ accumulate(struct fr_frame *f, const struct fr_step *st)
 void
 fr_frame_run(struct fr_frame *f, uint32_t first, uint32_t end)
 {
-    const struct fr_step *st = f->p->steps + first, *stop = f->p->steps + end;
+    const struct fr_program_step *st = f->p->steps + first, *stop = f->p->steps + end;
     const size_t          n_rows = (size_t)f->n_rows, n = n_rows * (size_t)f->n;
     const unsigned        row_mask = n_rows == 1 ? 7 : 0;
     char                **at = f->at, *out;
 
     for (; st < stop; st++) {
         switch (st->kind) {
-        case FR_STEP_OP:
+        case FR_PROGRAM_OP:
             FR_ASSERT(fits_register(f, st, (int64_t)n));
             out = f->registers + st->offset;
             st->fn.map(n, out, at[st->a[0]], at[st->a[1]], at[st->a[2]],
                        st->once | (st->row_args & row_mask));
             at[st->dst] = out;
             break;
-        case FR_STEP_OP_STORE:
+        case FR_PROGRAM_OP_STORE:
             out = f->registers + st->offset;
             if (!f->quiet && is_contiguous(f, st->operand, st->size))
                 out = fr_frame_address(f, st->operand, true);
@@ -378,49 +378,49 @@ fr_frame_run(struct fr_frame *f, uint32_t first, uint32_t end)
                        st->once | (st->row_args & row_mask));
             at[st->dst] = out;
             break;
-        case FR_STEP_LOAD:
+        case FR_PROGRAM_LOAD:
             at[st->dst] = load(f, st);
             break;
-        case FR_STEP_STORE:
+        case FR_PROGRAM_STORE:
             if (!f->quiet)
                 store(f, st);
             break;
-        case FR_STEP_EXPAND:
+        case FR_PROGRAM_EXPAND:
             at[st->dst] = expand(f, st);
             break;
-        case FR_STEP_IOTA:
+        case FR_PROGRAM_IOTA:
             at[st->dst] = iota(f, st, true);
             break;
-        case FR_STEP_REDUCE:
+        case FR_PROGRAM_REDUCE:
             at[st->dst] = reduce(f, st);
             break;
-        case FR_STEP_SUM_PRODUCTS:
+        case FR_PROGRAM_SUM_PRODUCTS:
             at[st->dst] = sum_products(f, st);
             break;
-        case FR_STEP_ACCUM:
+        case FR_PROGRAM_ACCUM:
             if (!f->quiet)
                 accumulate(f, st);
             break;
-        case FR_STEP_ROW_OP:
+        case FR_PROGRAM_ROW_OP:
             out = f->registers + st->offset;
             st->fn.map(n_rows, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
             at[st->dst] = out;
             break;
-        case FR_STEP_ROW_LOAD:
+        case FR_PROGRAM_ROW_LOAD:
             at[st->dst] = row_load(f, st);
             break;
-        case FR_STEP_ROW_STORE:
+        case FR_PROGRAM_ROW_STORE:
             row_store(f, st);
             break;
-        case FR_STEP_ROW_IOTA:
+        case FR_PROGRAM_ROW_IOTA:
             at[st->dst] = iota(f, st, false);
             break;
-        case FR_STEP_ONE_OP:
+        case FR_PROGRAM_ONE_OP:
             out = f->registers + st->offset;
             st->fn.map(1, out, at[st->a[0]], at[st->a[1]], at[st->a[2]], 0);
             at[st->dst] = out;
             break;
-        case FR_STEP_SCALAR:
+        case FR_PROGRAM_SCALAR:
             at[st->dst] = (char *)f->scalars + 16 * st->operand;
             break;
         }
@@ -447,11 +447,11 @@ is_transposed(const struct fr_frame *f)
     bool                     found = false;
 
     for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
-        const struct fr_step *st = &p->steps[i];
-        if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_STORE) {
+        const struct fr_program_step *st = &p->steps[i];
+        if (st->kind == FR_PROGRAM_LOAD || st->kind == FR_PROGRAM_STORE) {
             int64_t by_row = f->row_stride[st->operand], by = f->inner_stride[st->operand];
             found |= (by_row == st->size || by_row == -st->size) && (by >= 32 || by <= -32);
-        } else if (st->kind == FR_STEP_ACCUM && f->inner_stride[st->operand] == 0) {
+        } else if (st->kind == FR_PROGRAM_ACCUM && f->inner_stride[st->operand] == 0) {
             return false;
         }
     }
@@ -462,11 +462,11 @@ is_transposed(const struct fr_frame *f)
 static bool
 folds_in_place(const struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 {
-    const struct fr_step *st = &f->p->steps[f->p->tile.first];
+    const struct fr_program_step *st = &f->p->steps[f->p->tile.first];
 
     if (!f->p->only_folds)
         return false;
-    while (st->kind != FR_STEP_LOAD)
+    while (st->kind != FR_PROGRAM_LOAD)
         st++;
     return lies_in_one(f, st->operand, st->size, n_rows, n_inner);
 }
@@ -500,7 +500,7 @@ choose_tile(struct fr_frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
 static bool
 copied(const struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 {
-    const struct fr_step *from = &f->p->steps[f->p->tile.first], *to = &f->p->steps[f->p->tile.end - 1];
+    const struct fr_program_step *from = &f->p->steps[f->p->tile.first], *to = &f->p->steps[f->p->tile.end - 1];
     uint32_t              a = from->operand, b = to->operand;
 
     if (!f->p->copies || f->ptr[a] == f->ptr[b])
@@ -516,7 +516,7 @@ copied(const struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 static bool
 accumulated(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
 {
-    const struct fr_step *from = &f->p->steps[f->p->tile.first], *by = &f->p->steps[f->p->tile.end - 1];
+    const struct fr_program_step *from = &f->p->steps[f->p->tile.first], *by = &f->p->steps[f->p->tile.end - 1];
 
     if (!f->p->only_accumulates || f->inner_stride[from->operand] != from->size ||
         f->inner_stride[by->operand] != by->size || (n_rows > 1 && f->row_stride[by->operand]))
@@ -559,10 +559,10 @@ lies_flat(const struct fr_frame *f, int64_t n_rows, int64_t n_inner)
     if (n_inner == 1 && n_rows > 1)
         return false;
     for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
-        const struct fr_step *st = &p->steps[i];
+        const struct fr_program_step *st = &p->steps[i];
 
-        if (st->kind != FR_STEP_OP && (!lies_in_one(f, st->operand, st->size, n_rows, n_inner) ||
-                                       (st->kind == FR_STEP_LOAD && f->loads[st->load])))
+        if (st->kind != FR_PROGRAM_OP && (!lies_in_one(f, st->operand, st->size, n_rows, n_inner) ||
+                                       (st->kind == FR_PROGRAM_LOAD && f->loads[st->load])))
             return false;
     }
     return true;
@@ -579,10 +579,10 @@ apart_is_sooner(const struct fr_frame *f, int64_t n_inner)
     if (n_inner >= FLAT_ROW)
         return true;
     for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
-        const struct fr_step *st = &p->steps[i];
+        const struct fr_program_step *st = &p->steps[i];
 
         calls += st->fn.map != NULL;
-        if (st->kind != FR_STEP_OP && f->row_stride[st->operand] && f->row_stride[st->operand] != n_inner * st->size)
+        if (st->kind != FR_PROGRAM_OP && f->row_stride[st->operand] && f->row_stride[st->operand] != n_inner * st->size)
             copied += n_inner * st->size;
     }
     return copied >= FLAT_COPIED + FLAT_CALL * calls;
@@ -594,29 +594,29 @@ static void
 run_flat(struct fr_frame *f, int64_t row, int64_t n_all, int64_t most)
 {
     const struct fr_program *p = f->p;
-    const struct fr_step    *first = p->steps + p->tile.first, *stop = p->steps + p->tile.end;
+    const struct fr_program_step    *first = p->steps + p->tile.first, *stop = p->steps + p->tile.end;
     char                   **at = f->at;
 
     f->row0 = row;
     f->j0 = 0;
     f->n_rows = 1;
     f->n = fr_even_piece(n_all, most);
-    for (const struct fr_step *st = first; st < stop; st++)
-        if (st->kind != FR_STEP_STORE)
-            at[st->dst] = st->kind == FR_STEP_OP ? f->registers + st->offset : fr_frame_address(f, st->operand, true);
+    for (const struct fr_program_step *st = first; st < stop; st++)
+        if (st->kind != FR_PROGRAM_STORE)
+            at[st->dst] = st->kind == FR_PROGRAM_OP ? f->registers + st->offset : fr_frame_address(f, st->operand, true);
     for (;;) {
         f->n = f->n < n_all - f->j0 ? f->n : n_all - f->j0;
-        for (const struct fr_step *st = first; st < stop; st++) {
-            FR_ASSERT(st->kind != FR_STEP_OP || fits_register(f, st, f->n));
+        for (const struct fr_program_step *st = first; st < stop; st++) {
+            FR_ASSERT(st->kind != FR_PROGRAM_OP || fits_register(f, st, f->n));
             if (st->fn.map)
                 st->fn.map((size_t)f->n, at[st->dst], at[st->a[0]], at[st->a[1]], at[st->a[2]], st->once);
-            else if (st->kind == FR_STEP_STORE)
+            else if (st->kind == FR_PROGRAM_STORE)
                 store(f, st);
         }
         if ((f->j0 += f->n) >= n_all)
             return;
-        for (const struct fr_step *st = first; st < stop; st++)
-            if (st->kind == FR_STEP_LOAD || st->kind == FR_STEP_OP_STORE)
+        for (const struct fr_program_step *st = first; st < stop; st++)
+            if (st->kind == FR_PROGRAM_LOAD || st->kind == FR_PROGRAM_OP_STORE)
                 at[st->dst] += f->n * st->size;
     }
 }
@@ -637,7 +637,7 @@ run_tiles(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
     if (p->flat_want && apart_is_sooner(f, n_inner) && lies_flat(f, 1, n_inner)) {
         /* Operands may be windows over the same lines, and take less than was counted. Of lines at the ends of tiles only
          * parts go past the caches, which is slow: as few as possible. */
-        int64_t most = f->past || 2 * p->flat_want > p->tile_want ? p->tile_want : 2 * p->flat_want;
+        int64_t most = f->nontemporal || 2 * p->flat_want > p->tile_want ? p->tile_want : 2 * p->flat_want;
 
         for (int64_t r = 0; r < n_rows; r++)
             run_flat(f, r, n_inner, most);
@@ -676,6 +676,6 @@ fr_interp_rows(const struct fr_program *p, char *const *ptr, const int64_t *row_
         fr_frame_run_long(f, n_rows, n_inner);
     else
         run_tiles(f, n_rows, n_inner);
-    if (p->stores_past)
+    if (p->stores_nontemporal)
         fr_copy_settle();
 }

@@ -20,7 +20,7 @@ struct fr_frame {
     int64_t                  j0, n;        /* and its elements in each row */
     bool                     whole;        /* tiles hold whole rows */
     bool                     quiet;        /* no stores: the stage runs more than once */
-    uint64_t                 past;         /* bit k: operand k is stored past the caches */
+    uint64_t                 nontemporal;         /* bit k: operand k is stored past the caches */
 };
 
 /* In scratch. Strides along rows are not there in the entries that know one row only. */
@@ -48,7 +48,7 @@ fr_frame_address(const struct fr_frame *f, uint32_t operand, bool full)
 }
 
 static inline fr_op
-fr_step_reduce_op(const struct fr_step *st)
+fr_step_reduce_op(const struct fr_program_step *st)
 {
     return (fr_op)(FR_OP_sum + st->op_row);
 }

@@ -16,25 +16,25 @@ values_in_slots(struct fr_frame *f, struct fr_slot *slots)
 
 /* ROW steps of the long form write their values into slots. */
 static void
-run_mid(struct fr_frame *f, const struct fr_steps l)
+run_mid(struct fr_frame *f, const struct fr_program_steps l)
 {
-    const struct fr_step *st = f->p->steps + l.first, *stop = f->p->steps + l.end;
+    const struct fr_program_step *st = f->p->steps + l.first, *stop = f->p->steps + l.end;
 
     f->n_rows = 1;
     f->j0 = 0;
     for (; st < stop; st++) {
         char *out = (char *)&f->slots[st->dst].v;
         switch (st->kind) {
-        case FR_STEP_ROW_OP:
+        case FR_PROGRAM_ROW_OP:
             st->fn.map(1, out, f->at[st->a[0]], f->at[st->a[1]], f->at[st->a[2]], 0);
             break;
-        case FR_STEP_ROW_LOAD:
+        case FR_PROGRAM_ROW_LOAD:
             memcpy(out, fr_frame_address(f, st->operand, false), st->size);
             break;
-        case FR_STEP_ROW_STORE:
+        case FR_PROGRAM_ROW_STORE:
             fr_frame_run(f, (uint32_t)(st - f->p->steps), (uint32_t)(st - f->p->steps) + 1);
             break;
-        default: { /* FR_STEP_ROW_IOTA */
+        default: { /* FR_PROGRAM_ROW_IOTA */
             int64_t v = (int64_t)fr_frame_address(f, st->operand, false);
             memcpy(out, &v, sizeof v);
         }
@@ -43,7 +43,7 @@ run_mid(struct fr_frame *f, const struct fr_steps l)
 }
 
 static bool
-is_wide(const struct fr_step *st)
+is_wide(const struct fr_program_step *st)
 {
     return fr_step_reduce_op(st) == FR_OP_sum && fr_dtype_is_complex(st->in);
 }
@@ -51,7 +51,7 @@ is_wide(const struct fr_step *st)
 /* Products of floats are taken in order, so the next piece goes on where the last one ended: what
  * has been multiplied so far is put in front of it. */
 static void
-multiply_on(struct fr_frame *f, const struct fr_step *st, struct fr_tree_stack *stack, int64_t n)
+multiply_on(struct fr_frame *f, const struct fr_program_step *st, struct fr_tree_stack *stack, int64_t n)
 {
     const char *from = f->at[st->a[0]];
     fr_dtype    acc = fr_reduce_acc(FR_OP_prod, st->in);
@@ -71,7 +71,7 @@ multiply_on(struct fr_frame *f, const struct fr_step *st, struct fr_tree_stack *
 }
 
 static void
-fold_piece(struct fr_frame *f, const struct fr_step *st, struct fr_tree_stack *stack,
+fold_piece(struct fr_frame *f, const struct fr_program_step *st, struct fr_tree_stack *stack,
            const struct fr_tree *t, int64_t j0)
 {
     _Alignas(16) char acc[16];
@@ -82,7 +82,7 @@ fold_piece(struct fr_frame *f, const struct fr_step *st, struct fr_tree_stack *s
         multiply_on(f, st, stack, t->n);
         return;
     }
-    if (st->kind == FR_STEP_SUM_PRODUCTS)
+    if (st->kind == FR_PROGRAM_SUM_PRODUCTS)
         f->p->reduce->fold_products[st->in == FR_F64]((size_t)t->n, f->at[st->a[0]], f->at[st->a[1]], acc);
     else
         f->p->reduce->fold[st->op_row][st->in]((size_t)t->n, f->at[st->a[0]], acc, &index);
@@ -102,9 +102,9 @@ folds_memory(const struct fr_frame *f, const struct fr_long_stage *stage)
     if (n_loads != 1 && (n_loads == 0 || n_folds != 1))
         return false;
     for (uint32_t i = stage->full.first; i < stage->first_reduce; i++) {
-        const struct fr_step *st = &f->p->steps[i];
+        const struct fr_program_step *st = &f->p->steps[i];
 
-        if (st->kind != FR_STEP_LOAD || f->inner_stride[st->operand] != st->size)
+        if (st->kind != FR_PROGRAM_LOAD || f->inner_stride[st->operand] != st->size)
             return false;
     }
     return true;
@@ -114,7 +114,7 @@ folds_memory(const struct fr_frame *f, const struct fr_long_stage *stage)
 static void
 run_stage(struct fr_frame *f, const struct fr_long_stage *stage, int64_t j0, int64_t n)
 {
-    const struct fr_step *reduces = f->p->steps + stage->first_reduce;
+    const struct fr_program_step *reduces = f->p->steps + stage->first_reduce;
     uint32_t              n_reduces = stage->full.end - stage->first_reduce;
     int64_t               most = folds_memory(f, stage) ? n : f->p->block_cap;
 
@@ -165,7 +165,7 @@ fr_frame_run_long(struct fr_frame *f, int64_t n_rows, int64_t n_inner)
             run_mid(f, stage->rows);
             run_stage(f, stage, 0, n_inner);
             for (uint32_t k = stage->first_reduce; k < stage->full.end; k++) {
-                const struct fr_step       *st = &p->steps[k];
+                const struct fr_program_step       *st = &p->steps[k];
                 const struct fr_tree_stack *stack = &f->stacks[k - stage->first_reduce];
                 fr_reduce_finish(fr_step_reduce_op(st), st->in, stack->value[0].bytes, &stack->index[0],
                                  &f->slots[st->inst].v);
@@ -194,7 +194,7 @@ fr_interp_stage(const struct fr_program *p, int stage, char *const *ptr,
         memcpy(to->v.bytes, stack->value[0].bytes, sizeof to->v.bytes);
         to->index = stack->index[0];
     }
-    if (p->stores_past)
+    if (p->stores_nontemporal)
         fr_copy_settle();
 }
 

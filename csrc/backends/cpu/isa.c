@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/launch.h"
 #include "backends/cpu/mask.h"
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/reduce.h"
 #include "base/env.h"
@@ -22,7 +22,7 @@ static const char *const level_name[N_LEVELS] = {"generic", "v2", "v3", "v4"};
 const struct fr_kernels        *fr_kernels = &fr_kernels_generic;
 const struct fr_reduce_kernels *fr_reduce = &fr_reduce_generic;
 const struct fr_index_kernels  *fr_index = &fr_index_generic;
-const struct fr_near_kernels   *fr_near = &fr_near_generic;
+const struct fr_shuffle_kernels   *fr_shuffle = &fr_shuffle_generic;
 const struct fr_mask_kernels   *fr_mask = &fr_mask_generic;
 
 static enum level  level;                      /* in use */
@@ -103,8 +103,8 @@ choose_kernels(void)
         &fr_reduce_generic, &fr_reduce_v2, &fr_reduce_v3, &fr_reduce_v4};
     static const struct fr_index_kernels *const wraps[N_LEVELS] = {&fr_index_generic, &fr_index_v2,
                                                                    &fr_index_v3, &fr_index_v4};
-    static const struct fr_near_kernels *const gathers[N_LEVELS] = {&fr_near_generic, &fr_near_v2,
-                                                                    &fr_near_v3, &fr_near_v4};
+    static const struct fr_shuffle_kernels *const gathers[N_LEVELS] = {&fr_shuffle_generic, &fr_shuffle_v2,
+                                                                    &fr_shuffle_v3, &fr_shuffle_v4};
     static const struct fr_mask_kernels *const masks[N_LEVELS] = {&fr_mask_generic, &fr_mask_v2,
                                                                   &fr_mask_v3, &fr_mask_v4};
     int n = 0;
@@ -112,7 +112,7 @@ choose_kernels(void)
     fr_kernels = maps[level];
     fr_reduce = folds[level];
     fr_index = wraps[level];
-    fr_near = level == V4 && has(&vbmi) ? &fr_near_v4_vbmi : gathers[level];
+    fr_shuffle = level == V4 && has(&vbmi) ? &fr_shuffle_v4_vbmi : gathers[level];
     fr_mask = masks[level];
     for (size_t k = 0; k < FR_LEN(feature_table); k++)
         if (feature_table[k].level <= level)

@@ -32,17 +32,10 @@ own(struct fr_kernel *k)
     return (struct fr_cpu_kernel *)k;
 }
 
-/* FRIT_JIT is neither off nor interpret. */
-static bool
-may_compile(void)
-{
-    return fr_env.jit[0] != 'o' && fr_env.jit[0] != 'i';
-}
-
 void
 fr_cpu_kernels_begin(void)
 {
-    if (may_compile())
+    if (fr_env_uses_code())
         fr_compile_start();
 }
 
@@ -159,7 +152,7 @@ fr_cpu_kernel_ran(struct fr_kernel *k, uint64_t elapsed_us, uint64_t n_bytes)
     struct fr_cpu_kernel *c = own(k);
     int                   state = atomic_load_explicit(&c->jit_state, memory_order_relaxed);
 
-    if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || !may_compile())
+    if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || !fr_env_uses_code())
         return;
     if (elapsed_us >= WORTH_AT_ONCE_US) {
         ask(c, JIT_COMPILING);

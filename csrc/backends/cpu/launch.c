@@ -416,15 +416,13 @@ static void
 choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr_instance *in, int64_t ps,
                 struct fr_duel_run *run)
 {
-    const char *mode = fr_env.jit;
-
     e->program = kernel->program;
     e->nest = kernel->k.nest;
     e->code = NULL;
-    if (mode[0] != 'o' && mode[0] != 'i') /* off, interpret */
+    if (fr_env_uses_code())
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
     run->of = NULL;
-    if (e->code && mode[1] == 'u' && /* auto */ is_better_interpreted(e->program, kernel, in, ps, run))
+    if (e->code && fr_env.jit_bits == FR_JIT_AUTO && is_better_interpreted(e->program, kernel, in, ps, run))
         e->code = NULL;
     e->scratch_bytes = scratch_bytes(e->program, e->code);
 }

@@ -66,7 +66,7 @@ run_piece(void *arg, int64_t i, int worker)
 
 /* The result of reduction k from its partial results, joined in the order of the tree. */
 static void
-join_pieces(const struct fr_long_stage *s, const struct fr_step *st, int64_t n, int64_t max,
+join_pieces(const struct fr_long_stage *s, const struct fr_program_step *st, int64_t n, int64_t max,
             const struct fr_slot *partial, uint32_t n_reduces, struct fr_slot *out)
 {
     fr_op                op = (fr_op)(FR_OP_sum + st->op_row);
@@ -118,7 +118,7 @@ run_long_row(const struct fr_bound *b, char *const *ptr, int64_t max, struct fr_
         if (row.failed != FR_OK)
             return (fr_status)row.failed;
         for (uint32_t k = 0; k < n_reduces; k++) {
-            const struct fr_step *st = &p->steps[stage->first_reduce + k];
+            const struct fr_program_step *st = &p->steps[stage->first_reduce + k];
             join_pieces(stage, st, n_inner, max, row.partial + k, n_reduces, &slots[st->inst]);
         }
     }

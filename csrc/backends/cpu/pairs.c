@@ -33,9 +33,9 @@ column_of(fr_op op, int at)
 }
 
 static bool
-is_operation(const struct fr_step *st)
+is_operation(const struct fr_program_step *st)
 {
-    return st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE;
+    return st->kind == FR_PROGRAM_OP || st->kind == FR_PROGRAM_OP_STORE;
 }
 
 /* Two bits exchanged. */
@@ -47,11 +47,11 @@ swapped(uint8_t bits)
 
 /* Makes `st` compute what `inner`, its argument `at`, computes, too. */
 static void
-take_over(const struct fr_nest *nest, struct fr_step *st, const struct fr_step *inner, int at, int row, fr_map_fn *fn)
+take_over(const struct fr_nest *nest, struct fr_program_step *st, const struct fr_program_step *inner, int at, int row, fr_map_fn *fn)
 {
     bool           square = nest->insts[inner->dst].op == FR_OP_square;
     bool           of_two = fr_nest_n_args(&nest->insts[st->dst]) == 2;
-    struct fr_step made = *st;
+    struct fr_program_step made = *st;
 
     made.fn.map = fn;
     made.a[0] = inner->a[0];
@@ -85,7 +85,7 @@ find_inner(const struct fr_nest *nest, uint16_t place, fr_dtype d, uint32_t writ
 }
 
 static bool
-join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_step *st,
+join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_program_step *steps, struct fr_program_step *st,
      uint32_t written, const uint16_t *uses, const uint32_t *maker)
 {
     fr_dtype d = fr_nest_compute(nest, st->dst);
@@ -113,11 +113,11 @@ join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_ste
 
 /* The same for a sum and the products that are summed. */
 static void
-join_sum(const struct fr_nest *nest, struct fr_step *steps, struct fr_step *st, uint32_t written, const uint16_t *uses,
+join_sum(const struct fr_nest *nest, struct fr_program_step *steps, struct fr_program_step *st, uint32_t written, const uint16_t *uses,
          const uint32_t *maker)
 {
     const uint32_t  k = find_inner(nest, st->a[0], st->in, written, uses, maker);
-    struct fr_step *inner;
+    struct fr_program_step *inner;
     fr_op           op;
 
     if (k == UINT32_MAX || st->op_row != FR_REDUCE_ROW(FR_OP_sum) || (st->in != FR_F32 && st->in != FR_F64))
@@ -126,14 +126,14 @@ join_sum(const struct fr_nest *nest, struct fr_step *steps, struct fr_step *st, 
     op = nest->insts[inner->dst].op;
     if ((op != FR_OP_multiply && op != FR_OP_square) || inner->once || inner->row_args)
         return;
-    st->kind = FR_STEP_SUM_PRODUCTS;
+    st->kind = FR_PROGRAM_SUM_PRODUCTS;
     st->a[0] = inner->a[0];
     st->a[1] = st->a[2] = inner->a[op == FR_OP_multiply];
     inner->fn.map = NULL;
 }
 
 uint32_t
-fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_step *steps, struct fr_steps l,
+fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, struct fr_program_step *steps, struct fr_program_steps l,
               uint16_t *uses, uint32_t *maker)
 {
     uint32_t written = l.first, end = l.first;
@@ -141,18 +141,18 @@ fr_pairs_join(const struct fr_nest *nest, const struct fr_kernels *kernels, stru
     memset(uses, 0, 2 * nest->n_insts * sizeof *uses);
     memset(maker, 0xff, 2 * nest->n_insts * sizeof *maker);
     for (uint32_t i = l.first; i < l.end; i++) {
-        const struct fr_step *st = &steps[i];
+        const struct fr_program_step *st = &steps[i];
         int                   n = is_operation(st) ? fr_nest_n_args(&nest->insts[st->dst]) : fr_step_args(st);
 
         for (int k = 0; k < n; k++)
             uses[st->a[k]] += uses[st->a[k]] < 2;
     }
     for (uint32_t i = l.first; i < l.end; i++) {
-        struct fr_step *st = &steps[i];
+        struct fr_program_step *st = &steps[i];
 
-        if (st->kind == FR_STEP_REDUCE)
+        if (st->kind == FR_PROGRAM_REDUCE)
             join_sum(nest, steps, st, written, uses, maker);
-        if (is_operation(st) && !join(nest, kernels, steps, st, written, uses, maker) && st->kind == FR_STEP_OP)
+        if (is_operation(st) && !join(nest, kernels, steps, st, written, uses, maker) && st->kind == FR_PROGRAM_OP)
             maker[st->dst] = i;
         if (fr_step_writes(st))
             written = i + 1;

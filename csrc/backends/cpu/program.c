@@ -73,10 +73,10 @@ grow(struct builder *b, void *items, size_t *cap, size_t n, size_t first, size_t
     return grown;
 }
 
-static struct fr_step *
+static struct fr_program_step *
 new_step(struct builder *b, int kind)
 {
-    struct fr_step *st;
+    struct fr_program_step *st;
 
     if (b->n_steps == b->cap_steps) {
         st = grow(b, b->p->steps, &b->cap_steps, b->n_steps, 2 * (size_t)b->nest->n_insts,
@@ -86,7 +86,7 @@ new_step(struct builder *b, int kind)
         b->p->steps = st;
     }
     st = &b->p->steps[b->n_steps++];
-    *st = (struct fr_step){.kind = (uint8_t)kind, .operand = NONE};
+    *st = (struct fr_program_step){.kind = (uint8_t)kind, .operand = NONE};
     return st;
 }
 
@@ -105,7 +105,7 @@ static fr_status
 as_full(struct builder *b, uint16_t i, bool always, uint16_t *place)
 {
     const struct fr_inst *v = &b->nest->insts[i];
-    struct fr_step       *st;
+    struct fr_program_step       *st;
 
     *place = i;
     if (v->level == FR_LEVEL_FULL)
@@ -117,13 +117,13 @@ as_full(struct builder *b, uint16_t i, bool always, uint16_t *place)
     *place = b->expanded[i];
     if (b->ready[i]) {
         st = &b->p->steps[b->n_steps - 1];
-        while (always && (st->kind != FR_STEP_EXPAND || st->a[0] != i))
+        while (always && (st->kind != FR_PROGRAM_EXPAND || st->a[0] != i))
             st--;
         st->row_args |= always;
         return FR_OK;
     }
     b->ready[i] = 1;
-    if (!(st = new_step(b, FR_STEP_EXPAND)))
+    if (!(st = new_step(b, FR_PROGRAM_EXPAND)))
         return out_of_memory(b);
     st->size = (uint8_t)fr_dtype_size(v->dtype);
     st->dst = *place;
@@ -137,11 +137,11 @@ as_full(struct builder *b, uint16_t i, bool always, uint16_t *place)
 static fr_status
 emit_op(struct builder *b, uint16_t i, int level)
 {
-    static const uint8_t  kinds[] = {FR_STEP_ONE_OP, FR_STEP_ROW_OP, FR_STEP_OP};
+    static const uint8_t  kinds[] = {FR_PROGRAM_ONE_OP, FR_PROGRAM_ROW_OP, FR_PROGRAM_OP};
     const struct fr_inst *in = &b->nest->insts[i];
     fr_map_fn            *fn = map_kernel(b, in);
     int                   n_args = fr_nest_n_args(in);
-    struct fr_step        made = {0}, *st;
+    struct fr_program_step        made = {0}, *st;
     fr_status             s;
 
     if (!fn)
@@ -179,12 +179,12 @@ emit_reduce(struct builder *b, uint16_t i)
     bool                  accum = in->kind == FR_INST_ACCUM;
     uint16_t              of = fr_program_only_counts(b->nest, in->a[0]) ? b->nest->insts[in->a[0]].a[0] : in->a[0], place;
     fr_dtype              from = b->nest->insts[of].dtype;
-    struct fr_step       *st;
+    struct fr_program_step       *st;
     fr_status             s = as_full(b, of, true, &place);
 
     if (s != FR_OK)
         return s;
-    if (!(st = new_step(b, accum ? FR_STEP_ACCUM : FR_STEP_REDUCE)))
+    if (!(st = new_step(b, accum ? FR_PROGRAM_ACCUM : FR_PROGRAM_REDUCE)))
         return out_of_memory(b);
     st->op_row = (uint8_t)FR_REDUCE_ROW(in->op);
     st->in = from;
@@ -206,11 +206,11 @@ emit_reduce(struct builder *b, uint16_t i)
 static fr_status
 emit(struct builder *b, uint16_t i)
 {
-    static const uint8_t  loads[] = {0, FR_STEP_ROW_LOAD, FR_STEP_LOAD};
-    static const uint8_t  stores[] = {0, FR_STEP_ROW_STORE, FR_STEP_STORE};
-    static const uint8_t  iotas[] = {0, FR_STEP_ROW_IOTA, FR_STEP_IOTA};
+    static const uint8_t  loads[] = {0, FR_PROGRAM_ROW_LOAD, FR_PROGRAM_LOAD};
+    static const uint8_t  stores[] = {0, FR_PROGRAM_ROW_STORE, FR_PROGRAM_STORE};
+    static const uint8_t  iotas[] = {0, FR_PROGRAM_ROW_IOTA, FR_PROGRAM_IOTA};
     const struct fr_inst *in = &b->nest->insts[i];
-    struct fr_step       *st;
+    struct fr_program_step       *st;
     int                   level = in->level, from;
 
     switch (in->kind) {
@@ -220,7 +220,7 @@ emit(struct builder *b, uint16_t i)
     case FR_INST_ACCUM:
         return emit_reduce(b, i);
     case FR_INST_SCALAR:
-        st = new_step(b, FR_STEP_SCALAR);
+        st = new_step(b, FR_PROGRAM_SCALAR);
         break;
     case FR_INST_LOAD:
         st = new_step(b, loads[level]);
@@ -302,19 +302,19 @@ emit_level(struct builder *b, int level, int stage)
 /* A value that is stored in this list is computed where the first of its stores wants it, unless it is stored past
  * the caches. */
 static void
-forward_stores(struct builder *b, struct fr_steps l)
+forward_stores(struct builder *b, struct fr_program_steps l)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
 
     for (uint32_t i = l.first; i < l.end; i++) {
-        if (steps[i].kind != FR_STEP_STORE || steps[i].once || steps[i].row_args ||
-            b->nest->operands[steps[i].operand].schedule & FR_SCHEDULE_PAST)
+        if (steps[i].kind != FR_PROGRAM_STORE || steps[i].once || steps[i].row_args ||
+            b->nest->operands[steps[i].operand].schedule & FR_SCHEDULE_NONTEMPORAL)
             continue;
         for (uint32_t k = i; k-- > l.first;) {
             if (steps[k].dst != steps[i].a[0])
                 continue;
-            if (steps[k].kind == FR_STEP_OP) {
-                steps[k].kind = FR_STEP_OP_STORE;
+            if (steps[k].kind == FR_PROGRAM_OP) {
+                steps[k].kind = FR_PROGRAM_OP_STORE;
                 steps[k].operand = steps[i].operand;
             }
             break;
@@ -323,21 +323,21 @@ forward_stores(struct builder *b, struct fr_steps l)
 }
 
 static bool
-makes_value(const struct fr_step *st)
+makes_value(const struct fr_program_step *st)
 {
-    return st->kind != FR_STEP_STORE && st->kind != FR_STEP_ROW_STORE && st->kind != FR_STEP_ACCUM;
+    return st->kind != FR_PROGRAM_STORE && st->kind != FR_PROGRAM_ROW_STORE && st->kind != FR_PROGRAM_ACCUM;
 }
 
 static bool
-is_load(const struct fr_step *st)
+is_load(const struct fr_program_step *st)
 {
-    return st->kind == FR_STEP_LOAD || st->kind == FR_STEP_ROW_LOAD;
+    return st->kind == FR_PROGRAM_LOAD || st->kind == FR_PROGRAM_ROW_LOAD;
 }
 
 static void
-find_last_uses(struct builder *b, struct fr_steps l)
+find_last_uses(struct builder *b, struct fr_program_steps l)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
 
     for (uint32_t i = l.first; i < l.end; i++) {
         b->last_use[steps[i].dst] = i;
@@ -350,7 +350,7 @@ find_last_uses(struct builder *b, struct fr_steps l)
             b->last_use[steps[i].dst] = l.end;
     /* An expansion may be its argument itself, so the argument lives as long. */
     for (uint32_t i = l.end; i-- > l.first;)
-        if (steps[i].kind == FR_STEP_EXPAND &&
+        if (steps[i].kind == FR_PROGRAM_EXPAND &&
             b->last_use[steps[i].a[0]] < b->last_use[steps[i].dst])
             b->last_use[steps[i].a[0]] = b->last_use[steps[i].dst];
 }
@@ -384,23 +384,23 @@ release(struct builder *b, uint16_t place, uint32_t at)
 /* Gives registers to the values of a list; step_reg keeps them until their width is known. In lists
  * of the long form ROW values live in slots. */
 static void
-assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
+assign_registers(struct builder *b, struct fr_program_steps l, bool rows_in_slots)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
     int64_t         bytes = 0;
 
     find_last_uses(b, l);
     memset(b->reg, 0xff, 2 * b->nest->n_insts * sizeof *b->reg);
     b->n_regs = 0;
     for (uint32_t i = l.first; i < l.end; i++) {
-        struct fr_step *st = &steps[i];
-        bool            row = st->kind == FR_STEP_ROW_OP || st->kind == FR_STEP_ROW_IOTA || fr_step_reduces(st);
+        struct fr_program_step *st = &steps[i];
+        bool            row = st->kind == FR_PROGRAM_ROW_OP || st->kind == FR_PROGRAM_ROW_IOTA || fr_step_reduces(st);
         b->step_reg[i] = NONE;
         if (makes_value(st) && !is_load(st) && !(row && rows_in_slots)) {
             uint16_t r = NONE;
             /* In place where an argument of this size is read for the last time. */
-            if (st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE ||
-                st->kind == FR_STEP_ROW_OP)
+            if (st->kind == FR_PROGRAM_OP || st->kind == FR_PROGRAM_OP_STORE ||
+                st->kind == FR_PROGRAM_ROW_OP)
                 for (int k = 0; k < 3 && r == NONE; k++)
                     if (b->reg[st->a[k]] != NONE && b->last_use[st->a[k]] == i &&
                         b->reg_size[b->reg[st->a[k]]] == st->size) {
@@ -426,9 +426,9 @@ assign_registers(struct builder *b, struct fr_steps l, bool rows_in_slots)
 /* Turns register numbers into offsets, `cap` elements each, and returns the end of the registers.
  * The registers of a list have been numbered in the order in which their steps come. */
 static size_t
-place_registers(struct builder *b, struct fr_steps l, size_t at, int64_t cap)
+place_registers(struct builder *b, struct fr_program_steps l, size_t at, int64_t cap)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
     size_t          end = at;
 
     memset(b->offset, 0xff, 2 * b->nest->n_insts * sizeof *b->offset);
@@ -448,9 +448,9 @@ place_registers(struct builder *b, struct fr_steps l, size_t at, int64_t cap)
 /* Which loads would see what the list has already written, if they are not copied first. The last
  * uses are those that assign_registers has just found. */
 static fr_status
-find_hazards(struct builder *b, struct fr_steps l)
+find_hazards(struct builder *b, struct fr_program_steps l)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
     uint32_t        first_write = l.first;
 
     while (first_write < l.end && !fr_step_writes(&steps[first_write]))
@@ -476,7 +476,7 @@ find_hazards(struct builder *b, struct fr_steps l)
 }
 
 static void
-begin_list(struct builder *b, struct fr_steps *l)
+begin_list(struct builder *b, struct fr_program_steps *l)
 {
     l->first = (uint32_t)b->n_steps;
     memset(b->ready, 0, b->nest->n_insts);
@@ -484,7 +484,7 @@ begin_list(struct builder *b, struct fr_steps *l)
 
 /* The list that was made last has all its operations. */
 static void
-finish_list(struct builder *b, struct fr_steps *l)
+finish_list(struct builder *b, struct fr_program_steps *l)
 {
     forward_stores(b, *l);
     l->end = fr_pairs_join(b->nest, b->p->kernels, b->p->steps, *l, b->reg, b->last_use);
@@ -503,7 +503,7 @@ number_loads(struct builder *b)
         return out_of_memory(b);
     memset(load_of, 0xff, b->nest->n_insts * sizeof *load_of);
     for (size_t i = 0; i < b->n_steps; i++) {
-        struct fr_step *st = &b->p->steps[i];
+        struct fr_program_step *st = &b->p->steps[i];
         if (!is_load(st))
             continue;
         if (load_of[st->dst] == NONE)
@@ -516,7 +516,7 @@ number_loads(struct builder *b)
 static size_t
 place_loads(struct builder *b, uint32_t first, size_t at, int64_t cap)
 {
-    struct fr_step *steps = b->p->steps;
+    struct fr_program_step *steps = b->p->steps;
     size_t          end = at;
 
     memset(b->offset, 0xff, 2 * b->nest->n_insts * sizeof *b->offset);
@@ -584,7 +584,7 @@ describe_stage(struct builder *b, struct fr_long_stage *stage)
 {
     stage->first_reduce = stage->full.end;
     for (uint32_t i = stage->full.end; i-- > stage->full.first;) {
-        const struct fr_step *st = &b->p->steps[i];
+        const struct fr_program_step *st = &b->p->steps[i];
         fr_op                 op = (fr_op)(FR_OP_sum + st->op_row);
         if (!fr_step_reduces(st))
             break;
@@ -645,13 +645,13 @@ flat_elements(const struct fr_program *p, int64_t elem_bytes)
     int n_ops = 0;
 
     for (uint32_t i = p->tile.first; i < p->tile.end; i++) {
-        const struct fr_step *st = &p->steps[i];
+        const struct fr_program_step *st = &p->steps[i];
 
-        if ((st->kind != FR_STEP_LOAD && st->kind != FR_STEP_OP && st->kind != FR_STEP_OP_STORE &&
-             st->kind != FR_STEP_STORE) || st->row_args || (st->kind == FR_STEP_STORE && st->once))
+        if ((st->kind != FR_PROGRAM_LOAD && st->kind != FR_PROGRAM_OP && st->kind != FR_PROGRAM_OP_STORE &&
+             st->kind != FR_PROGRAM_STORE) || st->row_args || (st->kind == FR_PROGRAM_STORE && st->once))
             return 0;
-        n_ops += st->kind == FR_STEP_OP || st->kind == FR_STEP_OP_STORE;
-        elem_bytes += st->kind == FR_STEP_OP ? 0 : st->size;
+        n_ops += st->kind == FR_PROGRAM_OP || st->kind == FR_PROGRAM_OP_STORE;
+        elem_bytes += st->kind == FR_PROGRAM_OP ? 0 : st->size;
     }
     if (p->stages || !n_ops)
         return 0;
@@ -659,12 +659,12 @@ flat_elements(const struct fr_program *p, int64_t elem_bytes)
 }
 
 static uint32_t
-count_ops(const struct fr_program *p, struct fr_steps l)
+count_ops(const struct fr_program *p, struct fr_program_steps l)
 {
     uint32_t n = 0;
 
     for (uint32_t i = l.first; i < l.end; i++)
-        n += p->steps[i].kind == FR_STEP_OP || p->steps[i].kind == FR_STEP_OP_STORE;
+        n += p->steps[i].kind == FR_PROGRAM_OP || p->steps[i].kind == FR_PROGRAM_OP_STORE;
     return n;
 }
 
@@ -678,7 +678,7 @@ whole_row(const struct builder *b)
     uint32_t                 n_ops = 0;
 
     for (uint32_t i = p->tile.first; i < p->tile.end; i++)
-        if (p->steps[i].kind == FR_STEP_LOAD)
+        if (p->steps[i].kind == FR_PROGRAM_LOAD)
             bytes += p->steps[i].size;
     for (int s = 0; s < b->nest->n_stages; s++)
         n_ops += count_ops(p, p->stages[s].full);

@@ -25,24 +25,24 @@
 #include "jit/loop.h"
 
 enum fr_step_kind {
-    FR_STEP_OP,       /* dst = fn(args) over the T * n elements */
-    FR_STEP_OP_STORE, /* the same; into the memory of `operand` where its elements are contiguous */
-    FR_STEP_LOAD,
-    FR_STEP_STORE,
-    FR_STEP_EXPAND, /* each of T elements n times */
-    FR_STEP_IOTA,
-    FR_STEP_REDUCE,
-    FR_STEP_SUM_PRODUCTS, /* a REDUCE: the sum of the products of two args; f32 or f64 */
-    FR_STEP_ACCUM,
-    FR_STEP_ROW_OP, /* over T elements */
-    FR_STEP_ROW_LOAD,
-    FR_STEP_ROW_STORE,
-    FR_STEP_ROW_IOTA,
-    FR_STEP_ONE_OP, /* once per run, one element */
-    FR_STEP_SCALAR, /* the place is the slot in the table of scalars; operand is its index */
+    FR_PROGRAM_OP,       /* dst = fn(args) over the T * n elements */
+    FR_PROGRAM_OP_STORE, /* the same; into the memory of `operand` where its elements are contiguous */
+    FR_PROGRAM_LOAD,
+    FR_PROGRAM_STORE,
+    FR_PROGRAM_EXPAND, /* each of T elements n times */
+    FR_PROGRAM_IOTA,
+    FR_PROGRAM_REDUCE,
+    FR_PROGRAM_SUM_PRODUCTS, /* a REDUCE: the sum of the products of two args; f32 or f64 */
+    FR_PROGRAM_ACCUM,
+    FR_PROGRAM_ROW_OP, /* over T elements */
+    FR_PROGRAM_ROW_LOAD,
+    FR_PROGRAM_ROW_STORE,
+    FR_PROGRAM_ROW_IOTA,
+    FR_PROGRAM_ONE_OP, /* once per run, one element */
+    FR_PROGRAM_SCALAR, /* the place is the slot in the table of scalars; operand is its index */
 };
 
-struct fr_step {
+struct fr_program_step {
     union {
         fr_map_fn       *map;
         fr_accum_fn     *accum;
@@ -62,7 +62,7 @@ struct fr_step {
 };
 
 /* Steps [first, end) of fr_program.steps. */
-struct fr_steps {
+struct fr_program_steps {
     uint32_t first, end;
 };
 
@@ -73,8 +73,8 @@ struct fr_hazard {
 };
 
 struct fr_long_stage {
-    struct fr_steps rows;         /* ROW instructions before the stage's loop */
-    struct fr_steps full;         /* the loop; those that reduce are at its end */
+    struct fr_program_steps rows;         /* ROW instructions before the stage's loop */
+    struct fr_program_steps full;         /* the loop; those that reduce are at its end */
     uint32_t        first_reduce; /* those that reduce: [first_reduce, full.end) */
     uint32_t        first_hazard, end_hazard;
     bool            wide, narrow; /* has sums of complex numbers; has other reductions */
@@ -85,13 +85,13 @@ struct fr_program {
     const struct fr_nest           *nest;
     const struct fr_kernels        *kernels; /* of the level that was in use when it was built */
     const struct fr_reduce_kernels *reduce;
-    struct fr_step                 *steps;
+    struct fr_program_step                 *steps;
     struct fr_hazard               *hazards;
     struct fr_long_stage
              *stages; /* [n_stages + 1], the last with ROW instructions only; NULL: no reductions */
     uint16_t *row_values; /* instructions of level ROW that make a value */
-    struct fr_steps once;
-    struct fr_steps tile;
+    struct fr_program_steps once;
+    struct fr_program_steps tile;
     uint32_t        tile_rows_end; /* the tile's first ROW steps end here */
     uint32_t        n_row_values;
     uint32_t        tile_end_hazard; /* hazards [0, tile_end_hazard) */
@@ -108,7 +108,7 @@ struct fr_program {
     bool may_cut_inner;  /* elements of a row may go to several tasks */
     bool may_cut_stages; /* and those of one stage of a long row */
     bool accumulates, streams;
-    bool stores_past; /* the caches, some operand */
+    bool stores_nontemporal; /* the caches, some operand */
     bool is_stencil;  /* some operand leads others through the same memory */
     bool copies; /* the tile is a LOAD and its STORE, with no more than a cast to the same dtype between */
     bool only_accumulates; /* the tile is a LOAD and its ACCUM */

@@ -12,33 +12,33 @@ void fr_program_describe(struct fr_program *);
 
 /* How many places `st` reads, of its three. */
 static inline int
-fr_step_args(const struct fr_step *st)
+fr_step_args(const struct fr_program_step *st)
 {
     static const uint8_t n_args[] = {
-        [FR_STEP_OP] = 3,    [FR_STEP_OP_STORE] = 3,  [FR_STEP_ROW_OP] = 3, [FR_STEP_ONE_OP] = 3,
-        [FR_STEP_STORE] = 1, [FR_STEP_ROW_STORE] = 1, [FR_STEP_EXPAND] = 1, [FR_STEP_REDUCE] = 1,
-        [FR_STEP_ACCUM] = 1, [FR_STEP_SCALAR] = 0,    [FR_STEP_SUM_PRODUCTS] = 2,
+        [FR_PROGRAM_OP] = 3,    [FR_PROGRAM_OP_STORE] = 3,  [FR_PROGRAM_ROW_OP] = 3, [FR_PROGRAM_ONE_OP] = 3,
+        [FR_PROGRAM_STORE] = 1, [FR_PROGRAM_ROW_STORE] = 1, [FR_PROGRAM_EXPAND] = 1, [FR_PROGRAM_REDUCE] = 1,
+        [FR_PROGRAM_ACCUM] = 1, [FR_PROGRAM_SCALAR] = 0,    [FR_PROGRAM_SUM_PRODUCTS] = 2,
     };
 
     return n_args[st->kind];
 }
 
 static inline bool
-fr_step_reduces(const struct fr_step *st)
+fr_step_reduces(const struct fr_program_step *st)
 {
-    return st->kind == FR_STEP_REDUCE || st->kind == FR_STEP_SUM_PRODUCTS;
+    return st->kind == FR_PROGRAM_REDUCE || st->kind == FR_PROGRAM_SUM_PRODUCTS;
 }
 
 static inline bool
-fr_step_writes(const struct fr_step *st)
+fr_step_writes(const struct fr_program_step *st)
 {
-    return st->kind == FR_STEP_STORE || st->kind == FR_STEP_OP_STORE || st->kind == FR_STEP_ROW_STORE ||
-           st->kind == FR_STEP_ACCUM;
+    return st->kind == FR_PROGRAM_STORE || st->kind == FR_PROGRAM_OP_STORE || st->kind == FR_PROGRAM_ROW_STORE ||
+           st->kind == FR_PROGRAM_ACCUM;
 }
 
 /* Joins operations of the list in pairs, and returns where it ends then. uses and maker: room for as many places as
  * there may be, 2 * n_insts. */
-uint32_t fr_pairs_join(const struct fr_nest *, const struct fr_kernels *, struct fr_step *, struct fr_steps,
+uint32_t fr_pairs_join(const struct fr_nest *, const struct fr_kernels *, struct fr_program_step *, struct fr_program_steps,
                        uint16_t *uses, uint32_t *maker);
 
 #endif

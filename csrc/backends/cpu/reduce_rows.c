@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backends/cpu/copy.h"
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 #include "backends/cpu/reduce.h"
 #include "ir/op.h"
 #include "jit/loop.h"
@@ -103,7 +103,7 @@ fr_reduce_rows(fr_op op, fr_dtype in, size_t n_rows, size_t n, const char *from,
             finish_sums(in, n_rows, to);
         return;
     }
-    if (places && n_rows > 1 && n > 1 && n <= FR_NEAR_STEP && fr_nest_places_compare(in)) {
+    if (places && n_rows > 1 && n > 1 && n <= FR_SHUFFLE_STEP && fr_nest_places_compare(in)) {
         place_columns(op, in, n_rows, n, from, (int64_t *)to, room);
         return;
     }

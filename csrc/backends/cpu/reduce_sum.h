@@ -3,7 +3,7 @@
 #define FR_BACKENDS_CPU_REDUCE_SUM_H
 
 #include "backends/cpu/reduce_vec.h"
-#include "backends/cpu/turn.h"
+#include "backends/cpu/transpose.h"
 
 /* ---- pairwise sums -------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "backends/cpu/half.h"
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
-#include "backends/cpu/turn.h"
+#include "backends/cpu/transpose.h"
 
 enum { LANE_BYTES = 512,            /* of running values: they stay in registers and L1, */
        LINE_BYTES = 64,             /* or of so many where there are no more */

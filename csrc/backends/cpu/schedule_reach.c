@@ -13,7 +13,7 @@ enum {
     APART_BYTES = 1024, /* from one load to another of the same memory: they are in different rows */
     ROWS_BEHIND = 8,    /* at most, of one that is read again */
     MOST_SOURCES = 2,   /* beside which that is asked for */
-    PAST_TURNED = 3,    /* of how much less a result goes past the caches in tiles, which wait for each line */
+    NONTEMPORAL_TRANSPOSED = 3,    /* of how much less a result goes past the caches in tiles, which wait for each line */
 };
 
 /* The elements of operand o that the whole loop reads or writes. */
@@ -105,7 +105,7 @@ waits_for_sums(const struct scheduling *z, int64_t least)
 
 /* Whether it stores whole rows, one element beside the other, of what nothing is said about but that it is written. */
 static bool
-may_go_past(const struct fr_inst *in, const struct fr_operand *o)
+may_be_nontemporal(const struct fr_inst *in, const struct fr_operand *o)
 {
     return in->kind == FR_INST_STORE && in->level == FR_LEVEL_FULL && o->access == FR_ACCESS_UNIT &&
            o->flags == FR_OPERAND_WRITTEN && o->schedule == 0;
@@ -116,22 +116,22 @@ may_go_past(const struct fr_inst *in, const struct fr_operand *o)
  * does not fit into the last cache, of which others have a part, unless the loop waits for sums between, or is
  * interpreted: a block at a time that is computed in L1 and then stored past takes longer. */
 static void
-set_past(struct scheduling *z)
+set_nontemporal(struct scheduling *z)
 {
-    int64_t limit = fr_env.past_bytes, part = INT64_MAX, all = too_many_bytes(z);
+    int64_t limit = fr_env.nontemporal_bytes, part = INT64_MAX, all = too_many_bytes(z);
 
     for (size_t o = 0; o < z->n_op; o++)
         if (z->op[o].turned)
-            limit = fr_env.past_bytes / PAST_TURNED;
+            limit = fr_env.nontemporal_bytes / NONTEMPORAL_TRANSPOSED;
     if (all && !waits_for_sums(z, all / PAST_PART))
         part = all / PAST_PART;
     for (size_t i = 0; i < z->n_inst; i++) {
         const struct fr_inst *in = &z->inst[i];
         struct fr_operand    *o = &z->form[in->operand];
 
-        if (may_go_past(in, o))
-            o->schedule |= fr_schedule_reaches(z, operand_bytes(z, in->operand), limit) ? FR_SCHEDULE_PAST
-                           : operand_bytes(z, in->operand) >= part                      ? FR_SCHEDULE_PAST_CODE
+        if (may_be_nontemporal(in, o))
+            o->schedule |= fr_schedule_reaches(z, operand_bytes(z, in->operand), limit) ? FR_SCHEDULE_NONTEMPORAL
+                           : operand_bytes(z, in->operand) >= part                      ? FR_SCHEDULE_NONTEMPORAL_CODE
                                                                                         : 0;
     }
 }
@@ -147,8 +147,8 @@ fr_cpu_schedule_dispatch(struct fr_nest *nest, int64_t bytes)
         const struct fr_inst *in = &nest->insts[i];
         struct fr_operand    *o = &nest->operands[in->operand];
 
-        if (may_go_past(in, o)) {
-            o->schedule |= FR_SCHEDULE_PAST_CODE;
+        if (may_be_nontemporal(in, o)) {
+            o->schedule |= FR_SCHEDULE_NONTEMPORAL_CODE;
             any = true;
         }
     }
@@ -218,16 +218,16 @@ leads(const struct scheduling *z, size_t o)
 
 /* Marks one operand of each row behind the one that leads. */
 static void
-set_behind(struct scheduling *z, size_t lead)
+set_prefetch_rows(struct scheduling *z, size_t lead)
 {
     for (size_t o = 0; o < z->n_op; o++) {
         bool apart = distance(z, o, lead) >= APART_BYTES;
 
         for (size_t k = 0; apart && k < o; k++)
-            apart = z->form[k].schedule != FR_SCHEDULE_BEHIND || !distance(z, k, o) ||
+            apart = z->form[k].schedule != FR_SCHEDULE_PREFETCH_ROW || !distance(z, k, o) ||
                     llabs(distance(z, k, o)) >= APART_BYTES;
         if (apart)
-            z->form[o].schedule = FR_SCHEDULE_BEHIND;
+            z->form[o].schedule = FR_SCHEDULE_PREFETCH_ROW;
     }
 }
 
@@ -235,24 +235,24 @@ set_behind(struct scheduling *z, size_t lead)
  * on through memory, and rows that have been read are no longer in the nearest cache, where loads that are in two lines are
  * cheap. What the caches hold, and other arrays beside it, come better without being asked for. */
 static void
-set_ahead(struct scheduling *z)
+set_prefetch(struct scheduling *z)
 {
-    bool past = false;
+    bool nontemporal = false;
 
     for (size_t o = 0; o < z->n_op; o++)
-        past |= (z->form[o].schedule & FR_SCHEDULE_EITHER_PAST) != 0;
-    if (!past || folds(z) || n_sources(z, 0) > MOST_SOURCES)
+        nontemporal |= (z->form[o].schedule & FR_SCHEDULE_NONTEMPORAL_ANY) != 0;
+    if (!nontemporal || folds(z) || n_sources(z, 0) > MOST_SOURCES)
         return;
     for (size_t o = 0; o < z->n_op; o++)
         if (z->form[o].flags == 0 && z->form[o].schedule == 0 && leads(z, o)) {
-            z->form[o].schedule = FR_SCHEDULE_AHEAD;
-            set_behind(z, o);
+            z->form[o].schedule = FR_SCHEDULE_PREFETCH;
+            set_prefetch_rows(z, o);
         }
 }
 
 void
 fr_schedule_reach(struct scheduling *z)
 {
-    set_past(z);
-    set_ahead(z);
+    set_nontemporal(z);
+    set_prefetch(z);
 }

@@ -84,7 +84,7 @@ fr_schedule_neighbours(struct scheduling *z)
 enum {
     PACK_STEP = 64,         /* bytes, a cache line: a row that takes such steps takes one element of each */
     PACK_ROW = 64,          /* elements of a row that is gathered */
-    PACK_APART = 4,         /* elements from one to the next, and PACK_WIDE bytes: FR_NEAR_STEP */
+    PACK_APART = 4,         /* elements from one to the next, and PACK_WIDE bytes: FR_SHUFFLE_STEP */
     PACK_WIDE = 8,          /* bytes of an element; compiled code puts a vector of such together about as soon */
     PACK_NEAR = 4 << 20,    /* bytes, and more in memory: for more, memory is what a row waits for, unless PACK_WIDE
                              * bytes have several elements */

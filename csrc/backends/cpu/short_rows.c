@@ -9,7 +9,7 @@
  * What is read ahead of its turn is not written before: a store and a load of one nest meet in no element or in
  * the same one, which is of one row. */
 #include "backends/cpu/copy.h"
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
 #include "base/tune.h"
@@ -87,7 +87,7 @@ find_packed(struct short_rows *s)
         p = &s->packed[s->n_packed++];
         *p = (struct packed){.operand = k, .size = size, .common = b->row_stride[k] == 0, .same = same};
         if (!same && b->row_stride[k] > 0 && s->n_turns < MAX_TURNS &&
-            fr_near->plan_turn(&s->turn[s->n_turns], size, (int)s->n_inner, offset, b->row_stride[k]))
+            fr_shuffle->plan_turn(&s->turn[s->n_turns], size, (int)s->n_inner, offset, b->row_stride[k]))
             p->turn = &s->turn[s->n_turns++];
     }
 }
@@ -132,7 +132,7 @@ turn_in_place(const struct fr_turn *t, int64_t n_rows, int64_t n_more, int64_t r
     int64_t n = n_rows - ((int64_t)t->spare + row - 1) / row;
 
     n -= n > 0 ? n % t->n_rows : n;
-    return n ? (int64_t)fr_near->turn(t, (size_t)n, (size_t)(n_more + n_rows - n), to, from, by) : 0;
+    return n ? (int64_t)fr_shuffle->turn(t, (size_t)n, (size_t)(n_more + n_rows - n), to, from, by) : 0;
 }
 
 /* `n_more` rows follow. */
@@ -143,7 +143,7 @@ pack(const struct short_rows *s, const struct packed *p, int64_t n_rows, int64_t
     int64_t n = s->n_inner, row = p->size * n, by = s->b->row_stride[p->operand], done = 0;
 
     if (p->turn && s->copy < 0)
-        done = (int64_t)fr_near->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
+        done = (int64_t)fr_shuffle->turn(p->turn, (size_t)n_rows, (size_t)n_more, to, from, by);
     else if (p->turn)
         done = turn_in_place(p->turn, n_rows, n_more, row, to, from, by);
     if (done == n_rows)

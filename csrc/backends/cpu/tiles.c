@@ -6,7 +6,7 @@
  * over, into scratch that stays in L2, and the executor runs over the tile with unit strides:
  *
  *     for each index of the other axes, for each tile of slabs x rows x columns:
- *         pack                                  (fr_copy_turned)
+ *         pack                                  (fr_copy_transposed)
  *         for each slab: run its rows
  *
  * Columns are elements of the row; a tile of rows that must stay whole has all of them. Every row
@@ -296,7 +296,7 @@ pack(const struct tiles *t, const struct packed *p, const char *from, char *to, 
         by = -by;
     }
     for (int64_t i = 0; i < n_times; i++)
-        fr_copy_turned((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
+        fr_copy_transposed((size_t)n[p->side], (size_t)n[COLUMN], p->size, to + i * to_walk[other], by,
                        from + i * t->from[other][k], t->from[COLUMN][k], next, (size_t)n_next);
 }
 

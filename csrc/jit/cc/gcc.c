@@ -95,7 +95,7 @@ fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
 /* By address: of an operand in memory GCC takes it that it may be any array that there is, and makes no vectors of the
  * loop before it where that has many. The address comes out again, for without an output libgccjit crashes (GCC 12). */
 void
-fr_gcc_set_past(struct fr_gcc *c, int n_bytes, gj_lvalue *to, gj_rvalue *v)
+fr_gcc_set_nontemporal(struct fr_gcc *c, int n_bytes, gj_lvalue *to, gj_rvalue *v)
 {
     gj_lvalue *at = fr_gcc_var(c, c->t_bytes), *same = fr_gcc_var(c, c->t_bytes);
     gj_asm    *a;
@@ -134,7 +134,7 @@ fr_gcc_opaque(struct fr_gcc *c, gj_type *vector, gj_rvalue *v)
     gj_asm    *a;
 
     fr_gcc_set(c, from, v);
-    if (!FR_GCC_PAST)
+    if (!FR_GCC_NONTEMPORAL)
         return from;
     a = c->g->block_add_extended_asm(c->at, NULL, "");
     c->g->extended_asm_add_output_operand(a, NULL, "=v", to);

@@ -88,13 +88,13 @@ void       fr_gcc_store(struct fr_gcc *, fr_dtype d, gj_rvalue *base, gj_rvalue 
                         struct fr_gval);
 
 /* Stores past the caches: a whole vector of `n_bytes`, as much as a register holds, to an address
- * that is a multiple of that. Others see it after the fence. FR_GCC_PAST: there are such stores. */
+ * that is a multiple of that. Others see it after the fence. FR_GCC_NONTEMPORAL: there are such stores. */
 #if defined __x86_64__
-enum { FR_GCC_PAST = 1 };
+enum { FR_GCC_NONTEMPORAL = 1 };
 #else
-enum { FR_GCC_PAST = 0 };
+enum { FR_GCC_NONTEMPORAL = 0 };
 #endif
-void       fr_gcc_set_past(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
+void       fr_gcc_set_nontemporal(struct fr_gcc *, int n_bytes, gj_lvalue *, gj_rvalue *);
 void       fr_gcc_fence(struct fr_gcc *);
 /* A variable with the vector, of which GCC shall not know where it comes from: it would load one lane after the other
  * rather than shuffle. (Where there are no such stores, no register is known by its name either: it does.) */

@@ -227,15 +227,15 @@ read_all(void *bytes, size_t n)
 }
 
 static bool
-reply(enum fr_frame_kind kind, const void *bytes, size_t n)
+reply(enum fr_packet_kind kind, const void *bytes, size_t n)
 {
-    struct fr_frame head = {FR_FRAME_MAGIC, kind, n};
+    struct fr_packet head = {FR_PACKET_MAGIC, kind, n};
 
     return write_all(&head, sizeof head) && write_all(bytes, n);
 }
 
 static bool
-reply_text(enum fr_frame_kind kind, const char *text)
+reply_text(enum fr_packet_kind kind, const char *text)
 {
     return reply(kind, text, strlen(text));
 }
@@ -401,17 +401,17 @@ say_hello(const struct fr_gccjit *g)
 
     memcpy(&inside, &g->context_acquire, sizeof inside);
     if (!dladdr(inside, &info) || !realpath(info.dli_fname, hello.path))
-        return reply_text(FR_FRAME_NO_COMPILER, "libgccjit cannot be identified");
+        return reply_text(FR_PACKET_NO_COMPILER, "libgccjit cannot be identified");
     id.addr = (ElfW(Addr))inside;
     fr_blake2b_init(&id.hash, FR_DIGEST_BYTES, NULL, 0);
     dl_iterate_phdr(find_build_id, &id);
     if (!id.found) {
         fr_blake2b_init(&id.hash, FR_DIGEST_BYTES, NULL, 0);
         if (!hash_file(hello.path, &id.hash))
-            return reply_text(FR_FRAME_NO_COMPILER, "libgccjit cannot be read");
+            return reply_text(FR_PACKET_NO_COMPILER, "libgccjit cannot be read");
     }
     fr_blake2b_final(&id.hash, hello.digest);
-    return reply(FR_FRAME_HELLO, &hello, FR_DIGEST_BYTES + strlen(hello.path));
+    return reply(FR_PACKET_HELLO, &hello, FR_DIGEST_BYTES + strlen(hello.path));
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -425,15 +425,15 @@ send_object(const char *path)
     bool        ok = false;
     ssize_t     n = 0;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size < FR_FRAME_MAX &&
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size < FR_PACKET_MAX &&
         (bytes = fr_malloc((size_t)st.st_size)))
         n = read(fd, bytes, (size_t)st.st_size);
     if (fd >= 0)
         close(fd);
     if (bytes && n == st.st_size)
-        ok = reply(FR_FRAME_OBJECT, bytes, (size_t)n);
+        ok = reply(FR_PACKET_OBJECT, bytes, (size_t)n);
     else
-        ok = reply_text(FR_FRAME_FAILED, "the compiler's output cannot be read");
+        ok = reply_text(FR_PACKET_FAILED, "the compiler's output cannot be read");
     fr_free(bytes);
     unlink(path);
     return ok;
@@ -570,9 +570,9 @@ reply_failure(void)
     ssize_t n = 0;
 
     if (tools_missing(text, sizeof text))
-        return reply_text(FR_FRAME_NO_COMPILER, text);
+        return reply_text(FR_PACKET_NO_COMPILER, text);
     if (disk_is_full(text, sizeof text))
-        return reply_text(FR_FRAME_NO_ROOM, text);
+        return reply_text(FR_PACKET_NO_ROOM, text);
     snprintf(reason, sizeof reason, "%s/reason", tmpdir);
     if ((fd = open(reason, O_RDONLY | O_CLOEXEC)) >= 0) {
         n = read(fd, text, sizeof text - 1);
@@ -580,7 +580,7 @@ reply_failure(void)
         close(fd);
     }
     append_log(text, sizeof text);
-    return reply_text(FR_FRAME_FAILED, text);
+    return reply_text(FR_PACKET_FAILED, text);
 }
 
 static bool
@@ -597,7 +597,7 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
     if (parse_nests(parse_features(request, n_bytes, features), request + n_bytes, nests, &n,
                     &err) != FR_OK) {
         free_nests(nests, n);
-        return reply_text(FR_FRAME_FAILED, err.text);
+        return reply_text(FR_PACKET_FAILED, err.text);
     }
     (void)!ftruncate(2, 0); /* the log shall speak of this one only */
     if ((child = fork()) == 0)
@@ -614,12 +614,12 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
 static bool
 serve_one(const struct fr_gccjit *g)
 {
-    struct fr_frame head;
+    struct fr_packet head;
     char           *request;
     bool            ok;
 
-    if (!read_all(&head, sizeof head) || head.magic != FR_FRAME_MAGIC ||
-        head.kind != FR_FRAME_COMPILE || head.n_bytes > FR_FRAME_MAX)
+    if (!read_all(&head, sizeof head) || head.magic != FR_PACKET_MAGIC ||
+        head.kind != FR_PACKET_COMPILE || head.n_bytes > FR_PACKET_MAX)
         return false;
     if (!(request = fr_malloc(head.n_bytes + 1)))
         return false;
@@ -639,7 +639,7 @@ main(int argc, char **argv)
     if (!settle_process(argv[1], argv[2]))
         leave();
     if (!load_compiler(&g, text, sizeof text))
-        reply_text(FR_FRAME_NO_COMPILER, text);
+        reply_text(FR_PACKET_NO_COMPILER, text);
     else if (say_hello(&g))
         while (serve_one(&g))
             ;

@@ -24,7 +24,7 @@ gen_memory_type(const struct shape *s, const struct side *side)
 
 /* needs: as find_needs sets them. */
 static void
-add_loads(struct fr_text *t, const struct shape *s, const bool *needs, unsigned once, bool scalars, int abreast)
+add_loads(struct fr_text *t, const struct shape *s, const bool *needs, unsigned once, bool scalars, int unroll)
 {
     const char *indent = scalars ? "        " : "            ";
 
@@ -38,10 +38,10 @@ add_loads(struct fr_text *t, const struct shape *s, const bool *needs, unsigned 
         for (int p = 0; p < a->n_parts; p++) {
             if (!needs[a->first + p])
                 continue;
-            for (int lane = 0; lane < abreast; lane++)
+            for (int lane = 0; lane < unroll; lane++)
                 fr_text_add(t, "%sconst %s %c%d_%d = %c[i + %d * h]%s;\n", indent, type, gen_arg_name[k], p, lane,
                             gen_arg_name[k], lane, truth ? " != 0" : "");
-            if (abreast)
+            if (unroll)
                 continue;
             fr_text_add(t, "%sconst %s %c%d = %c[", indent, type, gen_arg_name[k], p, gen_arg_name[k]);
             if (scalars)
@@ -123,7 +123,7 @@ n_lines(const struct shape *s)
 
 /* How many elements would have to be worked on at once, as an element without RARE values is computed. */
 static int
-wanted_abreast(const struct shape *s)
+wanted_unroll(const struct shape *s)
 {
     const struct fr_minst *inst = s->code.inst;
     int                    slots = 0, latency = 0, *ready = fr_calloc(s->code.n, sizeof *ready);
@@ -149,13 +149,13 @@ wanted_abreast(const struct shape *s)
     }
     fr_free(needed);
     fr_free(ready);
-    return fr_m_abreast(slots, latency);
+    return fr_m_unroll(slots, latency);
 }
 
 /* Whether ABREAST elements are worked on at once. With that x^y of f64 takes 0.7 of the time, log(1 + e^x) as much; where
  * the vectors are half as long (AVX2), of which twice as many are started, 0.6, and e^x 0.75. */
 static bool
-goes_abreast(const struct shape *s)
+is_unrolled(const struct shape *s)
 {
     bool is_float = false;
 
@@ -169,7 +169,7 @@ goes_abreast(const struct shape *s)
         if (fr_m_is_scalar((enum fr_mop)s->code.inst[i].op))
             return false;
     }
-    return is_float && wanted_abreast(s) > 2;
+    return is_float && wanted_unroll(s) > 2;
 }
 
 /* What elements are RARE by: conditions; or values, which are RARE from a constant on, so that the largest one says it. */
@@ -251,30 +251,30 @@ add_look(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
         }
 }
 
-/* A loop with what each element, or those that are `abreast`, takes; `stores` is what it does with one at last. */
+/* A loop with what each element, or `unroll` of them side by side, takes; `stores` is what it does with one at last. */
 static void
 add_loop_that(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
-              int abreast, unsigned once, const char *stores)
+              int unroll, unsigned once, const char *stores)
 {
     struct fr_text_lines own = *lines;
     bool                 needs[2 * MAX_ARGS];
 
     own.usual = usual;
-    own.abreast = abreast;
+    own.unroll = unroll;
     find_needs(s, s->roots, s->out.n_parts, usual, needs);
     fr_text_add(t, "%s {\n", loop);
-    add_loads(t, s, needs, once, false, abreast);
+    add_loads(t, s, needs, once, false, unroll);
     fr_text_micro(t, &s->code, &own);
-    for (int lane = 0; lane < abreast; lane++)
+    for (int lane = 0; lane < unroll; lane++)
         fr_text_add(t, "            r[i + %d * h] = r0_%d;\n", lane, lane);
-    fr_text_add(t, "%s        }\n", abreast ? "" : stores);
+    fr_text_add(t, "%s        }\n", unroll ? "" : stores);
 }
 
 static void
 add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, const char *loop, bool usual,
-         int abreast, unsigned once)
+         int unroll, unsigned once)
 {
-    add_loop_that(t, s, lines, loop, usual, abreast, once,
+    add_loop_that(t, s, lines, loop, usual, unroll, once,
                   s->out.n_parts == 2 ? "            r[2 * i] = r0;\n            r[2 * i + 1] = r1;\n"
                                       : "            r[i] = r0;\n");
 }
@@ -283,7 +283,7 @@ add_loop(struct fr_text *t, const struct shape *s, const struct fr_text_lines *l
 static void
 add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_lines *lines, unsigned once)
 {
-    bool looks = looks_first(s), abreast = once == 0 && goes_abreast(s);
+    bool looks = looks_first(s), unroll = once == 0 && is_unrolled(s);
 
     fr_text_add(t, "        for (size_t m, most = PIECE; n > 0; n -= m) {\n"
                    "        m = n < most ? n : most;\n");
@@ -295,7 +295,7 @@ add_piece_loops(struct fr_text *t, const struct shape *s, const struct fr_text_l
         add_loop(t, s, lines, "        LOOP(m)", false, 0, once);
         fr_text_add(t, "        else\n");
     }
-    if (abreast) {
+    if (unroll) {
         fr_text_add(t, "        {\n        size_t first = 0;\n\n"
                        "#ifdef __FP_FAST_FMA\n        const size_t h = m / (%d * 16) * 16;\n\n        first = %d * h;\n",
                     ABREAST, ABREAST);
@@ -343,7 +343,7 @@ gen_case(struct fr_text *t, const struct shape *s, unsigned once)
     fr_text_add(t, "    case %u: {\n", once);
     find_needs(s, s->roots, s->out.n_parts, false, needs);
     add_loads(t, s, needs, once, true, 0);
-    if (looks_first(s) || (once == 0 && goes_abreast(s)))
+    if (looks_first(s) || (once == 0 && is_unrolled(s)))
         add_piece_loops(t, s, &lines, once);
     else if (in_pieces(s))
         add_joined_loops(t, s, &lines, once);

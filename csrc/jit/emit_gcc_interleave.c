@@ -1,4 +1,4 @@
-/* jit/emit_gcc_abreast.c -- how large the blocks of a stage are, and how many it works on at once,
+/* jit/emit_gcc_interleave.c -- how large the blocks of a stage are, and how many it works on at once,
  * from its micro code.
  *
  * A chain of dependent operations waits for each result. A processor that starts two vector
@@ -215,7 +215,7 @@ count(const struct emit *e, const struct body *b, int *ready, int *last, uint8_t
 static int
 choose(const struct emit *e, const struct tally *t)
 {
-    int n = fr_m_abreast(t->instructions, t->latency);
+    int n = fr_m_unroll(t->instructions, t->latency);
     int registers = e->vector_bytes == 64 ? 32 : 16;
 
     if (n < 2 && (e->has_rare || t->instructions >= PAIR || fr_emit_stage_has(e, HOW_TREE)))
@@ -320,7 +320,7 @@ choose_block(struct emit *e)
 {
     fr_emit_find_passes(e);
     e->block = e->vector_bytes / (e->n_passes > 1 ? 4 : fr_emit_smallest_number(e));
-    e->abreast = 1;
+    e->unroll = 1;
 }
 
 void
@@ -329,13 +329,13 @@ fr_emit_choose_blocks(struct emit *e)
     struct body *b = new_body(e);
     int          n = 1;
     struct tally t;
-    bool         sums, peaks;
+    bool         sums, extremes;
 
     choose_block(e);
     if (!b)
         return;
     sums = mostly_sums(e, b);
-    peaks = fr_emit_stage_has(e, HOW_PEAK) && is_short(b);
+    extremes = fr_emit_stage_has(e, HOW_EXTREME) && is_short(b);
     if (sums || (fr_emit_stage_has(e, HOW_TREE) && e->block < 8))
         e->block = 8;
     if (measure(e, b, &t)) {
@@ -343,7 +343,7 @@ fr_emit_choose_blocks(struct emit *e)
         e->has_steps |= n > 1;
         e->has_long_steps |= n > 1 && t.instructions >= LONG;
     }
-    e->abreast = (sums || peaks) && n < SHORT_STEP ? SHORT_STEP : n;
+    e->unroll = (sums || extremes) && n < SHORT_STEP ? SHORT_STEP : n;
     free_body(b);
 }
 
@@ -362,6 +362,6 @@ fr_emit_choose_rows(struct emit *e)
             n /= 2;
     else
         n = 1;
-    e->abreast = n;
+    e->unroll = n;
     free_body(b);
 }

@@ -1,7 +1,7 @@
-/* bind/record.c -- notes an accelerated call, so that replay.c can make it again: before the function runs, all
+/* bind/capture.c -- notes an accelerated call, so that replay.c can make it again: before the function runs, all
  * values that it can reach; after the evaluation, where its results and what it stored into containers came from.
  *
- * A record holds no value that came from memory. The function sees every array that it can reach, by whatever name, as a
+ * A captured call holds no value that came from memory. The function sees every array that it can reach, by whatever name, as a
  * tensor (enter.c), so what it computes of one is in the graph, and a value that Python needed of one is counted. */
 #include "bind/replay.h"
 
@@ -97,7 +97,7 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
 static bool
 note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
 {
-    struct fr_record *r = w->record;
+    struct fr_captured_call *r = w->captured;
     struct fr_look   *l;
     int               i = r->n_looks;
 
@@ -158,35 +158,35 @@ note_all(struct fr_watch *w, PyObject *call, fr_args args, Py_ssize_t n_args)
 }
 
 struct fr_watch *
-fr_record_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
+fr_capture_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
     struct fr_watch  *w = PyMem_Malloc(sizeof *w);
-    struct fr_record *r = NULL;
+    struct fr_captured_call *r = NULL;
 
     if (w) { /* what was found is as it is: looks fill it */
-        w->record = r = PyMem_Calloc(1, sizeof *r);
+        w->captured = r = PyMem_Calloc(1, sizeof *r);
         w->room = 0;
         w->call = Py_NewRef(call);
         w->sees_outside = false;
         w->into = NULL;
     }
     if (!r || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
-        fr_record_end(w);
+        fr_capture_end(w);
         return NULL;
     }
     r->n_args = n_args;
     r->names = Py_XNewRef(names);
     if (!note_all(w, call, args, n_args)) {
-        fr_record_end(w);
+        fr_capture_end(w);
         return NULL;
     }
     return w;
 }
 
 void
-fr_record_begin(struct fr_watch *w)
+fr_capture_begin(struct fr_watch *w)
 {
-    struct fr_record *r = w->record;
+    struct fr_captured_call *r = w->captured;
 
     r->looks = fr_looks_taken;
     r->takes = fr_takes_plain;
@@ -194,15 +194,15 @@ fr_record_begin(struct fr_watch *w)
 }
 
 void
-fr_record_ran(struct fr_watch *w)
+fr_capture_ran(struct fr_watch *w)
 {
-    w->looked = fr_looks_taken != w->record->looks;
+    w->looked = fr_looks_taken != w->captured->looks;
 }
 
 void
-fr_record_end(struct fr_watch *w)
+fr_capture_end(struct fr_watch *w)
 {
-    struct fr_record *r = w ? w->record : NULL;
+    struct fr_captured_call *r = w ? w->captured : NULL;
 
     if (!w)
         return;
@@ -210,7 +210,7 @@ fr_record_end(struct fr_watch *w)
         Py_XDECREF(w->found[i]);
     /* Meanwhile the function may have come to be another one. */
     if (!w->into || w->into->call != w->call || !fr_replays_add(&w->into->replays, r))
-        fr_record_free(r);
+        fr_capture_free(r);
     Py_DECREF(w->call);
     PyMem_Free(w);
 }
@@ -235,8 +235,8 @@ look_of(const struct ending *e, PyObject *o)
             o = e->loan[k].array;
             break;
         }
-    for (int i = 0; i < e->w->record->n_looks; i++)
-        if (e->w->found[i] == o && (e->w->record->look[i].same_as >= 0 || e->w->record->look[i].is == IS_TUPLE))
+    for (int i = 0; i < e->w->captured->n_looks; i++)
+        if (e->w->found[i] == o && (e->w->captured->look[i].same_as >= 0 || e->w->captured->look[i].is == IS_TUPLE))
             return i;
     return -1;
 }
@@ -245,7 +245,7 @@ look_of(const struct ending *e, PyObject *o)
 static bool
 leaf_part(struct ending *e, PyObject *o, struct fr_part *p)
 {
-    struct fr_record *r = e->w->record;
+    struct fr_captured_call *r = e->w->captured;
     int               i = look_of(e, o);
 
     if (i >= 0) {
@@ -314,7 +314,7 @@ add_parts(struct ending *e, PyObject *o)
 static bool
 keep_parts(struct ending *e)
 {
-    struct fr_record *r = e->w->record;
+    struct fr_captured_call *r = e->w->captured;
     size_t            n = (size_t)e->n_parts;
 
     if (!(r->part = PyMem_Malloc((n + 1) * sizeof *r->part))) {
@@ -331,7 +331,7 @@ keep_parts(struct ending *e)
 static bool
 is_unchanged(const struct ending *e, int i, PyObject *now)
 {
-    const struct fr_record *r = e->w->record;
+    const struct fr_captured_call *r = e->w->captured;
 
     if (now == e->w->found[i] || (r->look[i].is == IS_ARRAY && look_of(e, now) == r->look[i].same_as))
         return true;
@@ -348,7 +348,7 @@ is_unchanged(const struct ending *e, int i, PyObject *now)
 static bool
 add_effect(struct ending *e, int i)
 {
-    struct fr_record *r = e->w->record;
+    struct fr_captured_call *r = e->w->captured;
     struct fr_look   *l = &r->look[i];
     PyObject         *into = e->w->found[l->of], *now;
     struct fr_effect *x;
@@ -374,7 +374,7 @@ add_effect(struct ending *e, int i)
 static bool
 add_effects(struct ending *e)
 {
-    struct fr_record *r = e->w->record;
+    struct fr_captured_call *r = e->w->captured;
 
     for (int i = 0; i < r->n_looks; i++) {
         struct fr_look *l = &r->look[i];
@@ -389,9 +389,9 @@ add_effects(struct ending *e)
 
 /* Binds the evaluation to the arrays. */
 static bool
-record_evaluation(struct ending *e)
+capture_evaluation(struct ending *e)
 {
-    struct fr_record *r = e->w->record;
+    struct fr_captured_call *r = e->w->captured;
     struct fr_reach   reach[FR_REPLAY_LOOKS];
     bool              writes[FR_REPLAY_LOOKS] = {false};
     int               index[FR_REPLAY_LOOKS], n = 0;
@@ -403,7 +403,7 @@ record_evaluation(struct ending *e)
             reach[n].dtype = fr_numpy_array_dtype(e->w->found[i]);
             index[i] = n++;
         }
-    if (!(r->recording = fr_record(reach, n, writes, e->result, r->n_results, fr_takes_plain - r->takes)))
+    if (!(r->evaluation = fr_capture(reach, n, writes, e->result, r->n_results, fr_takes_plain - r->takes)))
         return false;
     for (int i = 0; i < r->n_looks; i++)
         if (r->look[i].is == IS_ARRAY && r->look[i].same_as == i)
@@ -412,9 +412,9 @@ record_evaluation(struct ending *e)
 }
 
 void
-fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan *loan, int n_loans, PyObject *result)
+fr_capture_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan *loan, int n_loans, PyObject *result)
 {
-    struct fr_record *r = w->record;
+    struct fr_captured_call *r = w->captured;
     struct ending     e; /* kilobytes, of which a few are touched */
 
     if (!fr_eval_had_plan()) /* it will be noted when it has one */
@@ -429,7 +429,7 @@ fr_record_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan 
         e.n_loans = n_loans;
         e.n_parts = e.n_made = 0;
         ok = add_parts(&e, result) && ok;
-        ok = keep_parts(&e) && ok && add_effects(&e) && record_evaluation(&e);
+        ok = keep_parts(&e) && ok && add_effects(&e) && capture_evaluation(&e);
         if (ok)
             w->into = into;
     }

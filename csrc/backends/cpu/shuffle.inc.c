@@ -1,9 +1,9 @@
-/* backends/cpu/near.inc.c -- the kernels of near.h for one level of instructions. Compiled as reduce.inc.c is.
+/* backends/cpu/shuffle.inc.c -- the kernels of shuffle.h for one level of instructions. Compiled as reduce.inc.c is.
  *
  * Of every other element, the even ones of two vectors are one shuffle; every fourth is every other of those. Of every
  * third, no two that lie in three vectors are in the same lane, for 3 has no divisor in common with the number of
  * lanes: so the three are laid over each other, and what lies in a wrong order then is one shuffle. */
-#include "backends/cpu/near.h"
+#include "backends/cpu/shuffle.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -334,13 +334,13 @@ near_bytes(size_t n, char *out, const char *in, ptrdiff_t step)
 {
     size_t i = near_1(n, out, in, step);
 
-    return i + fr_near_v4.gather[1](n - i, out + i, in + (ptrdiff_t)i * step, step);
+    return i + fr_shuffle_v4.gather[1](n - i, out + i, in + (ptrdiff_t)i * step, step);
 }
 #else
 #define near_bytes near_1
 #endif
 
-const struct fr_near_kernels PASTE(fr_near_, FR_LEVEL) = {
+const struct fr_shuffle_kernels PASTE(fr_shuffle_, FR_LEVEL) = {
     .gather = {[1] = near_bytes, [2] = near_2, [4] = near_4, [8] = near_8},
     .repeat = {[1] = repeat_1, [2] = repeat_2, [4] = repeat_4, [8] = repeat_8},
     .plan_turn = plan_turn,

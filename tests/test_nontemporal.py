@@ -27,11 +27,11 @@ def data(*shape, seed=0, dtype="f4"):
 
 def marked(f):
     """In a call: what a comparison holds would be stored, too."""
-    return str(frit.explain(f(), "loops")).count("past")
+    return str(frit.explain(f(), "loops")).count("nontemporal")
 
 
 def test_which_results():
-    with frit.config(past_bytes=1 << 16):
+    with frit.config(nontemporal_bytes=1 << 16):
         a, b = frit.asarray(data(128, 128)), frit.asarray(data(128, 128, seed=1))
         assert marked(lambda: a + b) == 1
         assert marked(lambda: a.T + b) == 1
@@ -64,7 +64,7 @@ def test_what_several_arrays_of_one_dispatch_come_to(threads):
         with frit.config(last_cache=int(24 * pairs[0][0].nbytes * cache), num_threads=threads):
             results = [a + b for a, b in pairs]
             text = frit._core.explain_text(results, "loops")
-            assert text.count("nest") == 1 and text.count("past-code") == want
+            assert text.count("nest") == 1 and text.count("nontemporal-code") == want
             for (a, b), got in zip(pairs, results):
                 assert np.array_equal(np.asarray(got), np.asarray(a) + np.asarray(b))
 
@@ -95,7 +95,7 @@ def test_what_waits_for_sums_or_is_little_does_not_go_past():
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_the_code_has_such_stores(tmp_path, limit):
     setup = 'a, b = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in (0, 1))'
-    kernels = machine_code(tmp_path, setup, "a * b + a", FRIT_PAST_BYTES=str(limit))
+    kernels = machine_code(tmp_path, setup, "a * b + a", FRIT_NONTEMPORAL_BYTES=str(limit))
     assert any(FENCE in code for code in kernels) == (limit == 0)
 
 
@@ -104,7 +104,7 @@ def test_long_loops_with_such_stores_are_vectors(tmp_path):
     """None multiplies one by one, however many arrays there are that a store could be thought to change."""
     setup = 'a, b, c, d, e, f = (frit.asarray(np.arange(5000, dtype="f4") + k) for k in range(6))'
     results = ", ".join(f"frit.exp(a * b + {k} * c) * (d - e * {k}) * f" for k in (2, 3, 4))
-    kernels = machine_code(tmp_path, setup, results, FRIT_PAST_BYTES="0")
+    kernels = machine_code(tmp_path, setup, results, FRIT_NONTEMPORAL_BYTES="0")
     one = re.compile(rb"\xc5[\x82\x8a\x92\x9a\xa2\xaa\xb2\xba\xc2\xca\xd2\xda\xe2\xea\xf2\xfa]\x59")     # vmulss
     assert any(FENCE in code for code in kernels) and not any(one.search(code) for code in kernels)
 
@@ -162,7 +162,7 @@ assert frit.wait_for_compiles(60)
 @pytest.mark.parametrize("env", [{}, {"FRIT_ISA": "v2"}, {"FRIT_ISA": "v3"}, {"FRIT_NUM_THREADS": "2"}], ids=str)
 def test_bits_wherever_a_result_begins(env):
     subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER], cwd=ROOT, check=True,
-                   env={**os.environ, **env, "FRIT_JIT": "always", "FRIT_PAST_BYTES": "0"})
+                   env={**os.environ, **env, "FRIT_JIT": "always", "FRIT_NONTEMPORAL_BYTES": "0"})
 
 
 INTERPRETED = """
@@ -179,7 +179,7 @@ for dtype in ("i1", "f4", "f8", "c16"):
 @pytest.mark.parametrize("env", [{}, {"FRIT_NUM_THREADS": "2"}], ids=str)
 def test_bits_of_whole_blocks_that_the_interpreter_stores(env):
     subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER.replace("assert frit.wait", INTERPRETED + "assert frit.wait")],
-                   cwd=ROOT, check=True, env={**os.environ, **env, "FRIT_JIT": "interpret", "FRIT_PAST_BYTES": "0"})
+                   cwd=ROOT, check=True, env={**os.environ, **env, "FRIT_JIT": "interpret", "FRIT_NONTEMPORAL_BYTES": "0"})
 
 
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="interprets nothing; or has no such stores")
@@ -189,7 +189,7 @@ def test_the_interpreter_has_such_stores(monkeypatch):
     """By what they cost: they go from a register in memory to the result, which otherwise is computed where it is."""
     count = []
     for limit in (0, 1 << 30):
-        monkeypatch.setenv("FRIT_PAST_BYTES", str(limit))
+        monkeypatch.setenv("FRIT_NONTEMPORAL_BYTES", str(limit))
         count.append(dispatch_callgrind.dumps(2, """
 import os, numpy as np, frit
 a, b = (frit.asarray(np.arange(100_000, dtype="f4") + k) for k in (0, 1))
@@ -213,4 +213,4 @@ for seed in range({20 if "always" in env.values() else 100}):
     assert not wrong, (seed, wrong)
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True,
-                   env={**os.environ, **env, "FRIT_PAST_BYTES": "0"})
+                   env={**os.environ, **env, "FRIT_NONTEMPORAL_BYTES": "0"})

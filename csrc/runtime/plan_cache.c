@@ -51,7 +51,7 @@ plan_after(const struct fr_plan *p)
 static bool
 is_held(const struct fr_plan *p)
 {
-    return p->running || p->n_recordings;
+    return p->running || p->n_captured;
 }
 
 /* The slot of the plan that was wanted longest ago, of those that nobody holds; n_slots: there is none. */
@@ -207,13 +207,13 @@ note_use(struct fr_plan *p)
 }
 
 struct fr_plan *
-fr_plans_last(void)
+fr_plan_cache_last(void)
 {
     return last_plan;
 }
 
 fr_status
-fr_plans_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
+fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
     struct fr_plan *p = plan_after(last_plan);

@@ -30,8 +30,8 @@ struct result {
     fr_dtype          storage_dtype, dtype;
 };
 
-struct fr_recording {
-    struct fr_plan        *plan;     /* kept by n_recordings */
+struct fr_captured {
+    struct fr_plan        *plan;     /* kept by n_captured */
     struct fr_scalar_bits *scalar;
     struct fr_moving      *moving;
     struct leaf           *leaf;
@@ -59,7 +59,7 @@ arg_at(const char *memory, int64_t n_bytes, const struct fr_reach *args, int n_a
 }
 
 static bool
-record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args)
+capture_leaves(struct fr_captured *r, const struct fr_reach *args, int n_args)
 {
     const struct fr_plan *p = r->plan;
 
@@ -80,7 +80,7 @@ record_leaves(struct fr_recording *r, const struct fr_reach *args, int n_args)
 
 /* Finds what is written over a leaf: an argument's own memory, once. */
 static bool
-record_writes(struct fr_recording *r, bool *writes, int n_results)
+capture_writes(struct fr_captured *r, bool *writes, int n_results)
 {
     const struct fr_plan *p = r->plan;
     int                   n_written = 0;
@@ -102,7 +102,7 @@ record_writes(struct fr_recording *r, bool *writes, int n_results)
 
 /* Whether an argument is the whole memory of its leaf, or no step takes that as a whole. */
 static bool
-copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
+copies_arguments_only(const struct fr_captured *r, const struct fr_reach *args)
 {
     const struct fr_plan *p = r->plan;
 
@@ -122,7 +122,7 @@ copies_arguments_only(const struct fr_recording *r, const struct fr_reach *args)
 
 /* Finds the indices of takes: arguments. */
 static bool
-record_takes(struct fr_recording *r, uint64_t n_takes)
+capture_takes(struct fr_captured *r, uint64_t n_takes)
 {
     const struct fr_plan *p = r->plan;
 
@@ -147,7 +147,7 @@ record_takes(struct fr_recording *r, uint64_t n_takes)
 
 /* Finds the memory of each result: new, and no other's. */
 static bool
-record_results(struct fr_recording *r, const struct fr_gathered *g, const struct fr_tensor *const *results, int n)
+capture_results(struct fr_captured *r, const struct fr_gathered *g, const struct fr_tensor *const *results, int n)
 {
     const struct fr_plan *p = r->plan;
 
@@ -181,13 +181,13 @@ part_of(char *memory, size_t *at, size_t n, size_t size)
     return p;
 }
 
-/* Lays the arrays out behind the recording, in one block with it: a call of a small operation is noted in no more time
+/* Lays the arrays out behind it, in one block with it: a call of a small operation is noted in no more time
  * than it takes. Returns the bytes of it all. */
 static size_t
-lay_out(struct fr_recording *r, const struct fr_gathered *g, const struct fr_plan *p, int n_results)
+lay_out(struct fr_captured *r, const struct fr_gathered *g, const struct fr_plan *p, int n_results)
 {
     char                *memory = (char *)r;
-    struct fr_recording  none, *to = r ? r : &none;
+    struct fr_captured  none, *to = r ? r : &none;
     size_t               at = 0;
 
     part_of(memory, &at, 1, sizeof *r);
@@ -200,23 +200,23 @@ lay_out(struct fr_recording *r, const struct fr_gathered *g, const struct fr_pla
     return at;
 }
 
-struct fr_recording *
-fr_record(const struct fr_reach *args, int n_args, bool *writes,
+struct fr_captured *
+fr_capture(const struct fr_reach *args, int n_args, bool *writes,
           const struct fr_tensor *const *results, int n_results, uint64_t n_takes)
 {
     const struct fr_gathered *g = fr_eval_gathered();
-    struct fr_plan           *p = fr_plans_last();
-    struct fr_recording      *r;
+    struct fr_plan           *p = fr_plan_cache_last();
+    struct fr_captured      *r;
 
     if (!p || !(r = fr_calloc(1, lay_out(NULL, g, p, n_results))))
         return NULL;
     lay_out(r, g, p, n_results);
     r->plan = p;
-    p->n_recordings++;
-    if (!record_leaves(r, args, n_args) || !record_takes(r, n_takes) ||
-        !copies_arguments_only(r, args) || !record_writes(r, writes, n_results) ||
-        !record_results(r, g, results, n_results)) {
-        fr_recording_free(r);
+    p->n_captured++;
+    if (!capture_leaves(r, args, n_args) || !capture_takes(r, n_takes) ||
+        !copies_arguments_only(r, args) || !capture_writes(r, writes, n_results) ||
+        !capture_results(r, g, results, n_results)) {
+        fr_captured_free(r);
         return NULL;
     }
     if (g->n_scalars)
@@ -229,7 +229,7 @@ fr_record(const struct fr_reach *args, int n_args, bool *writes,
 }
 
 void
-fr_recording_free(struct fr_recording *r)
+fr_captured_free(struct fr_captured *r)
 {
     if (!r)
         return;
@@ -237,18 +237,18 @@ fr_recording_free(struct fr_recording *r)
         fr_layout_unref(r->result[i].storage);
         fr_layout_unref(r->result[i].layout);
     }
-    r->plan->n_recordings--;
+    r->plan->n_captured--;
     fr_free(r);
 }
 
 int
-fr_recording_kernels(const struct fr_recording *r)
+fr_captured_kernels(const struct fr_captured *r)
 {
     return r->plan->n_kernels;
 }
 
 bool
-fr_recording_fits(const struct fr_recording *r, char *const *memory)
+fr_captured_fits(const struct fr_captured *r, char *const *memory)
 {
     for (int i = 0; r->writes && i < r->n_takes; i++) {
         const struct take *t = &r->take[i];
@@ -261,7 +261,7 @@ fr_recording_fits(const struct fr_recording *r, char *const *memory)
 
 /* A handle of what the plan has computed. */
 static fr_status
-take_result(const struct fr_recording *r, const struct result *x, struct fr_tensor *out, struct fr_err *err)
+take_result(const struct fr_captured *r, const struct result *x, struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_buffer *b = r->plan->fresh[x->root];
     fr_status         st;
@@ -280,7 +280,7 @@ take_result(const struct fr_recording *r, const struct result *x, struct fr_tens
 
 /* Runs the plan with a backend that has memory of its own. */
 static fr_status
-run_apart(const struct fr_recording *r, const struct fr_inputs *inputs, struct fr_err *err)
+run_apart(const struct fr_captured *r, const struct fr_inputs *inputs, struct fr_err *err)
 {
     struct fr_lent *lent = fr_lent_new(r->plan, err);
     fr_status       st = FR_OK;
@@ -294,7 +294,7 @@ run_apart(const struct fr_recording *r, const struct fr_inputs *inputs, struct f
 }
 
 fr_status
-fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
+fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
 {
     struct fr_plan  *p = r->plan;
     struct fr_inputs inputs = {r->scalar, r->moving};
@@ -302,7 +302,7 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
     unsigned         raised, warns = FR_SITE_WARNS(fr_trace_site);
     struct fr_judge_few few;
     char            *kept;
-    fr_status        st = fr_turn_enter(err), said;
+    fr_status        st = fr_eval_lock(err), said;
 
     if (st != FR_OK)
         return st;
@@ -331,7 +331,7 @@ fr_replay(struct fr_recording *r, char *const *memory, struct fr_tensor *results
                 n++;
         fr_plan_drop_fresh(p);
     }
-    fr_turn_leave();
+    fr_eval_unlock();
     said = fr_judge_end();
     st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)

@@ -1,4 +1,4 @@
-/* jit/emit_gcc_past.c -- where a stage stores past the caches. backends/cpu/schedule_reach.c says which results those are.
+/* jit/emit_gcc_nontemporal.c -- where a stage stores past the caches. backends/cpu/schedule_reach.c says which results those are.
  *
  * A result that leaves the caches before its end comes is stored past them (nontemporally), so that the lines that it
  * fills are not read first. Such a store needs an address of whole registers: a row begins with as many elements as
@@ -22,7 +22,7 @@ up_to_alignment(struct emit *e, const struct sink *k)
 /* Blocks from element j0 + head on are aligned, and nothing is read where they are stored: that
  * would be in the caches already. */
 static gj_rvalue *
-goes_past(struct emit *e, const struct sink *k, gj_rvalue *head)
+is_nontemporal(struct emit *e, const struct sink *k, gj_rvalue *head)
 {
     struct fr_gcc *c = &e->c;
     gj_rvalue     *at = times(e, plus(e, e->j0, head), fr_dtype_size(k->dtype)), *yes;
@@ -38,7 +38,7 @@ goes_past(struct emit *e, const struct sink *k, gj_rvalue *head)
 }
 
 gj_rvalue *
-fr_emit_find_past(struct emit *e)
+fr_emit_find_nontemporal(struct emit *e)
 {
     struct fr_gcc *c = &e->c;
     gj_rvalue     *head = NULL;
@@ -46,16 +46,16 @@ fr_emit_find_past(struct emit *e)
 
     for (int s = 0; s < e->n_sinks; s++)
         only_stores &= e->sinks[s].how == HOW_STORE;
-    for (int s = 0; s < e->n_sinks && e->stores_past && !trees; s++) {
+    for (int s = 0; s < e->n_sinks && e->stores_nontemporal && !trees; s++) {
         struct sink          *k = &e->sinks[s];
         const struct fr_inst *in = inst(e, k->inst);
 
-        if (!writes(in) || !(e->nest->operands[in->operand].schedule & FR_SCHEDULE_EITHER_PAST))
+        if (!writes(in) || !(e->nest->operands[in->operand].schedule & FR_SCHEDULE_NONTEMPORAL_ANY))
             continue;
         if (!head && only_stores)
             head = up_to_alignment(e, k);
-        k->past_start = goes_past(e, k, head ? head : fr_gcc_i64(c, 0));
-        k->past = fr_emit_copied(e, c->t_bool, k->past_start);
+        k->nontemporal_start = is_nontemporal(e, k, head ? head : fr_gcc_i64(c, 0));
+        k->nontemporal = fr_emit_copied(e, c->t_bool, k->nontemporal_start);
     }
     return head;
 }

@@ -1,4 +1,4 @@
-/* jit/emit_gcc_ahead.c -- memory that the next rows read is asked for in time.
+/* jit/emit_gcc_prefetch.c -- memory that the next rows read is asked for in time.
  *
  * A row that is reduced and then gone through again comes from memory in its first stage and from the cache in the
  * later ones: memory waits for the processor, then the processor for memory. So the stage after the one that reads an
@@ -9,7 +9,7 @@
  * f32 on two threads: 0.8 ms instead of 1.1). Where rows are so long that they would push each other out of the cache,
  * and where they are one, it is what comes next in memory.
  *
- * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_SCHEDULE_AHEAD), which
+ * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_SCHEDULE_PREFETCH), which
  * ask for what each row that they read has a row later: the five points of 2000 x 2000 f64 take 1.5 ms instead of the 2.2
  * of one that asks for nothing, those of 1000 x 8000 3.3 instead of 5.3.
  *
@@ -72,14 +72,14 @@ asks(const struct emit *e, int i, int s)
     if (in->kind != FR_INST_LOAD || in->level != FR_LEVEL_FULL || e->nest->operands[in->operand].access != FR_ACCESS_UNIT)
         return false;
     return folds(e->nest) ? s == least(in->stage + 1, e->nest->n_stages - 1)
-                          : (e->nest->operands[in->operand].schedule & (FR_SCHEDULE_AHEAD | FR_SCHEDULE_BEHIND)) != 0;
+                          : (e->nest->operands[in->operand].schedule & (FR_SCHEDULE_PREFETCH | FR_SCHEDULE_PREFETCH_ROW)) != 0;
 }
 
 /* Behind the distances of operands: of how many elements they are. */
 static gj_rvalue *
 n_elems(struct emit *e)
 {
-    return fr_emit_table_entry(e, e->ahead, e->c.t_i64, e->nest->n_operands);
+    return fr_emit_table_entry(e, e->prefetch, e->c.t_i64, e->nest->n_operands);
 }
 
 void
@@ -98,7 +98,7 @@ fr_emit_find_asked(struct emit *e, int s)
         e->asked[e->n_asked].size = fr_dtype_size(inst(e, i)->dtype);
         e->asked[e->n_asked++].from =
             fr_gcc_keep(c, c->t_bytes,
-                        fr_gcc_offset(c, fr_emit_entry_bytes(e, k), fr_emit_table_entry(e, e->ahead, c->t_i64, k)));
+                        fr_gcc_offset(c, fr_emit_entry_bytes(e, k), fr_emit_table_entry(e, e->prefetch, c->t_i64, k)));
     }
     if (e->n_asked && depends_on_size(e->nest))
         e->comes_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n_elems(e), fr_gcc_i64(c, LONG)));
@@ -118,7 +118,7 @@ ask(struct emit *e, int n_blocks, int cache)
 }
 
 void
-fr_emit_ask(struct emit *e, int n_blocks)
+fr_emit_prefetch(struct emit *e, int n_blocks)
 {
     struct fr_gcc *c = &e->c;
     gj_block      *far, *near, *done;

@@ -1,6 +1,6 @@
-/* backends/cpu/near.h -- elements that lie near each other, brought side by side by whole vectors; or one many times.
+/* backends/cpu/shuffle.h -- elements that lie near each other, brought side by side by whole vectors; or one many times.
  *
- * Called by copy.c and short_rows.c. near.inc.c is compiled once per instruction-set level, as reduce.inc.c is, and once
+ * Called by copy.c and short_rows.c. shuffle.inc.c is compiled once per instruction-set level, as reduce.inc.c is, and once
  * more for v4 with VBMI: one channel of a colour image, every third byte, is three shuffles of 64 bytes then, not twelve
  * of 16 (grey of 1080 x 1920 x 3 u8 0.79 -> 0.64 ms, with larger tiles and divide_few). */
 #ifndef FR_BACKENDS_CPU_NEAR_H
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FR_NEAR_STEP = 4 };   /* elements, at most */
+enum { FR_SHUFFLE_STEP = 4 };   /* elements, at most */
 
 /* out[i] = in[i * step] for as many i from 0 on as are returned, which leaves few; 0 for a step that is not -1 or
- * 2 .. FR_NEAR_STEP. No memory beyond in[(n - 1) * step] is read. */
+ * 2 .. FR_SHUFFLE_STEP. No memory beyond in[(n - 1) * step] is read. */
 typedef size_t fr_near_fn(size_t n, char *out, const char *in, ptrdiff_t step);
 
 /* Row r of `out`, n_bytes long, becomes copies of the element at in + r * stride; for as many rows as are returned,
@@ -41,14 +41,14 @@ typedef size_t fr_turn_fn(const struct fr_turn *, size_t n_rows, size_t n_more, 
                           ptrdiff_t stride);
 
 /* By the size of an element: 1, 2, 4, 8 bytes. */
-struct fr_near_kernels {
+struct fr_shuffle_kernels {
     fr_near_fn      *gather[9];
     fr_repeat_fn    *repeat[9];
     fr_turn_plan_fn *plan_turn;
     fr_turn_fn      *turn;
 };
-extern const struct fr_near_kernels fr_near_v2, fr_near_v3, fr_near_v4, fr_near_generic;
-extern const struct fr_near_kernels fr_near_v4_vbmi; /* v4 with shuffles of bytes */
-extern const struct fr_near_kernels *fr_near;        /* the level in use, as fr_reduce */
+extern const struct fr_shuffle_kernels fr_shuffle_v2, fr_shuffle_v3, fr_shuffle_v4, fr_shuffle_generic;
+extern const struct fr_shuffle_kernels fr_shuffle_v4_vbmi; /* v4 with shuffles of bytes */
+extern const struct fr_shuffle_kernels *fr_shuffle;        /* the level in use, as fr_reduce */
 
 #endif

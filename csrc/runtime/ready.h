@@ -1,7 +1,7 @@
-/* runtime/there.h -- what a node reads where all of that has been computed: numbers, leaves, and views of leaves.
+/* runtime/ready.h -- what a node reads where all of that has been computed: numbers, leaves, and views of leaves.
  * Private to eager.c and element.c. */
-#ifndef FR_RUNTIME_THERE_H
-#define FR_RUNTIME_THERE_H
+#ifndef FR_RUNTIME_READY_H
+#define FR_RUNTIME_READY_H
 
 #include "runtime/plan.h"
 #include "runtime/storage.h"
@@ -30,7 +30,7 @@ fr_arg_number(const struct fr_node *n, int k)
 
 /* The leaf that such a node shows. */
 static inline const struct fr_node *
-fr_there_base(fr_ref id)
+fr_ready_base(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
 
@@ -39,7 +39,7 @@ fr_there_base(fr_ref id)
 
 /* Bytes from the leaf's first element to the first that is shown. */
 static inline int64_t
-fr_there_offset(fr_ref id)
+fr_ready_offset(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
 
@@ -48,10 +48,10 @@ fr_there_offset(fr_ref id)
 
 /* Its first element. */
 static inline char *
-fr_there_memory(fr_ref id)
+fr_ready_memory(fr_ref id)
 {
-    FR_ASSERT(fr_there_base(id)->op == FR_OP_leaf && !fr_there_base(id)->v.buffer->home); /* the host reads it */
-    return (char *)fr_there_base(id)->v.buffer->mem + fr_there_offset(id);
+    FR_ASSERT(fr_ready_base(id)->op == FR_OP_leaf && !fr_ready_base(id)->v.buffer->home); /* the host reads it */
+    return (char *)fr_ready_base(id)->v.buffer->mem + fr_ready_offset(id);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* backends/cpu/turn.h -- squares of elements in vectors of sixteen bytes, which every x86-64 and aarch64 has: rows become
+/* backends/cpu/transpose.h -- squares of elements in vectors of sixteen bytes, which every x86-64 and aarch64 has: rows become
  * columns, and columns rows. For scan.c and reduce_sum.h, whose rows wait for themselves but not for each other. */
 #ifndef FR_BACKENDS_CPU_TURN_H
 #define FR_BACKENDS_CPU_TURN_H

@@ -1,4 +1,4 @@
-/* jit/emit_gcc_peak.c -- max and min of floats where neither a NaN nor zeros of both signs come.
+/* jit/emit_gcc_extreme.c -- max and min of floats where neither a NaN nor zeros of both signs come.
  *
  * The left fold of `maximum` gives the first NaN and the last of equals (of halves the first), and the only equals with
  * different bits are the zeros. So a lane needs no place of what it holds: one instruction an element (the greater one,
@@ -9,7 +9,7 @@
 #include "jit/emit_gcc_int.h"
 
 bool
-fr_emit_may_peak(struct emit *e)
+fr_emit_may_use_extremes(struct emit *e)
 {
     bool found = false;
 
@@ -20,7 +20,7 @@ fr_emit_may_peak(struct emit *e)
             continue;
         if (writes(in))
             return false;
-        found |= in->kind == FR_INST_REDUCE && fr_emit_is_peak(in->op, inst(e, in->a[0])->dtype);
+        found |= in->kind == FR_INST_REDUCE && fr_emit_is_extreme(in->op, inst(e, in->a[0])->dtype);
     }
     return found && !fr_emit_is_long(e);
 }
@@ -106,7 +106,7 @@ note_zeros(struct emit *e, struct sink *k, gj_lvalue *note)
 }
 
 gj_rvalue *
-fr_emit_join_peaks(struct emit *e)
+fr_emit_join_extremes(struct emit *e)
 {
     struct fr_gcc *c = &e->c;
     gj_lvalue     *odd = fr_emit_copied(e, c->t_i64, fr_gcc_i64(c, 0)), *mixed = fr_gcc_var(c, c->t_i64);
@@ -116,7 +116,7 @@ fr_emit_join_peaks(struct emit *e)
         gj_block    *zero, *done;
         gj_rvalue   *v, *note;
 
-        if (k->how != HOW_PEAK)
+        if (k->how != HOW_EXTREME)
             continue;
         zero = fr_gcc_block(c);
         done = fr_gcc_block(c);

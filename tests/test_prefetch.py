@@ -50,16 +50,16 @@ def test_which_rows_are_asked_for(expression, ahead, behind):
     f = eval(f"lambda a, b, c: {expression}", {"np": np})
     for limit, n_rows, want in ((0, 60, (ahead, behind)), (1 << 30, 61, (0, 0))):
         args = [np.arange(600. * n_rows).reshape(n_rows, 600) + k for k in range(3)]
-        with frit.config(past_bytes=limit):
+        with frit.config(nontemporal_bytes=limit):
             text = str(frit.explain(f, "loops")(*args))
-        assert (text.count(" ahead"), text.count(" behind")) == want
+        assert (text.count(" prefetch\n"), text.count(" prefetch-row")) == want
 
 
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_stencils_ask(tmp_path, limit):
     setup = "a = frit.asarray(np.arange(60. * 600).reshape(60, 600))"
-    kernels = machine_code(tmp_path, setup, FIVE, FRIT_PAST_BYTES=str(limit))
+    kernels = machine_code(tmp_path, setup, FIVE, FRIT_NONTEMPORAL_BYTES=str(limit))
     first, second = (max(len(instruction.findall(code)) for code in kernels)
                      for instruction in (FIRST_CACHE, SECOND_CACHE))
     assert first == 0 and (second == 0 if limit else second >= 3)
@@ -70,7 +70,7 @@ def test_rows_of_a_plan_that_lie_otherwise(jit):
     """Which row leads is what it was when the plan was made: others may follow that lead, or are not in order."""
     a = np.random.default_rng(5).standard_normal((80, 600))
     t = frit.asarray(a)
-    with frit.config(past_bytes=0, jit=jit):
+    with frit.config(nontemporal_bytes=0, jit=jit):
         for i, j, k in ((2, 1, 0), (0, 1, 2), (20, 0, 60), (5, 5, 5), (1, 60, 2), (2, 1, 0)):
             got = t[i:i + 20, 1:-1] * t[j:j + 20, :-2] + t[k:k + 20, 2:]
             want = a[i:i + 20, 1:-1] * a[j:j + 20, :-2] + a[k:k + 20, 2:]
@@ -86,7 +86,7 @@ def test_to_the_end_of_memory(shape, jit):
     a = np.frombuffer(room, "f4", shape[0] * shape[1], len(room) - n).reshape(shape)
     a[...] = np.random.default_rng(3).standard_normal(shape)
     t = frit.asarray(a)
-    with frit.config(jit=jit, past_bytes=0):
+    with frit.config(jit=jit, nontemporal_bytes=0):
         for f in (lambda x: x * 2 + x, lambda x: x.sum(axis=1), lambda x: x.var(axis=1), lambda x: x[::-1].sum(axis=1),
                   lambda x: (x - x.mean(axis=1, keepdims=True)) * 2, lambda x: x[:, :5].sum(axis=1)):
             want = f(a)
