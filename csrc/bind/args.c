@@ -309,15 +309,6 @@ fr_args_device(PyObject *o)
     return -1;
 }
 
-int
-fr_args_like(PyObject *like)
-{
-    if (fr_args_none(like) || fr_is_tensor(like) || fr_numpy_is_array(like))
-        return 0;
-    PyErr_SetString(PyExc_TypeError, "The `like` argument must be a tensor or an ndarray");
-    return -1;
-}
-
 bool
 fr_args_casting(PyObject *o, bool *unsafe)
 {

@@ -34,10 +34,7 @@ can_become(const struct fr_tensor_object *o)
 
 /* ---- the ring */
 
-static struct fr_made                 made_outside = {&made_outside, &made_outside}; /* in no call */
 static FR_THREAD_LOCAL struct fr_made ring; /* in the outermost call of this thread */
-FR_THREAD_LOCAL struct fr_made       *fr_made_now = &made_outside;
-FR_THREAD_LOCAL int                   fr_call_depth;
 
 static struct fr_tensor_object *
 object_of(struct fr_made *m)
@@ -116,7 +113,7 @@ fr_call_end(void)
     FR_ASSERT(fr_made_now == &ring);
     fr_made_link_behind(&ring, &made);
     fr_made_unlink(&ring);
-    fr_made_now = &made_outside;
+    fr_made_now = &fr_made_outside;
     /* Others may drop some meanwhile, for computing lets them run. */
     while (made.next != &made) {
         struct fr_tensor_object *o = object_of(made.next);

@@ -1,10 +1,10 @@
 /* bind/bind.h -- what the files of bind/ share. This folder is the only one that knows Python.
  *
  *   module.c       the module frit._core: start, hooks, list of functions
- *   tensor_type.c  the Tensor object, its free list and its attributes; flags.c: Tensor.flags; flat.c: Tensor.flat
+ *   object.c       the Tensor object and its free list;  tensor_type.c: its type;  flags.c, flat.c: Tensor.flags, .flat
  *   scalar.c       the type of those that stand for NumPy scalars
  *   number.c       operators, comparisons, conversions to Python numbers
- *   value.c      what may stand beside a tensor: Python and NumPy numbers, arrays, lists
+ *   value.c        what may stand beside a tensor: Python and NumPy numbers, arrays, lists;  element.c
  *   index.c        t[...] and t[...] = v;  mask.c: with masks;  take.c: with arrays of integers;
  *                  chosen.c: what both have in common where something is assigned
  *   functions.c    one function per row of ir/ops.def, and those made of a few rows
@@ -17,13 +17,14 @@
  *   hand.c         hands a call to NumPy on evaluated data, wraps what comes back;  names.c counts
  *   handles.c      the tensors among objects
  *   handed.c       the functions that are always handed over (python/frit/_numpy.py)
- *   numpy.c        the only import_array(); ndarray in and out.  share.c: memory of ndarrays in use
+ *   numpy.c        the only import_array(), dtypes;  arrays.c: ndarray in and out;  share.c: memory of ndarrays in use
+ *   namesake.c     the function of NumPy that has an operation's name
  *   outside.c      callables of others, which get real arrays and numbers
  *   accelerate.c   the type of accelerated functions;  accelerate_call.c: their calls;  replay.c: those made again,
  *                  capture.c: as they were noted;  enter.c: arguments that hold arrays
  *   dlpack.c       DLPack in and out
  *   errstate.c     what the user's state makes of warnings of arithmetic;  judge.c: which of them are due
- *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: statistics
+ *   errors.c       the only place that raises for a status;  site.c: source lines;  info.c: counters;  engine.c: statistics
  *
  * Everything here runs under the GIL. Functions that return PyObject * return a new reference, or
  * NULL with an exception set; those that return int return -1 with an exception set. */
@@ -90,9 +91,6 @@ typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 /* ---- errors.c */
 int       fr_errors_init(void);
 PyObject *fr_errors_raise(fr_status, const struct fr_err *) __attribute__((cold)); /* always NULL */
-/* The same for an operation (out, dtype: NULL if not given): casting errors are NumPy's own. */
-PyObject *fr_errors_raise_map(fr_status, const struct fr_err *, fr_op, const struct fr_arg *, int n,
-                              const struct fr_tensor *out, PyObject *dtype) __attribute__((cold));
 /* Puts what PyErr_Fetch gave, and steals it, behind the exception that is set now. */
 void      fr_errors_add_context(PyObject *type, PyObject *value, PyObject *trace);
 /* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */
@@ -135,6 +133,7 @@ extern FR_HIDDEN size_t                   fr_type_n_waiting;
 #endif
 /* The ring of Tensors that this thread makes now (become.c). */
 extern FR_HIDDEN FR_THREAD_LOCAL struct fr_made *fr_made_now;
+extern FR_HIDDEN struct fr_made                   fr_made_outside;   /* of those made in no call */
 static inline void
 fr_made_link_behind(struct fr_made *before, struct fr_made *m)
 {
@@ -333,8 +332,6 @@ int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
 int       fr_value_tensor(PyObject *o, struct fr_value *);
 /* The same for a function whose result has the dtype of `o`: HAND also where that is ours in foreign byte order. */
 int       fr_value_kept(PyObject *o, struct fr_value *);
-void      fr_value_number(fr_dtype, const void *bytes, struct fr_number *);   /* from memory */
-PyObject *fr_value_python(fr_dtype, const void *bytes);   /* one element as a Python number */
 
 static inline bool
 fr_value_small_int(PyObject *o, int64_t *v)
@@ -378,6 +375,10 @@ fr_value_fast(PyObject *o, struct fr_arg *arg)
     return false;
 }
 
+/* ---- element.c: one element in memory, as C's number and as Python's */
+void      fr_element_number(fr_dtype, const void *bytes, struct fr_number *);
+PyObject *fr_element_python(fr_dtype, const void *bytes);
+
 /* ---- args.c: parsing. A signature lists parameter names; the first n_pos may be positional. */
 enum { FR_MAX_PARAMS = 12 };
 extern PyObject *fr_str_out, *fr_str_dtype, *fr_str_axis, *fr_str_copy;   /* interned names */
@@ -410,8 +411,6 @@ int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 /* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
 int       fr_args_out(PyObject *out);
-/* like=: only what we are like. */
-int       fr_args_like(PyObject *o);
 /* `device=`: None or "cpu". */
 int       fr_args_device(PyObject *o);
 
@@ -596,6 +595,14 @@ enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
 PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                          PyObject *kwnames);
 
+/* ---- namesake.c */
+bool      fr_namesake_exists(fr_op);
+/* The call of an operation's function by NumPy; TypeError where it has no such function. */
+PyObject *fr_namesake_call(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
+/* fr_errors_raise for an operation (out, dtype: NULL if not given): casting errors are NumPy's own. */
+PyObject *fr_namesake_refuse(fr_status, const struct fr_err *, fr_op, const struct fr_arg *, int n,
+                             const struct fr_tensor *out, PyObject *dtype) __attribute__((cold));
+
 /* ---- resize.c */
 PyObject *fr_resize_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
@@ -620,7 +627,6 @@ struct fr_name *fr_names_get(const char *name, bool method);
 void      fr_names_count(struct fr_name *);
 void      fr_names_count_function(PyObject *func);
 PyObject *fr_names_counts(void);
-uint64_t  fr_names_total(void);
 void      fr_names_reset(void);
 
 /* ---- info.c: why a value was computed, counted */
@@ -640,8 +646,12 @@ struct fr_call_counters {
 void      fr_info_call_counters(struct fr_call_counters *);
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
-PyObject *fr_info_explain(PyObject *tensors, const char *kind);
-extern PyMethodDef fr_info_methods[];
+PyObject *fr_info_syncs(void);              /* a dict */
+void      fr_info_reset(void);
+
+/* ---- engine.c */
+PyObject *fr_engine_explain(PyObject *tensors, const char *kind);
+extern PyMethodDef fr_engine_methods[];
 
 /* ---- handles.c: the tensors among objects, borrowed from these */
 struct fr_handles {
@@ -656,6 +666,8 @@ int       fr_handles_add(struct fr_handles *, PyObject *o, int depth);
 void      fr_handles_free(struct fr_handles *);
 /* Computes all that are in the arguments, so deep, in one plan, and counts why. */
 int       fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why);
+/* True if a tensor stands somewhere in nested lists: then they are evaluated together. */
+bool      fr_handles_hold_tensor(PyObject *o, int depth);
 /* Tensors for which a call gets something else: an array or a number. */
 struct fr_guests {
     struct fr_guest {
@@ -700,8 +712,6 @@ int       fr_power_check(const struct fr_arg *base, const struct fr_arg *exponen
 void      fr_functions_init(void);
 /* One row's function with all the keywords of a ufunc. */
 PyObject *fr_functions_map(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
-/* The same by NumPy; TypeError where it has no such function. */
-PyObject *fr_functions_hand(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *fr_functions_clip(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 
@@ -778,9 +788,8 @@ PyObject *fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssi
 /* ---- creation.c, spread.c */
 /* Name -> function, for code that says np.asarray and means a view of an ndarray. */
 PyObject *fr_creation_behind_numpy(PyObject *module);
+int       fr_creation_like(PyObject *o);      /* like=: only what we are like */
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
-/* True if a tensor stands somewhere in nested lists. */
-bool      fr_creation_holds_tensor(PyObject *o, int depth);
 PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- index.c */

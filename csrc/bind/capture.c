@@ -8,6 +8,7 @@
 #include <structmember.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 
 /* ---- before: what the function can reach */
 
@@ -190,7 +191,7 @@ fr_capture_begin(struct fr_watch *w)
 
     r->looks = fr_looks_taken;
     r->takes = fr_takes_plain;
-    r->fallbacks = fr_names_total();
+    r->fallbacks = fr_ways_taken[FR_WAY_handed];
 }
 
 void
@@ -419,7 +420,7 @@ fr_capture_keep(struct fr_watch *w, struct fr_callee *into, const struct fr_loan
 
     if (!fr_eval_had_plan()) /* it will be noted when it has one */
         return;
-    if (!w->looked && fr_looks_taken == r->looks + 1 && fr_names_total() == r->fallbacks) {
+    if (!w->looked && fr_looks_taken == r->looks + 1 && fr_ways_taken[FR_WAY_handed] == r->fallbacks) {
         bool ok = true;
 
         for (int i = 0; i < n_loans; i++)

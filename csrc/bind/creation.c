@@ -34,6 +34,15 @@ fr_creation_astype(const struct fr_tensor *t, fr_dtype d, char order)
     return result;
 }
 
+int
+fr_creation_like(PyObject *like)
+{
+    if (fr_args_none(like) || fr_is_tensor(like) || fr_numpy_is_array(like))
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "The `like` argument must be a tensor or an ndarray");
+    return -1;
+}
+
 static PyObject *
 no_copy(void)
 {
@@ -109,20 +118,6 @@ from_array(PyObject *array, fr_dtype d, char order, int copy, bool fresh)
     return cast;
 }
 
-/* True if a tensor stands somewhere in nested lists: then they are evaluated together. */
-bool
-fr_creation_holds_tensor(PyObject *o, int depth)
-{
-    if (fr_is_tensor(o))
-        return true;
-    if (depth > 8 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o)))
-        return false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-        if (fr_creation_holds_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
-            return true;
-    return false;
-}
-
 /* np.asarray(o, dtype) of something that is no array yet. */
 static PyObject *
 from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
@@ -131,7 +126,7 @@ from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
 
     if (copy == 0 && (fr_numpy_is_scalar(o) || (!PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "__array__"))))
         return no_copy();
-    if (fr_creation_holds_tensor(o, 0)) {
+    if (fr_handles_hold_tensor(o, 0)) {
         PyObject *args[2] = {o, dtype ? dtype : Py_None};
         array = fr_hand_name("asarray", args, 2, NULL);
         if (!array || fr_is_tensor(array))
@@ -204,7 +199,7 @@ asarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     (void)module;
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[3]) < 0 ||
-        fr_args_like(s[5]) < 0 || copy_of(s[4], -1, &copy) < 0)
+        fr_creation_like(s[5]) < 0 || copy_of(s[4], -1, &copy) < 0)
         return NULL;
     return or_numpy(from_any(s[0], s[1], order, copy), "asarray", args, nargs, kw);
 }
@@ -259,7 +254,7 @@ array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
     (void)module;
     if (fr_args_parse(&array_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_args_like(s[7]) < 0 ||
+        fr_args_order(s[3], "CFAK", 'K', &order) < 0 || fr_creation_like(s[7]) < 0 ||
         fr_args_bool(s[4], false, &subok) < 0 || copy_of(s[2], 1, &copy) < 0)
         return NULL;
     if (s[5] && (ndmin = PyLong_AsLong(s[5])) == -1 && PyErr_Occurred())

@@ -100,7 +100,7 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     if (has_many_axes(s[0]))
         return fr_hand_name(name, args, nargs, kw);
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
-        fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_args_like(s[4]) < 0)
+        fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_creation_like(s[4]) < 0)
         return NULL;
     if (st == FR_VALUE_HAND || is_beyond_memory(ndim, dims, d))
         return fr_hand_name(name, args, nargs, kw);
@@ -373,7 +373,7 @@ adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *func = fr_numpy_attr(name), *raw, *result;
 
     for (Py_ssize_t i = 0; i < nargs + (kw ? PyTuple_GET_SIZE(kw) : 0); i++)
-        if (fr_creation_holds_tensor(args[i], 0)) {
+        if (fr_handles_hold_tensor(args[i], 0)) {
             Py_XDECREF(func);
             return fr_hand_name(name, args, nargs, kw);
         }
@@ -401,7 +401,7 @@ arange(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return adopted_call("arange", args, nargs, kw);
     if (fr_args_parse(&arange_signature, args, nargs, kw, s) < 0 ||
         (st = wanted_dtype(s[3], FR_N_DTYPES, &d)) == FR_VALUE_ERROR || fr_args_device(s[4]) < 0 ||
-        fr_args_like(s[5]) < 0)
+        fr_creation_like(s[5]) < 0)
         return NULL;
     if (st == FR_VALUE_OK && plain_range(s, d, &result))
         return result;

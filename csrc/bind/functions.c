@@ -201,7 +201,7 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
                                fr_of(o->out), &err);
     }
     if (st == FR_VALUE_OK && fst != FR_OK) {
-        fr_errors_raise_map(fst, &err, op, args, n, o->out ? fr_of(o->out) : NULL, o->dtype);
+        fr_namesake_refuse(fst, &err, op, args, n, o->out ? fr_of(o->out) : NULL, o->dtype);
     } else if (st == FR_VALUE_OK && o->out) {
         *result = Py_NewRef(o->out);
     } else if (st == FR_VALUE_OK) {
@@ -213,46 +213,6 @@ out:
         fr_tensor_clear(&t);
     fr_value_clear(&mask);
     return st == FR_VALUE_OK && !*result ? FR_VALUE_ERROR : st;
-}
-
-static bool
-numpy_has(fr_op op)
-{
-    return !(fr_op_info[op].flags & (FR_OPF_OURS | FR_OPF_INNER));
-}
-
-/* The first argument that no tensor can be made of; says so in an exception. */
-static bool
-says_what_it_refuses(const char *name, fr_args args, Py_ssize_t n)
-{
-    for (Py_ssize_t i = 0; i < n; i++) {
-        struct fr_value x;
-        PyObject       *array, *dtype;
-        int             st = fr_value_get(args[i], false, &x);
-
-        if (st == FR_VALUE_OK)
-            fr_value_clear(&x);
-        if (st == FR_VALUE_ERROR || (st == FR_VALUE_OK && (x.arg.t || !x.arg.n.huge)))
-            continue;
-        array = fr_numpy_from_any(args[i]);
-        dtype = array ? PyObject_GetAttrString(array, "dtype") : NULL;
-        if (dtype)
-            PyErr_Format(PyExc_TypeError, "%s() takes no %s of dtype %S", name, Py_TYPE(args[i])->tp_name, dtype);
-        Py_XDECREF(array);
-        Py_XDECREF(dtype);
-        return true;
-    }
-    return false;
-}
-
-PyObject *
-fr_functions_hand(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    if (numpy_has(op))
-        return fr_hand_name(fr_op_info[op].name, args, nargs, kwnames);
-    if (!says_what_it_refuses(fr_op_info[op].name, args, nargs) && !PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "%s() does not take these arguments", fr_op_info[op].name);
-    return NULL;
 }
 
 static PyObject *
@@ -284,7 +244,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
             return NULL;
     }
     if (o.hand)
-        return fr_functions_hand(op, args, nargs, kwnames);
+        return fr_namesake_call(op, args, nargs, kwnames);
     st = fr_value_all(op, args, n, false, x, a);
     if (st == FR_VALUE_OK) {
         if (o.unsafe && !is_safe(a, n, o.out ? fr_of(o.out) : NULL))
@@ -300,7 +260,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         for (int i = 0; i < n; i++)
             fr_value_clear(&x[i]);
     }
-    return st == FR_VALUE_HAND ? fr_functions_hand(op, args, nargs, kwnames) : result;
+    return st == FR_VALUE_HAND ? fr_namesake_call(op, args, nargs, kwnames) : result;
 }
 
 PyObject *
@@ -314,8 +274,8 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
             return fr_type_number(fr_power(args[0], args[1], NULL, false));
         for (int i = 0; i < n; i++)
             if (!fr_value_fast(args[i], &a[i])) {
-                if (!numpy_has(op) && PyUnicode_Check(args[i]))
-                    return fr_functions_hand(op, args, nargs, NULL);
+                if (!fr_namesake_exists(op) && PyUnicode_Check(args[i]))
+                    return fr_namesake_call(op, args, nargs, NULL);
                 return fr_type_number(fr_number_map(op, args, n, false));
             }
         return fr_type_number(fr_number_trace(op, a, n, FR_SITE_UFUNC));

@@ -399,7 +399,7 @@ call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyO
     found = PyDict_GetItemWithError(table, func);
     if (!found)
         PyErr_Clear(); /* not hashable: not a function of NumPy's */
-    while (found && i < n_all && !fr_creation_holds_tensor(args[i], 0))
+    while (found && i < n_all && !fr_handles_hold_tensor(args[i], 0))
         i++;
     if (!found || i == n_all)
         return false;

@@ -145,3 +145,16 @@ fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *)
     }
     return list ? list : Py_NewRef(sequence);
 }
+
+bool
+fr_handles_hold_tensor(PyObject *o, int depth)
+{
+    if (fr_is_tensor(o))
+        return true;
+    if (depth > 8 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o)))
+        return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+        if (fr_handles_hold_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
+            return true;
+    return false;
+}

@@ -245,10 +245,10 @@ item(METHOD_ARGS)
 
         fr_info_sync(FR_SYNC_item, fr_of(self));
         if (fr_tensor_peek(fr_of(self), room))
-            return fr_value_python(fr_of(self)->dtype, room);
+            return fr_element_python(fr_of(self)->dtype, room);
         FR_TRACE_HERE();
         st = fr_tensor_data(fr_of(self), &data, &err);
-        return st == FR_OK ? fr_value_python(fr_of(self)->dtype, data) : fr_errors_raise(st, &err);
+        return st == FR_OK ? fr_element_python(fr_of(self)->dtype, data) : fr_errors_raise(st, &err);
     }
     return of_values(self, "item", FR_SYNC_item, args, nargs, kw);
 }
@@ -332,7 +332,7 @@ explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const char *kind = nargs ? PyUnicode_AsUTF8(args[0]) : "plan";
 
-    return kind ? fr_info_explain(self, kind) : NULL;
+    return kind ? fr_engine_explain(self, kind) : NULL;
 }
 
 /* ---- values in */

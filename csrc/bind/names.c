@@ -103,12 +103,6 @@ fr_names_count_function(PyObject *func)
     Py_XDECREF(full);
 }
 
-uint64_t
-fr_names_total(void)
-{
-    return fr_ways_taken[FR_WAY_handed];
-}
-
 PyObject *
 fr_names_counts(void)
 {

@@ -11,6 +11,21 @@
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
+#include "core/dtype.h"
+
+extern FR_HIDDEN PyArray_Descr *fr_numpy_descrs[FR_N_DTYPES];
+extern FR_HIDDEN fr_dtype       fr_numpy_by_typenum[NPY_NTYPES_LEGACY];  /* FR_N_DTYPES: not ours */
+
+static inline fr_dtype
+fr_numpy_dtype_of(const PyArray_Descr *descr)
+{
+    int i = descr->type_num;
+
+    return i >= 0 && i < NPY_NTYPES_LEGACY && descr->byteorder != '>' && descr->byteorder != '<'
+               ? fr_numpy_by_typenum[i]
+               : FR_N_DTYPES;
+}
+
 static inline PyArrayObject *
 fr_array(PyObject *o)
 {

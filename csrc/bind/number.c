@@ -42,7 +42,7 @@ trace(fr_op op, const struct fr_arg *args, int n, struct fr_layout *layout, uint
         return (PyObject *)r;
     }
     Py_DECREF(r);
-    return fr_errors_raise_map(st, &err, op, args, n, NULL, NULL);
+    return fr_namesake_refuse(st, &err, op, args, n, NULL, NULL);
 }
 
 PyObject *
@@ -249,7 +249,7 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     switch (fr_value_all(op, objects, n, binary, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: return fr_functions_hand(op, objects, n, NULL);
+    case FR_VALUE_HAND: return fr_namesake_call(op, objects, n, NULL);
     default: break;
     }
     result = trace(without_division(op, args), args, n, NULL, binary ? fr_number_how(objects[0], objects[1]) : FR_SITE_UFUNC);
@@ -327,7 +327,7 @@ fr_number_into(fr_op op, const struct fr_arg *args, int n, PyObject *self, uint3
     fr_trace_site |= how;
     st = fr_trace_map_into(op, args, n, fr_of(self), &err);
     return st == FR_OK ? Py_NewRef(self)
-                       : fr_errors_raise_map(st, &err, op, args, n, fr_of(self), NULL);
+                       : fr_namesake_refuse(st, &err, op, args, n, fr_of(self), NULL);
 }
 
 static PyObject *
@@ -499,7 +499,7 @@ number_bool(PyObject *self)
     data = only_element(self, FR_SYNC_bool, room);
     if (!data)
         return -1;
-    fr_value_number(fr_of(self)->dtype, data, &v);
+    fr_element_number(fr_of(self)->dtype, data, &v);
     switch (fr_dtype_kind(fr_of(self)->dtype)) {
     case 'f': return v.v.f64 != 0;
     case 'c': return v.v.c128[0] != 0 || v.v.c128[1] != 0;
@@ -516,7 +516,7 @@ only_value(PyObject *self)
     if (fr_of(self)->layout->ndim)
         return not_a_scalar();
     data = only_element(self, FR_SYNC_number, room);
-    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
+    return data ? fr_element_python(fr_of(self)->dtype, data) : NULL;
 }
 
 /* A real number to convert. NumPy's complex numbers warn that a part of them gets lost; arrays of such raise. */
@@ -562,7 +562,7 @@ number_index(PyObject *self)
         return NULL;
     }
     data = only_element(self, FR_SYNC_number, room);
-    return data ? fr_value_python(fr_of(self)->dtype, data) : NULL;
+    return data ? fr_element_python(fr_of(self)->dtype, data) : NULL;
 }
 
 PyObject *

@@ -78,7 +78,7 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
     REDUCTION(name, rule,                                                                          \
               fr_op_finds_index(FR_OP_##name) ? fr_reduce_trace_arg(FR_OP_##name, &q, &result)     \
                                               : fr_reduce_trace_reduce(FR_OP_##name, &q, &result), \
-              fr_functions_hand(FR_OP_##name, args, nargs, kw))
+              fr_namesake_call(FR_OP_##name, args, nargs, kw))
 #include "ir/ops.def"
 #define HAND(name) fr_hand_name(name, args, nargs, kw)
 REDUCTION(mean, MEAN, fr_reduce_trace_moment(FR_MEAN, &q, &result), HAND("mean"))

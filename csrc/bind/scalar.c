@@ -9,8 +9,6 @@
 
 #include "bind/bind.h"
 
-PyTypeObject *fr_number_type;
-
 static PyObject *
 value_of(PyObject *self)
 {
