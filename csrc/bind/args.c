@@ -317,3 +317,19 @@ fr_args_casting(PyObject *o, bool *unsafe)
     *unsafe = PyUnicode_CompareWithASCIIString(o, "unsafe") == 0;
     return *unsafe || PyUnicode_CompareWithASCIIString(o, "same_kind") == 0;
 }
+
+PyObject *
+fr_args_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
+               fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject  *all[2 * FR_MAX_PARAMS + 1];
+    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
+
+    if (n > 2 * FR_MAX_PARAMS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        return NULL;
+    }
+    all[0] = self;
+    memcpy(all + 1, args, (size_t)n * sizeof *args);
+    return function(NULL, all, nargs + 1, kw);
+}

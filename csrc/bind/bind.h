@@ -122,6 +122,7 @@ int       fr_judge_init(void);
 
 /* ---- tensor_type.c, flags.c */
 int       fr_type_init(PyObject *module);
+int       fr_scalar_type_init(PyObject *module);  /* scalar_type.c */
 /* An empty Tensor from the allocator. */
 struct fr_tensor_object *fr_type_alloc(void);
 /* Dead Tensors wait to be used again, with all fields as fr_type_alloc leaves them. That needs the plain
@@ -263,7 +264,7 @@ bool      fr_reach_meets(void);
 extern PyMethodDef fr_reach_methods[];
 
 /* ---- scalar.c */
-int       fr_scalar_init(PyObject *module);
+PyObject *fr_scalar_value(PyObject *tensor);      /* computed now: NumPy's number */
 /* numpy.float64 and the like, or numpy.ndarray. */
 PyObject *fr_scalar_class(PyObject *tensor);
 /* Whether numbers that this thread makes are NumPy's at once, from now on. Returns whether they were. */
@@ -328,6 +329,8 @@ int       fr_value_fit(fr_op op, struct fr_value *, int n);
 bool      fr_value_int_fits(PyObject *, fr_dtype);
 /* The number as the dtype has it, converted by NumPy's rules of assignment. */
 int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
+/* The same where `value` is one number; FR_VALUE_HAND: it is not. */
+int       fr_value_element(PyObject *value, fr_dtype, struct fr_number *);
 /* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */
 int       fr_value_tensor(PyObject *o, struct fr_value *);
 /* The same for a function whose result has the dtype of `o`: HAND also where that is ours in foreign byte order. */
@@ -413,6 +416,9 @@ int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 int       fr_args_out(PyObject *out);
 /* `device=`: None or "cpu". */
 int       fr_args_device(PyObject *o);
+/* A module function called with `self` before its arguments. */
+PyObject *fr_args_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
+                         fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- numpy.c */
 int       fr_numpy_init(void);
@@ -682,8 +688,9 @@ void      fr_guests_free(struct fr_guests *);
 /* The items of a list or tuple as change(of, item) has them, as a list; the sequence itself if that changes none. */
 PyObject *fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of);
 
-/* ---- number.c: slots and what functions.c needs of them */
-extern PyType_Slot fr_number_slots[];
+extern PyType_Slot fr_number_slots[], fr_power_slots[], fr_product_slots[];   /* operators */
+
+/* ---- number.c */
 /* An operation over any operands; `binary`: it is an operator, which may leave the answer to others. */
 PyObject *fr_number_map(fr_op, fr_args objects, int n, bool binary);
 PyObject *fr_number_complex(PyObject *self, PyObject *unused);
@@ -699,8 +706,6 @@ PyObject *fr_number_trace(fr_op, const struct fr_arg *args, int n, uint32_t how)
 PyObject *fr_number_into(fr_op, const struct fr_arg *args, int n, PyObject *self, uint32_t how);
 
 /* ---- power.c */
-PyObject *fr_power_operator(PyObject *a, PyObject *b, PyObject *modulus);
-PyObject *fr_power_in_place(PyObject *a, PyObject *b, PyObject *modulus);
 /* a ** b, stored into `into` unless that is NULL; `binary`: it is the operator. */
 PyObject *fr_power(PyObject *a, PyObject *b, PyObject *into, bool binary);
 /* The operation that gives NumPy's bits of a power with a number as exponent: square, sqrt, reciprocal, positive and so on;
@@ -727,8 +732,6 @@ int       fr_ufunc_init(PyObject *module);
 
 /* ---- product.c */
 int       fr_product_init(void);                   /* finds NumPy's routines */
-PyObject *fr_product_operator(PyObject *a, PyObject *b);
-PyObject *fr_product_in_place(PyObject *a, PyObject *b);
 
 /* ---- take.c */
 /* t[..., index[0], index[1], ..., ...]: the first array stands for `axis`, the others for those after it.
@@ -781,14 +784,13 @@ int       fr_reductions_init(void);
 FR_REDUCTIONS_METHODS(FR_REDUCTIONS_METHOD)
 #undef FR_REDUCTIONS_METHOD
 PyObject *fr_reductions_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
-/* A module function called with `self` before its arguments. */
-PyObject *fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *),
-                           PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- creation.c, spread.c */
 /* Name -> function, for code that says np.asarray and means a view of an ndarray. */
 PyObject *fr_creation_behind_numpy(PyObject *module);
 int       fr_creation_like(PyObject *o);      /* like=: only what we are like */
+/* x.astype(...) */
+PyObject *fr_creation_astype_method(PyObject *self, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
 PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
@@ -802,8 +804,6 @@ int       fr_index_init(void);
 /* dst[...] = value, any value. */
 int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
-/* A number as an element of this dtype, where `value` is one; FR_VALUE_HAND: it is not. */
-int       fr_index_number(PyObject *value, fr_dtype, struct fr_number *);
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
@@ -815,9 +815,6 @@ extern PyMethodDef fr_tensor_methods[], fr_handed_methods[], fr_dispatch_tensor_
     fr_dlpack_tensor_methods[], fr_product_tensor_methods[],
     fr_take_tensor_methods[], fr_mask_tensor_methods[];
 void      fr_methods_init(void);
-PyObject *fr_methods_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
-PyObject *fr_methods_hand_astype(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
-PyObject *fr_methods_conjugate(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 int       fr_dispatch_init(PyObject *module);
 
 #endif

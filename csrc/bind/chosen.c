@@ -41,7 +41,7 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
     if (fr_chosen_meets(t, value))
         return FR_VALUE_HAND;
     /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
-    if (!fr_numpy_is_scalar(value) && (got = fr_index_number(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
+    if (!fr_numpy_is_scalar(value) && (got = fr_value_element(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
         st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);
         return result_of(st, &err);
     }

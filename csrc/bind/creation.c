@@ -287,6 +287,56 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     return or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw);
 }
 
+/* ---- other dtypes */
+
+static PyObject *
+hand_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    return fr_hand_method("astype", FR_READS, args, nargs, kw);
+}
+
+static struct fr_signature astype_signature = {
+    "astype", 1, 5, 6, {"dtype", "order", "casting", "subok", "copy", "device"}, {NULL}};
+
+PyObject *
+fr_creation_astype_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject               *s[6], *o;
+    const struct fr_tensor *t = fr_of(self);
+    fr_dtype                d;
+    char                    order;
+    bool                    copy;
+    int                     known;
+
+    if (fr_args_parse(&astype_signature, args, nargs, kw, s) < 0 ||
+        fr_args_order(s[1], "CFAK", 'K', &order) < 0 || fr_args_bool(s[4], true, &copy) < 0 ||
+        fr_args_device(s[5]) < 0 || (known = fr_numpy_to_dtype(s[0], FR_F64, &d)) < 0)
+        return NULL;
+    if (!known || (s[2] && (!PyUnicode_Check(s[2]) ||
+                            (PyUnicode_CompareWithASCIIString(s[2], "unsafe") != 0 &&
+                             (PyUnicode_CompareWithASCIIString(s[2], "same_kind") != 0 ||
+                              !fr_dtype_same_kind(t->dtype, d))))))
+        return fr_args_method(hand_astype, self, args, nargs, kw);
+    if (!copy && d == t->dtype && (order == 'K' || (order == 'C' && t->layout->c_contig) ||
+                                   (order == 'F' && t->layout->f_contig)))
+        return Py_NewRef(self);
+    o = fr_creation_astype(t, d, order);
+    if (o)
+        fr_type_set_scalar(o, fr_object(self)->scalar);
+    return o;
+}
+
+/* The function astype(x, dtype) of the Array API. */
+static PyObject *
+function_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    (void)module;
+    if (nargs < 1 || !fr_is_tensor(args[0]))
+        return fr_hand_name("astype", args, nargs, kw);
+    return fr_creation_astype_method(args[0], args + 1, nargs - 1, kw);
+}
+
 /* ---- behind NumPy's names. What NumPy answers for an ndarray with a view, or with the ndarray itself, is that where somebody
  * wrote np.asarray(a), too: stores into it reach the ndarray, whereas frit.asarray(a) is a copy. Each of these functions is
  * a tuple (name, ours). */
@@ -395,7 +445,7 @@ PyMethodDef fr_creation_methods[] = {
     {"array", FR_FAST(array),
      "array(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, ndmax=0, like=None)\n--\n\n"
      "A new tensor with the object's values; see asarray."},
-    {"astype", FR_FAST(fr_methods_astype),
+    {"astype", FR_FAST(function_astype),
      "astype(x, dtype, /, *, copy=True, device=None)\n--\n\nThe tensor's values in another dtype."},
     {"copy", FR_FAST(copy),
      "copy(a, order='K', subok=False)\n--\n\nA new tensor with the same values."},

@@ -256,7 +256,7 @@ say_called(enum mode mode, const char *name, unsigned raised, PyObject *text)
 }
 
 int
-fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text)
+fr_errstate_say(unsigned flag, unsigned raised, PyObject *text)
 {
     const char *utf8;
     int         k = 0;
@@ -273,6 +273,6 @@ fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text)
         fprintf(stderr, "Warning: %s\n", utf8);
         return 0;
     case IGNORE: return 0;
-    default: return fr_site_warn(site, PyExc_RuntimeWarning, text);
+    default: return 1;
     }
 }

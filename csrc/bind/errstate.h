@@ -13,9 +13,9 @@ extern FR_HIDDEN uint32_t fr_errstate_bits;   /* of sites: ir/node.h */
 int       fr_errstate_init(void);
 /* Reads the state anew. */
 void      fr_errstate_look(void);
-/* Does what the state says about `text`, of an operation that raised `raised` in all, where FR_FPE_* `flag` is meant and the
- * operation was traced at `site`. -1: an exception is set. */
-int       fr_errstate_say(uint32_t site, unsigned flag, unsigned raised, PyObject *text);
+/* Does what the state says about `text`, of an operation that raised `raised` in all, where FR_FPE_* `flag` is meant. 1: it
+ * is to be warned of; -1: an exception is set. */
+int       fr_errstate_say(unsigned flag, unsigned raised, PyObject *text);
 
 /* The interpreters of which we know the fields that tell of changes. Others are asked at each operation, which costs as much
  * as tracing it does. */

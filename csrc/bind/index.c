@@ -467,18 +467,6 @@ read_only(void)
     return -1;
 }
 
-int
-fr_index_number(PyObject *value, fr_dtype d, struct fr_number *n)
-{
-    if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
-        PyTuple_Check(value))
-        return FR_VALUE_HAND;
-    if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
-        fr_numpy_is_scalar(value))
-        return fr_value_store(value, d, n);
-    return FR_VALUE_HAND;
-}
-
 /* One element (or each of them) becomes `value`, which must be one number. */
 int
 fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
@@ -551,7 +539,7 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
         Py_DECREF(value);
         return st;
     }
-    st = fr_index_number(value, dst->dtype, &arg.n);
+    st = fr_value_element(value, dst->dtype, &arg.n);
     if (st == FR_VALUE_HAND) {
         st = assigned(dst, value, &x);
         if (st == FR_VALUE_OK)

@@ -619,6 +619,14 @@ fr_judge_discards(void)
     return category && text && fr_site_warn(fr_trace_site, category, text) == 0 ? FR_OK : FR_ERAISED;
 }
 
+static int
+say(uint32_t site, unsigned flag, unsigned raised, PyObject *text)
+{
+    int st = fr_errstate_say(flag, raised, text);
+
+    return st == 1 ? fr_site_warn(site, PyExc_RuntimeWarning, text) : st;
+}
+
 fr_status
 fr_judge_overflows(void)
 {
@@ -628,7 +636,7 @@ fr_judge_overflows(void)
         return FR_OK;
     if (!text && !(text = PyUnicode_FromString("overflow encountered in cast")))
         return FR_ERAISED;
-    return fr_errstate_say(fr_trace_site, FR_FPE_OVER, FR_FPE_OVER, text) == 0 ? FR_OK : FR_ERAISED;
+    return say(fr_trace_site, FR_FPE_OVER, FR_FPE_OVER, text) == 0 ? FR_OK : FR_ERAISED;
 }
 
 fr_status
@@ -646,9 +654,9 @@ fr_judge_speak(void)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && st == FR_OK; i++) {
         PyObject *x = PyList_GET_ITEM(list, i);
 
-        if (fr_errstate_say((uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 0)),
-                            (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 1)),
-                            (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 2)), PyTuple_GET_ITEM(x, 3)) < 0)
+        if (say((uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 0)),
+                (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 1)),
+                (unsigned)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(x, 2)), PyTuple_GET_ITEM(x, 3)) < 0)
             st = FR_ERAISED;
     }
     Py_DECREF(list);

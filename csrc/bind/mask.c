@@ -77,7 +77,7 @@ set_number(struct fr_tensor *t, const struct fr_tensor *m, PyObject *value)
                args[1].n.dtype != t->dtype) {
         return FR_VALUE_HAND; /* under a mask, NumPy casts it like an array, without a look at its range */
     } else {
-        int got = fr_index_number(value, t->dtype, &args[1].n);
+        int got = fr_value_element(value, t->dtype, &args[1].n);
         if (got != FR_VALUE_OK)
             return got;
     }
@@ -198,7 +198,7 @@ nonzero(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyObject *
 nonzero_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    return fr_reductions_method(nonzero, self, args, nargs, kw);
+    return fr_args_method(nonzero, self, args, nargs, kw);
 }
 
 PyMethodDef fr_mask_methods[] = {

@@ -5,55 +5,7 @@
 
 #define METHOD_ARGS PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw
 
-/* ---- dtype, copies */
-
-static struct fr_signature astype_signature = {
-    "astype", 1, 5, 6, {"dtype", "order", "casting", "subok", "copy", "device"}, {NULL}};
-
-static PyObject *
-astype(METHOD_ARGS)
-{
-    PyObject               *s[6], *o;
-    const struct fr_tensor *t = fr_of(self);
-    fr_dtype                d;
-    char                    order;
-    bool                    copy;
-    int                     known;
-
-    if (fr_args_parse(&astype_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[1], "CFAK", 'K', &order) < 0 || fr_args_bool(s[4], true, &copy) < 0 ||
-        fr_args_device(s[5]) < 0 || (known = fr_numpy_to_dtype(s[0], FR_F64, &d)) < 0)
-        return NULL;
-    if (!known || (s[2] && (!PyUnicode_Check(s[2]) ||
-                            (PyUnicode_CompareWithASCIIString(s[2], "unsafe") != 0 &&
-                             (PyUnicode_CompareWithASCIIString(s[2], "same_kind") != 0 ||
-                              !fr_dtype_same_kind(t->dtype, d))))))
-        return fr_reductions_method(fr_methods_hand_astype, self, args, nargs, kw);
-    if (!copy && d == t->dtype && (order == 'K' || (order == 'C' && t->layout->c_contig) ||
-                                   (order == 'F' && t->layout->f_contig)))
-        return Py_NewRef(self);
-    o = fr_creation_astype(t, d, order);
-    if (o)
-        fr_type_set_scalar(o, fr_object(self)->scalar);
-    return o;
-}
-
-/* The function astype(x, dtype) of the Array API. */
-PyObject *
-fr_methods_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    (void)module;
-    if (nargs < 1 || !fr_is_tensor(args[0]))
-        return fr_hand_name("astype", args, nargs, kw);
-    return astype(args[0], args + 1, nargs - 1, kw);
-}
-
-PyObject *
-fr_methods_hand_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    (void)module;
-    return fr_hand_method("astype", FR_READS, args, nargs, kw);
-}
+/* ---- copies */
 
 static struct fr_signature copy_signature = {"copy", 0, 1, 1, {"order"}, {NULL}};
 
@@ -365,22 +317,22 @@ setflags(METHOD_ARGS)
 /* ---- arithmetic */
 
 static PyObject *
-conjugate(METHOD_ARGS)
-{
-    return fr_dtype_is_complex(fr_of(self)->dtype)
-               ? fr_reductions_method(fr_methods_conjugate, self, args, nargs, kw)
-               : Py_NewRef(self); /* NumPy returns a real array itself */
-}
-
-PyObject *
-fr_methods_conjugate(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+conjugate_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
     return fr_functions_map(FR_OP_conjugate, args, nargs, kw);
 }
 
+static PyObject *
+conjugate(METHOD_ARGS)
+{
+    return fr_dtype_is_complex(fr_of(self)->dtype)
+               ? fr_args_method(conjugate_function, self, args, nargs, kw)
+               : Py_NewRef(self); /* NumPy returns a real array itself */
+}
+
 #define FROM_FUNCTION(name, function)                                                              \
-    static PyObject *name(METHOD_ARGS) { return fr_reductions_method(function, self, args, nargs, kw); }
+    static PyObject *name(METHOD_ARGS) { return fr_args_method(function, self, args, nargs, kw); }
 FROM_FUNCTION(round_method, fr_functions_round)
 FROM_FUNCTION(repeat, fr_spread_repeat)
 FROM_FUNCTION(trace, fr_reductions_trace)
@@ -461,7 +413,7 @@ clip(METHOD_ARGS)
     for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(kw); i++) {
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key || (strcmp(key, "min") && strcmp(key, "max") && strcmp(key, "out")))
-            return fr_reductions_method(hand_clip, self, args, nargs, kw);
+            return fr_args_method(hand_clip, self, args, nargs, kw);
     }
     if (fr_args_parse(&clip_signature, args, nargs, kw, s) < 0)
         return NULL;
@@ -535,7 +487,7 @@ to_scalar(PyObject *self, PyObject *unused)
      #name "(axis=None, ...)\n--\n\nThe function frit." #name " of this tensor."},
 
 static PyMethodDef methods[] = {
-    {"astype", FR_FAST(astype),
+    {"astype", FR_FAST(fr_creation_astype_method),
      "astype($self, dtype, order='K', casting='unsafe', subok=True, copy=True, device=None)\n--\n\n"
      "The values in another dtype. A dtype that frit does not have gives an ndarray.\n"
      "TypeError where `casting` forbids it."},

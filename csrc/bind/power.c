@@ -199,18 +199,24 @@ fr_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
     return result;
 }
 
-PyObject *
-fr_power_operator(PyObject *a, PyObject *b, PyObject *modulus)
+static PyObject *
+power_operator(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
     return fr_power(a, b, NULL, true);
 }
 
-PyObject *
-fr_power_in_place(PyObject *a, PyObject *b, PyObject *modulus)
+static PyObject *
+power_in_place(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
     return fr_power(a, b, fr_object(a)->scalar ? NULL : a, true);
 }
+
+PyType_Slot fr_power_slots[] = {
+    {Py_nb_power, power_operator},
+    {Py_nb_inplace_power, power_in_place},
+    {0, NULL},
+};

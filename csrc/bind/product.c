@@ -469,8 +469,8 @@ is_operand(PyObject *o)
            fr_value_operand(o) != FR_VALUE_DEFER;
 }
 
-PyObject *
-fr_product_operator(PyObject *a, PyObject *b)
+static PyObject *
+product_operator(PyObject *a, PyObject *b)
 {
     struct fr_value x[2];
     PyObject       *both[2] = {a, b}, *result;
@@ -493,13 +493,13 @@ fr_product_operator(PyObject *a, PyObject *b)
     return result;
 }
 
-PyObject *
-fr_product_in_place(PyObject *a, PyObject *b)
+static PyObject *
+product_in_place(PyObject *a, PyObject *b)
 {
     if (!is_operand(b))
         Py_RETURN_NOTIMPLEMENTED;
     if (fr_object(a)->scalar)
-        return fr_product_operator(a, b);
+        return product_operator(a, b);
     /* Of two matrices with the first one's shape; NumPy has more forms, and words for the others. */
     if (fr_is_tensor(b) && fr_of(b)->layout->ndim >= 2 && can_multiply(fr_of(a), fr_of(b)) &&
         fits(fr_of(a), fr_of(b), a, false))
@@ -527,4 +527,10 @@ PyMethodDef fr_product_methods[] = {
 PyMethodDef fr_product_tensor_methods[] = {
     {"dot", FR_FAST(dot_method), "dot($self, b, out=None)\n--\n\nThe function frit.dot of this tensor."},
     {NULL, NULL, 0, NULL},
+};
+
+PyType_Slot fr_product_slots[] = {
+    {Py_nb_matrix_multiply, product_operator},
+    {Py_nb_inplace_matrix_multiply, product_in_place},
+    {0, NULL},
 };

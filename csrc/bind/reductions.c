@@ -164,26 +164,10 @@ fr_reductions_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *
 
 /* ---- methods */
 
-PyObject *
-fr_reductions_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
-                 fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    PyObject  *all[2 * FR_MAX_PARAMS + 1];
-    Py_ssize_t n = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
-
-    if (n > 2 * FR_MAX_PARAMS) {
-        PyErr_SetString(PyExc_TypeError, "too many arguments");
-        return NULL;
-    }
-    all[0] = self;
-    memcpy(all + 1, args, (size_t)n * sizeof *args);
-    return function(NULL, all, nargs + 1, kw);
-}
-
 #define METHOD(name)                                                                               \
     PyObject *fr_reductions_##name(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)       \
     {                                                                                              \
-        return fr_reductions_method(reduce_##name, self, args, nargs, kw);                             \
+        return fr_args_method(reduce_##name, self, args, nargs, kw);                                   \
     }
 FR_REDUCTIONS_METHODS(METHOD)
 #undef METHOD

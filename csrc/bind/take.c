@@ -155,7 +155,7 @@ take(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyObject *
 take_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    return fr_reductions_method(take, self, args, nargs, kw);
+    return fr_args_method(take, self, args, nargs, kw);
 }
 
 PyMethodDef fr_take_methods[] = {

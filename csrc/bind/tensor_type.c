@@ -4,16 +4,6 @@
 #include <string.h>
 #include <structmember.h>
 
-PyObject *
-fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *err)
-{
-    PyObject *o = fr_type_result(st, t, err);
-
-    if (o)
-        fr_type_set_scalar(o, fr_of(o)->layout->ndim == 0);
-    return fr_type_number(o);
-}
-
 /* ---- attributes */
 
 static PyObject *
@@ -483,23 +473,23 @@ static PyType_Slot base_slots[] = {
 int
 fr_type_init(PyObject *module)
 {
-    PyType_Slot slots[128];
-    PyType_Spec spec = {
+    const PyType_Slot *const tables[] = {base_slots, fr_number_slots, fr_power_slots, fr_product_slots};
+    PyType_Slot              slots[128];
+    PyType_Spec              spec = {
         .name = "frit.Tensor",
         .basicsize = sizeof(struct fr_tensor_object),
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
         .slots = slots,
     };
-    int n = 0;
+    int                      n = 0;
 
-    for (const PyType_Slot *s = base_slots; s->slot; s++)
-        slots[n++] = *s;
-    for (const PyType_Slot *s = fr_number_slots; s->slot; s++)
-        slots[n++] = *s;
+    for (size_t i = 0; i < FR_LEN(tables); i++)
+        for (const PyType_Slot *s = tables[i]; s->slot; s++)
+            slots[n++] = *s;
     FR_ASSERT(n < (int)FR_LEN(slots));
     slots[n] = (PyType_Slot){0, NULL};
     fr_tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    if (!fr_tensor_type || fr_scalar_init(module) < 0)
+    if (!fr_tensor_type || fr_scalar_type_init(module) < 0)
         return -1;
     return PyModule_AddObjectRef(module, "Tensor", (PyObject *)fr_tensor_type);
 }

@@ -317,3 +317,15 @@ fr_value_store(PyObject *value, fr_dtype d, struct fr_number *n)
         fr_element_number(d, bytes, n);
     return st;
 }
+
+int
+fr_value_element(PyObject *value, fr_dtype d, struct fr_number *n)
+{
+    if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
+        PyTuple_Check(value))
+        return FR_VALUE_HAND;
+    if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
+        fr_numpy_is_scalar(value))
+        return fr_value_store(value, d, n);
+    return FR_VALUE_HAND;
+}
