@@ -4,7 +4,7 @@
  * Whoever looks at one sees a function: isinstance() says so, and what a function has is there. What a call runs by
  * (`__code__`, `__defaults__`, ...) is the function's own, read and assigned; names and attributes are the wrapper's,
  * and the function's where the wrapper was given none. */
-#include "bind/bind.h"
+#include "bind/callee.h"
 
 #include <structmember.h>
 
@@ -21,8 +21,6 @@ struct accelerated {
     struct fr_callee callee; /* for the short way; without a call: always the long one */
     vectorcallfunc vectorcall;
 };
-
-static PyTypeObject *accelerated_type;
 
 static PyObject *
 call_long(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
@@ -296,7 +294,7 @@ accelerated_set_call(PyObject *self, PyObject *call)
 {
     struct fr_callee callee = {.call = NULL};
 
-    if (call != Py_None && !fr_accelerate_set_call(&callee, call)) {
+    if (call != Py_None && !fr_callee_set(&callee, call)) {
         PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
         return NULL;
     }
@@ -363,19 +361,13 @@ static PyType_Spec accelerated_spec = {
         Py_TPFLAGS_METHOD_DESCRIPTOR,
     accelerated_slots};
 
-bool
-fr_accelerate_is_function(PyObject *o)
-{
-    return Py_IS_TYPE(o, accelerated_type);
-}
-
 int
 fr_accelerate_init(PyObject *module)
 {
-    if (fr_accelerate_call_init(module) < 0)
+    if (fr_callee_init(module) < 0)
         return -1;
-    accelerated_type = (PyTypeObject *)PyType_FromSpec(&accelerated_spec);
-    if (!accelerated_type)
+    fr_accelerated_type = (PyTypeObject *)PyType_FromSpec(&accelerated_spec);
+    if (!fr_accelerated_type)
         return -1;
-    return PyModule_AddObjectRef(module, "Accelerated", (PyObject *)accelerated_type);
+    return PyModule_AddObjectRef(module, "Accelerated", (PyObject *)fr_accelerated_type);
 }

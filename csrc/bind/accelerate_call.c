@@ -7,83 +7,14 @@
  * number, of a function that assigns nothing outside and reads no array from outside. Everything
  * else is refused by the short way and goes the long one, which does the same to every argument. */
 #include "base/ways.h"
-#include "bind/bind.h"
+#include "bind/callee.h"
 
 #include <string.h>
 #include <structmember.h>
 
 #include "bind/npy.h"
 
-/* ---- what the last call did */
-
-struct call_stats {
-    PyObject_HEAD unsigned long long kernels, fallbacks, syncs, calls, unchanged;
-};
-
-static PyObject *
-stats_repr(PyObject *self)
-{
-    const struct call_stats *s = (struct call_stats *)self;
-
-    return PyUnicode_FromFormat("CallStats(kernels=%llu, fallbacks=%llu, syncs=%llu, calls=%llu)",
-                                s->kernels, s->fallbacks, s->syncs, s->calls);
-}
-
-static PyMemberDef stats_members[] = {
-    {"kernels", T_ULONGLONG, offsetof(struct call_stats, kernels), 0, "Kernels run."},
-    {"fallbacks", T_ULONGLONG, offsetof(struct call_stats, fallbacks), 0, "Calls handed to NumPy."},
-    {"syncs", T_ULONGLONG, offsetof(struct call_stats, syncs), 0,
-     "Values that Python needed on the way."},
-    {"calls", T_ULONGLONG, offsetof(struct call_stats, calls), 0, "Calls so far."},
-    {"unchanged", T_ULONGLONG, offsetof(struct call_stats, unchanged), 0,
-     "Those of them that ran as they are, on NumPy, which was the faster way to the same bits."},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot stats_slots[] = {
-    {Py_tp_doc,
-     "What the last call of an accelerated function did, and how many calls there were."},
-    {Py_tp_repr, stats_repr},
-    {Py_tp_members, stats_members},
-    {0, NULL},
-};
-
-static PyType_Spec   stats_spec = {"frit.accelerate.CallStats", sizeof(struct call_stats), 0,
-                                   Py_TPFLAGS_DEFAULT, stats_slots};
-static PyTypeObject *stats_type;
-
 /* ---- the function */
-
-/* What stands for a function: the named tuple _Call of accelerate.py, which says what its fields are. */
-#define FIELDS(F)                                                                                                      \
-    F(copy) F(globals) F(names) F(cells) F(watched) F(replaced) F(functions) F(finish) F(exact) F(closed) F(inside)    \
-    F(takes_module) F(replace) F(stats)
-enum {
-#define AT(name) AT_##name,
-    FIELDS(AT)
-#undef AT
-    N_FIELDS
-};
-#define FIELD(call, name) PyTuple_GET_ITEM(call, AT_##name)
-
-/* Whether it is such a tuple, with the fields in the order above. */
-static bool
-is_call(PyObject *call)
-{
-    static const char *const names[] = {
-#define NAME(name) #name,
-        FIELDS(NAME)
-#undef NAME
-    };
-    PyObject *fields = PyTuple_Check(call) ? PyObject_GetAttrString(call, "_fields") : NULL;
-    bool      is = fields && PyTuple_Check(fields) && PyTuple_GET_SIZE(fields) == N_FIELDS;
-
-    for (Py_ssize_t i = 0; is && i < N_FIELDS; i++)
-        is = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(fields, i), names[i]) == 0;
-    PyErr_Clear();
-    Py_XDECREF(fields);
-    return is && Py_IS_TYPE(FIELD(call, stats), stats_type);
-}
 
 /* Whether functions have the code and the defaults with which they were looked at. */
 static bool
@@ -104,9 +35,9 @@ are_as_they_were(PyObject *functions)
 static bool
 is_current(PyObject *call)
 {
-    PyObject *watched = FIELD(call, watched), *replaced = FIELD(call, replaced);
+    PyObject *watched = FR_CALLEE(call, watched), *replaced = FR_CALLEE(call, replaced);
 
-    if (!are_as_they_were(FIELD(call, functions)))
+    if (!are_as_they_were(FR_CALLEE(call, functions)))
         return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); i++) {
         PyObject *w = PyTuple_GET_ITEM(watched, i);
@@ -122,30 +53,6 @@ is_current(PyObject *call)
     return true;
 }
 
-Py_ssize_t
-fr_accelerate_n_globals(PyObject *call)
-{
-    return PyTuple_GET_SIZE(FIELD(call, names));
-}
-
-PyObject *
-fr_accelerate_global(PyObject *call, Py_ssize_t i)
-{
-    return PyDict_GetItemWithError(FIELD(call, globals), PyTuple_GET_ITEM(FIELD(call, names), i));
-}
-
-Py_ssize_t
-fr_accelerate_n_cells(PyObject *call)
-{
-    return PyTuple_GET_SIZE(FIELD(call, cells));
-}
-
-PyObject *
-fr_accelerate_cell(PyObject *call, Py_ssize_t i)
-{
-    return PyCell_GET(PyTuple_GET_ITEM(FIELD(call, cells), i));
-}
-
 static bool
 may_be_array(PyObject *v, bool closed)
 {
@@ -157,81 +64,15 @@ may_be_array(PyObject *v, bool closed)
 static bool
 sees_arrays(PyObject *call)
 {
-    bool closed = FIELD(call, closed) != Py_None;
+    bool closed = FR_CALLEE(call, closed) != Py_None;
 
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
-        if (may_be_array(fr_accelerate_global(call, i), closed))
+    for (Py_ssize_t i = 0; i < fr_callee_n_globals(call); i++)
+        if (may_be_array(fr_callee_global(call, i), closed))
             return true;
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
-        if (may_be_array(fr_accelerate_cell(call, i), closed))
+    for (Py_ssize_t i = 0; i < fr_callee_n_cells(call); i++)
+        if (may_be_array(fr_callee_cell(call, i), closed))
             return true;
     return false;
-}
-
-PyObject *
-fr_accelerate_copy(PyObject *call)
-{
-    return FIELD(call, copy);
-}
-
-PyObject *
-fr_accelerate_finish(PyObject *call)
-{
-    return FIELD(call, finish);
-}
-
-PyObject *
-fr_accelerate_replace(PyObject *call)
-{
-    return FIELD(call, replace);
-}
-
-PyObject *
-fr_accelerate_inside(PyObject *call)
-{
-    PyObject *inside = FIELD(call, inside);
-
-    return inside == Py_None ? NULL : PyTuple_GET_ITEM(inside, 0);
-}
-
-bool
-fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value)
-{
-    PyObject *globals = PyTuple_GET_ITEM(FIELD(call, inside), 1);
-    PyObject *name = PyTuple_GET_ITEM(FIELD(call, names), i);
-
-    if (value)
-        return PyDict_SetItem(globals, name, value) == 0;
-    return !PyDict_GetItemWithError(globals, name) || PyDict_DelItem(globals, name) == 0;
-}
-
-bool
-fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value)
-{
-    PyObject *cells = PyTuple_GET_ITEM(FIELD(call, inside), 2);
-
-    return PyCell_Set(PyTuple_GET_ITEM(cells, i), value) == 0;
-}
-
-bool
-fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes)
-{
-    PyObject *closed = FIELD(call, closed);
-
-    if (closed == Py_None)
-        return false;
-    *attributes = PyTuple_GET_ITEM(closed, 0);
-    *stores = PyTuple_GET_ITEM(closed, 1) == Py_True;
-    return true;
-}
-
-bool
-fr_accelerate_set_call(struct fr_callee *f, PyObject *call)
-{
-    if (!is_call(call))
-        return false;
-    f->call = Py_NewRef(call);
-    return true;
 }
 
 /* ---- one call */
@@ -257,31 +98,19 @@ struct call {
 static bool
 sees_arguments(PyObject *call, fr_args args, Py_ssize_t n_args)
 {
-    PyObject *functions = FIELD(call, functions), *v;
+    PyObject *functions = FR_CALLEE(call, functions), *v;
 
     fr_reach_begin(args, n_args);
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
-        if ((v = fr_accelerate_global(call, i)))
+    for (Py_ssize_t i = 0; i < fr_callee_n_globals(call); i++)
+        if ((v = fr_callee_global(call, i)))
             fr_reach_add(v);
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
-        if ((v = fr_accelerate_cell(call, i)))
+    for (Py_ssize_t i = 0; i < fr_callee_n_cells(call); i++)
+        if ((v = fr_callee_cell(call, i)))
             fr_reach_add(v);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(functions); i++)
         for (int k = 2; k < 4; k++) /* defaults */
             fr_reach_add(PyTuple_GET_ITEM(PyTuple_GET_ITEM(functions, i), k));
     return fr_reach_meets();
-}
-
-/* NumPy, and what stands in for it where a function takes it as an argument. */
-static PyObject *numpy_module, *stand_in;
-
-bool
-fr_accelerate_is_number(PyObject *o)
-{
-    if (PyModule_CheckExact(o))
-        return o == numpy_module || o == stand_in;
-    return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None ||
-           PyUnicode_CheckExact(o) || PyComplex_CheckExact(o) || fr_numpy_is_scalar(o);
 }
 
 /* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
@@ -296,7 +125,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
         PyObject *a = args[i];
         if (PyArray_CheckExact(a)) {
             array[n++] = a;
-        } else if (!fr_accelerate_is_number(a)) {
+        } else if (!fr_callee_is_number(a)) {
             return 0;
         }
     }
@@ -331,7 +160,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
 static bool
 is_simple(PyObject *o)
 {
-    return fr_is_tensor(o) || fr_accelerate_is_number(o);
+    return fr_is_tensor(o) || fr_callee_is_number(o);
 }
 
 static bool
@@ -363,13 +192,13 @@ n_named(PyObject *names)
 static PyObject *
 run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    struct call_stats *stats = (struct call_stats *)FIELD(call, stats);
+    struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(call, stats);
 
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
     stats->unchanged++;
     fr_count_way(FR_WAY_unchanged);
-    return PyObject_Vectorcall(FIELD(call, exact), args, (size_t)(n_args - n_named(names)), names);
+    return PyObject_Vectorcall(FR_CALLEE(call, exact), args, (size_t)(n_args - n_named(names)), names);
 }
 
 /* Whether somebody follows the lines of the functions that run. */
@@ -385,7 +214,7 @@ is_traced(void)
 static bool
 replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, PyObject **result)
 {
-    struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
+    struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
     uint64_t           n_kernels;
     bool               found;
 
@@ -409,9 +238,9 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
 static bool
 may_be_noted(const struct fr_callee *f)
 {
-    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
 
-    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && FIELD(f->call, closed) != Py_None &&
+    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && FR_CALLEE(f->call, closed) != Py_None &&
            fr_replays_wanted(f->replays);
 }
 
@@ -449,7 +278,7 @@ add_elements(PyObject *o, int *n_left, int64_t *n)
     if (PyDict_CheckExact(o))
         return add_dict(o, n_left, n);
     ++*n;
-    return fr_accelerate_is_number(o) && !PyModule_CheckExact(o) && !PyComplex_Check(o);
+    return fr_callee_is_number(o) && !PyModule_CheckExact(o) && !PyComplex_Check(o);
 }
 
 /* The elements of all arguments; -1: some are not for a function that is exact for real numbers. */
@@ -483,10 +312,10 @@ is_numpys(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 static void
 note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
 {
-    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
     int64_t                  n;
 
-    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || FIELD(f->call, exact) == Py_None || fr_env.eager_elems <= 0 ||
+    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || FR_CALLEE(f->call, exact) == Py_None || fr_env.eager_elems <= 0 ||
         fr_env_waits_for_code())
         return;
     n = n_elements_of(args, n_args);
@@ -498,7 +327,7 @@ note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
 static bool
 is_repeated(const struct fr_callee *f)
 {
-    const struct call_stats *stats = (struct call_stats *)FIELD(f->call, stats);
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
 
     return fr_call_depth == 0 && stats->calls >= (f->n_operations <= FEW_OPERATIONS ? FEW_NOTED_AFTER : NOTED_AFTER) &&
            may_be_noted(f);
@@ -508,7 +337,7 @@ static void
 note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
            const struct fr_call_counters *body, bool raised)
 {
-    struct call_stats      *stats = (struct call_stats *)FIELD(f->call, stats);
+    struct fr_call_stats      *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
     struct fr_call_counters after;
 
     fr_info_call_counters(&after);
@@ -532,7 +361,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
 
-    if (fr_call_depth > 0 || FIELD(call, closed) == Py_None)
+    if (fr_call_depth > 0 || FR_CALLEE(call, closed) == Py_None)
         return Py_NewRef(call);
     if (!(watch = fr_capture_watch(call, args, n_args, names))) {
         if (repeated && f->is_planned)
@@ -554,7 +383,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 static bool
 takes_module(PyObject *call, Py_ssize_t i, Py_ssize_t n_args, PyObject *names)
 {
-    PyObject  *takes = FIELD(call, takes_module);
+    PyObject  *takes = FR_CALLEE(call, takes_module);
     Py_ssize_t n_plain = n_args - n_named(names);
 
     if (i < n_plain)
@@ -573,10 +402,10 @@ with_stand_in(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names, 
     bool changed = false;
 
     for (Py_ssize_t i = 0; i < n_args && n_args <= MAX_ARGS; i++)
-        if (args[i] == numpy_module && takes_module(call, i, n_args, names)) {
+        if (args[i] == fr_callee_numpy && takes_module(call, i, n_args, names)) {
             if (!changed)
                 memcpy(own, args, (size_t)n_args * sizeof *own);
-            own[i] = stand_in;
+            own[i] = fr_callee_stand_in;
             changed = true;
         }
     return changed ? own : args;
@@ -600,7 +429,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return run_unchanged(call, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    if (FIELD(call, closed) == Py_None && sees_arguments(call, args, n_args))
+    if (FR_CALLEE(call, closed) == Py_None && sees_arguments(call, args, n_args))
         return Py_NewRef(call);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
@@ -616,7 +445,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     if (watch)
         fr_capture_begin(watch);
     fr_call_begin();
-    result = PyObject_Vectorcall(fr_accelerate_copy(call), c.in, (size_t)n_args, NULL);
+    result = PyObject_Vectorcall(FR_CALLEE(call, copy), c.in, (size_t)n_args, NULL);
     raised = !result;
     fr_info_call_counters(&body);
     if (raised) {
@@ -624,7 +453,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     } else if (all_simple(result)) {
         result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     } else {
-        f->gives_more |= FIELD(call, closed) != Py_None;
+        f->gives_more |= FR_CALLEE(call, closed) != Py_None;
         result = fr_finish_long(call, c.loan, c.n, result);
     }
     fr_call_end();
@@ -666,8 +495,8 @@ name_modules(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "O!O!", &PyModule_Type, &theirs, &PyModule_Type, &ours))
         return NULL;
-    Py_XSETREF(numpy_module, Py_NewRef(theirs));
-    Py_XSETREF(stand_in, Py_NewRef(ours));
+    Py_XSETREF(fr_callee_numpy, Py_NewRef(theirs));
+    Py_XSETREF(fr_callee_stand_in, Py_NewRef(ours));
     Py_RETURN_NONE;
 }
 
@@ -682,12 +511,3 @@ PyMethodDef fr_accelerate_methods[] = {
      "leave_call()\n--\n\nOne less; what the outermost left behind becomes arrays and numbers."},
     {NULL, NULL, 0, NULL},
 };
-
-int
-fr_accelerate_call_init(PyObject *module)
-{
-    stats_type = (PyTypeObject *)PyType_FromSpec(&stats_spec);
-    if (!stats_type)
-        return -1;
-    return PyModule_AddObjectRef(module, "CallStats", (PyObject *)stats_type);
-}

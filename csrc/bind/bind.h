@@ -511,42 +511,10 @@ void      fr_share_died(struct fr_storage *);      /* a hook: fr_hooks.storage_d
 
 /* ---- accelerate.c, accelerate_call.c */
 int       fr_accelerate_init(PyObject *module);
-bool      fr_accelerate_is_function(PyObject *o);         /* of ours: an accelerated one */
-int       fr_accelerate_call_init(PyObject *module);
 struct fr_replays;
-/* The named tuple _Call of accelerate.py as the function has it now, and calls captured with it. */
-struct fr_callee {
-    PyObject          *call;
-    struct fr_replays *replays;
-    int64_t            n_loop;     /* with so many elements of arguments, or fewer, it is a loop over elements */
-    bool               gives_more; /* than arrays and numbers, once: lists or dicts of them */
-    bool               is_planned; /* the last call was: before, it is too early to note one */
-    bool               is_inside;  /* a thread is in the copy for calls that are noted, whose globals are that call's */
-    uint64_t           n_operations; /* nodes that a call has made, at most */
-};
-/* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
-bool      fr_accelerate_set_call(struct fr_callee *, PyObject *call);
 /* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
  * which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
-bool      fr_accelerate_is_number(PyObject *);  /* a Python or NumPy number, None, a str, NumPy */
-/* Number i of the globals and of the cells that the function sees: borrowed; NULL: nothing, without an exception. */
-Py_ssize_t fr_accelerate_n_globals(PyObject *call);
-PyObject  *fr_accelerate_global(PyObject *call, Py_ssize_t i);
-Py_ssize_t fr_accelerate_n_cells(PyObject *call);
-PyObject  *fr_accelerate_cell(PyObject *call, Py_ssize_t i);
-/* Whether the function is closed; what attributes it reads (borrowed tuple) and whether it may store into containers
- * that it is not given. */
-bool       fr_accelerate_closed(PyObject *call, bool *stores, PyObject **attributes);
-PyObject  *fr_accelerate_copy(PyObject *call);     /* what runs; borrowed, */
-PyObject  *fr_accelerate_finish(PyObject *call);   /* as are these of accelerate.py */
-PyObject  *fr_accelerate_replace(PyObject *call);
-/* The copy of a closed function that sees, by global name and in cells, what is put there for one call (borrowed; NULL:
- * there is none, and no array may be looked at by such a name). */
-PyObject  *fr_accelerate_inside(PyObject *call);
-/* Puts it there; NULL stands for nothing. False: an exception is set. */
-bool       fr_accelerate_put_global(PyObject *call, Py_ssize_t i, PyObject *value);
-bool       fr_accelerate_put_cell(PyObject *call, Py_ssize_t i, PyObject *value);
 extern PyMethodDef fr_accelerate_methods[], fr_finish_methods[];
 
 static inline bool

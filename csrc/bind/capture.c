@@ -90,7 +90,7 @@ note_array(struct fr_watch *w, struct fr_look *l, PyObject *o, bool outside)
         l->lies[l->ndim + k] = PyArray_STRIDE(a, k);
     }
     w->sees_outside |= outside;
-    return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && (!outside || fr_accelerate_inside(w->call));
+    return PyArray_ISALIGNED(a) && fr_numpy_array_dtype(o) != FR_N_DTYPES && (!outside || fr_callee_inside(w->call));
 }
 
 /* Adds what a look fetched, and all that can be reached from it. False: it is more than can be told to be the same
@@ -112,7 +112,7 @@ note(struct fr_watch *w, struct fr_look new, PyObject *o, bool outside)
     w->found[r->n_looks++] = Py_XNewRef(o);
     if (!o)
         return true;
-    if (fr_accelerate_is_number(o)) {
+    if (fr_callee_is_number(o)) {
         l->is = IS_NUMBER;
         l->value = Py_NewRef(o);
         return true;
@@ -149,11 +149,11 @@ note_all(struct fr_watch *w, PyObject *call, fr_args args, Py_ssize_t n_args)
     for (Py_ssize_t i = 0; i < n_args; i++)
         if (!note(w, (struct fr_look){.from = FROM_ARG, .at = i}, args[i], false))
             return false;
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_globals(call); i++)
-        if (!note(w, (struct fr_look){.from = FROM_NAME, .at = i}, fr_accelerate_global(call, i), true))
+    for (Py_ssize_t i = 0; i < fr_callee_n_globals(call); i++)
+        if (!note(w, (struct fr_look){.from = FROM_NAME, .at = i}, fr_callee_global(call, i), true))
             return false;
-    for (Py_ssize_t i = 0; i < fr_accelerate_n_cells(call); i++)
-        if (!note(w, (struct fr_look){.from = FROM_CELL, .at = i}, fr_accelerate_cell(call, i), true))
+    for (Py_ssize_t i = 0; i < fr_callee_n_cells(call); i++)
+        if (!note(w, (struct fr_look){.from = FROM_CELL, .at = i}, fr_callee_cell(call, i), true))
             return false;
     return true;
 }
@@ -171,7 +171,7 @@ fr_capture_watch(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *name
         w->sees_outside = false;
         w->into = NULL;
     }
-    if (!r || !fr_accelerate_closed(call, &w->stores, &w->attributes)) {
+    if (!r || !fr_callee_closed(call, &w->stores, &w->attributes)) {
         fr_capture_end(w);
         return NULL;
     }
@@ -255,7 +255,7 @@ leaf_part(struct ending *e, PyObject *o, struct fr_part *p)
     }
     if (!fr_is_tensor(o)) {
         *p = (struct fr_part){.from = PART_VALUE, .value = Py_NewRef(o)};
-        return fr_accelerate_is_number(o);
+        return fr_callee_is_number(o);
     }
     *p = (struct fr_part){.from = fr_object(o)->scalar ? PART_SCALAR : PART_RESULT};
     while (p->index < r->n_results && e->result[p->index] != fr_of(o))
@@ -293,7 +293,7 @@ add_parts(struct ending *e, PyObject *o)
         Py_XDECREF(keys);
         o = values = p.value ? PyDict_Values(o) : NULL;
         for (Py_ssize_t i = 0; p.value && i < PyTuple_GET_SIZE(p.value); i++)
-            ok &= fr_accelerate_is_number(PyTuple_GET_ITEM(p.value, i));
+            ok &= fr_callee_is_number(PyTuple_GET_ITEM(p.value, i));
     } else {
         p.from = PyTuple_CheckExact(o) ? PART_TUPLE : PART_LIST;
     }

@@ -140,8 +140,8 @@ enter_names(struct entered *e)
         const struct fr_look *l = look_at(e, i);
         PyObject             *value = e->inside[i] ? e->inside[i] : e->w->found[i];
 
-        if ((l->from == FROM_NAME && !fr_accelerate_put_global(e->w->call, l->at, value)) ||
-            (l->from == FROM_CELL && !fr_accelerate_put_cell(e->w->call, l->at, value)))
+        if ((l->from == FROM_NAME && !fr_callee_put_global(e->w->call, l->at, value)) ||
+            (l->from == FROM_CELL && !fr_callee_put_cell(e->w->call, l->at, value)))
             return false;
     }
     return true;
@@ -156,8 +156,8 @@ leave_names(const struct entered *e)
 
         if (l->is == IS_NUMBER || l->is == IS_NOTHING)
             continue;
-        if ((l->from == FROM_NAME && !fr_accelerate_put_global(e->w->call, l->at, Py_None)) ||
-            (l->from == FROM_CELL && !fr_accelerate_put_cell(e->w->call, l->at, Py_None)))
+        if ((l->from == FROM_NAME && !fr_callee_put_global(e->w->call, l->at, Py_None)) ||
+            (l->from == FROM_CELL && !fr_callee_put_cell(e->w->call, l->at, Py_None)))
             PyErr_Clear(); /* the next call puts something else there */
     }
 }
@@ -326,10 +326,10 @@ run(struct entered *e, struct fr_callee *f, Py_ssize_t n_args, PyObject *names)
         if (look_at(e, i)->from == FROM_ARG)
             args[look_at(e, i)->at] = e->inside[i] ? e->inside[i] : e->w->found[i];
     if (!e->w->sees_outside)
-        return PyObject_Vectorcall(fr_accelerate_copy(e->w->call), args, (size_t)n_plain, names);
+        return PyObject_Vectorcall(FR_CALLEE(e->w->call, copy), args, (size_t)n_plain, names);
     f->is_inside = true;
     if (enter_names(e))
-        result = PyObject_Vectorcall(fr_accelerate_inside(e->w->call), args, (size_t)n_plain, names);
+        result = PyObject_Vectorcall(fr_callee_inside(e->w->call), args, (size_t)n_plain, names);
     PyErr_Fetch(&type, &value, &trace);
     leave_names(e);
     PyErr_Restore(type, value, trace);

@@ -1,7 +1,7 @@
 /* bind/finish.c -- how an accelerated call ends: everything is computed together, the arguments' memory is theirs again, and
  * arrays stand where tensors stood. */
 #include "base/alloc.h"
-#include "bind/bind.h"
+#include "bind/callee.h"
 #include "bind/npy.h"
 
 /* ---- loans: arrays, and the tensors that stand for them during a call */
@@ -56,7 +56,7 @@ fr_loans_replace(PyObject *call, const struct fr_loan *loan, int n, PyObject *va
     PyObject *pairs = pairs_of(loan, n), *done = NULL;
 
     if (pairs)
-        done = PyObject_CallFunctionObjArgs(fr_accelerate_replace(call), pairs, values, NULL);
+        done = PyObject_CallFunctionObjArgs(FR_CALLEE(call, replace), pairs, values, NULL);
     Py_XDECREF(pairs);
     Py_XDECREF(done);
     return done != NULL;
@@ -268,7 +268,7 @@ fr_finish_long(PyObject *call, const struct fr_loan *loan, int n, PyObject *resu
     PyObject *pairs = pairs_of(loan, n), *out = NULL;
 
     if (pairs)
-        out = PyObject_CallFunctionObjArgs(fr_accelerate_finish(call), pairs, result, NULL);
+        out = PyObject_CallFunctionObjArgs(FR_CALLEE(call, finish), pairs, result, NULL);
     Py_XDECREF(pairs);
     Py_DECREF(result);
     if (out && fr_loans_are_kept(loan, n) && !fr_loans_replace(call, loan, n, out))

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "bind/bind.h"
+#include "bind/callee.h"
 
 #include <structmember.h>
 
@@ -348,7 +348,7 @@ static bool
 is_taking(PyObject *o)
 {
     return PyModule_Check(o) || (PyCallable_Check(o) && !PyObject_TypeCheck(o, (PyTypeObject *)ufunc_type) &&
-                                 !fr_accelerate_is_function(o) && !Py_IS_TYPE(o, outside_type));
+                                 !fr_is_accelerated(o) && !Py_IS_TYPE(o, outside_type));
 }
 
 static PyObject *

@@ -4,7 +4,7 @@
  *
  * What an object refers to its own type tells, as it tells the garbage collector. The walk goes outwards, what is near
  * first, and ends after MAX_OBJECTS. Nothing of it runs code of others. */
-#include "bind/bind.h"
+#include "bind/callee.h"
 #include "bind/npy.h"
 
 enum { MAX_OBJECTS = 1000, SLOTS = 4096, MAX_ARGUMENTS = 256 };
@@ -31,7 +31,7 @@ leads_on(PyObject *o)
     PyTypeObject *type = Py_TYPE(o);
 
     return type->tp_traverse && !PyType_Check(o) && !PyModule_Check(o) && !PyCode_Check(o) && !PyFrame_Check(o) &&
-           !PyWeakref_Check(o) && !fr_accelerate_is_function(o);
+           !PyWeakref_Check(o) && !fr_is_accelerated(o);
 }
 
 /* True the first time. */

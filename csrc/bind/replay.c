@@ -105,8 +105,8 @@ fr_look_fetch(const struct fr_look *l, PyObject *call, fr_args args, PyObject *c
 
     switch (l->from) {
     case FROM_ARG: return args[l->at];
-    case FROM_NAME: return fr_accelerate_global(call, l->at);
-    case FROM_CELL: return fr_accelerate_cell(call, l->at);
+    case FROM_NAME: return fr_callee_global(call, l->at);
+    case FROM_CELL: return fr_callee_cell(call, l->at);
     case FROM_ITEM: return PyTuple_CheckExact(from) ? PyTuple_GET_ITEM(from, l->at) : PyList_GET_ITEM(from, l->at);
     case FROM_KEY: return PyDict_GetItemWithError(from, l->key);
     default: return fr_look_attribute(from, l->key);

@@ -3,7 +3,7 @@
 #ifndef FR_BIND_REPLAY_H
 #define FR_BIND_REPLAY_H
 
-#include "bind/bind.h"
+#include "bind/callee.h"
 
 #include "bind/npy.h"
 
