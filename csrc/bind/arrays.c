@@ -257,8 +257,9 @@ release_array(void *owner)
     PyGILState_Release(gil);
 }
 
-PyObject *
-fr_numpy_adopt(PyObject *array)
+/* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
+static PyObject *
+adopt(PyObject *array)
 {
     PyArrayObject   *a = fr_array(array);
     struct fr_tensor t;
@@ -327,7 +328,7 @@ fr_numpy_wrap(PyObject *array, PyObject *tuple)
         PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
         return Py_NewRef(array);
     if (has_whole_strides(fr_array(array)))
-        return fr_numpy_adopt(array);
+        return adopt(array);
     return fr_numpy_copy(array, &t) == FR_VALUE_OK ? fr_type_take(&t) : NULL;
 }
 
@@ -342,7 +343,7 @@ fr_numpy_number(PyObject *scalar)
     if (!ours)
         return descr ? Py_NewRef(scalar) : NULL;
     array = PyArray_FromScalar(scalar, NULL);
-    o = array ? fr_numpy_adopt(array) : NULL;
+    o = array ? adopt(array) : NULL;
     Py_XDECREF(array);
     if (o)
         fr_type_set_scalar(o, true);

@@ -310,8 +310,6 @@ enum { FR_VALUE_ERROR = -1,   /* an exception is set */
        FR_VALUE_OK,
        FR_VALUE_HAND,         /* NumPy knows what to do with it, we do not */
        FR_VALUE_DEFER };      /* the other object's own operator shall answer */
-/* A Python int into n; false when it does not fit a machine word (n.huge, the low bits). */
-bool      fr_value_int(PyObject *o, struct fr_number *n);
 /* Numbers and tensors only, no error, no allocation: false sends the caller to fr_value_get. */
 static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
 /* Anything that np.asarray takes. For operators (`binary`), objects with operators of their own give
@@ -381,6 +379,12 @@ fr_value_fast(PyObject *o, struct fr_arg *arg)
 /* ---- element.c: one element in memory, as C's number and as Python's */
 void      fr_element_number(fr_dtype, const void *bytes, struct fr_number *);
 PyObject *fr_element_python(fr_dtype, const void *bytes);
+
+/* ---- divisors.c: the number that each line of user code divided by last */
+/* Whether the line that runs now divides by this number always, as far as is known. */
+bool      fr_divisors_alike(double);
+/* Whether the product with this number, traced there, stands for a division by its inverse. */
+bool      fr_divisors_inverse(uint32_t site, double inverse);
 
 /* ---- args.c: parsing. A signature lists parameter names; the first n_pos may be positional. */
 enum { FR_MAX_PARAMS = 12 };
@@ -460,8 +464,6 @@ fr_type_view(PyObject *tensor)
 {
     return fr_object(tensor)->scalar ? FR_VIEW_READ : FR_VIEW_EXPORT;
 }
-/* The new ndarray, which nobody else refers to, as a Tensor over the same memory. */
-PyObject *fr_numpy_adopt(PyObject *array);
 /* What a NumPy function returned: a Tensor that adopts it if nobody else can reach the array, else
  * the array itself (somebody's `out`, a view of an ndarray, a dtype that we do not have). An item of
  * the tuple that the function returned (or NULL) may be a part of an array together with others. */
@@ -664,8 +666,6 @@ PyObject *fr_number_map(fr_op, fr_args objects, int n, bool binary);
 PyObject *fr_number_complex(PyObject *self, PyObject *unused);
 PyObject *fr_number_richcompare(PyObject *a, PyObject *b, int op);
 
-/* Whether the product with this number, traced there, stands for a division by its inverse. */
-bool      fr_number_divides(uint32_t site, double inverse);
 /* FR_SITE_UFUNC unless the operator is one of numbers: those have operators of their own in NumPy, which one array among
  * the operands leaves to the ufunc. */
 uint32_t  fr_number_how(PyObject *a, PyObject *b);
@@ -768,7 +768,6 @@ int       fr_index_set(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t fr_index_length(PyObject *self);
 PyObject *fr_index_item(PyObject *self, Py_ssize_t i);
 int       fr_index_contains(PyObject *self, PyObject *value);
-int       fr_index_init(void);
 /* dst[...] = value, any value. */
 int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */

@@ -309,7 +309,7 @@ as_written(const struct fr_judged_node *n, PyObject **arg)
     if (w.op != FR_OP_multiply || w.arg[1].node >= 0 || (w.arg[1].dtype != FR_F64 && w.arg[1].dtype != FR_F32))
         return w;
     by = w.arg[1].dtype == FR_F64 ? *(double *)PyArray_DATA(fr_array(arg[1])) : *(float *)PyArray_DATA(fr_array(arg[1]));
-    if (fr_number_divides(w.site & ~FR_SITE_UFUNC, by) && (f = fr_numpy_attr("reciprocal"))) {
+    if (fr_divisors_inverse(w.site & ~FR_SITE_UFUNC, by) && (f = fr_numpy_attr("reciprocal"))) {
         if ((inverse = PyObject_CallOneArg(f, arg[1])))
             Py_SETREF(inverse, PyArray_FROM_O(inverse));
         Py_DECREF(f);

@@ -126,39 +126,6 @@ is_plain_number(PyObject *o, double *v, char *weak)
     return true;
 }
 
-/* The number that each place in the user's code divided by last. */
-enum { DIVISORS = 512 };
-static struct {
-    uint32_t site;
-    bool     varies;
-    double   v;
-} divisors[DIVISORS];
-
-/* Whether this place, as far as is known, divides by this number always. */
-static bool
-divides_alike(double v)
-{
-    size_t i;
-
-    FR_TRACE_HERE();
-    i = fr_trace_site % DIVISORS;
-    if (divisors[i].site != fr_trace_site) {
-        divisors[i].site = fr_trace_site;
-        divisors[i].varies = false;
-        divisors[i].v = v;
-    }
-    divisors[i].varies |= divisors[i].v != v;
-    return !divisors[i].varies;
-}
-
-bool
-fr_number_divides(uint32_t site, double inverse)
-{
-    size_t i = site % DIVISORS;
-
-    return divisors[i].site == site && !divisors[i].varies && divisors[i].v * inverse == 1;
-}
-
 /* Of integers, n // 2^k is n >> k and n % 2^k is n & (2^k - 1), negative ones too. */
 static fr_op
 without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
@@ -167,7 +134,7 @@ without_integer_division(fr_op op, fr_dtype d, struct fr_number *n)
 
     if (n->huge || !fr_dtype_is_int(d) || fr_is_off(FR_OFF_divided) || (n->weak ? n->weak != 'i' : n->dtype != d))
         return op;
-    if (!divides_alike((double)v) || v <= 0 || (v & (v - 1)) || v >> (8 * fr_dtype_size(d) - 2) > 0)
+    if (!fr_divisors_alike((double)v) || v <= 0 || (v & (v - 1)) || v >> (8 * fr_dtype_size(d) - 2) > 0)
         return op;
     fr_count_way(FR_WAY_divided);
     n->v.i64 = op == FR_OP_remainder ? v - 1 : __builtin_ctzll((uint64_t)v);
@@ -196,7 +163,7 @@ division_by(const struct fr_tensor *t, bool may_invert, double *v)
 
     if (fr_is_off(FR_OFF_divided))
         return FR_OP_divide;
-    if (may_invert && divides_alike(*v) && fr_number_invert(t->dtype, v)) {
+    if (may_invert && fr_divisors_alike(*v) && fr_number_invert(t->dtype, v)) {
         fr_count_way(FR_WAY_divided);
         return FR_OP_multiply;
     }
@@ -204,7 +171,7 @@ division_by(const struct fr_tensor *t, bool may_invert, double *v)
     if (!fr_dtype_is_int(whole) || !(size >= 0x1p-60 && size <= 0x1p60))
         return FR_OP_divide;
     fr_count_way(FR_WAY_divided);
-    return fr_dtype_size(whole) <= 2 && has_few_digits(*v) && divides_alike(*v) ? FR_OP_divide_few : FR_OP_divide_whole;
+    return fr_dtype_size(whole) <= 2 && has_few_digits(*v) && fr_divisors_alike(*v) ? FR_OP_divide_few : FR_OP_divide_whole;
 }
 
 /* A number that is divided by, if it is real and a double holds it. */

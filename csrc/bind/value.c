@@ -7,8 +7,9 @@
 
 #include "bind/bind.h"
 
-bool
-fr_value_int(PyObject *o, struct fr_number *n)
+/* A Python int into n; false when it does not fit a machine word (n.huge, the low bits). */
+static bool
+int_number(PyObject *o, struct fr_number *n)
 {
     int       overflow;
     long long v;
@@ -36,8 +37,8 @@ python_number(PyObject *o, struct fr_number *n)
         n->weak = 'b';
         n->v.i64 = o == Py_True;
     } else if (PyLong_CheckExact(o)) {
-        fr_value_int(o, n);
-    } else if (PyLong_Check(o) && fr_value_int(o, n)) {
+        int_number(o, n);
+    } else if (PyLong_Check(o) && int_number(o, n)) {
         n->weak = 0; /* of a class of its own (IntEnum): an int64, as np.asarray has it */
     } else if (PyFloat_CheckExact(o)) {
         n->dtype = FR_F64;
