@@ -4,8 +4,9 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/env.h"
-#include "bind/bind.h"
-#include "bind/errstate.h"
+#include "bind/accelerate/accelerate.h"
+#include "bind/base/errstate.h"
+#include "bind/tensor/tensor.h"
 #include "jit/compile.h"
 
 /* ---- hooks: the engine below never sees Python */
