@@ -1,5 +1,5 @@
 /* bind/base/handles.c -- the tensors among objects, at any depth of lists, tuples and dicts: what is computed together,
- * and what stands for them in a call of others (hand.c, outside.c). */
+ * and what stands for them in a call of others (fallback.c, outside.c). */
 #include <string.h>
 
 #include "base/alloc.h"

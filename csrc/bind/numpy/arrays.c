@@ -66,13 +66,13 @@ copy_array(PyObject *array, bool operand, struct fr_tensor *out)
     fr_status      st;
 
     if (PyArray_NDIM(fr_array(array)) > FR_MAX_DIMS)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (d != FR_N_DTYPES && PyArray_ISALIGNED(fr_array(array))) {
         a = fr_array(Py_NewRef(array));
     } else {
         int typenum = PyArray_TYPE(fr_array(array));
         if (typenum < 0 || typenum >= NPY_NTYPES_LEGACY || fr_numpy_by_typenum[typenum] == FR_N_DTYPES)
-            return FR_VALUE_HAND;
+            return FR_VALUE_FALLBACK;
         d = fr_numpy_by_typenum[typenum];
         Py_INCREF(fr_numpy_descrs[d]);
         a = fr_array(PyArray_FromArray(fr_array(array), fr_numpy_descrs[d],

@@ -6,7 +6,7 @@
     static PyObject *function_##name(PyObject *module, fr_args args, Py_ssize_t n, PyObject *kw)   \
     {                                                                                              \
         (void)module;                                                                              \
-        return fr_hand_name(#name, args, n, kw);                                                   \
+        return fr_fallback_name(#name, args, n, kw);                                               \
     }
 #include "numpy_names.def"
 
@@ -33,7 +33,7 @@ method(const char *name, enum fr_intent intent, PyObject *self, fr_args args, Py
     all[0] = self;
     for (Py_ssize_t i = 0; i < n_all; i++)
         all[i + 1] = args[i];
-    return fr_hand_method(name, intent, all, n + 1, kw);
+    return fr_fallback_method(name, intent, all, n + 1, kw);
 }
 
 #define METHOD(name, intent)                                                                       \

@@ -36,7 +36,7 @@ PyObject *
 fr_namesake_call(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (fr_namesake_exists(op))
-        return fr_hand_name(fr_op_info[op].name, args, nargs, kwnames);
+        return fr_fallback_name(fr_op_info[op].name, args, nargs, kwnames);
     if (!says_what_it_refuses(fr_op_info[op].name, args, nargs) && !PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "%s() does not take these arguments", fr_op_info[op].name);
     return NULL;

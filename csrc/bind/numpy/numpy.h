@@ -99,7 +99,7 @@ struct fr_value {
 };
 enum { FR_VALUE_ERROR = -1,   /* an exception is set */
        FR_VALUE_OK,
-       FR_VALUE_HAND,         /* NumPy knows what to do with it, we do not */
+       FR_VALUE_FALLBACK,         /* NumPy knows what to do with it, we do not */
        FR_VALUE_DEFER };      /* the other object's own operator shall answer */
 /* Numbers and tensors only, no error, no allocation: false sends the caller to fr_value_get. */
 static inline bool fr_value_fast(PyObject *o, struct fr_arg *arg);
@@ -118,11 +118,11 @@ int       fr_value_fit(fr_op op, struct fr_value *, int n);
 bool      fr_value_int_fits(PyObject *, fr_dtype);
 /* The number as the dtype has it, converted by NumPy's rules of assignment. */
 int       fr_value_store(PyObject *value, fr_dtype, struct fr_number *);
-/* The same where `value` is one number; FR_VALUE_HAND: it is not. */
+/* The same where `value` is one number; FR_VALUE_FALLBACK: it is not. */
 int       fr_value_element(PyObject *value, fr_dtype, struct fr_number *);
-/* Any array-like as a tensor handle; FR_VALUE_HAND when its dtype is not ours. */
+/* Any array-like as a tensor handle; FR_VALUE_FALLBACK when its dtype is not ours. */
 int       fr_value_tensor(PyObject *o, struct fr_value *);
-/* The same for a function whose result has the dtype of `o`: HAND also where that is ours in foreign byte order. */
+/* The same for a function whose result has the dtype of `o`: FALLBACK also where that is ours in foreign byte order. */
 int       fr_value_kept(PyObject *o, struct fr_value *);
 
 static inline bool
@@ -182,22 +182,22 @@ void      fr_names_count_function(PyObject *func);
 PyObject *fr_names_counts(void);
 void      fr_names_reset(void);
 
-/* ---- hand.c */
+/* ---- fallback.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray: writable, for a function that is not
  * NumPy's. */
-PyObject *fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
-PyObject *fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs);
+PyObject *fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
+PyObject *fr_fallback_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */
-PyObject *fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
+PyObject *fr_fallback_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
 /* What a function does with its first argument beyond reading it. */
 enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
                  FR_EXPORTS,            /* returns another look at its memory */
                  FR_TOUCHES };          /* whatever it likes, and with all other arguments, too */
 /* ndarray.<name>: a method of args[0], with this intent on it. */
-PyObject *fr_hand_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
-                         PyObject *kwnames);
+PyObject *fr_fallback_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
+                             PyObject *kwnames);
 
-extern PyMethodDef fr_hand_methods[], fr_share_methods[], fr_handed_functions[], fr_handed_methods[];
+extern PyMethodDef fr_fallback_methods[], fr_share_methods[], fr_handed_functions[], fr_handed_methods[];
 
 /* ---- namesake.c */
 bool      fr_namesake_exists(fr_op);

@@ -89,7 +89,7 @@ fr_value_operand(PyObject *o)
     if (has_attr(type, "__array_ufunc__") || fr_numpy_defers(o))
         return FR_VALUE_DEFER;
     return has_attr(type, "__array__") || has_attr(o, "__array_interface__") ? FR_VALUE_OK
-                                                                             : FR_VALUE_HAND;
+                                                                             : FR_VALUE_FALLBACK;
 }
 
 int
@@ -106,12 +106,12 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
         return FR_VALUE_OK;
     }
     if (fr_numpy_is_scalar(o)) /* before floats: np.float64 is one */
-        return fr_numpy_scalar(o, &op->arg.n) ? FR_VALUE_OK : FR_VALUE_HAND;
+        return fr_numpy_scalar(o, &op->arg.n) ? FR_VALUE_OK : FR_VALUE_FALLBACK;
     if (python_number(o, &op->arg.n))
         return FR_VALUE_OK;
     if (fr_numpy_is_array(o)) {
         if (FR_UNLIKELY(fr_numpy_is_subclass(o))) /* a matrix, a masked array: the result is one, too */
-            return binary ? FR_VALUE_DEFER : FR_VALUE_HAND;
+            return binary ? FR_VALUE_DEFER : FR_VALUE_FALLBACK;
         return from_array(o, op);
     }
     if (binary && (st = fr_value_operand(o)) != FR_VALUE_OK)
@@ -140,7 +140,7 @@ fr_value_tensor(PyObject *o, struct fr_value *op)
     if (st != FR_VALUE_OK || op->arg.t)
         return st;
     if (op->arg.n.huge)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     /* A number: an array without axes. */
     fr_status     fst;
     struct fr_err err;
@@ -157,7 +157,7 @@ fr_value_tensor(PyObject *o, struct fr_value *op)
 int
 fr_value_kept(PyObject *o, struct fr_value *op)
 {
-    return fr_numpy_is_array(o) && fr_numpy_array_dtype(o) == FR_N_DTYPES ? FR_VALUE_HAND : fr_value_tensor(o, op);
+    return fr_numpy_is_array(o) && fr_numpy_array_dtype(o) == FR_N_DTYPES ? FR_VALUE_FALLBACK : fr_value_tensor(o, op);
 }
 
 /* ---- NEP 50 */
@@ -201,7 +201,7 @@ fit_int(fr_op op, struct fr_value *x, fr_dtype d)
     uint8_t           rule = fr_op_info[op].rule;
 
     if (d == FR_N_DTYPES && n->huge)
-        return FR_VALUE_HAND; /* by itself it is a uint64, or an object */
+        return FR_VALUE_FALLBACK; /* by itself it is a uint64, or an object */
     if (d >= FR_F16 || ((rule == FR_RULE_FLOAT || rule == FR_RULE_TRUEDIV))) {
         if (n->huge) {
             double f = PyLong_AsDouble(x->object);
@@ -229,7 +229,7 @@ fit_int(fr_op op, struct fr_value *x, fr_dtype d)
     }
     /* NumPy compares exactly, and clip and where have rules of their own. */
     if (rule == FR_RULE_TRUTH || (fr_op_info[op].flags & FR_OPF_PLAIN))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (n->huge && !(d == FR_U32 && !n->negative && fits_unsigned(x->object)))
         PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
     else
@@ -324,9 +324,9 @@ fr_value_element(PyObject *value, fr_dtype d, struct fr_number *n)
 {
     if (fr_is_tensor(value) || fr_numpy_is_array(value) || PyList_Check(value) ||
         PyTuple_Check(value))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value) ||
         fr_numpy_is_scalar(value))
         return fr_value_store(value, d, n);
-    return FR_VALUE_HAND;
+    return FR_VALUE_FALLBACK;
 }

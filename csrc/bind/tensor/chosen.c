@@ -37,23 +37,23 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
     struct fr_value  x = {.own.storage = NULL};
     struct fr_err    err;
     fr_status        st;
-    int              got = FR_VALUE_HAND;
+    int              got = FR_VALUE_FALLBACK;
 
     if (fr_chosen_meets(t, value))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
     if (!fr_numpy_is_scalar(value) && (got = fr_value_element(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
         st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);
         return result_of(st, &err);
     }
-    if (got == FR_VALUE_HAND && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
+    if (got == FR_VALUE_FALLBACK && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
         got = fr_value_tensor(value, &x);
     if (got != FR_VALUE_OK) { /* an error is NumPy's to raise, or one that comes before it */
         PyErr_Clear();
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     if (!fr_dtype_same_kind(x.arg.t->dtype, t->dtype))
-        got = FR_VALUE_HAND;
+        got = FR_VALUE_FALLBACK;
     else if (x.arg.t->dtype == t->dtype)
         fr_tensor_copy(x.arg.t, out);
     else

@@ -76,7 +76,7 @@ from_tensor(PyObject *o, fr_dtype d, char order, int copy)
 static PyObject *
 or_numpy(PyObject *o, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    return o || PyErr_Occurred() ? o : fr_hand_name(name, args, nargs, kw);
+    return o || PyErr_Occurred() ? o : fr_fallback_name(name, args, nargs, kw);
 }
 
 static PyObject *
@@ -128,7 +128,7 @@ from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
         return no_copy();
     if (fr_handles_hold_tensor(o, 0)) {
         PyObject *args[2] = {o, dtype ? dtype : Py_None};
-        array = fr_hand_name("asarray", args, 2, NULL);
+        array = fr_fallback_name("asarray", args, 2, NULL);
         if (!array || fr_is_tensor(array))
             return array;
     } else if (fr_args_none(dtype)) {
@@ -209,7 +209,7 @@ static PyObject *
 asanyarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     return nargs && fr_numpy_is_array(args[0]) && fr_numpy_is_subclass(args[0])
-               ? fr_hand_name("asanyarray", args, nargs, kw)
+               ? fr_fallback_name("asanyarray", args, nargs, kw)
                : asarray(module, args, nargs, kw);
 }
 
@@ -283,17 +283,17 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         fr_args_order(s[1], "CFAK", 'K', &order) < 0 || fr_args_bool(s[2], false, &subok) < 0)
         return NULL;
     if (subok && fr_numpy_is_array(s[0]))
-        return fr_hand_name("copy", args, nargs, kw);
+        return fr_fallback_name("copy", args, nargs, kw);
     return or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw);
 }
 
 /* ---- other dtypes */
 
 static PyObject *
-hand_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+fallback_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return fr_hand_method("astype", FR_READS, args, nargs, kw);
+    return fr_fallback_method("astype", FR_READS, args, nargs, kw);
 }
 
 static struct fr_signature astype_signature = {
@@ -317,7 +317,7 @@ fr_creation_astype_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObje
                             (PyUnicode_CompareWithASCIIString(s[2], "unsafe") != 0 &&
                              (PyUnicode_CompareWithASCIIString(s[2], "same_kind") != 0 ||
                               !fr_dtype_same_kind(t->dtype, d))))))
-        return fr_args_method(hand_astype, self, args, nargs, kw);
+        return fr_args_method(fallback_astype, self, args, nargs, kw);
     if (!copy && d == t->dtype && (order == 'K' || (order == 'C' && t->layout->c_contig) ||
                                    (order == 'F' && t->layout->f_contig)))
         return Py_NewRef(self);
@@ -333,7 +333,7 @@ function_astype(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
     if (nargs < 1 || !fr_is_tensor(args[0]))
-        return fr_hand_name("astype", args, nargs, kw);
+        return fr_fallback_name("astype", args, nargs, kw);
     return fr_creation_astype_method(args[0], args + 1, nargs - 1, kw);
 }
 

@@ -173,14 +173,14 @@ outer_method(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
 /* ufunc.method(*args, **kw) by NumPy, on evaluated data. */
 static PyObject *
-hand_ufunc(PyObject *ufunc, PyObject *method, fr_args args, Py_ssize_t nargs, PyObject *kw)
+fallback_ufunc(PyObject *ufunc, PyObject *method, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *f, *result;
 
     if (PyUnicode_CompareWithASCIIString(method, "__call__") == 0)
-        return fr_hand_call(ufunc, args, nargs, kw);
+        return fr_fallback_call(ufunc, args, nargs, kw);
     f = PyObject_GetAttr(ufunc, method);
-    result = f ? fr_hand_call(f, args, nargs, kw) : NULL;
+    result = f ? fr_fallback_call(f, args, nargs, kw) : NULL;
     Py_XDECREF(f);
     return result;
 }
@@ -224,13 +224,13 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
         PyObject *ours = look_up(twins, ufunc);
         return ours && PyUnicode_CompareWithASCIIString(method, "__call__") == 0
                    ? PyObject_Vectorcall(ours, args, (size_t)nargs, kw)
-                   : hand_ufunc(ufunc, method, args, nargs, kw);
+                   : fallback_ufunc(ufunc, method, args, nargs, kw);
     }
     op = (fr_op)PyLong_AsLong(index);
     if (PyUnicode_CompareWithASCIIString(method, "__call__") == 0)
         return nargs == fr_op_info[op].arity ? is_of_numbers(args, nargs, kw) ? map_numbers(op, args)
                                                                               : fr_functions_map(op, args, nargs, kw)
-                                             : hand_ufunc(ufunc, method, args, nargs, kw);
+                                             : fallback_ufunc(ufunc, method, args, nargs, kw);
     if (PyUnicode_CompareWithASCIIString(method, "reduce") == 0 ||
         PyUnicode_CompareWithASCIIString(method, "accumulate") == 0) {
         result = reduce_method(op, PyUnicode_AsUTF8(method), args, nargs, kw);
@@ -241,7 +241,7 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
         if (result || PyErr_Occurred())
             return result;
     }
-    return hand_ufunc(ufunc, method, args, nargs, kw);
+    return fallback_ufunc(ufunc, method, args, nargs, kw);
 }
 
 /* ---- __array_function__ */
@@ -258,7 +258,7 @@ array_function(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     }
     ours = look_up(twins, args[0]);
-    return ours ? PyObject_Call(ours, args[2], args[3]) : fr_hand_dict(args[0], args[2], args[3]);
+    return ours ? PyObject_Call(ours, args[2], args[3]) : fr_fallback_dict(args[0], args[2], args[3]);
 }
 
 PyMethodDef fr_dispatch_tensor_methods[] = {

@@ -65,7 +65,7 @@ wanted_dtype(PyObject *o, fr_dtype dflt, fr_dtype *d)
 {
     int known = fr_numpy_to_dtype(o, dflt, d);
 
-    return known > 0 ? FR_VALUE_OK : known < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
+    return known > 0 ? FR_VALUE_OK : known < 0 ? FR_VALUE_ERROR : FR_VALUE_FALLBACK;
 }
 
 /* Whether a shape has more axes than a tensor, of which NumPy has twice as many. */
@@ -98,12 +98,12 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (has_many_axes(s[0]))
-        return fr_hand_name(name, args, nargs, kw);
+        return fr_fallback_name(name, args, nargs, kw);
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
         fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_creation_like(s[4]) < 0)
         return NULL;
-    if (st == FR_VALUE_HAND || is_beyond_memory(ndim, dims, d))
-        return fr_hand_name(name, args, nargs, kw);
+    if (st == FR_VALUE_FALLBACK || is_beyond_memory(ndim, dims, d))
+        return fr_fallback_name(name, args, nargs, kw);
     return filled(ndim, dims, d, order, NULL, n);
 }
 
@@ -191,8 +191,8 @@ out:
         (void)module;                                                                              \
         if (fr_args_parse(&like_signature, args, nargs, kw, s) < 0)                                \
             return NULL;                                                                           \
-        return like_filled(s, number, NULL, &result) == FR_VALUE_HAND                              \
-                   ? fr_hand_name(#name "_like", args, nargs, kw) : result;                        \
+        return like_filled(s, number, NULL, &result) == FR_VALUE_FALLBACK                          \
+                   ? fr_fallback_name(#name "_like", args, nargs, kw) : result;                    \
     }
 NEW(zeros, &zero)
 NEW(ones, &one)
@@ -216,7 +216,7 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (has_many_axes(s[0]))
-        return fr_hand_name("full", args, nargs, kw);
+        return fr_fallback_name("full", args, nargs, kw);
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 ||
         fr_args_order(s[3], "CF", 'C', &order) < 0 || fr_args_device(s[4]) < 0)
         return NULL;
@@ -227,14 +227,14 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (st == FR_VALUE_OK && !x.arg.t && x.arg.n.huge) { /* beyond int64: uint64, or an object */
         d = FR_U64;
         if (x.arg.n.negative || (PyLong_AsUnsignedLongLong(s[1]), PyErr_Occurred()))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         PyErr_Clear();
     }
     wanted = wanted_dtype(s[2], d, &d);
-    if (wanted == FR_VALUE_OK && st == FR_VALUE_HAND && fr_args_none(s[2]))
-        wanted = FR_VALUE_HAND;
+    if (wanted == FR_VALUE_OK && st == FR_VALUE_FALLBACK && fr_args_none(s[2]))
+        wanted = FR_VALUE_FALLBACK;
     if (wanted != FR_VALUE_OK) {
-        result = wanted == FR_VALUE_HAND ? fr_hand_name("full", args, nargs, kw) : NULL;
+        result = wanted == FR_VALUE_FALLBACK ? fr_fallback_name("full", args, nargs, kw) : NULL;
     } else {
         result = filled_with(ndim, dims, d, order, NULL, s[1]);
     }
@@ -254,8 +254,8 @@ full_like(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     (void)module;
     if (fr_args_parse(&full_like_signature, args, nargs, kw, s) < 0)
         return NULL;
-    return like_filled((PyObject *[]){s[0], s[2], s[3], s[4], s[5], s[6]}, NULL, s[1], &result) == FR_VALUE_HAND
-               ? fr_hand_name("full_like", args, nargs, kw)
+    return like_filled((PyObject *[]){s[0], s[2], s[3], s[4], s[5], s[6]}, NULL, s[1], &result) == FR_VALUE_FALLBACK
+               ? fr_fallback_name("full_like", args, nargs, kw)
                : result;
 }
 
@@ -375,7 +375,7 @@ adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
     for (Py_ssize_t i = 0; i < nargs + (kw ? PyTuple_GET_SIZE(kw) : 0); i++)
         if (fr_handles_hold_tensor(args[i], 0)) {
             Py_XDECREF(func);
-            return fr_hand_name(name, args, nargs, kw);
+            return fr_fallback_name(name, args, nargs, kw);
         }
     raw = func ? PyObject_Vectorcall(func, args, (size_t)nargs, kw) : NULL;
     Py_XDECREF(func);
@@ -526,8 +526,8 @@ triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *k
         (st = wanted_dtype(s[3], FR_F64, &d)) == FR_VALUE_ERROR ||
         fr_args_order(s[4], "CF", 'C', &order) < 0 || fr_args_device(s[5]) < 0)
         return NULL;
-    if (st == FR_VALUE_HAND)
-        return fr_hand_name(name, args, nargs, kw);
+    if (st == FR_VALUE_FALLBACK)
+        return fr_fallback_name(name, args, nargs, kw);
     return as_dtype(compare_indices(op, rows, columns, k), d, order);
 }
 
@@ -560,8 +560,8 @@ identity(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&identity_signature, args, nargs, kw, s) < 0 || size_of(s[0], 0, &n) < 0 ||
         (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR)
         return NULL;
-    if (st == FR_VALUE_HAND)
-        return fr_hand_name("identity", args, nargs, kw);
+    if (st == FR_VALUE_FALLBACK)
+        return fr_fallback_name("identity", args, nargs, kw);
     return as_dtype(compare_indices(FR_OP_equal, n, n, 0), d, 'C');
 }
 
@@ -583,10 +583,10 @@ half(fr_args args, Py_ssize_t nargs, PyObject *kw, bool lower)
     st = fr_value_tensor(s[0], &x);
     if (st == FR_VALUE_ERROR)
         return NULL;
-    if (st == FR_VALUE_HAND || x.arg.t->layout->ndim < 2) {
+    if (st == FR_VALUE_FALLBACK || x.arg.t->layout->ndim < 2) {
         if (st == FR_VALUE_OK)
             fr_value_clear(&x);
-        return fr_hand_name(lower ? "tril" : "triu", args, nargs, kw);
+        return fr_fallback_name(lower ? "tril" : "triu", args, nargs, kw);
     }
     const struct fr_layout *l = x.arg.t->layout;
     const int64_t          *dims = fr_layout_dims(l);

@@ -1,7 +1,7 @@
 /* bind/tensor/flat.c -- Tensor.flat: NumPy's iterator over the memory, which takes tensors as keys and gives tensors.
  *
  * NumPy tells an array among its keys by its class. So keys and values go the way of arguments of functions that are
- * handed over (hand.c), and arrays that come back are tensors; whatever else it can do is NumPy's object's. */
+ * handed over (fallback.c), and arrays that come back are tensors; whatever else it can do is NumPy's object's. */
 #include "bind/tensor/tensor.h"
 
 struct flat {
@@ -20,7 +20,7 @@ theirs_of(PyObject *self)
 static PyObject *
 flat_get(PyObject *self, PyObject *key)
 {
-    return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){theirs_of(self), key}, 2, NULL);
+    return fr_fallback_method("__getitem__", FR_READS, (PyObject *[]){theirs_of(self), key}, 2, NULL);
 }
 
 static int
@@ -32,7 +32,7 @@ flat_set(PyObject *self, PyObject *key, PyObject *value)
         PyErr_SetString(PyExc_TypeError, "Cannot delete iterator elements");
         return -1;
     }
-    done = fr_hand_method("__setitem__", FR_READS, (PyObject *[]){theirs_of(self), key, value}, 3, NULL);
+    done = fr_fallback_method("__setitem__", FR_READS, (PyObject *[]){theirs_of(self), key, value}, 3, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -55,7 +55,7 @@ flat_compare(PyObject *self, PyObject *other, int op)
     static const char *const names[] = {[Py_LT] = "__lt__", [Py_LE] = "__le__", [Py_EQ] = "__eq__",
                                         [Py_NE] = "__ne__", [Py_GT] = "__gt__", [Py_GE] = "__ge__"};
 
-    return fr_hand_method(names[op], FR_READS, (PyObject *[]){theirs_of(self), other}, 2, NULL);
+    return fr_fallback_method(names[op], FR_READS, (PyObject *[]){theirs_of(self), other}, 2, NULL);
 }
 
 static PyObject *
@@ -73,7 +73,7 @@ static PyObject *
 flat_copy(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return fr_hand_method("copy", FR_READS, (PyObject *[]){theirs_of(self)}, 1, NULL);
+    return fr_fallback_method("copy", FR_READS, (PyObject *[]){theirs_of(self)}, 1, NULL);
 }
 
 static PyObject *

@@ -12,7 +12,7 @@
 /* What a ufunc may be told besides its operands. */
 struct options {
     PyObject *out, *where, *dtype;    /* NULL: not given */
-    bool      hand;                   /* something that only NumPy handles */
+    bool      fallback;               /* something that only NumPy handles */
     bool      unsafe;                 /* casting */
     bool      array;                  /* out=...: an array, also where the result has no axes */
     uint32_t  how;                    /* for the operation's site */
@@ -35,12 +35,12 @@ read_options(const char *name, fr_args values, PyObject *kwnames, struct options
         else if (!strcmp(key, "dtype"))
             o->dtype = values[i] == Py_None ? NULL : values[i];
         else if (!strcmp(key, "casting"))
-            o->hand |= !fr_args_casting(values[i], &o->unsafe);
+            o->fallback |= !fr_args_casting(values[i], &o->unsafe);
         else if (!strcmp(key, "order"))
-            o->hand |= !PyUnicode_Check(values[i]) ||
+            o->fallback |= !PyUnicode_Check(values[i]) ||
                        PyUnicode_CompareWithASCIIString(values[i], "K") != 0;
         else if (!strcmp(key, "signature") || !strcmp(key, "sig"))
-            o->hand = true;
+            o->fallback = true;
         else if (strcmp(key, "subok") != 0) {
             PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", name, key);
             return -1;
@@ -49,7 +49,7 @@ read_options(const char *name, fr_args values, PyObject *kwnames, struct options
     if (o->out && PyTuple_CheckExact(o->out) && PyTuple_GET_SIZE(o->out) == 1)
         o->out = PyTuple_GET_ITEM(o->out, 0) == Py_None ? NULL : PyTuple_GET_ITEM(o->out, 0);
     if (o->out && !fr_is_tensor(o->out))
-        o->hand = true;
+        o->fallback = true;
     return o->out ? fr_args_out(o->out) : 0;
 }
 
@@ -142,7 +142,7 @@ covers(const struct fr_layout *mask, const struct fr_layout *result)
            n == result->ndim && !memcmp(dims, fr_layout_dims(result), (size_t)n * sizeof *dims);
 }
 
-/* The operation with options, its operands ready. HAND when NumPy has to do it. */
+/* The operation with options, its operands ready. FALLBACK when NumPy has to do it. */
 static int
 trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *o,
               PyObject **result)
@@ -158,7 +158,7 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     *result = NULL;
     FR_TRACE_HERE();
     if ((o->where && !o->out) || ((o->where || o->dtype) && fr_trace_at_once))
-        return FR_VALUE_HAND; /* NumPy has a word for it, or for what is computed there only, or what it converts when */
+        return FR_VALUE_FALLBACK; /* NumPy has a word for it, or for what is computed there only, or what it converts when */
     if (o->out && fr_of(o->out)->readonly) { /* before any word on dtypes, as NumPy has it */
         PyErr_SetString(PyExc_ValueError, "output array is read-only");
         return FR_VALUE_ERROR;
@@ -166,24 +166,24 @@ trace_options(fr_op op, const struct fr_arg *args, int n, const struct options *
     if (o->dtype) {
         st = fr_numpy_to_dtype(o->dtype, d, &d);
         if (st <= 0)
-            return st < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
+            return st < 0 ? FR_VALUE_ERROR : FR_VALUE_FALLBACK;
         /* dtype= means the result. Where it does not name the loop, only one is right. */
         switch (fr_op_info[op].rule) {
         case FR_RULE_TRUTH:
         case FR_RULE_COUNT:
             if (d != fr_op_result(op, FR_F64))
-                return FR_VALUE_HAND;
+                return FR_VALUE_FALLBACK;
             in_dtype = false;
             break;
         case FR_RULE_COMPONENT:
-        case FR_RULE_LDEXP: return FR_VALUE_HAND;
+        case FR_RULE_LDEXP: return FR_VALUE_FALLBACK;
         default: break;
         }
     }
     if (o->where) {
         st = fr_value_tensor(o->where, &mask);
         if (st == FR_VALUE_OK && mask.arg.t->dtype != FR_BOOL)
-            st = FR_VALUE_HAND; /* NumPy has the words for it */
+            st = FR_VALUE_FALLBACK; /* NumPy has the words for it */
         if (st != FR_VALUE_OK)
             goto out;
     } else {
@@ -239,16 +239,16 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
             return NULL;
         }
         o.out = args[n];
-        o.hand |= !fr_is_tensor(o.out);
+        o.fallback |= !fr_is_tensor(o.out);
         if (fr_args_out(o.out) < 0)
             return NULL;
     }
-    if (o.hand)
+    if (o.fallback)
         return fr_namesake_call(op, args, nargs, kwnames);
     st = fr_value_all(op, args, n, false, x, a);
     if (st == FR_VALUE_OK) {
         if (o.unsafe && !is_safe(a, n, o.out ? fr_of(o.out) : NULL))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         if (st == FR_VALUE_OK && op == FR_OP_power) {
             st = fr_power_check(&a[0], &a[1]);
             if (!o.dtype)
@@ -260,7 +260,7 @@ map_options(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         for (int i = 0; i < n; i++)
             fr_value_clear(&x[i]);
     }
-    return st == FR_VALUE_HAND ? fr_namesake_call(op, args, nargs, kwnames) : result;
+    return st == FR_VALUE_FALLBACK ? fr_namesake_call(op, args, nargs, kwnames) : result;
 }
 
 PyObject *
@@ -321,14 +321,14 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     if (nargs == 1)
         return fr_mask_nonzero("where", args, nargs, kwnames);
     if (kwnames && PyTuple_GET_SIZE(kwnames))
-        return fr_hand_name("where", args, nargs, kwnames);
+        return fr_fallback_name("where", args, nargs, kwnames);
     if (nargs != 3) {
         PyErr_SetString(PyExc_ValueError, "either both or neither of x and y should be given");
         return NULL;
     }
     switch (fr_value_all(FR_OP_where, args, 3, false, x, a)) {
     case FR_VALUE_ERROR: return NULL;
-    case FR_VALUE_HAND: return fr_hand_name("where", args, nargs, NULL);
+    case FR_VALUE_FALLBACK: return fr_fallback_name("where", args, nargs, NULL);
     default: break;
     }
     FR_TRACE_HERE();
@@ -350,7 +350,7 @@ where(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 static struct fr_signature copyto_signature = {
     "copyto", 2, 4, 4, {"dst", "src", "casting", "where"}, {NULL}};
 
-/* The value as the destination has it. HAND where NumPy has the words for what is wrong. */
+/* The value as the destination has it. FALLBACK where NumPy has the words for what is wrong. */
 static int
 to_copy(PyObject *src, const struct fr_tensor *dst, bool unsafe, struct fr_value *x)
 {
@@ -363,10 +363,10 @@ to_copy(PyObject *src, const struct fr_tensor *dst, bool unsafe, struct fr_value
         return fr_dtype_same_kind(x->arg.t->dtype, d) ||
                        (unsafe && (fr_dtype_is_complex(d) || !fr_dtype_is_complex(x->arg.t->dtype)))
                    ? FR_VALUE_OK
-                   : FR_VALUE_HAND;
+                   : FR_VALUE_FALLBACK;
     if (x->arg.n.huge || !fr_dtype_same_kind(x->arg.n.dtype, d) ||
         (fr_dtype_is_int(d) && PyLong_CheckExact(src) && !fr_value_int_fits(src, d)))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     return fr_value_store(src, d, &x->arg.n);
 }
 
@@ -380,21 +380,21 @@ copyto(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
     struct fr_err    err;
     fr_status        fst;
     bool             unsafe = false;
-    int              st = FR_VALUE_HAND;
+    int              st = FR_VALUE_FALLBACK;
 
     (void)module;
     if (fr_args_parse(&copyto_signature, args, nargs, kwnames, s) < 0)
         return NULL;
     if (!fr_is_tensor(s[0]) || fr_object(s[0])->scalar || fr_of(s[0])->readonly || (s[2] && !fr_args_casting(s[2], &unsafe)))
-        return fr_hand_name("copyto", args, nargs, kwnames);
+        return fr_fallback_name("copyto", args, nargs, kwnames);
     dst = fr_of(s[0]);
     st = to_copy(s[1], dst, unsafe, &x);
     if (st == FR_VALUE_OK && x.arg.t && !covers(x.arg.t->layout, dst->layout))
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     if (st == FR_VALUE_OK && s[3] && s[3] != Py_True) {
         st = fr_value_tensor(s[3], &mask);
         if (st == FR_VALUE_OK && (mask.arg.t->dtype != FR_BOOL || !covers(mask.arg.t->layout, dst->layout)))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
     }
     if (st == FR_VALUE_OK) {
         FR_TRACE_HERE();
@@ -424,8 +424,8 @@ copyto(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         fr_tensor_clear(&chosen);
     fr_value_clear(&mask);
     fr_value_clear(&x);
-    if (st == FR_VALUE_HAND)
-        return fr_hand_name("copyto", args, nargs, kwnames);
+    if (st == FR_VALUE_FALLBACK)
+        return fr_fallback_name("copyto", args, nargs, kwnames);
     return st == FR_VALUE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -467,7 +467,7 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i));
         if (key && (!strcmp(key, "dtype") || !strcmp(key, "where") || !strcmp(key, "casting") ||
                     !strcmp(key, "order") || !strcmp(key, "subok") || !strcmp(key, "signature")))
-            return fr_hand_name("clip", args, nargs, kwnames);
+            return fr_fallback_name("clip", args, nargs, kwnames);
     }
     if (fr_args_parse(&clip_signature, args, nargs, kwnames, s) < 0)
         return NULL;
@@ -492,7 +492,7 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
         objects[n++] = hi;
     /* NumPy makes an array of a number first, whose type then counts. */
     if (PyLong_CheckExact(s[0]) || PyFloat_CheckExact(s[0]) || PyComplex_CheckExact(s[0]))
-        return fr_hand_name("clip", args, nargs, kwnames);
+        return fr_fallback_name("clip", args, nargs, kwnames);
     /* Of what is no tensor, and for an int on the wrong side of the range, NumPy knows what to do. */
     for (int i = 1; i < n; i++) {
         fr_dtype      d = fr_is_tensor(s[0]) ? fr_of(s[0])->dtype : FR_BOOL;
@@ -500,7 +500,7 @@ fr_functions_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw
 
         if (PyLong_CheckExact(objects[i]) && !fr_value_fast(objects[i], &a) && d < FR_F16 &&
             !(fr_dtype_is_int(d) && fr_value_int_fits(objects[i], d)))
-            return fr_hand_name("clip", args, nargs, kwnames);
+            return fr_fallback_name("clip", args, nargs, kwnames);
     }
     objects[n] = s[3];
     return fr_functions_map(op, objects, n + (s[3] ? 1 : 0), NULL);
@@ -548,7 +548,7 @@ fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *k
             return NULL;
     }
     if (!fr_is_tensor(s[0]) || !fr_args_none(s[2]) || decimals > 300 || decimals < -300)
-        return fr_hand_name("round", args, nargs, kwnames);
+        return fr_fallback_name("round", args, nargs, kwnames);
     d = fr_of(s[0])->dtype;
     if (fr_dtype_is_complex(d) ? decimals == 0 && !fr_of(s[0])->layout->dense
                                : fr_dtype_is_int(d) && decimals >= 0) { /* laid out as NumPy's copies are */
@@ -562,7 +562,7 @@ fr_functions_round(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *k
         return result;
     }
     if (d < FR_F16 || (decimals && fr_dtype_is_complex(d)))
-        return fr_hand_name("round", args, nargs, kwnames);
+        return fr_fallback_name("round", args, nargs, kwnames);
     return decimals ? round_decimals(s[0], decimals) : fr_number_map(FR_OP_rint, s, 1, false);
 }
 
@@ -573,7 +573,7 @@ divmod(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 
     (void)module;
     if (nargs != 2 || kwnames)
-        return fr_hand_name("divmod", args, nargs, kwnames);
+        return fr_fallback_name("divmod", args, nargs, kwnames);
     fr_errstate_bits |= FR_SITE_INSTEAD;
     q = fr_functions_map(FR_OP_floor_divide, args, 2, NULL);
     r = q ? fr_functions_map(FR_OP_remainder, args, 2, NULL) : NULL;
@@ -615,7 +615,7 @@ modf_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwname
     (void)module;
     if (nargs != 1 || kwnames || !fr_is_tensor(args[0]) ||
         !fr_dtype_is_float(fr_of(args[0])->dtype))
-        return fr_hand_name("modf", args, nargs, kwnames);
+        return fr_fallback_name("modf", args, nargs, kwnames);
     return modf_of(args[0]);
 }
 
@@ -623,7 +623,7 @@ static PyObject *
 frexp_function(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
 {
     (void)module;
-    return fr_hand_name("frexp", args, nargs, kwnames);
+    return fr_fallback_name("frexp", args, nargs, kwnames);
 }
 
 /* val.real, val.imag of anything; of a tensor they are views of what NumPy has views of. */
@@ -648,7 +648,7 @@ component_of(struct fr_signature *signature, fr_args args, Py_ssize_t nargs, PyO
             return result;
         default: break;
         }
-    return fr_hand_name(signature->name, &val, 1, NULL);
+    return fr_fallback_name(signature->name, &val, 1, NULL);
 }
 
 static struct fr_signature real_signature = {"real", 1, 1, 1, {"val"}, {NULL}};

@@ -236,7 +236,7 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
     PyObject     *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL}, *whole;
     struct fr_err err;
     struct window w = {.ndim = 0};
-    int           n = 1, first = -1, last = -1, st = FR_VALUE_HAND, at = 0;
+    int           n = 1, first = -1, last = -1, st = FR_VALUE_FALLBACK, at = 0;
     bool          ellipsis = false;
 
     a->n = 0;
@@ -262,7 +262,7 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
                 goto out;
             a->index[a->n] = index = a->value[a->n].arg.t;
             a->n++;
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
             if (!fr_dtype_is_int(index->dtype) || index->layout->ndim == 0)
                 goto out;
             plain[i] = whole;
@@ -339,7 +339,7 @@ set_taken(PyObject *self, PyObject *key, PyObject *value)
         PyObject *o = a.value[i].object;
 
         if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_chosen_meets(&a.t, o))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
     }
     if (st == FR_VALUE_OK)
         st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
@@ -397,12 +397,12 @@ fr_index_get(PyObject *self, PyObject *key)
         return fr_type_view_of(self, window_of(fr_of(self), &w), true);
     default:
         st = fr_mask_get(self, key, &result);
-        if (st == FR_VALUE_HAND)
+        if (st == FR_VALUE_FALLBACK)
             st = get_taken(self, key, &result);
-        if (st != FR_VALUE_HAND)
+        if (st != FR_VALUE_FALLBACK)
             return st == FR_VALUE_OK ? result : NULL;
         fr_info_sync(FR_SYNC_index, fr_of(self));
-        return fr_hand_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
+        return fr_fallback_method("__getitem__", FR_READS, (PyObject *[]){self, key}, 2, NULL);
     }
 }
 
@@ -509,15 +509,15 @@ assigned(const struct fr_tensor *dst, PyObject *value, struct fr_value *x)
     int       st;
 
     if (of_tensors && fr_dtype_is_int(dst->dtype))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (list && !of_tensors && !(items = fr_numpy_from_items(value, dst->dtype))) {
         PyErr_Clear();
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     st = fr_value_get(items ? items : value, false, x);
     Py_XDECREF(items);
     if (st == FR_VALUE_OK && list && x->arg.t && x->arg.t->layout->ndim > dst->layout->ndim)
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     return st;
 }
 
@@ -540,18 +540,18 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
         return st;
     }
     st = fr_value_element(value, dst->dtype, &arg.n);
-    if (st == FR_VALUE_HAND) {
+    if (st == FR_VALUE_FALLBACK) {
         st = assigned(dst, value, &x);
         if (st == FR_VALUE_OK)
             arg = x.arg;
     }
-    if (st == FR_VALUE_HAND) { /* strings, objects, numbers in lists: NumPy converts them one by one */
+    if (st == FR_VALUE_FALLBACK) { /* strings, objects, numbers in lists: NumPy converts them one by one */
         PyObject *n;
         struct fr_tensor t;
         fr_tensor_copy(dst, &t);
         n = fr_type_take(&t);
-        PyObject *done = n ? fr_hand_method("__setitem__", FR_WRITES,
-                                            (PyObject *[]){n, Py_Ellipsis, value}, 3, NULL)
+        PyObject *done = n ? fr_fallback_method("__setitem__", FR_WRITES,
+                                                (PyObject *[]){n, Py_Ellipsis, value}, 3, NULL)
                            : NULL;
         Py_XDECREF(n);
         Py_XDECREF(done);
@@ -608,12 +608,12 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     default: break;
     }
     st = fr_mask_set(self, key, value);
-    if (st == FR_VALUE_HAND)
+    if (st == FR_VALUE_FALLBACK)
         st = set_taken(self, key, value);
-    if (st != FR_VALUE_HAND)
+    if (st != FR_VALUE_FALLBACK)
         return st == FR_VALUE_OK ? 0 : -1;
     fr_info_sync(FR_SYNC_index, fr_of(self));
-    done = fr_hand_method("__setitem__", FR_WRITES, (PyObject *[]){self, key, value}, 3, NULL);
+    done = fr_fallback_method("__setitem__", FR_WRITES, (PyObject *[]){self, key, value}, 3, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }

@@ -255,7 +255,7 @@ make_result(const struct list *l, const int64_t *dims, fr_dtype d, struct fr_ten
     return fr_trace_empty(ndim, dims, strides, d, out, err);
 }
 
-/* out: a tensor of the right shape, or NULL. dtype FR_N_DTYPES: the common one. HAND: NumPy's words. */
+/* out: a tensor of the right shape, or NULL. dtype FR_N_DTYPES: the common one. FALLBACK: NumPy's words. */
 static int
 join(struct list *l, int axis, PyObject *out, fr_dtype d, PyObject **result)
 {
@@ -275,13 +275,13 @@ join(struct list *l, int axis, PyObject *out, fr_dtype d, PyObject **result)
     else
         for (int i = 0; i < l->n; i++)
             if (!fr_dtype_same_kind(l->v[i].arg.t->dtype, d))
-                return FR_VALUE_HAND;
+                return FR_VALUE_FALLBACK;
     FR_TRACE_HERE();
     if (out) {
         const struct fr_layout *o = fr_of(out)->layout;
         if (o->ndim != ndim || memcmp(fr_layout_dims(o), dims, (size_t)ndim * sizeof *dims) != 0 ||
             !fr_dtype_same_kind(d, fr_of(out)->dtype))
-            return FR_VALUE_HAND;
+            return FR_VALUE_FALLBACK;
         fr_tensor_copy(fr_of(out), &t);
         st = FR_OK;
     } else {
@@ -316,10 +316,10 @@ join_options(PyObject **out, PyObject *dtype, PyObject *casting, fr_dtype *d)
     if (*out == Py_None)
         *out = NULL;
     if (!known || (*out && (!fr_is_tensor(*out) || !fr_args_none(dtype))))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (casting && (!PyUnicode_Check(casting) ||
                     PyUnicode_CompareWithASCIIString(casting, "same_kind") != 0))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     return FR_VALUE_OK;
 }
 
@@ -356,7 +356,7 @@ concatenate(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             st = join(&l, axis, s[2], d, &result);
         list_clear(&l);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("concatenate", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("concatenate", args, nargs, kw) : result;
 }
 
 static int
@@ -402,12 +402,12 @@ stack(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         if (same_shapes(&l) < 0 || (s[1] && fr_args_axis(s[1], ndim, &axis) < 0))
             st = FR_VALUE_ERROR;
         else if (ndim > FR_MAX_DIMS)
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         else
             st = list_expand(&l, axis) < 0 ? FR_VALUE_ERROR : join(&l, axis, s[2], d, &result);
         list_clear(&l);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("stack", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("stack", args, nargs, kw) : result;
 }
 
 /* ---- vstack hstack dstack column_stack: concatenate after atleast_*d */
@@ -473,7 +473,7 @@ stack_by(fr_args args, Py_ssize_t nargs, PyObject *kw, const char *name, enum st
         st = failed ? FR_VALUE_ERROR : join(&l, axis, NULL, d, &result);
         list_clear(&l);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name(name, args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name(name, args, nargs, kw) : result;
 }
 
 #define STACK(name, how)                                                                           \
@@ -538,7 +538,7 @@ roll(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (!fr_is_tensor(s[0]) || !PyLong_CheckExact(s[1]) || !fr_value_small_int(s[1], &shift) ||
         (!fr_args_none(s[2]) && !PyLong_CheckExact(s[2])))
-        return fr_hand_name("roll", args, nargs, kw);
+        return fr_fallback_name("roll", args, nargs, kw);
     if (!fr_args_none(s[2])) {
         if (fr_args_axis(s[2], fr_of(s[0])->layout->ndim, &axis) < 0)
             return NULL;

@@ -6,7 +6,7 @@
 
 #include "bind/tensor/tensor.h"
 
-/* The mask that the key is, of t's first axes. FR_VALUE_HAND: the key is something else. */
+/* The mask that the key is, of t's first axes. FR_VALUE_FALLBACK: the key is something else. */
 static int
 mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x)
 {
@@ -18,14 +18,14 @@ mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x)
         key = PyTuple_GET_ITEM(key, 0);
     if (fr_is_tensor(key) ? fr_of(key)->dtype != FR_BOOL
                           : !fr_numpy_is_array(key) || fr_numpy_array_dtype(key) != FR_BOOL)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if ((st = fr_value_get(key, false, x)) != FR_VALUE_OK)
         return st;
     m = x->arg.t->layout;
     if (m->ndim != 0 && m->ndim <= l->ndim && !memcmp(fr_layout_dims(m), fr_layout_dims(l), m->ndim * sizeof(int64_t)))
         return FR_VALUE_OK;
     fr_value_clear(x);
-    return FR_VALUE_HAND;
+    return FR_VALUE_FALLBACK;
 }
 
 static int
@@ -34,7 +34,7 @@ result_of(fr_status st, const struct fr_err *err)
     if (st == FR_OK)
         return FR_VALUE_OK;
     if (st == FR_ENOTSUP)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     fr_errors_raise(st, err);
     return FR_VALUE_ERROR;
 }
@@ -71,11 +71,11 @@ set_number(struct fr_tensor *t, const struct fr_tensor *m, PyObject *value)
 
     if (fr_is_tensor(value)) {
         if (fr_of(value)->layout->ndim != 0)
-            return FR_VALUE_HAND;
+            return FR_VALUE_FALLBACK;
         args[1].t = fr_of(value);
     } else if (fr_numpy_is_scalar(value) && fr_numpy_scalar(value, &args[1].n) &&
                args[1].n.dtype != t->dtype) {
-        return FR_VALUE_HAND; /* under a mask, NumPy casts it like an array, without a look at its range */
+        return FR_VALUE_FALLBACK; /* under a mask, NumPy casts it like an array, without a look at its range */
     } else {
         int got = fr_value_element(value, t->dtype, &args[1].n);
         if (got != FR_VALUE_OK)
@@ -125,7 +125,7 @@ fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
     if (st != FR_VALUE_OK)
         return st;
     st = set_number(fr_of(self), mask.arg.t, value);
-    if (st == FR_VALUE_HAND && !fr_chosen_meets(fr_of(self), mask.object))
+    if (st == FR_VALUE_FALLBACK && !fr_chosen_meets(fr_of(self), mask.object))
         st = set_array(fr_of(self), mask.arg.t, value);
     fr_value_clear(&mask);
     return st;
@@ -163,16 +163,16 @@ fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
     struct fr_value         x;
     struct fr_err           err;
     fr_status               st = FR_OK;
-    int                     got = FR_VALUE_HAND;
+    int                     got = FR_VALUE_FALLBACK;
 
     if (nargs == 1 && !(kw && PyTuple_GET_SIZE(kw)) && (got = fr_value_tensor(args[0], &x)) == FR_VALUE_ERROR)
         return NULL;
     if (got == FR_VALUE_OK && x.arg.t->layout->ndim == 0) {
         fr_value_clear(&x);
-        got = FR_VALUE_HAND;
+        got = FR_VALUE_FALLBACK;
     }
-    if (got == FR_VALUE_HAND)
-        return fr_hand_name(name, args, nargs, kw);
+    if (got == FR_VALUE_FALLBACK)
+        return fr_fallback_name(name, args, nargs, kw);
     t = x.arg.t;
     FR_TRACE_HERE();
     if (t->dtype != FR_BOOL) {

@@ -293,7 +293,7 @@ static PyObject *
 fill(PyObject *self, PyObject *value)
 {
     if (fr_object(self)->scalar)
-        return fr_hand_method("fill", FR_WRITES, (PyObject *[]){self, value}, 2, NULL);
+        return fr_fallback_method("fill", FR_WRITES, (PyObject *[]){self, value}, 2, NULL);
     return fr_index_assign_number(fr_of(self), value) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
@@ -396,10 +396,10 @@ array_namespace(METHOD_ARGS)
 }
 
 static PyObject *
-hand_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
+fallback_clip(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     (void)module;
-    return fr_hand_method("clip", FR_READS, args, nargs, kw);
+    return fr_fallback_method("clip", FR_READS, args, nargs, kw);
 }
 
 static struct fr_signature clip_signature = {"clip", 0, 3, 3, {"min", "max", "out"}, {NULL}};
@@ -413,7 +413,7 @@ clip(METHOD_ARGS)
     for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(kw); i++) {
         const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kw, i));
         if (!key || (strcmp(key, "min") && strcmp(key, "max") && strcmp(key, "out")))
-            return fr_args_method(hand_clip, self, args, nargs, kw);
+            return fr_args_method(fallback_clip, self, args, nargs, kw);
     }
     if (fr_args_parse(&clip_signature, args, nargs, kw, s) < 0)
         return NULL;

@@ -216,7 +216,7 @@ fr_number_map(fr_op op, fr_args objects, int n, bool binary)
     switch (fr_value_all(op, objects, n, binary, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: return fr_namesake_call(op, objects, n, NULL);
+    case FR_VALUE_FALLBACK: return fr_namesake_call(op, objects, n, NULL);
     default: break;
     }
     result = trace(without_division(op, args), args, n, NULL, binary ? fr_number_how(objects[0], objects[1]) : FR_SITE_UFUNC);
@@ -314,10 +314,10 @@ in_place(fr_op op, PyObject *a, PyObject *b)
     switch (fr_value_all(op, objects, 2, true, x, args)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: {
+    case FR_VALUE_FALLBACK: {
         PyObject *kwnames = PyTuple_Pack(1, fr_str_out);
         PyObject *all[3] = {a, b, a};
-        result = kwnames ? fr_hand_name(fr_op_info[op].name, all, 2, kwnames) : NULL;
+        result = kwnames ? fr_fallback_name(fr_op_info[op].name, all, 2, kwnames) : NULL;
         Py_XDECREF(kwnames);
         if (!result)
             return NULL;
@@ -412,7 +412,7 @@ fr_number_richcompare(PyObject *a, PyObject *b, int op)
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
     /* None, strings: NumPy says element by element that they differ, or that they have no order. */
-    case FR_VALUE_HAND: return fr_hand_method(names[op], FR_READS, objects, 2, NULL);
+    case FR_VALUE_FALLBACK: return fr_fallback_method(names[op], FR_READS, objects, 2, NULL);
     default: break;
     }
     result = trace(ops[op], args, 2, NULL, 0);

@@ -176,19 +176,19 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     (void)module;
     if (fr_args_parse(&pad_signature, args, nargs, kw, s) < 0) {
         PyErr_Clear(); /* stat_length, end_values, reflect_type */
-        return fr_hand_name("pad", args, nargs, kw);
+        return fr_fallback_name("pad", args, nargs, kw);
     }
     if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim == 0 || (p.mode = mode_of(s[2])) == N_MODES ||
         (s[3] && p.mode != CONSTANT))
-        return fr_hand_name("pad", args, nargs, kw);
+        return fr_fallback_name("pad", args, nargs, kw);
     t = fr_of(s[0]);
     p.ndim = t->layout->ndim;
     memcpy(p.inner, fr_layout_dims(t->layout), (size_t)p.ndim * sizeof *p.inner);
     if (!pad_widths(s[1], p.ndim, p.w) || (p.mode != CONSTANT && !is_narrow(&p)))
-        return fr_hand_name("pad", args, nargs, kw);
+        return fr_fallback_name("pad", args, nargs, kw);
     if (s[3]) {
         if (!PyLong_CheckExact(s[3]) && !PyFloat_CheckExact(s[3]))
-            return fr_hand_name("pad", args, nargs, kw);
+            return fr_fallback_name("pad", args, nargs, kw);
         if (fr_value_store(s[3], t->dtype, &p.value.n) != FR_VALUE_OK)
             return NULL;
     }
@@ -199,7 +199,7 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         p.dims[i] = p.inner[i] + p.w[i][0] + p.w[i][1];
         p.strides[i] = step;
         if (__builtin_mul_overflow(step, p.dims[i] ? p.dims[i] : 1, &step))
-            return fr_hand_name("pad", args, nargs, kw);
+            return fr_fallback_name("pad", args, nargs, kw);
     }
     FR_TRACE_HERE();
     st = fr_dims_count(p.ndim, p.dims, fr_dtype_size(t->dtype), &count, &err);

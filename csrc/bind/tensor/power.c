@@ -70,11 +70,11 @@ fr_power_check(const struct fr_arg *base, const struct fr_arg *exponent)
     if (b >= FR_F16 || e >= FR_F16 || fr_dtype_kind(e) != 'i')
         return FR_VALUE_OK;
     if (exponent->t)
-        return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_HAND;
+        return fr_dtype_promote(b, e) >= FR_F16 ? FR_VALUE_OK : FR_VALUE_FALLBACK;
     if (exponent->n.v.i64 >= 0 || exponent->n.huge)
         return FR_VALUE_OK;
     if (base->t && base->t->layout->n_elems == 0)
-        return FR_VALUE_HAND; /* no power is taken, so none is refused */
+        return FR_VALUE_FALLBACK; /* no power is taken, so none is refused */
     /* uint64 with a typed negative int64 promotes to float64, which is fine. */
     if (!exponent->n.weak && fr_dtype_promote(b, e) >= FR_F16)
         return FR_VALUE_OK;
@@ -165,11 +165,11 @@ fr_power(PyObject *a, PyObject *b, PyObject *into, bool binary)
     fits = st != FR_VALUE_OK || !into || !does_not_fit(args, into);
     if (st == FR_VALUE_OK && fits)
         st = fr_power_check(&args[0], &args[1]);
-    if (st == FR_VALUE_HAND) {
+    if (st == FR_VALUE_FALLBACK) {
         PyObject *all[3] = {a, b, into};
         PyObject *kwnames = into ? PyTuple_Pack(1, fr_str_out) : NULL;
         if (!into || kwnames)
-            result = fr_hand_name("power", all, 2, kwnames);
+            result = fr_fallback_name("power", all, 2, kwnames);
         Py_XDECREF(kwnames);
         if (result && into)
             Py_SETREF(result, Py_NewRef(into));

@@ -137,7 +137,7 @@ operands(fr_args args, bool binary, struct fr_value *x)
     /* NumPy has the words for what a number is not; and dot of numbers. */
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
-    return FR_VALUE_HAND;
+    return FR_VALUE_FALLBACK;
 }
 
 /* out= that a product of these shapes can be stored into without a word from NumPy. `exact`: dot wants the
@@ -184,7 +184,7 @@ matmul(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     struct fr_value x[2];
     PyObject       *out, *result = NULL;
-    int             st = FR_VALUE_HAND;
+    int             st = FR_VALUE_FALLBACK;
 
     (void)module;
     if (only_out(args, nargs, kw, &out))
@@ -195,11 +195,11 @@ matmul(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         else if (fits(x[0].arg.t, x[1].arg.t, out, false))
             result = product_into(x[0].arg.t, x[1].arg.t, out, 0);
         else
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("matmul", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("matmul", args, nargs, kw) : result;
 }
 
 /* ---- dot
@@ -364,7 +364,7 @@ dot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     struct fr_value x[2];
     PyObject       *out, *result = NULL;
-    int             st = FR_VALUE_HAND;
+    int             st = FR_VALUE_FALLBACK;
 
     (void)module;
     if (only_out(args, nargs, kw, &out))
@@ -375,13 +375,13 @@ dot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         if (!out && dot_is_multiply(a, b))
             result = multiply_ones(a, b);
         else if (!dot_is_matmul(a, b) || (out && !fits(a, b, out, true)))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         else if (aligned(a->layout, b->layout))
             result = dot_of(a, b, out);
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("dot", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("dot", args, nargs, kw) : result;
 }
 
 static PyObject *
@@ -405,7 +405,7 @@ inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     struct fr_value  x[2];
     struct fr_tensor turned = {.storage = NULL};
     PyObject        *result = NULL;
-    int              st = FR_VALUE_HAND;
+    int              st = FR_VALUE_FALLBACK;
 
     (void)module;
     if (nargs == 2 && !kw)
@@ -416,20 +416,20 @@ inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
         if (la->ndim < 1 || lb->ndim < 1 || lb->ndim > 2 ||
             fr_layout_dims(la)[la->ndim - 1] != fr_layout_dims(lb)[lb->ndim - 1]) {
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         } else if (turn(b, &turned) == 0) {
             if (dot_is_multiply(a, &turned))
                 result = multiply_ones(a, &turned);
             else if (dot_is_matmul(a, &turned))
                 result = dot_of(a, &turned, NULL);
             else
-                st = FR_VALUE_HAND;
+                st = FR_VALUE_FALLBACK;
             fr_tensor_clear(&turned);
         }
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("inner", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("inner", args, nargs, kw) : result;
 }
 
 /* Of real vectors vdot is matmul: unlike dot it copies none. Complex numbers it conjugates on the way. */
@@ -438,7 +438,7 @@ vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     struct fr_value x[2];
     PyObject       *result = NULL;
-    int             st = FR_VALUE_HAND;
+    int             st = FR_VALUE_FALLBACK;
 
     (void)module;
     if (nargs == 2 && !kw)
@@ -449,13 +449,13 @@ vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
         if (la->ndim != 1 || lb->ndim != 1 || la->n_elems != lb->n_elems ||
             fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
-            st = FR_VALUE_HAND;
+            st = FR_VALUE_FALLBACK;
         else
             result = product(a, b, 0);
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
-    return st == FR_VALUE_HAND ? fr_hand_name("vdot", args, nargs, kw) : result;
+    return st == FR_VALUE_FALLBACK ? fr_fallback_name("vdot", args, nargs, kw) : result;
 }
 
 /* ---- the operator */
@@ -484,7 +484,7 @@ product_operator(PyObject *a, PyObject *b)
     switch (operands(both, true, x)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
-    case FR_VALUE_HAND: return fr_hand_name("matmul", both, 2, NULL);
+    case FR_VALUE_FALLBACK: return fr_fallback_name("matmul", both, 2, NULL);
     default: break;
     }
     result = product(x[0].arg.t, x[1].arg.t, 0);
@@ -504,7 +504,7 @@ product_in_place(PyObject *a, PyObject *b)
     if (fr_is_tensor(b) && fr_of(b)->layout->ndim >= 2 && can_multiply(fr_of(a), fr_of(b)) &&
         fits(fr_of(a), fr_of(b), a, false))
         return product_into(fr_of(a), fr_of(b), a, 0);
-    return fr_hand_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
+    return fr_fallback_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
 }
 
 PyMethodDef fr_product_methods[] = {

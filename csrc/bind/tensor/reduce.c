@@ -37,7 +37,7 @@ add_axis(struct subject *s)
     fr_status               st;
 
     if (l->ndim == FR_MAX_DIMS)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     memcpy(dims, fr_layout_dims(l), l->ndim * sizeof *dims);
     memcpy(strides, fr_layout_strides(l), l->ndim * sizeof *strides);
     dims[l->ndim] = strides[l->ndim] = 1;
@@ -129,7 +129,7 @@ finish(struct fr_tensor *t, PyObject *out, PyObject **result)
         memcmp(fr_layout_dims(fr_of(out)->layout), fr_layout_dims(t->layout),
                t->layout->ndim * sizeof(int64_t)) != 0) {
         fr_tensor_clear(t);
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     st = fr_of(out)->readonly ? fr_fail(&err, FR_EVALUE, "output array is read-only")
                               : fr_trace_store(fr_of(out), &arg, &err);
@@ -147,7 +147,7 @@ static int
 failed(fr_status st, const struct fr_err *err)
 {
     if (st == FR_ENOTSUP)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (st != FR_N_STATUS)
         fr_errors_raise(st, err);
     return FR_VALUE_ERROR;
@@ -159,12 +159,12 @@ dtype_of_request(const struct fr_request *q, fr_dtype *d)
     int st = fr_trace_at_once && !fr_args_none(q->dtype) ? 0 /* how often it warns depends on NumPy's buffers */
                                                          : fr_numpy_to_dtype(q->dtype, FR_N_DTYPES, d);
 
-    return st > 0 ? FR_VALUE_OK : st < 0 ? FR_VALUE_ERROR : FR_VALUE_HAND;
+    return st > 0 ? FR_VALUE_OK : st < 0 ? FR_VALUE_ERROR : FR_VALUE_FALLBACK;
 }
 
 /* ---- where= and initial= */
 
-/* initial= as a number of the dtype d that NumPy takes without a word; HAND otherwise. */
+/* initial= as a number of the dtype d that NumPy takes without a word; FALLBACK otherwise. */
 static int
 initial_of(PyObject *o, fr_dtype d, struct fr_arg *arg)
 {
@@ -173,16 +173,16 @@ initial_of(PyObject *o, fr_dtype d, struct fr_arg *arg)
     int               st;
 
     if (!PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     st = fr_value_get(o, false, &x[1]);
     if (st != FR_VALUE_OK || fr_dtype_promote_weak(d, x[1].arg.n.weak) != d)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     x[0].arg.t = &like;
     st = fr_value_fit(FR_OP_maximum, x, 2);
     *arg = x[1].arg;
     if (st == FR_VALUE_ERROR)
         PyErr_Clear(); /* NumPy finds its own words */
-    return st == FR_VALUE_OK ? st : FR_VALUE_HAND;
+    return st == FR_VALUE_OK ? st : FR_VALUE_FALLBACK;
 }
 
 /* The masked elements replaced by what does not matter to the reduction, traced. */
@@ -200,7 +200,7 @@ apply_where(struct subject *s, PyObject *where, const struct fr_arg *neutral)
         return st;
     if (mask.arg.t->dtype != FR_BOOL || mask.arg.t->layout->ndim > s->ndim) {
         fr_value_clear(&mask);
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     args[0] = mask.arg;
     args[1].t = s->t;
@@ -214,7 +214,7 @@ apply_where(struct subject *s, PyObject *where, const struct fr_arg *neutral)
     /* A mask that makes the array larger is NumPy's. */
     if (t.layout->n_elems != s->t->layout->n_elems || t.layout->ndim != s->t->layout->ndim) {
         fr_tensor_clear(&t);
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     if (t.layout->n_elems == 0) { /* nothing to mask, and what is made anew forgets the order of the axes */
         fr_tensor_clear(&t);
@@ -245,7 +245,7 @@ prepare(struct subject *s, fr_op op, const struct fr_request *q, struct fr_arg *
     if (!q->initial && (!q->where || q->where == Py_True))
         return FR_VALUE_OK;
     if (q->initial == Py_None || !order_is_free(op, d) || s->ndim != s->t->layout->ndim)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (q->initial) {
         st = initial_of(q->initial, result, initial);
         if (st != FR_VALUE_OK)
@@ -256,7 +256,7 @@ prepare(struct subject *s, fr_op op, const struct fr_request *q, struct fr_arg *
         return FR_VALUE_OK;
     if (fr_op_picks(op)) {
         if (!q->initial)
-            return FR_VALUE_HAND;
+            return FR_VALUE_FALLBACK;
         neutral = *initial;
     } else {
         neutral.n.v.i64 = fr_op_info[op].identity == FR_IDENTITY_one;
@@ -303,13 +303,13 @@ fr_reduce_trace_reduce(fr_op op, const struct fr_request *q, PyObject **result)
     FR_TRACE_HERE();
     /* A sum in bool is a logical or. */
     if (((q->initial || q->where) && d != FR_N_DTYPES) || d == FR_BOOL)
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     if (st == FR_VALUE_OK)
         st = prepare(&s, op, q, &initial, &joined);
     if (st == FR_VALUE_OK && !order_is_free(op, d == FR_N_DTYPES ? s.t->dtype : d) && out_turns(&s, q->out))
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     if (st == FR_VALUE_OK && joined && fr_op_picks(op) && s.t->layout->n_elems == 0)
-        st = FR_VALUE_HAND; /* nothing but the initial value */
+        st = FR_VALUE_FALLBACK; /* nothing but the initial value */
     if (st == FR_VALUE_OK) {
         fst = fr_trace_reduce(op, s.t, s.axes, s.keepdims, d, &t, &err);
         if (fst == FR_OK && joined)
@@ -455,7 +455,7 @@ fr_reduce_trace_moment(enum fr_moment moment, const struct fr_request *q, PyObje
 
     if (st == FR_VALUE_OK && ((q->where && q->where != Py_True) || q->mean || d == FR_BOOL ||
                               (!is_mean && d != FR_N_DTYPES && fr_dtype_is_complex(d))))
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     if (st == FR_VALUE_OK && ddof_of(q, &ddof) < 0)
         st = FR_VALUE_ERROR;
     if (st == FR_VALUE_OK)
@@ -465,7 +465,7 @@ fr_reduce_trace_moment(enum fr_moment moment, const struct fr_request *q, PyObje
     /* NumPy sums in another order then, or the mean in half precision. */
     if (out_turns(&s, q->out) || too_few(&s, ddof) || (is_mean && s.t->dtype == FR_F16 && !fr_args_none(q->out))) {
         subject_clear(&s);
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     }
     FR_TRACE_HERE();
     fst = is_mean ? fr_trace_mean(s.t, s.axes, s.keepdims, d, &t, &err)
@@ -485,7 +485,7 @@ fr_reduce_trace_ptp(const struct fr_request *q, PyObject **result)
     struct fr_arg    args[2] = {{.t = &most}, {.t = &least}};
     struct fr_err    err;
     fr_status        fst;
-    int              st = fr_args_none(q->out) ? subject_get(&s, q) : FR_VALUE_HAND;
+    int              st = fr_args_none(q->out) ? subject_get(&s, q) : FR_VALUE_FALLBACK;
 
     if (st != FR_VALUE_OK)
         return st;
@@ -539,7 +539,7 @@ fr_reduce_trace_scan(fr_op op, const struct fr_request *q, PyObject **result)
     int               axis, st = dtype_of_request(q, &d);
 
     if (st == FR_VALUE_OK && d == FR_BOOL)
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     if (st == FR_VALUE_OK)
         st = fr_value_tensor(q->a, &x);
     if (st != FR_VALUE_OK)

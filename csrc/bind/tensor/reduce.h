@@ -9,7 +9,7 @@ struct fr_request {
     PyObject *a, *axis, *dtype, *out, *keepdims, *initial, *where, *ddof, *mean, *correction;
 };
 
-/* Each traces one reduction into *result and returns FR_VALUE_OK, _ERROR, or _HAND where it is NumPy's. */
+/* Each traces one reduction into *result and returns FR_VALUE_OK, _ERROR, or _FALLBACK where it is NumPy's. */
 int fr_reduce_trace_reduce(fr_op, const struct fr_request *, PyObject **result); /* sum ... all */
 int fr_reduce_trace_arg(fr_op, const struct fr_request *, PyObject **result);
 enum fr_moment { FR_MEAN, FR_VAR, FR_STD };

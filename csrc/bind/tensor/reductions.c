@@ -61,8 +61,8 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
 #define ACCUMULATE_SIGNATURE 2, 4, {"a", "axis", "dtype", "out"}
 #define ACCUMULATE_FIELDS SCAN_FIELDS
 
-/* The function reduce_<name>, which traces by `call`, or hands over by `hand`; without a module it is the method. */
-#define REDUCTION(name, kind, call, hand)                                                          \
+/* The function reduce_<name>, which traces by `call`, or falls back by `fallback`; without a module it is the method. */
+#define REDUCTION(name, kind, call, fallback)                                                      \
     static struct reduction name##_reduction = {{#name, 1, kind##_SIGNATURE, {NULL}}, kind##_FIELDS}; \
     static PyObject *reduce_##name(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw) \
     {                                                                                              \
@@ -70,9 +70,9 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
         PyObject         *result = NULL;                                                           \
         if (parse(&name##_reduction, args, nargs, kw, &q) < 0)                                     \
             return NULL;                                                                           \
-        if ((call) != FR_VALUE_HAND)                                                               \
+        if ((call) != FR_VALUE_FALLBACK)                                                           \
             return result;                                                                         \
-        return module ? hand : fr_hand_method(#name, FR_READS, args, nargs, kw);                   \
+        return module ? fallback : fr_fallback_method(#name, FR_READS, args, nargs, kw);           \
     }
 #define REDUCE(name, rule, ...)                                                                    \
     REDUCTION(name, rule,                                                                          \
@@ -80,16 +80,16 @@ parse(struct reduction *r, fr_args args, Py_ssize_t nargs, PyObject *kw, struct 
                                               : fr_reduce_trace_reduce(FR_OP_##name, &q, &result), \
               fr_namesake_call(FR_OP_##name, args, nargs, kw))
 #include "ir/ops.def"
-#define HAND(name) fr_hand_name(name, args, nargs, kw)
-REDUCTION(mean, MEAN, fr_reduce_trace_moment(FR_MEAN, &q, &result), HAND("mean"))
-REDUCTION(var, VAR, fr_reduce_trace_moment(FR_VAR, &q, &result), HAND("var"))
-REDUCTION(std, VAR, fr_reduce_trace_moment(FR_STD, &q, &result), HAND("std"))
-REDUCTION(ptp, PTP, fr_reduce_trace_ptp(&q, &result), HAND("ptp"))
-REDUCTION(count_nonzero, COUNT, fr_reduce_trace_count(&q, &result), HAND("count_nonzero"))
-REDUCTION(cumsum, SCAN, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result), HAND("cumsum"))
-REDUCTION(cumprod, SCAN, fr_reduce_trace_scan(FR_OP_cumprod, &q, &result), HAND("cumprod"))
-REDUCTION(cummax, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummax, &q, &result), HAND("maximum.accumulate"))
-REDUCTION(cummin, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummin, &q, &result), HAND("minimum.accumulate"))
+#define FALLBACK(name) fr_fallback_name(name, args, nargs, kw)
+REDUCTION(mean, MEAN, fr_reduce_trace_moment(FR_MEAN, &q, &result), FALLBACK("mean"))
+REDUCTION(var, VAR, fr_reduce_trace_moment(FR_VAR, &q, &result), FALLBACK("var"))
+REDUCTION(std, VAR, fr_reduce_trace_moment(FR_STD, &q, &result), FALLBACK("std"))
+REDUCTION(ptp, PTP, fr_reduce_trace_ptp(&q, &result), FALLBACK("ptp"))
+REDUCTION(count_nonzero, COUNT, fr_reduce_trace_count(&q, &result), FALLBACK("count_nonzero"))
+REDUCTION(cumsum, SCAN, fr_reduce_trace_scan(FR_OP_cumsum, &q, &result), FALLBACK("cumsum"))
+REDUCTION(cumprod, SCAN, fr_reduce_trace_scan(FR_OP_cumprod, &q, &result), FALLBACK("cumprod"))
+REDUCTION(cummax, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummax, &q, &result), FALLBACK("maximum.accumulate"))
+REDUCTION(cummin, ACCUMULATE, fr_reduce_trace_scan(FR_OP_cummin, &q, &result), FALLBACK("minimum.accumulate"))
 
 /* cumulative_sum and cumulative_prod of the Array API: an axis must be named where there are several. */
 static struct fr_signature cumulative_signature = {
@@ -105,10 +105,10 @@ cumulative(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject 
     if (fr_is_tensor(s[0]) && (!s[4] || s[4] == Py_False) && fr_of(s[0])->layout->ndim &&
         (!fr_args_none(s[1]) || fr_of(s[0])->layout->ndim == 1)) {
         struct fr_request q = {.a = s[0], .axis = s[1], .dtype = s[2], .out = s[3]};
-        if (fr_reduce_trace_scan(op, &q, &result) != FR_VALUE_HAND)
+        if (fr_reduce_trace_scan(op, &q, &result) != FR_VALUE_FALLBACK)
             return result;
     }
-    return fr_hand_name(name, args, nargs, kw);
+    return fr_fallback_name(name, args, nargs, kw);
 }
 
 static PyObject *
@@ -141,7 +141,7 @@ fr_reductions_trace(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *
     if (fr_args_parse(&trace_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (!fr_is_tensor(s[0]) || fr_of(s[0])->layout->ndim < 2)
-        return fr_hand_name("trace", args, nargs, kw);
+        return fr_fallback_name("trace", args, nargs, kw);
     x.arg.t = fr_of(s[0]);
     n = x.arg.t->layout->ndim;
     if ((s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred()) ||

@@ -54,7 +54,7 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (!fr_is_tensor(s[0]) || fr_args_dims(s[1], false, &n_reps, reps) < 0) {
         PyErr_Clear();
-        return fr_hand_name("tile", args, nargs, kw);
+        return fr_fallback_name("tile", args, nargs, kw);
     }
     const struct fr_layout *l = fr_of(s[0])->layout;
     bool once = true;
@@ -64,7 +64,7 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (once)
         return copy_under(fr_of(s[0]), ndim);
     if (2 * ndim > FR_MAX_DIMS)
-        return fr_hand_name("tile", args, nargs, kw);
+        return fr_fallback_name("tile", args, nargs, kw);
     for (int i = 0; i < ndim; i++) {
         int     k = i - (ndim - l->ndim), r = i - (ndim - n_reps);
         int64_t n = k < 0 ? 1 : fr_layout_dims(l)[k], times = r < 0 ? 1 : reps[r];
@@ -73,7 +73,7 @@ tile(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         dims[2 * i + 1] = n;
         strides[2 * i + 1] = k < 0 ? 0 : fr_layout_strides(l)[k];
         if (__builtin_mul_overflow(times, n, &out[i]))
-            return fr_hand_name("tile", args, nargs, kw);
+            return fr_fallback_name("tile", args, nargs, kw);
     }
     if (l->n_elems == 0) /* nothing to repeat: a window of it, as in NumPy, read-only if it is */
         return fr_shape_reshape(fr_of(s[0]), ndim, out, 'C', -1);
@@ -96,7 +96,7 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (!fr_is_tensor(s[0]) || !PyLong_CheckExact(s[1]) || !fr_value_small_int(s[1], &times) ||
         times < 0 || fr_of(s[0])->layout->ndim >= FR_MAX_DIMS ||
         (fr_of(s[0])->layout->ndim == 0 && !fr_args_none(s[2])))
-        return fr_hand_name("repeat", args, nargs, kw);
+        return fr_fallback_name("repeat", args, nargs, kw);
     if (fr_args_none(s[2])) {
         flat = fr_shape_ravel(fr_of(s[0]), 'C', false);
     } else {
@@ -115,7 +115,7 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             strides[k++] = 0;
             if (__builtin_mul_overflow(out[i], times, &out[i])) {
                 Py_DECREF(flat);
-                return fr_hand_name("repeat", args, nargs, kw);
+                return fr_fallback_name("repeat", args, nargs, kw);
             }
         }
     }

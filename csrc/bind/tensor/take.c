@@ -59,7 +59,7 @@ fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, i
     fr_tensor_clear(&joint);
     fr_tensor_clear(&merged);
     if (st == FR_ENOTSUP)
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     *result = fr_type_result(st, &out, &err);
     return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
 }
@@ -103,7 +103,7 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     fr_tensor_clear(&merged);
     fr_tensor_clear(&v);
     if (st == FR_ENOTSUP || st == FR_EINDEX) /* which error comes first is NumPy's to say */
-        return FR_VALUE_HAND;
+        return FR_VALUE_FALLBACK;
     if (st == FR_OK)
         return FR_VALUE_OK;
     fr_errors_raise(st, &err);
@@ -125,14 +125,14 @@ take(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (!fr_args_none(s[3]) ||
         (s[4] && !(PyUnicode_Check(s[4]) && PyUnicode_CompareWithASCIIString(s[4], "raise") == 0)) ||
-        (st = fr_value_kept(s[0], &x)) == FR_VALUE_HAND)
-        return fr_hand_name("take", args, nargs, kw);
+        (st = fr_value_kept(s[0], &x)) == FR_VALUE_FALLBACK)
+        return fr_fallback_name("take", args, nargs, kw);
     if (st == FR_VALUE_ERROR)
         return NULL;
     if (fr_args_none(s[2]))
         flat = fr_shape_ravel(x.arg.t, 'C', false);
     else if (x.arg.t->layout->ndim == 0)
-        st = FR_VALUE_HAND;
+        st = FR_VALUE_FALLBACK;
     else if (fr_args_axis(s[2], x.arg.t->layout->ndim, &axis) < 0)
         st = FR_VALUE_ERROR;
     if (fr_args_none(s[2]) && !flat)
@@ -145,8 +145,8 @@ take(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
     Py_XDECREF(flat);
     fr_value_clear(&x);
-    if (st == FR_VALUE_HAND)
-        return fr_hand_name("take", args, nargs, kw);
+    if (st == FR_VALUE_FALLBACK)
+        return fr_fallback_name("take", args, nargs, kw);
     if (result) /* one element is a scalar */
         fr_type_set_scalar(result, fr_of(result)->layout->ndim == 0);
     return result;

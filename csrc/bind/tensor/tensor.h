@@ -100,7 +100,7 @@ int       fr_index_assign(struct fr_tensor *dst, PyObject *value);
 int       fr_index_assign_number(struct fr_tensor *dst, PyObject *value);   /* one number only */
 
 /* ---- chosen.c */
-/* What is assigned to places that are chosen, in t's dtype: a new handle. FR_VALUE_HAND: not an array or number whose
+/* What is assigned to places that are chosen, in t's dtype: a new handle. FR_VALUE_FALLBACK: not an array or number whose
  * kind fits, of which NumPy would have something to say. */
 int       fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out);
 /* Whether the array or tensor may show some of t's elements. NumPy, which reads it while it writes into t, then has
@@ -109,7 +109,7 @@ bool      fr_chosen_meets(const struct fr_tensor *t, PyObject *o);
 /* One or more of these are computed for an index, which is counted once. */
 void      fr_chosen_sync(const struct fr_tensor *const *, int n);
 
-/* ---- mask.c: a key that is one array of bools. FR_VALUE_HAND: it is something else, or left to NumPy */
+/* ---- mask.c: a key that is one array of bools. FR_VALUE_FALLBACK: it is something else, or left to NumPy */
 int       fr_mask_get(PyObject *self, PyObject *key, PyObject **result);
 int       fr_mask_set(PyObject *self, PyObject *key, PyObject *value);
 /* nonzero(args[0]), of which where() with one argument is another `name`. */
@@ -120,7 +120,7 @@ PyObject *fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyOb
  * order as in fr_trace_take. FR_VALUE_*. */
 int       fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
                         char order, PyObject **result);
-/* The same as the target of an assignment, now. FR_VALUE_HAND: nothing was written. */
+/* The same as the target of an assignment, now. FR_VALUE_FALLBACK: nothing was written. */
 int       fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
                          PyObject *value);
 

@@ -125,8 +125,8 @@ method(PyObject *self, const char *name, fr_args args, Py_ssize_t nargs, PyObjec
 
     while (bound && i < n && !fr_is_tensor(args[i]))
         i++;
-    if (bound) /* NumPy asks a tensor; what stands in lists, and new arrays, are tensors by hand.c */
-        result = i < n ? PyObject_Vectorcall(bound, args, (size_t)nargs, kw) : fr_hand_call(bound, args, nargs, kw);
+    if (bound) /* NumPy asks a tensor; what stands in lists, and new arrays, are tensors by fallback.c */
+        result = i < n ? PyObject_Vectorcall(bound, args, (size_t)nargs, kw) : fr_fallback_call(bound, args, nargs, kw);
     Py_XDECREF(bound);
     return result;
 }

@@ -109,7 +109,7 @@ read_diagonal(PyObject *const *s, const struct fr_tensor *t, int64_t *k, int *ax
         if (fr_args_parse(&function##_signature, args, nargs, kw, s) < 0)                          \
             return NULL;                                                                           \
         switch (fr_value_kept(s[0], &x)) {                                                       \
-        case FR_VALUE_HAND: return fr_hand_name(#function, args, nargs, kw);                       \
+        case FR_VALUE_FALLBACK: return fr_fallback_name(#function, args, nargs, kw);               \
         case FR_VALUE_OK:                                                                          \
             result = fr_type_view_of(s[0], function##_call(x.arg.t, s), false);                    \
             fr_value_clear(&x);                                                                    \
@@ -165,7 +165,7 @@ SHAPE_FUNCTION(diag, 1, 2, "v", "k")
     int64_t k = 0;
 
     if (t->layout->ndim != 2) /* the values become a diagonal, or it is refused */
-        return fr_hand_name("diag", s, s[1] ? 2 : 1, NULL);
+        return fr_fallback_name("diag", s, s[1] ? 2 : 1, NULL);
     if (s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred())
         return NULL;
     return fr_shape_diagonal(t, k, 0, 1);
@@ -241,7 +241,7 @@ diagonal(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&diagonal_signature, args, nargs, kw, s) < 0)
         return NULL;
     switch (fr_value_kept(s[0], &x)) {
-    case FR_VALUE_HAND: return fr_hand_name("diagonal", args, nargs, kw);
+    case FR_VALUE_FALLBACK: return fr_fallback_name("diagonal", args, nargs, kw);
     case FR_VALUE_OK:
         if (read_diagonal(s, x.arg.t, &k, &a, &b) == 0)
             result = fr_type_view_of(s[0], fr_shape_diagonal(x.arg.t, k, a, b), false);
@@ -285,9 +285,9 @@ at_least_all(const char *name, fr_args args, Py_ssize_t nargs, int n)
             o = x.arg.t->layout->ndim >= n && fr_is_tensor(args[i]) ? Py_NewRef(args[i])
                                                                     : fr_type_view_of(args[i], at_least(x.arg.t, n), true);
             fr_value_clear(&x);
-        } else if (st == FR_VALUE_HAND) {
+        } else if (st == FR_VALUE_FALLBACK) {
             Py_DECREF(result);
-            return fr_hand_name(name, args, nargs, NULL);
+            return fr_fallback_name(name, args, nargs, NULL);
         }
         if (!o)
             Py_CLEAR(result);
@@ -319,7 +319,7 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     Py_ssize_t         n = 0;
     struct fr_err      err;
     PyObject          *result = NULL;
-    bool               hand = false;
+    bool               fallback = false;
 
     (void)module; /* subok= makes no difference here */
     if (!x)
@@ -329,7 +329,7 @@ broadcast_arrays(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         int                     got = fr_value_kept(args[n], &x[n]);
         fr_status               st;
 
-        hand = got == FR_VALUE_HAND;
+        fallback = got == FR_VALUE_FALLBACK;
         if (got != FR_VALUE_OK)
             goto out;
         t = x[n].arg.t;
@@ -360,7 +360,7 @@ out:
     while (n-- > 0)
         fr_value_clear(&x[n]);
     PyMem_Free(x);
-    return hand ? fr_hand_name("broadcast_arrays", args, nargs, kw) : result;
+    return fallback ? fr_fallback_name("broadcast_arrays", args, nargs, kw) : result;
 }
 
 /* The elements from the first to the last in memory, relative to the storage; false: there is none. */
@@ -388,7 +388,7 @@ shares(PyObject *const *args, Py_ssize_t n, PyObject *kw, const char *name, bool
 
         return PyBool_FromLong(exact || a->dtype != b->dtype ? fr_tensors_meet(a, b) : near);
     }
-    return fr_hand_name(name, args, n, kw);
+    return fr_fallback_name(name, args, n, kw);
 }
 
 static PyObject *

@@ -1,4 +1,4 @@
-/* bind/numpy/hand.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
+/* bind/numpy/fallback.c -- what frit does not do itself is handed to NumPy: correctly, and counted.
  *
  * Every tensor among the arguments, at any depth of lists, tuples and dicts, becomes an ndarray over its evaluated memory,
  * or the number that it stands for.
@@ -414,7 +414,7 @@ call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyO
 }
 
 PyObject *
-fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
+fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *result;
 
@@ -425,7 +425,7 @@ fr_hand_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 }
 
 PyObject *
-fr_hand_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+fr_fallback_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     struct fr_name *e = fr_names_get(name, false);
     PyObject       *result;
@@ -456,8 +456,8 @@ call_of_number(PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 }
 
 PyObject *
-fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
-               PyObject *kwnames)
+fr_fallback_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
+                   PyObject *kwnames)
 {
     struct fr_name *e = fr_names_get(name, true);
 
@@ -470,7 +470,7 @@ fr_hand_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t 
 }
 
 PyObject *
-fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs)
+fr_fallback_dict(PyObject *func, PyObject *args, PyObject *kwargs)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(args), n_kw = kwargs ? PyDict_GET_SIZE(kwargs) : 0, i = 0;
     PyObject **list = fr_malloc((size_t)(n + n_kw) * sizeof *list), *kwnames = NULL, *key, *value;
@@ -487,7 +487,7 @@ fr_hand_dict(PyObject *func, PyObject *args, PyObject *kwargs)
         PyTuple_SET_ITEM(kwnames, i, Py_NewRef(key));
         list[n + i++] = value;
     }
-    result = fr_hand_call(func, list, n, kwnames);
+    result = fr_fallback_call(func, list, n, kwnames);
 out:
     Py_XDECREF(kwnames);
     fr_free(list);
@@ -507,10 +507,10 @@ numpy_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
                         "numpy_call() takes a function, a tuple and optionally a dict");
         return NULL;
     }
-    return fr_hand_dict(args[0], args[1], kwargs);
+    return fr_fallback_dict(args[0], args[1], kwargs);
 }
 
-PyMethodDef fr_hand_methods[] = {
+PyMethodDef fr_fallback_methods[] = {
     {"numpy_call", (PyCFunction)(void (*)(void))numpy_call, METH_FASTCALL,
      "numpy_call(func, args, kwargs=None, /)\n--\n\n"
      "func(*args, **kwargs) with every Tensor in them, at any depth of lists, tuples and dicts, as\n"
