@@ -40,7 +40,7 @@ static PyObject *shown(void *crossing, PyObject *o);
 static PyObject *
 shown_tuple(struct crossing *c, PyObject *o)
 {
-    PyObject *list = fr_handles_changed(o, shown, c), *result;
+    PyObject *list = fr_containers_changed(o, shown, c), *result;
 
     if (!list || list == o)
         return list;
@@ -129,7 +129,8 @@ show_dict(struct crossing *c, PyObject *o)
 static PyObject *
 shown_set(struct crossing *c, PyObject *o)
 {
-    PyObject *elements = PySequence_Tuple(o), *list = elements ? fr_handles_changed(elements, shown, c) : NULL, *result = NULL;
+    PyObject *elements = PySequence_Tuple(o), *result = NULL;
+    PyObject *list = elements ? fr_containers_changed(elements, shown, c) : NULL;
 
     if (!list)
         goto out;
@@ -288,7 +289,7 @@ call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
     fr_status       st;
 
     FR_TRACE_HERE();
-    if (fr_handles_eval(args, n_all, AT_ONCE, FR_SYNC_numpy) < 0)
+    if (fr_containers_eval(args, n_all, AT_ONCE, FR_SYNC_numpy) < 0)
         return NULL;
     if ((st = fr_runtime_flush(&err)) != FR_OK)
         return fr_errors_raise(st, &err);

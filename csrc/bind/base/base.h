@@ -99,7 +99,7 @@ extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressio
 PyObject *fr_info_syncs(void);              /* a dict */
 void      fr_info_reset(void);
 
-/* ---- handles.c: the tensors among objects, borrowed from these */
+/* ---- containers.c: the tensors among objects, borrowed from these */
 struct fr_handles {
     const struct fr_tensor **v;        /* `few` until there are more */
     size_t                   n, cap;
@@ -108,12 +108,12 @@ struct fr_handles {
 #define FR_HANDLES(self) {.v = (self).few, .cap = FR_LEN((self).few)}
 enum { FR_ANY_DEPTH = -1 };
 /* Adds each tensor in `o`, itself or at most so many lists, tuples and dicts deep; MemoryError, RecursionError. */
-int       fr_handles_add(struct fr_handles *, PyObject *o, int depth);
-void      fr_handles_free(struct fr_handles *);
+int       fr_containers_add(struct fr_handles *, PyObject *o, int depth);
+void      fr_containers_free(struct fr_handles *);
 /* Computes all that are in the arguments, so deep, in one plan, and counts why. */
-int       fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why);
+int       fr_containers_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why);
 /* True if a tensor stands somewhere in nested lists: then they are evaluated together. */
-bool      fr_handles_hold_tensor(PyObject *o, int depth);
+bool      fr_containers_hold_tensor(PyObject *o, int depth);
 /* Tensors for which a call gets something else: an array or a number. */
 struct fr_guests {
     struct fr_guest {
@@ -126,7 +126,7 @@ struct fr_guests {
 PyObject *fr_guests_add(struct fr_guests *, PyObject *tensor, PyObject *shown);
 void      fr_guests_free(struct fr_guests *);
 /* The items of a list or tuple as change(of, item) has them, as a list; the sequence itself if that changes none. */
-PyObject *fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of);
+PyObject *fr_containers_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of);
 
 static inline bool
 fr_is_container(PyObject *o)

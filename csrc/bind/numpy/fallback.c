@@ -39,7 +39,7 @@ evaluate(fr_args args, Py_ssize_t n_args)
     fr_status     st;
 
     FR_TRACE_HERE();
-    if (fr_handles_eval(args, n_args, MAX_DEPTH, FR_SYNC_fallback) < 0)
+    if (fr_containers_eval(args, n_args, MAX_DEPTH, FR_SYNC_fallback) < 0)
         return -1;
     st = fr_runtime_flush(&err);
     if (st != FR_OK)
@@ -93,7 +93,7 @@ static PyObject *convert(void *call, PyObject *o);
 static PyObject *
 convert_sequence(struct call *c, PyObject *o)
 {
-    PyObject *list = fr_handles_changed(o, convert, c), *result;
+    PyObject *list = fr_containers_changed(o, convert, c), *result;
 
     if (!list || list == o || PyList_Check(o))
         return list;
@@ -399,7 +399,7 @@ call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyO
     found = PyDict_GetItemWithError(table, func);
     if (!found)
         PyErr_Clear(); /* not hashable: not a function of NumPy's */
-    while (found && i < n_all && !fr_handles_hold_tensor(args[i], 0))
+    while (found && i < n_all && !fr_containers_hold_tensor(args[i], 0))
         i++;
     if (!found || i == n_all)
         return false;
@@ -420,19 +420,19 @@ fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 
     if (call_composed(func, args, n, kwnames, &result))
         return result;
-    fr_names_count_function(func);
+    fr_fallback_names_count_function(func);
     return call(func, NULL, args, n, kwnames, is_numpys(func) ? FR_READS : FR_TOUCHES);
 }
 
 PyObject *
 fr_fallback_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
-    struct fr_name *e = fr_names_get(name, false);
+    struct fr_name *e = fr_fallback_names_get(name, false);
     PyObject       *result;
 
     if (!e || call_composed(e->object, args, n, kwnames, &result))
         return e ? result : NULL;
-    fr_names_count(e);
+    fr_fallback_names_count(e);
     return call(e->object, NULL, args, n, kwnames, FR_READS);
 }
 
@@ -459,11 +459,11 @@ PyObject *
 fr_fallback_method(const char *name, enum fr_intent first, fr_args args, Py_ssize_t n,
                    PyObject *kwnames)
 {
-    struct fr_name *e = fr_names_get(name, true);
+    struct fr_name *e = fr_fallback_names_get(name, true);
 
     if (!e)
         return NULL;
-    fr_names_count(e);
+    fr_fallback_names_count(e);
     if (n && fr_is_tensor(args[0]) && fr_object(args[0])->scalar)
         return call_of_number(e->object, args, n, kwnames);
     return call(NULL, e->object, args, n, kwnames, first);

@@ -167,20 +167,20 @@ fr_value_fast(PyObject *o, struct fr_arg *arg)
     return false;
 }
 
-/* ---- names.c */
+/* ---- fallback_names.c */
 struct fr_name {
     const char *name;          /* a literal: its address is the key */
     bool        method;
     PyObject   *object;        /* numpy.<name>, or the interned name of a method */
     uint64_t    n_calls;
 };
-int       fr_names_init(void);
+int       fr_fallback_names_init(void);
 /* `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
-struct fr_name *fr_names_get(const char *name, bool method);
-void      fr_names_count(struct fr_name *);
-void      fr_names_count_function(PyObject *func);
-PyObject *fr_names_counts(void);
-void      fr_names_reset(void);
+struct fr_name *fr_fallback_names_get(const char *name, bool method);
+void      fr_fallback_names_count(struct fr_name *);
+void      fr_fallback_names_count_function(PyObject *func);
+PyObject *fr_fallback_names_counts(void);
+void      fr_fallback_names_reset(void);
 
 /* ---- fallback.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray: writable, for a function that is not
@@ -197,7 +197,7 @@ enum fr_intent { FR_READS, FR_WRITES,   /* during the call */
 PyObject *fr_fallback_method(const char *name, enum fr_intent, fr_args args, Py_ssize_t n,
                              PyObject *kwnames);
 
-extern PyMethodDef fr_fallback_methods[], fr_share_methods[], fr_handed_functions[], fr_handed_methods[];
+extern PyMethodDef fr_fallback_methods[], fr_share_methods[], fr_fallback_always_functions[], fr_fallback_always_methods[];
 
 /* ---- namesake.c */
 bool      fr_namesake_exists(fr_op);

@@ -126,7 +126,7 @@ from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
 
     if (copy == 0 && (fr_numpy_is_scalar(o) || (!PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "__array__"))))
         return no_copy();
-    if (fr_handles_hold_tensor(o, 0)) {
+    if (fr_containers_hold_tensor(o, 0)) {
         PyObject *args[2] = {o, dtype ? dtype : Py_None};
         array = fr_fallback_name("asarray", args, 2, NULL);
         if (!array || fr_is_tensor(array))

@@ -73,7 +73,7 @@ stats(PyObject *module, PyObject *unused)
         ok = ok && put(d, key, fr_ways_taken[i]);
     }
     ok = ok && put(d, "copied_bytes", fr_info_copied_bytes);
-    ok = ok && put_object(d, "fallbacks", fr_names_counts());
+    ok = ok && put_object(d, "fallbacks", fr_fallback_names_counts());
     ok = ok && put_object(d, "syncs", fr_info_syncs());
     if (!ok)
         Py_CLEAR(d);
@@ -97,7 +97,7 @@ stats_reset(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     fr_stats_reset();
     fr_backend->memory_reset_peak();
-    fr_names_reset();
+    fr_fallback_names_reset();
     fr_info_reset();
     Py_RETURN_NONE;
 }
@@ -330,7 +330,7 @@ eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     (void)module;
     FR_TRACE_HERE();
-    if (fr_handles_eval(args, n, FR_ANY_DEPTH, FR_SYNC_eval) < 0)
+    if (fr_containers_eval(args, n, FR_ANY_DEPTH, FR_SYNC_eval) < 0)
         return NULL;
     return n == 1 ? Py_NewRef(args[0]) : fr_args_tuple(args, n);
 }
@@ -344,7 +344,7 @@ fr_engine_explain(PyObject *tensors, const char *kind)
     struct fr_err     err;
     fr_status         st = FR_OK;
 
-    if (fr_handles_add(&h, tensors, FR_ANY_DEPTH) < 0)
+    if (fr_containers_add(&h, tensors, FR_ANY_DEPTH) < 0)
         goto out;
     if ((st = fr_explain(h.v, (int)h.n, kind, &text, &err)) == FR_OK)
         result = fr_site_explain(text);
@@ -352,7 +352,7 @@ fr_engine_explain(PyObject *tensors, const char *kind)
         fr_errors_raise(st, &err);
     fr_free(text);
 out:
-    fr_handles_free(&h);
+    fr_containers_free(&h);
     return result;
 }
 

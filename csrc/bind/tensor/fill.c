@@ -373,7 +373,7 @@ adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *func = fr_numpy_attr(name), *raw, *result;
 
     for (Py_ssize_t i = 0; i < nargs + (kw ? PyTuple_GET_SIZE(kw) : 0); i++)
-        if (fr_handles_hold_tensor(args[i], 0)) {
+        if (fr_containers_hold_tensor(args[i], 0)) {
             Py_XDECREF(func);
             return fr_fallback_name(name, args, nargs, kw);
         }

@@ -504,7 +504,7 @@ may_overflow(PyObject *value, fr_dtype d)
 static int
 assigned(const struct fr_tensor *dst, PyObject *value, struct fr_value *x)
 {
-    bool      list = PyList_Check(value) || PyTuple_Check(value), of_tensors = list && fr_handles_hold_tensor(value, 0);
+    bool      list = PyList_Check(value) || PyTuple_Check(value), of_tensors = list && fr_containers_hold_tensor(value, 0);
     PyObject *items = NULL;
     int       st;
 

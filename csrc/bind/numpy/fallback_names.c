@@ -1,4 +1,4 @@
-/* bind/numpy/names.c -- the NumPy functions that calls were handed to: found once, counted by name.
+/* bind/numpy/fallback_names.c -- the NumPy functions that calls were handed to: found once, counted by name.
  *
  * Our own files hand over by string literals, so a literal's address is the key of a small table; what
  * arrives as a Python function is counted in a dict by its name. */
@@ -13,7 +13,7 @@ static struct fr_name names[N_NAMES];
 static PyObject      *counts;  /* of functions that came as objects: text -> int */
 
 int
-fr_names_init(void)
+fr_fallback_names_init(void)
 {
     counts = PyDict_New();
     return counts ? 0 : -1;
@@ -34,7 +34,7 @@ log_call(const char *name)
 }
 
 struct fr_name *
-fr_names_get(const char *name, bool method)
+fr_fallback_names_get(const char *name, bool method)
 {
     struct fr_name *e;
     uint32_t        i = (uint32_t)(((uintptr_t)name * 0x9e3779b97f4a7c15u) >> 40) + method;
@@ -55,7 +55,7 @@ fr_names_get(const char *name, bool method)
 }
 
 void
-fr_names_count(struct fr_name *e)
+fr_fallback_names_count(struct fr_name *e)
 {
     e->n_calls++;
     log_call(e->name);
@@ -75,7 +75,7 @@ add(PyObject *dict, const char *text, uint64_t n_calls)
 
 /* "matmul", "linalg.norm", "scipy.special.expit". */
 void
-fr_names_count_function(PyObject *func)
+fr_fallback_names_count_function(PyObject *func)
 {
     PyObject   *name, *module, *full = NULL;
     const char *text = NULL;
@@ -104,7 +104,7 @@ fr_names_count_function(PyObject *func)
 }
 
 PyObject *
-fr_names_counts(void)
+fr_fallback_names_counts(void)
 {
     PyObject *dict = PyDict_Copy(counts);
     char      text[80];
@@ -118,7 +118,7 @@ fr_names_counts(void)
 }
 
 void
-fr_names_reset(void)
+fr_fallback_names_reset(void)
 {
     PyDict_Clear(counts);
     for (int i = 0; i < N_NAMES; i++)

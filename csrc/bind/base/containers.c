@@ -1,5 +1,5 @@
-/* bind/base/handles.c -- the tensors among objects, at any depth of lists, tuples and dicts: what is computed together,
- * and what stands for them in a call of others (fallback.c, outside.c). */
+/* bind/base/containers.c -- the tensors among objects, at any depth of lists, tuples and dicts: what is computed
+ * together, and what stands for them in a call of others (fallback.c, outside.c). */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ add(struct fr_handles *h, const struct fr_tensor *t)
             return -1;
         }
         memcpy(more, h->v, h->n * sizeof *more);
-        fr_handles_free(h);
+        fr_containers_free(h);
         h->v = more;
         h->cap *= 2;
     }
@@ -31,19 +31,19 @@ add_items(struct fr_handles *h, PyObject *o, int depth)
 
     if (PyTuple_Check(o) || PyList_Check(o)) {
         for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(o); i++)
-            failed = fr_handles_add(h, PySequence_Fast_GET_ITEM(o, i), depth);
+            failed = fr_containers_add(h, PySequence_Fast_GET_ITEM(o, i), depth);
     } else if (PyDict_Check(o)) {
         PyObject  *key, *value;
         Py_ssize_t pos = 0;
 
         while (!failed && PyDict_Next(o, &pos, &key, &value))
-            failed = fr_handles_add(h, value, depth);
+            failed = fr_containers_add(h, value, depth);
     }
     return failed;
 }
 
 int
-fr_handles_add(struct fr_handles *h, PyObject *o, int depth)
+fr_containers_add(struct fr_handles *h, PyObject *o, int depth)
 {
     int failed;
 
@@ -59,14 +59,14 @@ fr_handles_add(struct fr_handles *h, PyObject *o, int depth)
 }
 
 void
-fr_handles_free(struct fr_handles *h)
+fr_containers_free(struct fr_handles *h)
 {
     if (h->v != h->few)
         fr_free(h->v);
 }
 
 int
-fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why)
+fr_containers_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why)
 {
     struct fr_handles h = FR_HANDLES(h);
     struct fr_err     err;
@@ -74,12 +74,12 @@ fr_handles_eval(fr_args args, Py_ssize_t n_args, int depth, enum fr_sync why)
     int               failed = 0;
 
     for (Py_ssize_t i = 0; !failed && i < n_args; i++)
-        failed = fr_handles_add(&h, args[i], depth);
+        failed = fr_containers_add(&h, args[i], depth);
     for (size_t i = 0; !failed && i < h.n; i++)
         fr_info_sync(why, h.v[i]);
     if (!failed)
         st = fr_tensor_eval(h.v, (int)h.n, &err);
-    fr_handles_free(&h);
+    fr_containers_free(&h);
     if (st != FR_OK)
         fr_errors_raise(st, &err);
     return failed || st != FR_OK ? -1 : 0;
@@ -119,7 +119,7 @@ fr_guests_free(struct fr_guests *g)
 }
 
 PyObject *
-fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of)
+fr_containers_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *), void *of)
 {
     PyObject *list = NULL;
 
@@ -147,14 +147,14 @@ fr_handles_changed(PyObject *sequence, PyObject *(*change)(void *of, PyObject *)
 }
 
 bool
-fr_handles_hold_tensor(PyObject *o, int depth)
+fr_containers_hold_tensor(PyObject *o, int depth)
 {
     if (fr_is_tensor(o))
         return true;
     if (depth > 8 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o)))
         return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-        if (fr_handles_hold_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
+        if (fr_containers_hold_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
             return true;
     return false;
 }

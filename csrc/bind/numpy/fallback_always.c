@@ -1,5 +1,5 @@
-/* bind/numpy/handed.c -- functions and methods that are always NumPy's, under the same names: python/frit/_numpy.py has
- * them. */
+/* bind/numpy/fallback_always.c -- functions and methods that are always NumPy's, under the same names:
+ * python/frit/_numpy.py has them. */
 #include "bind/numpy/numpy.h"
 
 #define HANDED(name)                                                                               \
@@ -10,7 +10,7 @@
     }
 #include "numpy_names.def"
 
-PyMethodDef fr_handed_functions[] = {
+PyMethodDef fr_fallback_always_functions[] = {
 #define HANDED(name)                                                                               \
     {#name, FR_FAST(function_##name),                                                              \
      #name "(*args, **kwargs)\n--\n\n"                                                             \
@@ -43,7 +43,7 @@ method(const char *name, enum fr_intent intent, PyObject *self, fr_args args, Py
     }
 #include "numpy_names.def"
 
-PyMethodDef fr_handed_methods[] = {
+PyMethodDef fr_fallback_always_methods[] = {
 #define METHOD(name, intent)                                                                       \
     {#name, FR_FAST(method_##name),                                                                \
      #name "($self, *args, **kwargs)\n--\n\nnumpy.ndarray." #name " on evaluated data; counted."},
