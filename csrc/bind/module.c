@@ -144,7 +144,6 @@ start_engine(PyObject *module)
     char          dir[900], numpy_dir[900], helper[1000];
     PyObject     *numpy = PyImport_ImportModule("numpy");
     struct fr_err err;
-    fr_status     st;
     int           found = numpy ? find_package(numpy, numpy_dir, sizeof numpy_dir) : -1;
 
     Py_XDECREF(numpy);
@@ -154,11 +153,8 @@ start_engine(PyObject *module)
                                  fr_judge_discards, fr_judge_overflows};
     fr_backend_interrupted = interrupted;
     fr_env_load();
-    st = fr_runtime_init(&err);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(fr_runtime_init(&err), &err) < 0)
         return -1;
-    }
     snprintf(helper, sizeof helper, "%s/frit-cc", dir);
     fr_compile_configure(helper, fr_cpu_features());
     fr_site_init(dir, numpy_dir);

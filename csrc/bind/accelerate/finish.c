@@ -20,9 +20,7 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
             s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
-    if (st != FR_OK)
-        fr_errors_raise(st, &err);
-    return st == FR_OK;
+    return fr_errors_check(st, &err) == 0;
 }
 
 static PyObject *

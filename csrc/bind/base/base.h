@@ -12,6 +12,15 @@ typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 /* ---- errors.c */
 int       fr_errors_init(void);
 PyObject *fr_errors_raise(fr_status, const struct fr_err *) __attribute__((cold)); /* always NULL */
+/* 0, or -1 with the exception: FR_VALUE_OK and FR_VALUE_ERROR. */
+static inline int
+fr_errors_check(fr_status st, const struct fr_err *err)
+{
+    if (FR_LIKELY(st == FR_OK))
+        return 0;
+    fr_errors_raise(st, err);
+    return -1;
+}
 /* Puts what PyErr_Fetch gave, and steals it, behind the exception that is set now. */
 void      fr_errors_add_context(PyObject *type, PyObject *value, PyObject *trace);
 /* AxisError; name: the parameter to put before the message, or NULL. Always NULL. */

@@ -91,10 +91,7 @@ copy_array(PyObject *array, bool operand, struct fr_tensor *out)
                                  (int64_t *)PyArray_STRIDES(a), out, &err);
     fr_info_copied_bytes += (uint64_t)PyArray_NBYTES(a);
     Py_DECREF(a);
-    if (st == FR_OK)
-        return FR_VALUE_OK;
-    fr_errors_raise(st, &err);
-    return FR_VALUE_ERROR;
+    return fr_errors_check(st, &err);
 }
 
 int
@@ -191,17 +188,13 @@ fr_numpy_keep(PyObject *view)
 {
     struct fr_tensor_object *base = fr_object(PyArray_BASE(fr_array(view)));
     struct fr_err            err;
-    fr_status                st;
     uint32_t                 look;
     void                    *data;
 
     if (base->end != FR_END_HOLD)
         return 0;
-    st = fr_tensor_export(&base->t, false, &data, &look, &err);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(fr_tensor_export(&base->t, false, &data, &look, &err), &err) < 0)
         return -1;
-    }
     if (data != PyArray_DATA(fr_array(view))) { /* stored to meanwhile: it keeps what it shows */
         fr_storage_unlook(base->t.storage, look);
         return 0;

@@ -36,15 +36,11 @@ static int
 evaluate(fr_args args, Py_ssize_t n_args)
 {
     struct fr_err err;
-    fr_status     st;
 
     FR_TRACE_HERE();
     if (fr_containers_eval(args, n_args, MAX_DEPTH, FR_SYNC_fallback) < 0)
         return -1;
-    st = fr_runtime_flush(&err);
-    if (st != FR_OK)
-        fr_errors_raise(st, &err);
-    return st != FR_OK ? -1 : 0;
+    return fr_errors_check(fr_runtime_flush(&err), &err);
 }
 
 /* Notes the memory of the tensors in `o` as written to. */

@@ -142,14 +142,10 @@ fr_value_tensor(PyObject *o, struct fr_value *op)
     if (op->arg.n.huge)
         return FR_VALUE_FALLBACK;
     /* A number: an array without axes. */
-    fr_status     fst;
     struct fr_err err;
 
-    fst = fr_trace_fill(0, NULL, op->arg.n.dtype, &op->arg.n, &op->own, &err);
-    if (fst != FR_OK) {
-        fr_errors_raise(fst, &err);
+    if (fr_errors_check(fr_trace_fill(0, NULL, op->arg.n.dtype, &op->arg.n, &op->own, &err), &err) < 0)
         return FR_VALUE_ERROR;
-    }
     op->arg.t = &op->own;
     return FR_VALUE_OK;
 }

@@ -2,15 +2,6 @@
  * (take.c). */
 #include "bind/tensor/tensor.h"
 
-static int
-result_of(fr_status st, const struct fr_err *err)
-{
-    if (st == FR_OK)
-        return FR_VALUE_OK;
-    fr_errors_raise(st, err);
-    return FR_VALUE_ERROR;
-}
-
 bool
 fr_chosen_meets(const struct fr_tensor *t, PyObject *o)
 {
@@ -36,15 +27,13 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
     struct fr_arg    arg = {.t = NULL};
     struct fr_value  x = {.own.storage = NULL};
     struct fr_err    err;
-    fr_status        st;
     int              got = FR_VALUE_FALLBACK;
 
     if (fr_chosen_meets(t, value))
         return FR_VALUE_FALLBACK;
     /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
     if (!fr_numpy_is_scalar(value) && (got = fr_value_element(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
-        st = fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err);
-        return result_of(st, &err);
+        return fr_errors_check(fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err), &err);
     }
     if (got == FR_VALUE_FALLBACK && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
         got = fr_value_tensor(value, &x);
@@ -57,7 +46,7 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
     else if (x.arg.t->dtype == t->dtype)
         fr_tensor_copy(x.arg.t, out);
     else
-        got = result_of(fr_trace_cast(x.arg.t, t->dtype, 'C', out, &err), &err);
+        got = fr_errors_check(fr_trace_cast(x.arg.t, t->dtype, 'C', out, &err), &err);
     fr_value_clear(&x);
     return got;
 }

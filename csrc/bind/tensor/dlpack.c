@@ -295,10 +295,7 @@ import_tensor(const struct dl_tensor *d, bool readonly, void (*release)(void *),
         if (st != FR_OK)
             fr_tensor_clear(out);
     }
-    if (st == FR_OK)
-        return 0;
-    fr_errors_raise(st, &err);
-    return -1;
+    return fr_errors_check(st, &err);
 }
 
 static PyObject *

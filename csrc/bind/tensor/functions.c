@@ -415,10 +415,8 @@ copyto(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         }
         if (fst == FR_OK)
             fst = fr_trace_store(dst, &x.arg, &err);
-        if (fst != FR_OK) {
-            fr_errors_raise(fst, &err);
+        if (fr_errors_check(fst, &err) < 0)
             st = FR_VALUE_ERROR;
-        }
     }
     if (chosen.storage)
         fr_tensor_clear(&chosen);

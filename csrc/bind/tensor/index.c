@@ -452,15 +452,6 @@ fr_index_contains(PyObject *self, PyObject *value)
 /* ---- writing */
 
 static int
-raised(fr_status st, const struct fr_err *err)
-{
-    if (st == FR_OK)
-        return 0;
-    fr_errors_raise(st, err);
-    return -1;
-}
-
-static int
 read_only(void)
 {
     PyErr_SetString(PyExc_ValueError, "assignment destination is read-only");
@@ -488,7 +479,7 @@ fr_index_assign_number(struct fr_tensor *dst, PyObject *value)
     if (fr_value_store(value, dst->dtype, &arg.n) != FR_VALUE_OK)
         return -1;
     FR_TRACE_HERE();
-    return raised(fr_trace_store(dst, &arg, &err), &err);
+    return fr_errors_check(fr_trace_store(dst, &arg, &err), &err);
 }
 
 /* Whether `value` stands for a scalar that may be out of range in dtype d, of which NumPy complains. */
@@ -559,7 +550,7 @@ fr_index_assign(struct fr_tensor *dst, PyObject *value)
     }
     if (st == FR_VALUE_OK) {
         FR_TRACE_HERE();
-        st = raised(fr_trace_store(dst, &arg, &err), &err);
+        st = fr_errors_check(fr_trace_store(dst, &arg, &err), &err);
     }
     fr_value_clear(&x);
     return st == FR_VALUE_OK ? 0 : -1;
@@ -597,8 +588,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     case KIND_WINDOW:
         if (rows.n && is_exchange(self, value))
             return -1;
-        if (raised(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err),
-                   &err) < 0)
+        if (fr_errors_check(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err), &err) < 0)
             return -1;
         st = w.scalar ? fr_index_assign_number(&t, value) : fr_index_assign(&t, value);
         fr_tensor_clear(&t);

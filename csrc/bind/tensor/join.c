@@ -65,10 +65,8 @@ layout_of(const struct list *l, int i)
 static int
 list_replace(struct list *l, int i, fr_status st, struct fr_tensor *t, const struct fr_err *err)
 {
-    if (st != FR_OK) {
-        fr_errors_raise(st, err);
+    if (fr_errors_check(st, err) < 0)
         return -1;
-    }
     fr_value_clear(&l->v[i]);
     l->v[i].own = *t;
     l->v[i].arg.t = &l->v[i].own;

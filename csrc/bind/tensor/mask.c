@@ -31,12 +31,7 @@ mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x)
 static int
 result_of(fr_status st, const struct fr_err *err)
 {
-    if (st == FR_OK)
-        return FR_VALUE_OK;
-    if (st == FR_ENOTSUP)
-        return FR_VALUE_FALLBACK;
-    fr_errors_raise(st, err);
-    return FR_VALUE_ERROR;
+    return st == FR_ENOTSUP ? FR_VALUE_FALLBACK : fr_errors_check(st, err);
 }
 
 int

@@ -326,16 +326,12 @@ turn(const struct fr_tensor *b, struct fr_tensor *out)
     const struct fr_layout *l = b->layout;
     int64_t                 dims[2], strides[2];
     struct fr_err           err;
-    fr_status               st;
 
     for (int k = 0; k < l->ndim; k++) {
         dims[k] = fr_layout_dims(l)[l->ndim - 1 - k];
         strides[k] = fr_layout_strides(l)[l->ndim - 1 - k];
     }
-    if ((st = fr_tensor_window(b, l->ndim, dims, strides, 0, out, &err)) == FR_OK)
-        return 0;
-    fr_errors_raise(st, &err);
-    return -1;
+    return fr_errors_check(fr_tensor_window(b, l->ndim, dims, strides, 0, out, &err), &err);
 }
 
 static PyObject *

@@ -34,18 +34,14 @@ add_axis(struct subject *s)
     const struct fr_layout *l = s->t->layout;
     int64_t                 dims[FR_MAX_DIMS + 1], strides[FR_MAX_DIMS + 1];
     struct fr_err           err;
-    fr_status               st;
 
     if (l->ndim == FR_MAX_DIMS)
         return FR_VALUE_FALLBACK;
     memcpy(dims, fr_layout_dims(l), l->ndim * sizeof *dims);
     memcpy(strides, fr_layout_strides(l), l->ndim * sizeof *strides);
     dims[l->ndim] = strides[l->ndim] = 1;
-    st = fr_tensor_window(s->t, l->ndim + 1, dims, strides, 0, &s->window, &err);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(fr_tensor_window(s->t, l->ndim + 1, dims, strides, 0, &s->window, &err), &err) < 0)
         return FR_VALUE_ERROR;
-    }
     s->axes = 1u << l->ndim;
     s->keepdims = false;
     s->t = &s->window;
@@ -134,10 +130,8 @@ finish(struct fr_tensor *t, PyObject *out, PyObject **result)
     st = fr_of(out)->readonly ? fr_fail(&err, FR_EVALUE, "output array is read-only")
                               : fr_trace_store(fr_of(out), &arg, &err);
     fr_tensor_clear(t);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(st, &err) < 0)
         return FR_VALUE_ERROR;
-    }
     *result = Py_NewRef(out);
     return FR_VALUE_OK;
 }
@@ -207,10 +201,8 @@ apply_where(struct subject *s, PyObject *where, const struct fr_arg *neutral)
     args[2] = *neutral;
     fst = fr_trace_map(FR_OP_where, args, 3, &t, &err);
     fr_value_clear(&mask);
-    if (fst != FR_OK) {
-        fr_errors_raise(fst, &err);
+    if (fr_errors_check(fst, &err) < 0)
         return FR_VALUE_ERROR;
-    }
     /* A mask that makes the array larger is NumPy's. */
     if (t.layout->n_elems != s->t->layout->n_elems || t.layout->ndim != s->t->layout->ndim) {
         fr_tensor_clear(&t);
@@ -364,20 +356,16 @@ fr_reduce_trace_arg(fr_op op, const struct fr_request *q, PyObject **result)
         goto out;
     if (fst == FR_OK)
         fst = fr_trace_reduce(op, a, 1u << axis, keepdims && a != &flat, FR_N_DTYPES, &t, &err);
-    if (fst != FR_OK) {
-        fr_errors_raise(fst, &err);
+    if (fr_errors_check(fst, &err) < 0)
         goto out;
-    }
     if (keepdims && a == &flat) {
         struct fr_tensor kept;
         for (int i = 0; i < ndim; i++)
             ones[i] = 1;
         fst = fr_tensor_reshape(&t, ndim, ones, &kept, &err);
         fr_tensor_clear(&t);
-        if (fst != FR_OK) {
-            fr_errors_raise(fst, &err);
+        if (fr_errors_check(fst, &err) < 0)
             goto out;
-        }
         t = kept;
     }
     st = finish(&t, q->out, result);

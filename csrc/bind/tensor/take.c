@@ -104,10 +104,7 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     fr_tensor_clear(&v);
     if (st == FR_ENOTSUP || st == FR_EINDEX) /* which error comes first is NumPy's to say */
         return FR_VALUE_FALLBACK;
-    if (st == FR_OK)
-        return FR_VALUE_OK;
-    fr_errors_raise(st, &err);
-    return FR_VALUE_ERROR;
+    return fr_errors_check(st, &err);
 }
 
 static struct fr_signature take_signature = {

@@ -37,7 +37,6 @@ set_shape(PyObject *self, PyObject *value, void *unused)
     int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     struct fr_tensor t;
     struct fr_err    err;
-    fr_status        st;
     int              ndim;
 
     (void)unused;
@@ -57,11 +56,8 @@ set_shape(PyObject *self, PyObject *value, void *unused)
                         "copy with the desired shape.");
         return -1;
     }
-    st = fr_tensor_reshape(fr_of(self), ndim, dims, &t, &err);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(fr_tensor_reshape(fr_of(self), ndim, dims, &t, &err), &err) < 0)
         return -1;
-    }
     fr_tensor_clear(fr_of(self));
     *fr_of(self) = t;
     if (fr_object(self)->end == FR_END_LOAN)
