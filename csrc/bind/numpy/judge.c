@@ -6,10 +6,10 @@
  * NumPy runs with a state of its own in which it only notes; what is noted is said when the evaluation has ended. */
 #include <math.h>
 
-#include "base/fpe.h"
 #include "base/alloc.h"
-#include "bind/numpy/numpy.h"
+#include "base/fpe.h"
 #include "bind/base/errstate.h"
+#include "bind/numpy/numpy.h"
 #include "bind/numpy/npy.h"
 #include "runtime/judge.h"
 

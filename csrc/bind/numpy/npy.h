@@ -3,6 +3,8 @@
 #ifndef FR_BIND_NUMPY_NPY_H
 #define FR_BIND_NUMPY_NPY_H
 
+#include "bind/base/object.h"
+
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL fr_numpy_api
@@ -11,8 +13,6 @@
 #endif
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
-
-#include "core/dtype.h"
 
 extern FR_HIDDEN PyArray_Descr *fr_numpy_descrs[FR_N_DTYPES];
 extern FR_HIDDEN fr_dtype       fr_numpy_by_typenum[NPY_NTYPES_LEGACY];  /* FR_N_DTYPES: not ours */

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "bind/tensor/tensor.h"
 #include "bind/base/errstate.h"
+#include "bind/tensor/tensor.h"
 #include "ir/node.h"
 
 /* What a ufunc may be told besides its operands. */

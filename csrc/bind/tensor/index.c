@@ -6,8 +6,8 @@
  * from each other) is NumPy's, on evaluated data. */
 #include <string.h>
 
-#include "bind/tensor/tensor.h"
 #include "bind/numpy/npy.h"
+#include "bind/tensor/tensor.h"
 
 /* What an index comes to: a window relative to the tensor. */
 struct window {

@@ -3,8 +3,8 @@
  * A vector gives its elements, computed at once: in an accelerated function as NumPy's scalars. Anything deeper gives
  * windows. As NumPy's iterator does, this one asks for item after item: it sees what is written meanwhile, and a shape that
  * is set. */
-#include "bind/tensor/tensor.h"
 #include "bind/numpy/npy.h"
+#include "bind/tensor/tensor.h"
 
 struct elements {
     PyObject_HEAD

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/ways.h"
-#include "bind/tensor/tensor.h"
 #include "bind/base/errstate.h"
 #include "bind/tensor/pair.h"
+#include "bind/tensor/tensor.h"
 #include "ir/node.h"
 
 static bool

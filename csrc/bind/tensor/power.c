@@ -1,7 +1,7 @@
 /* bind/tensor/power.c -- powers: the operator and the function, and which of them are other operations. Called by the
  * slots of number.c and by functions.c. */
-#include "bind/tensor/tensor.h"
 #include "bind/tensor/pair.h"
+#include "bind/tensor/tensor.h"
 #include "ir/node.h"
 #include "runtime/storage.h"
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "backends/cpu/call.h"
+#include "bind/numpy/npy.h"
 #include "bind/tensor/tensor.h"
 #include "ir/node.h"
-#include "bind/numpy/npy.h"
 #define NO_IMPORT_UFUNC
 #include <numpy/ufuncobject.h>
 
