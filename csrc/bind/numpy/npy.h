@@ -1,5 +1,4 @@
-/* bind/numpy/npy.h -- NumPy's C interface, for files that read its objects; only numpy.c imports it.
- * */
+/* bind/numpy/npy.h -- NumPy's C interface, for files that read its objects; only numpy.c imports it. */
 #ifndef FR_BIND_NUMPY_NPY_H
 #define FR_BIND_NUMPY_NPY_H
 
