@@ -1,9 +1,10 @@
 """Draws which folders of csrc/ include which, and fails when an include points to the right.
 
     base <- core <- ir <- passes <- jit <- backends <- runtime <- bind
+    bind/: base <- numpy <- tensor <- accelerate <- module.c
 
 Within jit/ the helper program and the generator are programs of their own and may read their
-neighbours. `make layers` also says how full each folder is: lines, assertions, places that compare
+neighbours. In bind/ no files may name each other's functions round about. `make layers` also says how full each folder is: lines, assertions, places that compare
 an operation's name, and circles, which are files that name each other's functions, round about.
 Run by `make layers` and `make check`; needs only Python.
 """
@@ -11,10 +12,12 @@ import os
 import re
 import sys
 
-ORDER = ["base", "core", "ir", "passes", "jit", "backends", "runtime", "bind"]
+ORDER = ["base", "core", "ir", "passes", "jit", "backends", "runtime",
+         "bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind"]
 RANK = {name: i for i, name in enumerate(ORDER)}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CSRC = os.path.join(ROOT, "csrc")
+WIDTH = max(map(len, ORDER))
 
 
 def sources(root=CSRC):
@@ -29,7 +32,10 @@ def sources(root=CSRC):
 
 
 def layer(path):
-    return path.replace("/", os.sep).split(os.sep)[0]
+    """The folder or room of a file."""
+    parts = path.replace(os.sep, "/").split("/")
+    room = "/".join(parts[:2])
+    return room if room in RANK else parts[0]
 
 
 def includes(files):
@@ -85,32 +91,40 @@ def report(files):
     for path in (p for c in round_about for p in c):
         rows[layer(path)]["in circles"] += 1
     columns = list(next(iter(rows.values())))
-    print("\n" + " " * 8, *(f"{c:>10}" for c in columns))
+    print("\n" + " " * WIDTH, *(f"{c:>10}" for c in columns))
     for folder in ORDER:
-        print(f"{folder:>8}", *(f"{rows[folder][c]:>10}" for c in columns))
-    print(f"{'all':>8}", *(f"{sum(r[c] for r in rows.values()):>10}" for c in columns))
+        print(f"{folder:>{WIDTH}}", *(f"{rows[folder][c]:>10}" for c in columns))
+    print(f"{'all':>{WIDTH}}", *(f"{sum(r[c] for r in rows.values()):>10}" for c in columns))
     print("circles:", *(f"{len(c)} ({', '.join(sorted({layer(p) for p in c}))})" for c in sorted(round_about, key=len, reverse=True)))
     with open(os.path.join(CSRC, "README.md"), encoding="utf-8") as f:
         print("csrc/README.md:", len(f.read().split()), "words")
 
 
+def faults(files):
+    """What is not as it should be, as lines of text."""
+    for path, number, target in includes(files):
+        if RANK.get(layer(target), -1) > RANK.get(layer(path), len(ORDER)):
+            yield f"csrc/{path}:{number}: includes {target}, which is to its right"
+    for circle in circles(uses(files)):
+        if all(layer(path).startswith("bind") for path in circle):
+            yield f"csrc: a circle: {', '.join(sorted(circle))}"
+
+
+def draw(files):
+    count = {}
+    for path, _, target in includes(files):
+        arrow = layer(path), layer(target)
+        count[arrow] = count.get(arrow, 0) + 1
+    print(" " * WIDTH, *(f"{n.split('/')[-1]:>10}" for n in ORDER), "   <- includes")
+    for here in ORDER:
+        print(f"{here:>{WIDTH}}", *(f"{count.get((here, there), '.'):>10}" for there in ORDER))
+
+
 def main(quiet):
     files = sources()
-    edges, wrong = {}, []
-    for path, number, target in includes(files):
-        here, there = layer(path), layer(target)
-        if here not in RANK or there not in RANK:
-            continue
-        edges.setdefault(here, {}).setdefault(there, 0)
-        edges[here][there] += 1
-        if RANK[there] > RANK[here]:
-            wrong.append(f"csrc/{path}:{number}: includes {target}, which is to its right")
+    wrong = list(faults(files))
     if not quiet:
-        width = max(map(len, ORDER))
-        print(" " * width, *(f"{n:>8}" for n in ORDER), "   <- includes")
-        for here in ORDER:
-            row = (edges.get(here, {}).get(there, 0) for there in ORDER)
-            print(f"{here:>{width}}", *(f"{n or '.':>8}" for n in row))
+        draw(files)
         report(files)
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
     return 1 if wrong else 0

@@ -3,6 +3,7 @@ import itertools
 import os
 import re
 
+from . import layers
 from .common import ROOT
 
 CSRC = os.path.join(ROOT, "csrc")
@@ -82,3 +83,19 @@ def test_every_test_is_listed():
     text = read("tests", "README.md")
     assert not [n for n in os.listdir(os.path.join(ROOT, "tests")) if n.endswith(".py") and n != "__init__.py"
                 and f"`{n}`" not in text]
+
+
+def test_includes_point_to_the_left_also_between_the_rooms_of_bind():
+    files = layers.sources()
+    assert not list(layers.faults(files))
+    for path, target in (("core/dtype.c", "ir/op.h"), ("runtime/eval.c", "bind/base/base.h"),
+                         ("bind/base/errors.c", "bind/numpy/numpy.h"), ("bind/tensor/index.c", "bind/accelerate/accelerate.h")):
+        assert target in files
+        assert len(list(layers.faults({**files, path: files[path] + f'#include "{target}"\n'}))) == 1
+
+
+def test_no_files_of_bind_need_each_other():
+    files = layers.sources()
+    files["bind/base/errors.c"] += "fr_args_tuple"
+    fault, = layers.faults(files)
+    assert "bind/base/args.c, bind/base/errors.c" in fault

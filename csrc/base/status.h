@@ -1,5 +1,5 @@
 /* base/status.h -- how calls fail: a status code and a message, never an exit.
- * Used by every folder; bind/errors.c turns a status into a Python exception. */
+ * Used by every folder; bind/base/errors.c turns a status into a Python exception. */
 #ifndef FR_BASE_STATUS_H
 #define FR_BASE_STATUS_H
 

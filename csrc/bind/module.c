@@ -4,8 +4,9 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/env.h"
-#include "bind/bind.h"
-#include "bind/errstate.h"
+#include "bind/accelerate/accelerate.h"
+#include "bind/base/errstate.h"
+#include "bind/tensor/tensor.h"
 #include "jit/compile.h"
 
 /* ---- hooks: the engine below never sees Python */
@@ -84,14 +85,14 @@ static PyMethodDef own_methods[] = {
 static int
 add_methods(PyObject *module)
 {
-    PyMethodDef *tables[] = {own_methods,         fr_functions_methods, fr_reductions_methods,
-                             fr_creation_methods, fr_fill_methods,      fr_views_methods,
-                             fr_join_methods,     fr_spread_methods,    fr_pad_methods,
-                             fr_dlpack_methods,
-                             fr_hand_methods,     fr_share_methods,     fr_info_methods,
-                             fr_handed_functions, fr_product_methods,   fr_take_methods,
-                             fr_mask_methods,     fr_accelerate_methods, fr_finish_methods,    fr_reach_methods,     fr_convert_methods,
-                             fr_scalar_functions, fr_outside_methods};
+    PyMethodDef *tables[] = {
+        own_methods,
+        fr_fallback_methods, fr_fallback_always_functions, fr_share_methods,
+        fr_functions_methods, fr_reductions_methods, fr_creation_methods, fr_fill_methods, fr_views_methods, fr_join_methods,
+        fr_spread_methods, fr_pad_methods, fr_product_methods, fr_take_methods, fr_mask_methods, fr_scalar_functions,
+        fr_dlpack_methods, fr_engine_methods,
+        fr_accelerate_methods, fr_finish_methods, fr_reach_methods, fr_convert_methods, fr_outside_methods,
+    };
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
@@ -143,7 +144,6 @@ start_engine(PyObject *module)
     char          dir[900], numpy_dir[900], helper[1000];
     PyObject     *numpy = PyImport_ImportModule("numpy");
     struct fr_err err;
-    fr_status     st;
     int           found = numpy ? find_package(numpy, numpy_dir, sizeof numpy_dir) : -1;
 
     Py_XDECREF(numpy);
@@ -153,11 +153,8 @@ start_engine(PyObject *module)
                                  fr_judge_discards, fr_judge_overflows};
     fr_backend_interrupted = interrupted;
     fr_env_load();
-    st = fr_runtime_init(&err);
-    if (st != FR_OK) {
-        fr_errors_raise(st, &err);
+    if (fr_errors_check(fr_runtime_init(&err), &err) < 0)
         return -1;
-    }
     snprintf(helper, sizeof helper, "%s/frit-cc", dir);
     fr_compile_configure(helper, fr_cpu_features());
     fr_site_init(dir, numpy_dir);
@@ -171,7 +168,7 @@ exec_module(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "frit._core can be loaded once per process");
         return -1;
     }
-    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_names_init() < 0 ||
+    if (fr_numpy_init() < 0 || fr_args_init() < 0 || fr_errors_init() < 0 || fr_fallback_names_init() < 0 ||
         fr_reductions_init() < 0 || fr_judge_init() < 0 || fr_errstate_init() < 0 || fr_product_init() < 0)
         return -1;
     if (start_engine(module) < 0)

@@ -3,7 +3,7 @@
  * Kernels leave the processor's flags as they are (base/fpe.h). Where an evaluation has raised one that the user's
  * state does not ignore, its nodes are given to bind as they were traced, with what is still there of the memory that
  * they read, and NumPy computes them once more, one by one: what it warns about is said at the line of that node. eval.c
- * and captured.c ask; bind/judge.c answers. */
+ * and captured.c ask; bind/numpy/judge.c answers. */
 #ifndef FR_RUNTIME_JUDGE_H
 #define FR_RUNTIME_JUDGE_H
 

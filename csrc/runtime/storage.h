@@ -9,7 +9,7 @@
  *             computed on its line. If the other side may write, the memory is loud: operations that read it are
  *             computed on their line. A look ends with the array that looks; a bare address looks for ever.
  *   a loan    The caller of an accelerated function waits, so older looks are quiet and everything is lazy until the
- *             memory is given back (bind/finish.c). Stores that fail or are interrupted are taken back.
+ *             memory is given back (bind/accelerate/finish.c). Stores that fail or are interrupted are taken back.
  *
  * None of this costs an operation anything: it hangs on the one comparison of fr_guard, whose bound is 0 while any
  * memory is loud. */

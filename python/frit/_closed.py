@@ -2,7 +2,7 @@
 it reads, and from nothing else, and it changes nothing but arrays and containers that it is given or makes.
 
 Such a function need not run again where all of that lies as it did and it did not look at a value: tracing it would
-give the same operations (csrc/bind/replay.c). It is told from the code of the copy that runs (_rewrite.py): every
+give the same operations (csrc/bind/accelerate/replay.c). It is told from the code of the copy that runs (_rewrite.py): every
 instruction is one of those below, every name that it looks up is known. What is not known here only costs speed."""
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, 
 Their names are in _numpy.py. What they need is ours, too; what looks at values to know what to do (unique, percentile,
 interp) is not among them, for NumPy on the data is as good.
 
-csrc/bind/hand.c looks here before it hands a function over."""
+csrc/bind/numpy/fallback.c looks here before it hands a function over."""
 import functools
 import inspect
 import sys

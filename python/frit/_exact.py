@@ -1,6 +1,6 @@
 """Whether all that a function does has one right result, so that NumPy and frit give the same bits.
 
-Such a function may as well run as it is where that is the faster way (csrc/bind/accelerate_call.c: is_numpys). It is
+Such a function may as well run as it is where that is the faster way (csrc/bind/accelerate/accelerate_call.c: is_numpys). It is
 told from the code of the copies that run (_rewrite.py), and of functions of other modules that NumPy is handed on to:
 every attribute that they ask for and every function that they call is one of those below, and no operator is a power.
 What rounds more than once (exp, powers) is not among them, nor the extremes of arrays, which in NumPy depend on the

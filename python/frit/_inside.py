@@ -1,6 +1,6 @@
-"""A closed function as it runs in a call that is noted (csrc/bind/enter.c): a copy with globals and cells of its own, into
-which each call puts what the function sees by those names, with tensors in the place of arrays. Then nothing that
-NumPy computes from such an array becomes a number that a later call would repeat."""
+"""A closed function as it runs in a call that is noted (csrc/bind/accelerate/enter.c): a copy with globals and cells of
+its own, into which each call puts what the function sees by those names, with tensors in the place of arrays. Then nothing
+that NumPy computes from such an array becomes a number that a later call would repeat."""
 from __future__ import annotations
 
 import types

@@ -1,7 +1,7 @@
 """What an accelerated call has left behind, where it is to be another object.
 
-Most of what is left becomes an array where it is (csrc/bind/become.c). That will not do for a tensor that stands for an
-argument, for the argument itself has been left there, and for a bool, of which NumPy has but two. These are looked for in
+Most of what is left becomes an array where it is (csrc/bind/accelerate/become.c). That will not do for a tensor that stands
+for an argument, for the argument itself has been left there, and for a bool, of which NumPy has but two. These are looked for in
 whatever the function can reach, and replaced."""
 import collections
 import types

@@ -1,6 +1,6 @@
 """Which modules, functions, classes and objects are somebody else's: Python's library and what was installed beside it.
 
-An accelerated function calls them with real arrays and numbers (csrc/bind/outside.c). Not among them are NumPy, which
+An accelerated function calls them with real arrays and numbers (csrc/bind/accelerate/outside.c). Not among them are NumPy, which
 knows tensors by its protocols, frit, and the user's own code, wherever it lies: it is written for arrays as the
 accelerated function is, and what it computes with tensors is computed with the rest."""
 import functools

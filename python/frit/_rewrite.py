@@ -10,13 +10,13 @@ differs: where the original loads a global in order to call it,
 
 the copy loads a constant: the namespace, function or copied helper that stands in.  LOAD_GLOBAL
 has room for inline caches behind it, in which LOAD_CONST and a PUSH_NULL always fit, so no jump
-moves.  np.float32(x) becomes a call of what converts tensors, too (csrc/bind/convert.c), while np.float32 as a value stays
-NumPy's type.  In the same way
+moves.  np.float32(x) becomes a call of what converts tensors, too (csrc/bind/accelerate/convert.c), while np.float32 as
+a value stays NumPy's type.  In the same way
 
     rng.shuffle(x)  LOAD_METHOD shuffle
 
 of a name that arrays, containers and NumPy's modules do not have becomes Method("shuffle")[rng], which gives functions
-that are written in C arrays for tensors (csrc/bind/method.c).  Three other ways were weighed: a second globals
+that are written in C arrays for tensors (csrc/bind/accelerate/method.c).  Three other ways were weighed: a second globals
 dictionary loses writes; renaming `np` in co_names also renames the attribute in `self.np`; and either needs a name in a
 dictionary that is not ours.
 

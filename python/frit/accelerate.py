@@ -7,7 +7,7 @@ On each call
      whatever else holds them sees what it would have seen;
   2. a copy of the function runs (_rewrite.py) whose calls of NumPy are calls of frit;
   3. results, and everything that stays behind (the arguments' memory, and what the function has left anywhere), are
-     computed together and become arrays again, also when the function raises (csrc/bind/become.c).
+     computed together and become arrays again, also when the function raises (csrc/bind/accelerate/become.c).
 
 Callables of others are called with arrays and numbers (_outside.py).
 
@@ -56,7 +56,7 @@ _OURS = "stats", "__wrapped__"      # of a wrapper's dictionary
 
 
 class _Call(NamedTuple):
-    """What the short way of a call asks for (csrc/bind/accelerate_call.c, which names the fields in the same order)."""
+    """What the short way of a call asks for (csrc/bind/accelerate/callee.h names the fields in the same order)."""
 
     copy: types.FunctionType                    # the function to run
     globals: dict[str, Any]                     # its dictionary
@@ -68,7 +68,7 @@ class _Call(NamedTuple):
     finish: Callable[..., Any]                  # of (pairs, result): for results that are more than tensors and numbers
     exact: Callable[..., Any] | None            # the function itself if all that it does with real numbers has one right result
     # (attributes that it reads, whether it may store into what it is not given) of a function whose calls may be made again
-    # without running it (csrc/bind/replay.c)
+    # without running it (csrc/bind/accelerate/replay.c)
     closed: tuple[tuple[str, ...], bool] | None
     # (its copy for calls that are noted, the globals and the cells that this one sees)
     inside: tuple[types.FunctionType, dict[str, Any], tuple[types.CellType, ...]] | None

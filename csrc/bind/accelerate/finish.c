@@ -1,0 +1,373 @@
+/* bind/accelerate/finish.c -- how an accelerated call ends: everything is computed together, the arguments' memory is
+ * theirs again, and arrays stand where tensors stood. */
+#include "base/alloc.h"
+#include "bind/accelerate/callee.h"
+#include "bind/numpy/npy.h"
+
+/* ---- loans: arrays, and the tensors that stand for them during a call */
+
+bool
+fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
+{
+    struct fr_err err;
+    fr_status     st = FR_OK;
+
+    for (int i = 0; i < n; i++)
+        if (!fr_share_is_idle(loan[i].tensor)) {
+            fr_status s;
+
+            fr_share_reshape(loan[i].array, loan[i].tensor);
+            s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
+            st = st == FR_OK ? s : st;
+        }
+    return fr_errors_check(st, &err) == 0;
+}
+
+static PyObject *
+pairs_of(const struct fr_loan *loan, int n)
+{
+    PyObject *pairs = PyList_New(n);
+
+    for (int i = 0; pairs && i < n; i++) {
+        PyObject *pair = PyTuple_Pack(2, loan[i].array, loan[i].tensor);
+
+        if (pair)
+            PyList_SET_ITEM(pairs, i, pair);
+        else
+            Py_CLEAR(pairs);
+    }
+    return pairs;
+}
+
+bool
+fr_loans_are_kept(const struct fr_loan *loan, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (Py_REFCNT(loan[i].tensor) > 1)
+            return true;
+    return fr_made_stay();
+}
+
+bool
+fr_loans_replace(PyObject *call, const struct fr_loan *loan, int n, PyObject *values)
+{
+    PyObject *pairs = pairs_of(loan, n), *done = NULL;
+
+    if (pairs)
+        done = PyObject_CallFunctionObjArgs(FR_CALLEE(call, replace), pairs, values, NULL);
+    Py_XDECREF(pairs);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+void
+fr_loans_end(const struct fr_loan *loan, int n)
+{
+    struct fr_err err;
+    fr_status     st;
+
+    while (n > 0) {
+        PyObject *t = loan[--n].tensor;
+
+        if (fr_share_rest(t))
+            continue;
+        st = fr_share_give_back(t, true, &err); /* somebody else has it, too */
+        FR_ASSERT(st == FR_OK); /* it was idle, or is over */
+        if (Py_REFCNT(t) > 1)
+            fr_made_leave(t); /* an array over the argument's memory */
+        Py_DECREF(t);
+    }
+}
+
+/* The array or tensor that owns the memory of `a`; NULL: it is neither's, and may be that of several. */
+static PyObject *
+owner_of(PyObject *a)
+{
+    PyObject *tensor, *root = fr_share_root(a, &tensor);
+
+    return tensor ? tensor : PyArray_BASE(fr_array(root)) ? NULL : root;
+}
+
+bool
+fr_loans_are_apart(PyObject *const *array, int n)
+{
+    PyObject *owner[FR_LOANS_MAX];
+
+    for (int i = 0; i < n; i++) {
+        owner[i] = owner_of(array[i]);
+        for (int j = 0; j < i; j++) {
+            if (!owner[i] || !owner[j])
+                return false;
+            if (owner[i] == owner[j] && PyArray_DESCR(fr_array(array[i])) != PyArray_DESCR(fr_array(array[j])) &&
+                fr_share_dtype(array[i]) != fr_share_dtype(array[j]))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- computing */
+
+static bool
+is_pending(PyObject *x)
+{
+    return fr_is_tensor(x) && fr_tensor_is_pending(fr_of(x));
+}
+
+static size_t
+n_results(PyObject *result)
+{
+    return PyTuple_CheckExact(result) ? (size_t)PyTuple_GET_SIZE(result) : 1;
+}
+
+/* The pending ones of one result, or of the items of a tuple. */
+static size_t
+add_results(PyObject *result, const struct fr_tensor **list)
+{
+    size_t n = 0;
+
+    if (is_pending(result))
+        list[n++] = fr_of(result);
+    else if (PyTuple_CheckExact(result))
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+            if (is_pending(PyTuple_GET_ITEM(result, i)))
+                list[n++] = fr_of(PyTuple_GET_ITEM(result, i));
+    return n;
+}
+
+/* Handles that are to be computed together, and those that the call has left. */
+struct roots {
+    const struct fr_tensor *few[64], **list;
+    size_t                  n;
+};
+
+/* Makes room for so many of the caller's own. */
+static fr_status
+begin_roots(struct roots *r, size_t n, struct fr_err *err)
+{
+    size_t room = n + fr_made_left(NULL);
+
+    r->n = 0;
+    r->list = r->few;
+    if (room > FR_LEN(r->few) && !(r->list = fr_malloc(room * sizeof *r->list)))
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate a list of %zu tensors", room);
+    return FR_OK;
+}
+
+static fr_status
+eval_roots(struct roots *r, bool again, struct fr_err *err)
+{
+    fr_status st;
+
+    r->n += fr_made_left(r->list + r->n);
+    st = (again ? fr_tensor_eval_again : fr_tensor_eval)(r->list, (int)r->n, err);
+    if (r->list != r->few)
+        fr_free(r->list);
+    return st;
+}
+
+fr_status
+fr_loans_eval(const struct fr_loan *loan, int n_loans, PyObject *result, bool again, struct fr_err *err)
+{
+    bool         within = result && fr_call_depth > 1;
+    struct roots r;
+    fr_status    st;
+
+    if ((st = begin_roots(&r, (size_t)n_loans + (within ? n_results(result) : 0), err)) != FR_OK)
+        return st;
+    for (int i = 0; i < n_loans; i++)
+        if (is_pending(loan[i].tensor))
+            r.list[r.n++] = fr_of(loan[i].tensor);
+    r.n += within ? add_results(result, r.list + r.n) : 0;
+    return eval_roots(&r, again, err);
+}
+
+/* ---- the end of a call the short way */
+
+/* What the caller gets for one result. */
+static PyObject *
+shown(const struct fr_loan *loan, int n, PyObject *x)
+{
+    if (!fr_is_tensor(x))
+        return Py_NewRef(x);
+    for (int i = 0; i < n; i++)
+        if (loan[i].tensor == x)
+            return Py_NewRef(loan[i].array);
+    if (Py_REFCNT(x) > 1) /* somebody else has it, too: it is one object here and there */
+        return fr_shown(x);
+    return fr_numpy_shown(x);
+}
+
+/* The result with arrays for tensors. */
+static PyObject *
+all_shown(const struct fr_loan *loan, int n, PyObject *result)
+{
+    if (!PyTuple_CheckExact(result))
+        return shown(loan, n, result);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++) {
+        PyObject *x = PyTuple_GET_ITEM(result, i), *o = shown(loan, n, x);
+
+        if (!o)
+            return NULL;
+        PyTuple_SET_ITEM(result, i, o); /* whoever has the tuple was to see arrays in it */
+        Py_DECREF(x);
+    }
+    return Py_NewRef(result);
+}
+
+PyObject *
+fr_finish(struct fr_callee *f, const struct fr_loan *loan, int n, PyObject *result, struct fr_watch *watch, bool repeated)
+{
+    struct fr_err err;
+    fr_status     st;
+    PyObject     *out = NULL;
+
+    if (watch)
+        fr_capture_ran(watch);
+    st = fr_loans_eval(loan, n, result, repeated, &err);
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    else if (watch)
+        fr_capture_keep(watch, f, loan, n, result);
+    /* A warning that has become an exception does not undo what was computed. */
+    if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
+        out = all_shown(loan, n, result);
+    Py_DECREF(result);
+    if (out && FR_UNLIKELY(fr_loans_are_kept(loan, n)) && !fr_loans_replace(f->call, loan, n, out))
+        Py_CLEAR(out);
+    fr_loans_end(loan, n);
+    return out;
+}
+
+void
+fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
+{
+    PyObject     *type, *value, *trace;
+    struct fr_err err;
+    fr_status     st;
+
+    PyErr_Fetch(&type, &value, &trace);
+    for (int i = 0; i < n; i++)
+        fr_info_sync(FR_SYNC_eval, fr_of(loan[i].tensor)); /* a call that raises is not made again without running */
+    if ((st = fr_loans_eval(loan, n, NULL, false, &err)) != FR_OK)
+        fr_errors_raise(st, &err);
+    if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK && fr_loans_are_kept(loan, n))
+        fr_loans_replace(call, loan, n, Py_None);
+    if (PyErr_Occurred()) /* what went wrong at the end, with the function's own exception behind it */
+        fr_errors_add_context(type, value, trace);
+    else
+        PyErr_Restore(type, value, trace);
+    fr_loans_end(loan, n);
+}
+
+PyObject *
+fr_finish_long(PyObject *call, const struct fr_loan *loan, int n, PyObject *result)
+{
+    PyObject *pairs = pairs_of(loan, n), *out = NULL;
+
+    if (pairs)
+        out = PyObject_CallFunctionObjArgs(FR_CALLEE(call, finish), pairs, result, NULL);
+    Py_XDECREF(pairs);
+    Py_DECREF(result);
+    if (out && fr_loans_are_kept(loan, n) && !fr_loans_replace(call, loan, n, out))
+        Py_CLEAR(out);
+    fr_loans_end(loan, n);
+    return out;
+}
+
+/* ---- for accelerate.py, where it ends a call */
+
+static PyObject *
+eval_left(PyObject *module, PyObject *list)
+{
+    struct roots  r;
+    struct fr_err err;
+    fr_status     st;
+
+    (void)module;
+    if (!PyList_CheckExact(list)) {
+        PyErr_SetString(PyExc_TypeError, "eval_left() takes a list");
+        return NULL;
+    }
+    if ((st = begin_roots(&r, (size_t)PyList_GET_SIZE(list), &err)) != FR_OK)
+        return fr_errors_raise(st, &err);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
+        if (fr_is_tensor(PyList_GET_ITEM(list, i)))
+            r.list[r.n++] = fr_of(PyList_GET_ITEM(list, i));
+    st = eval_roots(&r, false, &err);
+    return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+}
+
+static PyObject *
+shown_method(PyObject *module, PyObject *tensor)
+{
+    (void)module;
+    return fr_is_tensor(tensor) ? fr_shown(tensor) : Py_NewRef(tensor);
+}
+
+static PyObject *
+set_items(PyObject *module, PyObject *args)
+{
+    PyObject *tuple, *items;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyList_Type, &items))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple) && i < PyList_GET_SIZE(items); i++) {
+        PyObject *old = PyTuple_GET_ITEM(tuple, i);
+
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(PyList_GET_ITEM(items, i)));
+        Py_DECREF(old);
+    }
+    Py_RETURN_NONE;
+}
+
+/* The tensor of pair i, of an array and what stands for it, if somebody else has it than the pair; or NULL. */
+static PyObject *
+kept_tensor(PyObject *pairs, Py_ssize_t i)
+{
+    PyObject *pair = PyList_GET_ITEM(pairs, i), *t = PyTuple_CheckExact(pair) ? PyTuple_GET_ITEM(pair, 1) : NULL;
+
+    return t && fr_is_tensor(t) && Py_REFCNT(t) > 1 ? t : NULL;
+}
+
+static PyObject *
+end_loans(PyObject *module, PyObject *pairs)
+{
+    PyObject *t;
+
+    (void)module;
+    if (!PyList_CheckExact(pairs)) {
+        PyErr_SetString(PyExc_TypeError, "end_loans() takes a list");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs); i++)
+        if ((t = kept_tensor(pairs, i)))
+            fr_made_leave(t);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+are_kept(PyObject *module, PyObject *pairs)
+{
+    bool kept = fr_made_stay();
+
+    (void)module;
+    for (Py_ssize_t i = 0; PyList_CheckExact(pairs) && i < PyList_GET_SIZE(pairs); i++)
+        kept |= kept_tensor(pairs, i) != NULL;
+    return PyBool_FromLong(kept);
+}
+
+PyMethodDef fr_finish_methods[] = {
+    {"eval_left", eval_left, METH_O,
+     "eval_left(tensors, /)\n--\n\nComputes these, and all tensors that the outermost call has left."},
+    {"shown", shown_method, METH_O,
+     "shown(tensor, /)\n--\n\nThe array or number that it stands for: itself, changed, where that can be."},
+    {"set_items", set_items, METH_VARARGS,
+     "set_items(tuple, items, /)\n--\n\nExchanges the items of a tuple, in which others were to see these."},
+    {"are_kept", are_kept, METH_O,
+     "are_kept(pairs, /)\n--\n\nWhether somebody else has a tensor of these, or one of the call that cannot become what it is."},
+    {"end_loans", end_loans, METH_O,
+     "end_loans(pairs, /)\n--\n\nTensors of arguments, of pairs as give_back() takes, that somebody has kept become arrays."},
+    {NULL, NULL, 0, NULL},
+};

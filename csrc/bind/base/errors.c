@@ -1,0 +1,78 @@
+/* bind/base/errors.c -- fr_status to Python exceptions, by the last column of base/status.def. */
+#include "bind/base/base.h"
+
+static PyObject *axis_error;
+
+int
+fr_errors_init(void)
+{
+    PyObject *module = PyImport_ImportModule("numpy.exceptions");
+
+    if (!module)
+        return -1;
+    axis_error = PyObject_GetAttrString(module, "AxisError");
+    Py_DECREF(module);
+    return axis_error ? 0 : -1;
+}
+
+static PyObject *
+axis_error_type(void)
+{
+    return axis_error;
+}
+
+static PyObject *
+type_of(fr_status st)
+{
+    switch (st) {
+#define STATUS(code, text, exc)                                                                    \
+    case FR_##code: return exc;
+#include "base/status.def"
+    default: return PyExc_SystemError;
+    }
+}
+
+PyObject *
+fr_errors_raise(fr_status st, const struct fr_err *err)
+{
+    PyObject *type = type_of(st);
+
+    /* The handler of a signal has raised already, in fr_hooks.interrupted, or a filter of warnings has: once is enough. */
+    if (PyErr_Occurred())
+        return NULL;
+    if (!type)
+        type = PyExc_SystemError;
+    if (err && err->code == st && err->text[0])
+        PyErr_SetString(type, err->text);
+    else
+        PyErr_SetString(type, fr_status_text(st));
+    return NULL;
+}
+
+void
+fr_errors_add_context(PyObject *type, PyObject *value, PyObject *trace)
+{
+    PyObject *type2, *value2, *trace2;
+
+    PyErr_Fetch(&type2, &value2, &trace2);
+    PyErr_NormalizeException(&type2, &value2, &trace2);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value2 && value)
+        PyException_SetContext(value2, Py_NewRef(value));
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyErr_Restore(type2, value2, trace2);
+}
+
+PyObject *
+fr_errors_axis(long axis, int ndim, const char *name)
+{
+    PyObject *exc = PyObject_CallFunction(axis_error, "liz", axis, ndim, name);
+
+    if (exc) {
+        PyErr_SetObject(axis_error, exc);
+        Py_DECREF(exc);
+    }
+    return NULL;
+}

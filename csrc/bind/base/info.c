@@ -1,0 +1,63 @@
+/* bind/base/info.c -- counters of what happened at the edge to Python. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/ways.h"
+#include "bind/base/base.h"
+#include "ir/node.h"
+
+uint64_t fr_info_copied_bytes;
+
+static uint64_t syncs[FR_N_SYNCS], n_syncs;
+
+static const char *const sync_names[] = {
+#define FR_SYNC_NAME(name) #name,
+    FR_SYNCS(FR_SYNC_NAME)
+#undef FR_SYNC_NAME
+};
+
+void
+fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
+{
+    if (!fr_tensor_is_pending(t))
+        return;
+    syncs[why]++;
+    n_syncs++;
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_SYNCS)) {
+        PyObject *where = fr_site_text(fr_site_here());
+        if (where)
+            PySys_FormatStderr("frit: computed for %s at %U\n", sync_names[why], where);
+        Py_XDECREF(where);
+        PyErr_Clear();
+    }
+}
+
+PyObject *
+fr_info_syncs(void)
+{
+    PyObject *dict = PyDict_New();
+
+    for (int i = 0; dict && i < FR_N_SYNCS; i++)
+        if (syncs[i]) {
+            PyObject *n = PyLong_FromUnsignedLongLong(syncs[i]);
+
+            if (!n || PyDict_SetItemString(dict, sync_names[i], n) < 0)
+                Py_CLEAR(dict);
+            Py_XDECREF(n);
+        }
+    return dict;
+}
+
+void
+fr_info_call_counters(struct fr_call_counters *c)
+{
+    *c = (struct fr_call_counters){fr_stats_kernels(), fr_ways_taken[FR_WAY_handed], n_syncs, fr_nodes_made};
+}
+
+void
+fr_info_reset(void)
+{
+    memset(syncs, 0, sizeof syncs);
+    n_syncs = 0;
+    fr_info_copied_bytes = 0;
+}
