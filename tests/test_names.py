@@ -50,15 +50,29 @@ print("unknown:", *(name for name in m.OP if not m.is_known(name)))
 """
 
 
-@pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13", "python3.14"])
+EVERY_PYTHON = pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13", "python3.14"])
+
+
+def run(python, *arguments):
+    done = subprocess.run([python, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) if shutil.which(python) else None
+    if python != sys.executable and (not done or subprocess.run([python, "-c", ""], stderr=subprocess.PIPE).returncode):
+        pytest.skip("not here")
+    return done
+
+
+@EVERY_PYTHON
 def test_every_opcode_is_known(python):
     """An opcode that a Python has and no row names: say there what it does, or that no function has it."""
-    path = os.path.join(ROOT, "python", "frit", "_bytecode.py")
-    done = python and shutil.which(python) and subprocess.run([python, "-c", UNKNOWN, path], stdout=subprocess.PIPE,
-                                                               stderr=subprocess.PIPE, text=True)
-    if python != sys.executable and (not done or done.returncode):
-        pytest.skip("not here")
+    done = run(python, "-c", UNKNOWN, os.path.join(ROOT, "python", "frit", "_bytecode.py"))
     assert done.stdout.split() == ["unknown:"], done.stdout + done.stderr
+
+
+@EVERY_PYTHON
+def test_code_is_the_same_with_its_instructions_moved(python):
+    """Jumps, what is caught, and lines follow (_assemble.py)."""
+    done = run(python, os.path.join(ROOT, "tests", "assembled.py"), os.path.join(ROOT, "python", "frit"))
+    assert done.stdout.split("\n") == ["the same", ""], done.stdout + done.stderr
 
 
 def test_opcodes_have_one_row():

@@ -1,7 +1,8 @@
 """Bytecode: the one module that knows opcodes, of Python 3.11 to 3.14.
 
 An instruction is (offset, opcode, argument), without inline caches and prefixes. Others ask for sets of opcodes by what
-they do (`of`), for names and for what becomes of what was loaded, and put new instructions in the place of old ones.
+they do (`of`), for names and for what becomes of what was loaded, and for instructions that do something else instead
+(_assemble.py puts them there).
 
 The module needs nothing but Python's library, so that tests can ask other Pythons than their own for their opcodes."""
 import dis
@@ -120,7 +121,7 @@ _LOAD_ATTR, _LOAD_METHOD, STORE_ATTR = _numbers("LOAD_ATTR LOAD_METHOD STORE_ATT
 BINARY_OP, BINARY_SLICE, IS_OP, IMPORT_NAME = _numbers("BINARY_OP BINARY_SLICE IS_OP IMPORT_NAME")
 BUILD_SLICE, BUILD_TUPLE, _LIST_EXTEND, _LIST_TO_TUPLE = _numbers("BUILD_SLICE BUILD_TUPLE LIST_EXTEND LIST_TO_TUPLE")
 _PUSH_NULL, KW_NAMES, _CALL, _CALL_KW, _CALL_EX = _numbers("PUSH_NULL KW_NAMES CALL CALL_KW CALL_FUNCTION_EX")
-_INTRINSIC, _EXTENDED_ARG, _CACHE = _numbers("CALL_INTRINSIC_1 EXTENDED_ARG CACHE")
+_INTRINSIC, _EXTENDED_ARG, _CACHE, _SWAP = _numbers("CALL_INTRINSIC_1 EXTENDED_ARG CACHE SWAP")
 _SEQUENCES = {OP[name] for name in ("BUILD_LIST", "BUILD_TUPLE")}
 _BUILDS = {OP["BUILD_MAP"]: 2, OP["BUILD_SLICE"]: 1, OP["BUILD_SET"]: 1, OP["BUILD_STRING"]: 1}    # values per item
 _INTRINSIC_TO_TUPLE = 6
@@ -304,62 +305,33 @@ def arguments(code: CodeType, listed: Iterable[Instruction]) -> Iterator[tuple[I
                 yield load, callee, place
 
 
-# ---- new instructions in the place of old ones
+# ---- instructions instead of others: [(opcode, argument)]
 
-_NOP, _NULL = bytes([OP["NOP"], 0]), bytes([OP.get("PUSH_NULL", 0), 0])
-_SWAP = bytes([OP.get("SWAP", 0), 2])
-_SUBSCRIPT = "BINARY_SUBSCR" if "BINARY_SUBSCR" in OP else "BINARY_OP"
-CAN_REWRITE = "LOAD_GLOBAL" in OP and "PUSH_NULL" in OP
-CAN_ADD_METHODS = CAN_REWRITE and "SWAP" in OP
+Instead = list[tuple[int, int]]
 
-
-def _subscript() -> bytes:
-    """object[index] with its caches."""
-    table = getattr(opcode, "_inline_cache_entries", {})
-    n_caches = table.get(_SUBSCRIPT, 0) if isinstance(table, dict) else table[OP[_SUBSCRIPT]]
-    return bytes([OP[_SUBSCRIPT], min(SUBSCRIPTS, default=0)]) + bytes(2 * n_caches)
+CAN_REWRITE = all(name in OP for name in ("LOAD_GLOBAL", "LOAD_CONST", "PUSH_NULL", "SWAP"))
+_NULL = _PUSH_NULL, 0
+_SUBSCRIPT = (OP["BINARY_SUBSCR"], 0) if "BINARY_SUBSCR" in OP else (BINARY_OP, min(SUBSCRIPTS, default=0))
 
 
-def _load_const(index: int) -> bytes:
-    prefixes = [(_EXTENDED_ARG, index >> shift & 255) for shift in (24, 16, 8) if index >> shift]
-    return b"".join(map(bytes, [*prefixes, (LOAD_CONST, index & 255)]))
-
-
-def _put(raw: bytearray, start: int, new: bytes) -> bool:
-    """Puts instructions in the place of the one at `start` and its inline caches; False where they have no room."""
-    end = start + 2
-    while end < len(raw) and raw[end] == _CACHE:
-        end += 2
-    if len(new) > end - start:
-        return False
-    raw[start:end] = new + _NOP * ((end - start - len(new)) // 2)
-    # The prefixes of the old instruction would widen the argument of the new one.
-    while start >= 2 and raw[start - 2] == _EXTENDED_ARG:
-        start -= 2
-        raw[start:start + 2] = _NOP
-    return True
-
-
-def put_constant(raw: bytearray, this: Instruction, index: int) -> bool:
+def load_constant(this: Instruction, index: int) -> Instead:
     """A constant instead of the global that `this` loads."""
-    load, null = _load_const(index), _NULL if this[2] & 1 else b""
-    return _put(raw, this[0], load + null if _NULL_ABOVE else null + load)
+    load = LOAD_CONST, index
+    if not this[2] & 1:
+        return [load]
+    return [load, _NULL] if _NULL_ABOVE else [_NULL, load]
 
 
-def put_callable(raw: bytearray, this: Instruction, after: Instruction, index: int) -> bool:
-    """A constant that is called instead of the attribute `after` of the global that `this` loads."""
-    # NULL comes before it, after it, or by itself.
-    first, second = _NULL, _load_const(index)
-    if _NULL_ABOVE:
-        first, second = (second, first) if is_attr(after, True) else (_NOP, second)
-    changed = bytearray(raw)
-    if not (_put(changed, this[0], first) and _put(changed, after[0], second)):
-        return False
-    raw[:] = changed
-    return True
+def load_callable(after: Instruction, index: int) -> tuple[Instead, Instead]:
+    """A constant that is called: instead of a global, and instead of its attribute `after` that was called."""
+    if not _NULL_ABOVE:
+        return [_NULL], [(LOAD_CONST, index)]
+    return [(OP["NOP"], 0)], [(LOAD_CONST, index), *([_NULL] if is_attr(after, True) else [])]
 
 
-def put_method(raw: bytearray, this: Instruction, index: int) -> bool:
-    """The object's item in a constant, `constant[object]`, instead of its method; needs one more place on the stack."""
-    load = _load_const(index) + _SWAP + _subscript()
-    return _put(raw, this[0], load + _NULL if _NULL_ABOVE else _NULL + _SWAP + load)
+def load_item(this: Instruction, index: int) -> Instead:
+    """The object's item in a constant, `constant[object]`, instead of its attribute; one more place on the stack."""
+    item = [(LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT]
+    if not is_attr(this, True):
+        return item
+    return [*item, _NULL] if _NULL_ABOVE else [_NULL, (_SWAP, 2), *item]

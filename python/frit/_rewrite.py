@@ -8,10 +8,9 @@ differs: where the original loads a global in order to call it,
     exp(x)          LOAD_GLOBAL NULL + exp
     helper(x)       LOAD_GLOBAL NULL + helper
 
-the copy loads a constant: the namespace, function or copied helper that stands in.  LOAD_GLOBAL
-has room for inline caches behind it, in which LOAD_CONST and a PUSH_NULL always fit, so no jump
-moves.  np.float32(x) becomes a call of what converts tensors, too (csrc/bind/accelerate/convert.c), while np.float32 as
-a value stays NumPy's type.  In the same way
+the copy loads a constant: the namespace, function or copied helper that stands in; _assemble.py makes room for it.
+np.float32(x) becomes a call of what converts tensors, too (csrc/bind/accelerate/convert.c), while np.float32 as a value
+stays NumPy's type.  In the same way
 
     rng.shuffle(x)  LOAD_METHOD shuffle
 
@@ -42,7 +41,7 @@ from typing import Any, cast
 
 import numpy
 
-from . import _bytecode, _core
+from . import _assemble, _bytecode, _core
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, NOTHING, Instruction, attr_name, cell_name, global_name, is_attr
 
 _StandIns = dict[int, Any]      # id of an object -> what is loaded instead
@@ -279,7 +278,7 @@ class _Rewriter:
             if isinstance(c, types.CodeType):
                 consts[i] = self.rewrite_code(f, c)
                 changed = changed or consts[i] is not c
-        raw = bytearray(code.co_code)
+        changes: dict[int, _bytecode.Instead] = {}
         where: dict[int, int] = {}      # id of a stand-in -> its index among the constants
 
         def place(new: Any) -> int:
@@ -295,18 +294,15 @@ class _Rewriter:
             if new is None:
                 continue
             convert = self.conversion(code, new, _bytecode.has_null(NOTHING, this), after, after2)
-            if (convert is not None and _bytecode.put_callable(raw, this, after, place(convert))
-                    or _bytecode.put_constant(raw, this, place(new))):
-                changed = True
-                self.out.n_redirected += 1
-        n_methods = 0
-        for this in self.instructions(code) if _knows_methods else ():
+            if convert is not None:
+                changes[this[0]], changes[after[0]] = _bytecode.load_callable(after, place(convert))
+            else:
+                changes[this[0]] = _bytecode.load_constant(this, place(new))
+            self.out.n_redirected += 1
+        for this in self.instructions(code):
             if is_attr(this, True) and (name := attr_name(code, this)) not in _FAMILIAR and not name.startswith("__"):
-                method = self.methods.setdefault(name, _core._Method(name))
-                n_methods += _bytecode.put_method(raw, this, place(method))
-        if not (changed or n_methods):
-            return code
-        return code.replace(co_code=bytes(raw), co_consts=tuple(consts), co_stacksize=code.co_stacksize + (n_methods > 0))
+                changes[this[0]] = _bytecode.load_item(this, place(self.methods.setdefault(name, _core._Method(name))))
+        return _assemble.replace(code, changes, tuple(consts), more_stack=1) if changed or changes else code
 
     def redirects_cell(self, f: types.FunctionType, name: str, as_module: bool,
                        is_called: Callable[[types.CodeType, Instruction], bool] | None = None) -> bool:
@@ -527,7 +523,4 @@ def _self_test() -> bool:
         return False
 
 
-# First with methods, whose place has more in it, then without.
-_knows_methods = _bytecode.CAN_ADD_METHODS
-_knows_methods = _knows_methods and _self_test()
 _works = _bytecode.CAN_REWRITE and _self_test()

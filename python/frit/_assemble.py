@@ -1,0 +1,158 @@
+"""Code objects with other instructions in the place of some: jumps, the table of exceptions and the lines follow.
+
+Like _bytecode.py it needs nothing but Python's library. The formats are those of CPython's
+InternalDocs/exception_handling.md and InternalDocs/code_objects.md (Objects/locations.md and
+Objects/exception_handling_notes.txt before 3.14)."""
+import dis
+import opcode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from ._bytecode import OP
+
+SAME = -1, 0            # of a replacement: the instruction that stood there
+
+_EXTENDED_ARG = OP["EXTENDED_ARG"]
+_JUMPS = frozenset(dis.hasjrel)
+_BACKWARD = frozenset(op for op in dis.hasjrel if "BACKWARD" in dis.opname[op])
+_table: Any = getattr(opcode, "_inline_cache_entries", {})
+_CACHES = [_table.get(name, 0) if isinstance(_table, dict) else (_table[op] if op < len(_table) else 0)
+           for op, name in enumerate(dis.opname)]
+_LONGEST = 8                    # code units that one entry of the lines is for
+_DELTA_IN_KIND = 10, 11, 12     # kinds of entries that are so many lines, 0 to 2, below the one before; of others
+_DELTA_FIRST = 13, 14           # the first number says it, or they are on the same line
+
+
+class _Unit:
+    """An instruction: of the old code at `start` (in code units), or a new one."""
+
+    __slots__ = ("op", "arg", "start", "target", "at", "width", "n_caches")
+
+    def __init__(self, op: int, arg: int, start: int) -> None:
+        self.op, self.arg, self.start = op, arg, start      # start: where its prefixes begin; of the one that it stands for
+        self.target = -1        # of a jump: where the old code has what it leads to
+        self.at = 0             # where the new code has it
+        self.width = 1 if arg <= 0xff else 2 if arg <= 0xffff else 3 if arg <= 0xffffff else 4     # without its caches
+        self.n_caches = _CACHES[op]
+
+
+def _decode(raw: bytes) -> Iterator[tuple[int, _Unit]]:
+    """(where an instruction is without its prefixes, itself), in code units."""
+    i, start, prefix, n = 0, 0, 0, len(raw) // 2
+    while i < n:
+        op, arg = raw[2 * i], raw[2 * i + 1] | prefix
+        if op == _EXTENDED_ARG:
+            prefix, i = arg << 8, i + 1
+            continue
+        unit, at = _Unit(op, arg, start), i
+        i = start = i + 1 + unit.n_caches
+        if op in _JUMPS:
+            unit.target, unit.width = i - arg if op in _BACKWARD else i + arg, 1
+        yield at, unit
+        prefix = 0
+
+
+def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
+    """Gives every instruction its place and every jump its length; returns where the old places have gone."""
+    jumps = [u for u in units if u.target >= 0]
+    while True:
+        where, at = [-1] * (n_old + 1), 0
+        for u in units:
+            if where[u.start] < 0:
+                where[u.start] = at
+            u.at = at
+            at += u.width + u.n_caches
+        where[n_old] = at
+        grown = False
+        for u in jumps:
+            after = u.at + u.width + u.n_caches
+            u.arg = after - where[u.target] if u.op in _BACKWARD else where[u.target] - after
+            wanted = 1 if u.arg <= 0xff else 2 if u.arg <= 0xffff else 3
+            grown, u.width = grown or wanted > u.width, max(wanted, u.width)
+        if not grown:
+            break
+    for i in range(n_old, 0, -1):       # what lies within an instruction goes with what follows it
+        if where[i - 1] < 0:
+            where[i - 1] = where[i]
+    return where
+
+
+def _encode(units: Iterable[_Unit]) -> bytes:
+    out = bytearray()
+    for u in units:
+        for shift in range(8 * (u.width - 1), 0, -8):
+            out += bytes((_EXTENDED_ARG, u.arg >> shift & 0xff))
+        out.append(u.op)
+        out.append(u.arg & 0xff)
+        if u.n_caches:
+            out += bytes(2 * u.n_caches)
+    return bytes(out)
+
+
+# ---- the table of exceptions: (start, length, target, depth and a bit) in digits of six bits, the highest first
+
+def _exceptions(table: bytes, where: Sequence[int]) -> bytes:
+    out, values, value = bytearray(), [], 0
+    for byte in table:
+        value = value << 6 | byte & 0x3f
+        if not byte & 0x40:
+            values.append(value)
+            value = 0
+    for start, length, target, depth in zip(*[iter(values)] * 4):
+        begin, end = where[start], where[start + length]
+        for i, v in enumerate((begin, end - begin, where[target], depth)):
+            digits = [v & 0x3f]
+            while v := v >> 6:
+                digits.append(v & 0x3f | 0x40)
+            digits[-1] |= 0x80 if i == 0 else 0
+            out += bytes(reversed(digits))
+    return bytes(out)
+
+
+# ---- the lines: entries of a kind and a length, then numbers in digits of six bits, the lowest first
+
+def _lines(table: bytes, where: Sequence[int]) -> bytes:
+    """The entries with the lengths that their instructions have now, each in as many as it needs."""
+    out, at, i, n = bytearray(), 0, 0, len(table)
+    new = 0
+    while i < n:
+        head = table[i]
+        kind = head >> 3 & 15
+        end = i + 1
+        while end < n and table[end] < 0x80:
+            end += 1
+        payload = table[i + 1:end]
+        at += (head & 7) + 1
+        length, new = where[at] - new, where[at]
+        while length > 0:
+            out.append(0x80 | kind << 3 | min(length, _LONGEST) - 1)
+            out += payload
+            length -= _LONGEST
+            if kind in _DELTA_IN_KIND:      # the others are on the same line
+                kind = _DELTA_IN_KIND[0]
+            elif kind in _DELTA_FIRST and payload[0]:
+                digits = next(k for k, byte in enumerate(payload, 1) if not byte & 0x40)
+                payload = b"\0" + payload[digits:]
+        i = end
+    return bytes(out)
+
+
+def replace(code: CodeType, changes: Mapping[int, Sequence[tuple[int, int]]], consts: tuple[Any, ...] | None = None,
+            more_stack: int = 0) -> CodeType:
+    """`code` with other instructions, (opcode, argument), in the place of those at some offsets, of which SAME is the old
+    one; jumps that led to it lead to the first of them. They are on its line, and among what is caught where it was. The
+    new ones must not jump, and need `more_stack` places on the stack at most. Some instructions look at the next one, or
+    skip it (FOR_ITER, YIELD_VALUE, the calls of 3.11): nothing may come between these."""
+    n_old, units = len(code.co_code) // 2, []
+    for at, unit in _decode(code.co_code):
+        instead = changes.get(2 * at)
+        if instead is None:
+            units.append(unit)
+        else:
+            units += [unit if new is SAME else _Unit(*new, unit.start) for new in instead]
+    where = _settle(units, n_old)
+    return code.replace(
+        co_code=_encode(units), co_consts=code.co_consts if consts is None else consts,
+        co_exceptiontable=_exceptions(code.co_exceptiontable, where), co_linetable=_lines(code.co_linetable, where),
+        co_stacksize=code.co_stacksize + more_stack)

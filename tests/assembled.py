@@ -1,0 +1,76 @@
+"""Runs modules of Python's library whose instructions have all been moved, in the running Python: argv[1] is python/frit.
+
+With NOPs before and behind each of those that may stand apart from their neighbours all jumps, protected ranges and lines have to follow; with very many of them
+every jump needs prefixes."""
+import importlib
+import importlib.machinery
+import sys
+import traceback
+import types
+
+package = types.ModuleType("frit_bytecode")
+package.__path__ = [sys.argv[1]]
+sys.modules["frit_bytecode"] = package
+assemble = importlib.import_module("frit_bytecode._assemble")
+bytecode = importlib.import_module("frit_bytecode._bytecode")
+NOP = bytecode.OP["NOP"], 0
+APART = bytecode.of("constant", "local", "locals", "global", "attribute", "store", "operator", "item", "build", "setattr")
+
+
+def moved(code, before):
+    changes = {at: [NOP] * before + [assemble.SAME, NOP] for at, op, _ in bytecode.decode(code) if op in APART}
+    consts = tuple(moved(c, before) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    return assemble.replace(code, changes, consts)
+
+
+def module(name, before):
+    path = importlib.machinery.PathFinder.find_spec(name).origin
+    with open(path, encoding="utf8") as file:
+        code = compile(file.read(), path, "exec")
+    found = types.ModuleType(name)
+    found.__file__, found.__package__ = path, name.rpartition(".")[0]
+    sys.modules[name] = found       # (dataclasses, pickle look it up)
+    exec(moved(code, before), found.__dict__)
+    return found
+
+
+def lines(f, *args):
+    try:
+        f(*args)
+    except Exception as e:
+        return type(e).__name__, str(e), [(t.lineno, t.name) for t in traceback.extract_tb(e.__traceback__)[1:]]
+
+
+def results():
+    """What some functions of library modules give, and where they raise; the modules are imported here."""
+    import difflib
+    import fractions
+    import inspect
+    import textwrap
+    source = inspect.getsource(textwrap)
+    yield str(fractions.Fraction("1.7") ** 5 / 7), hash(fractions.Fraction(2, 9)), str(fractions.Fraction(1.1).limit_denominator(9))
+    yield lines(lambda: fractions.Fraction(1) / 0)
+    yield lines(fractions.Fraction, "x")
+    yield list(difflib.unified_diff(source.split("\n"), source.replace("self", "me").split("\n")))[:60]
+    yield textwrap.fill(source, 40)
+    yield [getattr(difflib, name).__code__.co_firstlineno for name in ("ndiff", "unified_diff")]
+
+
+def same(code):
+    """Without changes a code object is as it was, to the byte where its jumps and exceptions are concerned."""
+    new = assemble.replace(code, {})
+    return ((new.co_code, new.co_exceptiontable) == (code.co_code, code.co_exceptiontable)
+            and list(new.co_positions()) == list(code.co_positions())
+            and all(same(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+NAMES = "difflib", "fractions", "textwrap"
+expected = list(results())
+for before in (1, 90):
+    for name in NAMES:
+        module(name, before)
+    assert list(results()) == expected, before
+for name in NAMES:
+    with open(sys.modules[name].__file__, encoding="utf8") as file:
+        assert same(compile(file.read(), name, "exec")), name
+print("the same")
