@@ -16,12 +16,6 @@ uint64_t           fr_looks_taken;
 static struct fr_storage *dirty_list;
 static struct foreign    *to_release;    /* foreign memory that nothing reads any more */
 
-fr_status
-fr_no_memory(struct fr_err *err, const char *what)
-{
-    return fr_fail(err, FR_ENOMEM, "out of memory: %s", what);
-}
-
 /* ---- storages ----------------------------------------------------------------------------- */
 
 struct fr_storage *
