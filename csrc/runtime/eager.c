@@ -19,28 +19,17 @@
 
 enum { SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
-/* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
+/* Elements that a node makes, and reads of what is there: of what it stores into, a store writes a part. */
 static int64_t
 n_elems_of(const struct fr_node *n)
 {
-    int64_t n_elems = (n->op == FR_OP_store ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
+    bool    stores = n->op == FR_OP_store;
+    int64_t n_elems = (stores ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
 
-    for (int k = n->op == FR_OP_store; n->op != FR_OP_view && k < n->n_args; k++)
-        if (n->arg[k] != FR_SCALAR_HERE && fr_nodes[n->arg[k]].op == FR_OP_leaf)
+    for (int k = stores; k < n->n_args; k++)
+        if (!fr_arg_is_number(n, k) && !fr_node_computes(&fr_nodes[n->arg[k]]))
             n_elems += fr_nodes[n->arg[k]].layout->n_elems;
     return n_elems;
-}
-
-/* Whether all nodes together read and write few elements, and of large arrays only parts. */
-static bool
-are_small(const struct fr_gathered *g)
-{
-    int64_t n_elems = 0;
-
-    for (int i = 0; i < g->n && n_elems <= fr_env.eager_elems; i++)
-        if (fr_nodes[g->id[i]].op != FR_OP_leaf)
-            n_elems += n_elems_of(&fr_nodes[g->id[i]]);
-    return n_elems <= fr_env.eager_elems;
 }
 
 bool
@@ -54,15 +43,14 @@ fr_eager_suits(const struct fr_gathered *g)
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
 
-        /* Leaves count: what a reduction reads is more than what it writes. */
-        n_elems += n->layout->n_elems;
-        n_nodes += fr_node_computes(n);
-        if (n->site & FR_SITE_MASKED) /* whose warnings depend on another node */
-            return false;
-        if (n_nodes > FR_EAGER_NODES)
+        if (!fr_node_computes(n))
+            continue;
+        n_elems += n_elems_of(n);
+        /* The warnings of what is masked depend on another node. */
+        if (n->site & FR_SITE_MASKED || n_elems > fr_env.eager_elems || ++n_nodes > FR_EAGER_NODES)
             return false;
     }
-    return n_elems <= fr_env.eager_elems || are_small(g);
+    return true;
 }
 
 bool

@@ -256,7 +256,6 @@ static fr_status
 eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
-    enum fr_find    how;
     bool            done = false;
     fr_status       st;
 
@@ -267,8 +266,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         return st;
     if ((st = gather(roots, n, err)) != FR_OK)
         return st;
-    how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-    if ((st = fr_plan_cache_find(&gathered, how, &p, err)) != FR_OK)
+    if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
     fr_looks_taken++;

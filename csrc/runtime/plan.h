@@ -259,7 +259,7 @@ void      fr_plan_free(struct fr_plan *);
 int64_t   fr_plan_temporary_bytes(const struct fr_plan *, int n_threads);
 enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
-               FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
+               FR_FIND_LATER,            /* where fr_eager_suits, it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
 fr_status fr_plan_cache_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);

@@ -231,7 +231,8 @@ fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out
             }
     }
     if (!p) {
-        st = how >= FR_FIND_LATER && n_unlike == 0 ? expect(g, how, hash, &p, err) : build(g, n_unlike < MAX_UNLIKE, &p, err);
+        st = how >= FR_FIND_LATER && n_unlike == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, err)
+                                                                        : build(g, n_unlike < MAX_UNLIKE, &p, err);
         *out = p;
         if (st != FR_OK || !p)
             return st;

@@ -1,7 +1,7 @@
 /* runtime/single.h -- one operation as a kernel of its own, over memory that the host reads and writes.
  *
  * The nest is the one that a plan of this operation alone has; it depends on the operation, the dtypes and on how each
- * operand moves along the row, so that few kernels serve all sizes. Private to eager.c and element.c. */
+ * operand moves along the row, so that few kernels serve all sizes. Called by eager.c. */
 #ifndef FR_RUNTIME_SINGLE_H
 #define FR_RUNTIME_SINGLE_H
 
