@@ -214,9 +214,7 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
-    uint32_t         slot;               /* plan_cache.c: where it is kept, */
-    uint32_t         then;               /* and the slot of what was wanted after this one, */
-    uint64_t         birth, then_birth;  /* if that is still in it */
+    uint32_t         slot;               /* plan_cache.c: where it is kept */
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
     int32_t         *given;              /* [n_nodes] numbers of what was gathered; -1: a pass made it */
