@@ -99,7 +99,7 @@ add_arguments(struct loop *z)
         if (z->stores && fr_ready_base(arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
             return false;
         if (k > 0 && arg[k] == arg[k - 1]) {
-            z->of.operand[k] = z->of.operand[k - 1];
+            fr_single_is(&z->of, k, z->of.operand[k - 1]);
             continue;
         }
         z->layout[z->of.n_operands] = fr_nodes[arg[k]].layout;

@@ -3,7 +3,7 @@
 
 enum { N_KERNELS = 256 };
 
-/* Kernels that were wanted of late, by what their nests follow from. They are kept until others take their places. */
+/* Kernels that were wanted of late, by keys that say all that their nests follow from. They are kept until others take their places. */
 static struct {
     uint64_t          key;
     struct fr_kernel *kernel;
@@ -23,22 +23,6 @@ access_of(const struct fr_single *z, int o)
     if (last)
         return FR_ACCESS_STRIDED;
     return step == 0 && z->form == FR_SINGLE_MAP ? FR_ACCESS_ZERO : fr_access_of(z->dtype[o], step);
-}
-
-/* All that the nest follows from. */
-static uint64_t
-key_of(const struct fr_single *z)
-{
-    uint64_t key = 1;
-
-    _Static_assert(FR_N_OPS <= 1 << 8 && FR_N_DTYPES <= 1 << 4 && FR_ACCESS_FOURTH < 1 << 3, "all of it is 60 bits");
-    for (int k = 0; k < z->n_args; k++)
-        key = key << 3 | (uint64_t)(z->operand[k] + 1);
-    for (int k = 0; k < z->n_numbers; k++)
-        key = key << 4 | z->number_dtype[k];
-    for (int o = 0; o < z->n_operands; o++)
-        key = key << 7 | (uint64_t)z->dtype[o] << 3 | access_of(z, o);
-    return key << 10 | (uint64_t)z->op << 2 | z->form;
 }
 
 /* ---- its nest ---- */
@@ -112,9 +96,9 @@ write_nest(struct writer *w, const struct fr_single *z)
 /* ---- running it ---- */
 
 static fr_status
-find_kernel(const struct fr_single *z, struct fr_kernel **out, struct fr_err *err)
+find_kernel(const struct fr_single *z, uint64_t key, struct fr_kernel **out, struct fr_err *err)
 {
-    uint64_t      key = key_of(z), at = key * 0xff51afd7ed558ccdu >> 56;
+    uint64_t      at = key * 0xff51afd7ed558ccdu >> 56;
     struct writer w;
     fr_status     st;
 
@@ -139,11 +123,23 @@ fr_single_run(struct fr_single *z, struct fr_err *err)
     bool             (*poll)(void) = fr_backend_interrupted;
     int                n = z->n_axes, n_outer = n > 2 ? n - 2 : 0;
     int64_t            stride[(FR_SINGLE_ARGS + 1) * FR_MAX_DIMS], *s = stride;
+    uint64_t           key = z->key << 2 | z->form;
     struct fr_instance in;
     struct fr_kernel  *kernel;
     fr_status          st;
 
-    if ((st = find_kernel(z, &kernel, err)) != FR_OK)
+    _Static_assert(FR_N_OPS <= 1 << 8 && FR_N_DTYPES <= 1 << 4 && FR_ACCESS_FOURTH < 1 << 3, "a key has 60 bits");
+    for (int o = 0; o < z->n_operands; o++) {
+        int64_t size = fr_dtype_size(z->dtype[o]);
+
+        key = key << 7 | (uint64_t)z->dtype[o] << 3 | access_of(z, o);
+        for (int p = 0; p < n - 1; p++)
+            *s++ = z->stride[o][p] * size;
+        if (n < 2)
+            *s++ = 0;
+        *s++ = n > 0 ? z->stride[o][n - 1] * size : size;
+    }
+    if ((st = find_kernel(z, key, &kernel, err)) != FR_OK)
         return st;
     in.n_outer = n_outer;
     in.n_packed = in.joined = 0;
@@ -154,15 +150,6 @@ fr_single_run(struct fr_single *z, struct fr_err *err)
     in.ptr = z->mem;
     in.stride = stride;
     in.scalars = z->number;
-    for (int o = 0; o < z->n_operands; o++) {
-        int64_t size = fr_dtype_size(z->dtype[o]);
-
-        for (int p = 0; p < n - 1; p++)
-            *s++ = z->stride[o][p] * size;
-        if (n < 2)
-            *s++ = 0;
-        *s++ = n > 0 ? z->stride[o][n - 1] * size : size;
-    }
     fr_backend_interrupted = NULL; /* it may be in the place of an argument, and could not be done again */
     st = fr_backend->launch(kernel, &in, 1, err);
     fr_backend_interrupted = poll;

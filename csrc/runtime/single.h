@@ -13,6 +13,7 @@ enum { FR_SINGLE_ARGS = 3 };
 enum fr_single_form { FR_SINGLE_MAP, FR_SINGLE_FOLD, FR_SINGLE_ACCUM };
 
 struct fr_single {
+    uint64_t              key;                           /* what the nest follows from, but for the form and how operands move */
     fr_op                 op;
     uint8_t               form;
     int                   n_args, n_numbers, n_operands;
@@ -30,17 +31,27 @@ struct fr_single {
 static inline void
 fr_single_begin(struct fr_single *z, fr_op op, enum fr_single_form form, int n_args)
 {
+    z->key = 1u << 8 | (unsigned)op;
     z->op = op;
     z->form = (uint8_t)form;
     z->n_args = n_args;
     z->n_numbers = z->n_operands = z->n_axes = 0;
 }
 
-/* Argument k, of those before which all have been named, is this number. */
+/* Argument k, before which all others have been named, is operand o, which is there; -1: the next number. */
+static inline void
+fr_single_is(struct fr_single *z, int k, int o)
+{
+    z->operand[k] = (int8_t)o;
+    z->key = z->key << 3 | (unsigned)(o + 1);
+}
+
+/* Argument k is this number. */
 static inline void
 fr_single_number(struct fr_single *z, int k, fr_dtype dtype, struct fr_scalar_bits value)
 {
-    z->operand[k] = -1;
+    fr_single_is(z, k, -1);
+    z->key = z->key << 4 | dtype;
     z->number_dtype[z->n_numbers] = dtype;
     z->number[z->n_numbers++] = value;
 }
@@ -49,7 +60,7 @@ fr_single_number(struct fr_single *z, int k, fr_dtype dtype, struct fr_scalar_bi
 static inline void
 fr_single_operand(struct fr_single *z, int k, fr_dtype dtype, char *mem)
 {
-    z->operand[k] = (int8_t)z->n_operands;
+    fr_single_is(z, k, z->n_operands);
     z->dtype[z->n_operands] = dtype;
     z->mem[z->n_operands++] = mem;
 }
