@@ -1,5 +1,5 @@
-/* backends/host.h -- what the host does by itself with memory that it may touch: single elements, copies, and
- * what masks and indices choose. The CPU backend has the functions (backends/cpu/host.c, chosen.c), whichever backend runs kernels. */
+/* backends/host.h -- what the host does by itself with memory that it may touch: single rows, copies, and what
+ * masks and indices choose. The CPU backend has the functions (backends/cpu/host.c, chosen.c), whichever backend runs kernels. */
 #ifndef FR_BACKENDS_HOST_H
 #define FR_BACKENDS_HOST_H
 
@@ -10,12 +10,16 @@
 #include "core/dtype.h"
 #include "ir/op.h"
 
-/* ---- single elements ---- */
+/* ---- one row ----
+ *
+ * n elements side by side, on the calling thread, with the bits of a launch. False: there is no block kernel for it. */
 
 enum { FR_HOST_ARGS = 3 };
 
-/* out = op(arg[0], ..), one element of a MAP operation or a cast, as kernels make it. False: there is no block kernel for it. */
-bool fr_host_map_one(fr_op, const fr_dtype *dtype, int n_args, char *const *arg, fr_dtype to, void *out);
+/* out = op(arg[0], ..), a MAP operation or a cast; bit k of `once`: that argument is one element for all. */
+bool fr_host_map(fr_op, size_t n, const fr_dtype *dtype, int n_args, char *const *arg, unsigned once, fr_dtype to, void *out);
+/* out, one element, = the row, of n >= 1, reduced by op. */
+bool fr_host_fold(fr_op, size_t n, fr_dtype, const void *in, void *out);
 
 /* ---- memory, as a backend has it ---- */
 

@@ -6,10 +6,12 @@
  * any.
  *
  * Element-wise operations, stores, and reductions in one of two forms are kernels of one operation (single.h), which all
- * sizes share, so that what has not been seen costs no more than what has. Small products and takes are done by the
- * functions that are the steps of plans. Anything else is a graph of one node with a plan. */
+ * sizes share, so that what has not been seen costs no more than what has; a row of elements side by side is a call of a
+ * block kernel. Small products and takes are done by the functions that are the steps of plans. Anything else is a graph
+ * of one node with a plan. */
 #include <string.h>
 
+#include "backends/host.h"
 #include "base/alloc.h"
 #include "base/tune.h"
 #include "base/ways.h"
@@ -79,7 +81,7 @@ fr_eager_is_alone(fr_ref id)
 struct loop {
     struct fr_single        of;
     const struct fr_node   *n;
-    bool                    stores;
+    bool                    stores, is_row;
     const struct fr_layout *layout[FR_SINGLE_ARGS + 1]; /* of operands; NULL: of the last one where a reduction writes it */
     bool                    reduced[FR_MAX_DIMS];
 };
@@ -161,22 +163,26 @@ set_axes(struct loop *z, const struct fr_layout *domain)
     of->n_axes = m;
 }
 
-/* What most are: all operands lie alike, without a gap, or one is reduced to one element. Then it has its axis. */
+/* Whether it is what most are: all operands lie alike, without a gap, or are one element, or one is reduced to that. Then it
+ * has its axis. */
 static bool
-is_one_row(struct loop *z, const struct fr_layout *domain)
+is_row(struct loop *z, const struct fr_layout *domain)
 {
-    bool found = domain->dense && domain->n_elems > 1, reduces = z->of.form != FR_SINGLE_MAP;
+    bool reduces = z->of.form != FR_SINGLE_MAP;
     int  last = z->of.n_operands - 1;
 
+    if (!domain->dense || (reduces && (domain->n_elems == 1 || z->n->layout->n_elems != 1)))
+        return false;
     for (int o = 0; o < last; o++) {
-        found &= z->layout[o] == domain;
-        z->of.stride[o][0] = 1;
+        z->of.stride[o][0] = z->layout[o] == domain;
+        if (z->layout[o] != domain && z->layout[o]->n_elems != 1)
+            return false;
     }
     z->of.stride[last][0] = !reduces;
     z->of.n_axes = 1;
     z->of.dims[0] = domain->n_elems;
     z->reduced[0] = reduces;
-    return found && (!reduces || z->n->layout->n_elems == 1);
+    return true;
 }
 
 static void
@@ -265,8 +271,9 @@ lower(struct loop *z)
     }
     if (domain->n_elems == 0)
         return false;
-    if (!is_one_row(z, domain))
-        set_axes(z, domain);
+    if ((z->is_row = is_row(z, domain)))
+        return true;
+    set_axes(z, domain);
     return !lies_across(&z->of) && (z->of.form == FR_SINGLE_MAP || set_reduction(z));
 }
 
@@ -312,6 +319,32 @@ stored_into(const struct fr_node *n, struct fr_err *err)
     if ((b = fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err)))
         memcpy(b->mem, before->v.buffer->mem, b->n_bytes);
     return b;
+}
+
+/* A row as one call of a block kernel. False: there is none. */
+static bool
+run_row(struct fr_single *z)
+{
+    int      last = z->n_operands - 1, n_numbers = 0;
+    size_t   n = (size_t)z->dims[0];
+    char    *arg[FR_SINGLE_ARGS];
+    fr_dtype dtype[FR_SINGLE_ARGS];
+    unsigned once = 0;
+
+    if (fr_is_off(FR_OFF_row))
+        return false;
+    for (int k = 0; k < z->n_args; k++) {
+        int o = z->operand[k];
+
+        arg[k] = o < 0 ? (char *)&z->number[n_numbers] : z->mem[o];
+        dtype[k] = o < 0 ? z->number_dtype[n_numbers++] : z->dtype[o];
+        once |= (unsigned)(o < 0 || z->stride[o][0] == 0) << k;
+    }
+    if (!(z->form == FR_SINGLE_FOLD ? fr_host_fold(z->op, n, dtype[0], arg[0], z->mem[last])
+                                    : fr_host_map(z->op, n, dtype, z->n_args, arg, once, z->dtype[last], z->mem[last])))
+        return false;
+    fr_count_way(FR_WAY_row);
+    return true;
 }
 
 /* ---- products and takes ---- */
@@ -389,7 +422,8 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     if (!(b = z.stores ? stored_into(n, err) : result_memory(n, err)))
         return FR_ENOMEM;
     z.of.mem[z.of.n_operands - 1] = (char *)b->mem + (z.stores ? fr_ready_offset(n->arg[2]) : 0);
-    if ((st = fr_single_run(&z.of, err)) == FR_OK)
+    st = z.is_row && run_row(&z.of) ? FR_OK : fr_single_run(&z.of, err);
+    if (st == FR_OK)
         *out = b;
     else
         fr_buffer_unref(b);

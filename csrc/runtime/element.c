@@ -40,7 +40,7 @@ map_aside(const struct fr_node *n, const fr_dtype *dtype, char *const *arg, void
     unsigned raised;
 
     fr_fpe_begin();
-    if (!fr_host_map_one(n->op, dtype, n->n_args, arg, n->dtype, out))
+    if (!fr_host_map(n->op, 1, dtype, n->n_args, arg, 0, n->dtype, out))
         return false;
     raised = fr_fpe_raised() | (fr_op_info[n->op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0);
     return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(n->site));

@@ -6,16 +6,28 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/mask.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/reduce.h"
 
 bool
-fr_host_map_one(fr_op op, const fr_dtype *dtype, int n_args, char *const *arg, fr_dtype to, void *out)
+fr_host_map(fr_op op, size_t n, const fr_dtype *dtype, int n_args, char *const *arg, unsigned once, fr_dtype to, void *out)
 {
     int        k = fr_op_compute_arg(op);
     fr_map_fn *fn = op == FR_OP_cast ? fr_kernels->cast[dtype[0]][to] : fr_kernels->map[op][k < 0 ? to : dtype[k]];
 
     if (!fn)
         return false;
-    fn(1, out, arg[0], arg[n_args > 1], arg[n_args > 2 ? 2 : 0], 0);
+    fn(n, out, arg[0], arg[n_args > 1], arg[n_args > 2 ? 2 : 0], once);
+    return true;
+}
+
+bool
+fr_host_fold(fr_op op, size_t n, fr_dtype d, const void *in, void *out)
+{
+    _Alignas(16) char room[FR_REDUCE_ROOM];
+
+    if (!fr_reduce->fold[FR_REDUCE_ROW(op)][d])
+        return false;
+    fr_reduce_rows(op, d, 1, n, in, out, room);
     return true;
 }
 
