@@ -219,23 +219,6 @@ set_reduction(struct loop *z)
     return true;
 }
 
-/* Whether what is long lies across memory: the launcher copies that in tiles, if there is a plan. */
-static bool
-lies_across(const struct fr_single *of)
-{
-    int64_t n = 1;
-
-    for (int p = 0; p < of->n_axes; p++)
-        n *= of->dims[p];
-    for (int o = 0; o < of->n_operands; o++) {
-        int64_t step = of->n_axes ? of->stride[o][of->n_axes - 1] : 0;
-
-        if (step != 0 && step != 1 && n * fr_dtype_size(of->dtype[o]) >= fr_env.pack_bytes)
-            return true;
-    }
-    return fr_env.pack_bytes <= 0;
-}
-
 /* ---- one node ---- */
 
 /* Lowers the node but for the memory that it writes. False: it takes a plan. */
@@ -274,7 +257,7 @@ lower(struct loop *z)
     if ((z->is_row = is_row(z, domain)))
         return true;
     set_axes(z, domain);
-    return !lies_across(&z->of) && (z->of.form == FR_SINGLE_MAP || set_reduction(z));
+    return z->of.form == FR_SINGLE_MAP || set_reduction(z);
 }
 
 /* Whether nobody needs the argument any more, and the result fits into its memory just so. */
