@@ -125,12 +125,13 @@ strides_of(const struct loop *z, int o, const struct fr_layout *domain, int64_t 
             out[d] = z->n->u.axes >> d & 1 ? 0 : own[k++];
 }
 
-/* Axes of the domain in the order of loops, without those of one element; neighbours become one where all operands allow it. */
+/* Axes of the domain in the order of loops, without those of one element; neighbours become one where all operands allow it. An
+ * index is found in a row, whatever its elements are apart: that axis is the last one. */
 static void
 set_axes(struct loop *z, const struct fr_layout *domain)
 {
     struct fr_single *of = &z->of;
-    bool              reduces = of->form != FR_SINGLE_MAP;
+    uint32_t          gone = of->form == FR_SINGLE_MAP ? 0 : z->n->u.axes, late = fr_op_finds_index(of->op) ? gone : 0;
     const int64_t    *dims = fr_layout_dims(domain), *list[1];
     int               order[FR_MAX_DIMS], perm[FR_MAX_DIMS], n = 0, m = 0;
     int64_t           stride[FR_SINGLE_ARGS + 1][FR_MAX_DIMS];
@@ -138,19 +139,20 @@ set_axes(struct loop *z, const struct fr_layout *domain)
     for (int o = 0; o < of->n_operands; o++)
         strides_of(z, o, domain, stride[o]);
     list[0] = stride[0];
-    if (reduces) /* NumPy's, in which it adds */
+    if (gone) /* NumPy's order, in which it adds */
         fr_axes_inwards(domain->ndim, dims, 1, list, perm);
-    for (int d = 0; d < domain->ndim; d++) {
-        int axis = reduces ? perm[domain->ndim - 1 - d] : d;
+    for (uint32_t pass = 0; pass <= (late != 0); pass++)
+        for (int d = 0; d < domain->ndim; d++) {
+            int axis = gone ? perm[domain->ndim - 1 - d] : d;
 
-        if (dims[axis] != 1)
-            order[n++] = axis;
-    }
-    if (!reduces)
+            if (dims[axis] != 1 && (late >> axis & 1) == pass)
+                order[n++] = axis;
+        }
+    if (!gone)
         fr_axes_by_stride(order, n, stride[of->n_operands - 1]);
     for (int p = 0; p < n; p++) {
         int  axis = order[p];
-        bool reduced = reduces && z->n->u.axes >> axis & 1, joins = m > 0 && reduced == z->reduced[m - 1];
+        bool reduced = gone >> axis & 1, joins = m > 0 && reduced == z->reduced[m - 1];
 
         for (int o = 0; joins && o < of->n_operands; o++)
             joins = of->stride[o][m - 1] == stride[o][axis] * dims[axis];
@@ -185,15 +187,6 @@ is_row(struct loop *z, const struct fr_layout *domain)
     return true;
 }
 
-static void
-exchange(int64_t *a, int64_t *b)
-{
-    int64_t was = *a;
-
-    *a = *b;
-    *b = was;
-}
-
 /* The form of a reduction: rows of what is reduced, or columns, between axes that are kept. False: another one. */
 static bool
 set_reduction(struct loop *z)
@@ -206,16 +199,8 @@ set_reduction(struct loop *z)
     for (int p = 0; p <= last; p++)
         if (z->reduced[p] != (p == at))
             return false;
-    if (at == last)
-        return true;
-    if (!fr_op_finds_index(of->op)) {
+    if (at != last)
         of->form = FR_SINGLE_ACCUM;
-        return true;
-    }
-    /* An index is found in a row, whatever its elements are apart. */
-    exchange(&of->dims[at], &of->dims[last]);
-    for (int o = 0; o < of->n_operands; o++)
-        exchange(&of->stride[o][at], &of->stride[o][last]);
     return true;
 }
 
