@@ -46,9 +46,9 @@ def test_chain_while_an_array_looks_at_another_result(ratio):
 
 
 def test_what_never_came_before(ratio):
-    """Measured 0.91 for 5 operations on some 500 elements, one by one, and two slices."""
-    assert ratio["unseen"] <= 0.95
-    assert ratio["unseen"] <= 0.83 * ratio["planned"]       # whatever Python
+    """Measured 0.85 for 5 operations on some 500 elements, one by one, and two slices."""
+    assert ratio["unseen"] <= 0.9
+    assert ratio["unseen"] <= 0.78 * ratio["planned"]       # whatever Python
 
 
 def test_planning_what_never_came_before(ratio):

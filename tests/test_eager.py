@@ -330,6 +330,25 @@ def test_many_short_rows_run_together(dtype, n):
         assert_same(np.asarray(got), f(x, y, row, z))
 
 
+@counts
+@pytest.mark.parametrize("dtype", ["?", "u1", "f2", "i4", "f8", "c16"])
+def test_elements_side_by_side_are_a_block_kernels_call(dtype):
+    """And the same without that: a launch of a kernel of one operation, which is what all others are."""
+    x, y = ((RNG.random((6, 50)) * 9).astype(dtype) for _ in range(2))
+    rows = (lambda x, y: x + y, lambda x, y: x * np.array(3, dtype), lambda x, y: x.T * y.T, lambda x, y: x + y[1:2, :1],
+            lambda x, y: x.astype("c8"), lambda x, y: x.max(), lambda x, y: np.where(x > y, x, y), lambda x, y: x[2:3].argmin())
+    others = (lambda x, y: x + y[0], lambda x, y: x[:, ::2] + y[:, 1::2], lambda x, y: x.max(0), lambda x, y: x[::2].argmax(1))
+    for f in rows + others:
+        for off in ("", "row"):
+            with frit.config(off=off):
+                before, got = frit.stats(), f(frit.asarray(x), frit.asarray(y))
+                frit.eval(got)
+                after = frit.stats()
+            assert after["plans"] == before["plans"]
+            assert (after["row"] > before["row"]) == (f in rows and not off)
+            assert_same(np.asarray(got), np.asarray(f(x, y)))
+
+
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8", "c16"])
 def test_copies_of_what_is_no_whole_squares(dtype):
     most = RNG.integers(0, 99, (70, 70)).astype(dtype)

@@ -111,7 +111,7 @@ struct fr_memory_stats {
 struct fr_backend {
     const char *name;
     bool        is_host;      /* its memory is the host's, which reads and writes it as it likes */
-    bool        runs_nodes;   /* small graphs go node by node through backends/host.h, with its bits */
+    bool        runs_nodes;   /* small graphs go node by node, and single elements through backends/host.h, with its bits */
 
     /* At import, and when the process ends; begin: kernels will soon be wanted, on any thread. */
     fr_status (*start)(struct fr_err *);

@@ -1,5 +1,5 @@
-/* backends/host.h -- what the host does by itself with memory that it may touch: single operations, and what masks and
- * indices choose. The CPU backend has the functions (backends/cpu/host.c, chosen.c), whichever backend runs kernels. */
+/* backends/host.h -- what the host does by itself with memory that it may touch: single rows, copies, and what
+ * masks and indices choose. The CPU backend has the functions (backends/cpu/host.c, chosen.c), whichever backend runs kernels. */
 #ifndef FR_BACKENDS_HOST_H
 #define FR_BACKENDS_HOST_H
 
@@ -10,28 +10,16 @@
 #include "core/dtype.h"
 #include "ir/op.h"
 
-/* ---- one operation without a nest, straight from the tables of block kernels ----
+/* ---- one row ----
  *
- * For what is so small that to find a kernel, or to make one, would take as long as to compute. All runs on the calling
- * thread. The bits are those of a launch. Each function returns false, and does nothing, where there is no block kernel, or
- * the launcher has a better way. */
+ * n elements side by side, on the calling thread, with the bits of a launch. False: there is no block kernel for it. */
 
 enum { FR_HOST_ARGS = 3 };
 
-/* An operand's first element, and bytes from one row, and from one element, to the next. */
-struct fr_host_operand {
-    char     *mem;
-    ptrdiff_t row, step;
-    fr_dtype  dtype;
-};
-
-/* out = op(arg[0], ..), a MAP operation or a cast, for n_rows rows of n elements. An argument of step 0 is one element for
- * the whole row. out may be the memory of an argument that lies like it and whose elements have its size. */
-bool fr_host_map(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *arg, int n_args, size_t n_rows, size_t n);
-/* out, one element for each row, = the row of n >= 1 elements reduced by op. Rows side by side. */
-bool fr_host_reduce(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n);
-/* out, one row side by side, = all rows reduced by op, column by column. */
-bool fr_host_reduce_columns(fr_op, const struct fr_host_operand *out, const struct fr_host_operand *in, size_t n_rows, size_t n);
+/* out = op(arg[0], ..), a MAP operation or a cast; bit k of `once`: that argument is one element for all. */
+bool fr_host_map(fr_op, size_t n, const fr_dtype *dtype, int n_args, char *const *arg, unsigned once, fr_dtype to, void *out);
+/* out, one element, = the row, of n >= 1, reduced by op. */
+bool fr_host_fold(fr_op, size_t n, fr_dtype, const void *in, void *out);
 
 /* ---- memory, as a backend has it ---- */
 

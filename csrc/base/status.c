@@ -24,6 +24,12 @@ fr_fail(struct fr_err *err, fr_status code, const char *fmt, ...)
     return code;
 }
 
+fr_status
+fr_no_memory(struct fr_err *err, const char *what)
+{
+    return fr_fail(err, FR_ENOMEM, "out of memory: %s", what);
+}
+
 const char *
 fr_status_text(fr_status code)
 {

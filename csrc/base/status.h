@@ -22,6 +22,8 @@ struct fr_err {
  * whatever leads there out of the way: what runs for the first time waits for each line of its code. */
 fr_status   fr_fail(struct fr_err *err, fr_status code, const char *fmt, ...)
     __attribute__((cold, format(printf, 3, 4)));
+/* FR_ENOMEM: "out of memory: what". */
+fr_status   fr_no_memory(struct fr_err *, const char *what) __attribute__((cold));
 const char *fr_status_text(fr_status code);
 
 /* Called by TRY when a call failed; logs the place at FRIT_DEBUG >= 5. */

@@ -1,7 +1,7 @@
 /* ir/graph.h -- a closed graph, taken out of the traced nodes to be planned.
  *
  * Windows are resolved: an argument says which node's memory it reads and through which layout. Made
- * by runtime/eval.c (from traced nodes) and ir/parse.c (from text); read by every pass. Nodes are in order of
+ * by runtime/gather.c (from traced nodes) and ir/parse.c (from text); read by every pass. Nodes are in order of
  * birth, which is topological. A pass may replace arguments, mark nodes dead, and add nodes by ir/insert.h, which says
  * where they may stand. */
 #ifndef FR_IR_GRAPH_H

@@ -90,6 +90,19 @@ fr_access_step(int access)
     return access == FR_ACCESS_UNIT ? 1 : access == FR_ACCESS_BACK ? -1 : access >= FR_ACCESS_SECOND ? access - FR_ACCESS_SECOND + 2 : 0;
 }
 
+/* How a FULL load whose elements are so many elements apart moves: what is large enough to be shuffled has names of its own. */
+static inline enum fr_access
+fr_access_of(fr_dtype d, int64_t stride)
+{
+    if (stride == 1)
+        return FR_ACCESS_UNIT;
+    if (fr_dtype_size(fr_dtype_info[d].component) < 4)
+        return FR_ACCESS_STRIDED;
+    return stride == -1                 ? FR_ACCESS_BACK
+           : stride >= 2 && stride <= 4 ? (enum fr_access)(FR_ACCESS_SECOND + stride - 2)
+                                        : FR_ACCESS_STRIDED;
+}
+
 struct fr_operand {    /* 4 bytes */
     fr_dtype dtype;
     uint8_t  access;   /* enum fr_access */

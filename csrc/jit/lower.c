@@ -562,38 +562,22 @@ rows_last(struct lowering *z, uint8_t reduced)
     coalesce(z);
 }
 
-/* How a load walks along the row: whether its elements lie one before the other, or every so many-th of those side by side,
- * and are large enough to be read so. */
-static enum fr_access
-access_of(const struct lowering *z, size_t operand)
-{
-    fr_dtype d = z->form[operand].dtype;
-    int64_t  stride = z->n_axes ? z->op[operand].stride[z->n_axes - 1] : 1;
-    bool     small = fr_dtype_size(fr_dtype_info[d].component) < 4;
-
-    return stride == 1                            ? FR_ACCESS_UNIT
-           : small                                ? FR_ACCESS_STRIDED
-           : stride == -1                         ? FR_ACCESS_BACK
-           : stride >= 2 && stride <= 4           ? (enum fr_access)(FR_ACCESS_SECOND + stride - 2)
-                                                  : FR_ACCESS_STRIDED;
-}
-
 static void
 set_access(struct lowering *z)
 {
     for (size_t i = 0; i < z->n_inst; i++) {
         struct fr_inst       *in = &z->inst[i];
         const struct operand *o;
-        bool                  unit;
+        int64_t               step;
 
         if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
             in->kind != FR_INST_IOTA)
             continue;
         o = &z->op[in->operand];
-        unit = !z->n_axes || o->stride[z->n_axes - 1] == 1 || z->dims[z->n_axes - 1] == 1;
+        step = !z->n_axes || z->dims[z->n_axes - 1] == 1 ? 1 : o->stride[z->n_axes - 1];
         z->form[in->operand].access = in->level != FR_LEVEL_FULL ? FR_ACCESS_ZERO
-                                      : unit                     ? FR_ACCESS_UNIT
-                                      : in->kind == FR_INST_LOAD ? access_of(z, in->operand)
+                                      : in->kind == FR_INST_LOAD ? fr_access_of(in->dtype, step)
+                                      : step == 1                ? FR_ACCESS_UNIT
                                                                  : FR_ACCESS_STRIDED;
     }
 }

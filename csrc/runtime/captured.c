@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fpe.h"
+#include "base/ways.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
 
@@ -307,7 +308,7 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
     if (st != FR_OK)
         return st;
     fr_looks_taken++;
-    fr_eval_count_replay();
+    fr_count_way(FR_WAY_replayed);
     for (int i = 0; i < r->n_leaves; i++)
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;

@@ -1,4 +1,5 @@
-/* Windows of one component of a complex storage: z.real and z.imag, which are views as in NumPy.
+/* Windows as nodes, and above all windows of one component of a complex storage: z.real and z.imag, which are views as in
+ * NumPy.
  *
  * Such a window has the component's dtype where its storage has the complex one, and its strides and offset count
  * components, so that windows of it, its address and its strides in bytes are made as any other's. The graph knows nothing
@@ -98,8 +99,9 @@ component_node(const struct fr_tensor *numbers, fr_op op, fr_ref *out, struct fr
     return fr_trace_map_node(op, &(struct fr_arg){.t = numbers}, 1, numbers->dtype, NULL, out, err);
 }
 
-fr_status
-fr_component_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
+/* What to read for it, as fr_tensor_node. */
+static fr_status
+window_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
 {
     struct fr_tensor numbers, row;
     fr_ref           id, view;
@@ -133,6 +135,41 @@ fr_component_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
     }
     fr_tensor_clear(&numbers);
     return st;
+}
+
+/* Whether the handle shows elements of its storage and nothing beside it. A component counts in parts of them. */
+static FR_DEBUG_ONLY bool
+is_within_storage(const struct fr_tensor *t)
+{
+    const struct fr_layout *l = t->layout;
+    int64_t                 low = t->offset, high = t->offset;
+    int64_t                 n = t->storage->layout->n_elems * (fr_component_is(t) ? 2 : 1);
+
+    for (int k = 0; k < l->ndim; k++)
+        *(fr_layout_strides(l)[k] < 0 ? &low : &high) += (fr_layout_dims(l)[k] - 1) * fr_layout_strides(l)[k];
+    return l->n_elems == 0 || (low >= 0 && high < n);
+}
+
+fr_status
+fr_tensor_node(const struct fr_tensor *t, fr_ref *out, struct fr_err *err)
+{
+    fr_ref id;
+
+    if (t->whole) {
+        *out = t->storage->node;
+        return FR_OK;
+    }
+    FR_ASSERT(is_within_storage(t));
+    if (FR_UNLIKELY(fr_component_is(t)))
+        return window_node(t, out, err);
+    if (!(id = fr_node_new(FR_OP_view, t->dtype, fr_trace_site)))
+        return fr_no_memory(err, "a node");
+    fr_nodes[id].layout = fr_layout_ref(t->layout);
+    fr_nodes[id].u.offset = t->offset;
+    fr_nodes[id].n_args = 1;
+    fr_node_set_arg(id, 0, t->storage->node);
+    *out = id;
+    return FR_OK;
 }
 
 bool

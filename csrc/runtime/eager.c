@@ -5,44 +5,33 @@
  * in the background when it comes again (plan_cache.c: expect). The bits are the same, for how nodes are grouped never changes
  * any.
  *
- * Element-wise operations, stores, and reductions in one of two forms are run here as a few rows for the block kernels
- * (backends/host.h), small products and takes by the functions that are the steps of plans. Nothing is kept from one
- * to the next, so that what has not been seen costs no more than what has. Anything else is a graph of one node with a
- * plan. */
+ * Element-wise operations, stores, and reductions in one of two forms are kernels of one operation (single.h), which all
+ * sizes share, so that what has not been seen costs no more than what has; a row of elements side by side is a call of a
+ * block kernel. Small products and takes are done by the functions that are the steps of plans. Anything else is a graph
+ * of one node with a plan. */
 #include <string.h>
 
 #include "backends/host.h"
 #include "base/alloc.h"
 #include "base/tune.h"
 #include "base/ways.h"
-#include "runtime/plan.h"
-#include "runtime/storage.h"
 #include "runtime/ready.h"
+#include "runtime/single.h"
+#include "runtime/storage.h"
 
 enum { SMALL_PRODUCT = 1 << 20 };   /* multiplications: some 0.1 ms, for which Python's lock may be kept */
 
-/* Elements that a node makes, and reads of leaves: of what it stores into, a store writes a part. */
+/* Elements that a node makes, and reads of what is there: of what it stores into, a store writes a part. */
 static int64_t
 n_elems_of(const struct fr_node *n)
 {
-    int64_t n_elems = (n->op == FR_OP_store ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
+    bool    stores = n->op == FR_OP_store;
+    int64_t n_elems = (stores ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
 
-    for (int k = n->op == FR_OP_store; n->op != FR_OP_view && k < n->n_args; k++)
-        if (n->arg[k] != FR_SCALAR_HERE && fr_nodes[n->arg[k]].op == FR_OP_leaf)
+    for (int k = stores; k < n->n_args; k++)
+        if (!fr_arg_is_number(n, k) && !fr_node_computes(&fr_nodes[n->arg[k]]))
             n_elems += fr_nodes[n->arg[k]].layout->n_elems;
     return n_elems;
-}
-
-/* Whether all nodes together read and write few elements, and of large arrays only parts. */
-static bool
-are_small(const struct fr_gathered *g)
-{
-    int64_t n_elems = 0;
-
-    for (int i = 0; i < g->n && n_elems <= fr_env.eager_elems; i++)
-        if (fr_nodes[g->id[i]].op != FR_OP_leaf)
-            n_elems += n_elems_of(&fr_nodes[g->id[i]]);
-    return n_elems <= fr_env.eager_elems;
 }
 
 bool
@@ -56,15 +45,14 @@ fr_eager_suits(const struct fr_gathered *g)
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
 
-        /* Leaves count: what a reduction reads is more than what it writes. */
-        n_elems += n->layout->n_elems;
-        n_nodes += fr_node_computes(n);
-        if (n->site & FR_SITE_MASKED) /* whose warnings depend on another node */
-            return false;
-        if (n_nodes > FR_EAGER_NODES)
+        if (!fr_node_computes(n))
+            continue;
+        n_elems += n_elems_of(n);
+        /* The warnings of what is masked depend on another node. */
+        if (n->site & FR_SITE_MASKED || n_elems > fr_env.eager_elems || ++n_nodes > FR_EAGER_NODES)
             return false;
     }
-    return n_elems <= fr_env.eager_elems || are_small(g);
+    return true;
 }
 
 bool
@@ -89,183 +77,131 @@ fr_eager_is_alone(fr_ref id)
 
 /* ---- what a node reads and writes ---- */
 
-enum { MAX_OPERANDS = 4,
-       MAX_CALLS = 16 }; /* of a kernel that takes short rows together */
-
-enum form { MAP, STORE, ROWS, COLUMNS };
-
-/* A node as a loop over memory. */
+/* A node on its way to become a loop over memory. */
 struct loop {
+    struct fr_single        of;
     const struct fr_node   *n;
-    enum form               form;
-    int                     first_arg, end_args; /* that are read */
-    int                     n_operands;          /* of those that are no numbers, and of what is written */
-    char                   *mem[MAX_OPERANDS];
-    fr_dtype                dtype[MAX_OPERANDS];
-    const struct fr_layout *layout[MAX_OPERANDS];/* NULL: of the last one where a reduction writes it */
-    int64_t                 stride[MAX_OPERANDS][FR_MAX_DIMS]; /* elements; of `dims`, from the outermost in */
-    int64_t                 dims[FR_MAX_DIMS];
+    bool                    stores, is_row;
+    const struct fr_layout *layout[FR_SINGLE_ARGS + 1]; /* of operands; NULL: of the last one where a reduction writes it */
     bool                    reduced[FR_MAX_DIMS];
-    int                     n_axes;
 };
-
-static void
-add_operand(struct loop *z, int k)
-{
-    fr_ref id = z->n->arg[k];
-    int    o = z->n_operands++;
-
-    z->dtype[o] = fr_nodes[id].dtype;
-    z->layout[o] = fr_nodes[id].layout;
-    z->mem[o] = fr_ready_memory(id);
-}
 
 /* The arguments. False: a store of what overlaps it. */
 static bool
 add_arguments(struct loop *z)
 {
     const struct fr_node *n = z->n;
+    const fr_ref         *arg = n->arg + z->stores;
 
-    z->first_arg = z->form == STORE;
-    z->end_args = z->form == STORE ? 2 : n->n_args;
-    z->n_operands = 0;
-    for (int k = z->first_arg; k < z->end_args; k++) {
-        if (fr_arg_is_number(n, k))
+    for (int k = 0; k < z->of.n_args; k++) {
+        if (fr_arg_is_number(n, k + z->stores)) {
+            fr_single_number(&z->of, k, fr_arg_number_dtype(n, k + z->stores), fr_arg_number(n, k + z->stores));
             continue;
-        if (z->form == STORE && fr_ready_base(n->arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
+        }
+        if (z->stores && fr_ready_base(arg[k])->v.buffer == fr_nodes[n->arg[0]].v.buffer)
             return false;
-        add_operand(z, k);
+        if (k > 0 && arg[k] == arg[k - 1]) {
+            fr_single_is(&z->of, k, z->of.operand[k - 1]);
+            continue;
+        }
+        z->layout[z->of.n_operands] = fr_nodes[arg[k]].layout;
+        fr_single_operand(&z->of, k, fr_nodes[arg[k]].dtype, fr_ready_memory(arg[k]));
     }
     return true;
 }
 
 /* ---- axes ---- */
 
-/* Where what a reduction writes lies, over the axes of its argument. */
+/* Where operand o lies, over all axes of the domain. */
 static void
-reduced_strides(const struct loop *z, const struct fr_layout *domain, int64_t *out)
+strides_of(const struct loop *z, int o, const struct fr_layout *domain, int64_t *out)
 {
     const int64_t *own = fr_layout_strides(z->n->layout);
 
-    for (int d = 0, k = 0; d < domain->ndim; d++)
-        out[d] = z->n->u.axes >> d & 1 ? 0 : own[k++];
+    if (z->layout[o])
+        fr_strides_broadcast(z->layout[o], domain->ndim, out);
+    else
+        for (int d = 0, k = 0; d < domain->ndim; d++)
+            out[d] = z->n->u.axes >> d & 1 ? 0 : own[k++];
 }
 
-/* Axes of D in the order of loops, without those of one element. */
-static void
-set_order(struct loop *z, const struct fr_layout *domain, const int64_t (*stride)[FR_MAX_DIMS])
-{
-    const int64_t *dims = fr_layout_dims(domain);
-    int            order[FR_MAX_DIMS], perm[FR_MAX_DIMS], n = 0;
-
-    if (z->form == ROWS) { /* NumPy's, in which it adds */
-        const int64_t *list[1] = {stride[0]};
-
-        fr_axes_inwards(domain->ndim, dims, 1, list, perm);
-        for (int k = domain->ndim; k-- > 0;)
-            if (dims[perm[k]] != 1)
-                order[n++] = perm[k];
-    } else {
-        for (int d = 0; d < domain->ndim; d++)
-            if (dims[d] != 1)
-                order[n++] = d;
-        fr_axes_by_stride(order, n, stride[z->n_operands - 1]);
-    }
-    z->n_axes = n;
-    for (int p = 0; p < n; p++) {
-        z->dims[p] = dims[order[p]];
-        z->reduced[p] = z->form == ROWS && z->n->u.axes >> order[p] & 1;
-        for (int o = 0; o < z->n_operands; o++)
-            z->stride[o][p] = stride[o][order[p]];
-    }
-}
-
-static void
-coalesce(struct loop *z)
-{
-    int n = 0;
-
-    for (int p = 1; p < z->n_axes; p++) {
-        bool joins = z->reduced[p] == z->reduced[n];
-
-        for (int o = 0; joins && o < z->n_operands; o++)
-            joins = z->stride[o][n] == z->stride[o][p] * z->dims[p];
-        n += !joins;
-        z->dims[n] = joins ? z->dims[n] * z->dims[p] : z->dims[p];
-        z->reduced[n] = z->reduced[p];
-        for (int o = 0; o < z->n_operands; o++)
-            z->stride[o][n] = z->stride[o][p];
-    }
-    z->n_axes = z->n_axes ? n + 1 : 0;
-}
-
+/* Axes of the domain in the order of loops, without those of one element; neighbours become one where all operands allow it. An
+ * index is found in a row, whatever its elements are apart: that axis is the last one. */
 static void
 set_axes(struct loop *z, const struct fr_layout *domain)
 {
-    int64_t stride[MAX_OPERANDS][FR_MAX_DIMS];
+    struct fr_single *of = &z->of;
+    uint32_t          gone = of->form == FR_SINGLE_MAP ? 0 : z->n->u.axes, late = fr_op_finds_index(of->op) ? gone : 0;
+    const int64_t    *dims = fr_layout_dims(domain), *list[1];
+    int               order[FR_MAX_DIMS], perm[FR_MAX_DIMS], n = 0, m = 0;
+    int64_t           stride[FR_SINGLE_ARGS + 1][FR_MAX_DIMS];
 
-    for (int o = 0; o < z->n_operands; o++) {
-        const struct fr_layout *l = z->layout[o];
+    for (int o = 0; o < of->n_operands; o++)
+        strides_of(z, o, domain, stride[o]);
+    list[0] = stride[0];
+    if (gone) /* NumPy's order, in which it adds */
+        fr_axes_inwards(domain->ndim, dims, 1, list, perm);
+    for (uint32_t pass = 0; pass <= (late != 0); pass++)
+        for (int d = 0; d < domain->ndim; d++) {
+            int axis = gone ? perm[domain->ndim - 1 - d] : d;
 
-        if (!l) {
-            reduced_strides(z, domain, stride[o]);
-            continue;
+            if (dims[axis] != 1 && (late >> axis & 1) == pass)
+                order[n++] = axis;
         }
-        for (int d = domain->ndim, k = l->ndim; d-- > 0;) {
-            k--;
-            stride[o][d] = k >= 0 && fr_layout_dims(l)[k] != 1 ? fr_layout_strides(l)[k] : 0;
-        }
+    if (!gone)
+        fr_axes_by_stride(order, n, stride[of->n_operands - 1]);
+    for (int p = 0; p < n; p++) {
+        int  axis = order[p];
+        bool reduced = gone >> axis & 1, joins = m > 0 && reduced == z->reduced[m - 1];
+
+        for (int o = 0; joins && o < of->n_operands; o++)
+            joins = of->stride[o][m - 1] == stride[o][axis] * dims[axis];
+        m += !joins;
+        of->dims[m - 1] = joins ? of->dims[m - 1] * dims[axis] : dims[axis];
+        z->reduced[m - 1] = reduced;
+        for (int o = 0; o < of->n_operands; o++)
+            of->stride[o][m - 1] = stride[o][axis];
     }
-    set_order(z, domain, stride);
-    coalesce(z);
+    of->n_axes = m;
+}
+
+/* Whether it is what most are: all operands lie alike, without a gap, or are one element, or one is reduced to that. Then it
+ * has its axis. */
+static bool
+is_row(struct loop *z, const struct fr_layout *domain)
+{
+    bool reduces = z->of.form != FR_SINGLE_MAP;
+    int  last = z->of.n_operands - 1;
+
+    if (!domain->dense || (reduces && (domain->n_elems == 1 || z->n->layout->n_elems != 1)))
+        return false;
+    for (int o = 0; o < last; o++) {
+        z->of.stride[o][0] = z->layout[o] == domain;
+        if (z->layout[o] != domain && z->layout[o]->n_elems != 1)
+            return false;
+    }
+    z->of.stride[last][0] = !reduces;
+    z->of.n_axes = 1;
+    z->of.dims[0] = domain->n_elems;
+    z->reduced[0] = reduces;
+    return true;
 }
 
 /* The form of a reduction: rows of what is reduced, or columns, between axes that are kept. False: another one. */
 static bool
 set_reduction(struct loop *z)
 {
-    int last = z->n_axes - 1, at;
+    struct fr_single *of = &z->of;
+    int               last = of->n_axes - 1, at = last >= 0 && z->reduced[last] ? last : last - 1;
 
-    if (last < 0)
+    if (at < 0)
         return false;
-    at = z->reduced[last] ? last : last - 1;
-    z->form = z->reduced[last] ? ROWS : COLUMNS;
     for (int p = 0; p <= last; p++)
         if (z->reduced[p] != (p == at))
             return false;
+    if (at != last)
+        of->form = FR_SINGLE_ACCUM;
     return true;
-}
-
-/* Whether rows to be reduced lie side by side, and so do their results: those are reduced together. */
-static bool
-is_one_block(const struct loop *z)
-{
-    const int64_t *in = z->stride[0], *out = z->stride[1];
-
-    return z->form == ROWS && z->n_axes == 2 && in[1] == 1 && in[0] == z->dims[1] && out[0] == 1;
-}
-
-/* Whether rows are few or long, or one block, or a call of a kernel takes them together; and none of what is long lies
- * across memory: the launcher copies that in tiles. */
-static bool
-has_good_rows(const struct loop *z)
-{
-    int     last = z->n_axes - 1;
-    int64_t n_rows = 1, n_calls = 1, n = z->n_axes ? z->dims[last] : 1;
-
-    for (int p = 0; p < last; p++) {
-        n_rows *= z->dims[p];
-        n_calls *= p < last - 1 ? z->dims[p] : 1;
-    }
-    for (int o = 0; o < z->n_operands; o++) {
-        int64_t step = z->n_axes ? z->stride[o][last] : 0;
-
-        if (step != 0 && step != 1 && n_rows * n * fr_dtype_size(z->dtype[o]) >= fr_env.pack_bytes)
-            return false;
-    }
-    if (fr_env.pack_bytes <= 0)
-        return false;
-    return n_rows <= fr_tune.eager_rows || n >= fr_tune.eager_long_row || is_one_block(z) || (z->form != ROWS && n_calls <= MAX_CALLS);
 }
 
 /* ---- one node ---- */
@@ -278,33 +214,35 @@ lower(struct loop *z)
     const struct fr_layout *domain = n->layout;
     int                     last;
 
-    switch (fr_op_info[n->op].class_) {
-    case FR_CLASS_MAP: z->form = MAP; break;
-    case FR_CLASS_REDUCE: z->form = ROWS; break;
-    default:
-        if (n->op != FR_OP_store && n->op != FR_OP_cast)
-            return false;
-        z->form = n->op == FR_OP_store ? STORE : MAP;
-    }
+    z->stores = n->op == FR_OP_store;
+    if (z->stores)
+        fr_single_begin(&z->of, FR_OP_cast, FR_SINGLE_MAP, 1);
+    else if (fr_op_by_element(n->op))
+        fr_single_begin(&z->of, n->op, FR_SINGLE_MAP, n->n_args);
+    else if (fr_op_info[n->op].class_ == FR_CLASS_REDUCE)
+        fr_single_begin(&z->of, n->op, FR_SINGLE_FOLD, 1);
+    else
+        return false;
     if (!add_arguments(z))
         return false;
-    last = z->n_operands;
-    z->n_operands++;
-    z->dtype[last] = n->dtype;
-    if (z->form == ROWS) {
-        if (fr_arg_is_number(n, 0))
+    last = z->of.n_operands++;
+    z->of.dtype[last] = n->dtype;
+    if (z->of.form == FR_SINGLE_FOLD) {
+        if (z->of.n_numbers)
             return false;
         domain = z->layout[0];
         z->layout[last] = NULL;
     } else {
-        if (z->form == STORE)
+        if (z->stores)
             domain = fr_nodes[n->arg[2]].layout;
         z->layout[last] = domain;
     }
     if (domain->n_elems == 0)
         return false;
+    if ((z->is_row = is_row(z, domain)))
+        return true;
     set_axes(z, domain);
-    return (z->form != ROWS || set_reduction(z)) && has_good_rows(z);
+    return z->of.form == FR_SINGLE_MAP || set_reduction(z);
 }
 
 /* Whether nobody needs the argument any more, and the result fits into its memory just so. */
@@ -351,62 +289,29 @@ stored_into(const struct fr_node *n, struct fr_err *err)
     return b;
 }
 
-/* Operand o at these indices of the outer axes. */
-static struct fr_host_operand
-direct(const struct loop *z, int o, const int64_t *index)
-{
-    int64_t          size = fr_dtype_size(z->dtype[o]);
-    int              n = z->n_axes;
-    struct fr_host_operand d = {.mem = z->mem[o], .dtype = z->dtype[o]};
-
-    for (int p = 0; p < n - 2; p++)
-        d.mem += index[p] * z->stride[o][p] * size;
-    d.row = n > 1 ? z->stride[o][n - 2] * size : 0;
-    d.step = n > 0 ? z->stride[o][n - 1] * size : 0;
-    return d;
-}
-
-/* The rows at these indices of the outer axes. */
+/* A row as one call of a block kernel. False: there is none. */
 static bool
-run_rows(const struct loop *z, struct fr_scalar_bits *number, const int64_t *index)
+run_row(struct fr_single *z)
 {
-    int              n_args = 0, o = 0;
-    size_t           n_rows = z->n_axes > 1 ? (size_t)z->dims[z->n_axes - 2] : 1;
-    size_t           n = z->n_axes ? (size_t)z->dims[z->n_axes - 1] : 1;
-    struct fr_host_operand out = direct(z, z->n_operands - 1, index), arg[FR_HOST_ARGS];
+    int      last = z->n_operands - 1, n_numbers = 0;
+    size_t   n = (size_t)z->dims[0];
+    char    *arg[FR_SINGLE_ARGS];
+    fr_dtype dtype[FR_SINGLE_ARGS];
+    unsigned once = 0;
 
-    for (int k = z->first_arg; k < z->end_args; k++)
-        arg[n_args++] = fr_arg_is_number(z->n, k)
-                            ? (struct fr_host_operand){.mem = (char *)number++, .dtype = fr_arg_number_dtype(z->n, k)}
-                            : direct(z, o++, index);
-    switch (z->form) {
-    case ROWS: return fr_host_reduce(z->n->op, &out, arg, n_rows, n);
-    case COLUMNS: return fr_host_reduce_columns(z->n->op, &out, arg, n_rows, n);
-    default:
-        if (z->n_axes == 0) /* the one element has no step to anything */
-            out.step = fr_dtype_size(out.dtype);
-        return fr_host_map(z->form == STORE ? FR_OP_cast : z->n->op, &out, arg, n_args, n_rows, n);
+    if (fr_is_off(FR_OFF_row))
+        return false;
+    for (int k = 0; k < z->n_args; k++) {
+        int o = z->operand[k];
+
+        arg[k] = o < 0 ? (char *)&z->number[n_numbers] : z->mem[o];
+        dtype[k] = o < 0 ? z->number_dtype[n_numbers++] : z->dtype[o];
+        once |= (unsigned)(o < 0 || z->stride[o][0] == 0) << k;
     }
-}
-
-/* False: it takes a plan. */
-static bool
-run_all(const struct loop *z)
-{
-    struct fr_scalar_bits number[FR_HOST_ARGS];
-    int64_t               index[FR_MAX_DIMS] = {0};
-    int                   n_numbers = 0, p;
-
-    for (int k = z->first_arg; k < z->end_args; k++)
-        if (fr_arg_is_number(z->n, k))
-            number[n_numbers++] = fr_arg_number(z->n, k);
-    do {
-        if (!run_rows(z, number, index))
-            return false; /* at once, or never */
-        for (p = z->n_axes - 3; p >= 0 && ++index[p] == z->dims[p]; p--)
-            index[p] = 0;
-    } while (p >= 0);
-    fr_count_way(FR_WAY_interpreted);
+    if (!(z->form == FR_SINGLE_FOLD ? fr_host_fold(z->op, n, dtype[0], arg[0], z->mem[last])
+                                    : fr_host_map(z->op, n, dtype, z->n_args, arg, once, z->dtype[last], z->mem[last])))
+        return false;
+    fr_count_way(FR_WAY_row);
     return true;
 }
 
@@ -473,6 +378,7 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
     struct loop           z;
     const struct fr_node *n = z.n = &fr_nodes[id];
     struct fr_buffer     *b;
+    fr_status             st;
 
     *out = NULL;
     if (is_there(n))
@@ -481,13 +387,13 @@ fr_eager_run(fr_ref id, struct fr_buffer **out, struct fr_err *err)
         return run_call(n, out, err);
     if (!lower(&z))
         return FR_OK;
-    b = z.form == STORE ? stored_into(n, err) : result_memory(n, err);
-    if (!b)
+    if (!(b = z.stores ? stored_into(n, err) : result_memory(n, err)))
         return FR_ENOMEM;
-    z.mem[z.n_operands - 1] = (char *)b->mem + (z.form == STORE ? fr_ready_offset(n->arg[2]) : 0);
-    if (run_all(&z))
+    z.of.mem[z.of.n_operands - 1] = (char *)b->mem + (z.stores ? fr_ready_offset(n->arg[2]) : 0);
+    st = z.is_row && run_row(&z.of) ? FR_OK : fr_single_run(&z.of, err);
+    if (st == FR_OK)
         *out = b;
     else
         fr_buffer_unref(b);
-    return FR_OK;
+    return st;
 }

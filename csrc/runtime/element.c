@@ -35,15 +35,15 @@ is_few(fr_ref id, int *n_nodes)
 /* One operation on single elements. False: there is no block kernel for it, or it raises what the state warns about: then
  * it is to be evaluated like any other. */
 static bool
-map_aside(fr_op op, uint32_t site, const struct fr_host_operand *to, const struct fr_host_operand *arg, int n_args)
+map_aside(const struct fr_node *n, const fr_dtype *dtype, char *const *arg, void *out)
 {
     unsigned raised;
 
     fr_fpe_begin();
-    if (!fr_host_map(op, to, arg, n_args, 1, 1))
+    if (!fr_host_map(n->op, 1, dtype, n->n_args, arg, 0, n->dtype, out))
         return false;
-    raised = fr_fpe_raised() | (fr_op_info[op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0);
-    return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(site));
+    raised = fr_fpe_raised() | (fr_op_info[n->op].flags & FR_OPF_COSTLY ? fr_judge_unseen : 0);
+    return FR_LIKELY(raised == 0) || !fr_judge_would(raised, FR_SITE_WARNS(n->site));
 }
 
 /* The memory in which such a node's element is, or a copied one; NULL: it is to be computed. */
@@ -59,33 +59,33 @@ memory_of(fr_ref id)
     return fr_node_computes(n) ? NULL : fr_ready_memory(id);
 }
 
-/* The element of such a node. False: there is no block kernel for it. */
+/* The element of such a node. False: as map_aside. */
 static bool
 element_of(fr_ref id, struct fr_scalar_bits *out)
 {
     const struct fr_node *n = &fr_nodes[id];
-    struct fr_host_operand      arg[FR_HOST_ARGS], to = {(char *)out, 0, fr_dtype_size(n->dtype), n->dtype};
     struct fr_scalar_bits element[FR_HOST_ARGS];
-    char                 *memory = memory_of(id);
+    char                 *memory = memory_of(id), *arg[FR_HOST_ARGS];
+    fr_dtype              dtype[FR_HOST_ARGS];
 
     if (memory) {
         memcpy(out, memory, (size_t)fr_dtype_size(n->dtype));
         return true;
     }
     for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
-
+        arg[k] = (char *)&element[k];
         if (fr_arg_is_number(n, k)) {
+            dtype[k] = fr_arg_number_dtype(n, k);
             element[k] = fr_arg_number(n, k);
-            arg[k] = (struct fr_host_operand){(char *)&element[k], 0, 0, fr_arg_number_dtype(n, k)};
             continue;
         }
-        memory = memory_of(n->arg[k]);
-        arg[k] = (struct fr_host_operand){memory ? memory : (char *)&element[k], 0, fr_dtype_size(a->dtype), a->dtype};
-        if (!memory && !element_of(n->arg[k], &element[k]))
+        dtype[k] = fr_nodes[n->arg[k]].dtype;
+        if ((memory = memory_of(n->arg[k])))
+            arg[k] = memory;
+        else if (!element_of(n->arg[k], &element[k]))
             return false;
     }
-    return map_aside(n->op, n->site, &to, arg, n->n_args);
+    return map_aside(n, dtype, arg, out);
 }
 
 /* Whether operations are done aside at all. */

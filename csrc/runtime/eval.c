@@ -1,18 +1,13 @@
-/* Evaluation: find the plan for what is asked, bind it to memory, run it, turn nodes into leaves. */
-#include <stdio.h>
+/* Evaluation: finds the plan for what is asked, has it run (run.c), turns nodes into leaves. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/fpe.h"
+#include "base/log.h"
 #include "base/tune.h"
 #include "base/ways.h"
-#include "base/image.h"
-#include "base/log.h"
-#include "jit/compile.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
-
 
 /* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
 enum way { ONCE, EACH, AGAIN };
@@ -20,208 +15,12 @@ enum way { ONCE, EACH, AGAIN };
 static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
-static struct fr_stats        stats;
-static uint64_t               n_nodes_base; /* what had been counted then */
 
 static void
 count_evaluation(void)
 {
-    stats.n_evals++;
+    fr_counted.n_evals++;
     fr_planner_notice();
-}
-
-/* ---- one run ------------------------------------------------------------------------------ */
-
-void
-fr_plan_drop_fresh(struct fr_plan *p)
-{
-    for (int i = 0; i < p->n_new; i++) {
-        fr_buffer_unref(p->fresh[p->new_[i]]);
-        p->fresh[p->new_[i]] = NULL;
-    }
-}
-
-/* Fills p->base for every node that has memory, but for leaves. */
-static fr_status
-place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *err)
-{
-    for (int i = 0; i < p->n_new; i++) {
-        int n = p->new_[i];
-
-        if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, err))) {
-            fr_plan_drop_fresh(p);
-            fr_fail(err, FR_ENOMEM,
-                    "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
-                    "and %lld for temporaries",
-                    (long long)p->place[n].bytes, (long long)p->new_bytes,
-                    (long long)n_temporary);
-            return FR_ENOMEM;
-        }
-    }
-    for (int i = p->n_leaves; i < p->n_placed; i++) {
-        int n = p->placed[i];
-
-        switch (p->place[n].kind) {
-        case FR_PLACE_NEW: p->base[n] = p->fresh[n]->mem; break;
-        case FR_PLACE_ARENA: p->base[n] = arena + p->place[n].offset; break;
-        default: p->base[n] = p->base[p->place[n].root];
-        }
-    }
-    return FR_OK;
-}
-
-static void
-bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
-{
-    for (int i = 0; i < s->n_instances; i++) {
-        const struct fr_binding *b = s->binding[i];
-        struct fr_instance      *in = &s->instance[i];
-        int n_op = fr_step_operands(s);
-        int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->nest->n_scalars : 0;
-        struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
-
-        for (int k = 0; k < n_op; k++)
-            in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
-                                       : p->base[b[k].node] + b[k].offset +
-                                             (b[k].moving >= 0 ? inputs->moving[b[k].moving].bytes : 0);
-        for (int k = 0; k < n_scalars; k++)
-            if (FR_LIKELY(s->scalar[i][k] >= 0))
-                values[k] = inputs->scalar[s->scalar[i][k]];
-    }
-}
-
-static fr_status
-run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
-{
-    switch (s->kind) {
-    case FR_STEP_COPY:
-        return fr_backend->copy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes, err);
-    case FR_STEP_CALL: return fr_backend->call(&s->call, s->instance->ptr, err);
-    case FR_STEP_SCAN: return fr_backend->scan(s->op, s->dtype, s->instance, err);
-    default: return fr_backend->launch(s->kernel, s->instance, s->n_instances, err);
-    }
-}
-
-/* What is to be said of a step that has been run, in `us` where somebody looked at the clock. */
-static void
-count_run(const struct fr_plan *p, int i, uint64_t us)
-{
-    const struct fr_step *s = &p->step[i];
-
-    if (s->kind == FR_STEP_LAUNCH)
-        fr_backend->kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
-    if (fr_env.debug >= 2)
-        fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us%s", i, s->n_instances,
-               (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
-               s->band ? ", in bands" : "");
-    stats.n_kernels += s->counts;
-    fr_count_ways(FR_WAY_banded, s->counts && s->band);
-    if (s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul)
-        fr_count_way(FR_WAY_products);
-    else if (s->kind != FR_STEP_LAUNCH)
-        fr_count_way(FR_WAY_precompiled);
-    stats.bytes_read += s->bytes_read;
-    stats.bytes_written += s->bytes_written;
-}
-
-static fr_status
-run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_workers, struct fr_err *err)
-{
-    int64_t   ns[FR_BAND_ITEMS];
-    fr_status st = fr_band_run(p, b, scratch, n_workers, ns, err);
-
-    for (int k = 0; k < b->n_steps; k++)
-        count_run(p, b->first + k, (uint64_t)ns[k] / 1000);
-    return st;
-}
-
-/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. */
-static fr_status
-run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
-{
-    bool    (*poll)(void) = fr_backend_interrupted;
-    fr_status st = FR_OK;
-    bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
-
-    for (int i = 0, n; i < p->n_steps && st == FR_OK; i += n) {
-        struct fr_step *s = &p->step[i];
-        uint64_t        t0 = timed ? (uint64_t)fr_now_us() : 0;
-
-        n = s->band ? p->band[s->band - 1].n_steps : 1;
-        /* From the first step on that writes over a leaf, Ctrl-C waits for the end: a run given up half
-         * way could not be made again. */
-        for (int k = 0; k < n; k++)
-            if (s[k].overwrites)
-                fr_backend_interrupted = NULL;
-        if (s->band) {
-            st = run_band(p, &p->band[s->band - 1], scratch, n_workers, err);
-            continue;
-        }
-        st = run_step(p, s, err);
-        count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
-    }
-    fr_backend_interrupted = poll;
-    return st;
-}
-
-/* With FRIT_JIT=always every kernel of the plan is compiled before the plan runs. */
-static fr_status
-compile_first(struct fr_plan *p, struct fr_err *err)
-{
-    fr_status st = FR_OK;
-
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].kind == FR_STEP_LAUNCH)
-            fr_backend->kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
-    /* Others may be compiled at the same time: they are not waited for. */
-    for (int i = 0; i < p->n_steps && st == FR_OK; i++)
-        if (p->step[i].kind == FR_STEP_LAUNCH)
-            st = fr_backend->kernel_wait(p->step[i].kernel, err);
-    return st;
-}
-
-fr_status
-fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
-{
-    int       n_workers = p->n_bands ? fr_backend->n_workers() : 1;
-    int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
-    char     *arena = NULL, *scratch;
-    fr_status st;
-
-    if (n_temporary && !(arena = fr_backend->alloc((size_t)n_temporary)))
-        return fr_fail(err, FR_ENOMEM,
-                       "Unable to allocate %lld bytes for temporaries of this evaluation",
-                       (long long)n_temporary);
-    FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
-    scratch = arena + p->arena_bytes;
-    if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
-        goto out;
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].kind != FR_STEP_COPY)
-            bind_step(p, &p->step[i], inputs);
-    if (p->new_bytes + n_temporary > (int64_t)stats.peak_planned_bytes)
-        stats.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
-    count_evaluation();
-    fr_fpe_begin();
-    p->running = true;
-    if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
-        st = run_steps(p, scratch, n_workers, err);
-    } else {
-        void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
-
-        st = fr_env_waits_for_code() ? compile_first(p, err) : FR_OK;
-        if (st == FR_OK)
-            st = run_steps(p, scratch, n_workers, err);
-        if (gil)
-            fr_hooks.take_gil(gil);
-    }
-    p->running = false;
-out:
-    if (arena)
-        fr_backend->free(arena, (size_t)n_temporary);
-    if (st != FR_OK)
-        fr_plan_drop_fresh(p);
-    return st;
 }
 
 /* Results become leaves; what only they needed dies. */
@@ -355,7 +154,7 @@ count_step(const struct fr_node *n)
     if (n->op == FR_OP_matmul)
         fr_count_way(FR_WAY_products);
     else
-        stats.n_kernels++;
+        fr_counted.n_kernels++;
 }
 
 /* fr_eager_run, and asks about what it raises. */
@@ -391,7 +190,7 @@ eval_node(fr_ref id, struct fr_err *err)
     if ((st = fr_gather_node(&gathered, id, err)) != FR_OK ||
         (st = fr_plan_cache_find(&gathered, FR_FIND_NODE, &p, err)) != FR_OK)
         return st;
-    stats.n_evals--; /* it is a part of one */
+    fr_counted.n_evals--; /* it is a part of one */
     return run_gathered(p, err);
 }
 
@@ -457,7 +256,6 @@ static fr_status
 eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
-    enum fr_find    how;
     bool            done = false;
     fr_status       st;
 
@@ -468,8 +266,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         return st;
     if ((st = gather(roots, n, err)) != FR_OK)
         return st;
-    how = !fr_eager_suits(&gathered) ? FR_FIND_MADE : way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER;
-    if ((st = fr_plan_cache_find(&gathered, how, &p, err)) != FR_OK)
+    if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
     fr_looks_taken++;
@@ -495,18 +292,6 @@ const struct fr_gathered *
 fr_eval_gathered(void)
 {
     return &gathered;
-}
-
-void
-fr_eval_count_judged(void)
-{
-    stats.n_judged++;
-}
-
-void
-fr_eval_count_replay(void)
-{
-    fr_count_way(FR_WAY_replayed);
 }
 
 /* For roots that the caller has references to. */
@@ -599,12 +384,6 @@ fr_eval_all(struct fr_err *err)
 }
 
 fr_status
-fr_runtime_eval_all(struct fr_err *err)
-{
-    return fr_eval_all(err);
-}
-
-fr_status
 fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
 {
     fr_ref   *roots;
@@ -624,86 +403,4 @@ fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
     st = fr_eval_nodes(roots, n, err);
     fr_free(roots);
     return st;
-}
-
-fr_status
-fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
-           struct fr_err *err)
-{
-    struct fr_plan *p;
-    fr_ref         *roots = fr_malloc(((size_t)n + 1) * sizeof *roots);
-    int             n_todo = 0;
-    fr_status       st;
-
-    if (!roots)
-        return fr_no_memory(err, "the list of roots");
-    if ((st = fr_eval_lock(err)) != FR_OK)
-        goto out;
-    for (int i = 0; i < n; i++)
-        if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
-            roots[n_todo++] = t[i]->storage->node;
-    st = fr_gather(&gathered, roots, n_todo, err);
-    if (st == FR_OK)
-        st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
-    if (st == FR_OK)
-        st = fr_plan_text(p, kind, text, err);
-    fr_eval_unlock();
-out:
-    fr_free(roots);
-    return st;
-}
-
-/* ---- counters and life time --------------------------------------------------------------- */
-
-void
-fr_stats_get(struct fr_stats *out)
-{
-    struct fr_compile_stats c;
-
-    fr_compile_stats(&c);
-    *out = stats;
-    out->n_nodes = fr_nodes_made - n_nodes_base;
-    out->n_forced_by_guard = fr_n_guard_forces;
-    out->n_compiled = c.n_compiled;
-    out->n_disk_hits = c.n_disk_hits;
-    out->n_pending_compiles = c.n_pending;
-    out->pending_nodes = fr_nodes_pending;
-}
-
-uint64_t
-fr_stats_kernels(void)
-{
-    return stats.n_kernels;
-}
-
-void
-fr_stats_reset(void)
-{
-    stats = (struct fr_stats){0};
-    n_nodes_base = fr_nodes_made;
-    fr_n_guard_forces = 0;
-    fr_ways_reset();
-}
-
-fr_status
-fr_runtime_init(struct fr_err *err)
-{
-    fr_status st;
-
-    fr_image_touch();
-    fr_blocks_init();
-    if ((st = fr_eval_lock_init(err)) != FR_OK)
-        return st;
-    fr_env_load();
-    fr_trace_init();
-    if (!fr_log_init())
-        return fr_no_memory(err, "the fork handler");
-    return fr_backend_init(err);
-}
-
-void
-fr_runtime_stop(void)
-{
-    fr_planner_stop();
-    fr_backend->stop();
 }

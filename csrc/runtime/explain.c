@@ -142,8 +142,9 @@ print_nest(const void *nest, char *out, size_t cap)
     return fr_nest_print(nest, out, cap);
 }
 
-fr_status
-fr_plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_err *err)
+/* kind as in fr_explain; fr_malloc'ed */
+static fr_status
+plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_err *err)
 {
     struct fr_text t = {0};
     fr_status      st = FR_OK;
@@ -175,5 +176,34 @@ fr_plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_er
         return FR_OK;
     }
     fr_text_clear(&t);
+    return st;
+}
+
+static struct fr_gathered gathered;
+
+fr_status
+fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
+           struct fr_err *err)
+{
+    struct fr_plan *p;
+    fr_ref         *roots = fr_malloc(((size_t)n + 1) * sizeof *roots);
+    int             n_todo = 0;
+    fr_status       st;
+
+    if (!roots)
+        return fr_no_memory(err, "the list of roots");
+    if ((st = fr_eval_lock(err)) != FR_OK)
+        goto out;
+    for (int i = 0; i < n; i++)
+        if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
+            roots[n_todo++] = t[i]->storage->node;
+    st = fr_gather(&gathered, roots, n_todo, err);
+    if (st == FR_OK)
+        st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
+    if (st == FR_OK)
+        st = plan_text(p, kind, text, err);
+    fr_eval_unlock();
+out:
+    fr_free(roots);
     return st;
 }

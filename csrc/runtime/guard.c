@@ -15,7 +15,7 @@ uint64_t        fr_n_guard_forces;
 bool            fr_trace_at_once;
 uint32_t        fr_pending_max = MAX_PENDING, fr_pending_max_loud = MAX_PENDING; /* see update_bound */
 static uint32_t pending_limit = MAX_PENDING;
-static int      n_loud;                /* storages with looks that are not quiet */
+int             fr_n_loud;             /* storages with looks that are not quiet */
 static uint32_t looked_past;           /* births up to which what reads loud memory has been computed */
 static uint64_t fresh_bytes;
 static int64_t  product_work;          /* of products traced since the last evaluation */
@@ -26,7 +26,7 @@ static void
 update_bound(void)
 {
     fr_pending_max_loud = fr_trace_at_once || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
-    fr_pending_max = n_loud ? 0 : fr_pending_max_loud;
+    fr_pending_max = fr_n_loud ? 0 : fr_pending_max_loud;
 }
 
 void
@@ -46,14 +46,6 @@ fr_guard_fresh(size_t n_bytes)
     fresh_bytes += n_bytes;
     if (FR_UNLIKELY(fresh_bytes >= MAX_FRESH))
         update_bound();
-}
-
-void
-fr_guard_loud(int change)
-{
-    FR_ASSERT(n_loud + change >= 0); /* each look that ends has begun */
-    n_loud += change;
-    fr_pending_max = n_loud ? 0 : fr_pending_max_loud;
 }
 
 /* Whether the new node reads memory that others may write to at any time. Older nodes that did were
@@ -89,7 +81,7 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 
     if (fr_trace_at_once)
         return fr_eval_nodes(&id, 1, err);
-    if (n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
+    if (fr_n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
         return fr_eval_nodes(&id, 1, err);
     looked_past = (uint32_t)fr_nodes_made;
     if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&

@@ -117,3 +117,30 @@ fr_kernel_has_code(const struct fr_nest *nest)
     pthread_mutex_unlock(&lock);
     return has;
 }
+
+/* ---- the nest of a step ---- */
+
+fr_status
+fr_step_copy_nest(const struct fr_step *s, struct fr_arena *arena, struct fr_nest *out, struct fr_err *err)
+{
+    const struct fr_nest *nest = s->kernel->nest;
+
+    *out = *nest;
+    if (!(out->operands = fr_arena_room(arena, nest->n_operands * sizeof *out->operands)))
+        return fr_no_memory(err, "a plan");
+    memcpy(out->operands, nest->operands, nest->n_operands * sizeof *out->operands);
+    return FR_OK;
+}
+
+fr_status
+fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *err)
+{
+    struct fr_kernel *kernel;
+    fr_status         st = fr_kernel_get(nest, &kernel, err);
+
+    if (st != FR_OK)
+        return st;
+    fr_kernel_unref(s->kernel);
+    s->kernel = kernel;
+    return FR_OK;
+}

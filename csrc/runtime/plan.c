@@ -513,31 +513,6 @@ out:
     return st;
 }
 
-fr_status
-fr_step_copy_nest(const struct fr_step *s, struct fr_arena *arena, struct fr_nest *out, struct fr_err *err)
-{
-    const struct fr_nest *nest = s->kernel->nest;
-
-    *out = *nest;
-    if (!(out->operands = fr_arena_room(arena, nest->n_operands * sizeof *out->operands)))
-        return fr_no_memory(err, "a plan");
-    memcpy(out->operands, nest->operands, nest->n_operands * sizeof *out->operands);
-    return FR_OK;
-}
-
-fr_status
-fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *err)
-{
-    struct fr_kernel *kernel;
-    fr_status               st = fr_kernel_get(nest, &kernel, err);
-
-    if (st != FR_OK)
-        return st;
-    fr_kernel_unref(s->kernel);
-    s->kernel = kernel;
-    return FR_OK;
-}
-
 /* What many arrays of one dispatch make together may be as much as what one makes that goes past the caches. */
 static fr_status
 schedule_dispatch(struct planner *z, struct fr_step *s)

@@ -214,9 +214,7 @@ struct fr_plan {
     uint64_t        *key;
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
-    uint32_t         slot;               /* plan_cache.c: where it is kept, */
-    uint32_t         then;               /* and the slot of what was wanted after this one, */
-    uint64_t         birth, then_birth;  /* if that is still in it */
+    uint32_t         slot;               /* plan_cache.c: where it is kept */
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
     int32_t         *given;              /* [n_nodes] numbers of what was gathered; -1: a pass made it */
@@ -259,7 +257,7 @@ void      fr_plan_free(struct fr_plan *);
 int64_t   fr_plan_temporary_bytes(const struct fr_plan *, int n_threads);
 enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
-               FR_FIND_LATER,            /* it is made in the background; *out is NULL until it is there */
+               FR_FIND_LATER,            /* where fr_eager_suits, it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
 fr_status fr_plan_cache_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
@@ -318,7 +316,7 @@ bool      fr_eager_is_alone(fr_ref);
 /* Computes a node whose arguments have been computed, or which is alone; *out: its memory, or NULL where that takes a plan. */
 fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
 
-/* ---- home.c ---- */
+/* ---- lend.c ---- */
 
 /* What is lent to a run by a backend with memory of its own: p->base of leaves on the host becomes where a copy is. */
 struct fr_lent;
@@ -330,7 +328,7 @@ struct fr_inputs;
 /* fr_plan_run, if lending went well; then what was written over is copied back, and p->base is as before. */
 fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr_lent *, fr_status lending, struct fr_err *);
 
-/* ---- eval.c ---- */
+/* ---- run.c ---- */
 
 /* What changes from run to run of a plan, beside the memory of its leaves. */
 struct fr_inputs {
@@ -338,14 +336,13 @@ struct fr_inputs {
     const struct fr_moving      *moving;
 };
 /* Runs it over the leaves' memory, which is in p->base, in this thread's turn. Results are in p->fresh, to be taken
- * or dropped; on failure nothing is there. eval.c. */
+ * or dropped; on failure nothing is there. */
 fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err *);
 void      fr_plan_drop_fresh(struct fr_plan *);
+
+/* ---- eval.c ---- */
+
 /* What the last evaluation worked on: lasts until the next begins. */
 const struct fr_gathered *fr_eval_gathered(void);
-void      fr_eval_count_replay(void);
-void      fr_eval_count_judged(void);
-/* kind as in fr_explain; fr_malloc'ed */
-fr_status fr_plan_text(const struct fr_plan *, const char *kind, char **out, struct fr_err *);
 
 #endif

@@ -14,7 +14,7 @@ enum { PLAN_BUCKETS = 1024,
        MAX_UNLIKE = 3 };       /* plans for one structure that ask for scalars that are alike; one more asks for nothing */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
-static uint64_t        clock_, n_births;
+static uint64_t        clock_;
 
 /* Where plans are kept. When each was last wanted lies side by side: thousands are looked through in no time. */
 static struct fr_plan **slots;     /* [n_slots] */
@@ -37,15 +37,6 @@ hash_words(const uint64_t *w, size_t n, uint64_t out[2])
         a = (a ^ w[n - 1]) * 0xff51afd7ed558ccdu;
     out[0] = (a ^ a >> 32) + b;
     out[1] = b;
-}
-
-/* What was wanted after p the last time, if it is still there. */
-static struct fr_plan *
-plan_after(const struct fr_plan *p)
-{
-    struct fr_plan *q = p && p->then < n_slots ? slots[p->then] : NULL;
-
-    return q && q->birth == p->then_birth ? q : NULL;
 }
 
 static bool
@@ -128,7 +119,6 @@ add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
     p->hash[0] = hash[0];
     p->hash[1] = hash[1];
     p->slot = (uint32_t)slot;
-    p->birth = ++n_births;
     slots[slot] = p;
     p->next = plans[hash[0] % PLAN_BUCKETS];
     plans[hash[0] % PLAN_BUCKETS] = p;
@@ -195,17 +185,6 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
     return FR_OK;
 }
 
-static void
-note_use(struct fr_plan *p)
-{
-    wanted[p->slot] = ++clock_;
-    if (last_plan) {
-        last_plan->then = p->slot;
-        last_plan->then_birth = p->birth;
-    }
-    last_plan = p;
-}
-
 struct fr_plan *
 fr_plan_cache_last(void)
 {
@@ -216,22 +195,20 @@ fr_status
 fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
-    struct fr_plan *p = plan_after(last_plan);
+    struct fr_plan *p;
     int             n_unlike = 0;
     fr_status       st;
 
-    /* In a loop, what came after the last plan the time before comes again: that saves the hash. */
-    if (FR_UNLIKELY(!p || !has_key(p, g) || !holds(p, g))) {
-        hash_words(g->key, g->n_key, hash);
-        for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
-            if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g)) {
-                if (holds(p, g))
-                    break;
-                n_unlike++;
-            }
-    }
+    hash_words(g->key, g->n_key, hash);
+    for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
+        if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g)) {
+            if (holds(p, g))
+                break;
+            n_unlike++;
+        }
     if (!p) {
-        st = how >= FR_FIND_LATER && n_unlike == 0 ? expect(g, how, hash, &p, err) : build(g, n_unlike < MAX_UNLIKE, &p, err);
+        st = how >= FR_FIND_LATER && n_unlike == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, err)
+                                                                        : build(g, n_unlike < MAX_UNLIKE, &p, err);
         *out = p;
         if (st != FR_OK || !p)
             return st;
@@ -241,10 +218,9 @@ fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out
     } else if (how != FR_FIND_NODE) {
         fr_count_way(FR_WAY_plan_hits);
     }
-    if (how == FR_FIND_NODE)
-        wanted[p->slot] = ++clock_;
-    else
-        note_use(p);
+    wanted[p->slot] = ++clock_;
+    if (how != FR_FIND_NODE)
+        last_plan = p;
     *out = p;
     return FR_OK;
 }

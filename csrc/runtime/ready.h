@@ -1,5 +1,5 @@
 /* runtime/ready.h -- what a node reads where all of that has been computed: numbers, leaves, and views of leaves.
- * Private to eager.c and element.c. */
+ * Private to eager.c, element.c and judge.c. */
 #ifndef FR_RUNTIME_READY_H
 #define FR_RUNTIME_READY_H
 

@@ -51,18 +51,31 @@ struct fr_storage *fr_storage_new(fr_ref node);
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
 /* Whether somebody who does not wait for us looks at the memory: stores are computed at once. */
 bool      fr_storage_is_watched(const struct fr_storage *);
-/* Lets go of shared storages whose stores have all reached their memory. */
+/* Lets go of shared storages whose stores have all reached their memory; versions of the others, so many. */
 void      fr_storages_settle(void);
-/* The node to read for what the handle shows: the version itself, or a new VIEW node of it. */
-fr_status fr_tensor_node(const struct fr_tensor *, fr_ref *out, struct fr_err *);
+int       fr_storages_dirty(fr_ref *nodes, int at_most);
+/* Whether somebody who looks at it may write to it at any time. */
+bool      fr_storage_is_loud(const struct fr_storage *);
+/* Somebody looks at the version, which is a leaf, from now on; for fr_storage_unlook. */
+uint32_t  fr_storage_look(struct fr_storage *, bool writes);
+/* The end of fr_storage_lend. */
+void      fr_storage_end_loan(struct fr_storage *);
+/* Memory of others; `release(owner)` is called, by fr_release_foreign, when nothing reads it any more, from fr_foreign_own on.
+ * NULL: memory is out. */
+struct fr_buffer *fr_foreign_new(void *mem, size_t n_bytes);
+void      fr_foreign_own(struct fr_buffer *, void (*release)(void *), void *owner);
 /* A handle over a whole new storage whose version is `node` (whose layout is the storage's). */
 fr_status fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *);
 /* A node that is dropped again unless somebody took a reference meanwhile. */
 void      fr_node_drop_new(fr_ref id);
-fr_status fr_no_memory(struct fr_err *, const char *what) __attribute__((cold));
 /* Releases foreign memory that nothing reads any more. That runs foreign code, which may trace and
  * evaluate: called where no slab pointer is held and every list is whole. */
 void      fr_release_foreign(void);
+
+/* ---- tensor.c */
+
+/* A leaf over `buffer` (its reference moves in, also on failure) as a new storage of this layout. */
+fr_status fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *, struct fr_tensor *out, struct fr_err *);
 
 /* ---- trace.c: what tracing functions are made of. A new node has no reference yet */
 
@@ -85,8 +98,14 @@ fr_status fr_trace_resolve(fr_op, const struct fr_arg *args, int n_args, fr_dtyp
 /* The operation over these arguments in dtype `compute`; its layout is `into` unless that is NULL. */
 fr_status fr_trace_map_node(fr_op, const struct fr_arg *args, int n_args, fr_dtype compute,
                             struct fr_layout *into, fr_ref *out, struct fr_err *);
+/* `seq` of the last store that was traced. */
+extern FR_HIDDEN uint32_t fr_trace_last_store;
 /* Whether any store was traced since this node was: what it reads may since hold something else. */
-bool      fr_trace_stored_since(fr_ref);
+static inline bool
+fr_trace_stored_since(fr_ref id)
+{
+    return (int32_t)(fr_trace_last_store - fr_nodes[id].seq) > 0;
+}
 /* Wraps a new node and applies the guards of bounded laziness. */
 fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
@@ -99,8 +118,8 @@ fr_component_is(const struct fr_tensor *t)
 }
 /* The complex numbers of which the component's window shows the real parts, or the imaginary ones. */
 fr_status fr_component_numbers(const struct fr_tensor *, struct fr_tensor *out, bool *imag, struct fr_err *);
-/* What to read for it, as fr_tensor_node. */
-fr_status fr_component_node(const struct fr_tensor *, fr_ref *out, struct fr_err *);
+/* The node to read for what the handle shows: the version itself, or a new one, nearly always a VIEW of it. */
+fr_status fr_tensor_node(const struct fr_tensor *, fr_ref *out, struct fr_err *);
 
 /* ---- call.c */
 
@@ -109,20 +128,17 @@ bool      fr_index_fits(fr_dtype, const void *index, int64_t n_elems, int64_t n)
 /* What this leaf holds will be seen by somebody who may change it. */
 void      fr_index_forget(fr_ref node);
 
-/* ---- eval.c */
+/* ---- run.c, eval.c */
 
+/* What fr_stats_get says of evaluations. */
+extern FR_HIDDEN struct fr_stats fr_counted;
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
 /* The same for fr_tensor_eval_again. */
 fr_status fr_eval_again(const fr_ref *roots, int n, struct fr_err *);
 /* The same; when that fails, each by itself, so that one failure does not keep the others. */
 fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
-/* Everything that Python holds. What fails stays pending, and the rest is computed all the same. */
-fr_status fr_eval_all(struct fr_err *);
 /* The storage's version, and all held nodes that read it. */
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
-/* A leaf over `buffer` (its reference moves in, also on failure) as a new storage of this layout. */
-fr_status         fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *,
-                                        struct fr_tensor *out, struct fr_err *);
 
 /* ---- home.c */
 
@@ -172,7 +188,14 @@ fr_guard_lets(int height, const struct fr_node *a, const struct fr_node *b)
            !fr_node_is_loud(b);
 }
 /* Storages with looks that are not quiet: one more or less. */
-void      fr_guard_loud(int change);
+extern FR_HIDDEN int fr_n_loud;
+static inline void
+fr_guard_loud(int change)
+{
+    FR_ASSERT(fr_n_loud + change >= 0); /* each look that ends has begun */
+    fr_n_loud += change;
+    fr_pending_max = fr_n_loud ? 0 : fr_pending_max_loud;
+}
 /* So many bytes were brought in by fr_tensor_from_*. */
 void      fr_guard_fresh(size_t n_bytes);
 /* An evaluation begins: what was brought in and traced so far does not count any more. */

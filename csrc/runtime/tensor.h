@@ -226,8 +226,8 @@ void      fr_storage_claim(struct fr_storage *);
 bool      fr_storage_pinned(const struct fr_storage *);
 /* Evaluates every pending store into pinned storages: before control goes to foreign code. */
 fr_status fr_runtime_flush(struct fr_err *);
-/* Evaluates everything that is held. */
-fr_status fr_runtime_eval_all(struct fr_err *);
+/* Evaluates everything that Python holds. What fails stays pending, and the rest is computed all the same. */
+fr_status fr_eval_all(struct fr_err *);
 
 /* ---- captured evaluations (captured.c): an evaluation that is made again over other memory, without tracing */
 

@@ -85,13 +85,7 @@ fr_trace_empty(int ndim, const int64_t *dims, const int64_t *strides, fr_dtype d
 
 /* ---- stores ------------------------------------------------------------------------------- */
 
-static uint32_t last_store;  /* `seq` of the last store that was traced */
-
-bool
-fr_trace_stored_since(fr_ref id)
-{
-    return (int32_t)(last_store - fr_nodes[id].seq) > 0;
-}
+uint32_t fr_trace_last_store;
 
 /* Makes `value` (of dst's dtype, dims that broadcast to dst's) the window's new content. */
 static fr_status
@@ -111,7 +105,7 @@ store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
     fr_nodes[view].refs++;
     id = fr_trace_node(FR_OP_store, s->dtype, fr_layout_ref(s->layout), err);
     if (id) {
-        last_store = fr_nodes[id].seq;
+        fr_trace_last_store = fr_nodes[id].seq;
         fr_nodes[id].n_args = 3;
         fr_node_set_arg(id, 0, s->node);
         fr_node_set_arg(id, 1, value);

@@ -31,40 +31,29 @@
 
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
 
-static struct fr_kernel *kernels;
-
-fr_status
-fr_kernel_get(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+static fr_status
+kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
-    struct fr_kernel *e;
-    fr_status               st;
+    struct fr_kernel *k = fr_calloc(1, sizeof *k);
+    fr_status         st;
 
-    for (e = kernels; e; e = e->next)
-        if (fr_nest_same(e->nest, nest)) {
-            *out = e;
-            return FR_OK;
-        }
-    e = fr_calloc(1, sizeof *e);
-    e->next = kernels;
-    if ((st = fr_nest_verify(nest, err)) != FR_OK ||
-        (st = fr_nest_copy(nest, &e->nest, err)) != FR_OK)
-        return st;
-    kernels = e;
-    *out = e;
-    return FR_OK;
+    if ((st = fr_nest_verify(nest, err)) == FR_OK && (st = fr_nest_copy(nest, &k->nest, err)) == FR_OK)
+        *out = k;
+    return st;
 }
 
-bool
-fr_kernel_has_code(const struct fr_nest *nest)
+static void
+kernel_free(struct fr_kernel *k)
 {
-    (void)nest;
+    fr_nest_free(k->nest);
+    fr_free(k);
+}
+
+static bool
+kernel_is_compiled(const struct fr_kernel *k)
+{
+    (void)k;
     return false;
-}
-
-void
-fr_kernel_unref(struct fr_kernel *e)
-{
-    (void)e;
 }
 
 /* For how many threads a plan has bands. */
@@ -82,6 +71,8 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
 }
 
 static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share,
+                                         .kernel_new = kernel_new, .kernel_free = kernel_free,
+                                         .kernel_is_compiled = kernel_is_compiled,
                                          .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,
                                          .schedule_near = fr_cpu_schedule_near};
 const struct fr_backend        *fr_backend = &none;

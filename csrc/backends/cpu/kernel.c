@@ -83,7 +83,6 @@ fr_cpu_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_
     sweep();
     TRY(fr_nest_copy(nest, &c->k.nest, err));
     TRY(fr_program_build(c->k.nest, &c->program, err));
-    fr_cpu_kernels_begin();
     *out = &c->k;
     return FR_OK;
 out:

@@ -188,7 +188,7 @@ static void
 flush(void)
 {
     struct fr_err err;
-    fr_status     st = fr_runtime_eval_all(&err);
+    fr_status     st = fr_eval_all(&err);
 
     if (st == FR_EINTR)
         PyErr_SetInterrupt();

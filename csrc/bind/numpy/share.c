@@ -382,7 +382,7 @@ fr_share(PyObject *module, PyObject *array)
     s = find(root, d, b.data);
     if (!s || !s->whole.storage) {
         /* Something pending reads the memory, from the time of an earlier storage. */
-        if (s && (st = fr_runtime_eval_all(&err)) != FR_OK)
+        if (s && (st = fr_eval_all(&err)) != FR_OK)
             return fr_errors_raise(st, &err);
         if (!make_way(root, &b))
             return NULL;
