@@ -81,7 +81,13 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
     return false;
 }
 
-static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share,
+static void
+bind(const struct fr_kernel *k, struct fr_instance *in)
+{
+    (void)k, (void)in;
+}
+
+static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share, .bind = bind,
                                          .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,
                                          .schedule_near = fr_cpu_schedule_near};
 const struct fr_backend        *fr_backend = &none;

@@ -40,7 +40,7 @@ fr_space_row_cost(const struct fr_exec *e, const struct fr_instance *in)
 int64_t
 fr_space_cost(const struct fr_exec *e, const struct fr_instance *in)
 {
-    return fr_space_saturate((double)fr_space_ps(e->program, in) * e->rate);
+    return fr_space_saturate((double)in->ps * e->rate);
 }
 
 /* ---- spaces ---------------------------------------------------------------------------------- */

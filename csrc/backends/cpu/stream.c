@@ -233,15 +233,15 @@ fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t j0, in
  * rows that go first into so many neighbouring accumulators are one call of the executor, those that go second are the
  * next, and each accumulator still takes its rows in order. */
 
-int64_t
-fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
+bool
+fr_stream_is_abreast(const struct fr_bound *b)
 {
     const struct fr_program *p = b->exec->program;
-    int64_t                  n_inner = b->in->n_inner, rows = b->rest.total, size, n, each;
+    int64_t                  n_inner = b->in->n_inner, rows = b->rest.total;
 
     if (!b->kept.n_axes || rows == 0 || n_inner == 0 || (p->streams && p->accumulates) ||
         n_inner > (p->streams ? ABREAST_INNER : ABREAST_ELEMENTS / rows))
-        return 1;
+        return false;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
 
@@ -249,14 +249,21 @@ fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
             continue;
         if (b->row_stride[in->operand] ||
             (p->streams ? in->level != FR_LEVEL_ROW : n_inner > 1 && b->inner_stride[in->operand] == 0))
-            return 1;
+            return false;
         for (int d = 0; d < b->rest.n_axes; d++)
             if (fr_space_strides(b, in->operand)[b->rest.axis[d]])
-                return 1;
+                return false;
     }
-    size = b->kept.size[b->kept.n_axes - 1];
-    n = size - at % size < hi - at ? size - at % size : hi - at;
-    each = p->streams ? streamed_row_bytes(b) * (rows < ABREAST_ROWS ? rows : ABREAST_ROWS) : 16 * n_inner;
+    return true;
+}
+
+int64_t
+fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
+{
+    int64_t size = b->kept.size[b->kept.n_axes - 1], n = size - at % size < hi - at ? size - at % size : hi - at;
+    int64_t rows = b->rest.total < ABREAST_ROWS ? b->rest.total : ABREAST_ROWS;
+    int64_t each = b->exec->program->streams ? streamed_row_bytes(b) * rows : 16 * b->in->n_inner;
+
     return n * each <= STREAM_BYTES ? n : STREAM_BYTES / each;
 }
 
@@ -461,8 +468,10 @@ fr_stream_run(const struct fr_bound *b, int n_threads)
 }
 
 bool
-fr_stream_wanted(const struct fr_bound *b, int64_t ps, int n_threads)
+fr_stream_wanted(const struct fr_bound *b, int n_threads)
 {
+    int64_t ps = fr_space_cost(b->exec, b->in);
+
     return b->exec->program->streams && b->rest.total > 1 && b->kept.total > 0 &&
            (ps / b->kept.total > 8 * FR_TASK_PS || (ps > FR_PHASE_PS && b->kept.total < n_threads));
 }
