@@ -269,6 +269,21 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
         for (size_t t = 0; t < n_rows; t++)                                                        \
             fold_##op##_##c(n, (const T *)a + 2 * t * n, (char *)out + WA * t, NULL);              \
     }
+#define ACCUM_TRUTH(op, IS, c, T)                                                                  \
+    static void accum_##op##_##c(size_t n_rows, size_t n, void *acc, const void *x,                \
+                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
+    {                                                                                              \
+        uint8_t *r = acc;                                                                          \
+                                                                                                   \
+        (void)index;                                                                               \
+        (void)i0;                                                                                  \
+        for (size_t t = 0; t < n_rows; t++) {                                                      \
+            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
+                                                                                                   \
+            for (size_t j = 0; j < n; j++)                                                         \
+                r[j] IS a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
+        }                                                                                          \
+    }
 /* The product of a row is NumPy's scalar loop, plain; a product of two arrays (recipe `multiply`)
  * fuses one multiplication of each part, as NumPy's vector loop does. */
 #define COMPLEX(c, s, T, FMA)                                                                      \
@@ -310,34 +325,8 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
     {                                                                                              \
         accum_sum_##s(n_rows, 2 * n, acc, x, row_stride, index, i0);                               \
     }                                                                                              \
-    static void accum_any_##c(size_t n_rows, size_t n, void *acc, const void *x,                   \
-                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
-    {                                                                                              \
-        uint8_t *r = acc;                                                                          \
-                                                                                                   \
-        (void)index;                                                                               \
-        (void)i0;                                                                                  \
-        for (size_t t = 0; t < n_rows; t++) {                                                      \
-            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
-                                                                                                   \
-            for (size_t j = 0; j < n; j++)                                                         \
-                r[j] |= a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
-        }                                                                                          \
-    }                                                                                              \
-    static void accum_all_##c(size_t n_rows, size_t n, void *acc, const void *x,                   \
-                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
-    {                                                                                              \
-        uint8_t *r = acc;                                                                          \
-                                                                                                   \
-        (void)index;                                                                               \
-        (void)i0;                                                                                  \
-        for (size_t t = 0; t < n_rows; t++) {                                                      \
-            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
-                                                                                                   \
-            for (size_t j = 0; j < n; j++)                                                         \
-                r[j] &= a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
-        }                                                                                          \
-    }                                                                                              \
+    ACCUM_TRUTH(any, |=, c, T)                                                                     \
+    ACCUM_TRUTH(all, &=, c, T)                                                                     \
     COMPLEX_ROWS(sum, c, T, 2 * sizeof(T))                                                         \
     COMPLEX_ROWS(prod, c, T, 2 * sizeof(T))                                                        \
     COMPLEX_ROWS(any, c, T, 1)                                                                     \
