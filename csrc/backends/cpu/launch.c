@@ -144,8 +144,7 @@ run_part(const struct fr_bound *b, int64_t lo, int64_t hi, int64_t j0, int64_t n
     for (int64_t at = lo, n_abreast; at < hi && st == FR_OK; at += n_abreast) {
         fr_space_move(b, &b->kept, at, b->in->ptr, base);
         n_abreast = b->in->shape == FR_SHAPE_ABREAST ? fr_stream_abreast(b, at, hi) : 1;
-        st = n_abreast > 1 ? fr_stream_accumulate_abreast(b, base, n_abreast, j0, n, rest_lo, rest_hi, mem)
-                           : fr_stream_accumulate(b, base, j0, n, rest_lo, rest_hi, mem);
+        st = fr_stream_accumulate(b, base, n_abreast, j0, n, rest_lo, rest_hi, mem);
     }
     return st;
 }

@@ -182,17 +182,14 @@ fr_space_align(char *p)
 
 /* ---- stream.c: accumulators ------------------------------------------------------------------ */
 
-/* One index of b->kept: rows [lo, hi) of b->rest are combined into elements [j0, j0 + n) of its
- * accumulators, which begin with the identity if lo is 0. mem: scratch of the executor, and 16
- * bytes for each of n. */
-fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64_t j0, int64_t n,
+/* n neighbouring indices of b->kept, `base` being at the first: rows [lo, hi) of b->rest are combined into elements
+ * [j0, j0 + n_inner) of the accumulators of each, which begin with the identity if lo is 0. mem: scratch of the executor,
+ * and 16 bytes for each of n_inner. */
+fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64_t n, int64_t j0, int64_t n_inner,
                                int64_t lo, int64_t hi, void *mem);
-/* Whether neighbours go together (FR_SHAPE_ABREAST); then how many from index `at` of b->kept on, before `hi`; and they: the
- * same for each of these n > 1, `base` being at the first, mem scratch of the executor. */
+/* Whether neighbours go together (FR_SHAPE_ABREAST); then how many from index `at` of b->kept on, before `hi`. */
 bool      fr_stream_is_abreast(const struct fr_bound *);
 int64_t   fr_stream_abreast(const struct fr_bound *, int64_t at, int64_t hi);
-fr_status fr_stream_accumulate_abreast(const struct fr_bound *, char *const *base, int64_t n, int64_t j0,
-                                       int64_t n_inner, int64_t lo, int64_t hi, void *mem);
 /* Whether fr_stream_run is the way, and it: blocks of rows in parallel, then added in turn. */
 bool      fr_stream_wanted(const struct fr_bound *, int n_threads);
 fr_status fr_stream_run(const struct fr_bound *, int n_threads);
