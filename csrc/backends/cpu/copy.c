@@ -428,29 +428,13 @@ copy_short_runs(size_t n_rows, size_t n, char *dst, ptrdiff_t dst_row, const cha
 }
 #undef TWO
 
-/* Four at a time, for what is stored could otherwise be an offset. */
 #define PICK(S, T)                                                                                 \
     static void pick_##S(size_t n_rows, size_t n, char *dst, const char *src, ptrdiff_t src_row,   \
                          const ptrdiff_t *restrict offset)                                         \
     {                                                                                              \
-        for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row) {                           \
-            T     *d = (T *)(void *)dst;                                                           \
-            size_t i = 0;                                                                          \
-                                                                                                   \
-            for (; i + 4 <= n; i += 4) {                                                           \
-                T v0 = *(const T *)(const void *)(src + offset[i]);                                \
-                T v1 = *(const T *)(const void *)(src + offset[i + 1]);                            \
-                T v2 = *(const T *)(const void *)(src + offset[i + 2]);                            \
-                T v3 = *(const T *)(const void *)(src + offset[i + 3]);                            \
-                                                                                                   \
-                d[i] = v0;                                                                         \
-                d[i + 1] = v1;                                                                     \
-                d[i + 2] = v2;                                                                     \
-                d[i + 3] = v3;                                                                     \
-            }                                                                                      \
-            for (; i < n; i++)                                                                     \
-                d[i] = *(const T *)(const void *)(src + offset[i]);                                \
-        }                                                                                          \
+        for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row)                             \
+            for (size_t i = 0; i < n; i++)                                                         \
+                ((T *)(void *)dst)[i] = *(const T *)(const void *)(src + offset[i]);               \
     }
 PICK(1, uint8_t)
 PICK(2, u2)

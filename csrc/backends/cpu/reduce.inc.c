@@ -262,28 +262,6 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
 
 /* ---- complex and half rows ------------------------------------------------------------------ */
 
-#define COMPLEX_ROWS(op, c, T, WA)                                                                 \
-    static void rows_##op##_##c(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \
-    {                                                                                              \
-        (void)index;                                                                               \
-        for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##op##_##c(n, (const T *)a + 2 * t * n, (char *)out + WA * t, NULL);              \
-    }
-#define ACCUM_TRUTH(op, IS, c, T)                                                                  \
-    static void accum_##op##_##c(size_t n_rows, size_t n, void *acc, const void *x,                \
-                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
-    {                                                                                              \
-        uint8_t *r = acc;                                                                          \
-                                                                                                   \
-        (void)index;                                                                               \
-        (void)i0;                                                                                  \
-        for (size_t t = 0; t < n_rows; t++) {                                                      \
-            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
-                                                                                                   \
-            for (size_t j = 0; j < n; j++)                                                         \
-                r[j] IS a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
-        }                                                                                          \
-    }
 /* The product of a row is NumPy's scalar loop, plain; a product of two arrays (recipe `multiply`)
  * fuses one multiplication of each part, as NumPy's vector loop does. */
 #define COMPLEX(c, s, T, FMA)                                                                      \
@@ -325,12 +303,12 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
     {                                                                                              \
         accum_sum_##s(n_rows, 2 * n, acc, x, row_stride, index, i0);                               \
     }                                                                                              \
-    ACCUM_TRUTH(any, |=, c, T)                                                                     \
-    ACCUM_TRUTH(all, &=, c, T)                                                                     \
-    COMPLEX_ROWS(sum, c, T, 2 * sizeof(T))                                                         \
-    COMPLEX_ROWS(prod, c, T, 2 * sizeof(T))                                                        \
-    COMPLEX_ROWS(any, c, T, 1)                                                                     \
-    COMPLEX_ROWS(all, c, T, 1)
+    ACCUM(any, c, c, uint8_t, (uint8_t)(m | (v.re != 0 || v.im != 0)))                             \
+    ACCUM(all, c, c, uint8_t, (uint8_t)(m & (v.re != 0 || v.im != 0)))                             \
+    ROWS(sum, c, c, c)                                                                             \
+    ROWS(prod, c, c, c)                                                                            \
+    ROWS(any, c, c, uint8_t)                                                                       \
+    ROWS(all, c, c, uint8_t)
 COMPLEX(c64, f32, float, __builtin_fmaf)
 COMPLEX(c128, f64, double, __builtin_fma)
 
