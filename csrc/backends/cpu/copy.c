@@ -433,7 +433,7 @@ copy_short_runs(size_t n_rows, size_t n, char *dst, ptrdiff_t dst_row, const cha
                          const ptrdiff_t *restrict offset)                                         \
     {                                                                                              \
         for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row)                             \
-            for (size_t i = 0; i < n; i++)                                                         \
+            _Pragma("GCC unroll 4") for (size_t i = 0; i < n; i++)                                 \
                 ((T *)(void *)dst)[i] = *(const T *)(const void *)(src + offset[i]);               \
     }
 PICK(1, uint8_t)
