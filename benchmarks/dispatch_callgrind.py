@@ -105,28 +105,21 @@ def environment(jit="interpret"):
                 FRIT_EAGER_ELEMS="0", FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
 
 
-MISSES = {"D1mr", "D1mw"}     # of callgrind's events: reads and writes that miss the nearest cache
-
-
-def dumps(n, code, *arguments, jit="interpret", misses=False):
-    """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it; or the misses
-    of a simulated nearest cache of 32 KB. Those of the first thread: how often others look for work depends on the time."""
+def dumps(n, code, *arguments, jit="interpret"):
+    """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it. Those of the
+    first thread: how often others look for work depends on the time."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
-        cache = ["--cache-sim=yes", "--D1=32768,8,64", "--LL=4194304,16,64"] if misses else []
         done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", "--separate-threads=yes",
                                f"--callgrind-out-file={out}",
-                               *cache, sys.executable, "-W", "ignore", "-c", code, *arguments],
+                               sys.executable, "-W", "ignore", "-c", code, *arguments],
                               env=environment(jit), stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         counts = []
         for i in range(n):
             with open(f"{out}.{i + 1}-01") as f:
-                text = f.read()
-            names = re.search(r"^events: (.*)", text, re.M)[1].split()
-            numbers = re.search(r"^(?:totals|summary): (.*)", text, re.M)[1].split()
-            counts.append(sum(int(c) for name, c in zip(names, numbers) if name in (MISSES if misses else {"Ir"})))
+                counts.append(int(re.search(r"^(?:totals|summary): (\d+)", f.read(), re.M)[1]))
     return counts
 
 

@@ -48,8 +48,8 @@ def common():
 
 def link(kernels, *how):
     folder, level = kernels
-    cpu = ("program", "pairs", "describe", "interp", "interp_long", "space", "stream", "long_rows", "short_rows", "tiles", "cost",
-           "duel", "launch", "reduce", "reduce_rows", "copy", "pool")
+    cpu = ("program", "pairs", "describe", "interp", "interp_long", "space", "shape", "stream", "long_rows", "short_rows", "tiles",
+           "cost", "duel", "launch", "reduce", "reduce_rows", "copy", "pool")
     cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
        *sources("backends/hooks.c", "backends/ref/ref.c", "backends/ref/micro_eval.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
 

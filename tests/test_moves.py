@@ -455,24 +455,6 @@ def test_instructions_an_element(cost, statement):
     assert cost[statement] <= (COSTS | COSTS_ALONE)[statement], cost
 
 
-# Cache lines missed for each line of operands and results, where rows that reach far have others between them.
-LACED = {
-    "frit.repeat(rows, 5, 0)": (6 * 20000 * 40, 1.5),
-    "rows5 + rows5.swapaxes(1, 2)": (2 * 5000 * 25 * 8, 2.5),
-}
-
-
-@pytest.mark.own
-def test_rows_that_others_lie_between_go_through_the_cache_once():
-    needs_callgrind()
-    parts = [SETUP, "rows, rows5 = frit.asarray(r.random((20000, 10), 'f4')), frit.asarray(r.random((5000, 5, 5)))"]
-    for statement in LACED:
-        parts += [f"for _ in range(3): frit.eval({statement})", "os.getppid()", f"frit.eval({statement})", "os.getppid()"]
-    counts = dispatch_callgrind.dumps(2 * len(LACED), "\n".join(parts), misses=True)
-    found = {s: counts[2 * i + 1] / (LACED[s][0] / 64) for i, s in enumerate(LACED)}
-    assert all(found[s] <= LACED[s][1] for s in LACED), found
-
-
 @pytest.mark.parametrize("mode", ["constant", "edge", "wrap", "reflect", "symmetric"])
 def test_pad(mode):
     """Borders of all widths that NumPy has, as its own; those that are parts of the array without its code."""

@@ -110,7 +110,7 @@ def test_many_short_rows_to_few_accumulators(dtype, threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_rows_between_which_other_rows_lie(threads):
-    """Rows that reach far, run a tile at a time for each of the indices that lie between them; the last tile is shorter."""
+    """Rows that reach far, with those of other indices between them."""
     r = np.random.default_rng(9)
     with frit.config(num_threads=threads):
         for h, n, k in ((5003, 5, 5), (40001, 2, 3), (901, 12, 12), (9001, 3, 6)):

@@ -36,7 +36,7 @@ struct fr_kernel {
     uint32_t          refs;
 };
 
-/* One nest over one set of operands. Sizes and strides are fixed when the plan is made; only `ptr`
+/* One nest over one set of operands. Sizes and strides are fixed when it is bound (fr_backend.bind); only `ptr`
  * and `scalars` change from run to run.
  * strides are in bytes, [operand][n_outer + 2]: outer axes outermost first, then row, then inner.
  * n_packed operands are loaded with access UNIT although their elements lie side by side along the
@@ -56,6 +56,8 @@ struct fr_instance {
     const int64_t *stride;                /* [n_operands * (n_outer + 2)] */
     const void    *scalars;               /* 16-byte slots */
     uint8_t        joined;
+    uint8_t        shape;                 /* of the backend's bind: how it runs, */
+    int64_t        ps;                    /* and for how long */
 };
 
 /* How many indices an axis of the instance has: the outer ones, then the rows, then the inner one. */
@@ -74,7 +76,7 @@ fr_instance_is_empty(const struct fr_instance *in)
     return in->n_rows == 0 || in->n_inner == 0;
 }
 
-/* The instance has only so many of them, from where its pointers are on. */
+/* The instance has only so many of them, from where its pointers are on; it is to be bound again before it runs. */
 static inline void
 fr_instance_cut(struct fr_instance *in, int axis, int64_t n)
 {
@@ -141,6 +143,8 @@ struct fr_backend {
     /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
     fr_status (*kernel_new)(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
     void      (*kernel_free)(struct fr_kernel *);
+    /* Before an instance of it runs, when its sizes are known: the backend chooses how. */
+    void      (*bind)(const struct fr_kernel *, struct fr_instance *);
     /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
      * is. */
     void      (*kernel_ran)(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);

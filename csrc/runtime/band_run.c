@@ -43,6 +43,7 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
     fr_instance_cut(&in, it->axis, high[i] - low[i]);
     if (s->kind == FR_STEP_SCAN)
         return fr_backend->scan(s->op, s->dtype, &in, &err);
+    fr_backend->bind(s->kernel, &in);
     return fr_backend->part(&r->parts[it->step - r->b->first], &in);
 }
 

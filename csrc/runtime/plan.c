@@ -529,6 +529,15 @@ schedule_dispatch(struct planner *z, struct fr_step *s)
     return fr_backend->schedule_dispatch(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
 }
 
+/* When every step has the kernel that it keeps. */
+static void
+bind_instances(struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; p->step[i].kind == FR_STEP_LAUNCH && k < p->step[i].n_instances; k++)
+            fr_backend->bind(p->step[i].kernel, &p->step[i].instance[k]);
+}
+
 /* ---- places ------------------------------------------------------------------------------- */
 
 static void
@@ -907,6 +916,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
         if (p->step[i].kind == FR_STEP_LAUNCH && p->step[i].n_instances > 1)
             TRY(schedule_dispatch(&z, &p->step[i]));
     TRY(place_all(&z));
+    bind_instances(p);
     *out = p;
     p = NULL;
 out:

@@ -70,7 +70,13 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
     return false;
 }
 
-static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share,
+static void
+bind(const struct fr_kernel *k, struct fr_instance *in)
+{
+    (void)k, (void)in;
+}
+
+static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share, .bind = bind,
                                          .kernel_new = kernel_new, .kernel_free = kernel_free,
                                          .kernel_is_compiled = kernel_is_compiled,
                                          .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,

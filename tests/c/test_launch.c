@@ -127,9 +127,17 @@ note_width(size_t n, void *out, const void *a, const void *b, const void *c, uns
     widest = n > widest ? n : widest;
 }
 
+static fr_status
+bind_and_launch(struct fr_cpu_kernel *k, struct fr_instance *in, int n, struct fr_err *err)
+{
+    for (int i = 0; i < n; i++)
+        fr_cpu_bind(&k->k, &in[i]);
+    return fr_launch(&k->k, in, n, err);
+}
+
 /* The most elements that one call of a kernel gets; nothing is computed, now or later. */
 EXPORT int
-test_widest(struct fr_cpu_kernel *k, const struct fr_instance *in)
+test_widest(struct fr_cpu_kernel *k, struct fr_instance *in)
 {
     for (uint32_t i = k->program->tile.first; i < k->program->tile.end; i++)
         if (k->program->steps[i].kind == FR_PROGRAM_OP || k->program->steps[i].kind == FR_PROGRAM_OP_STORE)
@@ -137,7 +145,7 @@ test_widest(struct fr_cpu_kernel *k, const struct fr_instance *in)
     widest = 0;
     fr_pool_set_size(1);
     fr_env.jit_bits = FR_JIT_OFF;
-    return fr_launch(&k->k, in, 1, NULL) == FR_OK ? (int)widest : -1;
+    return bind_and_launch(k, in, 1, NULL) == FR_OK ? (int)widest : -1;
 }
 
 enum { HOW_INTERPRET, HOW_REF, HOW_CODE };
@@ -154,7 +162,7 @@ run_ref(const struct fr_cpu_kernel *k, const struct fr_instance *in, int n, stru
 }
 
 EXPORT int
-test_run(struct fr_cpu_kernel *k, int how, int n_threads, const struct fr_instance *in, int n,
+test_run(struct fr_cpu_kernel *k, int how, int n_threads, struct fr_instance *in, int n,
          struct fr_err *err)
 {
     fr_status st;
@@ -164,7 +172,7 @@ test_run(struct fr_cpu_kernel *k, int how, int n_threads, const struct fr_instan
     fr_env.jit_bits = how == HOW_CODE ? FR_JIT_AUTO : FR_JIT_OFF;
     played = k->program;
     atomic_store(&k->code, how == HOW_CODE ? &played_code : NULL);
-    st = how == HOW_REF ? run_ref(k, in, n, err) : fr_launch(&k->k, in, n, err);
+    st = how == HOW_REF ? run_ref(k, in, n, err) : bind_and_launch(k, in, n, err);
     atomic_store(&k->code, NULL);
     return (int)st;
 }
@@ -172,7 +180,7 @@ test_run(struct fr_cpu_kernel *k, int how, int n_threads, const struct fr_instan
 /* Nanoseconds of a launch, the best of `repeat` averages: processor time for one thread, else the
  * clock's. */
 EXPORT double
-test_time(struct fr_cpu_kernel *k, int n_threads, const struct fr_instance *in, int n, int repeat)
+test_time(struct fr_cpu_kernel *k, int n_threads, struct fr_instance *in, int n, int repeat)
 {
     clockid_t clock = n_threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     double    best = 1e18;
@@ -180,6 +188,8 @@ test_time(struct fr_cpu_kernel *k, int n_threads, const struct fr_instance *in, 
     if (n_threads != fr_pool_size())
         fr_pool_set_size(n_threads);
     fr_env.jit_bits = FR_JIT_OFF;
+    if (bind_and_launch(k, in, n, NULL) != FR_OK)
+        return -1;
     for (int r = 0; r < repeat; r++) {
         struct timespec a, b;
         double          ns;
@@ -327,7 +337,7 @@ run_job(void *arg)
 
     if (j->fail_at)
         fr_alloc_fail_at(j->fail_at);
-    j->st = fr_launch(j->k, &in, 1, NULL);
+    j->st = bind_and_launch(j->k, &in, 1, NULL);
     if (j->fail_at)
         fr_alloc_fail_at(0);
     return NULL;

@@ -212,11 +212,6 @@ fr_copy_settle(void)
 
 /* ---- two dimensions ------------------------------------------------------------------------- */
 
-/* A tile is first brought near, whole cache lines of src at a time: where its columns are a power
- * of two apart they share one set of the cache, and a line is lost before it is used up. */
-enum { TILE_BYTES = 128 };   /* of a tile's side */
-typedef char tile_side[TILE_BYTES];
-
 /* Rows of out become the columns of in, in squares of 16 / S elements, the last ones whole;
  * interleaving the first half of the rows with the second log2 times turns a square over. */
 #define TURN(S, V, STAGES)                                                                         \
@@ -255,22 +250,9 @@ static void
 turn_16(size_t n_rows, size_t n_cols, char *out, ptrdiff_t out_row, const char *in,
         ptrdiff_t in_col)
 {
-    for (size_t r = 0; r < n_rows; r++, in += 16, out += out_row) {
-        const char *column = in;
-        size_t      c = 0;
-
-        for (; c + 4 <= n_cols; c += 4, column += 4 * in_col) {
-            v1 a = *(const v1_mem *)column, b = *(const v1_mem *)(column + in_col);
-            v1 x = *(const v1_mem *)(column + 2 * in_col), y = *(const v1_mem *)(column + 3 * in_col);
-
-            *(v1_mem *)(out + 16 * c) = a;
-            *(v1_mem *)(out + 16 * c + 16) = b;
-            *(v1_mem *)(out + 16 * c + 32) = x;
-            *(v1_mem *)(out + 16 * c + 48) = y;
-        }
-        for (; c < n_cols; c++, column += in_col)
-            *(v1_mem *)(out + 16 * c) = *(const v1_mem *)column;
-    }
+    for (size_t r = 0; r < n_rows; r++, in += 16, out += out_row)
+        for (size_t c = 0; c < n_cols; c++)
+            *(v1_mem *)(out + 16 * c) = *(const v1_mem *)(in + (ptrdiff_t)c * in_col);
 }
 
 static void
@@ -311,39 +293,8 @@ turn_any(size_t n_rows, size_t n_cols, int size, char *out, ptrdiff_t out_row, c
                  in + (n_rows - square) * (size_t)size, in_col);
 }
 
-/* dst runs along columns, src along rows (both contiguous there). */
-static void
-transpose(size_t n_rows, size_t n_cols, int size, char *dst, ptrdiff_t dst_row, const char *src,
-          ptrdiff_t src_col)
-{
-    size_t                 side = TILE_BYTES / (size_t)size;
-    _Alignas(64) tile_side in[TILE_BYTES], out[TILE_BYTES];
-
-    for (size_t c0 = 0; c0 < n_cols; c0 += side) {
-        size_t nc = n_cols - c0 < side ? n_cols - c0 : side;
-
-        for (size_t r0 = 0; r0 < n_rows; r0 += side) {
-            size_t      nr = n_rows - r0 < side ? n_rows - r0 : side;
-            const char *s = src + (ptrdiff_t)c0 * src_col + r0 * (size_t)size;
-            char       *d = dst + (ptrdiff_t)r0 * dst_row + c0 * (size_t)size;
-
-            for (size_t c = 0; c < nc; c++, s += src_col)
-                if (nr == side)
-                    memcpy(in[c], s, TILE_BYTES);
-                else
-                    memcpy(in[c], s, nr * (size_t)size);
-            turn(nr, nc, size, out[0], TILE_BYTES, in[0], TILE_BYTES);
-            for (size_t r = 0; r < nr; r++, d += dst_row)
-                if (nc == side)
-                    memcpy(d, out[r], TILE_BYTES);
-                else
-                    memcpy(d, out[r], nc * (size_t)size);
-        }
-    }
-}
-
 enum {
-    SET_BYTES = 4096,   /* rows that are a multiple of it apart share one set of the cache */
+    TILE_BYTES = 128,   /* of a tile's side */
     PREFETCH = 32,      /* lines ahead: one comes from memory in the time of so many */
     LINE = 64,          /* bytes of each row that are written one after the other */
 };
@@ -477,29 +428,13 @@ copy_short_runs(size_t n_rows, size_t n, char *dst, ptrdiff_t dst_row, const cha
 }
 #undef TWO
 
-/* Four at a time, for what is stored could otherwise be an offset. */
 #define PICK(S, T)                                                                                 \
     static void pick_##S(size_t n_rows, size_t n, char *dst, const char *src, ptrdiff_t src_row,   \
                          const ptrdiff_t *restrict offset)                                         \
     {                                                                                              \
-        for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row) {                           \
-            T     *d = (T *)(void *)dst;                                                           \
-            size_t i = 0;                                                                          \
-                                                                                                   \
-            for (; i + 4 <= n; i += 4) {                                                           \
-                T v0 = *(const T *)(const void *)(src + offset[i]);                                \
-                T v1 = *(const T *)(const void *)(src + offset[i + 1]);                            \
-                T v2 = *(const T *)(const void *)(src + offset[i + 2]);                            \
-                T v3 = *(const T *)(const void *)(src + offset[i + 3]);                            \
-                                                                                                   \
-                d[i] = v0;                                                                         \
-                d[i + 1] = v1;                                                                     \
-                d[i + 2] = v2;                                                                     \
-                d[i + 3] = v3;                                                                     \
-            }                                                                                      \
-            for (; i < n; i++)                                                                     \
-                d[i] = *(const T *)(const void *)(src + offset[i]);                                \
-        }                                                                                          \
+        for (; n_rows; n_rows--, dst += n * sizeof(T), src += src_row)                             \
+            _Pragma("GCC unroll 4") for (size_t i = 0; i < n; i++)                                 \
+                ((T *)(void *)dst)[i] = *(const T *)(const void *)(src + offset[i]);               \
     }
 PICK(1, uint8_t)
 PICK(2, u2)
@@ -590,12 +525,9 @@ fr_copy_2d(size_t n_rows, size_t n_cols, int size, void *dst, ptrdiff_t dst_row,
         return;
     }
     if (dst_col == size && src_row == size) {
-        if (dst_row % SET_BYTES == 0)
-            transpose(n_rows, n_cols, size, d, dst_row, s, src_col);
-        else
-            for (size_t r = 0; r < n_rows; r += tile)
-                fr_copy_transposed(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
-                               d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col, 0, 0);
+        for (size_t r = 0; r < n_rows; r += tile)
+            fr_copy_transposed(n_rows - r < tile ? n_rows - r : tile, n_cols, size,
+                           d + (ptrdiff_t)r * dst_row, dst_row, s + r * (size_t)size, src_col, 0, 0);
         return;
     }
     /* The axes run crosswise: tiles, so that a cache line is used up while it is near. */

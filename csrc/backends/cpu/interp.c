@@ -12,7 +12,7 @@
 
 enum {
     MOST_PREFETCH = 8,       /* operands that are asked for while others go past the caches */
-    TRANSPOSED_ROWS = 32, /* of a tile when an operand lies along the columns */
+    TRANSPOSED_ROWS = 32, /* of a tile that is reduced, when an operand lies along the columns */
     FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
     FLAT_ROW = 512,       /* elements of rows with gaps between them that are run one by one, */
@@ -111,7 +111,6 @@ fr_frame_begin(const struct fr_program *p, char *const *ptr, const int64_t *row_
     f->temp = (char *)scratch + p->temp_at;
     f->row0 = f->j0 = 0;
     f->n_rows = f->n = 1;
-    f->whole = true;
     f->quiet = false;
     f->nontemporal = p->stores_nontemporal ? stored_nontemporal(p->nest, ptr) : 0;
     return f;
@@ -164,7 +163,7 @@ load(struct fr_frame *f, const struct fr_program_step *st)
         if (how & LOAD_FILLED)
             return to;
         /* Tiles of several rows begin with the largest. */
-        if (f->whole && f->n_rows > 1 && f->row_stride[st->operand] == 0)
+        if (f->n_rows > 1 && f->row_stride[st->operand] == 0)
             f->loads[st->load] |= LOAD_FILLED;
     }
     FR_ASSERT(fits_register(f, st, f->n_rows * f->n));
@@ -483,14 +482,8 @@ choose_tile(struct fr_frame *f, int64_t n_rows, int64_t n_inner, int64_t *piece)
         n = p->tile_cap / n_inner;
     else if (n_inner <= p->tile_want / 2 && !(p->has_rows && n_inner >= EXPAND_ONE_ROW))
         n = p->tile_want / (n_inner ? n_inner : 1);
-    if (p->strided && n < TRANSPOSED_ROWS && n_rows > 1 && is_transposed(f)) {
-        n = TRANSPOSED_ROWS;
-        if (p->stages)
-            n = n < p->tile_cap / n_inner ? n : p->tile_cap / n_inner;
-        else if (*piece > p->tile_want / n)
-            *piece = p->tile_want / n;
-        f->whole = *piece == n_inner;
-    }
+    if (p->stages && p->strided && n < TRANSPOSED_ROWS && n_rows > 1 && is_transposed(f))
+        n = TRANSPOSED_ROWS < p->tile_cap / n_inner ? TRANSPOSED_ROWS : p->tile_cap / n_inner;
     n = n < n_rows ? n : n_rows;
     return n > 1 ? n : 1;
 }

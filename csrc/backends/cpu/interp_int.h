@@ -18,7 +18,6 @@ struct fr_frame {
     struct fr_tree_stack    *stacks;       /* one per REDUCE of a stage */
     int64_t                  row0, n_rows; /* the tile's rows */
     int64_t                  j0, n;        /* and its elements in each row */
-    bool                     whole;        /* tiles hold whole rows */
     bool                     quiet;        /* no stores: the stage runs more than once */
     uint64_t                 nontemporal;         /* bit k: operand k is stored past the caches */
 };

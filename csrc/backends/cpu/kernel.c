@@ -121,8 +121,7 @@ code_ready(void *arg, const struct fr_nest_code *code)
     if (code && atomic_load(&c->code)) {
         fr_compile_release(code); /* it has the same already */
     } else if (code) {
-        if (c->program)
-            fr_program_meets_code(c->program);
+        fr_program_meets_code(c->program);
         atomic_store_explicit(&c->code, code, memory_order_release);
         atomic_store(&c->jit_state, JIT_DONE);
     } else if (atomic_load(&c->n_asked) == 1) {

@@ -1,6 +1,7 @@
 /* backends/cpu/launch.c -- runs nests over concrete memory.
  *
- * What the work is cut into depends on what the nest accumulates (space.h has the words):
+ * What an instance is was chosen when it was bound (shape.c). What the work is cut into depends on what the nest accumulates
+ * (space.h has the words):
  *
  *   nothing   every row on its own; rows of a map also in pieces. If the rows are few and very long, they are done
  *             one after the other and each stage of a row is cut (long_rows.c).
@@ -17,7 +18,6 @@
 
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
-#include "backends/ref/ref.h"
 #include "base/alloc.h"
 #include "base/tune.h"
 #include "base/ways.h"
@@ -137,17 +137,49 @@ run_part(const struct fr_bound *b, int64_t lo, int64_t hi, int64_t j0, int64_t n
     FR_ASSERT(rest_lo >= 0 && rest_lo <= rest_hi);
     if (!mem)
         return FR_ENOMEM;
-    if (!e->program->accumulates && !e->program->streams) {
+    if (b->in->shape != FR_SHAPE_ACCUM && b->in->shape != FR_SHAPE_ABREAST) {
         fr_space_run(b, &b->kept, b->in->ptr, lo, hi, j0, n, NULL, mem);
         return FR_OK;
     }
     for (int64_t at = lo, n_abreast; at < hi && st == FR_OK; at += n_abreast) {
         fr_space_move(b, &b->kept, at, b->in->ptr, base);
-        n_abreast = fr_stream_abreast(b, at, hi);
-        st = n_abreast > 1 ? fr_stream_accumulate_abreast(b, base, n_abreast, j0, n, rest_lo, rest_hi, mem)
-                           : fr_stream_accumulate(b, base, j0, n, rest_lo, rest_hi, mem);
+        n_abreast = b->in->shape == FR_SHAPE_ABREAST ? fr_stream_abreast(b, at, hi) : 1;
+        st = fr_stream_accumulate(b, base, n_abreast, j0, n, rest_lo, rest_hi, mem);
     }
     return st;
+}
+
+static fr_status
+run_call(const struct fr_exec *e, const struct fr_instance *in)
+{
+    int64_t row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];
+    void   *mem = fr_launch_scratch(FR_SCRATCH_EXEC, e->scratch_bytes);
+
+    if (!mem)
+        return FR_ENOMEM;
+    for (int k = 0; k < e->nest->n_operands; k++) {
+        row_stride[k] = in->stride[2 * k];
+        inner_stride[k] = in->stride[2 * k + 1];
+    }
+    fr_exec_rows(e, in->ptr, row_stride, inner_stride, in->n_rows, in->n_inner, in->scalars, mem);
+    return FR_OK;
+}
+
+/* An instance on this thread, in one piece. */
+static fr_status
+run_whole(const struct fr_exec *e, const struct fr_instance *in, int64_t rest_lo, int64_t rest_hi)
+{
+    struct fr_bound b;
+
+    switch ((enum fr_shape)in->shape) {
+    case FR_SHAPE_NOTHING: return FR_OK;
+    case FR_SHAPE_CALL: return run_call(e, in);
+    case FR_SHAPE_JOINED: fr_space_bind(&b, e, in); return fr_short_rows_run(&b, 1);
+    case FR_SHAPE_TILES: fr_space_bind(&b, e, in); return fr_tiles_run(&b, 1);
+    default: FR_ASSERT(in->shape != FR_SHAPE_UNBOUND);
+    }
+    fr_space_bind(&b, e, in);
+    return run_part(&b, 0, b.kept.total, 0, in->n_inner, rest_lo, rest_hi);
 }
 
 static void
@@ -162,9 +194,14 @@ run_task(void *arg, int64_t i, int worker)
     if (atomic_load_explicit(&w->failed, memory_order_relaxed) != FR_OK)
         return;
     for (int k = 0; k < t->n_instances && st == FR_OK; k++) {
-        fr_space_bind(&b, w->exec, &w->in[t->first + k]);
-        st = t->n ? run_part(&b, t->lo, t->hi, t->j0, t->n, w->rest_lo, w->rest_hi)
-                  : run_part(&b, 0, b.kept.total, 0, b.in->n_inner, w->rest_lo, w->rest_hi);
+        const struct fr_instance *in = &w->in[t->first + k];
+
+        if (t->n == 0) {
+            st = run_whole(w->exec, in, w->rest_lo, w->rest_hi);
+            continue;
+        }
+        fr_space_bind(&b, w->exec, in);
+        st = run_part(&b, t->lo, t->hi, t->j0, t->n, w->rest_lo, w->rest_hi);
     }
     if (st != FR_OK)
         fr_launch_fail(&w->failed, st);
@@ -298,7 +335,7 @@ cut_rest(const struct fr_exec *e, const struct fr_instance *in, int n, int64_t n
 
     for (int i = 0; i < n; i++) {
         fr_space_bind(&b, e, &in[i]);
-        ps += (double)fr_space_ps(e->program, &in[i]);
+        ps += (double)in[i].ps;
         longest = b.rest.total > longest ? b.rest.total : longest;
     }
     n_sections = ps / (double)n_tasks / (8 * FR_TASK_PS);
@@ -329,68 +366,41 @@ run_tasks(const struct fr_exec *e, const struct fr_instance *in, int n, int n_th
     return (fr_status)w.failed;
 }
 
-static fr_status
-run_packed(const struct fr_bound *b, int n_threads)
+typedef fr_status own_way(const struct fr_bound *, int n_threads);
+
+/* How an instance is cut that is not cut into tasks beside others; NULL: it is. */
+static own_way *
+way_of_its_own(const struct fr_bound *b, int n_threads)
 {
-    return b->in->joined ? fr_short_rows_run(b, n_threads) : fr_tiles_run(b, n_threads);
+    switch ((enum fr_shape)b->in->shape) {
+    case FR_SHAPE_JOINED: return fr_short_rows_run;
+    case FR_SHAPE_TILES: return fr_tiles_run;
+    case FR_SHAPE_LONG: return fr_long_rows_wanted(b, n_threads) ? fr_long_rows_run : NULL;
+    case FR_SHAPE_ACCUM:
+    case FR_SHAPE_ABREAST: return fr_stream_wanted(b, n_threads) ? fr_stream_run : NULL;
+    default: return NULL;
+    }
 }
 
-/* An instance on the calling thread. */
+/* What is not small: those that have a way of their own go one after the other, what lies between them together. */
 static fr_status
-run_alone(const struct fr_exec *e, const struct fr_instance *in)
+run_shared(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads)
 {
     struct fr_bound b;
-
-    fr_space_bind(&b, e, in);
-    return in->n_packed ? run_packed(&b, 1) : run_part(&b, 0, b.kept.total, 0, in->n_inner, 0, INT64_MAX);
-}
-
-static void
-count_packed(const struct fr_instance *in)
-{
-    fr_count_ways(FR_WAY_joined, in->joined > 0);
-    fr_count_ways(FR_WAY_packed, (unsigned)in->n_packed);
-}
-
-/* Everything that is not one small call. */
-static fr_status
-launch_all(const struct fr_exec *e, const struct fr_instance *in, int n, int n_threads, int64_t ps)
-{
+    own_way        *way;
     int             first = 0;
-    struct fr_bound b;
     fr_status       st = FR_OK;
 
-    for (int i = 0; i < n; i++)
-        count_packed(&in[i]);
-    if (n_threads == 1 && ps < FR_TASK_PS) {
-        for (int i = 0; i < n && st == FR_OK; i++)
-            st = run_alone(e, &in[i]);
-        return st;
-    }
-    /* Those that are cut in a way of their own go one after the other, what lies between them
-     * together. */
-    for (int i = 0; i <= n && st == FR_OK; i++) {
-        bool is_long = false, in_phases = false, in_tiles = i < n && in[i].n_packed;
-        if (in_tiles) {
-            fr_space_bind(&b, e, &in[i]);
-        } else if (i < n && (e->program->streams || e->program->may_cut_stages)) {
-            fr_space_bind(&b, e, &in[i]);
-            is_long = fr_long_rows_wanted(&b, n_threads);
-            in_phases = fr_stream_wanted(&b, fr_space_cost(e, &in[i]), n_threads);
-        }
-        if (i < n && !is_long && !in_phases && !in_tiles)
+    for (int i = 0; i < n && st == FR_OK; i++) {
+        fr_space_bind(&b, e, &in[i]);
+        if (!(way = way_of_its_own(&b, n_threads)))
             continue;
-        if (i > first)
-            st = run_tasks(e, in + first, i - first, n_threads);
+        st = run_tasks(e, in + first, i - first, n_threads);
         first = i + 1;
-        if (in_tiles && st == FR_OK)
-            st = run_packed(&b, n_threads);
-        else if (is_long && st == FR_OK)
-            st = fr_long_rows_run(&b, n_threads);
-        else if (in_phases && st == FR_OK)
-            st = fr_stream_run(&b, n_threads);
+        if (st == FR_OK)
+            st = way(&b, n_threads);
     }
-    return st;
+    return st == FR_OK ? run_tasks(e, in + first, n - first, n_threads) : st;
 }
 
 /* Whether there is something faster than the code of the kernel; `run` is to end with the launch. */
@@ -427,95 +437,52 @@ choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr
     e->scratch_bytes = scratch_bytes(e->program, e->code);
 }
 
-static fr_status
-launch_ref(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
-{
-    fr_status st = FR_OK;
-
-    for (int i = 0; i < n && st == FR_OK; i++)
-        st = fr_ref_launch(kernel->k.nest, &in[i], err);
-    fr_count_way(FR_WAY_ref);
-    return st;
-}
-
+/* Counts what is packed, and adds up what all take. */
 static int64_t
-all_ps(const struct fr_program *p, const struct fr_instance *in, int n)
+begin(const struct fr_instance *in, int n)
 {
     double ps = 0;
 
-    for (int i = 0; i < n; i++)
-        ps += (double)fr_space_ps(p, &in[i]);
+    for (int i = 0; i < n; i++) {
+        ps += (double)in[i].ps;
+        fr_count_ways(FR_WAY_joined, in[i].shape == FR_SHAPE_JOINED);
+        fr_count_ways(FR_WAY_packed, (unsigned)in[i].n_packed);
+    }
     return fr_space_saturate(ps);
 }
 
-/* Whether it is a single call of the executor. */
-static bool
-is_plain(const struct fr_program *p, const struct fr_instance *in, int n)
+fr_status
+fr_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
 {
-    return n == 1 && in->n_outer == 0 && in->n_packed == 0 && !p->accumulates && !p->streams;
-}
+    struct fr_cpu_kernel *kernel = (struct fr_cpu_kernel *)k;
+    struct fr_exec        e;
+    struct fr_cost_run    run = {.n_threads = 1};
+    struct fr_duel_run    duel;
+    struct fr_cost       *cost;
+    fr_status             st = FR_OK;
 
-static fr_status
-launch_plain(const struct fr_exec *e, const struct fr_instance *in)
-{
-    int64_t row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];
-    void   *mem = fr_launch_scratch(FR_SCRATCH_EXEC, e->scratch_bytes);
-
-    if (!mem)
-        return FR_ENOMEM;
-    for (int k = 0; k < e->nest->n_operands; k++) {
-        row_stride[k] = in->stride[2 * k];
-        inner_stride[k] = in->stride[2 * k + 1];
-    }
-    fr_exec_rows(e, in->ptr, row_stride, inner_stride, in->n_rows, in->n_inner, in->scalars, mem);
-    return FR_OK;
-}
-
-static fr_status
-launch(struct fr_cpu_kernel *kernel, const struct fr_instance *in, int n, struct fr_err *err)
-{
-    struct fr_exec           e;
-    const struct fr_program *p = kernel->program;
-    struct fr_cost_run       run = {.n_threads = 1};
-    struct fr_duel_run       duel;
-    struct fr_cost          *cost;
-    fr_status                st;
-
-    if (!kernel->program)
-        return launch_ref(kernel, in, n, err);
-    run.ps = all_ps(p, in, n);
+    for (; n > 0 && in->shape == FR_SHAPE_NOTHING; n--)
+        in++;
+    if (n == 0)
+        return FR_OK;
+    run.ps = begin(in, n);
     choose_executor(&e, kernel, in, run.ps, &duel);
     fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
     cost = &kernel->cost[e.code != NULL];
     e.rate = fr_cost_rate(cost);
     fr_cost_begin(&run, cost);
     fr_count_ways(FR_WAY_shared, run.n_threads > 1);
-    if (run.n_threads == 1 && run.ps < FR_TASK_PS && is_plain(p, in, n))
-        st = launch_plain(&e, in);
+    if (run.n_threads > 1 || run.ps >= FR_TASK_PS)
+        st = run_shared(&e, in, n, run.n_threads);
     else
-        st = launch_all(&e, in, n, run.n_threads, run.ps);
+        for (int i = 0; i < n && st == FR_OK; i++)
+            st = run_whole(&e, &in[i], 0, INT64_MAX);
     fr_cost_end(&run, cost);
     fr_duel_end(&duel, run.n_threads);
     if (st == FR_ENOMEM)
         return fr_fail(err, st, "scratch of %zu bytes for a kernel", e.scratch_bytes);
     if (st == FR_EINTR)
         return fr_fail(err, st, "interrupted");
-    return st;
-}
-
-fr_status
-fr_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
-{
-    fr_status st = FR_OK;
-    int       from = 0;
-
-    /* An empty instance would read the one element of a broadcast operand, and an array without elements has none. */
-    for (int i = 0; i <= n && st == FR_OK; i++)
-        if (i == n || (FR_UNLIKELY(fr_instance_is_empty(&in[i])) && !fr_nest_computes_of_nothing(k->nest))) {
-            if (i > from)
-                st = launch((struct fr_cpu_kernel *)k, in + from, i - from, err);
-            from = i + 1;
-        }
     return st;
 }
 
@@ -536,15 +503,9 @@ fr_launch_parts_begin(struct fr_parts *l, struct fr_kernel *k, const struct fr_i
     struct fr_exec        e;
 
     *l = (struct fr_parts){.kernel = k};
-    if (!kernel->program) {
-        fr_count_way(FR_WAY_ref);
-        return;
-    }
-    choose_executor(&e, kernel, in, all_ps(kernel->program, in, n), &own->duel);
+    choose_executor(&e, kernel, in, begin(in, n), &own->duel);
     own->code = e.code;
     fr_count_way(e.code ? FR_WAY_jitted : FR_WAY_interpreted);
-    for (int i = 0; i < n; i++)
-        count_packed(&in[i]);
 }
 
 fr_status
@@ -553,13 +514,10 @@ fr_launch_part(const struct fr_parts *l, const struct fr_instance *in)
     const struct fr_cpu_kernel *kernel = (const struct fr_cpu_kernel *)l->kernel;
     const struct fr_program    *p = kernel->program;
     struct fr_exec              e = {.program = p, .nest = kernel->k.nest, .code = ((const struct parts *)l->own)->code};
-    struct fr_err               err;
 
-    if (!p)
-        return fr_ref_launch(kernel->k.nest, in, &err);
     e.rate = fr_cost_rate(&kernel->cost[e.code != NULL]);
     e.scratch_bytes = scratch_bytes(p, e.code);
-    return is_plain(p, in, 1) ? launch_plain(&e, in) : run_alone(&e, in);
+    return run_whole(&e, in, 0, INT64_MAX);
 }
 
 void

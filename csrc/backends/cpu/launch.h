@@ -25,7 +25,7 @@ void      fr_program_free(struct fr_program *);
 /* A nest with all the ways to run it. */
 struct fr_cpu_kernel {
     struct fr_kernel                     k;         /* first */
-    struct fr_program                   *program;   /* NULL (no block kernels): the reference runs */
+    struct fr_program                   *program;
     _Atomic(const struct fr_nest_code *) code;      /* NULL until compiled; then never changes back */
     struct fr_cost                       cost[2];   /* interpreted, compiled */
     struct fr_duel                       duel;
@@ -59,10 +59,13 @@ fr_status fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err 
 /* What those have of it in their struct fr_backend. */
 #define FR_CPU_KERNELS                                                                                                 \
     .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead,        \
-    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .n_workers = fr_pool_size,                      \
+    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .bind = fr_cpu_bind, .n_workers = fr_pool_size, \
     .memory_trim = fr_memory_trim
 
-/* The next five are as struct fr_backend has them. FRIT_JIT and the kernel's code decide on the executor. */
+/* shape.c: for fr_backend. */
+void      fr_cpu_bind(const struct fr_kernel *, struct fr_instance *);
+
+/* The next four are as struct fr_backend has them. FRIT_JIT and the kernel's code decide on the executor. */
 fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
 
 void      fr_launch_parts_begin(struct fr_parts *, struct fr_kernel *, const struct fr_instance *, int n);

@@ -9,10 +9,7 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/space.h"
 
-enum {
-    LONG_ROW = 16384, /* elements; shorter rows are not cut */
-    PIECE_MIN = 4096,
-};
+enum { PIECE_MIN = 4096 };
 
 struct piece {
     int64_t start, n;
@@ -139,12 +136,9 @@ long_piece(const struct fr_bound *b, int n_threads)
 bool
 fr_long_rows_wanted(const struct fr_bound *b, int n_threads)
 {
-    const struct fr_program *p = b->exec->program;
-    int64_t                  ps = fr_space_row_cost(b->exec, b->in);
+    int64_t ps = fr_space_row_cost(b->exec, b->in);
 
-    return p->may_cut_stages && b->in->n_inner >= LONG_ROW &&
-           ((b->kept.total < n_threads && ps > b->nest->n_stages * FR_PHASE_PS) ||
-            ps > 2 * FR_TASK_PS);
+    return (b->kept.total < n_threads && ps > b->nest->n_stages * FR_PHASE_PS) || ps > 2 * FR_TASK_PS;
 }
 
 fr_status

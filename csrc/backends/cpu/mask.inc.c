@@ -229,25 +229,15 @@ spread_8(const char *in, char *out, uint64_t b)
     _mm512_mask_storeu_epi64(out, (__mmask8)b, _mm512_maskz_expand_epi64((__mmask8)b, _mm512_loadu_si512(in)));
     return ON(in, b, N_8, 8);
 }
-static inline const char *
-spread_16(const char *in, char *out, uint64_t b)
-{
-    __mmask8 both = twice[b & 15];
-
-    _mm512_mask_storeu_epi64(out, both, _mm512_maskz_expand_epi64(both, _mm512_loadu_si512(in)));
-    return ON(in, b, N_16, 16);
-}
-#define SPREADS(S) (S >= 4)
-#define spread_1(in, out, b) (in)
-#define spread_2(in, out, b) (in)
+#define SPREADS(S) (S == 4 || S == 8) /* of 16 bytes it takes longer than one by one */
 #else
 #define SPREADS(S) 0
-#define spread_1(in, out, b) (in)
-#define spread_2(in, out, b) (in)
 #define spread_4(in, out, b) (in)
 #define spread_8(in, out, b) (in)
-#define spread_16(in, out, b) (in)
 #endif
+#define spread_1(in, out, b) (in)
+#define spread_2(in, out, b) (in)
+#define spread_16(in, out, b) (in)
 
 #define EXPAND(S)                                                                                  \
     static void expand_##S(size_t n_words, const uint64_t *bits, size_t count, const char *in, char *out) \

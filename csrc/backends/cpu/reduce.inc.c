@@ -166,63 +166,46 @@ EACH_INT(EXTREMES_INT)
 /* ---- truth -------------------------------------------------------------------------------------
  * MASK: the bits of a number that are not 0 for one that is true. Eight vectors at a time, so that an answer
  * found early ends the walk. */
+#define SOME_ZEROS(u, T, MASK, at)                                                                 \
+    {                                                                                              \
+        const uint64_t found = wide_equal_##u(*(const w##u##_mem *)(a + (at)) & (T)(MASK), (w##u){0}); \
+                                                                                                   \
+        zeros = truth ? zeros & found : zeros | found;                                             \
+    }
 #define FOLD_TRUTH(s, u, T, MASK)                                                                  \
-    INLINE bool any_##s(size_t n, const T *a)                                                      \
+    /* Whether some element is true, or false. `none`: the zeros of a vector without such a one. */ \
+    INLINE bool some_##s(bool truth, size_t n, const T *a)                                         \
     {                                                                                              \
         enum { L = WIDE_LANES(T) };                                                                \
-        const w##u none = {0};                                                                     \
-        w##u       v = none;                                                                       \
-        size_t     i = 0;                                                                          \
-        T          r = 0;                                                                          \
+        const uint64_t none = truth ? WIDE_ALL(T) : 0;                                             \
+        uint64_t       zeros = none;                                                               \
+        size_t         i = 0;                                                                      \
                                                                                                    \
         if (n < L) {                                                                               \
-            for (; i < n; i++)                                                                     \
-                r |= a[i] & (T)(MASK);                                                             \
-            return r != 0;                                                                         \
+            for (zeros = 0; i < n; i++)                                                            \
+                zeros |= ((a[i] & (T)(MASK)) != 0) == truth;                                       \
+            return zeros;                                                                          \
         }                                                                                          \
         for (; i + 8 * L <= n; i += 8 * L) {                                                       \
             for (int k = 0; k < 8; k++)                                                            \
-                v |= *(const w##u##_mem *)(a + i + k * L);                                         \
-            if (wide_equal_##u(v & (T)(MASK), none) != WIDE_ALL(T))                                \
+                SOME_ZEROS(u, T, MASK, i + k * L)                                                  \
+            if (zeros != none)                                                                     \
                 return true;                                                                       \
         }                                                                                          \
         for (; i + L <= n; i += L)                                                                 \
-            v |= *(const w##u##_mem *)(a + i);                                                     \
-        v |= *(const w##u##_mem *)(a + n - L);                                                     \
-        return wide_equal_##u(v & (T)(MASK), none) != WIDE_ALL(T);                                 \
-    }                                                                                              \
-    INLINE bool all_##s(size_t n, const T *a)                                                      \
-    {                                                                                              \
-        enum { L = WIDE_LANES(T) };                                                                \
-        const w##u none = {0};                                                                     \
-        uint64_t   zeros = 0;                                                                      \
-        size_t     i = 0;                                                                          \
-                                                                                                   \
-        if (n < L) {                                                                               \
-            for (; i < n; i++)                                                                     \
-                zeros |= (a[i] & (T)(MASK)) == 0;                                                  \
-            return zeros == 0;                                                                     \
-        }                                                                                          \
-        for (; i + 8 * L <= n; i += 8 * L) {                                                       \
-            for (int k = 0; k < 8; k++)                                                            \
-                zeros |= wide_equal_##u(*(const w##u##_mem *)(a + i + k * L) & (T)(MASK), none);   \
-            if (zeros)                                                                             \
-                return false;                                                                      \
-        }                                                                                          \
-        for (; i + L <= n; i += L)                                                                 \
-            zeros |= wide_equal_##u(*(const w##u##_mem *)(a + i) & (T)(MASK), none);               \
-        zeros |= wide_equal_##u(*(const w##u##_mem *)(a + n - L) & (T)(MASK), none);               \
-        return zeros == 0;                                                                         \
+            SOME_ZEROS(u, T, MASK, i)                                                              \
+        SOME_ZEROS(u, T, MASK, n - L)                                                              \
+        return zeros != none;                                                                      \
     }                                                                                              \
     static void fold_any_##s(size_t n, const void *a, void *out, int64_t *index)                   \
     {                                                                                              \
         (void)index;                                                                               \
-        *(uint8_t *)out = any_##s(n, a);                                                           \
+        *(uint8_t *)out = some_##s(true, n, a);                                                    \
     }                                                                                              \
     static void fold_all_##s(size_t n, const void *a, void *out, int64_t *index)                   \
     {                                                                                              \
         (void)index;                                                                               \
-        *(uint8_t *)out = all_##s(n, a);                                                           \
+        *(uint8_t *)out = !some_##s(false, n, a);                                                  \
     }                                                                                              \
     ROWS(any, s, T, uint8_t)                                                                       \
     ROWS(all, s, T, uint8_t)                                                                       \
@@ -262,13 +245,6 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
 
 /* ---- complex and half rows ------------------------------------------------------------------ */
 
-#define COMPLEX_ROWS(op, c, T, WA)                                                                 \
-    static void rows_##op##_##c(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \
-    {                                                                                              \
-        (void)index;                                                                               \
-        for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##op##_##c(n, (const T *)a + 2 * t * n, (char *)out + WA * t, NULL);              \
-    }
 /* The product of a row is NumPy's scalar loop, plain; a product of two arrays (recipe `multiply`)
  * fuses one multiplication of each part, as NumPy's vector loop does. */
 #define COMPLEX(c, s, T, FMA)                                                                      \
@@ -310,38 +286,12 @@ FOLD_TRUTH(f64, u64, uint64_t, 0x7fffffffffffffff)
     {                                                                                              \
         accum_sum_##s(n_rows, 2 * n, acc, x, row_stride, index, i0);                               \
     }                                                                                              \
-    static void accum_any_##c(size_t n_rows, size_t n, void *acc, const void *x,                   \
-                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
-    {                                                                                              \
-        uint8_t *r = acc;                                                                          \
-                                                                                                   \
-        (void)index;                                                                               \
-        (void)i0;                                                                                  \
-        for (size_t t = 0; t < n_rows; t++) {                                                      \
-            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
-                                                                                                   \
-            for (size_t j = 0; j < n; j++)                                                         \
-                r[j] |= a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
-        }                                                                                          \
-    }                                                                                              \
-    static void accum_all_##c(size_t n_rows, size_t n, void *acc, const void *x,                   \
-                              ptrdiff_t row_stride, int64_t *index, int64_t i0)                    \
-    {                                                                                              \
-        uint8_t *r = acc;                                                                          \
-                                                                                                   \
-        (void)index;                                                                               \
-        (void)i0;                                                                                  \
-        for (size_t t = 0; t < n_rows; t++) {                                                      \
-            const T *a = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);                 \
-                                                                                                   \
-            for (size_t j = 0; j < n; j++)                                                         \
-                r[j] &= a[2 * j] != 0 || a[2 * j + 1] != 0;                                        \
-        }                                                                                          \
-    }                                                                                              \
-    COMPLEX_ROWS(sum, c, T, 2 * sizeof(T))                                                         \
-    COMPLEX_ROWS(prod, c, T, 2 * sizeof(T))                                                        \
-    COMPLEX_ROWS(any, c, T, 1)                                                                     \
-    COMPLEX_ROWS(all, c, T, 1)
+    ACCUM(any, c, c, uint8_t, (uint8_t)(m | (v.re != 0 || v.im != 0)))                             \
+    ACCUM(all, c, c, uint8_t, (uint8_t)(m & (v.re != 0 || v.im != 0)))                             \
+    ROWS(sum, c, c, c)                                                                             \
+    ROWS(prod, c, c, c)                                                                            \
+    ROWS(any, c, c, uint8_t)                                                                       \
+    ROWS(all, c, c, uint8_t)
 COMPLEX(c64, f32, float, __builtin_fmaf)
 COMPLEX(c128, f64, double, __builtin_fma)
 

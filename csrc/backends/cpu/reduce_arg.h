@@ -117,25 +117,20 @@ EXTREME_COMPLEX(min, c64, f32, i32, float, lower, <)
 EXTREME_COMPLEX(max, c128, f64, i64, double, higher, >)
 EXTREME_COMPLEX(min, c128, f64, i64, double, lower, <)
 
-/* Folds from place_; W components to an element. */
-#define FROM_PLACE(op, s, T, W)                                                                    \
+/* Folds from place_. */
+#define FROM_PLACE(op, s, T)                                                                       \
     static void fold_##op##_##s(size_t n, const void *a, void *out, int64_t *index)                \
     {                                                                                              \
         (void)index;                                                                               \
-        memcpy(out, (const T *)a + W * place_##op##_##s(n, a), W * sizeof(T));                     \
+        *(T *)out = ((const T *)a)[place_##op##_##s(n, a)];                                        \
     }                                                                                              \
-    static void rows_##op##_##s(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \
-    {                                                                                              \
-        (void)index;                                                                               \
-        for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##op##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, NULL);                  \
-    }
-FROM_PLACE(max, f16, uint16_t, 1)
-FROM_PLACE(min, f16, uint16_t, 1)
-FROM_PLACE(max, c64, float, 2)
-FROM_PLACE(min, c64, float, 2)
-FROM_PLACE(max, c128, double, 2)
-FROM_PLACE(min, c128, double, 2)
+    ROWS(op, s, T, T)
+FROM_PLACE(max, f16, uint16_t)
+FROM_PLACE(min, f16, uint16_t)
+FROM_PLACE(max, c64, c64)
+FROM_PLACE(min, c64, c64)
+FROM_PLACE(max, c128, c128)
+FROM_PLACE(min, c128, c128)
 
 #define ACCUM_EXTREME_HALF(op, s, T)                                                               \
     static void accum_##op##_##s(size_t n_rows, size_t n, void *acc, const void *x,                \
@@ -354,17 +349,15 @@ PLACE(min, f32, float, <)
 PLACE(max, f64, double, >)
 PLACE(min, f64, double, <)
 
-#define ARG(arg, op, s, T, W)                                                                      \
+#define ARG(arg, op, s, T)                                                                         \
     static void fold_##arg##_##s(size_t n, const void *a, void *out, int64_t *index)               \
     {                                                                                              \
-        size_t at = place_##op##_##s(n, a);                                                        \
-                                                                                                   \
-        memcpy(out, (const T *)a + W * at, W * sizeof(T));                                         \
-        *index = (int64_t)at;                                                                      \
+        *index = (int64_t)place_##op##_##s(n, a);                                                  \
+        *(T *)out = ((const T *)a)[*index];                                                        \
     }
 /* Of rows, one after the other. */
-#define ARG_ACCUM(name, arg, op, s, T, W)                                                          \
-    static void name##_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,               \
+#define ARG_ACCUM(name, arg, op, s, T)                                                             \
+    static void name##_##arg##_##s(size_t n_rows, size_t n, void *acc, const void *x,              \
                                   ptrdiff_t row_stride, int64_t *index, int64_t i0)                \
     {                                                                                              \
         T *r = acc;                                                                                \
@@ -373,8 +366,8 @@ PLACE(min, f64, double, <)
             const T *row = (const T *)((const char *)x + (ptrdiff_t)t * row_stride);               \
                                                                                                    \
             for (size_t j = 0; j < n; j++)                                                         \
-                if (wins_##op##_##s(row + W * j, r + W * j)) {                                     \
-                    memcpy(r + W * j, row + W * j, W * sizeof(T));                                 \
+                if (wins_##op##_##s((const void *)(row + j), (const void *)(r + j))) {             \
+                    r[j] = row[j];                                                                 \
                     index[j] = i0 + (int64_t)t;                                                    \
                 }                                                                                  \
         }                                                                                          \
@@ -481,8 +474,8 @@ rows_of_vectors(size_t n_rows, size_t n_bytes, ptrdiff_t row_stride)
     typedef T arg_##s##_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 #define ARG_COLUMNS_OF(s, T, I, U, MORE_, LESS_)                                                   \
     ARG_VECTOR(s, T, I)                                                                            \
-    ARG_ACCUM(one_by_one, argmax, max, s, T, 1)                                                    \
-    ARG_ACCUM(one_by_one, argmin, min, s, T, 1)                                                    \
+    ARG_ACCUM(one_by_one, argmax, max, s, T)                                                       \
+    ARG_ACCUM(one_by_one, argmin, min, s, T)                                                       \
     ARG_COLUMNS(argmax, max, s, T, U, MORE_)                                                       \
     ARG_COLUMNS(argmin, min, s, T, U, LESS_)
 ARG_COLUMNS_OF(i8, int8_t, int8_t, uint8_t, MORE, LESS)
@@ -495,38 +488,24 @@ ARG_COLUMNS_OF(u32, uint32_t, int32_t, uint32_t, MORE, LESS)
 ARG_COLUMNS_OF(u64, uint64_t, int64_t, uint64_t, MORE, LESS)
 ARG_COLUMNS_OF(f32, float, int32_t, uint32_t, MORE_OR_NAN, LESS_OR_NAN)
 ARG_COLUMNS_OF(f64, double, int64_t, uint64_t, MORE_OR_NAN, LESS_OR_NAN)
-#define ARG_ROWS(arg, s, T, W)                                                                     \
-    static void rows_##arg##_##s(size_t n_rows, size_t n, const void *a, void *out,                \
-                                 int64_t *index)                                                   \
-    {                                                                                              \
-        for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##arg##_##s(n, (const T *)a + W * t * n, (T *)out + W * t, index + t);            \
-    }
 /* Row by row, for those that have no fold of rows abreast. */
-#define ARGS_ROWS(s, T, W)                                                                         \
-    ARG_ACCUM(accum, argmax, max, s, T, W)                                                         \
-    ARG_ACCUM(accum, argmin, min, s, T, W)                                                         \
-    ARG_ROWS(argmax, s, T, W)                                                                      \
-    ARG_ROWS(argmin, s, T, W)
-#define ARGS(s, T, W)                                                                              \
-    ARG(argmax, max, s, T, W)                                                                      \
-    ARG(argmin, min, s, T, W)
-ARGS(i8, int8_t, 1)
-ARGS(i16, int16_t, 1)
-ARGS(i32, int32_t, 1)
-ARGS(i64, int64_t, 1)
-ARGS(u8, uint8_t, 1)
-ARGS(u16, uint16_t, 1)
-ARGS(u32, uint32_t, 1)
-ARGS(u64, uint64_t, 1)
-ARGS(f16, uint16_t, 1)
-ARGS(f32, float, 1)
-ARGS(f64, double, 1)
-ARGS(c64, float, 2)
-ARGS(c128, double, 2)
-ARGS_ROWS(f16, uint16_t, 1)
-ARGS_ROWS(c64, float, 2)
-ARGS_ROWS(c128, double, 2)
+#define ARGS_ROWS(s, T)                                                                            \
+    ARG_ACCUM(accum, argmax, max, s, T)                                                            \
+    ARG_ACCUM(accum, argmin, min, s, T)                                                            \
+    ROWS(argmax, s, T, T)                                                                          \
+    ROWS(argmin, s, T, T)
+#define ARGS(s, T)                                                                                 \
+    ARG(argmax, max, s, T)                                                                         \
+    ARG(argmin, min, s, T)
+EACH_INT(ARGS)
+ARGS(f16, uint16_t)
+ARGS(f32, float)
+ARGS(f64, double)
+ARGS(c64, c64)
+ARGS(c128, c128)
+ARGS_ROWS(f16, uint16_t)
+ARGS_ROWS(c64, c64)
+ARGS_ROWS(c128, c128)
 
 /* Of bools the first that is true, or is not: nothing has to be compared. */
 INLINE size_t
@@ -554,7 +533,7 @@ static size_t place_max_b8(size_t n, const uint8_t *a) { return first_true(n, a)
 static size_t place_min_b8(size_t n, const uint8_t *a) { return first_false(n, a); }
 INLINE bool wins_max_b8(const uint8_t *x, const uint8_t *m) { return *x > *m; }
 INLINE bool wins_min_b8(const uint8_t *x, const uint8_t *m) { return *x < *m; }
-ARGS(b8, uint8_t, 1)
-ARGS_ROWS(b8, uint8_t, 1)
+ARGS(b8, uint8_t)
+ARGS_ROWS(b8, uint8_t)
 
 #endif

@@ -109,7 +109,7 @@ ACROSS4(min, lower)
         size_t   t = 0;                                                                            \
                                                                                                    \
         (void)index;                                                                               \
-        if (n >= L)                                                                                \
+        if (n >= L && (WB == VB || n < 8 * L)) /* longer rows are sooner done one by one, in wider vectors */ \
             for (; t + 4 <= n_rows; t += 4, a += 4 * n) {                                          \
                 v##s m[4];                                                                         \
                 v##I nan = {0};                                                                    \

@@ -49,6 +49,12 @@ typedef uint8_t  vu8 __attribute__((vector_size(VB)));
 typedef uint8_t  vu8_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 typedef float    vf32_mem __attribute__((vector_size(VB), aligned(1), may_alias));
 typedef double   vf64_mem __attribute__((vector_size(VB), aligned(1), may_alias));
+typedef struct {
+    float re, im;
+} c64;
+typedef struct {
+    double re, im;
+} c128;
 typedef float    vf32x4 __attribute__((vector_size(16)));
 typedef int32_t  vi32x4 __attribute__((vector_size(16)));
 
@@ -153,9 +159,8 @@ INLINE void store_half8(uint16_t *a, vf32 v)
 #define ROWS(op, s, T, A)                                                                          \
     static void rows_##op##_##s(size_t n_rows, size_t n, const void *a, void *out, int64_t *index) \
     {                                                                                              \
-        (void)index;                                                                               \
         for (size_t t = 0; t < n_rows; t++)                                                        \
-            fold_##op##_##s(n, (const T *)a + t * n, (A *)out + t, NULL);                          \
+            fold_##op##_##s(n, (const T *)a + t * n, (A *)out + t, index ? index + t : NULL);      \
     }
 
 #endif

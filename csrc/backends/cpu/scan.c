@@ -143,34 +143,6 @@ SCAN_RING(u16, uint16_t, NO_TOGETHER, NO_TOGETHER)
 SCAN_RING(u32, uint32_t, together_sum_u32, together_prod_u32)
 SCAN_RING(u64, uint64_t, together_sum_u64, together_prod_u64)
 
-/* Whole numbers may be added in any order: one dense line by itself waits for one addition in four. */
-#define SCAN_FLAT(s, T)                                                                            \
-    static void flat_sum_##s(const struct lines *l)                                                \
-    {                                                                                              \
-        const T *in = (const T *)(const void *)l->in;                                              \
-        T       *out = (T *)(void *)l->out, m = 0;                                                 \
-        size_t   j = 0;                                                                            \
-                                                                                                   \
-        if (l->n != 1 || l->in_step != sizeof(T) || l->out_step != sizeof(T)) {                    \
-            scan_sum_##s(l);                                                                       \
-            return;                                                                                \
-        }                                                                                          \
-        for (; j + 4 <= l->length; j += 4) {                                                       \
-            T a = in[j], b = (T)(a + in[j + 1]), c = (T)(b + in[j + 2]), d = (T)(c + in[j + 3]);   \
-                                                                                                   \
-            out[j] = (T)(m + a);                                                                   \
-            out[j + 1] = (T)(m + b);                                                               \
-            out[j + 2] = (T)(m + c);                                                               \
-            out[j + 3] = m = (T)(m + d);                                                           \
-        }                                                                                          \
-        for (; j < l->length; j++)                                                                 \
-            out[j] = m = (T)(m + in[j]);                                                           \
-    }
-SCAN_FLAT(u8, uint8_t)
-SCAN_FLAT(u16, uint16_t)
-SCAN_FLAT(u32, uint32_t)
-SCAN_FLAT(u64, uint64_t)
-
 #define SCAN_ORDER(s, T)                                                                           \
     SCAN(max_##s, T, v > m ? v : m, NO_TOGETHER)                                                   \
     SCAN(min_##s, T, v < m ? v : m, NO_TOGETHER)
@@ -229,7 +201,7 @@ SCAN_COMPLEX(c128)
     [FR_C64] = scan_##op##_c64, [FR_C128] = scan_##op##_c128
 
 static scan_fn *const scans[4][FR_N_DTYPES] = {
-    [FR_OP_cumsum - FR_OP_cumsum] = RING(sum, flat_sum),
+    [FR_OP_cumsum - FR_OP_cumsum] = RING(sum, scan_sum),
     [FR_OP_cumprod - FR_OP_cumsum] = RING(prod, scan_prod),
     [FR_OP_cummax - FR_OP_cumsum] = ORDER(max),
     [FR_OP_cummin - FR_OP_cumsum] = ORDER(min),

@@ -205,7 +205,7 @@ fr_status
 fr_short_rows_run(const struct fr_bound *b, int n_threads)
 {
     struct short_rows s;
-    int64_t           n = fr_space_tasks(fr_space_ps(b->exec->program, b->in), n_threads);
+    int64_t           n = fr_space_tasks(b->in->ps, n_threads);
 
     s.b = b;
     s.n_inner = b->in->n_inner;

@@ -327,21 +327,8 @@ turn(const struct fr_turn *t, size_t n_rows, size_t n_more, char *out, const cha
     return (size_t)(n * t->n_rows) < n_rows ? (size_t)(n * t->n_rows) : n_rows;
 }
 
-#ifdef __AVX512VBMI__
-/* What is left of 64 bytes may still be some of 16. */
-static size_t
-near_bytes(size_t n, char *out, const char *in, ptrdiff_t step)
-{
-    size_t i = near_1(n, out, in, step);
-
-    return i + fr_shuffle_v4.gather[1](n - i, out + i, in + (ptrdiff_t)i * step, step);
-}
-#else
-#define near_bytes near_1
-#endif
-
 const struct fr_shuffle_kernels PASTE(fr_shuffle_, FR_LEVEL) = {
-    .gather = {[1] = near_bytes, [2] = near_2, [4] = near_4, [8] = near_8},
+    .gather = {[1] = near_1, [2] = near_2, [4] = near_4, [8] = near_8},
     .repeat = {[1] = repeat_1, [2] = repeat_2, [4] = repeat_4, [8] = repeat_8},
     .plan_turn = plan_turn,
     .turn = turn,

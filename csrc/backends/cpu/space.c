@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/tune.h"
 
 enum { TASKS_MAX = 1 << 16 }; /* of one instance: work of minutes */
 
@@ -40,7 +39,7 @@ fr_space_row_cost(const struct fr_exec *e, const struct fr_instance *in)
 int64_t
 fr_space_cost(const struct fr_exec *e, const struct fr_instance *in)
 {
-    return fr_space_saturate((double)fr_space_ps(e->program, in) * e->rate);
+    return fr_space_saturate((double)in->ps * e->rate);
 }
 
 /* ---- spaces ---------------------------------------------------------------------------------- */
@@ -174,75 +173,15 @@ fr_space_bytes(const struct fr_bound *b, int64_t n)
     return fr_space_saturate((double)most * (double)n);
 }
 
-/* Whether one accumulator takes rows of several indices of this axis: then in their order. */
-static bool
-accumulates_over(const struct fr_bound *b, int axis)
-{
-    for (size_t i = 0; i < b->nest->n_insts; i++) {
-        const struct fr_inst *in = &b->nest->insts[i];
-
-        if (in->kind == FR_INST_ACCUM && b->row_stride[in->operand] == 0 && fr_space_strides(b, in->operand)[axis] == 0)
-            return true;
-    }
-    return false;
-}
-
-/* How many rows at a time are run for each index of the innermost axis; 0: all rows for one after the other. Where an
- * operand has what belongs to the next index between its rows, as a matrix whose rows are repeated or small matrices
- * whose longest axis became the rows, all of them would go through the caches once for each index. */
-static int64_t
-laced_rows(const struct fr_bound *b, const struct fr_space *sp, int64_t lo, int64_t hi)
-{
-    int64_t reach = 0, stride, row;
-    bool    laced = false;
-
-    if (lo == hi || sp->n_axes == 0 || lo % sp->n_rows || hi % sp->n_rows || hi - lo == sp->n_rows)
-        return 0;
-    for (int k = 0; k < b->nest->n_operands; k++) {
-        stride = fr_space_strides(b, k)[sp->axis[sp->n_axes - 1]];
-        row = b->row_stride[k] < 0 ? -b->row_stride[k] : b->row_stride[k];
-        laced |= stride && stride < row && -stride < row;
-        reach += row;
-    }
-    if (!laced || reach * sp->n_rows < fr_tune.laced_reach || reach >= fr_tune.laced_tile || accumulates_over(b, sp->axis[sp->n_axes - 1]))
-        return 0;
-    return fr_tune.laced_tile / reach;
-}
-
-static void
-run_laced(const struct fr_bound *b, const struct fr_space *sp, char *const *base, int64_t lo, int64_t hi, int64_t tile,
-          int64_t j0, int64_t n, void *mem)
-{
-    int64_t size = sp->size[sp->n_axes - 1], end = hi / sp->n_rows, next;
-    char   *ptr[FR_MAX_OPERANDS];
-
-    for (int64_t at = lo / sp->n_rows; at < end; at = next) {
-        next = at - at % size + size < end ? at - at % size + size : end;
-        for (int64_t r = 0; r < sp->n_rows; r += tile)
-            for (int64_t i = at; i < next; i++) {
-                fr_space_move(b, sp, i, base, ptr);
-                fr_space_advance(b, ptr, b->row_stride, r);
-                fr_space_advance(b, ptr, b->inner_stride, j0);
-                fr_exec_rows(b->exec, ptr, b->row_stride, b->inner_stride, sp->n_rows - r < tile ? sp->n_rows - r : tile, n,
-                             b->in->scalars, mem);
-            }
-    }
-}
-
 void
 fr_space_run(const struct fr_bound *b, const struct fr_space *sp, char *const *base, int64_t lo,
              int64_t hi, int64_t j0, int64_t n, const struct fr_stream *stream, void *mem)
 {
-    int64_t        tile = stream ? 0 : laced_rows(b, sp, lo, hi);
     char          *ptr[FR_MAX_OPERANDS];
     int64_t        row_stride[FR_MAX_OPERANDS], inner_stride[FR_MAX_OPERANDS];
     const int64_t *by_row = b->row_stride, *by = b->inner_stride;
 
     FR_ASSERT(lo >= 0 && hi <= sp->total);
-    if (tile) {
-        run_laced(b, sp, base, lo, hi, tile, j0, n, mem);
-        return;
-    }
     if (stream) {
         memcpy(row_stride, by_row, sizeof row_stride);
         memcpy(inner_stride, by, sizeof inner_stride);

@@ -1,5 +1,5 @@
 /* backends/cpu/space.h -- what one instance has to do, as sequences of rows.  Private to launch.c,
- * stream.c, long_rows.c, short_rows.c and tiles.c.
+ * shape.c, stream.c, long_rows.c, short_rows.c and tiles.c.
  *
  * A *space* is some of an instance's outer axes and perhaps its rows, counted as one long sequence
  * of rows. Binding an instance splits what it has to do into two of them: `kept`, whose indices may
@@ -54,6 +54,21 @@ fr_exec_mid(const struct fr_exec *e, int s, char *const *ptr, const void *scalar
     else
         fr_interp_mid(e->program, s, ptr, scalars, slots, mem);
 }
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* How an instance runs, by its nest and its sizes; the first that fits (shape.c). */
+enum fr_shape {
+    FR_SHAPE_UNBOUND, /* fr_backend.bind has not been called */
+    FR_SHAPE_NOTHING, /* it has no elements, and of none nothing is computed */
+    FR_SHAPE_JOINED,  /* short rows as one (short_rows.c) */
+    FR_SHAPE_TILES,   /* other packed operands (tiles.c) */
+    FR_SHAPE_ABREAST, /* few rows to each accumulator: those of several accumulators together (stream.c) */
+    FR_SHAPE_ACCUM,   /* other accumulators (stream.c) */
+    FR_SHAPE_LONG,    /* rows that may be cut by stages, for threads (long_rows.c) */
+    FR_SHAPE_CALL,    /* rows that are one call of the executor */
+    FR_SHAPE_ROWS,    /* all others */
+};
 
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
@@ -167,24 +182,21 @@ fr_space_align(char *p)
 
 /* ---- stream.c: accumulators ------------------------------------------------------------------ */
 
-/* One index of b->kept: rows [lo, hi) of b->rest are combined into elements [j0, j0 + n) of its
- * accumulators, which begin with the identity if lo is 0. mem: scratch of the executor, and 16
- * bytes for each of n. */
-fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64_t j0, int64_t n,
+/* n neighbouring indices of b->kept, `base` being at the first: rows [lo, hi) of b->rest are combined into elements
+ * [j0, j0 + n_inner) of the accumulators of each, which begin with the identity if lo is 0. mem: scratch of the executor,
+ * and 16 bytes for each of n_inner. */
+fr_status fr_stream_accumulate(const struct fr_bound *, char *const *base, int64_t n, int64_t j0, int64_t n_inner,
                                int64_t lo, int64_t hi, void *mem);
-/* How many neighbours from index `at` of b->kept on, before `hi`, go together; and they: the same for each of these
- * n > 1, `base` being at the first, mem scratch of the executor. */
+/* Whether neighbours go together (FR_SHAPE_ABREAST); then how many from index `at` of b->kept on, before `hi`. */
+bool      fr_stream_is_abreast(const struct fr_bound *);
 int64_t   fr_stream_abreast(const struct fr_bound *, int64_t at, int64_t hi);
-fr_status fr_stream_accumulate_abreast(const struct fr_bound *, char *const *base, int64_t n, int64_t j0,
-                                       int64_t n_inner, int64_t lo, int64_t hi, void *mem);
 /* Whether fr_stream_run is the way, and it: blocks of rows in parallel, then added in turn. */
-bool      fr_stream_wanted(const struct fr_bound *, int64_t ps, int n_threads);
+bool      fr_stream_wanted(const struct fr_bound *, int n_threads);
 fr_status fr_stream_run(const struct fr_bound *, int n_threads);
 
 /* ---- long_rows.c ----------------------------------------------------------------------------- */
 
-/* Whether fr_long_rows_run is the way, and it: row after row, the pieces of each stage in parallel.
- */
+/* Of FR_SHAPE_LONG, whether fr_long_rows_run is the way, and it: row after row, the pieces of each stage in parallel. */
 bool      fr_long_rows_wanted(const struct fr_bound *, int n_threads);
 fr_status fr_long_rows_run(const struct fr_bound *, int n_threads);
 

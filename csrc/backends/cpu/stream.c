@@ -29,17 +29,24 @@ enum {
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
 
-/* Fills accumulator `i` (its elements [j0, j0 + n)) with the identity, for every index of b->rest.
- */
+/* Bytes from the accumulators of one index of b->kept to those of its neighbour. */
+static int64_t
+neighbour_stride(const struct fr_bound *b, int operand)
+{
+    return fr_space_strides(b, operand)[b->kept.axis[b->kept.n_axes - 1]];
+}
+
+/* Fills accumulator `i` (its elements [j0, j0 + n_inner)) of n neighbours with the identity, for every index of b->rest. */
 static void
-fill_accumulator(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t j0,
-                 int64_t n)
+fill_accumulator(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t n, int64_t j0,
+                 int64_t n_inner)
 {
     _Alignas(16) char identity[16];
     struct fr_space   sp;
     char             *ptr[FR_MAX_OPERANDS];
     const int64_t    *stride = fr_space_strides(b, i->operand);
-    int               size = fr_dtype_size(i->dtype);
+    int64_t           by = b->inner_stride[i->operand];
+    bool              row = i->level == FR_LEVEL_ROW;
 
     fr_reduce_identity(fr_space_accumulator_op(i), i->dtype, 1, identity, NULL);
     fr_space_clear(&sp);
@@ -48,20 +55,17 @@ fill_accumulator(const struct fr_bound *b, const struct fr_inst *i, char *const 
             fr_space_add(&sp, b->rest.axis[d], b->rest.size[d]);
     for (int64_t at = 0; at < sp.total; at++) {
         fr_space_move(b, &sp, at, base, ptr);
-        if (i->level == FR_LEVEL_ROW)
-            memcpy(ptr[i->operand], identity, (size_t)size);
-        else
-            fr_copy_2d(1, (size_t)n, size, ptr[i->operand] + j0 * b->inner_stride[i->operand], 0,
-                       b->inner_stride[i->operand], identity, 0, 0);
+        fr_copy_2d((size_t)n, row ? 1 : (size_t)n_inner, fr_dtype_size(i->dtype), ptr[i->operand] + (row ? 0 : j0 * by),
+                   n > 1 ? neighbour_stride(b, i->operand) : 0, by, identity, 0, 0);
     }
 }
 
 static void
-fill_accumulators(const struct fr_bound *b, char *const *base, int64_t j0, int64_t n)
+fill_accumulators(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner)
 {
     for (uint32_t i = 0; i < b->nest->n_insts; i++)
         if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
-            fill_accumulator(b, &b->nest->insts[i], base, j0, n);
+            fill_accumulator(b, &b->nest->insts[i], base, n, j0, n_inner);
 }
 
 /* Adds rows [first, first + n_rows) of the block, elements [j0, j0 + n), to the accumulators of one
@@ -199,49 +203,21 @@ accumulate_pieces(const struct fr_bound *b, char *const *base, int64_t lo, int64
     }
 }
 
-fr_status
-fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t j0, int64_t n, int64_t lo,
-                     int64_t hi, void *mem)
-{
-    struct fr_stream s;
-    int64_t          block;
-    char            *room;
-
-    hi = hi < b->rest.total ? hi : b->rest.total;
-    if (lo == 0)
-        fill_accumulators(b, base, j0, n);
-    if (!b->exec->program->streams) {
-        accumulate_pieces(b, base, lo, hi, j0, n, mem);
-        return FR_OK;
-    }
-    block = stream_rows(b, STREAM_BYTES);
-    if (!(room = fr_launch_scratch(FR_SCRATCH_STREAM, stream_bytes(b, block))))
-        return FR_ENOMEM;
-    stream_init(&s, b, room, block);
-    for (int64_t at = lo; at < hi; at += block) {
-        int64_t n_rows = hi - at < block ? hi - at : block;
-        s.first_row = at;
-        fr_space_run(b, &b->rest, base, at, at + n_rows, 0, n, &s, mem);
-        fold_streams(b, base, &s, n_rows, 0, n, mem);
-    }
-    return FR_OK;
-}
-
 /* ---- neighbours abreast ------------------------------------------------------------------------
  *
  * Short rows, a few to each accumulator, as in x.reshape(h, 2, w, 2).mean((1, 3)) or x.reshape(n, 3, 3).sum(1): the
  * rows that go first into so many neighbouring accumulators are one call of the executor, those that go second are the
  * next, and each accumulator still takes its rows in order. */
 
-int64_t
-fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
+bool
+fr_stream_is_abreast(const struct fr_bound *b)
 {
     const struct fr_program *p = b->exec->program;
-    int64_t                  n_inner = b->in->n_inner, rows = b->rest.total, size, n, each;
+    int64_t                  n_inner = b->in->n_inner, rows = b->rest.total;
 
     if (!b->kept.n_axes || rows == 0 || n_inner == 0 || (p->streams && p->accumulates) ||
         n_inner > (p->streams ? ABREAST_INNER : ABREAST_ELEMENTS / rows))
-        return 1;
+        return false;
     for (uint32_t i = 0; i < b->nest->n_insts; i++) {
         const struct fr_inst *in = &b->nest->insts[i];
 
@@ -249,14 +225,21 @@ fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
             continue;
         if (b->row_stride[in->operand] ||
             (p->streams ? in->level != FR_LEVEL_ROW : n_inner > 1 && b->inner_stride[in->operand] == 0))
-            return 1;
+            return false;
         for (int d = 0; d < b->rest.n_axes; d++)
             if (fr_space_strides(b, in->operand)[b->rest.axis[d]])
-                return 1;
+                return false;
     }
-    size = b->kept.size[b->kept.n_axes - 1];
-    n = size - at % size < hi - at ? size - at % size : hi - at;
-    each = p->streams ? streamed_row_bytes(b) * (rows < ABREAST_ROWS ? rows : ABREAST_ROWS) : 16 * n_inner;
+    return true;
+}
+
+int64_t
+fr_stream_abreast(const struct fr_bound *b, int64_t at, int64_t hi)
+{
+    int64_t size = b->kept.size[b->kept.n_axes - 1], n = size - at % size < hi - at ? size - at % size : hi - at;
+    int64_t rows = b->rest.total < ABREAST_ROWS ? b->rest.total : ABREAST_ROWS;
+    int64_t each = b->exec->program->streams ? streamed_row_bytes(b) * rows : 16 * b->in->n_inner;
+
     return n * each <= STREAM_BYTES ? n : STREAM_BYTES / each;
 }
 
@@ -277,13 +260,12 @@ static void
 run_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner, int64_t lo, int64_t hi,
             const struct fr_stream *s, void *mem)
 {
-    int     axis = b->kept.axis[b->kept.n_axes - 1];
     int64_t by[FR_MAX_OPERANDS], down[FR_MAX_OPERANDS], n_rows = b->rest.n_rows, m;
     bool    streams = b->exec->program->streams, one;
     char   *ptr[FR_MAX_OPERANDS];
 
     for (int k = 0; k < b->nest->n_operands; k++) {
-        by[k] = s->block[k] ? s->bytes[k] : fr_space_strides(b, k)[axis];
+        by[k] = s->block[k] ? s->bytes[k] : neighbour_stride(b, k);
         down[k] = s->block[k] ? n * s->bytes[k] : b->row_stride[k];
     }
     one = streams && are_one_axis(b, by, n, s);
@@ -305,71 +287,70 @@ run_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, 
     }
 }
 
+/* As many rows as are streamed between two additions. */
+static int64_t
+abreast_rows(const struct fr_bound *b, int64_t n)
+{
+    int64_t most = n * ABREAST_ROWS > ABREAST_VALUES ? ABREAST_ROWS : ABREAST_VALUES / n;
+
+    return most < b->rest.total ? most : b->rest.total;
+}
+
 /* Adds n_rows rows of n values each to the n accumulators of one streamed store; `room` is for n elements. */
 static void
 fold_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, const struct fr_stream *s,
-             int64_t n_rows, int64_t n, bool begins, char *room)
+             int64_t n_rows, int64_t n, char *room)
 {
     const struct fr_reduce_kernels *kernels = b->exec->program->reduce;
     fr_op                           op = fr_space_accumulator_op(i);
     int                             k = i->operand, size = fr_dtype_size(i->dtype);
-    int64_t                         by = fr_space_strides(b, k)[b->kept.axis[b->kept.n_axes - 1]];
+    int64_t                         by = neighbour_stride(b, k);
     char                           *acc = by == size ? base[k] : room;
-    _Alignas(16) char               identity[16];
 
-    if (begins) {
-        fr_reduce_identity(op, i->dtype, 1, identity, NULL);
-        fr_copy_fill((size_t)n, size, acc, identity);
-    } else if (acc == room) {
+    if (acc == room)
         fr_copy_gather((size_t)n, size, room, base[k], by);
-    }
     kernels->accum[FR_REDUCE_ROW(op)][i->dtype]((size_t)n_rows, (size_t)n, acc, s->block[k], n * size, NULL, 0);
     if (acc == room)
         fr_copy_scatter((size_t)n, size, base[k], by, room);
 }
 
-static void
-fill_abreast(const struct fr_bound *b, const struct fr_inst *i, char *const *base, int64_t n, int64_t j0,
-             int64_t n_inner)
-{
-    int               k = i->operand;
-    int64_t           by = b->inner_stride[k];
-    _Alignas(16) char identity[16];
-
-    fr_reduce_identity(fr_space_accumulator_op(i), i->dtype, 1, identity, NULL);
-    fr_copy_2d((size_t)n, (size_t)n_inner, fr_dtype_size(i->dtype), base[k] + j0 * by,
-               fr_space_strides(b, k)[b->kept.axis[b->kept.n_axes - 1]], by, identity, 0, 0);
-}
-
 fr_status
-fr_stream_accumulate_abreast(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner,
-                             int64_t lo, int64_t hi, void *mem)
+fr_stream_accumulate(const struct fr_bound *b, char *const *base, int64_t n, int64_t j0, int64_t n_inner, int64_t lo,
+                     int64_t hi, void *mem)
 {
     static const struct fr_stream none;
-    int64_t                       block = n * ABREAST_ROWS > ABREAST_VALUES ? ABREAST_ROWS : ABREAST_VALUES / n;
+    struct fr_stream              s;
     size_t                        bytes;
     char                         *room;
-    struct fr_stream              s;
+    int64_t                       block;
 
     hi = hi < b->rest.total ? hi : b->rest.total;
-    block = block < b->rest.total ? block : b->rest.total;
+    if (lo == 0)
+        fill_accumulators(b, base, n, j0, n_inner);
     if (!b->exec->program->streams) {
-        for (uint32_t i = 0; lo == 0 && i < b->nest->n_insts; i++)
-            if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
-                fill_abreast(b, &b->nest->insts[i], base, n, j0, n_inner);
-        run_abreast(b, base, n, j0, n_inner, lo, hi, &none, mem);
+        if (n > 1)
+            run_abreast(b, base, n, j0, n_inner, lo, hi, &none, mem);
+        else
+            accumulate_pieces(b, base, lo, hi, j0, n_inner, mem);
         return FR_OK;
     }
+    block = n > 1 ? abreast_rows(b, n) : stream_rows(b, STREAM_BYTES);
     bytes = stream_bytes(b, block * n);
     if (!(room = fr_launch_scratch(FR_SCRATCH_STREAM, bytes + 16 * (size_t)n)))
         return FR_ENOMEM;
     stream_init(&s, b, room, block * n);
     for (int64_t at = lo, end; at < hi; at = end) {
         end = hi - at < block ? hi : at + block;
+        s.first_row = at;
+        if (n == 1) {
+            fr_space_run(b, &b->rest, base, at, end, 0, n_inner, &s, mem);
+            fold_streams(b, base, &s, end - at, 0, n_inner, mem);
+            continue;
+        }
         run_abreast(b, base, n, 0, n_inner, at, end, &s, mem);
         for (uint32_t i = 0; i < b->nest->n_insts; i++)
             if (fr_space_is_accumulator(b->nest, &b->nest->insts[i]))
-                fold_abreast(b, &b->nest->insts[i], base, &s, end - at, n, at == 0, room + bytes);
+                fold_abreast(b, &b->nest->insts[i], base, &s, end - at, n, room + bytes);
     }
     return FR_OK;
 }
@@ -450,7 +431,7 @@ fr_stream_run(const struct fr_bound *b, int n_threads)
     t.n_pieces = n_inner ? (int)((n_inner + t.lanes - 1) / t.lanes) : 1;
     for (int64_t at = 0; at < b->kept.total && t.failed == FR_OK; at++) {
         fr_space_move(b, &b->kept, at, b->in->ptr, base);
-        fill_accumulators(b, base, 0, n_inner);
+        fill_accumulators(b, base, 1, 0, n_inner);
         atomic_store(&t.next, 0);
         for (int p = 0; p < t.n_pieces; p++)
             atomic_store(&t.added[p], 0);
@@ -461,8 +442,10 @@ fr_stream_run(const struct fr_bound *b, int n_threads)
 }
 
 bool
-fr_stream_wanted(const struct fr_bound *b, int64_t ps, int n_threads)
+fr_stream_wanted(const struct fr_bound *b, int n_threads)
 {
+    int64_t ps = fr_space_cost(b->exec, b->in);
+
     return b->exec->program->streams && b->rest.total > 1 && b->kept.total > 0 &&
            (ps / b->kept.total > 8 * FR_TASK_PS || (ps > FR_PHASE_PS && b->kept.total < n_threads));
 }

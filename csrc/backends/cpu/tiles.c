@@ -411,7 +411,7 @@ fr_status
 fr_tiles_run(const struct fr_bound *b, int n_threads)
 {
     struct tiles t = {.b = b, .side = {[SLAB] = {.axis = -1}, [ROW] = {.axis = -1}}};
-    int64_t      n = fr_space_tasks(fr_space_ps(b->exec->program, b->in), n_threads);
+    int64_t      n = fr_space_tasks(b->in->ps, n_threads);
 
     find_packed(&t);
     find_axes(&t);
