@@ -1,6 +1,6 @@
 /* jit/recipe_complex.c -- recipes of the functions that exist for real and complex numbers.
  *
- * Real numbers go to recipe_math.c.  A complex function is made of real ones; where its formula
+ * Real numbers go to recipe_math_*.c.  A complex function is made of real ones; where its formula
  * breaks down (infinities, NaNs, overflow on the way to a finite result), selects put in what C99,
  * annex G, says.  `t` is the dtype of one component throughout. */
 #include "jit/recipe_int.h"
@@ -19,19 +19,8 @@ by_type(code_t c, fr_dtype t, double f32, double f64)
 
 static cnum swap(cnum z) { return (cnum){z.im, z.re}; }
 static fr_mval m_square(code_t c, fr_mval v) { return m_mul(c, v, v); }
-
-static fr_mval
-is_finite(code_t c, fr_dtype t, fr_mval v)
-{
-    return m_lt(c, m_abs(c, v), real(c, t, INFINITY));
-}
-
-static fr_mval
-is_inf(code_t c, fr_dtype t, fr_mval v)
-{
-    return m_eq(c, m_abs(c, v), real(c, t, INFINITY));
-}
-
+static fr_mval is_finite(code_t c, fr_dtype t, fr_mval v) { return m_lt(c, m_abs(c, v), real(c, t, INFINITY)); }
+static fr_mval is_inf(code_t c, fr_dtype t, fr_mval v) { return m_eq(c, m_abs(c, v), real(c, t, INFINITY)); }
 static fr_mval is_zero(code_t c, fr_dtype t, fr_mval v) { return m_eq(c, v, real(c, t, 0)); }
 
 /* v with the sign of `of`; a NaN has none to give. */
@@ -103,25 +92,10 @@ quotient(code_t c, fr_dtype t, cnum a, cnum b)
     return pick(c, zero, over_zero, r);
 }
 
-RECIPE(complex_multiply)
-{
-    *out = fused_product(c, x[0], x[1]);
-}
-
-RECIPE(multiply_apart)
-{
-    *out = product(c, x[0], x[1]);
-}
-
-RECIPE(complex_square)
-{
-    *out = fused_product(c, x[0], x[0]);
-}
-
-RECIPE(complex_divide)
-{
-    *out = quotient(c, fr_dtype_info[in].component, x[0], x[1]);
-}
+RECIPE(complex_multiply) { *out = fused_product(c, x[0], x[1]); }
+RECIPE(multiply_apart) { *out = product(c, x[0], x[1]); }
+RECIPE(complex_square) { *out = fused_product(c, x[0], x[0]); }
+RECIPE(complex_divide) { *out = quotient(c, fr_dtype_info[in].component, x[0], x[1]); }
 
 RECIPE(complex_reciprocal)
 {
@@ -137,7 +111,6 @@ RECIPE(complex_reciprocal)
 
 RECIPE(complex_absolute)
 {
-    (void)in;
     out->re = m_call2(c, recipe_real_hypot, x[0].re, x[0].im);
     out->im = 0;
 }
@@ -191,10 +164,7 @@ square_root(code_t c, fr_dtype t, cnum z)
     return (cnum){r.re, signed_as(c, r.im, z.im)};
 }
 
-RECIPE(complex_sqrt)
-{
-    *out = square_root(c, fr_dtype_info[in].component, x[0]);
-}
+RECIPE(complex_sqrt) { *out = square_root(c, fr_dtype_info[in].component, x[0]); }
 
 /* ---- exponentials ---------------------------------------------------------------------------- */
 
@@ -277,12 +247,7 @@ log_abs(code_t c, fr_dtype t, fr_mval re, fr_mval im)
 }
 
 static fr_mval arg(code_t c, cnum z) { return m_call2(c, recipe_real_arctan2, z.im, z.re); }
-
-static cnum
-complex_log(code_t c, fr_dtype t, cnum z)
-{
-    return (cnum){log_abs(c, t, z.re, z.im), arg(c, z)};
-}
+static cnum complex_log(code_t c, fr_dtype t, cnum z) { return (cnum){log_abs(c, t, z.re, z.im), arg(c, z)}; }
 
 static cnum
 log_to_base(code_t c, fr_dtype t, cnum z, double log_of_e)
@@ -293,17 +258,8 @@ log_to_base(code_t c, fr_dtype t, cnum z, double log_of_e)
     return (cnum){m_mul(c, r.re, k), m_mul(c, r.im, k)};
 }
 
-static cnum
-complex_log2(code_t c, fr_dtype t, cnum z)
-{
-    return log_to_base(c, t, z, M_LOG2E);
-}
-
-static cnum
-complex_log10(code_t c, fr_dtype t, cnum z)
-{
-    return log_to_base(c, t, z, M_LOG10E);
-}
+static cnum complex_log2(code_t c, fr_dtype t, cnum z) { return log_to_base(c, t, z, M_LOG2E); }
+static cnum complex_log10(code_t c, fr_dtype t, cnum z) { return log_to_base(c, t, z, M_LOG10E); }
 
 /* |1 + z|^2 - 1 = 2 re + im^2 + re^2, where the first two may cancel. */
 static cnum
@@ -468,23 +424,9 @@ complex_tanh(code_t c, fr_dtype t, cnum z)
 }
 
 /* sin z = -i sinh iz, and likewise tan: both parts change places going in and coming out. */
-static cnum
-complex_sin(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_sinh(c, t, swap(z)));
-}
-
-static cnum
-complex_tan(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_tanh(c, t, swap(z)));
-}
-
-static cnum
-complex_cos(code_t c, fr_dtype t, cnum z)
-{
-    return complex_cosh(c, t, (cnum){m_neg(c, z.im), z.re});
-}
+static cnum complex_sin(code_t c, fr_dtype t, cnum z) { return swap(complex_sinh(c, t, swap(z))); }
+static cnum complex_tan(code_t c, fr_dtype t, cnum z) { return swap(complex_tanh(c, t, swap(z))); }
+static cnum complex_cos(code_t c, fr_dtype t, cnum z) { return complex_cosh(c, t, (cnum){m_neg(c, z.im), z.re}); }
 
 /* ---- their inverses -------------------------------------------------------------------------- */
 
@@ -544,11 +486,7 @@ complex_arccos(code_t c, fr_dtype t, cnum z)
     return (cnum){angle, m_copysign(c, u.im, m_neg(c, z.im))};
 }
 
-static cnum
-complex_arcsinh(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_arcsin(c, t, swap(z)));
-}
+static cnum complex_arcsinh(code_t c, fr_dtype t, cnum z) { return swap(complex_arcsin(c, t, swap(z))); }
 
 static cnum
 complex_arccosh(code_t c, fr_dtype t, cnum z)
@@ -591,11 +529,7 @@ complex_arctanh(code_t c, fr_dtype t, cnum z)
     return (cnum){m_copysign(c, r.re, z.re), m_copysign(c, r.im, z.im)};
 }
 
-static cnum
-complex_arctan(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_arctanh(c, t, swap(z)));
-}
+static cnum complex_arctan(code_t c, fr_dtype t, cnum z) { return swap(complex_arctanh(c, t, swap(z))); }
 
 /* ---- the rows of the table ------------------------------------------------------------------- */
 

@@ -9,12 +9,6 @@ struct divmod {
     fr_mval q, r;
 };
 
-static bool
-is_signed(fr_dtype t)
-{
-    return fr_dtype_kind(t) == 'i';
-}
-
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* What is asked for, by NumPy's names. */
@@ -46,17 +40,8 @@ invert(code_t c, fr_mval b)
 }
 
 /* Adding 1.5 * 2^52, or 2^23, rounds to an integer, which then stands in the lowest bits. */
-static fr_mval
-magic(code_t c, fr_dtype t)
-{
-    return m_real(c, t, t == FR_F32 ? 0x1.8p23 : 0x1.8p52);
-}
-
-static fr_mval
-rounded(code_t c, fr_mval x)
-{
-    return m_add(c, x, magic(c, m_type(c, x)));
-}
+static fr_mval magic(code_t c, fr_dtype t) { return m_real(c, t, t == FR_F32 ? 0x1.8p23 : 0x1.8p52); }
+static fr_mval rounded(code_t c, fr_mval x) { return m_add(c, x, magic(c, m_type(c, x))); }
 
 static fr_mval
 integer_of(code_t c, fr_mval rounded_x)
@@ -79,11 +64,7 @@ is_min_by_minus_one(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 }
 
 /* Floats for integers of up to 32 bits. */
-static fr_dtype
-wide_for(fr_dtype in)
-{
-    return fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
-}
+static fr_dtype wide_for(fr_dtype in) { return fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64; }
 
 static fr_mval
 widened(code_t c, fr_dtype in, fr_mval x)

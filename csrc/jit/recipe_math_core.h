@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "jit/recipe_math.h"
+#include "jit/recipe_int.h"
 #include "jit/recipe_math_coef.h"
 
 #define K(v)         m_real(c, t, v)
