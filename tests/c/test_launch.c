@@ -327,7 +327,7 @@ run_job(void *arg)
 
     if (j->fail_at)
         fr_alloc_fail_at(j->fail_at);
-    j->st = fr_launch(j->k, &in, 1, NULL);
+    j->st = fr_launch(&j->k->k, &in, 1, NULL);
     if (j->fail_at)
         fr_alloc_fail_at(0);
     return NULL;
