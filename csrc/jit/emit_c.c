@@ -131,7 +131,7 @@ static struct fr_names
 slot_names(const char *slots, int inst, fr_dtype d)
 {
     struct fr_names n;
-    const fr_dtype  m = fr_text_machine(d);
+    const fr_dtype  m = fr_machine_type(d);
 
     for (int p = 0; p < 2; p++)
         snprintf(n.s[p], sizeof n.s[p], "%s[%d].v.%s[%d]", slots, inst,

@@ -43,7 +43,7 @@ static bool
 read_elsewhere(const struct emit *e, int i, int s)
 {
     for (int u = i + 1; u < (int)e->nest->n_insts; u++)
-        for (int k = 0; k < n_args(inst(e, u)); k++)
+        for (int k = 0; k < fr_nest_n_args(inst(e, u)); k++)
             if (inst(e, u)->a[k] == i &&
                 (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
                 return true;
@@ -57,7 +57,7 @@ emit_row_inst(struct emit *e, int i, int s)
     const struct fr_inst *in = inst(e, i);
     gj_rvalue            *zero = fr_gcc_i64(c, 0);
 
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (!e->val[0][in->a[k]].re)
             e->val[0][in->a[k]] = fr_emit_load_slot(e, inst(e, in->a[k])->dtype, e->slots,
                                                     (int64_t)sizeof(struct fr_slot) * in->a[k]);
@@ -99,7 +99,7 @@ emit_mid(struct emit *e, int s)
     memset(e->val, 0, sizeof e->val);
     memset(e->wanted, 0, sizeof e->wanted);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        for (int k = 0; k < n_args(inst(e, i)); k++)
+        for (int k = 0; k < fr_nest_n_args(inst(e, i)); k++)
             if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s)
                 e->wanted[inst(e, i)->a[k]] = 1;
     fr_emit_close_wanted(e);
@@ -108,7 +108,7 @@ emit_mid(struct emit *e, int s)
         if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s &&
             inst(e, i)->kind != FR_INST_REDUCE)
             emit_row_inst(e, i, s);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     return fn;
 }
 
@@ -142,7 +142,7 @@ finish_reductions(struct emit *e, int s, gj_rvalue *slots)
         if (fr_op_finds_index(in->op)) {
             v = fr_emit_load_slot(e, FR_I64, slots, at + (int64_t)offsetof(struct fr_slot, index));
         } else if (how == HOW_TREE) {
-            fr_dtype   m = fr_gcc_machine(acc);
+            fr_dtype   m = fr_machine_type(acc);
             gj_rvalue *zero = fr_gcc_bits(c, m, 0);
 
             v = fr_emit_load_slot(e, acc, slots, at);
@@ -233,7 +233,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
         (gj_rvalue * *[]){&ptr, &row_stride, &stride, &n_rows, &n, &scalars, &scratch});
     row = fr_gcc_array(c, bytes, n_operands);
     slot_array = fr_gcc_array(c, i64, (int)(sizeof(struct fr_slot) / 8 * e->nest->n_insts));
-    slots = fr_gcc_address(c, fr_gcc_elem(c, slot_array, fr_gcc_i64(c, 0)));
+    slots = fr_gcc_place(c, slot_array, 0);
     row_ptr = first_elem(e, row);
     for (int k = 0; k < e->nest->n_operands; k++) {
         fr_gcc_set(c, fr_gcc_elem(c, row, fr_gcc_i64(c, k)), fr_emit_table_entry(e, ptr, bytes, k));
@@ -259,7 +259,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
     fr_gcc_end_for(c, l);
     if (e->stores_nontemporal)
         fr_gcc_fence(c);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
 }
 
 /* The fr_stage_fn of a stage. */
@@ -281,7 +281,7 @@ emit_piece(struct emit *e, int s, gj_function *stage)
                           &args[7]});
     args[8] = first_elem(e, fr_emit_ahead_in_row(e, args[3]));
     call_function(e, stage, 9, args);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     return fn;
 }
 

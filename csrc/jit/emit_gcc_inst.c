@@ -48,7 +48,7 @@ fr_emit_ops(struct emit *e, int i, int n)
     struct fr_gval        out[MAX_ABREAST];
 
     for (e->u = 0; e->u < n; e->u++)
-        for (int k = 0; k < n_args(in); k++)
+        for (int k = 0; k < fr_nest_n_args(in); k++)
             args[e->u].x[k] = *fr_emit_value(e, in->a[k]);
     if (in->op == FR_OP_cast)
         fr_gcc_casts(&e->c, inst(e, in->a[0])->dtype, in->dtype, n, args, out);
@@ -67,7 +67,7 @@ fr_emit_close_wanted(struct emit *e)
         const struct fr_inst *in = inst(e, i);
         bool                  used = in->level == FR_LEVEL_SCALAR ? e->wanted[i] : false;
 
-        for (int k = 0; used && k < n_args(in); k++)
+        for (int k = 0; used && k < fr_nest_n_args(in); k++)
             e->wanted[in->a[k]] = 1;
     }
 }
@@ -213,7 +213,7 @@ fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
 
     if (j)
         v = plus(e, start, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, e->iota_step[in->operand]));
-    return (struct fr_gval){.re = fr_gcc_keep(c, c->t_i64, v)};
+    return (struct fr_gval){.re = fr_gcc_keep_i64(c, v)};
 }
 
 /* Where an iota starts travels as the operand's pointer. */

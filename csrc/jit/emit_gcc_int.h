@@ -120,31 +120,8 @@ struct emit {
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
 };
 
-static inline const struct fr_inst *
-inst(const struct emit *e, int i)
-{
-    return &e->nest->insts[i];
-}
-
-static inline int
-n_args(const struct fr_inst *in)
-{
-    if (in->kind == FR_INST_OP)
-        return fr_op_info[in->op].arity;
-    return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
-}
-
-static inline bool
-writes(const struct fr_inst *in)
-{
-    return in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
-}
-
-static inline int
-least(int a, int b)
-{
-    return a < b ? a : b;
-}
+static inline const struct fr_inst *inst(const struct emit *e, int i) { return &e->nest->insts[i]; }
+static inline int least(int a, int b) { return a < b ? a : b; }
 
 /* a % n of a number that is not negative; n is a power of two. */
 static inline gj_rvalue *
@@ -153,11 +130,7 @@ rest_of(struct emit *e, gj_rvalue *a, int64_t n)
     return fr_gcc_bin(&e->c, GJ_AND, e->c.t_i64, a, fr_gcc_i64(&e->c, n - 1));
 }
 
-static inline fr_dtype
-operand_dtype(const struct emit *e, int operand)
-{
-    return e->nest->operands[operand].dtype;
-}
+static inline fr_dtype operand_dtype(const struct emit *e, int operand) { return e->nest->operands[operand].dtype; }
 
 static inline bool
 strided(const struct emit *e, int operand)
@@ -189,24 +162,11 @@ times(struct emit *e, gj_rvalue *a, int64_t b)
     return b == 1 ? a : fr_gcc_bin(&e->c, GJ_MULT, e->c.t_i64, a, fr_gcc_i64(&e->c, b));
 }
 
-static inline int
-n_parts(fr_dtype d)
-{
-    return fr_dtype_is_complex(d) ? 2 : 1;
-}
-
-static inline gj_rvalue *
-maybe(struct emit *e, gj_lvalue *v)
-{
-    return v ? fr_gcc_get(&e->c, v) : NULL;
-}
+static inline int n_parts(fr_dtype d) { return fr_dtype_is_complex(d) ? 2 : 1; }
+static inline gj_rvalue *maybe(struct emit *e, gj_lvalue *v) { return v ? fr_gcc_get(&e->c, v) : NULL; }
 
 /* Elements from e->j to block u of a step, and where the row of that block begins. */
-static inline int
-first_of_block(const struct emit *e, int u)
-{
-    return e->together ? 0 : u * e->block;
-}
+static inline int first_of_block(const struct emit *e, int u) { return e->together ? 0 : u * e->block; }
 
 static inline gj_rvalue *
 row_of_block(struct emit *e, const struct source *s, int u)

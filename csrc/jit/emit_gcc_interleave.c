@@ -77,7 +77,7 @@ add_op(const struct emit *e, struct body *b, int i)
     struct fr_mnum        x[3] = {{0, 0}};
     fr_status             st;
 
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         x[k] = b->value[in->a[k]];
     if (e->c.has_f16c && fr_emit_is_rounded(e, i)) {
         st = in->op == FR_OP_cast ? FR_OK : fr_recipe_half(&b->code, (fr_op)in->op, x, &x[0]);
@@ -88,7 +88,7 @@ add_op(const struct emit *e, struct body *b, int i)
         return fr_recipe_cast(&b->code, type_of(e, in->a[0]), in->dtype, x[0], &b->value[i]);
     if (e->c.has_f16c && compute == FR_F16 && fr_recipe_half_use((fr_op)in->op) != FR_HALF_BITS)
         return fr_recipe_half(&b->code, (fr_op)in->op, x, &b->value[i]);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (type_of(e, in->a[k]) != inst(e, in->a[k])->dtype)
             x[k].re = convert(b, FR_U16, x[k].re, 2);
     return fr_recipe_op(&b->code, (fr_op)in->op, compute, x, &b->value[i]);
@@ -105,18 +105,18 @@ write_body(const struct emit *e, struct body *b)
 
         if (!e->runs[i])
             continue;
-        for (int k = 0; k < n_args(in); k++) {
+        for (int k = 0; k < fr_nest_n_args(in); k++) {
             int  a = in->a[k];
             bool full = inst(e, a)->level == FR_LEVEL_FULL;
 
             if (!b->known[a])
-                b->value[a] = fr_gcc_numbered(&b->code, full ? FR_M_INPUT : FR_M_CONST, type_of(e, a), a);
+                b->value[a] = fr_m_number(&b->code, full ? FR_M_INPUT : FR_M_CONST, type_of(e, a), a);
             b->known[a] = true;
         }
         if (in->kind == FR_INST_OP)
             TRY(add_op(e, b, i));
         else if (in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA)
-            b->value[i] = fr_gcc_numbered(&b->code, FR_M_INPUT, type_of(e, i), i);
+            b->value[i] = fr_m_number(&b->code, FR_M_INPUT, type_of(e, i), i);
         b->known[i] = true;
     }
     st = b->code.st;
@@ -156,7 +156,7 @@ find_last_readers(const struct emit *e, const struct body *b, int *last, uint8_t
 
     for (int s = 0; s < e->n_sinks; s++) {
         const struct fr_inst *in = inst(e, e->sinks[s].inst);
-        bool                  takes = in->kind == FR_INST_REDUCE || writes(in);
+        bool                  takes = in->kind == FR_INST_REDUCE || fr_inst_writes(in);
         int                   i = takes ? in->a[0] : e->sinks[s].inst;
 
         last[b->value[i].re] = n;

@@ -101,7 +101,7 @@ fr_emit_find_asked(struct emit *e, int s)
                         fr_gcc_offset(c, fr_emit_entry_bytes(e, k), fr_emit_table_entry(e, e->prefetch, c->t_i64, k)));
     }
     if (e->n_asked && depends_on_size(e->nest))
-        e->comes_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n_elems(e), fr_gcc_i64(c, LONG)));
+        e->comes_far = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_GT, n_elems(e), fr_gcc_i64(c, LONG)));
 }
 
 static void
@@ -176,8 +176,8 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, 
         return ahead;
     }
     rows = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, fr_gcc_i64(c, NEAR), plus(e, n, fr_gcc_i64(c, 1)));
-    rows = fr_gcc_keep(c, c->t_i64, plus(e, rows, fr_gcc_i64(c, 1)));
-    is_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
+    rows = fr_gcc_keep_i64(c, plus(e, rows, fr_gcc_i64(c, 1)));
+    is_far = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
     for (int k = 0; k < n_operands; k++) {
         gj_rvalue *step = fr_emit_table_entry(e, row_stride, c->t_i64, k);
 
@@ -186,7 +186,7 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, 
             gj_rvalue *bytes = times(e, n, fr_dtype_size(e->nest->operands[k].dtype));
             is_in_row = fr_gcc_or(c, is_in_row, fr_gcc_cmp(c, GJ_EQ, step, bytes));
         }
-        step = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
+        step = fr_gcc_keep_i64(c, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
         set_entry(e, ahead, k, fr_gcc_select(c, FR_I64, is_in_row, in_row(e), step));
     }
     return ahead;

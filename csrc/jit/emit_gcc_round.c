@@ -83,7 +83,7 @@ fr_emit_find_passes(struct emit *e)
     for (int i = 0; i < (int)e->nest->n_insts && last < MAX_PASSES; i++) {
         const struct fr_inst *in = inst(e, i);
 
-        for (int k = 0; e->runs[i] && k < n_args(in); k++) {
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(in); k++) {
             int arg = in->a[k], after = !in_loop(e, arg) ? 0 : e->pass[arg] + (fr_emit_is_rounded(e, arg) && !rounds_itself(e, in));
 
             e->pass[i] = after > e->pass[i] ? (uint8_t)after : e->pass[i];
@@ -95,7 +95,7 @@ fr_emit_find_passes(struct emit *e)
     else
         e->n_passes = last + 1;
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (e->runs[i] && (writes(inst(e, i)) || inst(e, i)->kind == FR_INST_REDUCE))
+        if (e->runs[i] && (fr_inst_writes(inst(e, i)) || inst(e, i)->kind == FR_INST_REDUCE))
             e->pass[i] = (uint8_t)(e->n_passes - 1);
 }
 
@@ -123,7 +123,7 @@ find_last_reads(const struct emit *e, uint8_t *last)
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         int pass = fr_emit_pass_of(e, i, e->unroll - 1);
 
-        for (int k = 0; e->runs[i] && k < n_args(inst(e, i)); k++)
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(inst(e, i)); k++)
             last[inst(e, i)->a[k]] = (uint8_t)(pass > last[inst(e, i)->a[k]] ? pass : last[inst(e, i)->a[k]]);
         if (inst(e, i)->kind == FR_INST_ACCUM)
             last[i] = (uint8_t)pass;
@@ -162,7 +162,7 @@ fr_emit_declare_crossing(struct emit *e)
 static gj_rvalue *
 first_of(struct emit *e, gj_lvalue *array)
 {
-    return fr_gcc_address(&e->c, fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, 0)));
+    return fr_gcc_place(&e->c, array, 0);
 }
 
 void
@@ -205,9 +205,9 @@ fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b)
     if (inst(e, i)->dtype == FR_BOOL)
         v->re = fr_gcc_cmp(c, GJ_NE, v->re, fr_gcc_int(c, c->memory[FR_I32], 0));
     if (x->wide)
-        v->wide = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_get(c, fr_gcc_elem(c, x->wide, b)));
+        v->wide = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_read(c, x->wide, b));
     if (x->exact)
-        v->exact = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_get(c, fr_gcc_elem(c, x->exact, b)));
+        v->exact = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_read(c, x->exact, b));
     else if (x->quiet)
         v->exact = v->wide;
     return true;
@@ -225,9 +225,9 @@ round_block(struct emit *e, const struct crossing *x)
         gj_lvalue *exact = fr_emit_array_vector(e, wide, 4, x->exact, lane), *half = fr_gcc_var(c, bits), *v = fr_gcc_var(c, wide);
 
         fr_gcc_convert_vector(c, "vcvtps2ph $0,", half, fr_gcc_keep(c, wide, fr_gcc_get(c, exact)));
-        fr_gcc_set(c, fr_emit_array_vector(e, bits, 2, x->re, lane), fr_gcc_get(c, half));
+        fr_gcc_move(c, fr_emit_array_vector(e, bits, 2, x->re, lane), half);
         fr_gcc_convert_vector(c, "vcvtph2ps", v, fr_gcc_get(c, half));
-        fr_gcc_set(c, fr_emit_array_vector(e, wide, 4, x->wide, lane), fr_gcc_get(c, v));
+        fr_gcc_move(c, fr_emit_array_vector(e, wide, 4, x->wide, lane), v);
     }
 }
 

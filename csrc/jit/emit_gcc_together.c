@@ -45,7 +45,7 @@ static void
 find_asked(struct emit *e)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *is_short = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_LE, e->n, fr_gcc_i64(c, SHORT))), *step, *ahead;
+    gj_rvalue     *is_short = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_LE, e->n, fr_gcc_i64(c, SHORT))), *step, *ahead;
 
     e->n_asked = 0;
     for (int k = 0; k < e->n_sources; k++) {
@@ -54,7 +54,7 @@ find_asked(struct emit *e)
         if (is_accumulator(e, s->operand))
             continue;
         step = fr_emit_table_entry(e, e->row_stride, c->t_i64, s->operand);
-        step = fr_gcc_keep(c, c->t_i64, times(e, step, e->unroll));
+        step = fr_gcc_keep_i64(c, times(e, step, e->unroll));
         ahead = fr_gcc_select(c, FR_I64, is_short, step, fr_gcc_i64(c, AHEAD));
         for (int u = 0; u < e->unroll; u++) {
             e->asked[e->n_asked].size = fr_dtype_size(operand_dtype(e, s->operand));
@@ -123,7 +123,7 @@ fr_emit_together(struct emit *e)
     fr_emit_step(e, e->unroll);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), e->n), body, done);
     c->at = done;
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     e->together = false;
     return fn;
 }

@@ -44,7 +44,7 @@ is_converted(const struct emit *e, int operand)
 
         if (e->runs[i] && in->kind == FR_INST_ACCUM && (int)in->operand == operand)
             return false;
-        for (int k = 0; e->runs[i] && k < n_args(in); k++) {
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(in); k++) {
             const struct fr_inst *arg = inst(e, in->a[k]);
 
             if (arg->kind == FR_INST_LOAD && arg->level == FR_LEVEL_FULL && (int)arg->operand == operand &&
@@ -98,7 +98,7 @@ widen_block(struct emit *e, const struct source *s, int u)
         gj_rvalue *from = fr_gcc_get(c, fr_emit_vector_at(e, vector, fr_dtype_size(d), at));
 
         fr_gcc_convert_vector(c, widening(e, d), v, fr_gcc_keep(c, vector, from));
-        fr_gcc_set(c, fr_emit_array_vector(e, wide, 4, s->wide[u], lane), fr_gcc_get(c, v));
+        fr_gcc_move(c, fr_emit_array_vector(e, wide, 4, s->wide[u], lane), v);
     }
 }
 
@@ -122,6 +122,6 @@ fr_emit_round_block(struct emit *e, struct sink *k)
         gj_lvalue *v = fr_gcc_var(c, vector);
 
         fr_gcc_convert_vector(c, "vcvtps2ph $0,", v, fr_gcc_keep(c, wide, fr_gcc_get(c, from)));
-        fr_gcc_set(c, fr_emit_array_vector(e, vector, 2, k->of[e->u].t, lane), fr_gcc_get(c, v));
+        fr_gcc_move(c, fr_emit_array_vector(e, vector, 2, k->of[e->u].t, lane), v);
     }
 }

@@ -47,7 +47,7 @@ input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **
     struct fr_mnum v = {0};
 
     for (int p = 0; p < fr_parts(d); p++) {
-        fr_mval m = fr_m_emit(code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)*n_inputs);
+        fr_mval m = fr_m_emit(code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)*n_inputs);
 
         inputs[(*n_inputs)++] = n->s[p];
         *(p ? &v.im : &v.re) = m;
@@ -94,7 +94,7 @@ fr_write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *a
                        const struct fr_names *result)
 {
     struct fr_mcode code = {0};
-    const fr_dtype  t = fr_text_machine(d);
+    const fr_dtype  t = fr_machine_type(d);
     const char     *inputs[4];
     int             n_inputs = 0;
     struct fr_mnum  a = input(&code, d, &args[0], inputs, &n_inputs), r;

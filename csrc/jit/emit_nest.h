@@ -45,23 +45,9 @@ struct fr_names {
     char s[2][40];
 };
 
-static inline int
-fr_parts(fr_dtype d)
-{
-    return fr_dtype_is_complex(d) ? 2 : 1;
-}
-
-static inline const char *
-fr_part_type(fr_dtype d)
-{
-    return fr_text_type(fr_text_machine(d));
-}
-
-static inline const char *
-fr_part_memory_type(fr_dtype d)
-{
-    return fr_text_memory_type(fr_text_machine(d));
-}
+static inline int fr_parts(fr_dtype d) { return fr_dtype_is_complex(d) ? 2 : 1; }
+static inline const char *fr_part_type(fr_dtype d) { return fr_text_type(fr_machine_type(d)); }
+static inline const char *fr_part_memory_type(fr_dtype d) { return fr_text_memory_type(fr_machine_type(d)); }
 
 /* ---- emit_nest.c: values and instructions ---- */
 

@@ -82,7 +82,7 @@ pass_of(const struct fr_writer *w, int stage, const struct fr_inst *in, bool rea
             return FR_PASS_PROD;
         return FR_PASS_MAIN;
     }
-    if ((in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM) && in->level == FR_LEVEL_FULL &&
+    if (fr_inst_writes(in) && in->level == FR_LEVEL_FULL &&
         in->stage == stage)
         return FR_PASS_MAIN;
     return -1;
@@ -316,7 +316,7 @@ fr_write_accs(struct fr_writer *w, const struct fr_pass *pass)
         for (int p = 0; p < fr_parts(d); p++) {
             W("%sa%s.%s = ", w->indent, pass->tag,
               fr_names_make("", fr_op_finds_index(in->op) ? "m" : "v", (int)i, d).s[p]);
-            fr_text_const(&w->text, fr_text_machine(d),
+            fr_text_const(&w->text, fr_machine_type(d),
                           fr_op_finds_index(in->op) ? 0 : fr_op_identity(in->op, d, p));
             W(";\n");
         }

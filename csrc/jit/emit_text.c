@@ -39,12 +39,6 @@ fr_text_clear(struct fr_text *t)
     *t = (struct fr_text){0};
 }
 
-fr_dtype
-fr_text_machine(fr_dtype d)
-{
-    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
-}
-
 const char *
 fr_text_memory_type(fr_dtype d)
 {

@@ -30,9 +30,6 @@ void fr_text_clear(struct fr_text *);
 const char *fr_text_type(fr_dtype);
 const char *fr_text_memory_type(fr_dtype);
 
-/* The machine type of one component: F16 is U16, C64 is F32. */
-fr_dtype fr_text_machine(fr_dtype);
-
 /* A constant of machine type `t`, from its bits. */
 void fr_text_const(struct fr_text *, fr_dtype t, uint64_t bits);
 

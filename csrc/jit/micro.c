@@ -39,6 +39,17 @@ fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mv
     return (fr_mval)code->n++;
 }
 
+struct fr_mnum
+fr_m_number(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
+{
+    fr_dtype       m = fr_machine_type(d);
+    struct fr_mnum v = {fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k), 0};
+
+    if (fr_dtype_is_complex(d))
+        v.im = fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k + 1);
+    return v;
+}
+
 void
 fr_m_needed(const struct fr_mcode *code, enum fr_sides sides, uint8_t *needed)
 {

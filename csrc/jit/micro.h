@@ -97,6 +97,10 @@ int fr_m_unroll(int slots, int latency);
 struct fr_mnum {
     fr_mval re, im;
 };
+/* The type of those parts. */
+static inline fr_dtype fr_machine_type(fr_dtype d) { return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component; }
+/* Appends INPUT (or CONST) 2k, and 2k + 1 for the imaginary part: the number k of the micro code. */
+struct fr_mnum fr_m_number(struct fr_mcode *, enum fr_mop, fr_dtype, int k);
 
 extern const char   *const fr_mop_name[FR_N_MOPS];
 extern const uint8_t       fr_mop_arity[FR_N_MOPS];

@@ -87,7 +87,6 @@ m_call2(code_t c, fr_recipe_fn *f, fr_mval a, fr_mval b)
     return out.re;
 }
 static inline fr_mval m_call(code_t c, fr_recipe_fn *f, fr_mval a) { return m_call2(c, f, a, a); }
-
 static inline bool is_signed(fr_dtype t) { return fr_dtype_kind(t) == 'i'; }
 
 /* The unsigned integer as wide as `type`. */

@@ -138,11 +138,7 @@ product_exact(code_t c, fr_mval x, fr_mval y)
 }
 
 /* 2^n, where `biased` holds n + BIAS in its low bits (1 <= n + BIAS < 2 BIAS + 1). */
-static inline fr_mval
-power_of_two(code_t c, fr_dtype t, fr_mval biased)
-{
-    return REAL(SHL(biased, FRACTION));
-}
+static inline fr_mval power_of_two(code_t c, fr_dtype t, fr_mval biased) { return REAL(SHL(biased, FRACTION)); }
 
 /* 2^n as a product of two, since alone it may be no normal number; `biased` holds n + 2 BIAS in its
  * low bits. */
@@ -326,17 +322,8 @@ minus_ln2_two(code_t c, fr_dtype t, fr_mval x, fr_mval n)
 
 /* ---- doubles that are exact enough for floats (2^-32) ---- */
 
-static inline fr_mval
-widen(code_t c, fr_mval x)
-{
-    return m_cvt(c, FR_F64, x);
-}
-
-static inline fr_mval
-narrow(code_t c, fr_mval x)
-{
-    return m_cvt(c, FR_F32, x);
-}
+static inline fr_mval widen(code_t c, fr_mval x) { return m_cvt(c, FR_F64, x); }
+static inline fr_mval narrow(code_t c, fr_mval x) { return m_cvt(c, FR_F32, x); }
 
 /* e^x for |x| < 700. */
 static inline fr_mval

@@ -99,11 +99,11 @@ first_groups(struct fuser *z, struct fr_err *err)
             .n_members = 1,
             .n_stores = node->op == FR_OP_store,
             .n_operands = node->n_args + 1,
-            .n_results = node->output || node->op == FR_OP_store || fr_fuser_reduces(node),
+            .n_results = node->output || node->op == FR_OP_store || fr_op_reduces(node->op),
             .pos = n, /* nodes are born in a topological order */
         };
         z->f->level[n] = FR_MEMBER_FULL;
-        if (fr_fuser_reduces(node))
+        if (fr_op_reduces(node->op))
             reduction_order(z, n, g);
         else
             g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN   ? FR_GROUP_SCAN
@@ -431,8 +431,8 @@ fuse_at_once(struct fuser *z, bool *made, struct fr_err *err)
         last--;
     if (last < 0)
         return FR_OK;
-    domain = fr_domain_layout(&g->node[last]);
-    reduces = fr_fuser_reduces(&g->node[last]);
+    domain = fr_gnode_domain(&g->node[last]);
+    reduces = fr_op_reduces(g->node[last].op);
     read[last] = true;
     if (reduces) {
         const struct fr_edge *e = &g->node[last].arg[0];

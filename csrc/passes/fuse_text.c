@@ -46,7 +46,7 @@ put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *
 
     for (int n = grp->first; n >= 0; n = f->next[n]) {
         const struct fr_gnode *node = &g->node[n];
-        bool                   late = fr_op_info[node->op].class_ == FR_CLASS_REDUCE &&
+        bool                   late = fr_op_reduces(node->op) &&
                     (grp->kind == FR_GROUP_POST || f->level[n] == FR_MEMBER_AFTER);
 
         if (!node->output && node->op != FR_OP_store && !late && !is_read_by_another(g, f, n))

@@ -32,25 +32,7 @@ fr_gcc_clear(struct fr_gcc *c)
     c->vals = NULL;
 }
 
-fr_dtype
-fr_gcc_machine(fr_dtype d)
-{
-    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
-
-gj_rvalue *
-fr_gcc_int(struct fr_gcc *c, gj_type *type, int64_t v)
-{
-    return c->g->context_new_rvalue_from_long(c->ctxt, type, v);
-}
-
-gj_type *
-fr_gcc_int_type(struct fr_gcc *c, int n_bytes)
-{
-    return c->g->context_get_int_type(c->ctxt, n_bytes, 1);
-}
 
 static gj_type *
 machine_type(struct fr_gcc *c, fr_dtype d)
@@ -71,12 +53,6 @@ fr_gcc_bits(struct fr_gcc *c, fr_dtype d, uint64_t bits)
 }
 
 gj_lvalue *
-fr_gcc_var(struct fr_gcc *c, gj_type *type)
-{
-    return c->g->function_new_local(c->fn, NULL, type, "v");
-}
-
-gj_lvalue *
 fr_gcc_array(struct fr_gcc *c, gj_type *type, int n)
 {
     gj_lvalue *a = fr_gcc_var(c, c->g->context_new_array_type(c->ctxt, NULL, type, n));
@@ -84,12 +60,6 @@ fr_gcc_array(struct fr_gcc *c, gj_type *type, int n)
     if (c->g->lvalue_set_alignment)
         c->g->lvalue_set_alignment(a, 64);
     return a;
-}
-
-void
-fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
-{
-    c->g->block_add_assignment(c->at, NULL, to, v);
 }
 
 /* By address: of an operand in memory GCC takes it that it may be any array that there is, and makes no vectors of the
@@ -161,48 +131,12 @@ fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at, int locality)
 }
 
 gj_rvalue *
-fr_gcc_get(struct fr_gcc *c, gj_lvalue *v)
-{
-    return c->g->lvalue_as_rvalue(v);
-}
-
-gj_rvalue *
 fr_gcc_keep(struct fr_gcc *c, gj_type *type, gj_rvalue *v)
 {
     gj_lvalue *to = fr_gcc_var(c, type);
 
     fr_gcc_set(c, to, v);
     return fr_gcc_get(c, to);
-}
-
-gj_rvalue *
-fr_gcc_bin(struct fr_gcc *c, int op, gj_type *type, gj_rvalue *a, gj_rvalue *b)
-{
-    return c->g->context_new_binary_op(c->ctxt, NULL, op, type, a, b);
-}
-
-gj_rvalue *
-fr_gcc_cmp(struct fr_gcc *c, int op, gj_rvalue *a, gj_rvalue *b)
-{
-    return c->g->context_new_comparison(c->ctxt, NULL, op, a, b);
-}
-
-gj_rvalue *
-fr_gcc_cast(struct fr_gcc *c, gj_rvalue *v, gj_type *type)
-{
-    return c->g->context_new_cast(c->ctxt, NULL, v, type);
-}
-
-gj_rvalue *
-fr_gcc_and(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
-{
-    return fr_gcc_bin(c, GJ_AND, c->t_bool, a, b);
-}
-
-gj_rvalue *
-fr_gcc_or(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
-{
-    return fr_gcc_bin(c, GJ_OR, c->t_bool, a, b);
 }
 
 gj_rvalue *
@@ -236,33 +170,6 @@ fr_gcc_select(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-gj_lvalue *
-fr_gcc_at(struct fr_gcc *c, gj_type *type, gj_rvalue *base, gj_rvalue *index)
-{
-    gj_rvalue *p = fr_gcc_cast(c, base, c->g->type_get_pointer(type));
-
-    return c->g->context_new_array_access(c->ctxt, NULL, p, index);
-}
-
-gj_lvalue *
-fr_gcc_elem(struct fr_gcc *c, gj_lvalue *array, gj_rvalue *index)
-{
-    return c->g->context_new_array_access(c->ctxt, NULL, fr_gcc_get(c, array), index);
-}
-
-gj_rvalue *
-fr_gcc_address(struct fr_gcc *c, gj_lvalue *v)
-{
-    return fr_gcc_cast(c, c->g->lvalue_get_address(v, NULL), c->t_bytes);
-}
-
-gj_rvalue *
-fr_gcc_offset(struct fr_gcc *c, gj_rvalue *base, gj_rvalue *n_bytes)
-{
-    return c->g->lvalue_get_address(c->g->context_new_array_access(c->ctxt, NULL, base, n_bytes),
-                                    NULL);
-}
-
 static gj_rvalue *
 next(struct fr_gcc *c, gj_rvalue *i)
 {
@@ -276,7 +183,7 @@ fr_gcc_load(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i)
     struct fr_gval v = {.re = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, i)))};
 
     if (d == FR_BOOL)
-        v.re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
+        v.re = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
     if (fr_dtype_is_complex(d))
         v.im = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, next(c, i))));
     return v;
@@ -294,23 +201,11 @@ fr_gcc_store(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i, struct
 
 /* ---- control --------------------------------------------------------------------------------- */
 
-gj_block *
-fr_gcc_block(struct fr_gcc *c)
-{
-    return c->g->function_new_block(c->fn, NULL);
-}
-
 void
 fr_gcc_jump(struct fr_gcc *c, gj_block *to)
 {
-    c->g->block_end_with_jump(c->at, NULL, to);
+    fr_gcc_end(c, to);
     c->at = to;
-}
-
-void
-fr_gcc_branch(struct fr_gcc *c, gj_rvalue *cond, gj_block *yes, gj_block *no)
-{
-    c->g->block_end_with_conditional(c->at, NULL, cond, yes, no);
 }
 
 struct fr_gcc_loop
@@ -332,7 +227,7 @@ void
 fr_gcc_end_for(struct fr_gcc *c, struct fr_gcc_loop l)
 {
     fr_gcc_set(c, l.i, next(c, fr_gcc_get(c, l.i)));
-    c->g->block_end_with_jump(c->at, NULL, l.head);
+    fr_gcc_end(c, l.head);
     c->at = l.done;
 }
 
@@ -474,7 +369,7 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     if (op == FR_M_TRUNC)
         from = fr_gcc_keep(c, type, call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, &x));
     r = fr_gcc_keep(c, type, call(c, d, "__builtin_rintf", "__builtin_rint", 1, &from));
-    off = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
+    off = fr_gcc_keep_bool(c, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
     fixed = fr_gcc_bin(c, op == FR_M_CEIL ? GJ_PLUS : GJ_SUB, type, r, one);
     r = fr_gcc_select(c, d, off, fr_gcc_keep(c, type, fixed), r);
     r = c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, r), int_type);
@@ -575,17 +470,6 @@ expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
     return x[0];
 }
 
-struct fr_mnum
-fr_gcc_numbered(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
-{
-    fr_dtype       m = fr_gcc_machine(d);
-    struct fr_mnum v = {fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k), 0};
-
-    if (fr_dtype_is_complex(d))
-        v.im = fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k + 1);
-    return v;
-}
-
 /* What a recipe gives: the value, and for half precision what `wide` and `exact` are, or NONE. */
 struct given {
     struct fr_mnum r;
@@ -684,7 +568,7 @@ give_moved(struct fr_gcc *c, fr_op op, int n, const struct fr_gargs *args, struc
         if (d == FR_F16 && !all_wide(n, args, k))
             return FR_OK;
         computed &= d != FR_F16 || all_computed(n, args, k);
-        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d == FR_F16 ? FR_F32 : d, k);
+        x[k] = fr_m_number(&c->code, FR_M_INPUT, d == FR_F16 ? FR_F32 : d, k);
     }
     st = fr_recipe_half(&c->code, op, x, &moved);
     given->wide = moved.re;
@@ -707,7 +591,7 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
 
         if ((use == FR_HALF_ROUNDED || use == FR_HALF_READ) && d == FR_F16 && all_wide(n, args, k))
             d = FR_F32;
-        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d, k);
+        x[k] = fr_m_number(&c->code, FR_M_INPUT, d, k);
     }
     switch (use) {
     case FR_HALF_ROUNDED:
@@ -724,12 +608,6 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
     flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
-bool
-fr_gcc_keeps_word(fr_dtype to)
-{
-    return fr_dtype_size(to) >= 4;
-}
-
 void
 fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
              struct fr_gval *out)
@@ -743,7 +621,7 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
         from = FR_F32;
     if (fr_dtype_is_int(from) && fr_dtype_size(from) < 4 && fr_gcc_keeps_word(to) && all_wide(n, args, 0))
         from = FR_I32;
-    x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
+    x = fr_m_number(&c->code, FR_M_INPUT, from, 0);
     if (c->has_f16c && from == FR_F32 && to == FR_F16)
         st = give_half(c, x, &given);
     else

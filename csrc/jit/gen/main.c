@@ -176,9 +176,9 @@ add_arg(struct shape *s, fr_dtype d)
     a->dtype = d;
     a->first = s->n_args ? a[-1].first + a[-1].n_parts : 0;
     a->n_parts = fr_dtype_is_complex(d) ? 2 : 1;
-    v.re = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first);
+    v.re = fr_m_emit(&s->code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)a->first);
     if (a->n_parts == 2)
-        v.im = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first + 1);
+        v.im = fr_m_emit(&s->code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)a->first + 1);
     s->n_args++;
     return v;
 }
