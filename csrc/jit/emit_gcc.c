@@ -340,24 +340,12 @@ emit_nest(struct emit *e)
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
-/* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot
- * products and softmax) in two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of
- * 30 for a * b + c. */
+/* With vectorised loops -O1 makes as fast code as -O2 in two thirds of the time. */
 static const char *const options[] = {
-    "-fexpensive-optimizations",
-    "-ftree-loop-vectorize",
-    "-fno-tree-slp-vectorize",
-    "-fvect-cost-model=dynamic",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fwrapv",
-    "-fno-strict-aliasing",
-    "-fno-tree-loop-distribute-patterns",
+    "-fexpensive-optimizations", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing",
+    "-fno-tree-loop-distribute-patterns", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
     "-fno-thread-jumps", /* ways that join (fr_gcc_select) shall be seen as such */
-    "-fno-asynchronous-unwind-tables",
-    "-fno-stack-protector",
-    "-fcf-protection=none",
 };
 /* For steps of several blocks. Each of the many constants would get another register or place on
  * the stack in every loop, which takes a third of the compilation. */
@@ -365,32 +353,20 @@ static const char *const step_options[] = {"-fira-region=one"};
 /* Short bodies run in the order in which they are written, by turns: nothing is moved to the only
  * place where it is used. */
 static const char *const order_options[] = {"-fno-tree-ter"};
-/* In long bodies the scheduler finds more that can run side by side: 81 instead of 99 us for 16384
- * Black-Scholes prices in f64. In short ones it puts constants before everything else, and rows of
- * 8 elements take a quarter longer (gelu). */
+/* In long bodies the scheduler finds more that can run side by side. In short ones it puts constants before everything
+ * else, and rows of few elements take longer. */
 static const char *const schedule_options[] = {"-fschedule-insns", "-fsched-pressure"};
-/* The vector of a number by which a loop shifts is made in the loop, where this does not take it out: four of them are a
- * third of a population count's time. For all code it would take 7 % more compilation for nothing. */
+/* The vector of a number by which a loop shifts is made in the loop, where this does not take it out. */
 static const char *const shift_options[] = {"-fgcse"};
 /* Where vectors are as long as a cache line, one that does not begin with a line is in two of them, as in all large arrays
- * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice: then
- * (a - b) / (a + b) of 1 M such f64 takes 460 us, instead of 270. */
+ * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice. */
 static const char *const wide_options[] = {"-mprefer-vector-width=512", "-mtune=icelake-server"};
 /* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
  * not have the files that linking against libc takes. Segments lie close to each other, for jit/load.c packs objects
  * into shared pages, and names are in the table that says how many they are. */
 static const char *const link_options[] = {
-    "-nostartfiles",
-    "-nodefaultlibs",
-    "-Wl,--build-id=none",
-    "-Wl,-z,noexecstack",
-    "-Wl,-z,now",
-    "-Wl,-z,noseparate-code",
-    "-Wl,-z,norelro",
-    "-Wl,-z,max-page-size=64",
-    "-Wl,-z,common-page-size=64",
-    "-Wl,--hash-style=sysv",
-    "-Wl,-s",
+    "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,now", "-Wl,-z,noseparate-code",
+    "-Wl,-z,norelro", "-Wl,-z,max-page-size=64", "-Wl,-z,common-page-size=64", "-Wl,--hash-style=sysv", "-Wl,-s",
 };
 #if defined __x86_64__
 enum { FMA_IS_AN_OPTION = 1 };

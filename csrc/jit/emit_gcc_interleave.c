@@ -10,16 +10,10 @@
  *
  *     U * instructions + 32 >= 2 * latency
  *
- * Eight times x * k + y are 16 instructions and 70 cycles, and U is 7 (f64 in the second cache: 0.77
- * of the time of one block after the other; 40 such kernels take 19 % longer to compile).
- * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. Whether some value is RARE
- * is looked at once a step, so that U is 2 at least. It is, too, where a block has PAIR instructions:
- * from beyond the second cache values come after some 200 cycles, and a few blocks that wait for
- * theirs keep the next ones from asking (log of 2^20 f64: 1.8 ms instead of 3.7; f32: 0.8 and 1.3).
- * And it is beside a sum, whose leaves of 128 numbers each begin and end with something else (exp(x).sum() of f32:
- * 0.21 ns an element instead of 0.24).
- * U is at most what the registers hold, what fills half of a sum's leaf, and what GCC compiles in
- * about half a second.
+ * Eight times x * k + y are 16 instructions and 70 cycles, and U is 7. Whether some value is RARE is looked at once a step,
+ * so that U is 2 at least. It is, too, where a block has PAIR instructions, for a few blocks that wait for memory keep the
+ * next ones from asking; and beside a sum, whose leaves each begin and end with something else. U is at most what the
+ * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second.
  *
  * A sum has eight numbers in its registers. A vector of sixteen f32 is taken apart for it, and beside
  * such vectors the processor has one port less; so a block is eight where little else is done with

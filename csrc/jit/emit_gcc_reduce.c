@@ -79,11 +79,7 @@ identity(struct emit *e, const struct sink *k)
 }
 
 /* A tree of complex numbers has both parts side by side in one set of registers. */
-static int
-register_sets(const struct sink *k)
-{
-    return k->how == HOW_TREE ? 1 : k->parts;
-}
+static int register_sets(const struct sink *k) { return k->how == HOW_TREE ? 1 : k->parts; }
 
 void
 fr_emit_reset_accumulator(struct emit *e, struct sink *k)

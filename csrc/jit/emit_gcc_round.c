@@ -16,11 +16,7 @@
 
 enum { MAX_PASSES = 64 };        /* GCC takes its time over each loop */
 
-static bool
-in_loop(const struct emit *e, int i)
-{
-    return inst(e, i)->level == FR_LEVEL_FULL && e->runs[i];
-}
+static bool in_loop(const struct emit *e, int i) { return inst(e, i)->level == FR_LEVEL_FULL && e->runs[i]; }
 
 bool
 fr_emit_is_rounded(const struct emit *e, int i)
@@ -131,11 +127,7 @@ find_last_reads(const struct emit *e, uint8_t *last)
 }
 
 /* In an array: a truth as wide as the floats beside it, or GCC would make vectors of a few of them. */
-static fr_dtype
-crossing_dtype(fr_dtype d)
-{
-    return d == FR_BOOL ? FR_I32 : d;
-}
+static fr_dtype crossing_dtype(fr_dtype d) { return d == FR_BOOL ? FR_I32 : d; }
 
 void
 fr_emit_declare_crossing(struct emit *e)
@@ -159,12 +151,6 @@ fr_emit_declare_crossing(struct emit *e)
         }
 }
 
-static gj_rvalue *
-first_of(struct emit *e, gj_lvalue *array)
-{
-    return fr_gcc_place(&e->c, array, 0);
-}
-
 void
 fr_emit_leave_crossing(struct emit *e, int pass, gj_rvalue *b)
 {
@@ -183,7 +169,7 @@ fr_emit_leave_crossing(struct emit *e, int pass, gj_rvalue *b)
         }
         if (d == FR_BOOL)
             v.re = fr_gcc_cast(c, v.re, c->memory[FR_I32]);
-        fr_emit_store_element(e, crossing_dtype(d), first_of(e, x->re), NULL, b, v);
+        fr_emit_store_element(e, crossing_dtype(d), fr_gcc_place(c, x->re, 0), NULL, b, v);
         if (v.wide)
             fr_gcc_set(c, fr_gcc_elem(c, x->wide, b), v.wide);
         else
@@ -201,7 +187,7 @@ fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b)
 
     if (!x->re)
         return false;
-    *v = fr_emit_load_element(e, crossing_dtype(inst(e, i)->dtype), first_of(e, x->re), NULL, b);
+    *v = fr_emit_load_element(e, crossing_dtype(inst(e, i)->dtype), fr_gcc_place(c, x->re, 0), NULL, b);
     if (inst(e, i)->dtype == FR_BOOL)
         v->re = fr_gcc_cmp(c, GJ_NE, v->re, fr_gcc_int(c, c->memory[FR_I32], 0));
     if (x->wide)

@@ -9,11 +9,7 @@
  * are rounded there, or between two loops (emit_gcc_round.c). */
 #include "jit/emit_gcc_int.h"
 
-static int
-words(const struct emit *e)
-{
-    return e->vector_bytes / 4;
-}
+static int words(const struct emit *e) { return e->vector_bytes / 4; }
 
 /* What makes numbers of dtype d wide, with vectors of more than 16 bytes. */
 static const char *

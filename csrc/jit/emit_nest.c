@@ -31,14 +31,6 @@ fr_value_names(const struct fr_writer *w, int i)
 
 /* ---- recipes ------------------------------------------------------------------------------ */
 
-static void
-fail(struct fr_writer *w, fr_status st, const char *what, fr_dtype d)
-{
-    if (w->st == FR_OK)
-        w->st = fr_fail(w->err, st, "no text for %s of %s: %s", what, fr_dtype_code(d),
-                        fr_status_text(st));
-}
-
 /* Declares an argument as inputs of the recipe. */
 static struct fr_mnum
 input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs,
@@ -66,6 +58,19 @@ write_micro(struct fr_writer *w, const struct fr_mcode *code, struct fr_mnum r, 
     fr_text_micro(&w->text, code, &lines);
 }
 
+/* The same of what a recipe has written, or why it has not: `what` it is and the dtype `of` it. Ends the code. */
+static void
+write_recipe(struct fr_writer *w, fr_status st, struct fr_mcode *code, struct fr_mnum r, fr_dtype d, const char **inputs,
+             const struct fr_names *result, const char *prefix, const char *what, fr_dtype of)
+{
+    st = st == FR_OK ? code->st : st;
+    if (st == FR_OK)
+        write_micro(w, code, r, d, inputs, result, prefix);
+    else if (w->st == FR_OK)
+        w->st = fr_fail(w->err, st, "no text for %s of %s: %s", what, fr_dtype_code(of), fr_status_text(st));
+    fr_mcode_clear(code);
+}
+
 void
 fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_names *args,
             const struct fr_names *result, const char *prefix)
@@ -79,13 +84,7 @@ fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_nam
     for (int k = 0; k < fr_op_info[op].arity; k++)
         in[k] = input(&code, fr_op_arg(op, k, compute), &args[k], inputs, &n_inputs);
     st = fr_recipe_op(&code, op, compute, in, &out);
-    if (st == FR_OK)
-        st = code.st;
-    if (st == FR_OK)
-        write_micro(w, &code, out, fr_op_result(op, compute), inputs, result, prefix);
-    else
-        fail(w, st, fr_op_info[op].name, compute);
-    fr_mcode_clear(&code);
+    write_recipe(w, st, &code, out, fr_op_result(op, compute), inputs, result, prefix, fr_op_info[op].name, compute);
 }
 
 /* Within a row NumPy multiplies complex numbers without fma, which its element-wise loops have. */
@@ -119,13 +118,7 @@ fr_write_cast(struct fr_writer *w, fr_dtype from, fr_dtype to, const struct fr_n
     fr_status       st;
 
     st = fr_recipe_cast(&code, from, to, input(&code, from, arg, inputs, &n_inputs), &out);
-    if (st == FR_OK)
-        st = code.st;
-    if (st == FR_OK)
-        write_micro(w, &code, out, to, inputs, result, prefix);
-    else
-        fail(w, st, "a cast", from);
-    fr_mcode_clear(&code);
+    write_recipe(w, st, &code, out, to, inputs, result, prefix, "a cast", from);
 }
 
 /* `arg` of dtype `from` as a new name, when it has to become `to` first. */
@@ -179,13 +172,9 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
         char                     at[64] = "";
         bool                     seen = false;
 
-        if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_SCALAR)
-            continue;
         for (uint32_t e = 0; e < i; e++)
-            seen |= w->nest->insts[e].operand == k && w->nest->insts[e].kind != FR_INST_SCALAR &&
-                    w->nest->insts[e].kind != FR_INST_OP &&
-                    w->nest->insts[e].kind != FR_INST_REDUCE;
-        if (seen)
+            seen |= w->nest->insts[e].operand == k && fr_inst_has_operand(&w->nest->insts[e]);
+        if (seen || !fr_inst_has_operand(in))
             continue;
         if (row)
             snprintf(at, sizeof at, " + %s * row_stride[%d]", row, k);
@@ -315,11 +304,11 @@ fr_is_shared(const struct fr_nest *nest, int i)
 void
 fr_write_share(struct fr_writer *w, int i)
 {
-    struct fr_names n = fr_names_make("", "v", i, w->nest->insts[i].dtype);
+    const fr_dtype  d = w->nest->insts[i].dtype;
+    struct fr_names n = fr_names_make("", "v", i, d), shared = fr_names_make("r.", "v", i, d);
 
     if (fr_is_shared(w->nest, i))
-        for (int p = 0; p < fr_parts(w->nest->insts[i].dtype); p++)
-            W("%sr.%s = %s;\n", w->indent, n.s[p], n.s[p]);
+        fr_write_store(w, d, &shared, &n, "");
 }
 
 void

@@ -82,10 +82,7 @@ pass_of(const struct fr_writer *w, int stage, const struct fr_inst *in, bool rea
             return FR_PASS_PROD;
         return FR_PASS_MAIN;
     }
-    if (fr_inst_writes(in) && in->level == FR_LEVEL_FULL &&
-        in->stage == stage)
-        return FR_PASS_MAIN;
-    return -1;
+    return fr_inst_writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage ? FR_PASS_MAIN : -1;
 }
 
 bool
@@ -180,12 +177,11 @@ write_take(struct fr_writer *w, int i)
     const fr_dtype        from = w->nest->insts[in->a[0]].dtype, d = fr_reduce_dtype(w->nest, in);
     struct fr_names       v = fr_write_converted(w, from, d, fr_value_names(w, in->a[0]), i);
     struct fr_names acc = fr_names_make("a->", "v", i, d), next = fr_names_make("", "n", i, d);
-    struct fr_names args[2] = {acc, v};
+    struct fr_names args[2] = {acc, v}, sum = fr_names_make("t.", "v", i, d);
     char            name[24];
 
     if (fr_reduce_is_sum(in)) {
-        for (int p = 0; p < fr_parts(d); p++)
-            W("%st.%s = %s;\n", w->indent, fr_names_make("", "v", i, d).s[p], v.s[p]);
+        fr_write_store(w, d, &sum, &v, "");
         return;
     }
     if (!fr_op_finds_index(in->op)) {
@@ -200,8 +196,7 @@ write_take(struct fr_writer *w, int i)
     snprintf(name, sizeof name, "n%d", i);
     write_better(w, in, d, &v, &acc, name);
     W("%sif (n%d | (a->v%d < 0)) {\n", w->indent, i, i);
-    for (int p = 0; p < fr_parts(d); p++)
-        W("%s    %s = %s;\n", w->indent, acc.s[p], v.s[p]);
+    fr_write_store(w, d, &acc, &v, "    ");
     W("%s    a->v%d = j;\n%s}\n", w->indent, i, w->indent);
 }
 
@@ -382,8 +377,7 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
         write_better(w, in, d, &args[0], &args[1], to);
         W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from,
           to, i, i);
-        for (int p = 0; p < fr_parts(d); p++)
-            W("        %s = %s;\n", args[0].s[p], args[1].s[p]);
+        fr_write_store(w, d, &args[0], &args[1], "    ");
         W("        a->v%u = b.v%u;\n    }\n", i, i);
     }
 }

@@ -219,11 +219,7 @@ static const struct callable {
 #undef CALLABLE
 };
 
-static bool
-lies_in(size_t n, uint64_t at, uint64_t size)
-{
-    return at <= n && size <= n - at;
-}
+static bool lies_in(size_t n, uint64_t at, uint64_t size) { return at <= n && size <= n - at; }
 
 /* The name at `offset` of the strings; NULL when it has no end. */
 static const char *

@@ -486,11 +486,7 @@ put16(uint8_t *p, unsigned v)
     return p;
 }
 
-static unsigned
-get16(const uint8_t *p)
-{
-    return p[0] | (unsigned)p[1] << 8;
-}
+static unsigned get16(const uint8_t *p) { return p[0] | (unsigned)p[1] << 8; }
 
 static size_t
 packed_bytes(size_t n_insts, size_t n_operands, size_t n_scalars)

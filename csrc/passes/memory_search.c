@@ -106,11 +106,7 @@ widen(struct stretch *s, int from, int to)
     s->to = to > s->to ? to : s->to;
 }
 
-static bool
-meets(const struct choice *x, int from, int to)
-{
-    return x->from <= to && from <= x->to;
-}
+static bool meets(const struct choice *x, int from, int to) { return x->from <= to && from <= x->to; }
 
 /* ---- what must fail ----------------------------------------------------------------------- */
 

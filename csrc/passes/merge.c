@@ -212,11 +212,7 @@ fuses_at_once(const struct fuser *z, const struct fr_gnode *node, int k)
            z->g->node[e->src].op != FR_OP_store && fr_layout_same_dims(e->layout, node->layout);
 }
 
-static bool
-in_merge(const struct fuser *z, int n)
-{
-    return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
-}
+static bool in_merge(const struct fuser *z, int n) { return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b); }
 
 /* Whether `by` reads what `other` has made or reads, too; a store's array does not count. Readers are looked through
  * where they are not thousands, for planning stays linear. */

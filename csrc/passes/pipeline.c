@@ -20,41 +20,12 @@ struct state {
     struct fr_err    *err;
 };
 
-static fr_status
-run_forward(struct state *z)
-{
-    return z->skip ? FR_OK : fr_forward(z->g, z->err);
-}
-
-static fr_status
-run_split(struct state *z)
-{
-    return z->skip ? FR_OK : fr_split(z->g, z->err);
-}
-
-static fr_status
-run_push(struct state *z)
-{
-    return z->skip ? FR_OK : fr_push(z->g, z->err);
-}
-
-static fr_status
-run_fold(struct state *z)
-{
-    return z->skip ? FR_OK : fr_fold(z->g, z->err);
-}
-
-static fr_status
-run_fuse(struct state *z)
-{
-    return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err);
-}
-
-static fr_status
-run_once(struct state *z)
-{
-    return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err);
-}
+static fr_status run_forward(struct state *z) { return z->skip ? FR_OK : fr_forward(z->g, z->err); }
+static fr_status run_split(struct state *z) { return z->skip ? FR_OK : fr_split(z->g, z->err); }
+static fr_status run_push(struct state *z) { return z->skip ? FR_OK : fr_push(z->g, z->err); }
+static fr_status run_fold(struct state *z) { return z->skip ? FR_OK : fr_fold(z->g, z->err); }
+static fr_status run_fuse(struct state *z) { return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err); }
+static fr_status run_once(struct state *z) { return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err); }
 
 static const struct {
     const char *name;

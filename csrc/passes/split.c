@@ -12,8 +12,8 @@
  * is repeated are not cut.
  *
  * Rows that become short cost more than a kernel saves where they meet others at another pace, as %3 above would if rr had
- * four columns: 20,000 x 4 elements in 132 us instead of 14. So what reads anything but whole results in a row keeps its
- * rows unless they stay long. (Axes that need not have been split are joined again by jit/lower.c, for each kernel.) */
+ * four columns. So what reads anything but whole results in a row keeps its rows unless they stay long. (Axes that need not
+ * have been split are joined again by jit/lower.c, for each kernel.) */
 #include "passes/split.h"
 
 #include <string.h>
@@ -70,11 +70,7 @@ shows_a_result(const struct fr_graph *g, const struct fr_edge *e)
 }
 
 /* Whether the edge repeats what it shows along axis k. */
-static bool
-repeats(const struct fr_layout *l, int k)
-{
-    return fr_layout_strides(l)[k] == 0;
-}
+static bool repeats(const struct fr_layout *l, int k) { return fr_layout_strides(l)[k] == 0; }
 
 /* The dims that are not 1, of what the layout does not repeat. False: those elements do not lie in a row. */
 static bool

@@ -34,11 +34,7 @@ fr_gcc_clear(struct fr_gcc *c)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static gj_type *
-machine_type(struct fr_gcc *c, fr_dtype d)
-{
-    return d == FR_BOOL ? c->t_bool : c->memory[d];
-}
+static gj_type *machine_type(struct fr_gcc *c, fr_dtype d) { return d == FR_BOOL ? c->t_bool : c->memory[d]; }
 
 gj_rvalue *
 fr_gcc_bits(struct fr_gcc *c, fr_dtype d, uint64_t bits)
@@ -242,8 +238,7 @@ call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, i
     return c->g->context_new_call(c->ctxt, NULL, f, n, args);
 }
 
-/* fmod of the C library. The built-in one is a loop of x87 instructions, which takes 400 ns where the quotient is
- * long. */
+/* fmod of the C library. The built-in one is a loop of x87 instructions, which is slow where the quotient is long. */
 static gj_rvalue *
 call_fmod(struct fr_gcc *c, fr_dtype d, gj_rvalue **args)
 {

@@ -160,7 +160,7 @@ gj_lvalue *fr_gcc_opaque(struct fr_gcc *, gj_type *vector, gj_rvalue *);
 /* A lane of such a variable; `type` is that of its lanes. */
 gj_rvalue *fr_gcc_lane(struct fr_gcc *, gj_type *type, gj_lvalue *, int lane);
 /* A vector to another one, of the same number of lanes, by the instruction whose name and first operands these are.
- * In registers: GCC moves no load past one that is an operand (sums of products of bytes: 11.5 us instead of 9.3). */
+ * In registers: GCC moves no load past one that is an operand. */
 void       fr_gcc_convert_vector(struct fr_gcc *, const char *instruction, gj_lvalue *to, gj_rvalue *from);
 /* Whether integers of 8 and 16 bits are converted to this dtype from what they are as I32. */
 static inline bool fr_gcc_keeps_word(fr_dtype to) { return fr_dtype_size(to) >= 4; }

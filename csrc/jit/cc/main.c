@@ -234,11 +234,7 @@ reply(enum fr_packet_kind kind, const void *bytes, size_t n)
     return write_all(&head, sizeof head) && write_all(bytes, n);
 }
 
-static bool
-reply_text(enum fr_packet_kind kind, const char *text)
-{
-    return reply(kind, text, strlen(text));
-}
+static bool reply_text(enum fr_packet_kind kind, const char *text) { return reply(kind, text, strlen(text)); }
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
