@@ -44,8 +44,7 @@ read_elsewhere(const struct emit *e, int i, int s)
 {
     for (int u = i + 1; u < (int)e->nest->n_insts; u++)
         for (int k = 0; k < fr_nest_n_args(inst(e, u)); k++)
-            if (inst(e, u)->a[k] == i &&
-                (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
+            if (inst(e, u)->a[k] == i && (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
                 return true;
     return false;
 }
@@ -105,8 +104,7 @@ emit_mid(struct emit *e, int s)
     fr_emit_close_wanted(e);
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s &&
-            inst(e, i)->kind != FR_INST_REDUCE)
+        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s && inst(e, i)->kind != FR_INST_REDUCE)
             emit_row_inst(e, i, s);
     fr_gcc_return(c);
     return fn;
@@ -116,8 +114,7 @@ static bool
 mid_does_something(const struct emit *e, int s)
 {
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s &&
-            inst(e, i)->kind != FR_INST_REDUCE)
+        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s && inst(e, i)->kind != FR_INST_REDUCE)
             return true;
     return false;
 }
@@ -148,8 +145,7 @@ finish_reductions(struct emit *e, int s, gj_rvalue *slots)
             v = fr_emit_load_slot(e, acc, slots, at);
             v.re = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.re));
             if (v.im)
-                v.im =
-                    fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
+                v.im = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
         } else if (how == HOW_SEQ && half) {
             v = fr_emit_load_slot(e, acc, slots, at);
         } else {
@@ -296,8 +292,7 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     char           name[64];
 
     for (int s = 0; s < e->nest->n_stages; s++)
-        entry[n++] = fr_gcc_cast(
-            c, c->g->function_get_address(emit_piece(e, s, stage[s]), NULL), pointer);
+        entry[n++] = fr_gcc_cast(c, c->g->function_get_address(emit_piece(e, s, stage[s]), NULL), pointer);
     for (int s = 0; s <= e->nest->n_stages; s++)
         entry[n++] = fr_gcc_cast(c, c->g->function_get_address(mid[s], NULL), pointer);
     type = c->g->context_new_array_type(c->ctxt, NULL, pointer, (int)n);

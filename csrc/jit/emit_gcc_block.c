@@ -46,8 +46,7 @@ load_arguments(struct emit *e, const struct fr_inst *in, gj_rvalue *j, gj_rvalue
                 emit_reads(e, in->a[k], j, b);
             continue;
         }
-        from =
-            fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
+        from = fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
         *v = fr_emit_load_element(e, arg->dtype, from, NULL, j);
     }
 }
@@ -225,8 +224,7 @@ store_vectors(struct emit *e, struct sink *k, bool nontemporal)
         lanes = least(n, e->vector_bytes / 4);
     vector = fr_emit_vector_of(e, type, lanes);
     for (int lane = 0; lane < n; lane += lanes) {
-        gj_lvalue *at = fr_emit_vector_at(e, vector, size,
-                                          fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
+        gj_lvalue *at = fr_emit_vector_at(e, vector, size, fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
         gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
 
         if (nontemporal)
@@ -292,8 +290,7 @@ narrow_counters(struct emit *e)
             continue;
         if (!e->live_as[n])
             e->live_as[n] =
-                fr_gcc_keep(c, fr_gcc_int_type(c, n),
-                            fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
+                fr_gcc_keep(c, fr_gcc_int_type(c, n), fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
         if (k->how == HOW_PICK && !e->place_as[m])
             e->place_as[m] = fr_gcc_keep(c, k->place_type, fr_gcc_cast(c, place, k->place_type));
     }
@@ -311,7 +308,7 @@ finish_block(struct emit *e)
         if (!k->in_lanes && k->parts == 2)
             interleave(e, k);
         if (k->rounds)
-            fr_emit_round_block(e, k);
+            fr_emit_round(e, k->of[e->u].exact, k->of[e->u].t, NULL);
         if (k->how == HOW_STORE)
             store_block(e, k);
         if (k->how == HOW_SEQ)

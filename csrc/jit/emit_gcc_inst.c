@@ -106,8 +106,7 @@ fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset)
 void
 fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v)
 {
-    gj_rvalue *at =
-        fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, (int64_t)sizeof(struct fr_slot) * i));
+    gj_rvalue *at = fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, (int64_t)sizeof(struct fr_slot) * i));
 
     fr_gcc_store(&e->c, d, at, fr_gcc_i64(&e->c, 0), v);
 }
@@ -139,11 +138,9 @@ fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *fi
 }
 
 gj_lvalue *
-fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
-                     int64_t lane)
+fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane)
 {
-    return fr_emit_vector_at(e, vector, elem_bytes,
-                             fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
+    return fr_emit_vector_at(e, vector, elem_bytes, fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
 }
 
 gj_rvalue *
@@ -167,21 +164,18 @@ fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *ste
 
     if (!step)
         return fr_gcc_load(c, d, from, times(e, j, n_parts(d)));
-    return fr_gcc_load(c, d, fr_gcc_offset(c, from, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
-                       fr_gcc_i64(c, 0));
+    return fr_gcc_load(c, d, fr_gcc_offset(c, from, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)), fr_gcc_i64(c, 0));
 }
 
 void
-fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
-                      struct fr_gval v)
+fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j, struct fr_gval v)
 {
     struct fr_gcc *c = &e->c;
 
     if (!step)
         fr_gcc_store(c, d, to, times(e, j, n_parts(d)), v);
     else
-        fr_gcc_store(c, d, fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
-                     fr_gcc_i64(c, 0), v);
+        fr_gcc_store(c, d, fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)), fr_gcc_i64(c, 0), v);
 }
 
 gj_lvalue *

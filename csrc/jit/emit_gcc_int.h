@@ -182,18 +182,15 @@ struct fr_gval *fr_emit_value(struct emit *e, int i);
 void fr_emit_ops(struct emit *e, int i, int n);
 void fr_emit_close_wanted(struct emit *e);
 void fr_emit_scalars(struct emit *e);
-struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a,
-                               struct fr_gval b);
+struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a, struct fr_gval b);
 struct fr_gval fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset);
 void fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v);
 gj_rvalue *fr_emit_table_entry(struct emit *e, gj_rvalue *table, gj_type *type, int k);
 gj_type *fr_emit_vector_of(struct emit *e, gj_type *type, int lanes);
 gj_lvalue *fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *first);
-gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
-                                int64_t lane);
+gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane);
 gj_rvalue *fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v);
-struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step,
-                                    gj_rvalue *j);
+struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step, gj_rvalue *j);
 void fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
                            struct fr_gval v);
 gj_lvalue *fr_emit_copied(struct emit *e, gj_type *type, gj_rvalue *v);
@@ -260,8 +257,8 @@ void fr_emit_declare_wide(struct emit *e, struct source *s);
 void fr_emit_declare_exact(struct emit *e, struct sink *k);
 /* What `n` blocks from element e->j on read, of wide sources. */
 void fr_emit_widen_blocks(struct emit *e, int n);
-/* t of block e->u from its floats. */
-void fr_emit_round_block(struct emit *e, struct sink *k);
+/* Halves of a block of floats, and what those are as floats, unless `wide` is NULL. */
+void fr_emit_round(struct emit *e, gj_lvalue *exact, gj_lvalue *bits, gj_lvalue *wide);
 
 /* ---- emit_gcc_round.c: half precision in the midst of a block ---------------------------------- */
 /* e->pass of what e->runs says, and e->halves_are_floats. Where there are several passes, a block is a register of

@@ -128,8 +128,7 @@ width(const struct emit *e, fr_dtype d)
 }
 
 static void
-count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from,
-                  int *ready)
+count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from, int *ready)
 {
     struct fr_mcost cost = fr_m_cost((enum fr_mop)in->op, in->type, from);
     int             n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);

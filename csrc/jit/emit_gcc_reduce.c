@@ -98,9 +98,7 @@ fr_emit_reset_accumulator(struct emit *e, struct sink *k)
         for (int r = 0; r < k->n_chunks; r++)
             fr_gcc_set(c, k->acc[p][r], fr_emit_splat(e, k->chunk, k->chunk_lanes, identity(e, k)));
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(
-            c, k->place[r],
-            fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
+        fr_gcc_set(c, k->place[r], fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
 }
 
 static void
@@ -275,8 +273,7 @@ last_wins(const struct sink *k)
 
 /* Whether `v` replaces `best`; `later` tells whether v comes after it. */
 static gj_rvalue *
-replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval best,
-         gj_rvalue *later)
+replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval best, gj_rvalue *later)
 {
     struct fr_gcc *c = &e->c;
     fr_dtype       d = k->dtype;
@@ -288,8 +285,7 @@ replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval 
         d = FR_F32;
     }
     tie = last_wins(k) ? later : fr_gcc_not(c, later);
-    beyond =
-        fr_gcc_or(c, is_beyond(e, k->op, d, v, best), fr_gcc_and(c, is_equal(e, d, v, best), tie));
+    beyond = fr_gcc_or(c, is_beyond(e, k->op, d, v, best), fr_gcc_and(c, is_equal(e, d, v, best), tie));
     beyond = fr_gcc_keep_bool(c, beyond);
     if (d < FR_F32)
         return beyond;
@@ -381,8 +377,7 @@ fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *fir
     struct fr_gcc *c = &e->c;
 
     for (int r = 0; r < k->n_chunks; r++) {
-        gj_lvalue *at =
-            fr_gcc_elem(c, k->of[e->u].t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
+        gj_lvalue *at = fr_gcc_elem(c, k->of[e->u].t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
 
         fr_gcc_set(c, to[r],
                    fr_gcc_bin(c, GJ_PLUS, k->chunk, fr_gcc_get(c, to[r]),
@@ -544,8 +539,7 @@ rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
         return most ? v : c->g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, v);
     all = fr_gcc_int(c, type, (int64_t)(~0ull >> (65 - bits)));
     size = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_AND, type, v, all));
-    is_nan = fr_gcc_cmp(c, GJ_GT, size,
-                        fr_gcc_int(c, type, (int64_t)fr_op_identity(FR_OP_min, k->dtype, 0)));
+    is_nan = fr_gcc_cmp(c, GJ_GT, size, fr_gcc_int(c, type, (int64_t)fr_op_identity(FR_OP_min, k->dtype, 0)));
     sign = fr_gcc_bin(c, GJ_RSHIFT, type, v, fr_gcc_int(c, type, bits - 1));
     v = fr_gcc_bin(c, GJ_XOR, type, v, fr_gcc_bin(c, GJ_AND, type, sign, all));
     v = fr_gcc_select(c, w, fr_gcc_cmp(c, GJ_EQ, size, fr_gcc_int(c, type, 0)),
@@ -582,8 +576,7 @@ best_place(struct emit *e, struct sink *k)
     /* The last place is the largest, the first the largest of the negated ones. */
     turn = fr_gcc_i64(c, -1);
     if (last_wins(k))
-        turn = fr_gcc_select(c, FR_I64, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, best), nan), turn,
-                             fr_gcc_i64(c, 1));
+        turn = fr_gcc_select(c, FR_I64, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, best), nan), turn, fr_gcc_i64(c, 1));
     turn = fr_gcc_keep_i64(c, turn);
     fr_gcc_set(c, found, fr_gcc_i64(c, INT64_MIN));
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);

@@ -1,6 +1,6 @@
 /* jit/emit_gcc_round.c -- half precision in the midst of a block, rounded by the processor's own instructions.
  *
- * Each operation rounds its result. Within the loop over a block that is ten instructions (fr_half_round), for GCC makes
+ * Each operation rounds its result. Within the loop over a block that is ten instructions (fr_recipe_round_half), for GCC makes
  * vectors of no others; F16C has two, which stand between loops. So the loop is cut where rounded values are read:
  *
  *     pass 0:   for b: x = a * a, exact               into an array
@@ -199,29 +199,11 @@ fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b)
     return true;
 }
 
-static void
-round_block(struct emit *e, const struct crossing *x)
-{
-    struct fr_gcc *c = &e->c;
-    const int      words = e->vector_bytes / 4;
-    gj_type       *bits = fr_emit_vector_of(e, c->memory[FR_F16], words);
-    gj_type       *wide = fr_emit_vector_of(e, c->memory[FR_F32], words);
-
-    for (int lane = 0; lane < e->block; lane += words) {
-        gj_lvalue *exact = fr_emit_array_vector(e, wide, 4, x->exact, lane), *half = fr_gcc_var(c, bits), *v = fr_gcc_var(c, wide);
-
-        fr_gcc_convert_vector(c, "vcvtps2ph $0,", half, fr_gcc_keep(c, wide, fr_gcc_get(c, exact)));
-        fr_gcc_move(c, fr_emit_array_vector(e, bits, 2, x->re, lane), half);
-        fr_gcc_convert_vector(c, "vcvtph2ps", v, fr_gcc_get(c, half));
-        fr_gcc_move(c, fr_emit_array_vector(e, wide, 4, x->wide, lane), v);
-    }
-}
-
 void
 fr_emit_round_between(struct emit *e, int pass, int n)
 {
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         for (int u = 0; u < n; u++)
             if (e->crossing[u][i].exact && fr_emit_pass_of(e, i, u) == pass)
-                round_block(e, &e->crossing[u][i]);
+                fr_emit_round(e, e->crossing[u][i].exact, e->crossing[u][i].re, e->crossing[u][i].wide);
 }

@@ -126,8 +126,7 @@ load_outer_values(struct emit *e)
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
-            e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
-                                             (int64_t)sizeof(struct fr_slot) * i);
+            e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots, (int64_t)sizeof(struct fr_slot) * i);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->c.has_f16c && e->wanted[i] && inst(e, i)->dtype == FR_F16)
             e->val[0][i].wide = fr_gcc_convert(&e->c, FR_F16, FR_F32, e->val[0][i]).re;
@@ -234,12 +233,10 @@ emit_climb(struct emit *e, struct walk *w)
     gj_block      *up = fr_gcc_block(c), *join = fr_gcc_block(c), *right = fr_gcc_block(c);
 
     c->at = w->climb;
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish,
-                  up);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish, up);
     c->at = up;
     add_to(e, w->depth, -1);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join,
-                  right);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join, right);
     c->at = join;
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink *k = &e->sinks[s];
@@ -353,14 +350,12 @@ emit_leaf(struct emit *e, struct walk *w)
         emit_last_block(e, w);
     if (e->unroll > 1)
         emit_wide_steps(e, w);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
-                  w->head, w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->head, w->after);
     /* A tight loop around the block; the way back from the tail enters it from outside. */
     c->at = w->head;
     fr_gcc_jump(c, w->body);
     fr_emit_step(e, 1);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
-                  w->body, w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->body, w->after);
 }
 
 /* After whole blocks: the tail if there is one, and after the tail its clearing up. */
@@ -436,8 +431,7 @@ emit_second_leaf(struct emit *e, struct walk *w)
 
     c->at = w->climb;
     fr_gcc_set(c, w->m, minus(e, w->end, fr_gcc_get(c, e->j)));
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, fr_gcc_get(c, w->m), fr_gcc_i64(c, 0)), w->leaf,
-                  w->finish);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, fr_gcc_get(c, w->m), fr_gcc_i64(c, 0)), w->leaf, w->finish);
 }
 
 static void

@@ -9,8 +9,7 @@ static gj_rvalue *
 pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *back =
-        fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
+    gj_rvalue     *back = fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
 
     return fr_gcc_offset(c, fr_gcc_place(c, pad, 0), back);
 }
@@ -41,8 +40,7 @@ clear_pad(struct emit *e, const struct source *k)
     gj_type       *vector = fr_emit_vector_of(e, c->memory[d], lanes);
 
     for (int lane = 0; lane < n; lane += lanes)
-        fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane),
-                   fr_emit_splat(e, vector, lanes, zero));
+        fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane), fr_emit_splat(e, vector, lanes, zero));
 }
 
 /* The first n_left elements between a pad and memory from element j on, in pieces of .. 4, 2, 1 elements. */
@@ -239,11 +237,9 @@ fr_emit_may_not_read(struct emit *e)
 
         if (k->by != 1)
             return fr_gcc_bits(c, FR_BOOL, 1);
-        at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
-                           times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
+        at = fr_gcc_offset(c, fr_gcc_get(c, k->from), times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
         at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
-        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
-                        fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
+        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE), fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
         any = fr_gcc_keep_bool(c, fr_gcc_or(c, any, at));
     }
     return any;

@@ -33,8 +33,7 @@ fr_value_names(const struct fr_writer *w, int i)
 
 /* Declares an argument as inputs of the recipe. */
 static struct fr_mnum
-input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs,
-      int *n_inputs)
+input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs, int *n_inputs)
 {
     struct fr_mnum v = {0};
 
@@ -89,8 +88,7 @@ fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_nam
 
 /* Within a row NumPy multiplies complex numbers without fma, which its element-wise loops have. */
 void
-fr_write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *args,
-                       const struct fr_names *result)
+fr_write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *args, const struct fr_names *result)
 {
     struct fr_mcode code = {0};
     const fr_dtype  t = fr_machine_type(d);
@@ -185,12 +183,10 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
             W("%s%s%sp%d = ptr[%d]%s;\n", w->indent, declare ? "char *const " : "", w->row, k, k,
               at);
         else if (declare)
-            W("%s%s%s *const %sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, konst, type, w->row, k,
-              konst, type, k, at);
+            W("%s%s%s *const %sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, konst, type, w->row, k, konst, type, k, at);
         else
             W("%s%sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, w->row, k, konst, type, k, at);
-        if (in->level == FR_LEVEL_FULL &&
-            (in->kind == FR_INST_IOTA || o->access == FR_ACCESS_STRIDED))
+        if (in->level == FR_LEVEL_FULL && (in->kind == FR_INST_IOTA || o->access == FR_ACCESS_STRIDED))
             W("%s%s%si%d = inner_stride[%d];\n", w->indent, declare ? "const int64_t " : "", w->row,
               k, k);
     }
@@ -199,8 +195,7 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
 /* ---- instructions ------------------------------------------------------------------------- */
 
 void
-fr_write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value,
-              const struct fr_names *mem)
+fr_write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value, const struct fr_names *mem)
 {
     for (int p = 0; p < fr_parts(d); p++)
         W("%sconst %s %s = %s%s;\n", w->indent, fr_part_type(d), value->s[p], mem->s[p],
@@ -223,8 +218,7 @@ write_accum(struct fr_writer *w, int i)
     struct fr_names       mem = element_names(w, in->operand, in->level), args[2], sum;
 
     args[0] = fr_names_make("", "m", i, in->dtype);
-    args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype,
-                                 fr_value_names(w, in->a[0]), i);
+    args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype, fr_value_names(w, in->a[0]), i);
     sum = fr_names_make("", "n", i, in->dtype);
     fr_write_load(w, in->dtype, &args[0], &mem);
     fr_write_op(w, fr_op_info[in->op].combine, in->dtype, args, &sum, sum.s[0]);
@@ -380,8 +374,7 @@ write_comment(struct fr_text *out, const struct fr_nest *nest)
 }
 
 fr_status
-fr_text_nest(struct fr_text *out, const struct fr_nest *nest, enum fr_dialect dialect,
-             struct fr_err *err)
+fr_text_nest(struct fr_text *out, const struct fr_nest *nest, enum fr_dialect dialect, struct fr_err *err)
 {
     struct fr_writer w = {
         .nest = nest, .dialect = dialect, .indent = "", .row = "", .guard = "", .err = err};

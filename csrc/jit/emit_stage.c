@@ -49,8 +49,7 @@ fr_write_row_struct(struct fr_writer *w)
 
         if (fr_nest_crosses(w->nest, (int)i))
             W("    %s *b%u;\n", fr_part_memory_type(in->dtype), i);
-        if (in->level != FR_LEVEL_FULL && in->kind != FR_INST_STORE &&
-            fr_is_shared(w->nest, (int)i))
+        if (in->level != FR_LEVEL_FULL && in->kind != FR_INST_STORE && fr_is_shared(w->nest, (int)i))
             for (int p = 0; p < fr_parts(in->dtype); p++)
                 W("    %s %s;\n", fr_part_type(in->dtype), n.s[p]);
     }
@@ -86,8 +85,7 @@ pass_of(const struct fr_writer *w, int stage, const struct fr_inst *in, bool rea
 }
 
 bool
-fr_pass_find(const struct fr_writer *w, int stage, enum fr_pass_kind kind, bool rowbuf,
-             struct fr_pass *pass)
+fr_pass_find(const struct fr_writer *w, int stage, enum fr_pass_kind kind, bool rowbuf, struct fr_pass *pass)
 {
     const struct fr_nest *nest = w->nest;
     uint8_t               all[FR_MAX_INSTS];
@@ -211,8 +209,7 @@ write_sum_functions(struct fr_writer *w, const struct fr_pass *pass)
 {
     const char *tag = pass->tag;
 
-    W("\n%sinline struct sums_%s\nzero_%s(void)\n{\n    struct sums_%s t;\n\n", local(w), tag, tag,
-      tag);
+    W("\n%sinline struct sums_%s\nzero_%s(void)\n{\n    struct sums_%s t;\n\n", local(w), tag, tag, tag);
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const fr_dtype  d = fr_reduce_dtype(w->nest, &w->nest->insts[i]);
         struct fr_names t = fr_names_make("t.", "v", (int)i, d);
@@ -375,8 +372,7 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
         snprintf(to, sizeof to, "k%u", i);
         write_better(w, in, d, &args[1], &args[0], from);
         write_better(w, in, d, &args[0], &args[1], to);
-        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from,
-          to, i, i);
+        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from, to, i, i);
         fr_write_store(w, d, &args[0], &args[1], "    ");
         W("        a->v%u = b.v%u;\n    }\n", i, i);
     }

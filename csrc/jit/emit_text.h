@@ -50,8 +50,7 @@ void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_te
 
 /* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included; `usual`: with
  * the usual side of RARE values alone. */
-void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, bool usual,
-                    uint8_t *needed);
+void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, bool usual, uint8_t *needed);
 
 /* What must stand before text that calls `helpers`: includes or type names, then small functions.
  */
@@ -60,7 +59,6 @@ void fr_text_head(struct fr_text *, enum fr_dialect, uint32_t helpers);
 /* A whole nest as one source file (emit_nest.c, emit_cuda.c), appended to `out`: in C, `frit_rows`
  * and, when it reduces, `frit_stages` as jit/loop.h wants them from compiled code; in CUDA C, a
  * kernel `frit_nest`. FR_ENOTSUP when an operation has no recipe. */
-fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect,
-                       struct fr_err *);
+fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect, struct fr_err *);
 
 #endif

@@ -58,8 +58,7 @@ find_writes(const struct fr_nest *nest)
 /* Whether FULL value `in` is as cheap to make again in stage t as to keep.  Memory must not
  * have been written by then: an output may be an input. */
 static bool
-is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
-              struct first_writes first)
+is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t, struct first_writes first)
 {
     if (in->kind == FR_INST_IOTA)
         return true;
@@ -262,10 +261,8 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     bool                  has_op = in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE ||
                   in->kind == FR_INST_ACCUM || streams;
 
-    if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES ||
-        in->pad)
-        return broken(err, n, i, "kind %d, level %d, dtype %d, pad %d", in->kind, in->level,
-                      in->dtype, in->pad);
+    if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES || in->pad)
+        return broken(err, n, i, "kind %d, level %d, dtype %d, pad %d", in->kind, in->level, in->dtype, in->pad);
     if (has_op ? in->op >= FR_N_OPS : in->op != 0)
         return broken(err, n, i, "op %d", in->op);
     if (streams && !fr_op_reduces(in->op))
@@ -328,8 +325,7 @@ check_level(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "level %s", level_name[in->level]);
     for (int k = 0; k < fr_nest_n_args(in); k++)
         if (n->insts[in->a[k]].level > in->level)
-            return broken(err, n, i, "level %s below that of %%%d", level_name[in->level],
-                          in->a[k]);
+            return broken(err, n, i, "level %s below that of %%%d", level_name[in->level], in->a[k]);
     return FR_OK;
 }
 
@@ -342,8 +338,7 @@ check_stage(const struct fr_nest *n, uint32_t i, struct fr_err *err)
                                                              : 0;
 
     if (in->stage > last)
-        return broken(err, n, i, "stage %d of %d at level %s", in->stage, n->n_stages,
-                      level_name[in->level]);
+        return broken(err, n, i, "stage %d of %d at level %s", in->stage, n->n_stages, level_name[in->level]);
     if (i && in->stage < n->insts[i - 1].stage)
         return broken(err, n, i, "stage %d after stage %d", in->stage, n->insts[i - 1].stage);
     for (int k = 0; k < fr_nest_n_args(in); k++)
@@ -380,8 +375,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(want));
         for (int k = 0; k < info->arity; k++)
             if (n->insts[in->a[k]].dtype != fr_op_arg(in->op, k, want))
-                return broken(err, n, i, "argument %%%d is %s", in->a[k],
-                              fr_dtype_code(n->insts[in->a[k]].dtype));
+                return broken(err, n, i, "argument %%%d is %s", in->a[k], fr_dtype_code(n->insts[in->a[k]].dtype));
         want = fr_op_result(in->op, want);
         break;
     case FR_INST_REDUCE:
@@ -392,11 +386,9 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         break;
     }
     if (in->dtype != want)
-        return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype),
-                      fr_dtype_code(want));
+        return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype), fr_dtype_code(want));
     if (fr_inst_writes(in) && arg != in->dtype)
-        return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype),
-                      fr_dtype_code(arg));
+        return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype), fr_dtype_code(arg));
     return FR_OK;
 }
 
@@ -410,8 +402,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return FR_OK;
     if (o->dtype != in->dtype)
         return broken(err, n, i, "operand %d is %s", in->operand, fr_dtype_code(o->dtype));
-    if (in->kind != FR_INST_IOTA &&
-        (in->level == FR_LEVEL_ROW) != (o->access == FR_ACCESS_ZERO))
+    if (in->kind != FR_INST_IOTA && (in->level == FR_LEVEL_ROW) != (o->access == FR_ACCESS_ZERO))
         return broken(err, n, i, "level %s, but operand %d has access %s", level_name[in->level],
                       in->operand, access_name[o->access]);
     if (!fr_inst_writes(in))
@@ -421,8 +412,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (in->kind == FR_INST_ACCUM &&
         ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_NONTEMPORAL_ANY) ||
          fr_op_finds_index(in->op)))
-        return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
-                      in->operand);
+        return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name, in->operand);
     for (uint32_t j = 0; j < i; j++)
         if (fr_inst_writes(&n->insts[j]) && n->insts[j].operand == in->operand)
             return broken(err, n, i, "operand %d is already written by %%%u", in->operand, j);
@@ -621,8 +611,7 @@ fr_nest_copy(const struct fr_nest *from, struct fr_nest **out, struct fr_err *er
     if (from->n_operands > 0)
         memcpy(nest->operands, from->operands, from->n_operands * sizeof from->operands[0]);
     if (from->n_scalars > 0)
-        memcpy(nest->scalar_dtype, from->scalar_dtype,
-               from->n_scalars * sizeof from->scalar_dtype[0]);
+        memcpy(nest->scalar_dtype, from->scalar_dtype, from->n_scalars * sizeof from->scalar_dtype[0]);
     *out = nest;
     return FR_OK;
 }

@@ -46,8 +46,7 @@ struct lowering {
 static fr_status
 no_memory(struct lowering *z)
 {
-    return fr_fail(z->err, FR_ENOMEM, "out of memory: lowering a group of %d nodes",
-                   z->grp->n_members);
+    return fr_fail(z->err, FR_ENOMEM, "out of memory: lowering a group of %d nodes", z->grp->n_members);
 }
 
 /* ---- axes --------------------------------------------------------------------------------- */
@@ -199,8 +198,7 @@ static fr_status
 append(struct lowering *z, struct fr_inst in, uint16_t *out)
 {
     if (z->n_inst >= FR_MAX_INSTS)
-        return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel",
-                       z->grp->n_members);
+        return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel", z->grp->n_members);
     z->inst[z->n_inst] = in;
     *out = (uint16_t)z->n_inst++;
     return FR_OK;
@@ -604,8 +602,7 @@ finish(struct lowering *z, int n_stages, struct fr_lowered *out)
     out->nest.scalar_dtype = z->scalar_dtype;
     out->source = z->source;
     out->scalar = z->scalar;
-    out->stride = fr_arena_alloc(z->arena,
-                                 z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
+    out->stride = fr_arena_alloc(z->arena, z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
     out->begins = fr_arena_room(z->arena, z->n_op * sizeof *out->begins);
     if (!out->stride || !out->begins)
         return no_memory(z);

@@ -71,8 +71,7 @@ struct fr_mcode {
 };
 
 /* Appends one instruction; equal instructions are written once. */
-fr_mval fr_m_emit(struct fr_mcode *, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c,
-                  uint64_t imm);
+fr_mval fr_m_emit(struct fr_mcode *, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c, uint64_t imm);
 void    fr_mcode_clear(struct fr_mcode *);
 /* Marks in `needed` (of code->n) what the values marked there are made of. */
 enum fr_sides { FR_SIDES_ALL = 7, FR_SIDES_USUAL = 4, FR_SIDES_NOTED = 5 }; /* of RARE: bits for a, b, c */

@@ -453,8 +453,7 @@ half_rank(code_t c, fr_mval bits, bool nans_are_highest)
 
 /* The first of equal numbers if `how` is LESS_EQUAL, else the second. */
 static struct fr_mnum
-extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which,
-        enum nans nans, enum order how)
+extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which, enum nans nans, enum order how)
 {
     struct fr_mnum wa = a, wb = b;
     fr_mval        first;

@@ -171,8 +171,7 @@ RECIPE(complex_sqrt) { *out = square_root(c, fr_dtype_info[in].component, x[0]);
 /* f(re) (cos im + i sin im), where f is exp or exp2.  f may overflow while a small cosine makes the
  * product finite: then f takes `shift` less, and the product `factor` = f(shift) more. */
 static cnum
-polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval limit, fr_mval shift,
-      fr_mval factor)
+polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval limit, fr_mval shift, fr_mval factor)
 {
     fr_mval large = m_lt(c, limit, re), zero = real(c, t, 0);
     fr_mval size = m_call(c, f, m_select(c, large, m_sub(c, re, shift), re));
@@ -359,8 +358,7 @@ sinh_cosh(code_t c, fr_dtype t, fr_mval v, fr_mval *sinh, fr_mval *cosh, fr_mval
     half = m_mul(c, half, real(c, t, 0.5));
     *sinh = m_select(c, large, m_copysign(c, half, v), m_call(c, recipe_real_sinh, safe));
     *cosh = m_select(c, large, half, m_call(c, recipe_real_cosh, safe));
-    *factor = m_select(c, large, by_type(c, t, 6.2351490808116168829e27, 1.5114276650041035425e111),
-                       real(c, t, 1));
+    *factor = m_select(c, large, by_type(c, t, 6.2351490808116168829e27, 1.5114276650041035425e111), real(c, t, 1));
 }
 
 static cnum
@@ -389,8 +387,7 @@ complex_cosh(code_t c, fr_dtype t, cnum z)
     r.im = m_mul(c, m_mul(c, sinh, m_call(c, recipe_real_sin, z.im)), factor);
     r.re = m_select(c, m_and(c, no_angle, is_inf(c, t, z.re)), m_abs(c, z.re), r.re);
     r.im = m_select(c, m_and(c, no_angle, is_zero(c, t, z.re)), zero, r.im);
-    return pick(c, is_zero(c, t, z.im),
-                (cnum){m_mul(c, cosh, factor), m_mul(c, signed_as(c, zero, z.re), z.im)}, r);
+    return pick(c, is_zero(c, t, z.im), (cnum){m_mul(c, cosh, factor), m_mul(c, signed_as(c, zero, z.re), z.im)}, r);
 }
 
 /* With u = tan im, s = sinh re and b = 1 + u^2 (Kahan):
@@ -479,8 +476,7 @@ complex_arccos(code_t c, fr_dtype t, cnum z)
 
     top = m_select(c, left, u.plus.re, u.minus.re);
     side = m_select(c, left, u.minus.re, u.plus.re);
-    angle = m_call2(c, recipe_real_arctan2, m_select(c, u.far, m_abs(c, z.im), top),
-                    m_select(c, u.far, z.re, side));
+    angle = m_call2(c, recipe_real_arctan2, m_select(c, u.far, m_abs(c, z.im), top), m_select(c, u.far, z.re, side));
     angle = m_select(c, u.far, angle, m_add(c, angle, angle));
     angle = m_select(c, is_zero(c, t, z.re), real(c, t, M_PI_2), angle);
     return (cnum){angle, m_copysign(c, u.im, m_neg(c, z.im))};
@@ -522,8 +518,7 @@ complex_arctanh(code_t c, fr_dtype t, cnum z)
     r.re = m_select(c, is_near, m_select(c, is_pole, pole, near), far);
     r.re = m_select(c, is_zero(c, t, a), a, r.re);
 
-    r.im = m_add(c, m_call2(c, recipe_real_arctan2, b, minus),
-                 m_call2(c, recipe_real_arctan2, b, m_add(c, one, a)));
+    r.im = m_add(c, m_call2(c, recipe_real_arctan2, b, minus), m_call2(c, recipe_real_arctan2, b, m_add(c, one, a)));
     r.im = m_mul(c, r.im, real(c, t, 0.5));
     r.im = m_select(c, is_inf(c, t, b), real(c, t, M_PI_2), r.im);
     return (cnum){m_copysign(c, r.re, z.re), m_copysign(c, r.im, z.im)};

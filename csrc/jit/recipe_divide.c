@@ -185,8 +185,7 @@ static fr_mval
 double_to_long(code_t c, fr_mval x)
 {
     fr_mval high = rounded(c, m_mul(c, x, m_real(c, FR_F64, 0x1p-32)));
-    fr_mval whole =
-        m_mul(c, m_sub(c, high, m_real(c, FR_F64, 0x1.8p52)), m_real(c, FR_F64, 0x1p32));
+    fr_mval whole = m_mul(c, m_sub(c, high, m_real(c, FR_F64, 0x1.8p52)), m_real(c, FR_F64, 0x1p32));
     fr_mval low = integer_of(c, rounded(c, m_sub(c, x, whole)));
 
     return m_add(c, m_shl(c, m_bitcast(c, FR_I64, high), m_int(c, FR_I64, 32)), low);

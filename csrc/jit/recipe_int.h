@@ -109,7 +109,5 @@ fr_mval m_copysign(code_t c, fr_mval magnitude, fr_mval sign);
  * nearest even (recipe_half.c). */
 fr_mval fr_half_widen(code_t c, fr_mval bits);
 fr_mval fr_half_narrow(code_t c, fr_mval v);
-/* fr_half_widen(fr_half_narrow(v)) of F32, the shorter way. */
-fr_mval fr_half_round(code_t c, fr_mval v);
 
 #endif

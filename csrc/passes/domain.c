@@ -52,8 +52,7 @@ fr_walked_strides(const struct fr_layout *l, int64_t *room)
 }
 
 void
-fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims,
-                int64_t *strides)
+fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims, int64_t *strides)
 {
     const struct fr_layout *l = e->layout;
     int64_t                 room[FR_MAX_DIMS];

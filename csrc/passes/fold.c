@@ -242,8 +242,7 @@ take_both(struct folder *z, int n, const struct match *t, fr_op as)
     struct fr_gnode *node = &z->g->node[n];
     struct fr_edge   a, b;
 
-    if (!read_instead(z, n, 0, &t->inner->arg[0], &a) ||
-        !read_instead(z, n, 0, &t->inner->arg[1], &b))
+    if (!read_instead(z, n, 0, &t->inner->arg[0], &a) || !read_instead(z, n, 0, &t->inner->arg[1], &b))
         return false;
     set_arg(node, 0, &a);
     set_arg(node, 1, &b);

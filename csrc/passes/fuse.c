@@ -141,8 +141,7 @@ place_stores(struct fuser *z)
             z->f->in_place[n] = !prev->output && !prev->outside;
         /* Of several stores over one version, the last one takes the memory. */
         for (int i = z->readers.first[p + 1]; i-- > z->readers.first[p] && z->readers.node[i] > n;)
-            if (g->node[z->readers.node[i]].op == FR_OP_store &&
-                g->node[z->readers.node[i]].arg[0].src == p)
+            if (g->node[z->readers.node[i]].op == FR_OP_store && g->node[z->readers.node[i]].arg[0].src == p)
                 z->f->in_place[n] = 0;
         if (z->f->in_place[n]) {
             z->info[n].buffer = z->info[p].buffer;
@@ -366,8 +365,7 @@ order_groups(struct fuser *z, struct fr_err *err)
 /* ---- the pass ----------------------------------------------------------------------------- */
 
 fr_status
-fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena,
-        struct fr_fusion **out, struct fr_err *err)
+fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
 {
     size_t            n = (size_t)g->n_nodes + 1;
     struct fr_fusion *f = fr_arena_alloc(arena, sizeof *f);

@@ -39,8 +39,7 @@ put_reads(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f
 }
 
 static void
-put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f,
-           const struct fr_group *grp)
+put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f, const struct fr_group *grp)
 {
     const char *word = " writes";
 

@@ -419,8 +419,7 @@ check_member_row(const struct fuser *z, int c)
         struct fr_edge own = {.layout = node->layout};
 
         if (k < node->n_args) {
-            if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src) ||
-                (node->op == FR_OP_store && k == 0))
+            if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src) || (node->op == FR_OP_store && k == 0))
                 continue;
             fr_domain_strides(z, c, &node->arg[k], s);
         } else {
@@ -770,8 +769,7 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     walk_as_they_did = z->merged.kind == FR_GROUP_MAP && big->n_stores + small->n_stores == 0;
     why = check_edges_between(z);
     FR_ASSERT(why || !walk_as_they_did || (!check_part(z, big) && !check_part(z, small)));
-    if (why ||
-        (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
+    if (why || (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
         return why;
     if (!operands_fit(z))
         return too_many;

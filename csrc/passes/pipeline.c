@@ -35,12 +35,6 @@ static const struct {
 #include "passes/passes.def"
 };
 
-const char *
-fr_pass_name(int i)
-{
-    return i >= 0 && i < (int)FR_LEN(passes) ? passes[i].name : NULL;
-}
-
 /* True if the list of names, separated by commas or spaces, has this one. */
 static bool
 lists(const char *list, const char *name)
@@ -89,8 +83,7 @@ verify(const struct state *z)
 }
 
 fr_status
-fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out,
-              struct fr_err *err)
+fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
 {
     struct state z = {.g = g, .arena = arena, .err = err};
     fr_status    st = FR_OK;

@@ -27,8 +27,7 @@ check_members(const struct fr_graph *g, const struct fr_fusion *f, struct fr_err
             count++;
         }
         if (count != f->group[i]->n_members)
-            return fr_fail(err, FR_EBUG, "fusion: group %d lists %d of %d members", i, count,
-                           f->group[i]->n_members);
+            return fr_fail(err, FR_EBUG, "fusion: group %d lists %d of %d members", i, count, f->group[i]->n_members);
         n_listed += count;
     }
     for (int n = 0; n < g->n_nodes; n++) {

@@ -19,8 +19,7 @@ fr_gcc_init(struct fr_gcc *c, const struct fr_gccjit *g, gj_context *ctxt)
         if (part == FR_F32 || part == FR_F64)
             c->memory[d] = g->context_get_type(ctxt, part == FR_F32 ? GJ_FLOAT : GJ_DOUBLE);
         else
-            c->memory[d] = g->context_get_int_type(ctxt, fr_dtype_size(part),
-                                                   fr_dtype_kind((fr_dtype)d) == 'i');
+            c->memory[d] = g->context_get_int_type(ctxt, fr_dtype_size(part), fr_dtype_kind((fr_dtype)d) == 'i');
     }
 }
 
@@ -230,8 +229,7 @@ fr_gcc_end_for(struct fr_gcc *c, struct fr_gcc_loop l)
 /* ---- micro code ------------------------------------------------------------------------------ */
 
 static gj_rvalue *
-call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n,
-     gj_rvalue **args)
+call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n, gj_rvalue **args)
 {
     gj_function *f = c->g->context_get_builtin_function(c->ctxt, d == FR_F32 ? name_f32 : name_f64);
 
@@ -346,8 +344,7 @@ high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
     gj_type   *wide = c->memory[FR_U64];
     gj_rvalue *p = fr_gcc_bin(c, GJ_MULT, wide, fr_gcc_cast(c, a, wide), fr_gcc_cast(c, b, wide));
 
-    return fr_gcc_cast(c, fr_gcc_bin(c, GJ_RSHIFT, wide, p, fr_gcc_int(c, wide, 32)),
-                       c->memory[FR_U32]);
+    return fr_gcc_cast(c, fr_gcc_bin(c, GJ_RSHIFT, wide, p, fr_gcc_int(c, wide, 32)), c->memory[FR_U32]);
 }
 
 /* rint is the only rounding that libgccjit vectorises for x86-64; the others correct it by one. The
@@ -382,14 +379,12 @@ usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
     gj_type               *type = fr_gcc_int_type(c, size);
     gj_lvalue             *note = c->rare[size];
 
-    fr_gcc_set(c, note,
-               fr_gcc_bin(c, GJ_OR, type, fr_gcc_get(c, note), fr_gcc_cast(c, vals[in->a], type)));
+    fr_gcc_set(c, note, fr_gcc_bin(c, GJ_OR, type, fr_gcc_get(c, note), fr_gcc_cast(c, vals[in->a], type)));
     return vals[in->c];
 }
 
 static gj_rvalue *
-expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
-       const struct fr_gval *args)
+expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals, const struct fr_gval *args)
 {
     static const struct {
         uint8_t is_binary, gj;
@@ -572,8 +567,7 @@ give_moved(struct fr_gcc *c, fr_op op, int n, const struct fr_gargs *args, struc
 }
 
 void
-fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
-           struct fr_gval *out)
+fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args, struct fr_gval *out)
 {
     const enum fr_half_use use = c->has_f16c && in == FR_F16 ? fr_recipe_half_use(op) : FR_HALF_BITS;
     struct fr_mnum         x[3] = {{0, 0}}, exact;
@@ -604,8 +598,7 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
 }
 
 void
-fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
-             struct fr_gval *out)
+fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args, struct fr_gval *out)
 {
     struct fr_mnum x;
     struct given   given = {{0, 0}, NONE, NONE};

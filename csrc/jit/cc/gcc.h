@@ -193,8 +193,7 @@ struct fr_gval fr_gcc_convert(struct fr_gcc *, fr_dtype from, fr_dtype to, struc
 struct fr_gargs {
     struct fr_gval x[3];
 };
-void fr_gcc_ops(struct fr_gcc *, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
-                struct fr_gval *out);
+void fr_gcc_ops(struct fr_gcc *, fr_op op, fr_dtype in, int n, const struct fr_gargs *args, struct fr_gval *out);
 void fr_gcc_casts(struct fr_gcc *, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
                   struct fr_gval *out);
 

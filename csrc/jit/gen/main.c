@@ -437,8 +437,7 @@ write_files(const char *dir, int n_files)
             if (load[g] < load[f])
                 f = g;
         load[f] += k->weight + 8;
-        fprintf(files[f], "\n#define SELF K(%s)\nfr_map_fn SELF;\nvoid\nSELF%s#undef SELF\n",
-                k->name, k->body);
+        fprintf(files[f], "\n#define SELF K(%s)\nfr_map_fn SELF;\nvoid\nSELF%s#undef SELF\n", k->name, k->body);
     }
     for (int f = 0; f < n_files; f++)
         close_file(files[f]);
