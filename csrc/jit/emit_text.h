@@ -56,7 +56,7 @@ void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, 
  */
 void fr_text_head(struct fr_text *, enum fr_dialect, uint32_t helpers);
 
-/* A whole nest as one source file (emit_nest.c, emit_cuda.c), appended to `out`: in C, `frit_rows`
+/* A whole nest as one source file (emit_source.c), appended to `out`: in C, `frit_rows`
  * and, when it reduces, `frit_stages` as jit/loop.h wants them from compiled code; in CUDA C, a
  * kernel `frit_nest`. FR_ENOTSUP when an operation has no recipe. */
 fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect, struct fr_err *);

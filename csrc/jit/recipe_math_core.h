@@ -379,7 +379,4 @@ struct exp_parts {
 };
 struct exp_parts fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias);
 
-/* The logarithm of 1 + u + tail as a sum of two, for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
-struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
-
 #endif

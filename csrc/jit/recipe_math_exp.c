@@ -118,31 +118,6 @@ REAL_RECIPE(sigmoid)
     out->re = MUL(MUL(y, SEL(negative, s.hi, K(1))), SEL(negative, s.lo, K(1)));
 }
 
-/* max(x, 0) + log(1 + e^-|x|) */
-fr_status
-recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    const fr_dtype t = FR_F64;
-    fr_mval x = in[0].re;
-
-    if (in_type == FR_F32) {
-        fr_mval w = widen(c, x);
-        fr_mval z = exp_short(c, or_nothing_short(c, NEG(ABS(w)), M_LN2));
-
-        out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
-    } else {
-        fr_mval a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
-        struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
-        fr_mval whole = scale(c, t, z.e.hi, z.biased);
-        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
-        struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
-        fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
-
-        out->re = SEL(LT(x, K(INFINITY)), y, x);
-    }
-    return c->st;
-}
-
 /* sinh x, or cosh x, of a = |x| as e^a / 2 -+ 1 / (2 e^a), a quarter of it against overflow; for a below 1 sinh is a
  * polynomial. */
 static fr_mval

@@ -160,12 +160,6 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     return (struct two){sum.hi, lo};
 }
 
-struct two
-fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail)
-{
-    return log1p_parts(c, FR_F64, u, &tail, NULL, false);
-}
-
 REAL_RECIPE(log1p)
 {
     fr_mval u = in[0].re, whole = ADD(u, K(1));
@@ -252,6 +246,31 @@ REAL_RECIPE(arctanh)
 }
 
 /* ---- sums of powers ---- */
+
+/* max(x, 0) + log(1 + e^-|x|) */
+fr_status
+recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, x);
+        fr_mval z = exp_short(c, or_nothing_short(c, NEG(ABS(w)), M_LN2));
+
+        out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
+    } else {
+        fr_mval a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
+        struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
+        fr_mval whole = scale(c, t, z.e.hi, z.biased), tail = scale(c, t, z.e.lo, z.biased);
+        struct two l = log1p_parts(c, t, whole, &tail, NULL, false);
+        struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
+        fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
+
+        out->re = SEL(LT(x, K(INFINITY)), y, x);
+    }
+    return c->st;
+}
 
 /* big + log(1 + e^d), d = small - big, in base 2 if `two`. */
 static fr_mval
