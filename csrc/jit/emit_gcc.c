@@ -90,10 +90,7 @@ emit_mid(struct emit *e, int s)
     char           name[24];
 
     snprintf(name, sizeof name, "mid_%d", s);
-    fn = fr_emit_new_function(
-        e, GJ_FUNCTION_INTERNAL, name, 3,
-        (gj_type *[]){fr_emit_pointer_to(e, c->t_bytes), c->t_bytes, c->t_bytes},
-        (gj_rvalue * *[]){&e->ptr, &e->scalars, &e->slots});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "Bbb", &e->ptr, &e->scalars, &e->slots);
     e->stride = NULL;
     memset(e->val, 0, sizeof e->val);
     memset(e->wanted, 0, sizeof e->wanted);
@@ -222,11 +219,8 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
     gj_rvalue         *step[FR_MAX_OPERANDS];
     struct fr_gcc_loop l;
 
-    fr_emit_new_function(
-        e, GJ_FUNCTION_EXPORTED, "frit_rows", 7,
-        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                      fr_emit_pointer_to(e, i64), i64, i64, bytes, bytes},
-        (gj_rvalue * *[]){&ptr, &row_stride, &stride, &n_rows, &n, &scalars, &scratch});
+    fr_emit_new_function(e, GJ_FUNCTION_EXPORTED, "frit_rows", "BIIiibb", &ptr, &row_stride, &stride, &n_rows, &n, &scalars,
+                         &scratch);
     row = fr_gcc_array(c, bytes, n_operands);
     slot_array = fr_gcc_array(c, i64, (int)(sizeof(struct fr_slot) / 8 * e->nest->n_insts));
     slots = fr_gcc_place(c, slot_array, 0);
@@ -263,18 +257,13 @@ static gj_function *
 emit_piece(struct emit *e, int s, gj_function *stage)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_rvalue     *args[9];
     gj_function   *fn;
     char           name[24];
 
     snprintf(name, sizeof name, "piece_%d", s);
-    fn = fr_emit_new_function(
-        e, GJ_FUNCTION_INTERNAL, name, 8,
-        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64), i64, i64, bytes,
-                      bytes, bytes, bytes},
-        (gj_rvalue * *[]){&args[0], &args[1], &args[2], &args[3], &args[4], &args[5], &args[6],
-                          &args[7]});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "BIiibbbb", &args[0], &args[1], &args[2], &args[3], &args[4],
+                              &args[5], &args[6], &args[7]);
     args[8] = first_elem(e, fr_emit_ahead_in_row(e, args[3]));
     call_function(e, stage, 9, args);
     fr_gcc_return(c);

@@ -2,32 +2,33 @@
  * calls. */
 #include "jit/emit_gcc_int.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 enum { MAX_PARAMS = 9 };
 
 gj_function *
-fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types,
-                     gj_rvalue **const *params)
+fr_emit_new_function(struct emit *e, int kind, const char *name, const char *types, ...)
 {
     struct fr_gcc *c = &e->c;
     gj_param      *p[MAX_PARAMS];
     char           full[64];
+    va_list        ap;
+    int            n = 0;
 
+    for (; types[n]; n++) {
+        gj_type *type = types[n] == 'i' || types[n] == 'I' ? c->t_i64 : c->t_bytes;
+
+        p[n] = c->g->context_new_param(c->ctxt, NULL, types[n] < 'a' ? c->g->type_get_pointer(type) : type, "p");
+    }
     snprintf(full, sizeof full, "%s_%s", name, e->name);
-    for (int i = 0; i < n; i++)
-        p[i] = c->g->context_new_param(c->ctxt, NULL, types[i], "p");
     c->fn = c->g->context_new_function(c->ctxt, NULL, kind, c->t_void, full, n, p, 0);
     c->at = fr_gcc_block(c);
+    va_start(ap, types);
     for (int i = 0; i < n; i++)
-        *params[i] = c->g->param_as_rvalue(p[i]);
+        *va_arg(ap, gj_rvalue **) = c->g->param_as_rvalue(p[i]);
+    va_end(ap);
     return c->fn;
-}
-
-gj_type *
-fr_emit_pointer_to(struct emit *e, gj_type *type)
-{
-    return e->c.g->type_get_pointer(type);
 }
 
 /* ---- one instruction ------------------------------------------------------------------------- */

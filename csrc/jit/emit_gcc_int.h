@@ -175,9 +175,9 @@ row_of_block(struct emit *e, const struct source *s, int u)
 }
 
 /* ---- emit_gcc_inst.c: functions, single instructions, elements of memory --------------------- */
-gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
-                                  gj_type *const *types, gj_rvalue **const *params);
-gj_type *fr_emit_pointer_to(struct emit *e, gj_type *type);
+/* types: a letter for each parameter, i64 or b(ytes), a capital one for a pointer to such; then where each is put, a
+ * gj_rvalue **. */
+gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, const char *types, ...);
 struct fr_gval *fr_emit_value(struct emit *e, int i);
 void fr_emit_ops(struct emit *e, int i, int n);
 void fr_emit_close_wanted(struct emit *e);

@@ -564,20 +564,14 @@ gj_function *
 fr_emit_stage(struct emit *e, int s)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_function   *fn;
     char           name[24];
     uint8_t        runs[FR_MAX_INSTS];
     bool           complex_trees = false, real_trees = false;
 
     snprintf(name, sizeof name, "stage_%d", s);
-    fn =
-        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 9,
-                             (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                                           i64, i64, bytes, bytes, bytes, bytes,
-                                           fr_emit_pointer_to(e, i64)},
-                             (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
-                                               &e->slots, &e->slots_out, &e->scratch, &e->prefetch});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "BIiibbbbI", &e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
+                              &e->slots, &e->slots_out, &e->scratch, &e->prefetch);
     fr_emit_find_asked(e, s);
     fr_nest_stage_runs(e->nest, s, true, e->runs);
     for (int i = 0; i < (int)e->nest->n_insts; i++) {

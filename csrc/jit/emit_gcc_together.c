@@ -99,16 +99,14 @@ gj_function *
 fr_emit_together(struct emit *e)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
+    gj_type       *i64 = c->t_i64;
     gj_function   *fn;
     gj_block      *body, *done;
 
     if (!may_go_together(e))
         return NULL;
-    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, "together", 5,
-                              (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                                            fr_emit_pointer_to(e, i64), i64, bytes},
-                              (gj_rvalue * *[]){&e->ptr, &e->stride, &e->row_stride, &e->n, &e->scalars});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, "together", "BIIib", &e->ptr, &e->stride, &e->row_stride, &e->n,
+                              &e->scalars);
     e->j = fr_gcc_var(c, i64);
     e->n_blocks = fr_gcc_var(c, i64);
     fr_gcc_set(c, e->j, fr_gcc_i64(c, 0));
