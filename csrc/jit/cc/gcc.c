@@ -386,75 +386,52 @@ usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
 static gj_rvalue *
 expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals, const struct fr_gval *args)
 {
+    enum { BINARY = 1, COMPARES };
     static const struct {
-        uint8_t is_binary, gj;
+        uint8_t kind, gj;
     } plain[FR_N_MOPS] = {
-        [FR_M_ADD] = {1, GJ_PLUS},   [FR_M_SUB] = {1, GJ_SUB},     [FR_M_MUL] = {1, GJ_MULT},
-        [FR_M_DIV] = {1, GJ_DIVIDE}, [FR_M_IDIV] = {1, GJ_DIVIDE}, [FR_M_IREM] = {1, GJ_MODULO},
-        [FR_M_AND] = {1, GJ_AND},    [FR_M_OR] = {1, GJ_OR},       [FR_M_XOR] = {1, GJ_XOR},
-        [FR_M_SHL] = {1, GJ_LSHIFT}, [FR_M_SHR] = {1, GJ_RSHIFT},
+        [FR_M_ADD] = {BINARY, GJ_PLUS},   [FR_M_SUB] = {BINARY, GJ_SUB},     [FR_M_MUL] = {BINARY, GJ_MULT},
+        [FR_M_DIV] = {BINARY, GJ_DIVIDE}, [FR_M_IDIV] = {BINARY, GJ_DIVIDE}, [FR_M_IREM] = {BINARY, GJ_MODULO},
+        [FR_M_AND] = {BINARY, GJ_AND},    [FR_M_OR] = {BINARY, GJ_OR},       [FR_M_XOR] = {BINARY, GJ_XOR},
+        [FR_M_SHL] = {BINARY, GJ_LSHIFT}, [FR_M_SHR] = {BINARY, GJ_RSHIFT},  [FR_M_EQ] = {COMPARES, GJ_EQ},
+        [FR_M_NE] = {COMPARES, GJ_NE},    [FR_M_LT] = {COMPARES, GJ_LT},     [FR_M_LE] = {COMPARES, GJ_LE},
     };
     const fr_dtype d = in->type;
     gj_rvalue     *x[3] = {vals[in->a], vals[in->b], vals[in->c]};
     fr_dtype       from = c->code.inst[in->a].type;
 
     c->needs_libm |= in->op == FR_M_FMOD || (in->op == FR_M_FMA && !c->has_fma);
-    if (plain[in->op].is_binary)
+    if (plain[in->op].kind == BINARY)
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
+    if (plain[in->op].kind == COMPARES)
+        return fr_gcc_cmp(c, plain[in->op].gj, x[0], x[1]);
     switch ((enum fr_mop)in->op) {
     case FR_M_INPUT:
         if ((d == FR_F32 || d == FR_I32) && args[in->imm / 2].wide)
             return args[in->imm / 2].wide;
         return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
-    case FR_M_CONST:
-        return fr_gcc_bits(c, d, in->imm);
-    case FR_M_NEG:
-        return fr_dtype_is_float(d) ? change_sign(c, FR_M_NEG, d, x[0])
-                                    : unary(c, GJ_MINUS, d, x[0]);
-    case FR_M_NOT:
-        return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
+    case FR_M_CONST: return fr_gcc_bits(c, d, in->imm);
+    case FR_M_NEG: return fr_dtype_is_float(d) ? change_sign(c, FR_M_NEG, d, x[0]) : unary(c, GJ_MINUS, d, x[0]);
+    case FR_M_NOT: return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
     case FR_M_FMA:
         for (int k = 0; k < 3; k++)
             x[k] = fma_operand(c, d, vals, (fr_mval[]){in->a, in->b, in->c}[k]);
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
-    case FR_M_DIVBY:
-        return divide_by(c, d, x[0], x[1], x[2]);
-    case FR_M_DIVFEW:
-        return divide_few(c, d, x[0], x[1], x[2]);
-    case FR_M_FMOD:
-        return call_fmod(c, d, x);
-    case FR_M_SQRT:
-        return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
-    case FR_M_ABS:
-        return change_sign(c, FR_M_ABS, d, x[0]);
+    case FR_M_DIVBY: return divide_by(c, d, x[0], x[1], x[2]);
+    case FR_M_DIVFEW: return divide_few(c, d, x[0], x[1], x[2]);
+    case FR_M_FMOD: return call_fmod(c, d, x);
+    case FR_M_SQRT: return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
+    case FR_M_ABS: return change_sign(c, FR_M_ABS, d, x[0]);
     case FR_M_FLOOR:
     case FR_M_CEIL:
-    case FR_M_TRUNC:
-        return round_to(c, in->op, d, x[0]);
-    case FR_M_RINT:
-        return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
-    case FR_M_MULHI:
-        return high_half(c, x[0], x[1]);
-    case FR_M_EQ:
-        return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
-    case FR_M_NE:
-        return fr_gcc_cmp(c, GJ_NE, x[0], x[1]);
-    case FR_M_LT:
-        return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
-    case FR_M_LE:
-        return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
-    case FR_M_RARE:
-        if (c->usual)
-            return usual_value(c, in, vals);
-        /* fallthrough */
-    case FR_M_SELECT:
-        return fr_gcc_select(c, d, x[0], x[1], x[2]);
-    case FR_M_CVT:
-        return value_conversion(c, from, d, x[0]);
-    case FR_M_BITCAST:
-        return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
-    default:
-        break;
+    case FR_M_TRUNC: return round_to(c, in->op, d, x[0]);
+    case FR_M_RINT: return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
+    case FR_M_MULHI: return high_half(c, x[0], x[1]);
+    case FR_M_RARE: return c->usual ? usual_value(c, in, vals) : fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_SELECT: return fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_CVT: return value_conversion(c, from, d, x[0]);
+    case FR_M_BITCAST: return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
+    default: break;
     }
     c->st = FR_ENOTSUP;
     return x[0];
