@@ -60,7 +60,7 @@ def build(kind, level="v3"):
         jit = csrc / "jit"
         sources += sorted(jit.glob("recipe_math*.c")) + [jit / "micro.c"]
         sources += [csrc / "base" / f for f in ("alloc.c", "status.c", "log.c", "env.c", "tune.c")]
-        parts = sources + sorted(jit.glob("recipe_math*.h")) + [jit / "build.h", jit / "micro.h"]
+        parts = sources + sorted(jit.glob("recipe_math*.h")) + [jit / f for f in ("build.h", "micro.h", "recipe_int.h")]
     else:
         parts = sources
     digest = hashlib.sha256(b"".join(p.read_bytes() for p in parts) + str(flags).encode())

@@ -1,7 +1,11 @@
 """What the tests share: comparing a result with NumPy's, bit by bit or within a few ULP."""
+import atexit
+import glob
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -13,6 +17,64 @@ SOAK = os.environ.get("FRIT_SOAK", "") not in ("", "0")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "shared")  # programs, data
 BOTH_WAYS = [pytest.param("always", marks=pytest.mark.own), "interpret"]     # of a setting "jit"; compiled once is enough
+
+
+_objects, _folder = {}, []
+
+
+def in_csrc(*patterns):
+    return [f for p in patterns for f in sorted(glob.glob(os.path.join(ROOT, "csrc", p)))]
+
+
+def objects(sources, *flags):
+    """The object files of C sources, each compiled once with these flags for all tests of this process."""
+    if not _folder:
+        _folder.append(tempfile.mkdtemp(prefix="frit-objects-"))
+        atexit.register(shutil.rmtree, _folder[0], ignore_errors=True)
+    keys, running = [(str(s), flags) for s in sources], []
+    for key in keys:
+        if key in _objects:
+            continue
+        _objects[key] = os.path.join(_folder[0], f"{len(_objects)}.o")
+        if len(running) == 2:
+            assert running.pop(0).wait() == 0
+        running.append(subprocess.Popen([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE=", f"-I{ROOT}/csrc", *flags,
+                                         "-c", key[0], "-o", _objects[key]]))
+    assert all([r.wait() == 0 for r in running])
+    return [_objects[key] for key in keys]
+
+
+# How parts of csrc are compiled apart, and with its assertions.
+APART = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+ASSERTED = (*APART, "-DFR_DEBUG")
+MICRO_CODE = ("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
+REFERENCE = ("backends/ref/ref.c", "backends/ref/micro_eval.c")
+
+
+def newest(*files):
+    return max(os.stat(f).st_mtime for f in files)
+
+
+def generator():
+    """The program that prints the block kernels: setup.py's, or one compiled here if that is older than its sources."""
+    sources = in_csrc("jit/gen/*.[ch]", "jit/emit_text*", "jit/*.h", "ir/op*", "core/dtype*", "base/*", *MICRO_CODE)
+    for program in glob.glob(os.path.join(ROOT, "build/temp.*/release/gen")):
+        if newest(program) >= newest(*sources):
+            return program
+    made = objects(in_csrc("jit/gen/*.c", "jit/emit_text.c", *MICRO_CODE), *APART)
+    subprocess.run([os.environ.get("CC", "cc"), "-o", _folder[0] + "/gen", *made, "-lm", "-lpthread"], check=True)
+    return _folder[0] + "/gen"
+
+
+def block_kernels(level, *flags):
+    """Objects of the block kernels of a level: setup.py's, or compiled here with these flags."""
+    program = generator()
+    folder, made = os.path.dirname(program), glob.glob(os.path.join(os.path.dirname(program), f"obj-{level}/kernels/*.o"))
+    if made and newest(folder + "/kernels", *glob.glob(folder + "/kernels/*"), *in_csrc("backends/cpu/*.h")) <= min(map(newest, made)):
+        return made
+    folder = tempfile.mkdtemp(dir=_folder[0])
+    subprocess.run([program, folder, "4"], check=True)
+    return objects(sorted(glob.glob(folder + "/kernels_*.c")), "-fPIC", f"-DFR_LEVEL={level}", *flags)
 
 
 def machine_code(folder, setup, expression, **settings):

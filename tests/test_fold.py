@@ -184,7 +184,7 @@ def test_random_programs_without_a_pass(skip):
         import os
         from tests.fuzz.programs import draw
         from tests.fuzz.run import compare
-        for seed in range(30 if os.environ.get("FRIT_JIT") == "always" else 100):
+        for seed in range(15 if os.environ.get("FRIT_JIT") == "always" else 100):
             wrong = compare(draw(seed).lines)
             assert not wrong, (seed, wrong)
     """)

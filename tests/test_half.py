@@ -33,6 +33,7 @@ print(frit._core.show_config()["isa"], frit.wait_for_compiles(60) and frit.stats
 """
 
 
+@pytest.mark.own
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has no such instructions")
 @pytest.mark.parametrize("level", ["v4", "v3", "v2"])
 def test_compiled_code_has_the_instructions(tmp_path, level):

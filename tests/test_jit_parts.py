@@ -18,7 +18,7 @@ import pytest
 
 import frit
 
-from .common import SOAK
+from .common import APART, MICRO_CODE, REFERENCE, SOAK, in_csrc, objects
 from .launch_nests import DTYPES, Nest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -37,37 +37,16 @@ if "avx512vl" in FLAGS:
 # Of what takes long, the narrowest registers wait for the soak.
 SLOW_LEVELS = [pytest.param(k, marks=pytest.mark.soak) if k == "v2" else k for k in LEVELS]
 BEST = list(LEVELS.values())[-1] if FLAGS else ""
-COMMON = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-ffp-contract=off",
-          "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-D_GNU_SOURCE",
-          f"-I{ROOT / 'csrc'}"]
-
-
-def sources(*patterns):
-    return [str(p) for pattern in patterns for p in sorted((ROOT / "csrc").glob(pattern))]
 
 
 def build(directory):
     """The test library and a helper program of its own."""
-    shared = sources("jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c", "core/dtype.c", "base/*.c")
-    parts = sources(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "exec", "key", "load", "memo")),
-                    "backends/ref/ref.c", "backends/ref/micro_eval.c")
-    helper = sources("jit/cc/*.c", "jit/emit_gcc*.c")
-    objects = {}
-    jobs = []
-    for s in {*shared, *parts, *helper, str(ROOT / "tests/c/test_jit.c")}:
-        objects[s] = os.path.join(directory, s.replace("/", "_") + ".o")
-        jobs.append(["cc", *COMMON, "-c", s, "-o", objects[s]])
-    running = []
-    for j in jobs:
-        if len(running) >= 2:
-            assert running.pop(0).wait() == 0
-        running.append(subprocess.Popen(j))
-    assert all(r.wait() == 0 for r in running)
-    subprocess.run(["cc", "-o", f"{directory}/frit-cc", *(objects[s] for s in helper + shared), "-lm",
-                    "-lpthread", "-ldl"], check=True)
-    subprocess.run(["cc", "-shared", "-o", f"{directory}/test_jit.so",
-                    *(objects[s] for s in [*shared, *parts, str(ROOT / "tests/c/test_jit.c")]), "-lm",
-                    "-lpthread", "-ldl"], check=True)
+    shared = objects(in_csrc(*MICRO_CODE), *APART)
+    helper = objects(in_csrc("jit/cc/*.c", "jit/emit_gcc*.c"), *APART)
+    parts = objects([*in_csrc(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "exec", "key", "load", "memo")), *REFERENCE),
+                     ROOT / "tests/c/test_jit.c"], *APART)
+    subprocess.run(["cc", "-o", f"{directory}/frit-cc", *helper, *shared, "-lm", "-lpthread", "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-o", f"{directory}/test_jit.so", *shared, *parts, "-lm", "-lpthread", "-ldl"], check=True)
 
 
 class Jit:

@@ -3,7 +3,6 @@
 The C files are built here into a library of their own (tests/c/test_launch.c); with FRIT_TEST_LAUNCH_LIB that library
 is taken instead."""
 
-import glob
 import itertools
 import os
 import platform
@@ -12,55 +11,30 @@ import subprocess
 import numpy as np
 import pytest
 
+from .common import APART, MICRO_CODE, REFERENCE, block_kernels, in_csrc, objects
 from .launch_nests import CODES, DTYPES, Bound, Launcher, Nest, evaluate
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CSRC = os.path.join(ROOT, "csrc")
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
-         "-fvisibility=hidden", f"-I{CSRC}"]
+LEVEL, MARCH = ("v3", ["-march=x86-64-v3"]) if platform.machine() == "x86_64" else ("generic", [])
+CPU = ("program", "pairs", "describe", "interp", "interp_long", "space", "shape", "stream", "long_rows", "short_rows", "tiles",
+       "cost", "duel", "launch", "reduce", "reduce_rows", "copy", "pool")
 
 
-def cc(*args):
-    subprocess.run([os.environ.get("CC", "cc"), *FLAGS, *args], check=True)
-
-
-def sources(*patterns):
-    return [f for p in patterns for f in sorted(glob.glob(os.path.join(CSRC, p)))]
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    """The block kernels of one level, as object files; (their folder, the level)."""
-    folder = str(tmp_path_factory.mktemp("kernels"))
-    level, march = ("v3", ["-march=x86-64-v3"]) if platform.machine() == "x86_64" else ("generic", [])
-    cc("-O0", "-o", f"{folder}/gen", *sources("jit/gen/*.c"), *common(), "-lm")
-    subprocess.run([f"{folder}/gen", folder, "4"], check=True)
-    files = sorted(glob.glob(f"{folder}/kernels_*.c")) + sources("backends/cpu/reduce.inc.c", "backends/cpu/shuffle.inc.c")
-    jobs = [subprocess.Popen([os.environ.get("CC", "cc"), *FLAGS, "-O1", f"-DFR_LEVEL={level}", *march, "-c", f, "-o",
-                              f"{folder}/k{i}.o"]) for i, f in enumerate(files)]
-    assert not any([j.wait() for j in jobs])
-    return folder, level
-
-
-def common():
-    return sources("base/*.c", "core/dtype.c", "ir/op.c", "jit/loop.c", "jit/micro.c", "jit/recipe*.c", "jit/emit_text.c")
-
-
-def link(kernels, *how):
-    folder, level = kernels
-    cpu = ("program", "pairs", "describe", "interp", "interp_long", "space", "shape", "stream", "long_rows", "short_rows", "tiles",
-           "cost", "duel", "launch", "reduce", "reduce_rows", "copy", "pool")
-    cc("-O1", "-g", f"-DTEST_LEVEL={level}", *how, os.path.join(ROOT, "tests/c/test_launch.c"), *common(),
-       *sources("backends/hooks.c", "backends/ref/ref.c", "backends/ref/micro_eval.c", *(f"backends/cpu/{f}.c" for f in cpu)), *glob.glob(f"{folder}/k*.o"), "-lm", "-lpthread")
+def link(out, *how):
+    made = block_kernels(LEVEL, *APART, *MARCH)
+    made += objects(in_csrc("backends/cpu/reduce.inc.c", "backends/cpu/shuffle.inc.c"), *APART, f"-DFR_LEVEL={LEVEL}", *MARCH)
+    made += objects(in_csrc("backends/hooks.c", "jit/emit_text.c", *MICRO_CODE, *REFERENCE, *(f"backends/cpu/{f}.c" for f in CPU)),
+                    *APART)
+    made += objects([os.path.join(ROOT, "tests/c/test_launch.c")], *APART, f"-DTEST_LEVEL={LEVEL}", *how)
+    subprocess.run([os.environ.get("CC", "cc"), *how, "-o", out, *made, "-lm", "-lpthread"], check=True)
 
 
 @pytest.fixture(scope="module")
-def launcher(request):
+def launcher(tmp_path_factory):
     path = os.environ.get("FRIT_TEST_LAUNCH_LIB")
     if not path:
-        kernels = request.getfixturevalue("kernels")
-        path = f"{kernels[0]}/liblaunch.so"
-        link(kernels, "-shared", "-o", path)
+        path = str(tmp_path_factory.mktemp("launch") / "liblaunch.so")
+        link(path, "-shared")
     return Launcher(path)
 
 
@@ -788,11 +762,11 @@ def test_code_is_called(launcher):
     launcher.free(k)
 
 
-def test_c_program(request, tmp_path):
+def test_c_program(tmp_path):
     """Failing allocations, launches from several threads, cancelling."""
     if os.environ.get("FRIT_TEST_LAUNCH_LIB"):
         pytest.skip("belongs to the build")
-    link(request.getfixturevalue("kernels"), "-DTEST_MAIN", "-o", str(tmp_path / "program"))
+    link(str(tmp_path / "program"), "-DTEST_MAIN")
     subprocess.run([tmp_path / "program"], check=True)
 
 

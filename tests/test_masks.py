@@ -67,6 +67,7 @@ def test_elements(dtype, alone):
     check_sizes(dtype)
 
 
+@pytest.mark.own
 @pytest.mark.parametrize("level", ["v4", "v3", "v2", "generic"])
 def test_elements_with_other_instructions(level):
     code = "import tests.test_masks as t; t.check_all([0, 1, 63, 64, 65, 70, 200, 1000, 5001]); print(not t.handed())"

@@ -20,6 +20,7 @@ FIRST_CACHE = re.compile(rb"\x0f\x18[\x08-\x0f\x48-\x4f\x88-\x8f]")     # prefet
 SECOND_CACHE = re.compile(rb"\x0f\x18[\x10-\x17\x50-\x57\x90-\x97]")    # prefetcht1
 
 
+@pytest.mark.own
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
 @pytest.mark.parametrize("expression,first,second", [
     # Two of each operand: a step is four blocks of the eight numbers that a sum has in registers.
@@ -55,6 +56,7 @@ def test_which_rows_are_asked_for(expression, ahead, behind):
         assert (text.count(" prefetch\n"), text.count(" prefetch-row")) == want
 
 
+@pytest.mark.own
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_stencils_ask(tmp_path, limit):

@@ -9,6 +9,8 @@ import tempfile
 import numpy as np
 import pytest
 
+from .common import ASSERTED, MICRO_CODE, REFERENCE, generator, in_csrc, objects
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DTYPES = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
           "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16,
@@ -18,15 +20,8 @@ DTYPES = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i6
 def lib():
     with tempfile.TemporaryDirectory() as tmp:
         so = os.path.join(tmp, "test_recipe.so")
-        csrc = ROOT / "csrc"
-        sources = [ROOT / "tests/c/test_recipe.c", *sorted((csrc / "jit").glob("recipe*.c")),
-                   csrc / "jit/micro.c", csrc / "jit/loop.c", csrc / "ir/op.c",
-                   csrc / "backends/ref/ref.c", csrc / "backends/ref/micro_eval.c",
-                   csrc / "core/dtype.c", *sorted((csrc / "base").glob("*.c"))]
-        subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared",
-                        "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-                        "-fvisibility=hidden", "-DFR_DEBUG", f"-I{csrc}", *map(str, sources), "-o",
-                        so, "-lm", "-lpthread"], check=True)
+        made = objects([ROOT / "tests/c/test_recipe.c", *in_csrc(*MICRO_CODE, *REFERENCE)], *ASSERTED)
+        subprocess.run(["cc", "-shared", *made, "-o", so, "-lm", "-lpthread"], check=True)
         cdll = ctypes.CDLL(so)
         cdll.test_op_name.restype = ctypes.c_char_p
         yield cdll
@@ -218,12 +213,7 @@ def test_a_division_stands_for_many_terms(lib, name, code, most):
 def printed(tmp_path_factory):
     """The block kernels as the generator prints them, by name."""
     out = tmp_path_factory.mktemp("gen")
-    csrc = ROOT / "csrc"
-    sources = [*(csrc / "jit/gen").glob("*.c"), *(csrc / "jit").glob("emit_text*.c"), csrc / "jit/micro.c",
-               *(csrc / "jit").glob("recipe*.c"), csrc / "ir/op.c", csrc / "core/dtype.c", *(csrc / "base").glob("*.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O0", "-D_GNU_SOURCE", "-ffp-contract=off", f"-I{csrc}", *map(str, sources),
-                    "-o", str(out / "gen"), "-lm", "-lpthread"], check=True)
-    subprocess.run([str(out / "gen"), str(out), "1"], check=True)
+    subprocess.run([generator(), str(out), "1"], check=True)
     parts = (out / "kernels_0.c").read_text().split("#define SELF K(")[1:]
     return {part[:part.index(")")]: part for part in parts}
 

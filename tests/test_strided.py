@@ -22,6 +22,7 @@ MULTIPLIES = {      # VEX without a second source in memory; the third bit of it
 }
 
 
+@pytest.mark.own
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="compiles nothing; or has other instructions")
 @pytest.mark.parametrize("expression", ["a[::3] * b[::3] * 2", "a[::-1] * b[::5][:2000] * a[:2000]",
                                         "(a[::-1] * b[:2000]).reshape(40, 50) * 2"])

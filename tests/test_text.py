@@ -5,7 +5,6 @@ any NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel
 thread by thread on the processor, and on a device where there is one.
 `python -m tests.test_text --bless` rewrites what tests/golden/text expects."""
 import ctypes
-import glob
 import os
 import pathlib
 import platform
@@ -21,6 +20,7 @@ import pytest
 import frit
 
 from . import gpu
+from .common import ASSERTED, MICRO_CODE, REFERENCE, block_kernels, in_csrc, objects
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = sorted((ROOT / "tests/golden/text").glob("*.nest"))
@@ -44,15 +44,9 @@ class Text(ctypes.Structure):
 
 
 def build_lib(tmp):
-    csrc = ROOT / "csrc"
     so = os.path.join(tmp, "text.so")
-    sources = [*(csrc / f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda")),
-               *(csrc / "jit").glob("recipe*.c"),
-               csrc / "jit/loop.c", csrc / "jit/micro.c", csrc / "ir/op.c", csrc / "core/dtype.c",
-               csrc / "backends/ref/ref.c", csrc / "backends/ref/micro_eval.c", *(csrc / "base").glob("*.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared",
-                    "-fPIC", "-DFR_DEBUG", f"-I{csrc}", *map(str, sources), "-o", so, "-lm",
-                    "-lpthread"], check=True)
+    made = objects(in_csrc(*(f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda", "source")), *MICRO_CODE, *REFERENCE), *ASSERTED)
+    subprocess.run(["cc", "-shared", *made, "-o", so, "-lm", "-lpthread"], check=True)
     lib = ctypes.CDLL(so)
     lib.fr_nest_pack.restype = lib.fr_nest_scratch.restype = ctypes.c_size_t
     lib.fr_alloc_live.restype = ctypes.c_long
@@ -646,31 +640,18 @@ def isa_level():
 @pytest.fixture(scope="module")
 def kernels(tmp):
     """The generator's output, compiled for this machine: pointers of maps and casts by name."""
-    csrc, out = ROOT / "csrc", os.path.join(tmp, "kernels")
-    os.mkdir(out)
-    sources = [*(csrc / "jit/gen").glob("*.c"), csrc / "jit/emit_text.c", csrc / "jit/micro.c",
-               *(csrc / "jit").glob("recipe*.c"), csrc / "ir/op.c", csrc / "core/dtype.c",
-               *(csrc / "base").glob("*.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{csrc}", *map(str, sources), "-o", out + "/gen",
-                    "-lm", "-lpthread"], check=True)
-    subprocess.run([out + "/gen", out, "4"], check=True)
     level, march = isa_level()
-    compiler = ["cc", "-std=gnu11", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fPIC",
-                "-Wall", "-Wextra", "-Werror", f"-DFR_LEVEL={level}", f"-I{csrc}", *march,
-                *FLAGS[:-1]]
-    files = sorted(glob.glob(out + "/*.c"))
-    running = []
-    for f in files:
-        running.append(subprocess.Popen([*compiler, "-c", f, "-o", f[:-2] + ".o"]))
-        if len(running) == 2:
-            assert running.pop(0).wait() == 0
-    assert all(r.wait() == 0 for r in running)
-    subprocess.run(["cc", "-shared", *(f[:-2] + ".o" for f in files), "-o", out + "/k.so", "-lm"],
-                   check=True)
-    dll = ctypes.CDLL(out + "/k.so")
+    made = block_kernels(level, "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-Wall", "-Wextra", "-Werror", *march,
+                         *FLAGS[:-1])
+    # (what setup.py compiles is hidden from other libraries)
+    code = f'extern const char fr_kernels_{level}; const void *kernels(void) {{ return &fr_kernels_{level}; }}'
+    subprocess.run(["cc", "-shared", "-fPIC", *made, "-x", "c", "-", "-o", os.path.join(tmp, "k.so"), "-lm"], input=code,
+                   text=True, check=True)
+    dll = ctypes.CDLL(os.path.join(tmp, "k.so"))
     n_ops = len(frit._core.op_table())
     n = len(DTYPES)
-    table = (ctypes.c_void_p * (1 + n_ops * n + n * n)).in_dll(dll, f"fr_kernels_{level}")
+    dll.kernels.restype = ctypes.c_void_p
+    table = (ctypes.c_void_p * (1 + n_ops * n + n * n)).from_address(dll.kernels())
     return dll, table, 1, 1 + n_ops * n
 
 

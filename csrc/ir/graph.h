@@ -60,6 +60,13 @@ fr_gnode_computes(const struct fr_gnode *n)
     return !n->dead && n->op != FR_OP_leaf && n->op != FR_OP_empty;
 }
 
+/* The layout over whose axes a node of a loop nest runs. */
+static inline const struct fr_layout *
+fr_gnode_domain(const struct fr_gnode *n)
+{
+    return n->op == FR_OP_store ? n->arg[2].layout : fr_op_reduces(n->op) ? n->arg[0].layout : n->layout;
+}
+
 /* The bits of a scalar that is known when the graph is made, or NULL. */
 static inline const uint64_t *
 fr_graph_constant(const struct fr_graph *g, int32_t scalar)

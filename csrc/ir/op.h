@@ -60,6 +60,8 @@ fr_op_by_element(fr_op op)
     return fr_op_info[op].class_ == FR_CLASS_MAP || op == FR_OP_cast;
 }
 
+static inline bool fr_op_reduces(fr_op op) { return fr_op_info[op].class_ == FR_CLASS_REDUCE; }
+
 /* Whether the row's kinds name that of dtype d. */
 static inline bool
 fr_op_takes(fr_op op, fr_dtype d)

@@ -89,7 +89,7 @@ check_axes(const struct fr_graph *g, const struct fr_gnode *n, int i)
 
     (void)g;
     (void)i;
-    if (fr_op_info[n->op].class_ != FR_CLASS_REDUCE)
+    if (!fr_op_reduces(n->op))
         return NULL;
     for (int d = 0; d < n->arg[0].layout->ndim; d++)
         if (!(n->axes >> d & 1)) {

@@ -60,8 +60,7 @@ home(char *buf, size_t cap)
 
     if (dir && *dir == '/')
         return dir;
-    if (getpwuid_r(geteuid(), &pw, buf, cap, &found) == 0 && found && pw.pw_dir &&
-        *pw.pw_dir == '/')
+    if (getpwuid_r(geteuid(), &pw, buf, cap, &found) == 0 && found && pw.pw_dir && *pw.pw_dir == '/')
         return pw.pw_dir;
     return NULL;
 }
@@ -297,8 +296,7 @@ struct part {
 };
 
 static fr_status
-write_file(int dir, const char *name, const struct part *parts, int n_parts, bool replace,
-           struct fr_err *err)
+write_file(int dir, const char *name, const struct part *parts, int n_parts, bool replace, struct fr_err *err)
 {
     char      tmp[NAME_LEN];
     int       fd;
@@ -337,8 +335,7 @@ open_private(int dir, const char *name, struct stat *st)
 
     if (fd < 0)
         return -1;
-    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
-        !(st->st_mode & 022))
+    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 022))
         return fd;
     close(fd);
     errno = EPERM;
@@ -393,8 +390,7 @@ begin(struct fr_err *err)
         return -1;
     if (have_secret)
         return dir;
-    if (fstatat(dir, "key", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
-        make_secret(dir, err) != FR_OK)
+    if (fstatat(dir, "key", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT && make_secret(dir, err) != FR_OK)
         goto fail;
     if (read_secret(dir, err) != FR_OK)
         goto fail;

@@ -20,7 +20,7 @@ void fr_compile_want(const struct fr_nest *, bool lookup_only,
                      void (*ready)(void *arg, const struct fr_nest_code *code), void *arg);
 /* Whoever was given code does not run it any more: what nobody wants may be unloaded. On any thread, without a lock. */
 void fr_compile_release(const struct fr_nest_code *);
-/* Wakes the manager thread if it is asleep and something is wanted: 4 to 9 us on a virtual machine. */
+/* Wakes the manager thread if it is asleep and something is wanted: a system call. */
 void fr_compile_nudge(void);
 /* Starts the manager thread, if it does not run: it takes as long as a small evaluation, so better before the first
  * of a loop than within. */

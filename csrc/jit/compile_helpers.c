@@ -26,11 +26,7 @@ enum {
 
 static struct fr_manager *const m = &fr_manager;
 
-static struct fr_jobs *
-work_of(const struct fr_helper *h)
-{
-    return &m->work[h - m->helper];
-}
+static struct fr_jobs *work_of(const struct fr_helper *h) { return &m->work[h - m->helper]; }
 
 static int
 max_helpers(void)
@@ -45,11 +41,7 @@ stop_helper(struct fr_helper *h)
         fr_helper_stop(h);
 }
 
-static bool
-is_batch(const struct fr_jobs *l)
-{
-    return l->first && l->first->next;
-}
+static bool is_batch(const struct fr_jobs *l) { return l->first && l->first->next; }
 
 /* Whatever went wrong with the object of several nests, each is compiled again, alone. */
 static void
@@ -114,11 +106,7 @@ in_progress(const struct fr_key *key)
     return false;
 }
 
-static int
-n_insts(const struct fr_job *j)
-{
-    return (int)(j->n_nest / sizeof(struct fr_inst));
-}
+static int n_insts(const struct fr_job *j) { return (int)(j->n_nest / sizeof(struct fr_inst)); }
 
 /* Takes the first job that no helper works on yet out of the todo list, as m->current; of those that
  * may join `others`, if there are any. */

@@ -131,7 +131,7 @@ static struct fr_names
 slot_names(const char *slots, int inst, fr_dtype d)
 {
     struct fr_names n;
-    const fr_dtype  m = fr_text_machine(d);
+    const fr_dtype  m = fr_machine_type(d);
 
     for (int p = 0; p < 2; p++)
         snprintf(n.s[p], sizeof n.s[p], "%s[%d].v.%s[%d]", slots, inst,
@@ -182,8 +182,7 @@ write_stage_fn(struct fr_writer *w, int s, bool rowbuf)
         struct fr_names       slot = slot_names("slots", (int)i, in->dtype);
 
         if (in->level == FR_LEVEL_ROW && in->stage <= s && fr_is_shared(nest, (int)i))
-            for (int p = 0; p < fr_parts(in->dtype); p++)
-                W("    %s = %s;\n", r.s[p], slot.s[p]);
+            fr_write_store(w, in->dtype, &r, &slot, "");
     }
     for (int kind = 0; kind <= FR_PASS_MAIN; kind++) {
         if (!fr_pass_find(w, s, (enum fr_pass_kind)kind, rowbuf, &pass))

@@ -151,8 +151,7 @@ write_block_tree(struct fr_writer *w, const struct fr_pass *pass)
       "            n -= half;\n        } else {\n            n = half;\n        }\n    }\n"
       "    return n;\n}\n",
       nodes, tag, nodes / 2, 16 * lanes, tag);
-    W("\nstatic __device__ inline struct sums_%s\nblock_%s(const struct row *r, int64_t n", tag,
-      tag);
+    W("\nstatic __device__ inline struct sums_%s\nblock_%s(const struct row *r, int64_t n", tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
     W(")\n{\n    __shared__ struct sums_%s part[%d];\n    const int node = threadIdx.x / %d;\n"
@@ -193,8 +192,7 @@ write_gather(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
         return;
     }
     write_shuffle(w, pass, false);
-    W("\nstatic __device__ inline void\njoin_%s(struct accs_%s *a, struct accs_%s b)\n{\n", tag,
-      tag, tag);
+    W("\nstatic __device__ inline void\njoin_%s(struct accs_%s *a, struct accs_%s b)\n{\n", tag, tag, tag);
     fr_write_join(w, pass);
     W("}\n\nstatic __device__ inline void\ngather_%s(struct accs_%s *a)\n{\n"
       "    __shared__ struct accs_%s all[%d];\n\n    for (int k = 1; k < 32; k *= 2)\n"

@@ -43,9 +43,8 @@ static bool
 read_elsewhere(const struct emit *e, int i, int s)
 {
     for (int u = i + 1; u < (int)e->nest->n_insts; u++)
-        for (int k = 0; k < n_args(inst(e, u)); k++)
-            if (inst(e, u)->a[k] == i &&
-                (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
+        for (int k = 0; k < fr_nest_n_args(inst(e, u)); k++)
+            if (inst(e, u)->a[k] == i && (inst(e, u)->level == FR_LEVEL_FULL || inst(e, u)->stage != s))
                 return true;
     return false;
 }
@@ -57,7 +56,7 @@ emit_row_inst(struct emit *e, int i, int s)
     const struct fr_inst *in = inst(e, i);
     gj_rvalue            *zero = fr_gcc_i64(c, 0);
 
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (!e->val[0][in->a[k]].re)
             e->val[0][in->a[k]] = fr_emit_load_slot(e, inst(e, in->a[k])->dtype, e->slots,
                                                     (int64_t)sizeof(struct fr_slot) * in->a[k]);
@@ -91,24 +90,20 @@ emit_mid(struct emit *e, int s)
     char           name[24];
 
     snprintf(name, sizeof name, "mid_%d", s);
-    fn = fr_emit_new_function(
-        e, GJ_FUNCTION_INTERNAL, name, 3,
-        (gj_type *[]){fr_emit_pointer_to(e, c->t_bytes), c->t_bytes, c->t_bytes},
-        (gj_rvalue * *[]){&e->ptr, &e->scalars, &e->slots});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "Bbb", &e->ptr, &e->scalars, &e->slots);
     e->stride = NULL;
     memset(e->val, 0, sizeof e->val);
     memset(e->wanted, 0, sizeof e->wanted);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        for (int k = 0; k < n_args(inst(e, i)); k++)
+        for (int k = 0; k < fr_nest_n_args(inst(e, i)); k++)
             if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s)
                 e->wanted[inst(e, i)->a[k]] = 1;
     fr_emit_close_wanted(e);
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s &&
-            inst(e, i)->kind != FR_INST_REDUCE)
+        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s && inst(e, i)->kind != FR_INST_REDUCE)
             emit_row_inst(e, i, s);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     return fn;
 }
 
@@ -116,8 +111,7 @@ static bool
 mid_does_something(const struct emit *e, int s)
 {
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s &&
-            inst(e, i)->kind != FR_INST_REDUCE)
+        if (inst(e, i)->level == FR_LEVEL_ROW && inst(e, i)->stage == s && inst(e, i)->kind != FR_INST_REDUCE)
             return true;
     return false;
 }
@@ -142,14 +136,13 @@ finish_reductions(struct emit *e, int s, gj_rvalue *slots)
         if (fr_op_finds_index(in->op)) {
             v = fr_emit_load_slot(e, FR_I64, slots, at + (int64_t)offsetof(struct fr_slot, index));
         } else if (how == HOW_TREE) {
-            fr_dtype   m = fr_gcc_machine(acc);
+            fr_dtype   m = fr_machine_type(acc);
             gj_rvalue *zero = fr_gcc_bits(c, m, 0);
 
             v = fr_emit_load_slot(e, acc, slots, at);
             v.re = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.re));
             if (v.im)
-                v.im =
-                    fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
+                v.im = fr_gcc_keep(c, c->memory[m], fr_gcc_bin(c, GJ_PLUS, c->memory[m], zero, v.im));
         } else if (how == HOW_SEQ && half) {
             v = fr_emit_load_slot(e, acc, slots, at);
         } else {
@@ -226,14 +219,11 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
     gj_rvalue         *step[FR_MAX_OPERANDS];
     struct fr_gcc_loop l;
 
-    fr_emit_new_function(
-        e, GJ_FUNCTION_EXPORTED, "frit_rows", 7,
-        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                      fr_emit_pointer_to(e, i64), i64, i64, bytes, bytes},
-        (gj_rvalue * *[]){&ptr, &row_stride, &stride, &n_rows, &n, &scalars, &scratch});
+    fr_emit_new_function(e, GJ_FUNCTION_EXPORTED, "frit_rows", "BIIiibb", &ptr, &row_stride, &stride, &n_rows, &n, &scalars,
+                         &scratch);
     row = fr_gcc_array(c, bytes, n_operands);
     slot_array = fr_gcc_array(c, i64, (int)(sizeof(struct fr_slot) / 8 * e->nest->n_insts));
-    slots = fr_gcc_address(c, fr_gcc_elem(c, slot_array, fr_gcc_i64(c, 0)));
+    slots = fr_gcc_place(c, slot_array, 0);
     row_ptr = first_elem(e, row);
     for (int k = 0; k < e->nest->n_operands; k++) {
         fr_gcc_set(c, fr_gcc_elem(c, row, fr_gcc_i64(c, k)), fr_emit_table_entry(e, ptr, bytes, k));
@@ -259,7 +249,7 @@ emit_rows(struct emit *e, gj_function *const *stage, gj_function *const *mid, gj
     fr_gcc_end_for(c, l);
     if (e->stores_nontemporal)
         fr_gcc_fence(c);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
 }
 
 /* The fr_stage_fn of a stage. */
@@ -267,21 +257,16 @@ static gj_function *
 emit_piece(struct emit *e, int s, gj_function *stage)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_rvalue     *args[9];
     gj_function   *fn;
     char           name[24];
 
     snprintf(name, sizeof name, "piece_%d", s);
-    fn = fr_emit_new_function(
-        e, GJ_FUNCTION_INTERNAL, name, 8,
-        (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64), i64, i64, bytes,
-                      bytes, bytes, bytes},
-        (gj_rvalue * *[]){&args[0], &args[1], &args[2], &args[3], &args[4], &args[5], &args[6],
-                          &args[7]});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "BIiibbbb", &args[0], &args[1], &args[2], &args[3], &args[4],
+                              &args[5], &args[6], &args[7]);
     args[8] = first_elem(e, fr_emit_ahead_in_row(e, args[3]));
     call_function(e, stage, 9, args);
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     return fn;
 }
 
@@ -296,8 +281,7 @@ emit_table(struct emit *e, gj_function *const *stage, gj_function *const *mid)
     char           name[64];
 
     for (int s = 0; s < e->nest->n_stages; s++)
-        entry[n++] = fr_gcc_cast(
-            c, c->g->function_get_address(emit_piece(e, s, stage[s]), NULL), pointer);
+        entry[n++] = fr_gcc_cast(c, c->g->function_get_address(emit_piece(e, s, stage[s]), NULL), pointer);
     for (int s = 0; s <= e->nest->n_stages; s++)
         entry[n++] = fr_gcc_cast(c, c->g->function_get_address(mid[s], NULL), pointer);
     type = c->g->context_new_array_type(c->ctxt, NULL, pointer, (int)n);
@@ -340,24 +324,12 @@ emit_nest(struct emit *e)
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
-/* With vectorised loops -O1 makes as fast code as -O2 (the same loops, within 2 % for maps, dot
- * products and softmax) in two thirds of the time: 46 instead of 70 ms for a softmax, 23 instead of
- * 30 for a * b + c. */
+/* With vectorised loops -O1 makes as fast code as -O2 in two thirds of the time. */
 static const char *const options[] = {
-    "-fexpensive-optimizations",
-    "-ftree-loop-vectorize",
-    "-fno-tree-slp-vectorize",
-    "-fvect-cost-model=dynamic",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fwrapv",
-    "-fno-strict-aliasing",
-    "-fno-tree-loop-distribute-patterns",
+    "-fexpensive-optimizations", "-ftree-loop-vectorize", "-fno-tree-slp-vectorize", "-fvect-cost-model=dynamic",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing",
+    "-fno-tree-loop-distribute-patterns", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none",
     "-fno-thread-jumps", /* ways that join (fr_gcc_select) shall be seen as such */
-    "-fno-asynchronous-unwind-tables",
-    "-fno-stack-protector",
-    "-fcf-protection=none",
 };
 /* For steps of several blocks. Each of the many constants would get another register or place on
  * the stack in every loop, which takes a third of the compilation. */
@@ -365,32 +337,20 @@ static const char *const step_options[] = {"-fira-region=one"};
 /* Short bodies run in the order in which they are written, by turns: nothing is moved to the only
  * place where it is used. */
 static const char *const order_options[] = {"-fno-tree-ter"};
-/* In long bodies the scheduler finds more that can run side by side: 81 instead of 99 us for 16384
- * Black-Scholes prices in f64. In short ones it puts constants before everything else, and rows of
- * 8 elements take a quarter longer (gelu). */
+/* In long bodies the scheduler finds more that can run side by side. In short ones it puts constants before everything
+ * else, and rows of few elements take longer. */
 static const char *const schedule_options[] = {"-fschedule-insns", "-fsched-pressure"};
-/* The vector of a number by which a loop shifts is made in the loop, where this does not take it out: four of them are a
- * third of a population count's time. For all code it would take 7 % more compilation for nothing. */
+/* The vector of a number by which a loop shifts is made in the loop, where this does not take it out. */
 static const char *const shift_options[] = {"-fgcse"};
 /* Where vectors are as long as a cache line, one that does not begin with a line is in two of them, as in all large arrays
- * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice: then
- * (a - b) / (a + b) of 1 M such f64 takes 460 us, instead of 270. */
+ * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice. */
 static const char *const wide_options[] = {"-mprefer-vector-width=512", "-mtune=icelake-server"};
 /* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
  * not have the files that linking against libc takes. Segments lie close to each other, for jit/load.c packs objects
  * into shared pages, and names are in the table that says how many they are. */
 static const char *const link_options[] = {
-    "-nostartfiles",
-    "-nodefaultlibs",
-    "-Wl,--build-id=none",
-    "-Wl,-z,noexecstack",
-    "-Wl,-z,now",
-    "-Wl,-z,noseparate-code",
-    "-Wl,-z,norelro",
-    "-Wl,-z,max-page-size=64",
-    "-Wl,-z,common-page-size=64",
-    "-Wl,--hash-style=sysv",
-    "-Wl,-s",
+    "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,now", "-Wl,-z,noseparate-code",
+    "-Wl,-z,norelro", "-Wl,-z,max-page-size=64", "-Wl,-z,common-page-size=64", "-Wl,--hash-style=sysv", "-Wl,-s",
 };
 #if defined __x86_64__
 enum { FMA_IS_AN_OPTION = 1 };

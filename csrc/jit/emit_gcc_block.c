@@ -13,8 +13,7 @@ load_operand(struct emit *e, int operand, fr_dtype d, gj_rvalue *j, gj_rvalue *b
 
     if (!gathered)
         return fr_emit_load_element(e, d, row_of_block(e, s, e->u), maybe(e, s->step), j);
-    return fr_emit_load_element(
-        e, d, fr_gcc_address(&e->c, fr_gcc_elem(&e->c, gathered, fr_gcc_i64(&e->c, 0))), NULL, b);
+    return fr_emit_load_element(e, d, fr_gcc_place(&e->c, gathered, 0), NULL, b);
 }
 
 /* Element b of the block being written, if the source is wide. */
@@ -24,7 +23,7 @@ load_wide(struct emit *e, int operand, gj_rvalue *b)
     gj_lvalue *wide = e->sources[e->source_of[operand]].wide[e->u];
     gj_type   *type = e->c.memory[fr_emit_widened(operand_dtype(e, operand))];
 
-    return wide ? fr_gcc_keep(&e->c, type, fr_gcc_get(&e->c, fr_gcc_elem(&e->c, wide, b))) : NULL;
+    return wide ? fr_gcc_keep(&e->c, type, fr_gcc_read(&e->c, wide, b)) : NULL;
 }
 
 static void emit_reads(struct emit *e, int i, gj_rvalue *j, gj_rvalue *b);
@@ -35,7 +34,7 @@ load_arguments(struct emit *e, const struct fr_inst *in, gj_rvalue *j, gj_rvalue
 {
     struct fr_gcc *c = &e->c;
 
-    for (int k = 0; k < n_args(in); k++) {
+    for (int k = 0; k < fr_nest_n_args(in); k++) {
         const struct fr_inst *arg = inst(e, in->a[k]);
         struct fr_gval       *v = fr_emit_value(e, in->a[k]);
         gj_rvalue            *from;
@@ -47,8 +46,7 @@ load_arguments(struct emit *e, const struct fr_inst *in, gj_rvalue *j, gj_rvalue
                 emit_reads(e, in->a[k], j, b);
             continue;
         }
-        from =
-            fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
+        from = fr_gcc_offset(c, e->scratch, fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, in->a[k])));
         *v = fr_emit_load_element(e, arg->dtype, from, NULL, j);
     }
 }
@@ -168,13 +166,12 @@ emit_elements(struct emit *e, int n, int pass, gj_rvalue *b)
 
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->spread[i])
-            e->val[0][i] = fr_gcc_load(
-                c, FR_BOOL, fr_gcc_address(c, fr_gcc_elem(c, e->spread[i], fr_gcc_i64(c, 0))), b);
+            e->val[0][i] = fr_gcc_load(c, FR_BOOL, fr_gcc_place(c, e->spread[i], 0), b);
     for (int u = 0; u < n; u++) {
         j[u] = plus(e, fr_gcc_get(c, e->j), b);
         if (first_of_block(e, u))
             j[u] = plus(e, j[u], fr_gcc_i64(c, first_of_block(e, u)));
-        j[u] = fr_gcc_keep(c, c->t_i64, j[u]);
+        j[u] = fr_gcc_keep_i64(c, j[u]);
         for (int i = 0; i < (int)e->nest->n_insts; i++)
             if (inst(e, i)->level == FR_LEVEL_FULL)
                 e->val[u][i] = (struct fr_gval){.re = NULL};
@@ -208,10 +205,8 @@ interleave(struct emit *e, struct sink *k)
     struct fr_gcc_loop l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
     gj_rvalue         *b = fr_gcc_get(c, l.i), *at = times(e, b, 2);
 
-    fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].t, at),
-               fr_gcc_get(c, fr_gcc_elem(c, k->of[e->u].part[0], b)));
-    fr_gcc_set(c, fr_gcc_elem(c, k->of[e->u].t, plus(e, at, fr_gcc_i64(c, 1))),
-               fr_gcc_get(c, fr_gcc_elem(c, k->of[e->u].part[1], b)));
+    fr_gcc_move(c, fr_gcc_elem(c, k->of[e->u].t, at), fr_gcc_elem(c, k->of[e->u].part[0], b));
+    fr_gcc_move(c, fr_gcc_elem(c, k->of[e->u].t, plus(e, at, fr_gcc_i64(c, 1))), fr_gcc_elem(c, k->of[e->u].part[1], b));
     fr_gcc_end_for(c, l);
 }
 
@@ -229,8 +224,7 @@ store_vectors(struct emit *e, struct sink *k, bool nontemporal)
         lanes = least(n, e->vector_bytes / 4);
     vector = fr_emit_vector_of(e, type, lanes);
     for (int lane = 0; lane < n; lane += lanes) {
-        gj_lvalue *at = fr_emit_vector_at(e, vector, size,
-                                          fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
+        gj_lvalue *at = fr_emit_vector_at(e, vector, size, fr_gcc_at(c, type, to, plus(e, j, fr_gcc_i64(c, lane))));
         gj_rvalue *v = fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->of[e->u].t, lane));
 
         if (nontemporal)
@@ -248,7 +242,7 @@ store_block(struct emit *e, struct sink *k)
     gj_rvalue     *j = fr_gcc_get(c, e->j), *to = fr_gcc_get(c, k->to);
 
     if (k->step) {
-        gj_rvalue *t = fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0)));
+        gj_rvalue *t = fr_gcc_place(c, k->of[e->u].t, 0);
         gj_rvalue *step = fr_gcc_get(c, k->step);
         fr_dtype   d = k->dtype == FR_BOOL ? FR_U8 : k->dtype; /* as they are */
 
@@ -268,7 +262,7 @@ store_block(struct emit *e, struct sink *k)
         fr_gcc_branch(c, fr_gcc_get(c, k->nontemporal), nontemporal, cached);
         c->at = nontemporal;
         store_vectors(e, k, true);
-        c->g->block_end_with_jump(c->at, NULL, done);
+        fr_gcc_end(c, done);
         c->at = cached;
         store_vectors(e, k, false);
         fr_gcc_jump(c, done);
@@ -296,8 +290,7 @@ narrow_counters(struct emit *e)
             continue;
         if (!e->live_as[n])
             e->live_as[n] =
-                fr_gcc_keep(c, fr_gcc_int_type(c, n),
-                            fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
+                fr_gcc_keep(c, fr_gcc_int_type(c, n), fr_gcc_cast(c, fr_gcc_get(c, e->live), fr_gcc_int_type(c, n)));
         if (k->how == HOW_PICK && !e->place_as[m])
             e->place_as[m] = fr_gcc_keep(c, k->place_type, fr_gcc_cast(c, place, k->place_type));
     }
@@ -315,7 +308,7 @@ finish_block(struct emit *e)
         if (!k->in_lanes && k->parts == 2)
             interleave(e, k);
         if (k->rounds)
-            fr_emit_round_block(e, k);
+            fr_emit_round(e, k->of[e->u].exact, k->of[e->u].t, NULL);
         if (k->how == HOW_STORE)
             store_block(e, k);
         if (k->how == HOW_SEQ)

@@ -18,7 +18,7 @@ fr_emit_may_use_extremes(struct emit *e)
 
         if (!e->runs[i])
             continue;
-        if (writes(in))
+        if (fr_inst_writes(in))
             return false;
         found |= in->kind == FR_INST_REDUCE && fr_emit_is_extreme(in->op, inst(e, in->a[0])->dtype);
     }
@@ -31,13 +31,13 @@ greater(struct emit *e, const struct sink *k, gj_rvalue *best, gj_rvalue *v)
     struct fr_gcc *c = &e->c;
     gj_rvalue     *keeps = fr_gcc_cmp(c, k->op == FR_OP_max ? GJ_GT : GJ_LT, best, v);
 
-    return fr_gcc_keep(c, k->lane, fr_gcc_select(c, k->dtype, fr_gcc_keep(c, c->t_bool, keeps), best, v));
+    return fr_gcc_keep(c, k->lane, fr_gcc_select(c, k->dtype, fr_gcc_keep_bool(c, keeps), best, v));
 }
 
 static gj_rvalue *
 element(struct emit *e, gj_type *type, gj_lvalue *array, gj_rvalue *i)
 {
-    return fr_gcc_keep(&e->c, type, fr_gcc_get(&e->c, fr_gcc_elem(&e->c, array, i)));
+    return fr_gcc_keep(&e->c, type, fr_gcc_read(&e->c, array, i));
 }
 
 /* Of several blocks the greater ones first, two by two: each step then waits for one comparison with the last. */
@@ -50,7 +50,7 @@ fr_emit_peak_lane(struct emit *e, struct sink *k, int n, gj_rvalue **v, gj_rvalu
     if (n == 1)
         v[0] = fr_emit_or_identity(e, k, v[0], b);
     for (int u = 0; u < n; u++) {
-        gj_rvalue *is_nan = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, v[u], v[u]));
+        gj_rvalue *is_nan = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_NE, v[u], v[u]));
 
         note = fr_gcc_bin(c, GJ_OR, k->place_type, note, fr_gcc_cast(c, is_nan, k->place_type));
     }
@@ -94,11 +94,10 @@ note_zeros(struct emit *e, struct sink *k, gj_lvalue *note)
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
     v = element(e, k->lane, k->lanes[0], fr_gcc_get(c, l.i));
     kind = fr_gcc_cmp(c, GJ_LT, c->g->context_new_bitcast(c->ctxt, NULL, v, bits), fr_gcc_int(c, bits, 0));
-    kind = plus(e, fr_gcc_i64(c, 1), fr_gcc_cast(c, fr_gcc_keep(c, c->t_bool, kind), c->t_i64));
+    kind = plus(e, fr_gcc_i64(c, 1), fr_gcc_cast(c, fr_gcc_keep_bool(c, kind), c->t_i64));
     kind = fr_gcc_bin(c, GJ_MULT, c->t_i64, kind,
                       fr_gcc_cast(c,
-                                  fr_gcc_keep(c, c->t_bool,
-                                              fr_gcc_cmp(c, GJ_EQ, v, fr_gcc_bits(c, k->dtype, 0))),
+                                  fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_EQ, v, fr_gcc_bits(c, k->dtype, 0))),
                                   c->t_i64));
     fr_gcc_set(c, seen, fr_gcc_bin(c, GJ_OR, c->t_i64, fr_gcc_get(c, seen), kind));
     fr_gcc_end_for(c, l);

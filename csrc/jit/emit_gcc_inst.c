@@ -2,32 +2,33 @@
  * calls. */
 #include "jit/emit_gcc_int.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 enum { MAX_PARAMS = 9 };
 
 gj_function *
-fr_emit_new_function(struct emit *e, int kind, const char *name, int n, gj_type *const *types,
-                     gj_rvalue **const *params)
+fr_emit_new_function(struct emit *e, int kind, const char *name, const char *types, ...)
 {
     struct fr_gcc *c = &e->c;
     gj_param      *p[MAX_PARAMS];
     char           full[64];
+    va_list        ap;
+    int            n = 0;
 
+    for (; types[n]; n++) {
+        gj_type *type = types[n] == 'i' || types[n] == 'I' ? c->t_i64 : c->t_bytes;
+
+        p[n] = c->g->context_new_param(c->ctxt, NULL, types[n] < 'a' ? c->g->type_get_pointer(type) : type, "p");
+    }
     snprintf(full, sizeof full, "%s_%s", name, e->name);
-    for (int i = 0; i < n; i++)
-        p[i] = c->g->context_new_param(c->ctxt, NULL, types[i], "p");
     c->fn = c->g->context_new_function(c->ctxt, NULL, kind, c->t_void, full, n, p, 0);
     c->at = fr_gcc_block(c);
+    va_start(ap, types);
     for (int i = 0; i < n; i++)
-        *params[i] = c->g->param_as_rvalue(p[i]);
+        *va_arg(ap, gj_rvalue **) = c->g->param_as_rvalue(p[i]);
+    va_end(ap);
     return c->fn;
-}
-
-gj_type *
-fr_emit_pointer_to(struct emit *e, gj_type *type)
-{
-    return e->c.g->type_get_pointer(type);
 }
 
 /* ---- one instruction ------------------------------------------------------------------------- */
@@ -48,7 +49,7 @@ fr_emit_ops(struct emit *e, int i, int n)
     struct fr_gval        out[MAX_ABREAST];
 
     for (e->u = 0; e->u < n; e->u++)
-        for (int k = 0; k < n_args(in); k++)
+        for (int k = 0; k < fr_nest_n_args(in); k++)
             args[e->u].x[k] = *fr_emit_value(e, in->a[k]);
     if (in->op == FR_OP_cast)
         fr_gcc_casts(&e->c, inst(e, in->a[0])->dtype, in->dtype, n, args, out);
@@ -67,7 +68,7 @@ fr_emit_close_wanted(struct emit *e)
         const struct fr_inst *in = inst(e, i);
         bool                  used = in->level == FR_LEVEL_SCALAR ? e->wanted[i] : false;
 
-        for (int k = 0; used && k < n_args(in); k++)
+        for (int k = 0; used && k < fr_nest_n_args(in); k++)
             e->wanted[in->a[k]] = 1;
     }
 }
@@ -106,8 +107,7 @@ fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset)
 void
 fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v)
 {
-    gj_rvalue *at =
-        fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, (int64_t)sizeof(struct fr_slot) * i));
+    gj_rvalue *at = fr_gcc_offset(&e->c, table, fr_gcc_i64(&e->c, (int64_t)sizeof(struct fr_slot) * i));
 
     fr_gcc_store(&e->c, d, at, fr_gcc_i64(&e->c, 0), v);
 }
@@ -139,11 +139,9 @@ fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *fi
 }
 
 gj_lvalue *
-fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
-                     int64_t lane)
+fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane)
 {
-    return fr_emit_vector_at(e, vector, elem_bytes,
-                             fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
+    return fr_emit_vector_at(e, vector, elem_bytes, fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, lane)));
 }
 
 gj_rvalue *
@@ -167,21 +165,18 @@ fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *ste
 
     if (!step)
         return fr_gcc_load(c, d, from, times(e, j, n_parts(d)));
-    return fr_gcc_load(c, d, fr_gcc_offset(c, from, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
-                       fr_gcc_i64(c, 0));
+    return fr_gcc_load(c, d, fr_gcc_offset(c, from, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)), fr_gcc_i64(c, 0));
 }
 
 void
-fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
-                      struct fr_gval v)
+fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j, struct fr_gval v)
 {
     struct fr_gcc *c = &e->c;
 
     if (!step)
         fr_gcc_store(c, d, to, times(e, j, n_parts(d)), v);
     else
-        fr_gcc_store(c, d, fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)),
-                     fr_gcc_i64(c, 0), v);
+        fr_gcc_store(c, d, fr_gcc_offset(c, to, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, step)), fr_gcc_i64(c, 0), v);
 }
 
 gj_lvalue *
@@ -213,7 +208,7 @@ fr_emit_iota(struct emit *e, const struct fr_inst *in, gj_rvalue *j)
 
     if (j)
         v = plus(e, start, fr_gcc_bin(c, GJ_MULT, c->t_i64, j, e->iota_step[in->operand]));
-    return (struct fr_gval){.re = fr_gcc_keep(c, c->t_i64, v)};
+    return (struct fr_gval){.re = fr_gcc_keep_i64(c, v)};
 }
 
 /* Where an iota starts travels as the operand's pointer. */

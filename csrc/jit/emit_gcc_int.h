@@ -120,31 +120,8 @@ struct emit {
     gj_rvalue            *live_as[9], *place_as[9];   /* as integers of so many bytes */
 };
 
-static inline const struct fr_inst *
-inst(const struct emit *e, int i)
-{
-    return &e->nest->insts[i];
-}
-
-static inline int
-n_args(const struct fr_inst *in)
-{
-    if (in->kind == FR_INST_OP)
-        return fr_op_info[in->op].arity;
-    return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
-}
-
-static inline bool
-writes(const struct fr_inst *in)
-{
-    return in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
-}
-
-static inline int
-least(int a, int b)
-{
-    return a < b ? a : b;
-}
+static inline const struct fr_inst *inst(const struct emit *e, int i) { return &e->nest->insts[i]; }
+static inline int least(int a, int b) { return a < b ? a : b; }
 
 /* a % n of a number that is not negative; n is a power of two. */
 static inline gj_rvalue *
@@ -153,11 +130,7 @@ rest_of(struct emit *e, gj_rvalue *a, int64_t n)
     return fr_gcc_bin(&e->c, GJ_AND, e->c.t_i64, a, fr_gcc_i64(&e->c, n - 1));
 }
 
-static inline fr_dtype
-operand_dtype(const struct emit *e, int operand)
-{
-    return e->nest->operands[operand].dtype;
-}
+static inline fr_dtype operand_dtype(const struct emit *e, int operand) { return e->nest->operands[operand].dtype; }
 
 static inline bool
 strided(const struct emit *e, int operand)
@@ -189,24 +162,11 @@ times(struct emit *e, gj_rvalue *a, int64_t b)
     return b == 1 ? a : fr_gcc_bin(&e->c, GJ_MULT, e->c.t_i64, a, fr_gcc_i64(&e->c, b));
 }
 
-static inline int
-n_parts(fr_dtype d)
-{
-    return fr_dtype_is_complex(d) ? 2 : 1;
-}
-
-static inline gj_rvalue *
-maybe(struct emit *e, gj_lvalue *v)
-{
-    return v ? fr_gcc_get(&e->c, v) : NULL;
-}
+static inline int n_parts(fr_dtype d) { return fr_dtype_is_complex(d) ? 2 : 1; }
+static inline gj_rvalue *maybe(struct emit *e, gj_lvalue *v) { return v ? fr_gcc_get(&e->c, v) : NULL; }
 
 /* Elements from e->j to block u of a step, and where the row of that block begins. */
-static inline int
-first_of_block(const struct emit *e, int u)
-{
-    return e->together ? 0 : u * e->block;
-}
+static inline int first_of_block(const struct emit *e, int u) { return e->together ? 0 : u * e->block; }
 
 static inline gj_rvalue *
 row_of_block(struct emit *e, const struct source *s, int u)
@@ -215,25 +175,22 @@ row_of_block(struct emit *e, const struct source *s, int u)
 }
 
 /* ---- emit_gcc_inst.c: functions, single instructions, elements of memory --------------------- */
-gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, int n,
-                                  gj_type *const *types, gj_rvalue **const *params);
-gj_type *fr_emit_pointer_to(struct emit *e, gj_type *type);
+/* types: a letter for each parameter, i64 or b(ytes), a capital one for a pointer to such; then where each is put, a
+ * gj_rvalue **. */
+gj_function *fr_emit_new_function(struct emit *e, int kind, const char *name, const char *types, ...);
 struct fr_gval *fr_emit_value(struct emit *e, int i);
 void fr_emit_ops(struct emit *e, int i, int n);
 void fr_emit_close_wanted(struct emit *e);
 void fr_emit_scalars(struct emit *e);
-struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a,
-                               struct fr_gval b);
+struct fr_gval fr_emit_combine(struct emit *e, fr_op op, fr_dtype d, struct fr_gval a, struct fr_gval b);
 struct fr_gval fr_emit_load_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int64_t offset);
 void fr_emit_store_slot(struct emit *e, fr_dtype d, gj_rvalue *table, int i, struct fr_gval v);
 gj_rvalue *fr_emit_table_entry(struct emit *e, gj_rvalue *table, gj_type *type, int k);
 gj_type *fr_emit_vector_of(struct emit *e, gj_type *type, int lanes);
 gj_lvalue *fr_emit_vector_at(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *first);
-gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array,
-                                int64_t lane);
+gj_lvalue *fr_emit_array_vector(struct emit *e, gj_type *vector, int elem_bytes, gj_lvalue *array, int64_t lane);
 gj_rvalue *fr_emit_splat(struct emit *e, gj_type *vector, int lanes, gj_rvalue *v);
-struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step,
-                                    gj_rvalue *j);
+struct fr_gval fr_emit_load_element(struct emit *e, fr_dtype d, gj_rvalue *from, gj_rvalue *step, gj_rvalue *j);
 void fr_emit_store_element(struct emit *e, fr_dtype d, gj_rvalue *to, gj_rvalue *step, gj_rvalue *j,
                            struct fr_gval v);
 gj_lvalue *fr_emit_copied(struct emit *e, gj_type *type, gj_rvalue *v);
@@ -300,8 +257,8 @@ void fr_emit_declare_wide(struct emit *e, struct source *s);
 void fr_emit_declare_exact(struct emit *e, struct sink *k);
 /* What `n` blocks from element e->j on read, of wide sources. */
 void fr_emit_widen_blocks(struct emit *e, int n);
-/* t of block e->u from its floats. */
-void fr_emit_round_block(struct emit *e, struct sink *k);
+/* Halves of a block of floats, and what those are as floats, unless `wide` is NULL. */
+void fr_emit_round(struct emit *e, gj_lvalue *exact, gj_lvalue *bits, gj_lvalue *wide);
 
 /* ---- emit_gcc_round.c: half precision in the midst of a block ---------------------------------- */
 /* e->pass of what e->runs says, and e->halves_are_floats. Where there are several passes, a block is a register of

@@ -10,16 +10,10 @@
  *
  *     U * instructions + 32 >= 2 * latency
  *
- * Eight times x * k + y are 16 instructions and 70 cycles, and U is 7 (f64 in the second cache: 0.77
- * of the time of one block after the other; 40 such kernels take 19 % longer to compile).
- * 140 times y * x + k are 278 instructions and 1118 cycles, and U is 8. Whether some value is RARE
- * is looked at once a step, so that U is 2 at least. It is, too, where a block has PAIR instructions:
- * from beyond the second cache values come after some 200 cycles, and a few blocks that wait for
- * theirs keep the next ones from asking (log of 2^20 f64: 1.8 ms instead of 3.7; f32: 0.8 and 1.3).
- * And it is beside a sum, whose leaves of 128 numbers each begin and end with something else (exp(x).sum() of f32:
- * 0.21 ns an element instead of 0.24).
- * U is at most what the registers hold, what fills half of a sum's leaf, and what GCC compiles in
- * about half a second.
+ * Eight times x * k + y are 16 instructions and 70 cycles, and U is 7. Whether some value is RARE is looked at once a step,
+ * so that U is 2 at least. It is, too, where a block has PAIR instructions, for a few blocks that wait for memory keep the
+ * next ones from asking; and beside a sum, whose leaves each begin and end with something else. U is at most what the
+ * registers hold, what fills half of a sum's leaf, and what GCC compiles in about half a second.
  *
  * A sum has eight numbers in its registers. A vector of sixteen f32 is taken apart for it, and beside
  * such vectors the processor has one port less; so a block is eight where little else is done with
@@ -77,7 +71,7 @@ add_op(const struct emit *e, struct body *b, int i)
     struct fr_mnum        x[3] = {{0, 0}};
     fr_status             st;
 
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         x[k] = b->value[in->a[k]];
     if (e->c.has_f16c && fr_emit_is_rounded(e, i)) {
         st = in->op == FR_OP_cast ? FR_OK : fr_recipe_half(&b->code, (fr_op)in->op, x, &x[0]);
@@ -88,7 +82,7 @@ add_op(const struct emit *e, struct body *b, int i)
         return fr_recipe_cast(&b->code, type_of(e, in->a[0]), in->dtype, x[0], &b->value[i]);
     if (e->c.has_f16c && compute == FR_F16 && fr_recipe_half_use((fr_op)in->op) != FR_HALF_BITS)
         return fr_recipe_half(&b->code, (fr_op)in->op, x, &b->value[i]);
-    for (int k = 0; k < n_args(in); k++)
+    for (int k = 0; k < fr_nest_n_args(in); k++)
         if (type_of(e, in->a[k]) != inst(e, in->a[k])->dtype)
             x[k].re = convert(b, FR_U16, x[k].re, 2);
     return fr_recipe_op(&b->code, (fr_op)in->op, compute, x, &b->value[i]);
@@ -105,18 +99,18 @@ write_body(const struct emit *e, struct body *b)
 
         if (!e->runs[i])
             continue;
-        for (int k = 0; k < n_args(in); k++) {
+        for (int k = 0; k < fr_nest_n_args(in); k++) {
             int  a = in->a[k];
             bool full = inst(e, a)->level == FR_LEVEL_FULL;
 
             if (!b->known[a])
-                b->value[a] = fr_gcc_numbered(&b->code, full ? FR_M_INPUT : FR_M_CONST, type_of(e, a), a);
+                b->value[a] = fr_m_number(&b->code, full ? FR_M_INPUT : FR_M_CONST, type_of(e, a), a);
             b->known[a] = true;
         }
         if (in->kind == FR_INST_OP)
             TRY(add_op(e, b, i));
         else if (in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA)
-            b->value[i] = fr_gcc_numbered(&b->code, FR_M_INPUT, type_of(e, i), i);
+            b->value[i] = fr_m_number(&b->code, FR_M_INPUT, type_of(e, i), i);
         b->known[i] = true;
     }
     st = b->code.st;
@@ -134,8 +128,7 @@ width(const struct emit *e, fr_dtype d)
 }
 
 static void
-count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from,
-                  int *ready)
+count_instruction(const struct emit *e, struct tally *t, const struct fr_minst *in, fr_dtype from, int *ready)
 {
     struct fr_mcost cost = fr_m_cost((enum fr_mop)in->op, in->type, from);
     int             n = width(e, in->type) > width(e, from) ? width(e, in->type) : width(e, from);
@@ -156,7 +149,7 @@ find_last_readers(const struct emit *e, const struct body *b, int *last, uint8_t
 
     for (int s = 0; s < e->n_sinks; s++) {
         const struct fr_inst *in = inst(e, e->sinks[s].inst);
-        bool                  takes = in->kind == FR_INST_REDUCE || writes(in);
+        bool                  takes = in->kind == FR_INST_REDUCE || fr_inst_writes(in);
         int                   i = takes ? in->a[0] : e->sinks[s].inst;
 
         last[b->value[i].re] = n;

@@ -16,7 +16,7 @@ up_to_alignment(struct emit *e, const struct sink *k)
 
     at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
     at = rest_of(e, minus(e, fr_gcc_i64(c, 0), at), e->vector_bytes);
-    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, at, fr_gcc_i64(c, size)));
+    return fr_gcc_keep_i64(c, fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, at, fr_gcc_i64(c, size)));
 }
 
 /* Blocks from element j0 + head on are aligned, and nothing is read where they are stored: that
@@ -29,10 +29,10 @@ is_nontemporal(struct emit *e, const struct sink *k, gj_rvalue *head)
 
     at = fr_gcc_offset(c, k->to_start, at);
     at = rest_of(e, c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64), e->vector_bytes);
-    yes = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, at, fr_gcc_i64(c, 0)));
+    yes = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_EQ, at, fr_gcc_i64(c, 0)));
     for (int s = 0; s < e->n_sources; s++) {
         gj_rvalue *other = fr_gcc_cmp(c, GJ_NE, e->sources[s].from_start, k->to_start);
-        yes = fr_gcc_keep(c, c->t_bool, fr_gcc_and(c, yes, other));
+        yes = fr_gcc_keep_bool(c, fr_gcc_and(c, yes, other));
     }
     return yes;
 }
@@ -50,7 +50,7 @@ fr_emit_find_nontemporal(struct emit *e)
         struct sink          *k = &e->sinks[s];
         const struct fr_inst *in = inst(e, k->inst);
 
-        if (!writes(in) || !(e->nest->operands[in->operand].schedule & FR_SCHEDULE_NONTEMPORAL_ANY))
+        if (!fr_inst_writes(in) || !(e->nest->operands[in->operand].schedule & FR_SCHEDULE_NONTEMPORAL_ANY))
             continue;
         if (!head && only_stores)
             head = up_to_alignment(e, k);

@@ -2,21 +2,16 @@
  *
  * A row that is reduced and then gone through again comes from memory in its first stage and from the cache in the
  * later ones: memory waits for the processor, then the processor for memory. So the stage after the one that reads an
- * operand first asks for what the next row has of it, or, where rows are short, a later one. Layer norms of 4096 rows
- * of 1024 f32 take 2.4 instead of 3.3 ms, their gradients 2.8 instead of 3.9. A sum in the order of its tree keeps the
- * processor too busy to run ahead by itself, so a stage that is alone asks as well. So does one that accumulates rows:
- * each thread goes down its piece of every row, and what comes next is in another page (exp(x).sum(0) of 4096 x 1024
- * f32 on two threads: 0.8 ms instead of 1.1). Where rows are so long that they would push each other out of the cache,
- * and where they are one, it is what comes next in memory.
+ * operand first asks for what the next row has of it, or, where rows are short, a later one. A sum in the order of its
+ * tree keeps the processor too busy to run ahead by itself, so a stage that is alone asks as well. So does one that
+ * accumulates rows: each thread goes down its piece of every row, and what comes next is in another page. Where rows are
+ * so long that they would push each other out of the cache, and where they are one, it is what comes next in memory.
  *
  * In a nest that folds nothing the processor sees by itself what comes next, but for stencils (FR_SCHEDULE_PREFETCH), which
- * ask for what each row that they read has a row later: the five points of 2000 x 2000 f64 take 1.5 ms instead of the 2.2
- * of one that asks for nothing, those of 1000 x 8000 3.3 instead of 5.3.
+ * ask for what each row that they read has a row later.
  *
- * Nests that write rows ask for the second cache, as what comes into the first one too early pushes out what is needed:
- * layer norms of 4096 x 1024 f32 take 1.2 ms instead of 1.5, their gradients 3.3 instead of 4.3. Sums alone do
- * where there is much to come, sum(a * b) of 16 M f32 in 3.6 ms instead of 4.1; what is in the second cache already
- * (64 K: 6.0 us, not 7.0) they ask for the first.
+ * Nests that write rows ask for the second cache, as what comes into the first one too early pushes out what is needed.
+ * Sums alone do where there is much to come; what is in the second cache already they ask for the first.
  *
  * The distance of each operand is an argument of the stage's function: frit_rows knows how far apart
  * rows are; pieces of a long row (frit_stages) are read in order. */
@@ -26,7 +21,7 @@ enum {
     LINE = 64,
     NEAR = 1024,       /* elements until memory has answered */
     FAR = 8192,        /* elements of a row too long to be held beside another */
-    AHEAD = 1280,      /* bytes, where it is no row: sum(a * b) of 16 M f32 takes 5 % longer with 2560 */
+    AHEAD = 1280,      /* bytes, where it is no row */
     AHEAD_FOLD = 3584, /* the same where rows are accumulated, or gone through again */
     LONG = 131072,     /* elements that do not come from the second cache */
     FIRST_CACHE = 3,   /* localities */
@@ -50,18 +45,10 @@ folds(const struct fr_nest *nest)
 }
 
 /* Whether rows are gone through once, and not accumulated. */
-static bool
-only_sums(const struct fr_nest *nest)
-{
-    return nest->n_stages == 1 && !fr_nest_accumulates(nest);
-}
+static bool only_sums(const struct fr_nest *nest) { return nest->n_stages == 1 && !fr_nest_accumulates(nest); }
 
 /* Whether which cache is asked depends on how much there is. */
-static bool
-depends_on_size(const struct fr_nest *nest)
-{
-    return only_sums(nest) && !writes_rows(nest);
-}
+static bool depends_on_size(const struct fr_nest *nest) { return only_sums(nest) && !writes_rows(nest); }
 
 /* Whether the loop over stage `s` asks for what load `i` reads. */
 static bool
@@ -101,7 +88,7 @@ fr_emit_find_asked(struct emit *e, int s)
                         fr_gcc_offset(c, fr_emit_entry_bytes(e, k), fr_emit_table_entry(e, e->prefetch, c->t_i64, k)));
     }
     if (e->n_asked && depends_on_size(e->nest))
-        e->comes_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n_elems(e), fr_gcc_i64(c, LONG)));
+        e->comes_far = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_GT, n_elems(e), fr_gcc_i64(c, LONG)));
 }
 
 static void
@@ -154,11 +141,7 @@ set_entry(struct emit *e, gj_lvalue *ahead, int k, gj_rvalue *v)
     fr_gcc_set(c, fr_gcc_elem(c, ahead, fr_gcc_i64(c, k)), v);
 }
 
-static gj_rvalue *
-in_row(struct emit *e)
-{
-    return fr_gcc_i64(&e->c, only_sums(e->nest) ? AHEAD : AHEAD_FOLD);
-}
+static gj_rvalue *in_row(struct emit *e) { return fr_gcc_i64(&e->c, only_sums(e->nest) ? AHEAD : AHEAD_FOLD); }
 
 /* rows * row_stride; `n` elements are a row. */
 gj_lvalue *
@@ -176,8 +159,8 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, 
         return ahead;
     }
     rows = fr_gcc_bin(c, GJ_DIVIDE, c->t_i64, fr_gcc_i64(c, NEAR), plus(e, n, fr_gcc_i64(c, 1)));
-    rows = fr_gcc_keep(c, c->t_i64, plus(e, rows, fr_gcc_i64(c, 1)));
-    is_far = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
+    rows = fr_gcc_keep_i64(c, plus(e, rows, fr_gcc_i64(c, 1)));
+    is_far = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_GT, n, fr_gcc_i64(c, FAR)));
     for (int k = 0; k < n_operands; k++) {
         gj_rvalue *step = fr_emit_table_entry(e, row_stride, c->t_i64, k);
 
@@ -186,7 +169,7 @@ fr_emit_ahead_of_rows(struct emit *e, gj_rvalue *row_stride, gj_rvalue *n_rows, 
             gj_rvalue *bytes = times(e, n, fr_dtype_size(e->nest->operands[k].dtype));
             is_in_row = fr_gcc_or(c, is_in_row, fr_gcc_cmp(c, GJ_EQ, step, bytes));
         }
-        step = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
+        step = fr_gcc_keep_i64(c, fr_gcc_bin(c, GJ_MULT, c->t_i64, step, rows));
         set_entry(e, ahead, k, fr_gcc_select(c, FR_I64, is_in_row, in_row(e), step));
     }
     return ahead;

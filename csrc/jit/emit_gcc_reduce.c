@@ -35,7 +35,7 @@ fr_emit_smallest_number(const struct emit *e)
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         const struct fr_inst *in = inst(e, i);
         fr_dtype              d = in->dtype;
-        bool                  in_memory = in->kind == FR_INST_LOAD || writes(in);
+        bool                  in_memory = in->kind == FR_INST_LOAD || fr_inst_writes(in);
 
         if (in->level != FR_LEVEL_FULL || !e->runs[i] || (d == FR_BOOL && !in_memory))
             continue;
@@ -67,7 +67,7 @@ static gj_rvalue *
 identity(struct emit *e, const struct sink *k)
 {
     struct fr_gcc *c = &e->c;
-    fr_dtype       m = fr_gcc_machine(k->dtype);
+    fr_dtype       m = fr_machine_type(k->dtype);
 
     if (k->how == HOW_TREE)
         return fr_gcc_bits(c, m, m == FR_F32 ? 0x80000000u : 1ull << 63);
@@ -79,11 +79,7 @@ identity(struct emit *e, const struct sink *k)
 }
 
 /* A tree of complex numbers has both parts side by side in one set of registers. */
-static int
-register_sets(const struct sink *k)
-{
-    return k->how == HOW_TREE ? 1 : k->parts;
-}
+static int register_sets(const struct sink *k) { return k->how == HOW_TREE ? 1 : k->parts; }
 
 void
 fr_emit_reset_accumulator(struct emit *e, struct sink *k)
@@ -95,16 +91,14 @@ fr_emit_reset_accumulator(struct emit *e, struct sink *k)
     if (k->how == HOW_SEQ) {
         fr_gcc_set(c, k->acc[0][0], identity(e, k));
         if (k->parts == 2)
-            fr_gcc_set(c, k->acc[1][0], fr_gcc_bits(c, fr_gcc_machine(k->dtype), 0));
+            fr_gcc_set(c, k->acc[1][0], fr_gcc_bits(c, fr_machine_type(k->dtype), 0));
         return;
     }
     for (int p = 0; p < register_sets(k); p++)
         for (int r = 0; r < k->n_chunks; r++)
             fr_gcc_set(c, k->acc[p][r], fr_emit_splat(e, k->chunk, k->chunk_lanes, identity(e, k)));
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(
-            c, k->place[r],
-            fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
+        fr_gcc_set(c, k->place[r], fr_emit_splat(e, k->place_chunk, k->place_lanes, fr_gcc_int(c, k->place_type, 0)));
 }
 
 static void
@@ -191,7 +185,7 @@ from_lane(struct emit *e, const struct sink *k, gj_rvalue *const *part)
     if (k->dtype != FR_BOOL)
         return (struct fr_gval){.re = part[0], .im = part[1]};
     return (struct fr_gval){
-        .re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, part[0], fr_gcc_int(c, k->lane, 0)))};
+        .re = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_NE, part[0], fr_gcc_int(c, k->lane, 0)))};
 }
 
 static gj_rvalue *
@@ -209,15 +203,9 @@ fr_emit_spill_lanes(struct emit *e, struct sink *k)
 
     for (int p = 0; p < register_sets(k); p++)
         for (int r = 0; r < k->n_chunks; r++)
-            fr_gcc_set(
-                c,
-                fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p], r * k->chunk_lanes),
-                fr_gcc_get(c, k->acc[p][r]));
+            fr_gcc_move(c, fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p], r * k->chunk_lanes), k->acc[p][r]);
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(
-            c,
-            fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places, r * k->place_lanes),
-            fr_gcc_get(c, k->place[r]));
+        fr_gcc_move(c, fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places, r * k->place_lanes), k->place[r]);
 }
 
 void
@@ -227,13 +215,9 @@ fr_emit_fill_lanes(struct emit *e, struct sink *k)
 
     for (int p = 0; p < register_sets(k); p++)
         for (int r = 0; r < k->n_chunks; r++)
-            fr_gcc_set(c, k->acc[p][r],
-                       fr_gcc_get(c, fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p],
-                                                          r * k->chunk_lanes)));
+            fr_gcc_move(c, k->acc[p][r], fr_emit_array_vector(e, k->chunk, k->lane_bytes, k->lanes[p], r * k->chunk_lanes));
     for (int r = 0; r < k->n_place_chunks; r++)
-        fr_gcc_set(c, k->place[r],
-                   fr_gcc_get(c, fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places,
-                                                      r * k->place_lanes)));
+        fr_gcc_move(c, k->place[r], fr_emit_array_vector(e, k->place_chunk, k->place_bytes, k->places, r * k->place_lanes));
 }
 
 /* ---- the order of extremes ---------------------------------------------------------------------
@@ -249,9 +233,7 @@ is_nan(struct emit *e, fr_dtype d, struct fr_gval v)
     if (d < FR_F32)
         return fr_gcc_bits(c, FR_BOOL, 0);
     r = fr_gcc_cmp(c, GJ_NE, v.re, v.re);
-    return fr_gcc_keep(c, c->t_bool,
-                       fr_dtype_is_complex(d) ? fr_gcc_or(c, r, fr_gcc_cmp(c, GJ_NE, v.im, v.im))
-                                              : r);
+    return fr_gcc_keep_bool(c, fr_dtype_is_complex(d) ? fr_gcc_or(c, r, fr_gcc_cmp(c, GJ_NE, v.im, v.im)) : r);
 }
 
 static gj_rvalue *
@@ -262,16 +244,11 @@ is_beyond(struct emit *e, fr_op op, fr_dtype d, struct fr_gval v, struct fr_gval
     gj_rvalue     *r;
 
     if (d == FR_BOOL)
-        return fr_gcc_keep(c, c->t_bool,
-                           cmp == GJ_GT ? fr_gcc_and(c, v.re, fr_gcc_not(c, than.re))
-                                        : fr_gcc_and(c, than.re, fr_gcc_not(c, v.re)));
-    r = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, cmp, v.re, than.re));
+        return fr_gcc_keep_bool(c, cmp == GJ_GT ? fr_gcc_and(c, v.re, fr_gcc_not(c, than.re)) : fr_gcc_and(c, than.re, fr_gcc_not(c, v.re)));
+    r = fr_gcc_keep_bool(c, fr_gcc_cmp(c, cmp, v.re, than.re));
     if (!fr_dtype_is_complex(d))
         return r;
-    return fr_gcc_keep(c, c->t_bool,
-                       fr_gcc_or(c, r,
-                                 fr_gcc_and(c, fr_gcc_cmp(c, GJ_EQ, v.re, than.re),
-                                            fr_gcc_cmp(c, cmp, v.im, than.im))));
+    return fr_gcc_keep_bool(c, fr_gcc_or(c, r, fr_gcc_and(c, fr_gcc_cmp(c, GJ_EQ, v.re, than.re), fr_gcc_cmp(c, cmp, v.im, than.im))));
 }
 
 static gj_rvalue *
@@ -281,12 +258,11 @@ is_equal(struct emit *e, fr_dtype d, struct fr_gval a, struct fr_gval b)
     gj_rvalue     *r;
 
     if (d == FR_BOOL)
-        return fr_gcc_keep(c, c->t_bool,
-                           fr_gcc_not(c, fr_gcc_bin(c, GJ_XOR, c->t_bool, a.re, b.re)));
-    r = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_EQ, a.re, b.re));
+        return fr_gcc_keep_bool(c, fr_gcc_not(c, fr_gcc_bin(c, GJ_XOR, c->t_bool, a.re, b.re)));
+    r = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_EQ, a.re, b.re));
     if (!fr_dtype_is_complex(d))
         return r;
-    return fr_gcc_keep(c, c->t_bool, fr_gcc_and(c, r, fr_gcc_cmp(c, GJ_EQ, a.im, b.im)));
+    return fr_gcc_keep_bool(c, fr_gcc_and(c, r, fr_gcc_cmp(c, GJ_EQ, a.im, b.im)));
 }
 
 static bool
@@ -297,8 +273,7 @@ last_wins(const struct sink *k)
 
 /* Whether `v` replaces `best`; `later` tells whether v comes after it. */
 static gj_rvalue *
-replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval best,
-         gj_rvalue *later)
+replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval best, gj_rvalue *later)
 {
     struct fr_gcc *c = &e->c;
     fr_dtype       d = k->dtype;
@@ -310,9 +285,8 @@ replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval 
         d = FR_F32;
     }
     tie = last_wins(k) ? later : fr_gcc_not(c, later);
-    beyond =
-        fr_gcc_or(c, is_beyond(e, k->op, d, v, best), fr_gcc_and(c, is_equal(e, d, v, best), tie));
-    beyond = fr_gcc_keep(c, c->t_bool, beyond);
+    beyond = fr_gcc_or(c, is_beyond(e, k->op, d, v, best), fr_gcc_and(c, is_equal(e, d, v, best), tie));
+    beyond = fr_gcc_keep_bool(c, beyond);
     if (d < FR_F32)
         return beyond;
     nan = is_nan(e, d, v);
@@ -320,7 +294,7 @@ replaces(struct emit *e, const struct sink *k, struct fr_gval v, struct fr_gval 
     /* Of two NaNs the earlier one. */
     nan = fr_gcc_and(c, nan, fr_gcc_not(c, fr_gcc_and(c, best_nan, later)));
     beyond = fr_gcc_and(c, beyond, fr_gcc_not(c, best_nan));
-    return fr_gcc_keep(c, c->t_bool, fr_gcc_or(c, nan, beyond));
+    return fr_gcc_keep_bool(c, fr_gcc_or(c, nan, beyond));
 }
 
 static gj_rvalue *
@@ -329,8 +303,7 @@ is_live(struct emit *e, gj_rvalue *b, int n_bytes)
     struct fr_gcc *c = &e->c;
     gj_type       *type = fr_gcc_int_type(c, n_bytes);
 
-    return fr_gcc_keep(c, c->t_bool,
-                       fr_gcc_cmp(c, GJ_LT, fr_gcc_cast(c, b, type), e->live_as[n_bytes]));
+    return fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_cast(c, b, type), e->live_as[n_bytes]));
 }
 
 /* The place of the block that is being written. */
@@ -351,7 +324,7 @@ fr_emit_or_identity(struct emit *e, const struct sink *k, gj_rvalue *v, gj_rvalu
 {
     struct fr_gcc *c = &e->c;
     gj_rvalue     *live = is_live(e, b, k->lane_bytes);
-    fr_dtype       m = fr_gcc_machine(k->dtype);
+    fr_dtype       m = fr_machine_type(k->dtype);
     gj_rvalue     *none = fr_gcc_bits(c, m, fr_op_identity(k->op, k->dtype, 0));
 
     return fr_gcc_keep(c, k->dtype == FR_BOOL ? c->t_bool : k->lane, fr_gcc_select(c, m, live, v, none));
@@ -364,7 +337,7 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
     struct fr_gcc *c = &e->c;
     gj_rvalue     *part[2] = {NULL, NULL}, *take, *place;
     gj_lvalue     *lane[2] = {NULL, NULL};
-    fr_dtype       m = fr_gcc_machine(k->dtype);
+    fr_dtype       m = fr_machine_type(k->dtype);
     struct fr_gval best;
 
     for (int p = 0; p < k->parts; p++) {
@@ -387,11 +360,11 @@ fr_emit_combine_lane(struct emit *e, struct sink *k, struct fr_gval v, gj_rvalue
         return;
     }
     take = fr_gcc_and(c, is_live(e, b, k->lane_bytes), replaces(e, k, v, best, fr_gcc_bits(c, FR_BOOL, 1)));
-    take = fr_gcc_keep(c, c->t_bool, take);
+    take = fr_gcc_keep_bool(c, take);
     fr_gcc_set(c, lane[0], to_lane(e, k, fr_gcc_select(c, m, take, v.re, best.re)));
     if (k->parts == 2)
         fr_gcc_set(c, lane[1], fr_gcc_select(c, m, take, v.im, best.im));
-    place = fr_gcc_get(c, fr_gcc_elem(c, k->places, b));
+    place = fr_gcc_read(c, k->places, b);
     place = fr_gcc_keep(c, k->place_type, place);
     m = k->place_bytes == 4 ? FR_I32 : FR_I64;
     fr_gcc_set(c, fr_gcc_elem(c, k->places, b), fr_gcc_select(c, m, take, place_here(e, k), place));
@@ -404,8 +377,7 @@ fr_emit_add_group(struct emit *e, struct sink *k, gj_lvalue **to, gj_rvalue *fir
     struct fr_gcc *c = &e->c;
 
     for (int r = 0; r < k->n_chunks; r++) {
-        gj_lvalue *at =
-            fr_gcc_elem(c, k->of[e->u].t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
+        gj_lvalue *at = fr_gcc_elem(c, k->of[e->u].t, plus(e, first, fr_gcc_i64(c, r * k->chunk_lanes)));
 
         fr_gcc_set(c, to[r],
                    fr_gcc_bin(c, GJ_PLUS, k->chunk, fr_gcc_get(c, to[r]),
@@ -419,9 +391,7 @@ from_t(struct emit *e, const struct sink *k, gj_rvalue *i)
 {
     struct fr_gcc *c = &e->c;
 
-    return fr_gcc_load(c, k->dtype,
-                       fr_gcc_address(c, fr_gcc_elem(c, k->of[e->u].t, fr_gcc_i64(c, 0))),
-                       times(e, i, k->parts));
+    return fr_gcc_load(c, k->dtype, fr_gcc_place(c, k->of[e->u].t, 0), times(e, i, k->parts));
 }
 
 /* a * b as NumPy multiplies along a row: complex numbers without the fma that the operation has. */
@@ -466,7 +436,7 @@ fr_emit_multiply_block(struct emit *e, struct sink *k)
     for (int i = 0; i < e->block; i++)
         v = row_product(e, k, v, from_t(e, k, fr_gcc_i64(c, i)));
     set_product(e, k, v);
-    c->g->block_end_with_jump(c->at, NULL, done);
+    fr_gcc_end(c, done);
     c->at = part;
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_get(c, e->live), true);
     set_product(e, k, row_product(e, k, first, from_t(e, k, fr_gcc_get(c, l.i))));
@@ -489,7 +459,7 @@ fr_emit_add_left_over(struct emit *e, struct sink *k, gj_rvalue *n_left)
     fr_emit_add_group(e, k, k->saved, times(e, fr_gcc_get(c, l.i), 8));
     fr_gcc_end_for(c, l);
     for (int r = 0; r < k->n_chunks; r++)
-        fr_gcc_set(c, k->acc[0][r], fr_gcc_get(c, k->saved[r]));
+        fr_gcc_move(c, k->acc[0][r], k->saved[r]);
 }
 
 /* ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7)); for complex numbers r0, r2 .. are real parts.
@@ -502,7 +472,7 @@ join_registers(struct emit *e, struct sink *k)
 
     fr_emit_spill_lanes(e, k);
     for (int i = 0; i < 8; i++)
-        r[i] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_i64(c, i)));
+        r[i] = fr_gcc_read(c, k->lanes[0], fr_gcc_i64(c, i));
     for (int n = 8; n > k->parts; n /= 2)
         for (int i = 0; i < n / 2; i++) {
             int a = k->parts == 1 ? 2 * i : 2 * i - (i & 1), b = a + k->parts;
@@ -552,7 +522,7 @@ rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
 {
     struct fr_gcc *c = &e->c;
     bool           most = k->op == FR_OP_max || k->op == FR_OP_argmax;
-    fr_dtype       m = fr_gcc_machine(k->dtype), w = k->place_bytes == 4 ? FR_I32 : FR_I64;
+    fr_dtype       m = fr_machine_type(k->dtype), w = k->place_bytes == 4 ? FR_I32 : FR_I64;
     int            bits = 8 * k->lane_bytes;
     gj_type       *type = k->place_type;
     gj_rvalue     *size, *is_nan, *sign, *all;
@@ -569,8 +539,7 @@ rank_of(struct emit *e, const struct sink *k, gj_rvalue *v)
         return most ? v : c->g->context_new_unary_op(c->ctxt, NULL, GJ_BITWISE_NEGATE, type, v);
     all = fr_gcc_int(c, type, (int64_t)(~0ull >> (65 - bits)));
     size = fr_gcc_keep(c, type, fr_gcc_bin(c, GJ_AND, type, v, all));
-    is_nan = fr_gcc_cmp(c, GJ_GT, size,
-                        fr_gcc_int(c, type, (int64_t)fr_op_identity(FR_OP_min, k->dtype, 0)));
+    is_nan = fr_gcc_cmp(c, GJ_GT, size, fr_gcc_int(c, type, (int64_t)fr_op_identity(FR_OP_min, k->dtype, 0)));
     sign = fr_gcc_bin(c, GJ_RSHIFT, type, v, fr_gcc_int(c, type, bits - 1));
     v = fr_gcc_bin(c, GJ_XOR, type, v, fr_gcc_bin(c, GJ_AND, type, sign, all));
     v = fr_gcc_select(c, w, fr_gcc_cmp(c, GJ_EQ, size, fr_gcc_int(c, type, 0)),
@@ -598,7 +567,7 @@ best_place(struct emit *e, struct sink *k)
 
     fr_gcc_set(c, best, none);
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
-    rank = rank_of(e, k, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i))));
+    rank = rank_of(e, k, fr_gcc_read(c, k->lanes[0], fr_gcc_get(c, l.i)));
     rank = fr_gcc_keep(c, type, rank);
     fr_gcc_set(c, fr_gcc_elem(c, ranks, fr_gcc_get(c, l.i)), rank);
     raise_to(e, best, rank);
@@ -607,20 +576,17 @@ best_place(struct emit *e, struct sink *k)
     /* The last place is the largest, the first the largest of the negated ones. */
     turn = fr_gcc_i64(c, -1);
     if (last_wins(k))
-        turn = fr_gcc_select(c, FR_I64, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, best), nan), turn,
-                             fr_gcc_i64(c, 1));
-    turn = fr_gcc_keep(c, c->t_i64, turn);
+        turn = fr_gcc_select(c, FR_I64, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, best), nan), turn, fr_gcc_i64(c, 1));
+    turn = fr_gcc_keep_i64(c, turn);
     fr_gcc_set(c, found, fr_gcc_i64(c, INT64_MIN));
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), false);
-    at = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
+    at = fr_gcc_cast(c, fr_gcc_read(c, k->places, fr_gcc_get(c, l.i)), c->t_i64);
     at = plus(e, times(e, at, e->block), fr_gcc_get(c, l.i));
-    at = fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, at, turn));
-    hit = fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, fr_gcc_elem(c, ranks, fr_gcc_get(c, l.i))),
-                     fr_gcc_get(c, best));
-    raise_to(e, found,
-             fr_gcc_keep(c, c->t_i64, fr_gcc_select(c, FR_I64, hit, at, fr_gcc_i64(c, INT64_MIN))));
+    at = fr_gcc_keep_i64(c, fr_gcc_bin(c, GJ_MULT, c->t_i64, at, turn));
+    hit = fr_gcc_cmp(c, GJ_EQ, fr_gcc_read(c, ranks, fr_gcc_get(c, l.i)), fr_gcc_get(c, best));
+    raise_to(e, found, fr_gcc_keep_i64(c, fr_gcc_select(c, FR_I64, hit, at, fr_gcc_i64(c, INT64_MIN))));
     fr_gcc_end_for(c, l);
-    return fr_gcc_keep(c, c->t_i64, fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, found), turn));
+    return fr_gcc_keep_i64(c, fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, found), turn));
 }
 
 /* The element that a place from best_place stands for, counted from the first of the range. */
@@ -641,25 +607,23 @@ static void
 join_complex(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **index)
 {
     struct fr_gcc     *c = &e->c;
-    fr_dtype           m = fr_gcc_machine(k->dtype);
+    fr_dtype           m = fr_machine_type(k->dtype);
     gj_lvalue         *best[2], *at = fr_gcc_var(c, c->t_i64);
     struct fr_gcc_loop l;
     struct fr_gval     v, old;
     gj_rvalue         *part[2], *place, *take;
 
     for (int p = 0; p < 2; p++)
-        best[p] = fr_emit_copied(e, k->lane,
-                                 fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_i64(c, 0))));
+        best[p] = fr_emit_copied(e, k->lane, fr_gcc_read(c, k->lanes[p], fr_gcc_i64(c, 0)));
     fr_gcc_set(c, at, fr_gcc_i64(c, INT64_MAX));
     l = fr_gcc_for(c, fr_gcc_i64(c, 0), fr_gcc_i64(c, e->block), true);
     for (int p = 0; p < 2; p++)
-        part[p] =
-            fr_gcc_keep(c, k->lane, fr_gcc_get(c, fr_gcc_elem(c, k->lanes[p], fr_gcc_get(c, l.i))));
+        part[p] = fr_gcc_keep(c, k->lane, fr_gcc_read(c, k->lanes[p], fr_gcc_get(c, l.i)));
     v = (struct fr_gval){.re = part[0], .im = part[1]};
     old = (struct fr_gval){.re = fr_gcc_get(c, best[0]), .im = fr_gcc_get(c, best[1])};
-    place = fr_gcc_cast(c, fr_gcc_get(c, fr_gcc_elem(c, k->places, fr_gcc_get(c, l.i))), c->t_i64);
-    place = fr_gcc_keep(c, c->t_i64, plus(e, times(e, place, e->block), fr_gcc_get(c, l.i)));
-    take = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_GT, place, fr_gcc_get(c, at)));
+    place = fr_gcc_cast(c, fr_gcc_read(c, k->places, fr_gcc_get(c, l.i)), c->t_i64);
+    place = fr_gcc_keep_i64(c, plus(e, times(e, place, e->block), fr_gcc_get(c, l.i)));
+    take = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_GT, place, fr_gcc_get(c, at)));
     take = replaces(e, k, v, old, take);
     fr_gcc_set(c, best[0], fr_gcc_select(c, m, take, v.re, old.re));
     fr_gcc_set(c, best[1], fr_gcc_select(c, m, take, v.im, old.im));
@@ -685,16 +649,16 @@ join_lanes(struct emit *e, struct sink *k, struct fr_gval *value, gj_rvalue **in
     }
     if (k->how == HOW_PICK) {
         place = best_place(e, k);
-        part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], rest_of(e, place, e->block)));
+        part[0] = fr_gcc_read(c, k->lanes[0], rest_of(e, place, e->block));
         part[0] = fr_gcc_keep(c, k->lane, part[0]);
         *value = from_lane(e, k, part);
         *index = element_of(e, place);
         return;
     }
-    part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_i64(c, 0)));
+    part[0] = fr_gcc_read(c, k->lanes[0], fr_gcc_i64(c, 0));
     all = fr_emit_copied(e, k->dtype == FR_BOOL ? c->t_bool : k->lane, from_lane(e, k, part).re);
     l = fr_gcc_for(c, fr_gcc_i64(c, 1), fr_gcc_i64(c, e->block), true);
-    part[0] = fr_gcc_get(c, fr_gcc_elem(c, k->lanes[0], fr_gcc_get(c, l.i)));
+    part[0] = fr_gcc_read(c, k->lanes[0], fr_gcc_get(c, l.i));
     part[0] = fr_gcc_keep(c, k->lane, part[0]);
     *value = fr_emit_combine(e, k->op, k->dtype, (struct fr_gval){.re = fr_gcc_get(c, all)},
                              from_lane(e, k, part));

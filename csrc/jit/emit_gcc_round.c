@@ -1,6 +1,6 @@
 /* jit/emit_gcc_round.c -- half precision in the midst of a block, rounded by the processor's own instructions.
  *
- * Each operation rounds its result. Within the loop over a block that is ten instructions (fr_half_round), for GCC makes
+ * Each operation rounds its result. Within the loop over a block that is ten instructions (fr_recipe_round_half), for GCC makes
  * vectors of no others; F16C has two, which stand between loops. So the loop is cut where rounded values are read:
  *
  *     pass 0:   for b: x = a * a, exact               into an array
@@ -16,11 +16,7 @@
 
 enum { MAX_PASSES = 64 };        /* GCC takes its time over each loop */
 
-static bool
-in_loop(const struct emit *e, int i)
-{
-    return inst(e, i)->level == FR_LEVEL_FULL && e->runs[i];
-}
+static bool in_loop(const struct emit *e, int i) { return inst(e, i)->level == FR_LEVEL_FULL && e->runs[i]; }
 
 bool
 fr_emit_is_rounded(const struct emit *e, int i)
@@ -83,7 +79,7 @@ fr_emit_find_passes(struct emit *e)
     for (int i = 0; i < (int)e->nest->n_insts && last < MAX_PASSES; i++) {
         const struct fr_inst *in = inst(e, i);
 
-        for (int k = 0; e->runs[i] && k < n_args(in); k++) {
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(in); k++) {
             int arg = in->a[k], after = !in_loop(e, arg) ? 0 : e->pass[arg] + (fr_emit_is_rounded(e, arg) && !rounds_itself(e, in));
 
             e->pass[i] = after > e->pass[i] ? (uint8_t)after : e->pass[i];
@@ -95,7 +91,7 @@ fr_emit_find_passes(struct emit *e)
     else
         e->n_passes = last + 1;
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        if (e->runs[i] && (writes(inst(e, i)) || inst(e, i)->kind == FR_INST_REDUCE))
+        if (e->runs[i] && (fr_inst_writes(inst(e, i)) || inst(e, i)->kind == FR_INST_REDUCE))
             e->pass[i] = (uint8_t)(e->n_passes - 1);
 }
 
@@ -123,7 +119,7 @@ find_last_reads(const struct emit *e, uint8_t *last)
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
         int pass = fr_emit_pass_of(e, i, e->unroll - 1);
 
-        for (int k = 0; e->runs[i] && k < n_args(inst(e, i)); k++)
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(inst(e, i)); k++)
             last[inst(e, i)->a[k]] = (uint8_t)(pass > last[inst(e, i)->a[k]] ? pass : last[inst(e, i)->a[k]]);
         if (inst(e, i)->kind == FR_INST_ACCUM)
             last[i] = (uint8_t)pass;
@@ -131,11 +127,7 @@ find_last_reads(const struct emit *e, uint8_t *last)
 }
 
 /* In an array: a truth as wide as the floats beside it, or GCC would make vectors of a few of them. */
-static fr_dtype
-crossing_dtype(fr_dtype d)
-{
-    return d == FR_BOOL ? FR_I32 : d;
-}
+static fr_dtype crossing_dtype(fr_dtype d) { return d == FR_BOOL ? FR_I32 : d; }
 
 void
 fr_emit_declare_crossing(struct emit *e)
@@ -159,12 +151,6 @@ fr_emit_declare_crossing(struct emit *e)
         }
 }
 
-static gj_rvalue *
-first_of(struct emit *e, gj_lvalue *array)
-{
-    return fr_gcc_address(&e->c, fr_gcc_elem(&e->c, array, fr_gcc_i64(&e->c, 0)));
-}
-
 void
 fr_emit_leave_crossing(struct emit *e, int pass, gj_rvalue *b)
 {
@@ -183,7 +169,7 @@ fr_emit_leave_crossing(struct emit *e, int pass, gj_rvalue *b)
         }
         if (d == FR_BOOL)
             v.re = fr_gcc_cast(c, v.re, c->memory[FR_I32]);
-        fr_emit_store_element(e, crossing_dtype(d), first_of(e, x->re), NULL, b, v);
+        fr_emit_store_element(e, crossing_dtype(d), fr_gcc_place(c, x->re, 0), NULL, b, v);
         if (v.wide)
             fr_gcc_set(c, fr_gcc_elem(c, x->wide, b), v.wide);
         else
@@ -201,34 +187,16 @@ fr_emit_load_crossing(struct emit *e, int i, gj_rvalue *b)
 
     if (!x->re)
         return false;
-    *v = fr_emit_load_element(e, crossing_dtype(inst(e, i)->dtype), first_of(e, x->re), NULL, b);
+    *v = fr_emit_load_element(e, crossing_dtype(inst(e, i)->dtype), fr_gcc_place(c, x->re, 0), NULL, b);
     if (inst(e, i)->dtype == FR_BOOL)
         v->re = fr_gcc_cmp(c, GJ_NE, v->re, fr_gcc_int(c, c->memory[FR_I32], 0));
     if (x->wide)
-        v->wide = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_get(c, fr_gcc_elem(c, x->wide, b)));
+        v->wide = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_read(c, x->wide, b));
     if (x->exact)
-        v->exact = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_get(c, fr_gcc_elem(c, x->exact, b)));
+        v->exact = fr_gcc_keep(c, c->memory[FR_F32], fr_gcc_read(c, x->exact, b));
     else if (x->quiet)
         v->exact = v->wide;
     return true;
-}
-
-static void
-round_block(struct emit *e, const struct crossing *x)
-{
-    struct fr_gcc *c = &e->c;
-    const int      words = e->vector_bytes / 4;
-    gj_type       *bits = fr_emit_vector_of(e, c->memory[FR_F16], words);
-    gj_type       *wide = fr_emit_vector_of(e, c->memory[FR_F32], words);
-
-    for (int lane = 0; lane < e->block; lane += words) {
-        gj_lvalue *exact = fr_emit_array_vector(e, wide, 4, x->exact, lane), *half = fr_gcc_var(c, bits), *v = fr_gcc_var(c, wide);
-
-        fr_gcc_convert_vector(c, "vcvtps2ph $0,", half, fr_gcc_keep(c, wide, fr_gcc_get(c, exact)));
-        fr_gcc_set(c, fr_emit_array_vector(e, bits, 2, x->re, lane), fr_gcc_get(c, half));
-        fr_gcc_convert_vector(c, "vcvtph2ps", v, fr_gcc_get(c, half));
-        fr_gcc_set(c, fr_emit_array_vector(e, wide, 4, x->wide, lane), fr_gcc_get(c, v));
-    }
 }
 
 void
@@ -237,5 +205,5 @@ fr_emit_round_between(struct emit *e, int pass, int n)
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         for (int u = 0; u < n; u++)
             if (e->crossing[u][i].exact && fr_emit_pass_of(e, i, u) == pass)
-                round_block(e, &e->crossing[u][i]);
+                fr_emit_round(e, e->crossing[u][i].exact, e->crossing[u][i].re, e->crossing[u][i].wide);
 }

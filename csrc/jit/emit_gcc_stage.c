@@ -38,7 +38,7 @@ fr_emit_find_sinks(struct emit *e, bool stores)
             continue;
         if (in->kind == FR_INST_REDUCE)
             add_sink(e, i, fr_emit_reduce_how(e, in));
-        else if (stores && (writes(in) || fr_nest_crosses(e->nest, i)))
+        else if (stores && (fr_inst_writes(in) || fr_nest_crosses(e->nest, i)))
             add_sink(e, i, HOW_STORE);
     }
 }
@@ -80,7 +80,7 @@ declare_store(struct emit *e, struct sink *k)
 
     fr_emit_declare_t(e, k);
     fr_emit_declare_exact(e, k);
-    if (!writes(in)) {
+    if (!fr_inst_writes(in)) {
         gj_rvalue *at = fr_gcc_i64(c, (int64_t)fr_nest_rowbuf(e->nest, k->inst));
 
         k->to = fr_emit_copied(e, c->t_bytes, fr_gcc_offset(c, e->scratch, at));
@@ -119,15 +119,14 @@ load_outer_values(struct emit *e)
     memset(e->wanted, 0, sizeof e->wanted);
     memset(e->val, 0, sizeof e->val);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
-        for (int k = 0; e->runs[i] && k < n_args(inst(e, i)); k++)
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(inst(e, i)); k++)
             if (inst(e, inst(e, i)->a[k])->level != FR_LEVEL_FULL)
                 e->wanted[inst(e, i)->a[k]] = 1;
     fr_emit_close_wanted(e);
     fr_emit_scalars(e);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->wanted[i] && inst(e, i)->level == FR_LEVEL_ROW)
-            e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots,
-                                             (int64_t)sizeof(struct fr_slot) * i);
+            e->val[0][i] = fr_emit_load_slot(e, inst(e, i)->dtype, e->slots, (int64_t)sizeof(struct fr_slot) * i);
     for (int i = 0; i < (int)e->nest->n_insts; i++)
         if (e->c.has_f16c && e->wanted[i] && inst(e, i)->dtype == FR_F16)
             e->val[0][i].wide = fr_gcc_convert(&e->c, FR_F16, FR_F32, e->val[0][i]).re;
@@ -191,7 +190,7 @@ struct walk {
 static gj_rvalue *
 at_depth(struct emit *e, struct walk *w, gj_lvalue *stack)
 {
-    return fr_gcc_get(&e->c, fr_gcc_elem(&e->c, stack, fr_gcc_get(&e->c, w->depth)));
+    return fr_gcc_read(&e->c, stack, fr_gcc_get(&e->c, w->depth));
 }
 
 static void
@@ -217,14 +216,14 @@ emit_descend(struct emit *e, struct walk *w, int parts)
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, m, fr_gcc_i64(c, LEAF / parts)), push, w->leaf);
     c->at = push;
     half = fr_gcc_bin(c, GJ_RSHIFT, c->t_i64, m, fr_gcc_i64(c, 1));
-    half = fr_gcc_keep(c, c->t_i64, half);
+    half = fr_gcc_keep_i64(c, half);
     half = minus(e, half, rest_of(e, half, 8 / parts));
-    half = fr_gcc_keep(c, c->t_i64, half);
+    half = fr_gcc_keep_i64(c, half);
     set_at_depth(e, w, w->todo, minus(e, m, half));
     set_at_depth(e, w, w->joined, fr_gcc_i64(c, 0));
     add_to(e, w->depth, 1);
     fr_gcc_set(c, w->m, half);
-    c->g->block_end_with_jump(c->at, NULL, w->descend);
+    fr_gcc_end(c, w->descend);
 }
 
 static void
@@ -234,12 +233,10 @@ emit_climb(struct emit *e, struct walk *w)
     gj_block      *up = fr_gcc_block(c), *join = fr_gcc_block(c), *right = fr_gcc_block(c);
 
     c->at = w->climb;
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish,
-                  up);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_EQ, fr_gcc_get(c, w->depth), fr_gcc_i64(c, 0)), w->finish, up);
     c->at = up;
     add_to(e, w->depth, -1);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join,
-                  right);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, at_depth(e, w, w->joined), fr_gcc_i64(c, 0)), join, right);
     c->at = join;
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink *k = &e->sinks[s];
@@ -249,7 +246,7 @@ emit_climb(struct emit *e, struct walk *w)
                        fr_gcc_bin(c, GJ_PLUS, k->lane, at_depth(e, w, k->left[p]),
                                   fr_gcc_get(c, k->sum[p])));
     }
-    c->g->block_end_with_jump(c->at, NULL, w->climb);
+    fr_gcc_end(c, w->climb);
     c->at = right;
     for (int s = 0; s < e->n_sinks; s++) {
         struct sink *k = &e->sinks[s];
@@ -260,7 +257,7 @@ emit_climb(struct emit *e, struct walk *w)
     set_at_depth(e, w, w->joined, fr_gcc_i64(c, 1));
     fr_gcc_set(c, w->m, at_depth(e, w, w->todo));
     add_to(e, w->depth, 1);
-    c->g->block_end_with_jump(c->at, NULL, w->descend);
+    fr_gcc_end(c, w->descend);
 }
 
 /* Steps of several blocks, as long as they fit the leaf. */
@@ -271,12 +268,12 @@ emit_wide_steps(struct emit *e, struct walk *w)
     gj_block      *head = fr_gcc_block(c), *body = fr_gcc_block(c), *done = fr_gcc_block(c);
     gj_rvalue     *last = fr_gcc_i64(c, (int64_t)e->unroll * e->block);
 
-    last = fr_gcc_keep(c, c->t_i64, minus(e, fr_gcc_get(c, w->whole_end), last));
+    last = fr_gcc_keep_i64(c, minus(e, fr_gcc_get(c, w->whole_end), last));
     fr_gcc_jump(c, head);
     fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LE, fr_gcc_get(c, e->j), last), body, done);
     c->at = body;
     fr_emit_step(e, e->unroll);
-    c->g->block_end_with_jump(c->at, NULL, head);
+    fr_gcc_end(c, head);
     c->at = done;
 }
 
@@ -328,8 +325,8 @@ put_last_block(struct emit *e, struct walk *w)
     c->at = put;
     fr_gcc_set(c, e->j, minus(e, fr_gcc_get(c, w->leaf_end), fr_gcc_i64(c, e->block)));
     fr_emit_put_block(e);
-    fr_gcc_set(c, e->j, fr_gcc_get(c, w->leaf_end));
-    c->g->block_end_with_jump(c->at, NULL, w->done);
+    fr_gcc_move(c, e->j, w->leaf_end);
+    fr_gcc_end(c, w->done);
     c->at = tail;
 }
 
@@ -353,14 +350,12 @@ emit_leaf(struct emit *e, struct walk *w)
         emit_last_block(e, w);
     if (e->unroll > 1)
         emit_wide_steps(e, w);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
-                  w->head, w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->head, w->after);
     /* A tight loop around the block; the way back from the tail enters it from outside. */
     c->at = w->head;
     fr_gcc_jump(c, w->body);
     fr_emit_step(e, 1);
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)),
-                  w->body, w->after);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_LT, fr_gcc_get(c, e->j), fr_gcc_get(c, w->whole_end)), w->body, w->after);
 }
 
 /* After whole blocks: the tail if there is one, and after the tail its clearing up. */
@@ -383,7 +378,7 @@ emit_after(struct emit *e, struct walk *w)
         put_last_block(e, w);
     for (int s = 0; s < e->n_sinks; s++)
         for (int r = 0; r < e->sinks[s].n_chunks && e->sinks[s].how == HOW_TREE; r++)
-            fr_gcc_set(c, e->sinks[s].saved[r], fr_gcc_get(c, e->sinks[s].acc[0][r]));
+            fr_gcc_move(c, e->sinks[s].saved[r], e->sinks[s].acc[0][r]);
     fr_gcc_set(c, w->in_tail, fr_gcc_i64(c, 1));
     fr_gcc_set(c, e->live, left);
     fr_gcc_set(c, w->whole_end, plus(e, fr_gcc_get(c, e->j), fr_gcc_i64(c, e->block)));
@@ -394,10 +389,10 @@ emit_after(struct emit *e, struct walk *w)
     fr_gcc_branch(c, fr_emit_may_not_read(e), pads, readable);
     c->at = readable;
     fr_emit_drop_behind(e, left);
-    c->g->block_end_with_jump(c->at, NULL, w->head);
+    fr_gcc_end(c, w->head);
     c->at = pads;
     fr_emit_gather(e, left);
-    c->g->block_end_with_jump(c->at, NULL, w->head);
+    fr_gcc_end(c, w->head);
 
     c->at = fix;
     add_to(e, e->j, -e->block);
@@ -406,8 +401,8 @@ emit_after(struct emit *e, struct walk *w)
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].how == HOW_TREE)
             fr_emit_add_left_over(e, &e->sinks[s], left);
-    fr_gcc_set(c, e->j, fr_gcc_get(c, w->leaf_end));
-    c->g->block_end_with_jump(c->at, NULL, w->done);
+    fr_gcc_move(c, e->j, w->leaf_end);
+    fr_gcc_end(c, w->done);
 }
 
 static void
@@ -425,7 +420,7 @@ declare_walk(struct emit *e, struct walk *w)
         *blocks[i] = fr_gcc_block(c);
     w->todo = fr_gcc_array(c, c->t_i64, TREE_DEPTH);
     w->joined = fr_gcc_array(c, c->t_i64, TREE_DEPTH);
-    w->end = fr_gcc_keep(c, c->t_i64, plus(e, e->j0, e->n));
+    w->end = fr_gcc_keep_i64(c, plus(e, e->j0, e->n));
 }
 
 /* After the head the rest. */
@@ -436,8 +431,7 @@ emit_second_leaf(struct emit *e, struct walk *w)
 
     c->at = w->climb;
     fr_gcc_set(c, w->m, minus(e, w->end, fr_gcc_get(c, e->j)));
-    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, fr_gcc_get(c, w->m), fr_gcc_i64(c, 0)), w->leaf,
-                  w->finish);
+    fr_gcc_branch(c, fr_gcc_cmp(c, GJ_GT, fr_gcc_get(c, w->m), fr_gcc_i64(c, 0)), w->leaf, w->finish);
 }
 
 static void
@@ -462,12 +456,12 @@ emit_walk(struct emit *e, int tree_parts, gj_rvalue *head)
         fr_gcc_jump(c, whole);
     }
     fr_gcc_set(c, w.depth, fr_gcc_i64(c, 0));
-    c->g->block_end_with_jump(c->at, NULL, w.descend);
+    fr_gcc_end(c, w.descend);
     if (tree_parts) {
         emit_descend(e, &w, tree_parts);
     } else {
         c->at = w.descend;
-        c->g->block_end_with_jump(c->at, NULL, w.leaf);
+        fr_gcc_end(c, w.leaf);
     }
     emit_leaf(e, &w);
     emit_after(e, &w);
@@ -475,14 +469,14 @@ emit_walk(struct emit *e, int tree_parts, gj_rvalue *head)
     for (int s = 0; s < e->n_sinks; s++)
         if (e->sinks[s].how == HOW_TREE)
             fr_emit_finish_leaf(e, &e->sinks[s], fr_gcc_get(c, w.left_over));
-    c->g->block_end_with_jump(c->at, NULL, w.climb);
+    fr_gcc_end(c, w.climb);
     if (tree_parts) {
         emit_climb(e, &w);
     } else if (head) {
         emit_second_leaf(e, &w);
     } else {
         c->at = w.climb;
-        c->g->block_end_with_jump(c->at, NULL, w.finish);
+        fr_gcc_end(c, w.finish);
     }
     c->at = w.finish;
 }
@@ -515,12 +509,12 @@ keep_roots(struct emit *e, bool complex_trees)
     memset(e->runs, 0, sizeof e->runs);
     for (int i = (int)e->nest->n_insts; i-- > 0;) {
         const struct fr_inst *in = inst(e, i);
-        bool                  other = writes(in) || fr_nest_crosses(e->nest, i) ||
+        bool                  other = fr_inst_writes(in) || fr_nest_crosses(e->nest, i) ||
                      (in->kind == FR_INST_REDUCE && !is_complex_tree(e, i));
 
         if (all[i] && (complex_trees ? is_complex_tree(e, i) : other))
             e->runs[i] = 1;
-        for (int k = 0; e->runs[i] && k < n_args(in); k++)
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(in); k++)
             e->runs[in->a[k]] |= all[in->a[k]];
     }
 }
@@ -555,7 +549,7 @@ emit_reductions(struct emit *e, bool stores, int tree_parts)
         fr_gcc_branch(c, fr_emit_join_extremes(e), again, known);
         c->at = known;
         fr_emit_write_partial_results(e);
-        c->g->block_end_with_jump(c->at, NULL, done);
+        fr_gcc_end(c, done);
         c->at = again;
         e->extremes = false;
     }
@@ -570,20 +564,14 @@ gj_function *
 fr_emit_stage(struct emit *e, int s)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *bytes = c->t_bytes, *i64 = c->t_i64;
     gj_function   *fn;
     char           name[24];
     uint8_t        runs[FR_MAX_INSTS];
     bool           complex_trees = false, real_trees = false;
 
     snprintf(name, sizeof name, "stage_%d", s);
-    fn =
-        fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, 9,
-                             (gj_type *[]){fr_emit_pointer_to(e, bytes), fr_emit_pointer_to(e, i64),
-                                           i64, i64, bytes, bytes, bytes, bytes,
-                                           fr_emit_pointer_to(e, i64)},
-                             (gj_rvalue * *[]){&e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
-                                               &e->slots, &e->slots_out, &e->scratch, &e->prefetch});
+    fn = fr_emit_new_function(e, GJ_FUNCTION_INTERNAL, name, "BIiibbbbI", &e->ptr, &e->stride, &e->j0, &e->n, &e->scalars,
+                              &e->slots, &e->slots_out, &e->scratch, &e->prefetch);
     fr_emit_find_asked(e, s);
     fr_nest_stage_runs(e->nest, s, true, e->runs);
     for (int i = 0; i < (int)e->nest->n_insts; i++) {
@@ -602,6 +590,6 @@ fr_emit_stage(struct emit *e, int s)
     } else {
         emit_reductions(e, true, complex_trees ? 2 : real_trees);
     }
-    c->g->block_end_with_void_return(c->at, NULL);
+    fr_gcc_return(c);
     return fn;
 }

@@ -9,10 +9,9 @@ static gj_rvalue *
 pad_origin(struct emit *e, gj_lvalue *pad, fr_dtype d)
 {
     struct fr_gcc *c = &e->c;
-    gj_rvalue     *back =
-        fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
+    gj_rvalue     *back = fr_gcc_bin(c, GJ_MULT, c->t_i64, fr_gcc_get(c, e->j), fr_gcc_i64(c, -fr_dtype_size(d)));
 
-    return fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, pad, fr_gcc_i64(c, 0))), back);
+    return fr_gcc_offset(c, fr_gcc_place(c, pad, 0), back);
 }
 
 /* Elements of a source's pad, with those that lie between. */
@@ -37,12 +36,11 @@ clear_pad(struct emit *e, const struct source *k)
     fr_dtype       d = operand_dtype(e, k->operand);
     int            size = fr_dtype_size(fr_dtype_info[d].component);
     int            n = pad_elements(e, k) * n_parts(d), lanes = least(e->block * n_parts(d), e->vector_bytes / size);
-    gj_rvalue     *zero = fr_gcc_bits(c, d == FR_BOOL ? FR_U8 : fr_gcc_machine(d), 0);
+    gj_rvalue     *zero = fr_gcc_bits(c, d == FR_BOOL ? FR_U8 : fr_machine_type(d), 0);
     gj_type       *vector = fr_emit_vector_of(e, c->memory[d], lanes);
 
     for (int lane = 0; lane < n; lane += lanes)
-        fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane),
-                   fr_emit_splat(e, vector, lanes, zero));
+        fr_gcc_set(c, fr_emit_array_vector(e, vector, size, k->pad, lane), fr_emit_splat(e, vector, lanes, zero));
 }
 
 /* The first n_left elements between a pad and memory from element j on, in pieces of .. 4, 2, 1 elements. */
@@ -62,14 +60,13 @@ copy_pieces(struct emit *e, fr_dtype d, gj_lvalue *pad, gj_rvalue *memory, gj_rv
 
         fr_gcc_branch(c, fr_gcc_cmp(c, GJ_NE, bit, fr_gcc_i64(c, 0)), copy, next);
         c->at = copy;
-        done = fr_gcc_keep(c, c->t_i64, times(e, done, parts));
-        at = fr_gcc_keep(c, c->t_i64, plus(e, times(e, fr_gcc_get(c, e->j), parts), done));
+        done = fr_gcc_keep_i64(c, times(e, done, parts));
+        at = fr_gcc_keep_i64(c, plus(e, times(e, fr_gcc_get(c, e->j), parts), done));
         for (int i = 0; i < n * parts; i += lanes) {
             gj_lvalue *in_pad = fr_gcc_elem(c, pad, plus(e, done, fr_gcc_i64(c, i)));
             gj_lvalue *outside = fr_gcc_at(c, type, memory, plus(e, at, fr_gcc_i64(c, i)));
 
-            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, to_pad ? in_pad : outside),
-                       fr_gcc_get(c, fr_emit_vector_at(e, vector, size, to_pad ? outside : in_pad)));
+            fr_gcc_move(c, fr_emit_vector_at(e, vector, size, to_pad ? in_pad : outside), fr_emit_vector_at(e, vector, size, to_pad ? outside : in_pad));
         }
         fr_gcc_jump(c, next);
     }
@@ -84,8 +81,7 @@ gather_strided(struct emit *e, const struct source *k, gj_rvalue *n_left)
     gj_rvalue         *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
     struct fr_gval     v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), fr_gcc_get(c, k->step), j);
 
-    fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                 times(e, i, n_parts(d)), v);
+    fr_gcc_store(c, d, fr_gcc_place(c, k->pad, 0), times(e, i, n_parts(d)), v);
     fr_gcc_end_for(c, l);
 }
 
@@ -100,11 +96,9 @@ gather_apart(struct emit *e, struct source *k, gj_rvalue *n_left)
     gj_rvalue         *i = fr_gcc_get(c, l.i), *j = plus(e, fr_gcc_get(c, e->j), i);
     struct fr_gval     v = fr_emit_load_element(e, d, fr_gcc_get(c, k->from), fr_gcc_i64(c, step), j);
 
-    fr_gcc_store(c, d, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                 plus(e, fr_gcc_i64(c, first), times(e, i, k->by * parts)), v);
+    fr_gcc_store(c, d, fr_gcc_place(c, k->pad, 0), plus(e, fr_gcc_i64(c, first), times(e, i, k->by * parts)), v);
     fr_gcc_end_for(c, l);
-    fr_gcc_set(c, k->from, fr_gcc_offset(c, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, first))),
-                                         times(e, fr_gcc_get(c, e->j), -step)));
+    fr_gcc_set(c, k->from, fr_gcc_offset(c, fr_gcc_place(c, k->pad, first), times(e, fr_gcc_get(c, e->j), -step)));
 }
 
 void
@@ -180,7 +174,7 @@ keeping_table(struct emit *e, int n_bytes)
     global = c->g->context_new_global(c->ctxt, NULL, GJ_GLOBAL_INTERNAL, type, name);
     c->g->global_set_initializer_rvalue(
         global, c->g->context_new_array_constructor(c->ctxt, NULL, type, 2 * (size_t)n, entry));
-    return fr_gcc_keep(c, c->t_bytes, fr_gcc_address(c, fr_gcc_elem(c, global, fr_gcc_i64(c, n))));
+    return fr_gcc_keep(c, c->t_bytes, fr_gcc_place(c, global, n));
 }
 
 /* The block from element j on to the pad of `k`, which is read instead, without what lies behind the
@@ -243,12 +237,10 @@ fr_emit_may_not_read(struct emit *e)
 
         if (k->by != 1)
             return fr_gcc_bits(c, FR_BOOL, 1);
-        at = fr_gcc_offset(c, fr_gcc_get(c, k->from),
-                           times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
+        at = fr_gcc_offset(c, fr_gcc_get(c, k->from), times(e, fr_gcc_get(c, e->j), fr_dtype_size(d)));
         at = c->g->context_new_bitcast(c->ctxt, NULL, at, c->t_i64);
-        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE),
-                        fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
-        any = fr_gcc_keep(c, c->t_bool, fr_gcc_or(c, any, at));
+        at = fr_gcc_cmp(c, GJ_GT, rest_of(e, at, PAGE), fr_gcc_i64(c, PAGE - e->block * fr_dtype_size(d)));
+        any = fr_gcc_keep_bool(c, fr_gcc_or(c, any, at));
     }
     return any;
 }
@@ -302,8 +294,7 @@ scatter_strided(struct emit *e, struct sink *k, gj_rvalue *n_left)
     gj_rvalue         *i = fr_gcc_get(c, l.i);
     struct fr_gval     v;
 
-    v = fr_gcc_load(c, k->dtype, fr_gcc_address(c, fr_gcc_elem(c, k->pad, fr_gcc_i64(c, 0))),
-                    times(e, i, k->parts));
+    v = fr_gcc_load(c, k->dtype, fr_gcc_place(c, k->pad, 0), times(e, i, k->parts));
     fr_emit_store_element(e, k->dtype, fr_gcc_get(c, k->to), fr_gcc_get(c, k->step),
                           plus(e, fr_gcc_get(c, e->j), i), v);
     fr_gcc_end_for(c, l);
@@ -325,8 +316,7 @@ fr_emit_put_block(struct emit *e)
         for (int first = 0; first < n; first += lanes) {
             gj_lvalue *to = fr_gcc_at(c, type, fr_gcc_get(c, k->to), plus(e, at, fr_gcc_i64(c, first)));
 
-            fr_gcc_set(c, fr_emit_vector_at(e, vector, size, to),
-                       fr_gcc_get(c, fr_emit_array_vector(e, vector, size, k->pad, first)));
+            fr_gcc_move(c, fr_emit_vector_at(e, vector, size, to), fr_emit_array_vector(e, vector, size, k->pad, first));
         }
     }
 }

@@ -9,11 +9,7 @@
  * are rounded there, or between two loops (emit_gcc_round.c). */
 #include "jit/emit_gcc_int.h"
 
-static int
-words(const struct emit *e)
-{
-    return e->vector_bytes / 4;
-}
+static int words(const struct emit *e) { return e->vector_bytes / 4; }
 
 /* What makes numbers of dtype d wide, with vectors of more than 16 bytes. */
 static const char *
@@ -44,7 +40,7 @@ is_converted(const struct emit *e, int operand)
 
         if (e->runs[i] && in->kind == FR_INST_ACCUM && (int)in->operand == operand)
             return false;
-        for (int k = 0; e->runs[i] && k < n_args(in); k++) {
+        for (int k = 0; e->runs[i] && k < fr_nest_n_args(in); k++) {
             const struct fr_inst *arg = inst(e, in->a[k]);
 
             if (arg->kind == FR_INST_LOAD && arg->level == FR_LEVEL_FULL && (int)arg->operand == operand &&
@@ -98,7 +94,7 @@ widen_block(struct emit *e, const struct source *s, int u)
         gj_rvalue *from = fr_gcc_get(c, fr_emit_vector_at(e, vector, fr_dtype_size(d), at));
 
         fr_gcc_convert_vector(c, widening(e, d), v, fr_gcc_keep(c, vector, from));
-        fr_gcc_set(c, fr_emit_array_vector(e, wide, 4, s->wide[u], lane), fr_gcc_get(c, v));
+        fr_gcc_move(c, fr_emit_array_vector(e, wide, 4, s->wide[u], lane), v);
     }
 }
 
@@ -111,17 +107,21 @@ fr_emit_widen_blocks(struct emit *e, int n)
 }
 
 void
-fr_emit_round_block(struct emit *e, struct sink *k)
+fr_emit_round(struct emit *e, gj_lvalue *exact, gj_lvalue *bits, gj_lvalue *wide)
 {
     struct fr_gcc *c = &e->c;
-    gj_type       *vector = fr_emit_vector_of(e, c->memory[FR_F16], words(e));
-    gj_type       *wide = fr_emit_vector_of(e, c->memory[FR_F32], words(e));
+    gj_type       *halves = fr_emit_vector_of(e, c->memory[FR_F16], words(e));
+    gj_type       *floats = fr_emit_vector_of(e, c->memory[FR_F32], words(e));
 
     for (int lane = 0; lane < e->block; lane += words(e)) {
-        gj_lvalue *from = fr_emit_array_vector(e, wide, 4, k->of[e->u].exact, lane);
-        gj_lvalue *v = fr_gcc_var(c, vector);
+        gj_lvalue *from = fr_emit_array_vector(e, floats, 4, exact, lane), *half = fr_gcc_var(c, halves), *v;
 
-        fr_gcc_convert_vector(c, "vcvtps2ph $0,", v, fr_gcc_keep(c, wide, fr_gcc_get(c, from)));
-        fr_gcc_set(c, fr_emit_array_vector(e, vector, 2, k->of[e->u].t, lane), fr_gcc_get(c, v));
+        fr_gcc_convert_vector(c, "vcvtps2ph $0,", half, fr_gcc_keep(c, floats, fr_gcc_get(c, from)));
+        fr_gcc_move(c, fr_emit_array_vector(e, halves, 2, bits, lane), half);
+        if (!wide)
+            continue;
+        v = fr_gcc_var(c, floats);
+        fr_gcc_convert_vector(c, "vcvtph2ps", v, fr_gcc_get(c, half));
+        fr_gcc_move(c, fr_emit_array_vector(e, floats, 4, wide, lane), v);
     }
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "jit/recipe.h"
 
 /* ---- names and types --------------------------------------------------------------------- */
@@ -31,23 +30,14 @@ fr_value_names(const struct fr_writer *w, int i)
 
 /* ---- recipes ------------------------------------------------------------------------------ */
 
-static void
-fail(struct fr_writer *w, fr_status st, const char *what, fr_dtype d)
-{
-    if (w->st == FR_OK)
-        w->st = fr_fail(w->err, st, "no text for %s of %s: %s", what, fr_dtype_code(d),
-                        fr_status_text(st));
-}
-
 /* Declares an argument as inputs of the recipe. */
 static struct fr_mnum
-input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs,
-      int *n_inputs)
+input(struct fr_mcode *code, fr_dtype d, const struct fr_names *n, const char **inputs, int *n_inputs)
 {
     struct fr_mnum v = {0};
 
     for (int p = 0; p < fr_parts(d); p++) {
-        fr_mval m = fr_m_emit(code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)*n_inputs);
+        fr_mval m = fr_m_emit(code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)*n_inputs);
 
         inputs[(*n_inputs)++] = n->s[p];
         *(p ? &v.im : &v.re) = m;
@@ -66,6 +56,19 @@ write_micro(struct fr_writer *w, const struct fr_mcode *code, struct fr_mnum r, 
     fr_text_micro(&w->text, code, &lines);
 }
 
+/* The same of what a recipe has written, or why it has not: `what` it is and the dtype `of` it. Ends the code. */
+static void
+write_recipe(struct fr_writer *w, fr_status st, struct fr_mcode *code, struct fr_mnum r, fr_dtype d, const char **inputs,
+             const struct fr_names *result, const char *prefix, const char *what, fr_dtype of)
+{
+    st = st == FR_OK ? code->st : st;
+    if (st == FR_OK)
+        write_micro(w, code, r, d, inputs, result, prefix);
+    else if (w->st == FR_OK)
+        w->st = fr_fail(w->err, st, "no text for %s of %s: %s", what, fr_dtype_code(of), fr_status_text(st));
+    fr_mcode_clear(code);
+}
+
 void
 fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_names *args,
             const struct fr_names *result, const char *prefix)
@@ -79,22 +82,15 @@ fr_write_op(struct fr_writer *w, fr_op op, fr_dtype compute, const struct fr_nam
     for (int k = 0; k < fr_op_info[op].arity; k++)
         in[k] = input(&code, fr_op_arg(op, k, compute), &args[k], inputs, &n_inputs);
     st = fr_recipe_op(&code, op, compute, in, &out);
-    if (st == FR_OK)
-        st = code.st;
-    if (st == FR_OK)
-        write_micro(w, &code, out, fr_op_result(op, compute), inputs, result, prefix);
-    else
-        fail(w, st, fr_op_info[op].name, compute);
-    fr_mcode_clear(&code);
+    write_recipe(w, st, &code, out, fr_op_result(op, compute), inputs, result, prefix, fr_op_info[op].name, compute);
 }
 
 /* Within a row NumPy multiplies complex numbers without fma, which its element-wise loops have. */
 void
-fr_write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *args,
-                       const struct fr_names *result)
+fr_write_plain_product(struct fr_writer *w, fr_dtype d, const struct fr_names *args, const struct fr_names *result)
 {
     struct fr_mcode code = {0};
-    const fr_dtype  t = fr_text_machine(d);
+    const fr_dtype  t = fr_machine_type(d);
     const char     *inputs[4];
     int             n_inputs = 0;
     struct fr_mnum  a = input(&code, d, &args[0], inputs, &n_inputs), r;
@@ -119,13 +115,7 @@ fr_write_cast(struct fr_writer *w, fr_dtype from, fr_dtype to, const struct fr_n
     fr_status       st;
 
     st = fr_recipe_cast(&code, from, to, input(&code, from, arg, inputs, &n_inputs), &out);
-    if (st == FR_OK)
-        st = code.st;
-    if (st == FR_OK)
-        write_micro(w, &code, out, to, inputs, result, prefix);
-    else
-        fail(w, st, "a cast", from);
-    fr_mcode_clear(&code);
+    write_recipe(w, st, &code, out, to, inputs, result, prefix, "a cast", from);
 }
 
 /* `arg` of dtype `from` as a new name, when it has to become `to` first. */
@@ -179,13 +169,9 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
         char                     at[64] = "";
         bool                     seen = false;
 
-        if (in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE || in->kind == FR_INST_SCALAR)
-            continue;
         for (uint32_t e = 0; e < i; e++)
-            seen |= w->nest->insts[e].operand == k && w->nest->insts[e].kind != FR_INST_SCALAR &&
-                    w->nest->insts[e].kind != FR_INST_OP &&
-                    w->nest->insts[e].kind != FR_INST_REDUCE;
-        if (seen)
+            seen |= w->nest->insts[e].operand == k && fr_inst_has_operand(&w->nest->insts[e]);
+        if (seen || !fr_inst_has_operand(in))
             continue;
         if (row)
             snprintf(at, sizeof at, " + %s * row_stride[%d]", row, k);
@@ -196,12 +182,10 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
             W("%s%s%sp%d = ptr[%d]%s;\n", w->indent, declare ? "char *const " : "", w->row, k, k,
               at);
         else if (declare)
-            W("%s%s%s *const %sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, konst, type, w->row, k,
-              konst, type, k, at);
+            W("%s%s%s *const %sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, konst, type, w->row, k, konst, type, k, at);
         else
             W("%s%sp%d = (%s%s *)(ptr[%d]%s);\n", w->indent, w->row, k, konst, type, k, at);
-        if (in->level == FR_LEVEL_FULL &&
-            (in->kind == FR_INST_IOTA || o->access == FR_ACCESS_STRIDED))
+        if (in->level == FR_LEVEL_FULL && (in->kind == FR_INST_IOTA || o->access == FR_ACCESS_STRIDED))
             W("%s%s%si%d = inner_stride[%d];\n", w->indent, declare ? "const int64_t " : "", w->row,
               k, k);
     }
@@ -210,8 +194,7 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
 /* ---- instructions ------------------------------------------------------------------------- */
 
 void
-fr_write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value,
-              const struct fr_names *mem)
+fr_write_load(struct fr_writer *w, fr_dtype d, const struct fr_names *value, const struct fr_names *mem)
 {
     for (int p = 0; p < fr_parts(d); p++)
         W("%sconst %s %s = %s%s;\n", w->indent, fr_part_type(d), value->s[p], mem->s[p],
@@ -234,8 +217,7 @@ write_accum(struct fr_writer *w, int i)
     struct fr_names       mem = element_names(w, in->operand, in->level), args[2], sum;
 
     args[0] = fr_names_make("", "m", i, in->dtype);
-    args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype,
-                                 fr_value_names(w, in->a[0]), i);
+    args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype, fr_value_names(w, in->a[0]), i);
     sum = fr_names_make("", "n", i, in->dtype);
     fr_write_load(w, in->dtype, &args[0], &mem);
     fr_write_op(w, fr_op_info[in->op].combine, in->dtype, args, &sum, sum.s[0]);
@@ -315,11 +297,11 @@ fr_is_shared(const struct fr_nest *nest, int i)
 void
 fr_write_share(struct fr_writer *w, int i)
 {
-    struct fr_names n = fr_names_make("", "v", i, w->nest->insts[i].dtype);
+    const fr_dtype  d = w->nest->insts[i].dtype;
+    struct fr_names n = fr_names_make("", "v", i, d), shared = fr_names_make("r.", "v", i, d);
 
     if (fr_is_shared(w->nest, i))
-        for (int p = 0; p < fr_parts(w->nest->insts[i].dtype); p++)
-            W("%sr.%s = %s;\n", w->indent, n.s[p], n.s[p]);
+        fr_write_store(w, d, &shared, &n, "");
 }
 
 void
@@ -365,53 +347,4 @@ fr_write_body(struct fr_writer *w)
     for (uint32_t i = 0; i < w->nest->n_insts; i++)
         if (runs[i])
             fr_write_inst(w, (int)i);
-}
-
-/* The nest itself, as a comment. */
-static void
-write_comment(struct fr_text *out, const struct fr_nest *nest)
-{
-    int   n = fr_nest_print(nest, NULL, 0);
-    char *s = fr_malloc((size_t)n + 1);
-
-    if (!s) {
-        out->st = FR_ENOMEM;
-        return;
-    }
-    fr_nest_print(nest, s, (size_t)n + 1);
-    fr_text_add(out, "/*\n");
-    for (char *p = s; *p;) {
-        char *end = p + strcspn(p, "\n");
-
-        fr_text_add(out, " * %.*s\n", (int)(end - p), p);
-        p = *end ? end + 1 : end;
-    }
-    fr_text_add(out, " */\n");
-    fr_free(s);
-}
-
-fr_status
-fr_text_nest(struct fr_text *out, const struct fr_nest *nest, enum fr_dialect dialect,
-             struct fr_err *err)
-{
-    struct fr_writer w = {
-        .nest = nest, .dialect = dialect, .indent = "", .row = "", .guard = "", .err = err};
-    fr_status st;
-
-    TRY(fr_nest_verify(nest, err));
-    if (dialect == FR_DIALECT_C)
-        fr_write_c(&w);
-    else
-        fr_write_cuda(&w);
-    TRY(w.st);
-    write_comment(out, nest);
-    fr_text_head(out, dialect, w.text.helpers);
-    fr_text_add(out, "\n#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))\n%s",
-                w.text.s ? w.text.s : "");
-    if (w.text.st != FR_OK || out->st != FR_OK)
-        st = fr_fail(err, w.text.st != FR_OK ? w.text.st : out->st,
-                     "text of a nest of %u instructions", nest->n_insts);
-out:
-    fr_text_clear(&w.text);
-    return st;
 }

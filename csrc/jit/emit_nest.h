@@ -45,23 +45,9 @@ struct fr_names {
     char s[2][40];
 };
 
-static inline int
-fr_parts(fr_dtype d)
-{
-    return fr_dtype_is_complex(d) ? 2 : 1;
-}
-
-static inline const char *
-fr_part_type(fr_dtype d)
-{
-    return fr_text_type(fr_text_machine(d));
-}
-
-static inline const char *
-fr_part_memory_type(fr_dtype d)
-{
-    return fr_text_memory_type(fr_text_machine(d));
-}
+static inline int fr_parts(fr_dtype d) { return fr_dtype_is_complex(d) ? 2 : 1; }
+static inline const char *fr_part_type(fr_dtype d) { return fr_text_type(fr_machine_type(d)); }
+static inline const char *fr_part_memory_type(fr_dtype d) { return fr_text_memory_type(fr_machine_type(d)); }
 
 /* ---- emit_nest.c: values and instructions ---- */
 
@@ -75,13 +61,10 @@ void fr_write_op(struct fr_writer *, fr_op, fr_dtype compute, const struct fr_na
 void fr_write_cast(struct fr_writer *, fr_dtype from, fr_dtype to, const struct fr_names *arg,
                    const struct fr_names *result, const char *prefix);
 /* The product of complex numbers that REDUCE prod takes: NumPy's has no fma within a row. */
-void fr_write_plain_product(struct fr_writer *, fr_dtype, const struct fr_names *args,
-                            const struct fr_names *result);
+void fr_write_plain_product(struct fr_writer *, fr_dtype, const struct fr_names *args, const struct fr_names *result);
 /* `arg` itself, or the name of its conversion, which is written. */
-struct fr_names fr_write_converted(struct fr_writer *, fr_dtype from, fr_dtype to,
-                                   struct fr_names arg, int inst);
-void            fr_write_load(struct fr_writer *, fr_dtype, const struct fr_names *value,
-                              const struct fr_names *mem);
+struct fr_names fr_write_converted(struct fr_writer *, fr_dtype from, fr_dtype to, struct fr_names arg, int inst);
+void            fr_write_load(struct fr_writer *, fr_dtype, const struct fr_names *value, const struct fr_names *mem);
 void            fr_write_store(struct fr_writer *, fr_dtype, const struct fr_names *mem,
                                const struct fr_names *value, const char *guard);
 /* Any instruction but REDUCE, as lines at its own level. */
@@ -108,8 +91,7 @@ bool     fr_reduce_is_sum(const struct fr_inst *);
 void     fr_write_row_struct(struct fr_writer *);
 void     fr_write_rowbufs(struct fr_writer *, const char *scratch);
 /* False when the stage has nothing for a pass of this kind. */
-bool fr_pass_find(const struct fr_writer *, int stage, enum fr_pass_kind, bool rowbuf,
-                  struct fr_pass *);
+bool fr_pass_find(const struct fr_writer *, int stage, enum fr_pass_kind, bool rowbuf, struct fr_pass *);
 /* Structs of accumulators and sums, the function for one element, how sums begin and add. */
 void fr_write_element(struct fr_writer *, const struct fr_pass *);
 /* struct accs_0 a0 with identities in it, if the pass has accumulators. */

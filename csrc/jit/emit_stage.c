@@ -49,8 +49,7 @@ fr_write_row_struct(struct fr_writer *w)
 
         if (fr_nest_crosses(w->nest, (int)i))
             W("    %s *b%u;\n", fr_part_memory_type(in->dtype), i);
-        if (in->level != FR_LEVEL_FULL && in->kind != FR_INST_STORE &&
-            fr_is_shared(w->nest, (int)i))
+        if (in->level != FR_LEVEL_FULL && in->kind != FR_INST_STORE && fr_is_shared(w->nest, (int)i))
             for (int p = 0; p < fr_parts(in->dtype); p++)
                 W("    %s %s;\n", fr_part_type(in->dtype), n.s[p]);
     }
@@ -82,15 +81,11 @@ pass_of(const struct fr_writer *w, int stage, const struct fr_inst *in, bool rea
             return FR_PASS_PROD;
         return FR_PASS_MAIN;
     }
-    if ((in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM) && in->level == FR_LEVEL_FULL &&
-        in->stage == stage)
-        return FR_PASS_MAIN;
-    return -1;
+    return fr_inst_writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage ? FR_PASS_MAIN : -1;
 }
 
 bool
-fr_pass_find(const struct fr_writer *w, int stage, enum fr_pass_kind kind, bool rowbuf,
-             struct fr_pass *pass)
+fr_pass_find(const struct fr_writer *w, int stage, enum fr_pass_kind kind, bool rowbuf, struct fr_pass *pass)
 {
     const struct fr_nest *nest = w->nest;
     uint8_t               all[FR_MAX_INSTS];
@@ -180,12 +175,11 @@ write_take(struct fr_writer *w, int i)
     const fr_dtype        from = w->nest->insts[in->a[0]].dtype, d = fr_reduce_dtype(w->nest, in);
     struct fr_names       v = fr_write_converted(w, from, d, fr_value_names(w, in->a[0]), i);
     struct fr_names acc = fr_names_make("a->", "v", i, d), next = fr_names_make("", "n", i, d);
-    struct fr_names args[2] = {acc, v};
+    struct fr_names args[2] = {acc, v}, sum = fr_names_make("t.", "v", i, d);
     char            name[24];
 
     if (fr_reduce_is_sum(in)) {
-        for (int p = 0; p < fr_parts(d); p++)
-            W("%st.%s = %s;\n", w->indent, fr_names_make("", "v", i, d).s[p], v.s[p]);
+        fr_write_store(w, d, &sum, &v, "");
         return;
     }
     if (!fr_op_finds_index(in->op)) {
@@ -200,8 +194,7 @@ write_take(struct fr_writer *w, int i)
     snprintf(name, sizeof name, "n%d", i);
     write_better(w, in, d, &v, &acc, name);
     W("%sif (n%d | (a->v%d < 0)) {\n", w->indent, i, i);
-    for (int p = 0; p < fr_parts(d); p++)
-        W("%s    %s = %s;\n", w->indent, acc.s[p], v.s[p]);
+    fr_write_store(w, d, &acc, &v, "    ");
     W("%s    a->v%d = j;\n%s}\n", w->indent, i, w->indent);
 }
 
@@ -216,8 +209,7 @@ write_sum_functions(struct fr_writer *w, const struct fr_pass *pass)
 {
     const char *tag = pass->tag;
 
-    W("\n%sinline struct sums_%s\nzero_%s(void)\n{\n    struct sums_%s t;\n\n", local(w), tag, tag,
-      tag);
+    W("\n%sinline struct sums_%s\nzero_%s(void)\n{\n    struct sums_%s t;\n\n", local(w), tag, tag, tag);
     for (uint32_t i = 0; i < w->nest->n_insts; i++) {
         const fr_dtype  d = fr_reduce_dtype(w->nest, &w->nest->insts[i]);
         struct fr_names t = fr_names_make("t.", "v", (int)i, d);
@@ -316,7 +308,7 @@ fr_write_accs(struct fr_writer *w, const struct fr_pass *pass)
         for (int p = 0; p < fr_parts(d); p++) {
             W("%sa%s.%s = ", w->indent, pass->tag,
               fr_names_make("", fr_op_finds_index(in->op) ? "m" : "v", (int)i, d).s[p]);
-            fr_text_const(&w->text, fr_text_machine(d),
+            fr_text_const(&w->text, fr_machine_type(d),
                           fr_op_finds_index(in->op) ? 0 : fr_op_identity(in->op, d, p));
             W(";\n");
         }
@@ -380,10 +372,8 @@ fr_write_join(struct fr_writer *w, const struct fr_pass *pass)
         snprintf(to, sizeof to, "k%u", i);
         write_better(w, in, d, &args[1], &args[0], from);
         write_better(w, in, d, &args[0], &args[1], to);
-        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from,
-          to, i, i);
-        for (int p = 0; p < fr_parts(d); p++)
-            W("        %s = %s;\n", args[0].s[p], args[1].s[p]);
+        W("    if (b.v%u >= 0 && (a->v%u < 0 || %s || (!%s && b.v%u < a->v%u))) {\n", i, i, from, to, i, i);
+        fr_write_store(w, d, &args[0], &args[1], "    ");
         W("        a->v%u = b.v%u;\n    }\n", i, i);
     }
 }

@@ -39,12 +39,6 @@ fr_text_clear(struct fr_text *t)
     *t = (struct fr_text){0};
 }
 
-fr_dtype
-fr_text_machine(fr_dtype d)
-{
-    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
-}
-
 const char *
 fr_text_memory_type(fr_dtype d)
 {
@@ -102,8 +96,7 @@ add_decimal(struct fr_text *out, fr_dtype t, double v)
         if (k == 0)
             fr_text_add(out, "%lld.0", (long long)n);
         else
-            fr_text_add(out, "%lld.%0*lld", (long long)n / (long long)scale, k,
-                        (long long)n % (long long)scale);
+            fr_text_add(out, "%lld.%0*lld", (long long)n / (long long)scale, k, (long long)n % (long long)scale);
         return true;
     }
     return false;
@@ -390,8 +383,7 @@ add_convert(struct fr_text *out, const struct printer *pr, const struct fr_minst
 }
 
 static void
-add_pattern(struct fr_text *out, const struct printer *pr, const struct fr_minst *in,
-            const char *pattern)
+add_pattern(struct fr_text *out, const struct printer *pr, const struct fr_minst *in, const char *pattern)
 {
     for (const char *p = pattern; *p; p++) {
         if (*p != '%') {
@@ -453,8 +445,7 @@ add_expression(struct fr_text *out, const struct printer *pr, fr_mval v)
 }
 
 void
-fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, bool usual,
-               uint8_t *needed)
+fr_text_needed(const struct fr_mcode *code, const fr_mval *roots, int n_roots, bool usual, uint8_t *needed)
 {
     memset(needed, 0, code->n);
     for (int r = 0; r < n_roots; r++)

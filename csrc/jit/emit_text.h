@@ -30,9 +30,6 @@ void fr_text_clear(struct fr_text *);
 const char *fr_text_type(fr_dtype);
 const char *fr_text_memory_type(fr_dtype);
 
-/* The machine type of one component: F16 is U16, C64 is F32. */
-fr_dtype fr_text_machine(fr_dtype);
-
 /* A constant of machine type `t`, from its bits. */
 void fr_text_const(struct fr_text *, fr_dtype t, uint64_t bits);
 
@@ -53,17 +50,15 @@ void fr_text_micro(struct fr_text *, const struct fr_mcode *, const struct fr_te
 
 /* needed[i] (of code->n) = 1 for the values that roots[] depend on, the roots included; `usual`: with
  * the usual side of RARE values alone. */
-void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, bool usual,
-                    uint8_t *needed);
+void fr_text_needed(const struct fr_mcode *, const fr_mval *roots, int n_roots, bool usual, uint8_t *needed);
 
 /* What must stand before text that calls `helpers`: includes or type names, then small functions.
  */
 void fr_text_head(struct fr_text *, enum fr_dialect, uint32_t helpers);
 
-/* A whole nest as one source file (emit_nest.c, emit_cuda.c), appended to `out`: in C, `frit_rows`
+/* A whole nest as one source file (emit_source.c), appended to `out`: in C, `frit_rows`
  * and, when it reduces, `frit_stages` as jit/loop.h wants them from compiled code; in CUDA C, a
  * kernel `frit_nest`. FR_ENOTSUP when an operation has no recipe. */
-fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect,
-                       struct fr_err *);
+fr_status fr_text_nest(struct fr_text *out, const struct fr_nest *, enum fr_dialect, struct fr_err *);
 
 #endif

@@ -162,11 +162,7 @@ fr_exec_forked(void)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static size_t
-round_up(size_t n, size_t align)
-{
-    return (n + align - 1) / align * align;
-}
+static size_t round_up(size_t n, size_t align) { return (n + align - 1) / align * align; }
 
 /* The link at which a block of n bytes fits, and where in the region; NULL: there is no such gap. */
 static struct fr_exec_block **

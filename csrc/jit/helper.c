@@ -36,13 +36,21 @@ setting(const char *name, const char *value)
     return s;
 }
 
+static void
+forget_setup(struct fr_helper_setup *setup)
+{
+    for (size_t i = 0; i < FR_LEN(setup->env); i++)
+        fr_free(setup->env[i]);
+    *setup = (struct fr_helper_setup){.program = ""};
+}
+
 fr_status
 fr_helper_prepare(struct fr_helper_setup *setup, const char *program, struct fr_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     int         n = 0;
 
-    fr_helper_forget_setup(setup);
+    forget_setup(setup);
     if (!tmp || *tmp != '/')
         tmp = "/tmp";
     snprintf(setup->program, sizeof setup->program, "%s", program);
@@ -58,16 +66,8 @@ fr_helper_prepare(struct fr_helper_setup *setup, const char *program, struct fr_
         goto full;
     return FR_OK;
 full:
-    fr_helper_forget_setup(setup);
+    forget_setup(setup);
     return fr_fail(err, FR_ENOMEM, "the helper's environment");
-}
-
-void
-fr_helper_forget_setup(struct fr_helper_setup *setup)
-{
-    for (size_t i = 0; i < FR_LEN(setup->env); i++)
-        fr_free(setup->env[i]);
-    *setup = (struct fr_helper_setup){.program = ""};
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
@@ -103,8 +103,7 @@ make_directory(struct fr_helper *h, const struct fr_helper_setup *setup, struct 
     if (n < (int)sizeof h->tmpdir && !fr_alloc_may_fail() && mkdtemp(h->tmpdir))
         return FR_OK;
     h->tmpdir[0] = '\0';
-    return fr_fail(err, FR_EOS, "no temporary directory in %s: %s", setup->tmp_base,
-                   strerror(errno));
+    return fr_fail(err, FR_EOS, "no temporary directory in %s: %s", setup->tmp_base, strerror(errno));
 }
 
 void
@@ -168,27 +167,17 @@ spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char
         posix_spawn_file_actions_destroy(&files);
         return rc;
     }
-    rc = posix_spawn_file_actions_adddup2(&files, socket, 0);
-    if (!rc)
-        rc = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-    if (!rc)
-        rc = posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+    if (!(rc = posix_spawn_file_actions_adddup2(&files, socket, 0)) &&
+        !(rc = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)) &&
+        !(rc = posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0)) &&
 #if defined __GLIBC_PREREQ
 #if __GLIBC_PREREQ(2, 34)
-    if (!rc)
-        rc = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+        !(rc = posix_spawn_file_actions_addclosefrom_np(&files, 3)) &&
 #endif
 #endif
-    if (!rc)
-        rc = posix_spawnattr_setsigmask(&attr, &none);
-    if (!rc)
-        rc = posix_spawnattr_setsigdefault(&attr, &all);
-    if (!rc)
-        rc = posix_spawnattr_setpgroup(&attr, 0);
-    if (!rc)
-        rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                 POSIX_SPAWN_SETPGROUP);
-    if (!rc)
+        !(rc = posix_spawnattr_setsigmask(&attr, &none)) && !(rc = posix_spawnattr_setsigdefault(&attr, &all)) &&
+        !(rc = posix_spawnattr_setpgroup(&attr, 0)) &&
+        !(rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP)))
         rc = posix_spawn(&h->pid, setup->program, &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);

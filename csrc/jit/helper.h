@@ -21,7 +21,6 @@ struct fr_helper_setup {
 };
 /* Takes PATH and the like from this process's environment. FR_ENOMEM. */
 fr_status fr_helper_prepare(struct fr_helper_setup *, const char *program, struct fr_err *);
-void      fr_helper_forget_setup(struct fr_helper_setup *);
 
 struct fr_helper {
     pid_t   pid;               /* 0: not running */

@@ -91,8 +91,7 @@ check_library(const struct image *im, uint64_t at, struct fr_err *err)
 }
 
 static fr_status
-check_dynamic(const struct image *im, const Elf64_Ehdr *eh, const Elf64_Phdr *ph,
-              struct fr_err *err)
+check_dynamic(const struct image *im, const Elf64_Ehdr *eh, const Elf64_Phdr *ph, struct fr_err *err)
 {
     uint64_t  strtab = SIZE_MAX;
     Elf64_Dyn d;
@@ -219,11 +218,7 @@ static const struct callable {
 #undef CALLABLE
 };
 
-static bool
-lies_in(size_t n, uint64_t at, uint64_t size)
-{
-    return at <= n && size <= n - at;
-}
+static bool lies_in(size_t n, uint64_t at, uint64_t size) { return at <= n && size <= n - at; }
 
 /* The name at `offset` of the strings; NULL when it has no end. */
 static const char *

@@ -12,17 +12,16 @@ static const char *const kind_name[] = {"load", "scalar", "iota", "op", "reduce"
 static const char *const level_name[] = {"SCALAR", "ROW", "FULL"};
 static const char *const access_name[] = {"unit", "zero", "strided", "back", "second", "third", "fourth"};
 
-static bool
-writes(const struct fr_inst *in)
-{
-    return in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
-}
-
-static bool
-has_operand(const struct fr_inst *in)
-{
-    return in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA || writes(in);
-}
+/* Words of text that stand for bits. */
+struct bit {
+    const char *word;
+    unsigned    bit;
+};
+static const struct bit nest_bits[] = {{"rowbuf", FR_NEST_ROWBUF}, {"reduces", FR_NEST_REDUCES}};
+static const struct bit flag_bits[] = {{"written", FR_OPERAND_WRITTEN}, {"stream", FR_OPERAND_STREAM}};
+static const struct bit schedule_bits[] = {{"nontemporal", FR_SCHEDULE_NONTEMPORAL},
+                                           {"nontemporal-code", FR_SCHEDULE_NONTEMPORAL_CODE},
+                                           {"prefetch", FR_SCHEDULE_PREFETCH}, {"prefetch-row", FR_SCHEDULE_PREFETCH_ROW}};
 
 fr_dtype
 fr_nest_compute(const struct fr_nest *nest, int inst)
@@ -50,7 +49,7 @@ find_writes(const struct fr_nest *nest)
         const struct fr_inst *in = &nest->insts[i];
 
         /* Stages do not fall, so the last one seen is the first. */
-        if (writes(in) && !(nest->operands[in->operand].flags & FR_OPERAND_STREAM))
+        if (fr_inst_writes(in) && !(nest->operands[in->operand].flags & FR_OPERAND_STREAM))
             *(in->level == FR_LEVEL_FULL ? &first.full : &first.row) = in->stage;
     }
     return first;
@@ -59,8 +58,7 @@ find_writes(const struct fr_nest *nest)
 /* Whether FULL value `in` is as cheap to make again in stage t as to keep.  Memory must not
  * have been written by then: an output may be an input. */
 static bool
-is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t,
-              struct first_writes first)
+is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t, struct first_writes first)
 {
     if (in->kind == FR_INST_IOTA)
         return true;
@@ -75,7 +73,7 @@ is_root(const struct fr_inst *in, int stage)
         return false;
     if (in->kind == FR_INST_REDUCE)
         return in->stage == stage + 1;
-    return writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage;
+    return fr_inst_writes(in) && in->level == FR_LEVEL_FULL && in->stage == stage;
 }
 
 /* Walks the stages up to and including `last`, as which runs[] is left. done[i]: an earlier stage
@@ -263,23 +261,21 @@ check_fields(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     bool                  has_op = in->kind == FR_INST_OP || in->kind == FR_INST_REDUCE ||
                   in->kind == FR_INST_ACCUM || streams;
 
-    if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES ||
-        in->pad)
-        return broken(err, n, i, "kind %d, level %d, dtype %d, pad %d", in->kind, in->level,
-                      in->dtype, in->pad);
+    if (in->kind >= FR_LEN(kind_name) || in->level > FR_LEVEL_FULL || in->dtype >= FR_N_DTYPES || in->pad)
+        return broken(err, n, i, "kind %d, level %d, dtype %d, pad %d", in->kind, in->level, in->dtype, in->pad);
     if (has_op ? in->op >= FR_N_OPS : in->op != 0)
         return broken(err, n, i, "op %d", in->op);
-    if (streams && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
+    if (streams && !fr_op_reduces(in->op))
         return broken(err, n, i, "streams into %s", fr_op_info[in->op].name);
     if (in->kind == FR_INST_OP && !fr_op_by_element(in->op))
         return broken(err, n, i, "%s is no element-wise operation", fr_op_info[in->op].name);
-    if (has_op && in->kind != FR_INST_OP && fr_op_info[in->op].class_ != FR_CLASS_REDUCE)
+    if (has_op && in->kind != FR_INST_OP && !fr_op_reduces(in->op))
         return broken(err, n, i, "%s is no reduction", fr_op_info[in->op].name);
-    if (has_operand(in) && in->operand >= n->n_operands)
+    if (fr_inst_has_operand(in) && in->operand >= n->n_operands)
         return broken(err, n, i, "operand %d of %d", in->operand, n->n_operands);
     if (in->kind == FR_INST_SCALAR && in->operand >= n->n_scalars)
         return broken(err, n, i, "scalar %d of %d", in->operand, n->n_scalars);
-    if (!has_operand(in) && in->kind != FR_INST_SCALAR && in->operand)
+    if (!fr_inst_has_operand(in) && in->kind != FR_INST_SCALAR && in->operand)
         return broken(err, n, i, "operand %d of an instruction without one", in->operand);
     for (int k = fr_nest_n_args(in); k < 3; k++)
         if (in->a[k])
@@ -295,7 +291,7 @@ check_arguments(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     for (int k = 0; k < fr_nest_n_args(in); k++) {
         if (in->a[k] >= i)
             return broken(err, n, i, "argument %%%d does not come before it", in->a[k]);
-        if (writes(&n->insts[in->a[k]]))
+        if (fr_inst_writes(&n->insts[in->a[k]]))
             return broken(err, n, i, "argument %%%d has no value", in->a[k]);
     }
     return FR_OK;
@@ -329,8 +325,7 @@ check_level(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         return broken(err, n, i, "level %s", level_name[in->level]);
     for (int k = 0; k < fr_nest_n_args(in); k++)
         if (n->insts[in->a[k]].level > in->level)
-            return broken(err, n, i, "level %s below that of %%%d", level_name[in->level],
-                          in->a[k]);
+            return broken(err, n, i, "level %s below that of %%%d", level_name[in->level], in->a[k]);
     return FR_OK;
 }
 
@@ -343,8 +338,7 @@ check_stage(const struct fr_nest *n, uint32_t i, struct fr_err *err)
                                                              : 0;
 
     if (in->stage > last)
-        return broken(err, n, i, "stage %d of %d at level %s", in->stage, n->n_stages,
-                      level_name[in->level]);
+        return broken(err, n, i, "stage %d of %d at level %s", in->stage, n->n_stages, level_name[in->level]);
     if (i && in->stage < n->insts[i - 1].stage)
         return broken(err, n, i, "stage %d after stage %d", in->stage, n->insts[i - 1].stage);
     for (int k = 0; k < fr_nest_n_args(in); k++)
@@ -381,8 +375,7 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
             return broken(err, n, i, "no %s of %s", info->name, fr_dtype_code(want));
         for (int k = 0; k < info->arity; k++)
             if (n->insts[in->a[k]].dtype != fr_op_arg(in->op, k, want))
-                return broken(err, n, i, "argument %%%d is %s", in->a[k],
-                              fr_dtype_code(n->insts[in->a[k]].dtype));
+                return broken(err, n, i, "argument %%%d is %s", in->a[k], fr_dtype_code(n->insts[in->a[k]].dtype));
         want = fr_op_result(in->op, want);
         break;
     case FR_INST_REDUCE:
@@ -393,11 +386,9 @@ check_dtypes(const struct fr_nest *n, uint32_t i, struct fr_err *err)
         break;
     }
     if (in->dtype != want)
-        return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype),
-                      fr_dtype_code(want));
-    if (writes(in) && arg != in->dtype)
-        return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype),
-                      fr_dtype_code(arg));
+        return broken(err, n, i, "dtype %s, must be %s", fr_dtype_code(in->dtype), fr_dtype_code(want));
+    if (fr_inst_writes(in) && arg != in->dtype)
+        return broken(err, n, i, "dtype %s of a value of %s", fr_dtype_code(in->dtype), fr_dtype_code(arg));
     return FR_OK;
 }
 
@@ -407,25 +398,23 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     const struct fr_inst    *in = &n->insts[i];
     const struct fr_operand *o = &n->operands[in->operand];
 
-    if (!has_operand(in))
+    if (!fr_inst_has_operand(in))
         return FR_OK;
     if (o->dtype != in->dtype)
         return broken(err, n, i, "operand %d is %s", in->operand, fr_dtype_code(o->dtype));
-    if (in->kind != FR_INST_IOTA &&
-        (in->level == FR_LEVEL_ROW) != (o->access == FR_ACCESS_ZERO))
+    if (in->kind != FR_INST_IOTA && (in->level == FR_LEVEL_ROW) != (o->access == FR_ACCESS_ZERO))
         return broken(err, n, i, "level %s, but operand %d has access %s", level_name[in->level],
                       in->operand, access_name[o->access]);
-    if (!writes(in))
+    if (!fr_inst_writes(in))
         return FR_OK;
     if (!(o->flags & FR_OPERAND_WRITTEN))
         return broken(err, n, i, "operand %d is not marked as written", in->operand);
     if (in->kind == FR_INST_ACCUM &&
         ((o->flags & FR_OPERAND_STREAM) || (o->schedule & FR_SCHEDULE_NONTEMPORAL_ANY) ||
          fr_op_finds_index(in->op)))
-        return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name,
-                      in->operand);
+        return broken(err, n, i, "%s cannot accumulate into operand %d", fr_op_info[in->op].name, in->operand);
     for (uint32_t j = 0; j < i; j++)
-        if (writes(&n->insts[j]) && n->insts[j].operand == in->operand)
+        if (fr_inst_writes(&n->insts[j]) && n->insts[j].operand == in->operand)
             return broken(err, n, i, "operand %d is already written by %%%u", in->operand, j);
     return FR_OK;
 }
@@ -444,7 +433,7 @@ check_flags(const struct fr_nest *n, struct fr_err *err)
         bool written = false;
 
         for (uint32_t i = 0; i < n->n_insts; i++)
-            written |= writes(&n->insts[i]) && n->insts[i].operand == k;
+            written |= fr_inst_writes(&n->insts[i]) && n->insts[i].operand == k;
         if (!written && (n->operands[k].flags & FR_OPERAND_WRITTEN))
             return fr_fail(err, FR_EBUG, "nest: nothing writes operand %d", k);
     }
@@ -487,11 +476,7 @@ put16(uint8_t *p, unsigned v)
     return p;
 }
 
-static unsigned
-get16(const uint8_t *p)
-{
-    return p[0] | (unsigned)p[1] << 8;
-}
+static unsigned get16(const uint8_t *p) { return p[0] | (unsigned)p[1] << 8; }
 
 static size_t
 packed_bytes(size_t n_insts, size_t n_operands, size_t n_scalars)
@@ -626,8 +611,7 @@ fr_nest_copy(const struct fr_nest *from, struct fr_nest **out, struct fr_err *er
     if (from->n_operands > 0)
         memcpy(nest->operands, from->operands, from->n_operands * sizeof from->operands[0]);
     if (from->n_scalars > 0)
-        memcpy(nest->scalar_dtype, from->scalar_dtype,
-               from->n_scalars * sizeof from->scalar_dtype[0]);
+        memcpy(nest->scalar_dtype, from->scalar_dtype, from->n_scalars * sizeof from->scalar_dtype[0]);
     *out = nest;
     return FR_OK;
 }
@@ -671,7 +655,7 @@ print_inst(struct fr_text *o, const struct fr_nest *nest, uint32_t i)
     if (in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ||
         (in->kind == FR_INST_STORE && in->op))     /* streams */
         fr_text_put(o, " %s", fr_op_info[in->op].name);
-    if (has_operand(in))
+    if (fr_inst_has_operand(in))
         fr_text_put(o, " [%d]", in->operand);
     if (in->kind == FR_INST_SCALAR)
         fr_text_put(o, " $%d", in->operand);
@@ -680,24 +664,28 @@ print_inst(struct fr_text *o, const struct fr_nest *nest, uint32_t i)
     fr_text_put(o, " %s %s stage %d\n", fr_dtype_code(in->dtype), level_name[in->level], in->stage);
 }
 
+static void
+print_bits(struct fr_text *o, unsigned bits, const struct bit *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bits & b[i].bit)
+            fr_text_put(o, " %s", b[i].word);
+}
+
 int
 fr_nest_print(const struct fr_nest *nest, char *out, size_t cap)
 {
     struct fr_text o = {out, cap, 0};
 
-    fr_text_put(&o, "nest %d stage%s%s%s\n", nest->n_stages, nest->n_stages == 1 ? "" : "s",
-        nest->flags & FR_NEST_ROWBUF ? " rowbuf" : "",
-        nest->flags & FR_NEST_REDUCES ? " reduces" : "");
-    for (int k = 0; k < nest->n_operands; k++)
-        fr_text_put(&o, "[%d] %s %s%s%s%s%s%s\n", k, fr_dtype_code(nest->operands[k].dtype),
-            access_name[nest->operands[k].access],
-            nest->operands[k].flags & FR_OPERAND_WRITTEN ? " written" : "",
-            nest->operands[k].flags & FR_OPERAND_STREAM ? " stream" : "",
-            nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL        ? " nontemporal"
-            : nest->operands[k].schedule & FR_SCHEDULE_NONTEMPORAL_CODE ? " nontemporal-code"
-                                                             : "",
-            nest->operands[k].schedule & FR_SCHEDULE_PREFETCH ? " prefetch" : "",
-            nest->operands[k].schedule & FR_SCHEDULE_PREFETCH_ROW ? " prefetch-row" : "");
+    fr_text_put(&o, "nest %d stage%s", nest->n_stages, nest->n_stages == 1 ? "" : "s");
+    print_bits(&o, nest->flags, nest_bits, FR_LEN(nest_bits));
+    fr_text_put(&o, "\n");
+    for (int k = 0; k < nest->n_operands; k++) {
+        fr_text_put(&o, "[%d] %s %s", k, fr_dtype_code(nest->operands[k].dtype), access_name[nest->operands[k].access]);
+        print_bits(&o, nest->operands[k].flags, flag_bits, FR_LEN(flag_bits));
+        print_bits(&o, nest->operands[k].schedule, schedule_bits, FR_LEN(schedule_bits));
+        fr_text_put(&o, "\n");
+    }
     for (int k = 0; k < nest->n_scalars; k++)
         fr_text_put(&o, "$%d %s\n", k, fr_dtype_code(nest->scalar_dtype[k]));
     for (uint32_t i = 0; i < nest->n_insts; i++)
@@ -786,15 +774,23 @@ next_is(struct line *l, const char *text)
     return false;
 }
 
+static uint8_t
+parse_bits(struct line *l, const struct bit *b, size_t n)
+{
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (next_is(l, b[i].word))
+            bits |= b[i].bit;
+    return (uint8_t)bits;
+}
+
 static void
 parse_head(struct line *l, struct fr_nest *nest)
 {
     nest->n_stages = (uint8_t)number(l, 0, 0);
     l->ok &= next_is(l, "stages") || next_is(l, "stage");
-    if (next_is(l, "rowbuf"))
-        nest->flags |= FR_NEST_ROWBUF;
-    if (next_is(l, "reduces"))
-        nest->flags |= FR_NEST_REDUCES;
+    nest->flags = parse_bits(l, nest_bits, FR_LEN(nest_bits));
 }
 
 static void
@@ -802,22 +798,11 @@ parse_operand(struct line *l, struct fr_nest *nest)
 {
     struct fr_operand *o = &nest->operands[nest->n_operands];
 
-    l->ok &= number(l, '[', ']') == nest->n_operands;
+    l->ok &= number(l, '[', ']') == nest->n_operands++;
     o->dtype = parse_dtype(l);
     o->access = (uint8_t)one_of(l, access_name, FR_LEN(access_name));
-    if (next_is(l, "written"))
-        o->flags |= FR_OPERAND_WRITTEN;
-    if (next_is(l, "stream"))
-        o->flags |= FR_OPERAND_STREAM;
-    if (next_is(l, "nontemporal"))
-        o->schedule |= FR_SCHEDULE_NONTEMPORAL;
-    if (next_is(l, "nontemporal-code"))
-        o->schedule |= FR_SCHEDULE_NONTEMPORAL_CODE;
-    if (next_is(l, "prefetch"))
-        o->schedule |= FR_SCHEDULE_PREFETCH;
-    if (next_is(l, "prefetch-row"))
-        o->schedule |= FR_SCHEDULE_PREFETCH_ROW;
-    nest->n_operands++;
+    o->flags = parse_bits(l, flag_bits, FR_LEN(flag_bits));
+    o->schedule = parse_bits(l, schedule_bits, FR_LEN(schedule_bits));
 }
 
 static void
@@ -851,7 +836,7 @@ parse_inst(struct line *l, struct fr_nest *nest)
         l->ok &= op < FR_N_OPS;
         in->op = op < FR_N_OPS ? op : 0;
     }
-    if (has_operand(in))
+    if (fr_inst_has_operand(in))
         in->operand = (uint16_t)number(l, '[', ']');
     if (in->kind == FR_INST_SCALAR)
         in->operand = (uint16_t)number(l, '$', 0);
@@ -864,27 +849,10 @@ parse_inst(struct line *l, struct fr_nest *nest)
     nest->n_insts++;
 }
 
-/* The nest with room for all that a nest may hold is moved into one of its own size. */
-static struct fr_nest *
-trimmed(const struct fr_nest *big)
-{
-    struct fr_nest *nest = nest_new(big->n_insts, big->n_operands, big->n_scalars);
-
-    if (!nest)
-        return NULL;
-    nest->n_stages = big->n_stages;
-    nest->flags = big->flags;
-    memcpy(nest->insts, big->insts, big->n_insts * sizeof *big->insts);
-    memcpy(nest->operands, big->operands, big->n_operands * sizeof *big->operands);
-    memcpy(nest->scalar_dtype, big->scalar_dtype, big->n_scalars * sizeof *big->scalar_dtype);
-    return nest;
-}
-
 fr_status
 fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *err)
 {
     struct fr_nest *big = nest_new(FR_MAX_INSTS + 1, FR_MAX_OPERANDS + 1, FR_MAX_INSTS + 1);
-    struct fr_nest *nest = NULL;
     fr_status       st = FR_OK;
     int             n_line = 0;
 
@@ -918,11 +886,7 @@ fr_nest_parse(const char *text, struct fr_nest **out, struct fr_err *err)
         }
     }
     TRY(fr_nest_verify(big, err));
-    if (!(nest = trimmed(big))) {
-        st = fr_fail(err, FR_ENOMEM, "nest from text");
-        goto out;
-    }
-    *out = nest;
+    st = fr_nest_copy(big, out, err);
 out:
     fr_nest_free(big);
     return st;

@@ -168,13 +168,25 @@ bool      fr_nest_computes_of_nothing(const struct fr_nest *);
 /* Whether the nest accumulates rows (has an ACCUM). */
 bool      fr_nest_accumulates(const struct fr_nest *);
 
+static inline bool
+fr_inst_writes(const struct fr_inst *in)
+{
+    return in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
+}
+
+static inline bool
+fr_inst_has_operand(const struct fr_inst *in)
+{
+    return in->kind == FR_INST_LOAD || in->kind == FR_INST_IOTA || fr_inst_writes(in);
+}
+
 /* How many of a[0..2] an instruction reads. */
 static inline int
 fr_nest_n_args(const struct fr_inst *in)
 {
     if (in->kind == FR_INST_OP)
         return fr_op_info[in->op].arity;
-    return in->kind == FR_INST_REDUCE || in->kind == FR_INST_STORE || in->kind == FR_INST_ACCUM;
+    return in->kind == FR_INST_REDUCE || fr_inst_writes(in);
 }
 /* The compute dtype of OP instruction `inst` (not of a cast), as fr_recipe_op takes it. */
 fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);

@@ -43,26 +43,10 @@ struct lowering {
     struct fr_err          *err;
 };
 
-static bool
-is_reduce(const struct fr_gnode *n)
-{
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
-}
-
 static fr_status
 no_memory(struct lowering *z)
 {
-    return fr_fail(z->err, FR_ENOMEM, "out of memory: lowering a group of %d nodes",
-                   z->grp->n_members);
-}
-
-/* The layout whose axes are the node's domain. */
-static const struct fr_layout *
-domain_layout(const struct fr_gnode *n)
-{
-    if (n->op == FR_OP_store)
-        return n->arg[2].layout;
-    return is_reduce(n) ? n->arg[0].layout : n->layout;
+    return fr_fail(z->err, FR_ENOMEM, "out of memory: lowering a group of %d nodes", z->grp->n_members);
 }
 
 /* ---- axes --------------------------------------------------------------------------------- */
@@ -82,7 +66,7 @@ missing_axes(const struct lowering *z, int level)
 static void
 to_positions(const struct lowering *z, int n, const int64_t *strides, int level, int64_t *out)
 {
-    const struct fr_layout *l = domain_layout(&z->g->node[n]);
+    const struct fr_layout *l = fr_gnode_domain(&z->g->node[n]);
     uint32_t                missing = missing_axes(z, level);
     int64_t                 by_axis[FR_MAX_DIMS];
     int                     k = 0;
@@ -114,7 +98,7 @@ to_positions(const struct lowering *z, int n, const int64_t *strides, int level,
 static void
 edge_positions(const struct lowering *z, int n, const struct fr_edge *e, int level, int64_t *out)
 {
-    const struct fr_layout *l = domain_layout(&z->g->node[n]);
+    const struct fr_layout *l = fr_gnode_domain(&z->g->node[n]);
     int64_t                 s[FR_MAX_DIMS];
 
     fr_edge_strides(z->g, e, l->ndim, fr_layout_dims(l), s);
@@ -132,7 +116,7 @@ result_positions(const struct lowering *z, int n, int level, int64_t *out)
 
     if (node->op == FR_OP_store) {
         edge_positions(z, n, &node->arg[2], level, out);
-    } else if (is_reduce(node)) {
+    } else if (fr_op_reduces(node->op)) {
         const struct fr_layout *d = node->arg[0].layout;
         int64_t                 room[FR_MAX_DIMS];
         const int64_t          *own = fr_walked_strides(node->layout, room);
@@ -158,7 +142,7 @@ map_order(struct lowering *z, int n_dims, const int64_t *dims)
         z->dims[k] = dims[k];
     }
     for (int n = n_dims > 1 ? z->grp->first : -1; n >= 0; n = z->f->next[n]) {
-        if ((z->after && z->f->level[n] != FR_MEMBER_AFTER) || is_reduce(&z->g->node[n]))
+        if ((z->after && z->f->level[n] != FR_MEMBER_AFTER) || fr_op_reduces(z->g->node[n].op))
             continue;
         decides = n;
         if (z->g->node[n].op == FR_OP_store)
@@ -214,8 +198,7 @@ static fr_status
 append(struct lowering *z, struct fr_inst in, uint16_t *out)
 {
     if (z->n_inst >= FR_MAX_INSTS)
-        return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel",
-                       z->grp->n_members);
+        return fr_fail(z->err, FR_EBUG, "a group of %d nodes is too large for one kernel", z->grp->n_members);
     z->inst[z->n_inst] = in;
     *out = (uint16_t)z->n_inst++;
     return FR_OK;
@@ -309,7 +292,7 @@ scalar(struct lowering *z, int slot, uint16_t *out)
 static int
 member_level(const struct lowering *z, int n)
 {
-    return z->after || is_reduce(&z->g->node[n]) ? FR_MEMBER_FULL : z->f->level[n];
+    return z->after || fr_op_reduces(z->g->node[n].op) ? FR_MEMBER_FULL : z->f->level[n];
 }
 
 static int
@@ -376,7 +359,7 @@ store(struct lowering *z, int n, uint16_t value)
         dst.moving = node->arg[2].moving;
         dst.offset = node->arg[2].offset * fr_dtype_size(node->dtype);
     }
-    if (is_reduce(node)) {
+    if (fr_op_reduces(node->op)) {
         int kind = z->grp->kind;
         bool column = z->f->level[n] == FR_MEMBER_AFTER;
 
@@ -428,7 +411,7 @@ member(struct lowering *z, int n)
     for (int k = 0; k < node->n_args; k++)
         if ((st = argument(z, n, k, &in.a[k])) != FR_OK)
             return st;
-    if (is_reduce(node)) {
+    if (fr_op_reduces(node->op)) {
         bool column = z->f->level[n] == FR_MEMBER_AFTER;
 
         if ((st = spread(z, FR_LEVEL_FULL, &in.a[0])) != FR_OK)
@@ -570,8 +553,7 @@ set_access(struct lowering *z)
         const struct operand *o;
         int64_t               step;
 
-        if (in->kind != FR_INST_LOAD && in->kind != FR_INST_STORE && in->kind != FR_INST_ACCUM &&
-            in->kind != FR_INST_IOTA)
+        if (!fr_inst_has_operand(in))
             continue;
         o = &z->op[in->operand];
         step = !z->n_axes || z->dims[z->n_axes - 1] == 1 ? 1 : o->stride[z->n_axes - 1];
@@ -604,8 +586,7 @@ finish(struct lowering *z, int n_stages, struct fr_lowered *out)
     out->nest.scalar_dtype = z->scalar_dtype;
     out->source = z->source;
     out->scalar = z->scalar;
-    out->stride = fr_arena_alloc(z->arena,
-                                 z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
+    out->stride = fr_arena_alloc(z->arena, z->n_op * (size_t)(out->n_outer + 2) * sizeof *out->stride);
     out->begins = fr_arena_room(z->arena, z->n_op * sizeof *out->begins);
     if (!out->stride || !out->begins)
         return no_memory(z);
@@ -666,9 +647,9 @@ lower_members(const struct fr_graph *g, const struct fr_fusion *f, int group, co
     TRY(make_room(&z));
     set_axes(&z);
     for (int n = z.grp->first; n >= 0; n = f->next[n]) {
-        bool late = f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
+        bool late = f->level[n] == FR_MEMBER_AFTER && !fr_op_reduces(g->node[n].op);
 
-        if (late == after && !(after && is_reduce(&g->node[n])))
+        if (late == after && !(after && fr_op_reduces(g->node[n].op)))
             TRY(member(&z, n));
     }
     TRY(set_stages(&z, &n_stages));
@@ -694,7 +675,7 @@ fr_lower(const struct fr_graph *g, const struct fr_fusion *f, int group, const b
     fr_status          st;
 
     for (int n = f->group[group]->first; n >= 0; n = f->next[n])
-        more |= f->level[n] == FR_MEMBER_AFTER && !is_reduce(&g->node[n]);
+        more |= f->level[n] == FR_MEMBER_AFTER && !fr_op_reduces(g->node[n].op);
     TRY(lower_members(g, f, group, stored, value, false, arena, &l, err));
     if (more)
         TRY(lower_members(g, f, group, stored, value, true, arena, &l->after, err));

@@ -15,8 +15,7 @@ const uint8_t fr_mop_arity[FR_N_MOPS] = {
 };
 
 fr_mval
-fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c,
-          uint64_t imm)
+fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c, uint64_t imm)
 {
     struct fr_minst in = {.op = op, .type = type, .imm = imm};
 
@@ -27,8 +26,7 @@ fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mv
     for (size_t i = code->n; i-- > 0;) {
         const struct fr_minst *o = &code->inst[i];
 
-        if (o->op == op && o->type == type && o->imm == imm && o->a == in.a && o->b == in.b &&
-            o->c == in.c)
+        if (o->op == op && o->type == type && o->imm == imm && o->a == in.a && o->b == in.b && o->c == in.c)
             return (fr_mval)i;
     }
     if (code->n >= UINT16_MAX || !FR_GROW(code->inst, code->cap, code->n + 1)) {
@@ -37,6 +35,17 @@ fr_m_emit(struct fr_mcode *code, enum fr_mop op, fr_dtype type, fr_mval a, fr_mv
     }
     code->inst[code->n] = in;
     return (fr_mval)code->n++;
+}
+
+struct fr_mnum
+fr_m_number(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
+{
+    fr_dtype       m = fr_machine_type(d);
+    struct fr_mnum v = {fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k), 0};
+
+    if (fr_dtype_is_complex(d))
+        v.im = fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k + 1);
+    return v;
 }
 
 void

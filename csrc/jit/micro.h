@@ -71,8 +71,7 @@ struct fr_mcode {
 };
 
 /* Appends one instruction; equal instructions are written once. */
-fr_mval fr_m_emit(struct fr_mcode *, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c,
-                  uint64_t imm);
+fr_mval fr_m_emit(struct fr_mcode *, enum fr_mop op, fr_dtype type, fr_mval a, fr_mval b, fr_mval c, uint64_t imm);
 void    fr_mcode_clear(struct fr_mcode *);
 /* Marks in `needed` (of code->n) what the values marked there are made of. */
 enum fr_sides { FR_SIDES_ALL = 7, FR_SIDES_USUAL = 4, FR_SIDES_NOTED = 5 }; /* of RARE: bits for a, b, c */
@@ -97,6 +96,10 @@ int fr_m_unroll(int slots, int latency);
 struct fr_mnum {
     fr_mval re, im;
 };
+/* The type of those parts. */
+static inline fr_dtype fr_machine_type(fr_dtype d) { return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component; }
+/* Appends INPUT (or CONST) 2k, and 2k + 1 for the imaginary part: the number k of the micro code. */
+struct fr_mnum fr_m_number(struct fr_mcode *, enum fr_mop, fr_dtype, int k);
 
 extern const char   *const fr_mop_name[FR_N_MOPS];
 extern const uint8_t       fr_mop_arity[FR_N_MOPS];

@@ -48,15 +48,8 @@ fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args, stru
     return (half_recipes[op] ? half_recipes : recipes)[op](code, FR_F32, wide, result);
 }
 
-fr_mval
-fr_recipe_round_half(struct fr_mcode *code, fr_mval v)
-{
-    return fr_half_round(code, v);
-}
-
 fr_status
-fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args,
-             struct fr_mnum *result)
+fr_recipe_op(struct fr_mcode *code, fr_op op, fr_dtype in, const struct fr_mnum *args, struct fr_mnum *result)
 {
     fr_status st = FR_OK;
 
@@ -132,13 +125,12 @@ half_to_int(code_t c, fr_dtype to, fr_mval v)
 static fr_mval
 int_to_half(code_t c, fr_dtype from, fr_mval v)
 {
-    bool    is_signed = fr_dtype_kind(from) == 'i';
     fr_mval high, low;
 
     if (fr_dtype_size(from) == 8 || from == FR_U32) {
         high = m_int(c, from, 70000);
         v = m_select(c, m_lt(c, high, v), high, v);
-        if (is_signed) {
+        if (is_signed(from)) {
             low = m_int(c, from, -70000);
             v = m_select(c, m_lt(c, v, low), low, v);
         }
@@ -168,8 +160,7 @@ cast_real(code_t c, fr_dtype from, fr_dtype to, fr_mval v)
 }
 
 fr_status
-fr_recipe_cast(struct fr_mcode *code, fr_dtype from, fr_dtype to, struct fr_mnum arg,
-               struct fr_mnum *result)
+fr_recipe_cast(struct fr_mcode *code, fr_dtype from, fr_dtype to, struct fr_mnum arg, struct fr_mnum *result)
 {
     fr_dtype part = fr_dtype_info[from].component, to_part = fr_dtype_info[to].component;
     bool     was_complex = fr_dtype_is_complex(from);

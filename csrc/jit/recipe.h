@@ -20,9 +20,8 @@ enum fr_half_use { FR_HALF_ROUNDED, FR_HALF_READ, FR_HALF_MOVED, FR_HALF_BITS };
 enum fr_half_use fr_recipe_half_use(fr_op op);
 /* Unless it looks at the bits: arguments that are F32 already are taken as they are, and a result that were half
  * precision is the F32 that it is rounded from, or the same number. */
-fr_status fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args,
-                         struct fr_mnum *result);
-/* F32 rounded to the nearest number that half precision has, and still F32. */
+fr_status fr_recipe_half(struct fr_mcode *code, fr_op op, const struct fr_mnum *args, struct fr_mnum *result);
+/* F32 rounded to the nearest number that half precision has, and still F32: the shorter way. */
 fr_mval   fr_recipe_round_half(struct fr_mcode *code, fr_mval v);
 
 /* Conversion of one element, as NumPy's astype. */

@@ -13,26 +13,9 @@
         }                                                                                          \
     } while (0)
 
-static bool
-is_signed(fr_dtype t)
-{
-    return fr_dtype_kind(t) == 'i';
-}
-static bool
-is_float(fr_dtype t)
-{
-    return fr_dtype_kind(t) == 'f' || fr_dtype_kind(t) == 'c';
-}
-static fr_mval
-yes(code_t c)
-{
-    return m_int(c, FR_BOOL, 1);
-}
-static fr_mval
-no(code_t c)
-{
-    return m_int(c, FR_BOOL, 0);
-}
+static bool is_float(fr_dtype t) { return fr_dtype_kind(t) == 'f' || fr_dtype_kind(t) == 'c'; }
+static fr_mval yes(code_t c) { return m_int(c, FR_BOOL, 1); }
+static fr_mval no(code_t c) { return m_int(c, FR_BOOL, 0); }
 
 /* The smallest number of a signed type. */
 static fr_mval
@@ -52,19 +35,11 @@ m_copysign(code_t c, fr_mval magnitude, fr_mval sign)
 }
 
 /* The value that comparisons look at: half precision arrives here as its bits. */
-static fr_mval
-comparable(code_t c, fr_dtype in, fr_mval v)
-{
-    return in == FR_F16 ? fr_half_widen(c, v) : v;
-}
+static fr_mval comparable(code_t c, fr_dtype in, fr_mval v) { return in == FR_F16 ? fr_half_widen(c, v) : v; }
 
 /* ---- signs ----------------------------------------------------------------------------------- */
 
-RECIPE(positive)
-{
-    (void)c;
-    *out = x[0];
-}
+RECIPE(positive) { *out = x[0]; }
 
 RECIPE(negative)
 {
@@ -119,10 +94,7 @@ RECIPE(conjugate)
         out->im = m_neg(c, x[0].im);
 }
 
-RECIPE(copysign)
-{
-    out->re = m_copysign(c, x[0].re, x[1].re);
-}
+RECIPE(copysign) { out->re = m_copysign(c, x[0].re, x[1].re); }
 
 RECIPE(signbit)
 {
@@ -132,26 +104,16 @@ RECIPE(signbit)
     out->re = m_lt(c, m_bitcast(c, s, v), m_int(c, s, 0));
 }
 
-RECIPE(real)
-{
-    (void)c;
-    out->re = x[0].re;
-}
-
-RECIPE(imag)
-{
-    out->re = fr_dtype_is_complex(in) ? x[0].im : m_int(c, m_type(c, x[0].re), 0);
-}
+RECIPE(real) { out->re = x[0].re; }
+RECIPE(imag) { out->re = fr_dtype_is_complex(in) ? x[0].im : m_int(c, m_type(c, x[0].re), 0); }
 
 RECIPE(with_real)
 {
-    (void)c;
     *out = (struct fr_mnum){x[1].re, x[0].im};
 }
 
 RECIPE(with_imag)
 {
-    (void)c;
     *out = (struct fr_mnum){x[0].re, x[1].re};
 }
 
@@ -201,20 +163,9 @@ RECIPE(isfinite)
 
 /* ---- rounding and scaling -------------------------------------------------------------------- */
 
-RECIPE(floor)
-{
-    out->re = is_float(in) ? m_floor(c, x[0].re) : x[0].re;
-}
-
-RECIPE(ceil)
-{
-    out->re = is_float(in) ? m_ceil(c, x[0].re) : x[0].re;
-}
-
-RECIPE(trunc)
-{
-    out->re = is_float(in) ? m_trunc(c, x[0].re) : x[0].re;
-}
+RECIPE(floor) { out->re = is_float(in) ? m_floor(c, x[0].re) : x[0].re; }
+RECIPE(ceil) { out->re = is_float(in) ? m_ceil(c, x[0].re) : x[0].re; }
+RECIPE(trunc) { out->re = is_float(in) ? m_trunc(c, x[0].re) : x[0].re; }
 
 RECIPE(rint)
 {
@@ -232,15 +183,8 @@ times_ratio(code_t c, fr_dtype in, fr_mval v, double top, double bottom)
     return m_mul(c, v, m_real(c, in, k));
 }
 
-RECIPE(deg2rad)
-{
-    out->re = times_ratio(c, in, x[0].re, M_PI, 180.0);
-}
-
-RECIPE(rad2deg)
-{
-    out->re = times_ratio(c, in, x[0].re, 180.0, M_PI);
-}
+RECIPE(deg2rad) { out->re = times_ratio(c, in, x[0].re, M_PI, 180.0); }
+RECIPE(rad2deg) { out->re = times_ratio(c, in, x[0].re, 180.0, M_PI); }
 
 /* 2^n for n in the range of normal numbers. */
 static fr_mval
@@ -365,15 +309,8 @@ RECIPE(divide)
     out->re = m_div(c, x[0].re, x[1].re);
 }
 
-RECIPE(divide_whole)
-{
-    out->re = m_divby(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re));
-}
-
-RECIPE(divide_few)
-{
-    out->re = m_divfew(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re));
-}
+RECIPE(divide_whole) { out->re = m_divby(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re)); }
+RECIPE(divide_few) { out->re = m_divfew(c, x[0].re, x[1].re, m_div(c, m_real(c, in, 1.0), x[1].re)); }
 
 RECIPE(sqrt)
 {
@@ -457,35 +394,12 @@ in_order_apart(code_t c, struct fr_mnum a, struct fr_mnum b, enum order how)
     return m_or(c, m_lt(c, a.re, b.re), m_and(c, m_eq(c, a.re, b.re), second));
 }
 
-RECIPE(less_apart)
-{
-    out->re = in_order_apart(c, x[0], x[1], LESS);
-}
-
-RECIPE(less_equal_apart)
-{
-    out->re = in_order_apart(c, x[0], x[1], LESS_EQUAL);
-}
-
-RECIPE(less)
-{
-    out->re = in_order(c, in, x[0], x[1], LESS);
-}
-
-RECIPE(less_equal)
-{
-    out->re = in_order(c, in, x[0], x[1], LESS_EQUAL);
-}
-
-RECIPE(greater)
-{
-    out->re = in_order(c, in, x[1], x[0], LESS);
-}
-
-RECIPE(greater_equal)
-{
-    out->re = in_order(c, in, x[1], x[0], LESS_EQUAL);
-}
+RECIPE(less_apart) { out->re = in_order_apart(c, x[0], x[1], LESS); }
+RECIPE(less_equal_apart) { out->re = in_order_apart(c, x[0], x[1], LESS_EQUAL); }
+RECIPE(less) { out->re = in_order(c, in, x[0], x[1], LESS); }
+RECIPE(less_equal) { out->re = in_order(c, in, x[0], x[1], LESS_EQUAL); }
+RECIPE(greater) { out->re = in_order(c, in, x[1], x[0], LESS); }
+RECIPE(greater_equal) { out->re = in_order(c, in, x[1], x[0], LESS_EQUAL); }
 
 RECIPE(equal)
 {
@@ -525,11 +439,7 @@ enum nans { NAN_WINS, NAN_LOSES };
 /* Of two zeros that compare equal NumPy's vector loops of f32 and f64 return the second, its loops
  * of f16 and complex numbers the first. (fmax and fmin of f32 and f64 return the one or the other
  * as the position in the vector has it; there ours is the second.) */
-static enum order
-equals_order(fr_dtype in)
-{
-    return in == FR_F32 || in == FR_F64 ? LESS : LESS_EQUAL;
-}
+static enum order equals_order(fr_dtype in) { return in == FR_F32 || in == FR_F64 ? LESS : LESS_EQUAL; }
 
 /* The place of half precision's 16 bits among all numbers; both zeros have one, and NaNs the highest or the lowest. */
 static fr_mval
@@ -543,8 +453,7 @@ half_rank(code_t c, fr_mval bits, bool nans_are_highest)
 
 /* The first of equal numbers if `how` is LESS_EQUAL, else the second. */
 static struct fr_mnum
-extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which,
-        enum nans nans, enum order how)
+extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme which, enum nans nans, enum order how)
 {
     struct fr_mnum wa = a, wb = b;
     fr_mval        first;
@@ -566,25 +475,10 @@ extreme(code_t c, fr_dtype in, struct fr_mnum a, struct fr_mnum b, enum extreme 
     return pick(c, in, first, a, b);
 }
 
-RECIPE(maximum)
-{
-    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS, equals_order(in));
-}
-
-RECIPE(minimum)
-{
-    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_WINS, equals_order(in));
-}
-
-RECIPE(fmax)
-{
-    *out = extreme(c, in, x[0], x[1], LARGEST, NAN_LOSES, equals_order(in));
-}
-
-RECIPE(fmin)
-{
-    *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES, equals_order(in));
-}
+RECIPE(maximum) { *out = extreme(c, in, x[0], x[1], LARGEST, NAN_WINS, equals_order(in)); }
+RECIPE(minimum) { *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_WINS, equals_order(in)); }
+RECIPE(fmax) { *out = extreme(c, in, x[0], x[1], LARGEST, NAN_LOSES, equals_order(in)); }
+RECIPE(fmin) { *out = extreme(c, in, x[0], x[1], SMALLEST, NAN_LOSES, equals_order(in)); }
 
 #define HALF_EXTREME(name, which, nans)                                                            \
     RECIPE(half_##name)                                                                            \
@@ -630,10 +524,7 @@ RECIPE(clip)
     }
 }
 
-RECIPE(where)
-{
-    *out = pick(c, in, x[0].re, x[1], x[2]);
-}
+RECIPE(where) { *out = pick(c, in, x[0].re, x[1], x[2]); }
 
 /* ---- logic and bits -------------------------------------------------------------------------- */
 
@@ -649,45 +540,14 @@ truth(code_t c, fr_dtype in, struct fr_mnum a)
     return fr_dtype_is_complex(in) ? m_or(c, t, m_ne(c, a.im, zero)) : t;
 }
 
-RECIPE(logical_not)
-{
-    out->re = m_not(c, truth(c, in, x[0]));
-}
-
-RECIPE(logical_and)
-{
-    out->re = m_and(c, truth(c, in, x[0]), truth(c, in, x[1]));
-}
-
-RECIPE(logical_or)
-{
-    out->re = m_or(c, truth(c, in, x[0]), truth(c, in, x[1]));
-}
-
-RECIPE(logical_xor)
-{
-    out->re = m_xor(c, truth(c, in, x[0]), truth(c, in, x[1]));
-}
-
-RECIPE(invert)
-{
-    out->re = m_not(c, x[0].re);
-}
-
-RECIPE(bitwise_and)
-{
-    out->re = m_and(c, x[0].re, x[1].re);
-}
-
-RECIPE(bitwise_or)
-{
-    out->re = m_or(c, x[0].re, x[1].re);
-}
-
-RECIPE(bitwise_xor)
-{
-    out->re = m_xor(c, x[0].re, x[1].re);
-}
+RECIPE(logical_not) { out->re = m_not(c, truth(c, in, x[0])); }
+RECIPE(logical_and) { out->re = m_and(c, truth(c, in, x[0]), truth(c, in, x[1])); }
+RECIPE(logical_or) { out->re = m_or(c, truth(c, in, x[0]), truth(c, in, x[1])); }
+RECIPE(logical_xor) { out->re = m_xor(c, truth(c, in, x[0]), truth(c, in, x[1])); }
+RECIPE(invert) { out->re = m_not(c, x[0].re); }
+RECIPE(bitwise_and) { out->re = m_and(c, x[0].re, x[1].re); }
+RECIPE(bitwise_or) { out->re = m_or(c, x[0].re, x[1].re); }
+RECIPE(bitwise_xor) { out->re = m_xor(c, x[0].re, x[1].re); }
 
 /* Bits of the magnitude, summed in pairs, fours and eights within the word. */
 RECIPE(bitwise_count)
@@ -774,11 +634,7 @@ join_words(code_t c, fr_mval lo, fr_mval hi)
     return m_or(c, m_cvt(c, FR_U64, lo), hi);
 }
 
-static fr_mval
-bits_of(code_t c, double v)
-{
-    return m_bitcast(c, FR_U64, m_real(c, FR_F64, v));
-}
+static fr_mval bits_of(code_t c, double v) { return m_bitcast(c, FR_U64, m_real(c, FR_F64, v)); }
 
 /* The top bits of one (F32: 24) or two (F64: 53) words as a number in [0, 1). */
 static fr_mval

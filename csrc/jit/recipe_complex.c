@@ -1,6 +1,6 @@
 /* jit/recipe_complex.c -- recipes of the functions that exist for real and complex numbers.
  *
- * Real numbers go to recipe_math.c.  A complex function is made of real ones; where its formula
+ * Real numbers go to recipe_math_*.c.  A complex function is made of real ones; where its formula
  * breaks down (infinities, NaNs, overflow on the way to a finite result), selects put in what C99,
  * annex G, says.  `t` is the dtype of one component throughout. */
 #include "jit/recipe_int.h"
@@ -19,19 +19,8 @@ by_type(code_t c, fr_dtype t, double f32, double f64)
 
 static cnum swap(cnum z) { return (cnum){z.im, z.re}; }
 static fr_mval m_square(code_t c, fr_mval v) { return m_mul(c, v, v); }
-
-static fr_mval
-is_finite(code_t c, fr_dtype t, fr_mval v)
-{
-    return m_lt(c, m_abs(c, v), real(c, t, INFINITY));
-}
-
-static fr_mval
-is_inf(code_t c, fr_dtype t, fr_mval v)
-{
-    return m_eq(c, m_abs(c, v), real(c, t, INFINITY));
-}
-
+static fr_mval is_finite(code_t c, fr_dtype t, fr_mval v) { return m_lt(c, m_abs(c, v), real(c, t, INFINITY)); }
+static fr_mval is_inf(code_t c, fr_dtype t, fr_mval v) { return m_eq(c, m_abs(c, v), real(c, t, INFINITY)); }
 static fr_mval is_zero(code_t c, fr_dtype t, fr_mval v) { return m_eq(c, v, real(c, t, 0)); }
 
 /* v with the sign of `of`; a NaN has none to give. */
@@ -103,25 +92,10 @@ quotient(code_t c, fr_dtype t, cnum a, cnum b)
     return pick(c, zero, over_zero, r);
 }
 
-RECIPE(complex_multiply)
-{
-    *out = fused_product(c, x[0], x[1]);
-}
-
-RECIPE(multiply_apart)
-{
-    *out = product(c, x[0], x[1]);
-}
-
-RECIPE(complex_square)
-{
-    *out = fused_product(c, x[0], x[0]);
-}
-
-RECIPE(complex_divide)
-{
-    *out = quotient(c, fr_dtype_info[in].component, x[0], x[1]);
-}
+RECIPE(complex_multiply) { *out = fused_product(c, x[0], x[1]); }
+RECIPE(multiply_apart) { *out = product(c, x[0], x[1]); }
+RECIPE(complex_square) { *out = fused_product(c, x[0], x[0]); }
+RECIPE(complex_divide) { *out = quotient(c, fr_dtype_info[in].component, x[0], x[1]); }
 
 RECIPE(complex_reciprocal)
 {
@@ -137,7 +111,6 @@ RECIPE(complex_reciprocal)
 
 RECIPE(complex_absolute)
 {
-    (void)in;
     out->re = m_call2(c, recipe_real_hypot, x[0].re, x[0].im);
     out->im = 0;
 }
@@ -191,18 +164,14 @@ square_root(code_t c, fr_dtype t, cnum z)
     return (cnum){r.re, signed_as(c, r.im, z.im)};
 }
 
-RECIPE(complex_sqrt)
-{
-    *out = square_root(c, fr_dtype_info[in].component, x[0]);
-}
+RECIPE(complex_sqrt) { *out = square_root(c, fr_dtype_info[in].component, x[0]); }
 
 /* ---- exponentials ---------------------------------------------------------------------------- */
 
 /* f(re) (cos im + i sin im), where f is exp or exp2.  f may overflow while a small cosine makes the
  * product finite: then f takes `shift` less, and the product `factor` = f(shift) more. */
 static cnum
-polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval limit, fr_mval shift,
-      fr_mval factor)
+polar(code_t c, fr_dtype t, fr_recipe_fn *f, fr_mval re, fr_mval im, fr_mval limit, fr_mval shift, fr_mval factor)
 {
     fr_mval large = m_lt(c, limit, re), zero = real(c, t, 0);
     fr_mval size = m_call(c, f, m_select(c, large, m_sub(c, re, shift), re));
@@ -277,12 +246,7 @@ log_abs(code_t c, fr_dtype t, fr_mval re, fr_mval im)
 }
 
 static fr_mval arg(code_t c, cnum z) { return m_call2(c, recipe_real_arctan2, z.im, z.re); }
-
-static cnum
-complex_log(code_t c, fr_dtype t, cnum z)
-{
-    return (cnum){log_abs(c, t, z.re, z.im), arg(c, z)};
-}
+static cnum complex_log(code_t c, fr_dtype t, cnum z) { return (cnum){log_abs(c, t, z.re, z.im), arg(c, z)}; }
 
 static cnum
 log_to_base(code_t c, fr_dtype t, cnum z, double log_of_e)
@@ -293,17 +257,8 @@ log_to_base(code_t c, fr_dtype t, cnum z, double log_of_e)
     return (cnum){m_mul(c, r.re, k), m_mul(c, r.im, k)};
 }
 
-static cnum
-complex_log2(code_t c, fr_dtype t, cnum z)
-{
-    return log_to_base(c, t, z, M_LOG2E);
-}
-
-static cnum
-complex_log10(code_t c, fr_dtype t, cnum z)
-{
-    return log_to_base(c, t, z, M_LOG10E);
-}
+static cnum complex_log2(code_t c, fr_dtype t, cnum z) { return log_to_base(c, t, z, M_LOG2E); }
+static cnum complex_log10(code_t c, fr_dtype t, cnum z) { return log_to_base(c, t, z, M_LOG10E); }
 
 /* |1 + z|^2 - 1 = 2 re + im^2 + re^2, where the first two may cancel. */
 static cnum
@@ -403,8 +358,7 @@ sinh_cosh(code_t c, fr_dtype t, fr_mval v, fr_mval *sinh, fr_mval *cosh, fr_mval
     half = m_mul(c, half, real(c, t, 0.5));
     *sinh = m_select(c, large, m_copysign(c, half, v), m_call(c, recipe_real_sinh, safe));
     *cosh = m_select(c, large, half, m_call(c, recipe_real_cosh, safe));
-    *factor = m_select(c, large, by_type(c, t, 6.2351490808116168829e27, 1.5114276650041035425e111),
-                       real(c, t, 1));
+    *factor = m_select(c, large, by_type(c, t, 6.2351490808116168829e27, 1.5114276650041035425e111), real(c, t, 1));
 }
 
 static cnum
@@ -433,8 +387,7 @@ complex_cosh(code_t c, fr_dtype t, cnum z)
     r.im = m_mul(c, m_mul(c, sinh, m_call(c, recipe_real_sin, z.im)), factor);
     r.re = m_select(c, m_and(c, no_angle, is_inf(c, t, z.re)), m_abs(c, z.re), r.re);
     r.im = m_select(c, m_and(c, no_angle, is_zero(c, t, z.re)), zero, r.im);
-    return pick(c, is_zero(c, t, z.im),
-                (cnum){m_mul(c, cosh, factor), m_mul(c, signed_as(c, zero, z.re), z.im)}, r);
+    return pick(c, is_zero(c, t, z.im), (cnum){m_mul(c, cosh, factor), m_mul(c, signed_as(c, zero, z.re), z.im)}, r);
 }
 
 /* With u = tan im, s = sinh re and b = 1 + u^2 (Kahan):
@@ -468,23 +421,9 @@ complex_tanh(code_t c, fr_dtype t, cnum z)
 }
 
 /* sin z = -i sinh iz, and likewise tan: both parts change places going in and coming out. */
-static cnum
-complex_sin(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_sinh(c, t, swap(z)));
-}
-
-static cnum
-complex_tan(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_tanh(c, t, swap(z)));
-}
-
-static cnum
-complex_cos(code_t c, fr_dtype t, cnum z)
-{
-    return complex_cosh(c, t, (cnum){m_neg(c, z.im), z.re});
-}
+static cnum complex_sin(code_t c, fr_dtype t, cnum z) { return swap(complex_sinh(c, t, swap(z))); }
+static cnum complex_tan(code_t c, fr_dtype t, cnum z) { return swap(complex_tanh(c, t, swap(z))); }
+static cnum complex_cos(code_t c, fr_dtype t, cnum z) { return complex_cosh(c, t, (cnum){m_neg(c, z.im), z.re}); }
 
 /* ---- their inverses -------------------------------------------------------------------------- */
 
@@ -537,18 +476,13 @@ complex_arccos(code_t c, fr_dtype t, cnum z)
 
     top = m_select(c, left, u.plus.re, u.minus.re);
     side = m_select(c, left, u.minus.re, u.plus.re);
-    angle = m_call2(c, recipe_real_arctan2, m_select(c, u.far, m_abs(c, z.im), top),
-                    m_select(c, u.far, z.re, side));
+    angle = m_call2(c, recipe_real_arctan2, m_select(c, u.far, m_abs(c, z.im), top), m_select(c, u.far, z.re, side));
     angle = m_select(c, u.far, angle, m_add(c, angle, angle));
     angle = m_select(c, is_zero(c, t, z.re), real(c, t, M_PI_2), angle);
     return (cnum){angle, m_copysign(c, u.im, m_neg(c, z.im))};
 }
 
-static cnum
-complex_arcsinh(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_arcsin(c, t, swap(z)));
-}
+static cnum complex_arcsinh(code_t c, fr_dtype t, cnum z) { return swap(complex_arcsin(c, t, swap(z))); }
 
 static cnum
 complex_arccosh(code_t c, fr_dtype t, cnum z)
@@ -584,18 +518,13 @@ complex_arctanh(code_t c, fr_dtype t, cnum z)
     r.re = m_select(c, is_near, m_select(c, is_pole, pole, near), far);
     r.re = m_select(c, is_zero(c, t, a), a, r.re);
 
-    r.im = m_add(c, m_call2(c, recipe_real_arctan2, b, minus),
-                 m_call2(c, recipe_real_arctan2, b, m_add(c, one, a)));
+    r.im = m_add(c, m_call2(c, recipe_real_arctan2, b, minus), m_call2(c, recipe_real_arctan2, b, m_add(c, one, a)));
     r.im = m_mul(c, r.im, real(c, t, 0.5));
     r.im = m_select(c, is_inf(c, t, b), real(c, t, M_PI_2), r.im);
     return (cnum){m_copysign(c, r.re, z.re), m_copysign(c, r.im, z.im)};
 }
 
-static cnum
-complex_arctan(code_t c, fr_dtype t, cnum z)
-{
-    return swap(complex_arctanh(c, t, swap(z)));
-}
+static cnum complex_arctan(code_t c, fr_dtype t, cnum z) { return swap(complex_arctanh(c, t, swap(z))); }
 
 /* ---- the rows of the table ------------------------------------------------------------------- */
 

@@ -9,12 +9,6 @@ struct divmod {
     fr_mval q, r;
 };
 
-static bool
-is_signed(fr_dtype t)
-{
-    return fr_dtype_kind(t) == 'i';
-}
-
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* What is asked for, by NumPy's names. */
@@ -46,17 +40,8 @@ invert(code_t c, fr_mval b)
 }
 
 /* Adding 1.5 * 2^52, or 2^23, rounds to an integer, which then stands in the lowest bits. */
-static fr_mval
-magic(code_t c, fr_dtype t)
-{
-    return m_real(c, t, t == FR_F32 ? 0x1.8p23 : 0x1.8p52);
-}
-
-static fr_mval
-rounded(code_t c, fr_mval x)
-{
-    return m_add(c, x, magic(c, m_type(c, x)));
-}
+static fr_mval magic(code_t c, fr_dtype t) { return m_real(c, t, t == FR_F32 ? 0x1.8p23 : 0x1.8p52); }
+static fr_mval rounded(code_t c, fr_mval x) { return m_add(c, x, magic(c, m_type(c, x))); }
 
 static fr_mval
 integer_of(code_t c, fr_mval rounded_x)
@@ -79,11 +64,7 @@ is_min_by_minus_one(code_t c, fr_dtype in, fr_mval a, fr_mval b)
 }
 
 /* Floats for integers of up to 32 bits. */
-static fr_dtype
-wide_for(fr_dtype in)
-{
-    return fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64;
-}
+static fr_dtype wide_for(fr_dtype in) { return fr_dtype_size(in) <= 2 ? FR_F32 : FR_F64; }
 
 static fr_mval
 widened(code_t c, fr_dtype in, fr_mval x)
@@ -204,8 +185,7 @@ static fr_mval
 double_to_long(code_t c, fr_mval x)
 {
     fr_mval high = rounded(c, m_mul(c, x, m_real(c, FR_F64, 0x1p-32)));
-    fr_mval whole =
-        m_mul(c, m_sub(c, high, m_real(c, FR_F64, 0x1.8p52)), m_real(c, FR_F64, 0x1p32));
+    fr_mval whole = m_mul(c, m_sub(c, high, m_real(c, FR_F64, 0x1.8p52)), m_real(c, FR_F64, 0x1p32));
     fr_mval low = integer_of(c, rounded(c, m_sub(c, x, whole)));
 
     return m_add(c, m_shl(c, m_bitcast(c, FR_I64, high), m_int(c, FR_I64, 32)), low);

@@ -69,7 +69,7 @@ fr_half_narrow(code_t c, fr_mval v)
  * does what is added. From 2^16 on, where what is added need not grow, all is infinite: so far up do two factors
  * push it. Of a sum that is nothing the sign is put back. */
 fr_mval
-fr_half_round(code_t c, fr_mval v)
+fr_recipe_round_half(code_t c, fr_mval v)
 {
     enum { LOWEST = 113 << 23, HIGHEST = 143 << 23, GROWN = (13 << 23) + (1 << 22) };
     fr_mval bits = m_bitcast(c, FR_I32, v), magic, r;

@@ -16,7 +16,8 @@ typedef fr_status fr_recipe_fn(code_t c, fr_dtype in, const struct fr_mnum *x, s
 #define OP(name, n, rule, kinds, recipe, ...) fr_recipe_fn recipe_##recipe;
 #include "ir/ops.def"
 
-/* Real functions in F32 and F64 (recipe_math.c): x[k].re in, out->re out. */
+/* Real functions in F32 and F64 (recipe_math_*.c): x[k].re in, out->re out. What each promises is in csrc/NUMERICS.md: at
+ * most 1 ULP, C99's special values, any argument, the same bits everywhere. */
 #define FR_REAL_RECIPES(REAL)                                                                      \
     REAL(cbrt) REAL(exp) REAL(exp2) REAL(expm1) REAL(log) REAL(log2) REAL(log10) REAL(log1p)       \
     REAL(sin) REAL(cos) REAL(tan) REAL(arcsin) REAL(arccos) REAL(arctan) REAL(sinh) REAL(cosh)     \
@@ -45,15 +46,17 @@ FR_COMPLEX_RECIPES(COMPLEX)
 #undef COMPLEX
 
 /* Defines a recipe: the body fills *out; its status is that of the code it appends to. */
-#define RECIPE(name)                                                                               \
+#define RECIPE_OF(name, in, x)                                                                     \
     static void body_##name(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out);  \
     fr_status recipe_##name(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)   \
     {                                                                                              \
         body_##name(c, in, x, out);                                                                \
         return c->st;                                                                              \
     }                                                                                              \
-    static void body_##name(code_t c, __attribute__((unused)) fr_dtype in,                         \
+    static void body_##name(__attribute__((unused)) code_t c, __attribute__((unused)) fr_dtype in, \
                             __attribute__((unused)) const struct fr_mnum *x, struct fr_mnum *out)
+#define RECIPE(name) RECIPE_OF(name, in, x)
+#define REAL_RECIPE(name) RECIPE_OF(real_##name, t, in)    /* of F32 and F64 */
 
 /* A value converted to the number `v` of its own type; floats round once. */
 static inline fr_mval
@@ -84,6 +87,7 @@ m_call2(code_t c, fr_recipe_fn *f, fr_mval a, fr_mval b)
     return out.re;
 }
 static inline fr_mval m_call(code_t c, fr_recipe_fn *f, fr_mval a) { return m_call2(c, f, a, a); }
+static inline bool is_signed(fr_dtype t) { return fr_dtype_kind(t) == 'i'; }
 
 /* The unsigned integer as wide as `type`. */
 static inline fr_dtype
@@ -105,7 +109,5 @@ fr_mval m_copysign(code_t c, fr_mval magnitude, fr_mval sign);
  * nearest even (recipe_half.c). */
 fr_mval fr_half_widen(code_t c, fr_mval bits);
 fr_mval fr_half_narrow(code_t c, fr_mval v);
-/* fr_half_widen(fr_half_narrow(v)) of F32, the shorter way. */
-fr_mval fr_half_round(code_t c, fr_mval v);
 
 #endif

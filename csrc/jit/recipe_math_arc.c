@@ -1,11 +1,7 @@
 /* jit/recipe_math_arc.c -- inverse trigonometric functions. */
 #include "jit/recipe_math_core.h"
 
-static const double *
-half_pi(fr_dtype t)
-{
-    return t == FR_F32 ? HALF_PI_F32 : HALF_PI;
-}
+static const double *half_pi(fr_dtype t) { return t == FR_F32 ? HALF_PI_F32 : HALF_PI; }
 
 /* base + arctan(u + tail) for |u| <= 1 and |base| >= |u| or base 0. */
 static fr_mval
@@ -26,8 +22,7 @@ arctan_sum(code_t c, fr_dtype t, struct two base, fr_mval u, fr_mval tail)
 }
 
 /* arctan a for a <= 1, and pi / 2 + arctan(-1 / a) beyond. */
-fr_status
-recipe_real_arctan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(arctan)
 {
     fr_mval x = in[0].re, a = ABS(x), big = LT(K(1), a);
     fr_mval top = SEL(big, K(-1), a), bottom = SEL(big, at_most(c, t, a, 0x1p100), K(1));
@@ -37,12 +32,10 @@ recipe_real_arctan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnu
     fr_mval rest = FMA(NEG(u), bottom, top);
 
     out->re = with_sign(c, t, arctan_sum(c, t, base, u, MUL(rest, ABS(u))), x);
-    return c->st;
 }
 
 /* arctan(min / max) of the sizes, turned into the octant of (x, y). */
-fr_status
-recipe_real_arctan2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(arctan2)
 {
     const fr_dtype word = t == FR_F32 ? FR_I32 : FR_I64;
     const double   least = t == FR_F32 ? 0x1p-80 : 0x1p-700, most = t == FR_F32 ? 0x1p120 : 0x1p1000;
@@ -68,7 +61,6 @@ recipe_real_arctan2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     r = with_sign(c, t, arctan_sum(c, t, base, q, rest), y);
     /* A comparison with NaN selects the wrong octant at most, never a number. */
     out->re = RARE(special, SEL(EQ(x, x), r, x), r);
-    return c->st;
 }
 
 /* With a = |x|: below 1/2 a polynomial of a; beyond, of s = sqrt((1 - a) / 2), since
@@ -100,16 +92,5 @@ arcsin_arccos(code_t c, fr_dtype t, fr_mval x, bool is_sin)
     return is_sin ? with_sign(c, t, lo, x) : lo;
 }
 
-fr_status
-recipe_real_arcsin(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = arcsin_arccos(c, t, in[0].re, true);
-    return c->st;
-}
-
-fr_status
-recipe_real_arccos(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = arcsin_arccos(c, t, in[0].re, false);
-    return c->st;
-}
+REAL_RECIPE(arcsin) { out->re = arcsin_arccos(c, t, in[0].re, true); }
+REAL_RECIPE(arccos) { out->re = arcsin_arccos(c, t, in[0].re, false); }

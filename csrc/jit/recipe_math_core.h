@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "jit/recipe_math.h"
+#include "jit/recipe_int.h"
 #include "jit/recipe_math_coef.h"
 
 #define K(v)         m_real(c, t, v)
@@ -138,11 +138,7 @@ product_exact(code_t c, fr_mval x, fr_mval y)
 }
 
 /* 2^n, where `biased` holds n + BIAS in its low bits (1 <= n + BIAS < 2 BIAS + 1). */
-static inline fr_mval
-power_of_two(code_t c, fr_dtype t, fr_mval biased)
-{
-    return REAL(SHL(biased, FRACTION));
-}
+static inline fr_mval power_of_two(code_t c, fr_dtype t, fr_mval biased) { return REAL(SHL(biased, FRACTION)); }
 
 /* 2^n as a product of two, since alone it may be no normal number; `biased` holds n + 2 BIAS in its
  * low bits. */
@@ -326,17 +322,8 @@ minus_ln2_two(code_t c, fr_dtype t, fr_mval x, fr_mval n)
 
 /* ---- doubles that are exact enough for floats (2^-32) ---- */
 
-static inline fr_mval
-widen(code_t c, fr_mval x)
-{
-    return m_cvt(c, FR_F64, x);
-}
-
-static inline fr_mval
-narrow(code_t c, fr_mval x)
-{
-    return m_cvt(c, FR_F32, x);
-}
+static inline fr_mval widen(code_t c, fr_mval x) { return m_cvt(c, FR_F64, x); }
+static inline fr_mval narrow(code_t c, fr_mval x) { return m_cvt(c, FR_F32, x); }
 
 /* e^x for |x| < 700. */
 static inline fr_mval
@@ -391,8 +378,5 @@ struct exp_parts {
     fr_mval biased;
 };
 struct exp_parts fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias);
-
-/* The logarithm of 1 + u + tail as a sum of two, for F64 and u > -1, to about 2^-56; `tail` is at most an ULP of u. */
-struct two fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail);
 
 #endif

@@ -23,8 +23,7 @@ erf_parts(code_t c, fr_dtype t, fr_mval is_near, fr_mval a, fr_mval u, fr_mval *
 }
 
 /* From ERF_CUT on 1 - 2^q. */
-fr_status
-recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(erf)
 {
     fr_mval x = in[0].re, a = ABS(x), is_near = LT(a, K(ERF_CUT)), near, q, r, s, p, far;
     fr_mval u = SUB(at_most(c, t, a, t == FR_F32 ? 3.95 : 5.95), K(ERF_CUT));
@@ -37,7 +36,6 @@ recipe_real_erf(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
     p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
     far = FMA(NEG(p), MUL(r, s), SUB(K(1), s));
     out->re = with_sign(c, t, SEL(is_near, near, far), x);
-    return c->st;
 }
 
 /* e^-x^2 f(x) / (1 + 2 x), where f varies little; 1 - erf x for |x| < 11/16; 2 - erfc |x| for

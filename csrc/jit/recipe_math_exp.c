@@ -5,8 +5,7 @@
 
 #define TANH_CUT 0.8
 
-fr_status
-recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(exp)
 {
     /* Above this everything overflows. */
     fr_mval x = or_nothing(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 89 : 710), M_LN2);
@@ -21,11 +20,9 @@ recipe_real_exp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *
         y = ADD(sum.hi, FMA(MUL(r, r), POLY(r, EXP_F64_TAIL), sum.lo));
     }
     out->re = scale(c, t, y, k.biased);
-    return c->st;
 }
 
-fr_status
-recipe_real_exp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(exp2)
 {
     fr_mval x = or_nothing(c, t, at_most(c, t, in[0].re, t == FR_F32 ? 129 : 1025), 1);
     struct nearest k = nearest(c, t, x, 1, 2 * BIAS);
@@ -33,7 +30,6 @@ recipe_real_exp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     fr_mval p = t == FR_F32 ? POLY(r, EXP2_F32) : POLY(r, EXP2_F64);
 
     out->re = scale(c, t, FMA(r, p, K(1)), k.biased);
-    return c->st;
 }
 
 /* one * (e^x - 1) as a sum of two, for -50 < x and one * 2^n a normal number; `one` is a power of
@@ -105,8 +101,7 @@ fr_math_exp_parts(code_t c, fr_dtype t, fr_mval x, fr_mval tail, double bias)
 }
 
 /* With z = e^-|x|: 1 / (1 + z), and for negative x z / (1 + z). */
-fr_status
-recipe_real_sigmoid(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(sigmoid)
 {
     fr_mval x = in[0].re, a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
     struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
@@ -121,32 +116,6 @@ recipe_real_sigmoid(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     rest = FMA(NEG(q), d.lo, FMA(NEG(q), d.hi, z.e.hi));
     y = FMA(ADD(rest, z.e.lo), inverse, q);
     out->re = MUL(MUL(y, SEL(negative, s.hi, K(1))), SEL(negative, s.lo, K(1)));
-    return c->st;
-}
-
-/* max(x, 0) + log(1 + e^-|x|) */
-fr_status
-recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    const fr_dtype t = FR_F64;
-    fr_mval x = in[0].re;
-
-    if (in_type == FR_F32) {
-        fr_mval w = widen(c, x);
-        fr_mval z = exp_short(c, or_nothing_short(c, NEG(ABS(w)), M_LN2));
-
-        out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
-    } else {
-        fr_mval a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
-        struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
-        fr_mval whole = scale(c, t, z.e.hi, z.biased);
-        struct two l = fr_math_log1p_parts(c, whole, scale(c, t, z.e.lo, z.biased));
-        struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
-        fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
-
-        out->re = SEL(LT(x, K(INFINITY)), y, x);
-    }
-    return c->st;
 }
 
 /* sinh x, or cosh x, of a = |x| as e^a / 2 -+ 1 / (2 e^a), a quarter of it against overflow; for a below 1 sinh is a
@@ -200,26 +169,18 @@ hyperbolic_f64(code_t c, fr_mval x, bool is_sinh)
     return is_sinh ? SEL(LT(ABS(x), K(0x1p-40)), x, with_sign(c, t, y, x)) : y;
 }
 
-fr_status
-recipe_real_sinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = t == FR_F32 ? hyperbolic_f32(c, in[0].re, true) : hyperbolic_f64(c, in[0].re, true);
-    return c->st;
-}
+REAL_RECIPE(sinh) { out->re = t == FR_F32 ? hyperbolic_f32(c, in[0].re, true) : hyperbolic_f64(c, in[0].re, true); }
 
-fr_status
-recipe_real_cosh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(cosh)
 {
     out->re = t == FR_F32 ? hyperbolic_f32(c, in[0].re, false) : hyperbolic_f64(c, in[0].re, false);
-    return c->st;
 }
 
 /* tanh x = 1 - 2 / d with d = 1 + e^2x, as 3/4 + (d / 4 - 2) / d, and x + x^3 / q(x^2) for
  * |x| < TANH_CUT: one division serves both, and no quotient is more than a third of the result, so
  * that the errors of its parts count little.  q has its poles at tan y = y, 4.5 away; those of tanh
  * are at pi / 2. */
-fr_status
-recipe_real_tanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(tanh)
 {
     fr_mval x = in[0].re, a = ABS(x), z = MUL(x, x), near = LT(a, K(TANH_CUT));
     fr_mval b = at_most(c, t, a, t == FR_F32 ? 9.5 : 20);
@@ -232,5 +193,4 @@ recipe_real_tanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     fr_mval quotient = DIV(top, SEL(near, q, d));
 
     out->re = with_sign(c, t, ADD(SEL(near, a, K(0.75)), quotient), x);
-    return c->st;
 }

@@ -3,8 +3,6 @@
  * Arguments are half precision numbers as F32: none but 0 is below 2^-24, and none but infinity above 65504. What is
  * computed is right to some 2^-17, so that a result is within 0.55 ULP once it is rounded; all 2^16 arguments are
  * tried by tests/test_half.py. Special values are C99's. */
-#include "jit/recipe_int.h"
-
 #include "jit/recipe_math_core.h"
 
 /* What every function here begins with. */
@@ -33,20 +31,9 @@ half_log(code_t c, fr_mval v, double step, const double *p, size_t n)
     return RARE(not_positive(c, t, v), SEL(LT(K(0), v), y, SEL(EQ(v, K(0)), NEG(raised_infinity(c, t, v)), raised_nan(c, t, m_not(c, LE(K(0), v)), v))), y);
 }
 
-HALF(log)
-{
-    out->re = half_log(c, x[0].re, LN2, LOG_HALF, FR_LEN(LOG_HALF));
-}
-
-HALF(log2)
-{
-    out->re = half_log(c, x[0].re, 1, LOG2_HALF, FR_LEN(LOG2_HALF));
-}
-
-HALF(log10)
-{
-    out->re = half_log(c, x[0].re, LOG10_2_HALF[0], LOG10_HALF, FR_LEN(LOG10_HALF));
-}
+HALF(log) { out->re = half_log(c, x[0].re, LN2, LOG_HALF, FR_LEN(LOG_HALF)); }
+HALF(log2) { out->re = half_log(c, x[0].re, 1, LOG2_HALF, FR_LEN(LOG2_HALF)); }
+HALF(log10) { out->re = half_log(c, x[0].re, LOG10_2_HALF[0], LOG10_HALF, FR_LEN(LOG10_HALF)); }
 
 /* 2^(n + r) */
 static fr_mval
@@ -60,15 +47,8 @@ half_exp(code_t c, fr_mval v, double factor)
     return MUL(POLY(r, EXP2_HALF), power_of_two(c, t, k.biased));
 }
 
-HALF(exp)
-{
-    out->re = half_exp(c, x[0].re, LOG2E[0]);
-}
-
-HALF(exp2)
-{
-    out->re = half_exp(c, x[0].re, 1);
-}
+HALF(exp) { out->re = half_exp(c, x[0].re, LOG2E[0]); }
+HALF(exp2) { out->re = half_exp(c, x[0].re, 1); }
 
 /* 2^n (e^r - 1) + (2^n - 1); the sum has lost the sign of -0. */
 HALF(expm1)
@@ -99,15 +79,8 @@ half_hyperbolic(code_t c, fr_mval v, bool is_sinh)
     return with_sign(c, t, FMA(diff, even, MUL(sum, odd)), v);
 }
 
-HALF(sinh)
-{
-    out->re = half_hyperbolic(c, x[0].re, true);
-}
-
-HALF(cosh)
-{
-    out->re = half_hyperbolic(c, x[0].re, false);
-}
+HALF(sinh) { out->re = half_hyperbolic(c, x[0].re, true); }
+HALF(cosh) { out->re = half_hyperbolic(c, x[0].re, false); }
 
 /* v - n part for a multiple n of 1/2 below 2^16: the first step is exact, since its result is below 2 and a multiple
  * of the last digits' product. Both parts are positive, so that -0 stays. */

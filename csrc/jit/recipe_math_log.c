@@ -101,31 +101,22 @@ log_natural(code_t c, fr_dtype t, fr_mval x)
     return RARE(s.special, log_specials(c, t, y, x), y);
 }
 
-fr_status
-recipe_real_log(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = log_natural(c, t, in[0].re);
-    return c->st;
-}
+REAL_RECIPE(log) { out->re = log_natural(c, t, in[0].re); }
 
-fr_status
-recipe_real_log2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(log2)
 {
     static const struct base f32 = {LOG2_F32_STEP, LOG2_F32_SLOPE, LOG2_F32, FR_LEN(LOG2_F32), SQRT_HALF};
     static const struct base f64 = {LOG2_F64_STEP, LOG2_F64_SLOPE, LOG_F64, FR_LEN(LOG_F64), SQRT_HALF};
 
     out->re = log_real(c, t, t == FR_F32 ? &f32 : &f64, in[0].re);
-    return c->st;
 }
 
-fr_status
-recipe_real_log10(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(log10)
 {
     static const struct base f32 = {LOG10_F32_STEP, LOG10_F32_SLOPE, LOG10_F32, FR_LEN(LOG10_F32), 0.67};
     static const struct base f64 = {LOG10_F64_STEP, LOG10_F64_SLOPE, LOG10_F64, FR_LEN(LOG10_F64), 0.67};
 
     out->re = log_real(c, t, t == FR_F32 ? &f32 : &f64, in[0].re);
-    return c->st;
 }
 
 /* 1 + u = 2^e (1 + r), with r = u 2^-e + (2^-e - 1) as a sum of two, so that r is u where e is 0;
@@ -169,14 +160,7 @@ log1p_parts(code_t c, fr_dtype t, fr_mval u, const fr_mval *tail, const fr_mval 
     return (struct two){sum.hi, lo};
 }
 
-struct two
-fr_math_log1p_parts(code_t c, fr_mval u, fr_mval tail)
-{
-    return log1p_parts(c, FR_F64, u, &tail, NULL, false);
-}
-
-fr_status
-recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(log1p)
 {
     fr_mval u = in[0].re, whole = ADD(u, K(1));
     struct two l = log1p_parts(c, t, u, NULL, NULL, false);
@@ -184,14 +168,12 @@ recipe_real_log1p(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
 
     y = RARE(not_positive(c, t, whole), log_specials(c, t, y, whole), y);
     out->re = RARE(LT(ABS(u), K(ldexp(1, -FRACTION - 2))), u, y);
-    return c->st;
 }
 
 /* ---- inverse hyperbolic functions ---- */
 
 /* arcsinh x = sign(x) log(1 + u), u = a + (sqrt(1 + a^2) - 1), a = |x|. */
-fr_status
-recipe_real_arcsinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(arcsinh)
 {
     fr_mval x = in[0].re, a = ABS(x), far = LE(K(t == FR_F32 ? 0x1p25 : 0x1p54), a);
     fr_mval v = FMA(a, a, K(1)), s = SQRT(v), lost = FMA(a, a, SUB(K(1), v)), tail, fewer, y;
@@ -206,7 +188,6 @@ recipe_real_arcsinh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     y = ADD(l.hi, l.lo);
     y = RARE(far, SEL(LT(a, K(INFINITY)), y, a), y);
     out->re = SEL(LT(a, K(t == FR_F32 ? 0x1p-14 : 0x1p-28)), x, with_sign(c, t, y, x));
-    return c->st;
 }
 
 /* y, but for x below 1 NaN. */
@@ -250,8 +231,7 @@ recipe_real_arccosh(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct
 }
 
 /* arctanh x = sign(x) / 2 log(1 + u), u = 2 a / (1 - a), a = |x|. */
-fr_status
-recipe_real_arctanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(arctanh)
 {
     fr_mval x = in[0].re, a = ABS(x), top = ADD(a, a), inverse, q, tail, y;
     struct two d = sum_sorted(c, K(1), NEG(a)), l;
@@ -263,10 +243,34 @@ recipe_real_arctanh(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mn
     y = MUL(ADD(l.hi, l.lo), K(0.5));
     y = RARE(LE(K(1), a), SEL(EQ(a, K(1)), raised_infinity(c, t, SUB(K(1), a)), raised_nan(c, t, LT(K(1), a), SUB(K(1), a))), y);
     out->re = SEL(LT(a, K(t == FR_F32 ? 0x1p-14 : 0x1p-28)), x, with_sign(c, t, y, x));
-    return c->st;
 }
 
 /* ---- sums of powers ---- */
+
+/* max(x, 0) + log(1 + e^-|x|) */
+fr_status
+recipe_real_softplus(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+{
+    const fr_dtype t = FR_F64;
+    fr_mval x = in[0].re;
+
+    if (in_type == FR_F32) {
+        fr_mval w = widen(c, x);
+        fr_mval z = exp_short(c, or_nothing_short(c, NEG(ABS(w)), M_LN2));
+
+        out->re = narrow(c, FMA(z, POLY(z, LOG1P_SHORT), at_least(c, t, w, 0)));
+    } else {
+        fr_mval a = or_nothing(c, t, NEG(ABS(x)), M_LN2);
+        struct exp_parts z = fr_math_exp_parts(c, t, a, K(0), 2 * BIAS);
+        fr_mval whole = scale(c, t, z.e.hi, z.biased), tail = scale(c, t, z.e.lo, z.biased);
+        struct two l = log1p_parts(c, t, whole, &tail, NULL, false);
+        struct two sum = sum_exact(c, at_least(c, t, x, 0), l.hi);
+        fr_mval y = SEL(LT(x, K(-40)), whole, ADD(sum.hi, ADD(sum.lo, l.lo)));
+
+        out->re = SEL(LT(x, K(INFINITY)), y, x);
+    }
+    return c->st;
+}
 
 /* big + log(1 + e^d), d = small - big, in base 2 if `two`. */
 static fr_mval
@@ -340,16 +344,5 @@ log_add(code_t c, fr_dtype in, fr_mval x, fr_mval y, bool two)
                         : log_add_f64(c, x, y, two);
 }
 
-fr_status
-recipe_real_logaddexp(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = log_add(c, t, in[0].re, in[1].re, false);
-    return c->st;
-}
-
-fr_status
-recipe_real_logaddexp2(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = log_add(c, t, in[0].re, in[1].re, true);
-    return c->st;
-}
+REAL_RECIPE(logaddexp) { out->re = log_add(c, t, in[0].re, in[1].re, false); }
+REAL_RECIPE(logaddexp2) { out->re = log_add(c, t, in[0].re, in[1].re, true); }

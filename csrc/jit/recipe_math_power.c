@@ -7,8 +7,7 @@
 /* With a = |x|: a third of its bits, taken from a constant, are those of r = a^(-1/3) to 3.4 percent. A series in
  * h = 1 - a r^3 refines it, and y = a r^2 is corrected with what y^3 lacks to a. Only numbers so small that this
  * would underflow take another way; 0 does not. */
-fr_status
-recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(cbrt)
 {
     /* Bits become a number in the fraction of 2^FRACTION, where there is no place for the last ones. */
     int      spare = t == FR_F32 ? 9 : 12;
@@ -28,7 +27,6 @@ recipe_real_cbrt(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum 
     y = FMA(h, MUL(s, K(1.0 / 3)), y);
     y = RARE(rare, SEL(low, MUL(y, K(t == FR_F32 ? 0x1p-30 : 0x1p-100)), y), y);
     out->re = with_sign(c, t, SEL(LT(a, K(INFINITY)), y, a), x);
-    return c->st;
 }
 
 /* sqrt(a^2 + b^2) of numbers without signs, scaled so that the larger is in [2, 4), with what squares and sum lost
@@ -71,10 +69,8 @@ hypot_usual_f32(code_t c, fr_mval x, fr_mval y, fr_mval *rare)
     return SQRT(ADD(sum.hi, ADD(sum.lo, ADD(xx.lo, yy.lo))));
 }
 
-fr_status
-recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(hypot)
 {
-    const fr_dtype t = in_type;
     /* (of two NaNs either may be kept: without signs there is one result) */
     fr_mval x = ABS(in[0].re), y = ABS(in[1].re), r = hypot_scaled(c, t, x, y), infinite, usual, rare;
 
@@ -86,7 +82,6 @@ recipe_real_hypot(code_t c, fr_dtype in_type, const struct fr_mnum *in, struct f
         r = RARE(rare, r, usual);
     }
     out->re = r;
-    return c->st;
 }
 
 /* x^y where `size` is |x|^y, if |x| is none of 0, 1 and infinity and y no NaN. */
@@ -180,8 +175,7 @@ power_f64(code_t c, fr_mval x, fr_mval y)
 
 /* Nearly always the base is 0 or positive, the exponent not 0, and both are finite. (That the power is, too, would take a
  * logarithm to see.) */
-fr_status
-recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
+REAL_RECIPE(power)
 {
     fr_mval x = in[0].re, y = in[1].re;
     fr_mval size = t == FR_F32 ? power_f32(c, x, y) : power_f64(c, x, y), base, exponent, special;
@@ -190,30 +184,19 @@ recipe_real_power(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum
     exponent = not_positive(c, t, ABS(y));
     special = power_specials(c, t, x, y, size);
     out->re = RARE(base, special, RARE(exponent, special, size));
-    return c->st;
 }
 
 /* x^3 and x^4, which are neither general powers nor what two roundings would make of them: a product with the square,
  * and what the square lost of it, rounded together. The square is exact where it matters at all: where it is too
  * small for that, the power is 0. Where it is at least `large`, the power is infinite. */
-static fr_status
-whole_power(code_t c, fr_dtype t, fr_mval x, bool fourth, double large, fr_mval *out)
+static fr_mval
+whole_power(code_t c, fr_dtype t, fr_mval x, bool fourth, double large)
 {
     struct two square = product_exact(c, x, x);
     fr_mval    lost = fourth ? MUL(ADD(square.lo, square.lo), square.hi) : MUL(square.lo, x);
 
-    *out = FMA(square.hi, fourth ? square.hi : x, SEL(LT(square.hi, K(large)), lost, K(0)));
-    return c->st;
+    return FMA(square.hi, fourth ? square.hi : x, SEL(LT(square.hi, K(large)), lost, K(0)));
 }
 
-fr_status
-recipe_real_cube(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
-{
-    return whole_power(c, in, x[0].re, false, in == FR_F32 ? 0x1p90 : 0x1p700, &out->re);
-}
-
-fr_status
-recipe_real_fourth(code_t c, fr_dtype in, const struct fr_mnum *x, struct fr_mnum *out)
-{
-    return whole_power(c, in, x[0].re, true, in == FR_F32 ? 0x1p66 : 0x1p520, &out->re);
-}
+REAL_RECIPE(cube) { out->re = whole_power(c, t, in[0].re, false, t == FR_F32 ? 0x1p90 : 0x1p700); }
+REAL_RECIPE(fourth) { out->re = whole_power(c, t, in[0].re, true, t == FR_F32 ? 0x1p66 : 0x1p520); }

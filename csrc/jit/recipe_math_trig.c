@@ -269,23 +269,6 @@ tan_f64(code_t c, fr_mval x)
     return REAL(XOR(BITS(q), AND(XOR(SHL(turn.turns, 63), BITS(x)), U(SIGN_BIT))));
 }
 
-fr_status
-recipe_real_sin(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = t == FR_F32 ? sin_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, true);
-    return c->st;
-}
-
-fr_status
-recipe_real_cos(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = t == FR_F32 ? cos_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, false);
-    return c->st;
-}
-
-fr_status
-recipe_real_tan(code_t c, fr_dtype t, const struct fr_mnum *in, struct fr_mnum *out)
-{
-    out->re = t == FR_F32 ? tan_f32(c, in[0].re) : tan_f64(c, in[0].re);
-    return c->st;
-}
+REAL_RECIPE(sin) { out->re = t == FR_F32 ? sin_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, true); }
+REAL_RECIPE(cos) { out->re = t == FR_F32 ? cos_f32(c, in[0].re) : sin_cos_f64(c, in[0].re, false); }
+REAL_RECIPE(tan) { out->re = t == FR_F32 ? tan_f32(c, in[0].re) : tan_f64(c, in[0].re); }

@@ -7,7 +7,7 @@ kept_single(const struct fr_gnode *n, const struct fr_layout *l)
 {
     int last = -1;
 
-    if (!fr_fuser_reduces(n))
+    if (!fr_op_reduces(n->op))
         return -1;
     for (int k = 0; k < l->ndim; k++)
         if (n->axes >> k & 1) {
@@ -22,7 +22,7 @@ bool
 fr_domain_fill(struct fuser *z, int n)
 {
     const struct fr_gnode  *node = &z->g->node[n];
-    const struct fr_layout *l = fr_domain_layout(node);
+    const struct fr_layout *l = fr_gnode_domain(node);
     struct info            *i = &z->info[n];
     int                     keep = kept_single(node, l);
     int64_t                *dims;
@@ -52,8 +52,7 @@ fr_walked_strides(const struct fr_layout *l, int64_t *room)
 }
 
 void
-fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims,
-                int64_t *strides)
+fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, const int64_t *dims, int64_t *strides)
 {
     const struct fr_layout *l = e->layout;
     int64_t                 room[FR_MAX_DIMS];
@@ -70,7 +69,7 @@ fr_edge_strides(const struct fr_graph *g, const struct fr_edge *e, int ndim, con
 void
 fr_domain_strides(const struct fuser *z, int c, const struct fr_edge *e, int64_t *out)
 {
-    const struct fr_layout *l = fr_domain_layout(&z->g->node[c]);
+    const struct fr_layout *l = fr_gnode_domain(&z->g->node[c]);
     const struct info      *i = &z->info[c];
     int64_t                 all[FR_MAX_DIMS];
 

@@ -130,23 +130,9 @@ always(const struct match *t)
     return true;
 }
 
-static bool
-same_layout(const struct match *t)
-{
-    return t->m->src < 0 || t->m->layout == t->node->layout;
-}
-
-static bool
-real_number(const struct match *t)
-{
-    return !fr_dtype_is_complex(edge_dtype(t->g, t->m));
-}
-
-static bool
-of_a_real(const struct match *t)
-{
-    return !fr_dtype_is_complex(edge_dtype(t->g, t->x));
-}
+static bool same_layout(const struct match *t) { return t->m->src < 0 || t->m->layout == t->node->layout; }
+static bool real_number(const struct match *t) { return !fr_dtype_is_complex(edge_dtype(t->g, t->m)); }
+static bool of_a_real(const struct match *t) { return !fr_dtype_is_complex(edge_dtype(t->g, t->x)); }
 
 static bool
 natural(const struct match *t)
@@ -156,11 +142,7 @@ natural(const struct match *t)
     return kind == 'b' || kind == 'u';
 }
 
-static bool
-whole_type(fr_dtype d)
-{
-    return d == FR_BOOL || fr_dtype_is_int(d);
-}
+static bool whole_type(fr_dtype d) { return d == FR_BOOL || fr_dtype_is_int(d); }
 
 /* Rounding would not change it: an integer, or made by rounding or from an integer. */
 static bool
@@ -175,11 +157,7 @@ whole_number(const struct match *t)
 }
 
 /* The inner operation compares integers (or bools), among which there is no NaN. */
-static bool
-integers(const struct match *t)
-{
-    return whole_type(edge_dtype(t->g, t->x));
-}
+static bool integers(const struct match *t) { return whole_type(edge_dtype(t->g, t->x)); }
 
 /* Is every number of dtype `from` also one of `to`? */
 static bool
@@ -200,11 +178,7 @@ is_exact(fr_dtype from, fr_dtype to)
     return mantissa[to] >= mantissa[from] && (tk == 'c' || fk == 'f');
 }
 
-static bool
-exact(const struct match *t)
-{
-    return is_exact(edge_dtype(t->g, t->x), t->inner->dtype);
-}
+static bool exact(const struct match *t) { return is_exact(edge_dtype(t->g, t->x), t->inner->dtype); }
 
 /* x may skip the step in between. Out of range, floats become integers as each pair of dtypes has it. */
 static bool
@@ -268,8 +242,7 @@ take_both(struct folder *z, int n, const struct match *t, fr_op as)
     struct fr_gnode *node = &z->g->node[n];
     struct fr_edge   a, b;
 
-    if (!read_instead(z, n, 0, &t->inner->arg[0], &a) ||
-        !read_instead(z, n, 0, &t->inner->arg[1], &b))
+    if (!read_instead(z, n, 0, &t->inner->arg[0], &a) || !read_instead(z, n, 0, &t->inner->arg[1], &b))
         return false;
     set_arg(node, 0, &a);
     set_arg(node, 1, &b);

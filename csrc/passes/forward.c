@@ -16,8 +16,7 @@ reads_window(const struct fr_edge *e, const struct fr_gnode *store)
  * stored over before node `reader`. A sum depends on how its operand lies, so for reductions (and matrix
  * products, which choose their routine by it) the value must lie as the window does; a scan is a kernel of its own and reads what is in memory anyway. */
 static bool
-can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader,
-            const int *stored_over)
+can_forward(const struct fr_graph *g, const struct fr_gnode *store, int reader, const int *stored_over)
 {
     const struct fr_edge    *v = &store->arg[1];
     const struct fr_layout  *w = store->arg[2].layout;

@@ -99,11 +99,11 @@ first_groups(struct fuser *z, struct fr_err *err)
             .n_members = 1,
             .n_stores = node->op == FR_OP_store,
             .n_operands = node->n_args + 1,
-            .n_results = node->output || node->op == FR_OP_store || fr_fuser_reduces(node),
+            .n_results = node->output || node->op == FR_OP_store || fr_op_reduces(node->op),
             .pos = n, /* nodes are born in a topological order */
         };
         z->f->level[n] = FR_MEMBER_FULL;
-        if (fr_fuser_reduces(node))
+        if (fr_op_reduces(node->op))
             reduction_order(z, n, g);
         else
             g->kind = fr_op_info[node->op].class_ == FR_CLASS_SCAN   ? FR_GROUP_SCAN
@@ -141,8 +141,7 @@ place_stores(struct fuser *z)
             z->f->in_place[n] = !prev->output && !prev->outside;
         /* Of several stores over one version, the last one takes the memory. */
         for (int i = z->readers.first[p + 1]; i-- > z->readers.first[p] && z->readers.node[i] > n;)
-            if (g->node[z->readers.node[i]].op == FR_OP_store &&
-                g->node[z->readers.node[i]].arg[0].src == p)
+            if (g->node[z->readers.node[i]].op == FR_OP_store && g->node[z->readers.node[i]].arg[0].src == p)
                 z->f->in_place[n] = 0;
         if (z->f->in_place[n]) {
             z->info[n].buffer = z->info[p].buffer;
@@ -189,32 +188,10 @@ collect(const struct fuser *z, struct candidate *c, int *last_reader)
     return n_c;
 }
 
-/* Mostly there are few weights: those of one weight after the other. False if there are many. */
-static bool
-sort_few(const struct candidate *c, struct candidate *sorted, int n)
-{
-    enum { FEW = 8 };
-    int64_t below = INT64_MAX;
-    int     n_sorted = 0;
-
-    for (int i = 0; i < FEW && n_sorted < n; i++) {
-        int64_t weight = -1;
-
-        for (int k = 0; k < n; k++)
-            if (c[k].weight > weight && c[k].weight < below)
-                weight = c[k].weight;
-        for (int k = 0; k < n; k++)
-            if (c[k].weight == weight)
-                sorted[n_sorted++] = c[k];
-        below = weight;
-    }
-    return n_sorted == n;
-}
-
 /* Merges sorted stretches of c into stretches of twice the length, to and fro between two arrays.
  * Returns the one that has the last. */
 static struct candidate *
-sort_many(struct candidate *c, struct candidate *other, int n)
+sort(struct candidate *c, struct candidate *other, int n)
 {
     for (int64_t length = 1; length < n; length *= 2) {
         struct candidate *from = c;
@@ -246,7 +223,7 @@ merge_all(struct fuser *z, struct fr_err *err)
     if (!c || !other || !last)
         return no_memory(z, err);
     n = collect(z, c, last);
-    c = sort_few(c, other, n) ? other : sort_many(c, other, n); /* heaviest first, else oldest */
+    c = sort(c, other, n); /* heaviest first, else oldest */
     /* A merge can make another one legal (a reduction gives its neighbours their axes), so the
      * refused are tried again; three rounds are enough for the chains that occur. */
     for (int round = 0; round < 3 && again; round++) {
@@ -385,107 +362,14 @@ order_groups(struct fuser *z, struct fr_err *err)
     return FR_OK;
 }
 
-/* ---- one group at once -------------------------------------------------------------------- */
-
-/* Whether `n` computes each element by itself, of no more than the domain's dims, from whole results of others.
- * Marks what it reads; *like_domain: and all of that lies as the domain does. */
-static bool
-is_plain_map(const struct fr_graph *g, int n, const struct fr_layout *domain, bool *read, bool *like_domain)
-{
-    const struct fr_gnode *node = &g->node[n];
-    uint8_t                class_ = fr_op_info[node->op].class_;
-
-    if (node->op == FR_OP_store || class_ == FR_CLASS_REDUCE || class_ == FR_CLASS_SCAN ||
-        class_ == FR_CLASS_CALL || !fr_layout_same_dims(node->layout, domain))
-        return false;
-    *like_domain &= node->layout == domain && node->op != FR_OP_iota;
-    for (int k = 0; k < node->n_args; k++) {
-        const struct fr_edge *e = &node->arg[k];
-
-        if (e->src < 0)
-            continue;
-        if (fr_gnode_computes(&g->node[e->src]) && !e->whole)
-            return false;
-        read[e->src] = true;
-        *like_domain &= e->layout == domain;
-    }
-    return true;
-}
-
-/* What most graphs are: element-wise operations over one domain, each but the last read by another, and perhaps a
- * reduction of what the last one makes. Then every merge that merge_all would try is legal, and one group is
- * left; it is made without any. *made: it was. */
-static fr_status
-fuse_at_once(struct fuser *z, bool *made, struct fr_err *err)
-{
-    const struct fr_graph *g = z->g;
-    struct fr_fusion      *f = z->f;
-    struct fr_group       *m = fr_arena_room(z->arena, sizeof *m);
-    bool                  *read = fr_arena_alloc(&z->scratch, (size_t)g->n_nodes + 1), reduces, like_domain = true;
-    int                    last = g->n_nodes - 1, n_members = 0, n_operands = 0, next = -1, n_full = 0;
-    const struct fr_layout *domain;
-
-    if (!m || !read)
-        return no_memory(z, err);
-    while (last >= 0 && !fr_gnode_computes(&g->node[last]))
-        last--;
-    if (last < 0)
-        return FR_OK;
-    domain = fr_domain_layout(&g->node[last]);
-    reduces = fr_fuser_reduces(&g->node[last]);
-    read[last] = true;
-    if (reduces) {
-        const struct fr_edge *e = &g->node[last].arg[0];
-
-        if (e->src < 0 || g->node[last].n_args != 1 || (fr_gnode_computes(&g->node[e->src]) && !e->whole))
-            return FR_OK;
-        read[e->src] = true;
-    }
-    for (int n = g->n_nodes; n-- > 0;) {
-        f->group_of[n] = f->next[n] = -1;
-        if (!fr_gnode_computes(&g->node[n]))
-            continue;
-        if (!read[n] || (!(reduces && n == last) && !is_plain_map(g, n, domain, read, &like_domain)))
-            return FR_OK;
-        n_members++;
-        n_operands += g->node[n].n_args + 1;
-        f->group_of[n] = 0;
-        f->next[n] = next;
-        next = n;
-    }
-    if (n_members > FR_FUSE_MEMBERS || n_operands > FR_FUSE_OPERANDS)
-        return FR_OK;
-    if (!fr_domain_fill(z, last))
-        return no_memory(z, err);
-    *m = (struct fr_group){.kind = FR_GROUP_MAP, .ndim = (uint8_t)z->info[last].ndim, .dims = z->info[last].dims,
-                           .first = next, .last = last, .n_members = n_members};
-    if (reduces) {
-        for (int k = 0; k < domain->ndim; k++)
-            n_full += fr_layout_dims(domain)[k] != 1;
-        reduction_order(z, last, m);
-        /* Reducing an axis of size 1 is not the others' domain, a row that is made of several axes must be one for
-         * every operand, and accumulating over many axes may be in bits. */
-        if (n_members > 1 && (n_full != m->ndim || ((m->n_inner > 1 || (m->n_inner == 0 && m->ndim > 3)) && !like_domain)))
-            return FR_OK;
-    }
-    memset(f->in_place, 0, (size_t)g->n_nodes * sizeof *f->in_place);
-    f->why[0] = NULL;
-    f->group[0] = m;
-    f->n_groups = 1;
-    *made = true;
-    return FR_OK;
-}
-
 /* ---- the pass ----------------------------------------------------------------------------- */
 
 fr_status
-fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena,
-        struct fr_fusion **out, struct fr_err *err)
+fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
 {
     size_t            n = (size_t)g->n_nodes + 1;
     struct fr_fusion *f = fr_arena_alloc(arena, sizeof *f);
     struct fuser      z = {.g = g, .f = f, .arena = arena};
-    bool              made = false;
     fr_status         st;
 
     if (!f)
@@ -497,25 +381,18 @@ fr_fuse(const struct fr_graph *g, bool merge, struct fr_arena *arena,
     f->in_place = fr_arena_room(arena, n * sizeof *f->in_place);
     f->why = fr_arena_room(arena, n * sizeof *f->why);
     z.info = fr_arena_room(&z.scratch, n * sizeof *z.info);
-    if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info) {
-        st = no_memory(&z, err);
-        goto out;
-    }
-    if (merge)
-        TRY(fuse_at_once(&z, &made, err));
-    *out = f;
-    if (made)
-        goto out;
     z.why = fr_arena_alloc(&z.scratch, n * sizeof *z.why);
     z.of = fr_arena_alloc(&z.scratch, n * sizeof *z.of);
     z.seen = fr_arena_alloc(&z.scratch, n * sizeof *z.seen);
     z.before = fr_arena_room(&z.scratch, n * sizeof *z.before);
     z.after = fr_arena_room(&z.scratch, n * sizeof *z.after);
     z.position = fr_arena_room(&z.scratch, n * sizeof *z.position);
-    if (!z.why || !z.of || !z.seen || !z.before || !z.after || !z.position) {
+    if (!f->group || !f->group_of || !f->level || !f->next || !f->in_place || !f->why || !z.info || !z.why || !z.of ||
+        !z.seen || !z.before || !z.after || !z.position) {
         st = no_memory(&z, err);
         goto out;
     }
+    *out = f;
     TRY(fr_graph_readers(g, arena, &f->readers, err));
     z.readers = f->readers;
     TRY(first_groups(&z, err));

@@ -48,8 +48,7 @@ struct fr_fusion {
 
 /* Without `merge` every node stays a group of its own. *out lives in the arena, and no longer than the
  * graph. */
-fr_status fr_fuse(const struct fr_graph *, bool merge, struct fr_arena *, struct fr_fusion **out,
-                  struct fr_err *);
+fr_status fr_fuse(const struct fr_graph *, bool merge, struct fr_arena *, struct fr_fusion **out, struct fr_err *);
 /* Every computing node is in one group, of its shape, and what it waits for is not in a later one. */
 fr_status fr_fusion_verify(const struct fr_graph *, const struct fr_fusion *, struct fr_err *);
 /* A line for each group:  group 0 = {%2 %3' %4} row reads %0 writes %4   where ' marks what exists once

@@ -39,14 +39,13 @@ put_reads(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f
 }
 
 static void
-put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f,
-           const struct fr_group *grp)
+put_writes(struct fr_text *t, const struct fr_graph *g, const struct fr_fusion *f, const struct fr_group *grp)
 {
     const char *word = " writes";
 
     for (int n = grp->first; n >= 0; n = f->next[n]) {
         const struct fr_gnode *node = &g->node[n];
-        bool                   late = fr_op_info[node->op].class_ == FR_CLASS_REDUCE &&
+        bool                   late = fr_op_reduces(node->op) &&
                     (grp->kind == FR_GROUP_POST || f->level[n] == FR_MEMBER_AFTER);
 
         if (!node->output && node->op != FR_OP_store && !late && !is_read_by_another(g, f, n))

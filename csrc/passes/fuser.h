@@ -38,12 +38,6 @@ struct fuser {
     uint8_t                level_b; /* of the members of b in it that were FULL */
 };
 
-static inline bool
-fr_fuser_reduces(const struct fr_gnode *n)
-{
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
-}
-
 /* What must come after node n stands at places 0 to n_after: its readers, and the stores over what
  * it reads. -1: nothing at this place. */
 static inline int
@@ -70,15 +64,6 @@ fr_fuser_stores_over(const struct fuser *z, int n)
     const struct fr_gnode *node = &z->g->node[n];
 
     return node->op == FR_OP_store && z->info[node->arg[0].src].over == n;
-}
-
-/* The layout whose axes are the node's domain. */
-static inline const struct fr_layout *
-fr_domain_layout(const struct fr_gnode *n)
-{
-    return n->op == FR_OP_store  ? n->arg[2].layout
-           : fr_fuser_reduces(n) ? n->arg[0].layout
-                                 : n->layout;
 }
 
 /* domain.c: the axes over which a node runs, those of size 1 left out */

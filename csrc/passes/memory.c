@@ -391,8 +391,7 @@ search(struct packer *p, int64_t wanted, int64_t max_steps, int64_t *steps, stru
         if (left == share)
             break; /* too large to be searched */
         if (!found)
-            wanted +=
-                ((p->peak - wanted) / 2 + FR_MEMORY_ALIGN) / FR_MEMORY_ALIGN * FR_MEMORY_ALIGN;
+            wanted += ((p->peak - wanted) / 2 + FR_MEMORY_ALIGN) / FR_MEMORY_ALIGN * FR_MEMORY_ALIGN;
     }
     if (found) {
         p->peak = 0;

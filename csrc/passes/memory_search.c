@@ -106,11 +106,7 @@ widen(struct stretch *s, int from, int to)
     s->to = to > s->to ? to : s->to;
 }
 
-static bool
-meets(const struct choice *x, int from, int to)
-{
-    return x->from <= to && from <= x->to;
-}
+static bool meets(const struct choice *x, int from, int to) { return x->from <= to && from <= x->to; }
 
 /* ---- what must fail ----------------------------------------------------------------------- */
 
@@ -146,8 +142,7 @@ find_branch(const struct search *z, struct part *p, int from, int to)
     for (int s = from, t; s <= to; s = t + 1) {
         for (t = s; t < to && g[t + 1].lowest == g[s].lowest; t++)
             continue;
-        if ((s > from && g[s - 1].lowest < g[s].lowest) ||
-            (t < to && g[t + 1].lowest < g[s].lowest))
+        if ((s > from && g[s - 1].lowest < g[s].lowest) || (t < to && g[t + 1].lowest < g[s].lowest))
             continue;
         for (int q = s; q <= t; q++) {
             int64_t room = z->target - g[q].lowest - g[q].bytes;
@@ -274,8 +269,7 @@ next_ground(struct search *z, const struct part *p, int64_t ground, struct stret
             if (y->to < x->from)
                 continue;
             widen(why, y->from, y->to);
-            if (!meets(y, p->section, p->section) && y->at < ground + x->size &&
-                y->at + y->size < next)
+            if (!meets(y, p->section, p->section) && y->at < ground + x->size && y->at + y->size < next)
                 next = y->at + y->size;
         }
     }
@@ -368,8 +362,7 @@ branch(struct search *z, const struct part *p)
     next = next_ground(z, p, ground, &why);
     if (z->steps > z->max_steps)
         return SPENT;
-    for (int k = next_choice(z, p, ground, -1); k >= 0;
-         k = next_choice(z, p, ground, z->choice[z->set[k]].rank)) {
+    for (int k = next_choice(z, p, ground, -1); k >= 0; k = next_choice(z, p, ground, z->choice[z->set[k]].rank)) {
         const struct choice *x = &z->choice[z->set[k]];
 
         if (x->twin >= 0 && !z->choice[x->twin].placed)
@@ -558,8 +551,7 @@ search_stretch(struct fr_piece *piece, int n, int n_sections, int64_t target, in
     z.sorted = fr_malloc(room * sizeof *z.sorted);
     z.part = fr_malloc((room + MAX_DEPTH + 1) * sizeof *z.part);
     z.trail = fr_malloc(z.cap_trail * sizeof *z.trail);
-    if (!keyed || !place || !last || !z.choice || !z.set || !z.ground || !z.sorted || !z.part ||
-        !z.trail) {
+    if (!keyed || !place || !last || !z.choice || !z.set || !z.ground || !z.sorted || !z.part || !z.trail) {
         st = fr_fail(err, FR_ENOMEM, "out of memory: placing %d temporaries", n);
         goto out;
     }

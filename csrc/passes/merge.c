@@ -148,7 +148,7 @@ join(struct fuser *z, const struct fr_group *a, const struct fr_group *b)
             for (int k = 0; k < z->g->node[n].n_args; k++) {
                 int src = z->g->node[n].arg[k].src;
 
-                if (src >= 0 && z->of[src] == a && fr_fuser_reduces(&z->g->node[src]) &&
+                if (src >= 0 && z->of[src] == a && fr_op_reduces(z->g->node[src].op) &&
                     z->f->level[src] == FR_MEMBER_AFTER)
                     row = false;
             }
@@ -173,7 +173,7 @@ new_level(const struct fuser *z, int n)
 static uint8_t
 level_of(const struct fuser *z, int n)
 {
-    return fr_fuser_reduces(&z->g->node[n]) ? FR_MEMBER_FULL : new_level(z, n);
+    return fr_op_reduces(z->g->node[n].op) ? FR_MEMBER_FULL : new_level(z, n);
 }
 
 /* In a MIX: is this reduction one of the column reductions? */
@@ -195,7 +195,7 @@ result_level(const struct fuser *z, int n)
     const struct fr_gnode *node = &z->g->node[n];
     const struct fr_group *m = &z->merged;
 
-    if (!fr_fuser_reduces(node))
+    if (!fr_op_reduces(node->op))
         return level_of(z, n);
     if (m->kind == FR_GROUP_POST)
         return FR_MEMBER_AFTER;
@@ -212,11 +212,7 @@ fuses_at_once(const struct fuser *z, const struct fr_gnode *node, int k)
            z->g->node[e->src].op != FR_OP_store && fr_layout_same_dims(e->layout, node->layout);
 }
 
-static bool
-in_merge(const struct fuser *z, int n)
-{
-    return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b);
-}
+static bool in_merge(const struct fuser *z, int n) { return n >= 0 && (z->of[n] == z->a || z->of[n] == z->b); }
 
 /* Whether `by` reads what `other` has made or reads, too; a store's array does not count. Readers are looked through
  * where they are not thousands, for planning stays linear. */
@@ -297,13 +293,13 @@ edge_fuses(const struct fuser *z, int c, int k)
         return "different shapes";
     if (pl == FR_MEMBER_KEPT && cl == FR_MEMBER_AFTER)
         return "row results and column results do not meet";
-    if (pl == cl && e->layout == z->g->node[p].layout && !fr_fuser_reduces(&z->g->node[c]) &&
-        fr_layout_same_dims(e->layout, fr_domain_layout(&z->g->node[c])))
+    if (pl == cl && e->layout == z->g->node[p].layout && !fr_op_reduces(z->g->node[c].op) &&
+        fr_layout_same_dims(e->layout, fr_gnode_domain(&z->g->node[c])))
         return NULL; /* the whole result, as it lies */
     fr_domain_strides(z, c, e, have);
     nd = result_strides(&z->g->node[p], dims, want);
     if (pl == cl) {
-        if (nd != z->info[c].ndim && !(fr_fuser_reduces(&z->g->node[c])))
+        if (nd != z->info[c].ndim && !fr_op_reduces(z->g->node[c].op))
             return "a window of the result is read";
         if (nd != z->info[c].ndim)
             return "reduces an axis of size 1";
@@ -423,12 +419,11 @@ check_member_row(const struct fuser *z, int c)
         struct fr_edge own = {.layout = node->layout};
 
         if (k < node->n_args) {
-            if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src) ||
-                (node->op == FR_OP_store && k == 0))
+            if (node->arg[k].src < 0 || in_merge(z, node->arg[k].src) || (node->op == FR_OP_store && k == 0))
                 continue;
             fr_domain_strides(z, c, &node->arg[k], s);
         } else {
-            if (fr_fuser_reduces(node))
+            if (fr_op_reduces(node->op))
                 continue;
             fr_domain_strides(z, c, node->op == FR_OP_store ? &node->arg[2] : &own, s);
         }
@@ -466,7 +461,7 @@ check_store(const struct fuser *z, int s, const struct fr_group *with)
                 z->info[e->src].buffer != z->info[s].buffer)
                 continue;
             if (e->layout == w->layout && e->offset == w->offset &&
-                z->merged.kind == FR_GROUP_MAP && fr_domain_layout(node)->ndim == w->layout->ndim)
+                z->merged.kind == FR_GROUP_MAP && fr_gnode_domain(node)->ndim == w->layout->ndim)
                 continue;
             if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
                 return "stores over elements that are read elsewhere in the loop";
@@ -643,7 +638,7 @@ operands_fit(struct fuser *z)
     for (int side = 0; side < 2; side++)
         for (int n = both[side]->first; n >= 0; n = z->f->next[n]) {
             const struct fr_gnode *node = &z->g->node[n];
-            bool out = node->output || node->op == FR_OP_store || fr_fuser_reduces(node);
+            bool out = node->output || node->op == FR_OP_store || fr_op_reduces(node->op);
 
             for (int i = 0, n_after = fr_fuser_n_after(z, n); !out && i < n_after; i++) {
                 int later = fr_fuser_after(z, n, i);
@@ -774,8 +769,7 @@ fr_merge_legal(struct fuser *z, struct fr_group *big, struct fr_group *small)
     walk_as_they_did = z->merged.kind == FR_GROUP_MAP && big->n_stores + small->n_stores == 0;
     why = check_edges_between(z);
     FR_ASSERT(why || !walk_as_they_did || (!check_part(z, big) && !check_part(z, small)));
-    if (why ||
-        (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
+    if (why || (!walk_as_they_did && ((why = check_part(z, big)) || (why = check_part(z, small)))))
         return why;
     if (!operands_fit(z))
         return too_many;
@@ -830,7 +824,7 @@ fr_merge_apply(struct fuser *z)
     goes->n_members = 0;
     /* In a MIX the level tells the two sorts of reductions apart. */
     for (int n = m->first; m->kind == FR_GROUP_MIX && n >= 0; n = z->f->next[n])
-        if (fr_fuser_reduces(&z->g->node[n]))
+        if (fr_op_reduces(z->g->node[n].op))
             z->f->level[n] = reduces_columns(z, stays, n) ? FR_MEMBER_AFTER : FR_MEMBER_FULL;
     FR_ASSERT(is_topological(z, stays));
 }

@@ -80,17 +80,11 @@ version_for(const struct once *z, int s, int reader)
     return best;
 }
 
-static bool
-is_map(const struct fr_gnode *n)
-{
-    return fr_op_by_element(n->op);
-}
-
 /* Whether the edge reads the value where only its elements count, not how they lie. */
 static bool
 may_read_elsewhere(const struct fr_gnode *reader, int k)
 {
-    return reader->arg[k].whole && (reader->op == FR_OP_store ? k == 1 : is_map(reader));
+    return reader->arg[k].whole && (reader->op == FR_OP_store ? k == 1 : fr_op_by_element(reader->op));
 }
 
 /* For each reader of the value in other groups: lets it read the window of store s (`change`), or says whether all can. */
@@ -149,7 +143,7 @@ fr_once(struct fr_graph *g, const struct fr_fusion *f, struct fr_err *err)
         const struct fr_gnode *node = &g->node[n];
         int                    first = f->readers.first[n], n_readers = f->readers.first[n + 1] - first;
 
-        if (!fr_gnode_computes(node) || node->output || node->outside || !is_map(node) || z.after[n] >= 0 ||
+        if (!fr_gnode_computes(node) || node->output || node->outside || !fr_op_by_element(node->op) || z.after[n] >= 0 ||
             n_readers < 2 || n_readers > MOST)
             continue;
         for (int i = 0; i < n_readers; i++)

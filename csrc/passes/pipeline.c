@@ -20,41 +20,12 @@ struct state {
     struct fr_err    *err;
 };
 
-static fr_status
-run_forward(struct state *z)
-{
-    return z->skip ? FR_OK : fr_forward(z->g, z->err);
-}
-
-static fr_status
-run_split(struct state *z)
-{
-    return z->skip ? FR_OK : fr_split(z->g, z->err);
-}
-
-static fr_status
-run_push(struct state *z)
-{
-    return z->skip ? FR_OK : fr_push(z->g, z->err);
-}
-
-static fr_status
-run_fold(struct state *z)
-{
-    return z->skip ? FR_OK : fr_fold(z->g, z->err);
-}
-
-static fr_status
-run_fuse(struct state *z)
-{
-    return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err);
-}
-
-static fr_status
-run_once(struct state *z)
-{
-    return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err);
-}
+static fr_status run_forward(struct state *z) { return z->skip ? FR_OK : fr_forward(z->g, z->err); }
+static fr_status run_split(struct state *z) { return z->skip ? FR_OK : fr_split(z->g, z->err); }
+static fr_status run_push(struct state *z) { return z->skip ? FR_OK : fr_push(z->g, z->err); }
+static fr_status run_fold(struct state *z) { return z->skip ? FR_OK : fr_fold(z->g, z->err); }
+static fr_status run_fuse(struct state *z) { return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err); }
+static fr_status run_once(struct state *z) { return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err); }
 
 static const struct {
     const char *name;
@@ -63,12 +34,6 @@ static const struct {
 #define PASS(name, without) {#name, run_##name},
 #include "passes/passes.def"
 };
-
-const char *
-fr_pass_name(int i)
-{
-    return i >= 0 && i < (int)FR_LEN(passes) ? passes[i].name : NULL;
-}
 
 /* True if the list of names, separated by commas or spaces, has this one. */
 static bool
@@ -118,8 +83,7 @@ verify(const struct state *z)
 }
 
 fr_status
-fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out,
-              struct fr_err *err)
+fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
 {
     struct state z = {.g = g, .arena = arena, .err = err};
     fr_status    st = FR_OK;

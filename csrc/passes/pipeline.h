@@ -8,9 +8,6 @@
 #include "passes/fuse.h"
 
 /* *out lives in the arena, and no longer than the graph. */
-fr_status fr_passes_run(struct fr_graph *, struct fr_arena *, struct fr_fusion **out,
-                        struct fr_err *);
-/* The pass at this place of the pipeline, or NULL. */
-const char *fr_pass_name(int i);
+fr_status fr_passes_run(struct fr_graph *, struct fr_arena *, struct fr_fusion **out, struct fr_err *);
 
 #endif

@@ -49,11 +49,7 @@ struct walk {
     int     axis[FR_MAX_DIMS];
 };
 
-static bool
-is_map(const struct fr_gnode *n)
-{
-    return !n->dead && fr_op_by_element(n->op);
-}
+static bool is_map(const struct fr_gnode *n) { return !n->dead && fr_op_by_element(n->op); }
 
 /* Reads its argument k element by element, wherever those lie. */
 static bool

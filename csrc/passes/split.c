@@ -12,8 +12,8 @@
  * is repeated are not cut.
  *
  * Rows that become short cost more than a kernel saves where they meet others at another pace, as %3 above would if rr had
- * four columns: 20,000 x 4 elements in 132 us instead of 14. So what reads anything but whole results in a row keeps its
- * rows unless they stay long. (Axes that need not have been split are joined again by jit/lower.c, for each kernel.) */
+ * four columns. So what reads anything but whole results in a row keeps its rows unless they stay long. (Axes that need not
+ * have been split are joined again by jit/lower.c, for each kernel.) */
 #include "passes/split.h"
 
 #include <string.h>
@@ -46,30 +46,11 @@ struct splitter {
     struct fr_arena  scratch;
 };
 
-static bool
-is_map(const struct fr_gnode *n)
-{
-    return fr_op_by_element(n->op);
-}
-
-static bool
-is_reduction(const struct fr_gnode *n)
-{
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
-}
-
 /* Whether it is a part of loop nests. */
 static bool
 walks(const struct fr_gnode *n)
 {
-    return !n->dead && (is_map(n) || is_reduction(n) || n->op == FR_OP_store || n->op == FR_OP_iota);
-}
-
-/* The shape that it walks; its arguments have the last axes of that, or 1 in their place. */
-static const struct fr_layout *
-walked(const struct fr_gnode *n)
-{
-    return n->op == FR_OP_store ? n->arg[2].layout : is_reduction(n) ? n->arg[0].layout : n->layout;
+    return !n->dead && (fr_op_by_element(n->op) || fr_op_reduces(n->op) || n->op == FR_OP_store || n->op == FR_OP_iota);
 }
 
 /* Whether the argument is read along the axes that node n walks. */
@@ -89,11 +70,7 @@ shows_a_result(const struct fr_graph *g, const struct fr_edge *e)
 }
 
 /* Whether the edge repeats what it shows along axis k. */
-static bool
-repeats(const struct fr_layout *l, int k)
-{
-    return fr_layout_strides(l)[k] == 0;
-}
+static bool repeats(const struct fr_layout *l, int k) { return fr_layout_strides(l)[k] == 0; }
 
 /* The dims that are not 1, of what the layout does not repeat. False: those elements do not lie in a row. */
 static bool
@@ -169,8 +146,8 @@ axes_of_result(const struct splitter *z, int n, int *out)
     const struct fr_gnode *node = &z->g->node[n];
     int                    n_axes = 0;
 
-    for (int k = 0; k < walked(node)->ndim; k++)
-        if (!is_reduction(node) || !(node->axes >> k & 1))
+    for (int k = 0; k < fr_gnode_domain(node)->ndim; k++)
+        if (!fr_op_reduces(node->op) || !(node->axes >> k & 1))
             out[n_axes++] = z->first[n] + k;
     return n_axes;
 }
@@ -180,7 +157,7 @@ static void
 relate_to_result(struct splitter *z, int n, const struct fr_edge *e, bool *whole)
 {
     const struct fr_layout *of = z->g->node[e->src].layout, *l = e->layout;
-    int                     axis[FR_MAX_DIMS], skip = walked(&z->g->node[n])->ndim - l->ndim;
+    int                     axis[FR_MAX_DIMS], skip = fr_gnode_domain(&z->g->node[n])->ndim - l->ndim;
     bool                    found[FR_MAX_DIMS] = {0};
 
     axes_of_result(z, e->src, axis);
@@ -205,8 +182,8 @@ relate_to_result(struct splitter *z, int n, const struct fr_edge *e, bool *whole
 static bool
 lies_in_a_row(const struct fr_gnode *n)
 {
-    const struct fr_layout *l = walked(n);
-    bool                    all = !is_reduction(n) && l->c_contig;
+    const struct fr_layout *l = fr_gnode_domain(n);
+    bool                    all = !fr_op_reduces(n->op) && l->c_contig;
 
     for (int k = 0; k < n->n_args; k++)
         if (walks_argument(n, k))
@@ -222,9 +199,9 @@ relate_readers(struct splitter *z, int n, int k, int last)
     const struct fr_edge  *e = &a->arg[k], *f = &b->arg[last % 3];
 
     if (e->layout != f->layout || e->offset != f->offset || e->moving != f->moving ||
-        !fr_layout_same_dims(walked(a), walked(b)))
+        !fr_layout_same_dims(fr_gnode_domain(a), fr_gnode_domain(b)))
         return;
-    for (int i = 0; i < walked(a)->ndim; i++)
+    for (int i = 0; i < fr_gnode_domain(a)->ndim; i++)
         make_same(z, z->first[n] + i, z->first[last / 3] + i);
 }
 
@@ -257,7 +234,7 @@ count_axes(struct splitter *z)
     for (int n = 0; n < z->g->n_nodes; n++) {
         z->first[n] = n_axes;
         z->last[n] = -1;
-        n_axes += walks(&z->g->node[n]) ? walked(&z->g->node[n])->ndim : 0;
+        n_axes += walks(&z->g->node[n]) ? fr_gnode_domain(&z->g->node[n])->ndim : 0;
     }
     z->first[z->g->n_nodes] = n_axes;
 }
@@ -285,7 +262,7 @@ make_classes(struct splitter *z)
         z->same[i] = z->same[i] == i ? z->n_classes++ : z->same[z->same[i]];
     for (int n = 0; n < z->g->n_nodes; n++)
         for (int i = z->first[n]; i < z->first[n + 1]; i++) {
-            z->class_[z->same[i]].extent = fr_layout_dims(walked(&z->g->node[n]))[i - z->first[n]];
+            z->class_[z->same[i]].extent = fr_layout_dims(fr_gnode_domain(&z->g->node[n]))[i - z->first[n]];
             z->class_[z->same[i]].whole |= whole[i];
             z->class_[z->same[i]].keeps_long |= !lies_in_a_row(&z->g->node[n]);
         }
@@ -373,7 +350,7 @@ refine(struct splitter *z, int n, const struct fr_edge *e, bool *changed)
 {
     const struct fr_layout *l = e->layout, *of = z->g->node[e->src].layout;
     int                     axis[FR_MAX_DIMS], n_axes = axes_of_result(z, e->src, axis);
-    int                     first = z->first[n] + walked(&z->g->node[n])->ndim - l->ndim;
+    int                     first = z->first[n] + fr_gnode_domain(&z->g->node[n])->ndim - l->ndim;
     struct row              before = {0}, after = {0};
     struct cuts             all = {0};
     int                     size = fr_dtype_size(z->g->node[e->src].dtype);
@@ -420,7 +397,7 @@ struct split {
 static bool
 split_of(const struct splitter *z, int n, struct split *out)
 {
-    int n_dims = 0, ndim = walked(&z->g->node[n])->ndim;
+    int n_dims = 0, ndim = fr_gnode_domain(&z->g->node[n])->ndim;
 
     for (int k = 0; k < ndim; k++) {
         const struct class_ *c = &z->class_[z->same[z->first[n] + k]];
@@ -504,12 +481,12 @@ keep(uint32_t axes, int ndim, const struct split *s, struct split *kept, uint32_
 static fr_status
 split_node(struct fr_gnode *n, const struct split *s)
 {
-    int          ndim = walked(n)->ndim, n_kept;
+    int          ndim = fr_gnode_domain(n)->ndim, n_kept;
     uint32_t     axes;
     struct split kept;
     fr_status    st = FR_OK;
 
-    if (is_reduction(n)) {
+    if (fr_op_reduces(n->op)) {
         n_kept = keep(n->axes, ndim, s, &kept, &axes);
         TRY(replace(&n->layout, n_kept, &kept));
         n->axes = axes;
@@ -534,7 +511,7 @@ split_all(const struct splitter *z)
         struct fr_gnode *n = &z->g->node[i];
         struct split     s;
 
-        if (walks(n) && split_of(z, i, &s) && s.first[walked(n)->ndim] > walked(n)->ndim)
+        if (walks(n) && split_of(z, i, &s) && s.first[fr_gnode_domain(n)->ndim] > fr_gnode_domain(n)->ndim)
             TRY(split_node(n, &s));
     }
     for (int i = 0; i < z->g->n_nodes; i++)

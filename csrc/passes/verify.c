@@ -27,8 +27,7 @@ check_members(const struct fr_graph *g, const struct fr_fusion *f, struct fr_err
             count++;
         }
         if (count != f->group[i]->n_members)
-            return fr_fail(err, FR_EBUG, "fusion: group %d lists %d of %d members", i, count,
-                           f->group[i]->n_members);
+            return fr_fail(err, FR_EBUG, "fusion: group %d lists %d of %d members", i, count, f->group[i]->n_members);
         n_listed += count;
     }
     for (int n = 0; n < g->n_nodes; n++) {
@@ -80,13 +79,10 @@ check_domain(const struct fr_graph *g, const struct fr_fusion *f, struct fr_err 
 {
     for (int n = 0; n < g->n_nodes; n++) {
         const struct fr_gnode  *node = &g->node[n];
-        bool                    reduces = fr_op_info[node->op].class_ == FR_CLASS_REDUCE;
-        const struct fr_layout *l = reduces                    ? node->arg[0].layout
-                                    : node->op == FR_OP_store  ? node->arg[2].layout
-                                                               : node->layout;
+        const struct fr_layout *l = fr_gnode_domain(node);
         int64_t                 n_elems = 1;
 
-        if (f->group_of[n] < 0 || (f->level[n] != FR_MEMBER_FULL && !reduces))
+        if (f->group_of[n] < 0 || (f->level[n] != FR_MEMBER_FULL && !fr_op_reduces(node->op)))
             continue;
         for (int k = 0; k < f->group[f->group_of[n]]->ndim; k++)
             n_elems *= f->group[f->group_of[n]]->dims[k];

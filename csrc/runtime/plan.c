@@ -51,12 +51,6 @@ no_memory(struct planner *z)
     return fr_no_memory(z->err, "a plan");
 }
 
-static bool
-is_reduce(const struct fr_gnode *n)
-{
-    return fr_op_info[n->op].class_ == FR_CLASS_REDUCE;
-}
-
 /* ---- what reaches memory ------------------------------------------------------------------ */
 
 static void
@@ -73,7 +67,7 @@ find_stored(struct planner *z)
             continue;
         }
         if (node->output || node->op == FR_OP_store ||
-            (is_reduce(node) && (z->f->group[grp]->kind == FR_GROUP_POST ||
+            (fr_op_reduces(node->op) && (z->f->group[grp]->kind == FR_GROUP_POST ||
                                  z->f->level[n] == FR_MEMBER_AFTER)))
             z->stored[n] = true;
         for (int k = 0; k < node->n_args; k++) {

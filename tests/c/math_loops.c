@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "jit/build.h"
-#include "jit/recipe_math.h"
+#include "jit/recipe_int.h"
 
 /* The part of core/dtype.c that recipes use. */
 const struct fr_dtype_info fr_dtype_info[FR_N_DTYPES] = {
@@ -20,13 +19,18 @@ static const char *const c_type[FR_N_DTYPES] = {
 #include "core/dtype.def"
 };
 
+enum {
+#define OP(name, n, ...) ARITY_##name = n,
+#include "ir/ops.def"
+};
+
 static const struct {
-    const char    *name;
-    fr_recipe_real fn;
-    int            arity;
+    const char   *name;
+    fr_recipe_fn *fn;
+    int           arity;
 } functions[] = {
-#define REAL(name, arity) {#name, recipe_real_##name, arity},
-    FR_REAL_FUNCTIONS(REAL)
+#define REAL(name) {#name, recipe_real_##name, ARITY_##name},
+    FR_REAL_RECIPES(REAL)
 #undef REAL
 };
 

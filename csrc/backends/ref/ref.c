@@ -44,22 +44,6 @@ struct ref {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static fr_dtype
-machine_type(fr_dtype d)
-{
-    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
-}
-
-static struct fr_mnum
-input(struct fr_mcode *code, fr_dtype d, int k)
-{
-    struct fr_mnum v = {m_input(code, machine_type(d), 2 * k), 0};
-
-    if (fr_dtype_is_complex(d))
-        v.im = m_input(code, machine_type(d), 2 * k + 1);
-    return v;
-}
-
 static fr_status
 no_recipe(fr_status st, fr_op op, fr_dtype d, struct fr_err *err)
 {
@@ -73,7 +57,7 @@ make_op(struct function *f, fr_op op, fr_dtype compute, struct fr_err *err)
     fr_status      st;
 
     for (int k = 0; k < fr_op_info[op].arity; k++)
-        args[k] = input(&f->code, fr_op_arg(op, k, compute), k);
+        args[k] = fr_m_number(&f->code, FR_M_INPUT, fr_op_arg(op, k, compute), k);
     if ((st = fr_recipe_op(&f->code, op, compute, args, &f->result)) != FR_OK)
         return no_recipe(st, op, compute, err);
     return FR_OK;
@@ -82,7 +66,7 @@ make_op(struct function *f, fr_op op, fr_dtype compute, struct fr_err *err)
 static fr_status
 make_cast(struct function *f, fr_dtype from, fr_dtype to, struct fr_err *err)
 {
-    fr_status st = fr_recipe_cast(&f->code, from, to, input(&f->code, from, 0), &f->result);
+    fr_status st = fr_recipe_cast(&f->code, from, to, fr_m_number(&f->code, FR_M_INPUT, from, 0), &f->result);
 
     if (st != FR_OK)
         return no_recipe(st, FR_OP_cast, from, err);
@@ -301,7 +285,7 @@ accumulates(const struct ref *r, const struct fr_inst *inst)
 static fr_op
 accumulator_op(const struct fr_inst *inst)
 {
-    return fr_op_info[inst->op].class_ == FR_CLASS_REDUCE ? inst->op : FR_OP_sum;
+    return fr_op_reduces(inst->op) ? inst->op : FR_OP_sum;
 }
 
 /* Writes the identity to every element that has one, walking the axes that the operand keeps. */
@@ -398,12 +382,6 @@ run_inst(struct ref *r, int i, int64_t j)
         r->now[i] = v;
 }
 
-static bool
-stores(const struct fr_inst *inst)
-{
-    return inst->kind == FR_INST_STORE || inst->kind == FR_INST_ACCUM;
-}
-
 /* Stores come last: a result may lie in the memory of an operand, of which each element is loaded before. */
 static void
 run_level(struct ref *r, enum fr_level level, int stage, int64_t j)
@@ -413,7 +391,7 @@ run_level(struct ref *r, enum fr_level level, int stage, int64_t j)
         const struct fr_inst *inst = &r->nest->insts[i];
 
         if (inst->level != level || (level != FR_LEVEL_SCALAR && inst->stage != stage) ||
-            stores(inst) != (k >= r->nest->n_insts))
+            fr_inst_writes(inst) != (k >= r->nest->n_insts))
             continue;
         if (inst->kind == FR_INST_REDUCE)
             r->now[i] = reduce_row(r, (int)i);
@@ -491,16 +469,16 @@ make_step(struct ref *r, int i, struct fr_err *err)
         return make_op(f, op == FR_OP_argmax ? FR_OP_less : FR_OP_greater, arg, err);
     }
     if (fr_op_info[op].rule == FR_RULE_TRUTH) {
-        x[0] = input(&f->code, d, 0);
-        if ((st = fr_recipe_cast(&f->code, arg, d, input(&f->code, arg, 1), &x[1])) == FR_OK)
+        x[0] = fr_m_number(&f->code, FR_M_INPUT, d, 0);
+        if ((st = fr_recipe_cast(&f->code, arg, d, fr_m_number(&f->code, FR_M_INPUT, arg, 1), &x[1])) == FR_OK)
             st = fr_recipe_op(&f->code, fr_op_info[op].combine, d, x, &f->result);
         return st == FR_OK ? st : no_recipe(st, op, arg, err);
     }
     if (row_product && fr_dtype_is_complex(d)) {
         code_t c = &f->code;
 
-        x[0] = input(c, d, 0);
-        x[1] = input(c, d, 1);
+        x[0] = fr_m_number(c, FR_M_INPUT, d, 0);
+        x[1] = fr_m_number(c, FR_M_INPUT, d, 1);
         f->result.re = m_sub(c, m_mul(c, x[0].re, x[1].re), m_mul(c, x[0].im, x[1].im));
         f->result.im = m_add(c, m_mul(c, x[0].re, x[1].im), m_mul(c, x[0].im, x[1].re));
         return c->st;

@@ -19,8 +19,7 @@ fr_gcc_init(struct fr_gcc *c, const struct fr_gccjit *g, gj_context *ctxt)
         if (part == FR_F32 || part == FR_F64)
             c->memory[d] = g->context_get_type(ctxt, part == FR_F32 ? GJ_FLOAT : GJ_DOUBLE);
         else
-            c->memory[d] = g->context_get_int_type(ctxt, fr_dtype_size(part),
-                                                   fr_dtype_kind((fr_dtype)d) == 'i');
+            c->memory[d] = g->context_get_int_type(ctxt, fr_dtype_size(part), fr_dtype_kind((fr_dtype)d) == 'i');
     }
 }
 
@@ -32,31 +31,9 @@ fr_gcc_clear(struct fr_gcc *c)
     c->vals = NULL;
 }
 
-fr_dtype
-fr_gcc_machine(fr_dtype d)
-{
-    return d == FR_F16 ? FR_U16 : fr_dtype_info[d].component;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
-gj_rvalue *
-fr_gcc_int(struct fr_gcc *c, gj_type *type, int64_t v)
-{
-    return c->g->context_new_rvalue_from_long(c->ctxt, type, v);
-}
-
-gj_type *
-fr_gcc_int_type(struct fr_gcc *c, int n_bytes)
-{
-    return c->g->context_get_int_type(c->ctxt, n_bytes, 1);
-}
-
-static gj_type *
-machine_type(struct fr_gcc *c, fr_dtype d)
-{
-    return d == FR_BOOL ? c->t_bool : c->memory[d];
-}
+static gj_type *machine_type(struct fr_gcc *c, fr_dtype d) { return d == FR_BOOL ? c->t_bool : c->memory[d]; }
 
 gj_rvalue *
 fr_gcc_bits(struct fr_gcc *c, fr_dtype d, uint64_t bits)
@@ -71,12 +48,6 @@ fr_gcc_bits(struct fr_gcc *c, fr_dtype d, uint64_t bits)
 }
 
 gj_lvalue *
-fr_gcc_var(struct fr_gcc *c, gj_type *type)
-{
-    return c->g->function_new_local(c->fn, NULL, type, "v");
-}
-
-gj_lvalue *
 fr_gcc_array(struct fr_gcc *c, gj_type *type, int n)
 {
     gj_lvalue *a = fr_gcc_var(c, c->g->context_new_array_type(c->ctxt, NULL, type, n));
@@ -84,12 +55,6 @@ fr_gcc_array(struct fr_gcc *c, gj_type *type, int n)
     if (c->g->lvalue_set_alignment)
         c->g->lvalue_set_alignment(a, 64);
     return a;
-}
-
-void
-fr_gcc_set(struct fr_gcc *c, gj_lvalue *to, gj_rvalue *v)
-{
-    c->g->block_add_assignment(c->at, NULL, to, v);
 }
 
 /* By address: of an operand in memory GCC takes it that it may be any array that there is, and makes no vectors of the
@@ -161,48 +126,12 @@ fr_gcc_prefetch(struct fr_gcc *c, gj_rvalue *at, int locality)
 }
 
 gj_rvalue *
-fr_gcc_get(struct fr_gcc *c, gj_lvalue *v)
-{
-    return c->g->lvalue_as_rvalue(v);
-}
-
-gj_rvalue *
 fr_gcc_keep(struct fr_gcc *c, gj_type *type, gj_rvalue *v)
 {
     gj_lvalue *to = fr_gcc_var(c, type);
 
     fr_gcc_set(c, to, v);
     return fr_gcc_get(c, to);
-}
-
-gj_rvalue *
-fr_gcc_bin(struct fr_gcc *c, int op, gj_type *type, gj_rvalue *a, gj_rvalue *b)
-{
-    return c->g->context_new_binary_op(c->ctxt, NULL, op, type, a, b);
-}
-
-gj_rvalue *
-fr_gcc_cmp(struct fr_gcc *c, int op, gj_rvalue *a, gj_rvalue *b)
-{
-    return c->g->context_new_comparison(c->ctxt, NULL, op, a, b);
-}
-
-gj_rvalue *
-fr_gcc_cast(struct fr_gcc *c, gj_rvalue *v, gj_type *type)
-{
-    return c->g->context_new_cast(c->ctxt, NULL, v, type);
-}
-
-gj_rvalue *
-fr_gcc_and(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
-{
-    return fr_gcc_bin(c, GJ_AND, c->t_bool, a, b);
-}
-
-gj_rvalue *
-fr_gcc_or(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
-{
-    return fr_gcc_bin(c, GJ_OR, c->t_bool, a, b);
 }
 
 gj_rvalue *
@@ -236,33 +165,6 @@ fr_gcc_select(struct fr_gcc *c, fr_dtype d, gj_rvalue *cond, gj_rvalue *yes, gj_
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-gj_lvalue *
-fr_gcc_at(struct fr_gcc *c, gj_type *type, gj_rvalue *base, gj_rvalue *index)
-{
-    gj_rvalue *p = fr_gcc_cast(c, base, c->g->type_get_pointer(type));
-
-    return c->g->context_new_array_access(c->ctxt, NULL, p, index);
-}
-
-gj_lvalue *
-fr_gcc_elem(struct fr_gcc *c, gj_lvalue *array, gj_rvalue *index)
-{
-    return c->g->context_new_array_access(c->ctxt, NULL, fr_gcc_get(c, array), index);
-}
-
-gj_rvalue *
-fr_gcc_address(struct fr_gcc *c, gj_lvalue *v)
-{
-    return fr_gcc_cast(c, c->g->lvalue_get_address(v, NULL), c->t_bytes);
-}
-
-gj_rvalue *
-fr_gcc_offset(struct fr_gcc *c, gj_rvalue *base, gj_rvalue *n_bytes)
-{
-    return c->g->lvalue_get_address(c->g->context_new_array_access(c->ctxt, NULL, base, n_bytes),
-                                    NULL);
-}
-
 static gj_rvalue *
 next(struct fr_gcc *c, gj_rvalue *i)
 {
@@ -276,7 +178,7 @@ fr_gcc_load(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i)
     struct fr_gval v = {.re = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, i)))};
 
     if (d == FR_BOOL)
-        v.re = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
+        v.re = fr_gcc_keep_bool(c, fr_gcc_cmp(c, GJ_NE, v.re, fr_gcc_int(c, type, 0)));
     if (fr_dtype_is_complex(d))
         v.im = fr_gcc_keep(c, type, fr_gcc_get(c, fr_gcc_at(c, type, base, next(c, i))));
     return v;
@@ -294,23 +196,11 @@ fr_gcc_store(struct fr_gcc *c, fr_dtype d, gj_rvalue *base, gj_rvalue *i, struct
 
 /* ---- control --------------------------------------------------------------------------------- */
 
-gj_block *
-fr_gcc_block(struct fr_gcc *c)
-{
-    return c->g->function_new_block(c->fn, NULL);
-}
-
 void
 fr_gcc_jump(struct fr_gcc *c, gj_block *to)
 {
-    c->g->block_end_with_jump(c->at, NULL, to);
+    fr_gcc_end(c, to);
     c->at = to;
-}
-
-void
-fr_gcc_branch(struct fr_gcc *c, gj_rvalue *cond, gj_block *yes, gj_block *no)
-{
-    c->g->block_end_with_conditional(c->at, NULL, cond, yes, no);
 }
 
 struct fr_gcc_loop
@@ -332,23 +222,21 @@ void
 fr_gcc_end_for(struct fr_gcc *c, struct fr_gcc_loop l)
 {
     fr_gcc_set(c, l.i, next(c, fr_gcc_get(c, l.i)));
-    c->g->block_end_with_jump(c->at, NULL, l.head);
+    fr_gcc_end(c, l.head);
     c->at = l.done;
 }
 
 /* ---- micro code ------------------------------------------------------------------------------ */
 
 static gj_rvalue *
-call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n,
-     gj_rvalue **args)
+call(struct fr_gcc *c, fr_dtype d, const char *name_f32, const char *name_f64, int n, gj_rvalue **args)
 {
     gj_function *f = c->g->context_get_builtin_function(c->ctxt, d == FR_F32 ? name_f32 : name_f64);
 
     return c->g->context_new_call(c->ctxt, NULL, f, n, args);
 }
 
-/* fmod of the C library. The built-in one is a loop of x87 instructions, which takes 400 ns where the quotient is
- * long. */
+/* fmod of the C library. The built-in one is a loop of x87 instructions, which is slow where the quotient is long. */
 static gj_rvalue *
 call_fmod(struct fr_gcc *c, fr_dtype d, gj_rvalue **args)
 {
@@ -456,8 +344,7 @@ high_half(struct fr_gcc *c, gj_rvalue *a, gj_rvalue *b)
     gj_type   *wide = c->memory[FR_U64];
     gj_rvalue *p = fr_gcc_bin(c, GJ_MULT, wide, fr_gcc_cast(c, a, wide), fr_gcc_cast(c, b, wide));
 
-    return fr_gcc_cast(c, fr_gcc_bin(c, GJ_RSHIFT, wide, p, fr_gcc_int(c, wide, 32)),
-                       c->memory[FR_U32]);
+    return fr_gcc_cast(c, fr_gcc_bin(c, GJ_RSHIFT, wide, p, fr_gcc_int(c, wide, 32)), c->memory[FR_U32]);
 }
 
 /* rint is the only rounding that libgccjit vectorises for x86-64; the others correct it by one. The
@@ -474,7 +361,7 @@ round_to(struct fr_gcc *c, enum fr_mop op, fr_dtype d, gj_rvalue *x)
     if (op == FR_M_TRUNC)
         from = fr_gcc_keep(c, type, call(c, d, "__builtin_fabsf", "__builtin_fabs", 1, &x));
     r = fr_gcc_keep(c, type, call(c, d, "__builtin_rintf", "__builtin_rint", 1, &from));
-    off = fr_gcc_keep(c, c->t_bool, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
+    off = fr_gcc_keep_bool(c, fr_gcc_cmp(c, op == FR_M_CEIL ? GJ_LT : GJ_GT, r, from));
     fixed = fr_gcc_bin(c, op == FR_M_CEIL ? GJ_PLUS : GJ_SUB, type, r, one);
     r = fr_gcc_select(c, d, off, fr_gcc_keep(c, type, fixed), r);
     r = c->g->context_new_bitcast(c->ctxt, NULL, fr_gcc_keep(c, type, r), int_type);
@@ -492,98 +379,62 @@ usual_value(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals)
     gj_type               *type = fr_gcc_int_type(c, size);
     gj_lvalue             *note = c->rare[size];
 
-    fr_gcc_set(c, note,
-               fr_gcc_bin(c, GJ_OR, type, fr_gcc_get(c, note), fr_gcc_cast(c, vals[in->a], type)));
+    fr_gcc_set(c, note, fr_gcc_bin(c, GJ_OR, type, fr_gcc_get(c, note), fr_gcc_cast(c, vals[in->a], type)));
     return vals[in->c];
 }
 
 static gj_rvalue *
-expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals,
-       const struct fr_gval *args)
+expand(struct fr_gcc *c, const struct fr_minst *in, gj_rvalue *const *vals, const struct fr_gval *args)
 {
+    enum { BINARY = 1, COMPARES };
     static const struct {
-        uint8_t is_binary, gj;
+        uint8_t kind, gj;
     } plain[FR_N_MOPS] = {
-        [FR_M_ADD] = {1, GJ_PLUS},   [FR_M_SUB] = {1, GJ_SUB},     [FR_M_MUL] = {1, GJ_MULT},
-        [FR_M_DIV] = {1, GJ_DIVIDE}, [FR_M_IDIV] = {1, GJ_DIVIDE}, [FR_M_IREM] = {1, GJ_MODULO},
-        [FR_M_AND] = {1, GJ_AND},    [FR_M_OR] = {1, GJ_OR},       [FR_M_XOR] = {1, GJ_XOR},
-        [FR_M_SHL] = {1, GJ_LSHIFT}, [FR_M_SHR] = {1, GJ_RSHIFT},
+        [FR_M_ADD] = {BINARY, GJ_PLUS},   [FR_M_SUB] = {BINARY, GJ_SUB},     [FR_M_MUL] = {BINARY, GJ_MULT},
+        [FR_M_DIV] = {BINARY, GJ_DIVIDE}, [FR_M_IDIV] = {BINARY, GJ_DIVIDE}, [FR_M_IREM] = {BINARY, GJ_MODULO},
+        [FR_M_AND] = {BINARY, GJ_AND},    [FR_M_OR] = {BINARY, GJ_OR},       [FR_M_XOR] = {BINARY, GJ_XOR},
+        [FR_M_SHL] = {BINARY, GJ_LSHIFT}, [FR_M_SHR] = {BINARY, GJ_RSHIFT},  [FR_M_EQ] = {COMPARES, GJ_EQ},
+        [FR_M_NE] = {COMPARES, GJ_NE},    [FR_M_LT] = {COMPARES, GJ_LT},     [FR_M_LE] = {COMPARES, GJ_LE},
     };
     const fr_dtype d = in->type;
     gj_rvalue     *x[3] = {vals[in->a], vals[in->b], vals[in->c]};
     fr_dtype       from = c->code.inst[in->a].type;
 
     c->needs_libm |= in->op == FR_M_FMOD || (in->op == FR_M_FMA && !c->has_fma);
-    if (plain[in->op].is_binary)
+    if (plain[in->op].kind == BINARY)
         return fr_gcc_bin(c, plain[in->op].gj, machine_type(c, d), x[0], x[1]);
+    if (plain[in->op].kind == COMPARES)
+        return fr_gcc_cmp(c, plain[in->op].gj, x[0], x[1]);
     switch ((enum fr_mop)in->op) {
     case FR_M_INPUT:
         if ((d == FR_F32 || d == FR_I32) && args[in->imm / 2].wide)
             return args[in->imm / 2].wide;
         return in->imm & 1 ? args[in->imm / 2].im : args[in->imm / 2].re;
-    case FR_M_CONST:
-        return fr_gcc_bits(c, d, in->imm);
-    case FR_M_NEG:
-        return fr_dtype_is_float(d) ? change_sign(c, FR_M_NEG, d, x[0])
-                                    : unary(c, GJ_MINUS, d, x[0]);
-    case FR_M_NOT:
-        return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
+    case FR_M_CONST: return fr_gcc_bits(c, d, in->imm);
+    case FR_M_NEG: return fr_dtype_is_float(d) ? change_sign(c, FR_M_NEG, d, x[0]) : unary(c, GJ_MINUS, d, x[0]);
+    case FR_M_NOT: return d == FR_BOOL ? fr_gcc_not(c, x[0]) : unary(c, GJ_BITWISE_NEGATE, d, x[0]);
     case FR_M_FMA:
         for (int k = 0; k < 3; k++)
             x[k] = fma_operand(c, d, vals, (fr_mval[]){in->a, in->b, in->c}[k]);
         return call(c, d, "__builtin_fmaf", "__builtin_fma", 3, x);
-    case FR_M_DIVBY:
-        return divide_by(c, d, x[0], x[1], x[2]);
-    case FR_M_DIVFEW:
-        return divide_few(c, d, x[0], x[1], x[2]);
-    case FR_M_FMOD:
-        return call_fmod(c, d, x);
-    case FR_M_SQRT:
-        return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
-    case FR_M_ABS:
-        return change_sign(c, FR_M_ABS, d, x[0]);
+    case FR_M_DIVBY: return divide_by(c, d, x[0], x[1], x[2]);
+    case FR_M_DIVFEW: return divide_few(c, d, x[0], x[1], x[2]);
+    case FR_M_FMOD: return call_fmod(c, d, x);
+    case FR_M_SQRT: return call(c, d, "__builtin_sqrtf", "__builtin_sqrt", 1, x);
+    case FR_M_ABS: return change_sign(c, FR_M_ABS, d, x[0]);
     case FR_M_FLOOR:
     case FR_M_CEIL:
-    case FR_M_TRUNC:
-        return round_to(c, in->op, d, x[0]);
-    case FR_M_RINT:
-        return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
-    case FR_M_MULHI:
-        return high_half(c, x[0], x[1]);
-    case FR_M_EQ:
-        return fr_gcc_cmp(c, GJ_EQ, x[0], x[1]);
-    case FR_M_NE:
-        return fr_gcc_cmp(c, GJ_NE, x[0], x[1]);
-    case FR_M_LT:
-        return fr_gcc_cmp(c, GJ_LT, x[0], x[1]);
-    case FR_M_LE:
-        return fr_gcc_cmp(c, GJ_LE, x[0], x[1]);
-    case FR_M_RARE:
-        if (c->usual)
-            return usual_value(c, in, vals);
-        /* fallthrough */
-    case FR_M_SELECT:
-        return fr_gcc_select(c, d, x[0], x[1], x[2]);
-    case FR_M_CVT:
-        return value_conversion(c, from, d, x[0]);
-    case FR_M_BITCAST:
-        return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
-    default:
-        break;
+    case FR_M_TRUNC: return round_to(c, in->op, d, x[0]);
+    case FR_M_RINT: return call(c, d, "__builtin_rintf", "__builtin_rint", 1, x);
+    case FR_M_MULHI: return high_half(c, x[0], x[1]);
+    case FR_M_RARE: return c->usual ? usual_value(c, in, vals) : fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_SELECT: return fr_gcc_select(c, d, x[0], x[1], x[2]);
+    case FR_M_CVT: return value_conversion(c, from, d, x[0]);
+    case FR_M_BITCAST: return c->g->context_new_bitcast(c->ctxt, NULL, x[0], c->memory[d]);
+    default: break;
     }
     c->st = FR_ENOTSUP;
     return x[0];
-}
-
-struct fr_mnum
-fr_gcc_numbered(struct fr_mcode *code, enum fr_mop op, fr_dtype d, int k)
-{
-    fr_dtype       m = fr_gcc_machine(d);
-    struct fr_mnum v = {fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k), 0};
-
-    if (fr_dtype_is_complex(d))
-        v.im = fr_m_emit(code, op, m, 0, 0, 0, 2 * (uint64_t)k + 1);
-    return v;
 }
 
 /* What a recipe gives: the value, and for half precision what `wide` and `exact` are, or NONE. */
@@ -684,7 +535,7 @@ give_moved(struct fr_gcc *c, fr_op op, int n, const struct fr_gargs *args, struc
         if (d == FR_F16 && !all_wide(n, args, k))
             return FR_OK;
         computed &= d != FR_F16 || all_computed(n, args, k);
-        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d == FR_F16 ? FR_F32 : d, k);
+        x[k] = fr_m_number(&c->code, FR_M_INPUT, d == FR_F16 ? FR_F32 : d, k);
     }
     st = fr_recipe_half(&c->code, op, x, &moved);
     given->wide = moved.re;
@@ -693,8 +544,7 @@ give_moved(struct fr_gcc *c, fr_op op, int n, const struct fr_gargs *args, struc
 }
 
 void
-fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args,
-           struct fr_gval *out)
+fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs *args, struct fr_gval *out)
 {
     const enum fr_half_use use = c->has_f16c && in == FR_F16 ? fr_recipe_half_use(op) : FR_HALF_BITS;
     struct fr_mnum         x[3] = {{0, 0}}, exact;
@@ -707,7 +557,7 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
 
         if ((use == FR_HALF_ROUNDED || use == FR_HALF_READ) && d == FR_F16 && all_wide(n, args, k))
             d = FR_F32;
-        x[k] = fr_gcc_numbered(&c->code, FR_M_INPUT, d, k);
+        x[k] = fr_m_number(&c->code, FR_M_INPUT, d, k);
     }
     switch (use) {
     case FR_HALF_ROUNDED:
@@ -724,15 +574,8 @@ fr_gcc_ops(struct fr_gcc *c, fr_op op, fr_dtype in, int n, const struct fr_gargs
     flush(c, st, fr_op_result(op, in), given, n, args, out);
 }
 
-bool
-fr_gcc_keeps_word(fr_dtype to)
-{
-    return fr_dtype_size(to) >= 4;
-}
-
 void
-fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args,
-             struct fr_gval *out)
+fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct fr_gargs *args, struct fr_gval *out)
 {
     struct fr_mnum x;
     struct given   given = {{0, 0}, NONE, NONE};
@@ -743,7 +586,7 @@ fr_gcc_casts(struct fr_gcc *c, fr_dtype from, fr_dtype to, int n, const struct f
         from = FR_F32;
     if (fr_dtype_is_int(from) && fr_dtype_size(from) < 4 && fr_gcc_keeps_word(to) && all_wide(n, args, 0))
         from = FR_I32;
-    x = fr_gcc_numbered(&c->code, FR_M_INPUT, from, 0);
+    x = fr_m_number(&c->code, FR_M_INPUT, from, 0);
     if (c->has_f16c && from == FR_F32 && to == FR_F16)
         st = give_half(c, x, &given);
     else

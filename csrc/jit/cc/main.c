@@ -234,11 +234,7 @@ reply(enum fr_packet_kind kind, const void *bytes, size_t n)
     return write_all(&head, sizeof head) && write_all(bytes, n);
 }
 
-static bool
-reply_text(enum fr_packet_kind kind, const char *text)
-{
-    return reply(kind, text, strlen(text));
-}
+static bool reply_text(enum fr_packet_kind kind, const char *text) { return reply(kind, text, strlen(text)); }
 
 /* ---- the compiler ---------------------------------------------------------------------------- */
 
@@ -520,8 +516,7 @@ parse_nests(const char *p, const char *end, struct fr_named_nest *nests, int *n,
 
 /* The child: leaves an object, or the reason why there is none, in a file. */
 static void __attribute__((noreturn))
-compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int n,
-              const char *const *features)
+compile_alone(const struct fr_gccjit *g, const struct fr_named_nest *nests, int n, const char *const *features)
 {
     struct fr_err err = {FR_OK, ""};
     char          object[600], reason[600];
@@ -594,8 +589,7 @@ compile(const struct fr_gccjit *g, const char *request, size_t n_bytes)
     int                  n, status;
     bool                 ok;
 
-    if (parse_nests(parse_features(request, n_bytes, features), request + n_bytes, nests, &n,
-                    &err) != FR_OK) {
+    if (parse_nests(parse_features(request, n_bytes, features), request + n_bytes, nests, &n, &err) != FR_OK) {
         free_nests(nests, n);
         return reply_text(FR_PACKET_FAILED, err.text);
     }

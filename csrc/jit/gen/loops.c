@@ -99,11 +99,7 @@ add_steps(struct fr_text *t, const struct shape *s)
 }
 
 /* Whether elements are looked at in pieces first: has one of them a RARE value? */
-static bool
-looks_first(const struct shape *s)
-{
-    return s->out.n_parts == 1 && fr_m_has_rare(&s->code);
-}
+static bool looks_first(const struct shape *s) { return s->out.n_parts == 1 && fr_m_has_rare(&s->code); }
 
 /* How many instructions the result is made of. */
 static size_t
@@ -207,11 +203,7 @@ find_look(const struct shape *s)
     return look;
 }
 
-static fr_dtype
-type_of(const struct shape *s, fr_mval v)
-{
-    return s->code.inst[v].type;
-}
+static fr_dtype type_of(const struct shape *s, fr_mval v) { return s->code.inst[v].type; }
 
 /* Sets `rare` if one of m elements is. */
 static void

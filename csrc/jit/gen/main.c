@@ -12,7 +12,7 @@
  *     }
  *
  * Compile with -O2 -ftree-vectorize -fvect-cost-model=dynamic -ffp-contract=off -fno-math-errno
- * -fno-trapping-math and, for v4, -mprefer-vector-width=512 (add f32 of 2048: 31 ns, 59 with 256);
+ * -fno-trapping-math and, for v4, -mprefer-vector-width=512;
  * -O3 takes twice as long for slower code.
  *
  * The loops say ivdep and not restrict, because `out` may be an argument's own memory. Masks
@@ -93,11 +93,7 @@ make_plain(struct fr_mcode *code)
 }
 
 /* Whether a kernel is the cast of floats to half precision, which is an instruction of some levels. */
-static bool
-rounds_halves(const char *name)
-{
-    return !strcmp(name, "cast_f32_f16");
-}
+static bool rounds_halves(const char *name) { return !strcmp(name, "cast_f32_f16"); }
 
 /* Whether a kernel divides integers that divide_map.h divides by one number. */
 static bool
@@ -176,20 +172,25 @@ add_arg(struct shape *s, fr_dtype d)
     a->dtype = d;
     a->first = s->n_args ? a[-1].first + a[-1].n_parts : 0;
     a->n_parts = fr_dtype_is_complex(d) ? 2 : 1;
-    v.re = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first);
+    v.re = fr_m_emit(&s->code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)a->first);
     if (a->n_parts == 2)
-        v.im = fr_m_emit(&s->code, FR_M_INPUT, fr_text_machine(d), 0, 0, 0, (uint64_t)a->first + 1);
+        v.im = fr_m_emit(&s->code, FR_M_INPUT, fr_machine_type(d), 0, 0, 0, (uint64_t)a->first + 1);
     s->n_args++;
     return v;
 }
 
+/* Adds the kernel of a recipe that has given r, of dtype d. */
 static void
-set_result(struct shape *s, fr_dtype d, struct fr_mnum r)
+add_recipe(struct shape *s, fr_status st, fr_dtype d, struct fr_mnum r, const char *name, const char *place, unsigned masks)
 {
+    if (st != FR_OK || s->code.st != FR_OK || r.re >= s->code.n)
+        gen_die("recipe of %s: %s", name, fr_status_text(st ? st : s->code.st ? s->code.st : FR_EBUG));
     s->out.dtype = d;
     s->out.n_parts = fr_dtype_is_complex(d) ? 2 : 1;
     s->roots[0] = r.re;
     s->roots[1] = r.im;
+    add_kernel(s, name, place, masks);
+    fr_mcode_clear(&s->code);
 }
 
 /* Half precision that goes through single precision: a kernel that computes in floats, mostly that of
@@ -199,7 +200,7 @@ add_half_op(fr_op op)
 {
     const struct fr_op_info *info = &fr_op_info[op];
     struct shape             s = {0};
-    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
+    struct fr_mnum           args[MAX_ARGS] = {{0, 0}}, r = {UINT16_MAX, UINT16_MAX};
     struct fr_text           t = {0};
     char                     name[64], place[64];
     fr_status                st;
@@ -207,12 +208,8 @@ add_half_op(fr_op op)
     for (int k = 0; k < info->arity; k++)
         args[k] = add_arg(&s, fr_op_arg(op, k, FR_F16) == FR_F16 ? FR_F32 : fr_op_arg(op, k, FR_F16));
     st = fr_recipe_half(&s.code, op, args, &r);
-    if (st != FR_OK || s.code.st != FR_OK)
-        gen_die("recipe of %s for half precision: %s", info->name, fr_status_text(st ? st : s.code.st));
-    set_result(&s, FR_F32, r);
     snprintf(name, sizeof name, "%s_half", info->name);
-    add_kernel(&s, name, "", 0);
-    fr_mcode_clear(&s.code);
+    add_recipe(&s, st, FR_F32, r, name, "", 0);
 
     snprintf(name, sizeof name, "%s", kernels[kernels[n_kernels - 1].same_as].name);
     fr_text_add(&t, "(size_t n, void *out, const void *a, const void *b, const void *c,"
@@ -248,43 +245,30 @@ add_op(fr_op op, fr_dtype d)
 {
     const struct fr_op_info *info = &fr_op_info[op];
     struct shape             s = {0};
-    struct fr_mnum           args[MAX_ARGS], r = {UINT16_MAX, UINT16_MAX};
+    struct fr_mnum           args[MAX_ARGS] = {{0, 0}}, r = {UINT16_MAX, UINT16_MAX};
     char                     name[160], place[96];
     fr_status                st;
 
     for (int k = 0; k < info->arity; k++)
         args[k] = add_arg(&s, fr_op_arg(op, k, d));
     st = fr_recipe_op(&s.code, op, d, args, &r);
-    if (st == FR_OK && r.re >= s.code.n)
-        st = FR_EBUG;
-    if (st != FR_OK || s.code.st != FR_OK)
-        gen_die("recipe of %s for %s: %s", info->name, fr_dtype_code(d),
-            fr_status_text(st ? st : s.code.st));
-    set_result(&s, fr_op_result(op, d), r);
     snprintf(name, sizeof name, "%s_%s", info->name, fr_dtype_code(d));
     snprintf(place, sizeof place, ".map[FR_OP_%s][%d]", info->name, d);
-    add_kernel(&s, name, place, 0);
-    fr_mcode_clear(&s.code);
+    add_recipe(&s, st, fr_op_result(op, d), r, name, place, 0);
 }
 
 static void
 add_cast(fr_dtype from, fr_dtype to)
 {
     struct shape   s = {0};
-    struct fr_mnum arg, r;
+    struct fr_mnum arg = add_arg(&s, from), r = {UINT16_MAX, UINT16_MAX};
+    fr_status      st = fr_recipe_cast(&s.code, from, to, arg, &r);
     char           name[64], place[64];
-    fr_status      st;
 
-    arg = add_arg(&s, from);
-    st = fr_recipe_cast(&s.code, from, to, arg, &r);
-    if (st == FR_OK && s.code.st == FR_OK) {
-        set_result(&s, to, r);
-        snprintf(name, sizeof name, "cast_%.5s_%.5s", fr_dtype_code(from), fr_dtype_code(to));
-        snprintf(place, sizeof place, ".cast[%d][%d]", from, to);
-        add_kernel(&s, name, place, 0);
-    } else if (st != FR_ENOTSUP) {
-        gen_die("cast of %s to %s: %s", fr_dtype_code(from), fr_dtype_code(to), fr_status_text(st));
-    }
+    snprintf(name, sizeof name, "cast_%.5s_%.5s", fr_dtype_code(from), fr_dtype_code(to));
+    snprintf(place, sizeof place, ".cast[%d][%d]", from, to);
+    if (st != FR_ENOTSUP)
+        add_recipe(&s, st, to, r, name, place, 0);
     fr_mcode_clear(&s.code);
 }
 
@@ -311,14 +295,9 @@ add_pair(int row, int column, fr_dtype d)
     }
     if (st == FR_OK)
         st = fr_recipe_op(&s.code, outer, d, both, &r);
-    if (st != FR_OK || s.code.st != FR_OK)
-        gen_die("recipe of %s and %s: %s", fr_op_info[inner].name, fr_op_info[outer].name,
-            fr_status_text(st ? st : s.code.st));
-    set_result(&s, d, r);
     snprintf(name, sizeof name, "%s_%s_%d_%s", fr_op_info[inner].name, fr_op_info[outer].name, at, fr_dtype_code(d));
     snprintf(place, sizeof place, ".pair[%d][%d][%d]", row, column, d == FR_F64);
-    add_kernel(&s, name, place, masks);
-    fr_mcode_clear(&s.code);
+    add_recipe(&s, st, d, r, name, place, masks);
 }
 
 /* ---- files ------------------------------------------------------------------------------ */
@@ -458,8 +437,7 @@ write_files(const char *dir, int n_files)
             if (load[g] < load[f])
                 f = g;
         load[f] += k->weight + 8;
-        fprintf(files[f], "\n#define SELF K(%s)\nfr_map_fn SELF;\nvoid\nSELF%s#undef SELF\n",
-                k->name, k->body);
+        fprintf(files[f], "\n#define SELF K(%s)\nfr_map_fn SELF;\nvoid\nSELF%s#undef SELF\n", k->name, k->body);
     }
     for (int f = 0; f < n_files; f++)
         close_file(files[f]);
