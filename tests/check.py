@@ -29,9 +29,11 @@ def configurations():
     files = [f for f in sorted(glob.glob("tests/test_*.py", root_dir=ROOT)) if "mark.core" in open(os.path.join(ROOT, f)).read()]
     core = [*files, "-m", "core and not soak and not own"]
     short = {"FRIT_FUZZ": "300", "FRIT_REDUCTIONS": "500"}
-    # What has nothing to do with the instruction set.
-    values = [*core, *(f"--ignore=tests/test_{name}.py" for name in
-                       ("accelerate", "bad_input", "faults", "guest", "sharing"))]
+
+    def without(*names):
+        return [f for f in core if f not in {f"tests/test_{name}.py" for name in names}]
+
+    values = without("accelerate", "bad_input", "faults", "guest", "sharing")   # what an instruction set may change
     yield "all", {}, ["-m", "not soak"]         # the longest two first
     # What is settled while tracing does not wait for a compilation of every pair of dtypes, or of every ufunc.
     yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "40", "FRIT_REDUCTIONS": "120"},
@@ -43,8 +45,7 @@ def configurations():
         *files, "-m", "core and not soak and not own and not planned"]
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
-           [*core, "--ignore=tests/test_eager.py", "--ignore=tests/test_operations.py", "-k",
-            "not late_plan and not one_band_needs"])
+           [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
     levels = isa_levels()
     for level in levels[:-1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", **short},

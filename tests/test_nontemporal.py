@@ -26,8 +26,10 @@ def data(*shape, seed=0, dtype="f4"):
 
 
 def marked(f):
-    """In a call: what a comparison holds would be stored, too."""
-    return str(frit.explain(f(), "loops")).count("nontemporal")
+    """In a call: what a comparison holds would be stored, too. Without machine code, for a choice that is close takes what
+    other tests have compiled."""
+    with frit.config(jit="interpret"):
+        return str(frit.explain(f(), "loops")).count("nontemporal")
 
 
 def test_which_results():

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "runtime/plan.h"
 
 enum { N_BUCKETS = 4096 };
@@ -109,6 +110,8 @@ fr_kernel_has_code(const struct fr_nest *nest)
     struct fr_kernel *k;
     bool              has = false;
 
+    if (!fr_env_uses_code())
+        return false;
     pthread_mutex_lock(&lock);
     if ((k = find(nest, hash_nest(nest)))) {
         has = fr_backend->kernel_is_compiled(k);
