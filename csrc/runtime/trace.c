@@ -79,10 +79,11 @@ static FR_DEBUG_ONLY bool
 is_broadcast(struct fr_layout *const *l, int n, const struct fr_layout *out)
 {
     struct fr_layout *want;
+    fr_status         st = fr_build_map(l, n, "", &want, NULL);
     bool              is;
 
-    if (fr_build_map(l, n, "", &want, NULL) != FR_OK)
-        return false;
+    if (st != FR_OK)
+        return st == FR_ENOMEM; /* then nobody knows */
     is = want->ndim == out->ndim;
     for (int k = 0; is && k < want->ndim; k++)
         is = fr_layout_dims(out)[k] == fr_layout_dims(want)[k] &&
