@@ -57,7 +57,7 @@ def without(*names):
             sys.modules[name] = module
 
 
-def script(path, **names):
+def script(path):
     """The names of a script, run as a module of another name than __main__."""
     found = types.ModuleType(os.path.basename(path)[:-3])
     sys.modules[found.__name__] = found

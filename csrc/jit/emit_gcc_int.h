@@ -37,7 +37,7 @@ struct sink {
                                     (NULL: side by side) */
     gj_rvalue  *to_start, *step_start;
     gj_lvalue  *pad;             /* NULL: whole blocks always fit (row buffers) */
-    gj_lvalue  *nontemporal;            /* whether blocks go past the caches; NULL: never */
+    gj_lvalue  *nontemporal;     /* whether blocks go past the caches; NULL: never */
     gj_rvalue  *nontemporal_start;
     /* reductions */
     int         lane_bytes;      /* of a bool: those of the stage's smallest number */

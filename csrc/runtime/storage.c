@@ -15,8 +15,9 @@ uint64_t           fr_looks_taken;
 static struct fr_storage *dirty_list;
 static struct foreign    *to_release;    /* foreign memory that nothing reads any more */
 
-struct fr_storage *
-fr_storage_new(fr_ref node)
+/* A new storage with `node` as its version; takes a reference on it. NULL: no memory. */
+static struct fr_storage *
+storage_new(fr_ref node)
 {
     struct fr_storage *s = fr_storages_free;
     struct fr_node    *n = &fr_nodes[node];
@@ -32,8 +33,8 @@ fr_storage_new(fr_ref node)
     return s;
 }
 
-struct fr_storage *
-fr_storage_ref(struct fr_storage *s)
+static struct fr_storage *
+storage_ref(struct fr_storage *s)
 {
     s->refs++;
     return s;
@@ -136,8 +137,8 @@ fr_storage_leave(struct fr_storage *s, struct fr_layout *layout)
         storage_free(s, free_and_release);
 }
 
-void
-fr_storage_unref(struct fr_storage *s)
+static void
+storage_unref(struct fr_storage *s)
 {
     FR_ASSERT(!s || s->refs > 0);
     if (!s || --s->refs != 0)
@@ -160,7 +161,7 @@ fr_storage_advance(struct fr_storage *s, fr_ref node)
     if (s->pinned && !s->dirty) {
         s->dirty = true;
         s->next_dirty = dirty_list;
-        dirty_list = fr_storage_ref(s);
+        dirty_list = storage_ref(s);
     }
 }
 
@@ -185,7 +186,7 @@ fr_storage_set_object(struct fr_storage *s, void *object)
 void
 fr_storage_whole(struct fr_storage *s, struct fr_tensor *out)
 {
-    *out = (struct fr_tensor){.storage = fr_storage_ref(s), .layout = fr_layout_ref(s->layout), .dtype = s->dtype,
+    *out = (struct fr_tensor){.storage = storage_ref(s), .layout = fr_layout_ref(s->layout), .dtype = s->dtype,
                               .whole = true};
 }
 
@@ -209,7 +210,7 @@ fr_storages_settle(void)
         } else {
             *link = s->next_dirty;
             s->dirty = false;
-            fr_storage_unref(s);
+            storage_unref(s);
         }
     }
 }
@@ -359,7 +360,7 @@ fr_status
 fr_tensor_wrap(fr_ref node, struct fr_tensor *out, struct fr_err *err)
 {
     struct fr_node    *n = &fr_nodes[node];
-    struct fr_storage *s = fr_storage_new(node);
+    struct fr_storage *s = storage_new(node);
 
     if (!s) {
         fr_node_drop_new(node);
@@ -374,18 +375,18 @@ void
 fr_tensor_copy(const struct fr_tensor *t, struct fr_tensor *out)
 {
     *out = *t;
-    fr_storage_ref(out->storage);
+    storage_ref(out->storage);
     fr_layout_ref(out->layout);
 }
 
 fr_status
 fr_tensor_set_apart(struct fr_tensor *t, struct fr_err *err)
 {
-    struct fr_storage *own = fr_storage_new(t->storage->node);
+    struct fr_storage *own = storage_new(t->storage->node);
 
     if (!own)
         return fr_no_memory(err, "a tensor handle");
-    fr_storage_unref(t->storage);
+    storage_unref(t->storage);
     t->storage = own;
     return FR_OK;
 }
@@ -398,7 +399,7 @@ fr_tensor_window(const struct fr_tensor *t, int ndim, const int64_t *dims, const
 
     if (!l)
         return fr_no_memory(err, "a layout");
-    *out = (struct fr_tensor){.storage = fr_storage_ref(t->storage), .layout = l,
+    *out = (struct fr_tensor){.storage = storage_ref(t->storage), .layout = l,
                               .offset = t->offset + offset, .dtype = t->dtype,
                               .whole = t->offset + offset == 0 && l == t->storage->layout &&
                                        t->dtype == t->storage->dtype,

@@ -45,8 +45,6 @@ struct fr_storage {
 
 extern FR_HIDDEN struct fr_storage *fr_storages_free;      /* linked by next_dirty */
 
-/* A new storage with `node` as its version; takes a reference on it. NULL: no memory. */
-struct fr_storage *fr_storage_new(fr_ref node);
 /* Moves the storage to another version (takes a reference on it). */
 void      fr_storage_advance(struct fr_storage *, fr_ref node);
 /* Whether somebody who does not wait for us looks at the memory: stores are computed at once. */

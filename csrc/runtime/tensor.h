@@ -201,8 +201,6 @@ fr_status fr_tensor_from_copy(const void *data, fr_dtype, int ndim, const int64_
                               const int64_t *byte_strides, struct fr_tensor *out, struct fr_err *);
 
 void      fr_tensor_copy(const struct fr_tensor *, struct fr_tensor *out);   /* another reference */
-struct fr_storage *fr_storage_ref(struct fr_storage *);
-void      fr_storage_unref(struct fr_storage *);
 void      fr_storage_leave(struct fr_storage *, struct fr_layout *);   /* drops what a handle refers to */
 static inline void
 fr_tensor_clear(struct fr_tensor *t)            /* NULL storage is fine */

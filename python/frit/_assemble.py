@@ -3,22 +3,15 @@
 Like _bytecode.py it needs nothing but Python's library. The formats are those of CPython's
 InternalDocs/exception_handling.md and InternalDocs/code_objects.md (Objects/locations.md and
 Objects/exception_handling_notes.txt before 3.14)."""
-import dis
-import opcode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from ._bytecode import OP
+from ._bytecode import BACKWARD, CACHES, JUMPS, OP, decode
 
 SAME = -1, 0            # of a replacement: the instruction that stood there
 
 _EXTENDED_ARG = OP["EXTENDED_ARG"]
-_JUMPS = frozenset(dis.hasjrel)
-_BACKWARD = frozenset(op for op in dis.hasjrel if "BACKWARD" in dis.opname[op])
-_table: Any = getattr(opcode, "_inline_cache_entries", {})
-_CACHES = [_table.get(name, 0) if isinstance(_table, dict) else (_table[op] if op < len(_table) else 0)
-           for op, name in enumerate(dis.opname)]
 _LONGEST = 8                    # code units that one entry of the lines is for
 _DELTA_IN_KIND = 10, 11, 12     # kinds of entries that are so many lines, 0 to 2, below the one before; of others
 _DELTA_FIRST = 13, 14           # the first number says it, or they are on the same line
@@ -34,23 +27,18 @@ class _Unit:
         self.target = -1        # of a jump: where the old code has what it leads to
         self.at = 0             # where the new code has it
         self.width = 1 if arg <= 0xff else 2 if arg <= 0xffff else 3 if arg <= 0xffffff else 4     # without its caches
-        self.n_caches = _CACHES[op]
+        self.n_caches = CACHES[op]
 
 
-def _decode(raw: bytes) -> Iterator[tuple[int, _Unit]]:
-    """(where an instruction is without its prefixes, itself), in code units."""
-    i, start, prefix, n = 0, 0, 0, len(raw) // 2
-    while i < n:
-        op, arg = raw[2 * i], raw[2 * i + 1] | prefix
-        if op == _EXTENDED_ARG:
-            prefix, i = arg << 8, i + 1
-            continue
-        unit, at = _Unit(op, arg, start), i
-        i = start = i + 1 + unit.n_caches
-        if op in _JUMPS:
-            unit.target, unit.width = i - arg if op in _BACKWARD else i + arg, 1
-        yield at, unit
-        prefix = 0
+def _units(code: CodeType) -> Iterator[tuple[int, _Unit]]:
+    """(offset, instruction)."""
+    start = 0
+    for offset, op, arg in decode(code):
+        unit, at = _Unit(op, arg, start), offset // 2
+        start = at + 1 + unit.n_caches
+        if op in JUMPS:
+            unit.target, unit.width = start - arg if op in BACKWARD else start + arg, 1
+        yield offset, unit
 
 
 def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
@@ -67,7 +55,7 @@ def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
         grown = False
         for u in jumps:
             after = u.at + u.width + u.n_caches
-            u.arg = after - where[u.target] if u.op in _BACKWARD else where[u.target] - after
+            u.arg = after - where[u.target] if u.op in BACKWARD else where[u.target] - after
             wanted = 1 if u.arg <= 0xff else 2 if u.arg <= 0xffff else 3
             grown, u.width = grown or wanted > u.width, max(wanted, u.width)
         if not grown:
@@ -145,8 +133,8 @@ def replace(code: CodeType, changes: Mapping[int, Sequence[tuple[int, int]]], co
     new ones must not jump, and need `more_stack` places on the stack at most. Some instructions look at the next one, or
     skip it (FOR_ITER, YIELD_VALUE, the calls of 3.11): nothing may come between these."""
     n_old, units = len(code.co_code) // 2, []
-    for at, unit in _decode(code.co_code):
-        instead = changes.get(2 * at)
+    for offset, unit in _units(code):
+        instead = changes.get(offset)
         if instead is None:
             units.append(unit)
         else:

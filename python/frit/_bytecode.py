@@ -138,6 +138,12 @@ SUBSCRIPTS = operators("[]")
 
 # ---- instructions
 
+JUMPS = frozenset(dis.hasjrel)
+BACKWARD = frozenset(op for op in dis.hasjrel if "BACKWARD" in dis.opname[op])
+_table: Any = getattr(opcode, "_inline_cache_entries", {})
+CACHES = [_table.get(name, 0) if isinstance(_table, dict) else (_table[op] if op < len(_table) else 0)
+          for op, name in enumerate(dis.opname)]     # code units behind an instruction
+
 
 def decode(code: CodeType) -> list[Instruction]:
     """[(offset, opcode, argument)]; dis takes ten times as long, and this is part of a first call."""
@@ -329,9 +335,7 @@ def load_callable(after: Instruction, index: int) -> tuple[Instead, Instead]:
     return [(OP["NOP"], 0)], [(LOAD_CONST, index), *([_NULL] if is_attr(after, True) else [])]
 
 
-def load_item(this: Instruction, index: int) -> Instead:
-    """The object's item in a constant, `constant[object]`, instead of its attribute; one more place on the stack."""
+def load_item(index: int) -> Instead:
+    """The object's item in a constant, `constant[object]`, instead of its method; one more place on the stack."""
     item = [(LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT]
-    if not is_attr(this, True):
-        return item
     return [*item, _NULL] if _NULL_ABOVE else [_NULL, (_SWAP, 2), *item]

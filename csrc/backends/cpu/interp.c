@@ -11,7 +11,7 @@
 #include "backends/cpu/shuffle.h"
 
 enum {
-    MOST_PREFETCH = 8,       /* operands that are asked for while others go past the caches */
+    MOST_PREFETCH = 8,    /* operands that are prefetched while others go past the caches */
     TRANSPOSED_ROWS = 32, /* of a tile that is reduced, when an operand lies along the columns */
     FOLD_ROW = 16,        /* elements; shorter rows are folded some at once, in blocks that stay in L1 */
     EXPAND_ONE_ROW = 512, /* elements; longer rows run one by one rather than expand ROW values */
@@ -185,7 +185,7 @@ row_load(struct fr_frame *f, const struct fr_program_step *st)
     return to;
 }
 
-/* Addresses of what is asked for prefetch, for as many elements as the tile has: of a stencil what each row that it reads
+/* Addresses of what is prefetched, for as many elements as the tile has: of a stencil what each row that it reads
  * has a row later, else what the next tile reads. Returns how many. */
 static int
 find_prefetches(const struct fr_frame *f, const char **prefetch)
@@ -211,7 +211,7 @@ find_prefetches(const struct fr_frame *f, const char **prefetch)
 
 /* The tile's value, past the caches, while what comes later is on its way. */
 static void
-schedule_dispatch(struct fr_frame *f, char *to, const char *from, int size)
+store_nontemporal(struct fr_frame *f, char *to, const char *from, int size)
 {
     const char *prefetch[MOST_PREFETCH];
     int         n_prefetch = find_prefetches(f, prefetch);
@@ -231,7 +231,7 @@ store(struct fr_frame *f, const struct fr_program_step *st)
         return; /* computed in place */
     if (!broadcast && is_contiguous(f, st->operand, st->size)) {
         if (st->operand < 64 && f->nontemporal >> st->operand & 1)
-            schedule_dispatch(f, to, from, st->size);
+            store_nontemporal(f, to, from, st->size);
         else
             memmove(to, from, (size_t)(f->n_rows * f->n * st->size));
     } else {

@@ -19,7 +19,7 @@ struct fr_frame {
     int64_t                  row0, n_rows; /* the tile's rows */
     int64_t                  j0, n;        /* and its elements in each row */
     bool                     quiet;        /* no stores: the stage runs more than once */
-    uint64_t                 nontemporal;         /* bit k: operand k is stored past the caches */
+    uint64_t                 nontemporal;  /* bit k: operand k is stored past the caches */
 };
 
 /* In scratch. Strides along rows are not there in the entries that know one row only. */
