@@ -292,7 +292,7 @@ def resized(make, *shape, **keywords):
         y.resize(*shape, **keywords)
     except (ValueError, TypeError, MemoryError) as e:
         return type(e), str(e), y
-    return kept, y, y.strides, y.flags.c_contiguous, y + 1
+    return kept, y, y.strides, y.ndim == 0 or y.flags.c_contiguous, y + 1    # (NumPy forgets the flags of none)
 
 
 @pytest.mark.parametrize("order", "CF")
@@ -374,7 +374,7 @@ def test_methods_of_users_classes_are_called_as_ever():
         return y, name, args[0], rng.bit_generator.state["bit_generator"], rng.uniform(size=2).shape, rng.normal(x).shape
     got = f(np.ones(3), 5)
     np.testing.assert_array_equal(got[0], [3, 3, 3])
-    assert got[1:] == ("whatever", 5, "PCG64", (2,), (3,)) and layer.seen[0] is frit.Tensor
+    assert got[1:] == ("whatever", 5, "PCG64", (2,), (3,)) and layer.seen[0] is np.ndarray
 
     @frit.accelerate
     def g(x):

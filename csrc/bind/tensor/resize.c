@@ -48,11 +48,16 @@ longer_or_shorter(PyObject *self, int ndim, const int64_t *dims)
     const struct fr_tensor *t = fr_of(self);
     bool                    columns = t->layout->f_contig && !t->layout->c_contig;
     npy_intp                n[FR_MAX_DIMS], n_bytes;
+    int64_t                 strides[FR_MAX_DIMS];
+    struct fr_tensor        same;
+    struct fr_err           err;
+    fr_status               st;
     PyObject               *view, *array, *result = NULL;
 
     for (int k = 0; k < ndim; k++)
         n[k] = dims[k];
     FR_TRACE_HERE();
+    fill_strides(t->layout, ndim, dims, strides);
     if (!(view = fr_numpy_view(self, FR_VIEW_READ)))
         return NULL;
     Py_INCREF(PyArray_DESCR(fr_array(view)));
@@ -66,6 +71,14 @@ longer_or_shorter(PyObject *self, int ndim, const int64_t *dims)
         Py_DECREF(array);
     }
     Py_DECREF(view);
+    /* An array without elements has strides, too. */
+    if (result && (st = fr_tensor_window(fr_of(result), ndim, dims, strides, 0, &same, &err)) != FR_OK) {
+        Py_CLEAR(result);
+        fr_errors_raise(st, &err);
+    } else if (result) {
+        fr_tensor_clear(fr_of(result));
+        *fr_of(result) = same;
+    }
     return result;
 }
 
