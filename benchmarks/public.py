@@ -118,7 +118,7 @@ def joelnet(at):
     from joelnet.nn import NeuralNet
     from joelnet.optim import SGD
     net = NeuralNet([Linear(10, 50), Tanh(), Linear(50, 4)])
-    rng, iterator, loss, optimizer = np.random.RandomState(0), BatchIterator(), MSE(), SGD(lr=0.001)
+    rng, iterator, loss, optimizer = np.random.RandomState(0), BatchIterator(), MSE(), SGD(lr=1e-5)
     x, y = rng.rand(1000, 10), rng.rand(1000, 4)
 
     def step():
@@ -186,7 +186,7 @@ def one_by_one(at):
 @program("numpy-ml", ".")
 def layer_norm_and_dense(at):
     from numpy_ml.neural_nets.layers import FullyConnected, LayerNorm1D
-    dense, norm, rng = FullyConnected(256, act_fn="ReLU", optimizer="SGD(lr=0.001)"), LayerNorm1D(), np.random.RandomState(0)
+    dense, norm, rng = FullyConnected(256, act_fn="ReLU", optimizer="SGD(lr=1e-5)"), LayerNorm1D(), np.random.RandomState(0)
     x = rng.rand(128, 100)
 
     def step():

@@ -21,7 +21,7 @@ TEXT = read("csrc", "README.md")
 PLACES = set(PLACE.findall(TEXT + read("csrc", "NUMERICS.md")))
 NEWCOMER = ("frees an operand", "array memory come from", "Ctrl-C", "a fork", "at exit", "in the cache key", "shape error",
             "how many threads", "line of user code", "not fused", "without a plan", "kernel compiled", "a helper dies",
-            "warns of arithmetic", "function not run at all")
+            "warns of arithmetic", "accelerated call run")
 
 
 def sources():

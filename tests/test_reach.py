@@ -107,9 +107,9 @@ def test_what_leads_to_no_argument_is_no_reason_to_run_as_it_is():
     for _ in range(3):
         np.testing.assert_array_equal(f(a, b), a * 0.5 + 2)
         assert f.stats.kernels > 0 and f.stats.fallbacks == 0
-    others[0] = a           # from now on it does
+    others[0] = a           # nor is what does
     np.testing.assert_array_equal(f(a, b), a * 0.5 + 2)
-    assert f.stats.calls == 3
+    assert f.stats.calls == 4 and not f.stats.as_numpy
 
 
 def test_circles_and_large_containers_come_to_an_end():

@@ -4,7 +4,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/env.h"
-#include "bind/accelerate/accelerate.h"
+#include "bind/accelerate/membrane.h"
 #include "bind/base/errstate.h"
 #include "bind/tensor/tensor.h"
 #include "jit/compile.h"
@@ -91,7 +91,7 @@ add_methods(PyObject *module)
         fr_functions_methods, fr_reductions_methods, fr_creation_methods, fr_fill_methods, fr_views_methods, fr_join_methods,
         fr_spread_methods, fr_pad_methods, fr_product_methods, fr_take_methods, fr_mask_methods, fr_scalar_functions,
         fr_dlpack_methods, fr_engine_methods,
-        fr_accelerate_methods, fr_finish_methods, fr_reach_methods, fr_convert_methods, fr_outside_methods,
+        fr_accelerate_methods, fr_finish_methods, fr_membrane_methods, fr_crossing_methods, fr_convert_methods, fr_outside_methods,
     };
 
     for (size_t i = 0; i < FR_LEN(tables); i++)
@@ -177,7 +177,7 @@ exec_module(PyObject *module)
     fr_methods_init();
     if (fr_type_init(module) < 0 || fr_become_init() < 0 || fr_iterate_init() < 0 || fr_flags_init(module) < 0 ||
         fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
-        fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
+        fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_crossing_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;
     if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)

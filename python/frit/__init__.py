@@ -14,11 +14,11 @@ from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "Accelerated", "CallStats", "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "are_kept", "borrow", "cache_clear",
-    "cache_info", "call_depth", "config_get", "config_list", "config_set", "conversion", "counters", "end_loans", "enter_call",
-    "eval_left", "explain_text", "give_back", "leave_call", "memory_trim", "name_modules", "numbers_at_once",
-    "numpy_call", "op_table", "outside", "reaches", "set_items", "share", "shown", "site_here", "site_text", "stats_reset",
-    "type_of", "wait_compiles"})
+    "Accelerated", "CALLED", "COMES", "CallStats", "LEAVES", "MADE", "SHOWN", "Ufunc", "alloc_count", "alloc_fail_at",
+    "alloc_live", "borrow", "cache_clear", "cache_info", "config_get", "config_list", "config_set", "conversion", "counters",
+    "explain_text", "explained", "give_back", "keeper", "memory_trim", "name_modules", "numpy_call", "op_table", "outside",
+    "set_crossing", "set_items", "set_replace", "share", "shown", "site_here", "site_text", "stats_reset", "type_of",
+    "wait_compiles"})
 
 
 _ufuncs = {}

@@ -9,6 +9,7 @@ import dis
 import opcode
 import sys
 from collections.abc import Iterable, Iterator
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 from typing import Any
 
@@ -23,7 +24,8 @@ _CALLS_AS_METHOD = sys.version_info >= (3, 12)      # LOAD_ATTR has the bit, LOA
 # compute, by _closed.py; other: all; none: they are in no code that functions have), what they do, how many values they
 # take from the stack and leave there (-: that depends, or is not followed), and the opcodes, each in one row.
 _TABLE = """
-plain   nothing   0 0   RESUME NOP PRECALL
+plain   nothing   0 0   NOP PRECALL
+plain   resume    0 0   RESUME
 closed  nothing   0 0   COPY_FREE_VARS MAKE_CELL NOT_TAKEN
 plain   constant  0 1   LOAD_CONST LOAD_SMALL_INT
 plain   local     0 1   LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW
@@ -46,7 +48,7 @@ plain   operator  1 1   UNARY_NEGATIVE UNARY_INVERT
 plain   operator  2 1   BINARY_OP COMPARE_OP
 closed  truth     1 1   UNARY_POSITIVE UNARY_NOT TO_BOOL
 closed  truth     2 1   IS_OP
-other   truth     2 1   CONTAINS_OP
+other   contains  2 1   CONTAINS_OP
 plain   item      2 1   BINARY_SUBSCR
 plain   slice     3 1   BINARY_SLICE
 plain   stack     1 0   POP_TOP
@@ -58,13 +60,17 @@ closed  append    - -   LIST_APPEND LIST_EXTEND MAP_ADD
 other   append    1 0   DICT_MERGE DICT_UPDATE
 other   append    - -   SET_ADD SET_UPDATE
 closed  convert   - -   LIST_TO_TUPLE CALL_INTRINSIC_1
-closed  convert   - -   FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE UNPACK_SEQUENCE GET_ITER
+closed  format    - -   FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE
+closed  iterable  1 1   GET_ITER
+closed  unpack    - -   UNPACK_SEQUENCE
+other   unpack    - -   UNPACK_EX
 closed  names     - -   KW_NAMES
 plain   call      - -   CALL
 closed  call      - -   CALL_KW
 other   call      - -   CALL_FUNCTION_EX
 closed  function  - -   MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE
-closed  jump      - -   FOR_ITER END_FOR POP_ITER JUMP_FORWARD JUMP_BACKWARD
+closed  iterate   - -   FOR_ITER
+closed  jump      - -   END_FOR POP_ITER JUMP_FORWARD JUMP_BACKWARD
 closed  jump      - -   POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE
 closed  jump      - -   POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE
 closed  jump      - -   POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE POP_JUMP_BACKWARD_IF_FALSE
@@ -74,12 +80,14 @@ closed  raise     - -   RAISE_VARARGS RERAISE LOAD_ASSERTION_ERROR LOAD_COMMON_C
 other   import    - -   IMPORT_NAME
 other   import    - -   IMPORT_FROM IMPORT_STAR
 other   except    - -   PUSH_EXC_INFO CHECK_EXC_MATCH CHECK_EG_MATCH PREP_RERAISE_STAR POP_EXCEPT CALL_INTRINSIC_2
-other   except    - -   BEFORE_WITH WITH_EXCEPT_START LOAD_SPECIAL JUMP_BACKWARD_NO_INTERRUPT
+other   enter     - -   BEFORE_WITH
+other   except    - -   WITH_EXCEPT_START LOAD_SPECIAL JUMP_BACKWARD_NO_INTERRUPT
 other   suspend   - -   RETURN_GENERATOR YIELD_VALUE SEND END_SEND CLEANUP_THROW GET_YIELD_FROM_ITER ASYNC_GEN_WRAP
 other   suspend   - -   GET_AWAITABLE GET_AITER GET_ANEXT END_ASYNC_FOR BEFORE_ASYNC_WITH
 other   class     - -   LOAD_BUILD_CLASS LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_FROM_DICT_OR_GLOBALS
-other   class     - -   SETUP_ANNOTATIONS LOAD_SUPER_ATTR PRINT_EXPR
-other   match     - -   MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE GET_LEN UNPACK_EX
+other   class     - -   SETUP_ANNOTATIONS PRINT_EXPR
+other   super     - -   LOAD_SUPER_ATTR
+other   match     - -   MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE GET_LEN
 other   delete    - -   DELETE_ATTR DELETE_SUBSCR
 none    prefix    - -   CACHE EXTENDED_ARG
 none    internal  - -   INTERPRETER_EXIT ENTER_EXECUTOR EXIT_INIT_CHECK RESERVED
@@ -116,7 +124,9 @@ def _numbers(names: str) -> Iterator[int]:
     return (OP.get(name, -1) for name in names.split())
 
 
+TAKES_VALUE = frozenset(OP[name] for name in ("STORE_GLOBAL", "STORE_DEREF"))
 LOAD_CONST, LOAD_GLOBAL, LOAD_DEREF, _LOAD_SMALL_INT = _numbers("LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_SMALL_INT")
+_LOAD_FAST, _STORE_FAST, _STORE_DEREF = _numbers("LOAD_FAST STORE_FAST STORE_DEREF")
 _LOAD_ATTR, _LOAD_METHOD, STORE_ATTR = _numbers("LOAD_ATTR LOAD_METHOD STORE_ATTR")
 BINARY_OP, BINARY_SLICE, IS_OP, IMPORT_NAME = _numbers("BINARY_OP BINARY_SLICE IS_OP IMPORT_NAME")
 BUILD_SLICE, BUILD_TUPLE, _LIST_EXTEND, _LIST_TO_TUPLE = _numbers("BUILD_SLICE BUILD_TUPLE LIST_EXTEND LIST_TO_TUPLE")
@@ -143,6 +153,12 @@ BACKWARD = frozenset(op for op in dis.hasjrel if "BACKWARD" in dis.opname[op])
 _table: Any = getattr(opcode, "_inline_cache_entries", {})
 CACHES = [_table.get(name, 0) if isinstance(_table, dict) else (_table[op] if op < len(_table) else 0)
           for op, name in enumerate(dis.opname)]     # code units behind an instruction
+
+
+def jumps_to(this: Instruction) -> int:
+    """The offset to which a jump leads."""
+    at, op, arg = this
+    return at + 2 * (1 + CACHES[op] + (-arg if op in BACKWARD else arg))
 
 
 def decode(code: CodeType) -> list[Instruction]:
@@ -311,6 +327,67 @@ def arguments(code: CodeType, listed: Iterable[Instruction]) -> Iterator[tuple[I
                 yield load, callee, place
 
 
+# ---- what is called
+
+_MAKES_TOP = of("operator", "item", "slice", "build", "call", "attribute", "convert", "function", "truth", "contains", "format",
+                "iterable", "unpack", "super")
+_ENDS = frozenset(OP[name] for name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD",
+                                        "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT") if name in OP)
+_MERGED = -3        # instead of an opcode: a value comes from one of several instructions
+_COPY, _PRECALL = _numbers("COPY PRECALL")
+
+
+def effect(op: int, arg: int, jump: bool = False) -> int:
+    """How many values more are on the stack afterwards."""
+    if op == _PRECALL:
+        return 0
+    if op == _CALL:
+        return -arg - 1
+    return dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=jump)
+
+
+def called_values(code: CodeType, listed: Iterable[Instruction]) -> tuple[set[int], set[int]]:
+    """Offsets of the instructions whose result, on top of the stack, is what a later one calls, and of those before which
+    such a value has come by a jump; methods, which have their object beside them, are not among them.
+
+    For each place on the stack it is known which instruction put the value there."""
+    stack: list[Instruction] = []
+    heights: dict[int, int] = {}
+    found: set[int] = set()
+    merged: set[int] = set()
+    goes_on = True
+    for this in listed:
+        at, op, arg = this
+        if at in heights:
+            stack = (stack + [NOTHING] * heights[at])[:heights[at]]
+            stack[-1:] = [(at, _MERGED, 0)] * (stack != [])
+        elif not goes_on:
+            stack = []
+        goes_on = op not in _ENDS
+        if op in JUMPS:
+            heights.setdefault(jumps_to(this), max(len(stack) + effect(op, arg, True), 0))
+        if op == _SWAP and arg <= len(stack):
+            stack[-1], stack[-arg] = stack[-arg], stack[-1]
+            continue
+        if op == _COPY and arg <= len(stack):
+            stack.append(stack[-arg])
+            continue
+        if op in (_CALL, _CALL_KW, _CALL_EX):
+            place = len(stack) + effect(op, arg) - 1        # of the first of the two that are the callable and a NULL
+            if place >= 0:
+                first, second = stack[place], stack[place + 1]
+                value, null = (first, second) if _NULL_ABOVE else (second, first)
+                if null[1] == _PUSH_NULL:
+                    (merged if value[1] == _MERGED else found).add(value[0])
+        before, after = len(stack), max(len(stack) + effect(op, arg), 0)
+        stack = stack[:after] + [this] * (after - before)
+        if op == LOAD_GLOBAL and arg & 1:
+            stack[-1 if _NULL_ABOVE else -2] = at, _PUSH_NULL, 0
+        if stack and op in _MAKES_TOP:
+            stack[-1] = this
+    return found, merged
+
+
 # ---- instructions instead of others: [(opcode, argument)]
 
 Instead = list[tuple[int, int]]
@@ -339,3 +416,37 @@ def load_item(index: int) -> Instead:
     """The object's item in a constant, `constant[object]`, instead of its method; one more place on the stack."""
     item = [(LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT]
     return [*item, _NULL] if _NULL_ABOVE else [_NULL, (_SWAP, 2), *item]
+
+
+def item_of_top(index: int, depth: int = 1) -> Instead:
+    """`constant[value]` instead of a value on the stack, the one on top or deeper; one more place on the stack."""
+    deeper = [(_SWAP, depth)] if depth > 1 else []
+    return [*deeper, (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT, *deeper]
+
+
+def load_global(this: Instruction, more: Instead) -> Instead:
+    """The global, and `more` of it, with the NULL that it is loaded with where it was."""
+    plain = [(this[1], this[2] & ~1), *more]
+    if not this[2] & 1:
+        return plain
+    return [*plain, _NULL] if _NULL_ABOVE else [_NULL, *plain]
+
+
+def unpacked(this: Instruction) -> int:
+    """How many values an instruction leaves that unpacks one."""
+    return this[2] if this[1] == OP["UNPACK_SEQUENCE"] else (this[2] & 0xff) + 1 + (this[2] >> 8)
+
+
+def changed_parameters(code: CodeType, more: Instead) -> Instead:
+    """`more` done to each parameter, at the beginning of the function."""
+    n = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    out: Instead = []
+    for i, name in enumerate(code.co_varnames[:n]):
+        load, store = (LOAD_DEREF, _STORE_DEREF) if name in code.co_cellvars else (_LOAD_FAST, _STORE_FAST)
+        out += [(load, i), *more, (store, i)]
+    return out
+
+
+def formatted(this: Instruction) -> int:
+    """How deep on the stack the value lies that an instruction formats."""
+    return 2 if this[1] == OP.get("FORMAT_VALUE") and this[2] & 4 or this[1] == OP.get("FORMAT_WITH_SPEC") else 1

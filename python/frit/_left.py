@@ -16,14 +16,6 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), range, sl
                     types.ModuleType, types.CodeType})
 
 
-def attributes(x: Any) -> dict[str, Any] | None:
-    """The dictionary of an object of a class written in Python, or None."""
-    kind = type(x)
-    if kind in _PLAIN or kind.__dictoffset__ == 0 or not kind.__flags__ & _HEAP_TYPE:
-        return None
-    return _names(x)
-
-
 def _names(x: Any) -> dict[str, Any] | None:
     """The dictionary of an object's attributes, or None."""
     try:

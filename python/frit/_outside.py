@@ -10,8 +10,6 @@ import sysconfig
 import types
 from typing import Any
 
-import numpy
-
 from . import _core
 from ._numpy import named
 
@@ -20,8 +18,8 @@ _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy data
                      "operator random sys types typing warnings weakref".split())
 _OURS = frozenset({"__main__", "numpy", __package__})
 _STRANGERS = tuple(f"numpy.{name}" for name in named("stranger"))
-_PLAIN_PARTS = (tuple, list, dict, str, bytes, bytearray, type, numpy.ndarray, numpy.generic, _core.Tensor)
 _known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
+_adopted: set[str] = set()      # packages of which somebody has accelerated a function
 
 
 def _folders() -> tuple[str, ...]:
@@ -36,6 +34,8 @@ _FOLDERS = _folders()
 
 
 def _is_package_outside(name: str) -> bool:
+    if name in _adopted:
+        return False
     found = _known.get(name)
     if found is None:
         module = sys.modules.get(name)
@@ -44,10 +44,11 @@ def _is_package_outside(name: str) -> bool:
     return found
 
 
-def _is_outside(value: Any, own: str) -> bool:
+def is_outside(value: Any, own: str) -> bool:
+    """Whether a value is somebody else's: neither of Python's telling modules nor of the package `own`, nor the user's."""
     kind = type(value)
     if kind is functools.partial:
-        return _is_outside(value.func, own)
+        return is_outside(value.func, own)
     if issubclass(kind, types.ModuleType):
         found = [value.__name__]
     else:       # A jitted function says that it is of the module of the function that it was made from.
@@ -58,14 +59,15 @@ def _is_outside(value: Any, own: str) -> bool:
             or any(name.startswith(_STRANGERS) for name in names))
 
 
-def has_parts(value: Any) -> bool:
-    """Whether an object is somebody else's and may be asked for parts of it by numbers, as pandas' series are."""
-    kind = type(value)
-    return hasattr(kind, "__getitem__") and not issubclass(kind, _PLAIN_PARTS) and _is_outside(kind, "")
+def adopt_package(f: Any) -> None:
+    """The package of an accelerated function is the user's, wherever it lies."""
+    name = getattr(f, "__module__", None)
+    if type(name) is str and name.partition(".")[0] not in sys.stdlib_module_names:
+        _adopted.add(name.partition(".")[0])
 
 
 def outside(value: Any, root: Any) -> Any:
     """What the function `root` is to call instead of `value`, or None: `value` itself."""
     if value is None or type(value) in (types.MethodType, _core.Accelerated):
         return None
-    return _core.outside(value) if _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
+    return _core.outside(value) if is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None

@@ -36,12 +36,13 @@ from __future__ import annotations
 import builtins
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy
 
 from . import _assemble, _bytecode, _core
+from ._membrane import written
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, NOTHING, Instruction, attr_name, cell_name, global_name, is_attr
 
 _StandIns = dict[int, Any]      # id of an object -> what is loaded instead
@@ -82,15 +83,6 @@ class Rewritten:
             named = f.__kwdefaults__ or {}
             self.named_defaults += [(named, name, value) for name, value in named.items()]
 
-    def outer_values(self) -> Iterator[Any]:
-        """What the functions reach other than through their arguments."""
-        names = self.copy.__globals__
-        yield from (names[n] for n in self.globals_read if n in names)
-        yield from map(contents, self.all_cells)
-        for _, _, plain, named in self.functions.values():
-            yield from plain or ()
-            yield from (named or {}).values()
-
     def holds_arrays(self, names: Iterable[str], cells: Iterable[types.CellType]) -> bool:
         """Whether one of these globals and cells is an array, or a container of what may be one."""
         outside = self.copy.__globals__
@@ -114,6 +106,11 @@ class Rewritten:
         names = self.copy.__globals__
         return (all(n in names or hasattr(builtins, n) for n in self.globals_read)
                 and all(map(_is_filled, self.all_cells)))
+
+
+def written_code(f: types.FunctionType) -> types.CodeType:
+    """The code of a function as it was written: open ones run with another (_membrane.py)."""
+    return written(f.__code__)
 
 
 def _is_filled(cell: types.CellType) -> bool:
@@ -208,9 +205,9 @@ class _Rewriter:
             seen[id(f)] = f
             self.out.look_at(f)
             self.stored_cells[id(f)] = set()
-            cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+            cells = dict(zip(written_code(f).co_freevars, f.__closure__ or ()))
             self.out.all_cells += cells.values()
-            for code in _bytecode.tree(f.__code__):
+            for code in _bytecode.tree(written_code(f)):
                 for _, this, _, _ in self.loads(code):
                     op = this[1]
                     if op == LOAD_GLOBAL:
@@ -307,7 +304,7 @@ class _Rewriter:
     def redirects_cell(self, f: types.FunctionType, name: str, as_module: bool,
                        is_called: Callable[[types.CodeType, Instruction], bool] | None = None) -> bool:
         """Whether every use of the free variable `name` in `f` is a call, and nothing assigns it."""
-        for code in _bytecode.tree(f.__code__):
+        for code in _bytecode.tree(written_code(f)):
             for before, this, after, after2 in self.loads(code):
                 if this[1] in _USES_CELL and cell_name(code, this) == name:
                     return False
@@ -322,7 +319,7 @@ class _Rewriter:
                  ) -> tuple[types.CellType, ...] | None:
         """The closure of the copy of `f`; appends (cell, function to be copied) to `fill`."""
         cells = []
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+        for name, cell in zip(written_code(f).co_freevars, f.__closure__ or ()):
             value = contents(cell)
             new = self.modules.get(id(value))
             as_module = new is not None
@@ -360,7 +357,7 @@ class _Rewriter:
             name = global_name(code, load)
             where = f.__globals__, name
             value = None if name in self.out.stored_globals else f.__globals__.get(name)
-        elif load[1] == LOAD_DEREF and code is f.__code__ and cell_name(code, load) in code.co_freevars:
+        elif load[1] == LOAD_DEREF and code is written_code(f) and cell_name(code, load) in code.co_freevars:
             where = dict(zip(code.co_freevars, f.__closure__ or ()))[cell_name(code, load)], None
             value = contents(where[0])
         else:
@@ -385,7 +382,7 @@ class _Rewriter:
         place: int | str | None = known[1]
         g, value, (where, name) = callee
         if isinstance(place, int):
-            place = g.__code__.co_varnames[place] if place < g.__code__.co_argcount else None
+            place = written_code(g).co_varnames[place] if place < written_code(g).co_argcount else None
         by_itself = g is f and (load[1] in _LOCAL or load[1] in _LOCALS) and code.co_varnames[load[2]] == place
         if place is None or not (by_itself or place in self.module_parameters(g)):
             return False
@@ -408,7 +405,7 @@ class _Rewriter:
 
     def find_module_parameters(self, f: types.FunctionType) -> tuple[str | None, ...]:
         self.out.look_at(f)
-        code = f.__code__
+        code = written_code(f)
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         good = {i for i, name in enumerate(names) if name not in code.co_cellvars}
         if code.co_flags & inspect.CO_VARARGS:          # what is number i of the arguments may be another's
@@ -441,7 +438,7 @@ class _Rewriter:
 
     def defaults(self, f: types.FunctionType) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
         """The defaults of `f` for parameters by place and by name, with the stand-in for NumPy where it may be taken."""
-        plain, named, n = f.__defaults__, f.__kwdefaults__, f.__code__.co_argcount
+        plain, named, n = f.__defaults__, f.__kwdefaults__, written_code(f).co_argcount
         if not any(id(value) in self.modules for value in (*(plain or ()), *(named or {}).values())):
             return plain, named
         takes = self.module_parameters(f)
@@ -449,7 +446,7 @@ class _Rewriter:
         def stand_in(name: str, value: Any) -> Any:
             return self.modules.get(id(value), value) if name in takes else value
         if plain:
-            plain = tuple(map(stand_in, f.__code__.co_varnames[n - len(plain):n], plain))
+            plain = tuple(map(stand_in, written_code(f).co_varnames[n - len(plain):n], plain))
         # (One dictionary, if it can be: what is changed in it later holds for the copy, too.)
         if named and any(stand_in(*item) is not item[1] for item in named.items()):
             named = {name: stand_in(name, value) for name, value in named.items()}
@@ -460,7 +457,7 @@ class _Rewriter:
         self.out.takes_module = self.module_parameters(self.root)
         for f in self.collect():
             plain, named = self.defaults(f)
-            copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, plain, self.cells_of(f, fill))
+            copy = types.FunctionType(written_code(f), f.__globals__, f.__name__, plain, self.cells_of(f, fill))
             copy.__kwdefaults__ = named
             copy.__qualname__ = f.__qualname__
             copy.__module__ = f.__module__
@@ -471,10 +468,10 @@ class _Rewriter:
         for cell, h in fill:
             cell.cell_contents = self.copies[id(h)][1] if id(h) in self.copies else h
         for f, copy in self.copies.values():
-            copy.__code__ = self.rewrite_code(f, f.__code__)
+            copy.__code__ = self.rewrite_code(f, written_code(f))
             stored = self.stored_cells[id(f)]
             self.out.stored_cells += [cell for name, cell in
-                                      zip(f.__code__.co_freevars, f.__closure__ or ()) if name in stored]
+                                      zip(written_code(f).co_freevars, f.__closure__ or ()) if name in stored]
         self.out.copy = self.copies[id(self.root)][1]
         self.out.copies = [copy for _, copy in self.copies.values()]
         self.out.watched = list({(id(names), name): (names, name, value)

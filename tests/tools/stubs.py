@@ -71,9 +71,9 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
-           "explain_text": "str", "give_back": "None", "call_depth": "int",
-           "enter_call": "None", "leave_call": "None", "counters": "tuple[int, int, int]", "numpy_call": "Any",
-           "eval_left": "None", "are_kept": "bool", "reaches": "bool", "end_loans": "None", "set_items": "None", "shown": "Any", "conversion": "Any",
+           "explain_text": "str", "give_back": "None", "explained": "Any", "keeper": "Any",
+           "set_crossing": "None", "set_replace": "None", "counters": "tuple[int, int, int]", "numpy_call": "Any",
+           "set_items": "None", "shown": "Any", "conversion": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
            "alloc_fail_at": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
@@ -150,11 +150,13 @@ def core():
         lines += ["    @property", f"    def {name}(self) -> Any: ..."]
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
-    lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, /) -> Accelerated: ...",
+    lines += ["    @property", "    def as_numpy(self) -> dict[str, int]: ..."]
+    lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, function: Any, stats: CallStats, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
               "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
     lines += ["", "", "@final", "class _Method:", "    def __new__(cls, name: str, /) -> _Method: ...",
               "    def __getitem__(self, key: Any, /) -> Any: ...", "", "", "_behind_numpy: dict[str, Any]"]
+    lines += [f"{name}: Any" for name in sorted(dir(_core)) if name.isupper() and not name.startswith("_")]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)
         if name.startswith("_") or isinstance(value, type) or not callable(value):

@@ -1,10 +1,10 @@
-/* bind/accelerate/accelerate.c -- the type of accelerated functions, as their callers see it. A call goes the short way
- * (accelerate_call.c) or, by python/frit/accelerate.py, the long one.
+/* bind/accelerate/accelerate.c -- the type of accelerated functions, as their callers see it. A call goes the way of closed
+ * functions (accelerate_call.c) or crosses the membrane.
  *
  * Whoever looks at one sees a function: isinstance() says so, and what a function has is there. What a call runs by
  * (`__code__`, `__defaults__`, ...) is the function's own, read and assigned; names and attributes are the wrapper's,
  * and the function's where the wrapper was given none. */
-#include "bind/accelerate/callee.h"
+#include "bind/accelerate/membrane.h"
 #include "bind/tensor/tensor.h"
 
 #include <structmember.h>
@@ -18,51 +18,58 @@ struct accelerated {
     PyObject_HEAD
     PyObject *dict, *weak;
     PyObject *names[N_NAMES]; /* NULL: the function's */
-    PyObject *state; /* accelerate.py's: call(args, kwargs) is the long way */
-    struct fr_callee callee; /* for the short way; without a call: always the long one */
+    PyObject *state;    /* accelerate.py's: find() says how calls go */
+    PyObject *function; /* that was decorated */
+    PyObject *reason;   /* a str: calls run as they are, with NumPy; NULL: they do not */
+    struct fr_call_stats *stats;
+    bool             is_found; /* how calls go, */
+    struct fr_callee callee;   /* for closed functions; without a call: by the membrane */
     vectorcallfunc vectorcall;
 };
 
-static PyObject *
-call_long(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
+/* Has the state find how calls go from now on: it calls _set_call(). */
+static int
+find(struct accelerated *a)
 {
-    PyObject  *list, *keys, *out = NULL;
-    Py_ssize_t n_names = names ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *done = PyObject_CallMethod(a->state, "find", NULL);
 
-    n_args -= n_names;
-    list = fr_args_tuple(args, n_args);
-    keys = PyDict_New();
-    if (!list || !keys)
-        goto out;
-    for (Py_ssize_t i = 0; i < n_names; i++)
-        if (PyDict_SetItem(keys, PyTuple_GET_ITEM(names, i), args[n_args + i]) < 0)
-            goto out;
-    out = PyObject_CallMethod(a->state, "call", "OO", list, keys);
-out:
-    Py_XDECREF(list);
-    Py_XDECREF(keys);
-    return out;
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static PyObject *
+call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *names)
+{
+    PyObject *f = a->function, *call, *result;
+
+    if (FR_UNLIKELY(!a->is_found || (a->callee.call && !fr_accelerate_is_current(a->callee.call))) && find(a) < 0)
+        return NULL;
+    if (FR_UNLIKELY(a->reason != NULL)) {
+        if (fr_callee_ran_as_numpy(a->stats, f, a->reason) < 0)
+            return NULL;
+        return PyObject_Vectorcall(f, args, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
+    }
+    if (a->callee.call && !fr_membrane_is_active) {
+        call = Py_NewRef(a->callee.call); /* a call may come to make another */
+        result = fr_accelerate_call(&a->callee, args, n_args, names);
+        Py_DECREF(call);
+        if (result != call)
+            return result;
+        Py_DECREF(call);
+    }
+    return fr_membrane_call(f, a->stats, args, n_args, names, NULL);
 }
 
 static PyObject *
 accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
-    struct accelerated *a = (struct accelerated *)self;
-    Py_ssize_t          n_args = PyVectorcall_NARGS(nargsf);
-    PyObject           *call, *result;
-    bool                at_once;
+    bool      at_once = fr_scalar_at_once(false);
+    PyObject *result;
 
-    if (names)
-        n_args += PyTuple_GET_SIZE(names);
-    call = Py_XNewRef(a->callee.call); /* a call may come to make another */
-    at_once = fr_scalar_at_once(false);
-    result = call ? fr_accelerate_call(&a->callee, args, n_args, names) : NULL;
-    if (result == call) {
-        Py_XDECREF(result);
-        result = call_long(a, args, n_args, names);
-    }
+    Py_INCREF(self); /* it may be deleted while it runs */
+    result = call((struct accelerated *)self, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
+    Py_DECREF(self);
     fr_scalar_at_once(at_once);
-    Py_XDECREF(call);
     return result;
 }
 
@@ -70,17 +77,19 @@ static PyObject *
 accelerated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct accelerated *a;
-    PyObject           *state;
+    PyObject           *state, *function, *stats;
 
     if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
         PyErr_SetString(PyExc_TypeError, "Accelerated() takes no keyword arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O:Accelerated", &state))
+    if (!PyArg_ParseTuple(args, "OOO!:Accelerated", &state, &function, fr_callee_stats_type, &stats))
         return NULL;
     a = (struct accelerated *)type->tp_alloc(type, 0);
     if (a) {
         a->state = Py_NewRef(state);
+        a->function = Py_NewRef(function);
+        a->stats = (struct fr_call_stats *)Py_NewRef(stats);
         a->vectorcall = accelerated_vectorcall;
     }
     return (PyObject *)a;
@@ -96,6 +105,7 @@ accelerated_traverse(PyObject *self, visitproc visit, void *arg)
     for (int i = 0; i < N_NAMES; i++)
         Py_VISIT(a->names[i]);
     Py_VISIT(a->state);
+    Py_VISIT(a->function);
     Py_VISIT(a->callee.call);
     return fr_replays_traverse(a->callee.replays, visit, arg);
 }
@@ -120,6 +130,9 @@ accelerated_clear(PyObject *self)
     for (int i = 0; i < N_NAMES; i++)
         Py_CLEAR(a->names[i]);
     Py_CLEAR(a->state);
+    Py_CLEAR(a->function);
+    Py_CLEAR(a->reason);
+    Py_CLEAR(a->stats);
     set_callee(a, (struct fr_callee){.call = NULL});
     return 0;
 }
@@ -159,22 +172,16 @@ accelerated_repr(PyObject *self)
     return out;
 }
 
-static PyObject *
-of_state(PyObject *self, const char *name)
-{
-    PyObject *state = ((struct accelerated *)self)->state;
-
-    if (state)
-        return PyObject_GetAttrString(state, name);
-    PyErr_SetString(PyExc_ReferenceError, "the accelerated function is being deleted");
-    return NULL;
-}
-
 /* The function that was decorated. */
 static PyObject *
 function_of(PyObject *self)
 {
-    return of_state(self, "f");
+    PyObject *f = ((struct accelerated *)self)->function;
+
+    if (f)
+        return Py_NewRef(f);
+    PyErr_SetString(PyExc_ReferenceError, "the accelerated function is being deleted");
+    return NULL;
 }
 
 /* A name that the wrapper was given, or the function's. */
@@ -241,6 +248,18 @@ set_of_function(PyObject *self, PyObject *value, void *name)
     return r;
 }
 
+/* As it was written, or assigned. */
+static PyObject *
+get_code(PyObject *self, void *name)
+{
+    PyObject *code = get_from_function(self, name), *written = NULL;
+
+    if (code)
+        written = PyObject_CallMethod(((struct accelerated *)self)->state, "written", "O", code);
+    Py_XDECREF(code);
+    return written;
+}
+
 /* True inside the method of a pickler that is asked first, which takes functions apart (cloudpickle). */
 static bool
 is_being_pickled(void)
@@ -272,7 +291,7 @@ static PyObject *
 get_stats(PyObject *self, void *unused)
 {
     (void)unused;
-    return of_state(self, "stats");
+    return Py_XNewRef(((struct accelerated *)self)->stats);
 }
 
 static PyObject *
@@ -289,17 +308,20 @@ accelerated_same(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* _set_call(_Call or None): what the short way wants; None: always the long way. */
+/* _set_call(how): a _Call, of a closed function; None: by the membrane; a str: as they are, and why. */
 static PyObject *
-accelerated_set_call(PyObject *self, PyObject *call)
+accelerated_set_call(PyObject *self, PyObject *how)
 {
-    struct fr_callee callee = {.call = NULL};
+    struct accelerated *a = (struct accelerated *)self;
+    struct fr_callee    callee = {.call = NULL};
 
-    if (call != Py_None && !fr_callee_set(&callee, call)) {
+    if (how != Py_None && !PyUnicode_Check(how) && !fr_callee_set(&callee, how)) {
         PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
         return NULL;
     }
-    set_callee((struct accelerated *)self, callee);
+    set_callee(a, callee);
+    Py_XSETREF(a->reason, PyUnicode_Check(how) ? Py_NewRef(how) : NULL);
+    a->is_found = true;
     Py_RETURN_NONE;
 }
 
@@ -328,7 +350,7 @@ static PyGetSetDef accelerated_getset[] = {
     {"__name__", get_name, set_name, NULL, (void *)NAME},
     {"__qualname__", get_name, set_name, NULL, (void *)QUALNAME},
     {"__doc__", get_name, set_name, NULL, (void *)DOC},
-    OF_FUNCTION("__code__"),
+    {"__code__", get_code, set_of_function, NULL, "__code__"},
     OF_FUNCTION("__defaults__"),
     OF_FUNCTION("__kwdefaults__"),
     OF_FUNCTION("__globals__"),

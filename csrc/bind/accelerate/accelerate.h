@@ -10,11 +10,12 @@ struct fr_watch;
 
 /* ---- accelerate.c, accelerate_call.c */
 int       fr_accelerate_init(PyObject *module);
-/* A call by the short way: positional arguments, then those named. Gives the tuple back where that is too much for it,
- * which no function returns. */
+/* Whether what the function was found to be still holds. */
+bool      fr_accelerate_is_current(PyObject *call);
+/* A call of a closed function: positional arguments, then those named. Gives the tuple back where that is too much for
+ * it, which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);
-extern PyMethodDef fr_accelerate_methods[], fr_finish_methods[], fr_reach_methods[], fr_convert_methods[],
-    fr_outside_methods[];
+extern PyMethodDef fr_accelerate_methods[], fr_finish_methods[], fr_convert_methods[], fr_outside_methods[];
 
 /* ---- finish.c: how an accelerated call ends */
 struct fr_loan {               /* an array, and the tensor (a reference) that stands for it during a call */
@@ -29,16 +30,15 @@ fr_status fr_loans_eval(const struct fr_loan *, int n, PyObject *result, bool ag
 /* Ends the loans for which something may be left to do. On false an exception is set. */
 bool      fr_loans_give_back(const struct fr_loan *, int n, bool keep);
 /* After that: whether somebody has kept a tensor of these, or one that cannot become what it stands for; and then, puts
- * that where the function of this `call` or `values` lead to it. On false an exception is set. */
+ * that where the function or the values lead to it. On false an exception is set. */
 bool      fr_loans_are_kept(const struct fr_loan *, int n);
-bool      fr_loans_replace(PyObject *call, const struct fr_loan *, int n, PyObject *values);
+bool      fr_loans_replace(const struct fr_loan *, int n, PyObject *function, PyObject *values);
 void      fr_loans_end(const struct fr_loan *, int n);   /* lets go of the tensors, after that */
-/* All of that, for a result (stolen) of tensors and numbers: what the caller gets, or NULL. `watch`: what is noted of the
- * call, or NULL; `repeated`: it will be, as soon as there is a plan. */
+/* All of that, for a result (stolen): what the caller gets, or NULL. `watch`: what is noted of the call, or NULL;
+ * `repeated`: it will be, as soon as there is a plan. */
 PyObject *fr_finish(struct fr_callee *, const struct fr_loan *, int n, PyObject *result, struct fr_watch *watch,
                     bool repeated);
-/* For any other result, by accelerate.py; and after an exception, which stays. */
-PyObject *fr_finish_long(PyObject *call, const struct fr_loan *, int n, PyObject *result);
+/* And after an exception, which stays. */
 void      fr_finish_raised(PyObject *call, const struct fr_loan *, int n);
 
 /* ---- become.c: what an accelerated call leaves behind */
@@ -60,11 +60,6 @@ bool      fr_made_stay(void);
 /* What the caller of an accelerated function gets for a Tensor that is nobody's loan: a new reference, to the very object
  * where it can become what it stands for. */
 PyObject *fr_shown(PyObject *tensor);
-
-/* ---- reach.c: whether values that are added lead to memory of arrays among `args`. Nothing may run in between. */
-void      fr_reach_begin(PyObject *const *args, Py_ssize_t n);
-void      fr_reach_add(PyObject *);
-bool      fr_reach_meets(void);
 
 /* ---- replay.c: calls of one closed function that need not run it again */
 struct fr_captured_call;
@@ -99,6 +94,11 @@ PyObject *fr_enter_call(struct fr_callee *, struct fr_watch *, Py_ssize_t n_args
 int       fr_outside_init(void);
 /* What is called instead of a callable of others: it gets arrays and numbers for tensors. */
 PyObject *fr_outside_of(PyObject *callable);
+bool      fr_is_outside(PyObject *);
+/* Whether a class belongs to neither Python nor frit; of NumPy's those with the protocols are no strangers. */
+bool      fr_outside_is_strange(PyTypeObject *);
+/* An object of others has come: where it may be asked for its parts by numbers, these are NumPy's at once from now on. */
+void      fr_outside_met(PyObject *);
 
 /* ---- method.c */
 int       fr_method_init(PyObject *module);

@@ -1,13 +1,10 @@
-/* bind/accelerate/accelerate_call.c -- the short way of an accelerated call: ndarrays and numbers in, arrays and
- * numbers out.
+/* bind/accelerate/accelerate_call.c -- a call of a closed function: ndarrays and numbers in, arrays and numbers out.
  *
- * python/frit/accelerate.py makes the copy of a function that runs, and looks for arrays in
- * whatever it can reach. Where there is nothing to look for, which is nearly always, a call should
- * cost little more than what it computes: positional arguments only, each an ndarray or a plain
- * number, of a function that assigns nothing outside and reads no array from outside. Everything
- * else is refused by the short way and goes the long one, which does the same to every argument. */
+ * python/frit/accelerate.py makes the copy that runs. Such a call should cost little more than what it computes: it is made
+ * again as one before (replay.c), or its arguments, each an ndarray or a plain number, are lent; what is in containers goes
+ * by enter.c. What is refused here crosses the membrane, as all calls of other functions do. */
 #include "base/ways.h"
-#include "bind/accelerate/callee.h"
+#include "bind/accelerate/membrane.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -15,6 +12,21 @@
 #include "bind/numpy/npy.h"
 
 /* ---- the function */
+
+/* Whether a function has the code with which it was looked at, or has got one since that crosses: then that is noted. */
+static bool
+has_code(PyObject *seen, PyObject *code)
+{
+    PyObject *old = PyTuple_GET_ITEM(seen, 1);
+
+    if (FR_LIKELY(code == old))
+        return true;
+    if (!fr_crossing_is_of(code, old))
+        return false;
+    PyTuple_SET_ITEM(seen, 1, Py_NewRef(code));
+    Py_DECREF(old);
+    return true;
+}
 
 /* Whether functions have the code and the defaults with which they were looked at. */
 static bool
@@ -24,7 +36,7 @@ are_as_they_were(PyObject *functions)
         PyObject               *seen = PyTuple_GET_ITEM(functions, i);
         const PyFunctionObject *f = (PyFunctionObject *)PyTuple_GET_ITEM(seen, 0);
 
-        if (f->func_code != PyTuple_GET_ITEM(seen, 1) ||
+        if (!has_code(seen, f->func_code) ||
             (f->func_defaults ? f->func_defaults : Py_None) != PyTuple_GET_ITEM(seen, 2) ||
             (f->func_kwdefaults ? f->func_kwdefaults : Py_None) != PyTuple_GET_ITEM(seen, 3))
             return false;
@@ -32,8 +44,8 @@ are_as_they_were(PyObject *functions)
     return true;
 }
 
-static bool
-is_current(PyObject *call)
+bool
+fr_accelerate_is_current(PyObject *call)
 {
     PyObject *watched = FR_CALLEE(call, watched), *replaced = FR_CALLEE(call, replaced);
 
@@ -54,23 +66,21 @@ is_current(PyObject *call)
 }
 
 static bool
-may_be_array(PyObject *v, bool closed)
+may_be_array(PyObject *v)
 {
-    return v && (fr_numpy_is_array(v) || (closed && fr_is_container(v)));
+    return v && (fr_numpy_is_array(v) || fr_is_container(v));
 }
 
-/* Whether the function reads arrays that are not its arguments: they may be the same memory, and what a closed function
- * computes of them is to be traced, also where it finds them in containers. */
+/* Whether the function reads arrays that are not its arguments: they may be the same memory, and what it computes of them
+ * is to be traced, also where it finds them in containers. */
 static bool
 sees_arrays(PyObject *call)
 {
-    bool closed = FR_CALLEE(call, closed) != Py_None;
-
     for (Py_ssize_t i = 0; i < fr_callee_n_globals(call); i++)
-        if (may_be_array(fr_callee_global(call, i), closed))
+        if (may_be_array(fr_callee_global(call, i)))
             return true;
     for (Py_ssize_t i = 0; i < fr_callee_n_cells(call); i++)
-        if (may_be_array(fr_callee_cell(call, i), closed))
+        if (may_be_array(fr_callee_cell(call, i)))
             return true;
     return false;
 }
@@ -93,25 +103,6 @@ struct call {
     int            n;
     PyObject      *in[MAX_ARGS];   /* what the function gets; borrowed */
 };
-
-/* Whether the memory of an argument is also in a container or object that the function sees in other ways. */
-static bool
-sees_arguments(PyObject *call, fr_args args, Py_ssize_t n_args)
-{
-    PyObject *functions = FR_CALLEE(call, functions), *v;
-
-    fr_reach_begin(args, n_args);
-    for (Py_ssize_t i = 0; i < fr_callee_n_globals(call); i++)
-        if ((v = fr_callee_global(call, i)))
-            fr_reach_add(v);
-    for (Py_ssize_t i = 0; i < fr_callee_n_cells(call); i++)
-        if ((v = fr_callee_cell(call, i)))
-            fr_reach_add(v);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(functions); i++)
-        for (int k = 2; k < 4; k++) /* defaults */
-            fr_reach_add(PyTuple_GET_ITEM(PyTuple_GET_ITEM(functions, i), k));
-    return fr_reach_meets();
-}
 
 /* 1: all arguments are lent; 0: they are not for the short way; -1: an exception that is no
  * Exception. */
@@ -240,8 +231,7 @@ may_be_noted(const struct fr_callee *f)
 {
     const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
 
-    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && FR_CALLEE(f->call, closed) != Py_None &&
-           fr_replays_wanted(f->replays);
+    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && fr_replays_wanted(f->replays);
 }
 
 static bool add_elements(PyObject *, int *n_left, int64_t *n);
@@ -361,7 +351,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
 
-    if (fr_call_depth > 0 || FR_CALLEE(call, closed) == Py_None)
+    if (fr_call_depth > 0)
         return Py_NewRef(call);
     if (!(watch = fr_capture_watch(call, args, n_args, names))) {
         if (repeated && f->is_planned)
@@ -420,8 +410,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
 
-    if (!is_current(call))
-        return Py_NewRef(call);
     args = with_stand_in(call, args, n_args, names, own);
     if (replay(f, args, n_args, names, &result))
         return result;
@@ -429,8 +417,6 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return run_unchanged(call, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
-    if (FR_CALLEE(call, closed) == Py_None && sees_arguments(call, args, n_args))
-        return Py_NewRef(call);
     c.n = 0;
     switch (borrow_all(&c, args, n_args)) {
     case 0: return enter(f, args, n_args, names);
@@ -450,41 +436,14 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     fr_info_call_counters(&body);
     if (raised) {
         fr_finish_raised(call, c.loan, c.n);
-    } else if (all_simple(result)) {
-        result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     } else {
-        f->gives_more |= FR_CALLEE(call, closed) != Py_None;
-        result = fr_finish_long(call, c.loan, c.n, result);
+        f->gives_more |= !all_simple(result);
+        result = fr_finish(f, c.loan, c.n, result, watch, repeated);
     }
     fr_call_end();
     fr_capture_end(watch);
     note_stats(f, args, n_args, &before, &body, raised);
     return result;
-}
-
-/* ---- how deep we are */
-
-static PyObject *
-enter_call(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    fr_call_begin();
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-leave_call(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    fr_call_end();
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-call_depth(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    return PyLong_FromLong(fr_call_depth);
 }
 
 static PyObject *
@@ -503,11 +462,5 @@ name_modules(PyObject *module, PyObject *args)
 PyMethodDef fr_accelerate_methods[] = {
     {"name_modules", name_modules, METH_VARARGS,
      "name_modules(numpy, stand_in, /)\n--\n\nThe modules that are arguments like numbers are."},
-    {"call_depth", call_depth, METH_NOARGS,
-     "call_depth()\n--\n\nAccelerated calls that this thread is in."},
-    {"enter_call", enter_call, METH_NOARGS,
-     "enter_call()\n--\n\nOne more."},
-    {"leave_call", leave_call, METH_NOARGS,
-     "leave_call()\n--\n\nOne less; what the outermost left behind becomes arrays and numbers."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,5 @@
 /* bind/accelerate/callee.c -- see callee.h. */
+#include "base/env.h"
 #include "bind/accelerate/callee.h"
 
 #include <structmember.h>
@@ -28,25 +29,71 @@ static PyMemberDef stats_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyObject *
+get_as_numpy(PyObject *self, void *unused)
+{
+    const struct fr_call_stats *s = (struct fr_call_stats *)self;
+
+    (void)unused;
+    return s->as_numpy ? PyDict_Copy(s->as_numpy) : PyDict_New();
+}
+
+static PyGetSetDef stats_getset[] = {
+    {"as_numpy", get_as_numpy, NULL, "{reason: how many calls ran as they are, with NumPy}.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static void
+stats_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    Py_CLEAR(((struct fr_call_stats *)self)->as_numpy);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int
+fr_callee_ran_as_numpy(struct fr_call_stats *s, PyObject *function, PyObject *reason)
+{
+    PyObject *old, *new = NULL;
+    int       st = -1;
+
+    s->kernels = s->fallbacks = s->syncs = 0;
+    s->calls++;
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_FALLBACKS))
+        PySys_FormatStderr("frit: %R runs as it is, with NumPy: %U\n", function, reason);
+    if (!s->as_numpy && !(s->as_numpy = PyDict_New()))
+        return -1;
+    if ((old = PyDict_GetItemWithError(s->as_numpy, reason)) || !PyErr_Occurred())
+        new = PyLong_FromSize_t((old ? PyLong_AsSize_t(old) : 0) + 1);
+    if (new)
+        st = PyDict_SetItem(s->as_numpy, reason, new);
+    Py_XDECREF(new);
+    return st;
+}
+
 static PyType_Slot stats_slots[] = {
     {Py_tp_doc,
      "What the last call of an accelerated function did, and how many calls there were."},
     {Py_tp_repr, stats_repr},
     {Py_tp_members, stats_members},
+    {Py_tp_getset, stats_getset},
+    {Py_tp_dealloc, stats_dealloc},
     {0, NULL},
 };
 
 static PyType_Spec   stats_spec = {"frit.accelerate.CallStats", sizeof(struct fr_call_stats), 0,
                                    Py_TPFLAGS_DEFAULT, stats_slots};
-static PyTypeObject *stats_type;
+PyTypeObject        *fr_callee_stats_type;
 
 int
 fr_callee_init(PyObject *module)
 {
-    stats_type = (PyTypeObject *)PyType_FromSpec(&stats_spec);
-    if (!stats_type)
+    fr_callee_stats_type = (PyTypeObject *)PyType_FromSpec(&stats_spec);
+    if (!fr_callee_stats_type)
         return -1;
-    return PyModule_AddObjectRef(module, "CallStats", (PyObject *)stats_type);
+    return PyModule_AddObjectRef(module, "CallStats", (PyObject *)fr_callee_stats_type);
 }
 
 /* ---- the function */
@@ -67,7 +114,7 @@ is_call(PyObject *call)
         is = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(fields, i), names[i]) == 0;
     PyErr_Clear();
     Py_XDECREF(fields);
-    return is && Py_IS_TYPE(FR_CALLEE(call, stats), stats_type);
+    return is && Py_IS_TYPE(FR_CALLEE(call, stats), fr_callee_stats_type);
 }
 
 bool

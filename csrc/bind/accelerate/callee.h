@@ -30,12 +30,16 @@ fr_is_accelerated(PyObject *o)
 /* What the last call did. */
 struct fr_call_stats {
     PyObject_HEAD unsigned long long kernels, fallbacks, syncs, calls, unchanged;
+    PyObject *as_numpy; /* dict: why calls ran as they are, with NumPy -> how many; NULL: none did */
 };
+extern FR_HIDDEN PyTypeObject *fr_callee_stats_type;
+/* One more that does, for this reason. */
+int       fr_callee_ran_as_numpy(struct fr_call_stats *, PyObject *function, PyObject *reason);
 
 /* What stands for a function: the named tuple _Call of accelerate.py, which says what its fields are. */
 #define FR_CALLEE_FIELDS(F)                                                                                            \
-    F(copy) F(globals) F(names) F(cells) F(watched) F(replaced) F(functions) F(finish) F(exact) F(closed) F(inside)    \
-    F(takes_module) F(replace) F(stats)
+    F(copy) F(globals) F(names) F(cells) F(watched) F(replaced) F(functions) F(exact) F(closed) F(inside)              \
+    F(takes_module) F(stats)
 enum {
 #define AT(name) FR_CALLEE_##name,
     FR_CALLEE_FIELDS(AT)

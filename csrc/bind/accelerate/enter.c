@@ -397,7 +397,7 @@ static bool
 replace_left(const struct entered *e, PyObject *result)
 {
     PyObject *all = all_left(e, result);
-    bool      done = all && fr_loans_replace(e->w->call, e->loan, e->n_loans, all);
+    bool      done = all && fr_loans_replace(e->loan, e->n_loans, FR_CALLEE(e->w->call, copy), all);
 
     Py_XDECREF(all);
     return done;

@@ -48,13 +48,15 @@ fr_loans_are_kept(const struct fr_loan *loan, int n)
     return fr_made_stay();
 }
 
+static PyObject *replace; /* of python/frit/_left.py */
+
 bool
-fr_loans_replace(PyObject *call, const struct fr_loan *loan, int n, PyObject *values)
+fr_loans_replace(const struct fr_loan *loan, int n, PyObject *function, PyObject *values)
 {
     PyObject *pairs = pairs_of(loan, n), *done = NULL;
 
     if (pairs)
-        done = PyObject_CallFunctionObjArgs(FR_CALLEE(call, replace), pairs, values, NULL);
+        done = PyObject_CallFunctionObjArgs(replace, pairs, function, values, NULL);
     Py_XDECREF(pairs);
     Py_XDECREF(done);
     return done != NULL;
@@ -198,7 +200,7 @@ shown(const struct fr_loan *loan, int n, PyObject *x)
     return fr_numpy_shown(x);
 }
 
-/* The result with arrays for tensors. */
+/* The result with arrays for tensors; what is in containers becomes what it stands for, or is replaced. */
 static PyObject *
 all_shown(const struct fr_loan *loan, int n, PyObject *result)
 {
@@ -233,7 +235,7 @@ fr_finish(struct fr_callee *f, const struct fr_loan *loan, int n, PyObject *resu
     if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
         out = all_shown(loan, n, result);
     Py_DECREF(result);
-    if (out && FR_UNLIKELY(fr_loans_are_kept(loan, n)) && !fr_loans_replace(f->call, loan, n, out))
+    if (out && FR_UNLIKELY(fr_loans_are_kept(loan, n)) && !fr_loans_replace(loan, n, FR_CALLEE(f->call, copy), out))
         Py_CLEAR(out);
     fr_loans_end(loan, n);
     return out;
@@ -252,7 +254,7 @@ fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
     if ((st = fr_loans_eval(loan, n, NULL, false, &err)) != FR_OK)
         fr_errors_raise(st, &err);
     if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK && fr_loans_are_kept(loan, n))
-        fr_loans_replace(call, loan, n, Py_None);
+        fr_loans_replace(loan, n, FR_CALLEE(call, copy), Py_None);
     if (PyErr_Occurred()) /* what went wrong at the end, with the function's own exception behind it */
         fr_errors_add_context(type, value, trace);
     else
@@ -260,42 +262,12 @@ fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
     fr_loans_end(loan, n);
 }
 
-PyObject *
-fr_finish_long(PyObject *call, const struct fr_loan *loan, int n, PyObject *result)
-{
-    PyObject *pairs = pairs_of(loan, n), *out = NULL;
-
-    if (pairs)
-        out = PyObject_CallFunctionObjArgs(FR_CALLEE(call, finish), pairs, result, NULL);
-    Py_XDECREF(pairs);
-    Py_DECREF(result);
-    if (out && fr_loans_are_kept(loan, n) && !fr_loans_replace(call, loan, n, out))
-        Py_CLEAR(out);
-    fr_loans_end(loan, n);
-    return out;
-}
-
-/* ---- for accelerate.py, where it ends a call */
-
 static PyObject *
-eval_left(PyObject *module, PyObject *list)
+set_replace(PyObject *module, PyObject *f)
 {
-    struct roots  r;
-    struct fr_err err;
-    fr_status     st;
-
     (void)module;
-    if (!PyList_CheckExact(list)) {
-        PyErr_SetString(PyExc_TypeError, "eval_left() takes a list");
-        return NULL;
-    }
-    if ((st = begin_roots(&r, (size_t)PyList_GET_SIZE(list), &err)) != FR_OK)
-        return fr_errors_raise(st, &err);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
-        if (fr_is_tensor(PyList_GET_ITEM(list, i)))
-            r.list[r.n++] = fr_of(PyList_GET_ITEM(list, i));
-    st = eval_roots(&r, false, &err);
-    return st == FR_OK ? Py_NewRef(Py_None) : fr_errors_raise(st, &err);
+    Py_XSETREF(replace, Py_NewRef(f));
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -322,52 +294,12 @@ set_items(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* The tensor of pair i, of an array and what stands for it, if somebody else has it than the pair; or NULL. */
-static PyObject *
-kept_tensor(PyObject *pairs, Py_ssize_t i)
-{
-    PyObject *pair = PyList_GET_ITEM(pairs, i), *t = PyTuple_CheckExact(pair) ? PyTuple_GET_ITEM(pair, 1) : NULL;
-
-    return t && fr_is_tensor(t) && Py_REFCNT(t) > 1 ? t : NULL;
-}
-
-static PyObject *
-end_loans(PyObject *module, PyObject *pairs)
-{
-    PyObject *t;
-
-    (void)module;
-    if (!PyList_CheckExact(pairs)) {
-        PyErr_SetString(PyExc_TypeError, "end_loans() takes a list");
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs); i++)
-        if ((t = kept_tensor(pairs, i)))
-            fr_made_leave(t);
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-are_kept(PyObject *module, PyObject *pairs)
-{
-    bool kept = fr_made_stay();
-
-    (void)module;
-    for (Py_ssize_t i = 0; PyList_CheckExact(pairs) && i < PyList_GET_SIZE(pairs); i++)
-        kept |= kept_tensor(pairs, i) != NULL;
-    return PyBool_FromLong(kept);
-}
-
 PyMethodDef fr_finish_methods[] = {
-    {"eval_left", eval_left, METH_O,
-     "eval_left(tensors, /)\n--\n\nComputes these, and all tensors that the outermost call has left."},
+    {"set_replace", set_replace, METH_O,
+     "set_replace(f, /)\n--\n\nf(pairs, *values) puts arrays where the values lead to tensors that stand for them."},
     {"shown", shown_method, METH_O,
      "shown(tensor, /)\n--\n\nThe array or number that it stands for: itself, changed, where that can be."},
     {"set_items", set_items, METH_VARARGS,
      "set_items(tuple, items, /)\n--\n\nExchanges the items of a tuple, in which others were to see these."},
-    {"are_kept", are_kept, METH_O,
-     "are_kept(pairs, /)\n--\n\nWhether somebody else has a tensor of these, or one of the call that cannot become what it is."},
-    {"end_loans", end_loans, METH_O,
-     "end_loans(pairs, /)\n--\n\nTensors of arguments, of pairs as give_back() takes, that somebody has kept become arrays."},
     {NULL, NULL, 0, NULL},
 };

@@ -4,9 +4,7 @@
  * not reach it: rng.shuffle(x) exchanges rows that are views of each other. So the copy of an accelerated function
  * (python/frit/_rewrite.py) loads methods with names that arrays do not have through a Method, `Method("shuffle")[rng]`,
  * and where that is such a function, it gets real arrays (outside.c). */
-#include "bind/accelerate/accelerate.h"
-
-#include <string.h>
+#include "bind/accelerate/membrane.h"
 
 struct method {
     PyObject_HEAD
@@ -22,34 +20,16 @@ self_of(PyObject *value)
     return PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : NULL;
 }
 
-/* Whether a class belongs to neither Python nor frit; of NumPy's those with the protocols are no strangers. */
-static bool
-is_strange(PyTypeObject *type)
-{
-    static PyObject *known; /* names of the modules that come with Python */
-    PyObject        *module = PyObject_GetAttrString((PyObject *)type, "__module__"), *root = NULL;
-    const char      *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
-    bool             yes = false;
-
-    if (!known)
-        known = Py_XNewRef(PySys_GetObject("stdlib_module_names"));
-    if (text && known && strcmp(text, "numpy") != 0) {
-        root = PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, "."));
-        yes = root && PyUnicode_CompareWithASCIIString(root, "frit") != 0 &&
-              PyUnicode_CompareWithASCIIString(root, "__main__") != 0 && PySequence_Contains(known, root) == 0;
-    }
-    PyErr_Clear();
-    Py_XDECREF(root);
-    Py_XDECREF(module);
-    return yes;
-}
-
 static PyObject *
 method_of(PyObject *self, PyObject *o)
 {
-    PyObject *value = PyObject_GetAttr(o, ((struct method *)self)->name), *of = value ? self_of(value) : NULL;
+    PyObject *value, *of;
 
-    if (of && !PyModule_Check(of) && is_strange(Py_TYPE(of)))
+    if (fr_membrane_is_active)
+        return fr_crossing_method(o, ((struct method *)self)->name);
+    value = PyObject_GetAttr(o, ((struct method *)self)->name);
+    of = value ? self_of(value) : NULL;
+    if (of && !PyModule_Check(of) && fr_outside_is_strange(Py_TYPE(of)))
         Py_SETREF(value, fr_outside_of(value));
     return value;
 }
@@ -71,6 +51,13 @@ method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)m;
 }
 
+static PyObject *
+method_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_BuildValue("O(O)", Py_TYPE(self), ((struct method *)self)->name);
+}
+
 static void
 method_dealloc(PyObject *self)
 {
@@ -81,7 +68,10 @@ method_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyMethodDef methods[] = {{"__reduce__", method_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+
 static PyType_Slot slots[] = {
+    {Py_tp_methods, methods},
     {Py_tp_doc, "_Method(name)[object] is object.name, which gets arrays for tensors if it is another package's."},
     {Py_tp_new, method_new},
     {Py_tp_dealloc, method_dealloc},

@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "bind/accelerate/callee.h"
+#include "bind/accelerate/membrane.h"
 #include "bind/tensor/tensor.h"
 
 #include <structmember.h>
 
 enum { MAX_DEPTH = 64,      /* of nested containers: deeper ones are passed as they are; */
+       FEW_ITEMS = 16,      /* of those that are looked into for what may hold an array */
        AT_ONCE = 2 };       /* so deep, all that is pending is computed in one plan: containers may hold themselves */
 
 /* ---- arguments out */
@@ -258,6 +259,29 @@ come_back(struct crossing *c)
     return failed;
 }
 
+/* ---- whose */
+
+bool
+fr_outside_is_strange(PyTypeObject *type)
+{
+    static PyObject *known; /* names of the modules that come with Python */
+    PyObject        *module = PyObject_GetAttrString((PyObject *)type, "__module__"), *root = NULL;
+    const char      *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    bool             yes = false;
+
+    if (!known)
+        known = Py_XNewRef(PySys_GetObject("stdlib_module_names"));
+    if (text && known && strcmp(text, "numpy") != 0) {
+        root = PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, "."));
+        yes = root && PyUnicode_CompareWithASCIIString(root, "frit") != 0 &&
+              PyUnicode_CompareWithASCIIString(root, "__main__") != 0 && PySequence_Contains(known, root) == 0;
+    }
+    PyErr_Clear();
+    Py_XDECREF(root);
+    Py_XDECREF(module);
+    return yes;
+}
+
 /* ---- the call */
 
 /* Whether code of others may soon be asked for parts of this object by numbers of ours, or get them as parts. */
@@ -271,12 +295,50 @@ has_parts(PyObject *o)
            !fr_numpy_is_scalar(o);
 }
 
+void
+fr_outside_met(PyObject *o)
+{
+    if (has_parts(o))
+        fr_scalar_at_once(true);
+}
+
 static PyObject *
 result_of(PyObject *o)
 {
-    if (o && fr_call_depth && has_parts(o))
-        fr_scalar_at_once(true);
+    if (o && fr_call_depth)
+        fr_outside_met(o);
     return o;
+}
+
+/* Whether nothing that may hold an array is in it: numbers, text, tensors, and a few of these. */
+static bool
+holds_nothing(PyObject *o, int depth)
+{
+    bool is_list = PyTuple_CheckExact(o) || PyList_CheckExact(o);
+
+    if (fr_is_tensor(o) || fr_callee_is_number(o) || PyType_Check(o))
+        return true;
+    if (!is_list || depth == AT_ONCE || PySequence_Fast_GET_SIZE(o) > FEW_ITEMS)
+        return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+        if (!holds_nothing(PySequence_Fast_GET_ITEM(o, i), depth + 1))
+            return false;
+    return true;
+}
+
+/* Before others are called who may get at what is lent otherwise than by a tensor among the arguments: by an object that is
+ * one of them, or has the method. */
+static bool
+settle(PyObject *func, fr_args args, Py_ssize_t n)
+{
+    PyObject *of = PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
+    bool      is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
+
+    if (!fr_membrane_is_active)
+        return true;
+    for (Py_ssize_t i = 0; i < n && is_free; i++)
+        is_free = holds_nothing(args[i], 0);
+    return is_free || fr_lent_settle();
 }
 
 static PyObject *
@@ -293,6 +355,8 @@ call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
         return NULL;
     if ((st = fr_runtime_flush(&err)) != FR_OK)
         return fr_errors_raise(st, &err);
+    if (!settle(func, args, n_all))
+        return NULL;
     if (n_all > (Py_ssize_t)FR_LEN(small) && !(list = fr_malloc((size_t)n_all * sizeof *list)))
         return PyErr_NoMemory();
     while (i < n_all && (list[i] = shown(&c, args[i])))
@@ -331,7 +395,13 @@ outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObjec
     for (Py_ssize_t i = 0; i < n_all; i++)
         if (fr_is_tensor(args[i]) || is_container(args[i]))
             return result_of(call_shown(func, args, n, names));
-    return result_of(PyObject_Vectorcall(func, args, (size_t)n, names));
+    return settle(func, args, n_all) ? result_of(PyObject_Vectorcall(func, args, (size_t)n, names)) : NULL;
+}
+
+bool
+fr_is_outside(PyObject *o)
+{
+    return Py_IS_TYPE(o, outside_type);
 }
 
 PyObject *

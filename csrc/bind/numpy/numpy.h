@@ -109,6 +109,9 @@ int       fr_value_get(PyObject *o, bool binary, struct fr_value *);
 /* What an operator does with an object that is no number, ndarray or tensor: an FR_VALUE_*. */
 int       fr_value_operand(PyObject *o);
 void      fr_value_clear(struct fr_value *);
+/* The tensor that an ndarray is in the accelerated call that runs: a new reference. NULL: in none, unless an exception is
+ * set; then it is copied, because a lazy expression must see its values as they are now. */
+extern FR_HIDDEN PyObject *(*fr_value_lend)(PyObject *array);
 /* fr_value_get for n objects, and fr_value_fit; clears them itself unless it returns OK. */
 int       fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *,
                          struct fr_arg *args);

@@ -1,7 +1,6 @@
 /* bind/numpy/value.c -- what stands beside a tensor: numbers, ndarrays, lists, as struct fr_arg.
  *
- * A Python number is weak (NEP 50) and stays a number; an ndarray is copied, because a lazy
- * expression must see its values as they are now. */
+ * A Python number is weak (NEP 50) and stays a number; an ndarray is lent or copied. */
 #include <math.h>
 #include <string.h>
 
@@ -56,11 +55,18 @@ python_number(PyObject *o, struct fr_number *n)
     return true;
 }
 
+PyObject *(*fr_value_lend)(PyObject *array);
+
 static int
 from_array(PyObject *array, struct fr_value *op)
 {
-    int st = fr_numpy_copy_operand(array, &op->own);
+    PyObject *lent = fr_value_lend ? fr_value_lend(array) : NULL;
+    int       st = lent ? FR_VALUE_OK : PyErr_Occurred() ? FR_VALUE_ERROR : fr_numpy_copy_operand(array, &op->own);
 
+    if (lent) {
+        fr_tensor_copy(fr_of(lent), &op->own);
+        Py_DECREF(lent);
+    }
     if (st == FR_VALUE_OK)
         op->arg.t = &op->own;
     return st;

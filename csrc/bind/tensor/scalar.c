@@ -63,15 +63,6 @@ fr_type_result_scalar(fr_status st, struct fr_tensor *t, const struct fr_err *er
     return fr_type_number(o);
 }
 
-static PyObject *
-numbers_at_once(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    if (fr_call_depth) /* whose end ends it */
-        fr_scalar_at_once(true);
-    Py_RETURN_NONE;
-}
-
 bool
 fr_scalar_is_stored(PyObject *tensor)
 {
@@ -104,8 +95,6 @@ type_of(PyObject *module, PyObject *const *args, Py_ssize_t n)
 }
 
 PyMethodDef fr_scalar_functions[] = {
-    {"numbers_at_once", numbers_at_once, METH_NOARGS,
-     "numbers_at_once()\n--\n\nNumbers are NumPy's for the rest of the accelerated call."},
     {"type_of", (PyCFunction)(void (*)(void))type_of, METH_FASTCALL,
      "type_of(x, /)\n--\n\ntype(x), or that of what a tensor stands for."},
     {NULL, NULL, 0, NULL},

@@ -1,0 +1,208 @@
+/* bind/accelerate/membrane.c -- see membrane.h: the call, and how the outermost one ends. */
+#include "bind/accelerate/membrane.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/ways.h"
+
+/* ---- the end of the outermost call */
+
+static PyObject *
+shown(PyObject *result)
+{
+    PyObject *array = fr_is_tensor(result) ? fr_lent_array(result) : NULL;
+
+    if (array)
+        return Py_NewRef(array);
+    if (fr_is_tensor(result))
+        return Py_REFCNT(result) > 1 ? fr_shown(result) : fr_numpy_shown(result);
+    return fr_crossing_leave_items(result, INT_MAX) < 0 ? NULL : Py_NewRef(result);
+}
+
+/* Somebody has kept tensors of loans, or what cannot become what it is. */
+static bool
+replace_kept(const struct fr_loan *loan, int n, PyObject *function, PyObject *args, PyObject *result)
+{
+    PyObject *values = PyTuple_Pack(2, args, result);
+    bool      done = values && fr_loans_replace(loan, n, function, values);
+
+    Py_XDECREF(values);
+    return done;
+}
+
+/* Computes all that is pending and returns the result (stolen; NULL: an exception is set, which stays) as arrays. */
+static PyObject *
+finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_lent *another)
+{
+    PyObject             *type, *value, *trace, *out = NULL;
+    struct fr_err         err;
+    fr_status             st;
+    int                   n;
+    const struct fr_loan *loan = fr_lent_loans(&n);
+    bool                  raised = !result;
+
+    PyErr_Fetch(&type, &value, &trace);
+    if (raised)
+        result = Py_NewRef(Py_None);
+    st = fr_loans_eval(loan, n, result, false, &err);
+    fr_membrane_is_active = false; /* others may run from here on */
+    if (st != FR_OK)
+        fr_errors_raise(st, &err);
+    /* A warning that has become an exception does not undo what was computed. */
+    if (fr_loans_give_back(loan, n, st == FR_OK || st == FR_ERAISED) && st == FR_OK)
+        out = shown(result);
+    Py_DECREF(result);
+    if (out && FR_UNLIKELY(fr_loans_are_kept(loan, n)) && !replace_kept(loan, n, function, args, out))
+        Py_CLEAR(out);
+    fr_lent_end(n, another);
+    if (!raised)
+        return out;
+    if (out)
+        PyErr_Restore(type, value, trace);
+    else
+        fr_errors_add_context(type, value, trace);
+    Py_XDECREF(out);
+    return NULL;
+}
+
+/* ---- the call */
+
+/* All that would be computed at the end of the call: a new list. */
+static PyObject *
+pending(PyObject *result)
+{
+    const struct fr_tensor **left = NULL;
+    size_t                   n = fr_made_left(NULL);
+    PyObject                *list = PyList_New(0);
+    const struct fr_loan    *loan;
+    int                      n_lent;
+
+    if (n && !(left = fr_malloc(n * sizeof *left))) {
+        Py_XDECREF(list);
+        return PyErr_NoMemory();
+    }
+    fr_made_left(left);
+    if (list && fr_is_tensor(result) && PyList_Append(list, result) < 0)
+        Py_CLEAR(list);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *t = (PyObject *)((char *)left[i] - offsetof(struct fr_tensor_object, t));
+
+        if (t != result && PyList_Append(list, t) < 0)
+            Py_CLEAR(list);
+    }
+    loan = fr_lent_loans(&n_lent);
+    for (int k = 0; list && k < n_lent; k++)
+        if (loan[k].tensor != result && PyList_Append(list, loan[k].tensor) < 0)
+            Py_CLEAR(list);
+    fr_free(left);
+    return list;
+}
+
+static PyObject *
+described(PyObject *describe, PyObject *result)
+{
+    PyObject *list = result ? pending(result) : NULL, *text = list ? PyObject_CallOneArg(describe, list) : NULL;
+
+    Py_XDECREF(list);
+    Py_XDECREF(result);
+    return text;
+}
+
+static PyObject *
+run(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    PyObject  *few[16], **in = few, *callee, *result = NULL;
+    Py_ssize_t i = 0;
+
+    if (n_args > (Py_ssize_t)FR_LEN(few) && !(in = fr_malloc((size_t)n_args * sizeof *in)))
+        return PyErr_NoMemory();
+    while (i < n_args && (in[i] = fr_crossing_comes(args[i])))
+        i++;
+    callee = i == n_args ? fr_crossing_called(function) : NULL;
+    if (callee)
+        result = PyObject_Vectorcall(callee, in, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
+    Py_XDECREF(callee);
+    while (i-- > 0)
+        Py_DECREF(in[i]);
+    if (in != few)
+        fr_free(in);
+    return result;
+}
+
+static uint64_t
+minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
+{
+    return a > b ? a - b : 0;
+}
+
+PyObject *
+fr_membrane_call(PyObject *function, struct fr_call_stats *stats, fr_args args, Py_ssize_t n_args, PyObject *names,
+                 PyObject *describe)
+{
+    bool                    outermost = !fr_membrane_is_active;
+    struct fr_call_counters before, body, after;
+    struct fr_lent          another;             /* of a call that ends: somebody's __del__ calls */
+    PyObject               *result, *all = outermost ? fr_args_tuple(args, n_args) : NULL;
+
+    if (outermost && !all)
+        return NULL;
+    FR_TRACE_HERE();
+    fr_count_way(FR_WAY_crossed);
+    fr_info_call_counters(&before);
+    fr_call_begin();
+    if (outermost)
+        fr_lent_begin(&another);
+    fr_membrane_is_active = true;
+    result = run(function, args, n_args, names);
+    fr_info_call_counters(&body);
+    if (describe)
+        result = described(describe, result);
+    if (outermost) {
+        bool raised = !result;
+
+        result = finish(function, all, result, &another);
+        if (raised)
+            fr_info_call_counters(&body);
+    }
+    fr_call_end();
+    Py_XDECREF(all);
+    fr_info_call_counters(&after);
+    stats->kernels = minus(after.n_kernels, before.n_kernels);
+    stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);
+    stats->syncs = minus(body.n_syncs, before.n_syncs); /* the one at the end is none */
+    stats->calls++;
+    return result;
+}
+
+static PyObject *
+explained(PyObject *module, PyObject *args)
+{
+    PyObject             *f, *plain, *keys, *describe, *key, *value, *names, *out, **list;
+    struct fr_call_stats *stats;
+    Py_ssize_t            at = 0, n, k = 0;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO!O!OO:explained", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &describe, &stats))
+        return NULL;
+    n = PyTuple_GET_SIZE(plain);
+    names = PyTuple_New(PyDict_GET_SIZE(keys));
+    if (!names || !(list = fr_malloc((size_t)(n + PyDict_GET_SIZE(keys) + 1) * sizeof *list)))
+        return PyErr_NoMemory();
+    if (n)
+        memcpy(list, PySequence_Fast_ITEMS(plain), (size_t)n * sizeof *list);
+    for (; PyDict_Next(keys, &at, &key, &value); k++) {
+        PyTuple_SET_ITEM(names, k, Py_NewRef(key));
+        list[n + k] = value;
+    }
+    out = fr_membrane_call(f, stats, list, n + k, names, describe);
+    fr_free(list);
+    Py_DECREF(names);
+    return out;
+}
+
+PyMethodDef fr_membrane_methods[] = {
+    {"explained", explained, METH_VARARGS,
+     "explained(function, args, kwargs, describe, stats, /)\n--\n\nWhat describe() says of the tensors that a call would compute at its end."},
+    {NULL, NULL, 0, NULL},
+};
