@@ -24,7 +24,7 @@ import numpy
 
 from . import _assemble, _bytecode, _core, _namespace
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, Instead, is_attr
-from ._outside import is_outside
+from ._outside import adopted, is_outside
 
 _ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS = map(
     _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals"))
@@ -116,7 +116,7 @@ def is_users(f: FunctionType) -> bool:
     """Whether a function's code may be exchanged: it is the user's, not Python's or a package's."""
     name = getattr(f, "__module__", None) or f.__globals__.get("__name__") or ""
     package = name.partition(".")[0] if type(name) is str else ""
-    return package not in _NEVER and package not in sys.stdlib_module_names and not is_outside(f, "")
+    return name in adopted or package not in _NEVER and package not in sys.stdlib_module_names and not is_outside(f, "")
 
 
 def _functions(what: Any) -> Iterator[FunctionType]:

@@ -19,7 +19,7 @@ _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy data
 _OURS = frozenset({"__main__", "numpy", __package__})
 _STRANGERS = tuple(f"numpy.{name}" for name in named("stranger"))
 _known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
-_adopted: set[str] = set()      # packages of which somebody has accelerated a function
+adopted: set[str] = set()       # packages of which somebody has accelerated a function; of frit itself modules (the demo's)
 
 
 def _folders() -> tuple[str, ...]:
@@ -34,7 +34,7 @@ _FOLDERS = _folders()
 
 
 def _is_package_outside(name: str) -> bool:
-    if name in _adopted:
+    if name in adopted:
         return False
     found = _known.get(name)
     if found is None:
@@ -63,7 +63,7 @@ def adopt_package(f: Any) -> None:
     """The package of an accelerated function is the user's, wherever it lies."""
     name = getattr(f, "__module__", None)
     if type(name) is str and name.partition(".")[0] not in sys.stdlib_module_names:
-        _adopted.add(name.partition(".")[0])
+        adopted.add(name if name.startswith(f"{__package__}.") else name.partition(".")[0])
 
 
 def outside(value: Any, root: Any) -> Any:

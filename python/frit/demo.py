@@ -1,8 +1,9 @@
-"""`make demo`: two NumPy programs as they are, once on NumPy and once under @frit.accelerate.
+"""`make demo`: three NumPy programs as they are, once on NumPy and once under @frit.accelerate.
 
 1. A multilayer perceptron learns scikit-learn's handwritten digits by momentum SGD, once with gelu and
    once with ReLU; the backward pass is written by hand.
 2. Black-Scholes prices of a million options: a long chain of element-wise operations.
+3. The digits again, by a network whose layers are classes, with Adam and with dropout by np.random (demo_layers.py).
 """
 import statistics
 import sys
@@ -12,6 +13,8 @@ import tracemalloc
 import numpy as np
 
 import frit
+
+from .demo_layers import Network
 
 LAYERS = (64, 256, 128, 10)
 BATCH, EPOCHS, LEARNING_RATE, MOMENTUM, DECAY = 96, 60, np.float32(0.05), np.float32(0.9), np.float32(1e-4)
@@ -187,6 +190,29 @@ def price(name, f, repeat=15):
     return r
 
 
+def train_layers(name, accelerate):
+    """The network of layers; `accelerate` is put around its method that trains."""
+    images, labels, test_images, test_labels = digits()
+    np.random.seed(4)
+    network, r = Network(LAYERS, 0.2), Result(name)
+    epoch = accelerate(network.train_epoch)
+    for i in range(EPOCHS):
+        start = time.perf_counter()
+        loss = epoch(images, labels, BATCH)
+        took = time.perf_counter() - start
+        r.total += took
+        if i == 0:
+            r.first = took
+        if i % 20 == 19 or i == 0:
+            print(f"  {name:<16} epoch {i + 1:3d}/{EPOCHS}   loss {float(loss):.4f}   {took * 1e3:7.1f} ms", flush=True)
+    stats = getattr(epoch, "stats", None)
+    if stats is not None:
+        r.kernels, r.fallbacks = stats.kernels, stats.fallbacks
+    r.value = float(network.accuracy(test_images, test_labels))
+    r.peak = measured_peak(lambda: epoch(images, labels, BATCH))
+    return r
+
+
 def table(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for k, row in enumerate(rows):
@@ -211,6 +237,8 @@ def main():
     fast_bs = price("frit.accelerate", frit.accelerate(black_scholes))
     error = max(float(np.max(np.abs(a - b) / np.maximum(np.abs(a), 1)))
                 for a, b in zip(plain_bs.value, fast_bs.value))
+    print(f"\nHandwritten digits: {'-'.join(map(str, LAYERS))}, layers as classes, LayerNorm, Swish, dropout by np.random, Adam")
+    layers = ("layers", train_layers("NumPy", lambda f: f), train_layers("frit.accelerate", frit.accelerate))
 
     def row(title, r, base, quality, unit, scale, digits):
         return [title, f"{r.total * scale:.{digits}f} {unit}", f"{base.total / r.total:.2f}x",
@@ -220,13 +248,13 @@ def main():
     print()
     table([["", "time", "speed", "first call", "result", "kernels", "fallbacks", "peak memory"],
            *(row(f"{title}, {who}", r, plain, f"{r.value:.2%} right", "s", 1, 2)
-             for title, plain, fast, _ in runs for who, r in (("NumPy", plain), ("frit", fast))),
+             for title, plain, fast in (*(run[:3] for run in runs), layers) for who, r in (("NumPy", plain), ("frit", fast))),
            row("options, NumPy", plain_bs, plain_bs, "reference", "ms", 1e3, 1),
            row("options, frit", fast_bs, plain_bs, f"{error:.0e} apart", "ms", 1e3, 1)])
-    print(f"\ngelu, ReLU: {EPOCHS} epochs over the digits, the same seed; parameters end at most "
+    print(f"\ngelu, ReLU, layers: {EPOCHS} epochs over the digits, the same seed; parameters of the first two end at most "
           f"{max(r[3] for r in runs):.1e} apart.\nkernels and fallbacks are of one call: an epoch (beside its 120 "
           "matrix products), and one pricing.")
-    ok = error < 1e-9 and all(abs(plain.value - fast.value) < 0.02 for _, plain, fast, _ in runs)
+    ok = error < 1e-9 and all(abs(plain.value - fast.value) < 0.02 for _, plain, fast in (*(run[:3] for run in runs), layers))
     if not ok:
         print("the results do not agree", file=sys.stderr)
     return 0 if ok else 1
