@@ -18,9 +18,23 @@ APART = bytecode.of("constant", "local", "locals", "global", "attribute", "store
 
 
 def moved(code, before):
+    if before == 0:
+        return doubled(code)
     changes = {at: [NOP] * before + [assemble.SAME, NOP] for at, op, _ in bytecode.decode(code) if op in APART}
     consts = tuple(moved(c, before) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     return assemble.replace(code, changes, consts)
+
+
+def doubled(code):
+    """Functions that run what they were, behind what would raise."""
+    resumed = [at for at, op, arg in bytecode.decode(code) if op in bytecode.of("resume") and arg == 0]
+    consts = tuple(doubled(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    if code.co_flags & 0x2a0 or not resumed:
+        return code.replace(co_consts=consts)
+    changes = {at: [(bytecode.LOAD_CONST, len(consts)), (bytecode.OP["POP_TOP"], 0), assemble.SAME]
+               for at, op, _ in bytecode.decode(code) if op in APART}
+    check = [(bytecode.LOAD_CONST, len(consts)), bytecode.JUMP_UNLESS_NONE]
+    return assemble.replace(code, changes, (*consts, 1), 1, (resumed[0], check))
 
 
 def module(name, before):
@@ -66,7 +80,7 @@ def same(code):
 
 NAMES = "difflib", "fractions", "textwrap"
 expected = list(results())
-for before in (1, 90):
+for before in (0, 1, 90):     # 0: doubled
     for name in NAMES:
         module(name, before)
     assert list(results()) == expected, before

@@ -352,6 +352,74 @@ def run():
 """)
 
 
+case("""# who keeps an array has the very one
+import dataclasses, functools, queue
+class Stop(Exception):
+    pass
+class O:
+    pass
+o, G, kept, jobs = O(), np.ones(3), [], queue.Queue()
+o.w = G
+@dataclasses.dataclass
+class Record:
+    w: object
+def flat(xs):
+    for x in xs:
+        yield from x
+class A:
+    def forward(self, x):
+        kept.append(x)
+        return x is G, len({id(x), id(G)})
+a = A()
+def run():
+    try:
+        raise Stop("now", o.w)
+    except Stop as e:
+        kept.append(e.args[1])
+    kept.extend(flat([[G]]))
+    jobs.put(G)
+    kept.append(jobs.get())
+    g = lambda: G.ravel()
+    part = functools.partial(np.add, o.w)
+    G[0] += 1
+    forward = a.forward
+    d = dataclasses.asdict(Record(o.w))
+    return part.args[0] is G, all(k is G for k in kept), d["w"] is G, d["w"] + 0, forward(G), g(), np.from_dlpack(G) is G
+""")
+
+case("""# a generator that began before
+def batches(o):
+    for i in range(99):
+        x = o.w * i
+        kept.append(x)
+        yield x, o.w
+class O:
+    pass
+o, kept = O(), []
+o.w = np.ones(2)
+it = batches(o)
+next(it)
+def run():
+    o.w += 2
+    first = next(it)[0]
+    o.w *= 0.5
+    return first, [x for (x, w), _ in zip(it, range(2))], o.w.sum(), len(kept)
+""")
+
+case("""# flags, and arrays that are kept by objects of others
+import collections, types
+params, seen = {"w": np.arange(4.0)}, collections.deque(maxlen=3)
+def run():
+    w = params["w"].copy()
+    w.flags.writeable = False
+    params["v"] = w
+    seen.append(params["w"])
+    ns = types.SimpleNamespace(w=params["w"], s=params["w"].sum())
+    params["w"] += 1
+    return ns.w is params["w"], ns.s, seen[-1] is params["w"], list(seen), params["v"].flags.writeable
+""")
+
+
 def same(x, y, seen):
     """Whether both are the same, to the bits, as far as they lead."""
     if (id(x), id(y)) in seen:
@@ -422,3 +490,50 @@ def test_a_script(name):
         assert identities(held[0], {}, "") == identities(held[1], {}, "")
         del expected, got
         assert not [o for o in gc.get_objects() if type(o) is dict for v in list(o.values()) if type(v) is frit.Tensor]
+
+
+def loop(x, w):
+    total, best = 0.0, -1.0
+    for i in range(len(x)):
+        if x[i] > 0.25:
+            total += x[i] ** 3 + np.exp(x[i]) * w[i % 5]
+        else:
+            total -= (w[1:3] ** 2.5).max() + np.log1p(w).sum()
+        best = max(best, total)
+    x[0] = total
+    return total, best, np.tanh(w) ** 0.5
+
+
+class Walker:
+    def __init__(self):
+        self.x, self.seen = np.linspace(0, 1, 600), []
+
+    def step(self, k):
+        for i in range(1, len(self.x)):
+            self.x[i] = self.x[i - 1] * 0.5 + self.x[i] * 0.25 if self.x[i] < 0.75 else self.x[i] - k
+        self.seen.append(self.x.sum())
+        return np.exp(self.x[:4])
+
+
+def test_loops_over_elements_are_numpys_with_the_same_bits():
+    """Traced, on the way to a plain call, and in plain ones: the bits are frit's in each."""
+    with frit.config(eager_elems=0):        # then none becomes plain
+        f, step, x = frit.accelerate(loop), frit.accelerate(Walker().step), np.linspace(0, 1, 40)
+        traced = f(x.copy(), np.arange(5.0)), [step(k) for k in range(4)]
+        assert f.stats.kernels > 0 and f.stats.unchanged == step.stats.unchanged == 0
+    with frit.config(eager_elems=4096, jit="interpret"):
+        f, walker = frit.accelerate(loop), Walker()
+        step, theirs = frit.accelerate(walker.step), Walker()
+        for _ in range(4):
+            mine = x.copy()
+            same(traced[0], f(mine, np.arange(5.0)), {})
+            assert mine[0] == traced[0][0]
+        same(traced[1], [step(k) for k in range(4)], {})
+        for k in range(4):
+            theirs.step(k)
+        same(theirs.x, walker.x, {})
+        same(theirs.seen, walker.seen, {})
+        assert f.stats.unchanged >= 2 and step.stats.unchanged == 3
+        before = frit.stats()["nodes"]
+        step(9)
+        assert frit.stats()["nodes"] - before < 9      # (exp is frit's)

@@ -5,7 +5,7 @@
 struct fr_node *fr_nodes;
 uint32_t        fr_nodes_cap;
 uint32_t        fr_nodes_pending;
-uint64_t        fr_nodes_made;
+uint64_t        fr_nodes_made, fr_elems_made, fr_arrays_made;
 fr_ref          fr_nodes_free;
 fr_ref          fr_born[FR_MAX_BORN];
 uint64_t        fr_born_from;

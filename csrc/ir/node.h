@@ -56,6 +56,7 @@ extern FR_HIDDEN struct fr_node *fr_nodes;    /* the slab; moves when it grows *
 extern FR_HIDDEN uint32_t fr_nodes_cap;       /* ids below this have been in use */
 extern FR_HIDDEN uint32_t fr_nodes_pending;   /* computing nodes that are alive and not leaves */
 extern FR_HIDDEN uint64_t fr_nodes_made;      /* births; their low bits are `seq` */
+extern FR_HIDDEN uint64_t fr_elems_made, fr_arrays_made; /* elements of what was traced, and how much of it has axes */
 extern FR_HIDDEN fr_ref   fr_nodes_free;      /* head of the free list */
 
 /* The computing nodes in order of birth: fr_born[seq % FR_MAX_BORN] for each `seq` from fr_born_from on, before

@@ -31,6 +31,12 @@ fr_stats_kernels(void)
     return fr_counted.n_kernels;
 }
 
+uint64_t
+fr_stats_evals(void)
+{
+    return fr_counted.n_evals;
+}
+
 void
 fr_stats_reset(void)
 {

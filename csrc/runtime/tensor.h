@@ -284,7 +284,8 @@ struct fr_stats {
     uint64_t peak_planned_bytes;               /* highest arena + outputs of one plan */
 };
 void      fr_stats_get(struct fr_stats *);
-uint64_t  fr_stats_kernels(void);       /* one of them, sooner */
+uint64_t  fr_stats_kernels(void);       /* some of them, sooner */
+uint64_t  fr_stats_evals(void);
 void      fr_stats_reset(void);
 
 /* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"

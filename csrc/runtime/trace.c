@@ -140,6 +140,8 @@ fr_trace_node(fr_op op, fr_dtype dtype, struct fr_layout *layout, struct fr_err 
         return FR_NO_NODE;
     }
     fr_nodes[id].layout = layout;
+    fr_elems_made += (uint64_t)layout->n_elems;
+    fr_arrays_made += layout->ndim > 0;
     return id;
 }
 
@@ -453,6 +455,8 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     fr_nodes_free = n->index;
     fr_storages_free = s->next_dirty;
     layout->refs += 2;                  /* of node and handle */
+    fr_elems_made += (uint64_t)layout->n_elems;
+    fr_arrays_made += layout->ndim > 0;
     n->head = head;
     n->refs = 1;
     n->held = 1;

@@ -105,6 +105,8 @@ reduce_node(fr_op op, const struct fr_tensor *t, uint32_t axes, bool keepdims, c
         return st;
     fr_nodes[arg].refs++;
     id = fr_trace_node(op, r->result, fr_layout_ref(r->layout), err);
+    fr_elems_made += (uint64_t)t->layout->n_elems;
+    fr_arrays_made += t->layout->ndim > 0 && r->layout->ndim == 0; /* an operation on an array */
     if (!id) {
         fr_node_unref(arg);
         return FR_ENOMEM;

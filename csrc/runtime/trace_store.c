@@ -105,6 +105,7 @@ store_node(const struct fr_tensor *dst, fr_ref value, struct fr_err *err)
     fr_nodes[view].refs++;
     id = fr_trace_node(FR_OP_store, s->dtype, fr_layout_ref(s->layout), err);
     if (id) {
+        fr_elems_made -= (uint64_t)s->layout->n_elems; /* of which it is only a part; the value has been counted */
         fr_trace_last_store = fr_nodes[id].seq;
         fr_nodes[id].n_args = 3;
         fr_node_set_arg(id, 0, s->node);

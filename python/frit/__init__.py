@@ -14,11 +14,11 @@ from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "Accelerated", "CALLED", "COMES", "CallStats", "LEAVES", "MADE", "SHOWN", "Ufunc", "alloc_count", "alloc_fail_at",
-    "alloc_live", "borrow", "cache_clear", "cache_info", "config_get", "config_list", "config_set", "conversion", "counters",
-    "explain_text", "explained", "give_back", "keeper", "memory_trim", "name_modules", "numpy_call", "op_table", "outside",
-    "set_crossing", "set_items", "set_replace", "share", "shown", "site_here", "site_text", "stats_reset", "type_of",
-    "wait_compiles"})
+    "Accelerated", "CALLED", "COMES", "CallStats", "ITERATED", "LEAVES", "MADE", "NAMED", "POWER", "POWERED", "SHOWN", "Ufunc",
+    "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "cache_clear", "cache_info", "config_get", "config_list",
+    "config_set", "conversion", "counters", "crossed", "explain_text", "give_back", "keeper", "looper", "memory_trim",
+    "name_modules", "numpy_call", "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_replace",
+    "share", "shown", "site_here", "site_text", "stats_reset", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}
@@ -37,6 +37,7 @@ globals().update({_name: _shown(getattr(_core, _name), _name) for _name in dir(_
 
 from ._array_api import __array_namespace_info__, argsort, sort, unique_values
 from .accelerate import accelerate
+from ._install import install
 from .explain import explain
 from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles
 

@@ -3,6 +3,8 @@
 Like _bytecode.py it needs nothing but Python's library. The formats are those of CPython's
 InternalDocs/exception_handling.md and InternalDocs/code_objects.md (Objects/locations.md and
 Objects/exception_handling_notes.txt before 3.14)."""
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -29,6 +31,12 @@ class _Unit:
         self.width = 1 if arg <= 0xff else 2 if arg <= 0xffff else 3 if arg <= 0xffffff else 4     # without its caches
         self.n_caches = CACHES[op]
 
+    def later(self, units: int) -> _Unit:
+        """The same, of a copy of the old code that begins so much later."""
+        new = _Unit(self.op, self.arg, self.start + units)
+        new.target, new.width = self.target + units if self.target >= 0 else -1, self.width
+        return new
+
 
 def _units(code: CodeType) -> Iterator[tuple[int, _Unit]]:
     """(offset, instruction)."""
@@ -42,7 +50,8 @@ def _units(code: CodeType) -> Iterator[tuple[int, _Unit]]:
 
 
 def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
-    """Gives every instruction its place and every jump its length; returns where the old places have gone."""
+    """Gives every instruction its place and every jump its length; returns where the old places have gone. (Those of the
+    second time, see replace(), come behind those of the first.)"""
     jumps = [u for u in units if u.target >= 0]
     while True:
         where, at = [-1] * (n_old + 1), 0
@@ -80,7 +89,8 @@ def _encode(units: Iterable[_Unit]) -> bytes:
 
 # ---- the table of exceptions: (start, length, target, depth and a bit) in digits of six bits, the highest first
 
-def _exceptions(table: bytes, where: Sequence[int]) -> bytes:
+def _exceptions(table: bytes, where: Sequence[int], first: int = 0) -> bytes:
+    """The entries whose instructions lie behind `first`, where those are now."""
     out, values, value = bytearray(), [], 0
     for byte in table:
         value = value << 6 | byte & 0x3f
@@ -88,6 +98,8 @@ def _exceptions(table: bytes, where: Sequence[int]) -> bytes:
             values.append(value)
             value = 0
     for start, length, target, depth in zip(*[iter(values)] * 4):
+        if start < first:
+            continue
         begin, end = where[start], where[start + length]
         for i, v in enumerate((begin, end - begin, where[target], depth)):
             digits = [v & 0x3f]
@@ -100,18 +112,41 @@ def _exceptions(table: bytes, where: Sequence[int]) -> bytes:
 
 # ---- the lines: entries of a kind and a length, then numbers in digits of six bits, the lowest first
 
-def _lines(table: bytes, where: Sequence[int]) -> bytes:
-    """The entries with the lengths that their instructions have now, each in as many as it needs."""
-    out, at, i, n = bytearray(), 0, 0, len(table)
-    new = 0
+def _delta(kind: int, payload: bytes) -> int:
+    """How many lines below the one before it an entry is."""
+    if kind in _DELTA_IN_KIND:
+        return kind - _DELTA_IN_KIND[0]
+    if kind not in _DELTA_FIRST:
+        return 0
+    value = shift = 0
+    for byte in payload:
+        value |= (byte & 0x3f) << shift
+        shift += 6
+        if not byte & 0x40:
+            break
+    return -(value >> 1) if value & 1 else value >> 1
+
+
+def _entries(table: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """(offset in code units, length, kind, payload)."""
+    at, i, n = 0, 0, len(table)
     while i < n:
-        head = table[i]
-        kind = head >> 3 & 15
         end = i + 1
         while end < n and table[end] < 0x80:
             end += 1
-        payload = table[i + 1:end]
-        at += (head & 7) + 1
+        yield at, (table[i] & 7) + 1, table[i] >> 3 & 15, table[i + 1:end]
+        at += (table[i] & 7) + 1
+        i = end
+
+
+def _lines(table: bytes, where: Sequence[int], first: int = 0) -> bytes:
+    """The entries with the lengths that their instructions have now, each in as many as it needs; without those of
+    instructions before `first`."""
+    out, new = bytearray(), where[first]
+    for at, n_units, kind, payload in _entries(table):
+        at += n_units
+        if at <= first:
+            continue
         length, new = where[at] - new, where[at]
         while length > 0:
             out.append(0x80 | kind << 3 | min(length, _LONGEST) - 1)
@@ -122,25 +157,48 @@ def _lines(table: bytes, where: Sequence[int]) -> bytes:
             elif kind in _DELTA_FIRST and payload[0]:
                 digits = next(k for k, byte in enumerate(payload, 1) if not byte & 0x40)
                 payload = b"\0" + payload[digits:]
-        i = end
+    return bytes(out)
+
+
+def _back(table: bytes, first: int) -> bytes:
+    """An entry of one instruction that comes after all, on the line of the one before `first`."""
+    lines = -sum(_delta(kind, payload) for at, n_units, kind, payload in _entries(table) if at + n_units > first)
+    value, out = abs(lines) << 1 | (lines < 0), bytearray((0x80 | _DELTA_FIRST[0] << 3,))
+    while value > 0x3f:
+        out.append(value & 0x3f | 0x40)
+        value >>= 6
+    out.append(value)
     return bytes(out)
 
 
 def replace(code: CodeType, changes: Mapping[int, Sequence[tuple[int, int]]], consts: tuple[Any, ...] | None = None,
-            more_stack: int = 0) -> CodeType:
+            more_stack: int = 0, twice: tuple[int, Sequence[tuple[int, int]]] | None = None) -> CodeType:
     """`code` with other instructions, (opcode, argument), in the place of those at some offsets, of which SAME is the old
     one; jumps that led to it lead to the first of them. They are on its line, and among what is caught where it was. The
     new ones must not jump, and need `more_stack` places on the stack at most. Some instructions look at the next one, or
-    skip it (FOR_ITER, YIELD_VALUE, the calls of 3.11): nothing may come between these."""
-    n_old, units = len(code.co_code) // 2, []
+    skip it (FOR_ITER, YIELD_VALUE, the calls of 3.11): nothing may come between these.
+
+    `twice`: (offset, instructions) behind the instruction at that offset, the last of which is a jump; it leads to what
+    follows as it was, which is there a second time."""
+    n_old, units, again = len(code.co_code) // 2, [], []
+    first = n_old
     for offset, unit in _units(code):
-        instead = changes.get(offset)
-        if instead is None:
-            units.append(unit)
-        else:
-            units += [unit if new is SAME else _Unit(*new, unit.start) for new in instead]
-    where = _settle(units, n_old)
+        if unit.start >= first:
+            again.append(unit.later(n_old + 1))
+        instead = [unit if new is SAME else _Unit(*new, unit.start) for new in changes.get(offset, (SAME,))]
+        if twice is not None and offset == twice[0]:
+            first = offset // 2 + 1 + unit.n_caches
+            instead[1:1] = check = [_Unit(*new, unit.start) for new in twice[1]]
+            check[-1].target, check[-1].width = n_old, 1
+        units += instead
+    if twice is not None:       # jumps lead there, with an instruction on the line where the first time began
+        units += [_Unit(OP["NOP"], 0, n_old), *again]
+    where = _settle(units, n_old if twice is None else 2 * n_old + 1)
+    exceptions, lines = _exceptions(code.co_exceptiontable, where), _lines(code.co_linetable, where)
+    if twice is not None:
+        second = where[n_old + 1:]
+        exceptions += _exceptions(code.co_exceptiontable, second, first)
+        lines += _back(code.co_linetable, first) + _lines(code.co_linetable, second, first)
     return code.replace(
-        co_code=_encode(units), co_consts=code.co_consts if consts is None else consts,
-        co_exceptiontable=_exceptions(code.co_exceptiontable, where), co_linetable=_lines(code.co_linetable, where),
-        co_stacksize=code.co_stacksize + more_stack)
+        co_code=_encode(units), co_consts=code.co_consts if consts is None else consts, co_exceptiontable=exceptions,
+        co_linetable=lines, co_stacksize=code.co_stacksize + more_stack)

@@ -84,7 +84,9 @@ other   enter     - -   BEFORE_WITH
 other   except    - -   WITH_EXCEPT_START LOAD_SPECIAL JUMP_BACKWARD_NO_INTERRUPT
 other   suspend   - -   RETURN_GENERATOR YIELD_VALUE SEND END_SEND CLEANUP_THROW GET_YIELD_FROM_ITER ASYNC_GEN_WRAP
 other   suspend   - -   GET_AWAITABLE GET_AITER GET_ANEXT END_ASYNC_FOR BEFORE_ASYNC_WITH
-other   class     - -   LOAD_BUILD_CLASS LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_FROM_DICT_OR_GLOBALS
+other   class     - -   LOAD_BUILD_CLASS DELETE_NAME LOAD_LOCALS LOAD_FROM_DICT_OR_GLOBALS
+other   name      0 1   LOAD_NAME
+other   setname   1 0   STORE_NAME
 other   class     - -   SETUP_ANNOTATIONS PRINT_EXPR
 other   super     - -   LOAD_SUPER_ATTR
 other   match     - -   MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE GET_LEN
@@ -124,7 +126,7 @@ def _numbers(names: str) -> Iterator[int]:
     return (OP.get(name, -1) for name in names.split())
 
 
-TAKES_VALUE = frozenset(OP[name] for name in ("STORE_GLOBAL", "STORE_DEREF"))
+TAKES_VALUE = frozenset(OP[name] for name in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"))
 LOAD_CONST, LOAD_GLOBAL, LOAD_DEREF, _LOAD_SMALL_INT = _numbers("LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_SMALL_INT")
 _LOAD_FAST, _STORE_FAST, _STORE_DEREF = _numbers("LOAD_FAST STORE_FAST STORE_DEREF")
 _LOAD_ATTR, _LOAD_METHOD, STORE_ATTR = _numbers("LOAD_ATTR LOAD_METHOD STORE_ATTR")
@@ -145,6 +147,7 @@ def operators(*symbols: str) -> frozenset[int]:
 
 
 SUBSCRIPTS = operators("[]")
+JUMP_UNLESS_NONE = OP.get("POP_JUMP_FORWARD_IF_NOT_NONE", OP.get("POP_JUMP_IF_NOT_NONE", -1)), 0
 
 # ---- instructions
 
@@ -437,16 +440,28 @@ def unpacked(this: Instruction) -> int:
     return this[2] if this[1] == OP["UNPACK_SEQUENCE"] else (this[2] & 0xff) + 1 + (this[2] >> 8)
 
 
-def changed_parameters(code: CodeType, more: Instead) -> Instead:
-    """`more` done to each parameter, at the beginning of the function."""
+def changed_parameters(code: CodeType, more: Instead, in_cell: Instead) -> Instead:
+    """`more` done to each parameter, at the beginning of the function, or `in_cell` to one that inner functions see."""
     n = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     out: Instead = []
     for i, name in enumerate(code.co_varnames[:n]):
-        load, store = (LOAD_DEREF, _STORE_DEREF) if name in code.co_cellvars else (_LOAD_FAST, _STORE_FAST)
-        out += [(load, i), *more, (store, i)]
+        if name in code.co_cellvars:
+            out += [(LOAD_DEREF, i), *in_cell, (_STORE_DEREF, i)]
+        else:
+            out += [(_LOAD_FAST, i), *more, (_STORE_FAST, i)]
     return out
 
 
 def formatted(this: Instruction) -> int:
     """How deep on the stack the value lies that an instruction formats."""
     return 2 if this[1] == OP.get("FORMAT_VALUE") and this[2] & 4 or this[1] == OP.get("FORMAT_WITH_SPEC") else 1
+
+
+def item_of_itself(index: int) -> Instead:
+    """`constant[constant]`"""
+    return [(LOAD_CONST, index), (LOAD_CONST, index), _SUBSCRIPT]
+
+
+def item_of_two(index: int) -> Instead:
+    """`constant[a, b]` instead of an operator between the two values on top of the stack."""
+    return [(BUILD_TUPLE, 2), (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT]

@@ -5,7 +5,8 @@ array: an attribute, a global, a cell of a closure, an item of a container, what
 argument. Behind each instruction that brings in such a value the function's code has `COMES[value]`, which is the tensor of
 an array (the one of its memory) and any other value itself. What it stores where others may look goes through
 `LEAVES[value]`, which is the array again where one stands behind the tensor. What it calls comes from `CALLED[value]`: a
-function of ours, or what lets others see arrays; what it formats passes `SHOWN[value]` (csrc/bind/accelerate/crossing.c).
+function of ours, or what lets others see arrays; what it formats passes `SHOWN[value]`, and `POWER[a, b]` is a ** b
+(csrc/bind/accelerate/crossing.c).
 
 A function gets such code in its place, once, when an accelerated call meets it or an object of its class: methods,
 operators, properties, callbacks and generators need nothing else, however they are called. Outside of accelerated calls
@@ -24,13 +25,16 @@ import numpy
 
 from . import _assemble, _bytecode, _core, _namespace
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, Instead, is_attr
+from ._numpy import FACTS, named
 from ._outside import adopted, is_outside
 
-_ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS = map(
-    _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals"))
-_UNPACKS, _STORES_GLOBAL, _STORES_CELL, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS = map(
-    _bytecode.of, ("unpack", "setglobal", "setcell", "setattr", "setitem", "resume", "contains", "format"))
+_ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME = map(
+    _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name"))
+_UNPACKS, _STORES_GLOBAL, _STORES_CELL, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS, _ITERABLE = map(
+    _bytecode.of, ("unpack", "setglobal", "setcell", "setattr", "setitem", "resume", "contains", "format", "iterable"))
+_POWERS = _bytecode.operators("**")
 _NEVER = frozenset({"frit", "numpy"})
+_OPTIMIZED = 0x1                     # CO_OPTIMIZED: of a function, not of a module or a class
 _GENERATES = 0x20 | 0x80 | 0x200     # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _SAME: Instead = [_assemble.SAME]
 _methods: dict[str, Any] = {}
@@ -38,9 +42,19 @@ _methods: dict[str, Any] = {}
 # What looks into containers that it is given, or at objects: it gets arrays, and these as they are by then.
 _LOOKS = frozenset({"copy", "copyreg"})
 _BUILTINS_LOOK = frozenset("sum max min any all sorted set frozenset print repr str format hash divmod round pow abs bytes "
-                           "bytearray memoryview exec eval".split())
+                           "bytearray memoryview exec eval next".split())
+# What may look, of modules that otherwise only hand on what they get: what is there is what it would be.
+_READS = frozenset("bisect collections dataclasses functools heapq itertools operator random".split())
+# What goes over its arguments later.
+_LOOPS = frozenset({enumerate, zip, map, filter, reversed})
 # What keeps what it is given, or tells it by its address.
 _BUILTINS_KEEP = frozenset("id setattr".split())
+
+
+# What frit rounds otherwise than NumPy, by the names of NumPy's functions and of methods of arrays.
+_ROUNDS = frozenset(name for name, facts in FACTS.items() if not facts & {"plain", "exact", "number"} and (
+    facts & {"rounded", "composed"}))
+_NAME_OF = {id(getattr(numpy, name)): name for name in (*_namespace.ours, *_namespace.conversions)}
 
 
 def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead]:
@@ -56,16 +70,18 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
     for this in listed:
         at, op, arg = this
         if op == LOAD_GLOBAL:
-            out[at] = _bytecode.load_global(this, call if at in callees else come)
+            out[at] = _bytecode.load_global(this, deeper(_core.NAMED, 1) if at in callees else come)
         elif at in callees:
-            out[at] = _SAME + call
+            out[at] = _SAME + (deeper(_core.NAMED, 1) if op in _NAME else call)
         elif is_attr(this, True):
             name = _bytecode.attr_name(code, this)
             if not name.startswith("__"):
                 out[at] = _bytecode.load_item(place(_methods.setdefault(name, _core._Method(name))))
+        elif op == _bytecode.BINARY_OP and arg in _POWERS:
+            out[at] = _bytecode.item_of_two(place(_core.POWERED if arg in _bytecode.IN_PLACE else _core.POWER))
         elif op in _CALL:
             out[at] = _SAME + deeper(_core.MADE, 1)
-        elif (is_attr(this, False) or op == LOAD_DEREF or op in _ITEM or op in _ITERATES or op in _ENTERS
+        elif (is_attr(this, False) or op == LOAD_DEREF or op in _NAME or op in _ITEM or op in _ITERATES or op in _ENTERS
               or op in _SUPER and not arg & 1 or op in _LOCAL and suspends):
             out[at] = _SAME + come
         elif op in _LOCALS and suspends:
@@ -78,11 +94,13 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
             out[at] = deeper(_core.LEAVES, 2) + _SAME
         elif op in _SETS_ITEM:
             out[at] = deeper(_core.LEAVES, 3) + _SAME       # (a slice's bounds make no difference)
+        elif op in _ITERABLE:
+            out[at] = deeper(_core.ITERATED, 1) + _SAME
         elif op in _FORMATS:
             out[at] = deeper(_core.SHOWN, _bytecode.formatted(this)) + _SAME
         elif op in _RESUMES and arg == 0 and not entered:
             entered = True
-            out[at] = _SAME + _bytecode.changed_parameters(code, come)
+            out[at] = _SAME + _bytecode.changed_parameters(code, come, leave)
     for at in merged:
         out[at] = call + out.get(at, _SAME)
     return out
@@ -90,11 +108,30 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
 
 # ---- functions
 
-_ours: dict[int, tuple[CodeType, CodeType]] = {}     # id of code that crosses -> it, and the code that was written
+def _may_round(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether a code calls by name what frit rounds otherwise than NumPy. (What comes by other ways is seen when it is called:
+    csrc/bind/accelerate/crossing.c.)"""
+    for this in _bytecode.decode(code):
+        if this[1] == _bytecode.BINARY_OP and this[2] in _POWERS:
+            return True
+        if is_attr(this, True) or is_attr(this, False):
+            if _bytecode.attr_name(code, this) in _ROUNDS:
+                return True
+        elif this[1] == LOAD_GLOBAL:
+            name = _bytecode.global_name(code, this)
+            if _NAME_OF.get(id(names.get(name))) in _ROUNDS or name in _ROUNDS and not (name in names or hasattr(builtins, name)):
+                return True
+    return False
 
 
-def _crossing(code: CodeType) -> CodeType:
-    consts = [_crossing(c) if isinstance(c, CodeType) else c for c in code.co_consts]
+# id of code that crosses -> (it, the code that was written, its _Enter or None)
+_ours: dict[int, tuple[CodeType, CodeType, Any]] = {}
+
+
+def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
+    """The code that crosses, and which outside of accelerated calls, and in plain ones if it calls nothing that rounds, goes on
+    with what was written, which is in it, too. `names`: the function's globals."""
+    consts = [crossing(c, names) if isinstance(c, CodeType) else c for c in code.co_consts]
     where: dict[int, int] = {}      # id of a constant -> its number
 
     def place(new: Any) -> int:
@@ -102,8 +139,13 @@ def _crossing(code: CodeType) -> CodeType:
         if index == len(consts):
             consts.append(new)
         return index
-    new = _assemble.replace(code, _crossings(code, place), tuple(consts), more_stack=2)
-    _ours[id(new)] = new, code
+    changes, twice, enter = _crossings(code, place), None, None
+    start = next((at for at, op, arg in _bytecode.decode(code) if op in _RESUMES and arg == 0), None)
+    if start is not None and code.co_flags & _OPTIMIZED and not code.co_flags & _GENERATES:
+        enter = _core._Enter(not _may_round(code, names))
+        twice = start, [*_bytecode.item_of_itself(place(enter)), _bytecode.JUMP_UNLESS_NONE]
+    new = _assemble.replace(code, changes, tuple(consts), 2, twice)
+    _ours[id(new)] = new, code, enter
     return new
 
 
@@ -154,25 +196,50 @@ def prepare(what: Any) -> int:
         found = _functions(what)
     for f in found:
         if id(f.__code__) not in _ours and is_users(f):
-            f.__code__ = _crossing(f.__code__)
+            f.__code__ = crossing(f.__code__, f.__globals__)
     return _UNTOLD if isinstance(what, type) and type(getattr(what, "__call__", None)) is not FunctionType else _USERS
 
 
-def _callable(what: Any) -> Any:
-    """What is called instead of `what`, which is no method and no function of the user's; or `what`."""
+def _callables(what: Any) -> tuple[Any, Any]:
+    """What is called instead of `what`, which is no method and no function of the user's, or `what`; and the same in a plain
+    call, where only what rounds otherwise than NumPy is ours."""
     ours = _namespace.functions.get(id(what))
-    if ours is not None:
-        return ours
+    if ours is None:
+        return _callable(what), what
+    return ours, _core.plain(ours) if _NAME_OF.get(id(what)) in _ROUNDS else what
+
+
+def _callable(what: Any) -> Any:
     if type(what) in (_core.Accelerated, numpy.ufunc):
         return what
     if not isinstance(what, type):
         prepare(what)
     module, name = getattr(what, "__module__", None), getattr(what, "__name__", None) or ""
+    if isinstance(what, type):
+        if what in _LOOPS:
+            return _core.looper(what)
+        if _keeps(what):
+            return _core.keeper(what)
     if getattr(builtins, name, None) is what:
         return _core.keeper(what) if name in _BUILTINS_KEEP else _core.outside(what) if name in _BUILTINS_LOOK else what
     if type(module) is str and (module in _LOOKS or module.partition(".")[0] == "numpy" and not isinstance(what, type)):
         return _core.outside(what)
-    return _core.outside(what) if is_outside(what, "") else what
+    if is_outside(what, ""):
+        return _core.outside(what)
+    return _core.reader(what) if module in _READS and not isinstance(what, type) else what
+
+
+# Classes that only hand on what their objects are made from, or make something else of it.
+_HAND_ON = frozenset({bool, int, float, complex, str, bytes, range, slice, type, super, staticmethod, classmethod, property,
+                      object})
+
+
+def _keeps(what: type) -> bool:
+    """Whether objects of a class, which is no other package's, keep what they are made from in a way that C has made."""
+    return (what not in _HAND_ON and not is_outside(what, "") and not issubclass(what, (numpy.generic, numpy.ndarray))
+            and (getattr(what, "__module__", "") or "").partition(".")[0] not in _NEVER
+            and FunctionType not in (type(what.__init__), type(what.__new__))
+            and not (what.__init__ is object.__init__ and what.__new__ is object.__new__))
 
 
 def _probe(x: Any, *, key: Any = None) -> Any:
@@ -191,7 +258,7 @@ class _Example:
 def _self_test() -> bool:
     """Whether code that crosses does what the written code does on the running interpreter."""
     try:
-        f = FunctionType(_crossing(_probe.__code__), globals(), "_probe", None, None)
+        f = FunctionType(crossing(_probe.__code__, globals()), globals(), "_probe", None, None)
         f.__kwdefaults__ = {"key": None}
         return bool(f(_Example(), key=3) == _probe(_Example(), key=3))
     except Exception:
@@ -199,4 +266,4 @@ def _self_test() -> bool:
 
 
 works = _bytecode.CAN_REWRITE and _self_test()
-_core.set_crossing(_ours, prepare, _callable)
+_core.set_crossing(_ours, prepare, _callables, named("rounded") & named("attribute"))

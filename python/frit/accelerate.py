@@ -181,7 +181,7 @@ def _accelerate_named(function: types.FunctionType) -> Any:
 
 def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
     """describe(tensors) of those that a call of `f` would compute at its end: its result, and what it leaves."""
-    return _core.explained(_unwrap(f), args, kwargs, describe, CallStats())
+    return _core.crossed(_unwrap(f), args, kwargs, describe, CallStats())
 
 
 def _unwrap(value: Any) -> Any:

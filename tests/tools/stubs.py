@@ -53,6 +53,7 @@ def accelerate(function: None = None) -> Callable[[_F], _F]: ...
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+def install() -> None: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...
 def show_config(file: Any = None) -> None: ...
@@ -71,7 +72,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
-           "explain_text": "str", "give_back": "None", "explained": "Any", "keeper": "Any",
+           "explain_text": "str", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any", "looper": "Any", "plain": "Any",
            "set_crossing": "None", "set_replace": "None", "counters": "tuple[int, int, int]", "numpy_call": "Any",
            "set_items": "None", "shown": "Any", "conversion": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
@@ -156,6 +157,8 @@ def core():
               "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
     lines += ["", "", "@final", "class _Method:", "    def __new__(cls, name: str, /) -> _Method: ...",
               "    def __getitem__(self, key: Any, /) -> Any: ...", "", "", "_behind_numpy: dict[str, Any]"]
+    lines += ["", "", "@final", "class _Enter:", "    def __new__(cls, harmless: bool, /) -> _Enter: ...",
+              "    def __getitem__(self, key: Any, /) -> Any: ...", "", ""]
     lines += [f"{name}: Any" for name in sorted(dir(_core)) if name.isupper() and not name.startswith("_")]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)

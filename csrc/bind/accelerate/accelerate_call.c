@@ -338,6 +338,8 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     f->is_planned = fr_eval_had_plan();
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
+    if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None)
+        fr_plain_judge(&f->habit, before, &after, false);
     if (fr_call_depth == 0)
         note_loop(f, args, n_args, (int64_t)(after.n_nodes - before->n_nodes));
 }

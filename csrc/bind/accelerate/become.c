@@ -102,6 +102,27 @@ fr_made_leave(PyObject *tensor)
 }
 
 void
+fr_made_leave_all(void)
+{
+    struct fr_made *m = ring.next;
+
+    while (fr_call_depth == 1 && m != &ring) {
+        struct fr_tensor_object *o = object_of(m);
+
+        if (!is_left(o) || !can_become(o)) {
+            m = m->next;
+            continue;
+        }
+        Py_INCREF(o);
+        if (!fr_made_leave((PyObject *)o))
+            m = &ring;
+        else
+            m = ring.next; /* what others let go of meanwhile is gone */
+        Py_DECREF(o);
+    }
+}
+
+void
 fr_call_end(void)
 {
     struct fr_made made;

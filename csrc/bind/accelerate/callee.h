@@ -6,6 +6,13 @@
 #include "bind/accelerate/accelerate.h"
 
 struct fr_replays;
+/* Whether the calls of a function are plain (membrane.h), as the last ones have told by their counts. */
+struct fr_habit {
+    bool     is_plain;
+    uint8_t  n_turns;   /* how often they were and are no longer */
+    uint32_t n_plain;   /* calls that were, */
+    uint32_t look_at;   /* and with which number one is made otherwise, to see whether that is still right */
+};
 /* The named tuple _Call of accelerate.py as the function has it now, and calls captured with it. */
 struct fr_callee {
     PyObject          *call;
@@ -15,6 +22,7 @@ struct fr_callee {
     bool               is_planned; /* the last call was: before, it is too early to note one */
     bool               is_inside;  /* a thread is in the copy for calls that are noted, whose globals are that call's */
     uint64_t           n_operations; /* nodes that a call has made, at most */
+    struct fr_habit    habit;        /* also of a function that is not closed */
 };
 /* Makes it the callee of the tuple that stands for a function whose calls may go the short way; false: it is none. */
 bool      fr_callee_set(struct fr_callee *, PyObject *call);

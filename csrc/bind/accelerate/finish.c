@@ -12,7 +12,9 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
     struct fr_err err;
     fr_status     st = FR_OK;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (FR_UNLIKELY(fr_object(loan[i].tensor)->locked))
+            PyArray_CLEARFLAGS(fr_array(loan[i].array), NPY_ARRAY_WRITEABLE); /* as the tensor was made by its flags */
         if (!fr_share_is_idle(loan[i].tensor)) {
             fr_status s;
 
@@ -20,6 +22,7 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
             s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
+    }
     return fr_errors_check(st, &err) == 0;
 }
 

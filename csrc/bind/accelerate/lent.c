@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "bind/numpy/npy.h"
 
-FR_THREAD_LOCAL bool fr_membrane_is_active;
+FR_THREAD_LOCAL bool fr_membrane_is_active, fr_membrane_is_plain;
+FR_THREAD_LOCAL uint64_t fr_membrane_n_large;
 
 /* ---- the table: arrays of the outermost call, with references to both */
 
@@ -147,6 +148,11 @@ fr_lent_come(PyObject *array)
 PyObject *
 fr_lent_array(PyObject *tensor)
 {
+    for (int k = 0; k < table.n_twins; k++)
+        if (table.twin[k].tensor == tensor)
+            return table.twin[k].array;
+    if (!fr_is_tensor(tensor))
+        return NULL;
     if (fr_membrane_is_active && fr_object(tensor)->end == FR_END_NOTHING && !table.n_staying)
         return NULL;
     for (int k = 0; k < table.n; k++)
@@ -163,10 +169,62 @@ lend_operand(PyObject *array)
 
     if (!fr_membrane_is_active || !PyArray_CheckExact(array))
         return NULL;
-    if (!(t = fr_lent_come(array)) || fr_is_tensor(t))
+    t = Py_REFCNT(array) == 1 ? fr_numpy_wrap(array, NULL) : fr_lent_come(array); /* what was made of a list is nobody's */
+    if (!t || fr_is_tensor(t))
         return t;
     Py_DECREF(t);
     return NULL;
+}
+
+bool
+fr_lent_part(void)
+{
+    struct fr_err        err;
+    int                  n;
+    const struct fr_loan *loan = fr_lent_loans(&n);
+    fr_status            st = fr_loans_eval(loan, n, NULL, false, &err);
+    struct fr_loan      *twin;
+
+    if (st == FR_OK && n && !(twin = fr_realloc(table.twin, (size_t)(table.n_twins + n) * sizeof *twin)))
+        st = FR_ENOMEM;
+    else if (st == FR_OK && n)
+        table.twin = twin;
+    if (fr_errors_check(st, &err) < 0 || !fr_loans_give_back(loan, n, true))
+        return false;
+    fr_membrane_is_active = false;
+    fr_membrane_is_plain = true;
+    for (int k = 0; k < n; k++) {
+        struct fr_loan *l = &table.loan[k];
+
+        if (Py_REFCNT(l->tensor) == 1) {
+            fr_loans_end(l, 1);
+        } else {
+            fr_made_leave(l->tensor);
+            table.twin[table.n_twins++] = (struct fr_loan){Py_NewRef(l->array), l->tensor};
+        }
+        l->tensor = NULL;
+        table.n_staying++;
+    }
+    fr_made_leave_all();
+    table.has_parted = true;
+    return true;
+}
+
+bool
+fr_lent_has_parted(void)
+{
+    return table.has_parted;
+}
+
+void
+fr_lent_resume(void)
+{
+    for (int k = 0; k < table.n; k++)
+        Py_DECREF(table.loan[k].array);
+    if (table.n)
+        memset(table.slot, 0, 2 * (size_t)table.room * sizeof *table.slot);
+    table.n = table.n_staying = 0;
+    table.has_parted = false;
 }
 
 static bool
@@ -175,6 +233,20 @@ is_busy(const struct fr_loan *l)
     uint8_t end = l->tensor ? fr_object(l->tensor)->end : FR_END_NOTHING;
 
     return (end == FR_END_LOAN || end == FR_END_LOAN_RESHAPED) && !fr_share_is_idle(l->tensor);
+}
+
+bool
+fr_lent_open(PyObject *tensor)
+{
+    struct fr_storage *s = fr_of(tensor)->storage;
+    struct fr_err      err;
+    fr_status          st;
+
+    if (fr_object(tensor)->end != FR_END_LOAN && fr_object(tensor)->end != FR_END_LOAN_RESHAPED)
+        return true;
+    st = fr_storage_reclaim(s, true, &err);
+    fr_storage_lend(s);
+    return fr_errors_check(st, &err) == 0;
 }
 
 bool
@@ -213,7 +285,7 @@ void
 fr_lent_begin(struct fr_lent *another)
 {
     *another = table;
-    table = (struct fr_lent){NULL, 0, 0, 0, NULL};
+    table = (struct fr_lent){.n = 0};
     fr_value_lend = lend_operand;
 }
 
@@ -246,6 +318,11 @@ fr_lent_end(int n_lent, const struct fr_lent *another)
     fr_loans_end(t.loan, n_lent);
     for (int k = 0; k < t.n; k++)
         Py_DECREF(t.loan[k].array);
+    for (int k = 0; k < t.n_twins; k++) {
+        Py_DECREF(t.twin[k].array);
+        Py_DECREF(t.twin[k].tensor);
+    }
+    fr_free(t.twin);
     fr_free(t.loan);
     fr_free(t.slot);
 }

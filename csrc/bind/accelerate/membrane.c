@@ -136,23 +136,55 @@ minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
     return a > b ? a - b : 0;
 }
 
-PyObject *
-fr_membrane_call(PyObject *function, struct fr_call_stats *stats, fr_args args, Py_ssize_t n_args, PyObject *names,
-                 PyObject *describe)
+/* With arrays as they are. */
+static PyObject *
+run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
+          PyObject *names)
 {
-    bool                    outermost = !fr_membrane_is_active;
+    bool      outermost = !fr_membrane_is_plain;
+    uint64_t  before = fr_membrane_n_large;
+    PyObject *callee, *result;
+
+    fr_membrane_is_plain = true;
+    if ((callee = fr_crossing_called(function)))
+        result = PyObject_Vectorcall(callee, args, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
+    else
+        result = NULL;
+    Py_XDECREF(callee);
+    fr_membrane_is_plain = !outermost;
+    if (fr_membrane_n_large != before) {
+        habit->n_turns += habit->is_plain;
+        habit->is_plain = false;
+    }
+    fr_count_way(FR_WAY_unchanged);
+    stats->kernels = stats->fallbacks = stats->syncs = 0;
+    stats->calls++;
+    stats->unchanged++;
+    return result;
+}
+
+PyObject *
+fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
+                 PyObject *names, PyObject *describe)
+{
+    bool                    outermost = !fr_membrane_is_active, became_plain = false;
     struct fr_call_counters before, body, after;
     struct fr_lent          another;             /* of a call that ends: somebody's __del__ calls */
-    PyObject               *result, *all = outermost ? fr_args_tuple(args, n_args) : NULL;
+    PyObject               *result, *all;
 
+    if (fr_membrane_is_plain || (outermost && !describe && fr_plain_is(habit, args, n_args)))
+        return run_plain(function, stats, habit, args, n_args, names);
+    all = outermost ? fr_args_tuple(args, n_args) : NULL;
     if (outermost && !all)
         return NULL;
     FR_TRACE_HERE();
     fr_count_way(FR_WAY_crossed);
     fr_info_call_counters(&before);
     fr_call_begin();
-    if (outermost)
+    if (outermost) {
         fr_lent_begin(&another);
+        fr_plain_begin(habit, !describe && fr_call_depth == 1);
+    }
     fr_membrane_is_active = true;
     result = run(function, args, n_args, names);
     fr_info_call_counters(&body);
@@ -161,6 +193,8 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, fr_args args, 
     if (outermost) {
         bool raised = !result;
 
+        became_plain = fr_membrane_is_plain;
+        fr_membrane_is_plain = false;
         result = finish(function, all, result, &another);
         if (raised)
             fr_info_call_counters(&body);
@@ -172,18 +206,22 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, fr_args args, 
     stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);
     stats->syncs = minus(body.n_syncs, before.n_syncs); /* the one at the end is none */
     stats->calls++;
+    if (outermost && fr_call_depth == 0)
+        fr_plain_judge(habit, &before, &after, became_plain);
     return result;
 }
 
 static PyObject *
-explained(PyObject *module, PyObject *args)
+crossed(PyObject *module, PyObject *args)
 {
     PyObject             *f, *plain, *keys, *describe, *key, *value, *names, *out, **list;
     struct fr_call_stats *stats;
+    struct fr_habit       habit = {.n_turns = 0};
     Py_ssize_t            at = 0, n, k = 0;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!O!OO:explained", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &describe, &stats))
+    if (!PyArg_ParseTuple(args, "OO!O!OO!:crossed", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &describe,
+                          fr_callee_stats_type, &stats))
         return NULL;
     n = PyTuple_GET_SIZE(plain);
     names = PyTuple_New(PyDict_GET_SIZE(keys));
@@ -195,14 +233,15 @@ explained(PyObject *module, PyObject *args)
         PyTuple_SET_ITEM(names, k, Py_NewRef(key));
         list[n + k] = value;
     }
-    out = fr_membrane_call(f, stats, list, n + k, names, describe);
+    out = fr_membrane_call(f, stats, &habit, list, n + k, names, describe == Py_None ? NULL : describe);
     fr_free(list);
     Py_DECREF(names);
     return out;
 }
 
 PyMethodDef fr_membrane_methods[] = {
-    {"explained", explained, METH_VARARGS,
-     "explained(function, args, kwargs, describe, stats, /)\n--\n\nWhat describe() says of the tensors that a call would compute at its end."},
+    {"crossed", crossed, METH_VARARGS,
+     "crossed(function, args, kwargs, describe, stats, /)\n--\n\nThe call of a function in which values cross, or what describe() says of the tensors that it would\n"
+     "compute at its end."},
     {NULL, NULL, 0, NULL},
 };

@@ -8,14 +8,21 @@
 
 #include "bind/accelerate/callee.h"
 
-/* Whether this thread runs within such a call. */
-extern FR_HIDDEN FR_THREAD_LOCAL bool fr_membrane_is_active;
+/* Whether this thread runs within such a call, where arrays come as tensors; or within a plain one, where they come as they
+ * are and only what frit rounds otherwise than NumPy is frit's: the bits are the same, and a loop over single elements, or
+ * one that looks at each value before it goes on, is nothing but calls from Python, which NumPy answers sooner. */
+extern FR_HIDDEN FR_THREAD_LOCAL bool fr_membrane_is_active, fr_membrane_is_plain;
+/* Arrays that have come in a plain call and are too large for that. */
+extern FR_HIDDEN FR_THREAD_LOCAL uint64_t fr_membrane_n_large;
 
 /* ---- lent.c: the arrays of the outermost call, with references to both */
 struct fr_lent {
     struct fr_loan *loan;     /* tensor NULL: the array stays one */
     int             n, room, n_staying;
     int32_t        *slot;     /* by the array's address: number + 1; 2 * room of them, a power of two */
+    struct fr_loan *twin;     /* what was lent in a call that became plain: the array, and what its tensor became */
+    int             n_twins;
+    bool            has_parted;
 };
 /* An outermost call begins; the one that is about to end meanwhile, if any, is put aside. */
 void      fr_lent_begin(struct fr_lent *another);
@@ -27,14 +34,35 @@ void      fr_lent_end(int n_lent, const struct fr_lent *another);
 PyObject *fr_lent_come(PyObject *array);
 /* The array that the tensor is a loan of, borrowed; NULL: it is none. */
 PyObject *fr_lent_array(PyObject *tensor);
+/* The call becomes a plain one: all is computed, and tensors become arrays where they are. */
+bool      fr_lent_part(void);
+/* Whether it has; and from now on arrays come as tensors again. */
+bool      fr_lent_has_parted(void);
+void      fr_lent_resume(void);
 /* Before others may read or write what is lent: what is stored into it and what reads it is computed. */
 bool      fr_lent_settle(void);
+/* The same for the memory of one loan. */
+bool      fr_lent_open(PyObject *tensor);
+
+/* ---- plain.c */
+/* Whether this call of a function with that habit is to be plain from the beginning. */
+bool      fr_plain_is(struct fr_habit *, fr_args args, Py_ssize_t n_args);
+/* An outermost call begins, which may become plain (or not). */
+void      fr_plain_begin(const struct fr_habit *, bool may_be);
+/* Looks at the counts since the last look: a call that has been such a loop becomes plain. Called often. */
+bool      fr_plain_look(void);
+extern FR_HIDDEN FR_THREAD_LOCAL uint64_t fr_plain_look_at; /* nodes made: it is time to */
+/* And the other way. */
+void      fr_plain_resume(void);
+/* Notes what a call has counted, of which `became_plain` may be known. */
+void      fr_plain_judge(struct fr_habit *, const struct fr_call_counters *before, const struct fr_call_counters *after,
+                         bool became_plain);
 
 /* ---- membrane.c */
 /* The call: `names` are those of the last arguments. `describe` (may be NULL) is what explain() asks: it gets a list of
  * what would be computed at the end, and its result is the call's. */
-PyObject *fr_membrane_call(PyObject *function, struct fr_call_stats *, fr_args args, Py_ssize_t n_args, PyObject *names,
-                           PyObject *describe);
+PyObject *fr_membrane_call(PyObject *function, struct fr_call_stats *, struct fr_habit *, fr_args args, Py_ssize_t n_args,
+                           PyObject *names, PyObject *describe);
 extern PyMethodDef fr_membrane_methods[], fr_crossing_methods[];
 
 /* ---- crossing.c */

@@ -30,9 +30,13 @@ struct crossing {
 static PyObject *
 shown_tensor(struct crossing *c, PyObject *t)
 {
+    PyObject *lent = fr_membrane_is_active ? fr_lent_array(t) : NULL;
+
     for (size_t i = 0; i < c->guests.n; i++) /* twice the same is one array */
         if (c->guests.v[i].tensor == t)
             return Py_NewRef(c->guests.v[i].shown);
+    if (lent)
+        return fr_lent_open(t) ? fr_guests_add(&c->guests, t, Py_NewRef(lent)) : NULL;
     return fr_guests_add(&c->guests, t, fr_numpy_shown(t));
 }
 
@@ -261,6 +265,18 @@ come_back(struct crossing *c)
 
 /* ---- whose */
 
+/* Whether a class without a module is none of Python's: some that C makes say no name of one. */
+static bool
+is_nobodys(const PyTypeObject *type)
+{
+    PyObject   *builtins = PyImport_AddModule("builtins");  /* borrowed */
+    const char *name = type->tp_name;
+    size_t      n = strlen(name);
+
+    return builtins && !PyDict_GetItemString(PyModule_GetDict(builtins), name) && strcmp(name, "generator") != 0 &&
+           strcmp(name, "coroutine") != 0 && !(n > 9 && strcmp(name + n - 9, "_iterator") == 0) && strncmp(name, "dict_", 5) != 0;
+}
+
 bool
 fr_outside_is_strange(PyTypeObject *type)
 {
@@ -275,6 +291,7 @@ fr_outside_is_strange(PyTypeObject *type)
         root = PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, "."));
         yes = root && PyUnicode_CompareWithASCIIString(root, "frit") != 0 &&
               PyUnicode_CompareWithASCIIString(root, "__main__") != 0 && PySequence_Contains(known, root) == 0;
+        yes |= strcmp(text, "builtins") == 0 && is_nobodys(type);
     }
     PyErr_Clear();
     Py_XDECREF(root);
@@ -332,13 +349,20 @@ static bool
 settle(PyObject *func, fr_args args, Py_ssize_t n)
 {
     PyObject *of = PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
+    struct fr_err err;
     bool      is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
 
     if (!fr_membrane_is_active)
         return true;
     for (Py_ssize_t i = 0; i < n && is_free; i++)
         is_free = holds_nothing(args[i], 0);
-    return is_free || fr_lent_settle();
+    if (is_free)
+        return true;
+    /* All in one plan. */
+    if (!fr_lent_settle() || fr_errors_check(fr_loans_eval(NULL, 0, NULL, false, &err), &err) < 0)
+        return false;
+    fr_made_leave_all(); /* what has been stored where others may look */
+    return true;
 }
 
 static PyObject *

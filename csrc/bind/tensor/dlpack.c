@@ -356,7 +356,7 @@ from_dlpack(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (fr_args_parse(&from_signature, args, nargs, kw, s) < 0 || fr_args_device(s[1]) < 0)
         return NULL;
     if (fr_is_tensor(s[0]) && s[2] != Py_True)
-        return Py_NewRef(s[0]);
+        return PyObject_CallMethod(s[0], "view", NULL); /* another array over the same memory */
     capsule = ask(s[0], s[2]);
     if (!capsule)
         return NULL;
