@@ -406,6 +406,24 @@ def run():
     return first, [x for (x, w), _ in zip(it, range(2))], o.w.sum(), len(kept)
 """)
 
+case("""# lists of arrays, and numbers without axes, that have just been written
+G, H, L = [np.ones(1)], [np.array(1.25), np.ones((2, 1)), np.ones(2)[::-1]], [np.arange(3.0)]
+def pairs(xs):
+    ys = xs
+    yield xs
+    yield ys
+made = []
+def run():
+    G[0] += 2
+    got = np.array(G), np.sum(G), G[0] + G, G[0] > G
+    for v in H:
+        v += v
+    H[2][0] = H[0]
+    L[0][1] = np.max(H[1])
+    made.append(pairs(L[0]))
+    return got, np.full(3, 0.5) + L, H[2] * 1, made[0].gi_frame and made[0].gi_frame.f_locals["xs"] is L[0], next(made[-1]) is L[0]
+""")
+
 case("""# flags, and arrays that are kept by objects of others
 import collections, types
 params, seen = {"w": np.arange(4.0)}, collections.deque(maxlen=3)

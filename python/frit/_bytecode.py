@@ -128,7 +128,7 @@ def _numbers(names: str) -> Iterator[int]:
 
 TAKES_VALUE = frozenset(OP[name] for name in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"))
 LOAD_CONST, LOAD_GLOBAL, LOAD_DEREF, _LOAD_SMALL_INT = _numbers("LOAD_CONST LOAD_GLOBAL LOAD_DEREF LOAD_SMALL_INT")
-_LOAD_FAST, _STORE_FAST, _STORE_DEREF = _numbers("LOAD_FAST STORE_FAST STORE_DEREF")
+_LOAD_FAST, STORE_FAST, _STORE_DEREF, RETURN_GENERATOR = _numbers("LOAD_FAST STORE_FAST STORE_DEREF RETURN_GENERATOR")
 _LOAD_ATTR, _LOAD_METHOD, STORE_ATTR = _numbers("LOAD_ATTR LOAD_METHOD STORE_ATTR")
 BINARY_OP, BINARY_SLICE, IS_OP, IMPORT_NAME = _numbers("BINARY_OP BINARY_SLICE IS_OP IMPORT_NAME")
 BUILD_SLICE, BUILD_TUPLE, _LIST_EXTEND, _LIST_TO_TUPLE = _numbers("BUILD_SLICE BUILD_TUPLE LIST_EXTEND LIST_TO_TUPLE")
@@ -448,7 +448,7 @@ def changed_parameters(code: CodeType, more: Instead, in_cell: Instead) -> Inste
         if name in code.co_cellvars:
             out += [(LOAD_DEREF, i), *in_cell, (_STORE_DEREF, i)]
         else:
-            out += [(_LOAD_FAST, i), *more, (_STORE_FAST, i)]
+            out += [(_LOAD_FAST, i), *more, (STORE_FAST, i)]
     return out
 
 

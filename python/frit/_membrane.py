@@ -98,7 +98,11 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
             out[at] = deeper(_core.ITERATED, 1) + _SAME
         elif op in _FORMATS:
             out[at] = deeper(_core.SHOWN, _bytecode.formatted(this)) + _SAME
-        elif op in _RESUMES and arg == 0 and not entered:
+        elif op == _bytecode.RETURN_GENERATOR:      # what it is given, and what it stores, may stay in it
+            out[at] = _bytecode.changed_parameters(code, leave, leave) + _SAME
+        elif suspends and op == _bytecode.STORE_FAST:
+            out[at] = leave + _SAME
+        elif op in _RESUMES and arg == 0 and not entered and not suspends:
             entered = True
             out[at] = _SAME + _bytecode.changed_parameters(code, come, leave)
     for at in merged:

@@ -129,15 +129,26 @@ fr_numpy_defers(PyObject *o)
     return PyArray_Check(o) ? fr_numpy_is_subclass(o) : PyArray_GetPriority(o, NPY_SCALAR_PRIORITY) > 0;
 }
 
+/* Before NumPy reads arrays that may see memory of tensors: what is stored there is there. */
+static bool
+flush(void)
+{
+    struct fr_err err;
+
+    return fr_errors_check(fr_runtime_flush(&err), &err) == 0;
+}
+
 PyObject *
 fr_numpy_from_any(PyObject *o)
 {
-    return PyArray_FromAny(o, NULL, 0, 0, 0, NULL);
+    return !flush() ? NULL : PyArray_FromAny(o, NULL, 0, 0, 0, NULL);
 }
 
 PyObject *
 fr_numpy_from_items(PyObject *list, fr_dtype d)
 {
+    if (!flush())
+        return NULL;
     Py_INCREF(fr_numpy_descrs[d]);
     return PyArray_FromAny(list, fr_numpy_descrs[d], 0, 0, NPY_ARRAY_FORCECAST, NULL);
 }
@@ -145,6 +156,8 @@ fr_numpy_from_items(PyObject *list, fr_dtype d)
 int
 fr_numpy_pack(fr_dtype d, void *bytes, PyObject *value)
 {
+    if (PyArray_Check(value) && !flush())
+        return FR_VALUE_ERROR;
     memset(bytes, 0, 16);
     return PyArray_Pack(fr_numpy_descrs[d], bytes, value) < 0 ? FR_VALUE_ERROR : FR_VALUE_OK;
 }
