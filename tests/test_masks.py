@@ -324,6 +324,82 @@ def test_arrays_of_integers(seed):
     assert ours > 0.6 * calls
 
 
+def key_with_masks(rng, shape):
+    """An item for each axis, or fewer; masks of one or two axes, and what stands side by side with them."""
+    key, axis = [], 0
+    while axis < len(shape):
+        kind = rng.choice(["mask", "mask", "mask2", "whole", "whole", "slice", "integer", "index", "list"])
+        n = shape[axis]
+        if kind == "mask2" and axis + 1 < len(shape) and rng.random() < 0.5:
+            key.append(rng.random(shape[axis:axis + 2]) < rng.choice(DENSITY))
+            axis += 2
+            continue
+        one = {"whole": slice(None), "slice": slice(0, n, 2), "integer": int(rng.integers(-n, n)),
+               "index": rng.integers(-n, n, int(rng.integers(1, 4)))}
+        key.append(one[kind] if kind in one else (rng.random(n) < rng.choice(DENSITY)).tolist() if kind == "list" else
+                   rng.random(n) < rng.choice(DENSITY))
+        axis += 1
+    if rng.random() < 0.3:
+        key = key[:-1] or key
+    if rng.random() < 0.3:
+        at = int(rng.integers(0, len(key) + 1))
+        key[at:at + int(rng.integers(0, 2))] = [Ellipsis]
+    if rng.random() < 0.1:
+        key.insert(int(rng.integers(0, len(key) + 1)), None)
+    return tuple(key)
+
+
+def test_masks_among_other_items():
+    rng, calls, ours = np.random.default_rng(7), 0, 0
+    for k in range(1000):
+        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
+        a = data(rng, shape, str(rng.choice(["f8", "i4", "?", "u1"])))
+        a = a.T if k % 7 == 0 else a
+        key = key_with_masks(rng, a.shape)
+        mine = tuple(frit.asarray(i) if isinstance(i, np.ndarray) and k % 2 else i for i in key)
+        t, b, before = frit.asarray(a), a.copy("K"), handed()
+        try:
+            want = b[key]
+        except IndexError as e:
+            with pytest.raises(IndexError):
+                t[mine]
+            with pytest.raises(IndexError):
+                t[mine] = 1
+            assert_same(t, a, what=str(e))
+            continue
+        assert_same(t[mine], want, what=(shape, key))
+        if want.size:
+            got = zip(np.asarray(t[mine]).strides, want.strides, want.shape)
+            assert all(p == q for p, q, n in got if n > 1), (shape, key)
+        v = data(rng, want.shape, str(a.dtype)) if want.ndim and k % 3 else a.dtype.type(1)
+        t[mine] = v if k % 3 else 1
+        b[key] = v
+        assert_same(t, b, what=(shape, key))
+        calls, ours = calls + 1, ours + (handed() == before)
+    assert ours > 0.6 * calls
+
+
+def test_masks_of_a_few_axes_are_ours(alone):
+    rng = np.random.default_rng(3)
+    a, g = rng.standard_normal((30, 20)), rng.standard_normal((6, 5, 4))
+    m, q, i = rng.random(30) < 0.5, rng.random(20) < 0.5, rng.integers(0, 20, 30)
+    b, t, h, u = a.copy(), frit.asarray(a), g.copy(), frit.asarray(g)
+    for k in ((m, slice(None)), (slice(None), q), (..., q), (m, 0), (m, slice(1, 5)), (m, i[m])):
+        assert_same(t[k], b[k])
+        for x in (t, b):
+            x[k] += 2
+            x[k] *= x[k] > 0
+            x[k] = 1.5
+        assert_same(t, b)
+    two = rng.random((5, 4)) < 0.5
+    for k in ((slice(None), two), (1, two[:, 0]), (..., two), (0, two)):
+        assert_same(u[k], h[k])
+        for x in (u, h):
+            x[k] -= 1
+            x[k] = -0.0
+        assert_same(u, h)
+
+
 def test_arrays_of_integers_that_are_numpys_no_more(alone):
     a = np.arange(24.0).reshape(4, 6)
     i, j = np.array([3, 1, 1, -1]), np.array([0, 5, 5, 0])

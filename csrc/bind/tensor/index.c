@@ -2,8 +2,8 @@
  *
  * Integers, slices, ellipses and new axes make windows: no computation. Arrays of integers that stand side by side are
  * a lazy take, their values checked here, and where something is assigned, that is done here (take.c). So it is with a
- * mask that is the whole key (mask.c); only t[mask] = number is lazy. Everything else (a mask among slices, arrays apart
- * from each other) is NumPy's, on evaluated data. */
+ * mask beside whole slices (mask.c); only t[mask] = number is lazy. Any other mask is what it is to NumPy, too: the
+ * indices of what is true in it. Everything else (arrays apart from each other) is NumPy's, on evaluated data. */
 #include <string.h>
 
 #include "bind/numpy/npy.h"
@@ -212,9 +212,11 @@ window_of(const struct fr_tensor *t, const struct window *w)
 
 enum { MAX_ARRAYS = 8 };
 
-/* Arrays of integers side by side, as a key has them: `index` along `axis` of `t` and those after it. */
+/* Arrays of integers side by side, as a key has them: `index` along `axis` of `t` and those after it. One that a mask
+ * became has no value, but a `place`. */
 struct arrays {
     struct fr_value         value[MAX_ARRAYS];
+    struct fr_tensor        place[MAX_ARRAYS];
     const struct fr_tensor *index[MAX_ARRAYS];
     int                     n, axis;
     struct fr_tensor        t;         /* self, or a window where slices and integers choose first */
@@ -223,9 +225,70 @@ struct arrays {
 static void
 clear_arrays(struct arrays *a)
 {
-    for (int i = 0; i < a->n; i++)
+    for (int i = 0; i < a->n; i++) {
         fr_value_clear(&a->value[i]);
+        fr_tensor_clear(&a->place[i]);
+    }
     fr_tensor_clear(&a->t);
+}
+
+/* Of the array that is indexed, how many axes an item of a key is for. A list of lists counts as one. */
+static int
+n_axes_of(PyObject *o)
+{
+    if (o == Py_None || o == Py_Ellipsis)
+        return 0;
+    if (fr_is_tensor(o))
+        return fr_of(o)->dtype == FR_BOOL ? fr_of(o)->layout->ndim : 1;
+    return fr_numpy_is_array(o) && fr_numpy_array_dtype(o) == FR_BOOL ? PyArray_NDIM(fr_array(o)) : 1;
+}
+
+/* Puts the places of the mask a->value[a->n], which is cleared, among the arrays, if it is one of the axes of `l` from
+ * `axis` on; of all axes it is mask.c's. Returns an FR_VALUE_*. */
+static int
+add_mask(struct arrays *a, const struct fr_layout *l, int axis)
+{
+    const struct fr_tensor *mask = a->value[a->n].arg.t;
+    int                     n = mask->layout->ndim, st = FR_VALUE_FALLBACK;
+
+    if (axis + n <= l->ndim && n < l->ndim && a->n + n <= MAX_ARRAYS &&
+        !memcmp(fr_layout_dims(mask->layout), fr_layout_dims(l) + axis, (size_t)n * sizeof(int64_t)))
+        st = fr_mask_places(mask, &a->place[a->n]) < 0 ? FR_VALUE_ERROR : FR_VALUE_OK;
+    fr_value_clear(&a->value[a->n]);
+    for (int k = 0; st == FR_VALUE_OK && k < n; k++) {
+        memset(&a->value[a->n], 0, sizeof *a->value);
+        a->index[a->n] = &a->place[a->n];
+        a->n++;
+    }
+    return st;
+}
+
+/* Adds an item of a key, which is of the axes of self from *axis on, as arrays. Returns an FR_VALUE_*. */
+static int
+add_arrays(PyObject *self, PyObject *item, struct arrays *a, int *axis)
+{
+    const struct fr_tensor *index;
+    int                     st, n = a->n;
+
+    if (a->n == MAX_ARRAYS || PyBool_Check(item))
+        return FR_VALUE_FALLBACK;
+    if ((st = fr_value_tensor(item, &a->value[n])) != FR_VALUE_OK)
+        return st;
+    index = a->value[n].arg.t;
+    if (index->layout->ndim != 0 && fr_dtype_is_int(index->dtype)) {
+        a->place[n].storage = NULL;
+        a->index[n] = index;
+        a->n++;
+        ++*axis;
+        return FR_VALUE_OK;
+    }
+    if (index->layout->ndim == 0 || index->dtype != FR_BOOL || n_axes_of(item) != index->layout->ndim) {
+        fr_value_clear(&a->value[n]);
+        return FR_VALUE_FALLBACK;
+    }
+    st = add_mask(a, fr_of(self)->layout, *axis);
+    *axis += a->n - n;
+    return st;
 }
 
 /* The key as arrays of integers side by side, beside slices; integers among them choose first. Returns an FR_VALUE_*;
@@ -233,10 +296,10 @@ clear_arrays(struct arrays *a)
 static int
 parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
 {
-    PyObject     *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL}, *whole;
+    PyObject     *single[1] = {key}, **items = single, *plain[3 * FR_MAX_DIMS] = {NULL}, *whole;
     struct fr_err err;
     struct window w = {.ndim = 0};
-    int           n = 1, first = -1, last = -1, st = FR_VALUE_FALLBACK, at = 0;
+    int           n = 1, n_plain = 0, last = -1, st = FR_VALUE_FALLBACK, at = 0, axis = 0;
     bool          ellipsis = false;
 
     a->n = 0;
@@ -251,46 +314,41 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
     for (int i = 0; i < n; i++) {
         enum item kind = classify(items[i]);
 
-        plain[i] = items[i];
         if (kind == ITEM_OTHER) {
-            const struct fr_tensor *index;
+            int first = a->n;
 
-            if (a->n == MAX_ARRAYS || PyBool_Check(items[i]))
+            if ((st = add_arrays(self, items[i], a, &axis)) != FR_VALUE_OK)
                 goto out;
-            st = fr_value_tensor(items[i], &a->value[a->n]);
-            if (st != FR_VALUE_OK)
-                goto out;
-            a->index[a->n] = index = a->value[a->n].arg.t;
-            a->n++;
             st = FR_VALUE_FALLBACK;
-            if (!fr_dtype_is_int(index->dtype) || index->layout->ndim == 0)
-                goto out;
-            plain[i] = whole;
             if (a->axis < 0)
                 a->axis = at;
-            at++;
-        } else if (kind == ITEM_SLICE || kind == ITEM_NEWAXIS) {
-            at++;
-        } else if (kind == ITEM_ELLIPSIS) {
-            if (ellipsis)
+            at += a->n - first;
+            for (int k = first; k < a->n; k++)
+                plain[n_plain++] = whole;
+        } else {
+            plain[n_plain++] = items[i];
+            at += kind == ITEM_SLICE || kind == ITEM_NEWAXIS;
+            axis += n_axes_of(items[i]);
+        }
+        if (kind == ITEM_ELLIPSIS) {
+            int skipped = fr_of(self)->layout->ndim;
+
+            for (int k = 0; k < n; k++)
+                skipped -= n_axes_of(items[k]);
+            if (ellipsis || skipped < 0)
                 goto out;
             ellipsis = true;
-            if (a->axis < 0) { /* the arrays come after it: their axis counts from the end */
-                int taken = 0;
-                for (int k = 0; k < n; k++)
-                    taken += k != i && classify(items[k]) != ITEM_NEWAXIS;
-                at += fr_of(self)->layout->ndim - taken;
-            }
+            axis += skipped;
+            at += skipped;
         }
         /* Integers count as arrays: they must stand with the others. */
         if (kind == ITEM_OTHER || kind == ITEM_INTEGER) {
             if (last >= 0 && last != i - 1)
                 goto out;
-            first = first < 0 ? i : first;
             last = i;
         }
     }
-    switch (parse_tuple(fr_of(self)->layout, plain, n, &w)) {
+    switch (parse_tuple(fr_of(self)->layout, plain, n_plain, &w)) {
     case KIND_ERROR: st = FR_VALUE_ERROR; goto out;
     case KIND_WINDOW: break;
     default: goto out;
@@ -328,21 +386,33 @@ get_taken(PyObject *self, PyObject *key, PyObject **result)
     return st;
 }
 
+/* A number, which may be written in any order. */
+static bool
+is_number(PyObject *o)
+{
+    return fr_is_tensor(o) ? fr_of(o)->layout->ndim == 0 : PyFloat_Check(o) || PyLong_Check(o) || fr_numpy_is_scalar(o);
+}
+
 static int
 set_taken(PyObject *self, PyObject *key, PyObject *value)
 {
     struct arrays a;
     int           st = parse_arrays(self, key, &a);
+    bool          any_order = true;
 
-    /* NumPy writes in the order in which arrays lie, which our copies of them may have another one of. */
+    /* NumPy writes in the order in which arrays lie, which our copies of them may have another one of. Places of a mask
+     * are each another one. */
+    for (int i = 0; i < a.n; i++)
+        any_order &= !a.value[i].object;
+    any_order |= is_number(value);
     for (int i = 0; i < a.n && st == FR_VALUE_OK; i++) {
         PyObject *o = a.value[i].object;
 
-        if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_chosen_meets(&a.t, o))
+        if (o && ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o)) && !any_order) || fr_chosen_meets(&a.t, o)))
             st = FR_VALUE_FALLBACK;
     }
     if (st == FR_VALUE_OK)
-        st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
+        st = fr_take_assign(&a.t, a.index, a.n, a.axis, value, any_order);
     clear_arrays(&a);
     return st;
 }

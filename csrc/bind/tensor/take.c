@@ -64,19 +64,27 @@ fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, i
     return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
 }
 
+/* Whether the elements of an array of indices lie in the order in which they are walked. */
+static bool
+is_in_order(const struct fr_layout *l)
+{
+    return l->c_contig || (l->ndim == 1 && fr_layout_strides(l)[0] > 0);
+}
+
 /* Whether values are written in the order in which the indices lie: NumPy walks along the memory of all arrays
  * together, and where an element is chosen twice, the last one stays. */
 static bool
 goes_in_order(const struct fr_tensor *const *index, int n, const struct fr_tensor *value)
 {
     for (int i = 0; i < n; i++)
-        if (!index[i]->layout->c_contig || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
+        if (!is_in_order(index[i]->layout) || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
             return false;
     return value->layout->c_contig || value->layout->ndim <= 1;
 }
 
 int
-fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value)
+fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value,
+               bool any_order)
 {
     const struct fr_tensor *all[FR_MAX_DIMS + 2];
     struct fr_tensor        joint = {.storage = NULL}, merged = {.storage = NULL}, v;
@@ -90,7 +98,7 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     memcpy(all, index, (size_t)n * sizeof *all);
     all[n] = &v;
     all[n + 1] = t;
-    st = goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
+    st = any_order || goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
     if (st == FR_OK) {
         fr_chosen_sync(all, n + 2);
         st = fr_tensor_eval(all, n + 2, &err);
