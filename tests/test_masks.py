@@ -400,6 +400,104 @@ def test_masks_of_a_few_axes_are_ours(alone):
         assert_same(u, h)
 
 
+def places(rng, shape):
+    """A key of arrays side by side, each place often more than once: they broadcast, in any order in memory."""
+    n = int(rng.integers(1, len(shape) + 1))
+    axis = int(rng.integers(0, len(shape) - n + 1))
+    many = tuple(int(k) for k in rng.integers(0, 6, rng.integers(1, 3)))
+    index = [rng.integers(-shape[axis + k], shape[axis + k], many) for k in range(n)]
+    if rng.random() < 0.3:
+        index[0] = index[0][..., :1]
+    if rng.random() < 0.3:
+        index[-1] = np.asfortranarray(index[-1]) if rng.random() < 0.5 else index[-1][::-1]
+    key = (slice(None),) * axis + tuple(index)
+    return key if len(key) > 1 or rng.random() < 0.5 else key[0]
+
+
+def wide(rng, shape, dtype):
+    with np.errstate(all="ignore"):
+        return (rng.standard_normal(shape) * 10.0**rng.integers(-9, 9, shape)).astype(dtype)
+
+
+def test_ufunc_at_goes_from_place_to_place():
+    rng, calls, ours = np.random.default_rng(11), 0, 0
+    for k in range(800):
+        dtype = str(rng.choice(["f4", "f8", "f8", "i4", "i8", "u4", "u8", "f2", "c16", "?"]))
+        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
+        a = data(rng, shape, dtype) if dtype[0] in "iu?" else wide(rng, shape, dtype)
+        key = key_with_masks(rng, shape) if rng.random() < 0.2 else places(rng, shape)
+        try:
+            v = wide(rng, a[key].shape, "f8")
+        except IndexError:
+            v = np.float64(1)
+        v = v.astype(dtype if rng.random() < 0.8 else rng.choice(["i2", "f8", "i8"])) if dtype != "?" else v > 0
+        forms = [v, v, v, v[:1] if v.ndim else v, v.T.copy().T, 3, 0.7, True, np.float32(0.1), np.int8(-3), [1]]
+        v = forms[int(rng.integers(0, len(forms)))]
+        f = [np.add, np.add, np.add, np.subtract, np.subtract, np.multiply, np.maximum][int(rng.integers(0, 7))]
+        t, b, before = frit.asarray(a), a.copy(), sum(frit.stats()["fallbacks"].values())
+        mine = frit.asarray(v) if isinstance(v, np.ndarray) and k % 2 else v
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                assert f.at(b, key, v) is None
+            except Exception as e:
+                with pytest.raises(type(e)):
+                    f.at(t, key, mine)
+            else:
+                assert f.at(t, key, mine) is None
+                calls, ours = calls + 1, ours + (sum(frit.stats()["fallbacks"].values()) == before)
+        assert_same(t, b, what=(f, dtype, shape, key, v))
+    assert ours > 0.2 * calls
+
+
+def test_ufunc_at_warns_as_numpy_does():
+    big, i = np.array([1e308, -1e308, np.inf, 1.0]), np.array([0, 0, 3])
+
+    def f(z, v):
+        np.add.at(z, i, v)
+        return z * 2
+    cases = [np.array([1e308, 0, 1]), np.array([1.0, -np.inf, 2]), np.array([1.0, 2, 3]), np.array([np.inf, -np.inf, np.nan])]
+    for at in (np.add.at, np.subtract.at):
+        for v in cases:
+            heard = []
+            for x in (big.copy(), frit.asarray(big)):
+                with warnings.catch_warnings(record=True) as w:
+                    warnings.simplefilter("always")
+                    at(x, i, v)
+                heard.append([(str(m.message), m.category, m.filename, m.lineno) for m in w])
+                with np.errstate(over="raise", invalid="raise"):
+                    try:
+                        at(x, i, v)
+                        heard[-1].append("nothing")
+                    except FloatingPointError as e:
+                        heard[-1].append(str(e))
+            assert heard[0] == heard[1]
+
+
+def test_ufunc_at_in_calls():
+    def embed(w, b, rows, dy):
+        dw, db = np.zeros_like(w), np.zeros_like(b)
+        np.add.at(dw, rows, dy * 2)
+        np.subtract.at(db, rows, dy.sum(1))
+        w -= np.tanh(dw) * 0
+        w -= 0.1 * dw
+        return db * 2, w + 1
+    fast, rng = frit.accelerate(embed), np.random.default_rng(0)
+    w, b = rng.standard_normal((50, 16)), rng.standard_normal(50)
+    u, c = w.copy(), b.copy()
+    for k in range(20):
+        rows, dy = rng.integers(0, 50, 30 + k % 3), rng.standard_normal((30 + k % 3, 16))
+        for g, h in zip(fast(w, b, rows, dy), embed(u, c, rows, dy)):
+            assert_same(g, h)
+        assert_same(w, u)
+        assert fast.stats.fallbacks == 0
+    rows = rng.integers(0, 50, 30)
+    rows[3] = 50
+    with pytest.raises(IndexError):
+        fast(w, b, rows, dy[:30])
+    assert_same(w, u)
+
+
 def test_arrays_of_integers_that_are_numpys_no_more(alone):
     a = np.arange(24.0).reshape(4, 6)
     i, j = np.array([3, 1, 1, -1]), np.array([0, 5, 5, 0])

@@ -2,8 +2,11 @@
  *
  * A take is a lazy node, but its indices are looked at when it is traced, because NumPy's IndexError belongs to that
  * line: a pending index is computed then. Several arrays of indices become one over their axes merged. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/fpe.h"
 #include "bind/tensor/tensor.h"
 
 /* Merges n axes of t from `axis` on into one. FR_ENOTSUP if that is no window. */
@@ -82,14 +85,39 @@ goes_in_order(const struct fr_tensor *const *index, int n, const struct fr_tenso
     return value->layout->c_contig || value->layout->ndim <= 1;
 }
 
+/* NumPy's warnings of what was raised. It says them itself, of numbers that raise the same. */
+static int
+warn(fr_op op, unsigned raised)
+{
+    static const struct {
+        unsigned flag;
+        double   a, b;
+    } example[] = {{FR_FPE_OVER, DBL_MAX, DBL_MAX}, {FR_FPE_INVALID, HUGE_VAL, -HUGE_VAL}};
+
+    for (size_t i = 0; i < FR_LEN(example); i++) {
+        PyObject *f, *got = NULL;
+
+        if (!(raised & example[i].flag))
+            continue;
+        if ((f = fr_numpy_attr(fr_op_info[op].name)))
+            got = PyObject_CallFunction(f, "dd", example[i].a, op == FR_OP_subtract ? -example[i].b : example[i].b);
+        Py_XDECREF(f);
+        Py_XDECREF(got);
+        if (!got)
+            return -1;
+    }
+    return 0;
+}
+
 int
 fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value,
-               bool any_order)
+               bool any_order, fr_op op)
 {
     const struct fr_tensor *all[FR_MAX_DIMS + 2];
     struct fr_tensor        joint = {.storage = NULL}, merged = {.storage = NULL}, v;
     struct fr_err           err;
     fr_status               st;
+    unsigned                raised = 0;
     int                     got;
 
     FR_TRACE_HERE();
@@ -106,12 +134,14 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     if (st == FR_OK)
         st = join(t, index, n, axis, &merged, &joint, &err);
     if (st == FR_OK)
-        st = fr_choose_scatter(&merged, &joint, axis, &v, &err);
+        st = fr_choose_scatter(&merged, &joint, axis, &v, op, &raised, &err);
     fr_tensor_clear(&joint);
     fr_tensor_clear(&merged);
     fr_tensor_clear(&v);
     if (st == FR_ENOTSUP || st == FR_EINDEX) /* which error comes first is NumPy's to say */
         return FR_VALUE_FALLBACK;
+    if (st == FR_OK && op != FR_OP_store && raised)
+        return warn(op, raised);
     return fr_errors_check(st, &err);
 }
 

@@ -122,10 +122,10 @@ PyObject *fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyOb
  * order as in fr_trace_take. FR_VALUE_*. */
 int       fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
                         char order, PyObject **result);
-/* The same as the target of an assignment, now; any_order: no place gets two values that differ. FR_VALUE_FALLBACK:
- * nothing was written. */
+/* The same as the target of an assignment, now; any_order: no place gets two values that differ. An op that is not
+ * FR_OP_store joins what is there with the value, as a ufunc's `at` does. FR_VALUE_FALLBACK: nothing was written. */
 int       fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
-                         PyObject *value, bool any_order);
+                         PyObject *value, bool any_order, fr_op op);
 
 /* ---- shape.c */
 /* The shape that `o` asks of t's elements, -1 filled in. */
