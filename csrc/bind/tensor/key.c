@@ -109,7 +109,7 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
     if (!(whole = PySlice_New(NULL, NULL, NULL)))
         return FR_VALUE_ERROR;
     for (int i = 0; i < n; i++) {
-        enum fr_item kind = fr_index_classify(items[i]);
+        enum fr_item kind = fr_window_classify(items[i]);
 
         if (kind == FR_ITEM_OTHER) {
             int first = a->n;
@@ -145,7 +145,7 @@ parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
             last = i;
         }
     }
-    switch (fr_index_parse(fr_of(self)->layout, plain, n_plain, &w)) {
+    switch (fr_window_parse(fr_of(self)->layout, plain, n_plain, &w)) {
     case FR_KIND_ERROR: st = FR_VALUE_ERROR; goto out;
     case FR_KIND_WINDOW: break;
     default: goto out;
