@@ -32,6 +32,10 @@ CALLS = {
     "gradient": [((V,), {}), ((X, 0.5), {}), ((X,), {"axis": 1, "edge_order": 2})],
     "trapezoid": [((X,), {}), ((X, V), {}), ((X,), {"dx": 0.1, "axis": 0})],
     "select": [(([X > 1, X < 0], [X, Y]), {}), (([B, ~B], [X, 0]), {"default": 2})],
+    "ix_": [((K[0], K[1, :3]), {}), ((B[0], K[0]), {}), ((B[0],), {})],
+    "extract": [((B, X), {}), ((I, X), {}), ((B[0], V), {})],
+    "piecewise": [((X, [X < 0, X > 1], [lambda x: -x, lambda x: x * x, 0.5]), {}), ((X, [B, ~B], [1, -1]), {}),
+                  ((X, [B], [lambda x, k: x + k, lambda x, k: x - k], 3), {}), ((V, V < 0, [lambda x: x, 7]), {})],
     "sinc": [((X,), {}), ((np.zeros(3),), {})],
     "angle": [((Z,), {}), ((X,), {"deg": True})],
     "isclose": [((X, Y), {}), ((N, N), {"equal_nan": True}), ((X, X + 1e-9), {})],
@@ -73,7 +77,7 @@ CALLS = {
 # Whose steps are frit's own functions with their own last bits, or matrix products.
 NOT_EXACT = {"sinc", "angle", "unwrap", "linalg.norm"}
 # Among whose steps is one that is NumPy's.
-HANDED = {"array_equal"}
+HANDED = {"array_equal", "piecewise"}
 
 
 def find(module, name):
@@ -120,6 +124,101 @@ def test_numpys_bits_from_the_graph(name):
         same(got, want, name)
         same(by_protocol, want, name)
         assert name in HANDED or not handed, (args, kwargs, frit.stats()["fallbacks"])
+
+
+VIEWS = [lambda a: a, lambda a: a.T, lambda a: a[::2, 1:], lambda a: a[0], lambda a: a[:, :0], lambda a: a[::-1]]
+
+
+def both(f, *arrays):
+    """What f gives for arrays and for tensors, an exception's type and text among it, and what has become of the first."""
+    found = []
+    for given in ([np.array(a) if isinstance(a, np.ndarray) else a for a in arrays], [tensors(a) for a in arrays]):
+        try:
+            found.append((f(*given), given[0]))
+        except Exception as e:
+            found.append(((type(e), str(e)), given[0]))
+    (want, a), (got, t) = found
+    if isinstance(want, tuple) or want is None:
+        assert got == want, arrays
+    else:
+        assert_same(got, want, what=arrays)
+        assert [s for s, n in zip(got.strides, want.shape) if n > 1] == [s for s, n in zip(want.strides, want.shape) if n > 1]
+        assert got.flags.writeable == want.flags.writeable
+    assert_same(t, a)
+
+
+@pytest.fixture
+def alone():
+    before = frit.stats()["fallbacks"]
+    yield
+    assert frit.stats()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "?", "c8"])
+def test_windows_that_slide(dtype, alone):
+    swv = np.lib.stride_tricks.sliding_window_view
+    for view in VIEWS:
+        for shape, axis in ((3, None), ((2, 3), None), (2, 0), ((2, 2), (0, 0)), ((1, 2), (1, 0)), (1, -1), (9, 0), ((), ()), (-1, 0)):
+            both(lambda a: swv(view(a), shape, axis), X.astype(dtype))
+            both(lambda a: swv(view(a + a), shape, axis).sum(-1), X.astype(dtype))
+    t = frit.asarray(X)
+    w = swv(t, (2, 2))
+    t[0, 1] = 5
+    assert w[0, 0, 0, 1] == 5 and w[0, 1, 0, 0] == 5
+    with pytest.raises(ValueError):
+        w[0] = 1
+
+
+def test_windows_that_slide_fuse():
+    def f(x):
+        return np.lib.stride_tricks.sliding_window_view(x * 1.5 + 1, (3, 3)).max(axis=(2, 3)) * 2
+    g, x = frit.accelerate(f), R.standard_normal((60, 70))
+    for _ in range(6):
+        assert_same(g(x), f(x))
+    assert g.stats.fallbacks == 0 and g.stats.syncs == 0 and g.stats.calls == 6
+
+
+def test_compress(alone):
+    for axis in (None, 0, 1, -1):
+        n = 48 if axis is None else X.shape[axis]
+        for m in (np.arange(n) % 3 == 0, np.zeros(n, bool), np.ones(n - 1, bool)):
+            for a in (X, I, B, Z, X.T.copy().T):
+                both(lambda x, c: np.compress(c, x, axis), a, m)
+
+
+def test_what_is_put_by_masks(alone):
+    for a in (X, X.astype("f4"), Z):
+        for v in (1.5, [2.5], 3, [4]):
+            both(np.place, a, B, v)
+            both(np.putmask, a, B, v) if type(v) is not list else None
+        both(np.putmask, a, B, (Y * 2).astype(a.dtype))
+        both(lambda x: np.putmask(x[::2], x[::2] > x[1::2], x[1::2]), a)
+    both(np.place, I, B, 3)
+    both(np.putmask, I, B, I * 2)
+    both(np.putmask, B, B, ~B)
+
+
+def test_what_is_put_by_numpy():
+    for v in ([1.0, 2.0], [], np.arange(3.0), 1e300, True, "x", None, 2j, np.ones((6, 8), "f4"), np.ones(9)):
+        for f in (np.place, np.putmask):
+            both(f, X, B, v)
+            both(f, I, B, v)
+            both(f, X, B[0], v)
+    both(np.place, X, B.astype(int), 2.0)
+
+
+def test_choose():
+    k = I % 3
+    before = frit.stats()["fallbacks"]
+    for a in (X, X.astype("f4"), I, B, Z):
+        both(np.choose, k, [a, a + a, a * a])
+        both(np.choose, k % 2, (a, ~a if a.dtype == bool else -a))
+        both(np.choose, k * 0, [a])
+    assert frit.stats()["fallbacks"] == before
+    for choices in ([X, Y], [X, 1, 2], [X, I, Y], [X.T.copy().T, Y, X], [V, X, Y], []):
+        both(np.choose, k, choices)
+    both(np.choose, -k, [X, Y, X])
+    both(lambda j: np.choose(j, [X, Y], mode="wrap"), k)
 
 
 def test_what_is_numpys_after_all():

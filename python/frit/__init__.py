@@ -17,7 +17,7 @@ _INTERNAL = frozenset({
     "Accelerated", "CallStats", "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "are_kept", "borrow", "cache_clear",
     "cache_info", "call_depth", "config_get", "config_list", "config_set", "conversion", "counters", "end_loans", "enter_call",
     "eval_left", "explain_text", "give_back", "leave_call", "memory_trim", "name_modules", "numbers_at_once",
-    "numpy_call", "op_table", "outside", "reaches", "set_items", "share", "shown", "site_here", "site_text", "stats_reset",
+    "numpy_call", "op_table", "outside", "reaches", "set_items", "share", "shown", "site_here", "site_text", "stats_reset", "strided",
     "type_of", "wait_compiles"})
 
 

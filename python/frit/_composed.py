@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from . import _core
 from ._namespace import TENSORS, ndarray, ours
 from ._numpy import named
 from ._rewrite import rewrite
@@ -23,6 +24,8 @@ from ._rewrite import rewrite
 def _is_broadcast(x: Any) -> bool:
     return any(step == 0 and n > 1 for step, n in zip(x.strides, x.shape))
 
+
+_DTYPES = frozenset(map(numpy.dtype, named("dtype")))
 
 # What is NumPy's after all: writing into the parts of complex numbers by masks; out=..., of which NumPy's
 # protocol does not tell.
@@ -52,6 +55,7 @@ def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int,
     chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
     instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
+    instead[id(numpy.lib.stride_tricks.as_strided)] = _as_strided
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -137,11 +141,81 @@ def _nan_to_num(written: Callable[..., Any]) -> Callable[..., Any]:
     return nan_to_num
 
 
-def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
+    """Windows into which nobody writes are windows of the tensor."""
+    view = NotImplemented
+    if type(x) in TENSORS and shape is not None and strides is not None and not writeable:
+        view = _core.strided(x, tuple(shape), tuple(strides))
+    return numpy.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable) if view is NotImplemented else view
+
+
+def _sliding_window_view(written: _Composed) -> Callable[..., Any]:
     """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
-    if not writeable or type(x) not in TENSORS:
+    theirs = numpy.lib.stride_tricks.sliding_window_view
+
+    def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+        if type(x) not in TENSORS:
+            return NotImplemented
+        if writeable:
+            return theirs(numpy.asarray(x), window_shape, axis, writeable=True)
+        return written(x)(x, window_shape, axis, subok=subok)
+    return sliding_window_view
+
+
+def _is_mask(x: Any, ndim: int | None = None) -> bool:
+    return (type(x) in TENSORS or type(x) is numpy.ndarray) and x.dtype == bool and x.ndim == (ndim or x.ndim)
+
+
+def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """What a mask chooses, by its indices. NumPy has words for one that is too long."""
+    if type(a) not in TENSORS or not _is_mask(condition, 1) or out is not None or not a.ndim or type(axis) not in (int, type(None)):
         return NotImplemented
-    return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
+    if axis is not None and not -a.ndim <= axis < a.ndim or len(condition) > (a.size if axis is None else a.shape[axis]):
+        return NotImplemented
+    return ours["take"](a, ours["nonzero"](condition)[0], axis=axis)
+
+
+def _one_number(x: Any, kinds: str) -> Any:
+    """The number that is meant by a list of it, as np.place takes them, if arrays of these kinds take it as it is; or None."""
+    x = x[0] if type(x) in (list, tuple) and len(x) == 1 else x
+    return x if type(x) is float and kinds in "fc" or type(x) is int and kinds in "ifc" and abs(x) < 1 << 7 else None
+
+
+def _place(arr: Any, mask: Any, vals: Any) -> Any:
+    value = _one_number(vals, arr.dtype.kind) if type(arr) in TENSORS and arr.ndim else None
+    if value is None or not _is_mask(mask) or mask.shape != arr.shape:
+        return NotImplemented
+    arr[mask] = value
+
+
+def _putmask(a: Any, mask: Any, values: Any) -> Any:
+    if type(a) not in TENSORS or not a.ndim or not _is_mask(mask) or mask.shape != a.shape:
+        return NotImplemented
+    number = _one_number(values, a.dtype.kind)
+    if number is not None:
+        a[mask] = number
+    elif (type(values) in TENSORS or type(values) is numpy.ndarray) and values.dtype == a.dtype and values.shape == a.shape:
+        a[...] = ours["where"](mask, values, a)
+    else:
+        return NotImplemented
+
+
+def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """One choice or another, of arrays of one dtype and shape; that there are as many is looked at."""
+    if type(a) not in TENSORS or a.dtype.kind not in "iu" or not a.size or out is not None or mode != "raise":
+        return NotImplemented
+    if type(choices) not in (list, tuple) or not 0 < len(choices) <= 32:
+        return NotImplemented
+    for c in choices:
+        if (type(c) not in TENSORS and type(c) is not numpy.ndarray or c.dtype not in _DTYPES or c.dtype != choices[0].dtype
+                or c.shape != a.shape or not c.flags.c_contiguous):
+            return NotImplemented
+    if not a.flags.c_contiguous or numpy.min(a) < 0 or numpy.max(a) >= len(choices):
+        return NotImplemented
+    result = ours["array"](choices[-1])
+    for k in range(len(choices) - 1):
+        result = ours["where"](a == k, choices[k], result)
+    return result
 
 
 def _table() -> dict[Any, Any]:
@@ -157,7 +231,10 @@ def _table() -> dict[Any, Any]:
     found[numpy.nanmax] = _nan_extreme(numpy.nanmax, numpy.fmax, numpy.max, -numpy.inf)
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
-    found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
+    view = numpy.lib.stride_tricks.sliding_window_view
+    found[view] = _sliding_window_view(_Composed(inspect.unwrap(view)))
+    found[numpy.compress], found[numpy.choose] = _compress, _choose
+    found[numpy.place], found[numpy.putmask] = _place, _putmask
     for name in named("by_dtype"):
         found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found

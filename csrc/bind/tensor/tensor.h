@@ -141,6 +141,8 @@ PyObject *fr_shape_squeezed(PyObject *tensor, PyObject *axis);    /* the tensor 
 PyObject *fr_shape_expand(const struct fr_tensor *, uint32_t mask, int ndim);
 PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims);
 PyObject *fr_shape_flip(const struct fr_tensor *, PyObject *axis);
+/* A read-only window with these strides in bytes, from t's first element on; NotImplemented: it leaves t. */
+PyObject *fr_shape_strided(const struct fr_tensor *, int ndim, const int64_t *dims, const int64_t *byte_strides);
 PyObject *fr_shape_diagonal(const struct fr_tensor *, int64_t offset, int axis1, int axis2);
 
 /* ---- resize.c */
