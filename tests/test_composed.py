@@ -451,3 +451,78 @@ def test_functions_that_copy_read_only_arrays_get_others(monkeypatch):
     assert_same(np.convolve(t, np.ones(5)), np.convolve(np.arange(100.0), np.ones(5)))
     assert kept[0][1] and not kept[0][0].flags.writeable
     assert_same(np.bincount(frit.asarray(np.arange(10))), np.ones(10, "i8"))
+
+
+# ---- SciPy's functions that are written in Python
+
+def wide_range(shape, dtype):
+    a = (np.random.default_rng(2).standard_normal(shape) * 8).astype(dtype)
+    a[0, 0], a[1, :3], a[2], a[3, 1] = np.inf, -np.inf, -np.inf, np.nan
+    a[4] = a[4, 0]
+    return a
+
+
+def compared(f, args, ulp, composed=True):
+    """f as it is and accelerated: the same, warnings among it, and nothing is handed over the second time."""
+    fast, found = frit.accelerate(f), []
+    for g in (f, fast, fast):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                result = g(*args)
+            except Exception as e:
+                result = type(e)
+        found.append((result, {(w.category, str(w.message)) for w in heard}))
+    for got, said_by_ours in found[1:]:
+        want, said_by_theirs = found[0]
+        assert type(got) is type(want)
+        if isinstance(want, type):
+            assert got is want
+            continue
+        assert_same(np.asarray(got), np.asarray(want), ulp=ulp)
+        assert said_by_ours == said_by_theirs
+        assert np.asarray(got).flags.c_contiguous == np.asarray(want).flags.c_contiguous
+    assert not composed or fast.stats.fallbacks == 0 == fast.stats.syncs
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_softmax_of_scipy(name):
+    special = pytest.importorskip("scipy.special")
+    called = getattr(special, name)
+    for dtype, ulp in (("f8", 64), ("f4", 64)):       # of differences of the logarithms of sums
+        a = wide_range((7, 9), dtype)
+        b = a[5:] * 0.25
+        for x, given in ((a, {"axis": 1}), (a, {"axis": -1}), (b, {"axis": 0}), (b, {}), (b.T, {"axis": 1}), (b[0], {"axis": 0}),
+                         (b[:, ::2], {"axis": (0, 1)}), (np.zeros((3, 4), dtype), {"axis": 1}), (b * 100, {"axis": 1})):
+            compared(lambda x, given: called(x, **given) + 0, (x, given), ulp)
+            compared(lambda x, given: called(x * 0.5, **given) * 2, (x, given), ulp)
+    for x, given in ((I, {"axis": 1}), (X[:0], {"axis": 0}), (X, {"axis": 5}), (Z, {"axis": 1}), ([1.0, 2.0], {}), (X.tolist(), {"axis": 1})):
+        compared(lambda x, given: called(x, **given), (x, given), 4, composed=False)
+    compared(lambda x: special.softmax(x * 2, axis=0) * special.log_softmax(x, 1) + special.logsumexp(x), (X,), 16)
+    if name == "logsumexp":
+        compared(lambda x: called(x * 0.5, axis=1, keepdims=True) + 1, (X,), 8)
+        compared(lambda x: called(x * 0.5, axis=1, b=x), (X,), 8, composed=False)
+        compared(lambda x: called(x * 0.5, return_sign=True)[0], (X,), 8, composed=False)
+
+
+def test_normal_distribution_of_scipy():
+    norm = pytest.importorskip("scipy.stats").norm
+    a = wide_range((7, 9), "f8")
+    q = np.concatenate([np.linspace(0, 1, 21), [-0.5, 1.5, np.nan, np.inf, 1e-300, 1 - 1e-16]])
+    for x in (a, a.astype("f4"), a[0], -a):
+        for more in ((), (1,), (0.5, 2.5)):
+            compared(lambda x, more: norm.pdf(x * 1.5, *more) + 0, (x, more), 8)
+            compared(lambda x, more: norm.logpdf(x, *more) + 0, (x, more), 0)
+            compared(lambda x, more: norm.cdf(x * 1.5, *more) * 2, (x, more), 0, composed=False)
+    compared(lambda q: norm.ppf(q * 1, loc=2, scale=3) + 0, (q,), 0, composed=False)
+    compared(lambda q: norm.ppf(q * 1) + 0, (q,), 0, composed=False)
+    for given in ({"scale": 0}, {"scale": -1.0}, {"scale": np.arange(9.0)}, {"loc": np.nan}, {"nothing": 1}):
+        for f in (norm.pdf, norm.cdf, norm.logpdf):
+            compared(lambda x, given: f(x * 1.5, **given), (a, given), 8, composed=False)
+    compared(lambda x: norm.pdf(x.sum()), (X,), 8, composed=False)
+    compared(lambda x: norm(1, 2).pdf(x * 2), (X,), 8, composed=False)
+    before = frit.stats()["fallbacks"].get("ndtr", 0)
+    g = frit.accelerate(lambda x: norm.cdf(x * 1.5, 1, 2) * 2)
+    for _ in range(3):
+        g(X)
+    assert g.stats.fallbacks == 1 and frit.stats()["fallbacks"]["ndtr"] == before + 3

@@ -68,4 +68,9 @@ def outside(value: Any, root: Any) -> Any:
     """What the function `root` is to call instead of `value`, or None: `value` itself."""
     if value is None or type(value) in (types.MethodType, _core.Accelerated):
         return None
-    return _core.outside(value) if _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
+    if not _is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]):
+        return None
+    if "scipy.special" in sys.modules:
+        from . import _scipy        # which reads tables that are made of what is here
+        _scipy.add()
+    return _core.outside(value)
