@@ -479,9 +479,13 @@ def compared(f, args, ulp, composed=True):
         if isinstance(want, type):
             assert got is want
             continue
-        assert_same(np.asarray(got), np.asarray(want), ulp=ulp)
+        for g, w in zip(got, want) if isinstance(want, tuple) else [(got, want)]:
+            if isinstance(w, (np.ndarray, np.generic)) and w.dtype != object:
+                assert_same(g, w, ulp=ulp)
+            else:
+                assert np.array_equal(g, w) if isinstance(w, np.ndarray) else g == w
         assert said_by_ours == said_by_theirs
-        assert np.asarray(got).flags.c_contiguous == np.asarray(want).flags.c_contiguous
+        assert isinstance(want, tuple) or np.asarray(got).flags.c_contiguous == np.asarray(want).flags.c_contiguous
     assert not composed or fast.stats.fallbacks == 0 == fast.stats.syncs
 
 
@@ -526,3 +530,33 @@ def test_normal_distribution_of_scipy():
     for _ in range(3):
         g(X)
     assert g.stats.fallbacks == 1 and frit.stats()["fallbacks"]["ndtr"] == before + 3
+
+
+# ---- np.c_ and np.r_
+
+def test_what_is_put_together_by_items(alone):
+    one, two = np.ones(6), np.arange(6, dtype="i4")
+    for x in (V[:6], X, X.T[:6], X.astype("f4"), I, B[:, 0], Z):
+        compared(lambda x: (np.c_[x, x + x] + 0, np.c_[one[:len(x)], x * x] * 1, np.c_[x]), (x,), 0)
+        compared(lambda x: np.c_[two, x[:6], one] + 0, (x,), 0)
+        compared(lambda x: np.r_[x, x + x] + 0, (x,), 0)
+    for x in (V, V.astype("f4"), I[0], B[0], Z[0]):
+        compared(lambda x: np.r_[x, 0, 1.5, x * x, True] + 0, (x,), 0)
+        compared(lambda x: np.r_[0, x] + 0, (x,), 0)
+        compared(lambda x: np.r_[x[-1:], x, x[:1], [1, 2]] * 2, (x,), 0)
+        compared(lambda x: np.r_[x.sum(), x] + np.r_[x, np.float32(2)], (x,), 0)
+        compared(lambda x: np.c_[x[None], 5] + 0, (x,), 0)
+
+
+def test_what_is_put_together_as_numpy_does():
+    for f in (lambda x: np.r_[x, 1:4, 0:1:3j], lambda x: np.r_["-1", x, x], lambda x: np.r_["0,2", x, x], lambda x: np.c_[x, x[:3]],
+              lambda x: np.r_[x, x[None]], lambda x: np.r_[x.astype("i1"), 300], lambda x: np.r_[[x, x]], lambda x: np.c_[[x, x]],
+              lambda x: np.r_[x, "a"], lambda x: np.r_[x, 2**70], lambda x: np.r_[x, [2**70]], lambda x: np.r_[1:5] + np.r_[x[:4]],
+              lambda x: np.r_[x, np.matrix([1.0, 2.0])], lambda x: np.r_[x, None], lambda x: (len(np.c_), np.r_.axis, np.r_.__class__)):
+        compared(lambda x, f: f(x * 1), (V, f), 0, composed=False)
+    compared(lambda x: np.r_[x.astype("i1"), 300], (V,), 0, composed=False)
+    compared(lambda x: np.c_[x, x[:3]], (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, 1:4, 0:1:3j] + 0, (V,), 0, composed=False)
+    compared(lambda x: np.r_[[x, x]] + 0, (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, 2**70], (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, None], (V,), 0, composed=False)

@@ -29,6 +29,7 @@ what it is
     complex     one of complex numbers
     shown       a module that `frit` has as it is
     stranger    a module that knows no tensors
+    joined      an object whose items are arrays put together
 in composed functions
     maker       makes an array for a result
     converter   makes an array of a parameter
@@ -57,6 +58,7 @@ _TABLE = (
      "std sum swapaxes take trace transpose var T itemsize mT nbytes strides dtype e eps euler_gamma finfo iinfo inf nan "
      "ndarray newaxis pi tiny"),
     ("exact attribute self", "fill"),
+    ("exact attribute joined", "c_ r_"),
     ("exact attribute composed", "ndim size"),
     ("exact attribute assigned composed", "shape"),
     ("exact attribute handed method", "argpartition argsort"),
