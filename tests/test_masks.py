@@ -306,7 +306,7 @@ def test_arrays_of_integers(seed):
             index = [i[::-1] for i in index]
         key = (slice(None),) * axis + tuple(index)
         v = data(rng, a[key].shape, dtype)
-        kind = int(rng.integers(0, 6))
+        kind = int(rng.integers(0, 7))
         if kind == 0:
             v = v[..., :1]
         elif kind == 1 and v.shape[0]:
@@ -315,6 +315,8 @@ def test_arrays_of_integers(seed):
             v = 1
         elif kind == 3:
             v = np.asfortranarray(v)
+        elif kind == 4:
+            v = v[(slice(None, None, -1),) * v.ndim]
         mine = tuple(frit.asarray(i) if isinstance(i, np.ndarray) and i.flags.c_contiguous else i for i in key)
         t, before = frit.asarray(a), handed()
         t[mine if rng.random() < 0.5 or len(mine) > 1 else mine[0]] = v

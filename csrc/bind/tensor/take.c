@@ -75,14 +75,15 @@ is_in_order(const struct fr_layout *l)
 }
 
 /* Whether values are written in the order in which the indices lie: NumPy walks along the memory of all arrays
- * together, and where an element is chosen twice, the last one stays. */
+ * together, and where an element is chosen twice, the last one stays. One axis is walked as the indices lie, whatever
+ * the value is. */
 static bool
 goes_in_order(const struct fr_tensor *const *index, int n, const struct fr_tensor *value)
 {
     for (int i = 0; i < n; i++)
         if (!is_in_order(index[i]->layout) || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
             return false;
-    return value->layout->c_contig || value->layout->ndim <= 1;
+    return value->layout->c_contig || value->layout->ndim <= 1 || index[0]->layout->ndim == 1;
 }
 
 /* NumPy's warnings of what was raised. It says them itself, of numbers that raise the same. */
