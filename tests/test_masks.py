@@ -317,6 +317,8 @@ def test_arrays_of_integers(seed):
             v = np.asfortranarray(v)
         elif kind == 4:
             v = v[(slice(None, None, -1),) * v.ndim]
+        elif kind == 5:
+            v = v.tolist() if v.size else v
         mine = tuple(frit.asarray(i) if isinstance(i, np.ndarray) and i.flags.c_contiguous else i for i in key)
         t, before = frit.asarray(a), handed()
         t[mine if rng.random() < 0.5 or len(mine) > 1 else mine[0]] = v
