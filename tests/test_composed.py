@@ -532,6 +532,27 @@ def test_normal_distribution_of_scipy():
     assert g.stats.fallbacks == 1 and frit.stats()["fallbacks"]["ndtr"] == before + 3
 
 
+def test_a_few_bins():
+    x = np.random.default_rng(9).standard_normal((70, 80))
+    x[0, :9], x[1, :9], x[2, :4] = [0, -0.0, np.nan, np.inf, -np.inf, 0.5, 1, -1, -np.nan], 0.5, 1
+    bins = [np.array([-1, 0, 0.5, 0.5, 1]), [0.5], [-0.0], np.linspace(-2, 2, 24), (-1.0, 1.0)]
+    before = frit.stats()["fallbacks"]
+    for b in bins:
+        for y in (x, x.ravel(), x[:60]):
+            compared(lambda y: np.digitize(y * 1, b) * 2, (y,), 0)
+            compared(lambda y: np.digitize(y * 1, b, right=True) * 2, (y,), 0)
+            compared(lambda y: np.searchsorted(b, y * 1) + 0, (y,), 0)
+            compared(lambda y: np.searchsorted(b, y * 1, side="right") + 0, (y,), 0)
+    assert frit.stats()["fallbacks"] == before
+    for b in ([1.0, 0, -1], [np.nan], [0, np.nan], [0, 1], np.arange(30.0), [], [[1.0]], [0.0, 2, 1], 0.5, np.array([0.0, 1], "f4"), ["a"]):
+        for y in (x, x.T, x[:3], x.astype("f4"), x > 0):
+            for right in (True, False, 1):
+                compared(lambda y: np.digitize(y * 1, b, right), (y,), 0, composed=False)
+            for side in ("left", "right", "no"):
+                compared(lambda y: np.searchsorted(b, y * 1, side), (y,), 0, composed=False)
+    compared(lambda y: np.digitize(y * 1, np.linspace(y.min(), y.max(), 5)), (np.abs(x[3:]),), 0, composed=False)
+
+
 # ---- np.c_ and np.r_
 
 def test_what_is_put_together_by_items(alone):

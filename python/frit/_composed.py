@@ -218,6 +218,35 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     return result
 
 
+_FEW, _MANY = 24, 4096      # so few bins are compared with each of so many numbers in less time than a search takes
+
+
+def _count_below(a: Any, v: Any, side: str) -> Any:
+    """How many of a few sorted numbers stand before each element of v, or NotImplemented. A NaN stands behind all."""
+    if type(v) not in TENSORS or v.dtype != numpy.float64 or v.size < _MANY or not v.flags.c_contiguous:
+        return NotImplemented
+    if type(a) not in TENSORS and type(a) not in (numpy.ndarray, list, tuple):
+        return NotImplemented
+    if type(a) in TENSORS and (a.ndim != 1 or a.size > _FEW) or type(a) not in TENSORS and len(a) > _FEW:
+        return NotImplemented
+    a = numpy.asarray(a)
+    if a.ndim != 1 or not a.size or a.dtype != numpy.float64 or not (a[1:] >= a[:-1]).all() or a[-1] != a[-1]:
+        return NotImplemented
+    before, negation = ours["less_equal" if side == "left" else "less"], ours["logical_not"]
+    count: Any = 0
+    for x in a.tolist():
+        count = count + negation(before(v, x)).astype(numpy.int64)
+    return count
+
+
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    return _count_below(a, v, side) if sorter is None and side in ("left", "right") else NotImplemented
+
+
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    return _count_below(bins, x, "left" if right else "right") if type(right) is bool else NotImplemented
+
+
 def _table() -> dict[Any, Any]:
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
     found: dict[Any, Any] = {}
@@ -234,6 +263,7 @@ def _table() -> dict[Any, Any]:
     view = numpy.lib.stride_tricks.sliding_window_view
     found[view] = _sliding_window_view(_Composed(inspect.unwrap(view)))
     found[numpy.compress], found[numpy.choose] = _compress, _choose
+    found[numpy.searchsorted], found[numpy.digitize] = _searchsorted, _digitize
     found[numpy.place], found[numpy.putmask] = _place, _putmask
     for name in named("by_dtype"):
         found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
