@@ -553,6 +553,26 @@ def test_a_few_bins():
     compared(lambda y: np.digitize(y * 1, np.linspace(y.min(), y.max(), 5)), (np.abs(x[3:]),), 0, composed=False)
 
 
+def test_a_few_lines():
+    x = np.random.default_rng(9).standard_normal((70, 80))
+    x[0, :9], x[1, :9], x[2, :4] = [0, -0.0, np.nan, np.inf, -np.inf, 0.5, 1, -1, -np.nan], 0.5, 1
+    lines = [([-1.0, 0, 0.5, 1], [0.5, 2, -3, 1e3]), (np.linspace(-2, 2, 24), np.random.default_rng(1).standard_normal(24)),
+             (np.array([-0.0, 1]), np.array([0.0, 0])), ((-1e-300, 1.0), (1.0, 1e-300)), ([0.0, 1e-310], [0.0, 1e-310])]
+    before = frit.stats()["fallbacks"]
+    for xp, fp in lines:
+        for y in (x, x.ravel(), x[:60]):
+            compared(lambda y: np.interp(y * 1, xp, fp) * 2, (y,), 0)
+            compared(lambda y: np.interp(y * 1, xp, fp, left=-7.0, right=0.25) * 2, (y,), 0)
+            compared(lambda y: np.interp(y * 1, xp, fp, -0.0), (y,), 0)
+    assert frit.stats()["fallbacks"] == before
+    for xp, fp in (([0.0, 1], [-0.0, 1]), ([1.0, 0], [1.0, 2]), ([0.0, 0], [1.0, 2]), ([0.0, np.inf], [0.0, 1]), ([0.0, 1], [0.0, np.nan]),
+                   ([0.0, 1], [0.0, np.inf]), ([0.0, 1, 2], [0.0, 1]), ([0, 1], [0, 1]), ([0.5], [2.0]), ([], []), ([0.0, 1], [1j, 2]),
+                   ([0.0, 1e-320], [0.0, 1e300]), (np.arange(40.0), np.arange(40.0)), ([[0.0, 1]], [[0.0, 1]])):
+        for y in (x, x.T, x[:3], x.astype("f4")):
+            compared(lambda y: np.interp(y * 1, xp, fp), (y,), 0, composed=False)
+            compared(lambda y: np.interp(y * 1, xp, fp, left=1, period=2.5), (y,), 0, composed=False)
+
+
 # ---- np.c_ and np.r_
 
 def test_what_is_put_together_by_items(alone):

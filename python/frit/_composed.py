@@ -221,16 +221,22 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 _FEW, _MANY = 24, 4096      # so few bins are compared with each of so many numbers in less time than a search takes
 
 
+def _are_many(v: Any) -> bool:
+    return type(v) in TENSORS and v.dtype == numpy.float64 and v.size >= _MANY and bool(v.flags.c_contiguous)
+
+
+def _few(a: Any, n_least: int) -> Any:
+    """A few doubles as an ndarray, or None: something else is meant."""
+    if type(a) in (list, tuple):
+        a = numpy.asarray(a) if len(a) <= _FEW and all(type(x) in (int, float) for x in a) else None
+    elif type(a) not in TENSORS and type(a) is not numpy.ndarray or a.ndim != 1 or not n_least <= a.size <= _FEW:
+        return None
+    return numpy.asarray(a) if a is not None and a.ndim == 1 and a.size >= n_least and a.dtype == numpy.float64 else None
+
+
 def _count_below(a: Any, v: Any, side: str) -> Any:
     """How many of a few sorted numbers stand before each element of v, or NotImplemented. A NaN stands behind all."""
-    if type(v) not in TENSORS or v.dtype != numpy.float64 or v.size < _MANY or not v.flags.c_contiguous:
-        return NotImplemented
-    if type(a) not in TENSORS and type(a) not in (numpy.ndarray, list, tuple):
-        return NotImplemented
-    if type(a) in TENSORS and (a.ndim != 1 or a.size > _FEW) or type(a) not in TENSORS and len(a) > _FEW:
-        return NotImplemented
-    a = numpy.asarray(a)
-    if a.ndim != 1 or not a.size or a.dtype != numpy.float64 or not (a[1:] >= a[:-1]).all() or a[-1] != a[-1]:
+    if not _are_many(v) or (a := _few(a, 1)) is None or not (a[1:] >= a[:-1]).all() or a[-1] != a[-1]:
         return NotImplemented
     before, negation = ours["less_equal" if side == "left" else "less"], ours["logical_not"]
     count: Any = 0
@@ -241,6 +247,37 @@ def _count_below(a: Any, v: Any, side: str) -> Any:
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     return _count_below(a, v, side) if sorter is None and side in ("left", "right") else NotImplemented
+
+
+@functools.cache
+def _interp_rounds() -> bool:
+    """Whether NumPy was compiled so that interp rounds products."""
+    x, slope = numpy.linspace(0.1, 0.9, 97), 1 / 3 - 1 / 7
+    return bool((numpy.interp(x, [0.0, 1.0], [1 / 7, 1 / 3]) == slope * x + 1 / 7).all())
+
+
+def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Each of a few lines for what lies above its beginning; NumPy computes the same for the one that it has found."""
+    if not _are_many(x) or period is not None or type(left) not in (float, type(None)) or type(right) not in (float, type(None)):
+        return NotImplemented
+    xp, fp = _few(xp, 2), _few(fp, 2)
+    if not _interp_rounds() or xp is None or fp is None or len(xp) != len(fp) or not (xp[1:] > xp[:-1]).all():
+        return NotImplemented
+    with numpy.errstate(all="ignore"):
+        slopes = (fp[1:] - fp[:-1]) / (xp[1:] - xp[:-1])
+        values = numpy.abs(numpy.concatenate([xp, fp, slopes]))
+        if not (values < 1e150).all() or numpy.signbit(fp[fp == 0]).any():      # where NumPy looks twice
+            return NotImplemented
+        where, least, most = ours["where"], float(xp[0]), float(xp[-1])
+        inside = where((x >= least) & (x <= most), x, least)
+        result: Any = None
+        for x0, y0, slope in zip(xp.tolist(), fp.tolist(), slopes.tolist()):
+            line = (inside - x0) * slope + y0
+            result = line if result is None else where(inside >= x0, line, result)
+        result = where(x >= most, float(fp[-1]), result)
+        result = where(x > most, right, result) if right is not None else result
+        result = where(x < least, float(fp[0]) if left is None else left, result)
+        return where(ours["isnan"](x), x, result)
 
 
 def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
@@ -263,6 +300,7 @@ def _table() -> dict[Any, Any]:
     view = numpy.lib.stride_tricks.sliding_window_view
     found[view] = _sliding_window_view(_Composed(inspect.unwrap(view)))
     found[numpy.compress], found[numpy.choose] = _compress, _choose
+    found[numpy.interp] = _interp
     found[numpy.searchsorted], found[numpy.digitize] = _searchsorted, _digitize
     found[numpy.place], found[numpy.putmask] = _place, _putmask
     for name in named("by_dtype"):
