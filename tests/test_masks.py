@@ -612,10 +612,11 @@ def test_a_failing_call_leaves_what_was_written_before():
 A = np.random.default_rng(5).standard_normal((40, 30))
 
 
-@pytest.mark.parametrize("key", [A > 0, A[:, 0] > 0, np.array([3, 1, 3]), (np.array([3, 1]), np.array([2, 0]))],
-                         ids=["mask", "rows", "index", "pairs"])
+@pytest.mark.parametrize("key", [A > 0, A[:, 0] > 0, np.array([3, 1, 3]), (np.array([3, 1]), np.array([2, 0])),
+                                 (slice(None), A[0] > 0), (A[:, 0] > 0, 2)],
+                         ids=["mask", "rows", "index", "pairs", "columns", "mask and number"])
 def test_every_allocation_may_fail(key):
-    mine = tuple(map(frit.asarray, key)) if isinstance(key, tuple) else frit.asarray(key)
+    mine = tuple(frit.asarray(k) if isinstance(k, np.ndarray) else k for k in key) if isinstance(key, tuple) else frit.asarray(key)
     want, failed = A.copy(), 0
     want[key] = want[key] * 2 + 1
     for fail in Faults():
@@ -631,6 +632,20 @@ def test_every_allocation_may_fail(key):
         if got is not None:
             assert_same(got, A[key])
         assert seen is not None
+    assert failed > 0
+
+
+def test_every_allocation_of_ufunc_at_may_fail():
+    i, v = np.array([3, 1, 3]), np.arange(90.0).reshape(3, 30)
+    want, failed = A.copy(), 0
+    np.add.at(want, i, v * 2)
+    for fail in Faults():
+        t = frit.asarray(A) * 1
+        with fail:
+            np.add.at(t, frit.asarray(i), frit.asarray(v) * 2)
+        failed += fail.raised
+        unrelated()
+        assert_same(np.array(t), A if fail.raised else want)
     assert failed > 0
 
 

@@ -193,8 +193,8 @@ fr_mask_places(const struct fr_tensor *mask, struct fr_tensor *columns)
     FR_TRACE_HERE();
     fr_chosen_sync(&mask, 1);
     st = fr_choose_places(mask, &places, &err);
-    for (; st == FR_OK && k < mask->layout->ndim; k++)
-        st = column_of(&places, k, &columns[k], &err);
+    while (st == FR_OK && k < mask->layout->ndim && (st = column_of(&places, k, &columns[k], &err)) == FR_OK)
+        k++;
     while (st != FR_OK && k > 0)
         fr_tensor_clear(&columns[--k]);
     fr_tensor_clear(&places);
