@@ -601,3 +601,48 @@ def test_what_is_put_together_as_numpy_does():
     compared(lambda x: np.r_[[x, x]] + 0, (V,), 0, composed=False)
     compared(lambda x: np.r_[x, 2**70], (V,), 0, composed=False)
     compared(lambda x: np.r_[x, None], (V,), 0, composed=False)
+
+
+# ---- np.mgrid and np.ogrid
+
+GRIDS = [lambda: np.mgrid[0:3, 0:4], lambda: np.mgrid[-1.5:2:0.25, 5:1:-1, :3], lambda: np.mgrid[-1:1:5j, 0:1:4j],
+         lambda: np.mgrid[0:5:1j, 0:3], lambda: np.mgrid[3:3, 0:2], lambda: np.mgrid[0:3,], lambda: np.mgrid[0:7:2, 1:9:3] * 2,
+         lambda: np.mgrid[0:0.3:0.1, 0:2**53], lambda: np.ogrid[0:3, 0:4], lambda: np.ogrid[-1.5:2:0.25, 5:1:-1, :3],
+         lambda: np.ogrid[-1:1:5j, 0:1:4j], lambda: np.ogrid[0:5:1j, 0:3], lambda: np.ogrid[0:3,], lambda: np.ogrid[3:3, 0:2]]
+THEIR_GRIDS = [lambda: np.mgrid[5:3, 0:2], lambda: np.mgrid[0:3:0, 0:2], lambda: np.mgrid[0:3], lambda: np.mgrid[0:"a", 0:2],
+               lambda: np.mgrid[1, 2], lambda: np.mgrid[0:np.float32(2), 0:np.int8(3)], lambda: np.mgrid[0:2**60:2**59, 0:2],
+               lambda: np.mgrid[:, 0:2], lambda: np.mgrid[0:1j, 0:2], lambda: np.ogrid[5:3, 0:2], lambda: np.ogrid[0:3],
+               lambda: np.ogrid[0:True, 0:2], lambda: np.ogrid[0:3:-1, 0:2], lambda: np.ogrid[()], lambda: np.mgrid.sparse]
+
+
+@pytest.mark.parametrize("f", [*GRIDS, *THEIR_GRIDS])
+def test_grids(f):
+    for g in (f, frit.accelerate(f), frit.accelerate(lambda: f())):
+        found = []
+        for h in (f, g):
+            try:
+                found.append(h())
+            except Exception as e:
+                found.append((type(e), str(e)))
+        want, got = found
+        assert type(got) is type(want)
+        if isinstance(want, tuple) and want and isinstance(want[0], np.ndarray):
+            for w, x in zip(want, got, strict=True):
+                assert_same(x, w)
+                assert x.flags.writeable and [p for p, n in zip(x.strides, x.shape) if n > 1] == [p for p, n in zip(w.strides, w.shape) if n > 1]
+        elif isinstance(want, np.ndarray):
+            assert_same(got, want)
+            assert got.flags.writeable and got.strides == want.strides
+        else:
+            assert got == want
+
+
+def test_grids_are_in_the_graph():
+    def f(n, x):
+        j, i = np.ogrid[0:n, 0:n]
+        v, u = np.mgrid[-1:1:n * 1j, 0:n]
+        return (i - 3)**2 + (j - 5)**2 * x + u * v
+    g, x = frit.accelerate(f), R.standard_normal((30, 30))
+    for _ in range(4):
+        assert_same(g(30, x), f(30, x))
+    assert g.stats.fallbacks == 0 == g.stats.syncs

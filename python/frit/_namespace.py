@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from . import _core
+from . import _core, _grids
 from ._numpy import named
 
 _OURS = frozenset(map(numpy.dtype, named("dtype")))
@@ -117,7 +117,8 @@ def _namespace() -> types.ModuleType:
         return value
 
     module.__dict__.update(ours, ndarray=ndarray, _conversions=conversions, __getattr__=__getattr__,
-                           __dir__=lambda: dir(numpy), c_=_Joined(numpy.c_), r_=_Joined(numpy.r_))
+                           __dir__=lambda: dir(numpy), c_=_Joined(numpy.c_), r_=_Joined(numpy.r_),
+                           mgrid=_grids.Grid(numpy.mgrid, ours), ogrid=_grids.Grid(numpy.ogrid, ours))
     return module
 
 

@@ -29,7 +29,7 @@ what it is
     complex     one of complex numbers
     shown       a module that `frit` has as it is
     stranger    a module that knows no tensors
-    joined      an object whose items are arrays put together
+    joined      an object whose items are arrays that are made
 in composed functions
     maker       makes an array for a result
     converter   makes an array of a parameter
@@ -58,7 +58,7 @@ _TABLE = (
      "std sum swapaxes take trace transpose var T itemsize mT nbytes strides dtype e eps euler_gamma finfo iinfo inf nan "
      "ndarray newaxis pi tiny"),
     ("exact attribute self", "fill"),
-    ("exact attribute joined", "c_ r_"),
+    ("exact attribute joined", "c_ mgrid ogrid r_"),
     ("exact attribute composed", "ndim size"),
     ("exact attribute assigned composed", "shape"),
     ("exact attribute handed method", "argpartition argsort"),
