@@ -355,7 +355,7 @@ def key_with_masks(rng, shape):
 
 def test_masks_among_other_items():
     rng, calls, ours = np.random.default_rng(7), 0, 0
-    for k in range(1000):
+    for k in range(500):
         shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
         a = data(rng, shape, str(rng.choice(["f8", "i4", "?", "u1"])))
         a = a.T if k % 7 == 0 else a
@@ -425,7 +425,7 @@ def wide(rng, shape, dtype):
 
 def test_ufunc_at_goes_from_place_to_place():
     rng, calls, ours = np.random.default_rng(11), 0, 0
-    for k in range(800):
+    for k in range(500):
         dtype = str(rng.choice(["f4", "f8", "f8", "i4", "i8", "u4", "u8", "f2", "c16", "?"]))
         shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
         a = data(rng, shape, dtype) if dtype[0] in "iu?" else wide(rng, shape, dtype)
