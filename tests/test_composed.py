@@ -32,6 +32,10 @@ CALLS = {
     "gradient": [((V,), {}), ((X, 0.5), {}), ((X,), {"axis": 1, "edge_order": 2})],
     "trapezoid": [((X,), {}), ((X, V), {}), ((X,), {"dx": 0.1, "axis": 0})],
     "select": [(([X > 1, X < 0], [X, Y]), {}), (([B, ~B], [X, 0]), {"default": 2})],
+    "ix_": [((K[0], K[1, :3]), {}), ((B[0], K[0]), {}), ((B[0],), {})],
+    "extract": [((B, X), {}), ((I, X), {}), ((B[0], V), {})],
+    "piecewise": [((X, [X < 0, X > 1], [lambda x: -x, lambda x: x * x, 0.5]), {}), ((X, [B, ~B], [1, -1]), {}),
+                  ((X, [B], [lambda x, k: x + k, lambda x, k: x - k], 3), {}), ((V, V < 0, [lambda x: x, 7]), {})],
     "sinc": [((X,), {}), ((np.zeros(3),), {})],
     "angle": [((Z,), {}), ((X,), {"deg": True})],
     "isclose": [((X, Y), {}), ((N, N), {"equal_nan": True}), ((X, X + 1e-9), {})],
@@ -73,7 +77,7 @@ CALLS = {
 # Whose steps are frit's own functions with their own last bits, or matrix products.
 NOT_EXACT = {"sinc", "angle", "unwrap", "linalg.norm"}
 # Among whose steps is one that is NumPy's.
-HANDED = {"array_equal"}
+HANDED = {"array_equal", "piecewise"}
 
 
 def find(module, name):
@@ -120,6 +124,101 @@ def test_numpys_bits_from_the_graph(name):
         same(got, want, name)
         same(by_protocol, want, name)
         assert name in HANDED or not handed, (args, kwargs, frit.stats()["fallbacks"])
+
+
+VIEWS = [lambda a: a, lambda a: a.T, lambda a: a[::2, 1:], lambda a: a[0], lambda a: a[:, :0], lambda a: a[::-1]]
+
+
+def both(f, *arrays):
+    """What f gives for arrays and for tensors, an exception's type and text among it, and what has become of the first."""
+    found = []
+    for given in ([np.array(a) if isinstance(a, np.ndarray) else a for a in arrays], [tensors(a) for a in arrays]):
+        try:
+            found.append((f(*given), given[0]))
+        except Exception as e:
+            found.append(((type(e), str(e)), given[0]))
+    (want, a), (got, t) = found
+    if isinstance(want, tuple) or want is None:
+        assert got == want, arrays
+    else:
+        assert_same(got, want, what=arrays)
+        assert [s for s, n in zip(got.strides, want.shape) if n > 1] == [s for s, n in zip(want.strides, want.shape) if n > 1]
+        assert got.flags.writeable == want.flags.writeable
+    assert_same(t, a)
+
+
+@pytest.fixture
+def alone():
+    before = frit.stats()["fallbacks"]
+    yield
+    assert frit.stats()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "?", "c8"])
+def test_windows_that_slide(dtype, alone):
+    swv = np.lib.stride_tricks.sliding_window_view
+    for view in VIEWS:
+        for shape, axis in ((3, None), ((2, 3), None), (2, 0), ((2, 2), (0, 0)), ((1, 2), (1, 0)), (1, -1), (9, 0), ((), ()), (-1, 0)):
+            both(lambda a: swv(view(a), shape, axis), X.astype(dtype))
+            both(lambda a: swv(view(a + a), shape, axis).sum(-1), X.astype(dtype))
+    t = frit.asarray(X)
+    w = swv(t, (2, 2))
+    t[0, 1] = 5
+    assert w[0, 0, 0, 1] == 5 and w[0, 1, 0, 0] == 5
+    with pytest.raises(ValueError):
+        w[0] = 1
+
+
+def test_windows_that_slide_fuse():
+    def f(x):
+        return np.lib.stride_tricks.sliding_window_view(x * 1.5 + 1, (3, 3)).max(axis=(2, 3)) * 2
+    g, x = frit.accelerate(f), R.standard_normal((60, 70))
+    for _ in range(6):
+        assert_same(g(x), f(x))
+    assert g.stats.fallbacks == 0 and g.stats.syncs == 0 and g.stats.calls == 6
+
+
+def test_compress(alone):
+    for axis in (None, 0, 1, -1):
+        n = 48 if axis is None else X.shape[axis]
+        for m in (np.arange(n) % 3 == 0, np.zeros(n, bool), np.ones(n - 1, bool)):
+            for a in (X, I, B, Z, X.T.copy().T):
+                both(lambda x, c: np.compress(c, x, axis), a, m)
+
+
+def test_what_is_put_by_masks(alone):
+    for a in (X, X.astype("f4"), Z):
+        for v in (1.5, [2.5], 3, [4]):
+            both(np.place, a, B, v)
+            both(np.putmask, a, B, v) if type(v) is not list else None
+        both(np.putmask, a, B, (Y * 2).astype(a.dtype))
+        both(lambda x: np.putmask(x[::2], x[::2] > x[1::2], x[1::2]), a)
+    both(np.place, I, B, 3)
+    both(np.putmask, I, B, I * 2)
+    both(np.putmask, B, B, ~B)
+
+
+def test_what_is_put_by_numpy():
+    for v in ([1.0, 2.0], [], np.arange(3.0), 1e300, True, "x", None, 2j, np.ones((6, 8), "f4"), np.ones(9)):
+        for f in (np.place, np.putmask):
+            both(f, X, B, v)
+            both(f, I, B, v)
+            both(f, X, B[0], v)
+    both(np.place, X, B.astype(int), 2.0)
+
+
+def test_choose():
+    k = I % 3
+    before = frit.stats()["fallbacks"]
+    for a in (X, X.astype("f4"), I, B, Z):
+        both(np.choose, k, [a, a + a, a * a])
+        both(np.choose, k % 2, (a, ~a if a.dtype == bool else -a))
+        both(np.choose, k * 0, [a])
+    assert frit.stats()["fallbacks"] == before
+    for choices in ([X, Y], [X, 1, 2], [X, I, Y], [X.T.copy().T, Y, X], [V, X, Y], []):
+        both(np.choose, k, choices)
+    both(np.choose, -k, [X, Y, X])
+    both(lambda j: np.choose(j, [X, Y], mode="wrap"), k)
 
 
 def test_what_is_numpys_after_all():
@@ -352,3 +451,198 @@ def test_functions_that_copy_read_only_arrays_get_others(monkeypatch):
     assert_same(np.convolve(t, np.ones(5)), np.convolve(np.arange(100.0), np.ones(5)))
     assert kept[0][1] and not kept[0][0].flags.writeable
     assert_same(np.bincount(frit.asarray(np.arange(10))), np.ones(10, "i8"))
+
+
+# ---- SciPy's functions that are written in Python
+
+def wide_range(shape, dtype):
+    a = (np.random.default_rng(2).standard_normal(shape) * 8).astype(dtype)
+    a[0, 0], a[1, :3], a[2], a[3, 1] = np.inf, -np.inf, -np.inf, np.nan
+    a[4] = a[4, 0]
+    return a
+
+
+def compared(f, args, ulp, composed=True):
+    """f as it is and accelerated: the same, warnings among it, and nothing is handed over the second time."""
+    fast, found = frit.accelerate(f), []
+    for g in (f, fast, fast):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                result = g(*args)
+            except Exception as e:
+                result = type(e)
+        found.append((result, {(w.category, str(w.message)) for w in heard}))
+    for got, said_by_ours in found[1:]:
+        want, said_by_theirs = found[0]
+        assert type(got) is type(want)
+        if isinstance(want, type):
+            assert got is want
+            continue
+        for g, w in zip(got, want) if isinstance(want, tuple) else [(got, want)]:
+            if isinstance(w, (np.ndarray, np.generic)) and w.dtype != object:
+                assert_same(g, w, ulp=ulp)
+            else:
+                assert np.array_equal(g, w) if isinstance(w, np.ndarray) else g == w
+        assert said_by_ours == said_by_theirs
+        assert isinstance(want, tuple) or np.asarray(got).flags.c_contiguous == np.asarray(want).flags.c_contiguous
+    assert not composed or fast.stats.fallbacks == 0 == fast.stats.syncs
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_softmax_of_scipy(name):
+    special = pytest.importorskip("scipy.special")
+    called = getattr(special, name)
+    for dtype, ulp in (("f8", 64), ("f4", 64)):       # of differences of the logarithms of sums
+        a = wide_range((7, 9), dtype)
+        b = a[5:] * 0.25
+        for x, given in ((a, {"axis": 1}), (a, {"axis": -1}), (b, {"axis": 0}), (b, {}), (b.T, {"axis": 1}), (b[0], {"axis": 0}),
+                         (b[:, ::2], {"axis": (0, 1)}), (np.zeros((3, 4), dtype), {"axis": 1}), (b * 100, {"axis": 1})):
+            compared(lambda x, given: called(x, **given) + 0, (x, given), ulp)
+            compared(lambda x, given: called(x * 0.5, **given) * 2, (x, given), ulp)
+    for x, given in ((I, {"axis": 1}), (X[:0], {"axis": 0}), (X, {"axis": 5}), (Z, {"axis": 1}), ([1.0, 2.0], {}), (X.tolist(), {"axis": 1})):
+        compared(lambda x, given: called(x, **given), (x, given), 4, composed=False)
+    compared(lambda x: special.softmax(x * 2, axis=0) * special.log_softmax(x, 1) + special.logsumexp(x), (X,), 16)
+    if name == "logsumexp":
+        compared(lambda x: called(x * 0.5, axis=1, keepdims=True) + 1, (X,), 8)
+        compared(lambda x: called(x * 0.5, axis=1, b=x), (X,), 8, composed=False)
+        compared(lambda x: called(x * 0.5, return_sign=True)[0], (X,), 8, composed=False)
+
+
+def test_normal_distribution_of_scipy():
+    norm = pytest.importorskip("scipy.stats").norm
+    a = wide_range((7, 9), "f8")
+    q = np.concatenate([np.linspace(0, 1, 21), [-0.5, 1.5, np.nan, np.inf, 1e-300, 1 - 1e-16]])
+    for x in (a, a.astype("f4"), a[0], -a):
+        for more in ((), (1,), (0.5, 2.5)):
+            compared(lambda x, more: norm.pdf(x * 1.5, *more) + 0, (x, more), 8)
+            compared(lambda x, more: norm.logpdf(x, *more) + 0, (x, more), 0)
+            compared(lambda x, more: norm.cdf(x * 1.5, *more) * 2, (x, more), 0, composed=False)
+    compared(lambda q: norm.ppf(q * 1, loc=2, scale=3) + 0, (q,), 0, composed=False)
+    compared(lambda q: norm.ppf(q * 1) + 0, (q,), 0, composed=False)
+    for given in ({"scale": 0}, {"scale": -1.0}, {"scale": np.arange(9.0)}, {"loc": np.nan}, {"nothing": 1}):
+        for f in (norm.pdf, norm.cdf, norm.logpdf):
+            compared(lambda x, given: f(x * 1.5, **given), (a, given), 8, composed=False)
+    compared(lambda x: norm.pdf(x.sum()), (X,), 8, composed=False)
+    compared(lambda x: norm(1, 2).pdf(x * 2), (X,), 8, composed=False)
+    before = frit.stats()["fallbacks"].get("ndtr", 0)
+    g = frit.accelerate(lambda x: norm.cdf(x * 1.5, 1, 2) * 2)
+    for _ in range(3):
+        g(X)
+    assert g.stats.fallbacks == 1 and frit.stats()["fallbacks"]["ndtr"] == before + 3
+
+
+def test_a_few_bins():
+    x = np.random.default_rng(9).standard_normal((70, 80))
+    x[0, :9], x[1, :9], x[2, :4] = [0, -0.0, np.nan, np.inf, -np.inf, 0.5, 1, -1, -np.nan], 0.5, 1
+    bins = [np.array([-1, 0, 0.5, 0.5, 1]), [0.5], [-0.0], np.linspace(-2, 2, 24), (-1.0, 1.0)]
+    before = frit.stats()["fallbacks"]
+    for b in bins:
+        for y in (x, x.ravel(), x[:60]):
+            compared(lambda y: np.digitize(y * 1, b) * 2, (y,), 0)
+            compared(lambda y: np.digitize(y * 1, b, right=True) * 2, (y,), 0)
+            compared(lambda y: np.searchsorted(b, y * 1) + 0, (y,), 0)
+            compared(lambda y: np.searchsorted(b, y * 1, side="right") + 0, (y,), 0)
+    assert frit.stats()["fallbacks"] == before
+    for b in ([1.0, 0, -1], [np.nan], [0, np.nan], [0, 1], np.arange(30.0), [], [[1.0]], [0.0, 2, 1], 0.5, np.array([0.0, 1], "f4"), ["a"]):
+        for y in (x, x.T, x[:3], x.astype("f4"), x > 0):
+            for right in (True, False, 1):
+                compared(lambda y: np.digitize(y * 1, b, right), (y,), 0, composed=False)
+            for side in ("left", "right", "no"):
+                compared(lambda y: np.searchsorted(b, y * 1, side), (y,), 0, composed=False)
+    compared(lambda y: np.digitize(y * 1, np.linspace(y.min(), y.max(), 5)), (np.abs(x[3:]),), 0, composed=False)
+
+
+def test_a_few_lines():
+    x = np.random.default_rng(9).standard_normal((70, 80))
+    x[0, :9], x[1, :9], x[2, :4] = [0, -0.0, np.nan, np.inf, -np.inf, 0.5, 1, -1, -np.nan], 0.5, 1
+    lines = [([-1.0, 0, 0.5, 1], [0.5, 2, -3, 1e3]), (np.linspace(-2, 2, 24), np.random.default_rng(1).standard_normal(24)),
+             (np.array([-0.0, 1]), np.array([0.0, 0])), ((-1e-300, 1.0), (1.0, 1e-300)), ([0.0, 1e-310], [0.0, 1e-310])]
+    before = frit.stats()["fallbacks"]
+    for xp, fp in lines:
+        for y in (x, x.ravel(), x[:60]):
+            compared(lambda y: np.interp(y * 1, xp, fp) * 2, (y,), 0)
+            compared(lambda y: np.interp(y * 1, xp, fp, left=-7.0, right=0.25) * 2, (y,), 0)
+            compared(lambda y: np.interp(y * 1, xp, fp, -0.0), (y,), 0)
+    assert frit.stats()["fallbacks"] == before
+    for xp, fp in (([0.0, 1], [-0.0, 1]), ([1.0, 0], [1.0, 2]), ([0.0, 0], [1.0, 2]), ([0.0, np.inf], [0.0, 1]), ([0.0, 1], [0.0, np.nan]),
+                   ([0.0, 1], [0.0, np.inf]), ([0.0, 1, 2], [0.0, 1]), ([0, 1], [0, 1]), ([0.5], [2.0]), ([], []), ([0.0, 1], [1j, 2]),
+                   ([0.0, 1e-320], [0.0, 1e300]), (np.arange(40.0), np.arange(40.0)), ([[0.0, 1]], [[0.0, 1]])):
+        for y in (x, x.T, x[:3], x.astype("f4")):
+            compared(lambda y: np.interp(y * 1, xp, fp), (y,), 0, composed=False)
+            compared(lambda y: np.interp(y * 1, xp, fp, left=1, period=2.5), (y,), 0, composed=False)
+
+
+# ---- np.c_ and np.r_
+
+def test_what_is_put_together_by_items(alone):
+    one, two = np.ones(6), np.arange(6, dtype="i4")
+    for x in (V[:6], X, X.T[:6], X.astype("f4"), I, B[:, 0], Z):
+        compared(lambda x: (np.c_[x, x + x] + 0, np.c_[one[:len(x)], x * x] * 1, np.c_[x]), (x,), 0)
+        compared(lambda x: np.c_[two, x[:6], one] + 0, (x,), 0)
+        compared(lambda x: np.r_[x, x + x] + 0, (x,), 0)
+    for x in (V, V.astype("f4"), I[0], B[0], Z[0]):
+        compared(lambda x: np.r_[x, 0, 1.5, x * x, True] + 0, (x,), 0)
+        compared(lambda x: np.r_[0, x] + 0, (x,), 0)
+        compared(lambda x: np.r_[x[-1:], x, x[:1], [1, 2]] * 2, (x,), 0)
+        compared(lambda x: np.r_[x.sum(), x] + np.r_[x, np.float32(2)], (x,), 0)
+        compared(lambda x: np.c_[x[None], 5] + 0, (x,), 0)
+
+
+def test_what_is_put_together_as_numpy_does():
+    for f in (lambda x: np.r_[x, 1:4, 0:1:3j], lambda x: np.r_["-1", x, x], lambda x: np.r_["0,2", x, x], lambda x: np.c_[x, x[:3]],
+              lambda x: np.r_[x, x[None]], lambda x: np.r_[x.astype("i1"), 300], lambda x: np.r_[[x, x]], lambda x: np.c_[[x, x]],
+              lambda x: np.r_[x, "a"], lambda x: np.r_[x, 2**70], lambda x: np.r_[x, [2**70]], lambda x: np.r_[1:5] + np.r_[x[:4]],
+              lambda x: np.r_[x, np.matrix([1.0, 2.0])], lambda x: np.r_[x, None], lambda x: (len(np.c_), np.r_.axis, np.r_.__class__)):
+        compared(lambda x, f: f(x * 1), (V, f), 0, composed=False)
+    compared(lambda x: np.r_[x.astype("i1"), 300], (V,), 0, composed=False)
+    compared(lambda x: np.c_[x, x[:3]], (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, 1:4, 0:1:3j] + 0, (V,), 0, composed=False)
+    compared(lambda x: np.r_[[x, x]] + 0, (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, 2**70], (V,), 0, composed=False)
+    compared(lambda x: np.r_[x, None], (V,), 0, composed=False)
+
+
+# ---- np.mgrid and np.ogrid
+
+GRIDS = [lambda: np.mgrid[0:3, 0:4], lambda: np.mgrid[-1.5:2:0.25, 5:1:-1, :3], lambda: np.mgrid[-1:1:5j, 0:1:4j],
+         lambda: np.mgrid[0:5:1j, 0:3], lambda: np.mgrid[3:3, 0:2], lambda: np.mgrid[0:3,], lambda: np.mgrid[0:7:2, 1:9:3] * 2,
+         lambda: np.mgrid[0:0.3:0.1, 0:2**53], lambda: np.ogrid[0:3, 0:4], lambda: np.ogrid[-1.5:2:0.25, 5:1:-1, :3],
+         lambda: np.ogrid[-1:1:5j, 0:1:4j], lambda: np.ogrid[0:5:1j, 0:3], lambda: np.ogrid[0:3,], lambda: np.ogrid[3:3, 0:2]]
+THEIR_GRIDS = [lambda: np.mgrid[5:3, 0:2], lambda: np.mgrid[0:3:0, 0:2], lambda: np.mgrid[0:3], lambda: np.mgrid[0:"a", 0:2],
+               lambda: np.mgrid[1, 2], lambda: np.mgrid[0:np.float32(2), 0:np.int8(3)], lambda: np.mgrid[0:2**60:2**59, 0:2],
+               lambda: np.mgrid[:, 0:2], lambda: np.mgrid[0:1j, 0:2], lambda: np.ogrid[5:3, 0:2], lambda: np.ogrid[0:3],
+               lambda: np.ogrid[0:True, 0:2], lambda: np.ogrid[0:3:-1, 0:2], lambda: np.ogrid[()], lambda: np.mgrid.sparse]
+
+
+@pytest.mark.parametrize("f", [*GRIDS, *THEIR_GRIDS])
+def test_grids(f):
+    for g in (f, frit.accelerate(f), frit.accelerate(lambda: f())):
+        found = []
+        for h in (f, g):
+            try:
+                found.append(h())
+            except Exception as e:
+                found.append((type(e), str(e)))
+        want, got = found
+        assert type(got) is type(want)
+        if isinstance(want, tuple) and want and isinstance(want[0], np.ndarray):
+            for w, x in zip(want, got, strict=True):
+                assert_same(x, w)
+                assert x.flags.writeable and [p for p, n in zip(x.strides, x.shape) if n > 1] == [p for p, n in zip(w.strides, w.shape) if n > 1]
+        elif isinstance(want, np.ndarray):
+            assert_same(got, want)
+            assert got.flags.writeable and got.strides == want.strides
+        else:
+            assert got == want
+
+
+def test_grids_are_in_the_graph():
+    def f(n, x):
+        j, i = np.ogrid[0:n, 0:n]
+        v, u = np.mgrid[-1:1:n * 1j, 0:n]
+        return (i - 3)**2 + (j - 5)**2 * x + u * v
+    g, x = frit.accelerate(f), R.standard_normal((30, 30))
+    for _ in range(4):
+        assert_same(g(30, x), f(30, x))
+    assert g.stats.fallbacks == 0 == g.stats.syncs

@@ -306,7 +306,7 @@ def test_arrays_of_integers(seed):
             index = [i[::-1] for i in index]
         key = (slice(None),) * axis + tuple(index)
         v = data(rng, a[key].shape, dtype)
-        kind = int(rng.integers(0, 6))
+        kind = int(rng.integers(0, 7))
         if kind == 0:
             v = v[..., :1]
         elif kind == 1 and v.shape[0]:
@@ -315,6 +315,10 @@ def test_arrays_of_integers(seed):
             v = 1
         elif kind == 3:
             v = np.asfortranarray(v)
+        elif kind == 4:
+            v = v[(slice(None, None, -1),) * v.ndim]
+        elif kind == 5:
+            v = v.tolist() if v.size else v
         mine = tuple(frit.asarray(i) if isinstance(i, np.ndarray) and i.flags.c_contiguous else i for i in key)
         t, before = frit.asarray(a), handed()
         t[mine if rng.random() < 0.5 or len(mine) > 1 else mine[0]] = v
@@ -322,6 +326,180 @@ def test_arrays_of_integers(seed):
         calls, ours = calls + 1, ours + (handed() == before)
         assert_same(t, a, what=(shape, key))
     assert ours > 0.6 * calls
+
+
+def key_with_masks(rng, shape):
+    """An item for each axis, or fewer; masks of one or two axes, and what stands side by side with them."""
+    key, axis = [], 0
+    while axis < len(shape):
+        kind = rng.choice(["mask", "mask", "mask2", "whole", "whole", "slice", "integer", "index", "list"])
+        n = shape[axis]
+        if kind == "mask2" and axis + 1 < len(shape) and rng.random() < 0.5:
+            key.append(rng.random(shape[axis:axis + 2]) < rng.choice(DENSITY))
+            axis += 2
+            continue
+        one = {"whole": slice(None), "slice": slice(0, n, 2), "integer": int(rng.integers(-n, n)),
+               "index": rng.integers(-n, n, int(rng.integers(1, 4)))}
+        key.append(one[kind] if kind in one else (rng.random(n) < rng.choice(DENSITY)).tolist() if kind == "list" else
+                   rng.random(n) < rng.choice(DENSITY))
+        axis += 1
+    if rng.random() < 0.3:
+        key = key[:-1] or key
+    if rng.random() < 0.3:
+        at = int(rng.integers(0, len(key) + 1))
+        key[at:at + int(rng.integers(0, 2))] = [Ellipsis]
+    if rng.random() < 0.1:
+        key.insert(int(rng.integers(0, len(key) + 1)), None)
+    return tuple(key)
+
+
+def test_masks_among_other_items():
+    rng, calls, ours = np.random.default_rng(7), 0, 0
+    for k in range(500):
+        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
+        a = data(rng, shape, str(rng.choice(["f8", "i4", "?", "u1"])))
+        a = a.T if k % 7 == 0 else a
+        key = key_with_masks(rng, a.shape)
+        mine = tuple(frit.asarray(i) if isinstance(i, np.ndarray) and k % 2 else i for i in key)
+        t, b, before = frit.asarray(a), a.copy("K"), handed()
+        try:
+            want = b[key]
+        except IndexError as e:
+            with pytest.raises(IndexError):
+                t[mine]
+            with pytest.raises(IndexError):
+                t[mine] = 1
+            assert_same(t, a, what=str(e))
+            continue
+        assert_same(t[mine], want, what=(shape, key))
+        if want.size:
+            got = zip(np.asarray(t[mine]).strides, want.strides, want.shape)
+            assert all(p == q for p, q, n in got if n > 1), (shape, key)
+        v = data(rng, want.shape, str(a.dtype)) if want.ndim and k % 3 else a.dtype.type(1)
+        t[mine] = v if k % 3 else 1
+        b[key] = v
+        assert_same(t, b, what=(shape, key))
+        calls, ours = calls + 1, ours + (handed() == before)
+    assert ours > 0.6 * calls
+
+
+def test_masks_of_a_few_axes_are_ours(alone):
+    rng = np.random.default_rng(3)
+    a, g = rng.standard_normal((30, 20)), rng.standard_normal((6, 5, 4))
+    m, q, i = rng.random(30) < 0.5, rng.random(20) < 0.5, rng.integers(0, 20, 30)
+    b, t, h, u = a.copy(), frit.asarray(a), g.copy(), frit.asarray(g)
+    for k in ((m, slice(None)), (slice(None), q), (..., q), (m, 0), (m, slice(1, 5)), (m, i[m])):
+        assert_same(t[k], b[k])
+        for x in (t, b):
+            x[k] += 2
+            x[k] *= x[k] > 0
+            x[k] = 1.5
+        assert_same(t, b)
+    two = rng.random((5, 4)) < 0.5
+    for k in ((slice(None), two), (1, two[:, 0]), (..., two), (0, two)):
+        assert_same(u[k], h[k])
+        for x in (u, h):
+            x[k] -= 1
+            x[k] = -0.0
+        assert_same(u, h)
+
+
+def places(rng, shape):
+    """A key of arrays side by side, each place often more than once: they broadcast, in any order in memory."""
+    n = int(rng.integers(1, len(shape) + 1))
+    axis = int(rng.integers(0, len(shape) - n + 1))
+    many = tuple(int(k) for k in rng.integers(0, 6, rng.integers(1, 3)))
+    index = [rng.integers(-shape[axis + k], shape[axis + k], many) for k in range(n)]
+    if rng.random() < 0.3:
+        index[0] = index[0][..., :1]
+    if rng.random() < 0.3:
+        index[-1] = np.asfortranarray(index[-1]) if rng.random() < 0.5 else index[-1][::-1]
+    key = (slice(None),) * axis + tuple(index)
+    return key if len(key) > 1 or rng.random() < 0.5 else key[0]
+
+
+def wide(rng, shape, dtype):
+    with np.errstate(all="ignore"):
+        return (rng.standard_normal(shape) * 10.0**rng.integers(-9, 9, shape)).astype(dtype)
+
+
+def test_ufunc_at_goes_from_place_to_place():
+    rng, calls, ours = np.random.default_rng(11), 0, 0
+    for k in range(500):
+        dtype = str(rng.choice(["f4", "f8", "f8", "i4", "i8", "u4", "u8", "f2", "c16", "?"]))
+        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 5)))
+        a = data(rng, shape, dtype) if dtype[0] in "iu?" else wide(rng, shape, dtype)
+        key = key_with_masks(rng, shape) if rng.random() < 0.2 else places(rng, shape)
+        try:
+            v = wide(rng, a[key].shape, "f8")
+        except IndexError:
+            v = np.float64(1)
+        v = v.astype(dtype if rng.random() < 0.8 else rng.choice(["i2", "f8", "i8"])) if dtype != "?" else v > 0
+        forms = [v, v, v, v[:1] if v.ndim else v, v.T.copy().T, 3, 0.7, True, np.float32(0.1), np.int8(-3), [1]]
+        v = forms[int(rng.integers(0, len(forms)))]
+        f = [np.add, np.add, np.add, np.subtract, np.subtract, np.multiply, np.maximum][int(rng.integers(0, 7))]
+        t, b, before = frit.asarray(a), a.copy(), sum(frit.stats()["fallbacks"].values())
+        mine = frit.asarray(v) if isinstance(v, np.ndarray) and k % 2 else v
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                assert f.at(b, key, v) is None
+            except Exception as e:
+                with pytest.raises(type(e)):
+                    f.at(t, key, mine)
+            else:
+                assert f.at(t, key, mine) is None
+                calls, ours = calls + 1, ours + (sum(frit.stats()["fallbacks"].values()) == before)
+        assert_same(t, b, what=(f, dtype, shape, key, v))
+    assert ours > 0.2 * calls
+
+
+def test_ufunc_at_warns_as_numpy_does():
+    big, i = np.array([1e308, -1e308, np.inf, 1.0]), np.array([0, 0, 3])
+
+    def f(z, v):
+        np.add.at(z, i, v)
+        return z * 2
+    cases = [np.array([1e308, 0, 1]), np.array([1.0, -np.inf, 2]), np.array([1.0, 2, 3]), np.array([np.inf, -np.inf, np.nan])]
+    for at in (np.add.at, np.subtract.at):
+        for v in cases:
+            heard = []
+            for x in (big.copy(), frit.asarray(big)):
+                with warnings.catch_warnings(record=True) as w:
+                    warnings.simplefilter("always")
+                    at(x, i, v)
+                heard.append([(str(m.message), m.category, m.filename, m.lineno) for m in w])
+                with np.errstate(over="raise", invalid="raise"):
+                    try:
+                        at(x, i, v)
+                        heard[-1].append("nothing")
+                    except FloatingPointError as e:
+                        heard[-1].append(str(e))
+            assert heard[0] == heard[1]
+
+
+def test_ufunc_at_in_calls():
+    def embed(w, b, rows, dy):
+        dw, db = np.zeros_like(w), np.zeros_like(b)
+        np.add.at(dw, rows, dy * 2)
+        np.subtract.at(db, rows, dy.sum(1))
+        w -= np.tanh(dw) * 0
+        w -= 0.1 * dw
+        return db * 2, w + 1
+    fast, rng = frit.accelerate(embed), np.random.default_rng(0)
+    w, b = rng.standard_normal((50, 16)), rng.standard_normal(50)
+    u, c = w.copy(), b.copy()
+    for k in range(20):
+        rows, dy = rng.integers(0, 50, 30 + k % 3), rng.standard_normal((30 + k % 3, 16))
+        for g, h in zip(fast(w, b, rows, dy), embed(u, c, rows, dy)):
+            assert_same(g, h)
+        assert_same(w, u)
+        assert fast.stats.fallbacks == 0
+    rows = rng.integers(0, 50, 30)
+    rows[3] = 50
+    with pytest.raises(IndexError):
+        fast(w, b, rows, dy[:30])
+    assert_same(w, u)
 
 
 def test_arrays_of_integers_that_are_numpys_no_more(alone):
@@ -434,10 +612,11 @@ def test_a_failing_call_leaves_what_was_written_before():
 A = np.random.default_rng(5).standard_normal((40, 30))
 
 
-@pytest.mark.parametrize("key", [A > 0, A[:, 0] > 0, np.array([3, 1, 3]), (np.array([3, 1]), np.array([2, 0]))],
-                         ids=["mask", "rows", "index", "pairs"])
+@pytest.mark.parametrize("key", [A > 0, A[:, 0] > 0, np.array([3, 1, 3]), (np.array([3, 1]), np.array([2, 0])),
+                                 (slice(None), A[0] > 0), (A[:, 0] > 0, 2)],
+                         ids=["mask", "rows", "index", "pairs", "columns", "mask and number"])
 def test_every_allocation_may_fail(key):
-    mine = tuple(map(frit.asarray, key)) if isinstance(key, tuple) else frit.asarray(key)
+    mine = tuple(frit.asarray(k) if isinstance(k, np.ndarray) else k for k in key) if isinstance(key, tuple) else frit.asarray(key)
     want, failed = A.copy(), 0
     want[key] = want[key] * 2 + 1
     for fail in Faults():
@@ -453,6 +632,20 @@ def test_every_allocation_may_fail(key):
         if got is not None:
             assert_same(got, A[key])
         assert seen is not None
+    assert failed > 0
+
+
+def test_every_allocation_of_ufunc_at_may_fail():
+    i, v = np.array([3, 1, 3]), np.arange(90.0).reshape(3, 30)
+    want, failed = A.copy(), 0
+    np.add.at(want, i, v * 2)
+    for fail in Faults():
+        t = frit.asarray(A) * 1
+        with fail:
+            np.add.at(t, frit.asarray(i), frit.asarray(v) * 2)
+        failed += fail.raised
+        unrelated()
+        assert_same(np.array(t), A if fail.raised else want)
     assert failed > 0
 
 

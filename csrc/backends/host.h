@@ -54,5 +54,10 @@ void     fr_host_index_bound(size_t n, const int64_t *in, uint64_t last, int64_t
 /* The row at out + index[i] * step becomes the one at in + i * from (0: they are all the same), for i from 0 to n - 1. */
 void     fr_host_scatter(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in,
                            ptrdiff_t from);
+/* The same, where the row is joined with what is there, element by element in the order of the indices. row: elements. */
+typedef void fr_index_join_fn(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index, const char *in,
+                              ptrdiff_t from);
+/* For an operation that joins elements of such a dtype; NULL: there is none. */
+fr_index_join_fn *fr_host_join(fr_op, fr_dtype);
 
 #endif

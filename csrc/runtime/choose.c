@@ -8,6 +8,7 @@
 
 #include "backends/host.h"
 #include "base/alloc.h"
+#include "base/fpe.h"
 #include "runtime/storage.h"
 
 /* Computes all of them. While kernels run, another thread may store into one. */
@@ -287,9 +288,10 @@ set_rows(struct rows *r, const struct fr_tensor *t, int axis)
 }
 
 /* Indices are read once, and looked at where they are then: memory of others may change at any time. from: bytes from
- * one row of the value to the next, or 0. */
+ * one row of the value to the next, or 0. join: NULL, or how a row and what is there become one, of n_joined elements. */
 static void
-put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const char *value, ptrdiff_t from)
+put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const char *value, ptrdiff_t from,
+         fr_index_join_fn *join, size_t n_joined)
 {
     enum { BLOCK = 512 };
     int64_t at[FR_MAX_DIMS] = {0}, block[BLOCK];
@@ -299,7 +301,10 @@ put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const c
         for (size_t i = 0, m; i < n; i += m, value += (ptrdiff_t)m * from) {
             m = n - i < BLOCK ? n - i : BLOCK;
             fr_host_index_bound(m, index + i, r->last, block);
-            fr_host_scatter(m, r->row, to, r->step, block, value, from);
+            if (join)
+                join(m, n_joined, to, r->step, block, value, from);
+            else
+                fr_host_scatter(m, r->row, to, r->step, block, value, from);
         }
         for (k = r->n_outer - 1; k >= 0; k--) {
             to += r->outer[k];
@@ -313,19 +318,21 @@ put_rows(const struct rows *r, size_t n, const int64_t *index, char *to, const c
 
 fr_status
 fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int axis, const struct fr_tensor *value,
-                  struct fr_err *err)
+                  fr_op op, unsigned *raised, struct fr_err *err)
 {
     const struct fr_layout *l = t->layout, *li = index->layout;
     struct fr_tensor        own_index = {.storage = NULL}, own = {.storage = NULL};
     int64_t                 dims[FR_MAX_DIMS], n = 1;
     int                     ndim = l->ndim + li->ndim - 1, n_after = l->ndim - axis - 1;
     bool                    same = value->layout->ndim == 0;
+    fr_index_join_fn       *join = op == FR_OP_store ? NULL : fr_host_join(op, t->dtype);
     struct rows             r;
     uint32_t                look;
     void                   *to, *from, *indices;
     fr_status               st;
 
-    if (ndim > FR_MAX_DIMS || !set_rows(&r, t, axis))
+    *raised = 0;
+    if (ndim > FR_MAX_DIMS || !set_rows(&r, t, axis) || (op != FR_OP_store && !join))
         return FR_ENOTSUP;
     memcpy(dims, fr_layout_dims(l), (size_t)axis * sizeof *dims);
     memcpy(dims + axis, fr_layout_dims(li), (size_t)li->ndim * sizeof *dims);
@@ -343,8 +350,12 @@ fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int 
         goto out;
     TRY(fr_tensor_export(t, true, &to, &look, err));
     if ((st = compute((const struct fr_tensor *[]){index, value}, 2, err)) == FR_OK &&
-        (st = fr_tensor_data(value, &from, err)) == FR_OK && (st = fr_tensor_data(index, &indices, err)) == FR_OK)
-        put_rows(&r, (size_t)li->n_elems, indices, to, from, same ? 0 : (ptrdiff_t)r.row);
+        (st = fr_tensor_data(value, &from, err)) == FR_OK && (st = fr_tensor_data(index, &indices, err)) == FR_OK) {
+        fr_fpe_begin();
+        put_rows(&r, (size_t)li->n_elems, indices, to, from, same ? 0 : (ptrdiff_t)r.row, join,
+                 r.row / (size_t)fr_dtype_size(t->dtype));
+        *raised = fr_fpe_raised();
+    }
     fr_storage_unlook(t->storage, look);
 out:
     fr_tensor_clear(&own_index);

@@ -103,13 +103,14 @@ fr_status fr_trace_joint_index(const struct fr_tensor *const *index, const int64
 /* What a mask of bools, of t's first axes, chooses: as t[mask], t[mask] = value; and t[..., index, ...] = value for an
  * index along `axis` as fr_trace_joint_index gives it, the last of several values for one place wins. Everything is
  * computed now, and the value has t's dtype. FR_ENOTSUP, and nothing was written: shapes that do not fit, or a layout
- * that is left to NumPy. fr_choose_scatter wants handles of the caller's own. */
+ * that is left to NumPy. fr_choose_scatter wants handles of the caller's own. Where its op is not FR_OP_store, what is
+ * there and the value are joined by it, one index after the other; *raised: FR_FPE_* of that. */
 fr_status fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr_tensor *out,
                         struct fr_err *);
 fr_status fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
                         struct fr_err *);
 fr_status fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int axis,
-                            const struct fr_tensor *value, struct fr_err *);
+                            const struct fr_tensor *value, fr_op op, unsigned *raised, struct fr_err *);
 /* Where a mask with axes is true: a row of i64 for each such element, with its index along each axis. */
 fr_status fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_err *);
 /* New arrays. fill: every element the number, converted to dtype. iota: start + step * i along `axis`. */

@@ -18,7 +18,7 @@ _INTERNAL = frozenset({
     "alloc_count", "alloc_fail_at", "alloc_live", "borrow", "cache_clear", "cache_info", "config_get", "config_list",
     "config_set", "conversion", "counters", "crossed", "explain_text", "give_back", "keeper", "looper", "memory_trim",
     "name_modules", "numpy_call", "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_replace",
-    "share", "shown", "site_here", "site_text", "stats_reset", "type_of", "wait_compiles"})
+    "share", "shown", "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}

@@ -1,8 +1,8 @@
 """Functions of NumPy that are themselves made of functions of NumPy, in Python: np.diff is a few slices and a
 subtraction.  With a Tensor among their arguments they run as NumPy has written them, in a copy whose calls of NumPy
 are calls of frit (_rewrite.py), so that they stay in the graph, with the bits, dtypes, strides and errors of NumPy's.
-Their names are in _numpy.py. What they need is ours, too; what looks at values to know what to do (unique, percentile,
-interp) is not among them, for NumPy on the data is as good.
+Their names are in _numpy.py. What they need is ours, too; what looks at values to know what to do (unique, percentile)
+is not among them, for NumPy on the data is as good; what NumPy has written in C is in _remade.py.
 
 csrc/bind/numpy/fallback.c looks here before it hands a function over."""
 import functools
@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy
 
+from . import _core
 from ._namespace import TENSORS, ndarray, ours
 from ._numpy import named
+from ._remade import ROWS
 from ._rewrite import rewrite
 
 
@@ -52,6 +54,7 @@ def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int,
     chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
     instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
+    instead[id(numpy.lib.stride_tricks.as_strided)] = _as_strided
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -137,11 +140,25 @@ def _nan_to_num(written: Callable[..., Any]) -> Callable[..., Any]:
     return nan_to_num
 
 
-def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
+    """Windows into which nobody writes are windows of the tensor."""
+    view = NotImplemented
+    if type(x) in TENSORS and shape is not None and strides is not None and not writeable:
+        view = _core.strided(x, tuple(shape), tuple(strides))
+    return numpy.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable) if view is NotImplemented else view
+
+
+def _sliding_window_view(written: _Composed) -> Callable[..., Any]:
     """Windows into which somebody may write, and which lie over one another, are NumPy's, over the tensor's memory."""
-    if not writeable or type(x) not in TENSORS:
-        return NotImplemented
-    return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
+    theirs = numpy.lib.stride_tricks.sliding_window_view
+
+    def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+        if type(x) not in TENSORS:
+            return NotImplemented
+        if writeable:
+            return theirs(numpy.asarray(x), window_shape, axis, writeable=True)
+        return written(x)(x, window_shape, axis, subok=subok)
+    return sliding_window_view
 
 
 def _table() -> dict[Any, Any]:
@@ -157,7 +174,9 @@ def _table() -> dict[Any, Any]:
     found[numpy.nanmax] = _nan_extreme(numpy.nanmax, numpy.fmax, numpy.max, -numpy.inf)
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
-    found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
+    view = numpy.lib.stride_tricks.sliding_window_view
+    found[view] = _sliding_window_view(_Composed(inspect.unwrap(view)))
+    found.update(ROWS)
     for name in named("by_dtype"):
         found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found

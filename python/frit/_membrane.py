@@ -26,12 +26,13 @@ import numpy
 from . import _assemble, _bytecode, _core, _namespace
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, Instead, is_attr
 from ._numpy import FACTS, named
-from ._outside import adopted, is_outside
+from ._outside import adopted, is_outside, others
 
 _ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME = map(
     _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name"))
 _UNPACKS, _STORES_GLOBAL, _STORES_CELL, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS, _ITERABLE = map(
     _bytecode.of, ("unpack", "setglobal", "setcell", "setattr", "setitem", "resume", "contains", "format", "iterable"))
+_JOINED = named("joined")
 _POWERS = _bytecode.operators("**")
 _NEVER = frozenset({"frit", "numpy"})
 _OPTIMIZED = 0x1                     # CO_OPTIMIZED: of a function, not of a module or a class
@@ -77,6 +78,8 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
             name = _bytecode.attr_name(code, this)
             if not name.startswith("__"):
                 out[at] = _bytecode.load_item(place(_methods.setdefault(name, _core._Method(name))))
+        elif is_attr(this, False) and _bytecode.attr_name(code, this) in _JOINED:
+            out[at] = _SAME + deeper(_core.NAMED, 1)
         elif op == _bytecode.BINARY_OP and arg in _POWERS:
             out[at] = _bytecode.item_of_two(place(_core.POWERED if arg in _bytecode.IN_PLACE else _core.POWER))
         elif op in _CALL:
@@ -229,7 +232,7 @@ def _callable(what: Any) -> Any:
     if type(module) is str and (module in _LOOKS or module.partition(".")[0] == "numpy" and not isinstance(what, type)):
         return _core.outside(what)
     if is_outside(what, ""):
-        return _core.outside(what)
+        return others(what)
     return _core.reader(what) if module in _READS and not isinstance(what, type) else what
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from . import _core
+from . import _core, _grids
 from ._numpy import named
 
 _OURS = frozenset(map(numpy.dtype, named("dtype")))
@@ -51,6 +51,53 @@ class ndarray(metaclass=_ArrayClass):
     __module__ = "numpy"
 
 
+class _Joined:
+    """np.c_ or np.r_ of tensors, arrays and numbers."""
+
+    _NUMBERS = frozenset({bool, int, float, complex})
+    _ARRAYS = frozenset({numpy.ndarray, list})
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._theirs, name)
+
+    @property       # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._theirs)
+
+    def __len__(self) -> int:
+        return len(self._theirs)
+
+    def __getitem__(self, key: Any) -> Any:
+        items = [self._item(x) for x in (key if type(key) is tuple else (key,))]
+        if not any(type(x) in TENSORS for x in items) or any(x is None for x in items):
+            return self._theirs[key]
+        dtype = numpy.result_type(*[x if type(x) in self._NUMBERS else x.dtype for x in items])
+        if dtype not in _OURS:
+            return self._theirs[key]
+        join: Callable[..., Any] = ours["concatenate"]
+        return join([self._part(x, dtype) for x in items], axis=self._theirs.axis)
+
+    def _item(self, x: Any) -> Any:
+        """What it takes for an item, or None."""
+        if type(x) is list:
+            try:
+                x = None if any(type(y) not in self._NUMBERS for y in x) else numpy.array(x)
+            except OverflowError:
+                x = None
+        return x if type(x) in TENSORS | self._NUMBERS | self._ARRAYS or isinstance(x, numpy.generic) else None
+
+    def _part(self, x: Any, dtype: Any) -> Any:
+        ndmin = self._theirs.ndmin
+        if type(x) not in TENSORS:
+            a = numpy.array(x, copy=None, ndmin=ndmin, dtype=dtype)
+            return a.T if ndmin == 2 and numpy.ndim(x) == 1 else a
+        x = x if x.dtype == dtype else x.astype(dtype)
+        return x[:, None] if ndmin == 2 and x.ndim == 1 else x.reshape((1,) * ndmin) if x.ndim == 0 else x
+
+
 def _ours() -> dict[str, Any]:
     """Name -> function for every function of NumPy's that frit has under the same name."""
     found, kept = {}, named("kept")
@@ -74,7 +121,8 @@ def _namespace() -> types.ModuleType:
         return value
 
     module.__dict__.update(ours, ndarray=ndarray, _conversions=conversions, __getattr__=__getattr__,
-                           __dir__=lambda: dir(numpy))
+                           __dir__=lambda: dir(numpy), c_=_Joined(numpy.c_), r_=_Joined(numpy.r_),
+                           mgrid=_grids.Grid(numpy.mgrid, ours), ogrid=_grids.Grid(numpy.ogrid, ours))
     return module
 
 
@@ -88,4 +136,5 @@ namespace = _namespace()
 modules = {id(numpy): namespace}
 functions = {id(getattr(numpy, name)): mine for name, mine in ours.items()}
 functions |= {id(numpy.ndarray): ndarray, id(type): _core.type_of}
+functions |= {id(getattr(numpy, name)): getattr(namespace, name) for name in named("joined")}
 functions |= {id(getattr(numpy, name)): f for name, f in conversions.items()}

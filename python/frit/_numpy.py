@@ -29,6 +29,7 @@ what it is
     complex     one of complex numbers
     shown       a module that `frit` has as it is
     stranger    a module that knows no tensors
+    joined      an object whose items are arrays that are made
 in composed functions
     maker       makes an array for a result
     converter   makes an array of a parameter
@@ -46,7 +47,7 @@ _TABLE = (
 
     ("exact",
      "arange ascontiguousarray block broadcast_to column_stack concatenate count_nonzero diag dstack empty_like expand_dims eye "
-     "flip fliplr flipud fmax fmin frexp full_like hstack identity in1d indices inner ix_ ldexp matmul modf moveaxis ones_like "
+     "flip fliplr flipud fmax fmin frexp full_like hstack identity in1d indices inner ldexp matmul modf moveaxis ones_like "
      "ravel_multi_index stack tile tril tril_indices triu triu_indices unravel_index vdot vstack zeros_like "
      "cholesky det inv lstsq pinv qr solve svd at item tolist"),
     ("exact", "extend get items keys pop setdefault update values"),     # of lists and dicts
@@ -57,12 +58,13 @@ _TABLE = (
      "std sum swapaxes take trace transpose var T itemsize mT nbytes strides dtype e eps euler_gamma finfo iinfo inf nan "
      "ndarray newaxis pi tiny"),
     ("exact attribute self", "fill"),
+    ("exact attribute joined", "c_ mgrid ogrid r_"),
     ("exact attribute composed", "ndim size"),
     ("exact attribute assigned composed", "shape"),
     ("exact attribute handed method", "argpartition argsort"),
     ("exact attribute handed method self", "partition sort"),
     ("exact attribute handed method writable", "searchsorted"),
-    ("exact composed", "pad polyval roll"),
+    ("exact composed", "ix_ pad polyval roll"),
     ("exact composed handed",
      "array_equal array_split average cross diff dsplit gradient hsplit kron meshgrid nan_to_num outer rot90 split "
      "take_along_axis tensordot trapezoid vsplit"),
@@ -85,11 +87,12 @@ _TABLE = (
     ("composed",
      "apply_over_axes isneginf isposinf linalg.cross linalg.matrix_norm linalg.norm linalg.outer linalg.vector_norm "
      "nancumprod nancumsum require"),
-    ("composed handed", "allclose angle corrcoef cov isclose nanargmax nanargmin nanprod select unwrap"),
+    ("composed handed", "allclose angle corrcoef cov extract isclose nanargmax nanargmin nanprod select unwrap"),
     ("handed",
-     "array_equiv diagflat extract float_power gcd i0 lcm unique_all unique_counts unique_inverse unique_values unstack vecdot"),
+     "array_equiv diagflat float_power gcd i0 lcm unique_all unique_counts unique_inverse unique_values unstack vecdot"),
     ("handed first", "place putmask"),
-    ("handed open", "apply_along_axis piecewise"),
+    ("handed open", "apply_along_axis"),
+    ("composed handed open", "piecewise"),
     ("kept", "may_share_memory shares_memory show_config"),
     ("converter", "asanyarray"),
     ("by_dtype", "can_cast iscomplexobj isrealobj result_type"),

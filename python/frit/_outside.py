@@ -70,4 +70,12 @@ def outside(value: Any, root: Any) -> Any:
     """What the function `root` is to call instead of `value`, or None: `value` itself."""
     if value is None or type(value) in (types.MethodType, _core.Accelerated):
         return None
-    return _core.outside(value) if is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
+    return others(value) if is_outside(value, (getattr(root, "__module__", None) or "").partition(".")[0]) else None
+
+
+def others(value: Any) -> Any:
+    """What is called instead of somebody else's value: it gets arrays."""
+    if "scipy.special" in sys.modules:
+        from . import _scipy        # which reads tables that are made of what is here
+        _scipy.add()
+    return _core.outside(value)

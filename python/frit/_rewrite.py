@@ -41,7 +41,7 @@ from typing import Any, cast
 
 import numpy
 
-from . import _assemble, _bytecode, _core
+from . import _assemble, _bytecode, _core, _numpy
 from ._membrane import written
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, NOTHING, Instruction, attr_name, cell_name, global_name, is_attr
 
@@ -129,6 +129,7 @@ def contents(cell: types.CellType) -> Any:
 
 
 # Names of methods of which nothing is to be asked.
+_JOINED = _numpy.named("joined")
 _FAMILIAR = frozenset(
     name for kind in (numpy.ndarray, numpy.float64, numpy.ufunc, list, tuple, dict, set, str, bytes, int, float, complex)
     for name in dir(kind)) | frozenset(
@@ -231,7 +232,8 @@ class _Rewriter:
         """What to load instead of the global `value`, or None to leave it."""
         new, null = self.modules.get(id(value)), _bytecode.has_null(NOTHING, this)
         if new is not None:
-            if _bytecode.attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
+            joined = is_attr(after, False) and attr_name(code, after) in _JOINED
+            if joined or _bytecode.attribute_called(null, after, after2) or self.is_handed_on(f, code, this):
                 return new
             # A module of it that knows no tensors: np.random.default_rng(x).
             name = attr_name(code, after) if is_attr(after, False) else ""

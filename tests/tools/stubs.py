@@ -74,7 +74,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
            "explain_text": "str", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any", "looper": "Any", "plain": "Any",
            "set_crossing": "None", "set_replace": "None", "counters": "tuple[int, int, int]", "numpy_call": "Any",
-           "set_items": "None", "shown": "Any", "conversion": "Any",
+           "set_items": "None", "shown": "Any", "conversion": "Any", "strided": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
            "alloc_fail_at": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}

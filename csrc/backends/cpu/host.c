@@ -63,6 +63,12 @@ fr_host_index_bound(size_t n, const int64_t *in, uint64_t last, int64_t *out)
     fr_index->bound(n, in, last, out);
 }
 
+fr_index_join_fn *
+fr_host_join(fr_op op, fr_dtype d)
+{
+    return op == FR_OP_add ? fr_index->add[d] : op == FR_OP_subtract ? fr_index->subtract[d] : NULL;
+}
+
 void *
 fr_host_alloc(size_t n_bytes)
 {

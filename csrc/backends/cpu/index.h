@@ -1,6 +1,6 @@
 /* backends/cpu/index.h -- arrays of indices as numbers from 0 on, in the range of an axis.
  *
- * Called by the tracing of takes (runtime/call.c), a run of neighbours at a time. index.inc.c is compiled
+ * Called by the tracing of takes (runtime/call.c) and by what writes (runtime/choose.c), a run of neighbours at a time. index.inc.c is compiled
  * once per instruction-set level, as reduce.inc.c is. */
 #ifndef FR_BACKENDS_CPU_INDEX_H
 #define FR_BACKENDS_CPU_INDEX_H
@@ -20,6 +20,7 @@ typedef uint64_t fr_index_bound_fn(size_t n, const int64_t *in, uint64_t last, i
 struct fr_index_kernels {
     fr_index_fn       *wrap[FR_N_DTYPES];    /* of whole numbers */
     fr_index_bound_fn *bound;
+    fr_index_join_fn  *add[FR_N_DTYPES], *subtract[FR_N_DTYPES];     /* NULL: not of such elements */
 };
 extern const struct fr_index_kernels fr_index_v2, fr_index_v3, fr_index_v4, fr_index_generic;
 extern const struct fr_index_kernels *fr_index;        /* the level in use, as fr_reduce */

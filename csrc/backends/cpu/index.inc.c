@@ -44,8 +44,39 @@ bound(size_t n, const int64_t *in, uint64_t last, int64_t *restrict out)
     return outside;
 }
 
+/* Memory of others may lie anywhere. */
+typedef uint32_t at_u32 __attribute__((aligned(1), may_alias));
+typedef uint64_t at_u64 __attribute__((aligned(1), may_alias));
+typedef float    at_f32 __attribute__((aligned(1), may_alias));
+typedef double   at_f64 __attribute__((aligned(1), may_alias));
+
+#define JOIN(name, T, OP)                                                                          \
+    static void name##_##T(size_t n, size_t row, char *out, ptrdiff_t step, const int64_t *index,  \
+                           const char *in, ptrdiff_t from)                                         \
+    {                                                                                              \
+        for (size_t i = 0; row == 1 && i < n; i++, in += from)                                     \
+            *(T *)(out + index[i] * step) OP *(const T *)in;                                       \
+        for (size_t i = 0; row != 1 && i < n; i++, in += from) {                                   \
+            T *restrict       to = (T *)(out + index[i] * step);                                   \
+            const T *restrict a = (const T *)in;                                                   \
+                                                                                                   \
+            for (size_t k = 0; k < row; k++)                                                       \
+                to[k] OP a[k];                                                                     \
+        }                                                                                          \
+    }
+#define JOINS(T) JOIN(add, T, +=) JOIN(subtract, T, -=)
+JOINS(at_u32)
+JOINS(at_u64)
+JOINS(at_f32)
+JOINS(at_f64)
+#define OF_DTYPES(name)                                                                            \
+    {[FR_I32] = name##_at_u32, [FR_U32] = name##_at_u32, [FR_I64] = name##_at_u64,                 \
+     [FR_U64] = name##_at_u64, [FR_F32] = name##_at_f32, [FR_F64] = name##_at_f64}
+
 const struct fr_index_kernels PASTE(fr_index_, FR_LEVEL) = {
     .wrap = {[FR_I8] = wrap_i8, [FR_I16] = wrap_i16, [FR_I32] = wrap_i32, [FR_I64] = wrap_i64,
              [FR_U8] = wrap_u8, [FR_U16] = wrap_u16, [FR_U32] = wrap_u32, [FR_U64] = wrap_i64},
     .bound = bound,
+    .add = OF_DTYPES(add),
+    .subtract = OF_DTYPES(subtract),
 };

@@ -415,7 +415,10 @@ outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObjec
 {
     PyObject  *func = ((struct outside *)self)->what;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject  *result;
 
+    if (fr_fallback_composed(func, args, n, names, &result))
+        return result;
     for (Py_ssize_t i = 0; i < n_all; i++)
         if (fr_is_tensor(args[i]) || is_container(args[i]))
             return result_of(call_shown(func, args, n, names));

@@ -372,11 +372,9 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
 
 /* ---- functions that NumPy makes of others */
 
-/* Calls what stands for NumPy's `func` where that is written in Python, of functions that are ours
- * (python/frit/_composed.py), and has a tensor among its arguments: a function, or what gives one for these
- * arguments. Either may refuse. False: there is nothing such. */
-static bool
-call_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
+/* What stands for it is a function, or what gives one for these arguments. Either may refuse. */
+bool
+fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
 {
     static PyObject *table;
     Py_ssize_t       n_all = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), i = 0;
@@ -414,7 +412,7 @@ fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *result;
 
-    if (call_composed(func, args, n, kwnames, &result))
+    if (fr_fallback_composed(func, args, n, kwnames, &result))
         return result;
     fr_fallback_names_count_function(func);
     return call(func, NULL, args, n, kwnames, is_numpys(func) ? FR_READS : FR_TOUCHES);
@@ -426,7 +424,7 @@ fr_fallback_name(const char *name, fr_args args, Py_ssize_t n, PyObject *kwnames
     struct fr_name *e = fr_fallback_names_get(name, false);
     PyObject       *result;
 
-    if (!e || call_composed(e->object, args, n, kwnames, &result))
+    if (!e || fr_fallback_composed(e->object, args, n, kwnames, &result))
         return e ? result : NULL;
     fr_fallback_names_count(e);
     return call(e->object, NULL, args, n, kwnames, FR_READS);

@@ -188,6 +188,9 @@ void      fr_fallback_names_reset(void);
 /* ---- fallback.c */
 /* func(*args, **kw) with every tensor in it, at any depth, as an evaluated ndarray: writable, for a function that is not
  * NumPy's. */
+/* Calls what stands for `func` where that is written in Python of functions that are ours (python/frit/_composed.py), and
+ * has a tensor among its arguments. False: there is nothing such. */
+bool      fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result);
 PyObject *fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_fallback_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */

@@ -21,6 +21,24 @@ fr_chosen_meets(const struct fr_tensor *t, PyObject *o)
     return !t->layout->c_contig || (low < data + t->layout->n_elems * fr_dtype_size(t->dtype) && data < high);
 }
 
+/* A list or tuple of numbers, which NumPy converts each by itself: one of a kind or range that t has not is its to refuse. */
+static int
+of_items(const struct fr_tensor *t, PyObject *value, struct fr_value *x)
+{
+    PyObject *items;
+    int       got = FR_VALUE_FALLBACK;
+
+    if ((!PyList_Check(value) && !PyTuple_Check(value)) || fr_containers_hold_tensor(value, 0))
+        return FR_VALUE_FALLBACK;
+    if ((items = fr_numpy_from_items(value, t->dtype)) && (got = fr_value_tensor(items, x)) == FR_VALUE_OK &&
+        x->arg.t->layout->ndim > t->layout->ndim) {
+        fr_value_clear(x);
+        got = FR_VALUE_FALLBACK;
+    }
+    Py_XDECREF(items);
+    return got;
+}
+
 int
 fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *out)
 {
@@ -37,6 +55,8 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
     }
     if (got == FR_VALUE_FALLBACK && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
         got = fr_value_tensor(value, &x);
+    else if (got == FR_VALUE_FALLBACK)
+        got = of_items(t, value, &x);
     if (got != FR_VALUE_OK) { /* an error is NumPy's to raise, or one that comes before it */
         PyErr_Clear();
         return FR_VALUE_FALLBACK;

@@ -4,7 +4,7 @@
  * are found once, at import: our functions whose name NumPy knows too. */
 #include <string.h>
 
-#include "bind/tensor/tensor.h"
+#include "bind/tensor/index.h"
 
 static PyObject *twins;     /* NumPy function -> our function */
 static PyObject *ufuncs;    /* NumPy ufunc -> index of the op */
@@ -240,6 +240,10 @@ array_ufunc(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
         result = outer_method(op, args, nargs, kw);
         if (result || PyErr_Occurred())
             return result;
+    } else if (PyUnicode_CompareWithASCIIString(method, "at") == 0 && nargs == 3 && !kw && fr_is_tensor(args[0])) {
+        int st = fr_key_join(args[0], args[1], args[2], op);
+        if (st != FR_VALUE_FALLBACK)
+            return st == FR_VALUE_OK ? Py_NewRef(Py_None) : NULL;
     }
     return fallback_ufunc(ufunc, method, args, nargs, kw);
 }

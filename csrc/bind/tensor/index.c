@@ -1,194 +1,14 @@
 /* bind/tensor/index.c -- t[...] and t[...] = value.
  *
- * Integers, slices, ellipses and new axes make windows: no computation. Arrays of integers that stand side by side are
- * a lazy take, their values checked here, and where something is assigned, that is done here (take.c). So it is with a
- * mask that is the whole key (mask.c); only t[mask] = number is lazy. Everything else (a mask among slices, arrays apart
- * from each other) is NumPy's, on evaluated data. */
+ * Integers, slices, ellipses and new axes make windows: no computation. Masks (mask.c) and arrays of integers (key.c) are
+ * looked at now. Everything else (arrays apart from each other) is NumPy's, on evaluated data. */
 #include <string.h>
 
 #include "bind/numpy/npy.h"
-#include "bind/tensor/tensor.h"
-
-/* What an index comes to: a window relative to the tensor. */
-struct window {
-    int     ndim;
-    int64_t dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], offset;
-    bool    scalar;     /* integers only: NumPy copies the element out */
-};
-enum kind { KIND_ERROR = -1, KIND_WINDOW, KIND_ADVANCED };
-
-static int
-too_many(const struct fr_layout *l, int n)
-{
-    PyErr_Format(PyExc_IndexError,
-                 "too many indices for array: array is %d-dimensional, but %d were indexed", l->ndim,
-                 n);
-    return KIND_ERROR;
-}
-
-static int
-not_an_index(void)
-{
-    PyErr_SetString(PyExc_IndexError,
-                    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and "
-                    "integer or boolean arrays are valid indices");
-    return KIND_ERROR;
-}
-
-static int
-add_integer(struct window *w, const struct fr_layout *l, int axis, int64_t i)
-{
-    int64_t n = fr_layout_dims(l)[axis];
-
-    if (i < -n || i >= n) {
-        PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for axis %d with size %lld",
-                     (long long)i, axis, (long long)n);
-        return KIND_ERROR;
-    }
-    w->offset += (i < 0 ? i + n : i) * fr_layout_strides(l)[axis];
-    return KIND_WINDOW;
-}
-
-static int
-add_axis(struct window *w, int64_t dim, int64_t stride)
-{
-    if (w->ndim == FR_MAX_DIMS) {
-        PyErr_Format(PyExc_IndexError, "number of dimensions must be within [0, %d], indexing "
-                     "result would have %d", FR_MAX_DIMS, w->ndim + 1);
-        return KIND_ERROR;
-    }
-    w->dims[w->ndim] = dim;
-    w->strides[w->ndim++] = stride;
-    return KIND_WINDOW;
-}
-
-static int
-add_slice(struct window *w, const struct fr_layout *l, int axis, PyObject *slice)
-{
-    Py_ssize_t start, stop, step, n;
-
-    if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
-        return KIND_ERROR;
-    n = PySlice_AdjustIndices(fr_layout_dims(l)[axis], &start, &stop, step);
-    if (n > 0)
-        w->offset += start * fr_layout_strides(l)[axis];
-    return add_axis(w, n, fr_layout_strides(l)[axis] * step);
-}
-
-/* What one element of an index is. */
-enum item { ITEM_INTEGER, ITEM_SLICE, ITEM_ELLIPSIS, ITEM_NEWAXIS, ITEM_OTHER, ITEM_BAD };
-
-static enum item
-classify(PyObject *o)
-{
-    if (PyLong_CheckExact(o))
-        return ITEM_INTEGER;
-    if (PySlice_Check(o))
-        return ITEM_SLICE;
-    if (o == Py_Ellipsis)
-        return ITEM_ELLIPSIS;
-    if (o == Py_None)
-        return ITEM_NEWAXIS;
-    if (fr_is_tensor(o)) /* an integer without axes counts as an integer, as NumPy's scalars do */
-        return fr_of(o)->layout->ndim == 0 && fr_dtype_is_int(fr_of(o)->dtype) ? ITEM_INTEGER
-                                                                              : ITEM_OTHER;
-    if (fr_numpy_is_array(o) || PyList_Check(o) || PyTuple_Check(o) || PyBool_Check(o) || PyArray_IsScalar(o, Bool))
-        return ITEM_OTHER;
-    if (PyUnicode_Check(o) || PyBytes_Check(o) || PyFloat_Check(o))
-        return ITEM_BAD;
-    if (PyIndex_Check(o))
-        return ITEM_INTEGER;
-    return PySequence_Check(o) ? ITEM_OTHER : ITEM_BAD;
-}
-
-static int
-integer_of(PyObject *o, int64_t *v)
-{
-    PyObject *i;
-
-    if (PyLong_CheckExact(o) && fr_value_small_int(o, v))
-        return 0;
-    i = PyNumber_Index(o);
-    if (!i)
-        return -1;
-    *v = PyLong_AsSsize_t(i);
-    Py_DECREF(i);
-    if (*v == -1 && PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            PyErr_Clear();
-            not_an_index();
-        }
-        return -1;
-    }
-    return 0;
-}
-
-static int
-parse_tuple(const struct fr_layout *l, PyObject *const *items, int n, struct window *w)
-{
-    int n_axes = 0, ellipsis = -1, axis = 0;
-
-    for (int i = 0; i < n; i++) {
-        switch (classify(items[i])) {
-        case ITEM_OTHER: return KIND_ADVANCED;
-        case ITEM_BAD: return not_an_index();
-        case ITEM_INTEGER:
-        case ITEM_SLICE: n_axes++; break;
-        case ITEM_ELLIPSIS:
-            if (ellipsis >= 0) {
-                PyErr_SetString(PyExc_IndexError,
-                                "an index can only have a single ellipsis ('...')");
-                return KIND_ERROR;
-            }
-            ellipsis = i;
-            break;
-        case ITEM_NEWAXIS: break;
-        }
-    }
-    if (n_axes > l->ndim)
-        return too_many(l, n_axes);
-    w->scalar = ellipsis < 0;
-    for (int i = 0; i < n; i++) {
-        int     st = KIND_WINDOW;
-        int64_t v;
-
-        switch (classify(items[i])) {
-        case ITEM_INTEGER:
-            if (integer_of(items[i], &v) < 0)
-                return KIND_ERROR;
-            st = add_integer(w, l, axis++, v);
-            break;
-        case ITEM_SLICE: st = add_slice(w, l, axis++, items[i]); break;
-        case ITEM_NEWAXIS: st = add_axis(w, 1, 0); break;
-        default:
-            for (int k = l->ndim - n_axes; st == KIND_WINDOW && k > 0; k--, axis++)
-                st = add_axis(w, fr_layout_dims(l)[axis], fr_layout_strides(l)[axis]);
-        }
-        if (st != KIND_WINDOW)
-            return st;
-    }
-    for (; axis < l->ndim; axis++)
-        if (add_axis(w, fr_layout_dims(l)[axis], fr_layout_strides(l)[axis]) != KIND_WINDOW)
-            return KIND_ERROR;
-    w->scalar = w->scalar && w->ndim == 0;
-    return KIND_WINDOW;
-}
-
-static int
-parse(const struct fr_tensor *t, PyObject *key, struct window *w)
-{
-    w->ndim = 0;
-    w->offset = 0;
-    if (PyTuple_Check(key)) {
-        if (PyTuple_GET_SIZE(key) > 2 * FR_MAX_DIMS)
-            return too_many(t->layout, (int)PyTuple_GET_SIZE(key));
-        return parse_tuple(t->layout, &PyTuple_GET_ITEM(key, 0), (int)PyTuple_GET_SIZE(key), w);
-    }
-    return parse_tuple(t->layout, &key, 1, w);
-}
+#include "bind/tensor/index.h"
 
 static PyObject *
-window_of(const struct fr_tensor *t, const struct window *w)
+window_of(const struct fr_tensor *t, const struct fr_window *w)
 {
     struct fr_tensor out, copy;
     struct fr_err    err;
@@ -206,145 +26,6 @@ window_of(const struct fr_tensor *t, const struct window *w)
     if (o)
         fr_type_set_scalar(o, true);
     return fr_scalar_result(o);
-}
-
-/* ---- arrays of integers */
-
-enum { MAX_ARRAYS = 8 };
-
-/* Arrays of integers side by side, as a key has them: `index` along `axis` of `t` and those after it. */
-struct arrays {
-    struct fr_value         value[MAX_ARRAYS];
-    const struct fr_tensor *index[MAX_ARRAYS];
-    int                     n, axis;
-    struct fr_tensor        t;         /* self, or a window where slices and integers choose first */
-};
-
-static void
-clear_arrays(struct arrays *a)
-{
-    for (int i = 0; i < a->n; i++)
-        fr_value_clear(&a->value[i]);
-    fr_tensor_clear(&a->t);
-}
-
-/* The key as arrays of integers side by side, beside slices; integers among them choose first. Returns an FR_VALUE_*;
- * the caller clears the arrays in any case. */
-static int
-parse_arrays(PyObject *self, PyObject *key, struct arrays *a)
-{
-    PyObject     *single[1] = {key}, **items = single, *plain[2 * FR_MAX_DIMS] = {NULL}, *whole;
-    struct fr_err err;
-    struct window w = {.ndim = 0};
-    int           n = 1, first = -1, last = -1, st = FR_VALUE_FALLBACK, at = 0;
-    bool          ellipsis = false;
-
-    a->n = 0;
-    a->axis = -1;
-    a->t.storage = NULL;
-    if (PyTuple_Check(key)) {
-        n = (int)PyTuple_GET_SIZE(key);
-        items = &PyTuple_GET_ITEM(key, 0);
-    }
-    if (!(whole = PySlice_New(NULL, NULL, NULL)))
-        return FR_VALUE_ERROR;
-    for (int i = 0; i < n; i++) {
-        enum item kind = classify(items[i]);
-
-        plain[i] = items[i];
-        if (kind == ITEM_OTHER) {
-            const struct fr_tensor *index;
-
-            if (a->n == MAX_ARRAYS || PyBool_Check(items[i]))
-                goto out;
-            st = fr_value_tensor(items[i], &a->value[a->n]);
-            if (st != FR_VALUE_OK)
-                goto out;
-            a->index[a->n] = index = a->value[a->n].arg.t;
-            a->n++;
-            st = FR_VALUE_FALLBACK;
-            if (!fr_dtype_is_int(index->dtype) || index->layout->ndim == 0)
-                goto out;
-            plain[i] = whole;
-            if (a->axis < 0)
-                a->axis = at;
-            at++;
-        } else if (kind == ITEM_SLICE || kind == ITEM_NEWAXIS) {
-            at++;
-        } else if (kind == ITEM_ELLIPSIS) {
-            if (ellipsis)
-                goto out;
-            ellipsis = true;
-            if (a->axis < 0) { /* the arrays come after it: their axis counts from the end */
-                int taken = 0;
-                for (int k = 0; k < n; k++)
-                    taken += k != i && classify(items[k]) != ITEM_NEWAXIS;
-                at += fr_of(self)->layout->ndim - taken;
-            }
-        }
-        /* Integers count as arrays: they must stand with the others. */
-        if (kind == ITEM_OTHER || kind == ITEM_INTEGER) {
-            if (last >= 0 && last != i - 1)
-                goto out;
-            first = first < 0 ? i : first;
-            last = i;
-        }
-    }
-    switch (parse_tuple(fr_of(self)->layout, plain, n, &w)) {
-    case KIND_ERROR: st = FR_VALUE_ERROR; goto out;
-    case KIND_WINDOW: break;
-    default: goto out;
-    }
-    st = FR_VALUE_OK;
-    if (fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &a->t, &err) != FR_OK) {
-        PyErr_NoMemory();
-        st = FR_VALUE_ERROR;
-    }
-out:
-    Py_DECREF(whole);
-    return st;
-}
-
-/* t[key] with one array of integers and nothing else, as it mostly is. */
-static bool
-is_one_array(PyObject *self, PyObject *key)
-{
-    return fr_is_tensor(key) && fr_of(key)->layout->ndim > 0 && fr_dtype_is_int(fr_of(key)->dtype) &&
-           fr_of(self)->layout->ndim > 0;
-}
-
-static int
-get_taken(PyObject *self, PyObject *key, PyObject **result)
-{
-    struct arrays a;
-    int           st;
-
-    if (is_one_array(self, key))
-        return fr_take_joint(fr_of(self), &(const struct fr_tensor *){fr_of(key)}, 1, 0, 'K', result);
-    st = parse_arrays(self, key, &a);
-    if (st == FR_VALUE_OK)
-        st = fr_take_joint(&a.t, a.index, a.n, a.axis, 'K', result);
-    clear_arrays(&a);
-    return st;
-}
-
-static int
-set_taken(PyObject *self, PyObject *key, PyObject *value)
-{
-    struct arrays a;
-    int           st = parse_arrays(self, key, &a);
-
-    /* NumPy writes in the order in which arrays lie, which our copies of them may have another one of. */
-    for (int i = 0; i < a.n && st == FR_VALUE_OK; i++) {
-        PyObject *o = a.value[i].object;
-
-        if ((fr_numpy_is_array(o) && !PyArray_IS_C_CONTIGUOUS(fr_array(o))) || fr_chosen_meets(&a.t, o))
-            st = FR_VALUE_FALLBACK;
-    }
-    if (st == FR_VALUE_OK)
-        st = fr_take_assign(&a.t, a.index, a.n, a.axis, value);
-    clear_arrays(&a);
-    return st;
 }
 
 /* ---- reading */
@@ -383,13 +64,13 @@ is_exchange(PyObject *self, PyObject *value)
 PyObject *
 fr_index_get(PyObject *self, PyObject *key)
 {
-    struct window w;
+    struct fr_window w;
     PyObject     *result;
     int           st;
 
-    switch (parse(fr_of(self), key, &w)) {
-    case KIND_ERROR: return NULL;
-    case KIND_WINDOW:
+    switch (fr_window_of_key(fr_of(self), key, &w)) {
+    case FR_KIND_ERROR: return NULL;
+    case FR_KIND_WINDOW:
         if (w.scalar)
             return window_of(fr_of(self), &w);
         if (PyLong_CheckExact(key))
@@ -398,7 +79,7 @@ fr_index_get(PyObject *self, PyObject *key)
     default:
         st = fr_mask_get(self, key, &result);
         if (st == FR_VALUE_FALLBACK)
-            st = get_taken(self, key, &result);
+            st = fr_key_get(self, key, &result);
         if (st != FR_VALUE_FALLBACK)
             return st == FR_VALUE_OK ? result : NULL;
         fr_info_sync(FR_SYNC_index, fr_of(self));
@@ -410,16 +91,16 @@ PyObject *
 fr_index_item(PyObject *self, Py_ssize_t i)
 {
     const struct fr_layout *l = fr_of(self)->layout;
-    struct window           w = {.scalar = l->ndim == 1};
+    struct fr_window w = {.scalar = l->ndim == 1};
 
     if (l->ndim == 0) {
-        too_many(l, 1);
+        fr_window_too_many(l, 1);
         return NULL;
     }
-    if (add_integer(&w, l, 0, i) != KIND_WINDOW)
+    if (fr_window_add_integer(&w, l, 0, i) != FR_KIND_WINDOW)
         return NULL;
     for (int k = 1; k < l->ndim; k++)
-        add_axis(&w, fr_layout_dims(l)[k], fr_layout_strides(l)[k]);
+        fr_window_add_axis(&w, fr_layout_dims(l)[k], fr_layout_strides(l)[k]);
     return w.scalar ? window_of(fr_of(self), &w) : fr_type_view_of(self, window_of(fr_of(self), &w), true);
 }
 
@@ -567,7 +248,7 @@ int
 fr_index_set(PyObject *self, PyObject *key, PyObject *value)
 {
     struct fr_tensor t;
-    struct window    w;
+    struct fr_window w;
     struct fr_err    err;
     PyObject        *done;
     int              st;
@@ -583,9 +264,9 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     }
     if (fr_of(self)->readonly)
         return read_only();
-    switch (parse(fr_of(self), key, &w)) {
-    case KIND_ERROR: return -1;
-    case KIND_WINDOW:
+    switch (fr_window_of_key(fr_of(self), key, &w)) {
+    case FR_KIND_ERROR: return -1;
+    case FR_KIND_WINDOW:
         if (rows.n && is_exchange(self, value))
             return -1;
         if (fr_errors_check(fr_tensor_window(fr_of(self), w.ndim, w.dims, w.strides, w.offset, &t, &err), &err) < 0)
@@ -599,7 +280,7 @@ fr_index_set(PyObject *self, PyObject *key, PyObject *value)
     }
     st = fr_mask_set(self, key, value);
     if (st == FR_VALUE_FALLBACK)
-        st = set_taken(self, key, value);
+        st = fr_key_set(self, key, value);
     if (st != FR_VALUE_FALLBACK)
         return st == FR_VALUE_OK ? 0 : -1;
     fr_info_sync(FR_SYNC_index, fr_of(self));

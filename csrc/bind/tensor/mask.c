@@ -1,28 +1,70 @@
 /* bind/tensor/mask.c -- elements that a mask chooses: t[mask] and t[mask] = v, as index.c finds them; nonzero.
  *
  * How many elements there are is known when the mask is, so both compute what they need. Only t[mask] = number, where
- * that does not matter, is lazy: t[...] = where(mask, number, t). */
+ * that does not matter, is lazy: t[...] = where(mask, number, t), for a mask of any axes that stand side by side. A mask
+ * that is not of the first axes is otherwise as good as the indices of its elements, for which index.c asks here. */
 #include <string.h>
 
 #include "bind/tensor/tensor.h"
 
-/* The mask that the key is, of t's first axes. FR_VALUE_FALLBACK: the key is something else. */
+/* A key that holds a mask, beside whole slices. */
+struct masked {
+    PyObject *mask;            /* NULL: it is none such */
+    int       before, after;   /* whole slices */
+    bool      from_end;        /* an ellipsis is before the mask */
+};
+
+static bool
+is_whole(PyObject *o)
+{
+    const PySliceObject *s = (const PySliceObject *)o;
+
+    return PySlice_Check(o) && s->start == Py_None && s->stop == Py_None && s->step == Py_None;
+}
+
+static struct masked
+parse_key(PyObject *key)
+{
+    struct masked m = {.mask = PyTuple_Check(key) ? NULL : key};
+    bool          ellipsis = false;
+
+    for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key); i++) {
+        PyObject *o = PyTuple_GET_ITEM(key, i);
+
+        if (o == Py_Ellipsis && !ellipsis) {
+            ellipsis = true;
+            m.from_end = !m.mask;
+        } else if (is_whole(o)) {
+            m.before += !m.mask;
+            m.after += !!m.mask;
+        } else if (m.mask) {
+            return (struct masked){.mask = NULL};
+        } else {
+            m.mask = o;
+        }
+    }
+    return m;
+}
+
+/* The mask that the key is, of t's axes from *axis on. FR_VALUE_FALLBACK: the key is something else. */
 static int
-mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x)
+mask_of(const struct fr_tensor *t, PyObject *key, struct fr_value *x, int *axis)
 {
     const struct fr_layout *m, *l = t->layout;
+    struct masked           found = parse_key(key);
     int                     st;
 
     x->own.storage = NULL;
-    if (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 1)
-        key = PyTuple_GET_ITEM(key, 0);
-    if (fr_is_tensor(key) ? fr_of(key)->dtype != FR_BOOL
-                          : !fr_numpy_is_array(key) || fr_numpy_array_dtype(key) != FR_BOOL)
+    key = found.mask;
+    if (!key || (fr_is_tensor(key) ? fr_of(key)->dtype != FR_BOOL
+                                   : !fr_numpy_is_array(key) || fr_numpy_array_dtype(key) != FR_BOOL))
         return FR_VALUE_FALLBACK;
     if ((st = fr_value_get(key, false, x)) != FR_VALUE_OK)
         return st;
     m = x->arg.t->layout;
-    if (m->ndim != 0 && m->ndim <= l->ndim && !memcmp(fr_layout_dims(m), fr_layout_dims(l), m->ndim * sizeof(int64_t)))
+    *axis = found.from_end ? l->ndim - m->ndim - found.after : found.before;
+    if (m->ndim != 0 && *axis >= found.before && *axis + m->ndim + found.after <= l->ndim &&
+        !memcmp(fr_layout_dims(m), fr_layout_dims(l) + *axis, m->ndim * sizeof(int64_t)))
         return FR_VALUE_OK;
     fr_value_clear(x);
     return FR_VALUE_FALLBACK;
@@ -40,22 +82,26 @@ fr_mask_get(PyObject *self, PyObject *key, PyObject **result)
     struct fr_tensor out;
     struct fr_value  mask;
     struct fr_err    err;
-    int              st = mask_of(fr_of(self), key, &mask);
+    int              axis, st = mask_of(fr_of(self), key, &mask, &axis);
 
     if (st != FR_VALUE_OK)
         return st;
     FR_TRACE_HERE();
-    fr_chosen_sync((const struct fr_tensor *[]){mask.arg.t, fr_of(self)}, 2);
-    st = result_of(fr_choose_get(fr_of(self), mask.arg.t, &out, &err), &err);
+    if (axis == 0) {
+        fr_chosen_sync((const struct fr_tensor *[]){mask.arg.t, fr_of(self)}, 2);
+        st = result_of(fr_choose_get(fr_of(self), mask.arg.t, &out, &err), &err);
+    } else {
+        st = FR_VALUE_FALLBACK;
+    }
     fr_value_clear(&mask);
     if (st == FR_VALUE_OK && !(*result = fr_type_take(&out)))
         st = FR_VALUE_ERROR;
     return st;
 }
 
-/* t[mask] = number as t[...] = where(mask, number, t). */
+/* t[..., mask, ...] = number as t[...] = where(mask, number, t). */
 static int
-set_number(struct fr_tensor *t, const struct fr_tensor *m, PyObject *value)
+set_number(struct fr_tensor *t, const struct fr_tensor *m, int axis, PyObject *value)
 {
     struct fr_tensor        mask = {.storage = NULL}, merged = {.storage = NULL}, cast = {.storage = NULL};
     const struct fr_layout *l = t->layout;
@@ -77,8 +123,8 @@ set_number(struct fr_tensor *t, const struct fr_tensor *m, PyObject *value)
             return got;
     }
     FR_TRACE_HERE();
-    for (int i = 0; i < l->ndim; i++)
-        strides[i] = i < m->layout->ndim ? fr_layout_strides(m->layout)[i] : 0;
+    memset(strides, 0, sizeof strides);
+    memcpy(strides + axis, fr_layout_strides(m->layout), m->layout->ndim * sizeof *strides);
     st = fr_tensor_window(m, l->ndim, fr_layout_dims(l), strides, 0, &mask, &err);
     /* A value of another dtype is cast as an assignment casts, before it meets t's values. */
     if (st == FR_OK && args[1].t && args[1].t->dtype != t->dtype) {
@@ -115,12 +161,12 @@ int
 fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
 {
     struct fr_value mask;
-    int             st = mask_of(fr_of(self), key, &mask);
+    int             axis, st = mask_of(fr_of(self), key, &mask, &axis);
 
     if (st != FR_VALUE_OK)
         return st;
-    st = set_number(fr_of(self), mask.arg.t, value);
-    if (st == FR_VALUE_FALLBACK && !fr_chosen_meets(fr_of(self), mask.object))
+    st = set_number(fr_of(self), mask.arg.t, axis, value);
+    if (st == FR_VALUE_FALLBACK && axis == 0 && !fr_chosen_meets(fr_of(self), mask.object))
         st = set_array(fr_of(self), mask.arg.t, value);
     fr_value_clear(&mask);
     return st;
@@ -128,17 +174,44 @@ fr_mask_set(PyObject *self, PyObject *key, PyObject *value)
 
 /* ---- nonzero */
 
+static fr_status
+column_of(const struct fr_tensor *places, int64_t k, struct fr_tensor *out, struct fr_err *err)
+{
+    const int64_t *dims = fr_layout_dims(places->layout);
+
+    return fr_tensor_window(places, 1, dims, &dims[1], dims[0] ? k : 0, out, err);
+}
+
+int
+fr_mask_places(const struct fr_tensor *mask, struct fr_tensor *columns)
+{
+    struct fr_tensor places = {.storage = NULL};
+    struct fr_err    err;
+    fr_status        st;
+    int              k = 0;
+
+    FR_TRACE_HERE();
+    fr_chosen_sync(&mask, 1);
+    st = fr_choose_places(mask, &places, &err);
+    while (st == FR_OK && k < mask->layout->ndim && (st = column_of(&places, k, &columns[k], &err)) == FR_OK)
+        k++;
+    while (st != FR_OK && k > 0)
+        fr_tensor_clear(&columns[--k]);
+    fr_tensor_clear(&places);
+    return fr_errors_check(st, &err);
+}
+
 /* The columns of an array of indices, a tuple. Clears the handle. */
 static PyObject *
 columns_of(struct fr_tensor *places)
 {
-    int64_t       count = fr_layout_dims(places->layout)[0], ndim = fr_layout_dims(places->layout)[1];
+    int64_t       ndim = fr_layout_dims(places->layout)[1];
     PyObject     *out = PyTuple_New((Py_ssize_t)ndim);
     struct fr_err err;
 
     for (int64_t k = 0; out && k < ndim; k++) {
         struct fr_tensor t;
-        fr_status        st = fr_tensor_window(places, 1, &count, &ndim, count ? k : 0, &t, &err);
+        fr_status        st = column_of(places, k, &t, &err);
         PyObject        *o = fr_type_result(st, &t, &err);
 
         if (o)

@@ -3,6 +3,7 @@
  *
  * Each function works on a handle and serves both the method (methods.c) and the module function
  * (views.c). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bind/tensor/tensor.h"
@@ -361,5 +362,42 @@ fr_shape_diagonal(const struct fr_tensor *t, int64_t k, int axis1, int axis2)
     st = fr_tensor_window(t, d, dims, strides, offset, &out, &err);
     if (st == FR_OK)
         out.readonly = true; /* as NumPy's */
+    return fr_type_result(st, &out, &err);
+}
+
+/* The first and last element of a window that is not empty, from its own offset. */
+static void
+bounds_of(int ndim, const int64_t *dims, const int64_t *strides, int64_t *low, int64_t *high)
+{
+    *low = *high = 0;
+    for (int k = 0; k < ndim; k++)
+        *(strides[k] < 0 ? low : high) += strides[k] * (dims[k] - 1);
+}
+
+PyObject *
+fr_shape_strided(const struct fr_tensor *t, int ndim, const int64_t *dims, const int64_t *byte_strides)
+{
+    const struct fr_layout *l = t->layout;
+    int64_t                 strides[FR_MAX_DIMS], size = fr_dtype_size(t->dtype), low, high, first, last, n = 1;
+    struct fr_tensor        out;
+    struct fr_err           err;
+    fr_status               st;
+    bool                    fits = l->n_elems != 0;
+
+    for (int k = 0; k < ndim; k++) {
+        strides[k] = byte_strides[k] / size;
+        fits &= byte_strides[k] % size == 0 && dims[k] != 0 && llabs(strides[k]) < INT32_MAX && dims[k] < INT32_MAX / n;
+        n = fits ? n * dims[k] : 1;
+    }
+    if (fits) {
+        bounds_of(l->ndim, fr_layout_dims(l), fr_layout_strides(l), &low, &high);
+        bounds_of(ndim, dims, strides, &first, &last);
+        fits = first >= low && last <= high;
+    }
+    if (!fits)
+        Py_RETURN_NOTIMPLEMENTED;
+    st = fr_tensor_window(t, ndim, dims, strides, 0, &out, &err);
+    if (st == FR_OK)
+        out.readonly = true; /* one element may stand in many places */
     return fr_type_result(st, &out, &err);
 }

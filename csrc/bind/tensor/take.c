@@ -2,8 +2,11 @@
  *
  * A take is a lazy node, but its indices are looked at when it is traced, because NumPy's IndexError belongs to that
  * line: a pending index is computed then. Several arrays of indices become one over their axes merged. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/fpe.h"
 #include "bind/tensor/tensor.h"
 
 /* Merges n axes of t from `axis` on into one. FR_ENOTSUP if that is no window. */
@@ -64,24 +67,58 @@ fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, i
     return *result ? FR_VALUE_OK : FR_VALUE_ERROR;
 }
 
+/* Whether the elements of an array of indices lie in the order in which they are walked. */
+static bool
+is_in_order(const struct fr_layout *l)
+{
+    return l->c_contig || (l->ndim == 1 && fr_layout_strides(l)[0] > 0);
+}
+
 /* Whether values are written in the order in which the indices lie: NumPy walks along the memory of all arrays
- * together, and where an element is chosen twice, the last one stays. */
+ * together, and where an element is chosen twice, the last one stays. One axis is walked as the indices lie, whatever
+ * the value is. */
 static bool
 goes_in_order(const struct fr_tensor *const *index, int n, const struct fr_tensor *value)
 {
     for (int i = 0; i < n; i++)
-        if (!index[i]->layout->c_contig || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
+        if (!is_in_order(index[i]->layout) || !fr_layout_same_dims(index[i]->layout, index[0]->layout))
             return false;
-    return value->layout->c_contig || value->layout->ndim <= 1;
+    return value->layout->c_contig || value->layout->ndim <= 1 || index[0]->layout->ndim == 1;
+}
+
+/* NumPy's warnings of what was raised. It says them itself, of numbers that raise the same. */
+static int
+warn(fr_op op, unsigned raised)
+{
+    static const struct {
+        unsigned flag;
+        double   a, b;
+    } example[] = {{FR_FPE_OVER, DBL_MAX, DBL_MAX}, {FR_FPE_INVALID, HUGE_VAL, -HUGE_VAL}};
+
+    for (size_t i = 0; i < FR_LEN(example); i++) {
+        PyObject *f, *got = NULL;
+
+        if (!(raised & example[i].flag))
+            continue;
+        if ((f = fr_numpy_attr(fr_op_info[op].name)))
+            got = PyObject_CallFunction(f, "dd", example[i].a, op == FR_OP_subtract ? -example[i].b : example[i].b);
+        Py_XDECREF(f);
+        Py_XDECREF(got);
+        if (!got)
+            return -1;
+    }
+    return 0;
 }
 
 int
-fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value)
+fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis, PyObject *value,
+               bool any_order, fr_op op)
 {
     const struct fr_tensor *all[FR_MAX_DIMS + 2];
     struct fr_tensor        joint = {.storage = NULL}, merged = {.storage = NULL}, v;
     struct fr_err           err;
     fr_status               st;
+    unsigned                raised = 0;
     int                     got;
 
     FR_TRACE_HERE();
@@ -90,7 +127,7 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     memcpy(all, index, (size_t)n * sizeof *all);
     all[n] = &v;
     all[n + 1] = t;
-    st = goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
+    st = any_order || goes_in_order(index, n, &v) ? FR_OK : FR_ENOTSUP;
     if (st == FR_OK) {
         fr_chosen_sync(all, n + 2);
         st = fr_tensor_eval(all, n + 2, &err);
@@ -98,12 +135,14 @@ fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, 
     if (st == FR_OK)
         st = join(t, index, n, axis, &merged, &joint, &err);
     if (st == FR_OK)
-        st = fr_choose_scatter(&merged, &joint, axis, &v, &err);
+        st = fr_choose_scatter(&merged, &joint, axis, &v, op, &raised, &err);
     fr_tensor_clear(&joint);
     fr_tensor_clear(&merged);
     fr_tensor_clear(&v);
     if (st == FR_ENOTSUP || st == FR_EINDEX) /* which error comes first is NumPy's to say */
         return FR_VALUE_FALLBACK;
+    if (st == FR_OK && op != FR_OP_store && raised)
+        return warn(op, raised);
     return fr_errors_check(st, &err);
 }
 

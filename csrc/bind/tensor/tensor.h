@@ -109,9 +109,11 @@ bool      fr_chosen_meets(const struct fr_tensor *t, PyObject *o);
 /* One or more of these are computed for an index, which is counted once. */
 void      fr_chosen_sync(const struct fr_tensor *const *, int n);
 
-/* ---- mask.c: a key that is one array of bools. FR_VALUE_FALLBACK: it is something else, or left to NumPy */
+/* ---- mask.c: a key that is one array of bools, beside whole slices. FR_VALUE_FALLBACK: it is something else, or left to
+ * NumPy. fr_mask_places: where the mask is true, new handles, one for each of its axes; 0, or -1 with an exception. */
 int       fr_mask_get(PyObject *self, PyObject *key, PyObject **result);
 int       fr_mask_set(PyObject *self, PyObject *key, PyObject *value);
+int       fr_mask_places(const struct fr_tensor *mask, struct fr_tensor *columns);
 /* nonzero(args[0]), of which where() with one argument is another `name`. */
 PyObject *fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
@@ -120,9 +122,10 @@ PyObject *fr_mask_nonzero(const char *name, fr_args args, Py_ssize_t nargs, PyOb
  * order as in fr_trace_take. FR_VALUE_*. */
 int       fr_take_joint(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
                         char order, PyObject **result);
-/* The same as the target of an assignment, now. FR_VALUE_FALLBACK: nothing was written. */
+/* The same as the target of an assignment, now; any_order: no place gets two values that differ. An op that is not
+ * FR_OP_store joins what is there with the value, as a ufunc's `at` does. FR_VALUE_FALLBACK: nothing was written. */
 int       fr_take_assign(const struct fr_tensor *t, const struct fr_tensor *const *index, int n, int axis,
-                         PyObject *value);
+                         PyObject *value, bool any_order, fr_op op);
 
 /* ---- shape.c */
 /* The shape that `o` asks of t's elements, -1 filled in. */
@@ -138,6 +141,8 @@ PyObject *fr_shape_squeezed(PyObject *tensor, PyObject *axis);    /* the tensor 
 PyObject *fr_shape_expand(const struct fr_tensor *, uint32_t mask, int ndim);
 PyObject *fr_shape_broadcast(const struct fr_tensor *, int ndim, const int64_t *dims);
 PyObject *fr_shape_flip(const struct fr_tensor *, PyObject *axis);
+/* A read-only window with these strides in bytes, from t's first element on; NotImplemented: it leaves t. */
+PyObject *fr_shape_strided(const struct fr_tensor *, int ndim, const int64_t *dims, const int64_t *byte_strides);
 PyObject *fr_shape_diagonal(const struct fr_tensor *, int64_t offset, int axis1, int axis2);
 
 /* ---- resize.c */

@@ -199,6 +199,27 @@ SHAPE_FUNCTION(broadcast_to, 2, 3, "array", "shape", "subok")
     return fr_args_dims(s[1], false, &ndim, dims) < 0 ? NULL : fr_shape_broadcast(t, ndim, dims);
 }
 
+/* Called by python/frit/_composed.py, of a Tensor. */
+static PyObject *
+strided(PyObject *module, fr_args args, Py_ssize_t nargs)
+{
+    int64_t    by[2][FR_MAX_DIMS];
+    Py_ssize_t ndim = 0;
+    PyObject  *view;
+
+    (void)module;
+    if (nargs != 3 || !fr_is_tensor(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2]) ||
+        (ndim = PyTuple_GET_SIZE(args[1])) != PyTuple_GET_SIZE(args[2]) || ndim > FR_MAX_DIMS)
+        Py_RETURN_NOTIMPLEMENTED;
+    for (Py_ssize_t k = 0; k < 2 * ndim; k++) {
+        by[k / ndim][k % ndim] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[1 + k / ndim], k % ndim));
+        if (PyErr_Occurred())
+            return NULL;
+    }
+    view = fr_shape_strided(fr_of(args[0]), (int)ndim, by[0], by[1]);
+    return view == Py_NotImplemented ? view : fr_type_view_of(args[0], view, false);
+}
+
 SHAPE_FUNCTION(flip, 1, 2, "m", "axis") { return fr_shape_flip(t, s[1]); }
 
 static PyObject *
@@ -439,6 +460,8 @@ PyMethodDef fr_views_methods[] = {
      "Raises ValueError where the shapes do not allow it."},
     {"broadcast_arrays", FR_FAST(broadcast_arrays),
      "broadcast_arrays(*args, subok=False)\n--\n\nThe arguments as read-only views of one shape."},
+    {"strided", (PyCFunction)(void (*)(void))strided, METH_FASTCALL,
+     "strided(t, shape, strides, /)\n--\n\nA read-only view with these strides in bytes, or NotImplemented if it leaves t."},
     {"flip", FR_FAST(flip), "flip(m, axis=None)\n--\n\nBackwards along the axes." VIEW},
     {"fliplr", FR_FAST(fliplr), "fliplr(m)\n--\n\nflip along axis 1." VIEW},
     {"flipud", FR_FAST(flipud), "flipud(m)\n--\n\nflip along axis 0." VIEW},
