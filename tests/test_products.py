@@ -1,6 +1,7 @@
 """Matrix products: one lazy node with NumPy's shapes, dtypes, strides, bits and errors, and what follows
 it element by element in one kernel over its memory."""
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -63,6 +64,79 @@ def test_bits_shapes_and_strides_are_numpys(seed):
         same(view_a(frit.asarray(a)) @ view_b(frit.asarray(b)), view_a(a) @ view_b(b))
     after = frit.stats()
     assert after["products"] - before["products"] >= 100 and after["fallbacks"] == before["fallbacks"]
+
+
+SPECIAL = [0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 6e-8, -6e-8, 1e-200, -1e-200, 1e-30, -1e-30]
+
+
+def special(rng, shape, dtype):
+    """Zeros of both signs, infinities, NaN, and what multiplies to less than there is."""
+    kind = np.dtype(dtype).kind
+    if kind in "biu":
+        return rand(*shape, dtype=dtype, seed=rng)
+    parts = [np.where(rng.random(shape) < 0.5, rng.choice(SPECIAL, shape), rng.standard_normal(shape)) for _ in "ri"]
+    if kind == "f":
+        return parts[0].astype(dtype)
+    z = np.empty(shape, dtype)
+    z.real, z.imag = parts
+    return z
+
+
+@pytest.mark.planned
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_column_by_a_row_is_a_map(dtype):
+    """Of matrices, vectors of one element and stacks, in what dot and matmul are computed by there."""
+    rng, before = np.random.default_rng(7), frit.stats()
+    for n in range(60):
+        m, p = (int(v) for v in rng.choice([1, 2, 3, 8, 17, 33, 60], 2))
+        left, right = [((m, 1), (1, p)), ((m, 1), (1,)), ((1,), (1, p)), ((5, m, 1), (1, p)), ((m, 1), (4, 1, p)),
+                       ((4, 1, m, 1), (3, 1, p))][n % 6]
+        a, b = special(rng, left, dtype), special(rng, right, dtype)
+        views = [lambda x: x, lambda x: x[::-1], lambda x: x[..., ::-1], lambda x: np.repeat(x, 2, -1)[..., ::2]]
+        va, vb = rng.choice(views), rng.choice(views)
+        x, y = frit.asarray(a), frit.asarray(b)
+        with np.errstate(all="ignore"):
+            assert_same(np.matmul(va(x), vb(y)), np.matmul(va(a), vb(b)), what=("matmul", left, right))
+            column = va(a) if a.ndim == 2 else a.reshape(-1, 1)
+            turned = va(x) if a.ndim == 2 else x.reshape(-1, 1)
+            if dtype != "c8" and dtype != "c16" and column.size > 1:
+                assert_same(np.dot(turned, turned.T), np.dot(column, column.T), what=("dot", left))
+    after = frit.stats()
+    assert after["products"] == before["products"] and after["fallbacks"] == before["fallbacks"]
+
+
+@pytest.mark.planned
+def test_a_column_by_a_row_fuses_with_what_is_around_it():
+    h, d, c = rand(20, 8, dtype="f8"), rand(20, 6, dtype="f8", seed=1), rand(30, 1, dtype="f8", seed=2)
+    x, y, z, total = frit.asarray(h), frit.asarray(d), frit.asarray(c), frit.zeros((30, 30))
+    frit.eval(x, y, z, total)
+    frit.reset_stats()
+    got = np.matmul(x[:, :, None], y[:, None, :]).sum(0)
+    frit.eval(got)
+    s = frit.stats()
+    assert (s["kernels"], s["products"]) == (1, 0)
+    assert_same(got, np.matmul(h[:, :, None], d[:, None, :]).sum(0))
+    for _ in range(3):
+        total += np.dot(z, z.T) * 0.5
+    assert total.explain().startswith("1 kernel;")
+    want = np.zeros((30, 30))
+    for _ in range(3):
+        want += np.dot(c, c.T) * 0.5
+    assert_same(total, want)
+
+
+@pytest.mark.parametrize("call", [np.matmul, np.dot])
+def test_a_column_by_a_row_warns_as_numpy_does(call):
+    c = np.array([[1e200], [2.0]])
+    for f, x in ((call, c), (frit.accelerate(lambda a, b: call(a, b)), c)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            f(x, x.T)
+        texts = [str(w.message) for w in said]
+        if f is call:
+            want = texts
+        else:
+            assert texts == want
 
 
 @pytest.mark.parametrize("seed", range(3))

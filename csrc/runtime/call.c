@@ -69,14 +69,15 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
     fr_dtype          dtype = fr_dtype_promote(a->dtype, b->dtype);
     struct fr_tensor  as_a = {0}, as_b = {0};
     struct fr_layout *l;
-    int64_t           work;
+    int64_t           inner;
     fr_status         st;
 
     if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
-    work = l->n_elems * fr_layout_dims(a->layout)[a->layout->ndim - 1];
-    if ((st = fr_guard_products(work, is_given(a) && is_given(b), err)) == FR_OK &&
-        (st = converted(&a, dtype, &as_a, err)) == FR_OK)
+    inner = fr_layout_dims(a->layout)[a->layout->ndim - 1];
+    if (inner > 1) /* else it is a multiplication (passes/outer.c) */
+        st = fr_guard_products(l->n_elems * inner, is_given(a) && is_given(b), err);
+    if (st == FR_OK && (st = converted(&a, dtype, &as_a, err)) == FR_OK)
         st = converted(&b, dtype, &as_b, err);
     if (st == FR_OK)
         st = call_node(FR_OP_matmul, a, b, 0, l, out, err);
