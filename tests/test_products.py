@@ -169,6 +169,31 @@ def test_whole_numbers_by_a_vector(dtype):
             assert_same(frit.dot(frit.asarray(x), frit.asarray(y)), np.dot(x, y), what=(x.shape, x.strides, y.strides))
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f2"])
+def test_products_that_are_no_work_for_blas(dtype):
+    """Of rows shorter and longer than vectors, wherever they lie, and of more than one thread's work."""
+    rng = np.random.default_rng(4)
+
+    def draw(*shape):
+        if np.dtype(dtype).kind in "?b":
+            return rng.random(shape) < 0.2
+        if dtype == "f2":
+            return special(rng, shape, dtype)
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+    views = [lambda x: x, lambda x: x[..., ::-1], lambda x: x[..., ::-2, :], lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2),
+             lambda x: np.repeat(x, 2, -1)[..., ::2]]
+    shapes = [(m, k, n) for m in (1, 3, 4, 9) for k in (1, 2, 30) for n in (1, 2, 15, 16, 17, 64, 65, 130)]
+    for m, k, n in [*shapes, (130, 80, 70)]:
+        a, b = draw(2, 2 * m, k), draw(2 * k, n)
+        va, vb = rng.choice(views), rng.choice(views)
+        for left, right in ((lambda x: va(x)[:, :m], lambda x: vb(x)[:k]), (lambda x: va(x)[1, :m], lambda x: vb(x)[:k]),
+                            (lambda x: va(x)[1, 0], lambda x: vb(x)[:k])):
+            with np.errstate(all="ignore"):
+                assert_same(left(frit.asarray(a)) @ right(frit.asarray(b)), left(a) @ right(b), what=(m, k, n))
+
+
 VECTORS = {"as it is": lambda x: x, "column": lambda x: x.reshape(-1, 2)[:, 1], "every third": lambda x: x[::3],
            "backwards": lambda x: x[::-1], "every other backwards": lambda x: x[::-2], "flipped": lambda x: np.flip(x[5:]),
            "one number": lambda x: np.broadcast_to(x[3], 9)}

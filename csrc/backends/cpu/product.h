@@ -1,0 +1,41 @@
+/* backends/cpu/product.h -- matrix products that are no work for BLAS: of integers, bools and halves.
+ *
+ * Called by backends/cpu/call.c. NumPy adds up such a product element by element, wherever its operands lie. Integers and
+ * bools have the same sum in any order; halves are added in single precision along the inner axis, and rounded once.
+ * product.inc.c is compiled once per instruction-set level, as reduce.inc.c is. */
+#ifndef FR_BACKENDS_CPU_PRODUCT_H
+#define FR_BACKENDS_CPU_PRODUCT_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+#include "core/dtype.h"
+
+enum { FR_PRODUCT_LANES = 64 };         /* bytes of the longest vector */
+
+/* One product, in bytes from one to the next. Rows of b and of the result are contiguous; those of b can be read as far as
+ * a multiple of FR_PRODUCT_LANES where they are shorter than that. */
+struct fr_product_rows {
+    const char *a, *b;
+    char       *out;
+    int64_t     a_row, a_k, b_k, out_row;
+    int64_t     k, n;
+};
+
+/* Rows `first` to `last` of the result. */
+typedef void fr_product_rows_fn(const struct fr_product_rows *, int64_t first, int64_t last);
+/* The sum of the products of n neighbours. */
+typedef void fr_product_dot_fn(int64_t n, const void *a, const void *b, void *out);
+
+struct fr_product_kernels {
+    fr_product_rows_fn *rows[FR_N_DTYPES];      /* of bools, integers and f32 */
+    fr_product_dot_fn  *dot[FR_N_DTYPES];       /* of integers */
+};
+extern const struct fr_product_kernels fr_product_v2, fr_product_v3, fr_product_v4, fr_product_generic;
+extern const struct fr_product_kernels *fr_product;    /* the level in use, as fr_reduce */
+
+/* Products one after the other, with dims and steps as fr_call_product has them. FR_ENOTSUP: NumPy's routine is as good, and
+ * nothing was written. FR_EINTR. */
+fr_status fr_product_run(fr_dtype, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *);
+
+#endif

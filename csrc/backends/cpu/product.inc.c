@@ -1,0 +1,113 @@
+/* backends/cpu/product.inc.c -- the kernels of product.h for one level of instructions. Compiled as reduce.inc.c is.
+ *
+ * A tile of a few rows and columns of the result stays in registers while the inner axis is walked: each vector of b that
+ * is read serves all of these rows. */
+#include "backends/cpu/product.h"
+
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512BW__)
+#define VB 64
+#elif defined(__AVX2__)
+#define VB 32
+#else
+#define VB 16
+#endif
+
+enum { MANY_ROWS = 4, MANY_VECTORS = 2 };       /* of a tile: eight sums wait for each other less than one does */
+
+/* ADD(c, x, b): the sum c and the product of the number x by the vector b. END(c): what the result is. */
+#define ROWS(s, T, ADD, END)                                                                       \
+    typedef T v_##s __attribute__((vector_size(VB)));                                              \
+    typedef T m_##s __attribute__((vector_size(VB), aligned(1), may_alias));                       \
+                                                                                                   \
+    INLINE void tile_##s(const struct fr_product_rows *p, int64_t i, int64_t j, int n_rows, int n_vectors) \
+    {                                                                                              \
+        const char *a = p->a + i * p->a_row, *b = p->b + j * (int64_t)sizeof(T);                   \
+        char       *out = p->out + i * p->out_row + j * (int64_t)sizeof(T);                        \
+        size_t      n = (size_t)(p->n - j) * sizeof(T);                                            \
+        v_##s       c[MANY_ROWS][MANY_VECTORS] = {{{0}}};                                          \
+                                                                                                   \
+        for (int64_t k = 0; k < p->k; k++, a += p->a_k, b += p->b_k)                               \
+            _Pragma("GCC unroll 4") for (int r = 0; r < n_rows; r++)                               \
+            {                                                                                      \
+                T x = *(const T *)(a + r * p->a_row);                                              \
+                                                                                                   \
+                _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v++)                        \
+                    c[r][v] = ADD(c[r][v], x, *(const m_##s *)(b + v * VB));                       \
+            }                                                                                      \
+        _Pragma("GCC unroll 4") for (int r = 0; r < n_rows; r++)                                   \
+            _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v++)                            \
+            {                                                                                      \
+                v_##s of = END(c[r][v]);                                                           \
+                                                                                                   \
+                if (n >= VB)                                                                       \
+                    *(m_##s *)(out + r * p->out_row + v * VB) = of;                                \
+                else                                                                               \
+                    memcpy(out + r * p->out_row, &of, n);                                          \
+            }                                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    INLINE void columns_##s(const struct fr_product_rows *p, int64_t first, int64_t last, int64_t j, int n_vectors) \
+    {                                                                                              \
+        int64_t i = first;                                                                         \
+                                                                                                   \
+        for (; i + MANY_ROWS <= last; i += MANY_ROWS)                                              \
+            tile_##s(p, i, j, MANY_ROWS, n_vectors);                                               \
+        for (; i < last; i++)                                                                      \
+            tile_##s(p, i, j, 1, n_vectors);                                                       \
+    }                                                                                              \
+                                                                                                   \
+    /* The last vector begins so early that it ends with the row. */                               \
+    static void rows_##s(const struct fr_product_rows *p, int64_t first, int64_t last)             \
+    {                                                                                              \
+        const int64_t lanes = VB / sizeof(T);                                                      \
+        int64_t       j = 0;                                                                       \
+                                                                                                   \
+        for (; j + MANY_VECTORS * lanes <= p->n; j += MANY_VECTORS * lanes)                        \
+            columns_##s(p, first, last, j, MANY_VECTORS);                                          \
+        for (; j + lanes <= p->n; j += lanes)                                                      \
+            columns_##s(p, first, last, j, 1);                                                     \
+        if (j < p->n)                                                                              \
+            columns_##s(p, first, last, p->n < lanes ? 0 : p->n - lanes, 1);                       \
+    }
+
+#define PLUS(c, x, b) ((c) + (x) * (b))
+#define OR(c, x, b) ((c) | ((b) & (uint8_t) - ((x) != 0)))
+#define AS_IT_IS(c) (c)
+#define IS_TRUE(c) ((v_b1)((c) != 0) & 1)
+ROWS(b1, uint8_t, OR, IS_TRUE)
+ROWS(u8, uint8_t, PLUS, AS_IT_IS)
+ROWS(u16, uint16_t, PLUS, AS_IT_IS)
+ROWS(u32, uint32_t, PLUS, AS_IT_IS)
+ROWS(u64, uint64_t, PLUS, AS_IT_IS)
+ROWS(f32, float, PLUS, AS_IT_IS)
+
+/* Modulo what T holds: in any order. */
+#define DOT(s, T)                                                                                  \
+    static void dot_##s(int64_t n, const void *a, const void *b, void *out)                        \
+    {                                                                                              \
+        const T *x = a, *y = b;                                                                    \
+        T        sum = 0;                                                                          \
+                                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            sum = (T)(sum + (T)((uint64_t)x[i] * y[i]));                                           \
+        *(T *)out = sum;                                                                           \
+    }
+DOT(u8, uint8_t)
+DOT(u16, uint16_t)
+DOT(u32, uint32_t)
+DOT(u64, uint64_t)
+
+const struct fr_product_kernels PASTE(fr_product_, FR_LEVEL) = {
+    .rows = {[FR_BOOL] = rows_b1, [FR_I8] = rows_u8, [FR_U8] = rows_u8, [FR_I16] = rows_u16, [FR_U16] = rows_u16,
+             [FR_I32] = rows_u32, [FR_U32] = rows_u32, [FR_I64] = rows_u64, [FR_U64] = rows_u64, [FR_F32] = rows_f32},
+    .dot = {[FR_I8] = dot_u8, [FR_U8] = dot_u8, [FR_I16] = dot_u16, [FR_U16] = dot_u16,
+            [FR_I32] = dot_u32, [FR_U32] = dot_u32, [FR_I64] = dot_u64, [FR_U64] = dot_u64},
+};
