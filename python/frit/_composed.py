@@ -52,6 +52,7 @@ def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int,
     chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
     instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
+    instead[id(inspect.unwrap(numpy.einsum).__globals__["c_einsum"])] = ours["einsum"]
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -144,6 +145,52 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
     return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
 
 
+def einsum_rounds_apart() -> bool:
+    """Whether NumPy's einsum rounds a product before it adds it, as ufuncs do: not where it was built for machines that
+    do both at once."""
+    for dtype in "fd":
+        x = numpy.array([[1, 1 / 3]], dtype)
+        y = numpy.repeat(numpy.array([[-x[0, 1] * x[0, 1]], [x[0, 1]]], dtype), 39, 1)
+        if any(numpy.einsum("ij,jk->ik", x, z).any() for z in (y, y[:, ::2], numpy.asfortranarray(y))):
+            return False
+    return True
+
+
+def _einsum(written: Callable[..., Any]) -> Callable[..., Any]:
+    """With an order of products to be found, NumPy calls itself for each of them, and matmul."""
+    def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+        if optimize is False:
+            return NotImplemented
+        copy = written(*operands)
+        return copy if copy is NotImplemented else copy(*operands, out=out, optimize=optimize, **kwargs)
+    return einsum
+
+
+def _of_shape(x: Any) -> Any:
+    return numpy.broadcast_to(numpy.empty((), x.dtype), x.shape) if type(x) in TENSORS else x
+
+
+def _einsum_path() -> Callable[..., Any]:
+    """The order of products depends on shapes alone; einsum asks for its operands as well."""
+    find: Any = numpy.einsum_path
+
+    @functools.lru_cache(256)
+    def contractions(subscripts: str, optimize: Any, *shapes: tuple[int, ...]) -> Any:
+        return find(subscripts, *[numpy.broadcast_to(0.0, shape) for shape in shapes], optimize=optimize, einsum_call=True)[1]
+
+    def einsum_path(*operands: Any, **kwargs: Any) -> Any:
+        subscripts, *arrays = operands
+        if isinstance(subscripts, str) and kwargs.keys() == {"optimize", "einsum_call"} and isinstance(kwargs["optimize"], (bool, str)):
+            arrays = [x if type(x) in TENSORS else numpy.asanyarray(x) for x in arrays]
+            return arrays, contractions(subscripts, kwargs["optimize"], *[x.shape for x in arrays])
+        given = [_of_shape(x) for x in operands]
+        first, second = find(*given, **kwargs)
+        if kwargs.get("einsum_call"):
+            first = [next((x for shape, x in zip(given, operands) if shape is y), y) for y in first]
+        return first, second
+    return einsum_path
+
+
 def _table() -> dict[Any, Any]:
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
     found: dict[Any, Any] = {}
@@ -158,6 +205,8 @@ def _table() -> dict[Any, Any]:
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
+    found[numpy.einsum] = _einsum(_Composed(inspect.unwrap(numpy.einsum)))
+    found[numpy.einsum_path] = _einsum_path()
     for name in named("by_dtype"):
         found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found
