@@ -125,13 +125,14 @@ def test_a_column_by_a_row_fuses_with_what_is_around_it():
     assert_same(total, want)
 
 
-@pytest.mark.parametrize("call", [np.matmul, np.dot])
-def test_a_column_by_a_row_warns_as_numpy_does(call):
-    c = np.array([[1e200], [2.0]])
+@pytest.mark.parametrize("shape", [(2, 1), (3,), (2, 2, 2)])
+@pytest.mark.parametrize("call", [np.matmul, np.dot, np.inner, np.vdot])
+def test_products_warn_as_numpys_do(call, shape):
+    c = np.full(shape, 1e200)
     for f, x in ((call, c), (frit.accelerate(lambda a, b: call(a, b)), c)):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            f(x, x.T)
+            f(x, x.T if call in (np.matmul, np.dot) else x)
         texts = [str(w.message) for w in said]
         if f is call:
             want = texts
@@ -251,6 +252,33 @@ def test_dot_of_matrices_that_blas_does_not_read_where_they_lie(dtype):
                 same(np.inner(r, s), np.inner(p, q))
     after = frit.stats()
     assert after["fallbacks"] == before["fallbacks"] and after["products"] - before["products"] > 200
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "f2", "f4", "f8", "c8"])
+def test_dot_inner_and_vdot_of_stacks(dtype):
+    """Vector by vector, also of one element, wherever they lie; the results lie in C order."""
+    rng, before = np.random.default_rng(8), frit.stats()["fallbacks"]
+    views = [lambda x: x, lambda x: x[..., ::-1], lambda x: np.repeat(x, 2, -1)[..., ::2], lambda x: x.T.copy().T]
+    for n in range(150):
+        other = dtype if rng.random() < 0.8 else "f8"
+        k, vectors = int(rng.choice([1, 2, 3, 8, 17, 40])), rng.random() < 0.3
+        a = rand(*rng.choice([1, 2, 3, 5], rng.integers(2, 4)), k, dtype=dtype, seed=rng)
+        b = rand(*rng.choice([1, 2, 3, 5], rng.integers(0, 3)), k, dtype=other, seed=rng)
+        va, vb = rng.choice(views), rng.choice(views)
+        turn = (lambda x: x.swapaxes(-1, -2)) if b.ndim > 1 and not vectors else lambda x: x
+        p, q, r, s = va(a), vb(b), va(frit.asarray(a)), vb(frit.asarray(b))
+        same(np.inner(r, s), np.inner(p, q))
+        same(np.inner(s, r), np.inner(q, p))
+        if turn(q).ndim == 1 or turn(q).shape[-2] == k:
+            same(np.dot(r, turn(s)), np.dot(p, turn(q)))
+        if "c" not in dtype:
+            same(np.vdot(r, r[::-1]), np.vdot(p, p[::-1]))
+    assert frit.stats()["fallbacks"] == before
+    with pytest.raises(ValueError) as theirs:
+        np.dot(np.ones((2, 3, 4)), np.ones((2, 3, 4)))
+    with pytest.raises(ValueError) as ours:
+        np.dot(frit.ones((2, 3, 4)), frit.ones((2, 3, 4)))
+    assert str(ours.value) == str(theirs.value)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8"])

@@ -63,7 +63,7 @@ is_given(const struct fr_tensor *t)
 }
 
 fr_status
-fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
+fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, char order, struct fr_tensor *out,
                  struct fr_err *err)
 {
     fr_dtype          dtype = fr_dtype_promote(a->dtype, b->dtype);
@@ -74,6 +74,13 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
 
     if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
+    if (order == 'C') {
+        struct fr_layout *c = fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
+
+        fr_layout_unref(l);
+        if (!(l = c))
+            return fr_no_memory(err, "a layout");
+    }
     inner = fr_layout_dims(a->layout)[a->layout->ndim - 1];
     if (inner > 1) /* else it is a multiplication (passes/outer.c) */
         st = fr_guard_products(l->n_elems * inner, is_given(a) && is_given(b), err);

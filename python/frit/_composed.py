@@ -46,12 +46,24 @@ def _converter(name: str) -> Callable[..., Any]:
     return convert
 
 
+def _of_shape(x: Any) -> Any:
+    return numpy.broadcast_to(numpy.empty((), x.dtype), x.shape) if type(x) in TENSORS else x
+
+
+def _of_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for which an array is its shape and dtype, whatever its values."""
+    def of_shapes(*args: Any) -> Any:
+        return function(*map(_of_shape, args))
+    return of_shapes
+
+
 def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int, Any]]:
     """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
     once: the same}."""
     chosen = {id(getattr(numpy, name)): ours[name] for name in named("chosen")}
     instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
+    instead[id(numpy.broadcast)] = _of_shapes(numpy.broadcast)
     instead[id(inspect.unwrap(numpy.einsum).__globals__["c_einsum"])] = ours["einsum"]
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
@@ -145,6 +157,27 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
     return numpy.lib.stride_tricks.sliding_window_view(numpy.asarray(x), window_shape, axis, writeable=True)
 
 
+def _cross(written: Callable[..., Any]) -> Callable[..., Any]:
+    """A vector is a stack of one: NumPy writes into the parts of the result, which are numbers else."""
+    def cross(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+        few = not args and not kwargs and type(a) in TENSORS and type(b) in TENSORS and a.shape[-1:] == b.shape[-1:] == (3,)
+        vectors = few and a.ndim == b.ndim == 1
+        if few:
+            a, b = (x[None] if x.ndim == 1 else x for x in (a, b))
+        copy = written(a, b, *args, **kwargs)
+        result = copy if copy is NotImplemented else copy(a, b, *args, **kwargs)
+        return result[0] if vectors and copy is not NotImplemented else result
+    return cross
+
+
+def _multi_dot(written: Callable[..., Any]) -> Callable[..., Any]:
+    """The best order of more than three products is looked for element by element of a table."""
+    def multi_dot(arrays: Any, **kwargs: Any) -> Any:
+        copy = written(arrays, **kwargs) if isinstance(arrays, (list, tuple)) and len(arrays) <= 3 else NotImplemented
+        return copy if copy is NotImplemented else copy(arrays, **kwargs)
+    return multi_dot
+
+
 def einsum_rounds_apart() -> bool:
     """Whether NumPy's einsum rounds a product before it adds it, as ufuncs do: not where it was built for machines that
     do both at once."""
@@ -164,10 +197,6 @@ def _einsum(written: Callable[..., Any]) -> Callable[..., Any]:
         copy = written(*operands)
         return copy if copy is NotImplemented else copy(*operands, out=out, optimize=optimize, **kwargs)
     return einsum
-
-
-def _of_shape(x: Any) -> Any:
-    return numpy.broadcast_to(numpy.empty((), x.dtype), x.shape) if type(x) in TENSORS else x
 
 
 def _einsum_path() -> Callable[..., Any]:
@@ -205,6 +234,8 @@ def _table() -> dict[Any, Any]:
     found[numpy.nanmin] = _nan_extreme(numpy.nanmin, numpy.fmin, numpy.min, numpy.inf)
     found[numpy.nan_to_num] = _nan_to_num(found[numpy.nan_to_num])
     found[numpy.lib.stride_tricks.sliding_window_view] = _sliding_window_view
+    found[numpy.cross] = _cross(found[numpy.cross])
+    found[numpy.linalg.multi_dot] = _multi_dot(found[numpy.linalg.multi_dot])
     found[numpy.einsum] = _einsum(_Composed(inspect.unwrap(numpy.einsum)))
     found[numpy.einsum_path] = _einsum_path()
     for name in named("by_dtype"):

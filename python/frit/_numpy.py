@@ -83,8 +83,8 @@ _TABLE = (
     ("rounded composed handed", "nanmax nanmean nanmin nanstd nansum nanvar sinc"),
 
     ("composed",
-     "apply_over_axes isneginf isposinf linalg.cross linalg.matrix_norm linalg.norm linalg.outer linalg.vector_norm "
-     "nancumprod nancumsum require"),
+     "apply_over_axes isneginf isposinf linalg.cross linalg.diagonal linalg.matmul linalg.matrix_norm linalg.matrix_power "
+     "linalg.multi_dot linalg.norm linalg.outer linalg.tensordot linalg.trace linalg.vector_norm nancumprod nancumsum require"),
     ("composed handed", "allclose angle corrcoef cov isclose nanargmax nanargmin nanprod select unwrap"),
     ("handed",
      "array_equiv diagflat extract float_power gcd i0 lcm unique_all unique_counts unique_inverse unique_values unstack vecdot"),

@@ -4,9 +4,9 @@
  * functions may be told beyond their operands and out= is NumPy's, on evaluated data.
  *
  * The routine is the inner loop of the ufunc numpy.matmul, one for each dtype, found at import and handed to
- * backends/ as a function pointer. It touches no Python object, so a product runs without the GIL. dot and inner of
- * vectors and matrices are the same node, over the copies that they hand BLAS (is_copied). einsum, dot and inner of
- * stacks, and vdot of complex numbers or matrices are NumPy's. */
+ * backends/ as a function pointer. It touches no Python object, so a product runs without the GIL. dot and inner are the
+ * same node, over the copies that they hand BLAS (is_copied). What dot does by axpy, which rounds products to zero with a
+ * sign or without, as processors have it, and vdot of complex numbers are NumPy's. */
 #include <string.h>
 
 #include "backends/cpu/call.h"
@@ -98,7 +98,7 @@ product(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, &t, &err);
+    st = fr_trace_product(a, b, 'K', &t, &err);
     return fr_type_result_scalar(st, &t, &err);
 }
 
@@ -113,7 +113,7 @@ product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, &t, &err);
+    st = fr_trace_product(a, b, 'K', &t, &err);
     if (st == FR_OK)
         st = fr_trace_store(fr_of(out), &arg, &err);
     fr_tensor_clear(&t);
@@ -270,6 +270,20 @@ is_copied(const struct fr_layout *l)
     return false;
 }
 
+/* Dimensions as NumPy's dot writes them: without spaces. */
+static const char *
+print_tight(const struct fr_layout *l, char *buf, int cap)
+{
+    char *to = buf;
+
+    fr_dims_print(l->ndim, fr_layout_dims(l), buf, cap);
+    for (const char *s = buf; *s; s++)
+        if (*s != ' ')
+            *to++ = *s;
+    *to = '\0';
+    return buf;
+}
+
 /* NumPy says of dot which axes are not aligned. */
 static bool
 aligned(const struct fr_layout *a, const struct fr_layout *b)
@@ -281,9 +295,7 @@ aligned(const struct fr_layout *a, const struct fr_layout *b)
     if (n == m)
         return true;
     PyErr_Format(PyExc_ValueError, "shapes %s and %s not aligned: %lld (dim %d) != %lld (dim %d)",
-                 fr_dims_print(a->ndim, fr_layout_dims(a), sa, sizeof sa),
-                 fr_dims_print(b->ndim, fr_layout_dims(b), sb, sizeof sb), (long long)n, i,
-                 (long long)m, j);
+                 print_tight(a, sa, sizeof sa), print_tight(b, sb, sizeof sb), (long long)n, i, (long long)m, j);
     return false;
 }
 
@@ -319,19 +331,94 @@ dot_of(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out)
     return result;
 }
 
-/* b.T; 0, or -1 with an exception. */
+/* b with its last two axes exchanged; 0, or -1 with an exception. */
 static int
 turn(const struct fr_tensor *b, struct fr_tensor *out)
 {
     const struct fr_layout *l = b->layout;
-    int64_t                 dims[2], strides[2];
+    int64_t                 dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
     struct fr_err           err;
 
     for (int k = 0; k < l->ndim; k++) {
-        dims[k] = fr_layout_dims(l)[l->ndim - 1 - k];
-        strides[k] = fr_layout_strides(l)[l->ndim - 1 - k];
+        int from = l->ndim < 2 || k < l->ndim - 2 ? k : 2 * l->ndim - 3 - k;
+
+        dims[k] = fr_layout_dims(l)[from];
+        strides[k] = fr_layout_strides(l)[from];
     }
     return fr_errors_check(fr_tensor_window(b, l->ndim, dims, strides, 0, out, &err), &err);
+}
+
+/* ---- dot of stacks
+ *
+ * NumPy goes over all vectors of a, and for each over all of b, by the routine that matmul has for a row and a column of
+ * its own. What is added up in any order, and halves, are matmul's where b is no stack. */
+
+/* True if dot of these is that. */
+static bool
+dot_is_of_stacks(const struct fr_tensor *a, const struct fr_tensor *b)
+{
+    const struct fr_layout *la = a->layout, *lb = b->layout;
+
+    return la->ndim >= 1 && lb->ndim >= 1 && (la->ndim > 2 || lb->ndim > 2) && la->ndim + lb->ndim <= FR_MAX_DIMS &&
+           la->n_elems > 0 && lb->n_elems > 0;
+}
+
+/* The vectors of an operand as rows (or columns) of a stack, which has `behind` more axes behind its own. */
+static fr_status
+as_stack(const struct fr_tensor *t, int inner, int behind, bool column, struct fr_tensor *out, struct fr_err *err)
+{
+    const struct fr_layout *l = t->layout;
+    int64_t                 dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    int                     n = 0;
+
+    for (int k = 0; k < l->ndim; k++)
+        if (k != inner) {
+            dims[n] = fr_layout_dims(l)[k];
+            strides[n++] = fr_layout_strides(l)[k];
+        }
+    for (int k = 0; k < behind + 2; k++) {
+        bool here = k == behind + !column;
+
+        dims[n] = here ? fr_layout_dims(l)[inner] : 1;
+        strides[n++] = here ? fr_layout_strides(l)[inner] : 0;
+    }
+    return fr_tensor_window(t, n, dims, strides, 0, out, err);
+}
+
+static PyObject *
+dot_of_stacks(const struct fr_tensor *a, const struct fr_tensor *b)
+{
+    fr_dtype         d = fr_dtype_promote(a->dtype, b->dtype);
+    int              inner_b = b->layout->ndim > 1 ? b->layout->ndim - 2 : 0, n = a->layout->ndim + b->layout->ndim - 2;
+    struct fr_tensor cast[2] = {{.storage = NULL}}, stack[2] = {{.storage = NULL}}, product = {.storage = NULL}, t;
+    struct fr_err    err;
+    fr_status        st;
+
+    FR_TRACE_HERE();
+    fr_trace_site |= FR_SITE_INSTEAD;
+    if (a->dtype != d) {
+        TRY(fr_trace_cast(a, d, 'K', &cast[0], &err));
+        a = &cast[0];
+    }
+    if (b->dtype != d) {
+        TRY(fr_trace_cast(b, d, 'K', &cast[1], &err));
+        b = &cast[1];
+    }
+    if (!is_blas(d) && b->layout->ndim <= 2) {
+        TRY(fr_trace_product(a, b, 'C', &t, &err));
+        goto out;
+    }
+    TRY(as_stack(a, a->layout->ndim - 1, b->layout->ndim - 1, false, &stack[0], &err));
+    TRY(as_stack(b, inner_b, 0, true, &stack[1], &err));
+    TRY(fr_trace_product(&stack[0], &stack[1], 'C', &product, &err));
+    TRY(fr_tensor_window(&product, n, fr_layout_dims(product.layout), fr_layout_strides(product.layout), 0, &t, &err));
+out:
+    for (int k = 0; k < 2; k++) {
+        fr_tensor_clear(&cast[k]);
+        fr_tensor_clear(&stack[k]);
+    }
+    fr_tensor_clear(&product);
+    return fr_type_result_scalar(st, &t, &err);
 }
 
 static PyObject *
@@ -370,6 +457,8 @@ dot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
         if (!out && dot_is_multiply(a, b))
             result = multiply_ones(a, b);
+        else if (!out && dot_is_of_stacks(a, b))
+            result = aligned(a->layout, b->layout) ? dot_of_stacks(a, b) : NULL;
         else if (!dot_is_matmul(a, b) || (out && !fits(a, b, out, true)))
             st = FR_VALUE_FALLBACK;
         else if (aligned(a->layout, b->layout))
@@ -410,12 +499,14 @@ inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
         const struct fr_layout *la = a->layout, *lb = b->layout;
 
-        if (la->ndim < 1 || lb->ndim < 1 || lb->ndim > 2 ||
+        if (la->ndim < 1 || lb->ndim < 1 ||
             fr_layout_dims(la)[la->ndim - 1] != fr_layout_dims(lb)[lb->ndim - 1]) {
             st = FR_VALUE_FALLBACK;
         } else if (turn(b, &turned) == 0) {
             if (dot_is_multiply(a, &turned))
                 result = multiply_ones(a, &turned);
+            else if (dot_is_of_stacks(a, &turned))
+                result = dot_of_stacks(a, &turned);
             else if (dot_is_matmul(a, &turned))
                 result = dot_of(a, &turned, NULL);
             else
@@ -428,7 +519,27 @@ inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     return st == FR_VALUE_FALLBACK ? fr_fallback_name("inner", args, nargs, kw) : result;
 }
 
-/* Of real vectors vdot is matmul: unlike dot it copies none. Complex numbers it conjugates on the way. */
+/* The product of all elements of both as vectors, of which NumPy says nothing. */
+static PyObject *
+vdot_of(const struct fr_tensor *a, const struct fr_tensor *b)
+{
+    struct fr_tensor flat[2] = {{.storage = NULL}}, t;
+    struct fr_err    err;
+    fr_status        st;
+
+    FR_TRACE_HERE();
+    fr_trace_site &= ~FR_SITE_WARNINGS;
+    TRY(fr_tensor_reshape(a, 1, &a->layout->n_elems, &flat[0], &err));
+    TRY(fr_tensor_reshape(b, 1, &b->layout->n_elems, &flat[1], &err));
+    TRY(fr_trace_product(&flat[0], &flat[1], 'K', &t, &err));
+out:
+    fr_tensor_clear(&flat[0]);
+    fr_tensor_clear(&flat[1]);
+    return fr_type_result_scalar(st, &t, &err);
+}
+
+/* Of real numbers vdot is matmul of all elements: unlike dot it copies no vectors. Complex numbers it conjugates on the
+ * way. */
 static PyObject *
 vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
@@ -443,11 +554,10 @@ vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
         const struct fr_layout *la = a->layout, *lb = b->layout;
 
-        if (la->ndim != 1 || lb->ndim != 1 || la->n_elems != lb->n_elems ||
-            fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
+        if (la->n_elems == 0 || la->n_elems != lb->n_elems || fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
             st = FR_VALUE_FALLBACK;
         else
-            result = product(a, b, 0);
+            result = vdot_of(a, b);
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
@@ -510,13 +620,13 @@ PyMethodDef fr_product_methods[] = {
      "Other keywords than out are handed to NumPy."},
     {"dot", FR_FAST(dot),
      "dot(a, b, out=None)\n--\n\n"
-     "numpy.dot: of vectors and matrices the lazy matrix product, of anything else NumPy's."},
+     "numpy.dot: the lazy matrix product, but that multiples of arrays are NumPy's."},
     {"inner", FR_FAST(inner),
      "inner(a, b, /)\n--\n\n"
-     "numpy.inner: of vectors and matrices the lazy product, of anything else NumPy's."},
+     "numpy.inner: the lazy product, but that multiples of arrays are NumPy's."},
     {"vdot", FR_FAST(vdot),
      "vdot(a, b, /)\n--\n\n"
-     "numpy.vdot: of real vectors the lazy product, of anything else NumPy's."},
+     "numpy.vdot: of real numbers the lazy product, of anything else NumPy's."},
     {NULL, NULL, 0, NULL},
 };
 
