@@ -63,8 +63,8 @@ is_given(const struct fr_tensor *t)
 }
 
 fr_status
-fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, char order, struct fr_tensor *out,
-                 struct fr_err *err)
+fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_layout *like, int order,
+                 struct fr_tensor *out, struct fr_err *err)
 {
     fr_dtype          dtype = fr_dtype_promote(a->dtype, b->dtype);
     struct fr_tensor  as_a = {0}, as_b = {0};
@@ -74,12 +74,9 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, char orde
 
     if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
-    if (order == 'C') {
-        struct fr_layout *c = fr_layout_get(l->ndim, fr_layout_dims(l), NULL);
-
+    if (like) {
         fr_layout_unref(l);
-        if (!(l = c))
-            return fr_no_memory(err, "a layout");
+        l = fr_layout_ref(like);
     }
     inner = fr_layout_dims(a->layout)[a->layout->ndim - 1];
     if (inner > 1) /* else it is a multiplication (passes/outer.c) */
@@ -87,7 +84,7 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, char orde
     if (st == FR_OK && (st = converted(&a, dtype, &as_a, err)) == FR_OK)
         st = converted(&b, dtype, &as_b, err);
     if (st == FR_OK)
-        st = call_node(FR_OP_matmul, a, b, 0, l, out, err);
+        st = call_node(FR_OP_matmul, a, b, order, l, out, err);
     else
         fr_layout_unref(l);
     fr_tensor_clear(&as_a);

@@ -75,10 +75,10 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
             dims[0] = n_last - i < n_most ? n_last - i : n_most;
             for (int o = 0; o < 3; o++) /* an operand without elements has no address */
                 now[o] = at[o] ? at[o] + i * steps[o] : NULL;
-            st = fr_product_run(c->dtype, now, dims, steps, err);
+            st = fr_product_run(c->dtype, c->axis, now, dims, steps, err);
             if (st == FR_ENOTSUP && !fr_call_product(c->dtype, now, dims, steps))
                 return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
-            if (st == FR_EINTR)
+            if (st != FR_OK && st != FR_ENOTSUP)
                 return st;
             if ((work += dims[0] * dims[1] * dims[2] * dims[3]) > POLL_WORK) {
                 work = 0;

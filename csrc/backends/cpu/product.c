@@ -4,6 +4,7 @@
 #include "backends/cpu/half.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "ir/op.h"
 
 enum {
     SMALL_WORK = 100,           /* multiplications: less is done by NumPy's loop before ours has begun */
@@ -82,9 +83,17 @@ run_dots(const struct product *p, int64_t n, const char *rows, int64_t row, cons
         fr_product->dot[p->dtype](p->k, rows + i * row, vector, out + i * step);
 }
 
-fr_status
-fr_product_run(fr_dtype d, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *err)
+static void
+run_lanes(const struct product *p, char *const *at, const int64_t *steps)
 {
+    for (int64_t i = 0; i < p->m; i++)
+        fr_product->lanes[p->dtype](p->k, at[0] + i * steps[3], at[1], steps[6], p->n, at[2] + i * steps[7], steps[8]);
+}
+
+fr_status
+fr_product_run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *err)
+{
+    bool           own = order != FR_PRODUCT_NUMPYS;
     int            size = fr_dtype_size(d);
     bool           half = d == FR_F16, dots = false, packs = true;
     struct product p = {.dtype = half ? FR_F32 : d, .m = dims[1], .k = dims[2], .n = dims[3]};
@@ -92,24 +101,26 @@ fr_product_run(fr_dtype d, char *const *ptr, const int64_t *dims, const int64_t 
     char          *room = NULL, *packed = NULL;
     fr_status      st = FR_OK;
 
-    if (!fr_product->rows[p.dtype] || d == FR_F32 || (p.n > 1 && steps[8] != size))
+    if (!own && (!fr_product->rows[p.dtype] || d == FR_F32 || d == FR_F64 || (p.n > 1 && steps[8] != size)))
         return FR_ENOTSUP;
     if (!half) {
         dots = fr_product->dot[d] && steps[4] == size && steps[5] == size && (p.n == 1 || p.m == 1);
-        packs = !dots && (pad > p.n || steps[6] != size);
+        packs = !dots && order != FR_PRODUCT_IN_LANES && (pad > p.n || steps[6] != size);
     }
-    if (!dots && (p.m * p.n * p.k < SMALL_WORK || (packs && p.m < FEW_ROWS)))
+    if (!own && !dots && (p.m * p.n * p.k < SMALL_WORK || (packs && p.m < FEW_ROWS)))
         return FR_ENOTSUP;
     if (half)
         room = fr_malloc((size_t)(p.m * p.k + p.k * pad + p.m * p.n) * sizeof(float));
     else if (packs)
         room = fr_calloc((size_t)(p.k * pad), (size_t)size);
     if (!room && !dots && packs)
-        return FR_ENOTSUP;
+        return own ? fr_fail(err, FR_ENOMEM, "out of memory: a product") : FR_ENOTSUP;
     for (int64_t i = 0; i < dims[0] && st == FR_OK; i++) {
         char *at[3] = {ptr[0] + i * steps[0], ptr[1] + i * steps[1], ptr[2] + i * steps[2]};
 
-        if (half) {
+        if (order == FR_PRODUCT_IN_LANES) {
+            run_lanes(&p, at, steps);
+        } else if (half) {
             st = run_halves(&p, at, steps, (float *)(void *)room, err);
         } else if (dots) {
             if (p.n == 1)

@@ -1,8 +1,9 @@
-/* backends/cpu/product.h -- matrix products that are no work for BLAS: of integers, bools and halves.
+/* backends/cpu/product.h -- matrix products that are no work for BLAS: of integers, bools and halves, and einsum's of floats.
  *
  * Called by backends/cpu/call.c. NumPy adds up such a product element by element, wherever its operands lie. Integers and
  * bools have the same sum in any order; halves are added in single precision along the inner axis, and rounded once.
- * product.inc.c is compiled once per instruction-set level, as reduce.inc.c is. */
+ * Floats are added in one of einsum's two orders (fr_product_order). product.inc.c is compiled once per instruction-set
+ * level, as reduce.inc.c is. */
 #ifndef FR_BACKENDS_CPU_PRODUCT_H
 #define FR_BACKENDS_CPU_PRODUCT_H
 
@@ -26,16 +27,21 @@ struct fr_product_rows {
 typedef void fr_product_rows_fn(const struct fr_product_rows *, int64_t first, int64_t last);
 /* The sum of the products of n neighbours. */
 typedef void fr_product_dot_fn(int64_t n, const void *a, const void *b, void *out);
+/* The same in lanes, of one a and `count` b, and as many results, so many bytes from one to the next. */
+typedef void fr_product_lanes_fn(int64_t n, const void *a, const char *b, int64_t b_step, int64_t count, char *out,
+                                 int64_t out_step);
 
 struct fr_product_kernels {
-    fr_product_rows_fn *rows[FR_N_DTYPES];      /* of bools, integers and f32 */
-    fr_product_dot_fn  *dot[FR_N_DTYPES];       /* of integers */
+    fr_product_rows_fn  *rows[FR_N_DTYPES];     /* of bools, integers and floats */
+    fr_product_dot_fn   *dot[FR_N_DTYPES];      /* of integers */
+    fr_product_lanes_fn *lanes[FR_N_DTYPES];    /* of floats */
 };
 extern const struct fr_product_kernels fr_product_v2, fr_product_v3, fr_product_v4, fr_product_generic;
 extern const struct fr_product_kernels *fr_product;    /* the level in use, as fr_reduce */
 
-/* Products one after the other, with dims and steps as fr_call_product has them. FR_ENOTSUP: NumPy's routine is as good, and
- * nothing was written. FR_EINTR. */
-fr_status fr_product_run(fr_dtype, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *);
+/* Products one after the other, with dims and steps as fr_call_product has them, in an fr_product_order. FR_ENOTSUP: NumPy's
+ * routine is as good, and nothing was written; not in einsum's orders, which want rows of the result to be contiguous, and
+ * in lanes what is multiplied, too. FR_EINTR, FR_ENOMEM. */
+fr_status fr_product_run(fr_dtype, int order, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *);
 
 #endif

@@ -88,6 +88,7 @@ ROWS(u16, uint16_t, PLUS, AS_IT_IS)
 ROWS(u32, uint32_t, PLUS, AS_IT_IS)
 ROWS(u64, uint64_t, PLUS, AS_IT_IS)
 ROWS(f32, float, PLUS, AS_IT_IS)
+ROWS(f64, double, PLUS, AS_IT_IS)
 
 /* Modulo what T holds: in any order. */
 #define DOT(s, T)                                                                                  \
@@ -105,9 +106,56 @@ DOT(u16, uint16_t)
 DOT(u32, uint32_t)
 DOT(u64, uint64_t)
 
+/* Vectors of 16 bytes: four at a time, the last of them first, then one by one, the last with zeros behind. In the end
+ * neighbouring lanes are added, and the sum to +0.0. Several results at once do not wait for each other. */
+#define LANES(s, T, SUM)                                                                           \
+    typedef T l_##s __attribute__((vector_size(16)));                                              \
+    typedef T k_##s __attribute__((vector_size(16), aligned(1), may_alias));                       \
+                                                                                                   \
+    INLINE void lanes_few_##s(int64_t n, const char *a, const char *b, int64_t b_step, int count, char *out, int64_t out_step) \
+    {                                                                                              \
+        l_##s   c[4] = {{0}};                                                                      \
+        int64_t left = n * (int64_t)sizeof(T);                                                     \
+                                                                                                   \
+        for (; left >= 64; left -= 64, a += 64, b += 64)                                           \
+            _Pragma("GCC unroll 4") for (int v = 48; v >= 0; v -= 16)                              \
+                _Pragma("GCC unroll 4") for (int j = 0; j < count; j++)                            \
+                    c[j] += *(const k_##s *)(a + v) * *(const k_##s *)(b + j * b_step + v);        \
+        for (; left >= 16; left -= 16, a += 16, b += 16)                                           \
+            _Pragma("GCC unroll 4") for (int j = 0; j < count; j++)                                \
+                c[j] += *(const k_##s *)a * *(const k_##s *)(b + j * b_step);                      \
+        _Pragma("GCC unroll 4") for (int j = 0; j < count; j++)                                    \
+        {                                                                                          \
+            if (left > 0) {                                                                        \
+                l_##s x = {0}, y = {0};                                                            \
+                                                                                                   \
+                memcpy(&x, a, (size_t)left);                                                       \
+                memcpy(&y, b + j * b_step, (size_t)left);                                          \
+                c[j] += x * y;                                                                     \
+            }                                                                                      \
+            *(T *)(out + j * out_step) = (SUM(c[j])) + 0;                                          \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void lanes_##s(int64_t n, const void *a, const char *b, int64_t b_step, int64_t count, char *out, int64_t out_step) \
+    {                                                                                              \
+        int64_t j = 0;                                                                             \
+                                                                                                   \
+        for (; j + 4 <= count; j += 4)                                                             \
+            lanes_few_##s(n, a, b + j * b_step, b_step, 4, out + j * out_step, out_step);          \
+        for (; j < count; j++)                                                                     \
+            lanes_few_##s(n, a, b + j * b_step, b_step, 1, out + j * out_step, out_step);          \
+    }
+#define SUM_OF_4(c) ((c)[0] + (c)[1]) + ((c)[2] + (c)[3])
+#define SUM_OF_2(c) (c)[0] + (c)[1]
+LANES(f32, float, SUM_OF_4)
+LANES(f64, double, SUM_OF_2)
+
 const struct fr_product_kernels PASTE(fr_product_, FR_LEVEL) = {
     .rows = {[FR_BOOL] = rows_b1, [FR_I8] = rows_u8, [FR_U8] = rows_u8, [FR_I16] = rows_u16, [FR_U16] = rows_u16,
-             [FR_I32] = rows_u32, [FR_U32] = rows_u32, [FR_I64] = rows_u64, [FR_U64] = rows_u64, [FR_F32] = rows_f32},
+             [FR_I32] = rows_u32, [FR_U32] = rows_u32, [FR_I64] = rows_u64, [FR_U64] = rows_u64, [FR_F32] = rows_f32,
+             [FR_F64] = rows_f64},
     .dot = {[FR_I8] = dot_u8, [FR_U8] = dot_u8, [FR_I16] = dot_u16, [FR_U16] = dot_u16,
             [FR_I32] = dot_u32, [FR_U32] = dot_u32, [FR_I64] = dot_u64, [FR_U64] = dot_u64},
+    .lanes = {[FR_F32] = lanes_f32, [FR_F64] = lanes_f64},
 };

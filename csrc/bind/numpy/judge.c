@@ -255,7 +255,7 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
             return stored(n, arg);
         if (n->op == FR_OP_take)
             return PyObject_CallMethod(arg[0], "take", "Oi", arg[1], (int)n->axes);
-        if (n->op != FR_OP_matmul)
+        if (n->op != FR_OP_matmul || n->axes != FR_PRODUCT_NUMPYS)
             return NULL;
     }
     if (!(f = fr_numpy_attr(is_dot(n) && !is_of_stacks(n) ? "dot" : fr_op_info[n->op].name))) {

@@ -5,164 +5,19 @@
  *   - Nothing is summed: a view of the only operand, or a map.
  *   - NumPy's iterator walks an axis of the result innermost: every element is added up one by one, in the order in which a
  *     sum of the whole product goes.
- *   - Integers and bools have one sum in any order, so two of them are a matrix product.
- * Where floats are summed along the innermost axis NumPy keeps several sums in the lanes of vectors; halves are rounded at
- * each step, complex numbers are multiplied otherwise than by ufuncs: these are NumPy's, as are all keywords, lists of
- * axes in place of subscripts, and everything that is wrong. NumPy's einsum warns of nothing. */
-#include <ctype.h>
-#include <string.h>
-
+ *   - What has rows and columns is a matrix product that is added up in the same order. Integers and bools have one sum in
+ *     any order. Where NumPy's iterator walks one summed axis innermost, neighbours are added in the lanes of vectors.
+ * Other sums of floats along the innermost axis are NumPy's. Halves are rounded at each step, complex numbers multiplied
+ * otherwise than by ufuncs: these are NumPy's, as are all keywords, lists of axes in place of subscripts, and everything
+ * that is wrong. NumPy's einsum warns of nothing. */
+#include "bind/tensor/subscripts.h"
 #include "bind/tensor/tensor.h"
 #include "ir/build.h"
 #include "ir/node.h"
 
-enum { MAX_OPERANDS = 3,        /* of one map */
-       N_LETTERS = 128,
-       DOTS = N_LETTERS };      /* what the first axis of an ellipsis is called, from left to right */
-
-struct einsum {
-    int                     n, n_out, n_axes, n_dots;
-    const struct fr_tensor *t[MAX_OPERANDS];
-    uint8_t                 label[MAX_OPERANDS][FR_MAX_DIMS];  /* of each axis of an operand */
-    uint8_t                 axis[FR_MAX_DIMS];                 /* the labels of the result, then those that are summed */
-    int64_t                 dims[FR_MAX_DIMS];
-    uint8_t                 count[DOTS + FR_MAX_DIMS];         /* how often a label occurs in operands */
-    fr_dtype                dtype;
-};
-
-/* ---- subscripts */
-
-/* How many letters come before the next comma, arrow or end; -1: something else is there. *dots: before how many of them
- * an ellipsis stands; -1: there is none. */
-static int
-count_letters(const char *s, int *dots)
-{
-    int n = 0;
-
-    for (*dots = -1; *s && *s != ',' && *s != '-'; s++) {
-        if (isalpha((unsigned char)*s)) {
-            n++;
-        } else if (*s == '.' && *dots < 0 && s[1] == '.' && s[2] == '.') {
-            *dots = n;
-            s += 2;
-        } else if (*s != ' ') {
-            return -1;
-        }
-    }
-    return n;
-}
-
-/* Labels of one list of subscripts, an ellipsis being `n_dots` axes that end with the last one of all. Returns where the
- * list ends. */
-static const char *
-read_labels(const struct einsum *z, const char *s, int n_dots, uint8_t *label)
-{
-    for (; *s && *s != ',' && *s != '-'; s++) {
-        if (isalpha((unsigned char)*s))
-            *label++ = (uint8_t)*s;
-        if (*s == '.') {
-            for (int k = z->n_dots - n_dots; k < z->n_dots; k++)
-                *label++ = (uint8_t)(DOTS + k);
-            s += 2;
-        }
-    }
-    return s;
-}
-
-static bool
-has(const uint8_t *label, int n, int of)
-{
-    return memchr(label, of, (size_t)n) != NULL;
-}
-
-/* The axes of the result, by the arrow or by what occurs once. */
-static bool
-read_result(struct einsum *z, const char *s)
-{
-    int n, dots;
-
-    if (s[0] != '-') {
-        for (int k = 0; k < z->n_dots; k++)
-            z->axis[z->n_out++] = (uint8_t)(DOTS + k);
-        for (int c = 0; c < N_LETTERS && z->n_out < FR_MAX_DIMS; c++)
-            if (z->count[c] == 1)
-                z->axis[z->n_out++] = (uint8_t)c;
-        return true;
-    }
-    if (s[1] != '>' || (n = count_letters(s + 2, &dots)) < 0 || (z->n_dots && dots < 0) || n + z->n_dots > FR_MAX_DIMS)
-        return false;
-    z->n_out = n + (dots < 0 ? 0 : z->n_dots);
-    if (*read_labels(z, s + 2, z->n_dots, z->axis))
-        return false;
-    for (int k = 0; k < z->n_out; k++)
-        if (!z->count[z->axis[k]] || has(z->axis, k, z->axis[k]))
-            return false;
-    return true;
-}
-
-/* Reads the subscripts and the sizes that they stand for. False: something is wrong, or there is nothing to compute. */
-static bool
-parse(struct einsum *z, const char *s)
-{
-    const char *at = s;
-    int         n, dots, dims[MAX_OPERANDS];
-
-    for (int i = 0; i < z->n; i++, at++) {
-        int ndim = z->t[i]->layout->ndim;
-
-        if ((n = count_letters(at, &dots)) < 0 || (dots < 0 ? ndim != n : ndim < n) || z->t[i]->layout->n_elems == 0)
-            return false;
-        dims[i] = dots < 0 ? 0 : ndim - n;
-        z->n_dots = dims[i] > z->n_dots ? dims[i] : z->n_dots;
-        at += strcspn(at, ",-");
-        if ((*at == ',') != (i < z->n - 1))
-            return false;
-    }
-    at = s;
-    for (int i = 0; i < z->n; i++) {
-        at = read_labels(z, at, dims[i], z->label[i]);
-        at += *at == ',';
-        for (int k = 0; k < z->t[i]->layout->ndim; k++)
-            z->count[z->label[i][k]]++;
-    }
-    if (!read_result(z, at))
-        return false;
-    z->n_axes = z->n_out;
-    for (int c = 0; c < N_LETTERS; c++)
-        if (z->count[c] && !has(z->axis, z->n_out, c)) {
-            if (z->n_axes == FR_MAX_DIMS)
-                return false;
-            z->axis[z->n_axes++] = (uint8_t)c;
-        }
-    return true;
-}
-
-/* The operand over all axes: what it repeats is a diagonal, what it lacks has one element. False: sizes do not fit. */
-static bool
-window(struct einsum *z, int i, int64_t *dims, int64_t *strides)
-{
-    const struct fr_layout *l = z->t[i]->layout;
-
-    for (int a = 0; a < z->n_axes; a++) {
-        bool found = false;
-
-        dims[a] = 1;
-        strides[a] = 0;
-        for (int k = 0; k < l->ndim; k++) {
-            if (z->label[i][k] != z->axis[a])
-                continue;
-            if (found && dims[a] != fr_layout_dims(l)[k])
-                return false;
-            found = true;
-            dims[a] = fr_layout_dims(l)[k];
-            strides[a] += fr_layout_strides(l)[k];
-        }
-        if (dims[a] != 1 && z->dims[a] != 1 && z->dims[a] != dims[a])
-            return false;
-        z->dims[a] = dims[a] != 1 ? dims[a] : z->dims[a];
-    }
-    return true;
-}
+enum { MOST_AT_ONCE = 8192,     /* elements of a row that NumPy's iterator hands on in any case */
+       APART = 1,               /* NumPy's loops round a product before it is added, as ufuncs do; */
+       IN_LANES = 2 };          /* and add neighbours in lanes as we do */
 
 /* ---- what they say, traced */
 
@@ -172,27 +27,188 @@ is_float(fr_dtype d)
     return d == FR_F32 || d == FR_F64;
 }
 
-/* Whether what is summed in this layout is added up one by one: by integers in any case, by floats where the innermost axis
- * stays, and nothing runs backwards, which NumPy's iterator would turn round. */
-static bool
-adds_one_by_one(const struct einsum *z, const struct fr_layout *l)
-{
-    int     inner = -1;
-    int64_t least = 0;
+static int64_t stride(const struct fr_layout *l, int a) { return fr_layout_strides(l)[a]; }
+static int64_t dim(const struct fr_layout *l, int a) { return fr_layout_dims(l)[a]; }
 
-    if (!is_float(z->dtype))
-        return true;
-    for (int a = 0; a < z->n_axes; a++)
-        if (fr_layout_dims(l)[a] > 1 && (inner < 0 || fr_layout_strides(l)[a] < least)) {
+/* The axis before `n` along which the layout is walked innermost; -1: all have one element. */
+static int
+innermost(const struct fr_layout *l, int n)
+{
+    int inner = -1;
+
+    for (int a = 0; a < n; a++)
+        if (dim(l, a) > 1 && (inner < 0 || stride(l, a) < stride(l, inner)))
             inner = a;
-            least = fr_layout_strides(l)[a];
-        }
+    return inner;
+}
+
+/* NumPy's iterator would turn round what runs backwards. */
+static bool
+runs_backwards(const struct fr_einsum *z)
+{
     for (int i = 0; i < z->n; i++)
         for (int k = 0; k < z->t[i]->layout->ndim; k++)
-            if (fr_layout_strides(z->t[i]->layout)[k] < 0)
-                return false;
-    return inner < z->n_out;
+            if (stride(z->t[i]->layout, k) < 0)
+                return true;
+    return false;
 }
+
+/* ---- two operands as a matrix product */
+
+/* The axes that both have and that stay make stacks, with those that only one has, but for one of each: rows and columns. */
+struct product {
+    enum fr_product_order order;
+    int                   a, b;                     /* the operand with the rows, and that with the columns */
+    int                   row, column;              /* -1: none */
+    bool                  has_rows;                 /* which are contiguous in the result, as is wanted but for lanes */
+    int                   inner[FR_MAX_DIMS], n_inner, n_long;      /* summed, from outside in; so many of several elements */
+};
+
+/* False: it is none. `like`: the map's layout. */
+static bool
+is_product(const struct fr_einsum *z, const struct fr_tensor *w, const struct fr_layout *like, struct product *p)
+{
+    int last = innermost(like, z->n_out), only[2] = {-1, -1};
+
+    if (z->n != 2)
+        return false;
+    for (int a = 0; a < z->n_axes; a++) {
+        bool both = fr_einsum_has(z, 0, a) && fr_einsum_has(z, 1, a);
+
+        if (both && dim(w[0].layout, a) != dim(w[1].layout, a))
+            return false;
+        if (a >= z->n_out && !both)
+            return false;
+        if (a >= z->n_out) {
+            int k = p->n_inner++;
+
+            for (; k > 0 && stride(like, p->inner[k - 1]) < stride(like, a); k--)
+                p->inner[k] = p->inner[k - 1];
+            p->inner[k] = a;
+            p->n_long += dim(like, a) > 1;
+        } else if (!both && dim(like, a) > 1) {
+            int i = fr_einsum_has(z, 1, a);
+
+            if (only[i] < 0 || stride(like, a) < stride(like, only[i]))
+                only[i] = a;
+        }
+    }
+    p->a = last >= 0 && last == only[0];
+    p->b = !p->a;
+    p->row = only[p->a];
+    p->column = only[p->b];
+    p->has_rows = p->column == last || last < 0;
+    return p->n_inner > 0;
+}
+
+/* In which order NumPy adds up what is summed along the innermost axis: neighbours in lanes, others one by one. Summed axes
+ * that go on as one in both operands are one there; others it adds up one after the other. */
+static bool
+is_ordered(const struct fr_tensor *w, struct product *p, bool lanes)
+{
+    int64_t first[2] = {0, 0}, next[2] = {0, 0}, n = 1;
+
+    if (w[0].dtype != w[1].dtype)
+        return false;
+    for (int i = p->n_inner; i-- > 0;) {
+        int64_t count = dim(w[0].layout, p->inner[i]);
+
+        for (int k = 0; k < 2 && count > 1; k++) {
+            int64_t by = stride(w[k].layout, p->inner[i]);
+
+            if (by == 0 || (n > 1 && by != next[k]))
+                return false;
+            first[k] = n > 1 ? first[k] : by;
+            next[k] = by * count;
+        }
+        n *= count;
+    }
+    if (n > MOST_AT_ONCE)
+        return false;
+    p->order = first[0] == 1 && first[1] == 1 ? FR_PRODUCT_IN_LANES : FR_PRODUCT_IN_ORDER;
+    return p->order == FR_PRODUCT_IN_LANES ? lanes : p->has_rows && p->row >= 0;
+}
+
+/* The operand as a stack of matrices: rows by inner axis, or inner axis by columns. */
+static fr_status
+as_matrices(const struct fr_einsum *z, const struct product *p, const struct fr_tensor *w, bool columns, struct fr_tensor *out,
+            struct fr_err *err)
+{
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], merged[FR_MAX_DIMS];
+    int              own = columns ? p->column : p->row, n = 0, n_stack;
+    struct fr_tensor t;
+    fr_status        st;
+
+#define ADD(a)                                                                                     \
+    do {                                                                                           \
+        dims[n] = (a) < 0 ? 1 : dim(w->layout, a);                                                 \
+        strides[n++] = (a) < 0 ? 1 : stride(w->layout, a);                                         \
+    } while (0)
+    for (int a = 0; a < z->n_out; a++)
+        if (a != p->row && a != p->column)
+            ADD(a);
+    n_stack = n;
+    if (!columns)
+        ADD(own);
+    for (int i = 0; i < p->n_inner; i++)
+        if (dim(w->layout, p->inner[i]) > 1)
+            ADD(p->inner[i]);
+    if (!p->n_long)
+        ADD(-1);
+    if (columns)
+        ADD(own);
+#undef ADD
+    if ((st = fr_tensor_window(w, n, dims, strides, 0, &t, err)) != FR_OK || p->n_long <= 1) {
+        *out = t;
+        return st;
+    }
+    memcpy(merged, dims, (size_t)n_stack * sizeof *dims);
+    merged[n_stack] = columns ? 1 : dims[n_stack];
+    merged[n_stack + 1] = columns ? dims[n - 1] : 1;
+    for (int k = 0; k < p->n_long; k++)
+        merged[n_stack + !columns] *= dims[n_stack + !columns + k];
+    st = fr_tensor_reshape(&t, n_stack + 2, merged, out, err);
+    fr_tensor_clear(&t);
+    return st;
+}
+
+/* The product, its result over the axes of einsum's, in the layout that NumPy's has. */
+static fr_status
+trace_product(const struct fr_einsum *z, const struct product *p, const struct fr_tensor *const *one, const struct fr_layout *like,
+              struct fr_tensor *out, struct fr_err *err)
+{
+    int64_t           dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], kept[FR_MAX_DIMS];
+    const int64_t    *list[1] = {fr_layout_strides(like)};
+    struct fr_tensor  a = {.storage = NULL}, b = {.storage = NULL}, made = {.storage = NULL};
+    struct fr_layout *l = NULL;
+    int               n = 0, core[2] = {p->row, p->column};
+    fr_status         st;
+
+    fr_strides_keep_order(z->n_out, fr_layout_dims(like), 1, list, kept);
+    for (int k = 0; k < z->n_out; k++)
+        if (k != p->row && k != p->column) {
+            dims[n] = dim(like, k);
+            strides[n++] = kept[k];
+        }
+    for (int k = 0; k < 2; k++) {
+        dims[n] = core[k] < 0 ? 1 : dim(like, core[k]);
+        strides[n++] = core[k] < 0 ? 1 : kept[core[k]];
+    }
+    if (!(l = fr_layout_get(n, dims, strides)))
+        TRY(fr_fail(err, FR_ENOMEM, "out of memory: a layout"));
+    TRY(as_matrices(z, p, one[p->a], false, &a, err));
+    TRY(as_matrices(z, p, one[p->b], true, &b, err));
+    TRY(fr_trace_product(&a, &b, l, p->order, &made, err));
+    TRY(fr_tensor_window(&made, z->n_out, fr_layout_dims(like), kept, 0, out, err));
+out:
+    fr_layout_unref(l);
+    fr_tensor_clear(&a);
+    fr_tensor_clear(&b);
+    fr_tensor_clear(&made);
+    return st;
+}
+
+/* ---- the map, and its sum */
 
 static fr_status
 multiply(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_layout *like, struct fr_tensor *out, struct fr_err *err)
@@ -212,7 +228,7 @@ add_zero(const struct fr_tensor *t, struct fr_tensor *out, struct fr_err *err)
 }
 
 static fr_status
-sum(const struct einsum *z, const struct fr_tensor *t, struct fr_tensor *out, struct fr_err *err)
+sum(const struct fr_einsum *z, const struct fr_tensor *t, struct fr_tensor *out, struct fr_err *err)
 {
     uint32_t axes = 0;
 
@@ -222,12 +238,13 @@ sum(const struct einsum *z, const struct fr_tensor *t, struct fr_tensor *out, st
                                : fr_trace_reduce(FR_OP_sum, t, axes, false, z->dtype, out, err);
 }
 
-/* The windows multiplied, and summed. */
+/* The windows multiplied, and summed, or as a product. */
 static fr_status
-trace(const struct einsum *z, const struct fr_tensor *w, struct fr_layout *like, struct fr_tensor *out, struct fr_err *err)
+trace(const struct fr_einsum *z, const struct fr_tensor *w, struct fr_layout *like, const struct product *p, struct fr_tensor *out,
+      struct fr_err *err)
 {
-    struct fr_tensor        cast[MAX_OPERANDS] = {{.storage = NULL}}, made[2] = {{.storage = NULL}};
-    const struct fr_tensor *one[MAX_OPERANDS] = {w}, *all;
+    struct fr_tensor        cast[FR_EINSUM_OPERANDS] = {{.storage = NULL}}, made[2] = {{.storage = NULL}};
+    const struct fr_tensor *one[FR_EINSUM_OPERANDS] = {w}, *all;
     bool             sums = z->n_axes > z->n_out, zero = !sums && is_float(z->dtype);
     fr_status        st = FR_OK;
 
@@ -237,6 +254,10 @@ trace(const struct einsum *z, const struct fr_tensor *w, struct fr_layout *like,
             TRY(fr_trace_cast(&w[i], z->dtype, 'K', &cast[i], err));
             one[i] = &cast[i];
         }
+    }
+    if (p) {
+        st = trace_product(z, p, one, like, out, err);
+        goto out;
     }
     all = one[0];
     for (int i = 1; i < z->n; i++) {
@@ -259,22 +280,21 @@ out:
 
 /* FR_VALUE_*, and the result. */
 static int
-einsum_of(struct einsum *z, const char *subscripts, PyObject **result)
+einsum_of(struct fr_einsum *z, const char *subscripts, int rounding, PyObject **result)
 {
-    int64_t           dims[MAX_OPERANDS][FR_MAX_DIMS], strides[MAX_OPERANDS][FR_MAX_DIMS];
-    struct fr_tensor  w[MAX_OPERANDS] = {{.storage = NULL}}, t = {.storage = NULL};
-    struct fr_layout *layout[MAX_OPERANDS], *like = NULL;
+    int64_t           dims[FR_EINSUM_OPERANDS][FR_MAX_DIMS], strides[FR_EINSUM_OPERANDS][FR_MAX_DIMS];
+    struct fr_tensor  w[FR_EINSUM_OPERANDS] = {{.storage = NULL}}, t = {.storage = NULL};
+    struct fr_layout *layout[FR_EINSUM_OPERANDS], *like = NULL;
     struct fr_err     err;
+    struct product    p = {.order = FR_PRODUCT_NUMPYS};
     fr_status         st = FR_OK;
-    bool              ours;
+    bool              ours, multiplies = false;
 
     *result = NULL;
-    if (!parse(z, subscripts))
+    if (!fr_einsum_parse(z, subscripts))
         return FR_VALUE_FALLBACK;
-    for (int a = 0; a < z->n_axes; a++)
-        z->dims[a] = 1;
     for (int i = 0; i < z->n; i++)
-        if (!window(z, i, dims[i], strides[i]))
+        if (!fr_einsum_window(z, i, dims[i], strides[i]))
             return FR_VALUE_FALLBACK;
     ours = is_float(z->dtype) || fr_dtype_kind(z->dtype) == 'i' || fr_dtype_kind(z->dtype) == 'u' || z->dtype == FR_BOOL;
     if (z->n == 1 && z->n_axes == z->n_out)
@@ -292,9 +312,22 @@ einsum_of(struct einsum *z, const char *subscripts, PyObject **result)
         goto out;
     }
     TRY(fr_build_map(layout, z->n, "einsum", &like, &err));
-    ours = z->n_axes == z->n_out || adds_one_by_one(z, like);
+    if (z->n_axes > z->n_out) {
+        /* A sum of the map is as good where there are no rows, or no columns. */
+        multiplies = is_product(z, w, like, &p);
+        if (is_float(z->dtype)) {
+            ours = !runs_backwards(z);
+            p.order = FR_PRODUCT_IN_ORDER;
+            if (ours && innermost(like, z->n_axes) >= z->n_out)
+                ours = multiplies = multiplies && is_ordered(w, &p, rounding & IN_LANES);
+            else
+                multiplies = multiplies && p.has_rows && p.row >= 0 && p.column >= 0;
+        } else {
+            multiplies = multiplies && p.has_rows && (p.row >= 0 || p.column >= 0);
+        }
+    }
     if (ours)
-        st = trace(z, w, like, &t, &err);
+        st = trace(z, w, like, multiplies ? &p : NULL, &t, &err);
 out:
     for (int i = 0; i < z->n; i++)
         fr_tensor_clear(&w[i]);
@@ -305,17 +338,17 @@ out:
     return FR_VALUE_OK;
 }
 
-/* True unless NumPy's loops are known to round products and sums in another way than ufuncs do. */
+/* What is known of NumPy's loops: bits, or -1 with an exception. */
 static int
-rounds_apart(void)
+rounding_of_numpys(void)
 {
     static int known = -1;
 
     if (known < 0) {
         PyObject *module = PyImport_ImportModule("frit._composed");
-        PyObject *f = module ? PyObject_CallMethod(module, "einsum_rounds_apart", NULL) : NULL;
+        PyObject *f = module ? PyObject_CallMethod(module, "einsum_rounding", NULL) : NULL;
 
-        known = f ? PyObject_IsTrue(f) : -1;
+        known = f ? (int)PyLong_AsLong(f) : -1;
         Py_XDECREF(f);
         Py_XDECREF(module);
     }
@@ -325,27 +358,27 @@ rounds_apart(void)
 static PyObject *
 einsum(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
-    struct fr_value x[MAX_OPERANDS];
-    struct einsum   z = {.dtype = FR_BOOL};
+    struct fr_value x[FR_EINSUM_OPERANDS];
+    struct fr_einsum   z = {.dtype = FR_BOOL};
     const char     *subscripts = NULL;
     PyObject       *result = NULL;
-    int             st = FR_VALUE_FALLBACK, apart;
+    int             st = FR_VALUE_FALLBACK, rounding = 0;
 
     (void)module;
-    if (nargs >= 2 && nargs <= 1 + MAX_OPERANDS && !kw && PyUnicode_Check(args[0]))
+    if (nargs >= 2 && nargs <= 1 + FR_EINSUM_OPERANDS && !kw && PyUnicode_Check(args[0]))
         if (!(subscripts = PyUnicode_AsUTF8(args[0])))
             PyErr_Clear();
     if (subscripts) {
-        if ((apart = rounds_apart()) < 0)
+        if ((rounding = rounding_of_numpys()) < 0)
             return NULL;
-        st = apart ? FR_VALUE_OK : FR_VALUE_FALLBACK;
+        st = rounding & APART ? FR_VALUE_OK : FR_VALUE_FALLBACK;
         for (; st == FR_VALUE_OK && z.n < nargs - 1; z.n += st == FR_VALUE_OK)
             if ((st = fr_value_tensor(args[1 + z.n], &x[z.n])) == FR_VALUE_OK) {
                 z.t[z.n] = x[z.n].arg.t;
                 z.dtype = z.n ? fr_dtype_promote(z.dtype, z.t[z.n]->dtype) : z.t[0]->dtype;
             }
         if (st == FR_VALUE_OK)
-            st = einsum_of(&z, subscripts, &result);
+            st = einsum_of(&z, subscripts, rounding, &result);
         while (z.n > 0)
             fr_value_clear(&x[--z.n]);
     }

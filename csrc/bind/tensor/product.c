@@ -98,7 +98,7 @@ product(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, 'K', &t, &err);
+    st = fr_trace_product(a, b, NULL, FR_PRODUCT_NUMPYS, &t, &err);
     return fr_type_result_scalar(st, &t, &err);
 }
 
@@ -113,7 +113,7 @@ product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, 'K', &t, &err);
+    st = fr_trace_product(a, b, NULL, FR_PRODUCT_NUMPYS, &t, &err);
     if (st == FR_OK)
         st = fr_trace_store(fr_of(out), &arg, &err);
     fr_tensor_clear(&t);
@@ -385,6 +385,25 @@ as_stack(const struct fr_tensor *t, int inner, int behind, bool column, struct f
     return fr_tensor_window(t, n, dims, strides, 0, out, err);
 }
 
+/* Unlike matmul's, dot's results lie in C order. */
+static fr_status
+product_in_c_order(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out, struct fr_err *err)
+{
+    const struct fr_layout *la = a->layout, *lb = b->layout;
+    struct fr_layout       *l = NULL;
+    int64_t                 dims[FR_MAX_DIMS];
+    int                     n;
+    fr_status               st;
+
+    TRY(fr_dims_product(la->ndim, fr_layout_dims(la), lb->ndim, fr_layout_dims(lb), &n, dims, err));
+    if (!(l = fr_layout_get(n, dims, NULL)))
+        TRY(fr_fail(err, FR_ENOMEM, "out of memory: a layout"));
+    TRY(fr_trace_product(a, b, l, FR_PRODUCT_NUMPYS, out, err));
+out:
+    fr_layout_unref(l);
+    return st;
+}
+
 static PyObject *
 dot_of_stacks(const struct fr_tensor *a, const struct fr_tensor *b)
 {
@@ -405,12 +424,12 @@ dot_of_stacks(const struct fr_tensor *a, const struct fr_tensor *b)
         b = &cast[1];
     }
     if (!is_blas(d) && b->layout->ndim <= 2) {
-        TRY(fr_trace_product(a, b, 'C', &t, &err));
+        TRY(product_in_c_order(a, b, &t, &err));
         goto out;
     }
     TRY(as_stack(a, a->layout->ndim - 1, b->layout->ndim - 1, false, &stack[0], &err));
     TRY(as_stack(b, inner_b, 0, true, &stack[1], &err));
-    TRY(fr_trace_product(&stack[0], &stack[1], 'C', &product, &err));
+    TRY(product_in_c_order(&stack[0], &stack[1], &product, &err));
     TRY(fr_tensor_window(&product, n, fr_layout_dims(product.layout), fr_layout_strides(product.layout), 0, &t, &err));
 out:
     for (int k = 0; k < 2; k++) {
@@ -531,7 +550,7 @@ vdot_of(const struct fr_tensor *a, const struct fr_tensor *b)
     fr_trace_site &= ~FR_SITE_WARNINGS;
     TRY(fr_tensor_reshape(a, 1, &a->layout->n_elems, &flat[0], &err));
     TRY(fr_tensor_reshape(b, 1, &b->layout->n_elems, &flat[1], &err));
-    TRY(fr_trace_product(&flat[0], &flat[1], 'K', &t, &err));
+    TRY(fr_trace_product(&flat[0], &flat[1], NULL, FR_PRODUCT_NUMPYS, &t, &err));
 out:
     fr_tensor_clear(&flat[0]);
     fr_tensor_clear(&flat[1]);
