@@ -4,6 +4,7 @@
 #include "backends/cpu/half.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "base/ways.h"
 #include "ir/op.h"
 
 enum {
@@ -90,8 +91,17 @@ run_lanes(const struct product *p, char *const *at, const int64_t *steps)
         fr_product->lanes[p->dtype](p->k, at[0] + i * steps[3], at[1], steps[6], p->n, at[2] + i * steps[7], steps[8]);
 }
 
-fr_status
-fr_product_run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *err)
+static bool
+is_tiny(const int64_t *dims)
+{
+    for (int i = 1; i < 4; i++)
+        if (dims[i] < 2 || dims[i] > FR_PRODUCT_TINY)
+            return false;
+    return true;
+}
+
+static fr_status
+run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *err)
 {
     bool           own = order != FR_PRODUCT_NUMPYS;
     int            size = fr_dtype_size(d);
@@ -101,7 +111,9 @@ fr_product_run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, con
     char          *room = NULL, *packed = NULL;
     fr_status      st = FR_OK;
 
-    if (!own && (!fr_product->rows[p.dtype] || d == FR_F32 || d == FR_F64 || (p.n > 1 && steps[8] != size)))
+    if (!own && (d == FR_F32 || d == FR_F64))
+        return is_tiny(dims) && fr_product_run_tiny(d, ptr, dims, steps) ? FR_OK : FR_ENOTSUP;
+    if (!own && (!fr_product->rows[p.dtype] || (p.n > 1 && steps[8] != size)))
         return FR_ENOTSUP;
     if (!half) {
         dots = fr_product->dot[d] && steps[4] == size && steps[5] == size && (p.n == 1 || p.m == 1);
@@ -137,5 +149,17 @@ fr_product_run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, con
         }
     }
     fr_free(room);
+    return st;
+}
+
+fr_status
+fr_product_run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, const int64_t *steps, struct fr_err *err)
+{
+    fr_status st;
+
+    if (fr_is_off(FR_OFF_tiled) && order == FR_PRODUCT_NUMPYS)
+        return FR_ENOTSUP;
+    st = run(d, order, ptr, dims, steps, err);
+    fr_count_ways(FR_WAY_tiled, st == FR_OK);
     return st;
 }

@@ -151,6 +151,59 @@ DOT(u64, uint64_t)
 LANES(f32, float, SUM_OF_4)
 LANES(f64, double, SUM_OF_2)
 
+#define AT_ONCE_f32(a, b, c) __builtin_fmaf(a, b, c)
+#define AT_ONCE_f64(a, b, c) __builtin_fma(a, b, c)
+#define APART(a, b, c) ((c) + (a) * (b))
+
+/* The sizes are constants where it is called. */
+#define TINY(name, T, ADD, END)                                                                    \
+    INLINE void some_##name(char *const *ptr, const int64_t *dims, const int64_t *steps, int k_max, int n) \
+    {                                                                                              \
+        const char *a = ptr[0], *b = ptr[1];                                                       \
+        char       *out = ptr[2];                                                                  \
+                                                                                                   \
+        for (int64_t item = 0; item < dims[0]; item++, a += steps[0], b += steps[1], out += steps[2]) \
+            for (int64_t i = 0; i < dims[1]; i++) {                                                \
+                T c[FR_PRODUCT_TINY] = {0};                                                        \
+                                                                                                   \
+                _Pragma("GCC unroll 4") for (int k = 0; k < k_max; k++)                            \
+                {                                                                                  \
+                    T x = *(const T *)(a + i * steps[3] + k * steps[4]);                           \
+                                                                                                   \
+                    _Pragma("GCC unroll 4") for (int j = 0; j < n; j++)                            \
+                        c[j] = ADD(x, *(const T *)(b + k * steps[5] + j * steps[6]), c[j]);        \
+                }                                                                                  \
+                _Pragma("GCC unroll 4") for (int j = 0; j < n; j++)                                \
+                    *(T *)(out + i * steps[7] + j * steps[8]) = c[j] END;                          \
+            }                                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    static void tiny_##name(char *const *ptr, const int64_t *dims, const int64_t *steps)           \
+    {                                                                                              \
+        switch ((dims[2] - 2) * 3 + dims[3] - 2) {                                                 \
+        case 0: some_##name(ptr, dims, steps, 2, 2); break;                                        \
+        case 1: some_##name(ptr, dims, steps, 2, 3); break;                                        \
+        case 2: some_##name(ptr, dims, steps, 2, 4); break;                                        \
+        case 3: some_##name(ptr, dims, steps, 3, 2); break;                                        \
+        case 4: some_##name(ptr, dims, steps, 3, 3); break;                                        \
+        case 5: some_##name(ptr, dims, steps, 3, 4); break;                                        \
+        case 6: some_##name(ptr, dims, steps, 4, 2); break;                                        \
+        case 7: some_##name(ptr, dims, steps, 4, 3); break;                                        \
+        default: some_##name(ptr, dims, steps, 4, 4);                                              \
+        }                                                                                          \
+    }
+#define TINIES(s, T)                                                                               \
+    TINY(apart_##s, T, APART, )                                                                    \
+    TINY(apart_to_zero_##s, T, APART, +0)
+TINIES(f32, float)
+TINIES(f64, double)
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+TINY(at_once_f32, float, AT_ONCE_f32, )
+TINY(at_once_f64, double, AT_ONCE_f64, )
+TINY(at_once_to_zero_f32, float, AT_ONCE_f32, +0)
+TINY(at_once_to_zero_f64, double, AT_ONCE_f64, +0)
+#endif
+
 const struct fr_product_kernels PASTE(fr_product_, FR_LEVEL) = {
     .rows = {[FR_BOOL] = rows_b1, [FR_I8] = rows_u8, [FR_U8] = rows_u8, [FR_I16] = rows_u16, [FR_U16] = rows_u16,
              [FR_I32] = rows_u32, [FR_U32] = rows_u32, [FR_I64] = rows_u64, [FR_U64] = rows_u64, [FR_F32] = rows_f32,
@@ -158,4 +211,12 @@ const struct fr_product_kernels PASTE(fr_product_, FR_LEVEL) = {
     .dot = {[FR_I8] = dot_u8, [FR_U8] = dot_u8, [FR_I16] = dot_u16, [FR_U16] = dot_u16,
             [FR_I32] = dot_u32, [FR_U32] = dot_u32, [FR_I64] = dot_u64, [FR_U64] = dot_u64},
     .lanes = {[FR_F32] = lanes_f32, [FR_F64] = lanes_f64},
+    .tiny = {
+        [FR_PRODUCT_APART] = {[FR_F32] = tiny_apart_f32, [FR_F64] = tiny_apart_f64},
+        [FR_PRODUCT_APART_TO_ZERO] = {[FR_F32] = tiny_apart_to_zero_f32, [FR_F64] = tiny_apart_to_zero_f64},
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+        [FR_PRODUCT_AT_ONCE] = {[FR_F32] = tiny_at_once_f32, [FR_F64] = tiny_at_once_f64},
+        [FR_PRODUCT_AT_ONCE_TO_ZERO] = {[FR_F32] = tiny_at_once_to_zero_f32, [FR_F64] = tiny_at_once_to_zero_f64},
+#endif
+    },
 };
