@@ -195,14 +195,15 @@ def _in_lanes(x: Any, y: Any) -> Any:
 def einsum_rounding() -> int:
     """What is known of NumPy's einsum here: 1: it rounds a product before it adds it, as ufuncs do, which it does not where
     it was built for machines that do both at once; 2: and it adds up neighbours in lanes as _in_lanes says."""
-    known, draw = 3, numpy.random.Generator(numpy.random.PCG64(1)).standard_normal
+    known = 3
     for dtype in "fd":
         x = numpy.array([[1, 1 / 3]], dtype)
         y = numpy.repeat(numpy.array([[-x[0, 1] * x[0, 1]], [x[0, 1]]], dtype), 39, 1)
         if any(numpy.einsum("ij,jk->ik", x, z).any() for z in (y, y[:, ::2], numpy.asfortranarray(y))):
             return 0
         for n in (3, 23, 70):
-            a, b = draw((2, 1, 1, n)).astype(dtype), draw((2, 1, 2, n)).astype(dtype)
+            some = numpy.modf(numpy.arange(1.0, 6 * n + 1) * 0.6180339887)[0].astype(dtype).reshape(2, 1, 3, n) - 0.5
+            a, b = some[:, :, :1], some[:, :, 1:]
             got = numpy.einsum("bhqd,bhkd->bhqk", a, b)
             if any(got[i] != _in_lanes(a[i[:3]], b[i[:2] + i[3:]]) for i in numpy.ndindex(got.shape)):
                 known &= 1
