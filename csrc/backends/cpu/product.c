@@ -10,6 +10,7 @@
 enum {
     SMALL_WORK = 100,           /* multiplications: less is done by NumPy's loop before ours has begun */
     FEW_ROWS = 4,               /* of a, for which b is not worth copying */
+    MOST_PADDING = 1 << 18,     /* elements that b grows by */
     TASK_WORK = 1 << 18,        /* multiplications that make waking a thread worth while */
 };
 
@@ -119,7 +120,7 @@ run(fr_dtype d, int order, char *const *ptr, const int64_t *dims, const int64_t 
         dots = fr_product->dot[d] && steps[4] == size && steps[5] == size && (p.n == 1 || p.m == 1);
         packs = !dots && order != FR_PRODUCT_IN_LANES && (pad > p.n || steps[6] != size);
     }
-    if (!own && !dots && (p.m * p.n * p.k < SMALL_WORK || (packs && p.m < FEW_ROWS)))
+    if (!own && !dots && (p.m * p.n * p.k < SMALL_WORK || (packs && (p.m < FEW_ROWS || p.k * (pad - p.n) > MOST_PADDING))))
         return FR_ENOTSUP;
     if (half)
         room = fr_malloc((size_t)(p.m * p.k + p.k * pad + p.m * p.n) * sizeof(float));
