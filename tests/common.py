@@ -20,6 +20,9 @@ SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "s
 BOTH_WAYS = [pytest.param("always", marks=pytest.mark.own), "interpret"]     # of a setting "jit"; compiled once is enough
 
 
+COMPILED = os.environ.get("FRIT_JIT") == "always"       # each new kernel takes its time
+
+
 _objects = {}
 
 
