@@ -1,5 +1,6 @@
 """What the tests share: comparing a result with NumPy's, bit by bit or within a few ULP."""
 import atexit
+import functools
 import glob
 import os
 import shutil
@@ -19,7 +20,17 @@ SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "s
 BOTH_WAYS = [pytest.param("always", marks=pytest.mark.own), "interpret"]     # of a setting "jit"; compiled once is enough
 
 
-_objects, _folder = {}, []
+COMPILED = os.environ.get("FRIT_JIT") == "always"       # each new kernel takes its time
+
+
+_objects = {}
+
+
+@functools.cache
+def object_folder():
+    folder = tempfile.mkdtemp(prefix="frit-objects-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def in_csrc(*patterns):
@@ -28,14 +39,11 @@ def in_csrc(*patterns):
 
 def objects(sources, *flags):
     """The object files of C sources, each compiled once with these flags for all tests of this process."""
-    if not _folder:
-        _folder.append(tempfile.mkdtemp(prefix="frit-objects-"))
-        atexit.register(shutil.rmtree, _folder[0], ignore_errors=True)
     keys, running = [(str(s), flags) for s in sources], []
     for key in keys:
         if key in _objects:
             continue
-        _objects[key] = os.path.join(_folder[0], f"{len(_objects)}.o")
+        _objects[key] = os.path.join(object_folder(), f"{len(_objects)}.o")
         if len(running) == 2:
             assert running.pop(0).wait() == 0
         running.append(subprocess.Popen([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE=", f"-I{ROOT}/csrc", *flags,
@@ -62,8 +70,8 @@ def generator():
         if newest(program) >= newest(*sources):
             return program
     made = objects(in_csrc("jit/gen/*.c", "jit/emit_text.c", *MICRO_CODE), *APART)
-    subprocess.run([os.environ.get("CC", "cc"), "-o", _folder[0] + "/gen", *made, "-lm", "-lpthread"], check=True)
-    return _folder[0] + "/gen"
+    subprocess.run([os.environ.get("CC", "cc"), "-o", object_folder() + "/gen", *made, "-lm", "-lpthread"], check=True)
+    return object_folder() + "/gen"
 
 
 def block_kernels(level, *flags):
@@ -72,7 +80,7 @@ def block_kernels(level, *flags):
     folder, made = os.path.dirname(program), glob.glob(os.path.join(os.path.dirname(program), f"obj-{level}/kernels/*.o"))
     if made and newest(folder + "/kernels", *glob.glob(folder + "/kernels/*"), *in_csrc("backends/cpu/*.h")) <= min(map(newest, made)):
         return made
-    folder = tempfile.mkdtemp(dir=_folder[0])
+    folder = tempfile.mkdtemp(dir=object_folder())
     subprocess.run([program, folder, "4"], check=True)
     return objects(sorted(glob.glob(folder + "/kernels_*.c")), "-fPIC", f"-DFR_LEVEL={level}", *flags)
 

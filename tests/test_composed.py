@@ -27,7 +27,8 @@ CALLS = {
     "meshgrid": [((V, V[:3]), {}), ((V, V[:3]), {"indexing": "ij", "sparse": True})],
     "ptp": [((X,), {}), ((I, 0), {}), ((X, 1), {"keepdims": True})],
     "average": [((X, 0), {}), ((X,), {"axis": 1, "weights": V}), ((I,), {"returned": True})],
-    "cross": [((X[:, :3], Y[:, :3]), {}), ((X[:, :2], Y[:, :2]), {}), ((X[:, 0:2], Y[:, :3]), {})],
+    "cross": [((X[:, :3], Y[:, :3]), {}), ((X[:, :2], Y[:, :2]), {}), ((X[:, 0:2], Y[:, :3]), {}),
+              ((V[:3], X[0, :3]), {}), ((V[:3], X[:, :3]), {}), ((I[0, :3], I[1, :3]), {}), ((Z[0, :3], Z[1, :3]), {})],
     "rot90": [((X,), {}), ((X, 2), {}), ((X, -1, (1, 0)), {})],
     "gradient": [((V,), {}), ((X, 0.5), {}), ((X,), {"axis": 1, "edge_order": 2})],
     "trapezoid": [((X,), {}), ((X, V), {}), ((X,), {"dx": 0.1, "axis": 0})],
@@ -73,6 +74,12 @@ CALLS = {
     "linalg.matrix_norm": [((X,), {}), ((X,), {"ord": 1})],
     "linalg.outer": [((V, V), {})],
     "linalg.cross": [((X[:, :3], Y[:, :3]), {})],
+    "linalg.diagonal": [((X,), {}), ((X,), {"offset": 2})],
+    "linalg.trace": [((X,), {})],
+    "linalg.matmul": [((X, Y.T), {})],
+    "linalg.matrix_power": [((X[:, :6].copy(), n), {}) for n in (0, 1, 2, 3, 7)] + [((I[:, :6], 5), {})],
+    "linalg.multi_dot": [(([X, Y.T],), {}), (([V, X.T, Y],), {})],
+    "linalg.tensordot": [((X, Y), {}), ((X, Y), {"axes": ([0], [0])})],
 }
 # Whose steps are frit's own functions with their own last bits, or matrix products.
 NOT_EXACT = {"sinc", "angle", "unwrap", "linalg.norm"}

@@ -47,6 +47,12 @@ def handed(xp, a, v):
     return a.T @ a, xp.sort(v), xp.var(a, axis=0)
 
 
+def products(xp, a, v):
+    whole = (a * 9).astype("i4")
+    return (np.matmul(a[:, :1], v[None]) + a, np.einsum("ij,kj->ki", a, a[:5]), np.einsum("ij,kjl->ikl", a, a[:10].reshape(2, 30, 5)),
+            whole @ whole.T, np.inner(whole[None], whole[:3]), np.dot(a[None], v))
+
+
 def shown(xp, a, v):
     b = a + 1
     c = b * v
@@ -85,7 +91,7 @@ def reshaped(xp, a, v):
     return b, (b - 1).reshape(-1) * 2
 
 
-PROGRAMS = [chain, softmax, stores, scan, pieces, handed, shown, components, crosswise, multiplied, reshaped]
+PROGRAMS = [chain, softmax, stores, scan, pieces, handed, multiplied, shown, components, crosswise, multiplied, reshaped]
 
 
 class Faults:

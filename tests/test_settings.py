@@ -14,7 +14,7 @@ from .common import ROOT
 
 SETTINGS = {s["name"]: s for s in frit.config.settings()}
 WORDS = {"jit": "auto off interpret always", "backend": "cpu ref", "log": "compiles fallbacks syncs",
-         "skip": "forward split push fold fuse once", "off": " ".join(w["name"] for w in frit.config.ways() if w["can_be_off"])}
+         "skip": "outer forward split push fold fuse once", "off": " ".join(w["name"] for w in frit.config.ways() if w["can_be_off"])}
 
 
 @pytest.mark.parametrize("name", WORDS)

@@ -88,7 +88,7 @@ struct fr_call {
     fr_op                   op;
     fr_dtype                dtype;       /* of the result */
     int                     n_in;
-    int                     axis;        /* of a take; of a power, the bits of the exponent */
+    int                     axis;        /* of a take; of a power, the bits of the exponent; of a product, fr_product_order */
     fr_dtype                index;       /* of the indices; below 0 they count from the end, but for i64 */
     bool                    wary;        /* others may write to them at any time */
     const struct fr_layout *in[2], *out; /* borrowed from the graph */

@@ -80,6 +80,7 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
 #define FR_SITE_UFUNC       (1u << 26)    /* a ufunc, no operator of numbers */
 #define FR_SITE_MASKED      (1u << 27)    /* a ufunc that was told where to compute */
 #define FR_SITE_WARNS(site) ((site) >> 28)
+#define FR_SITE_WARNINGS    (0xfu << 28)
 #define FR_SITE_WRITTEN(site) ((site) & (FR_SITE_LINE(~0u) | FR_SITE_INSTEAD | FR_SITE_UFUNC))
 
 /* A larger slab; false when memory is out. */

@@ -87,6 +87,10 @@ fr_op_picks(fr_op op)
     return fr_op_info[op].identity >= FR_IDENTITY_lowest;
 }
 
+/* How a matrix product adds up, as its `axes` say: as NumPy's matmul, or as its einsum does floats: one by one along the
+ * inner axis, each product rounded before it is added; or in the lanes of vectors of 16 bytes. */
+enum fr_product_order { FR_PRODUCT_NUMPYS, FR_PRODUCT_IN_ORDER, FR_PRODUCT_IN_LANES };
+
 /* Whether `axes` of a node say something. */
 static inline bool
 fr_op_has_axes(fr_op op)

@@ -114,7 +114,7 @@ fr_graph_print(const struct fr_graph *g, char *out, size_t cap)
                     fr_text_put(&t, first ? "%d" : ",%d", k);
                     first = 0;
                 }
-        } else if (fr_op_has_axes(n->op) && n->op != FR_OP_matmul) {
+        } else if (fr_op_has_axes(n->op) && (n->op != FR_OP_matmul || n->axes)) {
             fr_text_put(&t, " axis=%u", n->axes);
         }
         fr_text_put(&t, "%s%s\n", n->dying ? " dying" : "", n->pinned ? " pinned" : "");

@@ -1,5 +1,5 @@
 /* passes/forward.h -- values that were stored are read from where they came.
- * Called once per structure by passes/pipeline.c, first of all passes. */
+ * Called once per structure by passes/pipeline.c. */
 #ifndef FR_PASSES_FORWARD_H
 #define FR_PASSES_FORWARD_H
 

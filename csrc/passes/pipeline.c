@@ -9,6 +9,7 @@
 #include "passes/fold.h"
 #include "passes/forward.h"
 #include "passes/once.h"
+#include "passes/outer.h"
 #include "passes/push.h"
 #include "passes/split.h"
 
@@ -20,6 +21,7 @@ struct state {
     struct fr_err    *err;
 };
 
+static fr_status run_outer(struct state *z) { return z->skip ? FR_OK : fr_outer(z->g, z->err); }
 static fr_status run_forward(struct state *z) { return z->skip ? FR_OK : fr_forward(z->g, z->err); }
 static fr_status run_split(struct state *z) { return z->skip ? FR_OK : fr_split(z->g, z->err); }
 static fr_status run_push(struct state *z) { return z->skip ? FR_OK : fr_push(z->g, z->err); }

@@ -63,23 +63,28 @@ is_given(const struct fr_tensor *t)
 }
 
 fr_status
-fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
-                 struct fr_err *err)
+fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_layout *like, int order,
+                 struct fr_tensor *out, struct fr_err *err)
 {
     fr_dtype          dtype = fr_dtype_promote(a->dtype, b->dtype);
     struct fr_tensor  as_a = {0}, as_b = {0};
     struct fr_layout *l;
-    int64_t           work;
+    int64_t           inner;
     fr_status         st;
 
     if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
-    work = l->n_elems * fr_layout_dims(a->layout)[a->layout->ndim - 1];
-    if ((st = fr_guard_products(work, is_given(a) && is_given(b), err)) == FR_OK &&
-        (st = converted(&a, dtype, &as_a, err)) == FR_OK)
+    if (like) {
+        fr_layout_unref(l);
+        l = fr_layout_ref(like);
+    }
+    inner = fr_layout_dims(a->layout)[a->layout->ndim - 1];
+    if (inner > 1) /* else it is a multiplication (passes/outer.c) */
+        st = fr_guard_products(l->n_elems * inner, is_given(a) && is_given(b), err);
+    if (st == FR_OK && (st = converted(&a, dtype, &as_a, err)) == FR_OK)
         st = converted(&b, dtype, &as_b, err);
     if (st == FR_OK)
-        st = call_node(FR_OP_matmul, a, b, 0, l, out, err);
+        st = call_node(FR_OP_matmul, a, b, order, l, out, err);
     else
         fr_layout_unref(l);
     fr_tensor_clear(&as_a);

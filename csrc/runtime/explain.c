@@ -73,7 +73,8 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         const struct fr_step *s = &p->step[i];
         int         n_packed = 0;
         bool        product = s->kind == FR_STEP_CALL && !s->counts;
-        const char *tier = product                           ? fr_way_rows[FR_WAY_products].word
+        const char *tier = product && s->call.axis           ? fr_way_rows[FR_WAY_tiled].word
+                           : product                         ? fr_way_rows[FR_WAY_products].word
                            : s->kind != FR_STEP_LAUNCH       ? fr_way_rows[FR_WAY_precompiled].word
                            : fr_backend->kernel_is_compiled(s->kernel) ? fr_way_rows[FR_WAY_jitted].word
                                                              : fr_way_rows[FR_WAY_interpreted].word;

@@ -85,9 +85,10 @@ fr_status fr_trace_var(const struct fr_tensor *, uint32_t axes, bool keepdims, f
                        double ddof, bool take_sqrt, struct fr_tensor *out, struct fr_err *);
 fr_status fr_trace_scan(fr_op, const struct fr_tensor *, int axis, fr_dtype dtype,
                         struct fr_tensor *out, struct fr_err *);
-/* a @ b with the shape, dtype and layout of numpy.matmul. FR_EVALUE: the shapes do not fit. */
-fr_status fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_tensor *out,
-                           struct fr_err *);
+/* a @ b with the shape, dtype and layout of numpy.matmul, or in the layout `like`, which has that shape; added up in an
+ * fr_product_order. FR_EVALUE: the shapes do not fit. */
+fr_status fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr_layout *like, int order,
+                           struct fr_tensor *out, struct fr_err *);
 /* t ** exponent in f32 or f64, of a tensor without axes that stands for a NumPy number. */
 fr_status fr_trace_number_power(const struct fr_tensor *t, fr_dtype, float exponent, struct fr_tensor *out, struct fr_err *);
 /* The slices t[..., index[i], ...] along `axis`; the index's axes take the axis' place. order 'C', or 'K' as

@@ -48,6 +48,17 @@ def _converter(name: str) -> Callable[..., Any]:
     return convert
 
 
+def _of_shape(x: Any) -> Any:
+    return numpy.broadcast_to(numpy.empty((), x.dtype), x.shape) if type(x) in TENSORS else x
+
+
+def _of_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for which an array is its shape and dtype, whatever its values."""
+    def of_shapes(*args: Any) -> Any:
+        return function(*map(_of_shape, args))
+    return of_shapes
+
+
 def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int, Any]]:
     """{id of a function of NumPy's: what is called instead}, {id of a module: the same}, {id of what need not be called at
     once: the same}."""
@@ -55,6 +66,8 @@ def _stand_ins() -> tuple[dict[int, Any], dict[int, types.ModuleType], dict[int,
     instead = {id(getattr(numpy, name)): ours[name] for name in named("maker")}
     instead.update((id(getattr(numpy, name)), _converter(name)) for name in named("converter"))
     instead[id(numpy.lib.stride_tricks.as_strided)] = _as_strided
+    instead[id(numpy.broadcast)] = _of_shapes(numpy.broadcast)
+    instead[id(inspect.unwrap(numpy.einsum).__globals__["c_einsum"])] = ours["einsum"]
     modules = {}
     for name in filter(sys.modules.__contains__, _MODULES):
         theirs = sys.modules[name]
@@ -161,6 +174,90 @@ def _sliding_window_view(written: _Composed) -> Callable[..., Any]:
     return sliding_window_view
 
 
+def _cross(written: Callable[..., Any]) -> Callable[..., Any]:
+    """A vector is a stack of one: NumPy writes into the parts of the result, which are numbers else."""
+    def cross(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+        few = not args and not kwargs and type(a) in TENSORS and type(b) in TENSORS and a.shape[-1:] == b.shape[-1:] == (3,)
+        vectors = few and a.ndim == b.ndim == 1
+        if few:
+            a, b = (x[None] if x.ndim == 1 else x for x in (a, b))
+        copy = written(a, b, *args, **kwargs)
+        result = copy if copy is NotImplemented else copy(a, b, *args, **kwargs)
+        return result[0] if vectors and copy is not NotImplemented else result
+    return cross
+
+
+def _multi_dot(written: Callable[..., Any]) -> Callable[..., Any]:
+    """The best order of more than three products is looked for element by element of a table."""
+    def multi_dot(arrays: Any, **kwargs: Any) -> Any:
+        copy = written(arrays, **kwargs) if isinstance(arrays, (list, tuple)) and len(arrays) <= 3 else NotImplemented
+        return copy if copy is NotImplemented else copy(arrays, **kwargs)
+    return multi_dot
+
+
+def _in_lanes(x: Any, y: Any) -> Any:
+    """The sum of products of neighbours as einsum adds them up in vectors of 16 bytes."""
+    lanes, n = 16 // x.itemsize, len(x)
+    acc = numpy.zeros(lanes, x.dtype)
+    products = numpy.zeros(-(-n // lanes) * lanes, x.dtype)
+    products[:n] = x * y
+    whole = n // (4 * lanes) * 4
+    for at in [4 * (i // 4) + 3 - i % 4 for i in range(whole)] + list(range(whole, len(products) // lanes)):
+        acc = acc + products[at * lanes:(at + 1) * lanes]
+    while len(acc) > 1:
+        acc = acc[::2] + acc[1::2]
+    return acc[0] + 0
+
+
+def einsum_rounding() -> int:
+    """What is known of NumPy's einsum here: 1: it rounds a product before it adds it, as ufuncs do, which it does not where
+    it was built for machines that do both at once; 2: and it adds up neighbours in lanes as _in_lanes says."""
+    known = 3
+    for dtype in "fd":
+        x = numpy.array([[1, 1 / 3]], dtype)
+        y = numpy.repeat(numpy.array([[-x[0, 1] * x[0, 1]], [x[0, 1]]], dtype), 39, 1)
+        if any(numpy.einsum("ij,jk->ik", x, z).any() for z in (y, y[:, ::2], numpy.asfortranarray(y))):
+            return 0
+        for n in (3, 23, 70):
+            some = numpy.modf(numpy.arange(1.0, 6 * n + 1) * 0.6180339887)[0].astype(dtype).reshape(2, 1, 3, n) - 0.5
+            a, b = some[:, :, :1], some[:, :, 1:]
+            got = numpy.einsum("bhqd,bhkd->bhqk", a, b)
+            if any(got[i] != _in_lanes(a[i[:3]], b[i[:2] + i[3:]]) for i in numpy.ndindex(got.shape)):
+                known &= 1
+    return known
+
+
+def _einsum(written: Callable[..., Any]) -> Callable[..., Any]:
+    """With an order of products to be found, NumPy calls itself for each of them, and matmul."""
+    def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+        if optimize is False:
+            return NotImplemented
+        copy = written(*operands)
+        return copy if copy is NotImplemented else copy(*operands, out=out, optimize=optimize, **kwargs)
+    return einsum
+
+
+def _einsum_path() -> Callable[..., Any]:
+    """The order of products depends on shapes alone; einsum asks for its operands as well."""
+    find: Any = numpy.einsum_path
+
+    @functools.lru_cache(256)
+    def contractions(subscripts: str, optimize: Any, *shapes: tuple[int, ...]) -> Any:
+        return find(subscripts, *[numpy.broadcast_to(0.0, shape) for shape in shapes], optimize=optimize, einsum_call=True)[1]
+
+    def einsum_path(*operands: Any, **kwargs: Any) -> Any:
+        subscripts, *arrays = operands
+        if isinstance(subscripts, str) and kwargs.keys() == {"optimize", "einsum_call"} and isinstance(kwargs["optimize"], (bool, str)):
+            arrays = [x if type(x) in TENSORS else numpy.asanyarray(x) for x in arrays]
+            return arrays, contractions(subscripts, kwargs["optimize"], *[x.shape for x in arrays])
+        given = [_of_shape(x) for x in operands]
+        first, second = find(*given, **kwargs)
+        if kwargs.get("einsum_call"):
+            first = [next((x for shape, x in zip(given, operands) if shape is y), y) for y in first]
+        return first, second
+    return einsum_path
+
+
 def _table() -> dict[Any, Any]:
     """{function of NumPy's: the function that is called instead where it meets a Tensor, or what chooses it}."""
     found: dict[Any, Any] = {}
@@ -177,6 +274,10 @@ def _table() -> dict[Any, Any]:
     view = numpy.lib.stride_tricks.sliding_window_view
     found[view] = _sliding_window_view(_Composed(inspect.unwrap(view)))
     found.update(ROWS)
+    found[numpy.cross] = _cross(found[numpy.cross])
+    found[numpy.linalg.multi_dot] = _multi_dot(found[numpy.linalg.multi_dot])
+    found[numpy.einsum] = _einsum(_Composed(inspect.unwrap(numpy.einsum)))
+    found[numpy.einsum_path] = _einsum_path()
     for name in named("by_dtype"):
         found[getattr(numpy, name)] = _of_dtypes(getattr(numpy, name))
     return found

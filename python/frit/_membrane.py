@@ -229,6 +229,8 @@ def _callable(what: Any) -> Any:
             return _core.keeper(what)
     if getattr(builtins, name, None) is what:
         return _core.keeper(what) if name in _BUILTINS_KEEP else _core.outside(what) if name in _BUILTINS_LOOK else what
+    if hasattr(what, "_implementation") and type(module) is str and module.partition(".")[0] == "numpy":
+        return _core.reader(what)       # which asks tensors by __array_function__
     if type(module) is str and (module in _LOOKS or module.partition(".")[0] == "numpy" and not isinstance(what, type)):
         return _core.outside(what)
     if is_outside(what, ""):

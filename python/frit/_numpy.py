@@ -46,7 +46,7 @@ _TABLE = (
     ("plain chosen", "not_equal subtract"),
 
     ("exact",
-     "arange ascontiguousarray block broadcast_to column_stack concatenate count_nonzero diag dstack empty_like expand_dims eye "
+     "arange ascontiguousarray block broadcast_to column_stack concatenate count_nonzero diag dstack einsum empty_like expand_dims eye "
      "flip fliplr flipud fmax fmin frexp full_like hstack identity in1d indices inner ldexp matmul modf moveaxis ones_like "
      "ravel_multi_index stack tile tril tril_indices triu triu_indices unravel_index vdot vstack zeros_like "
      "cholesky det inv lstsq pinv qr solve svd at item tolist"),
@@ -70,7 +70,7 @@ _TABLE = (
      "take_along_axis tensordot trapezoid vsplit"),
     ("exact composed handed self", "append"),
     ("exact handed",
-     "argwhere ediff1d einsum flatnonzero histogram intersect1d isin lexsort median percentile quantile rollaxis "
+     "argwhere ediff1d flatnonzero histogram intersect1d isin lexsort median percentile quantile rollaxis "
      "setdiff1d spacing union1d unique"),
     ("exact handed first", "fill_diagonal put_along_axis"),
     ("exact handed self", "delete insert resize"),
@@ -85,8 +85,8 @@ _TABLE = (
     ("rounded composed handed", "nanmax nanmean nanmin nanstd nansum nanvar sinc"),
 
     ("composed",
-     "apply_over_axes isneginf isposinf linalg.cross linalg.matrix_norm linalg.norm linalg.outer linalg.vector_norm "
-     "nancumprod nancumsum require"),
+     "apply_over_axes isneginf isposinf linalg.cross linalg.diagonal linalg.matmul linalg.matrix_norm linalg.matrix_power "
+     "linalg.multi_dot linalg.norm linalg.outer linalg.tensordot linalg.trace linalg.vector_norm nancumprod nancumsum require"),
     ("composed handed", "allclose angle corrcoef cov extract isclose nanargmax nanargmin nanprod select unwrap"),
     ("handed",
      "array_equiv diagflat float_power gcd i0 lcm unique_all unique_counts unique_inverse unique_values unstack vecdot"),

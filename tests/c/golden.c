@@ -1,7 +1,7 @@
 /* Runs one pass over the graph text of a golden file and prints what comes out.  Built by
  * tests/test_golden.py; usage: golden FILE. The file:
  *
- *     # pass: fuse                forward, split, push, fold, fuse, once, schedule, plan, lower, memory
+ *     # pass: fuse                outer, forward, split, push, fold, fuse, once, schedule, plan, lower, memory
  *                                 adjoint, again: insert.h
  *     # why: what the case shows
  *     # outside: %1               nodes that somebody outside of the graph still reads
@@ -22,6 +22,7 @@
 #include "passes/forward.h"
 #include "passes/memory.h"
 #include "passes/once.h"
+#include "passes/outer.h"
 #include "passes/pipeline.h"
 #include "passes/push.h"
 #include "passes/split.h"
@@ -324,7 +325,11 @@ run_graph(const char *pass, char *text, struct fr_err *err)
     TRY(fr_graph_parse(text, &g, err));
     for (char *at = list; at && (at = strchr(at, '%'));)
         g->node[strtol(at + 1, &at, 10)].outside = true;
-    if (!strcmp(pass, "forward")) {
+    if (!strcmp(pass, "outer")) {
+        TRY(fr_outer(g, err));
+        TRY(fr_graph_verify(g, err));
+        print_graph(g);
+    } else if (!strcmp(pass, "forward")) {
         TRY(fr_forward(g, err));
         TRY(fr_graph_verify(g, err));
         print_graph(g);

@@ -535,6 +535,9 @@ class Draw:
             f"xp.matmul({self.whole(v)}, {self.whole(v)}.T) + 0", f"xp.dot({self.whole(v)}, {self.whole(v)}.T) + 0",
             f"xp.outer({v}, {v}[:3])", f"xp.inner({self.whole(v)}, {self.whole(v)}) + 0",
             f"xp.tensordot({self.whole(v)}, {self.whole(v)}, 1) + 0", f"xp.einsum('...i->...', {self.whole(v)}) + 0",
+            f"xp.matmul({self.whole(v)}[..., None], {self.whole(v)}[..., None, :]) + 0",
+            f"xp.einsum('...i,...i->...', {v}, {v})", f"xp.einsum('...i,...j->...ij', {v}, {v})",
+            f"xp.einsum('i...,i...->...', {v}, {v})", f"xp.einsum('...i,...i->i...', {v}, {v}) * 2",
             f"xp.trace(xp.atleast_2d({v}))"])
 
     def line_numpy(self):

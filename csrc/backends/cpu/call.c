@@ -7,6 +7,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/product.h"
 #include "base/alloc.h"
 
 bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
@@ -31,45 +32,6 @@ stack_step(const struct fr_layout *l, int core, int k, int n, int size)
     return k >= 0 && axis >= 0 ? step(l, axis, size) : 0;
 }
 
-/* The sum of products, modulo what T holds: in any order. A product a cycle, where NumPy's routine takes two. */
-#define DOT(T)                                                                                     \
-    static void dot_##T(int64_t n, char *out, const char *a, const char *b)                        \
-    {                                                                                              \
-        const T *x = (const T *)a, *y = (const T *)b;                                              \
-        uint64_t sum = 0;                                                                          \
-                                                                                                   \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            sum += (uint64_t)x[i] * y[i];                                                          \
-        *(T *)out = (T)sum;                                                                        \
-    }
-DOT(uint8_t)
-DOT(uint16_t)
-DOT(uint32_t)
-DOT(uint64_t)
-
-/* Rows of integers by one vector, as NumPy's routine takes them. False: something else, or what lies apart. */
-static bool
-dot_integers(fr_dtype d, char *const *ptr, const int64_t *dims, const int64_t *steps)
-{
-    int64_t size = fr_dtype_size(d);
-
-    if ((fr_dtype_kind(d) != 'i' && fr_dtype_kind(d) != 'u') || dims[0] != 1 || dims[3] != 1 || steps[4] != size ||
-        steps[5] != size)
-        return false;
-    for (int64_t r = 0; r < dims[1]; r++) {
-        char       *out = ptr[2] + r * steps[7];
-        const char *a = ptr[0] + r * steps[3];
-
-        switch (size) {
-        case 1: dot_uint8_t(dims[2], out, a, ptr[1]); break;
-        case 2: dot_uint16_t(dims[2], out, a, ptr[1]); break;
-        case 4: dot_uint32_t(dims[2], out, a, ptr[1]); break;
-        default: dot_uint64_t(dims[2], out, a, ptr[1]);
-        }
-    }
-    return true;
-}
-
 /* A stack of products, one after the other. Axes of the stack are those before the last two of each
  * operand (the last one, of a vector), broadcast. NumPy's routine goes along the last of them by itself. */
 static fr_status
@@ -80,8 +42,9 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     bool                    rows = l[0]->ndim > 1, columns = l[1]->ndim > 1;
     int                     core[3] = {1 + rows, 1 + columns, rows + columns};
     int64_t dims[4] = {1, 1, fr_layout_dims(l[0])[l[0]->ndim - 1], 1}, steps[9] = {0}, work = 0, n_last, n_most;
-    int64_t index[FR_MAX_DIMS] = {0};
-    char   *at[3] = {ptr[0], ptr[1], ptr[2]};
+    int64_t   index[FR_MAX_DIMS] = {0};
+    char     *at[3] = {ptr[0], ptr[1], ptr[2]};
+    fr_status st;
 
     if (c->out->n_elems == 0)
         return FR_OK;
@@ -112,8 +75,11 @@ run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
             dims[0] = n_last - i < n_most ? n_last - i : n_most;
             for (int o = 0; o < 3; o++) /* an operand without elements has no address */
                 now[o] = at[o] ? at[o] + i * steps[o] : NULL;
-            if (!dot_integers(c->dtype, now, dims, steps) && !fr_call_product(c->dtype, now, dims, steps))
+            st = fr_product_run(c->dtype, c->axis, now, dims, steps, err);
+            if (st == FR_ENOTSUP && !fr_call_product(c->dtype, now, dims, steps))
                 return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
+            if (st != FR_OK && st != FR_ENOTSUP)
+                return st;
             if ((work += dims[0] * dims[1] * dims[2] * dims[3]) > POLL_WORK) {
                 work = 0;
                 if (fr_backend_interrupted && fr_backend_interrupted())

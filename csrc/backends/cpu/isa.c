@@ -11,6 +11,7 @@
 #include "backends/cpu/mask.h"
 #include "backends/cpu/shuffle.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/product.h"
 #include "backends/cpu/reduce.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@ const struct fr_reduce_kernels *fr_reduce = &fr_reduce_generic;
 const struct fr_index_kernels  *fr_index = &fr_index_generic;
 const struct fr_shuffle_kernels   *fr_shuffle = &fr_shuffle_generic;
 const struct fr_mask_kernels   *fr_mask = &fr_mask_generic;
+const struct fr_product_kernels *fr_product = &fr_product_generic;
 
 static enum level  level;                      /* in use */
 static const char *names[N_LEVELS + 1];        /* fr_cpu_isa_all */
@@ -107,6 +109,8 @@ choose_kernels(void)
                                                                     &fr_shuffle_v3, &fr_shuffle_v4};
     static const struct fr_mask_kernels *const masks[N_LEVELS] = {&fr_mask_generic, &fr_mask_v2,
                                                                   &fr_mask_v3, &fr_mask_v4};
+    static const struct fr_product_kernels *const products[N_LEVELS] = {&fr_product_generic, &fr_product_v2,
+                                                                        &fr_product_v3, &fr_product_v4};
     int n = 0;
 
     fr_kernels = maps[level];
@@ -114,6 +118,7 @@ choose_kernels(void)
     fr_index = wraps[level];
     fr_shuffle = level == V4 && has(&vbmi) ? &fr_shuffle_v4_vbmi : gathers[level];
     fr_mask = masks[level];
+    fr_product = products[level];
     for (size_t k = 0; k < FR_LEN(feature_table); k++)
         if (feature_table[k].level <= level)
             features[n++] = feature_table[k].option;

@@ -154,6 +154,13 @@ is_dot(const struct fr_judged_node *n)
     return (n->site & FR_SITE_INSTEAD) && n->op == FR_OP_matmul;
 }
 
+/* dot goes over stacks in its own way, which was traced as matmul of a row and a column at a time. */
+static bool
+is_of_stacks(const struct fr_judged_node *n)
+{
+    return n->arg[0].layout->ndim > 2 || n->arg[1].layout->ndim > 2;
+}
+
 /* Numbers in NumPy have operators of their own, which say so: the operator's name, or NULL. */
 static const char *
 operator_of_numbers(const struct fr_judged_node *n)
@@ -248,10 +255,10 @@ computed(const struct fr_judged_node *n, PyObject *const *arg)
             return stored(n, arg);
         if (n->op == FR_OP_take)
             return PyObject_CallMethod(arg[0], "take", "Oi", arg[1], (int)n->axes);
-        if (n->op != FR_OP_matmul)
+        if (n->op != FR_OP_matmul || n->axes != FR_PRODUCT_NUMPYS)
             return NULL;
     }
-    if (!(f = fr_numpy_attr(is_dot(n) ? "dot" : fr_op_info[n->op].name))) {
+    if (!(f = fr_numpy_attr(is_dot(n) && !is_of_stacks(n) ? "dot" : fr_op_info[n->op].name))) {
         PyErr_Clear();
         return NULL;
     }
@@ -356,6 +363,8 @@ name_of_whole(const struct fr_judged_node *n)
 {
     struct fr_judged_node w = *n;
 
+    if (is_dot(n))
+        return "dot";
     if (n->op != FR_OP_cast || n->axes == 0)
         return NULL;
     w.op = (fr_op)(n->axes - 1);

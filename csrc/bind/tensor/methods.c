@@ -557,7 +557,7 @@ void
 fr_methods_init(void)
 {
     const PyMethodDef *tables[] = {methods, fr_fallback_always_methods, fr_dispatch_tensor_methods,
-                                   fr_dlpack_tensor_methods, fr_product_tensor_methods,
+                                   fr_dlpack_tensor_methods, fr_dot_tensor_methods,
                                    fr_take_tensor_methods, fr_mask_tensor_methods};
     int                n = 0;
 

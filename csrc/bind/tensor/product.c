@@ -1,16 +1,15 @@
-/* bind/tensor/product.c -- matrix products: matmul, dot, inner, vdot and the operator @.
+/* bind/tensor/product.c -- matrix products: matmul and the operator @.
  *
  * A product is one lazy node; NumPy's own routine for it computes it when the plan runs. What these
  * functions may be told beyond their operands and out= is NumPy's, on evaluated data.
  *
  * The routine is the inner loop of the ufunc numpy.matmul, one for each dtype, found at import and handed to
- * backends/ as a function pointer. It touches no Python object, so a product runs without the GIL. dot and inner of
- * vectors and matrices are the same node, over the copies that they hand BLAS (is_copied). einsum, dot and inner of
- * stacks, and vdot of complex numbers or matrices are NumPy's. */
+ * backends/ as a function pointer. It touches no Python object, so a product runs without the GIL. */
 #include <string.h>
 
 #include "backends/cpu/call.h"
 #include "bind/numpy/npy.h"
+#include "bind/tensor/product.h"
 #include "bind/tensor/tensor.h"
 #include "ir/node.h"
 #define NO_IMPORT_UFUNC
@@ -88,9 +87,8 @@ can_multiply(const struct fr_tensor *a, const struct fr_tensor *b)
     return loops[fr_dtype_promote(a->dtype, b->dtype)].loop;
 }
 
-/* `how`: FR_SITE_INSTEAD where it is dot's. */
-static PyObject *
-product(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
+PyObject *
+fr_product_of(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
 {
     struct fr_tensor t;
     struct fr_err    err;
@@ -98,13 +96,12 @@ product(const struct fr_tensor *a, const struct fr_tensor *b, uint32_t how)
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, &t, &err);
+    st = fr_trace_product(a, b, NULL, FR_PRODUCT_NUMPYS, &t, &err);
     return fr_type_result_scalar(st, &t, &err);
 }
 
-/* The result stored into `out`, which has its shape. A new reference to out. */
-static PyObject *
-product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, uint32_t how)
+PyObject *
+fr_product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, uint32_t how)
 {
     struct fr_tensor t = {.storage = NULL};
     struct fr_arg    arg = {.t = &t};
@@ -113,16 +110,15 @@ product_into(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out
 
     FR_TRACE_HERE();
     fr_trace_site |= how;
-    st = fr_trace_product(a, b, &t, &err);
+    st = fr_trace_product(a, b, NULL, FR_PRODUCT_NUMPYS, &t, &err);
     if (st == FR_OK)
         st = fr_trace_store(fr_of(out), &arg, &err);
     fr_tensor_clear(&t);
     return st == FR_OK ? Py_NewRef(out) : fr_errors_raise(st, &err);
 }
 
-/* Both operands as handles. FR_VALUE_* */
-static int
-operands(fr_args args, bool binary, struct fr_value *x)
+int
+fr_product_operands(fr_args args, bool binary, struct fr_value *x)
 {
     int st = fr_value_get(args[0], binary, &x[0]);
 
@@ -140,10 +136,8 @@ operands(fr_args args, bool binary, struct fr_value *x)
     return FR_VALUE_FALLBACK;
 }
 
-/* out= that a product of these shapes can be stored into without a word from NumPy. `exact`: dot wants the
- * very dtype, in C order. */
-static bool
-fits(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, bool exact)
+bool
+fr_product_fits(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, bool exact)
 {
     const struct fr_layout *l = fr_of(out)->layout, *la = a->layout, *lb = b->layout;
     fr_dtype                d = fr_dtype_promote(a->dtype, b->dtype);
@@ -159,9 +153,8 @@ fits(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out, bool e
     return n == l->ndim && !memcmp(dims, fr_layout_dims(l), (size_t)n * sizeof *dims);
 }
 
-/* The value of out= when it is the only keyword; NULL when there is none. False: something else too. */
-static bool
-only_out(fr_args args, Py_ssize_t nargs, PyObject *kw, PyObject **out)
+bool
+fr_product_only_out(fr_args args, Py_ssize_t nargs, PyObject *kw, PyObject **out)
 {
     Py_ssize_t n_kw = kw ? PyTuple_GET_SIZE(kw) : 0;
 
@@ -187,271 +180,19 @@ matmul(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     int             st = FR_VALUE_FALLBACK;
 
     (void)module;
-    if (only_out(args, nargs, kw, &out))
-        st = operands(args, false, x);
+    if (fr_product_only_out(args, nargs, kw, &out))
+        st = fr_product_operands(args, false, x);
     if (st == FR_VALUE_OK) {
         if (!out)
-            result = product(x[0].arg.t, x[1].arg.t, 0);
-        else if (fits(x[0].arg.t, x[1].arg.t, out, false))
-            result = product_into(x[0].arg.t, x[1].arg.t, out, 0);
+            result = fr_product_of(x[0].arg.t, x[1].arg.t, 0);
+        else if (fr_product_fits(x[0].arg.t, x[1].arg.t, out, false))
+            result = fr_product_into(x[0].arg.t, x[1].arg.t, out, 0);
         else
             st = FR_VALUE_FALLBACK;
         fr_value_clear(&x[0]);
         fr_value_clear(&x[1]);
     }
     return st == FR_VALUE_FALLBACK ? fr_fallback_name("matmul", args, nargs, kw) : result;
-}
-
-/* ---- dot
- *
- * Integers and halves are added up one by one, as matmul does it. Floats and complex numbers are BLAS's, by routines
- * that depend on the operands' forms, and dot copies an operand that BLAS cannot read where it lies: matmul of the
- * copies goes the same way. */
-
-enum form { ONE, COLUMN, ROW, MATRIX };
-
-static enum form
-form_of(const struct fr_layout *l)
-{
-    const int64_t *dims = fr_layout_dims(l);
-
-    if (l->ndim == 1)
-        return dims[0] > 1 ? COLUMN : ONE;
-    if (dims[0] > 1)
-        return dims[1] == 1 ? COLUMN : MATRIX;
-    return dims[1] == 1 ? ONE : ROW;
-}
-
-static bool
-is_blas(fr_dtype d)
-{
-    return d == FR_F32 || d == FR_F64 || fr_dtype_is_complex(d);
-}
-
-/* Whether dot of these is matmul of what `as_read` makes of them. Multiples of arrays add to zeros unless the factor is
- * 0, and complex numbers that are not added up go a third way. */
-static bool
-dot_is_matmul(const struct fr_tensor *a, const struct fr_tensor *b)
-{
-    const struct fr_layout *la = a->layout, *lb = b->layout;
-    fr_dtype                d = fr_dtype_promote(a->dtype, b->dtype);
-    enum form               fa, fb;
-
-    if (la->ndim < 1 || la->ndim > 2 || lb->ndim < 1 || lb->ndim > 2)
-        return false;
-    if (!is_blas(d) || la->n_elems == 0 || lb->n_elems == 0)
-        return true;
-    fa = form_of(la);
-    fb = form_of(lb);
-    return fa != ONE && fb != ONE && !(fa == COLUMN && fb == ROW && fr_dtype_is_complex(d));
-}
-
-/* dot of two arrays of one float each multiplies them: a zero keeps its sign. Complex products are rounded in a way of
- * dot's own. */
-static bool
-dot_is_multiply(const struct fr_tensor *a, const struct fr_tensor *b)
-{
-    const struct fr_layout *la = a->layout, *lb = b->layout;
-    fr_dtype                d = fr_dtype_promote(a->dtype, b->dtype);
-
-    return la->ndim >= 1 && la->ndim <= 2 && lb->ndim >= 1 && lb->ndim <= 2 && la->n_elems == 1 &&
-           lb->n_elems == 1 && (d == FR_F32 || d == FR_F64);
-}
-
-/* True if dot copies an operand of BLAS's: vectors that run backwards or stand still, matrices with gaps. */
-static bool
-is_copied(const struct fr_layout *l)
-{
-    if (form_of(l) == MATRIX)
-        return !l->c_contig && !l->f_contig;
-    for (int k = 0; k < l->ndim; k++)
-        if (fr_layout_strides(l)[k] < 0 || (fr_layout_strides(l)[k] == 0 && fr_layout_dims(l)[k] > 1))
-            return true;
-    return false;
-}
-
-/* NumPy says of dot which axes are not aligned. */
-static bool
-aligned(const struct fr_layout *a, const struct fr_layout *b)
-{
-    int     i = a->ndim - 1, j = b->ndim > 1 ? b->ndim - 2 : 0;
-    int64_t n = fr_layout_dims(a)[i], m = fr_layout_dims(b)[j];
-    char    sa[200], sb[200];
-
-    if (n == m)
-        return true;
-    PyErr_Format(PyExc_ValueError, "shapes %s and %s not aligned: %lld (dim %d) != %lld (dim %d)",
-                 fr_dims_print(a->ndim, fr_layout_dims(a), sa, sizeof sa),
-                 fr_dims_print(b->ndim, fr_layout_dims(b), sb, sizeof sb), (long long)n, i,
-                 (long long)m, j);
-    return false;
-}
-
-/* An operand as BLAS reads it: t, or a copy of it. Unlike matmul, dot converts an operand as it lies. */
-static fr_status
-as_read(const struct fr_tensor **t, fr_dtype d, struct fr_tensor *copy, struct fr_err *err)
-{
-    bool      same = (*t)->dtype == d;
-    fr_status st = FR_OK;
-
-    if ((!same || (is_blas(d) && is_copied((*t)->layout))) &&
-        (st = fr_trace_cast(*t, d, same ? 'C' : 'K', copy, err)) == FR_OK)
-        *t = copy;
-    return st;
-}
-
-static PyObject *
-dot_of(const struct fr_tensor *a, const struct fr_tensor *b, PyObject *out)
-{
-    fr_dtype         d = fr_dtype_promote(a->dtype, b->dtype);
-    struct fr_tensor copy_a = {.storage = NULL}, copy_b = {.storage = NULL};
-    struct fr_err    err;
-    PyObject        *result = NULL;
-    fr_status        st;
-
-    FR_TRACE_HERE();
-    if ((st = as_read(&a, d, &copy_a, &err)) == FR_OK && (st = as_read(&b, d, &copy_b, &err)) == FR_OK)
-        result = out ? product_into(a, b, out, FR_SITE_INSTEAD) : product(a, b, FR_SITE_INSTEAD);
-    else
-        fr_errors_raise(st, &err);
-    fr_tensor_clear(&copy_a);
-    fr_tensor_clear(&copy_b);
-    return result;
-}
-
-/* b.T; 0, or -1 with an exception. */
-static int
-turn(const struct fr_tensor *b, struct fr_tensor *out)
-{
-    const struct fr_layout *l = b->layout;
-    int64_t                 dims[2], strides[2];
-    struct fr_err           err;
-
-    for (int k = 0; k < l->ndim; k++) {
-        dims[k] = fr_layout_dims(l)[l->ndim - 1 - k];
-        strides[k] = fr_layout_strides(l)[l->ndim - 1 - k];
-    }
-    return fr_errors_check(fr_tensor_window(b, l->ndim, dims, strides, 0, out, &err), &err);
-}
-
-static PyObject *
-multiply_ones(const struct fr_tensor *a, const struct fr_tensor *b)
-{
-    static const int64_t ones[2] = {1, 1};
-    struct fr_tensor     x[2] = {{.storage = NULL}, {.storage = NULL}}, number = {.storage = NULL}, t;
-    struct fr_arg        args[2] = {{.t = &x[0]}, {.t = &x[1]}};
-    struct fr_err        err;
-    fr_status            st;
-
-    FR_TRACE_HERE();
-    TRY(fr_tensor_reshape(a, 0, NULL, &x[0], &err));
-    TRY(fr_tensor_reshape(b, 0, NULL, &x[1], &err));
-    TRY(fr_trace_map(FR_OP_multiply, args, 2, &number, &err));
-    TRY(fr_tensor_reshape(&number, a->layout->ndim + b->layout->ndim - 2, ones, &t, &err));
-out:
-    fr_tensor_clear(&x[0]);
-    fr_tensor_clear(&x[1]);
-    fr_tensor_clear(&number);
-    return fr_type_result_scalar(st, &t, &err);
-}
-
-static PyObject *
-dot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    struct fr_value x[2];
-    PyObject       *out, *result = NULL;
-    int             st = FR_VALUE_FALLBACK;
-
-    (void)module;
-    if (only_out(args, nargs, kw, &out))
-        st = operands(args, false, x);
-    if (st == FR_VALUE_OK) {
-        const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
-
-        if (!out && dot_is_multiply(a, b))
-            result = multiply_ones(a, b);
-        else if (!dot_is_matmul(a, b) || (out && !fits(a, b, out, true)))
-            st = FR_VALUE_FALLBACK;
-        else if (aligned(a->layout, b->layout))
-            result = dot_of(a, b, out);
-        fr_value_clear(&x[0]);
-        fr_value_clear(&x[1]);
-    }
-    return st == FR_VALUE_FALLBACK ? fr_fallback_name("dot", args, nargs, kw) : result;
-}
-
-static PyObject *
-dot_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    PyObject  *all[4] = {self};
-    Py_ssize_t n_all = nargs + (kw ? PyTuple_GET_SIZE(kw) : 0);
-
-    if (n_all < 1 || n_all > 2) {
-        PyErr_Format(PyExc_TypeError, "dot() takes from 1 to 2 arguments (%zd given)", n_all);
-        return NULL;
-    }
-    memcpy(all + 1, args, (size_t)n_all * sizeof *all);
-    return dot(NULL, all, nargs + 1, kw);
-}
-
-/* inner(a, b) is dot(a, b.T). What does not fit, NumPy has words for. */
-static PyObject *
-inner(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    struct fr_value  x[2];
-    struct fr_tensor turned = {.storage = NULL};
-    PyObject        *result = NULL;
-    int              st = FR_VALUE_FALLBACK;
-
-    (void)module;
-    if (nargs == 2 && !kw)
-        st = operands(args, false, x);
-    if (st == FR_VALUE_OK) {
-        const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
-        const struct fr_layout *la = a->layout, *lb = b->layout;
-
-        if (la->ndim < 1 || lb->ndim < 1 || lb->ndim > 2 ||
-            fr_layout_dims(la)[la->ndim - 1] != fr_layout_dims(lb)[lb->ndim - 1]) {
-            st = FR_VALUE_FALLBACK;
-        } else if (turn(b, &turned) == 0) {
-            if (dot_is_multiply(a, &turned))
-                result = multiply_ones(a, &turned);
-            else if (dot_is_matmul(a, &turned))
-                result = dot_of(a, &turned, NULL);
-            else
-                st = FR_VALUE_FALLBACK;
-            fr_tensor_clear(&turned);
-        }
-        fr_value_clear(&x[0]);
-        fr_value_clear(&x[1]);
-    }
-    return st == FR_VALUE_FALLBACK ? fr_fallback_name("inner", args, nargs, kw) : result;
-}
-
-/* Of real vectors vdot is matmul: unlike dot it copies none. Complex numbers it conjugates on the way. */
-static PyObject *
-vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
-{
-    struct fr_value x[2];
-    PyObject       *result = NULL;
-    int             st = FR_VALUE_FALLBACK;
-
-    (void)module;
-    if (nargs == 2 && !kw)
-        st = operands(args, false, x);
-    if (st == FR_VALUE_OK) {
-        const struct fr_tensor *a = x[0].arg.t, *b = x[1].arg.t;
-        const struct fr_layout *la = a->layout, *lb = b->layout;
-
-        if (la->ndim != 1 || lb->ndim != 1 || la->n_elems != lb->n_elems ||
-            fr_dtype_is_complex(fr_dtype_promote(a->dtype, b->dtype)))
-            st = FR_VALUE_FALLBACK;
-        else
-            result = product(a, b, 0);
-        fr_value_clear(&x[0]);
-        fr_value_clear(&x[1]);
-    }
-    return st == FR_VALUE_FALLBACK ? fr_fallback_name("vdot", args, nargs, kw) : result;
 }
 
 /* ---- the operator */
@@ -474,16 +215,16 @@ product_operator(PyObject *a, PyObject *b)
     if (!fr_stands_for_array(a) && !fr_stands_for_array(b)) /* numbers have no @ */
         Py_RETURN_NOTIMPLEMENTED;
     if (fr_is_tensor(a) && fr_is_tensor(b) && can_multiply(fr_of(a), fr_of(b)))
-        return product(fr_of(a), fr_of(b), 0);
+        return fr_product_of(fr_of(a), fr_of(b), 0);
     if (!is_operand(a) || !is_operand(b))
         Py_RETURN_NOTIMPLEMENTED;
-    switch (operands(both, true, x)) {
+    switch (fr_product_operands(both, true, x)) {
     case FR_VALUE_ERROR: return NULL;
     case FR_VALUE_DEFER: Py_RETURN_NOTIMPLEMENTED;
     case FR_VALUE_FALLBACK: return fr_fallback_name("matmul", both, 2, NULL);
     default: break;
     }
-    result = product(x[0].arg.t, x[1].arg.t, 0);
+    result = fr_product_of(x[0].arg.t, x[1].arg.t, 0);
     fr_value_clear(&x[0]);
     fr_value_clear(&x[1]);
     return result;
@@ -498,8 +239,8 @@ product_in_place(PyObject *a, PyObject *b)
         return product_operator(a, b);
     /* Of two matrices with the first one's shape; NumPy has more forms, and words for the others. */
     if (fr_is_tensor(b) && fr_of(b)->layout->ndim >= 2 && can_multiply(fr_of(a), fr_of(b)) &&
-        fits(fr_of(a), fr_of(b), a, false))
-        return product_into(fr_of(a), fr_of(b), a, 0);
+        fr_product_fits(fr_of(a), fr_of(b), a, false))
+        return fr_product_into(fr_of(a), fr_of(b), a, 0);
     return fr_fallback_method("__imatmul__", FR_WRITES, (PyObject *[]){a, b}, 2, NULL);
 }
 
@@ -508,20 +249,6 @@ PyMethodDef fr_product_methods[] = {
      "matmul(x1, x2, /, out=None, **kwargs)\n--\n\n"
      "The matrix product as numpy.matmul: lazy, computed by NumPy's own routine as a step of its own.\n"
      "Other keywords than out are handed to NumPy."},
-    {"dot", FR_FAST(dot),
-     "dot(a, b, out=None)\n--\n\n"
-     "numpy.dot: of vectors and matrices the lazy matrix product, of anything else NumPy's."},
-    {"inner", FR_FAST(inner),
-     "inner(a, b, /)\n--\n\n"
-     "numpy.inner: of vectors and matrices the lazy product, of anything else NumPy's."},
-    {"vdot", FR_FAST(vdot),
-     "vdot(a, b, /)\n--\n\n"
-     "numpy.vdot: of real vectors the lazy product, of anything else NumPy's."},
-    {NULL, NULL, 0, NULL},
-};
-
-PyMethodDef fr_product_tensor_methods[] = {
-    {"dot", FR_FAST(dot_method), "dot($self, b, out=None)\n--\n\nThe function frit.dot of this tensor."},
     {NULL, NULL, 0, NULL},
 };
 

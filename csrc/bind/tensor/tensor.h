@@ -176,10 +176,11 @@ extern PyMethodDef fr_engine_methods[];
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],
     fr_fill_methods[], fr_views_methods[], fr_join_methods[], fr_spread_methods[], fr_pad_methods[],
-    fr_dlpack_methods[], fr_product_methods[], fr_take_methods[], fr_mask_methods[], fr_scalar_functions[];
+    fr_dlpack_methods[], fr_product_methods[], fr_dot_methods[], fr_einsum_methods[], fr_take_methods[], fr_mask_methods[],
+    fr_scalar_functions[];
 /* Methods of Tensor; fr_methods_init joins the tables. */
 extern PyMethodDef fr_tensor_methods[], fr_dispatch_tensor_methods[],
-    fr_dlpack_tensor_methods[], fr_product_tensor_methods[],
+    fr_dlpack_tensor_methods[], fr_dot_tensor_methods[],
     fr_take_tensor_methods[], fr_mask_tensor_methods[];
 void      fr_methods_init(void);
 int       fr_dispatch_init(PyObject *module);
