@@ -247,7 +247,8 @@ def _einsum_path() -> Callable[..., Any]:
 
     def einsum_path(*operands: Any, **kwargs: Any) -> Any:
         subscripts, *arrays = operands
-        if isinstance(subscripts, str) and kwargs.keys() == {"optimize", "einsum_call"} and isinstance(kwargs["optimize"], (bool, str)):
+        asked = kwargs.keys() == {"optimize", "einsum_call"} and isinstance(kwargs["optimize"], (bool, str))
+        if isinstance(subscripts, str) and asked:
             arrays = [x if type(x) in TENSORS else numpy.asanyarray(x) for x in arrays]
             return arrays, contractions(subscripts, kwargs["optimize"], *[x.shape for x in arrays])
         given = [_of_shape(x) for x in operands]

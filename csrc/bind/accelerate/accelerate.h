@@ -52,8 +52,9 @@ void      fr_call_begin(void);
 void      fr_call_end(void);
 /* The same for one of them. False: that cannot be done now. */
 bool      fr_made_leave(PyObject *tensor);
-/* All Tensors of this call that are no loans, evaluated ones, become what they stand for now: arrays and numbers. */
-void      fr_made_leave_all(void);
+/* All Tensors of this call that are no loans, evaluated ones, become what they stand for now, arrays and numbers, of each of
+ * which `note` (may be NULL) is told. */
+void      fr_made_leave_all(void (*note)(PyObject *));
 /* How many Tensors of this call live that are no loans; their handles go into `list`, which may be NULL. Of a call within
  * another one none, for what lives may be the other one's. */
 size_t    fr_made_left(const struct fr_tensor **list);

@@ -102,7 +102,7 @@ fr_made_leave(PyObject *tensor)
 }
 
 void
-fr_made_leave_all(void)
+fr_made_leave_all(void (*note)(PyObject *))
 {
     struct fr_made *m = ring.next;
 
@@ -114,10 +114,13 @@ fr_made_leave_all(void)
             continue;
         }
         Py_INCREF(o);
-        if (!fr_made_leave((PyObject *)o))
+        if (!fr_made_leave((PyObject *)o)) {
             m = &ring;
-        else
+        } else {
+            if (note)
+                note((PyObject *)o);
             m = ring.next; /* what others let go of meanwhile is gone */
+        }
         Py_DECREF(o);
     }
 }

@@ -53,8 +53,10 @@ sweep(struct fr_lent *t)
     for (int k = 0; k < t->n; k++) {
         struct fr_loan l = t->loan[k];
 
-        if (l.tensor && Py_REFCNT(l.tensor) == 1 && Py_REFCNT(l.array) == 1 && fr_share_is_idle(l.tensor)) {
-            fr_loans_end(&l, 1);
+        if (l.tensor == l.array ? Py_REFCNT(l.array) == 1
+                                : l.tensor && Py_REFCNT(l.tensor) == 1 && Py_REFCNT(l.array) == 1 && fr_share_is_idle(l.tensor)) {
+            if (l.tensor != l.array)
+                fr_loans_end(&l, 1);
             Py_DECREF(l.array);
         } else {
             t->loan[n++] = l;
@@ -99,8 +101,8 @@ grow(struct fr_lent *t)
 static bool
 meets(PyObject *array, bool staying)
 {
-    for (int k = 0; k < table.n && (!staying || table.n_staying); k++)
-        if (!table.loan[k].tensor == staying && fr_share_meet(table.loan[k].array, array))
+    for (int k = 0; k < table.n && (!staying || table.n_staying + table.n_noted); k++)
+        if ((!table.loan[k].tensor || table.loan[k].tensor == table.loan[k].array) == staying && fr_share_meet(table.loan[k].array, array))
             return true;
     return false;
 }
@@ -113,7 +115,7 @@ end_meeting(PyObject *array)
     struct fr_err err;
 
     for (int k = 0; k < table.n; k++)
-        if (table.loan[k].tensor && fr_share_meet(table.loan[k].array, array)) {
+        if (table.loan[k].tensor && table.loan[k].tensor != table.loan[k].array && fr_share_meet(table.loan[k].array, array)) {
             fr_share_reshape(table.loan[k].array, table.loan[k].tensor);
             if (fr_errors_check(fr_share_give_back(table.loan[k].tensor, true, &err), &err) < 0)
                 return -1;
@@ -127,11 +129,16 @@ fr_lent_come(PyObject *array)
     struct fr_loan *known = find(&table, array);
     PyObject       *t;
 
+    if (FR_UNLIKELY(known && known->tensor == array)) { /* it may be seen as an array, too: nothing over it is put off */
+        if (!(t = fr_share(NULL, array)))
+            return NULL;
+        known->tensor = t;
+    }
     if (known)
         return Py_NewRef(known->tensor ? known->tensor : array);
     if (table.n == table.room && !grow(&table))
         return NULL;
-    t = FR_UNLIKELY(table.n_staying) && meets(array, true) ? fr_share(NULL, array) : fr_share_borrow(array);
+    t = FR_UNLIKELY(table.n_staying + table.n_noted) && meets(array, true) ? fr_share(NULL, array) : fr_share_borrow(array);
     if (!t) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError))
             return NULL;
@@ -145,6 +152,23 @@ fr_lent_come(PyObject *array)
     return Py_NewRef(t ? t : array);
 }
 
+void
+fr_lent_note(PyObject *array)
+{
+    struct fr_loan *known;
+
+    if (!PyArray_CheckExact(array) || find(&table, array))
+        return;
+    if (table.n == table.room && !grow(&table)) {
+        PyErr_Clear(); /* then it is lent when it comes, and what the call does to the array itself is seen late */
+        return;
+    }
+    known = &table.loan[table.n];
+    *known = (struct fr_loan){Py_NewRef(array), array};
+    put(&table, table.n++);
+    table.n_noted++;
+}
+
 PyObject *
 fr_lent_array(PyObject *tensor)
 {
@@ -153,7 +177,7 @@ fr_lent_array(PyObject *tensor)
             return table.twin[k].array;
     if (!fr_is_tensor(tensor))
         return NULL;
-    if (fr_membrane_is_active && fr_object(tensor)->end == FR_END_NOTHING && !table.n_staying)
+    if (fr_membrane_is_active && fr_object(tensor)->end == FR_END_NOTHING && !table.n_staying && !table.n_noted)
         return NULL;
     for (int k = 0; k < table.n; k++)
         if (table.loan[k].tensor == tensor)
@@ -205,7 +229,7 @@ fr_lent_part(void)
         l->tensor = NULL;
         table.n_staying++;
     }
-    fr_made_leave_all();
+    fr_made_leave_all(NULL);
     table.has_parted = true;
     return true;
 }
@@ -230,7 +254,7 @@ fr_lent_resume(void)
 static bool
 is_busy(const struct fr_loan *l)
 {
-    uint8_t end = l->tensor ? fr_object(l->tensor)->end : FR_END_NOTHING;
+    uint8_t end = l->tensor && l->tensor != l->array ? fr_object(l->tensor)->end : FR_END_NOTHING;
 
     return (end == FR_END_LOAN || end == FR_END_LOAN_RESHAPED) && !fr_share_is_idle(l->tensor);
 }
@@ -295,7 +319,7 @@ fr_lent_loans(int *n_lent)
     int n = 0;
 
     for (int k = 0; k < table.n; k++)
-        if (table.loan[k].tensor) {
+        if (table.loan[k].tensor && table.loan[k].tensor != table.loan[k].array) {
             struct fr_loan l = table.loan[k];
 
             table.loan[k] = table.loan[n];

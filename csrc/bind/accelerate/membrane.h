@@ -21,7 +21,7 @@ struct fr_lent {
     int             n, room, n_staying;
     int32_t        *slot;     /* by the array's address: number + 1; 2 * room of them, a power of two */
     struct fr_loan *twin;     /* what was lent in a call that became plain: the array, and what its tensor became */
-    int             n_twins;
+    int             n_twins, n_noted;
     bool            has_parted;
 };
 /* An outermost call begins; the one that is about to end meanwhile, if any, is put aside. */
@@ -41,6 +41,8 @@ bool      fr_lent_has_parted(void);
 void      fr_lent_resume(void);
 /* Before others may read or write what is lent: what is stored into it and what reads it is computed. */
 bool      fr_lent_settle(void);
+/* An array that a tensor of this call has become, which the functions may have as it is: it is not lent. */
+void      fr_lent_note(PyObject *array);
 /* The same for the memory of one loan. */
 bool      fr_lent_open(PyObject *tensor);
 

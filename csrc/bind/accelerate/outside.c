@@ -16,6 +16,7 @@
 
 enum { MAX_DEPTH = 64,      /* of nested containers: deeper ones are passed as they are; */
        FEW_ITEMS = 16,      /* of those that are looked into for what may hold an array */
+       MANAGED_DICT = 1 << 4,  /* Py_TPFLAGS_MANAGED_DICT, of 3.12 and later */
        AT_ONCE = 2 };       /* so deep, all that is pending is computed in one plan: containers may hold themselves */
 
 /* ---- arguments out */
@@ -343,6 +344,30 @@ holds_nothing(PyObject *o, int depth)
     return true;
 }
 
+/* Whether others may find objects of the user's behind it, which hold what has been stored there. */
+static bool
+leads_on(PyObject *o)
+{
+    return PyFunction_Check(o) || PyMethod_Check(o) ||
+           (PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && !fr_is_tensor(o) && !PyType_Check(o) && !PyModule_Check(o) &&
+            !fr_numpy_is_array(o) && (Py_TYPE(o)->tp_dictoffset || PyType_HasFeature(Py_TYPE(o), MANAGED_DICT)));
+}
+
+static bool
+starts_threads(PyTypeObject *type)
+{
+    static const char *const modules[] = {"threading", "concurrent", "multiprocessing", "asyncio"};
+    PyObject                *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+    const char              *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    bool                     is = false;
+
+    for (size_t i = 0; name && i < FR_LEN(modules); i++)
+        is |= strncmp(name, modules[i], strlen(modules[i])) == 0;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return is;
+}
+
 /* Before others are called who may get at what is lent otherwise than by a tensor among the arguments: by an object that is
  * one of them, or has the method. */
 static bool
@@ -352,16 +377,24 @@ settle(PyObject *func, fr_args args, Py_ssize_t n)
     struct fr_err err;
     bool      is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
 
+    bool leads = of && starts_threads(Py_TYPE(of));
+
     if (!fr_membrane_is_active)
         return true;
     for (Py_ssize_t i = 0; i < n && is_free; i++)
         is_free = holds_nothing(args[i], 0);
     if (is_free)
         return true;
-    /* All in one plan. */
-    if (!fr_lent_settle() || fr_errors_check(fr_loans_eval(NULL, 0, NULL, false, &err), &err) < 0)
+    if (!fr_lent_settle())
         return false;
-    fr_made_leave_all(); /* what has been stored where others may look */
+    for (Py_ssize_t i = 0; i < n; i++)
+        leads = leads || leads_on(args[i]);
+    if (!leads)
+        return true;
+    /* What has been stored where others may look, all in one plan. */
+    if (fr_errors_check(fr_loans_eval(NULL, 0, NULL, false, &err), &err) < 0)
+        return false;
+    fr_made_leave_all(fr_lent_note);
     return true;
 }
 

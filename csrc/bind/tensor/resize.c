@@ -72,10 +72,12 @@ longer_or_shorter(PyObject *self, int ndim, const int64_t *dims)
     }
     Py_DECREF(view);
     /* An array without elements has strides, too. */
-    if (result && (st = fr_tensor_window(fr_of(result), ndim, dims, strides, 0, &same, &err)) != FR_OK) {
+    if (!result || fr_of(result)->layout->n_elems)
+        return result;
+    if ((st = fr_tensor_window(fr_of(result), ndim, dims, strides, 0, &same, &err)) != FR_OK) {
         Py_CLEAR(result);
         fr_errors_raise(st, &err);
-    } else if (result) {
+    } else {
         fr_tensor_clear(fr_of(result));
         *fr_of(result) = same;
     }
