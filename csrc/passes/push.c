@@ -238,7 +238,7 @@ n_large_arguments(const struct fr_gnode *n)
         const struct fr_edge *e = &n->arg[k];
         int                   j = 0;
 
-        while (j < k && (n->arg[j].src != e->src || n->arg[j].layout != e->layout || n->arg[j].offset != e->offset))
+        while (j < k && (n->arg[j].src != e->src || !fr_edges_same(&n->arg[j], e)))
             j++;
         large += e->src >= 0 && j == k && e->layout->n_elems == n->layout->n_elems;
     }

@@ -943,10 +943,19 @@ fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, s
 {
     struct fr_graph *g;
     struct fr_plan  *p;
+    struct fr_move  *move;
     fr_status        st;
 
-    if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK || (st = fr_plan_make(g, &p, err)) != FR_OK)
+    if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK)
         return st;
+    if ((st = fr_moving_settle(g, of, &move, err)) != FR_OK) {
+        fr_graph_free(g);
+        return st;
+    }
+    if ((st = fr_plan_make(g, &p, err)) != FR_OK)
+        return st;
+    p->n_moving = of->n_moving;
+    p->move = move;
     if (!note_alike(p) || !(p->key = fr_arena_room(&p->graph->arena, of->n_key * sizeof *p->key))) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
