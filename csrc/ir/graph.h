@@ -48,8 +48,7 @@ struct fr_graph {
     const uint64_t  **scalar_value; /* [n_scalars] of a constant its bits, 16 bytes; else NULL. Or NULL: there are none */
     int32_t          *scalar_like;  /* [n_scalars] the first with the same dtype and, just now, the same value; or NULL */
     bool             *scalar_must;  /* [n_scalars] it must go on having that value: fold took it for the same */
-    int64_t          *moving_bytes; /* [n_moving] where those windows begin just now, for what only speed depends on; or
-                                       NULL */
+    int64_t          *moving_at;    /* [n_moving] where those places are just now, for what only speed depends on; or NULL */
     struct fr_layouts own;          /* where the graph was not made under the GIL: its layouts */
 };
 

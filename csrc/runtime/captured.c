@@ -139,7 +139,7 @@ capture_takes(struct fr_captured *r, const int64_t *moving, uint64_t n_takes)
         if (l == r->n_leaves || !s->call.wary) /* a replay's indices are always somebody's */
             return false;
         if (r->leaf[l].arg != NOBODY)
-            r->take[r->n_takes++] = (struct take){r->leaf[l].arg, b->offset + (b->moving < 0 ? 0 : moving[b->moving]) - r->leaf[l].offset, s->call.in[1]->n_elems,
+            r->take[r->n_takes++] = (struct take){r->leaf[l].arg, fr_binding_at(b, moving) - r->leaf[l].offset, s->call.in[1]->n_elems,
                                                   fr_layout_dims(s->call.in[0])[s->call.axis], s->call.index};
         n_takes--;
     }

@@ -166,7 +166,7 @@ push_window(struct fr_gathered *z, uint64_t *w, struct fr_node *view)
         return w;
     if (!FR_GROW(z->moving, z->cap_moving, (size_t)z->n_moving + 1))
         return NULL;
-    z->moving[z->n_moving++] = view->u.offset * fr_dtype_size(view->dtype);
+    z->moving[z->n_moving++] = view->u.offset;
     return w;
 }
 
@@ -486,7 +486,7 @@ fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_e
         return no_memory(err);
     for (int i = 0; i < z->n; i++)
         z->site[i] = fr_nodes[z->id[i]].site;
-    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving, NULL, false};
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving, NULL, 0};
     return FR_OK;
 }
 
@@ -545,13 +545,13 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
     }
     g->node = fr_arena_alloc(&g->arena, ((size_t)z->n_nodes + 1) * sizeof *g->node);
     g->scalar_dtype = fr_arena_alloc(&g->arena, (size_t)z->n_scalars + 1);
-    g->moving_bytes = fr_arena_alloc(&g->arena, ((size_t)z->n_moving + 1) * sizeof *g->moving_bytes);
-    if (!g->node || !g->scalar_dtype || !g->moving_bytes) {
+    g->moving_at = fr_arena_room(&g->arena, ((size_t)z->n_moving + 1) * sizeof *g->moving_at);
+    if (!g->node || !g->scalar_dtype || !g->moving_at) {
         fr_graph_free(g);
         return no_memory(err);
     }
     if (z->n_moving)
-        memcpy(g->moving_bytes, z->moving, (size_t)z->n_moving * sizeof *g->moving_bytes);
+        memcpy(g->moving_at, z->moving, (size_t)z->n_moving * sizeof *g->moving_at);
     for (int i = 0; i < z->n_nodes; i++) {
         struct fr_gnode *n = &g->node[i];
         bool             ok;

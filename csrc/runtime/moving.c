@@ -7,11 +7,15 @@
  *
  * What holds is learnt. At first windows stand still, but for those of arrays that nobody stores to, where little follows from
  * that. Where a run does not begin there, the next plan keeps of the rules those that hold for it, too: h[t + 1] and h[t] are
- * then one moving window and another one beside it. Each plan asks for less than the one before, and after some of them one
- * asks for nothing, so there are few for one key, whatever integers come. Windows of which nothing is known count as meeting. */
+ * then one moving window and another one beside it. Each plan asks for less than the one before, at last for nothing, so there
+ * are few for one key, whatever integers come. Windows of which nothing is known count as meeting. */
 #include "runtime/plan.h"
 
-enum { LOOK_BACK = 64 };    /* windows that move, over the same memory, which another one may move with */
+enum {
+    LOOK_BACK = 64,     /* windows that move, over the same memory, which another one may move with */
+    MAX_APART = 6,      /* plans that ask for distances between windows that move, */
+    MAX_ASKING = 10     /* and for anything: what holds by chance has gone by then */
+};
 
 struct settling {
     struct fr_graph           *g;
@@ -31,8 +35,10 @@ moves_with(const struct settling *z, int32_t i, int32_t j)
     const int64_t        *at = z->of->moving;
     const struct fr_move *older = z->of->older;
 
-    return older ? older[i].with == older[j].with && at[i] - at[j] == older[i].bytes - older[j].bytes
-                 : at[i] == at[j] && z->layout[i] == z->layout[j];
+    if (!older)
+        return at[i] == at[j] && z->layout[i] == z->layout[j];
+    return older[i].with == older[j].with && at[i] - at[j] == older[i].n - older[j].n &&
+           (at[i] == at[j] || z->of->n_older < MAX_APART);
 }
 
 static bool
@@ -40,7 +46,7 @@ stands_still(const struct settling *z, int32_t i, int memory)
 {
     const struct fr_move *older = z->of->older;
 
-    return older ? older[i].with < 0 && older[i].bytes == z->of->moving[i]
+    return older ? older[i].with < 0 && older[i].n == z->of->moving[i]
                  : z->stores || z->g->node[memory].op != FR_OP_leaf;
 }
 
@@ -51,9 +57,11 @@ rule(struct settling *z, int32_t i, int memory)
     const int64_t *at = z->of->moving;
     int            n_looked = 0;
 
-    if (!z->of->free && stands_still(z, i, memory))
+    bool           asks = z->of->n_older < MAX_ASKING;
+
+    if (asks && stands_still(z, i, memory))
         return (struct fr_move){at[i], -1};
-    for (int32_t j = z->last[memory]; !z->of->free && j >= 0 && n_looked++ < LOOK_BACK; j = z->previous[j])
+    for (int32_t j = z->last[memory]; asks && j >= 0 && n_looked++ < LOOK_BACK; j = z->previous[j])
         if (moves_with(z, i, j))
             return (struct fr_move){at[i] - at[j], j};
     z->previous[i] = z->last[memory];
@@ -70,7 +78,7 @@ settle_edge(struct settling *z, struct fr_edge *e)
     z->layout[i] = e->layout;
     z->move[i] = rule(z, i, memory);
     e->moving = z->move[i].with;
-    e->offset = z->move[i].bytes / fr_dtype_size(z->g->node[e->src].dtype);
+    e->offset = z->move[i].n;
 }
 
 fr_status

@@ -170,7 +170,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     for (int k = 0; k < n_op; k++) {
         int64_t touched = 1;
 
-        bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, l->source[k].offset};
+        bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, fr_dtype_size(l->nest.operands[k].dtype), l->source[k].offset};
         for (int a = 0; a < n_axes; a++) {
             int64_t dim = a < l->n_outer ? l->outer[a] : a == l->n_outer ? l->n_rows : l->n_inner;
 
@@ -335,7 +335,7 @@ add_call(struct planner *z, int grp)
             s->call.index = z->g->node[e->src].dtype;
             s->call.wary = z->g->node[e->src].pinned;
         }
-        bind[k] = (struct fr_binding){e->src, e->moving, e->offset * in_size};
+        bind[k] = (struct fr_binding){e->src, e->moving, in_size, e->offset * in_size};
         /* Of what it takes from, a take reads as much as its result has. */
         n_read = node->op == FR_OP_take && k == 0 ? node->layout->n_elems : e->layout->n_elems;
         s->bytes_read += (uint64_t)(n_read * in_size);

@@ -19,10 +19,10 @@ struct fr_scalar_bits {
     uint64_t word[2];
 };
 
-/* Where a window begins: so many bytes behind where window number `with` does, which has a lower number, or is this one, with
- * 0 bytes: anywhere. -1: behind the beginning of its node. */
+/* Where a window begins: so many elements behind where window number `with` does, which has a lower number, or is this one,
+ * with 0 elements: anywhere. -1: behind the beginning of its node. */
 struct fr_move {
-    int64_t bytes;
+    int64_t n;
     int32_t with;
 };
 
@@ -41,7 +41,7 @@ struct fr_gathered {
     size_t                    n_key;
     struct fr_scalar_bits    *scalar;
     int                       n_scalars;
-    int64_t                  *moving;    /* the bytes at which each window that is not all of its node begins */
+    int64_t                  *moving;    /* the element of its node at which each window begins that is not all of that */
     int                       n_moving;
     fr_ref                   *unsettled; /* leaves over pinned memory that are stored to here, and read */
     int                       n_unsettled;  /* elsewhere too */
@@ -66,7 +66,7 @@ struct fr_structure {
     const int64_t  *moving;              /* [n_moving] */
     int             n_moving;
     const struct fr_move *older;         /* [n_moving] what held so far, of another plan with this key; NULL: there is none */
-    bool            free;                /* each window may begin anywhere, whatever held so far */
+    int             n_older;             /* plans with it */
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
@@ -112,9 +112,17 @@ enum fr_step_kind { FR_STEP_LAUNCH, FR_STEP_SCAN, FR_STEP_COPY, FR_STEP_CALL };
 
 struct fr_binding {                      /* one operand of one instance */
     int32_t node;                        /* graph node; -1: no memory (iota) */
-    int32_t moving;
-    int64_t offset;
+    int32_t moving;                      /* >= 0: it begins where this slot says, */
+    int64_t size;                        /* of elements of so many bytes, */
+    int64_t offset;                      /* and so many bytes behind */
 };
+
+/* Where it begins in the memory of its node. */
+static inline int64_t
+fr_binding_at(const struct fr_binding *b, const int64_t *moving)
+{
+    return b->offset + (b->moving >= 0 ? moving[b->moving] * b->size : 0);
+}
 
 struct fr_step {
     uint8_t                  kind;
@@ -269,7 +277,7 @@ static inline bool
 fr_moving_holds(const struct fr_move *m, const int64_t *moving, int n)
 {
     for (int i = 0; i < n; i++)
-        if (moving[i] != m[i].bytes + (m[i].with < 0 ? 0 : moving[m[i].with]))
+        if (moving[i] != m[i].n + (m[i].with < 0 ? 0 : moving[m[i].with]))
             return false;
     return true;
 }

@@ -12,8 +12,7 @@ enum { PLAN_BUCKETS = 1024,
        N_METS = 4096,
        WORTH_PLANNING = 12,    /* nodes that have been run one by one */
        MOST_MET = 32,          /* windows of which is noted where they began */
-       MAX_UNLIKE = 3,         /* plans for one structure that ask for scalars that are alike; one more asks for none, */
-       MAX_MOVED = 8 };        /* and plans that ask where windows begin */
+       MAX_UNLIKE = 3 };       /* plans for one structure that ask for scalars that are alike; one more asks for nothing */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
 static uint64_t        clock_;
@@ -170,7 +169,7 @@ build(struct fr_gathered *g, int n_unlike, const struct fr_plan *older, struct f
     if (n_unlike >= MAX_UNLIKE)
         of.scalar = NULL;
     of.older = older ? older->move : NULL;
-    of.free = n_unlike >= MAX_MOVED;
+    of.n_older = n_unlike;
     fr_planner_start(); /* which has memory ready for what is new */
     return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
 }

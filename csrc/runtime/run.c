@@ -61,8 +61,7 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
 
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
-                                       : p->base[b[k].node] + b[k].offset +
-                                             (b[k].moving >= 0 ? inputs->moving[b[k].moving] : 0);
+                                       : p->base[b[k].node] + fr_binding_at(&b[k], inputs->moving);
         for (int k = 0; k < n_scalars; k++)
             if (FR_LIKELY(s->scalar[i][k] >= 0))
                 values[k] = inputs->scalar[s->scalar[i][k]];

@@ -123,12 +123,11 @@ stays_within(const struct fr_plan *p, const struct fr_step *s, int i, int k, con
     const struct fr_instance *in = &s->instance[i];
     const struct fr_binding  *b = &s->binding[i][k];
     const int64_t            *stride = in->stride + k * (in->n_outer + 2);
-    int64_t                   low = b->offset, high;
+    int64_t                   low, high;
 
     if (b->node < 0 || (b->moving >= 0 && !moving) || fr_instance_is_empty(in))
         return true;
-    low += b->moving < 0 ? 0 : moving[b->moving];
-    high = low;
+    low = high = fr_binding_at(b, moving);
     for (int a = 0; a < in->n_outer + 2; a++)
         *(stride[a] < 0 ? &low : &high) += (fr_instance_dim(in, a) - 1) * stride[a];
     high += fr_dtype_size(s->kind == FR_STEP_SCAN ? s->dtype : s->kernel->nest->operands[k].dtype);
