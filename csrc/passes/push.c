@@ -193,11 +193,13 @@ window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struc
         out->offset += w->offset;
         out->moving = e->moving < 0 ? w->moving : e->moving;
     } else {
-        if (w->moving >= 0 || !walks_axes(n->layout, w, &walk))
+        bool one = e->layout->n_elems == 1; /* wherever the window is */
+
+        if (!one && (w->moving >= 0 || !walks_axes(n->layout, w, &walk)))
             return false;
         skip = n->layout->ndim - e->layout->ndim;
         for (int k = 0; k < w->layout->ndim; k++) {
-            int axis = walk.axis[k] - skip;
+            int axis = one ? -1 : walk.axis[k] - skip;
 
             strides[k] = axis < 0 || fr_layout_dims(e->layout)[axis] == 1
                              ? 0

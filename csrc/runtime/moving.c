@@ -89,6 +89,9 @@ fr_moving_settle(struct fr_graph *g, const struct fr_structure *of, struct fr_mo
     struct settling z = {.g = g, .of = of, .stores = fr_graph_stores(g)};
     fr_status       st = FR_OK;
 
+    *out = NULL;
+    if (g->n_moving == 0)
+        return FR_OK;
     z.move = fr_arena_room(&g->arena, n_moving * sizeof *z.move);
     z.memory = fr_arena_room(&scratch, n_nodes * sizeof *z.memory);
     z.last = fr_arena_room(&scratch, n_nodes * sizeof *z.last);
