@@ -73,7 +73,15 @@ def casts(xp, m, i, j):
     return (m.astype("f4") * 2)[i % 40, j % 6:j % 6 + 5] + m.astype("f4")[j % 40, :5]
 
 
-PROGRAMS = [one_hot, counts_down, row_of_a_result, update, updates, time_step, ring, block, component, casts]
+def numbers(xp, m, i, j):
+    """Which of these are alike changes, too."""
+    e = m * 1
+    e[i % 40] += i % 3
+    e[j % 40] -= j % 3
+    return e * (i % 2) + (j % 2)
+
+
+PROGRAMS = [one_hot, counts_down, row_of_a_result, update, updates, time_step, ring, block, component, casts, numbers]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)

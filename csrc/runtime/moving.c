@@ -56,7 +56,6 @@ rule(struct settling *z, int32_t i, int memory)
 {
     const int64_t *at = z->of->moving;
     int            n_looked = 0;
-
     bool           asks = z->of->n_older < MAX_ASKING;
 
     if (asks && stands_still(z, i, memory))

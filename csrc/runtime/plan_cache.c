@@ -12,7 +12,7 @@ enum { PLAN_BUCKETS = 1024,
        N_METS = 4096,
        WORTH_PLANNING = 12,    /* nodes that have been run one by one */
        MOST_MET = 32,          /* windows of which is noted where they began */
-       MAX_UNLIKE = 3 };       /* plans for one structure that ask for scalars that are alike; one more asks for nothing */
+       MAX_UNLIKE = 3 };       /* plans for one key that ask for scalars that are alike; one more asks for none that are */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
 static uint64_t        clock_;
@@ -97,18 +97,22 @@ has_key(const struct fr_plan *p, const struct fr_gathered *g)
     return p->n_key == g->n_key && !memcmp(p->key, g->key, g->n_key * sizeof *p->key);
 }
 
-/* Whether windows begin where the plan lets them, and the scalars are alike that were when it was made, where it makes use
- * of that. */
+/* Whether the scalars are alike that were when the plan was made, where it makes use of that. */
 static bool
-holds(const struct fr_plan *p, const struct fr_gathered *g)
+are_alike(const struct fr_plan *p, const struct fr_gathered *g)
 {
-    FR_ASSERT(p->n_moving == g->n_moving);
-    if (!fr_moving_holds(p->move, g->moving, p->n_moving))
-        return false;
     for (int i = 0; i < p->n_alike; i++)
         if (memcmp(&g->scalar[p->alike[i].a], &g->scalar[p->alike[i].b], sizeof *g->scalar) != 0)
             return false;
     return true;
+}
+
+/* The same, and windows begin where the plan lets them. */
+static bool
+holds(const struct fr_plan *p, const struct fr_gathered *g)
+{
+    FR_ASSERT(p->n_moving == g->n_moving);
+    return fr_moving_holds(p->move, g->moving, p->n_moving) && are_alike(p, g);
 }
 
 /* Keeps a new plan; frees it where there is no memory. */
@@ -159,9 +163,9 @@ note_windows(struct met *m, const struct fr_gathered *g)
         m->move[i] = (struct fr_move){g->moving[i], -1};
 }
 
-/* A plan for what the last of so many plans with this key, `older`, is not for. */
+/* A plan for what the others with this key are not for, so many; `older`: the last of them. */
 static FR_COLD fr_status
-build(struct fr_gathered *g, int n_unlike, const struct fr_plan *older, struct fr_plan **out, struct fr_err *err)
+build(struct fr_gathered *g, int n_older, int n_unlike, const struct fr_plan *older, struct fr_plan **out, struct fr_err *err)
 {
     struct fr_structure of;
     fr_status           st = fr_gather_structure(g, &of, err);
@@ -169,7 +173,7 @@ build(struct fr_gathered *g, int n_unlike, const struct fr_plan *older, struct f
     if (n_unlike >= MAX_UNLIKE)
         of.scalar = NULL;
     of.older = older ? older->move : NULL;
-    of.n_older = n_unlike;
+    of.n_older = n_older;
     fr_planner_start(); /* which has memory ready for what is new */
     return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
 }
@@ -201,7 +205,7 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
             return FR_OK;
         }
         if (same)
-            return build(g, 0, NULL, out, err);
+            return build(g, 0, 0, NULL, out, err);
     }
     if (m->n_run == 0) {
         memcpy(m->hash, hash, sizeof m->hash);
@@ -212,7 +216,7 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
     } else if ((m->n_run += n) >= WORTH_PLANNING &&
                !(m->draft = fr_planner_ask(g, m->n_moving == g->n_moving ? m->move : NULL))) {
         m->n_run = 0;
-        return build(g, 0, NULL, out, err);
+        return build(g, 0, 0, NULL, out, err);
     }
     return FR_OK;
 }
@@ -228,25 +232,26 @@ fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out
 {
     uint64_t        hash[2];
     struct fr_plan *p, *older;
-    int             n_unlike;
+    int             n_older, n_unlike;
     bool            kept;
     fr_status       st;
 
     hash_words(g->key, g->n_key, hash);
 again:
-    n_unlike = 0;
+    n_older = n_unlike = 0;
     older = NULL;
     kept = false;
     for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
         if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g)) {
             if (holds(p, g))
                 break;
-            n_unlike++;
+            n_older++;
+            n_unlike += !are_alike(p, g);
             older = p;
         }
     if (!p) {
-        st = how >= FR_FIND_LATER && n_unlike == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, &kept, err)
-                                                                        : build(g, n_unlike, older, &p, err);
+        st = how >= FR_FIND_LATER && n_older == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, &kept, err)
+                                                                        : build(g, n_older, n_unlike, older, &p, err);
         if (kept)
             goto again;
         *out = p;
