@@ -1,4 +1,4 @@
-/* The plans that there are, found by their keys; the oldest goes when there are too many. Called by eval.c. */
+/* The plans that there are, found by their keys; the longest unused go when there are too many. Called by eval.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ static uint64_t        clock_;
 /* Where plans are kept. When each was last wanted lies side by side: thousands are looked through in no time. */
 static struct fr_plan **slots;     /* [n_slots] */
 static uint64_t        *wanted;    /* [n_slots] */
-static size_t           n_slots, cap_slots, cap_wanted;
+static size_t           n_slots, cap_slots, cap_wanted, n_bytes;
 
 static void
 hash_words(const uint64_t *w, size_t n, uint64_t out[2])
@@ -64,8 +64,9 @@ oldest_slot(void)
 }
 
 static void
-drop_plan(struct fr_plan *p)
+drop_plan(size_t slot)
 {
+    struct fr_plan  *p = slots[slot];
     struct fr_plan **link = &plans[p->hash[0] % PLAN_BUCKETS];
 
     while (*link != p)
@@ -73,22 +74,25 @@ drop_plan(struct fr_plan *p)
     *link = p->next;
     if (last_plan == p)
         last_plan = NULL;
+    n_bytes -= fr_arena_bytes(&p->graph->arena);
     fr_plan_free(p);
+    if (slot == --n_slots)
+        return;
+    slots[slot] = slots[n_slots];
+    slots[slot]->slot = (uint32_t)slot;
+    wanted[slot] = wanted[n_slots];
 }
 
-/* A slot without a plan: a new one, unless there are enough and one of them can be emptied. False: memory is out. */
+/* Room for one more plan, of so many bytes: others go, as long as there are too many. False: memory is out. */
 static bool
-empty_slot(size_t *out)
+make_room(size_t more)
 {
-    *out = n_slots < MAX_PLANS ? n_slots : oldest_slot();
-    if (*out < n_slots) {
-        drop_plan(slots[*out]);
-        return true;
-    }
-    if (!FR_GROW(slots, cap_slots, n_slots + 1) || !FR_GROW(wanted, cap_wanted, n_slots + 1))
-        return false;
-    n_slots++;
-    return true;
+    size_t oldest;
+
+    while (n_slots > 0 && (n_slots >= MAX_PLANS || n_bytes + more > (size_t)fr_env.plan_mb << 20) &&
+           (oldest = oldest_slot()) < n_slots)
+        drop_plan(oldest);
+    return FR_GROW(slots, cap_slots, n_slots + 1) && FR_GROW(wanted, cap_wanted, n_slots + 1);
 }
 
 static bool
@@ -120,16 +124,18 @@ static FR_COLD fr_status
 add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
 {
     struct fr_plan **link = &plans[hash[0] % PLAN_BUCKETS];
-    size_t           slot;
+    size_t           more = fr_arena_bytes(&p->graph->arena);
 
-    if (!empty_slot(&slot)) {
+    if (!make_room(more)) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }
     p->hash[0] = hash[0];
     p->hash[1] = hash[1];
-    p->slot = (uint32_t)slot;
-    slots[slot] = p;
+    p->slot = (uint32_t)n_slots;
+    slots[n_slots] = p;
+    wanted[n_slots++] = clock_;
+    n_bytes += more;
     while (*link) /* behind those with the same key, which are for fewer runs and may run faster */
         link = &(*link)->next;
     *link = p;
