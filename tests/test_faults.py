@@ -314,3 +314,29 @@ def test_nothing_leaks_from_failures():
     for _ in range(3):
         run()
     assert live() - before < 20
+
+
+@pytest.mark.planned
+def test_plans_for_windows_that_begin_elsewhere_may_fail():
+    """Each kind of graph anew, and in it plan after plan for windows that keep less and less in common."""
+    failed, made = 0, frit.stats()["plans"]
+    for kind in range(3):
+        for fail in Faults():
+            a = np.ones((20, 7 + kind))
+            at, k = frit.asarray(a), fail.n
+            rows = [k % 3, k * 5 % 7, k * k % 11, k % 13]
+            got = None
+
+            def program(b):
+                for i in rows:
+                    b[i] = b[rows[0] + i % 4] * 0.5 + b[i]
+                return b
+
+            with fail:
+                got = program(at * 1)
+                frit.eval(got)
+            failed += fail.raised
+            unrelated()
+            if got is not None:
+                assert_same(np.asarray(got), program(a * 1))
+    assert failed and frit.stats()["plans"] > made + 6

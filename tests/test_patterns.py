@@ -183,3 +183,21 @@ def test_thousands_of_graphs_drop_those_that_were_wanted_longest_ago():
     assert all(known(n) for n in range(2300, 2400)) and not any(known(n) for n in range(3, 100))
     for _ in range(4):
         assert known(50) and known(2399)
+
+
+def test_plans_go_when_they_take_too_much_memory(two):
+    x, _, a, _ = two
+
+    def made(n):
+        before, t, want = frit.stats()["plans"], x, a
+        for k in range(n):
+            t, want = t * 0.5 + k, want * 0.5 + k
+        frit.eval(t)
+        assert_same(np.asarray(t), want)
+        return frit.stats()["plans"] - before
+
+    with frit.config(plan_mb=1):
+        assert all(made(n) for n in range(100, 150))
+        assert made(149) == 0 and made(100) == 1 and made(100) == 0 and made(149) == 0
+    with frit.config(plan_mb=0):
+        assert made(120) == 1 and made(120) == 0 and made(121) == 1 and made(120) == 1

@@ -40,6 +40,16 @@ fr_arena_alloc(struct fr_arena *a, size_t n_bytes)
     return p ? memset(p, 0, n_bytes) : NULL;
 }
 
+size_t
+fr_arena_bytes(const struct fr_arena *a)
+{
+    size_t n = 0;
+
+    for (const struct fr_arena_block *b = a->blocks; b; b = b->next)
+        n += sizeof *b + b->cap;
+    return n;
+}
+
 void
 fr_arena_clear(struct fr_arena *a)
 {

@@ -32,5 +32,7 @@ fr_arena_room(struct fr_arena *a, size_t n_bytes)
 /* The same, zeroed. */
 void *fr_arena_alloc(struct fr_arena *, size_t n_bytes);
 void  fr_arena_clear(struct fr_arena *);
+/* The bytes that it has taken. */
+size_t fr_arena_bytes(const struct fr_arena *);
 
 #endif

@@ -19,8 +19,8 @@ struct fr_edge {
     int32_t           src;          /* node, or FR_SRC_SCALAR */
     int32_t           scalar;
     struct fr_layout *layout;       /* as it is seen; the node's own layout when `whole` */
-    int64_t           offset;       /* elements from the node's first */
-    int32_t           moving;       /* >= 0: the offset is an argument at run time, in this slot */
+    int64_t           offset;       /* elements from the node's first, or from where it moves to: */
+    int32_t           moving;       /* >= 0: a place in the node that is an argument at run time, in this slot */
     bool              whole;
 };
 
@@ -48,8 +48,7 @@ struct fr_graph {
     const uint64_t  **scalar_value; /* [n_scalars] of a constant its bits, 16 bytes; else NULL. Or NULL: there are none */
     int32_t          *scalar_like;  /* [n_scalars] the first with the same dtype and, just now, the same value; or NULL */
     bool             *scalar_must;  /* [n_scalars] it must go on having that value: fold took it for the same */
-    int64_t          *moving_bytes; /* [n_moving] where those windows begin just now, for what only speed depends on; or
-                                       NULL */
+    int64_t          *moving_at;    /* [n_moving] where those places are just now, for what only speed depends on; or NULL */
     struct fr_layouts own;          /* where the graph was not made under the GIL: its layouts */
 };
 
@@ -72,6 +71,20 @@ static inline const uint64_t *
 fr_graph_constant(const struct fr_graph *g, int32_t scalar)
 {
     return g->scalar_value ? g->scalar_value[scalar] : NULL;
+}
+
+/* Two windows over the same memory: whether they show the same elements, arranged in the same way, and whether they may have an
+ * element in common. Of those that move, but not together, nothing is known. */
+static inline bool
+fr_edges_same(const struct fr_edge *a, const struct fr_edge *b)
+{
+    return a->layout == b->layout && a->offset == b->offset && a->moving == b->moving;
+}
+
+static inline bool
+fr_edges_meet(const struct fr_edge *a, const struct fr_edge *b)
+{
+    return a->moving != b->moving || fr_overlap(a->layout, a->offset, b->layout, b->offset);
 }
 
 /* Whether a node stores. */

@@ -64,9 +64,9 @@ check_bounds(const struct fr_graph *g, const struct fr_gnode *n, int i)
         const struct fr_edge *e = &n->arg[k];
         int64_t               low, high;
 
-        if (!e->layout || e->src < 0 || e->moving >= 0 || e->layout->n_elems == 0)
+        if (!e->layout || e->src < 0 || (e->moving >= 0 && !g->moving_at) || e->layout->n_elems == 0)
             continue;
-        low = high = e->offset;
+        low = high = e->offset + (e->moving < 0 ? 0 : g->moving_at[e->moving]);
         for (int d = 0; d < e->layout->ndim; d++) {
             int64_t reach = (fr_layout_dims(e->layout)[d] - 1) * fr_layout_strides(e->layout)[d];
 

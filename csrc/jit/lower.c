@@ -598,7 +598,7 @@ finish(struct lowering *z, int n_stages, struct fr_lowered *out)
         int      size = z->source[o].node < 0 ? 1 : fr_dtype_size(z->form[o].dtype), moving = z->source[o].moving;
 
         out->begins[o] = moving < 0           ? z->source[o].offset
-                         : z->g->moving_bytes ? z->source[o].offset + z->g->moving_bytes[moving]
+                         : z->g->moving_at    ? z->source[o].offset + z->g->moving_at[moving] * size
                                               : FR_BEGINS_ANYWHERE;
         for (int p = 0; p < n; p++)
             s[out->n_outer + 2 - n + p] = z->op[o].stride[p] * size;

@@ -9,7 +9,7 @@
 /* Which memory an operand of the nest is. */
 struct fr_operand_source {
     int32_t node;        /* its buffer; -1: an IOTA, whose start is `offset` */
-    int32_t moving;      /* >= 0: add the run-time offset of this slot (elements) */
+    int32_t moving;      /* >= 0: and so many elements more as this slot says at run time */
     int64_t offset;      /* bytes from the buffer's start */
 };
 

@@ -45,8 +45,7 @@ same_edge(const struct fr_edge *a, const struct fr_edge *b)
 {
     if (a->src < 0 || b->src < 0)
         return a->src == b->src && a->scalar == b->scalar;
-    return a->src == b->src && a->layout == b->layout && a->offset == b->offset &&
-           a->moving == b->moving;
+    return a->src == b->src && fr_edges_same(a, b);
 }
 
 /* Argument k of node r reads a node that `f` stands for. True if it may read `f`, with *out the edge. */
@@ -63,8 +62,9 @@ read_instead(const struct folder *z, int r, int k, const struct fr_edge *f, stru
         *out = *f;
         return by_element;
     }
-    if (f->layout == z->g->node[e->src].layout) {
+    if (f->layout == z->g->node[e->src].layout && (e->moving < 0 || f->moving < 0)) {
         *out = *f;
+        out->moving = e->moving < 0 ? f->moving : e->moving;
         out->layout = e->layout;
         out->offset += e->offset;
         out->whole = is_whole(z->g, out);

@@ -7,9 +7,7 @@
 static bool
 reads_window(const struct fr_edge *e, const struct fr_gnode *store)
 {
-    const struct fr_edge *w = &store->arg[2];
-
-    return e->layout == w->layout && e->offset == w->offset && e->moving == w->moving;
+    return fr_edges_same(e, &store->arg[2]);
 }
 
 /* The stored value can stand for the window: a pure result of the window's own shape, whose memory is not

@@ -264,8 +264,7 @@ check_base(const struct fuser *z, int c, int p)
 
     if (z->g->node[p].op != FR_OP_store || !z->f->in_place[c])
         return "stores into a result of the same kernel";
-    if (w->layout != v->layout || w->moving >= 0 || v->moving >= 0 ||
-        fr_overlap(w->layout, w->offset, v->layout, v->offset))
+    if (w->layout != v->layout || fr_edges_meet(w, v))
         return "stores into another part of the same array";
     if (interlace(w, v, z->g->node[c].dtype))
         return NULL;
@@ -460,15 +459,13 @@ check_store(const struct fuser *z, int s, const struct fr_group *with)
             if (e->src < 0 || in_merge(z, e->src) || (node->op == FR_OP_store && k == 0) ||
                 z->info[e->src].buffer != z->info[s].buffer)
                 continue;
-            if (e->layout == w->layout && e->offset == w->offset &&
-                z->merged.kind == FR_GROUP_MAP && fr_gnode_domain(node)->ndim == w->layout->ndim)
+            if (fr_edges_same(e, w) && z->merged.kind == FR_GROUP_MAP && fr_gnode_domain(node)->ndim == w->layout->ndim)
                 continue;
-            if (fr_overlap(e->layout, e->offset, w->layout, w->offset))
+            if (fr_edges_meet(e, w))
                 return "stores over elements that are read elsewhere in the loop";
         }
         if (n != s && node->op == FR_OP_store && z->info[n].buffer == z->info[s].buffer &&
-            (w->moving >= 0 || node->arg[2].moving >= 0 ||
-             fr_overlap(node->arg[2].layout, node->arg[2].offset, w->layout, w->offset)))
+            fr_edges_meet(&node->arg[2], w))
             return "two stores into one part of an array";
     }
     return NULL;
@@ -653,8 +650,7 @@ operands_fit(struct fuser *z)
                 if (e->src < 0 || in_merge(z, e->src))
                     continue;
                 for (i = 0; i < n_in; i++)
-                    if (in[i]->src == e->src && in[i]->layout == e->layout &&
-                        in[i]->offset == e->offset && in[i]->moving == e->moving)
+                    if (in[i]->src == e->src && fr_edges_same(in[i], e))
                         break;
                 if (i == n_in) {
                     if (n_in == FR_FUSE_OPERANDS)

@@ -36,7 +36,7 @@ keeps(const struct once *z, int s, int value)
     const struct fr_edge  *w = &store->arg[2];
 
     return store->op == FR_OP_store && store->arg[1].src == value && store->arg[1].whole && store->dtype == v->dtype &&
-           z->f->group_of[s] == z->f->group_of[value] && w->moving < 0 && fr_layout_same_dims(w->layout, v->layout) &&
+           z->f->group_of[s] == z->f->group_of[value] && fr_layout_same_dims(w->layout, v->layout) &&
            has_long_rows(w->layout);
 }
 
@@ -72,7 +72,7 @@ version_for(const struct once *z, int s, int reader)
     for (int v = s; v >= 0 && n_looked++ < MOST; v = z->after[v]) {
         const struct fr_edge *over = &z->g->node[v].arg[2];
 
-        if (v != s && (over->moving >= 0 || fr_overlap(over->layout, over->offset, w->layout, w->offset)))
+        if (v != s && fr_edges_meet(over, w))
             break;
         if (is_there(z, v, reader))
             best = v;
@@ -114,7 +114,7 @@ read_window(struct once *z, int value, int s, bool change)
                 fr_layout_unref(e->layout);
                 *e = z->g->node[s].arg[2];
                 e->src = v;
-                e->whole = e->layout == z->g->node[v].layout && e->offset == 0;
+                e->whole = e->layout == z->g->node[v].layout && e->offset == 0 && e->moving < 0;
                 fr_layout_ref(e->layout);
             }
             any = true;

@@ -39,6 +39,7 @@ struct pusher {
 struct window {
     struct fr_layout *layout;
     int64_t           offset;
+    int32_t           moving;
     int               reader, copy;     /* the first node that reads it, and the one that takes its place */
 };
 
@@ -172,8 +173,8 @@ walks_axes(const struct fr_layout *of, const struct window *w, struct walk *out)
     return true;
 }
 
-/* What argument `e` of node n is where n is seen through the window. False: it is no window of the argument's
- * memory, or memory is out. out->layout is the caller's. */
+/* What argument `e` of node n is where n is seen through the window. False: it is no window of the argument's memory, or
+ * nobody knows which, for it moves; or memory is out. out->layout is the caller's. */
 static bool
 window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struct fr_edge *e,
                    const struct window *w, struct fr_edge *out)
@@ -186,14 +187,19 @@ window_of_argument(const struct pusher *z, const struct fr_gnode *n, const struc
     if (e->src < 0)
         return true;
     if (e->layout == n->layout) { /* it lies as the node: the same steps in memory */
+        if (e->moving >= 0 && w->moving >= 0)
+            return false;
         out->layout = fr_layout_ref(w->layout);
         out->offset += w->offset;
+        out->moving = e->moving < 0 ? w->moving : e->moving;
     } else {
-        if (!walks_axes(n->layout, w, &walk))
+        bool one = e->layout->n_elems == 1; /* wherever the window is */
+
+        if (!one && (w->moving >= 0 || !walks_axes(n->layout, w, &walk)))
             return false;
         skip = n->layout->ndim - e->layout->ndim;
         for (int k = 0; k < w->layout->ndim; k++) {
-            int axis = walk.axis[k] - skip;
+            int axis = one ? -1 : walk.axis[k] - skip;
 
             strides[k] = axis < 0 || fr_layout_dims(e->layout)[axis] == 1
                              ? 0
@@ -238,7 +244,7 @@ n_large_arguments(const struct fr_gnode *n)
         const struct fr_edge *e = &n->arg[k];
         int                   j = 0;
 
-        while (j < k && (n->arg[j].src != e->src || n->arg[j].layout != e->layout || n->arg[j].offset != e->offset))
+        while (j < k && (n->arg[j].src != e->src || !fr_edges_same(&n->arg[j], e)))
             j++;
         large += e->src >= 0 && j == k && e->layout->n_elems == n->layout->n_elems;
     }
@@ -328,11 +334,11 @@ find_windows(const struct pusher *z, int n, struct window *w)
 
         if (reader->dead)
             continue;
-        if (!reads_elements(reader, use % 3) || e->moving >= 0 || (several && turns(reader, e->layout)) ||
+        if (!reads_elements(reader, use % 3) || (several && turns(reader, e->layout)) ||
             !(l = window_of(reader, e)))
             goto none;
         all_whole &= l == e->layout && shows_all(node, e);
-        while (i < n_windows && (w[i].layout != l || w[i].offset != e->offset))
+        while (i < n_windows && (w[i].layout != l || w[i].offset != e->offset || w[i].moving != e->moving))
             i++;
         if (i < n_windows || i == MAX_WINDOWS)
             fr_layout_unref(l);
@@ -341,7 +347,7 @@ find_windows(const struct pusher *z, int n, struct window *w)
         z->window[use] = (int8_t)i;
         if (i < n_windows)
             continue;
-        w[n_windows++] = (struct window){l, e->offset, use / 3, -1};
+        w[n_windows++] = (struct window){l, e->offset, e->moving, use / 3, -1};
         n_shown += l->n_elems;
     }
     if (!all_whole && n_shown > 0 && pays(z, n, n_shown))

@@ -198,8 +198,7 @@ relate_readers(struct splitter *z, int n, int k, int last)
     const struct fr_gnode *a = &z->g->node[n], *b = &z->g->node[last / 3];
     const struct fr_edge  *e = &a->arg[k], *f = &b->arg[last % 3];
 
-    if (e->layout != f->layout || e->offset != f->offset || e->moving != f->moving ||
-        !fr_layout_same_dims(fr_gnode_domain(a), fr_gnode_domain(b)))
+    if (!fr_edges_same(e, f) || !fr_layout_same_dims(fr_gnode_domain(a), fr_gnode_domain(b)))
         return;
     for (int i = 0; i < fr_gnode_domain(a)->ndim; i++)
         make_same(z, z->first[n] + i, z->first[last / 3] + i);

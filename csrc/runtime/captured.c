@@ -34,7 +34,7 @@ struct result {
 struct fr_captured {
     struct fr_plan        *plan;     /* kept by n_captured */
     struct fr_scalar_bits *scalar;
-    struct fr_moving      *moving;
+    int64_t               *moving;
     struct leaf           *leaf;
     struct take           *take;
     struct result         *result;
@@ -123,7 +123,7 @@ copies_arguments_only(const struct fr_captured *r, const struct fr_reach *args)
 
 /* Finds the indices of takes: arguments. */
 static bool
-capture_takes(struct fr_captured *r, uint64_t n_takes)
+capture_takes(struct fr_captured *r, const int64_t *moving, uint64_t n_takes)
 {
     const struct fr_plan *p = r->plan;
 
@@ -136,10 +136,10 @@ capture_takes(struct fr_captured *r, uint64_t n_takes)
             continue;
         while (l < r->n_leaves && (b->node < 0 || r->leaf[l].node != fr_place_root(p->place, b->node)))
             l++;
-        if (l == r->n_leaves || b->moving >= 0 || !s->call.wary) /* a replay's indices are always somebody's */
+        if (l == r->n_leaves || !s->call.wary) /* a replay's indices are always somebody's */
             return false;
         if (r->leaf[l].arg != NOBODY)
-            r->take[r->n_takes++] = (struct take){r->leaf[l].arg, b->offset - r->leaf[l].offset, s->call.in[1]->n_elems,
+            r->take[r->n_takes++] = (struct take){r->leaf[l].arg, fr_binding_at(b, moving) - r->leaf[l].offset, s->call.in[1]->n_elems,
                                                   fr_layout_dims(s->call.in[0])[s->call.axis], s->call.index};
         n_takes--;
     }
@@ -214,7 +214,7 @@ fr_capture(const struct fr_reach *args, int n_args, bool *writes,
     lay_out(r, g, p, n_results);
     r->plan = p;
     p->n_captured++;
-    if (!capture_leaves(r, args, n_args) || !capture_takes(r, n_takes) ||
+    if (!capture_leaves(r, args, n_args) || !capture_takes(r, g->moving, n_takes) ||
         !copies_arguments_only(r, args) || !capture_writes(r, writes, n_results) ||
         !capture_results(r, g, results, n_results)) {
         fr_captured_free(r);

@@ -65,10 +65,8 @@ visit(struct fr_gathered *z, fr_ref root)
         fr_ref          id = z->stack[--top];
         struct fr_node *n = &fr_nodes[id];
 
-        if (FR_LIKELY(n->op != FR_OP_view)) {
+        if (FR_LIKELY(n->op != FR_OP_view))
             z->order[z->n_order++] = id;
-            z->has_store |= n->op == FR_OP_store;
-        }
         for (int k = 0; k < n->n_args; k++) {
             struct fr_node *a = &fr_nodes[n->arg[k]];
 
@@ -99,7 +97,6 @@ order_behind(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_
     size_t room = 8 * ((size_t)fr_nodes_pending + (size_t)n_roots);
 
     z->n_order = 0;
-    z->has_store = false;
     if (!FR_GROW(z->order, z->cap_order, room) || !FR_GROW(z->stack, z->cap_stack, room))
         return no_memory(err);
     new_epoch();
@@ -119,14 +116,12 @@ order_pending(struct fr_gathered *z)
     if (n_born > FR_MAX_BORN || n_born > 4 * (uint64_t)fr_nodes_pending + 64 ||
         !FR_GROW(z->order, z->cap_order, n_born))
         return false;
-    z->has_store = false;
     for (uint32_t seq = from; seq != to; seq++) {
         fr_ref                id = fr_born[seq % FR_MAX_BORN];
         const struct fr_node *node = &fr_nodes[id];
 
         if (node->seq != seq || node->op == FR_N_OPS || !fr_node_computes(node))
             continue;
-        z->has_store |= node->op == FR_OP_store;
         z->order[n++] = id;
     }
     if (n > 0)
@@ -142,8 +137,8 @@ is_pinned(const struct fr_buffer *b)
     return b->owner != NULL || b->pinned;
 }
 
-enum { ARG_NODE, ARG_WINDOW, ARG_MOVING, ARG_SCALAR,
-       NODE_WORDS = 2 + 3 * (3 + 2) };  /* of the key, at most, with three leaves; room is made beforehand */
+enum { ARG_NODE, ARG_WINDOW, ARG_SCALAR,
+       NODE_WORDS = 2 + 3 * (2 + 2) };  /* of the key, at most, with three leaves; room is made beforehand */
 
 /* The following write words at `w` and return where to go on; NULL: no memory. */
 
@@ -157,40 +152,21 @@ push_scalar(struct fr_gathered *z, uint64_t *w, fr_dtype dtype, uint64_t lo, uin
     return w + 1;
 }
 
-/* The slot of this window's offset. Equal windows of one step share a slot, so that they are one operand;
- * looking a little way back finds nearly all of them. */
-static uint64_t *
-push_moving(struct fr_gathered *z, uint64_t *w, uint32_t base, const struct fr_node *view)
-{
-    enum { LOOK_BACK = 24 };
-    int64_t offset = view->u.offset * fr_dtype_size(view->dtype);
-    int     n = z->n_moving, last = n > LOOK_BACK ? n - LOOK_BACK : 0;
-
-    for (int i = n; i-- > last;)
-        if (z->moving[i].bytes == offset && z->moving[i].base == base &&
-            z->moving[i].layout == view->layout) {
-            *w = (uint64_t)i;
-            return w + 1;
-        }
-    if (!FR_GROW(z->moving, z->cap_moving, (size_t)n + 1))
-        return NULL;
-    z->moving[z->n_moving++] = (struct fr_moving){offset, base, view->layout};
-    *w = (uint64_t)n;
-    return w + 1;
-}
-
+/* Where a window begins is no part of the key: moving.c says what a plan makes of it. One that lies as its node does is all
+ * of that. */
 static uint64_t *
 push_window(struct fr_gathered *z, uint64_t *w, struct fr_node *view)
 {
     const struct fr_node *base = &fr_nodes[view->arg[0]];
-    bool                  moves = base->op == FR_OP_leaf && !z->has_store;
 
     view->index++;
-    *w++ = (moves ? ARG_MOVING : ARG_WINDOW) | (uint64_t)base->index << 8;
+    *w++ = ARG_WINDOW | (uint64_t)base->index << 8;
     *w++ = (uint64_t)(uintptr_t)view->layout;
-    if (moves)
-        return push_moving(z, w, base->index, view);
-    *w++ = (uint64_t)view->u.offset;
+    if (view->layout == base->layout)
+        return w;
+    if (!FR_GROW(z->moving, z->cap_moving, (size_t)z->n_moving + 1))
+        return NULL;
+    z->moving[z->n_moving++] = view->u.offset;
     return w;
 }
 
@@ -471,7 +447,6 @@ fr_gather_node(struct fr_gathered *z, fr_ref id, struct fr_err *err)
         return no_memory(err);
     z->order[0] = id;
     z->n_order = 1;
-    z->has_store = fr_nodes[id].op == FR_OP_store;
     st = push_all(z, err);
     return st == FR_OK ? push_flags(z, &id, 1, &needed, err) : st;
 }
@@ -496,15 +471,10 @@ fill_edge(struct fr_graph *g, struct fr_edge *e, const uint64_t **key)
         e->layout = fr_layout_ref(g->node[e->src].layout);
         e->whole = true;
         return true;
-    case ARG_MOVING:
-        e->layout = fr_layout_here((struct fr_layout *)(uintptr_t)*(*key)++);
-        e->moving = (int32_t)*(*key)++;
-        if (e->moving >= g->n_moving)
-            g->n_moving = e->moving + 1;
-        break;
     default:
         e->layout = fr_layout_here((struct fr_layout *)(uintptr_t)*(*key)++);
-        e->offset = (int64_t)*(*key)++;
+        if (e->layout != g->node[e->src].layout)
+            e->moving = g->n_moving++;
     }
     return e->layout != NULL;
 }
@@ -516,7 +486,7 @@ fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_e
         return no_memory(err);
     for (int i = 0; i < z->n; i++)
         z->site[i] = fr_nodes[z->id[i]].site;
-    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving};
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving, NULL, 0};
     return FR_OK;
 }
 
@@ -575,13 +545,13 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
     }
     g->node = fr_arena_alloc(&g->arena, ((size_t)z->n_nodes + 1) * sizeof *g->node);
     g->scalar_dtype = fr_arena_alloc(&g->arena, (size_t)z->n_scalars + 1);
-    g->moving_bytes = fr_arena_alloc(&g->arena, ((size_t)z->n_moving + 1) * sizeof *g->moving_bytes);
-    if (!g->node || !g->scalar_dtype || !g->moving_bytes) {
+    g->moving_at = fr_arena_room(&g->arena, ((size_t)z->n_moving + 1) * sizeof *g->moving_at);
+    if (!g->node || !g->scalar_dtype || !g->moving_at) {
         fr_graph_free(g);
         return no_memory(err);
     }
-    for (int i = 0; i < z->n_moving; i++)
-        g->moving_bytes[i] = z->moving[i].bytes;
+    if (z->n_moving)
+        memcpy(g->moving_at, z->moving, (size_t)z->n_moving * sizeof *g->moving_at);
     for (int i = 0; i < z->n_nodes; i++) {
         struct fr_gnode *n = &g->node[i];
         bool             ok;
@@ -609,7 +579,7 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
         if (n->op == FR_OP_store)
             n->n_args = 2;
     }
-    FR_ASSERT(key == z->key + z->n_key && g->n_scalars == z->n_scalars && g->n_moving <= z->n_moving);
+    FR_ASSERT(key == z->key + z->n_key && g->n_scalars == z->n_scalars && g->n_moving == z->n_moving);
     if (z->scalar && !find_alike(z, g)) {
         fr_graph_free(g);
         return no_memory(err);

@@ -170,7 +170,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     for (int k = 0; k < n_op; k++) {
         int64_t touched = 1;
 
-        bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, l->source[k].offset};
+        bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, fr_dtype_size(l->nest.operands[k].dtype), l->source[k].offset};
         for (int a = 0; a < n_axes; a++) {
             int64_t dim = a < l->n_outer ? l->outer[a] : a == l->n_outer ? l->n_rows : l->n_inner;
 
@@ -335,7 +335,7 @@ add_call(struct planner *z, int grp)
             s->call.index = z->g->node[e->src].dtype;
             s->call.wary = z->g->node[e->src].pinned;
         }
-        bind[k] = (struct fr_binding){e->src, e->moving, e->offset * in_size};
+        bind[k] = (struct fr_binding){e->src, e->moving, in_size, e->offset * in_size};
         /* Of what it takes from, a take reads as much as its result has. */
         n_read = node->op == FR_OP_take && k == 0 ? node->layout->n_elems : e->layout->n_elems;
         s->bytes_read += (uint64_t)(n_read * in_size);
@@ -943,10 +943,19 @@ fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, s
 {
     struct fr_graph *g;
     struct fr_plan  *p;
+    struct fr_move  *move;
     fr_status        st;
 
-    if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK || (st = fr_plan_make(g, &p, err)) != FR_OK)
+    if ((st = fr_structure_graph(of, apart, &g, err)) != FR_OK)
         return st;
+    if ((st = fr_moving_settle(g, of, &move, err)) != FR_OK) {
+        fr_graph_free(g);
+        return st;
+    }
+    if ((st = fr_plan_make(g, &p, err)) != FR_OK)
+        return st;
+    p->n_moving = of->n_moving;
+    p->move = move;
     if (!note_alike(p) || !(p->key = fr_arena_room(&p->graph->arena, of->n_key * sizeof *p->key))) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");

@@ -1,8 +1,9 @@
 /* runtime/plan.h -- from pending nodes to something that can be run again.  Private to runtime/.
  *
  * gather.c takes the nodes that the roots need and writes their structure as words (the key), with what
- * changes from run to run beside it: leaf memory, scalar values, offsets of windows over leaves.
- * plan.c makes a plan for a key: graph, fusion, kernels, memory. plan_cache.c keeps the plans, eval.c runs them. */
+ * changes from run to run beside it: leaf memory, scalar values, where windows begin.
+ * plan.c makes a plan for a key: graph, fusion, kernels, memory. moving.c says where its windows may begin. plan_cache.c keeps
+ * the plans, eval.c runs them. */
 #ifndef FR_RUNTIME_PLAN_H
 #define FR_RUNTIME_PLAN_H
 
@@ -18,11 +19,11 @@ struct fr_scalar_bits {
     uint64_t word[2];
 };
 
-/* Where a window over a leaf begins in this run. */
-struct fr_moving {
-    int64_t                 bytes;
-    uint32_t                base;
-    const struct fr_layout *layout;
+/* Where a window begins: so many elements behind where window number `with` does, which has a lower number, or is this one,
+ * with 0 elements: anywhere. -1: behind the beginning of its node. */
+struct fr_move {
+    int64_t n;
+    int32_t with;
 };
 
 struct fr_gathered_entry {
@@ -40,9 +41,8 @@ struct fr_gathered {
     size_t                    n_key;
     struct fr_scalar_bits    *scalar;
     int                       n_scalars;
-    struct fr_moving         *moving;
+    int64_t                  *moving;    /* the element of its node at which each window begins that is not all of that */
     int                       n_moving;
-    bool                      has_store;
     fr_ref                   *unsettled; /* leaves over pinned memory that are stored to here, and read */
     int                       n_unsettled;  /* elsewhere too */
     uint32_t                 *site;      /* [n] when fr_gather_structure has filled it */
@@ -63,8 +63,10 @@ struct fr_structure {
     int             n_nodes, n_scalars;
     const struct fr_scalar_bits *scalar; /* [n_scalars] what they are just now; NULL: nothing may follow from that */
     const uint32_t *site;                /* [n_nodes] where in the user's code */
-    const struct fr_moving *moving;      /* [n_moving] */
+    const int64_t  *moving;              /* [n_moving] */
     int             n_moving;
+    const struct fr_move *older;         /* [n_moving] what held so far, of another plan with this key; NULL: there is none */
+    int             n_older;             /* plans with it */
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
@@ -110,9 +112,17 @@ enum fr_step_kind { FR_STEP_LAUNCH, FR_STEP_SCAN, FR_STEP_COPY, FR_STEP_CALL };
 
 struct fr_binding {                      /* one operand of one instance */
     int32_t node;                        /* graph node; -1: no memory (iota) */
-    int32_t moving;
-    int64_t offset;
+    int32_t moving;                      /* >= 0: it begins where this slot says, */
+    int64_t size;                        /* of elements of so many bytes, */
+    int64_t offset;                      /* and so many bytes behind */
 };
+
+/* Where it begins in the memory of its node. */
+static inline int64_t
+fr_binding_at(const struct fr_binding *b, const int64_t *moving)
+{
+    return b->offset + (b->moving >= 0 ? moving[b->moving] * b->size : 0);
+}
 
 struct fr_step {
     uint8_t                  kind;
@@ -240,7 +250,9 @@ struct fr_plan {
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
     int              n_alike;
-    struct fr_alike *alike;              /* [n_alike] what it is for */
+    struct fr_alike *alike;              /* [n_alike] what it is for, */
+    int              n_moving;
+    struct fr_move  *move;               /* [n_moving] as this is */
     bool             running;
     uint32_t         n_captured;       /* that hold it */
     struct fr_layout **held;             /* references to the key's layouts if the graph has others */
@@ -255,6 +267,21 @@ fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan 
 void      fr_plan_free(struct fr_plan *);
 /* Bytes of temporaries that a run by so many threads has. */
 int64_t   fr_plan_temporary_bytes(const struct fr_plan *, int n_threads);
+/* ---- moving.c ---- */
+
+/* Finds where the graph's windows may begin, in its arena, for a plan that is to serve as many runs as may be, and writes it into
+ * the edges. Whatever it says holds just now. */
+fr_status fr_moving_settle(struct fr_graph *, const struct fr_structure *, struct fr_move **out, struct fr_err *);
+/* Whether the windows begin where they may. */
+static inline bool
+fr_moving_holds(const struct fr_move *m, const int64_t *moving, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (moving[i] != m[i].n + (m[i].with < 0 ? 0 : moving[m[i].with]))
+            return false;
+    return true;
+}
+
 enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
                FR_FIND_LATER,            /* where fr_eager_suits, it is made in the background; *out is NULL until it is there */
@@ -269,6 +296,8 @@ struct fr_plan *fr_plan_cache_last(void);
 /* Each step reads what was made for it, within its memory, and temporaries live while they are used: root r from step
  * from[r] to step to[r]. `room`: [2 * n_nodes]. */
 bool      fr_plan_is_sound(const struct fr_plan *, const int32_t *from, const int32_t *to, int32_t *room);
+/* Operands stay within the memory of their nodes, also of windows that begin as `moving` says; NULL: of others. */
+bool      fr_plan_stays_within(const struct fr_plan *, const int64_t *moving);
 
 /* ---- bands.c, band_run.c ---- */
 
@@ -292,8 +321,9 @@ void      fr_planner_notice(void);
 /* Whether the thread looks by itself for what there is to do, and nudges who has something to compile. */
 bool      fr_planner_is_up(void);
 struct fr_draft;
-/* Has a plan made for what was gathered, on another thread; NULL: memory is out, or there is no thread. */
-struct fr_draft *fr_planner_ask(struct fr_gathered *);
+/* Has a plan made for what was gathered, on another thread; `older` as in fr_structure. NULL: memory is out, or there is no
+ * thread. */
+struct fr_draft *fr_planner_ask(struct fr_gathered *, const struct fr_move *older);
 /* Whether it is done; then *out is the plan, or NULL if that failed, and the draft is no more. */
 bool      fr_planner_done(struct fr_draft *, struct fr_plan **out);
 /* Ends the thread; the next one who asks begins another. */
@@ -333,7 +363,7 @@ fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr
 /* What changes from run to run of a plan, beside the memory of its leaves. */
 struct fr_inputs {
     const struct fr_scalar_bits *scalar;
-    const struct fr_moving      *moving;
+    const int64_t               *moving;
 };
 /* Runs it over the leaves' memory, which is in p->base, in this thread's turn. Results are in p->fresh, to be taken
  * or dropped; on failure nothing is there. */

@@ -1,4 +1,4 @@
-/* The plans that there are, found by their keys; the oldest goes when there are too many. Called by eval.c. */
+/* The plans that there are, found by their keys; the longest unused go when there are too many. Called by eval.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,7 +11,8 @@ enum { PLAN_BUCKETS = 1024,
        MAX_PLANS = 2048,
        N_METS = 4096,
        WORTH_PLANNING = 12,    /* nodes that have been run one by one */
-       MAX_UNLIKE = 3 };       /* plans for one structure that ask for scalars that are alike; one more asks for nothing */
+       MOST_MET = 32,          /* windows of which is noted where they began */
+       MAX_UNLIKE = 3 };       /* plans for one key that ask for scalars that are alike; one more asks for none that are */
 
 static struct fr_plan *plans[PLAN_BUCKETS], *last_plan;
 static uint64_t        clock_;
@@ -19,7 +20,7 @@ static uint64_t        clock_;
 /* Where plans are kept. When each was last wanted lies side by side: thousands are looked through in no time. */
 static struct fr_plan **slots;     /* [n_slots] */
 static uint64_t        *wanted;    /* [n_slots] */
-static size_t           n_slots, cap_slots, cap_wanted;
+static size_t           n_slots, cap_slots, cap_wanted, n_bytes;
 
 static void
 hash_words(const uint64_t *w, size_t n, uint64_t out[2])
@@ -63,8 +64,9 @@ oldest_slot(void)
 }
 
 static void
-drop_plan(struct fr_plan *p)
+drop_plan(size_t slot)
 {
+    struct fr_plan  *p = slots[slot];
     struct fr_plan **link = &plans[p->hash[0] % PLAN_BUCKETS];
 
     while (*link != p)
@@ -72,22 +74,25 @@ drop_plan(struct fr_plan *p)
     *link = p->next;
     if (last_plan == p)
         last_plan = NULL;
+    n_bytes -= fr_arena_bytes(&p->graph->arena);
     fr_plan_free(p);
+    if (slot == --n_slots)
+        return;
+    slots[slot] = slots[n_slots];
+    slots[slot]->slot = (uint32_t)slot;
+    wanted[slot] = wanted[n_slots];
 }
 
-/* A slot without a plan: a new one, unless there are enough and one of them can be emptied. False: memory is out. */
+/* Room for one more plan, of so many bytes: others go, as long as there are too many. False: memory is out. */
 static bool
-empty_slot(size_t *out)
+make_room(size_t more)
 {
-    *out = n_slots < MAX_PLANS ? n_slots : oldest_slot();
-    if (*out < n_slots) {
-        drop_plan(slots[*out]);
-        return true;
-    }
-    if (!FR_GROW(slots, cap_slots, n_slots + 1) || !FR_GROW(wanted, cap_wanted, n_slots + 1))
-        return false;
-    n_slots++;
-    return true;
+    size_t oldest;
+
+    while (n_slots > 0 && (n_slots >= MAX_PLANS || n_bytes + more > (size_t)fr_env.plan_mb << 20) &&
+           (oldest = oldest_slot()) < n_slots)
+        drop_plan(oldest);
+    return FR_GROW(slots, cap_slots, n_slots + 1) && FR_GROW(wanted, cap_wanted, n_slots + 1);
 }
 
 static bool
@@ -98,7 +103,7 @@ has_key(const struct fr_plan *p, const struct fr_gathered *g)
 
 /* Whether the scalars are alike that were when the plan was made, where it makes use of that. */
 static bool
-holds(const struct fr_plan *p, const struct fr_gathered *g)
+are_alike(const struct fr_plan *p, const struct fr_gathered *g)
 {
     for (int i = 0; i < p->n_alike; i++)
         if (memcmp(&g->scalar[p->alike[i].a], &g->scalar[p->alike[i].b], sizeof *g->scalar) != 0)
@@ -106,22 +111,35 @@ holds(const struct fr_plan *p, const struct fr_gathered *g)
     return true;
 }
 
+/* The same, and windows begin where the plan lets them. */
+static bool
+holds(const struct fr_plan *p, const struct fr_gathered *g)
+{
+    FR_ASSERT(p->n_moving == g->n_moving);
+    return fr_moving_holds(p->move, g->moving, p->n_moving) && are_alike(p, g);
+}
+
 /* Keeps a new plan; frees it where there is no memory. */
 static FR_COLD fr_status
 add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
 {
-    size_t slot;
+    struct fr_plan **link = &plans[hash[0] % PLAN_BUCKETS];
+    size_t           more = fr_arena_bytes(&p->graph->arena);
 
-    if (!empty_slot(&slot)) {
+    if (!make_room(more)) {
         fr_plan_free(p);
         return fr_no_memory(err, "a plan");
     }
     p->hash[0] = hash[0];
     p->hash[1] = hash[1];
-    p->slot = (uint32_t)slot;
-    slots[slot] = p;
-    p->next = plans[hash[0] % PLAN_BUCKETS];
-    plans[hash[0] % PLAN_BUCKETS] = p;
+    p->slot = (uint32_t)n_slots;
+    slots[n_slots] = p;
+    wanted[n_slots++] = clock_;
+    n_bytes += more;
+    while (*link) /* behind those with the same key, which are for fewer runs and may run faster */
+        link = &(*link)->next;
+    *link = p;
+    p->next = NULL;
     return FR_OK;
 }
 
@@ -132,26 +150,46 @@ static struct met {
     uint64_t         hash[2];
     struct fr_draft *draft;              /* NULL: it was not often, or large, enough */
     uint32_t         n_run;              /* nodes, one by one, less what has come instead; 0: the place is free */
+    int              n_moving;           /* windows of which is known where they began at first: */
+    struct fr_move  *move;               /* [n_moving] */
 } mets[N_METS];
 
-/* `alike`: a plan for scalars that are alike as these are. */
+/* Notes where the windows begin, for a plan that is made when others of its kind have come. Of many, or where there is no memory,
+ * nothing is known. */
+static void
+note_windows(struct met *m, const struct fr_gathered *g)
+{
+    m->n_moving = 0;
+    fr_free(m->move);
+    m->move = NULL;
+    if (g->n_moving == 0 || g->n_moving > MOST_MET || !(m->move = fr_malloc((size_t)g->n_moving * sizeof *m->move)))
+        return;
+    m->n_moving = g->n_moving;
+    for (int i = 0; i < g->n_moving; i++)
+        m->move[i] = (struct fr_move){g->moving[i], -1};
+}
+
+/* A plan for what the others with this key are not for, so many; `older`: the last of them. */
 static FR_COLD fr_status
-build(struct fr_gathered *g, bool alike, struct fr_plan **out, struct fr_err *err)
+build(struct fr_gathered *g, int n_older, int n_unlike, const struct fr_plan *older, struct fr_plan **out, struct fr_err *err)
 {
     struct fr_structure of;
     fr_status           st = fr_gather_structure(g, &of, err);
 
-    if (!alike)
+    if (n_unlike >= MAX_UNLIKE)
         of.scalar = NULL;
+    of.older = older ? older->move : NULL;
+    of.n_older = n_older;
     fr_planner_start(); /* which has memory ready for what is new */
     return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
 }
 
 /* Has a plan made for what comes again: much comes but once. To ask for one takes as long as a small operation, and one of
  * a few nodes saves little, so they may come some times before. Of those that want one place, the most frequent of late has
- * it: whoever else comes halves what is known of it. *out is NULL before the plan is there. */
+ * it: whoever else comes halves what is known of it. *out is NULL before the plan is there; *kept: it was made for others,
+ * and is kept. */
 static FR_COLD fr_status
-expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct fr_plan **out, struct fr_err *err)
+expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct fr_plan **out, bool *kept, struct fr_err *err)
 {
     struct met     *m = &mets[hash[0] % N_METS];
     bool            same = m->hash[0] == hash[0] && m->hash[1] == hash[1];
@@ -168,19 +206,23 @@ expect(struct fr_gathered *g, enum fr_find how, const uint64_t hash[2], struct f
             *out = made;
             return FR_OK;
         }
-        if (made)
-            add_plan(made, m->hash, NULL); /* where it is looked for, it is found; if not, it comes again */
+        if (made && add_plan(made, m->hash, NULL) == FR_OK && same) { /* else, if it comes again, it is found */
+            *kept = true;
+            return FR_OK;
+        }
         if (same)
-            return build(g, true, out, err);
+            return build(g, 0, 0, NULL, out, err);
     }
     if (m->n_run == 0) {
         memcpy(m->hash, hash, sizeof m->hash);
         m->n_run = n < WORTH_PLANNING ? n : WORTH_PLANNING - 1;
+        note_windows(m, g);
     } else if (!same) {
         m->n_run /= 2;
-    } else if ((m->n_run += n) >= WORTH_PLANNING && !(m->draft = fr_planner_ask(g))) {
+    } else if ((m->n_run += n) >= WORTH_PLANNING &&
+               !(m->draft = fr_planner_ask(g, m->n_moving == g->n_moving ? m->move : NULL))) {
         m->n_run = 0;
-        return build(g, true, out, err);
+        return build(g, 0, 0, NULL, out, err);
     }
     return FR_OK;
 }
@@ -195,20 +237,29 @@ fr_status
 fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out, struct fr_err *err)
 {
     uint64_t        hash[2];
-    struct fr_plan *p;
-    int             n_unlike = 0;
+    struct fr_plan *p, *older;
+    int             n_older, n_unlike;
+    bool            kept;
     fr_status       st;
 
     hash_words(g->key, g->n_key, hash);
+again:
+    n_older = n_unlike = 0;
+    older = NULL;
+    kept = false;
     for (p = plans[hash[0] % PLAN_BUCKETS]; p; p = p->next)
         if (p->hash[0] == hash[0] && p->hash[1] == hash[1] && has_key(p, g)) {
             if (holds(p, g))
                 break;
-            n_unlike++;
+            n_older++;
+            n_unlike += !are_alike(p, g);
+            older = p;
         }
     if (!p) {
-        st = how >= FR_FIND_LATER && n_unlike == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, err)
-                                                                        : build(g, n_unlike < MAX_UNLIKE, &p, err);
+        st = how >= FR_FIND_LATER && n_older == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, &kept, err)
+                                                                        : build(g, n_older, n_unlike, older, &p, err);
+        if (kept)
+            goto again;
         *out = p;
         if (st != FR_OK || !p)
             return st;

@@ -195,11 +195,12 @@ fr_planner_is_up(void)
 }
 
 struct fr_draft *
-fr_planner_ask(struct fr_gathered *g)
+fr_planner_ask(struct fr_gathered *g, const struct fr_move *older)
 {
     struct fr_structure of;
     struct fr_draft    *d;
-    struct fr_moving   *moving;
+    int64_t            *moving;
+    struct fr_move     *move;
     struct fr_scalar_bits *scalar;
     uint32_t           *site;
     unsigned            n_asked = atomic_load_explicit(&p.n_asked, memory_order_relaxed);
@@ -207,23 +208,27 @@ fr_planner_ask(struct fr_gathered *g)
     if (n_asked - atomic_load(&p.n_taken) == N_RING || !fr_planner_start() ||
         fr_gather_structure(g, &of, NULL) != FR_OK ||
         !(d = fr_malloc(sizeof *d + of.n_key * sizeof *of.key + (size_t)of.n_nodes * sizeof *of.site +
-                        (size_t)of.n_moving * sizeof *of.moving + (size_t)of.n_scalars * sizeof *of.scalar +
+                        (size_t)of.n_moving * (sizeof *of.moving + sizeof *of.older) + (size_t)of.n_scalars * sizeof *of.scalar +
                         ((size_t)of.n_nodes + g->n_views) * sizeof *d->held)))
         return NULL;
     memcpy(d->words, of.key, of.n_key * sizeof *of.key);
     d->held = (struct fr_layout **)(d->words + of.n_key);
-    moving = (struct fr_moving *)(d->held + of.n_nodes + g->n_views);
-    scalar = (struct fr_scalar_bits *)(moving + of.n_moving);
+    moving = (int64_t *)(void *)(d->held + of.n_nodes + g->n_views);
+    move = (struct fr_move *)(moving + of.n_moving);
+    scalar = (struct fr_scalar_bits *)(move + of.n_moving);
     site = (uint32_t *)(scalar + of.n_scalars);
     if (of.n_scalars)
         memcpy(scalar, of.scalar, (size_t)of.n_scalars * sizeof *scalar);
-    for (int i = 0; i < of.n_moving; i++)
-        moving[i] = of.moving[i];
+    if (of.n_moving)
+        memcpy(moving, of.moving, (size_t)of.n_moving * sizeof *moving);
+    if (of.n_moving && older)
+        memcpy(move, older, (size_t)of.n_moving * sizeof *move);
     memcpy(site, of.site, (size_t)of.n_nodes * sizeof *site);
     d->of = of;
     d->of.key = d->words;
     d->of.site = site;
     d->of.moving = moving;
+    d->of.older = older ? move : NULL;
     d->of.scalar = scalar;
     d->plan = NULL;
     d->n_held = fr_gather_layouts(g, d->held);

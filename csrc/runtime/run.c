@@ -61,8 +61,7 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
 
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
-                                       : p->base[b[k].node] + b[k].offset +
-                                             (b[k].moving >= 0 ? inputs->moving[b[k].moving].bytes : 0);
+                                       : p->base[b[k].node] + fr_binding_at(&b[k], inputs->moving);
         for (int k = 0; k < n_scalars; k++)
             if (FR_LIKELY(s->scalar[i][k] >= 0))
                 values[k] = inputs->scalar[s->scalar[i][k]];
@@ -172,6 +171,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
                        "Unable to allocate %lld bytes for temporaries of this evaluation",
                        (long long)n_temporary);
     FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
+    FR_ASSERT(!inputs->moving || fr_plan_stays_within(p, inputs->moving));
     scratch = arena + p->arena_bytes;
     if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
         goto out;

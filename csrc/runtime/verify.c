@@ -116,30 +116,31 @@ steps_read_what_was_made(const struct fr_plan *p, int32_t *room)
     return true;
 }
 
-/* Operand k of the instance stays within the memory of its node. Where a window moves, that is the window's. */
+/* Operand k of the instance stays within the memory of its node. `moving`: where windows are that move; NULL: anywhere. */
 static bool
-stays_within(const struct fr_plan *p, const struct fr_step *s, int i, int k)
+stays_within(const struct fr_plan *p, const struct fr_step *s, int i, int k, const int64_t *moving)
 {
     const struct fr_instance *in = &s->instance[i];
     const struct fr_binding  *b = &s->binding[i][k];
     const int64_t            *stride = in->stride + k * (in->n_outer + 2);
-    int64_t                   low = b->offset, high = b->offset;
+    int64_t                   low, high;
 
-    if (b->node < 0 || b->moving >= 0 || fr_instance_is_empty(in))
+    if (b->node < 0 || (b->moving >= 0 && !moving) || fr_instance_is_empty(in))
         return true;
+    low = high = fr_binding_at(b, moving);
     for (int a = 0; a < in->n_outer + 2; a++)
         *(stride[a] < 0 ? &low : &high) += (fr_instance_dim(in, a) - 1) * stride[a];
     high += fr_dtype_size(s->kind == FR_STEP_SCAN ? s->dtype : s->kernel->nest->operands[k].dtype);
     return low >= 0 && high <= p->place[b->node].bytes;
 }
 
-static bool
-steps_stay_within(const struct fr_plan *p)
+bool
+fr_plan_stays_within(const struct fr_plan *p, const int64_t *moving)
 {
     for (const struct fr_step *s = p->step; s < p->step + p->n_steps; s++)
         for (int i = 0; i < s->n_instances && (s->kind == FR_STEP_LAUNCH || s->kind == FR_STEP_SCAN); i++)
             for (int k = 0; k < fr_step_operands(s); k++)
-                if (!stays_within(p, s, i, k))
+                if (!stays_within(p, s, i, k, moving))
                     return false;
     return true;
 }
@@ -150,7 +151,7 @@ fr_plan_is_sound(const struct fr_plan *p, const int32_t *from, const int32_t *to
     FR_ASSERT(places_end(p));
     FR_ASSERT(steps_touch_what_lives(p, from, to));
     FR_ASSERT(steps_read_what_was_made(p, room));
-    FR_ASSERT(steps_stay_within(p));
+    FR_ASSERT(fr_plan_stays_within(p, NULL));
     (void)from, (void)to, (void)room;
     return true;
 }

@@ -47,7 +47,8 @@ _TABLE = (
 
     ("exact",
      "arange ascontiguousarray block broadcast_to column_stack concatenate count_nonzero diag dstack einsum empty_like "
-     "expand_dims eye flip fliplr flipud fmax fmin frexp full_like hstack identity in1d indices inner ldexp matmul modf moveaxis ones_like "
+     "expand_dims eye flip fliplr flipud fmax fmin frexp full_like hstack identity in1d indices inner ldexp matmul modf moveaxis "
+     "ones_like "
      "ravel_multi_index stack tile tril tril_indices triu triu_indices unravel_index vdot vstack zeros_like "
      "cholesky det inv lstsq pinv qr solve svd at item tolist"),
     ("exact", "extend get items keys pop setdefault update values"),     # of lists and dicts
