@@ -178,7 +178,7 @@ def main():
             ratios[name] = found
     if ratios:
         steady, total = zip(*ratios.values())
-        print(f"{len(ratios)} of {len(names)} programs of {len({PROGRAMS[n].author for n in ratios})} authors; median "
+        print(f"{len(ratios)} of {len(names)} programs in {len({PROGRAMS[n].repository for n in ratios})} repositories; median "
               f"{statistics.median(steady):.2f} steady, {statistics.median(total):.2f} total; {sum(r >= 1.3 for r in steady)} at 1.3 and more")
         print("steady below 0.97:", ", ".join(f"{n} {s:.2f}" for n, (s, _) in ratios.items() if s < 0.97) or "none")
         print("total below 0.9:", ", ".join(f"{n} {t:.2f}" for n, (_, t) in ratios.items() if t < 0.9) or "none")
