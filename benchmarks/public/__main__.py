@@ -33,6 +33,7 @@ from .tools import PROGRAMS
 
 COMPARED = 5        # steps until the states are compared: later, what is chaotic differs by its last bits
 TOO_LONG = 300      # seconds after which a process is ended
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}       # the thread's own time, where others use the machine too
 
 
 def as_older():
@@ -57,8 +58,8 @@ def tensors_outside():
     return sum(type(o) is frit.Tensor for o in gc.get_objects())
 
 
-def run_one(name, library, at, out):
-    program = PROGRAMS[name]
+def run_one(name, library, at, out, clock):
+    program, now = PROGRAMS[name], CLOCKS[clock]
     home = os.path.join(at, program.repository)
     sys.path[:0] = [os.path.join(home, f) for f in program.folders]
     as_older()
@@ -71,9 +72,9 @@ def run_one(name, library, at, out):
             says["import"] = time.perf_counter() - begin
             step = frit.accelerate(step)
         for k in range(program.steps):
-            begin = time.perf_counter()
+            begin = now()
             step()
-            took.append(time.perf_counter() - begin)
+            took.append(now() - begin)
             if k == min(COMPARED, program.steps - 1):
                 arrays, says["types"] = compared(state())
                 np.savez(out, *arrays)
@@ -84,10 +85,11 @@ def run_one(name, library, at, out):
     print(json.dumps({"steady": statistics.median(took[len(took) // 2:]), "total": sum(took), **says}))
 
 
-def run(name, library, at, threads, perf=None):
+def run(name, library, a, perf=None):
     with tempfile.TemporaryDirectory() as folder:
-        out, n = os.path.join(folder, "state.npz"), str(threads)
-        command = [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", at, "--out", out]
+        out, n = os.path.join(folder, "state.npz"), str(a.threads)
+        command = [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", a.at, "--out", out,
+                   "--clock", a.clock]
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         try:
             done = subprocess.run(
@@ -103,13 +105,13 @@ def run(name, library, at, threads, perf=None):
             return json.loads(done.stdout.strip().splitlines()[-1]), [arrays[k] for k in arrays.files]
 
 
-def blas_share(name, at, threads):
+def blas_share(name, a):
     """The share of the steps' time that NumPy spends in BLAS, by perf's samples; None where there is no perf."""
     hertz = 2000
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "data")
         try:
-            told, _ = run(name, "numpy", at, threads, ["perf", "record", "-q", "-F", str(hertz), "-e", "cpu-clock", "-o", data, "--"])
+            told, _ = run(name, "numpy", a, ["perf", "record", "-q", "-F", str(hertz), "-e", "cpu-clock", "-o", data, "--"])
             report = subprocess.run(["perf", "report", "-i", data, "--sort", "dso", "-n", "--stdio", "-q"],
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         except OSError:
@@ -140,13 +142,13 @@ def measure(name, a):
     program, results = PROGRAMS[name], {"numpy": [], "frit": []}
     for _ in range(a.runs):
         for library, found in results.items():
-            found.append(run(name, library, a.at, a.threads))
+            found.append(run(name, library, a))
             if found[-1][0] is None:
                 return f"{name:24s} {found[-1][1]}", None
     (theirs, _), (ours, _) = results["numpy"][0], results["frit"][0]
     steady, total = (statistics.median(r[0][k] for r in results["numpy"]) / statistics.median(r[0][k] for r in results["frit"])
                      for k in ("steady", "total"))
-    share = None if a.check else blas_share(name, a.at, a.threads)
+    share = None if a.check else blas_share(name, a)
     blas = "" if share is None else f"{100 * share:.0f}%"
     return (f"{name:24s}{1e3 * theirs['steady']:9.2f}{1e3 * theirs['total']:9.0f}{steady:8.2f}{total:7.2f}{blas:>6s}  "
             f"{verdict(results['numpy'][0], results['frit'][0]):3s} {ours['stats']}  {program.repository}, {program.author}, "
@@ -160,13 +162,14 @@ def main():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--runs", type=int, default=3)
     p.add_argument("--check", action="store_true")
+    p.add_argument("--clock", choices=CLOCKS, default="wall")
     p.add_argument("--one", help=argparse.SUPPRESS)
     p.add_argument("--library", default="numpy", help=argparse.SUPPRESS)
     p.add_argument("--out", help=argparse.SUPPRESS)
     a = p.parse_args()
     a.at = os.path.abspath(a.at)
     if a.one:
-        run_one(a.one, a.library, a.at, a.out)
+        run_one(a.one, a.library, a.at, a.out, a.clock)
         return
     names = a.only.split(",") if a.only else [n for n, q in PROGRAMS.items() if os.path.isdir(os.path.join(a.at, q.repository))]
     ratios = {}

@@ -1,4 +1,4 @@
-"""A user's module of layers and an optimizer, for the patterns of patterns.py that use classes of another module."""
+"""A user's module of layers and an optimizer, for the patterns that use classes of another module."""
 import numpy as np
 
 
