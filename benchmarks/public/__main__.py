@@ -31,7 +31,6 @@ import numpy as np
 from . import learning, networks, sequences, simulations, small     # noqa: F401
 from .tools import PROGRAMS
 
-COMPARED = 5        # steps until the states are compared: later, what is chaotic differs by its last bits
 TOO_LONG = 300      # seconds after which a process is ended
 CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}       # the thread's own time, where others use the machine too
 
@@ -75,7 +74,7 @@ def run_one(name, library, at, out, clock):
             begin = now()
             step()
             took.append(now() - begin)
-            if k == min(COMPARED, program.steps - 1):
+            if k + 1 == program.compared:
                 arrays, says["types"] = compared(state())
                 np.savez(out, *arrays)
     if library == "frit":

@@ -55,7 +55,7 @@ def joelnet(at):
     from joelnet.nn import NeuralNet
     from joelnet.optim import SGD
     net = NeuralNet([Linear(10, 50), Tanh(), Linear(50, 4)])
-    rng, iterator, loss, optimizer = np.random.RandomState(0), BatchIterator(), MSE(), SGD(lr=0.001)
+    rng, iterator, loss, optimizer = np.random.RandomState(0), BatchIterator(), MSE(), SGD(lr=0.00005)
     x, y = rng.rand(1000, 10), rng.rand(1000, 4)
 
     def step():

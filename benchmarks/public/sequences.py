@@ -8,7 +8,7 @@ import numpy as np
 from .tools import loop, program, script, without, without_plots
 
 
-@program("deep-learning-samples", "Eli Bendersky, Andrej Karpathy", "Unlicense", "min-char-rnn")
+@program("deep-learning-samples", "Eli Bendersky, Andrej Karpathy", "Unlicense", "min-char-rnn", compared=2)
 def char_rnn_script(at):
     os.chdir(os.path.join(at, "min-char-rnn"))
     m, one_round = loop("min-char-rnn.py")

@@ -13,15 +13,16 @@ PROGRAMS = {}
 class Program:
     """One program: `make` is a function (at) -> (step, state), where step() goes on and state() gives what is compared."""
 
-    def __init__(self, repository, author, licence, folders, steps, make):
+    def __init__(self, repository, author, licence, folders, steps, compared, make):
         self.repository, self.author, self.licence = repository, author, licence
-        self.folders, self.steps, self.make = folders or (".",), steps, make
+        self.folders, self.steps, self.compared, self.make = folders or (".",), steps, min(compared, steps), make
 
 
-def program(repository, author, licence, *folders, steps=60):
-    """Lists a function of one argument, the checkout's folder; `folders` of it go onto the path."""
+def program(repository, author, licence, *folders, steps=60, compared=6):
+    """Lists a function of one argument, the checkout's folder; `folders` of it go onto the path. The states are compared
+    after `compared` steps: later, what is chaotic differs by its last bits."""
     def add(make):
-        PROGRAMS[make.__name__] = Program(repository, author, licence, folders, steps, make)
+        PROGRAMS[make.__name__] = Program(repository, author, licence, folders, steps, compared, make)
         return make
     return add
 
