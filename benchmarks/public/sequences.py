@@ -183,9 +183,10 @@ class _Pong:
 
     def __init__(self):
         self.rng, self.k = np.random.RandomState(0), 0
+        self.frames = self.rng.randint(0, 256, (16, 210, 160, 3)).astype(np.uint8)
 
     def reset(self):
-        return self.rng.randint(0, 256, (210, 160, 3)).astype(np.uint8), {}
+        return self.frames[self.k % 16].copy(), {}
 
     def step(self, action):
         self.k += 1
