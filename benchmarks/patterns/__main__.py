@@ -1,4 +1,4 @@
-"""Twelve ways in which people write programs, small: what does each get, and what does the same arithmetic as one function of arrays?
+"""Twelve ways in which people write programs, small: what does each get, and what the same arithmetic as a function?
 
     python -m benchmarks.patterns [--only layers,rows] [--runs 5]
 
@@ -55,6 +55,7 @@ def ways():
 
     def frit_function(name):
         import frit
+        loops.normal = lambda x: 0.5 * frit.erfc(x * -math.sqrt(0.5))       # what SciPy's function can become
         return of_function(name, frit.accelerate)
 
     def numba(name):
@@ -95,7 +96,8 @@ def run_one(name, way, out, now):
         if len(took) == 6:
             np.savez(out, *[np.array(a) for a in state()])
     stats = getattr(step, "stats", None)
-    print(json.dumps({"steady": statistics.median(took[STEPS // 2:]), "total": sum(took), "stats": str(stats or "").removeprefix("CallStats")}))
+    print(json.dumps({"steady": statistics.median(took[STEPS // 2:]), "total": sum(took),
+                      "stats": str(stats or "").removeprefix("CallStats")}))
 
 
 def run(name, way, clock):
@@ -104,7 +106,8 @@ def run(name, way, clock):
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.patterns", "--one", name, "--way", way, "--out", out, "--clock", clock],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "FRIT_CACHE_DIR": folder, "OMP_NUM_THREADS": "1", "FRIT_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
+            env={**os.environ, "FRIT_CACHE_DIR": folder, "OMP_NUM_THREADS": "1", "FRIT_NUM_THREADS": "1",
+                 "OPENBLAS_NUM_THREADS": "1"})
         if done.returncode:
             return None, (done.stderr.strip().splitlines() or ["nothing said"])[-1]
         with np.load(out) as arrays:
@@ -149,7 +152,8 @@ def main():
         run_one(a.one, a.way, a.out, CLOCKS[a.clock])
         return
     peers = [n for n in a.peers.split(",") if n and not missing(n)]
-    print(f"{'':18s}{'NumPy ms':>9s}{'program':>9s}{'function':>9s}{'total':>7s}{'of it':>7s}" + "".join(f"{n:>8s}" for n in peers))
+    print(f"{'':18s}{'NumPy ms':>9s}{'program':>9s}{'function':>9s}{'total':>7s}{'of it':>7s}"
+          + "".join(f"{n:>8s}" for n in peers))
     for name in a.only.split(",") if a.only else PATTERNS:
         times, says, stats = measure(name, ["numpy", "function", "frit", "frit function", *peers], a.runs, a.clock)
         base = times["numpy"]
@@ -157,8 +161,8 @@ def main():
         def speed(way, k=0, base=base, times=times):
             return base[k] / times[way][k] if way in times else math.nan
         of_it = times["frit function"][0] / times["frit"][0] if {"frit", "frit function"} <= set(times) else speed("frit")
-        print(f"{name:18s}{1e3 * base[0]:9.2f}{speed('frit'):9.2f}{speed('frit function'):9.2f}{speed('frit', 1):7.2f}{of_it:7.2f}"
-              + "".join(f"{speed(n):8.2f}" for n in peers).replace("nan", "  -") + f"  {stats or ''} "
+        print(f"{name:18s}{1e3 * base[0]:9.2f}{speed('frit'):9.2f}{speed('frit function'):9.2f}{speed('frit', 1):7.2f}"
+              + f"{of_it:7.2f}" + "".join(f"{speed(n):8.2f}" for n in peers).replace("nan", "  -") + f"  {stats or ''} "
               + "; ".join(f"{w}: {t}" for w, t in says.items() if t != "no such function"), flush=True)
 
 

@@ -84,7 +84,8 @@ def inherited_function(w, b, g, o, mw, mb, mg, mo, vw, vb, vg, vo, x, t, power1,
     dz = da * (s + z * s * (1 - s))
     dw, db = x.T @ dz, dz.sum(axis=0)
     mw, mb, mg, mo = 0.9 * mw + 0.1 * dw, 0.9 * mb + 0.1 * db, 0.9 * mg + 0.1 * dg, 0.9 * mo + 0.1 * do
-    vw, vb, vg, vo = 0.999 * vw + 0.001 * dw ** 2, 0.999 * vb + 0.001 * db ** 2, 0.999 * vg + 0.001 * dg ** 2, 0.999 * vo + 0.001 * do ** 2
+    vw, vb = 0.999 * vw + 0.001 * dw ** 2, 0.999 * vb + 0.001 * db ** 2
+    vg, vo = 0.999 * vg + 0.001 * dg ** 2, 0.999 * vo + 0.001 * do ** 2
     return (w - 1e-3 * (mw / power1) / (np.sqrt(vw / power2) + 1e-8), b - 1e-3 * (mb / power1) / (np.sqrt(vb / power2) + 1e-8),
             g - 1e-3 * (mg / power1) / (np.sqrt(vg / power2) + 1e-8), o - 1e-3 * (mo / power1) / (np.sqrt(vo / power2) + 1e-8),
             mw, mb, mg, mo, vw, vb, vg, vo)
@@ -141,7 +142,8 @@ def kept():
         counts[which] += 1
         return pictures[counts[which] % 7]
     see = smoother.see
-    return (lambda: see(following(0)), lambda: [smoother.last, smoother.mean, smoother.square], smoother_function, lambda: (following(1),))
+    return (lambda: see(following(0)), lambda: [smoother.last, smoother.mean, smoother.square], smoother_function,
+            lambda: (following(1),))
 
 
 # ---- 4: arrays that NumPy makes, and a large one that is borrowed

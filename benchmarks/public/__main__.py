@@ -9,7 +9,7 @@ a program whose checkout is not there is left out. Each is run by NumPy and by f
 program is a function that makes a step, which is called again and again, and what the steps gave, which is compared.
 Steady: the median of the later steps; total: all of them from the first, with the kernel cache empty. The ratio is NumPy's
 time to frit's. `=` is NumPy's bits, `~` values that are close, as where exp or a product of matrices is in it; a state that is of
-other types than NumPy's is said. BLAS, where `perf` is there: the share of NumPy's steps that is spent in products of matrices."""
+other types than NumPy's is said. BLAS, where `perf` is there: the share of NumPy's steps that products of matrices take."""
 import argparse
 import builtins
 import collections
@@ -181,7 +181,8 @@ def main():
     if ratios:
         steady, total = zip(*ratios.values())
         print(f"{len(ratios)} of {len(names)} programs in {len({PROGRAMS[n].repository for n in ratios})} repositories; median "
-              f"{statistics.median(steady):.2f} steady, {statistics.median(total):.2f} total; {sum(r >= 1.3 for r in steady)} at 1.3 and more")
+              f"{statistics.median(steady):.2f} steady, {statistics.median(total):.2f} total; "
+              f"{sum(r >= 1.3 for r in steady)} at 1.3 and more")
         print("steady below 0.97:", ", ".join(f"{n} {s:.2f}" for n, (s, _) in ratios.items() if s < 0.97) or "none")
         print("total below 0.9:", ", ".join(f"{n} {t:.2f}" for n, (_, t) in ratios.items() if t < 0.9) or "none")
 

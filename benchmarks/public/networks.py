@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 
-from .tools import program, script, without, without_plots
+from .tools import program, script, without
 
 
 @program("deep-learning-from-scratch", "Koki Saitoh", "MIT", ".", "ch05")
@@ -142,7 +142,8 @@ def deepnet_conv(at):
     from deepnet.nnet import CNN
     from deepnet.solver import momentum_update
     rng = np.random.RandomState(0)
-    conv, x, y = Conv((1, 14, 14), n_filter=8, h_filter=3, w_filter=3, stride=1, padding=1), rng.rand(20, 1, 14, 14), rng.randint(0, 10, 20)
+    conv = Conv((1, 14, 14), n_filter=8, h_filter=3, w_filter=3, stride=1, padding=1)
+    x, y = rng.rand(20, 1, 14, 14), rng.randint(0, 10, 20)
     pool = Maxpool(conv.out_dim, size=2, stride=1)
     net = CNN([conv, ReLU(), pool, Flatten(), FullyConnected(np.prod(pool.out_dim), 10)])
     velocity = [[np.zeros_like(p) for p in layer] for layer in net.params]
@@ -212,7 +213,8 @@ def autoencoder(at):
 def perceptron_fit(at):
     from mlxtend.classifier import MultiLayerPerceptron
     rng = np.random.RandomState(0)
-    model, x, y = MultiLayerPerceptron(hidden_layers=[50], epochs=5, eta=0.05, minibatches=10, random_seed=1), rng.rand(500, 20), rng.randint(0, 3, 500)
+    x, y = rng.rand(500, 20), rng.randint(0, 3, 500)
+    model = MultiLayerPerceptron(hidden_layers=[50], epochs=5, eta=0.05, minibatches=10, random_seed=1)
 
     def step():
         model.fit(x, y)
@@ -229,7 +231,8 @@ def sequential(at):
     from src.optimizers.adam import Adam
     rng = np.random.RandomState(0)
     x, y = rng.rand(600, 50), np.eye(10)[rng.randint(0, 10, 600)]
-    layers = [DenseLayer.initialize(50, 100), ReluLayer(), DenseLayer.initialize(100, 100), ReluLayer(), DenseLayer.initialize(100, 10), SoftmaxLayer()]
+    layers = [DenseLayer.initialize(50, 100), ReluLayer(), DenseLayer.initialize(100, 100), ReluLayer(),
+              DenseLayer.initialize(100, 10), SoftmaxLayer()]
     model = SequentialModel(layers, Adam(lr=0.003))
 
     def step():

@@ -112,8 +112,8 @@ def pico_gpt(at):
 
     def norm():
         return {"g": np.ones(n, np.float32), "b": np.zeros(n, np.float32)}
-    blocks = [{"mlp": {"c_fc": line(n, 4 * n), "c_proj": line(4 * n, n)}, "attn": {"c_attn": line(n, 3 * n), "c_proj": line(n, n)},
-               "ln_1": norm(), "ln_2": norm()} for _ in range(4)]
+    blocks = [{"mlp": {"c_fc": line(n, 4 * n), "c_proj": line(4 * n, n)},
+               "attn": {"c_attn": line(n, 3 * n), "c_proj": line(n, n)}, "ln_1": norm(), "ln_2": norm()} for _ in range(4)]
     wte, wpe = rng.randn(300, n).astype(np.float32), rng.randn(128, n).astype(np.float32)
     words, seen = [1, 2, 3], []
 
@@ -153,7 +153,8 @@ def llama(at):
 def gpt_training(at):
     import train as m
     data = m.TextDataset(_letters(at, "README.md"), 32)
-    model, optimizer = m.GPT(data.vocab_size, d_model=64, num_layers=2, num_heads=4, d_ff=128, max_seq_len=32), m.AdamOptimizer(3e-4)
+    model = m.GPT(data.vocab_size, d_model=64, num_layers=2, num_heads=4, d_ff=128, max_seq_len=32)
+    optimizer = m.AdamOptimizer(3e-4)
 
     def step():
         inputs, targets = data.get_batch(8)

@@ -30,7 +30,8 @@ def fft_of_lists(at):
 
 @program("alg", "thangnv1205", "none", steps=3)
 def strassen(at):
-    m, rng, given = script(os.path.join(at, "Divide_and_Conquer", "Python", "strassen_algorithm.py")), np.random.RandomState(0), []
+    m, rng = script(os.path.join(at, "Divide_and_Conquer", "Python", "strassen_algorithm.py")), np.random.RandomState(0)
+    given = []
     a, b = rng.rand(32, 32), rng.rand(32, 32)
     multiply = next(f for name, f in vars(m).items() if "strassen" in name)
 
