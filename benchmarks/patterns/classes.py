@@ -35,7 +35,7 @@ class _Tanh:
 
 class _Network:
     def __init__(self, rng):
-        self.layers = [_Dense(20, 60, rng), _Tanh(), _Dense(60, 10, rng)]
+        self.layers, self.loss = [_Dense(20, 60, rng), _Tanh(), _Dense(60, 10, rng)], 0.0
 
     def train(self, x, t):
         for layer in self.layers:
@@ -47,16 +47,18 @@ class _Network:
             d = layer.backward(d)
         for layer in self.layers[::2]:
             layer.update(0.1)
-        return -(t * np.log(p + 1e-9)).sum() / len(t)
+        self.loss = -(t * np.log(p + 1e-9)).sum() / len(t)
 
 
-def train_function(w1, b1, w2, b2, x, t):
+def train_function(w1, b1, w2, b2, loss, x, t):
     h = np.tanh(x @ w1 + b1)
     y = h @ w2 + b2
     e = np.exp(y - y.max(axis=1, keepdims=True))
-    d = (e / e.sum(axis=1, keepdims=True) - t) / 100
+    p = e / e.sum(axis=1, keepdims=True)
+    d = (p - t) / 100
     dh = (d @ w2.T) * (1 - h * h)
-    return w1 - 0.1 * (x.T @ dh), b1 - 0.1 * dh.sum(axis=0), w2 - 0.1 * (h.T @ d), b2 - 0.1 * d.sum(axis=0)
+    return (w1 - 0.1 * (x.T @ dh), b1 - 0.1 * dh.sum(axis=0), w2 - 0.1 * (h.T @ d), b2 - 0.1 * d.sum(axis=0),
+            -(t * np.log(p + 1e-9)).sum() / 100)
 
 
 @pattern
@@ -64,7 +66,7 @@ def layers():
     rng = np.random.default_rng(0)
     net, x, t = _Network(rng), rng.random((100, 20)), np.eye(10)[rng.integers(0, 10, 100)]
     first, last = net.layers[0], net.layers[2]
-    return lambda: net.train(x, t), lambda: [first.w, first.b, last.w, last.b], train_function, lambda: (x, t)
+    return lambda: net.train(x, t), lambda: [first.w, first.b, last.w, last.b, net.loss], train_function, lambda: (x, t)
 
 
 # ---- 2: classes that inherit, of another module
@@ -119,18 +121,19 @@ class _Smoother:
 
     def __init__(self, n):
         self.last, self.mean, self.square = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+        self.moves = np.zeros((n, n), bool)
 
     def see(self, picture):
         self.before, self.last = self.last, picture
         self.mean += 0.1 * (self.last - self.mean)
         self.square += 0.1 * ((self.last - self.before) ** 2 - self.square)
-        return np.abs(self.last - self.mean) > 2 * np.sqrt(self.square + 1e-3)
+        self.moves = np.abs(self.last - self.mean) > 2 * np.sqrt(self.square + 1e-3)
 
 
-def smoother_function(last, mean, square, picture):
+def smoother_function(last, mean, square, moves, picture):
     mean = mean + 0.1 * (picture - mean)
     square = square + 0.1 * ((picture - last) ** 2 - square)
-    return picture, mean, square
+    return picture, mean, square, np.abs(picture - mean) > 2 * np.sqrt(square + 1e-3)
 
 
 @pattern
@@ -142,8 +145,8 @@ def kept():
         counts[which] += 1
         return pictures[counts[which] % 7]
     see = smoother.see
-    return (lambda: see(following(0)), lambda: [smoother.last, smoother.mean, smoother.square], smoother_function,
-            lambda: (following(1),))
+    return (lambda: see(following(0)), lambda: [smoother.last, smoother.mean, smoother.square, smoother.moves],
+            smoother_function, lambda: (following(1),))
 
 
 # ---- 4: arrays that NumPy makes, and a large one that is borrowed
