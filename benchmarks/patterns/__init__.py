@@ -1,0 +1,1 @@
+"""Twelve ways in which people write programs; `python -m benchmarks.patterns` says more."""
