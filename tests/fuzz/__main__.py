@@ -1,7 +1,7 @@
 """python -m tests.fuzz --seeds 0:1000: runs random programs, shrinks and prints what fails.
 
 Programs run in a child process, so that a crash is a finding too and the rest goes on. With --functions they are functions
-that are called again and again with other things in reach."""
+that are called again and again with other things in reach, with --scripts modules with classes and all that is in them."""
 import argparse
 import faulthandler
 import gc
@@ -59,7 +59,7 @@ def ways(args):
         without = left_out(args, scripts.FEATURES, scripts.KNOWN)
 
         def differs(lines):
-            found = stage.judge(lines)
+            found = stage.judge(lines, without)
             return found and ": ".join(found)
         return lambda seed: scripts.draw(seed, without), differs, stage.script
     from . import more, programs
@@ -144,6 +144,7 @@ def main():
     if args.child:
         return child(args)
     from .shrink import shrink
+    from .shrink_script import shrink_script
     draw, _, text = ways(args)
     first, end = map(int, args.seeds.split(":"))
     if args.show:
@@ -175,7 +176,7 @@ def main():
                 a = runner.ask({"lines": candidate}, timeout=30, anew=not (args.functions or args.scripts))
                 # Of a function, what is wrong stays of one kind.
                 return a is not None and a != "invalid" and (not (args.functions or args.scripts) or a.split(":")[0] == answer.split(":")[0])
-            lines = shrink(lines, fails, max_tries=400)
+            lines = shrink_script(lines, fails) if args.scripts else shrink(lines, fails, max_tries=400)
             runner.close()
             print("  smaller:", runner.ask({"lines": lines}))
         print("\n".join("    " + k for k in text(lines).splitlines()), flush=True)

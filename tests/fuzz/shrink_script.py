@@ -25,7 +25,7 @@ def lines_of(tree):
     return [line for line in ast.unparse(ast.fix_missing_locations(tree)).splitlines() if line]
 
 
-def shrink_script(lines, fails, max_tries=1500):
+def shrink_script(lines, fails, max_tries=600):
     """The smallest script found for which fails(lines) is still true."""
     tries = 0
 
