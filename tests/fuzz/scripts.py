@@ -28,11 +28,12 @@ FEATURES = {
     "dtypes": "arrays of other dtypes",
     "reflection": "getattr, vars, type, isinstance, match",
     "methods": "methods accelerated by themselves",
+    "held": "arrays in what Python or NumPy made of them: exceptions, partial, queues, iterators, arrays of objects, other threads",
     "bases": "of which array another is a view, as .base tells it",
     "named": "texts of exceptions that name types",
 }
 # What is not the same today, for a known reason.
-KNOWN = "bases", "named"
+KNOWN = "held", "bases", "named"
 
 VECTORS = {
     None: ["$v + $v", "$v - $v", "$v * 0.5", "$v * $v", "2 * $v - 1", "-$v", "np.maximum($v, 0)", "np.minimum($v, $v)", "np.abs($v)",
@@ -161,26 +162,26 @@ left 2|recent.append($v)
 left 1|recent.appendleft($s)
 left 2|history['loss'].append($s)
 left 1|history.setdefault('v', []).extend([$v, $s])
-left 1|jobs.put($v)
-left 1|jobs.put($v); #v = jobs.get(); kept.append(#v)
+held 1|jobs.put($v)
+held 1|jobs.put($v); #v = jobs.get(); kept.append(#v)
 left 1|heapq.heappush(heap, (float($s), k))
 left 1|kept += [$v, $v]
 left 1|kept.insert(0, $v)
 left 1|kept.extend(a + 1 for a in $lv)
 left 1|kept.append(np.zeros(%n)); kept[-1] += $v
-left 1|kept.append(lambda: $v)
+held 1|kept.append(lambda: $v)
 left 1|seen.add(float($s))
 left 1|totals[bool($s > 0)] += $s
-left 1|kept.append(zip([$v], [$s]))
+held 1|kept.append(zip([$v], [$s]))
 left 1|keep($v)
 left 1|keep($s)
 left 1|space.w = $v
 left 1|space.log = [$s, $v]
 left 1|kept.append(Pair($v, $s))
 left 1|kept.append([$v, [$v, $s]])
-left 1|kept.append(functools.partial(np.add, $v))
+held 1|kept.append(functools.partial(np.add, $v))
 left 1|losses.extend([a.sum() for a in $lv])
-left 1|kept.append(iter([$v]))
+held 1|kept.append(iter([$v]))
 left 1|objects[0, k] = $v
 notes 3|note($v)
 notes 3|note($s)
@@ -222,7 +223,7 @@ reflection 1|match $s:;    case float():;        note('float');    case int():; 
 reflection 1|note(callable(getattr($v, 'sum')), hasattr($s, 'dtype'))
 reflection 1|note(np.ndim($s), np.shape($v), np.result_type($v, 1))
 reflection 1|note(dir($v) == dir(np.ones(1)), sys.getsizeof($s) > 0)
-raises 1|raise ValueError('asked', $v)
+held 1|raise ValueError('asked', $v)
 raises 1|if $b: raise RuntimeError($s)
 raises 1|#v = @v + np.ones(%n + 1)
 raises 1|@v[%n + 3] = 1
@@ -243,10 +244,10 @@ raises 1|if $v: pass
 raises 1|{}[$v] = 1
 raises 1|$v.nothing()
 raises 1|#v = $v.sum(axis=3)
-raises 1|$v.flags.writeable = False; $v[0] = 1
+held 1|$v.flags.writeable = False; $v[0] = 1
 raises 5|try:;    *;    !;    *;except Exception as e:;    note(type(e).__name__, str(e));    *
 raises 3|try:;    *;    !;except (ValueError, IndexError) as e:;    note(str(e.args[0]));finally:;    *
-raises 1|try:;    *;    raise Stop('now', $v, $s);except Stop as e:;    kept.append(e);    kept.append(e.args[1])
+held 1|try:;    *;    raise Stop('now', $v, $s);except Stop as e:;    kept.append(e);    kept.append(e.args[1])
 raises 2|try:;    !;except Exception as e:;    kept.append(e.args);else:;    *
 raises 1|try:;    *;    !;except Exception as e:;    raise RuntimeError('again') from e
 raises 1|with contextlib.suppress(ValueError, IndexError):;    !;    *
@@ -272,11 +273,11 @@ state 1|old = np.seterr(over='ignore'); note(old['over']); np.seterr(**old)
 state 1|with np.printoptions(precision=2):;    note($v / 3)
 functions 1|def inner(a, c=$v):;    return a + c;#v = inner($v)
 functions 1|def inner():;    nonlocal #n;    #n = #n + 1;#n = $v;inner()
-functions 1|f = functools.partial(np.multiply, $v);#v = f($v)
+held 1|f = functools.partial(np.multiply, $v);#v = f($v)
 functions 1|list(map(kept.append, $lv))
 functions 1|#v = list(filter(lambda a: a.sum() > 0, $lv + [$v]))[0]
 functions 1|np.add($v, 1, out=table(0))
-functions 1|$p.hook = lambda a: a + $v
+held 1|$p.hook = lambda a: a + $v
 functions 1|#v = run_all([lambda: $v, lambda: $v + 1])
 functions 1|make = lambda c: (lambda: c * 2);kept.append(make($v)())
 copies 2|#p = copy.copy($p);#p.w += 1
@@ -287,9 +288,9 @@ copies 1|kept.append(pickle.dumps($v))
 copies 1|blob = pickle.dumps(($v, $s));note(pickle.loads(blob))
 copies 1|b = io.BytesIO();np.save(b, $v);b.seek(0);#v = np.load(b)
 copies 1|kept.append(params.copy());kept.append(list($lv))
-foreign 1|memoryview(@v)[0] = 2
-foreign 1|note(memoryview($v).tolist(), memoryview($v).format)
-foreign 1|views.append(memoryview(@v))
+held 1|memoryview(@v)[0] = 2
+held 1|note(memoryview($v).tolist(), memoryview($v).format)
+held 1|views.append(memoryview(@v))
 foreign 2|if @1.flags.c_contiguous: ctypes.memset(@1.ctypes.data, 0, @1.itemsize)
 foreign 1|if @1.flags.c_contiguous: note(ctypes.string_at(@1.ctypes.data, @1.nbytes))
 foreign 1|note(hashlib.md5($v.tobytes()).hexdigest())
@@ -299,7 +300,7 @@ foreign 1|kept.append(np.frombuffer(bytearray($v.tobytes()), dtype=$v.dtype))
 foreign 1|@v.__setitem__(0, $s); note(@v.__getitem__(0))
 foreign 1|note(@1.__array_interface__['data'][0] == @1.ctypes.data)
 foreign 1|kept.append(np.lib.stride_tricks.as_strided(@v, (1,), (0,)))
-foreign 1|kept.append(np.from_dlpack(@v))
+held 1|kept.append(np.from_dlpack(@v))
 random 2|np.random.shuffle(@v)
 random 1|rng.shuffle(@v)
 random 1|rs.shuffle(@m)
@@ -313,11 +314,11 @@ generators 2|kept.append(next(it, None))
 generators 1|gen = (a * 2 for a in $lv);kept.append(next(gen))
 generators 1|kept.append((a * 2 for a in $lv))
 generators 1|for a, b in pairs($lv):;    kept.append(a + b)
-generators 1|it = pairs($lv)
-generators 1|kept.append(sent.send($v))
-generators 1|kept.extend(flat([$lv, [$v]]))
+held 1|it = pairs($lv)
+held 1|kept.append(sent.send($v))
+held 1|kept.extend(flat([$lv, [$v]]))
 threads 1|ts = [threading.Thread(target=work, args=(q, $v)) for q in objs];for t in ts:;    t.start();    t.join()
-threads 1|with concurrent.futures.ThreadPoolExecutor(1) as ex:;    kept.append(ex.submit(twice, $v).result())
+held 1|with concurrent.futures.ThreadPoolExecutor(1) as ex:;    kept.append(ex.submit(twice, $v).result())
 threads 1|local.w = $v;note(local.w)
 classes 3|#v = $o.forward($v)
 classes 2|$o.step($v)
@@ -343,7 +344,7 @@ classes 1|f = $o.forward;#v = f($v);kept.append(f)
 dtypes 2|#v = $v.astype('f4');kept.append(#v.sum())
 dtypes 1|#v = ($v > 0)
 dtypes 1|#v = np.nan_to_num($v).clip(-99, 99).astype('i8');kept.append(#v.sum())
-dtypes 1|kept.append(np.array([$v, None], dtype=object))
+held 1|kept.append(np.array([$v, None], dtype=object))
 dtypes 1|kept.append(np.matrix([1.0, 2.0]) * $s)
 dtypes 1|kept.append(np.ma.array($v, mask=$v > 0).sum())
 dtypes 1|#v = ($v + 1j).real
@@ -727,8 +728,9 @@ class Draw:
         r = self.r
         v, s = scope.expression("v", 1), scope.expression("s", 1)
         return r.choice([v] * 4 + [s, f"({v}, {s})", f"{{'v': {v}, 's': {s}}}", f"[{v}, ({s}, {v})]", scope.leaf("v"), scope.leaf("v"), scope.expression("m", 2)]
-                        + [f"lambda: {v}", f"Pair({v}, {s})", scope.leaf("o"), f"map(lambda a: a + {v}, lists)", f"(a * 2 for a in {scope.leaf('lv')})",
-                           f"zip([{v}], [{s}])", "None", f"functools.partial(np.add, {v})", f"np.array([{s}, {s}])", f"{v}, kept[-1:]"])
+                        + [f"Pair({v}, {s})", scope.leaf("o"), f"map(lambda a: a + {v}, lists)", f"(a * 2 for a in {scope.leaf('lv')})",
+                           "None", f"np.array([{s}, {s}])", f"{v}, kept[-1:]"]
+                        + [f"functools.partial(np.add, {v})", f"zip([{v}], [{s}])", f"lambda: {v}"] * ("held" in self.on))
 
     def draw(self):
         r, n = self.r, self.n
