@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 
@@ -77,6 +78,7 @@ def child(args):
     """Reads programs as JSON lines, answers each with a JSON line."""
     faulthandler.enable()
     draw, judge, _ = ways(args)
+    threading.excepthook = lambda told: None        # (what a script that is made smaller raises anywhere)
     gc.collect()
     gc.freeze()         # so that what a program leaves behind is found among few objects
     for line in sys.stdin:
