@@ -27,6 +27,7 @@ soak:
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation"
 	$(PY) -m tests.fuzz --seeds 0:20000
 	$(PY) -m tests.fuzz --functions --seeds 0:20000
+	$(PY) -m tests.fuzz --scripts --seeds 0:20000
 
 # scikit-learn's and SciPy's own tests of array libraries, on frit.
 suites:

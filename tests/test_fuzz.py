@@ -1,4 +1,6 @@
 """A fixed budget of random programs; the long one is `python -m tests.fuzz`, run by `make soak`."""
+import functools
+import gc
 import os
 import re
 
@@ -8,10 +10,11 @@ import pytest
 import frit
 
 from .common import SOAK
-from .fuzz import functions, more, worlds
+from .fuzz import functions, more, scripts, stage, worlds
 from .fuzz.programs import draw
 from .fuzz.run import compare, compare_accelerated, reference, run, unlike
 from .fuzz.shrink import shrink
+from .fuzz.shrink_script import shrink_script
 
 pytestmark = pytest.mark.core
 
@@ -165,6 +168,94 @@ def test_the_judge_of_functions_sees_what_is_left_behind():
 def test_functions_are_the_same_for_the_same_seed():
     assert functions.draw(11) == functions.draw(11) != functions.draw(12)
     assert worlds.script(functions.draw(11)) == worlds.script(functions.draw(11))
+
+
+N_SCRIPTS = N * 2 // 100
+
+
+def outcome_of(seed):
+    try:
+        return stage.judge(scripts.draw(seed), scripts.KNOWN)
+    except ValueError:      # a name without a value
+        return None
+
+
+@few
+def test_scripts():
+    """Small programs of classes, closures, containers and generators, in all that their names lead to."""
+    gc.collect()
+    gc.freeze()     # what was there before is not looked through
+    try:
+        judged = [(seed, scripts.draw(seed), outcome_of(seed)) for seed in range(N_SCRIPTS)]
+    finally:
+        gc.unfreeze()
+    for seed, lines, wrong in judged:
+        assert wrong is None, f"seed {seed}: {': '.join(wrong)}\n" + stage.script(lines)
+
+
+SCRIPT = """
+log, kept, G = [], [], np.arange(3.0)
+@accelerate
+def run(x):
+    log.append(repr(x))
+    kept.append(x)
+    if len(kept) > 1:
+        raise ValueError('asked for')
+    return {}
+r = run(G)
+r = run(G)
+""".strip().splitlines()
+
+
+def beside(change):
+    """A decorator whose function does something beside what the function does."""
+    def decorate(f):
+        @functools.wraps(f)
+        def g(x):
+            names = f.__globals__
+            try:
+                return change(f(x), x, names)
+            finally:
+                change(None, x, names)
+        return g
+    return decorate
+
+
+def again(error):
+    raise error("asked for")
+
+
+SEEN = {        # what goes wrong: what the function gives, and what the decorator makes of it
+    "leak": ("x * 2", lambda r, x, names: r if r is None else frit.asarray(r)),
+    "left": ("iter([x])", lambda r, x, names: iter([frit.asarray(x)]) if r is not None else r),
+    "identity": ("x", lambda r, x, names: r if r is None else r.copy()),
+    "value": ("x * 2", lambda r, x, names: r if r is None else r + 1),
+    "type": ("x.sum()", lambda r, x, names: r if r is None else float(r)),
+    "text": ("x", lambda r, x, names: (names["log"].__setitem__(-1, "no"), r)[1]),
+    "read-only": ("x * 2", lambda r, x, names: r if r is None else np.broadcast_to(r, r.shape)),
+    "sharing": ("x[1:]", lambda r, x, names: r if r is None else r.copy()),
+    "exception": ("x", lambda r, x, names: r if len(names["kept"]) < 2 else again(KeyError)),
+    "line": ("x", lambda r, x, names: r if len(names["kept"]) < 2 else again(ValueError)),
+}
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_the_judge_of_scripts_sees(kind):
+    result, wrong = SEEN[kind]
+    lines = [line.replace("{}", result) for line in SCRIPT]
+    assert stage.judge(lines, accelerate=lambda f: f) is None
+    assert stage.judge(lines, accelerate=beside(wrong))[0] == kind
+
+
+def test_scripts_are_the_same_for_the_same_seed():
+    assert scripts.draw(11) == scripts.draw(11) != scripts.draw(12)
+    for seed in range(20):
+        stage.segments(scripts.draw(seed))
+
+
+def test_a_script_shrinks_to_what_matters():
+    lines = scripts.draw(3) + ["if G0[0] > 9:", "    w = [1, G0.sum() + 2]", "r = run(G0, 2)"]
+    assert shrink_script(lines, lambda c: "G0.sum()" in "".join(c), 5000) == ["w = G0.sum()"]
 
 
 def test_shrinking_finds_the_line_that_matters():

@@ -137,6 +137,8 @@ PROGRAMS = [
                      for b in (3, 3.0, 3j, complex(np.inf, np.nan), np.complex64(3), np.float64(3), n[0], np.asarray(3.0), (x * 1j).sum())
                      for order in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)],
     lambda x, n, f: [raised(getattr, x.mean(), "no_such_name"), raised(getattr, x, "no_such_name")],
+    lambda x, n, f: [g(v) for g in (np.squeeze, np.transpose) for v in (x.sum(), np.float64(2), np.float32(3), np.int64(4), 2.5, True, x)],
+    lambda x, n, f: raised(np.squeeze, np.float64(2), 0),
     lambda x, n, f: [1 if isinstance(x, np.ndarray) else 2, 1 if isinstance(x.sum(), np.ndarray) else 2, isinstance(x, (int, np.ndarray))],
 ]
 

@@ -236,3 +236,23 @@ def test_code_that_runs_when_memory_is_let_go():
         assert_same(np.array(u), np.full(1000, 2.0 * k))
         assert len(hits) == k + 1
     assert hits == [9003.0] * 5
+
+
+def test_an_array_is_not_read_only_because_the_one_before_was():
+    """What stands for an array rests when the call ends, and stands for the next one like it."""
+    held = [None]
+
+    @frit.accelerate
+    def off(k):
+        held[0].flags.writeable = False
+
+    @frit.accelerate
+    def total(x):
+        return x.sum()
+
+    for _ in range(3):
+        held[0] = np.ones(2)
+        off(1)
+        held[0] = None
+        x = np.ones(2)
+        assert total(x) == 2 and x.flags.writeable

@@ -1,9 +1,10 @@
 """python -m tests.fuzz --seeds 0:1000: runs random programs, shrinks and prints what fails.
 
 Programs run in a child process, so that a crash is a finding too and the rest goes on. With --functions they are functions
-that are called again and again with other things in reach."""
+that are called again and again with other things in reach, with --scripts modules with classes and all that is in them."""
 import argparse
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -11,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 
@@ -21,6 +23,7 @@ def parse():
     p.add_argument("--runs", type=int, default=2, help="times each program runs")
     p.add_argument("--accelerate", action="store_true", help="each program as a function under frit.accelerate")
     p.add_argument("--functions", action="store_true", help="random functions, called again and again (functions.py)")
+    p.add_argument("--scripts", action="store_true", help="random programs of classes (scripts.py)")
     p.add_argument("--with", dest="more", default="", metavar="A,B", help="features that are left out otherwise; all")
     p.add_argument("--without", default="", metavar="A,B", help="features to leave out")
     p.add_argument("--show", action="store_true", help="print the programs, run nothing")
@@ -51,6 +54,15 @@ def ways(args):
             found = judge(lines)
             return found and ": ".join(found)
         return lambda seed: draw(seed, without), wrong, script
+    if args.scripts:
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+        from . import scripts, stage
+        without = left_out(args, scripts.FEATURES, scripts.KNOWN)
+
+        def differs(lines):
+            found = stage.judge(lines, without)
+            return found and ": ".join(found)
+        return lambda seed: scripts.draw(seed, without), differs, stage.script
     from . import more, programs
     from .run import compare, compare_accelerated
     without = left_out(args, more.FEATURES, more.KNOWN)
@@ -66,6 +78,9 @@ def child(args):
     """Reads programs as JSON lines, answers each with a JSON line."""
     faulthandler.enable()
     draw, judge, _ = ways(args)
+    threading.excepthook = lambda told: None        # (what a script that is made smaller raises anywhere)
+    gc.collect()
+    gc.freeze()         # so that what a program leaves behind is found among few objects
     for line in sys.stdin:
         job = json.loads(line)
         lines = job["lines"] if "lines" in job else draw(job["seed"])
@@ -84,10 +99,10 @@ class Child:
     """A process that runs programs; started anew when it died or hangs."""
 
     def __init__(self, args):
-        self.options = (["--runs", str(args.runs)] + ["--accelerate"] * args.accelerate + ["--functions"] * args.functions
+        self.options = (["--runs", str(args.runs)] + ["--accelerate"] * args.accelerate + ["--functions"] * args.functions + ["--scripts"] * args.scripts
                         + ["--with", args.more, "--without", args.without])
         # Plans at once, as the tests have them (conftest.py), so that the fourth call of a function is recorded.
-        self.env = {"FRIT_EAGER_ELEMS": "0", **os.environ} if args.functions else None
+        self.env = {"FRIT_EAGER_ELEMS": "0", **os.environ} if args.functions or args.scripts else None
         self.process, self.asked = None, 0
 
     def ask(self, job, timeout=120, anew=True):
@@ -131,6 +146,7 @@ def main():
     if args.child:
         return child(args)
     from .shrink import shrink
+    from .shrink_script import shrink_script
     draw, _, text = ways(args)
     first, end = map(int, args.seeds.split(":"))
     if args.show:
@@ -151,7 +167,7 @@ def main():
             continue
         # Drawn with NumPy's values and judged with frit's, a mask may count one element more or less. That is rare.
         # Of functions, those that use what only frit has are refused, too.
-        if str(answer).startswith("not a program") and (args.accelerate or len(refused) < 1 + done // 5000):
+        if str(answer).startswith("not a program") and (args.accelerate or args.scripts or len(refused) < 1 + done // 5000):
             refused.append(seed)
             continue
         failed.append(seed)
@@ -159,10 +175,10 @@ def main():
         lines = draw(seed)
         if not args.no_shrink:
             def fails(candidate):
-                a = runner.ask({"lines": candidate}, timeout=30, anew=not args.functions)
+                a = runner.ask({"lines": candidate}, timeout=30, anew=not (args.functions or args.scripts))
                 # Of a function, what is wrong stays of one kind.
-                return a is not None and a != "invalid" and (not args.functions or a.split(":")[0] == answer.split(":")[0])
-            lines = shrink(lines, fails, max_tries=400)
+                return a is not None and a != "invalid" and (not (args.functions or args.scripts) or a.split(":")[0] == answer.split(":")[0])
+            lines = shrink_script(lines, fails) if args.scripts else shrink(lines, fails, max_tries=400)
             runner.close()
             print("  smaller:", runner.ask({"lines": lines}))
         print("\n".join("    " + k for k in text(lines).splitlines()), flush=True)

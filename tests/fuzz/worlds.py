@@ -37,7 +37,7 @@ FINE = 1e-10
 STEPS = re.compile(r"\b(floor|ceil|trunc|rint|round|int|sign|astype)\(|//|%|divmod|argm|argsort")     # make anything of a last place
 # Of a positive and a negative zero these take one or the other, as NumPy's vectors have it.
 EXTREMES = re.compile(r"\b(max|min|fmax|fmin|nanmax|nanmin|ptp)\(")
-STARTS_BLOCK = re.compile(r"(if|elif|else|for|while|with|try|except|finally|def)\b.*:$")
+STARTS_BLOCK = re.compile(r"(if|elif|else|for|while|with|try|except|finally|def|class|match .*|case .*)\b.*:$")
 
 
 class Box:

@@ -517,6 +517,7 @@ wake(PyObject *array)
         memmove(resting + i, resting + i + 1, sizeof resting[0] * (size_t)(--n_resting - i));
         move_to(s, root);
         fr_of(tensor)->readonly = !PyArray_ISWRITEABLE(fr_array(array));
+        fr_object(tensor)->locked = false; /* which was about the array before */
         return tensor;
     }
     return NULL;

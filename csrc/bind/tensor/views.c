@@ -143,7 +143,21 @@ SHAPE_FUNCTION(ravel, 1, 2, "a", "order")
     return fr_args_order(s[1], "CFAK", 'C', &order) < 0 ? NULL : fr_shape_ravel(t, order, false);
 }
 
-SHAPE_FUNCTION(transpose, 1, 2, "a", "axes") { return fr_shape_transpose_by(t, s[1]); }
+/* NumPy asks its numbers for these by method, and they give numbers; of Python's it makes arrays. */
+static PyObject *
+of_number(const char *name, PyObject *const *s)
+{
+    return fr_fallback_name(name, s, s[1] ? 2 : 1, NULL);
+}
+
+SHAPE_FUNCTION(transpose, 1, 2, "a", "axes")
+{
+    struct fr_number number;
+
+    if (fr_numpy_scalar(s[0], &number))
+        return of_number("transpose", s);
+    return fr_shape_transpose_by(t, s[1]);
+}
 
 SHAPE_FUNCTION(matrix_transpose, 1, 1, "x")
 {
@@ -177,11 +191,14 @@ SHAPE_FUNCTION(moveaxis, 3, 3, "a", "source", "destination") { return moveaxis_o
 
 SHAPE_FUNCTION(squeeze, 1, 2, "a", "axis")
 {
+    struct fr_number number;
     struct fr_tensor own;
     PyObject        *o, *result;
 
     if (fr_is_tensor(s[0]))
         return fr_shape_squeezed(s[0], s[1]);
+    if (fr_numpy_scalar(s[0], &number))
+        return of_number("squeeze", s);
     fr_tensor_copy(t, &own);
     o = fr_type_take(&own);
     result = o ? fr_shape_squeezed(o, s[1]) : NULL;
