@@ -222,7 +222,7 @@ def _callable(what: Any) -> Any:
     if not isinstance(what, type):
         prepare(what)
     module, name = getattr(what, "__module__", None), getattr(what, "__name__", None) or ""
-    if isinstance(what, type):
+    if isinstance(what, type) and what is not memoryview:
         if what in _LOOPS:
             return _core.looper(what)
         if _keeps(what):

@@ -598,7 +598,7 @@ called_function(PyObject *f, PyObject *x)
 static bool
 is_holder(PyObject *o)
 {
-    return PyList_Check(o) || PyDict_Check(o) || PyTuple_Check(o) || PyAnySet_Check(o) ||
+    return PyGen_CheckExact(o) || PyList_Check(o) || PyDict_Check(o) || PyTuple_Check(o) || PyAnySet_Check(o) ||
            strcmp(Py_TYPE(o)->tp_name, "collections.deque") == 0;
 }
 

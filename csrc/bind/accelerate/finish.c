@@ -78,6 +78,7 @@ fr_loans_end(const struct fr_loan *loan, int n)
             continue;
         st = fr_share_give_back(t, true, &err); /* somebody else has it, too */
         FR_ASSERT(st == FR_OK); /* it was idle, or is over */
+        fr_object(t)->end = FR_END_NOTHING;
         if (Py_REFCNT(t) > 1)
             fr_made_leave(t); /* an array over the argument's memory */
         Py_DECREF(t);

@@ -119,8 +119,19 @@ end_meeting(PyObject *array)
             fr_share_reshape(table.loan[k].array, table.loan[k].tensor);
             if (fr_errors_check(fr_share_give_back(table.loan[k].tensor, true, &err), &err) < 0)
                 return -1;
+            fr_object(table.loan[k].tensor)->end = FR_END_STANDS;
         }
     return 0;
+}
+
+static PyObject *
+share(PyObject *array)
+{
+    PyObject *t = fr_share(NULL, array);
+
+    if (t)
+        fr_object(t)->end = FR_END_STANDS;
+    return t;
 }
 
 PyObject *
@@ -130,7 +141,7 @@ fr_lent_come(PyObject *array)
     PyObject       *t;
 
     if (FR_UNLIKELY(known && known->tensor == array)) { /* it may be seen as an array, too: nothing over it is put off */
-        if (!(t = fr_share(NULL, array)))
+        if (!(t = share(array)))
             return NULL;
         known->tensor = t;
     }
@@ -138,7 +149,7 @@ fr_lent_come(PyObject *array)
         return Py_NewRef(known->tensor ? known->tensor : array);
     if (table.n == table.room && !grow(&table))
         return NULL;
-    t = FR_UNLIKELY(table.n_staying + table.n_noted) && meets(array, true) ? fr_share(NULL, array) : fr_share_borrow(array);
+    t = FR_UNLIKELY(table.n_staying + table.n_noted) && meets(array, true) ? share(array) : fr_share_borrow(array);
     if (!t) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError))
             return NULL;
@@ -177,7 +188,7 @@ fr_lent_array(PyObject *tensor)
             return table.twin[k].array;
     if (!fr_is_tensor(tensor))
         return NULL;
-    if (fr_membrane_is_active && fr_object(tensor)->end == FR_END_NOTHING && !table.n_staying && !table.n_noted)
+    if (fr_membrane_is_active && fr_object(tensor)->end == FR_END_NOTHING)
         return NULL;
     for (int k = 0; k < table.n; k++)
         if (table.loan[k].tensor == tensor)
@@ -223,6 +234,7 @@ fr_lent_part(void)
         if (Py_REFCNT(l->tensor) == 1) {
             fr_loans_end(l, 1);
         } else {
+            fr_object(l->tensor)->end = FR_END_NOTHING;
             fr_made_leave(l->tensor);
             table.twin[table.n_twins++] = (struct fr_loan){Py_NewRef(l->array), l->tensor};
         }
@@ -271,6 +283,12 @@ fr_lent_open(PyObject *tensor)
     st = fr_storage_reclaim(s, true, &err);
     fr_storage_lend(s);
     return fr_errors_check(st, &err) == 0;
+}
+
+bool
+fr_lent_keep_loud(PyObject *array)
+{
+    return end_meeting(array) == 0;
 }
 
 bool

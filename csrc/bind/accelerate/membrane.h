@@ -45,6 +45,8 @@ bool      fr_lent_settle(void);
 void      fr_lent_note(PyObject *array);
 /* The same for the memory of one loan. */
 bool      fr_lent_open(PyObject *tensor);
+/* Somebody may look at the array's memory at any time from now on: nothing over it is put off any more. */
+bool      fr_lent_keep_loud(PyObject *array);
 
 /* ---- plain.c */
 /* Whether this call of a function with that habit is to be plain from the beginning. */

@@ -398,11 +398,34 @@ settle(PyObject *func, fr_args args, Py_ssize_t n)
     return true;
 }
 
+/* References to arrays that are lent, among what is shown: with more of them after a call, it has kept one. */
+static Py_ssize_t
+refs_of_arrays(const struct crossing *c)
+{
+    Py_ssize_t n = 0;
+
+    for (size_t i = 0; i < c->guests.n; i++)
+        if (fr_numpy_is_array(c->guests.v[i].shown) && fr_is_tensor(c->guests.v[i].tensor) &&
+            fr_lent_array(c->guests.v[i].tensor) == c->guests.v[i].shown)
+            n += Py_REFCNT(c->guests.v[i].shown);
+    return n;
+}
+
+static bool
+be_loud(const struct crossing *c)
+{
+    for (size_t i = 0; i < c->guests.n; i++)
+        if (fr_is_tensor(c->guests.v[i].tensor) && fr_lent_array(c->guests.v[i].tensor) == c->guests.v[i].shown &&
+            !fr_lent_keep_loud(c->guests.v[i].shown))
+            return false;
+    return true;
+}
+
 static PyObject *
 call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     struct crossing c = {.guests = FR_HANDLES(c.guests)};
-    Py_ssize_t      n_all = n + (names ? PyTuple_GET_SIZE(names) : 0), i = 0;
+    Py_ssize_t      n_all = n + (names ? PyTuple_GET_SIZE(names) : 0), i = 0, kept;
     PyObject       *small[12], **list = small, *result = NULL, *t;
     struct fr_err   err;
     fr_status       st;
@@ -418,8 +441,11 @@ call_shown(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
         return PyErr_NoMemory();
     while (i < n_all && (list[i] = shown(&c, args[i])))
         i++;
+    kept = refs_of_arrays(&c);
     if (i == n_all)
         result = PyObject_Vectorcall(func, list, (size_t)n, names);
+    if (result && fr_membrane_is_active && refs_of_arrays(&c) != kept && !be_loud(&c))
+        Py_CLEAR(result);
     if (result && (t = tensor_of(&c, result)))
         Py_SETREF(result, Py_NewRef(t));
     if (come_back(&c) < 0)

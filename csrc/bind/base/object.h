@@ -38,7 +38,8 @@ enum fr_type_end { FR_END_NOTHING,
                    FR_END_HOLD,      /* base of an array that reads: fr_tensor_unhold */
                    FR_END_LOOK,      /* base of an array that may write: fr_storage_unlook */
                    FR_END_LOAN,      /* an argument of an accelerated call: fr_storage_reclaim; token: its array is no view */
-                   FR_END_LOAN_RESHAPED }; /* its array gets the shape that was set here */
+                   FR_END_LOAN_RESHAPED, /* its array gets the shape that was set here */
+                   FR_END_STANDS };  /* it stands for an array in an accelerated call, and nothing over its memory is put off */
 
 /* frit.Tensor, and the type below it of what stands for a NumPy scalar; both are final. */
 extern FR_HIDDEN PyTypeObject *fr_tensor_type, *fr_number_type;
