@@ -242,6 +242,7 @@ SEEN = {        # what goes wrong: what the function gives, and what the decorat
 @pytest.mark.parametrize("kind", SEEN)
 def test_the_judge_of_scripts_sees(kind):
     result, wrong = SEEN[kind]
+    gc.collect()        # what other tests have left
     lines = [line.replace("{}", result) for line in SCRIPT]
     assert stage.judge(lines, accelerate=lambda f: f) is None
     assert stage.judge(lines, accelerate=beside(wrong))[0] == kind

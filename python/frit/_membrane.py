@@ -14,6 +14,7 @@ each of these gives its value back. Others' functions stay as they are: they are
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import sys
 import types
@@ -46,8 +47,9 @@ _BUILTINS_LOOK = frozenset("sum max min any all sorted set frozenset print repr 
                            "bytearray memoryview exec eval next".split())
 # What may look, of modules that otherwise only hand on what they get: what is there is what it would be.
 _READS = frozenset("bisect collections dataclasses functools heapq itertools operator random".split())
-# What goes over its arguments later.
-_LOOPS = frozenset({enumerate, zip, map, filter, reversed})
+# What goes over its arguments, now or later.
+_LOOPS = frozenset({enumerate, zip, map, filter, reversed, list, tuple, set, frozenset, dict, collections.deque,
+                    collections.OrderedDict, collections.defaultdict, collections.Counter})
 # What keeps what it is given, or tells it by its address.
 _BUILTINS_KEEP = frozenset("id setattr".split())
 

@@ -614,7 +614,7 @@ class Scope:
     def statement(self, depth=0):
         """The lines of one statement."""
         r = self.draw.r
-        choices = [(w, c) for f, w, c in STATEMENTS if f in self.draw.on and (depth < 2 or "*" not in c.split(";"))]
+        choices = [(w, c) for f, w, c in STATEMENTS if f in self.draw.on and (depth < 3 or "*" not in c.replace(" ", "").split(";"))]
         code = r.choices([c for _, c in choices], [w for w, _ in choices])[0] if choices else "note(k)"
         return self.lines(code, depth)
 

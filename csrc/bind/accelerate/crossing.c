@@ -425,6 +425,19 @@ call_changed(PyObject *self, PyObject *(*change)(PyObject *), PyObject *const *a
     return result;
 }
 
+/* Whether a method looks at nothing that is in its arguments. */
+static bool
+only_keeps(PyObject *method)
+{
+    static const char *const names[] = {"append", "appendleft", "insert", "add", "setdefault", "send"};
+    const char              *name = ((PyCFunctionObject *)method)->m_ml->ml_name;
+    bool                     is = false;
+
+    for (size_t i = 0; i < FR_LEN(names); i++)
+        is |= strcmp(name, names[i]) == 0;
+    return is;
+}
+
 /* Of what keeps its arguments, or asks whether they are the same: with arrays for loans, also of what an iterator gives. */
 static PyObject *
 keeper_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -433,8 +446,11 @@ keeper_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     bool       iterates = false;
 
-    for (Py_ssize_t i = 0; holder && i < n; i++)
+    for (Py_ssize_t i = 0; holder && i < n; i++) {
         iterates |= PyIter_Check(args[i]);
+        if (fr_membrane_is_active && fr_is_tensor(args[i]) && !only_keeps(what) && fr_lent_array(args[i]) && !fr_lent_open(args[i]))
+            return NULL;
+    }
     Py_XINCREF(holder);
     result = call_changed(self, fr_crossing_leaves, args, nargsf, names);
     if (result && iterates && fr_membrane_is_active && fr_crossing_leave_items(holder, INT_MAX) < 0)

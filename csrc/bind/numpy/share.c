@@ -475,7 +475,7 @@ suits(const struct resting *r, PyObject *array, PyObject *root, fr_dtype d)
     const struct fr_tensor *t = fr_of(r->tensor);
     int64_t                 size = fr_dtype_size(d);
 
-    if (t->dtype != d || !lies_like(root, r->s->whole.layout, size))
+    if (t->dtype != d || fr_object(r->tensor)->is_base != (array == root) || !lies_like(root, r->s->whole.layout, size))
         return false;
     if (array == root)
         return t->whole;
