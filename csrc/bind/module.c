@@ -4,7 +4,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/env.h"
-#include "bind/accelerate/membrane.h"
+#include "bind/accelerate/crossing.h"
 #include "bind/base/errstate.h"
 #include "bind/tensor/tensor.h"
 #include "jit/compile.h"
@@ -92,7 +92,7 @@ add_methods(PyObject *module)
         fr_spread_methods, fr_pad_methods, fr_product_methods, fr_dot_methods, fr_einsum_methods,
         fr_take_methods, fr_mask_methods, fr_scalar_functions,
         fr_dlpack_methods, fr_engine_methods,
-        fr_accelerate_methods, fr_finish_methods, fr_membrane_methods, fr_crossing_methods, fr_convert_methods, fr_outside_methods,
+        fr_accelerate_methods, fr_finish_methods, fr_membrane_methods, fr_crossing_methods, fr_called_methods, fr_convert_methods, fr_outside_methods,
     };
 
     for (size_t i = 0; i < FR_LEN(tables); i++)

@@ -1,7 +1,7 @@
 /* bind/accelerate/membrane.h -- between an accelerated call, which computes with tensors, and what others hold, arrays.
  *
  * The user's functions run with code of ours (python/frit/_membrane.py), in which each value that comes from elsewhere or
- * goes there passes one of the objects of crossing.c. They ask the table of membrane.c, which for the length of the
+ * goes there passes one of the objects of crossing_type.c. They ask the table of lent.c, which for the length of the
  * outermost call has the one tensor of each array that came. Closed functions (python/frit/_closed.py) go other ways. */
 #ifndef FR_BIND_ACCELERATE_MEMBRANE_H
 #define FR_BIND_ACCELERATE_MEMBRANE_H

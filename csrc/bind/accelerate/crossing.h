@@ -1,0 +1,48 @@
+/* bind/accelerate/crossing.h -- what the files share whose objects stand in the code of the user's functions (membrane.h). */
+#ifndef FR_BIND_ACCELERATE_CROSSING_H
+#define FR_BIND_ACCELERATE_CROSSING_H
+
+#include "bind/accelerate/membrane.h"
+
+/* ---- whose.c: whose a class or a function is, and where a function begins */
+enum fr_whose { FR_USERS, FR_OTHERS, FR_UNTOLD }; /* FR_UNTOLD: a class of callables, of which each may be anybody's */
+/* Tables from an address to what is held with it. */
+enum { FR_N_KNOWN = 1024 };
+struct fr_known {
+    PyObject *what;          /* a class, code, or something that is called; a reference */
+    PyObject *instead;       /* of what is called, and the same in a plain call; references */
+    PyObject *plain;
+    unsigned  version;       /* of a class */
+    int       whose;
+};
+struct fr_known *fr_known_at(struct fr_known *table, const PyObject *what);
+void      fr_known_put(struct fr_known *at, PyObject *what, PyObject *instead, PyObject *plain, unsigned version, int whose);
+/* Whose it is, after its functions have been prepared if it is the user's; -1: an exception. */
+int       fr_whose_it_is(PyObject *what);
+int       fr_whose_class(PyTypeObject *);
+int       fr_whose_function(PyObject *f);
+/* Whether code crosses that has this address. */
+bool      fr_whose_crosses(PyObject *code);
+/* The code that runs now has been handed a function that rounds, by another name than NumPy's. */
+void      fr_whose_note_rounding(void);
+void      fr_whose_set(PyObject *codes, PyObject *prepare);
+extern PyType_Spec fr_enter_spec;
+
+/* ---- crossing.c */
+PyObject *fr_crossing_made(PyObject *);
+PyObject *fr_crossing_shown(PyObject *);
+/* Before a loop goes over it: what is stored is there at each step where code of others runs in between. */
+PyObject *fr_crossing_iterated(PyObject *);
+int       fr_crossing_steps_init(void);
+bool      fr_crossing_is_partial(PyObject *);
+
+/* ---- called.c */
+int       fr_called_init(void);
+/* `x` was not found by a name in a module. */
+PyObject *fr_called_by_value(PyObject *x);
+/* a ** b of a pair, or in place. */
+PyObject *fr_called_power(PyObject *two, bool in_place);
+void      fr_called_set(PyObject *find, PyObject *rounded);
+extern PyMethodDef fr_called_methods[];
+
+#endif
