@@ -52,8 +52,8 @@ def test_what_never_came_before(ratio):
 
 
 def test_planning_what_never_came_before(ratio):
-    """Measured 1.31 for the same."""
-    assert ratio["planned"] <= 1.36
+    """Measured 1.39 for the same, of which windows that move and products of columns are 0.08."""
+    assert ratio["planned"] <= 1.45
 
 
 def test_forcing_one_operation(ratio):
