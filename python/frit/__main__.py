@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
     module, stats = types.ModuleType("__main__"), CallStats()
     module.__dict__.update(__file__=path, __package__=package, __cached__=None, __annotations__={})
     if package:
-        _outside.adopt_package(types.SimpleNamespace(__module__=package))
+        _outside.adopted.add(package.partition(".")[0])
     sys.modules["__main__"] = module
     try:
         if _membrane.works:

@@ -19,7 +19,7 @@ _TELLING = frozenset("abc bisect builtins cmath collections contextlib copy data
 _OURS = frozenset({"__main__", "numpy", __package__})
 _STRANGERS = tuple(f"numpy.{name}" for name in named("stranger"))
 _known: dict[str, bool] = {}    # name of a package -> whether it is somebody else's
-adopted: set[str] = set()       # packages of which somebody has accelerated a function; of frit itself modules (the demo's)
+adopted: set[str] = set()       # installed packages that the user names, and modules of frit's with accelerated functions
 
 
 def _folders() -> tuple[str, ...]:
@@ -59,11 +59,12 @@ def is_outside(value: Any, own: str) -> bool:
             or any(name.startswith(_STRANGERS) for name in names))
 
 
-def adopt_package(f: Any) -> None:
-    """The package of an accelerated function is the user's, wherever it lies."""
+def adopt_module(f: Any) -> None:
+    """A module of frit's that accelerates a function of its own (the demo's) is like a user's. (Another's function may be
+    accelerated, too, NumPy's or SciPy's; its package stays another's.)"""
     name = getattr(f, "__module__", None)
-    if type(name) is str and name.partition(".")[0] not in sys.stdlib_module_names:
-        adopted.add(name if name.startswith(f"{__package__}.") else name.partition(".")[0])
+    if type(name) is str and name.startswith(f"{__package__}."):
+        adopted.add(name)
 
 
 def outside(value: Any, root: Any) -> Any:

@@ -28,7 +28,7 @@ from ._closed import closed
 from ._exact import exact
 from ._inside import inside
 from ._left import exchange
-from ._outside import adopt_package, outside
+from ._outside import adopt_module, outside
 from ._rewrite import Rewritten, rewrite
 
 _MAX_REWRITES = 50      # of a closed function whose globals keep changing; then it is an open one
@@ -86,7 +86,7 @@ class _Function:
         self.n_rewrites = 0
         self.rewritten: Rewritten | None = None
         self.named: types.FunctionType | None = None    # as_named
-        adopt_package(f)
+        adopt_module(f)
 
     def prepare(self) -> None:
         """Finds it now, so that the first call need not, unless later there is more to be seen."""
