@@ -25,7 +25,7 @@ method_of(PyObject *self, PyObject *o)
 {
     PyObject *value, *of;
 
-    if (fr_membrane_is_active)
+    if (fr_membrane_is_active || fr_membrane_is_plain)
         return fr_crossing_method(o, ((struct method *)self)->name);
     value = PyObject_GetAttr(o, ((struct method *)self)->name);
     of = value ? self_of(value) : NULL;
