@@ -9,8 +9,8 @@ import sys
 import types
 from typing import Any
 
-from . import _membrane, _outside
-from ._install import execute, without_us
+from . import _outside
+from ._install import run_program
 from .accelerate import CallStats
 
 _USAGE = "usage: python -m frit [--stats] script.py [args]\n       python -m frit [--stats] -m module [args]"
@@ -62,16 +62,7 @@ def main(arguments: list[str]) -> None:
         _outside.adopted.add(package.partition(".")[0])
     sys.modules["__main__"] = module
     try:
-        if _membrane.works:
-            execute(code, module.__dict__, stats)
-        else:
-            exec(code, module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as e:
-        e.__traceback__ = without_us(e.__traceback__)
-        sys.excepthook(type(e), e, e.__traceback__)
-        sys.exit(130 if isinstance(e, KeyboardInterrupt) else 1)
+        run_program(code, module.__dict__, stats)
     finally:
         if tells:
             print(stats, file=sys.stderr)

@@ -22,11 +22,26 @@ def execute(code: CodeType, names: dict[str, Any], stats: CallStats) -> None:
         _running = was
 
 
+def run_program(code: CodeType, names: dict[str, Any], stats: CallStats) -> None:
+    """The same for a whole program: where it raises, that is said as Python says it, and the program ends."""
+    try:
+        if _membrane.works:
+            execute(code, names, stats)
+        else:
+            exec(code, names)
+    except SystemExit:
+        raise
+    except BaseException as e:
+        e.__traceback__ = _without_us(e.__traceback__)
+        sys.excepthook(type(e), e, e.__traceback__)
+        raise SystemExit(130 if isinstance(e, KeyboardInterrupt) else 1) from None
+
+
 def _execute(code: CodeType, names: dict[str, Any]) -> None:
     exec(code, names)
 
 
-def without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
+def _without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """The part of a traceback that is the program's."""
     folder = os.path.dirname(os.path.abspath(__file__))
     while traceback is not None and os.path.dirname(os.path.abspath(traceback.tb_frame.f_code.co_filename)) == folder:
@@ -58,13 +73,5 @@ def install() -> None:
         raise RuntimeError("frit.install() is for scripts that are run by themselves, in a statement of their own")
     if not _membrane.works:
         return
-    code = _rest(names["__file__"], frame.f_lineno)
-    try:
-        execute(code, names, CallStats())
-    except SystemExit:
-        raise
-    except BaseException as e:
-        e.__traceback__ = without_us(e.__traceback__)
-        sys.excepthook(type(e), e, e.__traceback__)
-        raise SystemExit(130 if isinstance(e, KeyboardInterrupt) else 1) from None
+    run_program(_rest(names["__file__"], frame.f_lineno), names, CallStats())
     raise SystemExit(0)

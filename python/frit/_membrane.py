@@ -6,7 +6,7 @@ argument. Behind each instruction that brings in such a value the function's cod
 an array (the one of its memory) and any other value itself. What it stores where others may look goes through
 `LEAVES[value]`, which is the array again where one stands behind the tensor. What it calls comes from `CALLED[value]`: a
 function of ours, or what lets others see arrays; what it formats passes `SHOWN[value]`, and `POWER[a, b]` is a ** b
-(csrc/bind/accelerate/crossing.c).
+(csrc/bind/accelerate/crossing_type.c).
 
 A function gets such code in its place, once, when an accelerated call meets it or an object of its class: methods,
 operators, properties, callbacks and generators need nothing else, however they are called. Outside of accelerated calls
@@ -31,8 +31,8 @@ from ._outside import adopted, is_outside, others
 
 _ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME = map(
     _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name"))
-_UNPACKS, _STORES_GLOBAL, _STORES_CELL, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS, _ITERABLE = map(
-    _bytecode.of, ("unpack", "setglobal", "setcell", "setattr", "setitem", "resume", "contains", "format", "iterable"))
+_UNPACKS, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS, _ITERABLE = map(
+    _bytecode.of, ("unpack", "setattr", "setitem", "resume", "contains", "format", "iterable"))
 _JOINED = named("joined")
 _POWERS = _bytecode.operators("**")
 _NEVER = frozenset({"frit", "numpy"})
@@ -119,7 +119,7 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
 
 def _may_round(code: CodeType, names: dict[str, Any]) -> bool:
     """Whether a code calls by name what frit rounds otherwise than NumPy. (What comes by other ways is seen when it is called:
-    csrc/bind/accelerate/crossing.c.)"""
+    csrc/bind/accelerate/called.c.)"""
     for this in _bytecode.decode(code):
         if this[1] == _bytecode.BINARY_OP and this[2] in _POWERS:
             return True
@@ -187,7 +187,7 @@ def _functions(what: Any) -> Iterator[FunctionType]:
         yield from _functions(wrapped)
 
 
-_USERS, _OTHERS, _UNTOLD = range(3)     # (csrc/bind/accelerate/crossing.c: enum whose)
+_USERS, _OTHERS, _UNTOLD = range(3)     # (csrc/bind/accelerate/crossing.h: enum fr_whose)
 
 
 def prepare(what: Any) -> int:

@@ -167,12 +167,6 @@ all_simple(PyObject *result)
     return true;
 }
 
-static uint64_t
-minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
-{
-    return a > b ? a - b : 0;
-}
-
 static Py_ssize_t
 n_named(PyObject *names)
 {
@@ -331,9 +325,9 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     struct fr_call_counters after;
 
     fr_info_call_counters(&after);
-    stats->kernels = minus(after.n_kernels, before->n_kernels);
-    stats->fallbacks = minus(after.n_fallbacks, before->n_fallbacks);
-    stats->syncs = minus(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
+    stats->kernels = fr_info_since(after.n_kernels, before->n_kernels);
+    stats->fallbacks = fr_info_since(after.n_fallbacks, before->n_fallbacks);
+    stats->syncs = fr_info_since(raised ? after.n_syncs : body->n_syncs, before->n_syncs); /* the one at the end is none */
     stats->calls++;
     f->is_planned = fr_eval_had_plan();
     if (after.n_nodes - before->n_nodes > f->n_operations)

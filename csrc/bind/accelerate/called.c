@@ -317,6 +317,12 @@ plain_method(PyObject *array, PyObject *name)
     return value;
 }
 
+static PyObject *
+power_of(PyObject *a, PyObject *b, bool in_place)
+{
+    return in_place ? PyNumber_InPlacePower(a, b, Py_None) : PyNumber_Power(a, b, Py_None);
+}
+
 /* a ** b, or in place, in a plain call: of arrays it is frit's. */
 static PyObject *
 plain_power(PyObject *a, PyObject *b, bool in_place)
@@ -327,12 +333,7 @@ plain_power(PyObject *a, PyObject *b, bool in_place)
     if (of && !t && !PyErr_ExceptionMatches(PyExc_TypeError))
         return NULL;
     PyErr_Clear();
-    if (t && of == a)
-        result = in_place ? PyNumber_InPlacePower(t, b, Py_None) : PyNumber_Power(t, b, Py_None);
-    else if (t)
-        result = PyNumber_Power(a, t, Py_None);
-    else
-        result = in_place ? PyNumber_InPlacePower(a, b, Py_None) : PyNumber_Power(a, b, Py_None);
+    result = !t ? power_of(a, b, in_place) : of == a ? power_of(t, b, in_place) : power_of(a, t, false);
     if (result && result == t && in_place)
         Py_SETREF(result, Py_NewRef(a));
     Py_XDECREF(t);
@@ -350,9 +351,7 @@ fr_called_power(PyObject *two, bool in_place)
     }
     a = PyTuple_GET_ITEM(two, 0);
     b = PyTuple_GET_ITEM(two, 1);
-    if (fr_membrane_is_plain)
-        return plain_power(a, b, in_place);
-    return in_place ? PyNumber_InPlacePower(a, b, Py_None) : PyNumber_Power(a, b, Py_None);
+    return fr_membrane_is_plain ? plain_power(a, b, in_place) : power_of(a, b, in_place);
 }
 
 /* `x` was not found by a name in a module. */

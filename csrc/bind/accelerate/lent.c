@@ -17,6 +17,13 @@ FR_THREAD_LOCAL uint64_t fr_membrane_n_large;
 
 static FR_THREAD_LOCAL struct fr_lent table;
 
+/* Whether a tensor stands for the array: not where it stays one, or was noted as one. */
+static bool
+has_tensor(const struct fr_loan *l)
+{
+    return l->tensor && l->tensor != l->array;
+}
+
 static uint32_t
 slot_of(const struct fr_lent *t, const PyObject *array)
 {
@@ -53,9 +60,9 @@ sweep(struct fr_lent *t)
     for (int k = 0; k < t->n; k++) {
         struct fr_loan l = t->loan[k];
 
-        if (l.tensor == l.array ? Py_REFCNT(l.array) == 1
-                                : l.tensor && Py_REFCNT(l.tensor) == 1 && Py_REFCNT(l.array) == 1 && fr_share_is_idle(l.tensor)) {
-            if (l.tensor != l.array)
+        if (l.tensor && Py_REFCNT(l.array) == 1 &&
+            (!has_tensor(&l) || (Py_REFCNT(l.tensor) == 1 && fr_share_is_idle(l.tensor)))) {
+            if (has_tensor(&l))
                 fr_loans_end(&l, 1);
             Py_DECREF(l.array);
         } else {
@@ -102,7 +109,7 @@ static bool
 meets(PyObject *array, bool staying)
 {
     for (int k = 0; k < table.n && (!staying || table.n_staying + table.n_noted); k++)
-        if ((!table.loan[k].tensor || table.loan[k].tensor == table.loan[k].array) == staying && fr_share_meet(table.loan[k].array, array))
+        if (has_tensor(&table.loan[k]) != staying && fr_share_meet(table.loan[k].array, array))
             return true;
     return false;
 }
@@ -115,7 +122,7 @@ end_meeting(PyObject *array)
     struct fr_err err;
 
     for (int k = 0; k < table.n; k++)
-        if (table.loan[k].tensor && table.loan[k].tensor != table.loan[k].array && fr_share_meet(table.loan[k].array, array)) {
+        if (has_tensor(&table.loan[k]) && fr_share_meet(table.loan[k].array, array)) {
             fr_share_reshape(table.loan[k].array, table.loan[k].tensor);
             if (fr_errors_check(fr_share_give_back(table.loan[k].tensor, true, &err), &err) < 0)
                 return -1;
@@ -264,25 +271,34 @@ fr_lent_resume(void)
 }
 
 static bool
+is_loan(PyObject *tensor)
+{
+    return fr_object(tensor)->end == FR_END_LOAN || fr_object(tensor)->end == FR_END_LOAN_RESHAPED;
+}
+
+static bool
 is_busy(const struct fr_loan *l)
 {
-    uint8_t end = l->tensor && l->tensor != l->array ? fr_object(l->tensor)->end : FR_END_NOTHING;
+    return has_tensor(l) && is_loan(l->tensor) && !fr_share_is_idle(l->tensor);
+}
 
-    return (end == FR_END_LOAN || end == FR_END_LOAN_RESHAPED) && !fr_share_is_idle(l->tensor);
+/* Computes what is stored into the memory of a loan and what reads it. */
+static fr_status
+open_loan(PyObject *tensor, struct fr_err *err)
+{
+    struct fr_storage *s = fr_of(tensor)->storage;
+    fr_status          st = fr_storage_reclaim(s, true, err);
+
+    fr_storage_lend(s);
+    return st;
 }
 
 bool
 fr_lent_open(PyObject *tensor)
 {
-    struct fr_storage *s = fr_of(tensor)->storage;
-    struct fr_err      err;
-    fr_status          st;
+    struct fr_err err;
 
-    if (fr_object(tensor)->end != FR_END_LOAN && fr_object(tensor)->end != FR_END_LOAN_RESHAPED)
-        return true;
-    st = fr_storage_reclaim(s, true, &err);
-    fr_storage_lend(s);
-    return fr_errors_check(st, &err) == 0;
+    return !is_loan(tensor) || fr_errors_check(open_loan(tensor, &err), &err) == 0;
 }
 
 bool
@@ -312,10 +328,8 @@ fr_lent_settle(void)
         if (is_busy(&table.loan[k]))
             busy[n++] = table.loan[k];
     st = fr_loans_eval(busy, n, NULL, false, &err);
-    for (int i = 0; i < n && st == FR_OK; i++) {
-        st = fr_storage_reclaim(fr_of(busy[i].tensor)->storage, true, &err);
-        fr_storage_lend(fr_of(busy[i].tensor)->storage);
-    }
+    for (int i = 0; i < n && st == FR_OK; i++)
+        st = open_loan(busy[i].tensor, &err);
     if (busy != few)
         fr_free(busy);
     return fr_errors_check(st, &err) == 0;
@@ -337,7 +351,7 @@ fr_lent_loans(int *n_lent)
     int n = 0;
 
     for (int k = 0; k < table.n; k++)
-        if (table.loan[k].tensor && table.loan[k].tensor != table.loan[k].array) {
+        if (has_tensor(&table.loan[k])) {
             struct fr_loan l = table.loan[k];
 
             table.loan[k] = table.loan[n];

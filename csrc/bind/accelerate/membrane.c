@@ -130,12 +130,6 @@ run(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
     return result;
 }
 
-static uint64_t
-minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
-{
-    return a > b ? a - b : 0;
-}
-
 /* With arrays as they are. */
 static PyObject *
 run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
@@ -202,9 +196,9 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     fr_call_end();
     Py_XDECREF(all);
     fr_info_call_counters(&after);
-    stats->kernels = minus(after.n_kernels, before.n_kernels);
-    stats->fallbacks = minus(after.n_fallbacks, before.n_fallbacks);
-    stats->syncs = minus(body.n_syncs, before.n_syncs); /* the one at the end is none */
+    stats->kernels = fr_info_since(after.n_kernels, before.n_kernels);
+    stats->fallbacks = fr_info_since(after.n_fallbacks, before.n_fallbacks);
+    stats->syncs = fr_info_since(body.n_syncs, before.n_syncs); /* the one at the end is none */
     stats->calls++;
     if (outermost && fr_call_depth == 0)
         fr_plain_judge(habit, &before, &after, became_plain);

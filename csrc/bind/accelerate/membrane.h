@@ -69,7 +69,7 @@ PyObject *fr_membrane_call(PyObject *function, struct fr_call_stats *, struct fr
                            PyObject *names, PyObject *describe);
 extern PyMethodDef fr_membrane_methods[], fr_crossing_methods[];
 
-/* ---- crossing.c */
+/* ---- crossing.c, called.c, whose.c, crossing_type.c */
 int       fr_crossing_init(PyObject *module);
 /* What comes from elsewhere, as the functions of this call have it: a new reference. */
 PyObject *fr_crossing_comes(PyObject *);

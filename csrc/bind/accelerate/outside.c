@@ -374,10 +374,8 @@ static bool
 settle(PyObject *func, fr_args args, Py_ssize_t n)
 {
     PyObject *of = PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
+    bool          is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0, leads;
     struct fr_err err;
-    bool      is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
-
-    bool leads = of && starts_threads(Py_TYPE(of));
 
     if (!fr_membrane_is_active)
         return true;
@@ -387,8 +385,9 @@ settle(PyObject *func, fr_args args, Py_ssize_t n)
         return true;
     if (!fr_lent_settle())
         return false;
-    for (Py_ssize_t i = 0; i < n; i++)
-        leads = leads || leads_on(args[i]);
+    leads = of && starts_threads(Py_TYPE(of));
+    for (Py_ssize_t i = 0; i < n && !leads; i++)
+        leads = leads_on(args[i]);
     if (!leads)
         return true;
     /* What has been stored where others may look, all in one plan. */

@@ -7,12 +7,6 @@
 #include "base/ways.h"
 #include "bind/numpy/npy.h"
 
-static uint64_t
-minus(uint64_t a, uint64_t b) /* the counters may have been reset meanwhile */
-{
-    return a > b ? a - b : 0;
-}
-
 enum {
     LARGE = 1 << 16, /* elements of an argument: with more a call is never plain */
     LOOK_AFTER = 64, /* plain calls to see whether that is still right, and then after 8 times as many */
@@ -31,7 +25,7 @@ was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b)
     uint64_t lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks, nodes = b->n_nodes - a->n_nodes;
     uint64_t arrays = b->n_arrays - a->n_arrays, numbers = nodes > arrays ? nodes - arrays : 0;
 
-    uint64_t plans = minus(b->n_plans, a->n_plans), evals = minus(b->n_evals, a->n_evals) + 1;
+    uint64_t plans = fr_info_since(b->n_plans, a->n_plans), evals = fr_info_since(b->n_evals, a->n_evals) + 1;
 
     return (lost >= LOST || nodes >= (uint64_t)fr_tune.plain_nodes) &&
            TRACED * nodes + PLANNED * nodes * plans / evals + (uint64_t)fr_tune.needed_10ns * lost >

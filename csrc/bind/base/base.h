@@ -103,6 +103,11 @@ struct fr_call_counters {
     uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes, n_elems, n_arrays, n_plans, n_evals;
 };
 void      fr_info_call_counters(struct fr_call_counters *);
+static inline uint64_t
+fr_info_since(uint64_t now, uint64_t before) /* the counters may have been reset meanwhile */
+{
+    return now > before ? now - before : 0;
+}
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_syncs(void);              /* a dict */
