@@ -56,15 +56,7 @@ held_roots(fr_ref **out, int *n, size_t more, struct fr_err *err)
 
     if (!roots)
         return fr_no_memory(err, "the list of pending nodes");
-    *n = 0;
-    for (fr_ref id = 1, left = fr_nodes_pending; left > 0; id++) {
-        FR_ASSERT(id < fr_nodes_cap); /* as many are pending as are counted */
-        if (fr_nodes[id].op != FR_N_OPS && fr_node_computes(&fr_nodes[id])) {
-            left--;
-            if (fr_nodes[id].held)
-                roots[(*n)++] = id;
-        }
-    }
+    *n = fr_gather_held(roots);
     *out = roots;
     return FR_OK;
 }
@@ -370,8 +362,8 @@ fr_eval_each(const fr_ref *roots, int n, struct fr_err *err)
 fr_status
 fr_eval_all(struct fr_err *err)
 {
-    fr_ref   *roots;
-    int       n;
+    fr_ref   *roots = NULL;
+    int       n = 0;
     fr_status st;
 
     if (fr_nodes_pending == 0)
@@ -386,8 +378,8 @@ fr_eval_all(struct fr_err *err)
 fr_status
 fr_eval_readers(const struct fr_storage *s, struct fr_err *err)
 {
-    fr_ref   *roots;
-    int       n;
+    fr_ref   *roots = NULL;
+    int       n = 0;
     fr_status st;
 
     if (!fr_node_computes(&fr_nodes[s->node]) && fr_nodes[s->node].refs == 1)

@@ -106,28 +106,66 @@ order_behind(struct fr_gathered *z, const fr_ref *roots, int n_roots, struct fr_
     return FR_OK;
 }
 
+/* The pending node that was born with this number; 0: none. */
+static fr_ref
+born_with(uint32_t seq)
+{
+    fr_ref                id = fr_born[seq % FR_MAX_BORN];
+    const struct fr_node *n = &fr_nodes[id];
+
+    return n->seq == seq && n->op != FR_N_OPS && fr_node_computes(n) ? id : 0;
+}
+
 /* Everything that is pending, in order of birth; false if too much has been born since the oldest of them. */
 static bool
 order_pending(struct fr_gathered *z)
 {
     uint64_t n_born = fr_nodes_made - fr_born_from;
     uint32_t n = 0, from = (uint32_t)fr_born_from, to = (uint32_t)fr_nodes_made;
+    fr_ref   id;
 
     if (n_born > FR_MAX_BORN || n_born > 4 * (uint64_t)fr_nodes_pending + 64 ||
         !FR_GROW(z->order, z->cap_order, n_born))
         return false;
-    for (uint32_t seq = from; seq != to; seq++) {
-        fr_ref                id = fr_born[seq % FR_MAX_BORN];
-        const struct fr_node *node = &fr_nodes[id];
-
-        if (node->seq != seq || node->op == FR_N_OPS || !fr_node_computes(node))
-            continue;
-        z->order[n++] = id;
-    }
+    for (uint32_t seq = from; seq != to; seq++)
+        if ((id = born_with(seq)))
+            z->order[n++] = id;
     if (n > 0)
         fr_born_from += fr_nodes[z->order[0]].seq - from;
     z->n_order = (int)n;
     return n == fr_nodes_pending;
+}
+
+int
+fr_gather_held(fr_ref *out)
+{
+    uint64_t n_born = fr_nodes_made - fr_born_from;
+    uint32_t from = (uint32_t)fr_born_from, to = (uint32_t)fr_nodes_made, left = fr_nodes_pending;
+    fr_ref   id;
+    int      n = 0;
+
+    if (n_born <= FR_MAX_BORN) { /* all that is pending is among them, and the oldest where they begin from then on */
+        while (from != to && !born_with(from))
+            from++;
+        fr_born_from += from - (uint32_t)fr_born_from;
+        for (; left > 0 && from != to; from++)
+            if ((id = born_with(from))) {
+                left--;
+                if (fr_nodes[id].held)
+                    out[n++] = id;
+            }
+        FR_ASSERT(left == 0);
+        return n;
+    }
+    for (id = 1; left > 0; id++) {
+        FR_ASSERT(id < fr_nodes_cap); /* as many are pending as are counted */
+        if (fr_nodes[id].op != FR_N_OPS && fr_node_computes(&fr_nodes[id])) {
+            left--;
+            if (fr_nodes[id].held)
+                out[n++] = id;
+        }
+    }
+    return n;
 }
 
 /* Stores must land in this very memory. */

@@ -74,6 +74,8 @@ enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_K
 fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, struct fr_err *);
 /* Only this node, whose arguments have been computed. */
 fr_status fr_gather_node(struct fr_gathered *, fr_ref, struct fr_err *);
+/* Every pending node that Python holds; there is room for fr_nodes_pending. Returns how many. */
+int       fr_gather_held(fr_ref *out);
 /* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */
 fr_status fr_gather_readers(struct fr_gathered *, const fr_ref *what, int n_what, fr_ref *roots,
                             int *n_roots, struct fr_err *);
