@@ -10,7 +10,7 @@ The sources are plain C11, so the build is a list of objects rather than setupto
 
 Objects are compiled in parallel and again only when their command or a file they include changed.
 Settings: CC, CFLAGS, FRIT_DEBUG_BUILD=1 (-O1 -g and assertions), FRIT_SANITIZE=address,undefined,
-FRIT_WERROR=1, FRIT_BUILD_JOBS=n, FRIT_SOURCE=dir (another csrc, for tests that change a copy).
+FRIT_WERROR=1, FRIT_SYMBOLS=1 (for perf), FRIT_BUILD_JOBS=n, FRIT_SOURCE=dir (another csrc, for tests that change a copy).
 """
 import glob
 import hashlib
@@ -147,7 +147,7 @@ class Build:
             with open(stamp) as f:
                 if f.read() == names:
                     return
-        strip = [] if DEBUG or SANITIZE else ["-s"]
+        strip = [] if DEBUG or SANITIZE or os.environ.get("FRIT_SYMBOLS") else ["-s"]
         sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
         run([*self.cc, "-o", target + ".new", *objects, *extra, *strip, *sanitize,
              "-Wl,--gc-sections", *shlex.split(os.environ.get("LDFLAGS", "")), "-lm", "-lpthread",

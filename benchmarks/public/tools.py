@@ -85,8 +85,9 @@ def missing(name):
 def without_plots():
     without("matplotlib", "matplotlib.pyplot", "matplotlib.animation", "matplotlib.gridspec", "matplotlib.table",
             "matplotlib.colors", "matplotlib.cm", "mpl_toolkits", "mpl_toolkits.mplot3d", "tqdm", "pylab")
-    sys.modules["tqdm"].trange = range
-    sys.modules["tqdm"].tqdm = lambda of, *args, **kwargs: of
+    tqdm = importlib.import_module("tqdm")
+    tqdm.trange = range
+    tqdm.tqdm = lambda of, *args, **kwargs: of
 
 
 def _tree(path):
