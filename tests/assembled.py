@@ -17,24 +17,41 @@ NOP = bytecode.OP["NOP"], 0
 APART = bytecode.of("constant", "local", "locals", "global", "attribute", "store", "operator", "item", "build", "setattr")
 
 
+class Turns:
+    """True every other time."""
+    is_true = False
+
+    def __bool__(self):
+        self.is_true = not self.is_true
+        return self.is_true
+
+
 def moved(code, before):
     if before == 0:
         return doubled(code)
     changes = {at: [NOP] * before + [assemble.SAME, NOP] for at, op, _ in bytecode.decode(code) if op in APART}
     consts = tuple(moved(c, before) if isinstance(c, types.CodeType) else c for c in code.co_consts)
-    return assemble.replace(code, changes, consts)
+    return assemble.replace(code, changes, consts)[0]
 
 
 def doubled(code):
-    """Functions that run what they were, behind what would raise."""
+    """Functions that are there twice, and go on in the other copy at half of the turns of their loops."""
     resumed = [at for at, op, arg in bytecode.decode(code) if op in bytecode.of("resume") and arg == 0]
     consts = tuple(doubled(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     if code.co_flags & 0x2a0 or not resumed:
         return code.replace(co_consts=consts)
-    changes = {at: [(bytecode.LOAD_CONST, len(consts)), (bytecode.OP["POP_TOP"], 0), assemble.SAME]
-               for at, op, _ in bytecode.decode(code) if op in APART}
-    check = [(bytecode.LOAD_CONST, len(consts)), bytecode.JUMP_UNLESS_NONE]
-    return assemble.replace(code, changes, (*consts, 1), 1, (resumed[0], check))
+    n, first, second = len(consts), {}, {}
+    there = bytecode.jump_if(n, assemble.THERE)
+    back = bytecode.jump_if(n, assemble.HERE) + bytecode.jump_back(assemble.THERE)
+    for at, op, _ in bytecode.decode(code):
+        if op in APART:
+            first[at] = [(bytecode.LOAD_CONST, n), (bytecode.OP["POP_TOP"], 0), assemble.SAME]
+        elif op in bytecode.LOOPS:
+            first[at], second[at] = there + [assemble.SAME], back + [assemble.SAME]
+    first[resumed[0]] = [assemble.SAME] + there
+    new, begins = assemble.replace(code, first, (*consts, Turns()), 1, (resumed[0], second))
+    assert len(code.co_code) < begins < len(new.co_code) - len(code.co_code) // 2
+    return new
 
 
 def module(name, before):
@@ -72,7 +89,7 @@ def results():
 
 def same(code):
     """Without changes a code object is as it was, to the byte where its jumps and exceptions are concerned."""
-    new = assemble.replace(code, {})
+    new, _ = assemble.replace(code, {})
     return ((new.co_code, new.co_exceptiontable) == (code.co_code, code.co_exceptiontable)
             and list(new.co_positions()) == list(code.co_positions())
             and all(same(c) for c in code.co_consts if isinstance(c, types.CodeType)))

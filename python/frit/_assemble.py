@@ -12,6 +12,7 @@ from typing import Any
 from ._bytecode import BACKWARD, CACHES, JUMPS, OP, decode
 
 SAME = -1, 0            # of a replacement: the instruction that stood there
+HERE, THERE = -1, -2    # instead of a jump's argument: it leads to SAME; to the same place in the other copy, see replace()
 
 _EXTENDED_ARG = OP["EXTENDED_ARG"]
 _LONGEST = 8                    # code units that one entry of the lines is for
@@ -22,11 +23,12 @@ _DELTA_FIRST = 13, 14           # the first number says it, or they are on the s
 class _Unit:
     """An instruction: of the old code at `start` (in code units), or a new one."""
 
-    __slots__ = ("op", "arg", "start", "target", "at", "width", "n_caches")
+    __slots__ = ("op", "arg", "start", "target", "to", "at", "width", "n_caches")
 
     def __init__(self, op: int, arg: int, start: int) -> None:
         self.op, self.arg, self.start = op, arg, start      # start: where its prefixes begin; of the one that it stands for
-        self.target = -1        # of a jump: where the old code has what it leads to
+        self.target = -1        # of a jump: where the old code has what it leads to,
+        self.to: _Unit | None = None    # and what that is
         self.at = 0             # where the new code has it
         self.width = 1 if arg <= 0xff else 2 if arg <= 0xffff else 3 if arg <= 0xffffff else 4     # without its caches
         self.n_caches = CACHES[op]
@@ -51,8 +53,8 @@ def _units(code: CodeType) -> Iterator[tuple[int, _Unit]]:
 
 def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
     """Gives every instruction its place and every jump its length; returns where the old places have gone. (Those of the
-    second time, see replace(), come behind those of the first.)"""
-    jumps = [u for u in units if u.target >= 0]
+    second copy, see replace(), come behind those of the first.)"""
+    jumps = [(u, u.to) for u in units if u.to is not None]
     while True:
         where, at = [-1] * (n_old + 1), 0
         for u in units:
@@ -62,9 +64,9 @@ def _settle(units: Sequence[_Unit], n_old: int) -> list[int]:
             at += u.width + u.n_caches
         where[n_old] = at
         grown = False
-        for u in jumps:
+        for u, to in jumps:
             after = u.at + u.width + u.n_caches
-            u.arg = after - where[u.target] if u.op in BACKWARD else where[u.target] - after
+            u.arg = after - to.at if u.op in BACKWARD else to.at - after
             wanted = 1 if u.arg <= 0xff else 2 if u.arg <= 0xffff else 3
             grown, u.width = grown or wanted > u.width, max(wanted, u.width)
         if not grown:
@@ -171,34 +173,68 @@ def _back(table: bytes, first: int) -> bytes:
     return bytes(out)
 
 
-def replace(code: CodeType, changes: Mapping[int, Sequence[tuple[int, int]]], consts: tuple[Any, ...] | None = None,
-            more_stack: int = 0, twice: tuple[int, Sequence[tuple[int, int]]] | None = None) -> CodeType:
+Changes = Mapping[int, Sequence[tuple[int, int]]]
+
+
+def _changed(old: Sequence[tuple[int, _Unit]], changes: Changes) -> tuple[list[_Unit], dict[int, int]]:
+    """The instructions of a copy, and the number in it of each old one that is still there, by its offset."""
+    units: list[_Unit] = []
+    same: dict[int, int] = {}
+    for offset, unit in old:
+        for new in changes.get(offset, (SAME,)):
+            if new is SAME:
+                same[offset] = len(units)
+            units.append(unit if new is SAME else _Unit(new[0], max(new[1], 0), unit.start))
+            if new[1] < 0:
+                units[-1].target, units[-1].arg, units[-1].width = new[1] - 1, offset, 1
+    return units, same
+
+
+def _lead(copies: Sequence[tuple[list[_Unit], dict[int, int]]]) -> None:
+    """Gives each jump the instruction that it leads to."""
+    first: dict[int, _Unit] = {}
+    for units, _ in copies:
+        for u in units:
+            first.setdefault(u.start, u)
+    for i, (units, same) in enumerate(copies):
+        there, same_there = copies[i - 1]
+        for k, u in enumerate(units):
+            if u.target >= 0:
+                u.to = first[u.target]
+            elif u.target == HERE - 1:
+                u.to = units[same[u.arg]]
+            elif u.target == THERE - 1:
+                u.to = there[same_there[u.arg] + (k > same[u.arg])]
+
+
+def replace(code: CodeType, changes: Changes, consts: tuple[Any, ...] | None = None, more_stack: int = 0,
+            again: tuple[int, Changes] | None = None) -> tuple[CodeType, int]:
     """`code` with other instructions, (opcode, argument), in the place of those at some offsets, of which SAME is the old
     one; jumps that led to it lead to the first of them. They are on its line, and among what is caught where it was. The
-    new ones must not jump, and need `more_stack` places on the stack at most. Some instructions look at the next one, or
-    skip it (FOR_ITER, YIELD_VALUE, the calls of 3.11): nothing may come between these.
+    new ones need `more_stack` places on the stack at most. Some instructions look at the next one, or skip it (FOR_ITER,
+    YIELD_VALUE, the calls of 3.11): nothing may come between these.
 
-    `twice`: (offset, instructions) behind the instruction at that offset, the last of which is a jump; it leads to what
-    follows as it was, which is there a second time."""
-    n_old, units, again = len(code.co_code) // 2, [], []
+    `again`: (offset, changes) for a second copy of what follows the instruction there, behind the first. New jumps, whose
+    argument is THERE, lead to where they stand in the other copy: to SAME from before it, and behind it from behind.
+    Returns with the code the offset at which the second copy begins, or what is behind it would."""
+    n_old = len(code.co_code) // 2
+    old = list(_units(code))
+    copies = [_changed(old, changes)]
     first = n_old
-    for offset, unit in _units(code):
-        if unit.start >= first:
-            again.append(unit.later(n_old + 1))
-        instead = [unit if new is SAME else _Unit(*new, unit.start) for new in changes.get(offset, (SAME,))]
-        if twice is not None and offset == twice[0]:
-            first = offset // 2 + 1 + unit.n_caches
-            instead[1:1] = check = [_Unit(*new, unit.start) for new in twice[1]]
-            check[-1].target, check[-1].width = n_old, 1
-        units += instead
-    if twice is not None:       # jumps lead there, with an instruction on the line where the first time began
-        units += [_Unit(OP["NOP"], 0, n_old), *again]
-    where = _settle(units, n_old if twice is None else 2 * n_old + 1)
+    if again is not None:       # with an instruction on the line where the first copy began
+        begins = next(k for k, (offset, _) in enumerate(old) if offset == again[0])
+        first = old[begins + 1][1].start
+        later = [(offset, u.later(n_old + 1)) for offset, u in old[begins + 1:]]
+        copies.append(_changed([(again[0], _Unit(OP["NOP"], 0, n_old)), *later], again[1]))
+    _lead(copies)
+    units = [u for copy, _ in copies for u in copy]
+    where = _settle(units, n_old if again is None else 2 * n_old + 1)
     exceptions, lines = _exceptions(code.co_exceptiontable, where), _lines(code.co_linetable, where)
-    if twice is not None:
+    if again is not None:
         second = where[n_old + 1:]
         exceptions += _exceptions(code.co_exceptiontable, second, first)
         lines += _back(code.co_linetable, first) + _lines(code.co_linetable, second, first)
-    return code.replace(
+    new = code.replace(
         co_code=_encode(units), co_consts=code.co_consts if consts is None else consts, co_exceptiontable=exceptions,
         co_linetable=lines, co_stacksize=code.co_stacksize + more_stack)
+    return new, 2 * where[n_old]

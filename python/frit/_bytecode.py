@@ -147,12 +147,13 @@ def operators(*symbols: str) -> frozenset[int]:
 
 
 SUBSCRIPTS = operators("[]")
-JUMP_UNLESS_NONE = OP.get("POP_JUMP_FORWARD_IF_NOT_NONE", OP.get("POP_JUMP_IF_NOT_NONE", -1)), 0
+_JUMP_IF = OP.get("POP_JUMP_FORWARD_IF_TRUE", OP.get("POP_JUMP_IF_TRUE", -1))
 
 # ---- instructions
 
 JUMPS = frozenset(dis.hasjrel)
 BACKWARD = frozenset(op for op in dis.hasjrel if "BACKWARD" in dis.opname[op])
+LOOPS = frozenset(op for op in BACKWARD if "NO_INTERRUPT" not in dis.opname[op])    # where a loop turns
 _table: Any = getattr(opcode, "_inline_cache_entries", {})
 CACHES = [_table.get(name, 0) if isinstance(_table, dict) else (_table[op] if op < len(_table) else 0)
           for op, name in enumerate(dis.opname)]     # code units behind an instruction
@@ -187,6 +188,11 @@ def tree(code: CodeType) -> list[CodeType]:
         found.append(code)
         todo += [c for c in code.co_consts if isinstance(c, CodeType)]
     return found
+
+
+def labels(listed: Iterable[Instruction]) -> set[int]:
+    """The offsets to which jumps lead."""
+    return {jumps_to(this) for this in listed if this[1] in JUMPS}
 
 
 def is_jumped_to(code: CodeType, offset: int) -> bool:
@@ -457,9 +463,16 @@ def formatted(this: Instruction) -> int:
     return 2 if this[1] == OP.get("FORMAT_VALUE") and this[2] & 4 or this[1] == OP.get("FORMAT_WITH_SPEC") else 1
 
 
-def item_of_itself(index: int) -> Instead:
-    """`constant[constant]`"""
-    return [(LOAD_CONST, index), (LOAD_CONST, index), _SUBSCRIPT]
+def jump_if(index: int, to: int) -> Instead:
+    """A jump forward to `to` where a constant is true."""
+    return [(LOAD_CONST, index), *([(OP["TO_BOOL"], 0)] if "TO_BOOL" in OP else []), (_JUMP_IF, to)]
+
+
+def jump_back(to: int) -> Instead:
+    return [(OP["JUMP_BACKWARD"], to)]
+
+
+NOTHING_DONE: Instead = [(OP["NOP"], 0)]
 
 
 def item_of_two(index: int) -> Instead:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import gc
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -29,22 +30,27 @@ from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, Instead, is_attr
 from ._numpy import FACTS, named
 from ._outside import adopted, is_outside, others
 
-_ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME = map(
-    _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name"))
+_ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME, _CONSTANT = map(
+    _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name", "constant"))
 _UNPACKS, _SETS_ATTR, _SETS_ITEM, _RESUMES, _CONTAINS, _FORMATS, _ITERABLE = map(
     _bytecode.of, ("unpack", "setattr", "setitem", "resume", "contains", "format", "iterable"))
 _JOINED = named("joined")
 _POWERS = _bytecode.operators("**")
 _NEVER = frozenset({"frit", "numpy"})
+_PYTHONS = sys.stdlib_module_names | {"numpy"}
 _OPTIMIZED = 0x1                     # CO_OPTIMIZED: of a function, not of a module or a class
 _GENERATES = 0x20 | 0x80 | 0x200     # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _SAME: Instead = [_assemble.SAME]
 _methods: dict[str, Any] = {}
+_receivers: dict[str, Any] = {}
+_powers: dict[str, Any] = {}
+_plains: dict[int, Any] = {}        # id of a function of NumPy's -> what is called instead in a plain call, or itself
 
 # What looks into containers that it is given, or at objects: it gets arrays, and these as they are by then.
 _LOOKS = frozenset({"copy", "copyreg"})
-_BUILTINS_LOOK = frozenset("sum max min any all sorted set frozenset print repr str format hash divmod round pow abs bytes "
-                           "bytearray memoryview exec eval next".split())
+_BUILTINS_LOOK = frozenset("sum max min any all sorted set frozenset print repr str format hash bytes bytearray memoryview exec "
+                           "eval next".split())
+_BUILTINS_ASK = frozenset("abs divmod pow round".split())      # their argument's class
 # What may look, of modules that otherwise only hand on what they get: what is there is what it would be.
 _READS = frozenset("bisect collections dataclasses functools heapq itertools operator random".split())
 # What goes over its arguments, now or later.
@@ -60,30 +66,51 @@ _ROUNDS = frozenset(name for name, facts in FACTS.items() if not facts & {"plain
 _NAME_OF = {id(getattr(numpy, name)): name for name in (*_namespace.ours, *_namespace.conversions)}
 
 
+def _method(name: str) -> Any:
+    return _methods.setdefault(name, _core._Method(name))
+
+
+def _receiver(name: str) -> Any:
+    return _receivers.setdefault(name, _core._Receiver(name))
+
+
+def _power(code: CodeType, before: _bytecode.Instruction, this: _bytecode.Instruction, place: Callable[[Any], int],
+           out: dict[int, Instead], labels: set[int]) -> None:
+    """What stands instead of the power `this`. `labels`: where jumps lead."""
+    exponent = _bytecode.constant(code, before) if before[1] in _CONSTANT else None
+    in_place = this[2] in _bytecode.IN_PLACE
+    if isinstance(exponent, (int, float)) and not in_place and this[0] not in labels:
+        to = _powers.setdefault(repr(exponent), _core._To(exponent))
+        out[before[0]], out[this[0]] = _bytecode.NOTHING_DONE, _bytecode.item_of_top(place(to))
+    else:
+        out[this[0]] = _bytecode.item_of_two(place(_core.POWERED if in_place else _core.POWER))
+
+
 def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead]:
     """What stands instead of the instructions of `code` at these offsets. `place` gives a constant its number."""
     listed = _bytecode.decode(code)
     callees, merged = _bytecode.called_values(code, listed)
+    labels = _bytecode.labels(listed)
     out: dict[int, Instead] = {}
     come, leave, call = (_bytecode.item_of_top(place(x)) for x in (_core.COMES, _core.LEAVES, _core.CALLED))
     entered, suspends = False, code.co_flags & _GENERATES
 
     def deeper(crossing: Any, depth: int) -> Instead:
         return _bytecode.item_of_top(place(crossing), depth)
-    for this in listed:
+    for before, this in zip([_bytecode.NOTHING, *listed], listed):
         at, op, arg = this
         if op == LOAD_GLOBAL:
-            out[at] = _bytecode.load_global(this, deeper(_core.NAMED, 1) if at in callees else come)
+            out[at] = _bytecode.load_global(this, call if at in callees else come)
         elif at in callees:
-            out[at] = _SAME + (deeper(_core.NAMED, 1) if op in _NAME else call)
+            out[at] = _SAME + call
         elif is_attr(this, True):
             name = _bytecode.attr_name(code, this)
             if not name.startswith("__"):
-                out[at] = _bytecode.load_item(place(_methods.setdefault(name, _core._Method(name))))
+                out[at] = _bytecode.load_item(place(_method(name)))
         elif is_attr(this, False) and _bytecode.attr_name(code, this) in _JOINED:
-            out[at] = _SAME + deeper(_core.NAMED, 1)
+            out[at] = _SAME + call
         elif op == _bytecode.BINARY_OP and arg in _POWERS:
-            out[at] = _bytecode.item_of_two(place(_core.POWERED if arg in _bytecode.IN_PLACE else _core.POWER))
+            _power(code, before, this, place, out, labels)
         elif op in _CALL:
             out[at] = _SAME + deeper(_core.MADE, 1)
         elif (is_attr(this, False) or op == LOAD_DEREF or op in _NAME or op in _ITEM or op in _ITERATES or op in _ENTERS
@@ -115,31 +142,70 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
     return out
 
 
+def _plain_crossings(code: CodeType, place: Callable[[Any], int], names: dict[str, Any]) -> dict[int, Instead]:
+    """The same for the second copy, in which arrays come as they are: what is called is the user's, which gets its code, or
+    rounds otherwise than NumPy, or is known to do neither."""
+    listed = _bytecode.decode(code)
+    callees, merged = _bytecode.called_values(code, listed)
+    labels = _bytecode.labels(listed)
+    out: dict[int, Instead] = {}
+    chain: Any = None       # what the instruction before has loaded, where that is known
+
+    call = _bytecode.item_of_top(place(_core.CALLED))
+    for before, this in zip([_bytecode.NOTHING, *listed], listed):
+        at, op, arg = this
+        of, chain = chain, None
+        if op == LOAD_GLOBAL:
+            name = _bytecode.global_name(code, this)
+            value = names.get(name, vars(builtins).get(name, None))
+            if at in callees and not _is_harmless(value):
+                out[at] = _bytecode.load_global(this, call)
+            elif isinstance(value, types.ModuleType):
+                chain = value
+            elif isinstance(value, (FunctionType, type)) and not _is_harmless(value):   # somebody else may call it
+                out[at] = _bytecode.load_global(this, call)
+        elif op in _bytecode.LOADS_ATTRIBUTE:
+            name = _bytecode.attr_name(code, this)
+            value = getattr(of, name, None) if of is not None else None
+            known = of is not None and _is_harmless(value)
+            if is_attr(this, True) and not known and not name.startswith("__"):
+                if of is not None:
+                    out[at] = _bytecode.load_item(place(_method(name)))
+                else:
+                    out[at] = _bytecode.item_of_top(place(_receiver(name))) + _SAME
+            elif at in callees and not known:
+                out[at] = _SAME + call
+            elif isinstance(value, types.ModuleType):
+                chain = value
+        elif at in callees:
+            out[at] = _SAME + call
+        elif op == _bytecode.BINARY_OP and arg in _POWERS:
+            _power(code, before, this, place, out, labels)
+    for at in merged:
+        out[at] = call + out.get(at, _SAME)
+    return out
+
+
+def _is_harmless(value: Any) -> bool:
+    """Whether a callable is Python's or NumPy's, and is called as it is in plain calls."""
+    name = getattr(value, "__module__", None)
+    if id(value) in _namespace.functions:
+        return _plain(value, _namespace.functions[id(value)]) is value
+    if type(value) is FunctionType:
+        return False
+    return type(name) is str and (package := name.partition(".")[0]) in _PYTHONS and package not in adopted
+
+
 # ---- functions
 
-def _may_round(code: CodeType, names: dict[str, Any]) -> bool:
-    """Whether a code calls by name what frit rounds otherwise than NumPy. (What comes by other ways is seen when it is called:
-    csrc/bind/accelerate/called.c.)"""
-    for this in _bytecode.decode(code):
-        if this[1] == _bytecode.BINARY_OP and this[2] in _POWERS:
-            return True
-        if is_attr(this, True) or is_attr(this, False):
-            if _bytecode.attr_name(code, this) in _ROUNDS:
-                return True
-        elif this[1] == LOAD_GLOBAL:
-            name = _bytecode.global_name(code, this)
-            if _NAME_OF.get(id(names.get(name))) in _ROUNDS or name in _ROUNDS and not (name in names or hasattr(builtins, name)):
-                return True
-    return False
-
-
-# id of code that crosses -> (it, the code that was written, its _Enter or None)
-_ours: dict[int, tuple[CodeType, CodeType, Any]] = {}
+# id of code that crosses -> (it, the code that was written, the offset at which the second copy begins)
+_ours: dict[int, tuple[CodeType, CodeType, int]] = {}
 
 
 def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
-    """The code that crosses, and which outside of accelerated calls, and in plain ones if it calls nothing that rounds, goes on
-    with what was written, which is in it, too. `names`: the function's globals."""
+    """The code that crosses. Behind it is a second copy, in which only what is called does: it runs outside of accelerated
+    calls and in plain ones. At the beginning and wherever a loop turns, the code goes on in the copy that is right by then
+    (csrc/bind/accelerate/membrane.h). `names`: the function's globals."""
     consts = [crossing(c, names) if isinstance(c, CodeType) else c for c in code.co_consts]
     where: dict[int, int] = {}      # id of a constant -> its number
 
@@ -148,13 +214,20 @@ def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
         if index == len(consts):
             consts.append(new)
         return index
-    changes, twice, enter = _crossings(code, place), None, None
-    start = next((at for at, op, arg in _bytecode.decode(code) if op in _RESUMES and arg == 0), None)
-    if start is not None and code.co_flags & _OPTIMIZED and not code.co_flags & _GENERATES:
-        enter = _core._Enter(not _may_round(code, names))
-        twice = start, [*_bytecode.item_of_itself(place(enter)), _bytecode.JUMP_UNLESS_NONE]
-    new = _assemble.replace(code, changes, tuple(consts), 2, twice)
-    _ours[id(new)] = new, code, enter
+    changes, again = _crossings(code, place), None
+    listed = _bytecode.decode(code)
+    start = next((at for at, op, arg in listed if op in _RESUMES and arg == 0), None)
+    if start is not None and not code.co_flags & _GENERATES and (code.co_flags & _OPTIMIZED or code.co_name == "<module>"):
+        plain, enter = _plain_crossings(code, place, names), place(_core.ENTER)
+        leave = _bytecode.jump_if(enter, _assemble.THERE)
+        back = _bytecode.jump_if(enter, _assemble.HERE) + _bytecode.jump_back(_assemble.THERE)
+        for at, op, _ in listed:
+            if op in _bytecode.LOOPS:
+                changes[at], plain[at] = leave + changes.get(at, _SAME), back + plain.get(at, _SAME)
+        changes[start] = _SAME + leave + changes.get(start, _SAME)[1:]
+        again = start, plain
+    new, second = _assemble.replace(code, changes, tuple(consts), 2, again)
+    _ours[id(new)] = new, code, second
     return new
 
 
@@ -190,23 +263,70 @@ def _functions(what: Any) -> Iterator[FunctionType]:
 _USERS, _OTHERS, _UNTOLD = range(3)     # (csrc/bind/accelerate/crossing.h: enum fr_whose)
 
 
+def _is_named(value: Any, name: str) -> bool:
+    """Whether a function of a class's runs only where somebody loads it by its name: then it gets its code when that is seen."""
+    return type(value) in (FunctionType, staticmethod, classmethod) and not (name.startswith("__") and name.endswith("__"))
+
+
+def _is_led(what: type) -> bool:
+    """Whether others' code may call the functions of a class by their names, as a thread runs `run`."""
+    return any(is_outside(kind, "") or kind.__module__ not in ("abc", "typing") and kind.__module__.partition(".")[0] in _PYTHONS
+               for kind in what.__mro__[1:-1])
+
+
 def prepare(what: Any) -> int:
-    """Gives a function, or those of a class, code that crosses, if they are the user's. Says whose it is: of a class whose
-    objects are called by C, each may be anybody's."""
+    """Gives a function, or those of a class that run without being named, code that crosses, if they are the user's. Says
+    whose it is: of a class whose objects are called by C, each may be anybody's."""
     found: Iterator[FunctionType]
     if isinstance(what, type):
         if is_outside(what, ""):
             return _OTHERS
-        found = (f for kind in what.__mro__[:-1] for value in list(vars(kind).values())
-                 if not isinstance(value, type) for f in _functions(value))
+        found = (f for kind in what.__mro__[:-1] for name, value in list(vars(kind).items())
+                 if not isinstance(value, type) and (not _is_named(value, name) or _is_led(what)) for f in _functions(value))
     elif type(what) is FunctionType and not is_users(what) or type(what) is functools.partial and is_outside(what, ""):
         return _OTHERS
     else:
         found = _functions(what)
-    for f in found:
-        if id(f.__code__) not in _ours and is_users(f):
+    todo = [f for f in found if id(f.__code__) not in _ours and is_users(f)]
+    if todo:
+        collects = gc.isenabled()
+        gc.disable()        # of the many small objects that are made none stays
+        for f in todo:
+            _worlds.setdefault(id(f.__globals__), (f.__globals__, False))
             f.__code__ = crossing(f.__code__, f.__globals__)
+        if collects:
+            gc.enable()
     return _UNTOLD if isinstance(what, type) and type(getattr(what, "__call__", None)) is not FunctionType else _USERS
+
+
+# id of the globals of functions that have been prepared -> (these, whether they have been searched)
+_worlds: dict[int, tuple[dict[str, Any], bool]] = {}
+
+
+def search() -> None:
+    """Before arrays come as they are: what the user's modules have that may be called where nobody sees it, as operators and
+    properties are, and rounds otherwise than NumPy, gets its code."""
+    todo = [g for g, done in _worlds.values() if not done]
+    while todo:
+        names = todo.pop()
+        _worlds[id(names)] = names, True
+        for value in list(names.values()):
+            if isinstance(value, types.ModuleType):
+                of = vars(value)
+                if not is_outside(value, "") and value.__name__.partition(".")[0] not in _NEVER and id(of) not in _worlds:
+                    todo.append(of)
+            elif isinstance(value, type) and any(
+                    _may_round(f.__code__) for name, v in list(vars(value).items())
+                    if not (isinstance(v, type) or _is_named(v, name) or name in ("__init__", "__new__")) for f in _functions(v)):
+                prepare(value)
+
+
+def _may_round(code: CodeType) -> bool:
+    """Whether a code that has not been prepared names what frit rounds otherwise than NumPy."""
+    return id(code) not in _ours and any(
+        not _ROUNDS.isdisjoint(c.co_names) or not _POWERS.isdisjoint(c.co_code[1::2]) and any(
+            op == _bytecode.BINARY_OP and arg in _POWERS for _, op, arg in _bytecode.decode(c))
+        for c in _bytecode.tree(code))
 
 
 def _callables(what: Any) -> tuple[Any, Any]:
@@ -215,7 +335,15 @@ def _callables(what: Any) -> tuple[Any, Any]:
     ours = _namespace.functions.get(id(what))
     if ours is None:
         return _callable(what), what
-    return ours, _core.plain(ours) if _NAME_OF.get(id(what)) in _ROUNDS else what
+    return ours, _plain(what, ours)
+
+
+def _plain(what: Any, ours: Any) -> Any:
+    """What is called in a plain call instead of a function of NumPy's: ours where its bits are others, or it is sooner."""
+    if id(what) not in _plains:
+        facts = FACTS.get(_NAME_OF.get(id(what), ""), frozenset())
+        _plains[id(what)] = _core.plain(ours, None if "sooner" in facts or _NAME_OF.get(id(what)) in _ROUNDS else what)
+    return _plains[id(what)]
 
 
 def _callable(what: Any) -> Any:
@@ -230,6 +358,8 @@ def _callable(what: Any) -> Any:
         if _keeps(what):
             return _core.keeper(what)
     if getattr(builtins, name, None) is what:
+        if name in _BUILTINS_ASK:
+            return _core.asker(what)
         return _core.keeper(what) if name in _BUILTINS_KEEP else _core.outside(what) if name in _BUILTINS_LOOK else what
     if hasattr(what, "_implementation") and type(module) is str and module.partition(".")[0] == "numpy":
         return _core.reader(what)       # which asks tensors by __array_function__
@@ -276,5 +406,5 @@ def _self_test() -> bool:
         return False
 
 
+_core.set_crossing(_ours, prepare, search, _callables, (named("rounded") | named("sooner")) & named("attribute"))
 works = _bytecode.CAN_REWRITE and _self_test()
-_core.set_crossing(_ours, prepare, _callables, named("rounded") & named("attribute"))

@@ -11,6 +11,8 @@ which bits
     plain       an element-wise function with one right result, for real numbers
     exact       NumPy's bits: one right result, NumPy itself, or no arithmetic (_exact.py)
     rounded     frit's own, the same of a number and of an element
+which is sooner
+    sooner      frit, also for a few elements that are wanted at once
 what a closed function may do (_closed.py)
     attribute   read it, of arrays and of NumPy
     assigned    assign it, which writes into the array
@@ -55,9 +57,10 @@ _TABLE = (
     ("exact maker", "empty full ones zeros"),
     ("exact converter", "array asarray"),
     ("exact attribute",
-     "all any argmax argmin astype clip copy cumprod cumsum diagonal dot flatten mean nonzero prod ravel repeat reshape squeeze "
-     "std sum swapaxes take trace transpose var T itemsize mT nbytes strides dtype e eps euler_gamma finfo iinfo inf nan "
+     "astype copy diagonal dot flatten nonzero ravel repeat reshape squeeze "
+     "swapaxes take trace transpose T itemsize mT nbytes strides dtype e eps euler_gamma finfo iinfo inf nan "
      "ndarray newaxis pi tiny"),
+    ("exact attribute sooner", "all any argmax argmin clip cumprod cumsum mean prod std sum var"),
     ("exact attribute self", "fill"),
     ("exact attribute joined", "c_ mgrid ogrid r_"),
     ("exact attribute composed", "ndim size"),

@@ -301,7 +301,7 @@ class _Rewriter:
         for this in self.instructions(code):
             if is_attr(this, True) and (name := attr_name(code, this)) not in _FAMILIAR and not name.startswith("__"):
                 changes[this[0]] = _bytecode.load_item(place(self.methods.setdefault(name, _core._Method(name))))
-        return _assemble.replace(code, changes, tuple(consts), more_stack=1) if changed or changes else code
+        return _assemble.replace(code, changes, tuple(consts), more_stack=1)[0] if changed or changes else code
 
     def redirects_cell(self, f: types.FunctionType, name: str, as_module: bool,
                        is_called: Callable[[types.CodeType, Instruction], bool] | None = None) -> bool:

@@ -27,7 +27,7 @@ from . import _core, _membrane, _namespace
 from ._closed import closed
 from ._exact import exact
 from ._inside import inside
-from ._left import exchange
+from ._left import TENSORS, exchange
 from ._outside import adopt_module, outside
 from ._rewrite import Rewritten, rewrite
 
@@ -69,7 +69,7 @@ def _replace(pairs: list[tuple[Any, Any]], *values: Any) -> None:
     def shown(t: Any) -> Any:
         array = array_of.get(id(t))
         return array if array is not None else _core.shown(t)
-    exchange(values, shown)
+    exchange(values, shown, TENSORS | {type(t) for _, t in pairs})
 
 
 _core.set_replace(_replace)

@@ -155,10 +155,10 @@ def core():
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, function: Any, stats: CallStats, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
               "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
-    lines += ["", "", "@final", "class _Method:", "    def __new__(cls, name: str, /) -> _Method: ...",
-              "    def __getitem__(self, key: Any, /) -> Any: ...", "", "", "_behind_numpy: dict[str, Any]"]
-    lines += ["", "", "@final", "class _Enter:", "    def __new__(cls, harmless: bool, /) -> _Enter: ...",
-              "    def __getitem__(self, key: Any, /) -> Any: ...", "", ""]
+    for name, takes in ("_Method", "name: str"), ("_Receiver", "name: str"), ("_To", "exponent: float"):
+        lines += ["", "", "@final", f"class {name}:", f"    def __new__(cls, {takes}, /) -> {name}: ...",
+                  "    def __getitem__(self, key: Any, /) -> Any: ..."]
+    lines += ["", "", "_behind_numpy: dict[str, Any]", ""]
     lines += [f"{name}: Any" for name in sorted(dir(_core)) if name.isupper() and not name.startswith("_")]
     for name in sorted(dir(_core)):
         value = getattr(_core, name)

@@ -4,13 +4,14 @@
 
 #include <string.h>
 
+#include "base/env.h"
 #include "bind/numpy/npy.h"
 #include "bind/tensor/tensor.h"
 
 #include <structmember.h>
 
 static PyObject *find_callable; /* of what is called: (what is called instead, the same in a plain call), or itself */
-static PyObject *rounded;       /* frozenset: methods of arrays that round otherwise than NumPy's */
+static PyObject *rounded;       /* frozenset: methods of arrays that round otherwise than NumPy's, or are sooner */
 static struct fr_known known_callables[FR_N_KNOWN];
 
 /* ---- what is called */
@@ -20,6 +21,8 @@ struct keeper {
     PyObject_HEAD
     PyObject      *what;
     vectorcallfunc vectorcall;
+    PyObject      *theirs;    /* of a function of ours in plain calls: NumPy's, if that has the same bits; of an asker: as others'; else NULL */
+    fr_op          op;        /* what it is, if that can be done at once */
 };
 static PyTypeObject  *keeper_type;
 static struct keeper *spare_keeper;
@@ -126,11 +129,71 @@ plain_result(PyObject *o)
     return o;
 }
 
-/* Of a function of frit's: with NumPy's results. */
+/* Of what only asks its arguments' classes: the user's answer themselves; else it is others' (theirs). */
+static PyObject *
+asker_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    const struct keeper *k = (struct keeper *)self;
+    bool                 users = true;
+
+    for (Py_ssize_t i = 0; i < PyVectorcall_NARGS(nargsf) && users; i++) {
+        PyTypeObject *type = Py_TYPE(args[i]);
+
+        users = fr_is_tensor(args[i]) || fr_callee_is_number(args[i]);
+        if (!users && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+            int whose = fr_whose_class(type);
+
+            if (whose < 0)
+                return NULL;
+            users = whose == FR_USERS || whose == FR_UNTOLD;
+        }
+    }
+    return PyObject_Vectorcall(users ? k->what : k->theirs, args, nargsf, names);
+}
+
+enum { SHARED = 1024 }; /* elements of an array with more of which a tensor is made that sees it; others are copied */
+
+/* A call of a function of frit's with arrays. */
+static PyObject *
+call_ours(PyObject *ours, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    PyObject  *in[4], *result = NULL;
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf), i = 0;
+
+    if (names || n > (Py_ssize_t)FR_LEN(in))
+        return PyObject_Vectorcall(ours, args, nargsf, names);
+    for (; i < n; i++) {
+        PyObject *x = args[i];
+
+        in[i] = PyArray_CheckExact(x) && PyArray_SIZE(fr_array(x)) > SHARED ? fr_share(NULL, x) : Py_NewRef(x);
+        if (!in[i] && PyErr_ExceptionMatches(PyExc_TypeError)) { /* of no dtype of frit's */
+            PyErr_Clear();
+            in[i] = Py_NewRef(x);
+        }
+        if (!in[i])
+            break;
+    }
+    if (i == n)
+        result = PyObject_Vectorcall(ours, in, (size_t)n, NULL);
+    while (i-- > 0)
+        Py_DECREF(in[i]);
+    return result;
+}
+
+/* Of a function of frit's in a plain call: with NumPy's results. */
 static PyObject *
 plain_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
-    return plain_result(PyObject_Vectorcall(((struct keeper *)self)->what, args, nargsf, names));
+    const struct keeper *k = (struct keeper *)self;
+    PyObject            *result = NULL;
+
+    if (k->op != FR_N_OPS && !names && PyVectorcall_NARGS(nargsf) == fr_op_info[k->op].arity && !fr_env_waits_for_code())
+        result = fr_functions_at_once(k->op, args);
+    if (result || PyErr_Occurred())
+        return result;
+    if (k->theirs)
+        return PyObject_Vectorcall(k->theirs, args, nargsf, names);
+    return plain_result(call_ours(k->what, args, nargsf, names));
 }
 
 static PyObject *
@@ -147,6 +210,8 @@ keeper_of(PyObject *what, vectorcallfunc vectorcall)
     }
     k->what = Py_NewRef(what);
     k->vectorcall = vectorcall;
+    k->op = FR_N_OPS;
+    k->theirs = NULL;
     return (PyObject *)k;
 }
 
@@ -155,6 +220,7 @@ keeper_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct keeper *)self)->what);
+    Py_VISIT(((struct keeper *)self)->theirs);
     return 0;
 }
 
@@ -166,6 +232,7 @@ keeper_dealloc(PyObject *self)
 
     PyObject_GC_UnTrack(self);
     Py_CLEAR(k->what);
+    Py_CLEAR(k->theirs);
     if (!spare_keeper) {
         spare_keeper = k; /* with its reference to the type */
         return;
@@ -196,10 +263,33 @@ looper(PyObject *module, PyObject *what)
 }
 
 static PyObject *
-plain(PyObject *module, PyObject *what)
+asker(PyObject *module, PyObject *what)
 {
+    PyObject *k = keeper_of(what, asker_vectorcall);
+
     (void)module;
-    return keeper_of(what, plain_vectorcall);
+    if (k && !(((struct keeper *)k)->theirs = fr_outside_of(what)))
+        Py_CLEAR(k);
+    return k;
+}
+
+static PyObject *
+plain(PyObject *module, PyObject *args)
+{
+    PyObject *ours, *theirs, *k;
+    fr_op     op;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:plain", &ours, &theirs))
+        return NULL;
+    op = fr_functions_op(ours);
+    if (op == FR_N_OPS && theirs != Py_None)
+        return Py_NewRef(theirs);
+    if ((k = keeper_of(ours, plain_vectorcall))) {
+        ((struct keeper *)k)->op = op;
+        ((struct keeper *)k)->theirs = theirs == Py_None ? NULL : Py_NewRef(theirs);
+    }
+    return k;
 }
 
 /* What is called instead of a callable that is no method, as Python has found it once: a new reference. */
@@ -300,14 +390,13 @@ fr_crossing_called(PyObject *x)
     return instead_of(x);
 }
 
-/* Of an array: what rounds otherwise is frit's. */
+/* Of an array: what rounds otherwise, or is sooner, is frit's. */
 static PyObject *
-plain_method(PyObject *array, PyObject *name)
+plain_method(PyObject *array, PyObject *name, bool rounds)
 {
-    int       rounds = PySet_Contains(rounded, name);
-    PyObject *t = rounds > 0 ? fr_share(NULL, array) : NULL, *value;
+    PyObject *t = rounds ? fr_share(NULL, array) : NULL, *value;
 
-    if (rounds < 0 || (rounds && !t && !PyErr_ExceptionMatches(PyExc_TypeError)))
+    if (rounds && !t && !PyErr_ExceptionMatches(PyExc_TypeError))
         return NULL;
     PyErr_Clear();
     value = PyObject_GetAttr(t ? t : array, name);
@@ -328,7 +417,15 @@ static PyObject *
 plain_power(PyObject *a, PyObject *b, bool in_place)
 {
     PyObject *of = PyArray_CheckExact(a) ? a : PyArray_CheckExact(b) ? b : NULL;
-    PyObject *t = of ? fr_share(NULL, of) : NULL, *result;
+    PyObject *t, *result;
+    int64_t   v;
+
+    if (of == a && !in_place && PyLong_CheckExact(b) && fr_value_small_int(b, &v) && v == 2 && !fr_env_waits_for_code()) {
+        result = fr_functions_at_once(FR_OP_square, &a);
+        if (result || PyErr_Occurred())
+            return result;
+    }
+    t = of ? fr_share(NULL, of) : NULL;
 
     if (of && !t && !PyErr_ExceptionMatches(PyExc_TypeError))
         return NULL;
@@ -340,39 +437,83 @@ plain_power(PyObject *a, PyObject *b, bool in_place)
     return plain_result(result);
 }
 
+static PyObject *
+power(PyObject *a, PyObject *b, bool in_place)
+{
+    return fr_membrane_is_plain ? plain_power(a, b, in_place) : power_of(a, b, in_place);
+}
+
 PyObject *
 fr_called_power(PyObject *two, bool in_place)
 {
-    PyObject *a, *b;
-
     if (!PyTuple_CheckExact(two) || PyTuple_GET_SIZE(two) != 2) {
         PyErr_SetString(PyExc_TypeError, "a pair is wanted");
         return NULL;
     }
-    a = PyTuple_GET_ITEM(two, 0);
-    b = PyTuple_GET_ITEM(two, 1);
-    return fr_membrane_is_plain ? plain_power(a, b, in_place) : power_of(a, b, in_place);
+    return power(PyTuple_GET_ITEM(two, 0), PyTuple_GET_ITEM(two, 1), in_place);
 }
 
-/* `x` was not found by a name in a module. */
-PyObject *
-fr_called_by_value(PyObject *x)
+/* ---- powers with an exponent that stands in the code: `To(2)[x]` is x ** 2 */
+
+struct to {
+    PyObject_HEAD
+    PyObject *exponent;
+};
+
+static PyObject *
+to_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    const struct fr_known *k = fr_known_at(known_callables, x);
+    struct to *t = (struct to *)type->tp_alloc(type, 0);
 
-    if (fr_membrane_is_active && k->what == x && k->plain != x && k->plain != k->instead)
-        fr_whose_note_rounding();
-    return fr_crossing_called(x);
+    if (t && ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "O:_To", &t->exponent)))
+        Py_CLEAR(t);
+    if (t)
+        Py_INCREF(t->exponent);
+    return (PyObject *)t;
+}
+
+static PyObject *
+to_item(PyObject *self, PyObject *x)
+{
+    return power(x, ((struct to *)self)->exponent, false);
+}
+
+static PyObject *
+to_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_BuildValue("O(O)", Py_TYPE(self), ((struct to *)self)->exponent);
+}
+
+static void
+to_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    Py_XDECREF(((struct to *)self)->exponent);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef to_methods[] = {{"__reduce__", to_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot to_slots[] = {{Py_tp_new, to_new}, {Py_mp_subscript, to_item}, {Py_tp_methods, to_methods},
+                                 {Py_tp_dealloc, to_dealloc}, {0, NULL}};
+static PyType_Spec to_spec = {"frit._core._To", sizeof(struct to), 0, Py_TPFLAGS_DEFAULT, to_slots};
+
+int
+fr_called_rounds(PyObject *name)
+{
+    return rounded ? PySet_Contains(rounded, name) : 0;
 }
 
 PyObject *
-fr_crossing_method(PyObject *o, PyObject *name)
+fr_crossing_method(PyObject *o, PyObject *name, bool rounds)
 {
     PyObject *value, *tensor = NULL;
 
     if (PyArray_CheckExact(o)) {
         if (fr_membrane_is_plain)
-            return plain_method(o, name);
+            return plain_method(o, name, rounds);
         if (!(o = tensor = fr_lent_come(o)))
             return NULL;
     }
@@ -381,7 +522,7 @@ fr_crossing_method(PyObject *o, PyObject *name)
     } else if (PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && fr_whose_class(Py_TYPE(o)) < 0) {
         value = NULL;
     } else if ((value = PyObject_GetAttr(o, name))) {
-        Py_SETREF(value, PyModule_Check(o) ? fr_crossing_called(value) : fr_called_by_value(value));
+        Py_SETREF(value, fr_crossing_called(value));
     }
     Py_XDECREF(tensor);
     return value;
@@ -408,7 +549,10 @@ PyMethodDef fr_called_methods[] = {
     {"keeper", keeper, METH_O, "keeper(what, /)\n--\n\nCalls it with arrays for loans."},
     {"reader", reader, METH_O, "reader(what, /)\n--\n\nCalls it when what is stored into lent memory is there."},
     {"looper", looper, METH_O, "looper(what, /)\n--\n\nCalls it with iterators of others that it may go over later."},
-    {"plain", plain, METH_O, "plain(what, /)\n--\n\nCalls it and gives arrays and numbers."},
+    {"asker", asker, METH_O, "asker(what, /)\n--\n\nCalls it as others' unless the arguments are the user's objects."},
+    {"plain", plain, METH_VARARGS,
+     "plain(ours, theirs, /)\n--\n\nCalls a function of frit's and gives arrays and numbers; with NumPy's function, which has the\n"
+     "same bits, only where that can be done at once."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -420,8 +564,12 @@ fr_called_set(PyObject *find, PyObject *names)
 }
 
 int
-fr_called_init(void)
+fr_called_init(PyObject *module)
 {
+    PyObject *to = PyType_FromSpec(&to_spec);
+    int       st = to ? PyModule_AddObjectRef(module, "_To", to) : -1;
+
+    Py_XDECREF(to);
     keeper_type = (PyTypeObject *)PyType_FromSpec(&keeper_spec);
-    return keeper_type ? 0 : -1;
+    return keeper_type ? st : -1;
 }

@@ -6,12 +6,18 @@
 #include "bind/accelerate/accelerate.h"
 
 struct fr_replays;
-/* Whether the calls of a function are plain (membrane.h), as the last ones have told by their counts. */
+/* Whether the calls of a function are plain (membrane.h), as the last ones have told by their counts, or, where these leave
+ * it open, by a few of each kind that were timed: both give the same bits. */
 struct fr_habit {
     bool     is_plain;
+    bool     is_open;   /* as the counts of the last call say */
+    bool     is_timed;  /* it is plain since that was sooner */
     uint8_t  n_turns;   /* how often they were and are no longer */
+    uint8_t  n_tried;   /* plain calls that were timed */
     uint32_t n_plain;   /* calls that were, */
     uint32_t look_at;   /* and with which number one is made otherwise, to see whether that is still right */
+    uint32_t n_other;   /* calls that were not */
+    int64_t  plain_ns, other_ns; /* the shortest of those that were timed; 0: none */
 };
 /* The named tuple _Call of accelerate.py as the function has it now, and calls captured with it. */
 struct fr_callee {

@@ -12,7 +12,7 @@ static PyObject *partial_type;
 /* ---- what comes */
 
 enum { LARGE = 4096,    /* elements: with more in an array */
-       MANY = 1024 };   /* times a call is no plain one */
+       MANY = 16 };     /* times, of the few that are looked at, a call is no plain one */
 
 static PyObject *
 come_plain(PyObject *array)
@@ -21,10 +21,8 @@ come_plain(PyObject *array)
 
     if (lent)
         array = lent;
-    if (PyArray_SIZE(fr_array(array)) > LARGE && ++fr_membrane_n_large % MANY == 0 && fr_lent_has_parted()) {
-        fr_plain_resume();
+    if (PyArray_SIZE(fr_array(array)) > LARGE && ++fr_membrane_n_large % MANY == 0 && fr_lent_has_parted() && fr_plain_resume())
         return fr_lent_come(array);
-    }
     return Py_NewRef(array);
 }
 

@@ -4,7 +4,7 @@
 
 #include "bind/accelerate/membrane.h"
 
-/* ---- whose.c: whose a class or a function is, and where a function begins */
+/* ---- whose.c: whose a class or a function is */
 enum fr_whose { FR_USERS, FR_OTHERS, FR_UNTOLD }; /* FR_UNTOLD: a class of callables, of which each may be anybody's */
 /* Tables from an address to what is held with it. */
 enum { FR_N_KNOWN = 1024 };
@@ -15,6 +15,7 @@ struct fr_known {
     unsigned  version;       /* of a class */
     int       whose;
 };
+/* The place of `what`, or the one that it is to have. */
 struct fr_known *fr_known_at(struct fr_known *table, const PyObject *what);
 void      fr_known_put(struct fr_known *at, PyObject *what, PyObject *instead, PyObject *plain, unsigned version, int whose);
 /* Whose it is, after its functions have been prepared if it is the user's; -1: an exception. */
@@ -23,10 +24,11 @@ int       fr_whose_class(PyTypeObject *);
 int       fr_whose_function(PyObject *f);
 /* Whether code crosses that has this address. */
 bool      fr_whose_crosses(PyObject *code);
-/* The code that runs now has been handed a function that rounds, by another name than NumPy's. */
-void      fr_whose_note_rounding(void);
-void      fr_whose_set(PyObject *codes, PyObject *prepare);
-extern PyType_Spec fr_enter_spec;
+/* Whether each function that runs is in the copy of its code in which values cross. */
+bool      fr_whose_all_cross(void);
+void      fr_whose_set(PyObject *codes, PyObject *prepare, PyObject *search);
+/* Before calls are plain: prepares what may be called where nobody sees it. False: an exception is set. */
+bool      fr_whose_search(void);
 
 /* ---- crossing.c */
 PyObject *fr_crossing_made(PyObject *);
@@ -37,9 +39,9 @@ int       fr_crossing_steps_init(void);
 bool      fr_crossing_is_partial(PyObject *);
 
 /* ---- called.c */
-int       fr_called_init(void);
-/* `x` was not found by a name in a module. */
-PyObject *fr_called_by_value(PyObject *x);
+int       fr_called_init(PyObject *module);
+/* Whether arrays have a method of that name that rounds otherwise than NumPy's; -1: an exception. */
+int       fr_called_rounds(PyObject *name);
 /* a ** b of a pair, or in place. */
 PyObject *fr_called_power(PyObject *two, bool in_place);
 void      fr_called_set(PyObject *find, PyObject *rounded);

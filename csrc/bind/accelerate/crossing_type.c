@@ -1,14 +1,14 @@
 /* bind/accelerate/crossing_type.c -- the objects that stand in the code of the user's functions (python/frit/_membrane.py).
  *
  * COMES[value] stands behind each instruction that brings something in from elsewhere, MADE[value] behind calls, LEAVES[value]
- * before each that stores where others may look, CALLED[value] behind what is about to be called, NAMED[value] where that is
- * a global, SHOWN[value] before what is shown as text, ITERATED[value] before a loop over it, POWER[a, b] instead of a ** b.
+ * before each that stores where others may look, CALLED[value] behind what is about to be called,
+ * SHOWN[value] before what is shown as text, ITERATED[value] before a loop over it, POWER[a, b] instead of a ** b.
  * Outside of accelerated calls each gives its value back. */
 #include "bind/accelerate/crossing.h"
 
 #define CROSSINGS(C)                                                                                                    \
     C(COMES, fr_crossing_comes(x)) C(MADE, fr_crossing_made(x)) C(LEAVES, fr_crossing_leaves(x))                        \
-    C(CALLED, fr_called_by_value(x)) C(NAMED, fr_crossing_called(x)) C(SHOWN, fr_crossing_shown(x))                     \
+    C(CALLED, fr_crossing_called(x)) C(SHOWN, fr_crossing_shown(x))                                                     \
     C(ITERATED, fr_crossing_iterated(x)) C(POWER, fr_called_power(x, false)) C(POWERED, fr_called_power(x, true))
 
 /* By name: code that has them is pickled by some. */
@@ -30,33 +30,44 @@
 CROSSINGS(CROSSING)
 #undef CROSSING
 
+/* ENTER is true where code goes on in its second copy: outside of calls, and in plain ones all but now and then. */
+static int
+enter(PyObject *self)
+{
+    (void)self;
+    return !fr_membrane_is_active && (!fr_membrane_is_plain || fr_plain_is_seldom());
+}
+
+static PyObject *
+reduce_enter(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyUnicode_FromString("ENTER");
+}
+
+static PyMethodDef enter_methods[] = {{"__reduce__", reduce_enter, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot enter_slots[] = {{Py_nb_bool, enter}, {Py_tp_methods, enter_methods}, {0, NULL}};
+static PyType_Spec enter_spec = {"frit._core._ENTER", sizeof(PyObject), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, enter_slots};
+
 static PyObject *
 set_crossing(PyObject *module, PyObject *args)
 {
-    PyObject *codes, *prepare, *find, *rounded;
+    PyObject *codes, *prepare, *search, *find, *rounded;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OOO!:set_crossing", &PyDict_Type, &codes, &prepare, &find, &PyFrozenSet_Type, &rounded))
+    if (!PyArg_ParseTuple(args, "O!OOOO!:set_crossing", &PyDict_Type, &codes, &prepare, &search, &find, &PyFrozenSet_Type, &rounded))
         return NULL;
-    fr_whose_set(codes, prepare);
+    fr_whose_set(codes, prepare, search);
     fr_called_set(find, rounded);
     Py_RETURN_NONE;
 }
 
 PyMethodDef fr_crossing_methods[] = {
     {"set_crossing", set_crossing, METH_VARARGS,
-     "set_crossing(codes, prepare, find_callable, rounded, /)\n--\n\nWhat _membrane.py knows."},
+     "set_crossing(codes, prepare, search, find_callable, rounded, /)\n--\n\nWhat _membrane.py knows."},
     {NULL, NULL, 0, NULL},
 };
-
-static int
-add(PyObject *module, const char *name, PyObject *o)
-{
-    int st = o ? PyModule_AddObjectRef(module, name, o) : -1;
-
-    Py_XDECREF(o);
-    return st;
-}
 
 int
 fr_crossing_init(PyObject *module)
@@ -66,16 +77,18 @@ fr_crossing_init(PyObject *module)
         PyType_Spec *spec;
     } all[] = {
 #define CROSSING(name, expression) {#name, &name##_spec},
-        CROSSINGS(CROSSING)
+        CROSSINGS(CROSSING) {"ENTER", &enter_spec},
 #undef CROSSING
     };
 
-    if (fr_crossing_steps_init() < 0 || fr_called_init() < 0 || add(module, "_Enter", PyType_FromSpec(&fr_enter_spec)) < 0)
+    if (fr_crossing_steps_init() < 0 || fr_called_init(module) < 0)
         return -1;
     for (size_t i = 0; i < FR_LEN(all); i++) {
         PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(all[i].spec);
-        int           st = type ? add(module, all[i].name, type->tp_alloc(type, 0)) : -1;
+        PyObject     *crossing = type ? type->tp_alloc(type, 0) : NULL;
+        int           st = crossing ? PyModule_AddObjectRef(module, all[i].name, crossing) : -1;
 
+        Py_XDECREF(crossing);
         Py_XDECREF(type);
         if (st < 0)
             return -1;

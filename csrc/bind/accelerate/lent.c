@@ -365,6 +365,13 @@ fr_lent_loans(int *n_lent)
     return table.loan;
 }
 
+const struct fr_loan *
+fr_lent_twins(int *n)
+{
+    *n = table.n_twins;
+    return table.twin;
+}
+
 void
 fr_lent_end(int n_lent, const struct fr_lent *another)
 {

@@ -1,9 +1,10 @@
 /* bind/accelerate/membrane.c -- see membrane.h: the call, and how the outermost one ends. */
-#include "bind/accelerate/membrane.h"
+#include "bind/accelerate/crossing.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/ways.h"
 
 /* ---- the end of the outermost call */
@@ -31,6 +32,19 @@ replace_kept(const struct fr_loan *loan, int n, PyObject *function, PyObject *ar
     return done;
 }
 
+/* The same for what tensors have become in a call that became plain. */
+static bool
+replace_twins(PyObject *function, PyObject *args, PyObject *result)
+{
+    int                   n;
+    const struct fr_loan *twin = fr_lent_twins(&n);
+    bool                  kept = false;
+
+    for (int i = 0; i < n; i++)
+        kept |= Py_REFCNT(twin[i].tensor) > 1;
+    return !kept || replace_kept(twin, n, function, args, result);
+}
+
 /* Computes all that is pending and returns the result (stolen; NULL: an exception is set, which stays) as arrays. */
 static PyObject *
 finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_lent *another)
@@ -54,6 +68,8 @@ finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_len
         out = shown(result);
     Py_DECREF(result);
     if (out && FR_UNLIKELY(fr_loans_are_kept(loan, n)) && !replace_kept(loan, n, function, args, out))
+        Py_CLEAR(out);
+    if (out && !replace_twins(function, args, out))
         Py_CLEAR(out);
     fr_lent_end(n, another);
     if (!raised)
@@ -135,10 +151,13 @@ static PyObject *
 run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
           PyObject *names)
 {
-    bool      outermost = !fr_membrane_is_plain;
+    bool      outermost = !fr_membrane_is_plain, is_timed = outermost && fr_plain_is_timed(habit);
+    int64_t   began = is_timed ? fr_now_ns() : 0;
     uint64_t  before = fr_membrane_n_large;
     PyObject *callee, *result;
 
+    if (outermost && !fr_whose_search())
+        return NULL;
     fr_membrane_is_plain = true;
     if ((callee = fr_crossing_called(function)))
         result = PyObject_Vectorcall(callee, args, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
@@ -146,7 +165,9 @@ run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habi
         result = NULL;
     Py_XDECREF(callee);
     fr_membrane_is_plain = !outermost;
-    if (fr_membrane_n_large != before) {
+    if (is_timed && result)
+        fr_plain_time(habit, true, fr_now_ns() - began);
+    else if (fr_membrane_n_large != before) {
         habit->n_turns += habit->is_plain;
         habit->is_plain = false;
     }
@@ -165,12 +186,14 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     struct fr_call_counters before, body, after;
     struct fr_lent          another;             /* of a call that ends: somebody's __del__ calls */
     PyObject               *result, *all;
+    int64_t                 began, took;
 
     if (fr_membrane_is_plain || (outermost && !describe && fr_plain_is(habit, args, n_args)))
         return run_plain(function, stats, habit, args, n_args, names);
     all = outermost ? fr_args_tuple(args, n_args) : NULL;
     if (outermost && !all)
         return NULL;
+    began = outermost && fr_plain_is_timed(habit) ? fr_now_ns() : 0;
     FR_TRACE_HERE();
     fr_count_way(FR_WAY_crossed);
     fr_info_call_counters(&before);
@@ -200,8 +223,12 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     stats->fallbacks = fr_info_since(after.n_fallbacks, before.n_fallbacks);
     stats->syncs = fr_info_since(body.n_syncs, before.n_syncs); /* the one at the end is none */
     stats->calls++;
-    if (outermost && fr_call_depth == 0)
-        fr_plain_judge(habit, &before, &after, became_plain);
+    if (outermost && fr_call_depth == 0) {
+        took = began && result && !became_plain ? fr_now_ns() - began : 0;
+        if (took)
+            fr_plain_time(habit, false, took);
+        fr_plain_judge(habit, &before, &after, became_plain, took);
+    }
     return result;
 }
 

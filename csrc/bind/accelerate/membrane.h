@@ -28,6 +28,8 @@ struct fr_lent {
 void      fr_lent_begin(struct fr_lent *another);
 /* The loans that have a tensor; none may be added meanwhile. */
 const struct fr_loan *fr_lent_loans(int *n);
+/* Arrays of a call that became plain, each with what its tensor has become. */
+const struct fr_loan *fr_lent_twins(int *n);
 /* Lets go of all, after the loans have been given back. */
 void      fr_lent_end(int n_lent, const struct fr_lent *another);
 /* The tensor of the array in this call, or the array itself where it has to stay one: a new reference. */
@@ -56,11 +58,16 @@ void      fr_plain_begin(const struct fr_habit *, bool may_be);
 /* Looks at the counts since the last look: a call that has been such a loop becomes plain. Called often. */
 bool      fr_plain_look(void);
 extern FR_HIDDEN FR_THREAD_LOCAL uint64_t fr_plain_look_at; /* nodes made: it is time to */
-/* And the other way. */
-void      fr_plain_resume(void);
-/* Notes what a call has counted, of which `became_plain` may be known. */
+/* And the other way. False: not yet, for a function runs in the second copy of its code. */
+bool      fr_plain_resume(void);
+/* In a plain call: whether code goes on in its second copy, where arrays are not looked at; every 61st time it does not. */
+bool      fr_plain_is_seldom(void);
+/* Notes what a call has counted that was none, of which `became_plain` may be known; `ns`: 0, or how long it took. */
 void      fr_plain_judge(struct fr_habit *, const struct fr_call_counters *before, const struct fr_call_counters *after,
-                         bool became_plain);
+                         bool became_plain, int64_t ns);
+/* Whether the call is to be timed; and how long one took. */
+bool      fr_plain_is_timed(const struct fr_habit *);
+void      fr_plain_time(struct fr_habit *, bool plain, int64_t ns);
 
 /* ---- membrane.c */
 /* The call: `names` are those of the last arguments. `describe` (may be NULL) is what explain() asks: it gets a list of
@@ -75,8 +82,8 @@ int       fr_crossing_init(PyObject *module);
 PyObject *fr_crossing_comes(PyObject *);
 /* What is called instead of it. */
 PyObject *fr_crossing_called(PyObject *);
-/* The attribute `name` of an object, to be called. Outside of such calls: as it is. */
-PyObject *fr_crossing_method(PyObject *o, PyObject *name);
+/* The attribute `name` of an object, to be called. Outside of such calls: as it is. `rounds`: fr_called_rounds(name). */
+PyObject *fr_crossing_method(PyObject *o, PyObject *name, bool rounds);
 /* Whether the code is the one that crosses instead of the other. */
 bool      fr_crossing_is_of(PyObject *code, PyObject *written);
 /* `x` as others may hold it: arrays for loans, also in small containers. */

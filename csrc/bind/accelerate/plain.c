@@ -1,35 +1,61 @@
 /* bind/accelerate/plain.c -- whether a call is a plain one (membrane.h), as counts tell: of the function's last calls, and of
- * the call itself on the way. The clock has no say, for the result is not to depend on it. */
-#include "bind/accelerate/membrane.h"
+ * the call itself on the way. Where counts leave it open, long calls are timed, a few of each kind. */
+#include "bind/accelerate/crossing.h"
 
 #include "base/env.h"
+#include "base/log.h"
 #include "base/tune.h"
 #include "base/ways.h"
 #include "bind/numpy/npy.h"
+#include "ir/node.h"
 
 enum {
     LARGE = 1 << 16, /* elements of an argument: with more a call is never plain */
     LOOK_AFTER = 64, /* plain calls to see whether that is still right, and then after 8 times as many */
+    UNPLANNED = 12288,/* nodes: a plan of them takes longer than NumPy if each has fewer elements than */
+    FEW_ELEMS = 32,
+    OPEN = 2,         /* times the cost: then it is still open who is sooner */
+    LATE = 32,        /* calls, after which it is always open */
+    SETTLED = 8,      /* calls, and */
+    SETTLED_LOOKS = 16, /* looks, in which plans are made that may come back */
     LOST = 16,       /* values that Python needed and calls handed to NumPy: with fewer it makes no difference */
     TURNS = 2        /* from then on it stays as it is */
 };
 
-/* What an operation costs, in hundredths of a microsecond (benchmarks.public, benchmarks.operations): for frit to trace it, and
- * to plan it; for NumPy on numbers, on arrays, and for each 10 elements of these. */
-enum { TRACED = 20, PLANNED = 60, OF_NUMBERS = 9, OF_ARRAYS = 90 };
+/* What things cost, in hundredths of a microsecond, as a fit to benchmarks.public has them: for frit to trace an operation, to
+ * plan it, to make a tensor of it or a view, to evaluate at all; for a plain call an operation on numbers, on arrays, and each
+ * 10 elements of these. */
+enum { TRACED = 20, PLANNED = 60, OBJECT = 6, EVALUATED = 120, OF_NUMBERS = 17, OF_ARRAYS = 45 };
 
-/* Whether a call was a loop over elements, or looked at each value, as far as counts tell. */
-static bool
-was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b)
+/* Calls that are timed: after some that compile and plan, so many of the one kind, and then of the other. */
+enum { WARM = 3, TIMED = 2, TRIED = 2, TOO_SHORT = 200000 /* ns */ };
+
+/* What a call, or a part of one, cost as it was traced, and what it would cost as a plain one. */
+struct costs {
+    uint64_t traced, plain;
+};
+
+/* `planned`: plans are made anew each time, not only the first. */
+static struct costs
+costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, bool planned)
 {
     uint64_t lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks, nodes = b->n_nodes - a->n_nodes;
     uint64_t arrays = b->n_arrays - a->n_arrays, numbers = nodes > arrays ? nodes - arrays : 0;
-
     uint64_t plans = fr_info_since(b->n_plans, a->n_plans), evals = fr_info_since(b->n_evals, a->n_evals) + 1;
 
-    return (lost >= LOST || nodes >= (uint64_t)fr_tune.plain_nodes) &&
-           TRACED * nodes + PLANNED * nodes * plans / evals + (uint64_t)fr_tune.needed_10ns * lost >
-               OF_NUMBERS * numbers + OF_ARRAYS * arrays + (b->n_elems - a->n_elems) / 10;
+    return (struct costs){TRACED * nodes + (planned ? PLANNED * nodes * plans / evals : 0) +
+                              OBJECT * (b->n_objects - a->n_objects) + EVALUATED * evals + (uint64_t)fr_tune.needed_10ns * lost,
+                          OF_NUMBERS * numbers + OF_ARRAYS * arrays + (b->n_elems - a->n_elems) / 10};
+}
+
+/* Whether a call was a loop over elements, or looked at each value, as far as counts tell. */
+static bool
+was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b, bool planned)
+{
+    uint64_t     lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks;
+    struct costs c = costs_of(a, b, planned);
+
+    return (lost >= LOST || b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes) && c.traced > c.plain + c.plain / 8;
 }
 
 /* Whether such calls may be plain: not where all is to be seen as it would be with large arrays. */
@@ -42,43 +68,86 @@ may_be_plain(const struct fr_habit *h)
            !t->c_tracefunc && !t->c_profilefunc;
 }
 
+static bool
+has_large(fr_args args, Py_ssize_t n_args)
+{
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (PyArray_Check(args[i]) && PyArray_SIZE(fr_array(args[i])) > LARGE)
+            return true;
+    return false;
+}
+
+/* Whether it is time for a plain call that is timed. */
+static bool
+is_tried(const struct fr_habit *h)
+{
+    return h->is_open && h->n_other >= WARM + TIMED && h->n_tried < TRIED && h->other_ns >= TOO_SHORT;
+}
+
 /* Whether this call is to be. */
 bool
 fr_plain_is(struct fr_habit *h, fr_args args, Py_ssize_t n_args)
 {
-    if (FR_LIKELY(!h->is_plain) || !may_be_plain(h))
+    if (FR_LIKELY(!h->is_plain && !is_tried(h)) || !may_be_plain(h) || has_large(args, n_args))
         return false;
-    for (Py_ssize_t i = 0; i < n_args; i++)
-        if (PyArray_Check(args[i]) && PyArray_SIZE(fr_array(args[i])) > LARGE)
-            return false;
-    if (h->n_plain++ < h->look_at)
+    if (!h->is_plain || h->n_plain++ < h->look_at)
         return true;
     h->look_at = 8 * h->look_at;
     return false;
 }
 
+bool
+fr_plain_is_timed(const struct fr_habit *h)
+{
+    return h->is_timed || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED);
+}
+
+void
+fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
+{
+    int64_t *least = plain ? &h->plain_ns : &h->other_ns;
+
+    *least = *least && *least < ns ? *least : ns;
+    if (!plain || h->is_plain || (++h->n_tried < TRIED && h->plain_ns < 3 * h->other_ns / 2))
+        return;
+    h->n_tried = TRIED;
+    if (fr_env.debug >= 1)
+        fr_log(1, "calls took %lld ns as plain ones, and %lld", (long long)h->plain_ns, (long long)h->other_ns);
+    if (h->plain_ns >= h->other_ns)
+        return;
+    h->is_plain = h->is_timed = true;
+    h->look_at = LOOK_AFTER;
+}
+
 FR_THREAD_LOCAL uint64_t fr_plain_look_at;
 static FR_THREAD_LOCAL struct look {
     struct fr_call_counters at;     /* the last look */
+    int                     n_looks;
     int                     n_plain; /* looks, one after the other, that found such a loop */
     int                     n_turns; /* back from plain */
 } look;
-enum { LOOKS = 2 };
+enum { LOOKS = 2, SELDOM = 61 };
+static FR_THREAD_LOCAL unsigned n_asked;
+static FR_THREAD_LOCAL bool     resuming; /* as soon as no function is in the second copy of its code */
 
 void
 fr_plain_begin(const struct fr_habit *h, bool may_be)
 {
-    may_be = may_be && may_be_plain(h);
+    may_be = may_be && may_be_plain(h) && !(h->n_tried >= TRIED && h->other_ns <= h->plain_ns);
     fr_info_call_counters(&look.at);
-    look.n_plain = look.n_turns = 0;
+    look.n_plain = look.n_turns = look.n_looks = 0;
+    resuming = false;
     fr_plain_look_at = may_be ? look.at.n_nodes + 2 * (uint64_t)fr_tune.plain_nodes : UINT64_MAX;
 }
 
 /* In a plain call that has become one: whether arrays are too large for that again. What is traced from then on is looked at
  * less often, so that a program that does both does not turn all the time. */
-void
+bool
 fr_plain_resume(void)
 {
+    resuming = !fr_whose_all_cross();
+    if (resuming)
+        return false;
     look.n_turns++;
     fr_membrane_is_plain = false;
     fr_membrane_is_active = true;
@@ -86,6 +155,20 @@ fr_plain_resume(void)
     fr_info_call_counters(&look.at);
     look.n_plain = 0;
     fr_plain_look_at = look.at.n_nodes + ((uint64_t)fr_tune.plain_nodes << (look.n_turns < 20 ? look.n_turns : 20));
+    return true;
+}
+
+bool
+fr_plain_is_seldom(void)
+{
+    return ++n_asked % SELDOM != 0 && !resuming;
+}
+
+/* Whether what is pending is more than any loop that comes back the same: it will be planned, once, and for this call alone. */
+static bool
+is_unplanned(const struct fr_call_counters *a, const struct fr_call_counters *b)
+{
+    return fr_nodes_pending >= UNPLANNED && b->n_elems - a->n_elems < FEW_ELEMS * (b->n_nodes - a->n_nodes);
 }
 
 bool
@@ -94,23 +177,33 @@ fr_plain_look(void)
     struct fr_call_counters now;
 
     fr_info_call_counters(&now);
-    look.n_plain = was_plain(&look.at, &now) ? look.n_plain + 1 : 0;
+    look.n_plain = was_plain(&look.at, &now, ++look.n_looks > SETTLED_LOOKS) || is_unplanned(&look.at, &now) ? look.n_plain + 1 : 0;
     look.at = now;
     fr_plain_look_at = now.n_nodes + 2 * (uint64_t)fr_tune.plain_nodes;
     if (look.n_plain < LOOKS)
         return true;
+    if (fr_env.debug >= 1)
+        fr_log(1, "a call is a plain one from here on: %d nodes are pending", (int)fr_nodes_pending);
     fr_plain_look_at = UINT64_MAX;
-    return fr_lent_part();
+    return fr_whose_search() && fr_lent_part();
 }
 
 void
 fr_plain_judge(struct fr_habit *h, const struct fr_call_counters *before, const struct fr_call_counters *after,
-                  bool became_plain)
+                  bool became_plain, int64_t ns)
 {
-    bool plain = may_be_plain(h) && (became_plain || was_plain(before, after));
+    bool         settled = h->n_other >= SETTLED;
+    bool         plain = may_be_plain(h) && (became_plain || was_plain(before, after, settled) || (h->is_timed && ns > h->plain_ns));
+    struct costs c = costs_of(before, after, settled);
 
+    if (fr_env.debug >= 1)
+        fr_log(1, "a call is %s next time: %llu against %llu", plain ? "a plain one" : "traced", (unsigned long long)c.traced,
+               (unsigned long long)c.plain);
     h->n_turns += h->is_plain && !plain;
     h->is_plain = plain;
+    h->is_timed &= plain;
+    h->is_open = c.plain < OPEN * c.traced || h->n_other >= LATE;
+    h->n_other++;
     if (plain && !h->look_at)
         h->look_at = LOOK_AFTER;
 }

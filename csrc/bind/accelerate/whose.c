@@ -1,4 +1,4 @@
-/* bind/accelerate/whose.c -- whose a class or a function is, and where a function begins.
+/* bind/accelerate/whose.c -- whose a class or a function is.
  *
  * A class whose object comes, and a function that does, is prepared: if it is the user's, its code gets what crossing.c and
  * called.c have for it (python/frit/_membrane.py). */
@@ -9,17 +9,31 @@
 #include "bind/numpy/npy.h"
 #include "bind/tensor/tensor.h"
 
-static PyObject *codes;    /* dict: id of code that crosses -> (it, the code that was written, its enter or None) */
+static PyObject *codes;    /* dict: id of code that crosses -> (it, the code that was written, where its second copy begins) */
 static PyObject *prepare;  /* of a class or a function: its code becomes ours if it is the user's; says whose it is */
+
+static PyObject *search;   /* see fr_whose_search */
+static unsigned  n_prepared, n_searched;
 
 /* ---- what is known: tables from an address to what is held with it */
 
+enum { PLACES = 4 }; /* where something may be, which its address says */
 static struct fr_known known_types[FR_N_KNOWN], known_codes[FR_N_KNOWN];
 
 struct fr_known *
 fr_known_at(struct fr_known *known, const PyObject *what)
 {
-    return &known[((uintptr_t)what >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+    static unsigned  turn;
+    struct fr_known *k = &known[(((uintptr_t)what >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54) & ~(uint64_t)(PLACES - 1)];
+
+    _Static_assert(FR_N_KNOWN == 1 << 10, "of which a hash has 10 bits");
+    for (int i = 0; i < PLACES; i++)
+        if (k[i].what == what)
+            return &k[i];
+    for (int i = 0; i < PLACES; i++)
+        if (!k[i].what)
+            return &k[i];
+    return &k[turn++ % PLACES];
 }
 
 void
@@ -40,8 +54,22 @@ fr_whose_it_is(PyObject *what)
     PyObject *done = PyObject_CallOneArg(prepare, what);
     int       st = done ? (int)PyLong_AsLong(done) : -1;
 
+    n_prepared++;
     Py_XDECREF(done);
     return st;
+}
+
+bool
+fr_whose_search(void)
+{
+    PyObject *done;
+
+    if (n_searched == n_prepared)
+        return true;
+    done = PyObject_CallNoArgs(search);
+    n_searched = n_prepared;
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
 int
@@ -70,95 +98,55 @@ fr_whose_function(PyObject *f)
     return st;
 }
 
-bool
-fr_crossing_is_of(PyObject *code, PyObject *written)
+/* The entry of code that crosses: borrowed; NULL: it is none. */
+static PyObject *
+entry_of(PyObject *code)
 {
-    PyObject *id = PyLong_FromVoidPtr(code), *two = id && codes ? PyDict_GetItemWithError(codes, id) : NULL;
+    PyObject *id = PyLong_FromVoidPtr(code), *found = id && codes ? PyDict_GetItemWithError(codes, id) : NULL;
 
     Py_XDECREF(id);
     PyErr_Clear();
-    return two && PyTuple_GET_ITEM(two, 1) == written;
+    return found;
 }
-
-/* ---- where a function begins: the code that crosses, or what was written */
-
-struct enter {
-    PyObject_HEAD
-    bool rounds; /* it calls what frit rounds otherwise than NumPy, as far as is known */
-};
-
-/* None: the code crosses. */
-static PyObject *
-enter(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return Py_NewRef(fr_membrane_is_active || (fr_membrane_is_plain && ((struct enter *)self)->rounds) ? Py_None : Py_True);
-}
-
-static PyObject *
-enter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    struct enter *e;
-    int           harmless;
-
-    if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
-        PyErr_SetString(PyExc_TypeError, "_Enter() takes no keyword arguments");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "p:_Enter", &harmless))
-        return NULL;
-    if ((e = (struct enter *)type->tp_alloc(type, 0)))
-        e->rounds = !harmless;
-    return (PyObject *)e;
-}
-
-static PyObject *
-enter_reduce(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return Py_BuildValue("O(O)", Py_TYPE(self), ((struct enter *)self)->rounds ? Py_False : Py_True);
-}
-
-/* The code that runs now has been handed a function that rounds, by another name than NumPy's. */
-void
-fr_whose_note_rounding(void)
-{
-    PyFrameObject *frame = PyEval_GetFrame();
-    PyCodeObject  *code = frame ? PyFrame_GetCode(frame) : NULL;
-    PyObject      *id = code ? PyLong_FromVoidPtr(code) : NULL, *found = id ? PyDict_GetItemWithError(codes, id) : NULL;
-
-    if (found && PyTuple_GET_ITEM(found, 2) != Py_None)
-        ((struct enter *)PyTuple_GET_ITEM(found, 2))->rounds = true;
-    PyErr_Clear();
-    Py_XDECREF(id);
-    Py_XDECREF(code);
-}
-
-static PyMethodDef enter_methods[] = {{"__reduce__", enter_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
-
-static PyType_Slot enter_slots[] = {
-    {Py_tp_new, enter_new},
-    {Py_tp_methods, enter_methods},
-    {Py_mp_subscript, enter},
-    {0, NULL},
-};
-
-PyType_Spec fr_enter_spec = {"frit._core._Enter", sizeof(struct enter), 0, Py_TPFLAGS_DEFAULT, enter_slots};
 
 bool
 fr_whose_crosses(PyObject *code)
 {
-    PyObject *id = PyLong_FromVoidPtr(code);
-    bool      is = id && PyDict_GetItemWithError(codes, id);
+    return entry_of(code) != NULL;
+}
 
-    PyErr_Clear();
-    Py_XDECREF(id);
-    return is;
+bool
+fr_crossing_is_of(PyObject *code, PyObject *written)
+{
+    PyObject *found = entry_of(code);
+
+    return found && PyTuple_GET_ITEM(found, 1) == written;
+}
+
+bool
+fr_whose_all_cross(void)
+{
+    PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+    bool           all = true;
+
+    while (f && all) {
+        PyCodeObject  *code = PyFrame_GetCode(f);
+        PyObject      *found = entry_of((PyObject *)code);
+        PyFrameObject *caller = PyFrame_GetBack(f);
+
+        all = !found || PyFrame_GetLasti(f) < PyLong_AsLong(PyTuple_GET_ITEM(found, 2));
+        Py_DECREF(code);
+        Py_DECREF(f);
+        f = caller;
+    }
+    Py_XDECREF(f);
+    return all;
 }
 
 void
-fr_whose_set(PyObject *d, PyObject *p)
+fr_whose_set(PyObject *d, PyObject *p, PyObject *s)
 {
     Py_XSETREF(codes, Py_NewRef(d));
     Py_XSETREF(prepare, Py_NewRef(p));
+    Py_XSETREF(search, Py_NewRef(s));
 }

@@ -97,12 +97,14 @@ fr_made_unlink(struct fr_made *m)
     prev->next = next;
     next->prev = prev;
 }
+extern FR_HIDDEN uint64_t fr_type_made;    /* objects so far */
 /* An empty Tensor; the caller fills .t. */
 static inline struct fr_tensor_object *
 fr_type_new(void)
 {
     struct fr_tensor_object *o;
 
+    fr_type_made++;
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
     if (FR_LIKELY(fr_type_n_waiting)) {
         o = fr_type_waiting[--fr_type_n_waiting];

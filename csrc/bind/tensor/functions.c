@@ -5,9 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "backends/host.h"
+#include "base/fpe.h"
 #include "bind/base/errstate.h"
+#include "bind/numpy/npy.h"
 #include "bind/tensor/tensor.h"
 #include "ir/node.h"
+#include "runtime/judge.h"
 
 /* What a ufunc may be told besides its operands. */
 struct options {
@@ -281,6 +285,98 @@ fr_functions_map(fr_op op, fr_args args, Py_ssize_t nargs, PyObject *kwnames)
         return fr_type_number(fr_number_trace(op, a, n, FR_SITE_UFUNC));
     }
     return map_options(op, args, nargs, kwnames);
+}
+
+/* ---- at once, without a tensor */
+
+enum { FEW = 1024, /* elements of an array that is done so */
+       LARGE_INT = 1 << 30 };
+
+fr_op
+fr_functions_op(PyObject *function)
+{
+    const char *name = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : "";
+    fr_op       op = fr_op_find(name, (int)strlen(name));
+
+    if (op == FR_N_OPS || fr_op_info[op].class_ != FR_CLASS_MAP || fr_op_info[op].arity > 2 || op == FR_OP_power)
+        return FR_N_OPS;
+    switch (fr_op_info[op].rule) {
+    case FR_RULE_FLOAT:
+    case FR_RULE_TRUEDIV:
+    case FR_RULE_SAME: return op;
+    default: return FR_N_OPS;
+    }
+}
+
+/* A number, or the elements of an array of few doubles that lie as NumPy would lay out the result. */
+struct operand {
+    fr_dtype        dtype;  /* FR_N_DTYPES: it is neither */
+    PyArrayObject  *array;  /* NULL: a number */
+    _Alignas(16) char number[16];
+};
+
+static void
+read_operand(PyObject *x, bool may_be_int, struct operand *o)
+{
+    int64_t v;
+
+    o->array = NULL;
+    o->dtype = FR_F64;
+    if (PyFloat_CheckExact(x) || Py_IS_TYPE(x, &PyDoubleArrType_Type)) {
+        *(double *)o->number = PyFloat_AS_DOUBLE(x);
+    } else if (PyArray_CheckExact(x)) {
+        PyArrayObject *a = fr_array(x);
+
+        o->array = a;
+        if (PyArray_TYPE(a) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(a) || PyArray_NDIM(a) == 0 || PyArray_SIZE(a) > FEW)
+            o->dtype = FR_N_DTYPES;
+    } else if (PyComplex_CheckExact(x) || Py_IS_TYPE(x, &PyCDoubleArrType_Type)) {
+        *(Py_complex *)o->number = ((PyComplexObject *)x)->cval;
+        o->dtype = FR_C128;
+    } else if (may_be_int && PyLong_CheckExact(x) && fr_value_small_int(x, &v) && v <= LARGE_INT && v >= -LARGE_INT) {
+        *(double *)o->number = (double)v;
+    } else {
+        o->dtype = FR_N_DTYPES;
+    }
+}
+
+PyObject *
+fr_functions_at_once(fr_op op, fr_args args)
+{
+    int            n = fr_op_info[op].arity;
+    struct operand x[2];
+    fr_dtype       dtype[2];
+    char          *at[2], number[16] __attribute__((aligned(16)));
+    PyArrayObject *like = NULL;
+    PyObject      *array = NULL;
+    unsigned       once = 0;
+
+    if ((fr_op_info[op].flags & FR_OPF_COSTLY) && fr_judge_unseen)
+        return NULL;
+    for (int k = 0; k < n; k++) {
+        read_operand(args[k], n == 2 && PyLong_CheckExact(args[0]) + PyLong_CheckExact(args[1]) < 2, &x[k]);
+        if (x[k].dtype == FR_N_DTYPES || x[k].dtype != x[0].dtype)
+            return NULL;
+        if (x[k].array && like && !PyArray_SAMESHAPE(like, x[k].array))
+            return NULL;
+        like = x[k].array ? x[k].array : like;
+        dtype[k] = x[k].dtype;
+        at[k] = x[k].array ? PyArray_DATA(x[k].array) : x[k].number;
+    }
+    if (!fr_op_takes(op, dtype[0]) || fr_op_result(op, dtype[0]) != dtype[0])
+        return NULL;
+    for (int k = 0; like && k < n; k++)
+        once |= x[k].array ? 0 : 1u << k;
+    if (like && !(array = PyArray_SimpleNew(PyArray_NDIM(like), PyArray_DIMS(like), NPY_DOUBLE)))
+        return NULL;
+    fr_fpe_begin();
+    if (!fr_host_map(op, like ? (size_t)PyArray_SIZE(like) : 1, dtype, n, at, once, dtype[0],
+                     array ? PyArray_DATA(fr_array(array)) : number) ||
+        fr_fpe_raised() != 0) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    return array ? array : fr_numpy_scalar_from(dtype[0], number);
 }
 
 /* ---- functions with signatures of their own */

@@ -80,6 +80,11 @@ int       fr_power_check(const struct fr_arg *base, const struct fr_arg *exponen
 void      fr_functions_init(void);
 /* One row's function with all the keywords of a ufunc. */
 PyObject *fr_functions_map(fr_op, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
+/* The operation of a function of ours, if it is one that can be done at once; else FR_N_OPS. */
+fr_op     fr_functions_op(PyObject *function);
+/* The operation on as many numbers or small arrays as it takes, as NumPy's number or array; NULL without an exception: it goes
+ * another way, also where there is something to warn about. */
+PyObject *fr_functions_at_once(fr_op, fr_args args);
 PyObject *fr_functions_clip(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 PyObject *fr_functions_round(PyObject *module, fr_args, Py_ssize_t, PyObject *kwnames);
 
