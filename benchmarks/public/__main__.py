@@ -13,6 +13,7 @@ other types than NumPy's is said. BLAS, where `perf` is there: the share of NumP
 import argparse
 import builtins
 import collections
+import compileall
 import contextlib
 import gc
 import io
@@ -31,6 +32,7 @@ import numpy as np
 from . import learning, networks, sequences, simulations, small     # noqa: F401
 from .tools import PROGRAMS
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOO_LONG = 300      # seconds after which a process is ended
 CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}       # the thread's own time, where others use the machine too
 
@@ -89,13 +91,12 @@ def run(name, library, a, perf=None):
         out, n = os.path.join(folder, "state.npz"), str(a.threads)
         command = [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", a.at, "--out", out,
                    "--clock", a.clock]
-        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         try:
             done = subprocess.run(
                 (perf or []) + command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, timeout=TOO_LONG,
                 env={**os.environ, "FRIT_CACHE_DIR": os.path.join(folder, "cache"), "OMP_NUM_THREADS": n, "FRIT_NUM_THREADS": n,
                      "OPENBLAS_NUM_THREADS": n, "PYTHONHASHSEED": "0", "NUMBA_DISABLE_JIT": "1",
-                     "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])})
+                     "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])})
         except subprocess.TimeoutExpired:
             return None, f"took more than {TOO_LONG} s"
         if done.returncode:
@@ -170,6 +171,7 @@ def main():
     if a.one:
         run_one(a.one, a.library, a.at, a.out, a.clock)
         return
+    compileall.compile_dir(os.path.join(ROOT, "python", "frit"), quiet=1)      # as pip does
     names = a.only.split(",") if a.only else [n for n, q in PROGRAMS.items() if os.path.isdir(os.path.join(a.at, q.repository))]
     ratios = {}
     print(f"{'':24s}{'step ms':>9s}{'all ms':>9s}{'steady':>8s}{'total':>7s}{'BLAS':>6s}")

@@ -93,6 +93,7 @@ add_methods(PyObject *module)
         fr_take_methods, fr_mask_methods, fr_scalar_functions,
         fr_dlpack_methods, fr_engine_methods,
         fr_accelerate_methods, fr_finish_methods, fr_membrane_methods, fr_crossing_methods, fr_called_methods, fr_convert_methods, fr_outside_methods,
+        fr_bytecode_methods,
     };
 
     for (size_t i = 0; i < FR_LEN(tables); i++)

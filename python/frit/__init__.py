@@ -14,11 +14,12 @@ from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN", "Ufunc",
-    "alloc_count", "alloc_fail_at", "alloc_live", "asker", "borrow", "cache_clear", "cache_info", "config_get", "config_list",
-    "config_set", "conversion", "counters", "crossed", "explain_text", "give_back", "keeper", "looper", "memory_trim",
-    "name_modules", "numpy_call", "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_replace",
-    "share", "shown", "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
+    "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN",
+    "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_info",
+    "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed", "decoded",
+    "explain_text", "give_back", "keeper", "looper", "memory_trim", "name_modules", "numpy_call", "op_table", "outside",
+    "plain", "reader", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown", "site_here", "site_text",
+    "stats_reset", "strided", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}

@@ -165,21 +165,6 @@ def jumps_to(this: Instruction) -> int:
     return at + 2 * (1 + CACHES[op] + (-arg if op in BACKWARD else arg))
 
 
-def decode(code: CodeType) -> list[Instruction]:
-    """[(offset, opcode, argument)]; dis takes ten times as long, and this is part of a first call."""
-    raw, found, prefix = code.co_code, [], 0
-    for i, op in enumerate(raw[::2]):
-        if op == _CACHE:
-            continue
-        arg = prefix | raw[2 * i + 1]
-        if op == _EXTENDED_ARG:
-            prefix = arg << 8
-        else:
-            prefix = 0
-            found.append((2 * i, op, arg))
-    return found
-
-
 def tree(code: CodeType) -> list[CodeType]:
     """The code object and those of all functions written inside it."""
     found, todo = [], [code]
@@ -193,10 +178,6 @@ def tree(code: CodeType) -> list[CodeType]:
 def labels(listed: Iterable[Instruction]) -> set[int]:
     """The offsets to which jumps lead."""
     return {jumps_to(this) for this in listed if this[1] in JUMPS}
-
-
-def is_jumped_to(code: CodeType, offset: int) -> bool:
-    return offset in dis.findlabels(code.co_code)     # type: ignore[arg-type]
 
 
 def global_name(code: CodeType, this: Instruction) -> str:
@@ -342,59 +323,15 @@ _MAKES_TOP = of("operator", "item", "slice", "build", "call", "attribute", "conv
                 "iterable", "unpack", "super")
 _ENDS = frozenset(OP[name] for name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD",
                                         "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT") if name in OP)
-_MERGED = -3        # instead of an opcode: a value comes from one of several instructions
 _COPY, _PRECALL = _numbers("COPY PRECALL")
 
 
-def effect(op: int, arg: int, jump: bool = False) -> int:
-    """How many values more are on the stack afterwards."""
-    if op == _PRECALL:
-        return 0
-    if op == _CALL:
-        return -arg - 1
-    return dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=jump)
-
-
-def called_values(code: CodeType, listed: Iterable[Instruction]) -> tuple[set[int], set[int]]:
-    """Offsets of the instructions whose result, on top of the stack, is what a later one calls, and of those before which
-    such a value has come by a jump; methods, which have their object beside them, are not among them.
-
-    For each place on the stack it is known which instruction put the value there."""
-    stack: list[Instruction] = []
-    heights: dict[int, int] = {}
-    found: set[int] = set()
-    merged: set[int] = set()
-    goes_on = True
-    for this in listed:
-        at, op, arg = this
-        if at in heights:
-            stack = (stack + [NOTHING] * heights[at])[:heights[at]]
-            stack[-1:] = [(at, _MERGED, 0)] * (stack != [])
-        elif not goes_on:
-            stack = []
-        goes_on = op not in _ENDS
-        if op in JUMPS:
-            heights.setdefault(jumps_to(this), max(len(stack) + effect(op, arg, True), 0))
-        if op == _SWAP and arg <= len(stack):
-            stack[-1], stack[-arg] = stack[-arg], stack[-1]
-            continue
-        if op == _COPY and arg <= len(stack):
-            stack.append(stack[-arg])
-            continue
-        if op in (_CALL, _CALL_KW, _CALL_EX):
-            place = len(stack) + effect(op, arg) - 1        # of the first of the two that are the callable and a NULL
-            if place >= 0:
-                first, second = stack[place], stack[place + 1]
-                value, null = (first, second) if _NULL_ABOVE else (second, first)
-                if null[1] == _PUSH_NULL:
-                    (merged if value[1] == _MERGED else found).add(value[0])
-        before, after = len(stack), max(len(stack) + effect(op, arg), 0)
-        stack = stack[:after] + [this] * (after - before)
-        if op == LOAD_GLOBAL and arg & 1:
-            stack[-1 if _NULL_ABOVE else -2] = at, _PUSH_NULL, 0
-        if stack and op in _MAKES_TOP:
-            stack[-1] = this
-    return found, merged
+def kinds() -> bytes:
+    """A letter for each opcode that csrc/bind/accelerate/bytecode.c asks for."""
+    letters = {"m": _MAKES_TOP, "e": _ENDS, "k": {_CALL_KW, _CALL_EX}, "c": {_CALL}, "p": {_PRECALL}, "s": {_SWAP}, "y": {_COPY},
+               "g": {LOAD_GLOBAL}, "n": {_PUSH_NULL}}
+    found = {op: letter for letter, ops in letters.items() for op in ops}
+    return "".join(found.get(op, " ") for op in range(256)).encode()
 
 
 # ---- instructions instead of others: [(opcode, argument)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from . import _bytecode
+from . import _bytecode, _core
 from ._bytecode import (
     BINARY_OP, CLOSED, IN_PLACE, IS_OP, KW_NAMES, LOAD_CONST, LOAD_DEREF, LOAD_GLOBAL, LOADS_ATTRIBUTE, NOTHING,
     STORE_ATTR, SUBSCRIPTS, Instruction)
@@ -57,7 +57,7 @@ class _Code:
         """The same of the function's code, or of a function or comprehension written inside it."""
         if code.co_flags & 0x2a0:       # generators, coroutines
             return False
-        listed = _bytecode.decode(code)
+        listed = _core.decoded(code.co_code)
         return all(self.instruction(code, *four) for four in zip([NOTHING, *listed], listed, [*listed[1:], NOTHING],
                                                                  [*listed[2:], NOTHING, NOTHING]))
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy
 
-from . import _bytecode
-from ._bytecode import BINARY_OP, SUBSCRIPTS, attr_name, decode, is_attr
+from . import _bytecode, _core
+from ._bytecode import BINARY_OP, SUBSCRIPTS, attr_name, is_attr
 from ._namespace import conversions, modules, ndarray, ours
 from ._numpy import named
 from ._rewrite import Rewritten, contents
@@ -62,7 +62,7 @@ class _Function:
         return isinstance(value, _NUMBERS) or id(value) in _MODULES or id(value) in self.known
 
     def is_exact_code(self, code: types.CodeType) -> bool:
-        listed, attributes = decode(code), set()
+        listed, attributes = _core.decoded(code.co_code), set()
         for this in listed:
             if is_attr(this, True) or is_attr(this, False):
                 attributes.add(attr_name(code, this))

@@ -6,7 +6,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ._bytecode import LOAD_GLOBAL, decode, global_name
+from . import _core
+from ._bytecode import LOAD_GLOBAL, global_name
 from ._rewrite import Rewritten, contents
 
 # What a module's dictionary tells about the module. The registry is one object: a line warns once wherever it runs.
@@ -18,7 +19,7 @@ def _outlives(code: types.CodeType, seen: set[str], cells: set[str]) -> bool:
     """Whether a function written inside `code` could be called after it, and looks up one of the names then."""
     for inner in (c for c in code.co_consts if isinstance(c, types.CodeType)):
         looks = cells.intersection(inner.co_freevars) or any(
-            op == LOAD_GLOBAL and global_name(inner, (at, op, arg)) in seen for at, op, arg in decode(inner))
+            op == LOAD_GLOBAL and global_name(inner, (at, op, arg)) in seen for at, op, arg in _core.decoded(inner.co_code))
         if looks and inner.co_name not in _RUN_AT_ONCE or _outlives(inner, seen, cells):
             return True
     return False

@@ -21,7 +21,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -86,11 +86,24 @@ def _power(code: CodeType, before: _bytecode.Instruction, this: _bytecode.Instru
         out[this[0]] = _bytecode.item_of_two(place(_core.POWERED if in_place else _core.POWER))
 
 
-def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead]:
-    """What stands instead of the instructions of `code` at these offsets. `place` gives a constant its number."""
-    listed = _bytecode.decode(code)
-    callees, merged = _bytecode.called_values(code, listed)
-    labels = _bytecode.labels(listed)
+class _Read(NamedTuple):
+    """A code object."""
+
+    code: CodeType
+    listed: list[_bytecode.Instruction]
+    callees: set[int]       # offsets of instructions whose results are called,
+    merged: set[int]        # and of those before which a value has come by a jump that is
+    labels: set[int]        # where jumps lead
+
+
+def _read(code: CodeType) -> _Read:
+    listed = _core.decoded(code.co_code)
+    return _Read(code, listed, *_core.called_values(code.co_code), _bytecode.labels(listed))
+
+
+def _crossings(read: _Read, place: Callable[[Any], int]) -> dict[int, Instead]:
+    """What stands instead of the instructions of a code at these offsets. `place` gives a constant its number."""
+    code, listed, callees, merged, labels = read
     out: dict[int, Instead] = {}
     come, leave, call = (_bytecode.item_of_top(place(x)) for x in (_core.COMES, _core.LEAVES, _core.CALLED))
     entered, suspends = False, code.co_flags & _GENERATES
@@ -142,12 +155,10 @@ def _crossings(code: CodeType, place: Callable[[Any], int]) -> dict[int, Instead
     return out
 
 
-def _plain_crossings(code: CodeType, place: Callable[[Any], int], names: dict[str, Any]) -> dict[int, Instead]:
+def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, Any]) -> dict[int, Instead]:
     """The same for the second copy, in which arrays come as they are: what is called is the user's, which gets its code, or
     rounds otherwise than NumPy, or is known to do neither."""
-    listed = _bytecode.decode(code)
-    callees, merged = _bytecode.called_values(code, listed)
-    labels = _bytecode.labels(listed)
+    code, listed, callees, merged, labels = read
     out: dict[int, Instead] = {}
     chain: Any = None       # what the instruction before has loaded, where that is known
 
@@ -214,14 +225,14 @@ def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
         if index == len(consts):
             consts.append(new)
         return index
-    changes, again = _crossings(code, place), None
-    listed = _bytecode.decode(code)
-    start = next((at for at, op, arg in listed if op in _RESUMES and arg == 0), None)
+    read = _read(code)
+    changes, again = _crossings(read, place), None
+    start = next((at for at, op, arg in read.listed if op in _RESUMES and arg == 0), None)
     if start is not None and not code.co_flags & _GENERATES and (code.co_flags & _OPTIMIZED or code.co_name == "<module>"):
-        plain, enter = _plain_crossings(code, place, names), place(_core.ENTER)
+        plain, enter = _plain_crossings(read, place, names), place(_core.ENTER)
         leave = _bytecode.jump_if(enter, _assemble.THERE)
         back = _bytecode.jump_if(enter, _assemble.HERE) + _bytecode.jump_back(_assemble.THERE)
-        for at, op, _ in listed:
+        for at, op, _ in read.listed:
             if op in _bytecode.LOOPS:
                 changes[at], plain[at] = leave + changes.get(at, _SAME), back + plain.get(at, _SAME)
         changes[start] = _SAME + leave + changes.get(start, _SAME)[1:]
@@ -325,7 +336,7 @@ def _may_round(code: CodeType) -> bool:
     """Whether a code that has not been prepared names what frit rounds otherwise than NumPy."""
     return id(code) not in _ours and any(
         not _ROUNDS.isdisjoint(c.co_names) or not _POWERS.isdisjoint(c.co_code[1::2]) and any(
-            op == _bytecode.BINARY_OP and arg in _POWERS for _, op, arg in _bytecode.decode(c))
+            op == _bytecode.BINARY_OP and arg in _POWERS for _, op, arg in _core.decoded(c.co_code))
         for c in _bytecode.tree(code))
 
 

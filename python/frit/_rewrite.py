@@ -174,7 +174,7 @@ class _Rewriter:
     def instructions(self, code: types.CodeType) -> list[Instruction]:
         known = self.decoded.get(id(code))
         if known is None:
-            known = self.decoded[id(code)] = code, _bytecode.decode(code)
+            known = self.decoded[id(code)] = code, _core.decoded(code.co_code)
         return known[1]
 
     def is_called(self, code: types.CodeType, this: Instruction) -> bool:
@@ -268,7 +268,7 @@ class _Rewriter:
         if not isinstance(new, types.ModuleType) or not _bytecode.attribute_called(null, after, after2):
             return None
         found = getattr(new, "_conversions", {}).get(attr_name(code, after))
-        return found if found is not None and not _bytecode.is_jumped_to(code, after[0]) else None
+        return found if found is not None and after[0] not in _bytecode.labels(self.instructions(code)) else None
 
     def rewrite_code(self, f: types.FunctionType, code: types.CodeType) -> types.CodeType:
         consts = list(code.co_consts)

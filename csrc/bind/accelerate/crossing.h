@@ -45,6 +45,6 @@ int       fr_called_rounds(PyObject *name);
 /* a ** b of a pair, or in place. */
 PyObject *fr_called_power(PyObject *two, bool in_place);
 void      fr_called_set(PyObject *find, PyObject *rounded);
-extern PyMethodDef fr_called_methods[];
+extern PyMethodDef fr_called_methods[], fr_bytecode_methods[];
 
 #endif
