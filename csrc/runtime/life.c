@@ -37,6 +37,12 @@ fr_stats_evals(void)
     return fr_counted.n_evals;
 }
 
+uint64_t
+fr_stats_strange(void)
+{
+    return fr_counted.n_strange;
+}
+
 void
 fr_stats_reset(void)
 {

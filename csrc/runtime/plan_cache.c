@@ -256,6 +256,7 @@ again:
             older = p;
         }
     if (!p) {
+        fr_counted.n_strange += (uint64_t)g->n;
         st = how >= FR_FIND_LATER && n_older == 0 && fr_eager_suits(g) ? expect(g, how, hash, &p, &kept, err)
                                                                         : build(g, n_older, n_unlike, older, &p, err);
         if (kept)

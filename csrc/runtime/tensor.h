@@ -282,12 +282,14 @@ struct fr_stats {
     uint64_t bytes_read, bytes_written;        /* by kernels, from operand sizes */
     uint64_t n_compiled, n_disk_hits, n_pending_compiles;
     uint64_t pending_nodes;
+    uint64_t n_strange;        /* nodes, with their leaves, of graphs for which no plan was known */
     uint64_t n_judged;         /* evaluations whose flags were asked about: done again by NumPy */
     uint64_t peak_planned_bytes;               /* highest arena + outputs of one plan */
 };
 void      fr_stats_get(struct fr_stats *);
 uint64_t  fr_stats_kernels(void);       /* some of them, sooner */
 uint64_t  fr_stats_evals(void);
+uint64_t  fr_stats_strange(void);
 void      fr_stats_reset(void);
 
 /* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"

@@ -364,6 +364,12 @@ def load_item(index: int) -> Instead:
     return [*item, _NULL] if _NULL_ABOVE else [_NULL, (_SWAP, 2), *item]
 
 
+def called_attr(this: Instruction, more: Instead) -> Instead:
+    """Instead of a method that `this` loads: the attribute, and `more` of it, to be called by itself."""
+    plain = [(_LOAD_ATTR, this[2] & ~1 if _CALLS_AS_METHOD else this[2]), *more]
+    return [*plain, _NULL] if _NULL_ABOVE else [_NULL, (_SWAP, 2), *plain]
+
+
 def item_of_top(index: int, depth: int = 1) -> Instead:
     """`constant[value]` instead of a value on the stack, the one on top or deeper; one more place on the stack."""
     deeper = [(_SWAP, depth)] if depth > 1 else []

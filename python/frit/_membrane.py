@@ -40,6 +40,7 @@ _NEVER = frozenset({"frit", "numpy"})
 _PYTHONS = sys.stdlib_module_names | {"numpy"}
 _OPTIMIZED = 0x1                     # CO_OPTIMIZED: of a function, not of a module or a class
 _GENERATES = 0x20 | 0x80 | 0x200     # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})      # (which stay in the copy where they begin)
 _SAME: Instead = [_assemble.SAME]
 _methods: dict[str, Any] = {}
 _receivers: dict[str, Any] = {}
@@ -181,7 +182,7 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
             known = of is not None and _is_harmless(value)
             if is_attr(this, True) and not known and not name.startswith("__"):
                 if of is not None:
-                    out[at] = _bytecode.load_item(place(_method(name)))
+                    out[at] = _bytecode.called_attr(this, call)
                 else:
                     out[at] = _bytecode.item_of_top(place(_receiver(name))) + _SAME
             elif at in callees and not known:
@@ -233,7 +234,7 @@ def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
         leave = _bytecode.jump_if(enter, _assemble.THERE)
         back = _bytecode.jump_if(enter, _assemble.HERE) + _bytecode.jump_back(_assemble.THERE)
         for at, op, _ in read.listed:
-            if op in _bytecode.LOOPS:
+            if op in _bytecode.LOOPS and code.co_name not in _COMPREHENSIONS:
                 changes[at], plain[at] = leave + changes.get(at, _SAME), back + plain.get(at, _SAME)
         changes[start] = _SAME + leave + changes.get(start, _SAME)[1:]
         again = start, plain

@@ -333,7 +333,7 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
     if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None)
-        fr_plain_judge(&f->habit, before, &after, false, 0);
+        fr_plain_judge(&f->habit, before, &after, false);
     if (fr_call_depth == 0)
         note_loop(f, args, n_args, (int64_t)(after.n_nodes - before->n_nodes));
 }

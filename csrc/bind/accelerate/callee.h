@@ -13,7 +13,8 @@ struct fr_habit {
     bool     is_open;   /* as the counts of the last call say */
     bool     is_timed;  /* it is plain since that was sooner */
     uint8_t  n_turns;   /* how often they were and are no longer */
-    uint8_t  n_tried;   /* plain calls that were timed */
+    uint8_t  n_tried;   /* plain calls that were made to be timed */
+    uint8_t  n_late;    /* calls that were not, after the last turn */
     uint32_t n_plain;   /* calls that were, */
     uint32_t look_at;   /* and with which number one is made otherwise, to see whether that is still right */
     uint32_t n_other;   /* calls that were not */

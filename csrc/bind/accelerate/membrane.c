@@ -151,7 +151,7 @@ static PyObject *
 run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
           PyObject *names)
 {
-    bool      outermost = !fr_membrane_is_plain, is_timed = outermost && fr_plain_is_timed(habit);
+    bool      outermost = !fr_membrane_is_plain, is_timed = outermost && fr_plain_is_timed(habit, true);
     int64_t   began = is_timed ? fr_now_ns() : 0;
     uint64_t  before = fr_membrane_n_large;
     PyObject *callee, *result;
@@ -167,10 +167,8 @@ run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habi
     fr_membrane_is_plain = !outermost;
     if (is_timed && result)
         fr_plain_time(habit, true, fr_now_ns() - began);
-    else if (fr_membrane_n_large != before) {
-        habit->n_turns += habit->is_plain;
-        habit->is_plain = false;
-    }
+    if (fr_membrane_n_large != before)
+        fr_plain_met_large(habit);
     fr_count_way(FR_WAY_unchanged);
     stats->kernels = stats->fallbacks = stats->syncs = 0;
     stats->calls++;
@@ -186,14 +184,14 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     struct fr_call_counters before, body, after;
     struct fr_lent          another;             /* of a call that ends: somebody's __del__ calls */
     PyObject               *result, *all;
-    int64_t                 began, took;
+    int64_t                 began;
 
     if (fr_membrane_is_plain || (outermost && !describe && fr_plain_is(habit, args, n_args)))
         return run_plain(function, stats, habit, args, n_args, names);
     all = outermost ? fr_args_tuple(args, n_args) : NULL;
     if (outermost && !all)
         return NULL;
-    began = outermost && fr_plain_is_timed(habit) ? fr_now_ns() : 0;
+    began = outermost && fr_plain_is_timed(habit, false) ? fr_now_ns() : 0;
     FR_TRACE_HERE();
     fr_count_way(FR_WAY_crossed);
     fr_info_call_counters(&before);
@@ -224,10 +222,9 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     stats->syncs = fr_info_since(body.n_syncs, before.n_syncs); /* the one at the end is none */
     stats->calls++;
     if (outermost && fr_call_depth == 0) {
-        took = began && result && !became_plain ? fr_now_ns() - began : 0;
-        if (took)
-            fr_plain_time(habit, false, took);
-        fr_plain_judge(habit, &before, &after, became_plain, took);
+        if (began && result && !became_plain)
+            fr_plain_time(habit, false, fr_now_ns() - began);
+        fr_plain_judge(habit, &before, &after, became_plain);
     }
     return result;
 }

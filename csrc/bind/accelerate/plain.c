@@ -22,38 +22,41 @@ enum {
     TURNS = 2        /* from then on it stays as it is */
 };
 
-/* What things cost, in hundredths of a microsecond, as a fit to benchmarks.public has them: for frit to trace an operation, to
- * plan it, to make a tensor of it or a view, to evaluate at all; for a plain call an operation on numbers, on arrays, and each
- * 10 elements of these. */
-enum { TRACED = 20, PLANNED = 60, OBJECT = 6, EVALUATED = 120, OF_NUMBERS = 17, OF_ARRAYS = 45 };
+/* What things cost, in hundredths of a microsecond, as a fit to 37 programs of benchmarks.public has them that ran both ways: of
+ * a traced call the tensors that are made, of operations and of views, evaluations, calls handed to NumPy, nodes of graphs
+ * without a known plan, and each thousand elements; of a plain one operations on arrays and on numbers, views, and the like. */
+enum { OBJECT = 17, EVALUATED = 65, HANDED = 125, STRANGE = 70, ELEMENTS = 30 };
+enum { OF_ARRAYS = 29, OF_NUMBERS = 2, OF_VIEWS = 39, OF_HANDED = 275, OF_ELEMENTS = 140 };
 
 /* Calls that are timed: after some that compile and plan, so many of the one kind, and then of the other. */
-enum { WARM = 3, TIMED = 2, TRIED = 2, TOO_SHORT = 200000 /* ns */ };
+enum { WARM = 2, TIMED = 2, TRIED = 2, TOO_SHORT = 200000 /* ns */ };
 
 /* What a call, or a part of one, cost as it was traced, and what it would cost as a plain one. */
 struct costs {
     uint64_t traced, plain;
 };
 
-/* `planned`: plans are made anew each time, not only the first. */
+/* `settled`: what has no plan by now will have none the next time either. */
 static struct costs
-costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, bool planned)
+costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, bool settled)
 {
-    uint64_t lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks, nodes = b->n_nodes - a->n_nodes;
-    uint64_t arrays = b->n_arrays - a->n_arrays, numbers = nodes > arrays ? nodes - arrays : 0;
-    uint64_t plans = fr_info_since(b->n_plans, a->n_plans), evals = fr_info_since(b->n_evals, a->n_evals) + 1;
+    uint64_t nodes = b->n_nodes - a->n_nodes, arrays = b->n_arrays - a->n_arrays, objects = b->n_objects - a->n_objects;
+    uint64_t handed = b->n_fallbacks - a->n_fallbacks, elems = b->n_elems - a->n_elems;
+    uint64_t strange = settled ? fr_info_since(b->n_strange, a->n_strange) : 0;
 
-    return (struct costs){TRACED * nodes + (planned ? PLANNED * nodes * plans / evals : 0) +
-                              OBJECT * (b->n_objects - a->n_objects) + EVALUATED * evals + (uint64_t)fr_tune.needed_10ns * lost,
-                          OF_NUMBERS * numbers + OF_ARRAYS * arrays + (b->n_elems - a->n_elems) / 10};
+    return (struct costs){
+        .traced = OBJECT * objects + EVALUATED * fr_info_since(b->n_evals, a->n_evals) + HANDED * handed + STRANGE * strange +
+                  (uint64_t)fr_tune.needed_10ns * (b->n_syncs - a->n_syncs) + ELEMENTS * elems / 1000,
+        .plain = OF_ARRAYS * arrays + OF_NUMBERS * (nodes > arrays ? nodes - arrays : 0) +
+                 OF_VIEWS * (objects > nodes ? objects - nodes : 0) + OF_HANDED * handed + OF_ELEMENTS * elems / 1000};
 }
 
 /* Whether a call was a loop over elements, or looked at each value, as far as counts tell. */
 static bool
-was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b, bool planned)
+was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b, bool settled)
 {
     uint64_t     lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks;
-    struct costs c = costs_of(a, b, planned);
+    struct costs c = costs_of(a, b, settled);
 
     return (lost >= LOST || b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes) && c.traced > c.plain + c.plain / 8;
 }
@@ -64,7 +67,7 @@ may_be_plain(const struct fr_habit *h)
 {
     const PyThreadState *t = PyThreadState_Get();
 
-    return h->n_turns < TURNS && !fr_is_off(FR_OFF_unchanged) && fr_env.eager_elems > 0 && !fr_env_waits_for_code() &&
+    return (h->n_turns < TURNS || h->is_timed) && !fr_is_off(FR_OFF_unchanged) && fr_env.eager_elems > 0 && !fr_env_waits_for_code() &&
            !t->c_tracefunc && !t->c_profilefunc;
 }
 
@@ -97,26 +100,56 @@ fr_plain_is(struct fr_habit *h, fr_args args, Py_ssize_t n_args)
 }
 
 bool
-fr_plain_is_timed(const struct fr_habit *h)
+fr_plain_is_timed(const struct fr_habit *h, bool plain)
 {
-    return h->is_timed || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED);
+    return h->is_timed || plain || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED) ||
+           (h->n_turns == TURNS && h->n_late <= TIMED);
+}
+
+/* Whether plain calls are sooner, and by more than calls differ. */
+static bool
+is_sooner(const struct fr_habit *h)
+{
+    return h->plain_ns && h->plain_ns < h->other_ns - h->other_ns / 16;
+}
+
+/* From now on calls are plain since that is sooner. */
+static void
+settle(struct fr_habit *h)
+{
+    if (fr_env.debug >= 1)
+        fr_log(1, "calls took %lld ns as plain ones, and %lld", (long long)h->plain_ns, (long long)h->other_ns);
+    if (!is_sooner(h))
+        return;
+    h->is_plain = h->is_timed = true;
+    h->n_plain = 0;
+    h->look_at = LOOK_AFTER;
 }
 
 void
 fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
 {
     int64_t *least = plain ? &h->plain_ns : &h->other_ns;
+    bool     is_try = plain && !h->is_plain;
 
-    *least = *least && *least < ns ? *least : ns;
-    if (!plain || h->is_plain || (++h->n_tried < TRIED && h->plain_ns < 3 * h->other_ns / 2))
+    *least = *least && *least < ns && !(is_try && h->n_tried == 0) ? *least : ns;
+    if (!is_try)
         return;
+    h->n_tried++;
+    if (h->n_tried == 1 && h->plain_ns >= 3 * h->other_ns / 4 && h->plain_ns < 3 * h->other_ns / 2)
+        return; /* once more */
     h->n_tried = TRIED;
-    if (fr_env.debug >= 1)
-        fr_log(1, "calls took %lld ns as plain ones, and %lld", (long long)h->plain_ns, (long long)h->other_ns);
-    if (h->plain_ns >= h->other_ns)
+    settle(h);
+}
+
+void
+fr_plain_met_large(struct fr_habit *h)
+{
+    if (!h->is_plain || h->is_timed)
         return;
-    h->is_plain = h->is_timed = true;
-    h->look_at = LOOK_AFTER;
+    h->n_turns++;
+    h->is_plain = false;
+    h->n_late = 0;
 }
 
 FR_THREAD_LOCAL uint64_t fr_plain_look_at;
@@ -190,10 +223,10 @@ fr_plain_look(void)
 
 void
 fr_plain_judge(struct fr_habit *h, const struct fr_call_counters *before, const struct fr_call_counters *after,
-                  bool became_plain, int64_t ns)
+               bool became_plain)
 {
     bool         settled = h->n_other >= SETTLED;
-    bool         plain = may_be_plain(h) && (became_plain || was_plain(before, after, settled) || (h->is_timed && ns > h->plain_ns));
+    bool         plain = may_be_plain(h) && (became_plain || was_plain(before, after, settled) || (h->is_timed && is_sooner(h)));
     struct costs c = costs_of(before, after, settled);
 
     if (fr_env.debug >= 1)
@@ -202,6 +235,8 @@ fr_plain_judge(struct fr_habit *h, const struct fr_call_counters *before, const 
     h->n_turns += h->is_plain && !plain;
     h->is_plain = plain;
     h->is_timed &= plain;
+    if (h->n_turns == TURNS && ++h->n_late == TIMED + 1 && h->plain_ns) /* the last word */
+        settle(h);
     h->is_open = c.plain < OPEN * c.traced || h->n_other >= LATE;
     h->n_other++;
     if (plain && !h->look_at)

@@ -100,7 +100,7 @@ enum fr_sync {
 };
 /* What an accelerated call compares before and after. */
 struct fr_call_counters {
-    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes, n_elems, n_arrays, n_plans, n_evals, n_objects;
+    uint64_t n_kernels, n_fallbacks, n_syncs, n_nodes, n_elems, n_arrays, n_strange, n_evals, n_objects;
 };
 void      fr_info_call_counters(struct fr_call_counters *);
 static inline uint64_t

@@ -52,7 +52,7 @@ void
 fr_info_call_counters(struct fr_call_counters *c)
 {
     *c = (struct fr_call_counters){fr_stats_kernels(), fr_ways_taken[FR_WAY_handed], n_syncs, fr_nodes_made,
-                                    fr_elems_made, fr_arrays_made, fr_ways_taken[FR_WAY_plans], fr_stats_evals(), fr_type_made};
+                                    fr_elems_made, fr_arrays_made, fr_stats_strange(), fr_stats_evals(), fr_type_made};
 }
 
 void
