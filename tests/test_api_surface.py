@@ -406,7 +406,7 @@ def test_array_namespace_info():
     assert ours.capabilities() == {**theirs.capabilities(), "max dimensions": 32}
     assert frit.zeros((1,) * 32).ndim == 32
     assert re.fullmatch(r"20\d\d\.12", frit.__array_api_version__) and frit.zeros(1).__array_namespace__() is frit
-    assert ours.default_device() == "cpu" == frit.zeros(1).device and ours.devices() == ["cpu"]
+    assert ours.default_device() == "cpu" == frit.zeros(1).device and ours.devices() == ("cpu",)
     assert ours.default_dtypes() == ours.default_dtypes(device="cpu") == theirs.default_dtypes()
     kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric", None,
              ("bool", "integral"), ("real floating", "complex floating"), ()]
@@ -549,3 +549,21 @@ def test_import_frit_as_np_carries_a_script():
         g, w = np.asarray(got), np.asarray(want)
         assert g.dtype == w.dtype and g.shape == w.shape
         assert (g == w).all() if w.dtype.kind in "OSU" else np.allclose(g, w, rtol=1e-12, atol=0)
+
+
+def test_what_the_standard_calls_functions_with():
+    """Signatures that can be asked for, and names that NumPy has not."""
+    wanted = {"diff": "axis n prepend append", "isin": "invert", "meshgrid": "indexing", "searchsorted": "side sorter", "unstack": "axis",
+              "take_along_axis": "axis", "tensordot": "axes", "vecdot": "axis", "clip": "min max"}
+    for name, parameters in wanted.items():
+        assert set(parameters.split()) <= set(inspect.signature(getattr(frit, name)).parameters), name
+    for f, theirs in (frit.fft.fftfreq, np.fft.fftfreq), (frit.fft.rfftfreq, np.fft.rfftfreq):
+        assert f(5, 0.5).tolist() == theirs(5, 0.5).tolist() and f(5, dtype="float32").dtype == np.float32
+
+
+@pytest.mark.parametrize("k", [2 ** 61, -2 ** 61, 2 ** 63 - 1, -2 ** 63, 2 ** 70, -2 ** 70, 2, -1])
+def test_diagonals_beyond_all_that_arrays_have(k):
+    x = np.arange(6.0).reshape(2, 3)
+    assert frit.eye(2, 3, k=k).tolist() == [[float(j - i == k) for j in range(3)] for i in range(2)]
+    assert frit.tril(frit.asarray(x), k).tolist() == [[x[i, j] if j - i <= k else 0 for j in range(3)] for i in range(2)]
+    assert frit.triu(frit.asarray(x), k).tolist() == [[x[i, j] if j - i >= k else 0 for j in range(3)] for i in range(2)]

@@ -27,9 +27,9 @@ class __array_namespace_info__:
         """Where arrays are made: "cpu"."""
         return "cpu"
 
-    def devices(self) -> list[str]:
-        """["cpu"]"""
-        return ["cpu"]
+    def devices(self) -> tuple[str]:
+        """("cpu",), since 2025.12 a tuple."""
+        return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, _Dtype]:
         """{what numbers are: the dtype of an array that is made of them}"""
@@ -78,3 +78,18 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, desc
 def unique_values(x: Any) -> Any:
     """The different elements, sorted; every NaN is one of its own. (Those of numpy.unique_values come in any order.)"""
     return _core.numpy_call(_numpy.unique, (x,), {"equal_nan": False})
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies of a Fourier transform of n samples that lie d apart, float64 unless a dtype is given; by NumPy."""
+    return _frequencies("fftfreq", n, d, dtype, device)
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Those of a transform of real samples that are not negative."""
+    return _frequencies("rfftfreq", n, d, dtype, device)
+
+
+def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Any:
+    found = _core.numpy_call(getattr(_numpy.fft, name), (n, d), {"device": device})
+    return found if dtype is None else found.astype(dtype)

@@ -126,6 +126,14 @@ _TABLE = (
     ("shown", "dtypes"),
 )
 
+# Of functions that NumPy answers, how they are called, where the Array API standard says that; others take anything.
+_SIGNATURES = {
+    "diff": "a, n=1, axis=-1, prepend=None, append=None",
+    "isin": "element, test_elements, assume_unique=False, invert=False, *, kind=None",
+    "meshgrid": "*xi, copy=True, sparse=False, indexing='xy'", "searchsorted": "a, v, side='left', sorter=None",
+    "take_along_axis": "arr, indices, axis=-1", "tensordot": "a, b, axes=2", "unstack": "x, /, *, axis=0",
+    "vecdot": "x1, x2, /, out=None, *, axis=-1, dtype=None"}
+
 # NumPy's second names for operations of ours, of which the same holds.
 ALIASES = dict(pair.split("=") for pair in """
 abs=absolute acos=arccos acosh=arccosh around=round asin=arcsin asinh=arcsinh atan=arctan atan2=arctan2 atanh=arctanh
@@ -159,11 +167,11 @@ def named(fact: str) -> frozenset[str]:
 
 
 def definitions() -> str:
-    """What C reads: HANDED(name), METHOD(name, intent), KNOWN(name, what) and ALIAS(alias, name)."""
+    """What C reads: HANDED(name, signature), METHOD(name, intent), KNOWN(name, what) and ALIAS(alias, name)."""
     rows: dict[str, list[str]] = {"HANDED": [], "METHOD": [], "KNOWN": [], "ALIAS": []}
     for name, facts in FACTS.items():
         if "handed" in facts:
-            rows["HANDED"].append(name)
+            rows["HANDED"].append(f'{name}, "{_SIGNATURES.get(name, "*args, **kwargs")}"')
         if "method" in facts:
             rows["METHOD"].append(f"{name}, {'WRITES' if 'self' in facts else 'EXPORTS' if 'exports' in facts else 'READS'}")
         if "first" in facts or "writable" in facts:

@@ -4,6 +4,8 @@ from typing import Any
 import numpy as _numpy
 
 from . import _handed_over
+from ._array_api import fftfreq as fftfreq
+from ._array_api import rfftfreq as rfftfreq
 
 
 def __getattr__(name: str) -> Any:

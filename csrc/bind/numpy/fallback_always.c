@@ -2,7 +2,7 @@
  * python/frit/_numpy.py has them. */
 #include "bind/numpy/numpy.h"
 
-#define HANDED(name)                                                                               \
+#define HANDED(name, signature)                                                                    \
     static PyObject *function_##name(PyObject *module, fr_args args, Py_ssize_t n, PyObject *kw)   \
     {                                                                                              \
         (void)module;                                                                              \
@@ -11,9 +11,9 @@
 #include "numpy_names.def"
 
 PyMethodDef fr_fallback_always_functions[] = {
-#define HANDED(name)                                                                               \
+#define HANDED(name, signature)                                                                    \
     {#name, FR_FAST(function_##name),                                                              \
-     #name "(*args, **kwargs)\n--\n\n"                                                             \
+     #name "(" signature ")\n--\n\n"                                                                \
      "numpy." #name " on evaluated data: its arguments, results and errors. New arrays among the\n"\
      "results are tensors. Counted in stats()[\"fallbacks\"]."},
 #include "numpy_names.def"

@@ -506,6 +506,23 @@ size_of(PyObject *o, int64_t dflt, int64_t *n)
     return 0;
 }
 
+/* Which diagonal is meant; beyond all that arrays have it is all the same. */
+static int
+diagonal_of(PyObject *o, int64_t *k)
+{
+    const int64_t farthest = INT64_C(1) << 61;
+    int           beyond = 0;
+
+    *k = 0;
+    if (o && (*k = PyLong_AsLongLongAndOverflow(o, &beyond)) == -1 && PyErr_Occurred())
+        return -1;
+    if (beyond > 0 || *k > farthest)
+        *k = farthest;
+    else if (beyond < 0 || *k < -farthest)
+        *k = -farthest;
+    return 0;
+}
+
 static struct fr_signature eye_signature = {
     "eye", 1, 4, 7, {"N", "M", "k", "dtype", "order", "device", "like"}, {NULL}};
 
@@ -513,14 +530,14 @@ static PyObject *
 triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[7];
-    int64_t   rows, columns, k = 0;
+    int64_t   rows, columns, k;
     fr_dtype  d;
     char      order;
     int       st;
 
     if (fr_args_parse(&eye_signature, args, nargs, kw, s) < 0)
         return NULL;
-    if (s[2] && (k = PyLong_AsLongLong(s[2])) == -1 && PyErr_Occurred())
+    if (diagonal_of(s[2], &k) < 0)
         return NULL;
     if (size_of(s[0], 0, &rows) < 0 || size_of(s[1], rows, &columns) < 0 ||
         (st = wanted_dtype(s[3], FR_F64, &d)) == FR_VALUE_ERROR ||
@@ -574,11 +591,10 @@ half(fr_args args, Py_ssize_t nargs, PyObject *kw, bool lower)
     PyObject         *s[2], *mask, *result = NULL;
     struct fr_value x;
     struct fr_arg     a[3];
-    int64_t           k = 0;
+    int64_t           k;
     int               st;
 
-    if (fr_args_parse(&tril_signature, args, nargs, kw, s) < 0 ||
-        (s[1] && (k = PyLong_AsLongLong(s[1])) == -1 && PyErr_Occurred()))
+    if (fr_args_parse(&tril_signature, args, nargs, kw, s) < 0 || diagonal_of(s[1], &k) < 0)
         return NULL;
     st = fr_value_tensor(s[0], &x);
     if (st == FR_VALUE_ERROR)

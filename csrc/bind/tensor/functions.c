@@ -824,7 +824,7 @@ static const struct {
      "x where the condition holds, else y; the three broadcast, x and y promote. The condition may\n"
      "have any dtype. With the condition alone: the indices of its true elements, by NumPy."}},
     {"clip", {"clip", FR_FAST(fr_functions_clip),
-     "clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None)\n--\n\n"
+     "clip(a, min=None, max=None, out=None, *, a_min=None, a_max=None)\n--\n\n"
      "minimum(maximum(a, a_min), a_max); a bound of None is left out. Shapes broadcast and dtypes\n"
      "promote as in numpy.clip."}},
     {"real", {"real", FR_FAST(real_function),
