@@ -585,3 +585,46 @@ def test_the_code_of_others_stays_as_it_is():
     run = frit.accelerate(lambda x: print(end="") or np.pad(x, 1) + np.apply_along_axis(np.sum, 0, x))
     assert run(np.ones(3)).tolist() == [3, 4, 4, 4, 3]
     assert np.pad.__wrapped__.__code__ is code
+
+
+def bases(x):
+    while x is not None:
+        yield x
+        x = getattr(x, "base", None)
+
+
+def test_what_a_call_gives_owns_its_memory():
+    """As NumPy's results do, so that they can be resized; and no base of an array is a tensor."""
+    kept = types.SimpleNamespace()
+
+    @frit.accelerate
+    def f(x):
+        kept.y, kept.z = x + 1, np.zeros(5)
+        kept.z[:3] = x[:3]
+        return x * 2, np.outer(x, x), x.sum() + np.zeros(3, "f4")
+    x = np.arange(4.0)
+    for _ in range(4):      # also where the call is made again without running it
+        for a in (*f(x), kept.y, kept.z):
+            assert a.base is None and a.flags.owndata and a.flags.writeable and type(a) is np.ndarray
+    y = f(x)[0]
+    y.resize(100)
+    assert y[:5].tolist() == [0, 2, 4, 6, 0] and y[50:].sum() == 0
+    y.resize(2)
+    assert y.tolist() == [0, 2] and y.flags.owndata
+    twice = frit.accelerate(lambda x: (x * 2, (x * 3)[1:], (x * 4)[::2]))
+    shown = frit.accelerate(lambda x: [y := x * 2, y[1:], y.reshape(2, 2), x[1:]])
+    for _ in range(3):
+        for a in (*twice(x), *shown(x)):
+            assert not any(isinstance(b, frit.Tensor) for b in bases(a))
+
+
+def test_memory_that_was_given_away_is_freed():
+    f = frit.accelerate(lambda x: x * 2)
+    x = np.ones(1 << 16)
+    f(x), f(x)
+    live = frit._core.alloc_live()
+    held = [f(x) for _ in range(50)]
+    for y in held[::2]:
+        y.resize(10, refcheck=False)
+    del y, held
+    assert frit._core.alloc_live() <= live + 10

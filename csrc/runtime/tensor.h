@@ -160,6 +160,9 @@ fr_status fr_tensor_eval_again(const struct fr_tensor *const *, int n, struct fr
 /* Evaluates, then: address of the window's first element. Valid while a reference to the storage is held
  * and nothing is stored through frit. */
 fr_status fr_tensor_data(const struct fr_tensor *, void **data, struct fr_err *);
+/* Evaluates, then: the memory of a tensor that is all of it, and all that sees it: a reference. NULL without an error: it is
+ * not, or has no element. What is done with the handle afterwards is none of the memory's. */
+struct fr_buffer *fr_tensor_take(const struct fr_tensor *, fr_status *, struct fr_err *);
 /* The element of a tensor that has one, where it takes no more than a few operations on single elements of memory: they
  * are done aside, and the tensor stays as pending as it was. False: fr_tensor_data will do. */
 bool      fr_tensor_peek(const struct fr_tensor *, uint64_t out[2]);

@@ -64,6 +64,26 @@ fr_tensor_unhold(uint32_t hold)
     fr_release_foreign();
 }
 
+struct fr_buffer *
+fr_tensor_take(const struct fr_tensor *t, fr_status *st, struct fr_err *err)
+{
+    const struct fr_storage *s = t->storage;
+    const struct fr_node    *n;
+    struct fr_buffer        *b;
+    void                    *data;
+
+    *st = FR_OK;
+    if (s->refs != 1 || !t->whole || t->readonly || s->pinned || s->n_loans || s->layout->n_elems == 0 ||
+        (*st = fr_tensor_data(t, &data, err)) != FR_OK)
+        return NULL;
+    n = &fr_nodes[s->node];
+    b = n->op == FR_OP_leaf && n->refs == 1 && s->refs == 1 ? n->v.buffer : NULL;
+    return b && !b->owner && !b->pinned && !b->home && data == b->mem &&
+                   atomic_load_explicit(&b->refs, memory_order_relaxed) == 1
+               ? fr_buffer_ref(b)
+               : NULL;
+}
+
 /* Gives the storage, whose version is computed, memory that nobody else reads. */
 static fr_status
 move_to_copy(struct fr_storage *s, struct fr_err *err)

@@ -188,8 +188,10 @@ become_array(struct fr_tensor_object *o)
     PyObject        *view, *weakrefs = o->weakrefs;
     struct fr_tensor t = o->t;
 
-    if (!(view = fr_numpy_view((PyObject *)o, FR_VIEW_EXPORT)))
+    if (!(view = fr_numpy_view((PyObject *)o, FR_VIEW_OWN)))
         return -1;
+    if (!PyArray_BASE(fr_array(view))) /* it has the memory */
+        t = *fr_of(nothing);
     fr_type_be_no_base((PyObject *)o);
     fr_made_unlink(&o->made);
     take_over((PyObject *)o, view);

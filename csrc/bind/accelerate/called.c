@@ -116,7 +116,7 @@ static PyObject *
 plain_result(PyObject *o)
 {
     if (o && fr_is_tensor(o))
-        Py_SETREF(o, fr_numpy_shown(o));
+        Py_SETREF(o, Py_REFCNT(o) > 1 ? fr_numpy_shown(o) : fr_numpy_given(o));
     for (Py_ssize_t i = 0; o && PyTuple_CheckExact(o) && i < PyTuple_GET_SIZE(o); i++)
         if (fr_is_tensor(PyTuple_GET_ITEM(o, i))) {
             PyObject *old = PyTuple_GET_ITEM(o, i), *new = fr_numpy_shown(old);

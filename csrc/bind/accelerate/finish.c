@@ -201,7 +201,7 @@ shown(const struct fr_loan *loan, int n, PyObject *x)
             return Py_NewRef(loan[i].array);
     if (Py_REFCNT(x) > 1) /* somebody else has it, too: it is one object here and there */
         return fr_shown(x);
-    return fr_numpy_shown(x);
+    return fr_numpy_given(x);
 }
 
 /* The result with arrays for tensors; what is in containers becomes what it stands for, or is replaced. */

@@ -299,7 +299,7 @@ show_results(const struct fr_captured_call *r, struct fr_tensor *t, PyObject **s
     bool ok = true;
 
     for (int i = 0; i < r->n_results; i++) {
-        shown[i] = scalar[i] ? fr_numpy_scalar_at(&t[i]) : fr_numpy_view_of(&t[i], FR_VIEW_EXPORT);
+        shown[i] = scalar[i] ? fr_numpy_scalar_at(&t[i]) : fr_numpy_view_of(&t[i], FR_VIEW_OWN);
         ok &= shown[i] != NULL;
         fr_tensor_clear(&t[i]);
     }

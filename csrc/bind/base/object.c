@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-PyTypeObject *fr_tensor_type, *fr_number_type;
+PyTypeObject *fr_tensor_type, *fr_number_type, *fr_memory_type;
 
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
 struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
@@ -95,6 +95,28 @@ fr_type_dealloc(PyObject *self)
         recycle(o);
     else
         dealloc_special(o);
+}
+
+static void
+memory_dealloc(PyObject *self)
+{
+    Py_SET_TYPE(self, fr_tensor_type); /* to which it has a reference */
+    fr_type_dealloc(self);
+}
+
+int
+fr_memory_init(void)
+{
+    static PyType_Slot slots[] = {
+        {Py_tp_doc, "What keeps the memory of an ndarray that a tensor was shown as."},
+        {Py_tp_dealloc, memory_dealloc},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {"frit.Memory", sizeof(struct fr_tensor_object), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};
+
+    fr_memory_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return fr_memory_type ? 0 : -1;
 }
 
 PyObject *

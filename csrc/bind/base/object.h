@@ -50,6 +50,14 @@ fr_is_tensor(PyObject *o)
 {
     return Py_TYPE(o)->tp_dealloc == fr_type_dealloc;    /* no other type has it */
 }
+/* What keeps the memory of an array that a tensor is shown as, and is its base: an object as a Tensor is, which is none. */
+extern FR_HIDDEN PyTypeObject *fr_memory_type;
+static inline bool
+fr_is_memory(PyObject *o)
+{
+    return Py_IS_TYPE(o, fr_memory_type);
+}
+int       fr_memory_init(void);
 static inline struct fr_tensor_object *
 fr_object(PyObject *o)
 {

@@ -1,10 +1,11 @@
 /* bind/numpy/arrays.c -- memory of ndarrays in and out.
  *
- * A tensor shows itself to NumPy as an ndarray over its own memory whose base is the Tensor: the
- * storage lives as long as the ndarray. A new ndarray from NumPy becomes a tensor over its memory,
- * and the storage holds the ndarray. */
+ * A tensor shows itself to NumPy as an ndarray over its own memory whose base has the same handle: the
+ * storage lives as long as the ndarray. Where nobody else sees the memory, the ndarray owns it. A new ndarray from NumPy
+ * becomes a tensor over its memory, and the storage holds the ndarray. */
 #include "bind/numpy/numpy.h"
 #include "bind/numpy/npy.h"
+#include "core/buffer.h"
 
 /* ---- copies in */
 
@@ -108,8 +109,8 @@ fr_numpy_copy_operand(PyObject *array, struct fr_tensor *out)
 
 /* ---- tensors out */
 
-/* The address of the tensor's elements, and the object that keeps them there: a Tensor of its own,
- * whose end is the end of the array that it is the base of. */
+/* The address of the tensor's elements, and the object that keeps them there, whose end is the end of the array that it is the
+ * base of. */
 static PyObject *
 base_of_view(const struct fr_tensor *t, enum fr_view mode, void **data)
 {
@@ -121,7 +122,7 @@ base_of_view(const struct fr_tensor *t, enum fr_view mode, void **data)
         return PyErr_NoMemory();
     fr_tensor_copy(t, &base->t);
     if (mode != FR_VIEW_READ) {
-        bool writes = mode == FR_VIEW_EXPORT && !t->readonly;
+        bool writes = mode >= FR_VIEW_EXPORT && !t->readonly;
 
         st = fr_tensor_export(&base->t, writes, data, &base->token, &err);
         base->end = st == FR_OK ? FR_END_LOOK : FR_END_NOTHING;
@@ -129,33 +130,161 @@ base_of_view(const struct fr_tensor *t, enum fr_view mode, void **data)
         base->token = fr_tensor_hold(&base->t);
         base->end = FR_END_HOLD;
     }
-    if (st == FR_OK)
+    if (st == FR_OK) {
+        Py_SET_TYPE((PyObject *)base, fr_memory_type);
         return (PyObject *)base;
+    }
     Py_DECREF(base);
     return fr_errors_raise(st, &err);
+}
+
+/* An array of these elements, which does not know yet what keeps them there. */
+static PyObject *
+array_over(const struct fr_tensor *t, void *data, bool writes)
+{
+    static char             nowhere[64];
+    const struct fr_layout *l = t->layout;
+    npy_intp                dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+    int                     size = fr_dtype_size(t->dtype), flags = NPY_ARRAY_ALIGNED | (writes ? NPY_ARRAY_WRITEABLE : 0);
+
+    for (int i = 0; i < l->ndim; i++) {
+        dims[i] = fr_layout_dims(l)[i];
+        strides[i] = fr_layout_strides(l)[i] * size;
+    }
+    Py_INCREF(fr_numpy_descrs[t->dtype]);
+    return PyArray_NewFromDescr(&PyArray_Type, fr_numpy_descrs[t->dtype], l->ndim, dims, strides, data ? data : nowhere, flags,
+                                NULL);
+}
+
+/* ---- arrays that own memory of ours: NumPy frees it by a handler of their own (NEP 49) */
+
+struct owned {
+    PyDataMem_Handler handler;
+    struct fr_buffer *buffer;  /* NULL: NumPy has had other memory for it since */
+};
+
+static void *
+owned_malloc(void *ctx, size_t n)
+{
+    (void)ctx;
+    return malloc(n);
+}
+
+static void *
+owned_calloc(void *ctx, size_t n, size_t size)
+{
+    (void)ctx;
+    return calloc(n, size);
+}
+
+static void
+owned_free(void *ctx, void *p, size_t n)
+{
+    struct owned *w = ctx;
+
+    (void)n;
+    if (w->buffer && w->buffer->mem == p) {
+        fr_buffer_unref(w->buffer);
+        w->buffer = NULL;
+    } else {
+        free(p);
+    }
+}
+
+static void *
+owned_realloc(void *ctx, void *p, size_t n)
+{
+    struct owned *w = ctx;
+    void         *new;
+
+    if (!w->buffer || w->buffer->mem != p)
+        return realloc(p, n);
+    if ((new = malloc(n))) {
+        memcpy(new, p, n < w->buffer->n_bytes ? n : w->buffer->n_bytes);
+        owned_free(ctx, p, 0);
+    }
+    return new;
+}
+
+static void
+owned_end(PyObject *capsule)
+{
+    struct owned *w = PyCapsule_GetPointer(capsule, "mem_handler");
+
+    fr_buffer_unref(w->buffer);
+    free(w);
+}
+
+/* The array owns the memory that it sees from now on; the reference moves in. */
+static bool
+give_memory(PyObject *array, struct fr_buffer *b)
+{
+    struct owned *w = malloc(sizeof *w);
+    PyObject     *capsule = NULL;
+
+    if (w) {
+        *w = (struct owned){{"frit", 1, {w, owned_malloc, owned_calloc, owned_realloc, owned_free}}, b};
+        capsule = PyCapsule_New(w, "mem_handler", owned_end);
+    } else {
+        PyErr_NoMemory();
+    }
+    if (!capsule) {
+        fr_buffer_unref(b);
+        free(w);
+        return false;
+    }
+    ((PyArrayObject_fields *)array)->mem_handler = capsule;
+    PyArray_ENABLEFLAGS(fr_array(array), NPY_ARRAY_OWNDATA);
+    return true;
+}
+
+/* Whether arrays have their handler where this NumPy's headers say. */
+static bool
+can_own(void)
+{
+    static int can = -1;
+
+    if (can < 0) {
+        npy_intp  n = 1;
+        PyObject *a = PyArray_SimpleNew(1, &n, NPY_DOUBLE), *handler = a ? ((PyArrayObject_fields *)a)->mem_handler : NULL;
+
+        can = handler && PyArray_Type.tp_basicsize >= (Py_ssize_t)sizeof(PyArrayObject_fields) &&
+              PyCapsule_IsValid(handler, "mem_handler");
+        PyErr_Clear();
+        Py_XDECREF(a);
+    }
+    return can;
+}
+
+/* An array that owns the tensor's memory; NULL without an exception: somebody else sees it, too. */
+static PyObject *
+owner_of(const struct fr_tensor *t)
+{
+    struct fr_err     err;
+    fr_status         st;
+    struct fr_buffer *b = can_own() ? fr_tensor_take(t, &st, &err) : NULL;
+    PyObject         *array;
+
+    if (!b)
+        return can_own() && st != FR_OK ? fr_errors_raise(st, &err) : NULL;
+    if (!(array = array_over(t, b->mem, true)))
+        fr_buffer_unref(b);
+    else if (!give_memory(array, b))
+        Py_CLEAR(array);
+    return array;
 }
 
 PyObject *
 fr_numpy_view_of(const struct fr_tensor *t, enum fr_view mode)
 {
-    static char             nowhere[64];
-    const struct fr_layout *l = t->layout;
-    npy_intp                dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
-    int                     size = fr_dtype_size(t->dtype), flags = NPY_ARRAY_ALIGNED;
-    PyObject               *array, *base;
-    void                   *data;
+    PyObject *array = mode == FR_VIEW_OWN ? owner_of(t) : NULL, *base;
+    void     *data;
 
+    if (array || PyErr_Occurred())
+        return array;
     if (!(base = base_of_view(t, mode, &data)))
         return NULL;
-    for (int i = 0; i < l->ndim; i++) {
-        dims[i] = fr_layout_dims(l)[i];
-        strides[i] = fr_layout_strides(l)[i] * size;
-    }
-    if (mode == FR_VIEW_EXPORT && !t->readonly)
-        flags |= NPY_ARRAY_WRITEABLE;
-    Py_INCREF(fr_numpy_descrs[t->dtype]);
-    array = PyArray_NewFromDescr(&PyArray_Type, fr_numpy_descrs[t->dtype], l->ndim, dims, strides,
-                                 data ? data : nowhere, flags, NULL);
+    array = array_over(t, data, mode >= FR_VIEW_EXPORT && !t->readonly);
     if (!array) {
         Py_DECREF(base);
         return NULL;
@@ -224,6 +353,12 @@ PyObject *
 fr_numpy_shown(PyObject *tensor)
 {
     return fr_object(tensor)->scalar ? fr_numpy_scalar_of(tensor) : fr_numpy_view(tensor, FR_VIEW_EXPORT);
+}
+
+PyObject *
+fr_numpy_given(PyObject *tensor)
+{
+    return fr_object(tensor)->scalar ? fr_numpy_scalar_of(tensor) : fr_numpy_view(tensor, FR_VIEW_OWN);
 }
 
 PyObject *

@@ -31,7 +31,8 @@ PyObject *fr_numpy_from_any(PyObject *o);                /* np.asarray(o) */
 PyObject *fr_numpy_from_items(PyObject *list, fr_dtype); /* each as it is stored into such an array */
 enum fr_view { FR_VIEW_READ,      /* read-only; later stores land elsewhere */
                FR_VIEW_WATCH,     /* read-only; sees later stores */
-               FR_VIEW_EXPORT };  /* sees later stores; writable as the tensor is */
+               FR_VIEW_EXPORT,    /* sees later stores; writable as the tensor is */
+               FR_VIEW_OWN };     /* the same of a tensor that is not used any more: it may have the memory itself, and no base */
 PyObject *fr_numpy_view(PyObject *tensor, enum fr_view);
 PyObject *fr_numpy_view_of(const struct fr_tensor *, enum fr_view);
 /* A view for reading that somebody has kept: it looks at its tensor from now on. */
@@ -58,6 +59,7 @@ PyObject *fr_numpy_attr(const char *name);               /* numpy.<name>, "linal
 PyObject *fr_numpy_scalar_of(PyObject *tensor);          /* evaluated: NumPy scalar or ndarray copy */
 /* What stands for an array as a new array over its memory, to be written as it is, and what stands for a number as that. */
 PyObject *fr_numpy_shown(PyObject *tensor);
+PyObject *fr_numpy_given(PyObject *tensor);              /* the same of a tensor that is not used any more */
 PyObject *fr_numpy_scalar_at(const struct fr_tensor *);  /* the same of one element without axes */
 PyObject *fr_numpy_scalar_from(fr_dtype, const void *element);
 PyTypeObject *fr_numpy_scalar_type(fr_dtype);            /* numpy.float64 and the like, borrowed */

@@ -131,7 +131,7 @@ fr_share_root(PyObject *array, PyObject **tensor)
             base = PyMemoryView_GET_BUFFER(base)->obj;
         if (!base)
             break;
-        if (fr_is_tensor(base)) {
+        if (fr_is_memory(base)) {
             *tensor = base;
             break;
         }

@@ -485,7 +485,7 @@ fr_type_init(PyObject *module)
     FR_ASSERT(n < (int)FR_LEN(slots));
     slots[n] = (PyType_Slot){0, NULL};
     fr_tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    if (!fr_tensor_type || fr_scalar_type_init(module) < 0)
+    if (!fr_tensor_type || fr_memory_init() < 0 || fr_scalar_type_init(module) < 0)
         return -1;
     return PyModule_AddObjectRef(module, "Tensor", (PyObject *)fr_tensor_type);
 }
