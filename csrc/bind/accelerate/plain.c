@@ -36,17 +36,24 @@ struct costs {
     uint64_t traced, plain;
 };
 
+/* Values that Python needed and calls handed to NumPy. */
+static uint64_t
+lost_of(const struct fr_call_counters *a, const struct fr_call_counters *b)
+{
+    return fr_info_since(b->n_syncs, a->n_syncs) + fr_info_since(b->n_fallbacks, a->n_fallbacks);
+}
+
 /* `settled`: what has no plan by now will have none the next time either. */
 static struct costs
 costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, bool settled)
 {
     uint64_t nodes = b->n_nodes - a->n_nodes, arrays = b->n_arrays - a->n_arrays, objects = b->n_objects - a->n_objects;
-    uint64_t handed = b->n_fallbacks - a->n_fallbacks, elems = b->n_elems - a->n_elems;
+    uint64_t handed = fr_info_since(b->n_fallbacks, a->n_fallbacks), elems = b->n_elems - a->n_elems;
     uint64_t strange = settled ? fr_info_since(b->n_strange, a->n_strange) : 0;
 
     return (struct costs){
         .traced = OBJECT * objects + EVALUATED * fr_info_since(b->n_evals, a->n_evals) + HANDED * handed + STRANGE * strange +
-                  (uint64_t)fr_tune.needed_10ns * (b->n_syncs - a->n_syncs) + ELEMENTS * elems / 1000,
+                  (uint64_t)fr_tune.needed_10ns * fr_info_since(b->n_syncs, a->n_syncs) + ELEMENTS * elems / 1000,
         .plain = OF_ARRAYS * arrays + OF_NUMBERS * (nodes > arrays ? nodes - arrays : 0) +
                  OF_VIEWS * (objects > nodes ? objects - nodes : 0) + OF_HANDED * handed + OF_ELEMENTS * elems / 1000};
 }
@@ -55,10 +62,9 @@ costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, boo
 static bool
 was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b, bool settled)
 {
-    uint64_t     lost = b->n_syncs - a->n_syncs + b->n_fallbacks - a->n_fallbacks;
     struct costs c = costs_of(a, b, settled);
 
-    return (lost >= LOST || b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes) && c.traced > c.plain + c.plain / 8;
+    return (lost_of(a, b) >= LOST || b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes) && c.traced > c.plain + c.plain / 8;
 }
 
 /* Whether such calls may be plain: not where all is to be seen as it would be with large arrays. */
@@ -102,8 +108,9 @@ fr_plain_is(struct fr_habit *h, fr_args args, Py_ssize_t n_args)
 bool
 fr_plain_is_timed(const struct fr_habit *h, bool plain)
 {
-    return h->is_timed || plain || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED) ||
-           (h->n_turns == TURNS && h->n_late <= TIMED);
+    if (plain)
+        return !h->is_plain || h->n_turns > 0 || h->n_plain + 1 >= h->look_at;
+    return h->is_timed || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED) || (h->n_turns == TURNS && h->n_late <= TIMED);
 }
 
 /* Whether plain calls are sooner, and by more than calls differ. */
@@ -132,7 +139,8 @@ fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
     int64_t *least = plain ? &h->plain_ns : &h->other_ns;
     bool     is_try = plain && !h->is_plain;
 
-    *least = *least && *least < ns && !(is_try && h->n_tried == 0) ? *least : ns;
+    /* The last one counts where calls have been settled for long, and where it is the first. */
+    *least = *least && *least < ns && !h->is_timed && !(is_try && h->n_tried == 0) ? *least : ns;
     if (!is_try)
         return;
     h->n_tried++;
