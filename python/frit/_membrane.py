@@ -161,8 +161,7 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
     rounds otherwise than NumPy, or is known to do neither."""
     code, listed, callees, merged, labels = read
     out: dict[int, Instead] = {}
-    chain: Any = None       # what the instruction before has loaded, where that is known
-
+    chain: Any = None       # the module that the instruction before has loaded, where that is known
     call = _bytecode.item_of_top(place(_core.CALLED))
     for before, this in zip([_bytecode.NOTHING, *listed], listed):
         at, op, arg = this
@@ -178,7 +177,7 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
                 out[at] = _bytecode.load_global(this, call)
         elif op in _bytecode.LOADS_ATTRIBUTE:
             name = _bytecode.attr_name(code, this)
-            value = getattr(of, name, None) if of is not None else None
+            value = vars(of).get(name) if of is not None else None      # (what a module makes only when asked is left alone)
             known = of is not None and _is_harmless(value)
             if is_attr(this, True) and not known and not name.startswith("__"):
                 if of is not None:
