@@ -108,6 +108,17 @@ fr_blocks_init(void)
     first_end = first + n_bytes;
 }
 
+/* The C library gives memory of its heap back to the system, and asks for it and its pages again, from a size on that grows
+ * with the largest block that was ever freed. NumPy's temporaries are such blocks: this is one that nobody touches. */
+void
+fr_alloc_keep_heap(void)
+{
+    enum { KEPT = 8 << 20 };
+    void *volatile p = malloc(KEPT);
+
+    free(p);
+}
+
 static struct block *
 take_from(struct block **list)
 {

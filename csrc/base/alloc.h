@@ -20,6 +20,10 @@ void   fr_blocks_init(void);                     /* without memory there are no 
 void  *fr_block_get(void);
 void   fr_block_put(void *);
 
+/* Has the C library keep up to some 16 MB of its heap that are freed, as it does by itself once a block of 8 MB was freed:
+ * programs whose temporaries are smaller than that would clear their pages anew each time. */
+void   fr_alloc_keep_heap(void);
+
 /* True when the running simulation wants this system call or allocation to fail. */
 bool   fr_alloc_may_fail(void);
 /* Makes the n-th call from now on fail (1 is the next); 0 switches the simulation off. */

@@ -59,6 +59,7 @@ fr_runtime_init(struct fr_err *err)
 
     fr_image_touch();
     fr_blocks_init();
+    fr_alloc_keep_heap();
     if ((st = fr_eval_lock_init(err)) != FR_OK)
         return st;
     fr_env_load();
